@@ -1,0 +1,30 @@
+"""distrf: kernel machines on data larger than memory."""
+
+from __future__ import annotations
+
+import importlib
+
+__version__ = "0.1.0"
+
+_EXPORTS = {
+    "RandomFourierFeatures": "distrf.features",
+    "StreamingScaler": "distrf.features",
+    "StreamingRidge": "distrf.linear_model",
+    "StreamingRidgeClassifier": "distrf.linear_model",
+    "open_rows": "distrf.store",
+    "save_model": "distrf.models",
+    "load_model": "distrf.models",
+}
+
+__all__ = ["__version__", *sorted(_EXPORTS)]
+
+
+def __getattr__(name: str):
+    # Imports happen on first use, so `distrf --help` and cold workers start quickly.
+    if name in _EXPORTS:
+        return getattr(importlib.import_module(_EXPORTS[name]), name)
+    raise AttributeError(f"module 'distrf' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

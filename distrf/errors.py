@@ -1,0 +1,27 @@
+"""Errors a user can act on: each message states the rule, the values received and the remedy."""
+
+from __future__ import annotations
+
+
+class DistrfError(Exception):
+    """Base of every error that distrf raises on purpose."""
+
+
+class InputError(DistrfError, ValueError):
+    """Data or parameters that break a stated rule (wrong width, NaN, unknown kernel, ...)."""
+
+
+class StoreError(DistrfError, OSError):
+    """A store that is missing, incomplete, corrupt, misaligned or of an unknown format."""
+
+
+class SpecMismatchError(DistrfError, ValueError):
+    """An existing output was made with another spec; it is never overwritten silently."""
+
+
+class MemoryPlanError(DistrfError, MemoryError):
+    """A job whose planned peak does not fit the memory of one worker; refused before it starts."""
+
+
+class ClusterError(DistrfError, ConnectionError):
+    """A Dask cluster that cannot be reached or started."""

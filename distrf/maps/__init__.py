@@ -1,0 +1,29 @@
+"""Frozen block maps: one file each, and one line each in the registry."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ..errors import SpecMismatchError
+from .base import FeatureMap, check_rows, working_dtype
+from .fourier import FourierMap
+
+MAPS: dict[str, type[FeatureMap]] = {m.kind: m for m in (FourierMap,)}
+
+
+def map_from_spec(spec: Mapping[str, Any], arrays: Mapping[str, np.ndarray] | None = None) -> FeatureMap:
+    """The map that a spec (and its learned arrays) determines.
+
+    Raises SpecMismatchError for an unknown kind or weights that differ from the stored checksum.
+    """
+    if spec.get("map") not in MAPS:
+        raise SpecMismatchError(
+            f"unknown map {spec.get('map')!r} in the spec; known: {', '.join(sorted(MAPS))}"
+        )
+    return MAPS[spec["map"]].from_spec(spec, arrays or {})
+
+
+__all__ = ["MAPS", "FeatureMap", "FourierMap", "check_rows", "map_from_spec", "working_dtype"]

@@ -1,0 +1,129 @@
+"""The frozen map: a seeded, picklable function of one block of rows, NumPy in and NumPy out."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, ClassVar
+
+import numpy as np
+import scipy.sparse as sp
+
+from ..errors import InputError
+
+
+def working_dtype(dtype: np.dtype | type) -> np.dtype:
+    """float32 for float32 and for integers that float32 holds exactly (16 bits or fewer); else float64."""
+    dtype = np.dtype(dtype)
+    if dtype.kind not in "fiub":
+        raise InputError(f"X must be numeric, got dtype {dtype}; encode or drop the other columns")
+    return np.dtype(np.float32 if np.can_cast(dtype, np.float32, "safe") else np.float64)
+
+
+def check_rows(X: np.ndarray, n_features_in: int) -> None:
+    """Raise InputError unless the block is two-dimensional, of the right width, numeric and finite."""
+    if X.ndim != 2:
+        raise InputError(f"X must have 2 dimensions (rows, columns), got shape {X.shape}")
+    if X.shape[1] != n_features_in:
+        raise InputError(f"X has {X.shape[1]} features, but the map was made for {n_features_in} features")
+    working_dtype(X.dtype)
+    values = X.data if sp.issparse(X) else X
+    if values.dtype.kind != "f" or np.isfinite(values.sum(dtype=np.float64)):
+        return
+    bad = ~np.isfinite(values)
+    if not bad.any():  # the sum overflowed, the entries did not
+        return
+    if sp.issparse(X):
+        at = int(np.flatnonzero(bad)[0])
+        row, column = int(np.searchsorted(X.indptr, at, side="right") - 1), int(X.indices[at])
+        value = values[at]
+    else:
+        row, column = (int(i) for i in np.argwhere(bad)[0])
+        value = X[row, column]
+    what = "NaN" if np.isnan(value) else "infinity"
+    raise InputError(
+        f"X must be finite, but row {row} of the block, column {column} is {what} "
+        f"({int(bad.sum())} such entries in the block); impute or drop them, or recompute an unfinished store"
+    )
+
+
+@dataclass(frozen=True)
+class FeatureMap:
+    """Base of the maps: d = n_features_in columns to D = n_components features.
+
+    A map is a plain value: equal fields mean equal maps. Whatever can be made from the seed is made on
+    the worker and never pickled; what was learned from data is in `arrays` and travels apart from the
+    map (`without_arrays`, `with_arrays`), once per worker.
+    """
+
+    n_features_in: int
+    n_components: int
+
+    kind: ClassVar[str]
+
+    def __call__(self, X: np.ndarray) -> np.ndarray:
+        """Features of a block, shape (n, D); float32 for float32 and small integers, else float64.
+
+        X : array or CSR matrix of shape (n, d). Raises InputError for a wrong width, NaN or infinity.
+        """
+        check_rows(X, self.n_features_in)
+        out = np.empty((X.shape[0], self.n_components), dtype=working_dtype(X.dtype))
+        self.fill(X, out)
+        return out
+
+    def fill(self, X: np.ndarray, out: np.ndarray) -> None:
+        """Write the features of checked rows X into the C-contiguous `out` of shape (n, D)."""
+        raise NotImplementedError
+
+    def columns(self, X: np.ndarray, start: int, stop: int) -> np.ndarray:
+        """Features start:stop of a block, shape (n, stop - start), without making the others."""
+        raise NotImplementedError
+
+    @property
+    def arrays(self) -> dict[str, np.ndarray]:
+        """What was learned from data; empty for maps that are a seed."""
+        return {}
+
+    def with_arrays(self, arrays: Mapping[str, np.ndarray]) -> FeatureMap:
+        return self
+
+    def without_arrays(self) -> FeatureMap:
+        return self
+
+    def spec(self) -> dict[str, Any]:
+        """The JSON that, with `arrays`, determines the map; holds a checksum of some weights."""
+        raise NotImplementedError
+
+    @classmethod
+    def from_spec(cls, spec: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> FeatureMap:
+        raise NotImplementedError
+
+    def work(self) -> tuple[float, float]:
+        """Floating-point operations per row, and bytes of cached parameters; for the plan."""
+        raise NotImplementedError
+
+    def __dask_tokenize__(self):
+        return (type(self).__name__, json.dumps(self.spec(), sort_keys=True), arrays_digest(self.arrays))
+
+
+def arrays_digest(arrays: Mapping[str, np.ndarray]) -> str:
+    """A hash of named arrays: names, dtypes, shapes and bytes."""
+    digest = hashlib.blake2b(digest_size=16)
+    for name in sorted(arrays):
+        array = np.ascontiguousarray(arrays[name])
+        digest.update(f"{name}{array.dtype.str}{array.shape}".encode())
+        digest.update(array.data)
+    return digest.hexdigest()
+
+
+@lru_cache(maxsize=32)
+def _row_tiles(n: int, tile: int) -> tuple[tuple[int, int], ...]:
+    return tuple((a, min(a + tile, n)) for a in range(0, n, tile))
+
+
+def row_tiles(n: int, tile: int) -> tuple[tuple[int, int], ...]:
+    """Bounds of runs of `tile` rows that cover range(n)."""
+    return _row_tiles(n, tile)

@@ -1,0 +1,26 @@
+"""The linear parts of the maps: one file each, and one line each in the registry."""
+
+from __future__ import annotations
+
+from ..errors import InputError
+from ..kernels import Kernel
+from .base import Projection
+from .dense import DenseProjection
+
+PROJECTIONS: dict[str, type[Projection]] = {p.name: p for p in (DenseProjection,)}
+
+
+def make_projection(
+    name: str, kernel: Kernel, n_features_in: int, n_frequencies: int, seed: int
+) -> Projection:
+    """The projection of that name, checked against the kernel.
+
+    Raises InputError for an unknown name or a kernel that the projection cannot serve.
+    """
+    if name not in PROJECTIONS:
+        raise InputError(f"unknown projection {name!r}; known: {', '.join(sorted(PROJECTIONS))}")
+    PROJECTIONS[name].check(kernel)
+    return PROJECTIONS[name](kernel, n_features_in, n_frequencies, seed)
+
+
+__all__ = ["PROJECTIONS", "Projection", "make_projection"]

@@ -1,0 +1,55 @@
+"""Independent weights, the textbook random Fourier projection (Rahimi & Recht 2007)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from ..randomness import variates
+from .base import Projection
+from .cache import weight_cache
+
+#: Rows of W that share one random block; a fixed part of the definition of the map.
+_BLOCK = 256
+#: Rows of W multiplied at once: wide enough for GEMM, small enough for a panel to stay in cache.
+_PANEL = 1024
+
+
+@dataclass(frozen=True)
+class DenseProjection(Projection):
+    """W with independent rows from the kernel's weight law."""
+
+    name: ClassVar[str] = "dense"
+    rows_per_tile: ClassVar[int] = 512
+    accepts_sparse: ClassVar[bool] = True
+
+    def weights(self, start: int = 0, stop: int | None = None) -> np.ndarray:
+        d = self.n_features_in
+        stop = self.n_frequencies if stop is None else stop
+        out = np.empty((stop - start, d))
+        for block in range(start // _BLOCK, -(-stop // _BLOCK)):
+            first, last = max(start, block * _BLOCK), min(stop, (block + 1) * _BLOCK)
+            count, skip = last - first, first - block * _BLOCK
+            rows = variates(self.seed, "dense", block, count * d, self.kernel.law, skip * d).reshape(count, d)
+            radii = self.kernel.radii(self.seed, block, count, skip)
+            out[first - start : last - start] = rows if radii is None else rows * radii[:, None]
+        return out
+
+    def _panel(self, start: int, stop: int, scale: float, dtype: np.dtype) -> np.ndarray:
+        return weight_cache.get(
+            (self, start, stop, scale, dtype.str),
+            lambda: (self.weights(start, stop) * scale).astype(dtype),
+        )
+
+    def phases(self, X, start, stop, scale, dtype):
+        # Panels lie on a fixed grid, so that one cached panel serves every request that covers it.
+        for first in range(start - start % _PANEL, stop, _PANEL):
+            W = self._panel(first, min(first + _PANEL, self.n_frequencies), scale, dtype)
+            a, b = max(start, first), min(stop, first + len(W))
+            yield a, np.ascontiguousarray(X @ W[a - first : b - first].T)
+
+    def work(self) -> tuple[float, float]:
+        entries = self.n_features_in * self.n_frequencies
+        return 2.0 * entries, 4.0 * entries

@@ -1,0 +1,101 @@
+"""Named, counter-based random streams.
+
+Every number is a function of (seed, stream name, block, position) alone: raw words of the Philox
+counter generator, whose stream NumPy guarantees, put through our own transforms. So any part of a
+random matrix can be made anywhere, without the rest and without a shared state.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import numbers
+import secrets
+
+import numpy as np
+
+from .compiled import normal_quantiles, words_to_uniforms
+from .errors import InputError
+
+_MAX_SEED = 2**63
+
+
+def draw_seed(random_state: object = None) -> int:
+    """Turn scikit-learn's `random_state` into a seed: an integer is kept, None draws one from the system.
+
+    Raises InputError for negative integers and for other types.
+    """
+    if random_state is None:
+        return secrets.randbelow(_MAX_SEED)
+    if isinstance(random_state, numbers.Integral):
+        if not 0 <= int(random_state) < _MAX_SEED:
+            raise InputError(f"a seed is an integer in [0, 2**63), got random_state={random_state}")
+        return int(random_state)
+    if isinstance(random_state, np.random.Generator):
+        return int(random_state.integers(_MAX_SEED))
+    if isinstance(random_state, np.random.RandomState):
+        return int(random_state.randint(2**31))
+    raise InputError(
+        f"random_state is None, an integer, a NumPy Generator or RandomState, got {type(random_state).__name__}"
+    )
+
+
+def raw_words(seed: int, stream: str, block: int, count: int, start: int = 0) -> np.ndarray:
+    """`count` 64-bit words of the stream, from word `start` on. Shape (count,), uint64."""
+    digest = hashlib.blake2b(f"{seed}/{stream}/{block}".encode(), digest_size=16).digest()
+    generator = np.random.Philox(key=np.frombuffer(digest, dtype="<u8").astype(np.uint64))
+    skip = start % 4  # one counter step makes four words
+    if start >= 4:
+        generator.advance(start // 4)
+    return generator.random_raw(skip + count)[skip:]
+
+
+def uniforms(seed: int, stream: str, block: int, count: int, start: int = 0) -> np.ndarray:
+    """`count` numbers uniform in the open interval (0, 1), float64."""
+    out = np.empty(count)
+    words_to_uniforms(raw_words(seed, stream, block, count, start), out)
+    return out
+
+
+def quantile(law: str, u: np.ndarray) -> np.ndarray:
+    """Inverse distribution function of a standard law at u in (0, 1), elementwise, float64.
+
+    Parameters
+    ----------
+    law : "normal" | "cauchy" | "laplace"
+    u : array, any shape
+    """
+    if law == "normal":
+        out = np.empty(u.size)
+        normal_quantiles(np.ascontiguousarray(u, dtype=np.float64).ravel(), out)
+        return out.reshape(u.shape)
+    if law == "cauchy":
+        return np.tan(np.pi * (u - 0.5))
+    if law == "laplace":
+        centred = u - 0.5
+        return -np.sign(centred) * np.log1p(-2.0 * np.abs(centred))
+    raise InputError(f"unknown law {law!r}; known: normal, cauchy, laplace")
+
+
+def variates(seed: int, stream: str, block: int, count: int, law: str, start: int = 0) -> np.ndarray:
+    """`count` independent draws of a standard law from the stream, float64."""
+    return quantile(law, uniforms(seed, stream, block, count, start))
+
+
+def permutation(seed: int, stream: str, block: int, n: int) -> np.ndarray:
+    """A seeded permutation of range(n): the order of n random words (ties by index)."""
+    return np.argsort(raw_words(seed, stream, block, n), kind="stable")
+
+
+def sample_indices(seed: int, stream: str, n: int, size: int) -> np.ndarray:
+    """min(size, n) distinct indices of range(n), sorted, without touching n numbers when n is large."""
+    if size >= n:
+        return np.arange(n)
+    if n <= 4 * size or n <= 100_000:
+        return np.sort(permutation(seed, stream, 0, n)[:size])
+    chosen: dict[int, None] = {}
+    block = 0
+    while len(chosen) < size:
+        for u in uniforms(seed, stream, block, size):
+            chosen.setdefault(min(int(u * n), n - 1))
+        block += 1
+    return np.sort(np.fromiter(chosen, dtype=np.int64, count=len(chosen))[:size])
