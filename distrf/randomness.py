@@ -81,6 +81,35 @@ def variates(seed: int, stream: str, block: int, count: int, law: str, start: in
     return quantile(law, uniforms(seed, stream, block, count, start))
 
 
+def signs(seed: int, stream: str, block: int, count: int) -> np.ndarray:
+    """`count` independent signs, -1.0 or 1.0, one bit of the stream each, float64."""
+    words = raw_words(seed, stream, block, -(-count // 64))
+    bits = np.unpackbits(words.astype("<u8").view(np.uint8), count=count, bitorder="little")
+    return 1.0 - 2.0 * bits
+
+
+def chi(seed: int, stream: str, block: int, count: int, dof: int) -> np.ndarray:
+    """`count` norms of standard normal vectors with `dof` >= 2 coordinates, float64.
+
+    Exact in law: the gamma sampler of Marsaglia & Tsang (ACM TOMS 26, 2000), with shape dof / 2.
+    Rejected draws, below 5 in 100, draw again from the stream of the next round.
+    """
+    out = np.empty(count)
+    todo = np.arange(count)
+    a = dof / 2.0 - 1.0 / 3.0
+    attempt = 0
+    while todo.size:
+        u = uniforms(seed, f"{stream}/{attempt}", block, 2 * todo.size)
+        z = quantile("normal", u[: todo.size])
+        v = np.maximum(1.0 + z / np.sqrt(9.0 * a), 0.0) ** 3
+        with np.errstate(divide="ignore"):  # v = 0 is rejected: log 0 is minus infinity
+            taken = np.log(u[todo.size :]) < 0.5 * z * z + a * (1.0 - v + np.log(v))
+        out[todo[taken]] = np.sqrt(2.0 * a * v[taken])
+        todo = todo[~taken]
+        attempt += 1
+    return out
+
+
 def permutation(seed: int, stream: str, block: int, n: int) -> np.ndarray:
     """A seeded permutation of range(n): the order of n random words (ties by index)."""
     return np.argsort(raw_words(seed, stream, block, n), kind="stable")

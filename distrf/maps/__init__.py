@@ -10,8 +10,9 @@ import numpy as np
 from ..errors import SpecMismatchError
 from .base import FeatureMap, check_rows, working_dtype
 from .fourier import FourierMap
+from .scaling import ScalingMap
 
-MAPS: dict[str, type[FeatureMap]] = {m.kind: m for m in (FourierMap,)}
+MAPS: dict[str, type[FeatureMap]] = {m.kind: m for m in (FourierMap, ScalingMap)}
 
 
 def map_from_spec(spec: Mapping[str, Any], arrays: Mapping[str, np.ndarray] | None = None) -> FeatureMap:
@@ -26,4 +27,4 @@ def map_from_spec(spec: Mapping[str, Any], arrays: Mapping[str, np.ndarray] | No
     return MAPS[spec["map"]].from_spec(spec, arrays or {})
 
 
-__all__ = ["MAPS", "FeatureMap", "FourierMap", "check_rows", "map_from_spec", "working_dtype"]
+__all__ = ["MAPS", "FeatureMap", "FourierMap", "ScalingMap", "check_rows", "map_from_spec", "working_dtype"]

@@ -73,7 +73,8 @@ class FourierMap(FeatureMap):
     def offsets(self, start: int = 0, stop: int | None = None) -> np.ndarray:
         """Offsets b of the "offset" phase in turns, shape (stop - start,), float64."""
         stop = self.n_frequencies if stop is None else stop
-        return uniforms(self.seed, "offset", 0, stop - start, start)
+        offsets = self.projector.offsets(start, stop)
+        return uniforms(self.seed, "offset", 0, stop - start, start) if offsets is None else offsets
 
     def fill(self, X, out):
         self._fill(X, out, 0, self.n_components)

@@ -1,0 +1,65 @@
+"""Where tasks run: the active distributed client, or threads of this process."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import dask
+from dask.delayed import Delayed
+from threadpoolctl import threadpool_limits
+
+#: A task whose worker died is tried this many times more.
+RETRIES = 3
+
+
+def current_client() -> Any:
+    """The distributed client that Dask would use now, or None."""
+    if dask.config.get("scheduler", None) not in (None, "dask.distributed", "distributed"):
+        return None
+    try:
+        from distributed import get_client
+
+        return get_client()
+    except (ImportError, ValueError):
+        return None
+
+
+def compute(task: Delayed, client: Any) -> Any:
+    """The value of one task graph.
+
+    Without a client it runs in a thread pool of this process, BLAS limited to one thread meanwhile:
+    Dask owns parallelism.
+    """
+    if client is None:
+        with threadpool_limits(1):
+            return task.compute(optimize_graph=False)
+    future = client.compute(task, optimize_graph=False, retries=RETRIES)
+    try:
+        return future.result()
+    finally:
+        future.release()
+
+
+def compute_many(tasks: list[Delayed], client: Any) -> list[Any]:
+    """Values without a client, finished futures with one."""
+    if client is None:
+        with threadpool_limits(1):
+            return list(dask.compute(*tasks, optimize_graph=False))
+    from distributed import wait
+
+    futures = client.compute(tasks, optimize_graph=False, retries=RETRIES)
+    wait(futures)
+    for future in futures:
+        if future.status == "error":
+            future.result()
+    return futures
+
+
+def merge_states(fold: Any, left: Any, right: Any, client: Any) -> Any:
+    if client is None:
+        return fold.merge(left, right)
+    return client.submit(fold.merge, left, right, pure=False, retries=RETRIES)
+
+
+def gather(value: Any, client: Any) -> Any:
+    return value if client is None else value.result()

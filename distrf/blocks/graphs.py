@@ -1,0 +1,176 @@
+"""The graph of each block, cut out of a lazy array and shipped as opaque bytes.
+
+Embedded naively, the scheduler would see every task of every block and run ahead of the fold; as
+bytes a run is one task, and its blocks are evaluated one after the other inside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import cloudpickle
+import dask
+from dask._task_spec import DataNode, GraphNode, Task, TaskRef, convert_legacy_graph
+from dask.delayed import Delayed
+
+from ..errors import InputError
+from .progress import report
+from .rows import ARRAYS_PREFIX
+
+
+class BlockGraphs:
+    """Graphs of the row blocks of aligned Dask arrays.
+
+    Attributes
+    ----------
+    shared : nodes that all runs may refer to: learned arrays, and data that several blocks use
+    atoms : ascending first blocks of groups whose blocks share upstream tasks and must stay in one
+        run; None where no such grouping exists, or where a block is held as a future
+    """
+
+    def __init__(self, arrays: Sequence[Any]):
+        optimised = dask.optimize(*arrays)
+        self._nodes: dict[Any, GraphNode] = {}
+        for before, after in zip(arrays, optimised, strict=True):
+            # Optimisation and conversion drop a future, whose key is its own: hold it as a node.
+            held = {k: DataNode(k, v) for k, v in dict(before.__dask_graph__()).items() if _is_future(v)}
+            self._nodes.update(convert_legacy_graph(dict(after.__dask_graph__())) | held)
+        keys = [_block_keys(array) for array in optimised]
+        self._keys = [tuple(k[i] for k in keys) for i in range(len(keys[0]))]
+        self._order = [self._closure(keys) for keys in self._keys]
+        users: dict[Any, list[int]] = {}
+        for i, order in enumerate(self._order):
+            for key in order:
+                users.setdefault(key, []).append(i)
+        self.shared = {
+            key: self._nodes[key]
+            for key, blocks in users.items()
+            if isinstance(self._nodes[key], DataNode) and (len(blocks) > 1 or _is_learned(key))
+        }
+        self._last_use = {key: blocks[-1] for key, blocks in users.items()}
+        self.atoms = self._group(users)
+
+    def _closure(self, keys: Sequence[Any]) -> list[Any]:
+        """Keys that `keys` need, dependencies first."""
+        order: dict[Any, None] = {}
+        stack = [(key, False) for key in reversed(keys)]
+        while stack:
+            key, ready = stack.pop()
+            if key in order:
+                continue
+            if ready:
+                order[key] = None
+                continue
+            stack.append((key, True))
+            stack.extend((k, False) for k in sorted(self._nodes[key].dependencies, key=str) if k not in order)
+        return list(order)
+
+    def _group(self, users: dict[Any, list[int]]) -> list[int] | None:
+        joined = set()  # block i must be in the run of block i - 1
+        for key, blocks in users.items():
+            node = self._nodes[key]
+            if isinstance(node, DataNode) and _is_future(node.value):
+                return None
+            if key not in self.shared:
+                joined.update(range(blocks[0] + 1, blocks[-1] + 1))
+        n = len(self._keys)
+        atoms = [i for i in range(n) if i not in joined]
+        # One atom over everything (a global reduction upstream) would serialise the pass.
+        return atoms if len(atoms) > 1 or n == 1 or not joined else (None if n > 64 else atoms)
+
+    def run_task(
+        self, key: str, fold: Any, first: int, last: int, starts: Sequence[int], topic: str | None
+    ) -> Task:
+        """Blocks first:last, whose first rows are `starts`, as the one task `fold_blocks`."""
+        blocks: list[Any] = []
+        made: set[Any] = set()
+        needs: set[Any] = set()
+        for i, start in zip(range(first, last), starts, strict=True):
+            needs.update(k for k in self._order[i] if k in self.shared)
+            fresh = [k for k in self._order[i] if k not in made and k not in self.shared]
+            made.update(fresh)
+            kept = {k for k in self._order[i] if k not in self.shared and self._last_use[k] > i}
+            blocks.append(([self._nodes[k] for k in fresh], self._keys[i], kept, start))
+        names = sorted(needs, key=str)
+        inputs = [TaskRef(k) for k in names]
+        return Task(key, fold_blocks, fold, cloudpickle.dumps(blocks), topic, cloudpickle.dumps(names), *inputs)
+
+    def fold_one(self, fold: Any, block: int, start: int, state: Any, topic: str | None) -> Delayed:
+        """One block folded into `state` (a value, a future or None) as a task of its own."""
+        graph: dict[Any, Any] = {k: self._nodes[k] for k in self._order[block]}
+        for k, node in graph.items():
+            if isinstance(node, DataNode) and _is_future(node.value):
+                graph[k] = node.value  # Dask's own form, which it recognises as held
+        key = f"distrf-fold-{dask.base.tokenize(fold, self._keys[block], topic)}"
+        previous: Any = state
+        if _is_future(state):
+            graph[state.key] = state
+            previous = TaskRef(state.key)
+        graph[key] = Task(
+            key, _fold_values, fold, previous, start, topic, *(TaskRef(k) for k in self._keys[block])
+        )
+        return Delayed(key, graph)
+
+
+def _is_future(value: Any) -> bool:
+    return hasattr(value, "key") and hasattr(value, "cancelled") and hasattr(value, "status")
+
+
+def _is_learned(key: Any) -> bool:
+    return isinstance(key, str) and key.startswith(ARRAYS_PREFIX)
+
+
+def _block_keys(array: Any) -> list[Any]:
+    keys = array.__dask_keys__()
+    return keys if array.ndim == 1 else [row[0] for row in keys]
+
+
+def _add(fold: Any, state: Any, start: int, values: Sequence[Any]) -> Any:
+    try:
+        return fold.add(state, start, *values)
+    except InputError as error:
+        raise _located(error, start, values[0].shape[0]) from error
+
+
+def _located(error: InputError, start: int, rows: int | None) -> InputError:
+    where = f"from row {start} on" if rows is None else f"rows {start} to {start + rows - 1}"
+    return InputError(f"{error} [block: {where}]")
+
+
+def _fold_values(fold: Any, state: Any, start: int, topic: str | None, *values: Any) -> Any:
+    state = _add(fold, fold.start() if state is None else state, start, values)
+    report(topic, values[0].shape[0])
+    return state
+
+
+def fold_blocks(fold: Any, payload: bytes, topic: str | None, names: bytes, *inputs: Any) -> Any:
+    """Evaluate and fold the packed blocks one after the other; at most one is held at a time.
+
+    `names` are the shared keys, pickled for the same reason as the payload, `inputs` their values.
+    """
+    state = fold.start()
+    shared = dict(zip(cloudpickle.loads(names), inputs, strict=True))
+    values: dict[Any, Any] = dict(shared)
+    for nodes, keys, kept, start in cloudpickle.loads(payload):
+        waiting: dict[Any, int] = {}
+        for node in nodes:
+            for key in node.dependencies:
+                waiting[key] = waiting.get(key, 0) + 1
+        try:
+            for node in nodes:
+                values[node.key] = node(values)
+                for key in node.dependencies:  # drop inputs as soon as nothing waits for them
+                    waiting[key] -= 1
+                    if not waiting[key] and key not in kept and key not in keys and key not in shared:
+                        del values[key]
+        except InputError as error:
+            raise _located(error, start, None) from error
+        blocks = [values[key] for key in keys]
+        rows = blocks[0].shape[0]
+        for key in [k for k in values if k not in kept and k not in shared]:
+            del values[key]
+        state = _add(fold, state, start, blocks)
+        del blocks
+        report(topic, rows)
+    return state

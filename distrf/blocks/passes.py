@@ -1,0 +1,182 @@
+"""Passes: one sweep over all row blocks that ends in a small result.
+
+A *run* of neighbouring blocks is folded in place inside one task: each block is read, transformed,
+folded in and dropped before the next, so that one block per thread is resident whatever the
+scheduler does. Runs depend on the data and on the fold, never on the workers, and their results are
+summed along a fixed two-level chain: the same bits for one worker or twenty, and at most four partial
+results on one worker (its running one, one that waits, a group's sum, the total).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+from dask._task_spec import Task, TaskRef
+from dask.base import is_dask_collection, tokenize
+from dask.delayed import Delayed
+
+from ..errors import InputError
+from .engine import compute, compute_many, current_client, gather, merge_states
+from .graphs import BlockGraphs
+from .progress import pass_topic, report
+from .rows import align_rows, check_dask_rows
+
+#: Bytes of partial results moved for each floating-point operation of a pass, at most. At 50 GF/s and
+#: 1 GB/s this keeps moving below 5 % of computing.
+BYTES_PER_FLOP = 1 / 1024
+#: Up to here runs are as many as the ratio allows; beyond, they also grow, as the square root of n.
+_FREE_RUNS = 64
+
+
+class Fold(Protocol):
+    """What a pass computes. Small and picklable; its state is created and summed on workers.
+
+    `nbytes` is the size of one state, `flops_per_row` the arithmetic of one row including its features.
+    """
+
+    nbytes: int
+    flops_per_row: float
+
+    def start(self) -> Any:
+        """An empty state."""
+
+    def add(self, state: Any, first_row: int, *blocks: Any) -> Any:
+        """The state with one block of each array folded in; may work in place."""
+
+    def merge(self, left: Any, right: Any) -> Any:
+        """The sum of two neighbouring states; may work in place on `left`."""
+
+
+def count_runs(n_rows: int, fold: Fold) -> int:
+    """How many runs a pass over `n_rows` rows aims at; a power of two up to 64."""
+    rows_per_run = max(1.0, fold.nbytes / (max(fold.flops_per_row, 1.0) * BYTES_PER_FLOP))
+    most = max(1.0, n_rows / rows_per_run)
+    if most <= _FREE_RUNS:
+        return 2 ** int(math.log2(most))
+    return int(math.sqrt(most * _FREE_RUNS))
+
+
+def cut_runs(rows: Sequence[int], atoms: Sequence[int], n_runs: int) -> list[tuple[int, int]]:
+    """Bounds (first block, last block + 1) of runs of nearly equal row counts.
+
+    rows : rows of each block; atoms : ascending first blocks of groups that must stay together.
+    """
+    edges = [*atoms, len(rows)]
+    position = np.concatenate([[0], np.cumsum(rows)])
+    total = position[-1]
+    cuts = {0, len(rows)}
+    for i in range(1, n_runs):
+        target = i * total / n_runs
+        cuts.add(min(edges, key=lambda e: (abs(position[e] - target), e)))
+    ordered = sorted(cuts)
+    return list(zip(ordered[:-1], ordered[1:], strict=True))
+
+
+def run_pass(fold: Fold, arrays: Sequence[Any], *, label: str = "pass", block_rows: int | None = None) -> Any:
+    """Fold all row blocks of the arrays; returns the final state.
+
+    Parameters
+    ----------
+    fold : Fold
+    arrays : NumPy arrays / CSR matrices, or Dask arrays, with equal row counts. The row chunks of the
+        first Dask array are the blocks; in-memory arrays are cut into blocks of `block_rows`.
+    label : what progress displays call the pass
+
+    Raises InputError for misaligned arrays and whatever a block function raises.
+    """
+    if not any(is_dask_collection(a) for a in arrays):
+        return _run_in_memory(fold, arrays, label, block_rows)
+    first = check_dask_rows(next(a for a in arrays if is_dask_collection(a)), "array 0")
+    aligned = [a if a is first else align_rows(first, a, f"array {i}") for i, a in enumerate(arrays)]
+    return _run_dask(fold, aligned, label)
+
+
+def _group_size(n_runs: int) -> int:
+    return math.isqrt(max(n_runs - 1, 0)) + 1
+
+
+def _run_in_memory(fold: Fold, arrays: Sequence[Any], label: str, block_rows: int | None) -> Any:
+    n = arrays[0].shape[0]
+    if any(a.shape[0] != n for a in arrays):
+        raise InputError(f"all arrays must have the same number of rows, got {[a.shape[0] for a in arrays]}")
+    step = max(1, min(block_rows or n, n))
+    rows = [min(step, n - a) for a in range(0, n, step)]
+    runs = cut_runs(rows, range(len(rows)), count_runs(n, fold))
+    total = group = None
+    with pass_topic(label, n, None) as topic:
+        for r, (first, last) in enumerate(runs):
+            state = fold.start()
+            for a in range(first * step, min(last * step, n), step):
+                b = min(a + step, n)
+                state = fold.add(state, a, *(x[a:b] for x in arrays))
+                report(topic, b - a)
+            group = state if group is None else fold.merge(group, state)
+            if (r + 1) % _group_size(len(runs)) == 0 or r + 1 == len(runs):
+                total = group if total is None else fold.merge(total, group)
+                group = None
+    return total
+
+
+def _run_dask(fold: Fold, arrays: Sequence[Any], label: str) -> Any:
+    client = current_client()
+    rows = [int(r) for r in arrays[0].chunks[0]]
+    blocks = BlockGraphs(arrays)
+    name = f"distrf-pass-{tokenize(fold, *(a.name for a in arrays))}"
+    with pass_topic(label, sum(rows), client) as topic:
+        if blocks.atoms is None:
+            return _run_windowed(fold, blocks, rows, topic, client)
+        runs = cut_runs(rows, blocks.atoms, count_runs(sum(rows), fold))
+        starts = np.concatenate([[0], np.cumsum(rows)])
+        graph: dict[Any, Any] = dict(blocks.shared)
+        total = group = None
+        for r, (first, last) in enumerate(runs):
+            key = f"{name}-run-{r}"
+            graph[key] = blocks.run_task(key, fold, first, last, [int(s) for s in starts[first:last]], topic)
+            if group is not None:
+                graph[f"{key}-sum"] = Task(f"{key}-sum", fold.merge, TaskRef(group), TaskRef(key))
+                key = f"{key}-sum"
+            group = key
+            if (r + 1) % _group_size(len(runs)) == 0 or r + 1 == len(runs):
+                if total is not None:
+                    graph[f"{name}-total-{r}"] = Task(
+                        f"{name}-total-{r}", fold.merge, TaskRef(total), TaskRef(group)
+                    )
+                    group = f"{name}-total-{r}"
+                total, group = group, None
+        return compute(Delayed(total, graph), client)
+
+
+def _run_windowed(fold: Fold, blocks: BlockGraphs, rows: list[int], topic: str | None, client: Any) -> Any:
+    """One task per block, in waves of a bounded number of runs.
+
+    For blocks that share upstream tasks across run borders or are held as futures: a run's graph cannot
+    travel as one task without pulling all of its inputs to one worker at once.
+    """
+    n_runs = count_runs(sum(rows), fold)
+    runs = cut_runs(rows, range(len(rows)), n_runs)
+    starts = np.concatenate([[0], np.cumsum(rows)])
+    width = 1 if client is None else max(1, sum(client.nthreads().values()))
+    states: list[Any] = []
+    for wave in range(0, len(runs), width):
+        current = runs[wave : wave + width]
+        partial: list[Any] = [None] * len(current)
+        for step in range(max(last - first for first, last in current)):
+            wanted = {i: first + step for i, (first, last) in enumerate(current) if first + step < last}
+            tasks = [
+                blocks.fold_one(fold, block, int(starts[block]), partial[i], topic)
+                for i, block in wanted.items()
+            ]
+            for i, state in zip(wanted, compute_many(tasks, client), strict=True):
+                partial[i] = state
+        states.extend(partial)
+    size = _group_size(len(runs))
+    total = None
+    for g in range(0, len(states), size):
+        group = states[g]
+        for state in states[g + 1 : g + size]:
+            group = merge_states(fold, group, state, client)
+        total = group if total is None else merge_states(fold, total, group, client)
+    return gather(total, client)

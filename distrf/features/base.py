@@ -1,0 +1,99 @@
+"""What all feature estimators share: NumPy or CSR in, arrays out; Dask in, lazy Dask out."""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+from dask.base import is_dask_collection
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+from threadpoolctl import threadpool_limits
+
+from ..blocks.rows import check_dask_rows, map_rows, rows_per_block, split_rows
+from ..errors import InputError
+from ..maps import FeatureMap, working_dtype
+
+
+def validate_rows(estimator: BaseEstimator, X: Any, *, reset: bool) -> Any:
+    """Checked X: a Dask array stays lazy; anything else becomes an array or CSR of working dtype."""
+    if is_dask_collection(X):  # before any scikit-learn call: that would pull everything in
+        X = check_dask_rows(X)
+        working_dtype(X.dtype)
+        if reset:
+            estimator.n_features_in_ = X.shape[1]
+            if hasattr(estimator, "feature_names_in_"):
+                del estimator.feature_names_in_
+        elif X.shape[1] != estimator.n_features_in_:
+            raise InputError(
+                f"X has {X.shape[1]} features, but {type(estimator).__name__} is expecting "
+                f"{estimator.n_features_in_} features as input"
+            )
+        if X.shape[0] == 0:
+            raise InputError("Found array with 0 sample(s), at least 1 is required")
+        return X
+    X = validate_data(estimator, X, accept_sparse="csr", dtype="numeric", reset=reset)
+    return X.astype(working_dtype(X.dtype), copy=False)
+
+
+def apply_map(map_: FeatureMap, X: Any, n_jobs: int | None) -> Any:
+    """The map over in-memory rows, `n_jobs` threads of one core each."""
+    jobs = effective_jobs(n_jobs)
+    step = max(512, -(-X.shape[0] // (4 * jobs)))
+    if jobs == 1 or X.shape[0] <= 512 or type(map_).fill is FeatureMap.fill:
+        return map_(X)
+    out = np.empty((X.shape[0], map_.n_components), dtype=working_dtype(X.dtype))
+    with threadpool_limits(1), ThreadPoolExecutor(jobs) as pool:
+        parts = [slice(a, a + step) for a in range(0, X.shape[0], step)]
+        list(pool.map(lambda part: map_.fill(X[part], out[part]), parts))
+    return out
+
+
+def effective_jobs(n_jobs: int | None) -> int:
+    """Threads that scikit-learn's `n_jobs` asks for: None is 1, -1 all cores."""
+    if n_jobs is None:
+        return 1
+    if n_jobs == 0:
+        raise InputError("n_jobs is a positive number of threads, -1 for all cores, or None for one; got 0")
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return n_jobs if n_jobs > 0 else max(1, cores + 1 + n_jobs)
+
+
+class FeatureEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """Base of the estimators over the maps: `fit` sets `map_`, `transform` applies it."""
+
+    map_: FeatureMap
+    n_features_in_: int
+
+    def transform(self, X: Any) -> Any:
+        """Features of X.
+
+        Parameters
+        ----------
+        X : array or CSR matrix of shape (n, d), or a Dask array
+
+        Returns
+        -------
+        Array of shape (n, D); for a Dask array a lazy one, its row chunks cut where blocks of D
+        columns would exceed Dask's `array.chunk-size`. float32 in, float32 out; small integers
+        give float32, other numbers float64.
+        """
+        check_is_fitted(self)
+        X = validate_rows(self, X, reset=False)
+        if not is_dask_collection(X):
+            return apply_map(self.map_, X, getattr(self, "n_jobs", -1))
+        dtype = working_dtype(X.dtype)
+        widest = max(self.map_.n_components, X.shape[1]) * dtype.itemsize
+        return map_rows(self.map_, split_rows(X, rows_per_block(widest)), self.map_.n_components, dtype)
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.map_.n_components
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags

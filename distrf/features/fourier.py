@@ -1,0 +1,114 @@
+"""Random Fourier features as a scikit-learn transformer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..blocks.moments import covariance
+from ..errors import InputError
+from ..kernels import Kernel, get_kernel
+from ..maps import FourierMap
+from ..randomness import draw_seed
+from .base import FeatureEstimator, validate_rows
+from .length_scale import resolve_length_scale
+
+
+class RandomFourierFeatures(FeatureEstimator):
+    """Random Fourier features of a shift-invariant kernel (Rahimi & Recht 2007).
+
+    The fitted map is a seed: no weight is stored or sent, and the same seed gives the same features
+    for NumPy and Dask input, in every chunking, on every machine.
+
+    Parameters
+    ----------
+    kernel : "gaussian" exp(-|v|^2 / 2 l^2) | "laplacian" exp(-|v|_1 / l) | "cauchy"
+        prod_j 1 / (1 + (v_j / l)^2) | "matern" | a `distrf.kernels.Kernel`, with v = x - y
+    length_scale : l, a number, or a rule: "knn" (default), "knn-cnm", "median", "scale"; see
+        `distrf.features.length_scale.resolve_length_scale`
+    gamma : scikit-learn's parameter instead: 1 / 2 l^2 (gaussian), 1 / l (laplacian)
+    n_components : D, the number of features; even for phase="paired"
+    projection : how the weights are drawn; one of `distrf.projections.PROJECTIONS`
+    phase : "paired" (cos and sin of D/2 frequencies; less variance for near rows, exactly
+        shift-invariant) | "offset" (cos(w.x + b) of D frequencies)
+    whiten : first map rows through the inverse square root of their covariance, for kernels on
+        columns of unlike units; the matrix is learned in one pass and saved with the map
+    nu : smoothness of the Matern kernel, 1/2, 3/2 or 5/2
+    n_jobs : threads for NumPy and CSR input; -1 takes all cores. Dask decides for Dask arrays
+    random_state : seed. None draws one and keeps it in the map
+
+    Attributes
+    ----------
+    map_ : FourierMap, the frozen map; pickles to a few hundred bytes unless whitened
+    length_scale_ : float, l
+    n_features_in_ : int, d
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from distrf import RandomFourierFeatures
+    >>> X = np.random.default_rng(0).normal(size=(100, 5))
+    >>> Z = RandomFourierFeatures(length_scale=2.0, n_components=512, random_state=7).fit_transform(X)
+    >>> Z.shape
+    (100, 512)
+    """
+
+    def __init__(
+        self,
+        kernel: str | Kernel = "gaussian",
+        *,
+        length_scale: float | str = "knn",
+        gamma: float | None = None,
+        n_components: int = 1024,
+        projection: str = "dense",
+        phase: str = "paired",
+        whiten: bool = False,
+        nu: float = 1.5,
+        n_jobs: int | None = -1,
+        random_state: Any = None,
+    ):
+        self.kernel = kernel
+        self.length_scale = length_scale
+        self.gamma = gamma
+        self.n_components = n_components
+        self.projection = projection
+        self.phase = phase
+        self.whiten = whiten
+        self.nu = nu
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None) -> RandomFourierFeatures:
+        """Set the length scale (and whitening) from the rows, and freeze the map.
+
+        Reads at most 1,000 rows of X, and none of them when the length scale is a number; whitening
+        takes one pass. Raises InputError for a parameter or data that break a rule.
+        """
+        X = validate_rows(self, X, reset=True)
+        kernel = get_kernel(self.kernel, **({"nu": self.nu} if self.kernel == "matern" else {}))
+        if not isinstance(self.n_components, (int, np.integer)):
+            raise InputError(f"n_components must be an integer, got {self.n_components!r}")
+        seed = draw_seed(self.random_state)
+        whitening = inverse_square_root(covariance(X)) if self.whiten else None
+        self.length_scale_ = resolve_length_scale(kernel, self.length_scale, self.gamma, X, seed, whitening)
+        self.map_ = FourierMap(
+            n_features_in=X.shape[1],
+            n_components=int(self.n_components),
+            kernel=kernel,
+            length_scale=self.length_scale_,
+            projection=self.projection,
+            phase=self.phase,
+            seed=seed,
+            whitening=whitening,
+        )
+        return self
+
+
+def inverse_square_root(C: np.ndarray) -> np.ndarray:
+    """Symmetric C^(-1/2), shape (d, d); directions without variance are dropped."""
+    values, vectors = np.linalg.eigh(C)
+    keep = values > values.max() * len(values) * np.finfo(float).eps
+    if not keep.any():
+        raise InputError("whiten=True needs columns that vary, got a covariance of zeros; drop whiten")
+    return (vectors[:, keep] / np.sqrt(values[keep])) @ vectors[:, keep].T

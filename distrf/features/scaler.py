@@ -1,0 +1,94 @@
+"""Scaling of columns or rows, fitted in one pass."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from dask.base import is_dask_collection
+from sklearn.utils.validation import check_is_fitted
+
+from ..blocks.moments import column_moments
+from ..blocks.rows import map_rows
+from ..errors import InputError
+from ..maps import ScalingMap, map_from_spec
+from ..maps.base import FeatureMap
+from ..maps.scaling import METHODS
+from .base import FeatureEstimator, validate_rows
+
+
+class StreamingScaler(FeatureEstimator):
+    """Scale columns or rows of data larger than memory; one pass to fit, none for row norms.
+
+    Parameters
+    ----------
+    method : "standard" (zero mean, unit variance) | "minmax" (to [0, 1]) | "maxabs" (to [-1, 1], keeps
+        zeros) | "l1-rows", "l2-rows" (each row to unit norm) | "divide" (by `divisor`)
+    divisor : the number that "divide" divides by, such as 255 for grey values
+
+    Attributes
+    ----------
+    map_ : ScalingMap, with arrays `shift` and `scale` of shape (d,) where columns were learned
+    n_features_in_ : int, d
+
+    Notes
+    -----
+    A column without spread is shifted and not scaled. CSR blocks stay CSR; "standard" and "minmax"
+    refuse them.
+    """
+
+    def __init__(self, method: str = "standard", *, divisor: float = 1.0):
+        self.method = method
+        self.divisor = divisor
+
+    def fit(self, X: Any, y: Any = None) -> StreamingScaler:
+        """Learn the scaling from the rows of X (array, CSR or Dask array)."""
+        X = validate_rows(self, X, reset=True)
+        if self.method not in METHODS:
+            raise InputError(f"unknown scaling {self.method!r}; known: {', '.join(METHODS)}")
+        d = X.shape[1]
+        shift = scale = None
+        if self.method in ("standard", "minmax", "maxabs"):
+            moments = column_moments(X)
+            if self.method == "standard":
+                # A spread below rounding of the mean is no spread.
+                noise = (
+                    np.finfo(np.float64).eps
+                    * moments.count
+                    * np.maximum(abs(moments.low), abs(moments.high)) ** 2
+                )
+                shift, scale = moments.mean, np.sqrt(np.where(moments.variance > noise, moments.variance, 0.0))
+            elif self.method == "minmax":
+                shift, scale = (
+                    moments.low.astype(np.float64),
+                    np.asarray(moments.high - moments.low, np.float64),
+                )
+            else:
+                shift, scale = np.zeros(d), np.maximum(abs(moments.low), abs(moments.high)).astype(np.float64)
+            scale = np.where(scale > 0, scale, 1.0)
+        self.map_ = ScalingMap(d, d, self.method, float(self.divisor), shift, scale)
+        return self
+
+    def inverse_transform(self, X: Any) -> Any:
+        """Undo a column scaling; refuses row norms, which forget what they divided by."""
+        check_is_fitted(self)
+        if is_dask_collection(X):
+            return X.map_blocks(self.map_.inverse, dtype=X.dtype)
+        return self.map_.inverse(np.asarray(X))
+
+
+def scaler_from_spec(spec: Mapping[str, Any]) -> FeatureMap:
+    """The frozen scaling that a store's `preprocessing` entry describes; arrays as JSON lists."""
+    arrays = {name: np.asarray(values, dtype=np.float64) for name, values in spec.get("arrays", {}).items()}
+    return map_from_spec(spec["map"], arrays)
+
+
+def scaler_spec(map_: FeatureMap) -> dict[str, Any]:
+    """The JSON of a frozen scaling for a store's `preprocessing` entry."""
+    return {"map": map_.spec(), "arrays": {name: values.tolist() for name, values in map_.arrays.items()}}
+
+
+def apply_scaling(map_: FeatureMap, X: Any) -> Any:
+    """A frozen scaling over a lazy Dask array."""
+    return map_rows(map_, X, map_.n_components, np.float32 if X.dtype.itemsize < 4 else X.dtype)

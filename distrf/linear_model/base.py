@@ -1,0 +1,175 @@
+"""Fitted linear models: prediction and scores, NumPy or Dask in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from dask.base import is_dask_collection
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.utils.validation import check_is_fitted
+
+from ..blocks.passes import run_pass
+from ..blocks.rows import align_rows, map_rows
+from ..errors import InputError
+from ..features.base import validate_rows
+from ..maps import working_dtype
+from .predictor import LinearPredictor
+
+
+class LinearModel(BaseEstimator):
+    """Base: `coef_` (C, D) or (D,), `intercept_`, `n_features_in_`."""
+
+    coef_: np.ndarray
+    intercept_: Any
+    n_features_in_: int
+
+    def _predictor(self, output: str) -> LinearPredictor:
+        return LinearPredictor(
+            self.n_features_in_,
+            output,
+            np.atleast_2d(self.coef_),
+            np.atleast_1d(self.intercept_),
+            getattr(self, "classes_", None),
+        )
+
+    def _predict(self, X: Any, output: str, squeeze: bool) -> Any:
+        check_is_fitted(self)
+        X = validate_rows(self, X, reset=False)
+        predictor = self._predictor(output)
+        if is_dask_collection(X):
+            if output == "label":
+                return map_rows(predictor, X, None, self.classes_.dtype)  # type: ignore[attr-defined]
+            columns = None if squeeze else np.atleast_2d(self.coef_).shape[0]
+            return map_rows(predictor, X, columns, working_dtype(X.dtype))
+        out = predictor(X)
+        return out[:, 0] if squeeze and out.ndim == 2 else out
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+class LinearClassifier(ClassifierMixin, LinearModel):
+    """Largest score wins; two classes share one score."""
+
+    classes_: np.ndarray
+
+    def decision_function(self, X: Any) -> Any:
+        """Scores, shape (n,) for two classes, else (n, c); lazy for a Dask array."""
+        check_is_fitted(self)
+        return self._predict(X, "score", len(self.classes_) == 2)
+
+    def predict(self, X: Any) -> Any:
+        """Labels, shape (n,); lazy for a Dask array."""
+        return self._predict(X, "label", True)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Accuracy; one pass for a Dask array."""
+        if not is_dask_collection(X):
+            return float(super().score(X, y, sample_weight))
+        predicted = self.predict(X)
+        return accuracy_pass(predicted, y, sample_weight)
+
+
+class LinearRegressor(RegressorMixin, LinearModel):
+    """Linear scores as predictions."""
+
+    def predict(self, X: Any) -> Any:
+        """Values, shape (n,) or (n, C) as y was; lazy for a Dask array."""
+        check_is_fitted(self)
+        return self._predict(X, "score", np.ndim(self.coef_) == 1)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Coefficient of determination R^2, mean over outputs; one pass for a Dask array."""
+        if not is_dask_collection(X):
+            return float(super().score(X, y, sample_weight))
+        errors = error_pass(self.predict(X), y, sample_weight)
+        return float(np.mean(1.0 - errors.squares / errors.spread))
+
+
+@dataclass
+class ErrorSums:
+    """Weighted sums over rows: weight, squared errors, and moments of y, each of shape (outputs,)."""
+
+    weight: float
+    squares: np.ndarray
+    mean: np.ndarray
+    spread: np.ndarray  # sum of squared deviations of y from its mean
+    norm: np.ndarray  # sum of squares of y
+
+
+@dataclass(frozen=True)
+class _AccuracyFold:
+    nbytes: int = 16
+    flops_per_row: float = 10.0
+
+    def start(self):
+        return np.zeros(2)
+
+    def add(self, state, first_row, predicted, y, weight=None):
+        w = np.ones(len(y)) if weight is None else np.asarray(weight, dtype=np.float64)
+        return state + [w[predicted == y].sum(), w.sum()]
+
+    def merge(self, left, right):
+        return left + right
+
+
+@dataclass(frozen=True)
+class _ErrorFold:
+    nbytes: int = 64
+    flops_per_row: float = 10.0
+
+    def start(self):
+        return None
+
+    def add(self, state, first_row, predicted, y, weight=None):
+        y = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
+        predicted = np.asarray(predicted, dtype=np.float64).reshape(len(y), -1)
+        if y.shape != predicted.shape:
+            raise InputError(f"predictions have {predicted.shape[1]} columns, y has {y.shape[1]}")
+        w = np.ones(len(y)) if weight is None else np.asarray(weight, dtype=np.float64)
+        total = w.sum()
+        mean = w @ y / total if total > 0 else np.zeros(y.shape[1])
+        return self.merge(
+            state, ErrorSums(total, w @ (y - predicted) ** 2, mean, w @ (y - mean) ** 2, w @ y**2)
+        )
+
+    def merge(self, left, right):
+        if left is None or right is None:
+            return left if right is None else right
+        total = left.weight + right.weight
+        delta = right.mean - left.mean
+        share = right.weight / total if total > 0 else 0.0
+        return ErrorSums(
+            total,
+            left.squares + right.squares,
+            left.mean + share * delta,
+            left.spread + right.spread + left.weight * share * delta**2,
+            left.norm + right.norm,
+        )
+
+
+def _score_arrays(predicted: Any, y: Any, weight: Any) -> list[Any]:
+    arrays = [predicted, y] if weight is None else [predicted, y, weight]
+    if is_dask_collection(predicted):
+        arrays = [
+            predicted,
+            *(align_rows(predicted, a, n) for a, n in zip(arrays[1:], ("y", "weight"), strict=False)),
+        ]
+    return arrays
+
+
+def accuracy_pass(predicted: Any, y: Any, weight: Any = None) -> float:
+    """Weighted share of equal labels, in one pass over lazy or in-memory arrays."""
+    hits, total = run_pass(
+        _AccuracyFold(), _score_arrays(predicted, y, weight), label="score", block_rows=1 << 20
+    )
+    return float(hits / total)
+
+
+def error_pass(predicted: Any, y: Any, weight: Any = None) -> ErrorSums:
+    """Error sums in one pass over lazy or in-memory arrays."""
+    return run_pass(_ErrorFold(), _score_arrays(predicted, y, weight), label="score", block_rows=1 << 20)

@@ -1,0 +1,52 @@
+"""The frozen linear model: scores, labels or values of one block of features."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from ..maps import check_rows, working_dtype
+from ..maps.base import arrays_digest
+
+
+@dataclass(frozen=True)
+class LinearPredictor:
+    """z -> z @ coef.T + intercept, and the label of the largest score where classes are given.
+
+    coef : shape (C, D); intercept : shape (C,); classes : shape (c,) or None
+    """
+
+    n_features_in: int
+    output: str  # "score" | "label"
+    coef: np.ndarray | None = field(default=None, compare=False, repr=False)
+    intercept: np.ndarray | None = field(default=None, compare=False, repr=False)
+    classes: np.ndarray | None = field(default=None, compare=False, repr=False)
+
+    def __call__(self, Z: Any) -> np.ndarray:
+        assert self.coef is not None
+        assert self.intercept is not None
+        check_rows(Z, self.n_features_in)
+        dtype = working_dtype(Z.dtype)
+        scores = Z.astype(dtype, copy=False) @ self.coef.T.astype(dtype) + self.intercept.astype(dtype)
+        scores = np.asarray(scores)
+        if self.output == "label":
+            assert self.classes is not None
+            best = (scores[:, 0] > 0).astype(int) if scores.shape[1] == 1 else scores.argmax(axis=1)
+            return self.classes[best]
+        return scores
+
+    @property
+    def arrays(self) -> dict[str, np.ndarray]:
+        named = {"coef": self.coef, "intercept": self.intercept, "classes": self.classes}
+        return {k: v for k, v in named.items() if v is not None}
+
+    def with_arrays(self, arrays) -> LinearPredictor:
+        return replace(self, coef=arrays["coef"], intercept=arrays["intercept"], classes=arrays.get("classes"))
+
+    def without_arrays(self) -> LinearPredictor:
+        return replace(self, coef=None, intercept=None, classes=None)
+
+    def __dask_tokenize__(self):
+        return ("distrf-linear", self.n_features_in, self.output, arrays_digest(self.arrays))

@@ -1,0 +1,150 @@
+"""Targets of linear models: class labels to +-1 columns, regression targets centred."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from dask.base import is_dask_collection
+
+from ..blocks.passes import run_pass
+from ..errors import InputError
+
+
+@dataclass(frozen=True)
+class Targets:
+    """Turns blocks of y into float64 columns, shape (rows, width).
+
+    classes : labels, shape (c,): one +-1 column a class, a single one for two; None for regression
+    centre : subtracted from regression targets, shape (width,), so that float32 products keep digits
+    class_weight : factor on the weight of each class's rows, shape (c,), or None
+    """
+
+    classes: np.ndarray | None
+    centre: np.ndarray
+    class_weight: np.ndarray | None = None
+
+    @property
+    def width(self) -> int:
+        return len(self.centre)
+
+    def encode(self, y: np.ndarray, weight: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
+        if weight is not None:
+            weight = np.asarray(weight, dtype=np.float64)
+            if weight.shape != y.shape[:1] or not (np.isfinite(weight).all() and (weight >= 0).all()):
+                raise InputError("sample_weight must hold one finite number >= 0 for each row")
+        if self.classes is None:
+            return np.asarray(y, dtype=np.float64).reshape(len(y), -1) - self.centre, weight
+        codes = np.searchsorted(self.classes, y)
+        if self.class_weight is not None:
+            factor = self.class_weight[codes]
+            weight = factor if weight is None else weight * factor
+        if len(self.classes) == 2:
+            return np.where(codes == 1, 1.0, -1.0)[:, None], weight
+        Y = np.full((len(y), len(self.classes)), -1.0)
+        Y[np.arange(len(y)), codes] = 1.0
+        return Y, weight
+
+    def __dask_tokenize__(self):
+        return ("distrf-targets", self.classes, self.centre, self.class_weight)
+
+
+@dataclass(frozen=True)
+class _ClassFold:
+    """Weighted count of every label seen: {label: weight}."""
+
+    nbytes: int = 1024
+    flops_per_row: float = 10.0
+
+    def start(self):
+        return {}
+
+    def add(self, state, first_row, y, weight=None):
+        if y.ndim != 1:
+            raise InputError(f"class labels must be one column, got y of shape (n, {y.shape[1]})")
+        if y.dtype.kind == "f":
+            if not np.isfinite(y).all():
+                raise InputError(
+                    f"y must be finite, but row {int(np.argmin(np.isfinite(y)))} of the block is not"
+                )
+            if (y != np.floor(y)).any():
+                raise InputError(
+                    "Unknown label type: continuous; class labels are integers, strings or booleans"
+                )
+        labels, codes = np.unique(y, return_inverse=True)
+        counts = np.bincount(codes, weights=weight, minlength=len(labels))
+        return self.merge(state, dict(zip(labels.tolist(), counts.tolist(), strict=True)))
+
+    def merge(self, left, right):
+        return {k: left.get(k, 0) + right.get(k, 0) for k in left.keys() | right.keys()}
+
+
+@dataclass(frozen=True)
+class _MeanFold:
+    nbytes: int = 1024
+    flops_per_row: float = 10.0
+
+    def start(self):
+        return [0.0, 0.0]
+
+    def add(self, state, first_row, y, weight=None):
+        y = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
+        if not np.isfinite(y).all():
+            raise InputError(
+                f"y must be finite, but row {int(np.argwhere(~np.isfinite(y))[0, 0])} of the block is not"
+            )
+        w = np.ones(len(y)) if weight is None else np.asarray(weight, dtype=np.float64)
+        return self.merge(state, [w.sum(), w @ y])
+
+    def merge(self, left, right):
+        return [a + b for a, b in zip(left, right, strict=True)]
+
+
+def _pass(fold: Any, y: Any, weight: Any) -> Any:
+    arrays = [y] if weight is None else [y, weight]
+    return run_pass(fold, arrays, label="targets", block_rows=1 << 20)
+
+
+def class_targets(y: Any, weight: Any, class_weight: Any) -> Targets:
+    """Targets of a classifier, from one pass over the labels alone.
+
+    class_weight : None, "balanced" (n / (classes * count), counts weighted), or {label: factor}
+    """
+    counts = _pass(_ClassFold(), y, weight)
+    labels = sorted(counts)
+    if len(labels) < 2:
+        raise InputError(f"a classifier needs at least 2 classes, got {len(labels)} class: {labels}")
+    classes = np.asarray(labels, dtype=y.dtype if y.dtype.kind != "O" else None)
+    factors = None
+    if class_weight == "balanced":
+        total = sum(counts.values())
+        factors = np.array([total / (len(labels) * counts[c]) if counts[c] else 0.0 for c in labels])
+    elif isinstance(class_weight, dict):
+        unknown = set(class_weight) - set(labels)
+        if unknown:
+            raise InputError(
+                f"class_weight names labels that y lacks: {sorted(unknown, key=str)}; labels: {labels}"
+            )
+        factors = np.array([float(class_weight.get(c, 1.0)) for c in labels])
+    elif class_weight is not None:
+        raise InputError(f"class_weight is None, 'balanced' or a dictionary, got {class_weight!r}")
+    return Targets(classes, np.zeros(1 if len(labels) == 2 else len(labels)), factors)
+
+
+def regression_targets(y: Any, weight: Any) -> Targets:
+    """Targets of a regressor, centred at their mean by one pass over y alone."""
+    total, sums = _pass(_MeanFold(), y, weight)
+    if not total > 0:
+        raise InputError("sample_weight must not be zero everywhere")
+    return Targets(None, np.atleast_1d(sums / total))
+
+
+def as_columns(y: Any) -> Any:
+    """y as an array; labels that are objects become strings or numbers, Dask stays lazy."""
+    if is_dask_collection(y):
+        if y.dtype.kind == "O":
+            raise InputError("y of a Dask array must not have object dtype; use y.astype(str) or integers")
+        return y
+    y = np.asarray(y)
+    return y.astype(str) if y.dtype.kind == "O" and all(isinstance(v, str) for v in y.ravel()) else y
