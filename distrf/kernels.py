@@ -145,9 +145,7 @@ def get_kernel(kernel: str | Kernel | dict[str, Any], **parameters: Any) -> Kern
         parameters = {k: v for k, v in kernel.items() if k != "name"}
         kernel = kernel.get("name", "")
     if not isinstance(kernel, str) or kernel not in KERNELS:
-        raise InputError(
-            f"unknown kernel {kernel!r}; known: {', '.join(sorted(KERNELS))}, or a Kernel object"
-        )
+        raise InputError(f"unknown kernel {kernel!r}; known: {', '.join(sorted(KERNELS))}, or a Kernel object")
     try:
         return KERNELS[kernel](**parameters)
     except TypeError:

@@ -2,26 +2,43 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import Any
 
 import dask
 from dask.delayed import Delayed
+from distributed import WorkerPlugin
 from threadpoolctl import threadpool_limits
 
 #: A task whose worker died is tried this many times more.
 RETRIES = 3
+
+_prepared: weakref.WeakSet = weakref.WeakSet()
+
+
+class _OneBlasThread(WorkerPlugin):
+    """Limits BLAS to one thread when a worker starts, once: limits set per task race between threads."""
+
+    def setup(self, worker: Any) -> None:
+        import scipy.linalg  # noqa: F401  a limit reaches only libraries that are loaded
+
+        threadpool_limits(1)
 
 
 def current_client() -> Any:
     """The distributed client that Dask would use now, or None."""
     if dask.config.get("scheduler", None) not in (None, "dask.distributed", "distributed"):
         return None
-    try:
-        from distributed import get_client
+    from distributed import get_client
 
-        return get_client()
-    except (ImportError, ValueError):
+    try:
+        client = get_client()
+    except ValueError:
         return None
+    if client not in _prepared:
+        client.register_plugin(_OneBlasThread(), name="distrf-one-blas-thread")
+        _prepared.add(client)
+    return client
 
 
 def compute(task: Delayed, client: Any) -> Any:

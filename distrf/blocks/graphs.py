@@ -67,7 +67,7 @@ class BlockGraphs:
         return list(order)
 
     def _group(self, users: dict[Any, list[int]]) -> list[int] | None:
-        joined = set()  # block i must be in the run of block i - 1
+        joined: set[int] = set()  # block i must be in the run of block i - 1
         for key, blocks in users.items():
             node = self._nodes[key]
             if isinstance(node, DataNode) and _is_future(node.value):

@@ -9,6 +9,7 @@ results on one worker (its running one, one that waits, a group's sum, the total
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from typing import Any, Protocol
@@ -21,6 +22,7 @@ from dask.delayed import Delayed
 from ..errors import InputError
 from .engine import compute, compute_many, current_client, gather, merge_states
 from .graphs import BlockGraphs
+from .plan import PassMemory, Workers
 from .progress import pass_topic, report
 from .rows import align_rows, check_dask_rows
 
@@ -37,8 +39,11 @@ class Fold(Protocol):
     `nbytes` is the size of one state, `flops_per_row` the arithmetic of one row including its features.
     """
 
-    nbytes: int
-    flops_per_row: float
+    @property
+    def nbytes(self) -> int: ...
+
+    @property
+    def flops_per_row(self) -> float: ...
 
     def start(self) -> Any:
         """An empty state."""
@@ -72,7 +77,7 @@ def cut_runs(rows: Sequence[int], atoms: Sequence[int], n_runs: int) -> list[tup
         target = i * total / n_runs
         cuts.add(min(edges, key=lambda e: (abs(position[e] - target), e)))
     ordered = sorted(cuts)
-    return list(zip(ordered[:-1], ordered[1:], strict=True))
+    return list(itertools.pairwise(ordered))
 
 
 def run_pass(fold: Fold, arrays: Sequence[Any], *, label: str = "pass", block_rows: int | None = None) -> Any:
@@ -129,6 +134,7 @@ def _run_dask(fold: Fold, arrays: Sequence[Any], label: str) -> Any:
         if blocks.atoms is None:
             return _run_windowed(fold, blocks, rows, topic, client)
         runs = cut_runs(rows, blocks.atoms, count_runs(sum(rows), fold))
+        pass_memory(fold, arrays, len(runs), Workers.of_client(client)).check(Workers.of_client(client), label)
         starts = np.concatenate([[0], np.cumsum(rows)])
         graph: dict[Any, Any] = dict(blocks.shared)
         total = group = None
@@ -147,6 +153,13 @@ def _run_dask(fold: Fold, arrays: Sequence[Any], label: str) -> Any:
                     group = f"{name}-total-{r}"
                 total, group = group, None
         return compute(Delayed(total, graph), client)
+
+
+def pass_memory(fold: Fold, arrays: Sequence[Any], n_runs: int, workers: Workers) -> PassMemory:
+    """Peak memory of a pass over lazy arrays; a block counts at its widest of the arrays given."""
+    block = sum(max(a.chunks[0]) * max(1, math.prod(a.shape[1:])) * a.dtype.itemsize for a in arrays)
+    scratch = max(arrays[0].chunks[0]) * getattr(fold, "scratch_per_row", 0)
+    return PassMemory(block, int(scratch), fold.nbytes, runs=n_runs, threads=workers.threads)
 
 
 def _run_windowed(fold: Fold, blocks: BlockGraphs, rows: list[int], topic: str | None, client: Any) -> Any:

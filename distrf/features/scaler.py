@@ -38,6 +38,8 @@ class StreamingScaler(FeatureEstimator):
     refuse them.
     """
 
+    map_: ScalingMap
+
     def __init__(self, method: str = "standard", *, divisor: float = 1.0):
         self.method = method
         self.divisor = divisor

@@ -111,7 +111,7 @@ class _AccuracyFold:
 
     def add(self, state, first_row, predicted, y, weight=None):
         w = np.ones(len(y)) if weight is None else np.asarray(weight, dtype=np.float64)
-        return state + [w[predicted == y].sum(), w.sum()]
+        return state + np.array([w[predicted == y].sum(), w.sum()])
 
     def merge(self, left, right):
         return left + right

@@ -97,6 +97,12 @@ class GramFold:
     def flops_per_row(self) -> float:
         return float(self.n_features) ** 2 + 2.0 * self.n_features * (self.targets.width + 1)
 
+    @property
+    def scratch_per_row(self) -> float:
+        """Bytes a row takes while it is folded in: a float64 copy, a copy of its fold, the targets."""
+        copies = (8 if self.n_features <= _FLOAT64_UP_TO else 0) + (8 if self.rule.n_folds > 1 else 0)
+        return float(copies * self.n_features + 16 * (self.targets.width + 1))
+
     def start(self) -> GramState:
         k, D, C = self.rule.n_folds, self.n_features, self.targets.width
         T = tile_width(D)

@@ -129,17 +129,18 @@ class StreamingRidgeClassifier(LinearClassifier, _Ridge):
         """Fit to features X of shape (n, D) and labels y of shape (n,); Dask arrays out of core."""
         X, y, sample_weight = validate_fit(self, X, y, sample_weight, numeric=False)
         targets = class_targets(y, sample_weight, self.class_weight)
-        self.classes_ = targets.classes
+        self.classes_ = np.asarray(targets.classes)
         self._fit(X, y, sample_weight, targets)
         return self
 
 
 def check_alphas(alphas: Any) -> list[float]:
     """A number or a sequence of them as a list; raises InputError for anything else or negatives."""
-    values = [alphas] if isinstance(alphas, numbers.Real) else list(alphas)
-    if not values or not all(isinstance(a, numbers.Real) and np.isfinite(a) and a >= 0 for a in values):
+    listed = [alphas] if isinstance(alphas, numbers.Real) else list(alphas)
+    values = [float(a) if isinstance(a, numbers.Real) else np.nan for a in listed]
+    if not values or not all(np.isfinite(a) and a >= 0 for a in values):
         raise InputError(f"alphas must be one or more finite numbers >= 0, got {alphas!r}")
-    return [float(a) for a in values]
+    return values
 
 
 def check_folds(cv: int | str, n: int) -> int | str:

@@ -23,7 +23,7 @@ def working_dtype(dtype: np.dtype | type) -> np.dtype:
     return np.dtype(np.float32 if np.can_cast(dtype, np.float32, "safe") else np.float64)
 
 
-def check_rows(X: np.ndarray, n_features_in: int) -> None:
+def check_rows(X: Any, n_features_in: int) -> None:
     """Raise InputError unless the block is two-dimensional, of the right width, numeric and finite."""
     if X.ndim != 2:
         raise InputError(f"X must have 2 dimensions (rows, columns), got shape {X.shape}")

@@ -55,6 +55,7 @@ class ScalingMap(FeatureMap):
             if self.method == "divide":
                 return X / dtype.type(self.divisor)
             if self.learned:
+                assert self.scale is not None
                 return sp.csr_array(X @ sp.diags_array(1.0 / self.scale.astype(dtype)))
             norms = abs(X).sum(axis=1) if self.method == "l1-rows" else np.sqrt((X * X).sum(axis=1))
             return sp.csr_array(sp.diags_array(1.0 / _nonzero(np.asarray(norms).ravel())).astype(dtype) @ X)

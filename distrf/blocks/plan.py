@@ -1,0 +1,157 @@
+"""The memory of a pass, and the plan that is printed or refused before anything runs.
+
+Peak of one worker = process + cached weights + threads x (source block, widest block, scratch of the fold)
++ partial results. At most four partial results meet on a worker (see passes), each thread beyond the
+first adds its own.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from dask.utils import format_bytes
+from threadpoolctl import threadpool_limits
+
+from ..errors import MemoryPlanError
+
+#: A worker that has imported everything and holds nothing.
+PROCESS_BYTES = 330 * 2**20
+#: What allocators and the wire add to the arrays themselves.
+_SLACK = 1.15
+_PARTIALS = 4
+
+
+@dataclass(frozen=True)
+class Workers:
+    """Size of the cluster: processes, threads of each, and the smallest memory limit in bytes (0: none)."""
+
+    count: int
+    threads: int
+    memory_limit: int
+
+    @classmethod
+    def of_client(cls, client: Any) -> Workers:
+        if client is None:
+            import psutil
+            from dask.system import CPU_COUNT
+
+            return cls(1, CPU_COUNT, psutil.virtual_memory().total)
+        workers = client.scheduler_info(n_workers=-1)["workers"].values()
+        limits = [w["memory_limit"] for w in workers if w.get("memory_limit")]
+        threads = max((w["nthreads"] for w in workers), default=1)
+        return cls(max(1, len(workers)), threads, min(limits, default=0))
+
+
+@dataclass(frozen=True)
+class PassMemory:
+    """Bytes one worker needs at the peak of a pass, by part."""
+
+    block: int
+    scratch: int
+    partial: int
+    weights: int = 0
+    runs: int = 1
+    threads: int = 1
+
+    @property
+    def parts(self) -> dict[str, int]:
+        held = min(self.runs, _PARTIALS + self.threads - 1) * self.partial
+        return {
+            "process": PROCESS_BYTES,
+            "cached weights": self.weights,
+            "blocks": int(_SLACK * self.threads * self.block),
+            "scratch": int(_SLACK * self.threads * self.scratch),
+            "partial results": int(_SLACK * held),
+        }
+
+    @property
+    def peak(self) -> int:
+        return sum(self.parts.values())
+
+    def check(self, workers: Workers, label: str) -> None:
+        """Raise MemoryPlanError where the peak exceeds the smallest worker."""
+        if not workers.memory_limit or self.peak <= workers.memory_limit:
+            return
+        largest = max(self.parts, key=lambda part: self.parts[part] if part != "process" else 0)
+        remedy = {
+            "partial results": "fewer components, cv='holdout' or a single alpha, or workers with more memory",
+            "blocks": "smaller blocks (Dask's array.chunk-size, or rows_per_block), or fewer threads per worker",
+            "scratch": "smaller blocks (Dask's array.chunk-size), or fewer threads per worker",
+            "cached weights": "a structured projection, or a smaller DISTRF_CACHE_BYTES",
+        }[largest]
+        listed = ", ".join(f"{name} {format_bytes(size)}" for name, size in self.parts.items() if size)
+        raise MemoryPlanError(
+            f"{label} was refused: it needs {format_bytes(self.peak)} on each worker, which has "
+            f"{format_bytes(workers.memory_limit)} ({listed}). Remedy: {remedy}, or --memory-limit / memory_limit "
+            f"of at least {format_bytes(self.peak)}"
+        )
+
+
+@dataclass
+class Plan:
+    """What a job will do; nothing of it has run."""
+
+    job: str
+    rows: int
+    blocks: int
+    block_rows: int
+    passes: int
+    tasks: int
+    bytes_read: int
+    bytes_written: int
+    memory: PassMemory
+    client_peak: int
+    flops: float
+    workers: Workers
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def seconds(self) -> float:
+        return self.flops / (gemm_rate() * self.workers.count * self.workers.threads)
+
+    def check(self) -> None:
+        self.memory.check(self.workers, self.job)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "job": self.job,
+            "rows": self.rows,
+            "blocks": self.blocks,
+            "block_rows": self.block_rows,
+            "passes": self.passes,
+            "tasks": self.tasks,
+            "bytes_read": self.bytes_read,
+            "bytes_written": self.bytes_written,
+            "peak_bytes_per_worker": self.memory.peak,
+            "peak_parts": self.memory.parts,
+            "peak_bytes_client": self.client_peak,
+            "memory_limit_per_worker": self.workers.memory_limit,
+            "fits": not self.workers.memory_limit or self.memory.peak <= self.workers.memory_limit,
+            "workers": self.workers.count,
+            "threads_per_worker": self.workers.threads,
+            "flops": self.flops,
+            "seconds_estimate": round(self.seconds, 1),
+            "notes": self.notes,
+        }
+
+
+_rate: list[float] = []
+
+
+def gemm_rate() -> float:
+    """Sustained float32 operations per second of one core here, measured once in about 0.1 s.
+
+    Seven tenths of a bare product: what a pass keeps after reading, cosines and sums.
+    """
+    if not _rate:
+        A = np.ones((1024, 1024), dtype=np.float32)
+        with threadpool_limits(1):
+            A @ A
+            start = time.perf_counter()
+            for _ in range(3):
+                A @ A
+            _rate.append(0.7 * 3 * 2 * 1024**3 / (time.perf_counter() - start))
+    return _rate[0]

@@ -1,0 +1,121 @@
+"""Lazy row arrays into a Zarr store, block by block, resumable."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import dask.array as da
+import numpy as np
+
+from .. import store
+from ..errors import InputError
+from .passes import run_pass
+from .rows import align_rows, check_dask_rows
+
+
+@dataclass(frozen=True)
+class Written:
+    """Result of a write: the finished store, and how many of its blocks this call computed."""
+
+    info: store.StoreInfo
+    computed: int
+    blocks: int
+
+
+def write_rows(
+    path: str,
+    arrays: dict[str, da.Array],
+    *,
+    kind: str,
+    spec: dict[str, Any],
+    classes: list[Any] | None = None,
+    storage_options: dict[str, Any] | None = None,
+    overwrite: bool = False,
+    **attributes: Any,
+) -> Written:
+    """Write aligned Dask arrays to one store; blocks that the manifest lists as finished are not computed.
+
+    Parameters
+    ----------
+    arrays : {name: Dask array with rows in blocks}; the first one sets the blocks. Text arrays become
+        codes of `classes`
+    kind, spec, attributes : see `distrf.store.create`
+
+    Raises
+    ------
+    InputError : blocks of unequal rows
+    SpecMismatchError : `path` holds a store with another spec
+    """
+    names = list(arrays)
+    first = check_dask_rows(arrays[names[0]], names[0])
+    aligned = [first, *(align_rows(first, arrays[name], name) for name in names[1:])]
+    block_rows = _uniform_rows(first)
+    coded = [_codes(a, classes) if a.dtype.kind == "U" else a for a in aligned]
+    info = store.create(
+        path,
+        {name: (a.shape[1:], a.dtype) for name, a in zip(names, coded, strict=True)},
+        first.shape[0],
+        block_rows,
+        kind=kind,
+        spec=spec,
+        classes=classes,
+        storage_options=storage_options,
+        overwrite=overwrite,
+        **attributes,
+    )
+    pending = store.pending_blocks(path, storage_options=storage_options)
+    if pending:
+        fold = _WriteFold(path, tuple(names), tuple(pending), block_rows, storage_options)
+        run_pass(fold, [a.blocks[pending] if len(pending) < info.n_blocks else a for a in coded], label="write")
+    return Written(store.finish(path, storage_options=storage_options), len(pending), info.n_blocks)
+
+
+def _uniform_rows(X: da.Array) -> int:
+    rows = X.chunks[0]
+    if any(r != rows[0] for r in rows[:-1]) or rows[-1] > rows[0]:
+        raise InputError(
+            f"blocks to write must have equal rows, the last one at most as many, got {rows[:4]} ... {rows[-1]}; "
+            f"use rechunk(({max(rows)}, -1))"
+        )
+    return int(rows[0])
+
+
+def _codes(y: da.Array, classes: list[Any] | None) -> da.Array:
+    if classes is None:
+        raise InputError("text arrays are written as codes of classes=, which is missing")
+    return da.map_blocks(_encode, y, np.asarray(classes), dtype=np.int32)  # type: ignore[arg-type]
+
+
+def _encode(y: np.ndarray, classes: np.ndarray) -> np.ndarray:
+    order = np.argsort(classes)
+    return order[np.searchsorted(classes, y, sorter=order)].astype(np.int32)
+
+
+@dataclass(frozen=True)
+class _WriteFold:
+    """Writes each block and marks it; the state is the number of rows written."""
+
+    path: str
+    names: tuple[str, ...]
+    pending: tuple[int, ...]
+    block_rows: int
+    storage_options: Any
+    nbytes: int = 0
+    flops_per_row: float = 1.0
+
+    def start(self) -> int:
+        return 0
+
+    def add(self, state: int, first_row: int, *blocks: Any) -> int:
+        index = self.pending[first_row // self.block_rows]
+        for name, block in zip(self.names, blocks, strict=True):
+            if block.dtype.kind == "f" and not np.isfinite(block.sum(dtype=np.float64)):
+                row = np.argwhere(~np.isfinite(block))
+                if len(row):
+                    raise InputError(f"{name} must be finite, but row {int(row[0][0])} of the block is not")
+        values = dict(zip(self.names, blocks, strict=True))
+        return state + store.write_block(self.path, index, values, storage_options=self.storage_options)
+
+    def merge(self, left: int, right: int) -> int:
+        return left + right

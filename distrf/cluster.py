@@ -1,0 +1,167 @@
+"""One way to reach a Dask cluster: nothing (local), an address, or a spec file."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import socket
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import dask
+import yaml
+from dask.system import CPU_COUNT
+from dask.utils import parse_bytes
+
+from .errors import ClusterError, InputError
+
+_SCHEMES = ("tcp://", "tls://", "ws://", "wss://", "ucx://", "inproc://")
+
+
+@contextmanager
+def connect(
+    cluster: str | os.PathLike[str] | None = None,
+    *,
+    memory_limit: str | int | None = None,
+    n_workers: int | None = None,
+    timeout: float = 60.0,
+) -> Iterator[Any]:
+    """A `distributed.Client` for the length of a `with` block.
+
+    Parameters
+    ----------
+    cluster : None for a local cluster sized to the machine (one process a core, one thread each); a
+        scheduler address such as "tcp://10.0.0.1:8786"; or a YAML or JSON spec file that names a Dask
+        cluster class and its arguments, see cluster/README.md
+    memory_limit : of one local worker ("4GiB"); default an equal share of the machine
+    n_workers : of the local cluster; default one a core
+    timeout : seconds to wait for the scheduler and its first worker
+
+    Raises
+    ------
+    ClusterError : the scheduler cannot be reached, or no worker came
+    InputError : a spec file that is missing or malformed
+    """
+    if cluster is None:
+        arguments = local_arguments(memory_limit, n_workers)
+        spec: dict[str, Any] = {"class": "distributed.LocalCluster", "arguments": arguments}
+    elif os.fspath(cluster).startswith(_SCHEMES):
+        with _client(os.fspath(cluster), timeout) as client:
+            _wait(client, 1, timeout)
+            yield client
+        return
+    else:
+        spec = read_cluster_spec(cluster)
+        if memory_limit is not None and spec["class"].endswith("LocalCluster"):
+            spec["arguments"]["memory_limit"] = memory_limit
+    with _started(spec) as started, _client(started, timeout) as client:
+        wait = spec.get("wait", {})
+        _wait(client, int(wait.get("workers", 1)), float(wait.get("timeout", timeout)))
+        yield client
+
+
+def local_arguments(memory_limit: str | int | None = None, n_workers: int | None = None) -> dict[str, Any]:
+    """Arguments of a LocalCluster sized to this machine: one process a core, one thread each."""
+    count = n_workers or CPU_COUNT
+    arguments: dict[str, Any] = {"n_workers": count, "threads_per_worker": 1, "processes": True}
+    if memory_limit is not None:
+        arguments["memory_limit"] = parse_bytes(memory_limit)
+    return arguments
+
+
+def read_cluster_spec(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """A checked spec: class, arguments, and optionally scale, adapt, wait and dask (configuration)."""
+    if not os.path.isfile(path):
+        raise InputError(
+            f"--cluster is a scheduler address ({_SCHEMES[0]}host:port) or a spec file; "
+            f"{os.fspath(path)!r} is neither: no such file"
+        )
+    with open(path, encoding="utf-8") as file:
+        try:
+            spec = yaml.safe_load(file)
+        except yaml.YAMLError as error:
+            raise InputError(f"the cluster spec {os.fspath(path)!r} is not YAML: {error}") from error
+    known = {"class", "arguments", "scale", "adapt", "wait", "dask"}
+    if not isinstance(spec, dict) or not isinstance(spec.get("class"), str) or set(spec) - known:
+        found = sorted(spec) if isinstance(spec, dict) else type(spec).__name__
+        raise InputError(
+            f"a cluster spec has 'class' and may have {sorted(known - {'class'})}; got {found} in {path}"
+        )
+    if "." not in spec["class"]:
+        raise InputError(
+            f"'class' of a cluster spec is module.Class, such as distributed.LocalCluster; got {spec['class']!r}"
+        )
+    spec["arguments"] = dict(spec.get("arguments") or {})
+    return spec
+
+
+@contextmanager
+def _started(spec: dict[str, Any]) -> Iterator[Any]:
+    """The cluster of a spec, closed at the end."""
+    module, _, name = spec["class"].rpartition(".")
+    try:
+        factory = getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError) as error:
+        raise ClusterError(
+            f"the cluster class {spec['class']!r} cannot be imported ({error}); install the extra that provides it "
+            "(distrf[jobqueue], distrf[kubernetes], distrf[cloud])"
+        ) from error
+    settings = {"distributed.scheduler.worker-saturation": 1.0, **(spec.get("dask") or {})}
+    arguments = dict(spec["arguments"])
+    with ExitStack() as stack:
+        stack.enter_context(dask.config.set(settings))
+        if factory.__name__ == "LocalCluster":
+            arguments.setdefault("dashboard_address", f"127.0.0.1:{_free_dashboard_port()}")
+            if "local_directory" not in arguments:
+                arguments["local_directory"] = stack.enter_context(
+                    tempfile.TemporaryDirectory(prefix="distrf-", ignore_cleanup_errors=True)
+                )
+        try:
+            cluster = stack.enter_context(factory(**arguments))
+        except TypeError as error:
+            raise InputError(f"{spec['class']} refused its arguments {sorted(arguments)}: {error}") from error
+        except (OSError, RuntimeError) as error:
+            raise ClusterError(f"{spec['class']} did not start: {error}") from error
+        if spec.get("scale"):
+            cluster.scale(**_keywords(spec["scale"], "n"))
+        if spec.get("adapt"):
+            cluster.adapt(**spec["adapt"])
+        yield cluster
+
+
+def _keywords(value: Any, name: str) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {name: value}
+
+
+def _free_dashboard_port() -> int:
+    """8787 where it is free, else any port (0): a second job on the machine is not an error."""
+    with socket.socket() as probe:
+        return 8787 if probe.connect_ex(("127.0.0.1", 8787)) else 0
+
+
+@contextmanager
+def _client(target: Any, timeout: float) -> Iterator[Any]:
+    from distributed import Client
+
+    try:
+        client = Client(target, timeout=timeout)
+    except (OSError, TimeoutError, ValueError) as error:
+        raise ClusterError(
+            f"no Dask scheduler answered at {target!r} within {timeout:g} s ({error}); check the address, that the "
+            "scheduler runs, and that its port is open from here"
+        ) from error
+    with client:
+        yield client
+
+
+def _wait(client: Any, count: int, timeout: float) -> None:
+    try:
+        client.wait_for_workers(count, timeout=timeout)
+    except TimeoutError as error:
+        have = len(client.scheduler_info(n_workers=-1)["workers"])
+        raise ClusterError(
+            f"{have} of {count} workers came within {timeout:g} s; check the queue, the worker logs and the network "
+            "between workers and scheduler"
+        ) from error

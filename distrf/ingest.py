@@ -1,0 +1,223 @@
+"""Any table into a row store: Parquet, CSV, .npy, .npz, svmlight; resumable, and shuffled on request."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from distrf.errors import InputError, StoreError
+from distrf.store import files, parquet, streams, writer
+from distrf.store.files import Options
+from distrf.store.layout import StoreInfo
+from distrf.store.numpy_files import npy_stream, npz_stream
+from distrf.store.shuffle import shuffled
+from distrf.store.streams import Batches, RowStream
+from distrf.store.text_files import csv_stream, svmlight_stream
+
+BLOCK_BYTES = 32 * 2**20
+_TEXT = (".csv", ".csv.gz")
+_SVMLIGHT = (".svmlight", ".libsvm", ".svm", ".svmlight.gz", ".libsvm.gz", ".svm.gz")
+
+
+def ingest(
+    source: str | os.PathLike[str],
+    out: str | os.PathLike[str],
+    *,
+    target: str | None = None,
+    columns: Sequence[Any] | None = None,
+    sparse: str | None = None,
+    shuffle: bool = False,
+    seed: int = 0,
+    block_rows: int | None = None,
+    dtype: Any = None,
+    impute: str | float | None = None,
+    split: str | None = None,
+    progress: Callable[[int, int], None] | None = None,
+    overwrite: bool = False,
+    storage_options: Options = None,
+) -> StoreInfo:
+    """Write a table as a row store; run again after an interruption, it resumes.
+
+    Parameters
+    ----------
+    source : path or URL
+        ``.parquet`` (file, folder, glob), ``.csv``, ``.npy``, ``.npz``, ``.svmlight`` / ``.libsvm``; text may be
+        gzipped. A few batches are held in memory; members of ``.npz`` are read whole.
+    target : column of the labels (``.npz``: member, default y; ``.npy``: column number; svmlight: always there).
+    columns : which feature columns, by name or, without names, by number.
+    sparse : "csr", "dense" or None
+        None keeps dense sources dense and ``.npz`` CSR sparse; svmlight is CSR below one quarter of nonzeros.
+    shuffle : bool
+        Random order of all rows, which depends on ``seed`` and the row numbers alone.
+    block_rows : int, optional
+        Default: near 32 MiB of X.
+    dtype : float32 or float64, optional
+        Default: that of the source (CSV and svmlight: float64).
+    impute : "mean", "median", "zero" or a number: what replaces missing values; they are refused otherwise.
+    split : "train", "test": which members of an ``.npz`` file.
+    progress : called as ``progress(rows_done, n_rows)`` after each block.
+
+    Raises
+    ------
+    InputError
+        Missing or infinite values, text features, unknown columns: with the row and the column.
+    SpecMismatchError
+        ``out`` holds a store of other data or options.
+    """
+    source, out = files.normalise(source), files.normalise(out)
+    if sparse not in (None, "csr", "dense"):
+        raise InputError(f'sparse= is "csr", "dense" or None; received {sparse!r}')
+    stream = _open_source(source, target, columns, split, impute is not None, storage_options)
+    stream = _as_stored(stream, sparse)
+    values = None
+    if impute is not None:
+        stream, values = streams.fill(stream, impute)
+    if dtype is not None:
+        stream = streams.cast(stream, dtype)
+    if block_rows is None:
+        block_rows = max(1, min(stream.n_rows, 1_000_000, BLOCK_BYTES // stream.row_bytes()))
+    spec = {
+        "source": {"name": os.path.basename(source), "fingerprint": _fingerprint(source, storage_options)},
+        "target": target,
+        "columns": None if columns is None else list(columns),
+        "split": split,
+        "impute": values,
+        "shuffle": {"seed": int(seed)} if shuffle else None,
+    }
+    arrays: dict[str, tuple[tuple[int, ...], Any]] = {"X": ((stream.n_columns,), stream.dtype)}
+    if stream.y_dtype is not None:
+        arrays["y"] = (stream.y_tail, stream.y_dtype)
+    info = writer.create(
+        out, arrays, stream.n_rows, block_rows, kind="rows", spec=spec, classes=stream.classes,
+        columns=stream.columns, target=target, provenance={"source": source},
+        sparse=["X"] if stream.sparse else [], storage_options=storage_options, overwrite=overwrite,
+    )  # fmt: skip
+    if info.pending:
+        stream = streams.checked(stream)
+        if shuffle:
+            stream = shuffled(stream, int(seed), _scratch(out))
+        _write(stream, info, progress, storage_options)
+    return writer.finish(out, storage_options=storage_options)
+
+
+def _write(
+    stream: RowStream, info: StoreInfo, progress: Callable[[int, int], None] | None, storage_options: Options
+) -> None:
+    pending = set(writer.pending_blocks(info.path, storage_options=storage_options))
+    batches = stream.read()
+    try:
+        for index, X, y in streams.reblock(batches, info.block_rows):
+            if index in pending:
+                block = {"X": X} if y is None else {"X": X, "y": y}
+                writer.write_block(info.path, index, block, storage_options=storage_options)
+            if progress is not None:
+                progress(info.bounds(index)[1], info.n_rows)
+    finally:
+        batches.close()  # type: ignore[attr-defined]
+
+
+def _as_stored(stream: RowStream, sparse: str | None) -> RowStream:
+    if sparse == "csr":
+        return streams.sparsify(stream)
+    if sparse == "dense":
+        return streams.densify(stream)
+    dense_enough = stream.sparse and (stream.stored or 0) * 4 > stream.n_rows * stream.n_columns
+    return streams.densify(stream) if dense_enough else stream
+
+
+def _open_source(
+    source: str,
+    target: str | None,
+    columns: Sequence[Any] | None,
+    split: str | None,
+    allow_nulls: bool,
+    storage_options: Options,
+) -> RowStream:
+    if split is not None and not source.endswith(".npz"):
+        raise InputError(f"split= chooses the members of an .npz file; received split={split!r} for {source!r}")
+    if not any(mark in source for mark in "*?["):
+        files.require(source, storage_options)
+    if source.endswith(_TEXT):
+        return csv_stream(source, target, columns, allow_nulls, storage_options)
+    if source.endswith(".npz"):
+        return npz_stream(source, target, columns, split, storage_options)
+    if source.endswith(".npy"):
+        return npy_stream(source, target, columns, storage_options)
+    if source.endswith(_SVMLIGHT):
+        if target is not None or columns is not None:
+            raise InputError("svmlight has one label and no column names; leave out target= and columns=")
+        return svmlight_stream(source, storage_options)
+    if parquet.is_parquet(source, storage_options):
+        return _parquet_stream(source, target, columns, allow_nulls, storage_options)
+    raise StoreError(
+        f"the format of {source!r} is not known; it is told by the name: .parquet (or a folder of such files), "
+        ".csv, .csv.gz, .npy, .npz, .svmlight, .libsvm"
+    )
+
+
+def _parquet_stream(
+    source: str, target: str | None, columns: Sequence[Any] | None, allow_nulls: bool, storage_options: Options
+) -> RowStream:
+    plan = parquet.plan(source, target, columns, None, storage_options, check_nulls=not allow_nulls)
+    dtype, holes = plan.dtype, None
+    if allow_nulls:
+        # Nulls arrive as NaN and are filled by the common step, which needs a float dtype.
+        holes = (float("nan"),) * len(plan.columns)
+        dtype = np.dtype(np.float32) if dtype.itemsize <= 2 else dtype
+    blocks = [(replace(s, impute=holes, dtype=dtype.str), start, stop) for s, start, stop in plan.blocks]
+    labels, y_dtype, classes = None, None, None
+    if target is not None:
+        labels, y_dtype = parquet.target_blocks(plan)
+        assert plan.target_type is not None
+        if parquet.is_text(plan.target_type):
+            classes = parquet.target_classes(plan)
+            y_dtype = np.dtype(np.int32)
+
+    def read() -> Batches:
+        for number, (rows, start, stop) in enumerate(blocks):
+            y = None
+            if labels is not None:
+                y = parquet.read_parquet(labels[number][0], start, stop)
+                if classes is not None:
+                    y = np.searchsorted(np.asarray(classes), y).astype(np.int32)
+            yield parquet.read_parquet(rows, start, stop), y
+
+    return RowStream(
+        plan.n_rows,
+        len(plan.columns),
+        dtype,
+        read,
+        columns=list(plan.columns),
+        y_dtype=y_dtype,
+        classes=classes,
+    )
+
+
+def _fingerprint(source: str, storage_options: Options) -> str:
+    """Sizes and the first and last 64 KiB of the files: the same for a copy, other for other data."""
+    if parquet.is_parquet(source, storage_options):
+        names = parquet.list_files(source, storage_options)
+    else:
+        names = [source]
+    digest = hashlib.sha256()
+    for name in names:
+        fs, inner = files.filesystem(name, storage_options)
+        size = fs.size(inner)
+        digest.update(f"{size} ".encode())
+        digest.update(fs.cat_file(inner, start=0, end=min(size, 65_536)))
+        digest.update(fs.cat_file(inner, start=max(0, size - 65_536), end=size))
+    return digest.hexdigest()[:32]
+
+
+def _scratch(out: str) -> str:
+    """The folder of the shuffle: beside the output, one name for each output, so a killed run is cleaned up."""
+    folder, base = os.path.split(out)
+    if not files.is_local(out):
+        folder, base = tempfile.gettempdir(), hashlib.sha256(out.encode()).hexdigest()[:16]
+    return os.path.join(folder, f".{base}.shuffle")

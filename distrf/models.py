@@ -1,0 +1,148 @@
+"""Save and load fitted models: a folder of JSON and Zarr, never pickle.
+
+Only the classes registered here can be saved, so that loading an untrusted folder cannot run code.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.pipeline import Pipeline
+
+from . import __version__
+from .errors import InputError, StoreError
+from .features import RandomFourierFeatures, StreamingScaler
+from .kernels import Kernel, get_kernel
+from .linear_model import StreamingRidge, StreamingRidgeClassifier
+from .maps import FeatureMap, map_from_spec
+from .store import read_bundle, read_spec, write_bundle
+
+SAVABLE: dict[str, type[BaseEstimator]] = {
+    cls.__name__: cls
+    for cls in (RandomFourierFeatures, StreamingScaler, StreamingRidge, StreamingRidgeClassifier)
+}
+
+
+def save_model(
+    model: BaseEstimator, path: str | os.PathLike[str], *, overwrite: bool = False, **details: Any
+) -> None:
+    """Save a fitted estimator or Pipeline; predictions of the loaded one are equal to the bit.
+
+    Parameters
+    ----------
+    model : an estimator of distrf, or a scikit-learn Pipeline of them
+    path : folder or URL; it appears whole or not at all
+    overwrite : replace a model with another spec
+    details : JSON kept beside the model (provenance, how its input was prepared)
+
+    Raises
+    ------
+    InputError : a class that is not registered, an estimator that is not fitted
+    SpecMismatchError : `path` holds a model with another spec
+    """
+    arrays: dict[str, np.ndarray] = {}
+    spec = {"distrf": __version__, "model": _encode_model(model, "model", arrays), **details}
+    write_bundle(path, spec, arrays, overwrite)
+
+
+def load_model(path: str | os.PathLike[str]) -> Any:
+    """The estimator or Pipeline that `save_model` wrote.
+
+    Raises
+    ------
+    StoreError : no model, a newer format, an unregistered class, damaged arrays
+    SpecMismatchError : this release makes other weights from the seed
+    """
+    spec, arrays = read_bundle(path)
+    try:
+        return _decode_model(spec["model"], arrays)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise StoreError(
+            f"{os.fspath(path)!r} is not a valid model: {error!r}; restore it or train again"
+        ) from error
+
+
+def model_details(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """The JSON of a saved model without its arrays."""
+    return read_spec(path)
+
+
+def _encode_model(model: Any, where: str, arrays: dict[str, np.ndarray]) -> dict[str, Any]:
+    if isinstance(model, Pipeline):
+        steps = [[name, _encode_model(step, f"{where}.{name}", arrays)] for name, step in model.steps]
+        return {"class": "Pipeline", "steps": steps}
+    name = type(model).__name__
+    if SAVABLE.get(name) is not type(model):
+        raise InputError(
+            f"{where} is a {type(model).__module__}.{name}, which cannot be saved without running its code on load; "
+            f"savable: {', '.join(sorted(SAVABLE))} and Pipelines of them"
+        )
+    fitted = {k: v for k, v in vars(model).items() if k.endswith("_") and not k.startswith("_")}
+    if not fitted:
+        raise InputError(f"{where} ({name}) is not fitted; call fit before saving")
+    return {
+        "class": name,
+        "parameters": {k: _encode(v, f"{where}.{k}", arrays) for k, v in model.get_params(deep=False).items()},
+        "fitted": {k: _encode(v, f"{where}.{k}", arrays) for k, v in fitted.items()},
+    }
+
+
+def _encode(value: Any, where: str, arrays: dict[str, np.ndarray]) -> Any:
+    """Plain JSON; arrays, maps and kernels as marked entries."""
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, np.ndarray):
+        if value.dtype.kind == "O":
+            return {"$names": [str(v) for v in value]}
+        arrays[where] = value
+        return {"$array": where}
+    if isinstance(value, FeatureMap):
+        for name, array in value.arrays.items():
+            arrays[f"{where}.{name}"] = array
+        return {"$map": value.spec(), "arrays": {name: f"{where}.{name}" for name in value.arrays}}
+    if isinstance(value, Kernel):
+        return {"$kernel": value.spec()}
+    if isinstance(value, (list, tuple)):
+        return [_encode(v, f"{where}.{i}", arrays) for i, v in enumerate(value)]
+    if isinstance(value, dict):
+        return {"$pairs": [[_encode(k, where, arrays), _encode(v, where, arrays)] for k, v in value.items()]}
+    raise InputError(f"{where} is a {type(value).__name__}, which is not plain data and cannot be saved")
+
+
+_DECODERS: dict[str, Callable[[Any, dict[str, Any], dict[str, np.ndarray]], Any]] = {
+    "$names": lambda value, entry, arrays: np.array(value, dtype=object),
+    "$array": lambda value, entry, arrays: arrays[value],
+    "$map": lambda value, entry, arrays: map_from_spec(
+        value, {n: arrays[k] for n, k in entry["arrays"].items()}
+    ),
+    "$kernel": lambda value, entry, arrays: get_kernel(value),
+    "$pairs": lambda value, entry, arrays: {_decode(k, arrays): _decode(v, arrays) for k, v in value},
+}
+
+
+def _decode(value: Any, arrays: dict[str, np.ndarray]) -> Any:
+    if isinstance(value, list):
+        return [_decode(v, arrays) for v in value]
+    if isinstance(value, dict):
+        kind = next(k for k in value if k.startswith("$"))
+        return _DECODERS[kind](value[kind], value, arrays)
+    return value
+
+
+def _decode_model(spec: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
+    if spec["class"] == "Pipeline":
+        return Pipeline([(name, _decode_model(step, arrays)) for name, step in spec["steps"]])
+    if spec["class"] not in SAVABLE:
+        raise StoreError(
+            f"the model names the class {spec['class']!r}; this release loads {', '.join(sorted(SAVABLE))}"
+        )
+    model = SAVABLE[spec["class"]](**{k: _decode(v, arrays) for k, v in spec["parameters"].items()})
+    for name, value in spec["fitted"].items():
+        setattr(model, name, _decode(value, arrays))
+    return model

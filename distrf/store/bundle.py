@@ -1,0 +1,224 @@
+"""Model and spec files: a folder of ``model.json`` and ``arrays.zarr``, data and never code."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import uuid
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import zarr
+from zarr.codecs import Crc32cCodec
+
+from distrf.errors import InputError, SpecMismatchError, StoreError
+from distrf.store import files
+from distrf.store.files import Options
+from distrf.store.layout import CHUNK_BYTES
+from distrf.store.spec import differences, from_json, to_json
+
+FORMAT = "distrf-model"
+VERSION = 1
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
+
+
+def write_bundle(
+    path: str | os.PathLike[str],
+    spec: Mapping[str, Any],
+    arrays: Mapping[str, Any],
+    overwrite: bool = False,
+    *,
+    storage_options: Options = None,
+) -> None:
+    """Write a spec and its arrays; a local bundle appears whole or not at all.
+
+    Parameters
+    ----------
+    spec : dict of numbers, text, lists and dicts; NaN and infinities are kept, tuples become lists.
+    arrays : {name: array} of numbers, booleans, complex numbers or fixed-width text, of any shape.
+    overwrite : bool
+        Replace a bundle with another spec. One with the same spec is always replaced.
+
+    Raises
+    ------
+    InputError
+        An entry that is not plain data (the message names it).
+    SpecMismatchError
+        Another model is at ``path``.
+    """
+    path = files.normalise(path)
+    fs, root = files.filesystem(path, storage_options)
+    stored = {name: _storable(name, value) for name, value in arrays.items()}
+    document = {
+        "format": FORMAT,
+        "version": VERSION,
+        "spec": to_json(spec),
+        "arrays": {name: _record(array, np.asarray(arrays[name])) for name, array in stored.items()},
+    }
+    _check_existing(path, fs, root, document, overwrite)
+    if not files.is_local(path):
+        # No rename in an object store: without model.json nothing reads as a model.
+        files.remove(fs, f"{root}/model.json")
+        files.remove(fs, f"{root}/arrays.zarr")
+        _write_arrays(f"{path}/arrays.zarr", stored, storage_options)
+        files.write_json(fs, f"{root}/model.json", document)
+        return
+    parent, base = os.path.split(path)
+    temporary = os.path.join(parent, f".{base}.{uuid.uuid4().hex}.partial")
+    retired = f"{temporary}.old"
+    os.makedirs(temporary)
+    try:
+        _write_arrays(f"{temporary}/arrays.zarr", stored, storage_options)
+        files.write_json(fs, f"{temporary}/model.json", document)
+        if os.path.isdir(path):
+            os.rename(path, retired)
+        os.rename(temporary, path)
+    finally:
+        files.remove(fs, temporary)
+        files.remove(fs, retired)
+
+
+def read_bundle(
+    path: str | os.PathLike[str], *, storage_options: Options = None
+) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """Read ``(spec, arrays)`` and check the version and every checksum.
+
+    Raises
+    ------
+    StoreError
+        No model, a newer format, a missing array, or an array that is not what was written.
+    """
+    path = files.normalise(path)
+    fs, root = files.filesystem(path, storage_options)
+    document = _document(path, fs, root)
+    if document is None:
+        files.require(path, storage_options)
+        raise StoreError(f"{path!r} is not a model: it has no model.json; a model is a folder that distrf saved")
+    arrays = {}
+    group = files.open_group(f"{path}/arrays.zarr", "r", storage_options)
+    for name, record in document["arrays"].items():
+        if not isinstance(group, zarr.Group) or name not in group:
+            raise StoreError(f"the array {name!r} of the model {path!r} is missing; restore it or save it again")
+        node = group[name]
+        assert isinstance(node, zarr.Array)
+        try:
+            array = np.asarray(node[...])
+        except Exception as error:
+            raise StoreError(
+                f"the array {name!r} of the model {path!r} is damaged ({error}); restore it or save it again"
+            ) from error
+        if _digest(array) != record["sha256"]:
+            raise StoreError(
+                f"the array {name!r} of the model {path!r} is not the one that was saved (SHA-256 differs); "
+                "restore it or save it again"
+            )
+        if record["text"]:
+            array = np.ascontiguousarray(array, "<u4").view(f"<U{array.shape[-1]}")[..., 0]
+        arrays[name] = array
+    return from_json(document["spec"]), arrays
+
+
+def read_spec(path: str | os.PathLike[str], *, storage_options: Options = None) -> dict[str, Any]:
+    """The spec of a bundle alone, without its arrays."""
+    path = files.normalise(path)
+    fs, root = files.filesystem(path, storage_options)
+    document = _document(path, fs, root)
+    if document is None:
+        raise StoreError(f"{path!r} is not a model: it has no model.json; a model is a folder that distrf saved")
+    return from_json(document["spec"])
+
+
+def is_bundle(path: str | os.PathLike[str], *, storage_options: Options = None) -> bool:
+    """True for a folder with a ``model.json``."""
+    fs, root = files.filesystem(files.normalise(path), storage_options)
+    return bool(fs.exists(f"{root}/model.json"))
+
+
+def _document(path: str, fs: Any, root: str) -> dict[str, Any] | None:
+    try:
+        document = files.read_json(fs, f"{root}/model.json")
+    except (ValueError, NotADirectoryError) as error:
+        raise StoreError(f"the model.json of {path!r} cannot be read ({error}); restore it") from error
+    if document is None:
+        return None
+    if not isinstance(document, dict) or document.get("format") != FORMAT:
+        raise StoreError(f"{path!r} is not a distrf model: its model.json does not say format {FORMAT!r}")
+    if document.get("version") != VERSION:
+        raise StoreError(
+            f"this version of distrf reads model version {VERSION}; {path!r} has version "
+            f"{document.get('version')!r}; update distrf or save the model again"
+        )
+    if not isinstance(document.get("spec"), dict) or not isinstance(document.get("arrays"), dict):
+        raise StoreError(f"the model.json of {path!r} is damaged: spec or arrays are missing; restore it")
+    return document
+
+
+def _check_existing(path: str, fs: Any, root: str, document: dict[str, Any], overwrite: bool) -> None:
+    old = _document(path, fs, root)
+    if old is None:
+        if files.names_in(fs, root) - {"arrays.zarr"} or (fs.exists(root) and not fs.isdir(root)):
+            raise StoreError(
+                f"the output path must be free or hold a distrf model: {path!r} holds something else; choose "
+                "another path or remove it yourself"
+            )
+        return
+    changed = differences(old["spec"], document["spec"])
+    if changed and not overwrite:
+        raise SpecMismatchError(
+            f"{path!r} holds a model with another spec and is not overwritten; old -> new: "
+            + "; ".join(changed[:12])
+            + "; choose another path, or pass overwrite=True (--overwrite)"
+        )
+
+
+def _storable(name: str, value: Any) -> np.ndarray:
+    """The array in a dtype that Zarr stores the same way everywhere; text as code points."""
+    array = np.asarray(value)
+    if not _NAME.fullmatch(name):
+        raise InputError(f"names of arrays are letters, digits, _ . -; received {name!r}; rename it")
+    if array.dtype.kind == "U":
+        width = max(1, array.dtype.itemsize // 4)
+        text = np.ascontiguousarray(array, f"<U{width}")
+        return text.reshape(array.shape).view("<u4").reshape(*array.shape, width) if array.ndim else (
+            np.frombuffer(text.tobytes(), "<u4")
+        )  # fmt: skip
+    if array.dtype.kind not in "biufc" or array.dtype.itemsize > 16 or array.dtype == np.longdouble:
+        raise InputError(
+            f"stored arrays are numbers, booleans or fixed-width text; {name!r} has dtype {array.dtype}; convert "
+            "it first (pickled objects are never written)"
+        )
+    return array.astype(array.dtype.newbyteorder("<"), copy=False)
+
+
+def _record(stored: np.ndarray, original: np.ndarray) -> dict[str, Any]:
+    return {
+        "dtype": stored.dtype.str,
+        "shape": list(stored.shape),
+        "text": original.dtype.kind == "U",
+        "sha256": _digest(stored),
+    }
+
+
+def _digest(array: np.ndarray) -> str:
+    array = np.ascontiguousarray(array).astype(array.dtype.newbyteorder("<"), copy=False)
+    digest = hashlib.sha256(f"{array.dtype.str} {array.shape}".encode())
+    if array.size:
+        digest.update(array.reshape(-1).view(np.uint8).data)
+    return digest.hexdigest()
+
+
+def _write_arrays(path: str, arrays: Mapping[str, np.ndarray], storage_options: Options) -> None:
+    group = zarr.open_group(store=files.zarr_store(path, False, storage_options), mode="w", zarr_format=3)
+    for name, array in arrays.items():
+        rows = array.shape[0] if array.ndim else 1
+        row_bytes = max(1, array.nbytes // max(1, rows))
+        chunks = tuple(max(1, size) for size in array.shape)
+        if array.ndim:
+            chunks = (max(1, min(chunks[0], CHUNK_BYTES // row_bytes)), *chunks[1:])
+        node = group.create_array(
+            name, shape=array.shape, chunks=chunks, dtype=array.dtype, fill_value=0,
+            compressors=[Crc32cCodec()], config={"write_empty_chunks": True},
+        )  # fmt: skip
+        node[...] = array

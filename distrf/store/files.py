@@ -1,0 +1,150 @@
+"""Paths and file systems: the one place that knows a local folder from an object store."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import uuid
+from collections.abc import Mapping
+from typing import Any
+
+import fsspec
+import zarr
+from fsspec.implementations.local import LocalFileSystem
+from zarr.storage import FsspecStore, LocalStore
+
+from distrf.errors import StoreError
+
+Options = Mapping[str, Any] | None
+
+
+def normalise(path: str | os.PathLike[str]) -> str:
+    """Absolute local path, or the URL as given; workers may run in another folder."""
+    text = os.fspath(path)
+    if text.startswith("file://"):
+        text = text.removeprefix("file://")
+    if is_local(text):
+        return os.path.abspath(os.path.expanduser(text))
+    return text.rstrip("/")
+
+
+def is_local(path: str) -> bool:
+    """True for a path without a protocol such as ``s3://``."""
+    return "://" not in path and "::" not in path
+
+
+def filesystem(path: str, storage_options: Options = None) -> tuple[Any, str]:
+    """The fsspec file system of a normalised path, and the path inside it."""
+    if is_local(path):
+        return LocalFileSystem(), path
+    try:
+        fs, root = fsspec.core.url_to_fs(path, **_uncached(storage_options))
+    except (ImportError, ValueError) as error:
+        raise StoreError(
+            f"cannot reach {path!r}: {error}; install the fsspec package of this protocol (s3fs for s3://)"
+        ) from error
+    return fs, root
+
+
+def open_group(path: str, mode: str, storage_options: Options = None) -> zarr.Group | zarr.Array:
+    """Open a Zarr group or array at ``path`` with mode ``"r"`` or ``"r+"``."""
+    try:
+        return zarr.open(store=zarr_store(path, mode == "r", storage_options), mode=mode)  # type: ignore[arg-type]
+    except FileNotFoundError as error:
+        raise StoreError(
+            f"no Zarr store at {path!r}: nothing there that Zarr can read; check the path, or write it with "
+            "`distrf ingest`"
+        ) from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise StoreError(
+            f"the Zarr metadata at {path!r} cannot be read ({error}); restore the store or make it again"
+        ) from error
+
+
+def zarr_store(path: str, read_only: bool, storage_options: Options = None) -> Any:
+    """A Zarr store object for a normalised path."""
+    if is_local(path):
+        if read_only and not os.path.isdir(path):
+            raise StoreError(f"no such store: {path!r}; check the path")
+        return LocalStore(path, read_only=read_only)
+    return FsspecStore.from_url(path, storage_options=_uncached(storage_options), read_only=read_only)
+
+
+def require(path: str, storage_options: Options = None) -> None:
+    """Raise StoreError if nothing exists at ``path``."""
+    fs, root = filesystem(path, storage_options)
+    if not fs.exists(root):
+        raise StoreError(f"no such store: nothing exists at {path!r}; check the path")
+
+
+def identity(fs: Any, path: str) -> str:
+    """A short text that changes when a file is rewritten (size, time and inode, or etag)."""
+    return str(fs.ukey(path))
+
+
+def exists_identity(fs: Any, path: str) -> str | None:
+    """`identity`, or None if there is no such file."""
+    try:
+        return identity(fs, path)
+    except FileNotFoundError:
+        return None
+
+
+def read_json(fs: Any, path: str) -> Any:
+    """The content of a JSON file, None if there is no such file."""
+    try:
+        return json.loads(fs.cat_file(path))
+    except FileNotFoundError:
+        return None
+
+
+def write_bytes(fs: Any, path: str, data: bytes) -> None:
+    """Write a small file so that it appears whole or not at all."""
+    if isinstance(fs, LocalFileSystem):
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        temporary = f"{path}.{uuid.uuid4().hex}.partial"
+        with open(temporary, "wb") as file:
+            file.write(data)
+        os.replace(temporary, path)
+    else:
+        fs.pipe_file(path, data)
+
+
+def write_json(fs: Any, path: str, value: Any) -> None:
+    """Write pretty JSON in one step."""
+    text = json.dumps(value, indent=2, allow_nan=False, ensure_ascii=False) + "\n"
+    write_bytes(fs, path, text.encode())
+
+
+def names_in(fs: Any, folder: str) -> set[str]:
+    """Base names inside a folder; empty if there is no such folder."""
+    try:
+        return {p.rstrip("/").rsplit("/", 1)[-1] for p in fs.ls(folder, detail=False)}
+    except FileNotFoundError:
+        return set()
+
+
+def remove(fs: Any, path: str) -> None:
+    """Remove a file or folder if it is there."""
+    if isinstance(fs, LocalFileSystem):
+        if os.path.isdir(path) and not os.path.islink(path):
+            shutil.rmtree(path, ignore_errors=False)
+        elif os.path.lexists(path):
+            os.unlink(path)
+    elif fs.exists(path):
+        fs.rm(path, recursive=True)
+
+
+def remove_partials(fs: Any, root: str) -> None:
+    """Remove the temporary files that a killed writer left in a local folder."""
+    if isinstance(fs, LocalFileSystem):
+        for folder, _, files in os.walk(root):
+            for name in files:
+                if name.endswith(".partial"):
+                    os.unlink(os.path.join(folder, name))
+
+
+def _uncached(storage_options: Options) -> dict[str, Any]:
+    # A cached listing would hide blocks that other processes have just written.
+    return {"use_listings_cache": False, **(storage_options or {})}

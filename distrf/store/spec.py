@@ -1,0 +1,74 @@
+"""Specs as JSON: conversion with reasons for what cannot be stored, and the difference of two specs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from distrf.errors import InputError
+
+_FLOAT = "__float__"  # JSON has no NaN or infinity
+
+
+def to_json(value: Any, where: str = "spec") -> Any:
+    """Plain JSON of nested dicts, lists, numbers, text, None; tuples become lists.
+
+    Raises
+    ------
+    InputError
+        For anything else: the message names the entry and its type.
+    """
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else {_FLOAT: repr(value)}
+    if isinstance(value, Mapping):
+        for key in value:
+            if not isinstance(key, str) or key == _FLOAT:
+                raise InputError(f"keys of a stored spec are text; {where} has the key {key!r}; rename it")
+        return {key: to_json(item, f"{where}.{key}") for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [to_json(item, f"{where}[{i}]") for i, item in enumerate(value)]
+    remedy = "store it among the arrays" if isinstance(value, np.ndarray) else "replace it by plain values"
+    raise InputError(
+        f"a spec holds numbers, text, lists and dicts only; {where} is a {type(value).__qualname__}; {remedy}"
+    )
+
+
+def from_json(value: Any) -> Any:
+    """The inverse of `to_json`, up to tuples."""
+    if isinstance(value, dict):
+        if set(value) == {_FLOAT}:
+            return float(value[_FLOAT])
+        return {key: from_json(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [from_json(item) for item in value]
+    return value
+
+
+def differences(old: Any, new: Any, where: str = "") -> list[str]:
+    """Lines ``entry: old -> new`` for all entries in which two JSON values differ."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        lines = []
+        for key in sorted(old.keys() | new.keys()):
+            here = f"{where}.{key}" if where else key
+            if key not in old:
+                lines.append(f"{here}: (absent) -> {_short(new[key])}")
+            elif key not in new:
+                lines.append(f"{here}: {_short(old[key])} -> (absent)")
+            else:
+                lines += differences(old[key], new[key], here)
+        return lines
+    # True == 1 in Python, but not in a spec.
+    same = old == new and isinstance(old, bool) == isinstance(new, bool)
+    return [] if same else [f"{where or 'value'}: {_short(old)} -> {_short(new)}"]
+
+
+def _short(value: Any, width: int = 80) -> str:
+    text = repr(value)
+    return text if len(text) <= width else text[: width - 3] + "..."
