@@ -26,7 +26,7 @@ def connect(
     *,
     memory_limit: str | int | None = None,
     n_workers: int | None = None,
-    timeout: float = 60.0,
+    timeout: float = 30.0,
 ) -> Iterator[Any]:
     """A `distributed.Client` for the length of a `with` block.
 

@@ -6,21 +6,23 @@ import hashlib
 import os
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from distrf.errors import InputError, StoreError
+from distrf.features.scaler import StreamingScaler, check_method, scaler_spec
 from distrf.store import files, parquet, streams, writer
 from distrf.store.files import Options
 from distrf.store.layout import StoreInfo
 from distrf.store.numpy_files import npy_stream, npz_stream
+from distrf.store.rows import open_rows
 from distrf.store.shuffle import shuffled
 from distrf.store.streams import Batches, RowStream
 from distrf.store.text_files import csv_stream, svmlight_stream
 
 BLOCK_BYTES = 32 * 2**20
+BLOCK_ROWS = 2**17  # rows of narrow or sparse data grow when they are featurised
 _TEXT = (".csv", ".csv.gz")
 _SVMLIGHT = (".svmlight", ".libsvm", ".svm", ".svmlight.gz", ".libsvm.gz", ".svm.gz")
 
@@ -38,6 +40,8 @@ def ingest(
     dtype: Any = None,
     impute: str | float | None = None,
     split: str | None = None,
+    scale: str | None = None,
+    divisor: float = 1.0,
     progress: Callable[[int, int], None] | None = None,
     overwrite: bool = False,
     storage_options: Options = None,
@@ -56,11 +60,15 @@ def ingest(
     shuffle : bool
         Random order of all rows, which depends on ``seed`` and the row numbers alone.
     block_rows : int, optional
-        Default: near 32 MiB of X.
+        Default: a power of two near 32 MiB of X, at most 131,072, and about 16 blocks or more.
     dtype : float32 or float64, optional
         Default: that of the source (CSV and svmlight: float64).
     impute : "mean", "median", "zero" or a number: what replaces missing values; they are refused otherwise.
     split : "train", "test": which members of an ``.npz`` file.
+    scale : method of `distrf.StreamingScaler`, optional
+        Fitted in one pass once the rows are written, and kept in the store. The rows stay as they are on disk;
+        ``open_rows`` applies the scaling lazily, and a model trained by the command line carries it.
+    divisor : number that scale="divide" divides by
     progress : called as ``progress(rows_done, n_rows)`` after each block.
 
     Raises
@@ -73,6 +81,8 @@ def ingest(
     source, out = files.normalise(source), files.normalise(out)
     if sparse not in (None, "csr", "dense"):
         raise InputError(f'sparse= is "csr", "dense" or None; received {sparse!r}')
+    if scale is not None:
+        check_method(scale)
     stream = _open_source(source, target, columns, split, impute is not None, storage_options)
     stream = _as_stored(stream, sparse)
     values = None
@@ -81,7 +91,8 @@ def ingest(
     if dtype is not None:
         stream = streams.cast(stream, dtype)
     if block_rows is None:
-        block_rows = max(1, min(stream.n_rows, 1_000_000, BLOCK_BYTES // stream.row_bytes()))
+        near = max(1, min(BLOCK_ROWS, BLOCK_BYTES // stream.row_bytes(), max(4096, stream.n_rows // 16)))
+        block_rows = min(stream.n_rows, 1 << (near.bit_length() - 1))  # a power of two: splits evenly
     spec = {
         "source": {"name": os.path.basename(source), "fingerprint": _fingerprint(source, storage_options)},
         "target": target,
@@ -89,6 +100,7 @@ def ingest(
         "split": split,
         "impute": values,
         "shuffle": {"seed": int(seed)} if shuffle else None,
+        "scale": {"method": scale, "divisor": divisor} if scale else None,
     }
     arrays: dict[str, tuple[tuple[int, ...], Any]] = {"X": ((stream.n_columns,), stream.dtype)}
     if stream.y_dtype is not None:
@@ -103,7 +115,14 @@ def ingest(
         if shuffle:
             stream = shuffled(stream, int(seed), _scratch(out))
         _write(stream, info, progress, storage_options)
-    return writer.finish(out, storage_options=storage_options)
+    info = writer.finish(out, storage_options=storage_options)
+    return info if info.preprocessing or not scale else _fit_scaling(out, scale, divisor, storage_options)
+
+
+def _fit_scaling(out: str, method: str, divisor: float, storage_options: Options) -> StoreInfo:
+    X, _ = open_rows(out, scaled=False, storage_options=storage_options)
+    fitted = StreamingScaler(method, divisor=divisor).fit(X)
+    return writer.set_preprocessing(out, scaler_spec(fitted.map_), storage_options=storage_options)
 
 
 def _write(
@@ -141,7 +160,7 @@ def _open_source(
 ) -> RowStream:
     if split is not None and not source.endswith(".npz"):
         raise InputError(f"split= chooses the members of an .npz file; received split={split!r} for {source!r}")
-    if not any(mark in source for mark in "*?["):
+    if not files.is_glob(source, storage_options):
         files.require(source, storage_options)
     if source.endswith(_TEXT):
         return csv_stream(source, target, columns, allow_nulls, storage_options)
@@ -165,28 +184,22 @@ def _parquet_stream(
     source: str, target: str | None, columns: Sequence[Any] | None, allow_nulls: bool, storage_options: Options
 ) -> RowStream:
     plan = parquet.plan(source, target, columns, None, storage_options, check_nulls=not allow_nulls)
-    dtype, holes = plan.dtype, None
-    if allow_nulls:
-        # Nulls arrive as NaN and are filled by the common step, which needs a float dtype.
-        holes = (float("nan"),) * len(plan.columns)
-        dtype = np.dtype(np.float32) if dtype.itemsize <= 2 else dtype
-    blocks = [(replace(s, impute=holes, dtype=dtype.str), start, stop) for s, start, stop in plan.blocks]
-    labels, y_dtype, classes = None, None, None
+    # Nulls arrive as NaN and are filled by the common step, which needs a float dtype.
+    dtype = np.dtype(np.float32) if allow_nulls and plan.dtype.itemsize <= 2 else plan.dtype
+    y_dtype, classes = None, None
     if target is not None:
-        labels, y_dtype = parquet.target_blocks(plan)
+        y_dtype = parquet.target_blocks(plan)[1]
         assert plan.target_type is not None
         if parquet.is_text(plan.target_type):
             classes = parquet.target_classes(plan)
             y_dtype = np.dtype(np.int32)
+    batch_rows = max(1, streams.BATCH_BYTES // (len(plan.columns) * dtype.itemsize))
 
     def read() -> Batches:
-        for number, (rows, start, stop) in enumerate(blocks):
-            y = None
-            if labels is not None:
-                y = parquet.read_parquet(labels[number][0], start, stop)
-                if classes is not None:
-                    y = np.searchsorted(np.asarray(classes), y).astype(np.int32)
-            yield parquet.read_parquet(rows, start, stop), y
+        for X, y in parquet.stream(plan, dtype, allow_nulls, batch_rows):
+            if y is not None and classes is not None:
+                y = np.searchsorted(np.asarray(classes), y).astype(np.int32)
+            yield X, y
 
     return RowStream(
         plan.n_rows,

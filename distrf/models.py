@@ -14,12 +14,12 @@ from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
 
 from . import __version__
-from .errors import InputError, StoreError
+from .errors import InputError, SpecMismatchError, StoreError
 from .features import RandomFourierFeatures, StreamingScaler
 from .kernels import Kernel, get_kernel
 from .linear_model import StreamingRidge, StreamingRidgeClassifier
 from .maps import FeatureMap, map_from_spec
-from .store import read_bundle, read_spec, write_bundle
+from .store import is_bundle, read_bundle, read_spec, write_bundle
 
 SAVABLE: dict[str, type[BaseEstimator]] = {
     cls.__name__: cls
@@ -47,6 +47,17 @@ def save_model(
     arrays: dict[str, np.ndarray] = {}
     spec = {"distrf": __version__, "model": _encode_model(model, "model", arrays), **details}
     write_bundle(path, spec, arrays, overwrite)
+
+
+def check_output(path: str | os.PathLike[str], overwrite: bool) -> None:
+    """Refuse early, before training, a path that holds something else or, without `overwrite`, a model."""
+    if is_bundle(path):
+        if not overwrite:
+            raise SpecMismatchError(
+                f"{os.fspath(path)!r} holds a model already; choose another path, or --overwrite"
+            )
+    elif os.path.isfile(path) or (os.path.isdir(path) and os.listdir(path)):
+        raise StoreError(f"{os.fspath(path)!r} exists and is not a model; choose another path")
 
 
 def load_model(path: str | os.PathLike[str]) -> Any:

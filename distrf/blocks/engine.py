@@ -10,7 +10,8 @@ from dask.delayed import Delayed
 from distributed import WorkerPlugin
 from threadpoolctl import threadpool_limits
 
-#: A task whose worker died is tried this many times more.
+#: A task that raises is tried this many times more: storage has hiccups. Only runs, which start from an
+#: empty state; one that changed a state in place would count rows twice. (Deaths of workers are Dask's affair.)
 RETRIES = 3
 
 _prepared: weakref.WeakSet = weakref.WeakSet()
@@ -64,7 +65,7 @@ def compute_many(tasks: list[Delayed], client: Any) -> list[Any]:
             return list(dask.compute(*tasks, optimize_graph=False))
     from distributed import wait
 
-    futures = client.compute(tasks, optimize_graph=False, retries=RETRIES)
+    futures = client.compute(tasks, optimize_graph=False)
     wait(futures)
     for future in futures:
         if future.status == "error":
@@ -75,7 +76,7 @@ def compute_many(tasks: list[Delayed], client: Any) -> list[Any]:
 def merge_states(fold: Any, left: Any, right: Any, client: Any) -> Any:
     if client is None:
         return fold.merge(left, right)
-    return client.submit(fold.merge, left, right, pure=False, retries=RETRIES)
+    return client.submit(fold.merge, left, right, pure=False)
 
 
 def gather(value: Any, client: Any) -> Any:

@@ -6,13 +6,16 @@ bytes a run is one task, and its blocks are evaluated one after the other inside
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import cloudpickle
-import dask
 from dask._task_spec import DataNode, GraphNode, Task, TaskRef, convert_legacy_graph
+from dask.array.optimization import optimize
 from dask.delayed import Delayed
+from dask.highlevelgraph import HighLevelGraph
 
 from ..errors import InputError
 from .progress import report
@@ -30,13 +33,13 @@ class BlockGraphs:
     """
 
     def __init__(self, arrays: Sequence[Any]):
-        optimised = dask.optimize(*arrays)
-        self._nodes: dict[Any, GraphNode] = {}
-        for before, after in zip(arrays, optimised, strict=True):
-            # Optimisation and conversion drop a future, whose key is its own: hold it as a node.
-            held = {k: DataNode(k, v) for k, v in dict(before.__dask_graph__()).items() if _is_future(v)}
-            self._nodes.update(convert_legacy_graph(dict(after.__dask_graph__())) | held)
-        keys = [_block_keys(array) for array in optimised]
+        graph = HighLevelGraph.merge(*(array.__dask_graph__() for array in arrays))
+        keys = [_block_keys(array) for array in arrays]
+        # All arrays at once (dask.optimize would fuse a source that two arrays share into each of them).
+        optimised = optimize(graph, [key for column in keys for key in column])
+        # Optimisation and conversion drop a future, whose key is its own: hold it as a node.
+        held = {k: DataNode(k, v) for k, v in dict(graph).items() if _is_future(v)}
+        self._nodes: dict[Any, GraphNode] = convert_legacy_graph(dict(optimised)) | held
         self._keys = [tuple(k[i] for k in keys) for i in range(len(keys[0]))]
         self._order = [self._closure(keys) for keys in self._keys]
         users: dict[Any, list[int]] = {}
@@ -102,7 +105,8 @@ class BlockGraphs:
         for k, node in graph.items():
             if isinstance(node, DataNode) and _is_future(node.value):
                 graph[k] = node.value  # Dask's own form, which it recognises as held
-        key = f"distrf-fold-{dask.base.tokenize(fold, self._keys[block], topic)}"
+        # A name of its own: states change in place, so a lingering one of an earlier pass must not be reused.
+        key = f"distrf-fold-{uuid.uuid4().hex}"
         previous: Any = state
         if _is_future(state):
             graph[state.key] = state
@@ -126,20 +130,26 @@ def _block_keys(array: Any) -> list[Any]:
     return keys if array.ndim == 1 else [row[0] for row in keys]
 
 
-def _add(fold: Any, state: Any, start: int, values: Sequence[Any]) -> Any:
+@contextmanager
+def _located(where: str) -> Iterator[None]:
+    """Say in any error that passes which block it comes from."""
     try:
-        return fold.add(state, start, *values)
+        yield
     except InputError as error:
-        raise _located(error, start, values[0].shape[0]) from error
+        raise InputError(f"{error} [block: {where}]") from error
+    except Exception as error:
+        error.add_note(f"[block: {where}]")
+        raise
 
 
-def _located(error: InputError, start: int, rows: int | None) -> InputError:
-    where = f"from row {start} on" if rows is None else f"rows {start} to {start + rows - 1}"
-    return InputError(f"{error} [block: {where}]")
+def add_block(fold: Any, state: Any, start: int, values: Sequence[Any]) -> Any:
+    """The state with one block folded in; an error names its rows."""
+    with _located(f"rows {start} to {start + values[0].shape[0] - 1}"):
+        return fold.add(state, start, *values)
 
 
 def _fold_values(fold: Any, state: Any, start: int, topic: str | None, *values: Any) -> Any:
-    state = _add(fold, fold.start() if state is None else state, start, values)
+    state = add_block(fold, fold.start() if state is None else state, start, values)
     report(topic, values[0].shape[0])
     return state
 
@@ -157,20 +167,18 @@ def fold_blocks(fold: Any, payload: bytes, topic: str | None, names: bytes, *inp
         for node in nodes:
             for key in node.dependencies:
                 waiting[key] = waiting.get(key, 0) + 1
-        try:
+        with _located(f"from row {start} on"):
             for node in nodes:
                 values[node.key] = node(values)
                 for key in node.dependencies:  # drop inputs as soon as nothing waits for them
                     waiting[key] -= 1
                     if not waiting[key] and key not in kept and key not in keys and key not in shared:
                         del values[key]
-        except InputError as error:
-            raise _located(error, start, None) from error
         blocks = [values[key] for key in keys]
         rows = blocks[0].shape[0]
         for key in [k for k in values if k not in kept and k not in shared]:
             del values[key]
-        state = _add(fold, state, start, blocks)
+        state = add_block(fold, state, start, blocks)
         del blocks
         report(topic, rows)
     return state

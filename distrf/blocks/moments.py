@@ -63,6 +63,7 @@ class MomentsFold:
             mean = X.mean(axis=0, dtype=np.float64)
             squares = ((X - mean) ** 2).sum(axis=0)
             low, high = X.min(axis=0), X.max(axis=0)
+        low, high = low.astype(np.float64), high.astype(np.float64)  # differences of int8 would wrap
         return self.merge(state, Moments(n, mean, np.maximum(squares, 0), low, high))
 
     def merge(self, left: Moments, right: Moments) -> Moments:
@@ -74,8 +75,8 @@ class MomentsFold:
             n,
             left.mean + delta * (right.count / n),
             left.squares + right.squares + delta**2 * (left.count * right.count / n),
-            np.minimum(left.low, right.low).astype(np.float64),
-            np.maximum(left.high, right.high).astype(np.float64),
+            np.minimum(left.low, right.low),
+            np.maximum(left.high, right.high),
         )
 
 

@@ -21,7 +21,7 @@ from dask.delayed import Delayed
 
 from ..errors import InputError
 from .engine import compute, compute_many, current_client, gather, merge_states
-from .graphs import BlockGraphs
+from .graphs import BlockGraphs, add_block
 from .plan import PassMemory, Workers
 from .progress import pass_topic, report
 from .rows import align_rows, check_dask_rows
@@ -69,14 +69,13 @@ def cut_runs(rows: Sequence[int], atoms: Sequence[int], n_runs: int) -> list[tup
 
     rows : rows of each block; atoms : ascending first blocks of groups that must stay together.
     """
-    edges = [*atoms, len(rows)]
-    position = np.concatenate([[0], np.cumsum(rows)])
-    total = position[-1]
-    cuts = {0, len(rows)}
-    for i in range(1, n_runs):
-        target = i * total / n_runs
-        cuts.add(min(edges, key=lambda e: (abs(position[e] - target), e)))
-    ordered = sorted(cuts)
+    edges = np.array([*atoms, len(rows)])
+    position = np.concatenate([[0], np.cumsum(rows)])[edges]
+    targets = np.arange(1, n_runs) * (position[-1] / n_runs)
+    after = np.searchsorted(position, targets)  # the nearer of the edges on either side of a target
+    before = np.maximum(after - 1, 0)
+    nearest = np.where(targets - position[before] <= position[after] - targets, before, after)
+    ordered = sorted({0, len(rows), *edges[nearest].tolist()})
     return list(itertools.pairwise(ordered))
 
 
@@ -116,13 +115,13 @@ def _run_in_memory(fold: Fold, arrays: Sequence[Any], label: str, block_rows: in
             state = fold.start()
             for a in range(first * step, min(last * step, n), step):
                 b = min(a + step, n)
-                state = fold.add(state, a, *(x[a:b] for x in arrays))
+                state = add_block(fold, state, a, [x[a:b] for x in arrays])
                 report(topic, b - a)
             group = state if group is None else fold.merge(group, state)
             if (r + 1) % _group_size(len(runs)) == 0 or r + 1 == len(runs):
                 total = group if total is None else fold.merge(total, group)
                 group = None
-    return total
+    return total if runs else fold.start()
 
 
 def _run_dask(fold: Fold, arrays: Sequence[Any], label: str) -> Any:

@@ -113,7 +113,9 @@ class Plan:
         return self.flops / (gemm_rate() * self.workers.count * self.workers.threads)
 
     def check(self) -> None:
+        """Raise MemoryPlanError where a worker or the client cannot hold its peak."""
         self.memory.check(self.workers, self.job)
+        check_client(self.client_peak, self.job)
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -136,6 +138,18 @@ class Plan:
             "seconds_estimate": round(self.seconds, 1),
             "notes": self.notes,
         }
+
+
+def check_client(needed: int, label: str) -> None:
+    """Raise MemoryPlanError where the final solve, in this process, exceeds the memory of this machine."""
+    import psutil
+
+    have = psutil.virtual_memory().total
+    if needed > have:
+        raise MemoryPlanError(
+            f"{label} was refused: its final solve needs {format_bytes(needed)} in the client, this machine has "
+            f"{format_bytes(have)}. Remedy: fewer components, cv='holdout' or a single alpha"
+        )
 
 
 _rate: list[float] = []

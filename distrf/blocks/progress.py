@@ -38,8 +38,9 @@ def pass_topic(label: str, total: int, client: Any) -> Iterator[str | None]:
 
     def add(rows: int) -> None:
         with lock:
-            done[0] = min(done[0] + rows, total)  # a block that ran again counts once
-            listener(label, done[0], total)
+            if done[0] < total:  # a block that ran again, or an event that arrives late, adds nothing
+                done[0] = min(done[0] + rows, total)
+                listener(label, done[0], total)
 
     listener(label, 0, total)
     if client is None:
@@ -48,7 +49,7 @@ def pass_topic(label: str, total: int, client: Any) -> Iterator[str | None]:
         client.subscribe_topic(topic, lambda event: add(event[1]))
     try:
         yield topic
-        listener(label, total, total)
+        add(total)
     finally:
         if client is None:
             _local.pop(topic, None)

@@ -66,23 +66,30 @@ def split_chunk(rows: int, limit: int) -> int:
 
 
 def split_rows(X: da.Array, limit: int) -> da.Array:
-    """X with every row chunk above `limit` rows cut into equal pieces; nothing is merged."""
+    """X with every row chunk above `limit` rows cut into equal pieces; nothing is merged.
+
+    Chunks of equal rows but for a shorter last one stay so.
+    """
     chunks: list[int] = []
+    usual = split_chunk(X.chunks[0][0], limit) if X.chunks[0][0] > limit else limit
     for rows in X.chunks[0]:
-        piece = split_chunk(rows, limit) if rows > limit else max(rows, 1)
+        even = rows <= X.chunks[0][0] and X.chunks[0][0] > limit
+        piece = max(rows, 1) if rows <= limit else usual if even else split_chunk(rows, limit)
         chunks.extend(min(piece, rows - a) for a in range(0, rows, piece))
-    if len(chunks) == len(X.chunks[0]):
+    if tuple(chunks) == X.chunks[0]:
         return X
     return X.rechunk({0: tuple(chunks)}, method="tasks")
 
 
 def align_rows(X: da.Array, y: Any, name: str) -> da.Array:
     """y (Dask or NumPy) in the row chunks of X. Raises InputError if the lengths differ."""
-    if y.shape[0] != X.shape[0]:
-        raise InputError(f"{name} must have as many rows as X, got {y.shape[0]} and {X.shape[0]}")
+    y = check_dask_rows(y, name) if is_dask_collection(y) else np.asarray(y)
+    if y.shape[:1] != X.shape[:1]:
+        raise InputError(
+            f"{name} must have as many rows as X, got {y.shape[0] if y.ndim else 1} and {X.shape[0]}"
+        )
     if not is_dask_collection(y):
-        return da.from_array(np.asarray(y), chunks=(X.chunks[0], *((n,) for n in y.shape[1:])))
-    check_dask_rows(y, name)
+        return da.from_array(y, chunks=(X.chunks[0], *((n,) for n in y.shape[1:])))
     return y if y.chunks[0] == X.chunks[0] else y.rechunk({0: X.chunks[0]}, method="tasks")
 
 

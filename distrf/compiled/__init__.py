@@ -1,7 +1,16 @@
 """Numba loops for the hot spots: no GIL, one core, cached on disk."""
 
 from .cosine import cos_offset, cos_sin
+from .hadamard import hadamard_blocks, walsh_hadamard
 from .jit import jit
 from .quantiles import normal_quantiles, words_to_uniforms
 
-__all__ = ["cos_offset", "cos_sin", "jit", "normal_quantiles", "words_to_uniforms"]
+__all__ = [
+    "cos_offset",
+    "cos_sin",
+    "hadamard_blocks",
+    "jit",
+    "normal_quantiles",
+    "walsh_hadamard",
+    "words_to_uniforms",
+]

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from dask.base import is_dask_collection
+from sklearn import get_config
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
@@ -84,6 +85,14 @@ class FeatureEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         X = validate_rows(self, X, reset=False)
         if not is_dask_collection(X):
             return apply_map(self.map_, X, getattr(self, "n_jobs", -1))
+        container = getattr(self, "_sklearn_output_config", {}).get(
+            "transform", get_config()["transform_output"]
+        )
+        if container != "default":  # scikit-learn would pull every block in to fill the data frame
+            raise InputError(
+                f"a Dask array goes in, a lazy Dask array comes out: transform output {container!r} is for rows in "
+                "memory; use set_output(transform='default')"
+            )
         dtype = working_dtype(X.dtype)
         widest = max(self.map_.n_components, X.shape[1]) * dtype.itemsize
         return map_rows(self.map_, split_rows(X, rows_per_block(widest)), self.map_.n_components, dtype)

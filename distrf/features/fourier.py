@@ -110,5 +110,8 @@ def inverse_square_root(C: np.ndarray) -> np.ndarray:
     values, vectors = np.linalg.eigh(C)
     keep = values > values.max() * len(values) * np.finfo(float).eps
     if not keep.any():
-        raise InputError("whiten=True needs columns that vary, got a covariance of zeros; drop whiten")
+        raise InputError(
+            "whiten=True needs columns that vary, got a covariance of zeros (n_samples = 1, or equal rows); "
+            "drop whiten"
+        )
     return (vectors[:, keep] / np.sqrt(values[keep])) @ vectors[:, keep].T

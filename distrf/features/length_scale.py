@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 from typing import Any
 
 import numpy as np
@@ -37,14 +38,13 @@ def resolve_length_scale(
     Raises InputError for unknown rules and for rows that are all equal.
     """
     if gamma is not None:
-        if not (np.isfinite(gamma) and gamma > 0):
+        if not _positive(gamma):
             raise InputError(f"gamma must be a positive number, got {gamma!r}")
         return kernel.length_scale_of_gamma(float(gamma))
     if not isinstance(length_scale, str):
-        value = float(length_scale)
-        if not (np.isfinite(value) and value > 0):
+        if not _positive(length_scale):
             raise InputError(f"length_scale must be a positive number or one of {RULES}, got {length_scale!r}")
-        return value
+        return float(length_scale)
     if length_scale not in RULES:
         raise InputError(f"unknown length-scale rule {length_scale!r}; known: {', '.join(RULES)}, or a number")
     rows = take_rows(X, sampled_rows(X.shape[0], _SAMPLE, seed, "length-scale")).astype(np.float64)
@@ -66,3 +66,7 @@ def resolve_length_scale(
             "with all sampled rows equal; give a number"
         )
     return value
+
+
+def _positive(value: Any) -> bool:
+    return isinstance(value, numbers.Real) and 0 < float(value) < float("inf")

@@ -6,19 +6,21 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from dask.base import is_dask_collection
+from sklearn.base import OneToOneFeatureMixin
 from sklearn.utils.validation import check_is_fitted
 
 from ..blocks.moments import column_moments
-from ..blocks.rows import map_rows
+from ..blocks.rows import check_dask_rows, map_rows
 from ..errors import InputError
-from ..maps import ScalingMap, map_from_spec
+from ..maps import ScalingMap, map_from_spec, working_dtype
 from ..maps.base import FeatureMap
 from ..maps.scaling import METHODS
 from .base import FeatureEstimator, validate_rows
 
 
-class StreamingScaler(FeatureEstimator):
+class StreamingScaler(OneToOneFeatureMixin, FeatureEstimator):
     """Scale columns or rows of data larger than memory; one pass to fit, none for row norms.
 
     Parameters
@@ -47,8 +49,7 @@ class StreamingScaler(FeatureEstimator):
     def fit(self, X: Any, y: Any = None) -> StreamingScaler:
         """Learn the scaling from the rows of X (array, CSR or Dask array)."""
         X = validate_rows(self, X, reset=True)
-        if self.method not in METHODS:
-            raise InputError(f"unknown scaling {self.method!r}; known: {', '.join(METHODS)}")
+        check_method(self.method)
         d = X.shape[1]
         shift = scale = None
         if self.method in ("standard", "minmax", "maxabs"):
@@ -75,9 +76,16 @@ class StreamingScaler(FeatureEstimator):
     def inverse_transform(self, X: Any) -> Any:
         """Undo a column scaling; refuses row norms, which forget what they divided by."""
         check_is_fitted(self)
+        inverse = self.map_.inverted()
         if is_dask_collection(X):
-            return X.map_blocks(self.map_.inverse, dtype=X.dtype)
-        return self.map_.inverse(np.asarray(X))
+            return apply_scaling(inverse, check_dask_rows(X))
+        return inverse(X if sp.issparse(X) else np.asarray(X))
+
+
+def check_method(method: str) -> None:
+    """Raise InputError for a scaling that does not exist."""
+    if method not in METHODS:
+        raise InputError(f"unknown scaling {method!r}; known: {', '.join(METHODS)}")
 
 
 def scaler_from_spec(spec: Mapping[str, Any]) -> FeatureMap:
@@ -93,4 +101,4 @@ def scaler_spec(map_: FeatureMap) -> dict[str, Any]:
 
 def apply_scaling(map_: FeatureMap, X: Any) -> Any:
     """A frozen scaling over a lazy Dask array."""
-    return map_rows(map_, X, map_.n_components, np.float32 if X.dtype.itemsize < 4 else X.dtype)
+    return map_rows(map_, X, map_.n_components, working_dtype(X.dtype))

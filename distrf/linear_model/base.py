@@ -16,6 +16,7 @@ from ..errors import InputError
 from ..features.base import validate_rows
 from ..maps import working_dtype
 from .predictor import LinearPredictor
+from .targets import float_columns
 
 
 class LinearModel(BaseEstimator):
@@ -87,7 +88,11 @@ class LinearRegressor(RegressorMixin, LinearModel):
         if not is_dask_collection(X):
             return float(super().score(X, y, sample_weight))
         errors = error_pass(self.predict(X), y, sample_weight)
-        return float(np.mean(1.0 - errors.squares / errors.spread))
+        perfect = np.where(errors.squares == 0, 1.0, 0.0)  # scikit-learn's score of a constant target
+        varies = errors.spread > 0
+        return float(
+            np.mean(np.where(varies, 1.0 - errors.squares / np.where(varies, errors.spread, 1.0), perfect))
+        )
 
 
 @dataclass
@@ -126,8 +131,7 @@ class _ErrorFold:
         return None
 
     def add(self, state, first_row, predicted, y, weight=None):
-        y = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
-        predicted = np.asarray(predicted, dtype=np.float64).reshape(len(y), -1)
+        y, predicted = float_columns(y), float_columns(predicted)
         if y.shape != predicted.shape:
             raise InputError(f"predictions have {predicted.shape[1]} columns, y has {y.shape[1]}")
         w = np.ones(len(y)) if weight is None else np.asarray(weight, dtype=np.float64)

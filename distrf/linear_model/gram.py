@@ -129,13 +129,11 @@ class GramFold:
     def _add_dense(self, state: GramState, first_row: int, Z, y, weight) -> None:
         dtype = np.float64 if self.n_features <= _FLOAT64_UP_TO or Z.dtype != np.float32 else np.float32
         Z = np.ascontiguousarray(Z, dtype=dtype)
-        if not np.isfinite(Z.sum(dtype=np.float64)):
-            bad = ~np.isfinite(Z)
-            if bad.any():
-                row = int(np.argwhere(bad)[0, 0])
-                raise InputError(
-                    f"features must be finite, but row {row} of the block is not; impute or drop such rows"
-                )
+        with np.errstate(over="ignore", invalid="ignore"):
+            suspect = not np.isfinite(Z.sum(dtype=np.float64))
+        if suspect and (bad := ~np.isfinite(Z)).any():
+            row = first_row + int(np.argwhere(bad)[0, 0])
+            raise InputError(f"features must be finite, but row {row} is not; impute or drop such rows")
         Y, weight = self.targets.encode(y, weight)
         if self.rule.n_folds == 1:
             self._add_fold(state, 0, Z, Y, weight)
@@ -172,10 +170,11 @@ class GramFold:
 
     def merge(self, left: GramState, right: GramState) -> GramState:
         """In place on `left`: it has no other reader, and a D = 8,192 state is hundreds of MB."""
-        for field in fields(GramState):
-            into = getattr(left, field.name)
-            if not into.flags.writeable:  # arrived over the wire in a read-only buffer
-                into = into.copy()
-                setattr(left, field.name, into)
-            into += getattr(right, field.name)
+        names = [field.name for field in fields(GramState)]
+        for name in names:  # copies first: a merge that fails half way would, tried again, add twice
+            if not getattr(left, name).flags.writeable:  # arrived over the wire in a read-only buffer
+                setattr(left, name, getattr(left, name).copy())
+        for name in names:
+            into = getattr(left, name)
+            into += getattr(right, name)
         return left

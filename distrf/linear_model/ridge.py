@@ -10,6 +10,7 @@ from dask.base import is_dask_collection
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from ..blocks.passes import run_pass
+from ..blocks.plan import check_client
 from ..blocks.rows import align_rows, rows_per_block
 from ..errors import InputError
 from ..features.base import validate_rows
@@ -35,6 +36,7 @@ class _Ridge(LinearModel):
             folds = check_folds(self.cv, n)
             rule = FoldRule.for_rows(n, folds, draw_seed(self.random_state))
         fold = GramFold(D, targets, rule)
+        check_client(solve_bytes(fold), type(self).__name__)
         arrays = [X, y] if sample_weight is None else [X, y, sample_weight]
         state = run_pass(fold, arrays, label="Gram matrix", block_rows=rows_per_block(X.dtype.itemsize * D))
         if not state.weight.sum() > 0:
@@ -132,6 +134,11 @@ class StreamingRidgeClassifier(LinearClassifier, _Ridge):
         self.classes_ = np.asarray(targets.classes)
         self._fit(X, y, sample_weight, targets)
         return self
+
+
+def solve_bytes(fold: GramFold) -> int:
+    """Memory of the final solve: the sums as they arrive, and a D x D matrix with its copy."""
+    return 2 * fold.nbytes + 16 * fold.n_features**2
 
 
 def check_alphas(alphas: Any) -> list[float]:

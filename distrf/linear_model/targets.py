@@ -35,7 +35,7 @@ class Targets:
             if weight.shape != y.shape[:1] or not (np.isfinite(weight).all() and (weight >= 0).all()):
                 raise InputError("sample_weight must hold one finite number >= 0 for each row")
         if self.classes is None:
-            return np.asarray(y, dtype=np.float64).reshape(len(y), -1) - self.centre, weight
+            return float_columns(y) - self.centre, weight
         codes = np.searchsorted(self.classes, y)
         if self.class_weight is not None:
             factor = self.class_weight[codes]
@@ -89,7 +89,7 @@ class _MeanFold:
         return [0.0, 0.0]
 
     def add(self, state, first_row, y, weight=None):
-        y = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
+        y = float_columns(y)
         if not np.isfinite(y).all():
             raise InputError(
                 f"y must be finite, but row {int(np.argwhere(~np.isfinite(y))[0, 0])} of the block is not"
@@ -99,6 +99,12 @@ class _MeanFold:
 
     def merge(self, left, right):
         return [a + b for a, b in zip(left, right, strict=True)]
+
+
+def float_columns(y: np.ndarray) -> np.ndarray:
+    """A block of targets as float64 columns, shape (n, C); blocks may be empty."""
+    y = np.asarray(y, dtype=np.float64)
+    return y[:, None] if y.ndim == 1 else y
 
 
 def _pass(fold: Any, y: Any, weight: Any) -> Any:

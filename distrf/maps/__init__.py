@@ -18,13 +18,17 @@ MAPS: dict[str, type[FeatureMap]] = {m.kind: m for m in (FourierMap, ScalingMap)
 def map_from_spec(spec: Mapping[str, Any], arrays: Mapping[str, np.ndarray] | None = None) -> FeatureMap:
     """The map that a spec (and its learned arrays) determines.
 
-    Raises SpecMismatchError for an unknown kind or weights that differ from the stored checksum.
+    Raises SpecMismatchError for an unknown kind, a missing entry, or weights that differ from the stored
+    checksum.
     """
     if spec.get("map") not in MAPS:
         raise SpecMismatchError(
             f"unknown map {spec.get('map')!r} in the spec; known: {', '.join(sorted(MAPS))}"
         )
-    return MAPS[spec["map"]].from_spec(spec, arrays or {})
+    try:
+        return MAPS[spec["map"]].from_spec(spec, arrays or {})
+    except KeyError as error:
+        raise SpecMismatchError(f"the spec of the {spec['map']!r} map lacks the entry {error}") from None
 
 
 __all__ = ["MAPS", "FeatureMap", "FourierMap", "ScalingMap", "check_rows", "map_from_spec", "working_dtype"]

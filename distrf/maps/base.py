@@ -31,8 +31,9 @@ def check_rows(X: Any, n_features_in: int) -> None:
         raise InputError(f"X has {X.shape[1]} features, but the map was made for {n_features_in} features")
     working_dtype(X.dtype)
     values = X.data if sp.issparse(X) else X
-    if values.dtype.kind != "f" or np.isfinite(values.sum(dtype=np.float64)):
-        return
+    with np.errstate(over="ignore", invalid="ignore"):
+        if values.dtype.kind != "f" or np.isfinite(values.sum(dtype=np.float64)):
+            return
     bad = ~np.isfinite(values)
     if not bad.any():  # the sum overflowed, the entries did not
         return
@@ -81,6 +82,15 @@ class FeatureMap:
     def columns(self, X: np.ndarray, start: int, stop: int) -> np.ndarray:
         """Features start:stop of a block, shape (n, stop - start), without making the others."""
         raise NotImplementedError
+
+    def exact_kernel(self, X: np.ndarray, Y: np.ndarray | None = None) -> np.ndarray:
+        """The kernel matrix that the features approximate, shape (n, m), float64.
+
+        X : array of shape (n, d); Y : array of shape (m, d), default X. Raises InputError for a map without one.
+        """
+        raise InputError(
+            f"a map of kind {self.kind!r} approximates no kernel of its own; give the map that makes the features"
+        )
 
     @property
     def arrays(self) -> dict[str, np.ndarray]:

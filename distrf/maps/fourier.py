@@ -127,6 +127,13 @@ class FourierMap(FeatureMap):
                 tile = tile @ self.whitening.astype(dtype)
             yield tile, slice(a, b)
 
+    def exact_kernel(self, X, Y=None):
+        X = np.asarray(X, dtype=np.float64)
+        Y = X if Y is None else np.asarray(Y, dtype=np.float64)
+        if self.whitening is not None:
+            X, Y = X @ self.whitening, Y @ self.whitening
+        return self.kernel(X, Y, self.length_scale)
+
     def work(self):
         operations, parameters = self.projector.work()
         if self.whitening is not None:

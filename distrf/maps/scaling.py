@@ -53,7 +53,8 @@ class ScalingMap(FeatureMap):
                 )
             X = sp.csr_array(X, dtype=dtype)
             if self.method == "divide":
-                return X / dtype.type(self.divisor)
+                # On the entries: SciPy's quotient of a matrix is float64.
+                return sp.csr_array((X.data / dtype.type(self.divisor), X.indices, X.indptr), shape=X.shape)
             if self.learned:
                 assert self.scale is not None
                 return sp.csr_array(X @ sp.diags_array(1.0 / self.scale.astype(dtype)))
@@ -73,13 +74,15 @@ class ScalingMap(FeatureMap):
     def columns(self, X, start, stop):
         return self(X)[:, start:stop]
 
-    def inverse(self, X):
-        """Undo a column scaling on a dense block."""
+    def inverted(self) -> ScalingMap:
+        """The map that undoes a column scaling."""
         if self.method == "divide":
-            return X * self.divisor
+            return replace(self, divisor=1.0 / self.divisor)
         if not self.learned:
             raise InputError(f"scaling {self.method!r} forgets the row norms and cannot be inverted")
-        return (X * self.scale + self.shift).astype(X.dtype)
+        assert self.shift is not None
+        assert self.scale is not None
+        return replace(self, shift=-self.shift / self.scale, scale=1.0 / self.scale)
 
     @property
     def arrays(self):

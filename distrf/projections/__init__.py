@@ -4,10 +4,36 @@ from __future__ import annotations
 
 from ..errors import InputError
 from ..kernels import Kernel
+from .alternating_circulant import (
+    AlternatingCirculantLogPaperProjection,
+    AlternatingCirculantLogProjection,
+    AlternatingCirculantPaperProjection,
+    AlternatingCirculantProjection,
+)
 from .base import Projection
+from .circulant import CirculantPaperProjection, CirculantProjection
 from .dense import DenseProjection
+from .hadamard import FastfoodProjection, StructuredOrthogonalProjection
+from .orthogonal import OrthogonalProjection
+from .quasi import HaltonProjection, SobolProjection
 
-PROJECTIONS: dict[str, type[Projection]] = {p.name: p for p in (DenseProjection,)}
+PROJECTIONS: dict[str, type[Projection]] = {
+    p.name: p
+    for p in (
+        DenseProjection,
+        CirculantProjection,
+        CirculantPaperProjection,
+        AlternatingCirculantProjection,
+        AlternatingCirculantPaperProjection,
+        AlternatingCirculantLogProjection,
+        AlternatingCirculantLogPaperProjection,
+        OrthogonalProjection,
+        SobolProjection,
+        HaltonProjection,
+        FastfoodProjection,
+        StructuredOrthogonalProjection,
+    )
+}
 
 
 def make_projection(

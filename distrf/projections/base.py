@@ -62,6 +62,10 @@ class Projection:
         """
         raise NotImplementedError
 
+    def offsets(self, start: int, stop: int) -> np.ndarray | None:
+        """Phase offsets of rows start:stop in turns where they belong to the point set, else None."""
+        return None
+
     def work(self) -> tuple[float, float]:
         """Floating-point operations per row of X, and bytes of cached parameters in float32."""
         raise NotImplementedError

@@ -43,12 +43,20 @@ class DenseProjection(Projection):
             lambda: (self.weights(start, stop) * scale).astype(dtype),
         )
 
+    @property
+    def _made_at_once(self) -> int:
+        """Rows of W made and cached together."""
+        return _PANEL
+
     def phases(self, X, start, stop, scale, dtype):
         # Panels lie on a fixed grid, so that one cached panel serves every request that covers it.
-        for first in range(start - start % _PANEL, stop, _PANEL):
-            W = self._panel(first, min(first + _PANEL, self.n_frequencies), scale, dtype)
-            a, b = max(start, first), min(stop, first + len(W))
-            yield a, np.ascontiguousarray(X @ W[a - first : b - first].T)
+        made = self._made_at_once
+        for first in range(start - start % made, stop, made):
+            W = self._panel(first, min(first + made, self.n_frequencies), scale, dtype)
+            end = min(stop, first + made)
+            for a in range(max(start, first), end, _PANEL):
+                b = min(a + _PANEL, end)
+                yield a, np.ascontiguousarray(X @ W[a - first : b - first].T)
 
     def work(self) -> tuple[float, float]:
         entries = self.n_features_in * self.n_frequencies

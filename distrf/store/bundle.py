@@ -95,12 +95,16 @@ def read_bundle(
     document = _document(path, fs, root)
     if document is None:
         files.require(path, storage_options)
-        raise StoreError(f"{path!r} is not a model: it has no model.json; a model is a folder that distrf saved")
+        raise StoreError(
+            f"{path!r} is not a model: it has no model.json; a model is a folder that distrf saved"
+        )
     arrays = {}
     group = files.open_group(f"{path}/arrays.zarr", "r", storage_options)
     for name, record in document["arrays"].items():
         if not isinstance(group, zarr.Group) or name not in group:
-            raise StoreError(f"the array {name!r} of the model {path!r} is missing; restore it or save it again")
+            raise StoreError(
+                f"the array {name!r} of the model {path!r} is missing; restore it or save it again"
+            )
         node = group[name]
         assert isinstance(node, zarr.Array)
         try:
@@ -126,7 +130,9 @@ def read_spec(path: str | os.PathLike[str], *, storage_options: Options = None) 
     fs, root = files.filesystem(path, storage_options)
     document = _document(path, fs, root)
     if document is None:
-        raise StoreError(f"{path!r} is not a model: it has no model.json; a model is a folder that distrf saved")
+        raise StoreError(
+            f"{path!r} is not a model: it has no model.json; a model is a folder that distrf saved"
+        )
     return from_json(document["spec"])
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -91,11 +92,30 @@ def exists_identity(fs: Any, path: str) -> str | None:
         return None
 
 
+def content_key(fs: Any, path: str) -> str | None:
+    """A hash of a small file, None if there is none.
+
+    Unlike times and inodes it is the same on every machine, and reading a file on NFS never gives a stale one.
+    """
+    try:
+        return hashlib.sha256(fs.cat_file(path)).hexdigest()[:16]
+    except FileNotFoundError:
+        return None
+
+
+def is_glob(path: str, storage_options: Options = None) -> bool:
+    """True for a pattern; a file whose name has such a character is a file."""
+    if not any(mark in path for mark in "*?["):
+        return False
+    fs, root = filesystem(path, storage_options)
+    return not fs.exists(root)
+
+
 def read_json(fs: Any, path: str) -> Any:
     """The content of a JSON file, None if there is no such file."""
     try:
         return json.loads(fs.cat_file(path))
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
 
 

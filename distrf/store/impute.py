@@ -14,13 +14,23 @@ SAMPLE_ROWS = 100_000
 
 
 def resolve(
-    rule: str | float, blocks: Iterable[tuple[int, np.ndarray]], n: int, names: Sequence[object]
+    rule: str | float | Sequence[float],
+    blocks: Iterable[tuple[int, np.ndarray]],
+    n: int,
+    names: Sequence[object],
 ) -> tuple[float, ...]:
     """One number a column: ``blocks`` yields ``(first row, float rows)`` with NaN for what is missing.
 
     "mean" takes one pass in float64; "median" is the exact median up to 100,000 rows and otherwise that of a
-    sample of about as many rows, seeded and independent of the blocks; "zero" and numbers read nothing.
+    sample of about as many rows, seeded and independent of the blocks; "zero" and numbers read nothing. A
+    sequence holds one number for each column: what an earlier call resolved, for rows that come later.
     """
+    if isinstance(rule, Sequence) and not isinstance(rule, str):
+        if len(rule) != len(names):
+            raise InputError(
+                f"impute= as a sequence has one number a column; received {len(rule)} for {len(names)} columns"
+            )
+        return tuple(float(value) for value in rule)
     if isinstance(rule, Real) and not isinstance(rule, bool):
         if not np.isfinite(float(rule)):
             raise InputError(f"impute= needs a finite number; received {rule!r}")

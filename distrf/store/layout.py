@@ -44,8 +44,8 @@ class ArrayInfo:
 class StoreInfo:
     """What a row store holds and how much of it is written.
 
-    ``nbytes`` are the bytes of the arrays in memory, ``stored_bytes`` those on disk (None if not asked for);
-    for CSR rows both count what is stored.
+    ``nbytes`` are the bytes of the dense arrays in memory; ``stored_bytes`` are those of all files, None unless
+    `info` was asked to measure.
     """
 
     path: str

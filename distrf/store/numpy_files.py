@@ -29,7 +29,9 @@ def npy_stream(
             fs, root = files.filesystem(path, storage_options)
             array = np.load(io.BytesIO(fs.cat_file(root)), allow_pickle=False)
     except (ValueError, EOFError) as error:
-        raise StoreError(f"{path!r} cannot be read as .npy without running code ({error}); save numbers") from error
+        raise StoreError(
+            f"{path!r} cannot be read as .npy without running code ({error}); save numbers"
+        ) from error
     _require_matrix(array, path)
     d = array.shape[1]
     chosen = list(range(d)) if columns is None else _numbers(columns, None, d, path)
@@ -40,7 +42,9 @@ def npy_stream(
         except ValueError:
             position = d
         if not -d <= position < d:
-            raise InputError(f"the target of a .npy file is a column number in -{d}..{d - 1}; received {target!r}")
+            raise InputError(
+                f"the target of a .npy file is a column number in -{d}..{d - 1}; received {target!r}"
+            )
         position %= d
         y = np.array(array[:, position])
         if columns is not None and position in chosen:
@@ -78,7 +82,9 @@ def npz_stream(
     except (ValueError, OSError, EOFError) as error:
         if isinstance(error, InputError | StoreError):
             raise
-        raise StoreError(f"{path!r} cannot be read as .npz without running code ({error}); save numbers") from error
+        raise StoreError(
+            f"{path!r} cannot be read as .npz without running code ({error}); save numbers"
+        ) from error
     _require_matrix(X, path)
     if y is not None and (y.ndim not in (1, 2) or y.shape[0] != X.shape[0]):
         raise InputError(

@@ -68,7 +68,7 @@ def is_parquet(path: str, storage_options: Options = None) -> bool:
     """True for a Parquet file or glob by its name, or a folder with Parquet files in it."""
     if path.endswith(SUFFIXES):
         return True
-    if any(mark in path for mark in "*?["):
+    if files.is_glob(path, storage_options):
         return True
     fs, root = files.filesystem(path, storage_options)
     if {"zarr.json", ".zgroup", ".zarray"} & files.names_in(fs, root):
@@ -83,13 +83,15 @@ def plan(
     rows_per_block: int | None = None,
     storage_options: Options = None,
     *,
-    impute: str | float | None = None,
+    impute: str | float | Sequence[float] | None = None,
     check_nulls: bool = True,
+    uniform: bool = False,
 ) -> ParquetPlan:
     """Read the footers, choose columns and cut the rows into blocks.
 
-    Row groups are joined up to ``rows_per_block`` (default: 32 MiB of X), and cut into equal parts if larger.
-    A part of a row group is reached by decoding the rows before it.
+    Row groups are joined up to ``rows_per_block`` (default: 32 MiB of X), and cut into equal parts if larger by
+    a quarter (by default: above 128 MiB, since a part is reached by decoding the rows before it).
+    The columns that folders like ``year=2020`` stand for are not read.
     """
     footers = _footers(path, storage_options)
     schema = footers[0][1].schema.to_arrow_schema()
@@ -102,13 +104,16 @@ def plan(
     if not spans:
         raise StoreError(f"the Parquet data set {path!r} has no rows")
     n_rows = spans[-1][2] + spans[-1][3]
+    slack = 1.25
     if rows_per_block is None:
-        rows_per_block = max(1, BLOCK_BYTES // (len(names) * dtype.itemsize))
+        rows_per_block, slack = max(1, BLOCK_BYTES // (len(names) * dtype.itemsize)), 4.0
     if rows_per_block < 1:
         raise InputError(f"rows_per_block is at least 1; received {rows_per_block}")
     identity = _identity([name for name, _ in footers], storage_options)
     base = ParquetSource((), tuple(names), dtype.str, identity, None, False, storage_options)
-    blocks = tuple((replace(base, spans=s), start, stop) for s, start, stop in _cut(spans, rows_per_block))
+    blocks = tuple(
+        (replace(base, spans=s), start, stop) for s, start, stop in _cut(spans, rows_per_block, slack)
+    )
     if impute is not None:
         values = _resolve(impute, blocks, n_rows, names)
         blocks = tuple((replace(source, impute=values), start, stop) for source, start, stop in blocks)
@@ -124,21 +129,30 @@ def read_parquet(source: ParquetSource, start: int, stop: int) -> np.ndarray:
     InputError
         A null without ``impute``: the message names the column and the row group.
     """
-    dtype = np.dtype(source.dtype)
-    out = np.empty((stop - start, len(source.columns)), dtype, order="F")
-    at = 0
-    for table, span in _tables(source, start, stop):
-        for j, name in enumerate(source.columns):
-            out[at : at + table.num_rows, j] = _column(source, table.column(name), name, span, dtype)
-        at += table.num_rows
-    if source.vector:
-        return out[:, 0]
-    block = np.ascontiguousarray(out)
-    if source.impute is not None and dtype.kind == "f":
-        for j, value in enumerate(source.impute):
-            column = block[:, j]
-            column[np.isnan(column)] = value
+    parts = [_values(source, table, span) for table, span in _tables(source, start, stop)]
+    block = parts[0] if len(parts) == 1 else np.concatenate(parts) if parts else np.empty(0)
+    if block.shape[0] != stop - start:
+        raise StoreError(
+            f"rows {start}:{stop} were expected, {block.shape[0]} rows were read from "
+            f"{[span[0] for span in source.spans][:3]}: the files changed since they were opened; open them again"
+        )
     return block
+
+
+def stream(
+    table: ParquetPlan, dtype: np.dtype, allow_nulls: bool, batch_rows: int
+) -> Iterator[tuple[np.ndarray, np.ndarray | None]]:
+    """``(X, target)`` in batches, in one run over every file; nulls of X become NaN if allowed.
+
+    Reading block by block would decode a large row group again for each of its parts.
+    """
+    holes = (float("nan"),) * len(table.columns) if allow_nulls else None
+    spans = tuple(dict.fromkeys(span for source, _, _ in table.blocks for span in source.spans))
+    base = replace(table.blocks[0][0], spans=spans, dtype=dtype.str, impute=holes)
+    labels = target_blocks(table)[0][0][0] if table.target is not None else None
+    wanted = base if labels is None else replace(base, columns=(*base.columns, *labels.columns))
+    for part, span in _tables(wanted, 0, table.n_rows, batch_rows):
+        yield _values(base, part, span), None if labels is None else _values(labels, part, span)
 
 
 def target_blocks(table: ParquetPlan) -> tuple[tuple[tuple[ParquetSource, int, int], ...], np.dtype]:
@@ -188,9 +202,7 @@ def key_blocks(
     storage_options: Options = None,
 ) -> list[tuple[ParquetSource, int, int]]:
     """For every block that `open_rows` makes with these arguments: what `read_table` needs for its keys."""
-    table = plan(
-        files.normalise(path), target, columns, rows_per_block, storage_options, check_nulls=False
-    )
+    table = plan(files.normalise(path), target, columns, rows_per_block, storage_options, check_nulls=False)
     _require_columns(table.path, table.schema, keys)
     return [(replace(source, columns=tuple(keys)), start, stop) for source, start, stop in table.blocks]
 
@@ -200,13 +212,22 @@ def is_text(kind: pa.DataType) -> bool:
     return pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
 
 
+def table_columns(path: str, storage_options: Options = None) -> tuple[int, int, dict[str, str]]:
+    """Rows, row groups and {column: type} of a Parquet data set, from its footers."""
+    footers = _footers(path, storage_options)
+    schema = footers[0][1].schema.to_arrow_schema()
+    rows = sum(footer.num_rows for _, footer in footers)
+    groups = sum(footer.num_row_groups for _, footer in footers)
+    return rows, groups, {field.name: str(field.type) for field in schema}
+
+
 # --- planning ------------------------------------------------------------------------------------------------
 
 
 def list_files(path: str, storage_options: Options = None) -> list[str]:
     """The Parquet files of a path in natural order (part-2 before part-10)."""
     fs, root = files.filesystem(path, storage_options)
-    if any(mark in path for mark in "*?["):
+    if files.is_glob(path, storage_options):
         found = glob.glob(root, recursive=True) if files.is_local(path) else fs.glob(root)
     elif fs.isdir(root):
         found = [name for name in fs.find(root) if name.endswith(SUFFIXES)]
@@ -224,7 +245,8 @@ def list_files(path: str, storage_options: Options = None) -> list[str]:
 def _open(name: str, storage_options: Options) -> Iterator[pq.ParquetFile]:
     try:
         if files.is_local(name):
-            with pq.ParquetFile(name) as file:
+            # Pre-buffering would hold the bytes of a whole row group beside its values.
+            with pq.ParquetFile(name, pre_buffer=False, buffer_size=2**16) as file:
                 yield file
         else:
             fs, inner = files.filesystem(name, storage_options)
@@ -271,7 +293,9 @@ def _choose(path: str, schema: pa.Schema, target: str | None, columns: Sequence[
         names = list(columns)
     if target in names:
         raise InputError(f"the target {target!r} is among columns=; leave it out")
-    other = [f"{name} ({schema.field(name).type})" for name in names if not _is_numeric(schema.field(name).type)]
+    other = [
+        f"{name} ({schema.field(name).type})" for name in names if not _is_numeric(schema.field(name).type)
+    ]
     if other:
         raise InputError(
             f"features are numbers or booleans; {path!r} has the columns {other[:20]}; choose others with "
@@ -354,15 +378,17 @@ def _spans(footers: Sequence[tuple[str, pq.FileMetaData]]) -> list[Span]:
     return spans
 
 
-def _cut(spans: Sequence[Span], rows_per_block: int) -> Iterator[tuple[tuple[Span, ...], int, int]]:
-    """Blocks ``(spans, start, stop)`` near the wanted size; a row group up to a quarter larger is not cut."""
+def _cut(
+    spans: Sequence[Span], rows_per_block: int, slack: float
+) -> Iterator[tuple[tuple[Span, ...], int, int]]:
+    """Blocks ``(spans, start, stop)`` near the wanted size; a row group up to slack times larger is not cut."""
     held: list[Span] = []
     for span in spans:
         start, count = span[2], span[3]
         if held and start + count - held[0][2] > rows_per_block:
             yield tuple(held), held[0][2], start
             held = []
-        if count * 4 > rows_per_block * 5:
+        if count > slack * rows_per_block:
             size = -(-count // -(-count // rows_per_block))
             for low in range(start, start + count, size):
                 yield (span,), low, min(low + size, start + count)
@@ -372,8 +398,19 @@ def _cut(spans: Sequence[Span], rows_per_block: int) -> Iterator[tuple[tuple[Spa
         yield tuple(held), held[0][2], held[-1][2] + held[-1][3]
 
 
+def _cut_uniform(spans: Sequence[Span], rows_per_block: int) -> Iterator[tuple[tuple[Span, ...], int, int]]:
+    """Blocks ``(spans, start, stop)`` of exactly the wanted size, but for the last."""
+    n_rows = spans[-1][2] + spans[-1][3]
+    for start in range(0, n_rows, rows_per_block):
+        stop = min(start + rows_per_block, n_rows)
+        yield tuple(s for s in spans if s[2] < stop and start < s[2] + s[3]), start, stop
+
+
 def _resolve(
-    rule: str | float, blocks: Sequence[tuple[ParquetSource, int, int]], n: int, names: Sequence[str]
+    rule: str | float | Sequence[float],
+    blocks: Sequence[tuple[ParquetSource, int, int]],
+    n: int,
+    names: Sequence[str],
 ) -> tuple[float, ...]:
     nothing = (float("nan"),) * len(names)
     rows = ((start, read_parquet(replace(s, impute=nothing), start, stop)) for s, start, stop in blocks)
@@ -383,8 +420,13 @@ def _resolve(
 # --- reading -------------------------------------------------------------------------------------------------
 
 
-def _tables(source: ParquetSource, start: int, stop: int) -> Iterator[tuple[pa.Table, Span]]:
-    """The rows as Arrow tables, one or more a row group; one core, since Dask owns the others."""
+def _tables(
+    source: ParquetSource, start: int, stop: int, batch_rows: int | None = None
+) -> Iterator[tuple[pa.Table, Span]]:
+    """The rows as Arrow tables, one or more a row group; one core, since Dask owns the others.
+
+    A whole row group is read at once unless ``batch_rows`` is given.
+    """
     by_file: dict[str, list[Span]] = {}
     for span in source.spans:
         if span[2] < stop and start < span[2] + span[3]:
@@ -397,11 +439,12 @@ def _tables(source: ParquetSource, start: int, stop: int) -> Iterator[tuple[pa.T
                 _, group, first, count = span
                 low, high = max(start, first) - first, min(stop, first + count) - first
                 columns = list(dict.fromkeys(source.columns))
-                if (low, high) == (0, count):
+                if (low, high) == (0, count) and batch_rows is None:
                     yield file.read_row_group(group, columns=columns, use_threads=False), span
                     continue
                 row = 0
-                for batch in file.iter_batches(65_536, row_groups=[group], columns=columns, use_threads=False):
+                size = batch_rows or 65_536
+                for batch in file.iter_batches(size, row_groups=[group], columns=columns, use_threads=False):
                     part = pa.Table.from_batches([batch])
                     inside = part.slice(max(0, low - row), max(0, min(high, row + len(part)) - max(low, row)))
                     row += len(part)
@@ -409,6 +452,21 @@ def _tables(source: ParquetSource, start: int, stop: int) -> Iterator[tuple[pa.T
                         yield inside, span
                     if row >= high:
                         break
+
+
+def _values(source: ParquetSource, table: pa.Table, span: Span) -> np.ndarray:
+    """The columns of a source as rows, missing values filled."""
+    dtype = np.dtype(source.dtype)
+    if source.vector:
+        name = source.columns[0]
+        return np.asarray(_column(source, table.column(name), name, span, dtype)).astype(dtype, copy=False)
+    # Columns first: a strided write for every value is slower than one transposed copy.
+    out = np.empty((len(source.columns), table.num_rows), dtype)
+    for j, name in enumerate(source.columns):
+        out[j] = _column(source, table.column(name), name, span, dtype)
+        if source.impute is not None and dtype.kind == "f":
+            out[j, np.isnan(out[j])] = source.impute[j]
+    return np.ascontiguousarray(out.T)
 
 
 def _column(

@@ -64,9 +64,7 @@ def create_parts(
     return pending_parts(path, n_blocks, storage_options=storage_options)
 
 
-def pending_parts(
-    path: str | os.PathLike[str], n_blocks: int, *, storage_options: Options = None
-) -> list[int]:
+def pending_parts(path: str | os.PathLike[str], n_blocks: int, *, storage_options: Options = None) -> list[int]:
     """Indices of the blocks without a part file."""
     fs, root = files.filesystem(files.normalise(path), storage_options)
     matches = (_PART.fullmatch(name) for name in files.names_in(fs, root))

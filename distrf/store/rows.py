@@ -19,6 +19,7 @@ from distrf.errors import InputError, StoreError
 from distrf.store import csr, files, parquet, writer
 from distrf.store.files import Options
 from distrf.store.impute import resolve
+from distrf.store.layout import StoreInfo
 from distrf.store.parquet import ParquetSource, read_parquet
 from distrf.store.zarr_source import ZarrSource, class_array, read_zarr
 
@@ -61,8 +62,9 @@ def open_rows(
     target: str | None = None,
     columns: Sequence[str] | Sequence[int] | None = None,
     rows_per_block: int | None = None,
-    impute: str | float | None = None,
+    impute: str | float | Sequence[float] | None = None,
     scaled: bool = True,
+    uniform: bool = False,
     storage_options: Options = None,
 ) -> tuple[da.Array, da.Array | None]:
     """Open rows lazily.
@@ -84,6 +86,8 @@ def open_rows(
         computed now and are fixed numbers from then on.
     scaled : bool
         Apply, lazily, the preprocessing recorded in the store.
+    uniform : bool
+        Parquet: blocks of equal rows, as a Zarr store needs them, at the price of reading some row groups twice.
 
     Returns
     -------
@@ -97,10 +101,9 @@ def open_rows(
     """
     path = files.normalise(path)
     if parquet.is_parquet(path, storage_options):
-        return _open_parquet(path, target, columns, rows_per_block, impute, storage_options)
-    group = _open_node(path, storage_options)
-    if _is_ours(group):
-        _check_complete(path, storage_options)
+        return _open_parquet(path, target, columns, rows_per_block, impute, storage_options, uniform)
+    group, info = _open_node(path, storage_options)
+    _require_complete(info)
     x_node, x_name = _find_x(group, path)
     y_node, y_name = _find_y(group, path, target)
     n, d = _shape(x_node)
@@ -109,7 +112,6 @@ def open_rows(
             f"X and y must have the same rows: X has shape {(n, d)}, {y_name!r} has shape {y_node.shape} in "
             f"{path!r}"
         )
-    info = writer.info(path, storage_options=storage_options) if _is_ours(group) else None
     starts = _zarr_bounds(path, x_node, n, d, info, rows_per_block)
     chosen = _column_numbers(path, columns, d, info.columns if info else None)
     source = _zarr_source(path, group, x_name, storage_options, columns=chosen)
@@ -117,6 +119,10 @@ def open_rows(
     X = _lazy([(source, *b) for b in starts], (d if chosen is None else len(chosen),), meta)
     if impute is not None:
         X = _impute_zarr(X, source, starts, impute, meta)
+    if info and scaled and info.spec.get("scale") and not info.preprocessing:
+        raise StoreError(
+            f"the scaling of {path!r} is not fitted yet; run the ingest again, and it ends what is left"
+        )
     if info and info.preprocessing and scaled:
         if chosen is not None:
             raise InputError(
@@ -141,13 +147,11 @@ def open_array(
     Integer codes of an array called y or prediction become class names if the store has classes.
     """
     path = files.normalise(path)
-    group = _open_node(path, storage_options)
-    if _is_ours(group):
-        _check_complete(path, storage_options)
+    group, info = _open_node(path, storage_options)
+    _require_complete(info)
     if not isinstance(group, zarr.Group) or name not in group or not isinstance(group[name], zarr.Array):
         raise StoreError(f"{path!r} has no dense array {name!r}; it has {_names(group)}")
     node = group[name]
-    info = writer.info(path, storage_options=storage_options) if _is_ours(group) else None
     assert isinstance(node, zarr.Array)
     starts = _zarr_bounds(path, node, node.shape[0], _row_size(node), info, rows_per_block)
     return _open_coded(path, group, name, node, starts, info, storage_options)
@@ -171,10 +175,9 @@ def describe(
             path, plan.n_rows, d, str(plan.dtype), largest, None, list(plan.columns), target, None,
             plan.n_rows * d * size, False,
         )  # fmt: skip
-    group = _open_node(path, storage_options)
-    node, _ = _find_x(group, path)
+    group, info = _open_node(path, storage_options)
+    node, name = _find_x(group, path)
     n, d = _shape(node)
-    info = writer.info(path, storage_options=storage_options) if _is_ours(group) else None
     sparse = not isinstance(node, zarr.Array)
     dtype = _meta(node).dtype
     bounds = _zarr_bounds(path, node, n, d, info, rows_per_block)
@@ -185,13 +188,33 @@ def describe(
     width = d if chosen is None else len(chosen)
     if sparse:
         fs, root = files.filesystem(path, storage_options)
-        nbytes = int(fs.du(f"{root}/X"))
+        nbytes = int(fs.du(f"{root}/{name}"))
     else:
         nbytes = n * width * dtype.itemsize
     return RowsInfo(
         path, n, width, str(dtype), bounds[0][1] - bounds[0][0], info.classes if info else None, names,
         info.target if info else target, info.preprocessing if info else None, nbytes, sparse,
     )  # fmt: skip
+
+
+def impute_values(
+    path: str | os.PathLike[str],
+    rule: str | float | Sequence[float],
+    *,
+    target: str | None = None,
+    columns: Sequence[str] | Sequence[int] | None = None,
+    storage_options: Options = None,
+) -> list[float] | None:
+    """The numbers, one a column, that an imputation rule stands for on these rows; to pass on as ``impute=``.
+
+    None where nothing can be missing (integers, CSR rows).
+    """
+    X, _ = open_rows(
+        path, target=target, columns=columns, impute=rule, scaled=False, storage_options=storage_options
+    )
+    layer: Any = X.dask.layers[X.name]
+    source = next(iter(layer.io_deps.values())).mapping[(0, 0)][0]  # the first block's; all share the numbers
+    return None if source.impute is None else [float(value) for value in source.impute]
 
 
 # --- the graph -----------------------------------------------------------------------------------------------
@@ -225,9 +248,11 @@ def _apply_preprocessing(X: da.Array, spec: dict[str, Any]) -> da.Array:
 # --- Zarr ----------------------------------------------------------------------------------------------------
 
 
-def _open_node(path: str, storage_options: Options) -> zarr.Group | zarr.Array:
+def _open_node(path: str, storage_options: Options) -> tuple[zarr.Group | zarr.Array, StoreInfo | None]:
+    """The Zarr node, and our information about it if it is our store."""
     files.require(path, storage_options)
-    return files.open_group(path, "r", storage_options)
+    node = files.open_group(path, "r", storage_options)
+    return node, writer.info(path, storage_options=storage_options) if _is_ours(node) else None
 
 
 def _is_ours(group: Any) -> bool:
@@ -238,12 +263,11 @@ def _names(group: Any) -> list[str]:
     return sorted(key for key in group) if isinstance(group, zarr.Group) else ["(a single array)"]
 
 
-def _check_complete(path: str, storage_options: Options) -> None:
-    info = writer.info(path, storage_options=storage_options)
-    if not info.complete:
+def _require_complete(info: StoreInfo | None) -> None:
+    if info is not None and not info.complete:
         raise StoreError(
             f"only a complete store can be read: {info.n_blocks - info.pending} of {info.n_blocks} blocks of "
-            f"{path!r} are finished; run the command that writes it again, and it resumes where it stopped"
+            f"{info.path!r} are finished; run the command that writes it again, and it resumes where it stopped"
         )
 
 
@@ -299,7 +323,7 @@ def _meta(node: Any) -> Any:
 
 
 def _zarr_bounds(
-    path: str, node: Any, n: int, row_size: int, info: writer.StoreInfo | None, rows_per_block: int | None
+    path: str, node: Any, n: int, row_size: int, info: StoreInfo | None, rows_per_block: int | None
 ) -> list[tuple[int, int]]:
     """Rows of every block: whole chunks, except the last."""
     if isinstance(node, zarr.Array):
@@ -323,14 +347,11 @@ def _zarr_bounds(
 
 def _zarr_source(path: str, group: Any, name: str, storage_options: Options, **fields: Any) -> ZarrSource:
     fs, root = files.filesystem(path, storage_options)
-    known = [files.exists_identity(fs, f"{root}/zarr.json")]
-    if not _is_ours(group):
-        inner = f"{root}/{name}" if name else root
-        known += [files.exists_identity(fs, f"{inner}/{key}") for key in ("zarr.json", ".zarray")]
-    identity = known[0] if _is_ours(group) else tokenize(known)
-    return ZarrSource(
-        path, name, str(identity), strict=_is_ours(group), storage_options=storage_options, **fields
-    )
+    inner = f"{root}/{name}" if name else root
+    parts = [f"{root}/zarr.json", f"{inner}/zarr.json", f"{inner}/.zarray"]
+    identity = tokenize([files.exists_identity(fs, part) for part in parts])
+    content = files.content_key(fs, parts[0]) if _is_ours(group) else None
+    return ZarrSource(path, name, identity, content=content, storage_options=storage_options, **fields)
 
 
 def _open_coded(
@@ -339,7 +360,7 @@ def _open_coded(
     name: str,
     node: Any,
     bounds: list[tuple[int, int]],
-    info: writer.StoreInfo | None,
+    info: StoreInfo | None,
     storage_options: Options,
 ) -> da.Array:
     coded = bool(info and info.classes and node.dtype.kind in "iu" and name in ("y", "prediction"))
@@ -372,7 +393,11 @@ def _column_numbers(
 
 
 def _impute_zarr(
-    X: da.Array, source: ZarrSource, bounds: list[tuple[int, int]], impute: str | float, meta: Any
+    X: da.Array,
+    source: ZarrSource,
+    bounds: list[tuple[int, int]],
+    impute: str | float | Sequence[float],
+    meta: Any,
 ) -> da.Array:
     if sp.issparse(meta) or meta.dtype.kind != "f":
         return X
@@ -398,10 +423,13 @@ def _open_parquet(
     target: str | None,
     columns: Sequence[Any] | None,
     rows_per_block: int | None,
-    impute: str | float | None,
+    impute: str | float | Sequence[float] | None,
     storage_options: Options,
+    uniform: bool,
 ) -> tuple[da.Array, da.Array | None]:
-    plan = parquet.plan(path, target, _names_only(columns), rows_per_block, storage_options, impute=impute)
+    plan = parquet.plan(
+        path, target, _names_only(columns), rows_per_block, storage_options, impute=impute, uniform=uniform
+    )
     X = _lazy(list(plan.blocks), (len(plan.columns),), np.empty((0, 0), plan.dtype))
     if target is None:
         return X, None

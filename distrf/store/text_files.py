@@ -17,7 +17,9 @@ import scipy.sparse as sp
 from distrf.errors import InputError, StoreError
 from distrf.store import files
 from distrf.store.files import Options
-from distrf.store.streams import BATCH_BYTES, Batches, RowStream
+from distrf.store.streams import Batches, RowStream
+
+BATCH_BYTES = 2**20  # Arrow's CSV reader runs up to 32 pieces ahead
 
 
 @contextmanager
@@ -189,12 +191,12 @@ def svmlight_stream(path: str, storage_options: Options) -> RowStream:
             yield rows, y.astype(np.int64) if whole else y
 
     y_dtype = np.dtype(np.int64 if whole else np.float64)
-    return RowStream(
-        n_rows, width, np.dtype(np.float64), read, sparse=True, y_dtype=y_dtype, stored=stored
-    )
+    return RowStream(n_rows, width, np.dtype(np.float64), read, sparse=True, y_dtype=y_dtype, stored=stored)
 
 
-def _svmlight_batches(path: str, width: int | None, storage_options: Options) -> Iterator[tuple[Any, np.ndarray]]:
+def _svmlight_batches(
+    path: str, width: int | None, storage_options: Options
+) -> Iterator[tuple[Any, np.ndarray]]:
     from sklearn.datasets import load_svmlight_file
 
     with _open(path, storage_options) as file:

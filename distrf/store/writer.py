@@ -21,7 +21,7 @@ from distrf.store.layout import MANIFEST, ArrayInfo, StoreInfo
 from distrf.store.spec import differences, from_json, to_json
 
 _COMPARED = (
-    "kind", "n_rows", "block_rows", "arrays", "spec", "classes", "columns", "target", "preprocessing",
+    "kind", "n_rows", "block_rows", "arrays", "spec", "classes", "columns", "target",
 )  # fmt: skip
 
 
@@ -119,8 +119,8 @@ def create(
             _delete(path, old, storage_options)
         else:
             attributes = old
-    group = _create_nodes(path, attributes, storage_options)
-    return _info(path, group, storage_options)
+    _create_nodes(path, attributes, storage_options)
+    return _info(path, storage_options)
 
 
 def pending_blocks(path: str | os.PathLike[str], *, storage_options: Options = None) -> list[int]:
@@ -183,19 +183,24 @@ def finish(path: str | os.PathLike[str], *, storage_options: Options = None) -> 
         fs, root = files.filesystem(path, storage_options)
         files.remove_partials(fs, root)
         group.attrs["distrf"] = {**attributes, "complete": True}
-    return _info(path, group, storage_options)
+    return _info(path, storage_options)
 
 
-def info(
-    path: str | os.PathLike[str], *, storage_options: Options = None, measure: bool = False
+def set_preprocessing(
+    path: str | os.PathLike[str], preprocessing: Mapping[str, Any], *, storage_options: Options = None
 ) -> StoreInfo:
-    """What the store holds; ``measure=True`` also sums the bytes on disk."""
+    """Record how readers scale the rows of a store: fitted after writing, hence no part of its identity."""
     path = files.normalise(path)
-    files.require(path, storage_options)
-    group = files.open_group(path, "r", storage_options)
-    _our_attributes(path, storage_options)
+    group = files.open_group(path, "r+", storage_options)
     assert isinstance(group, zarr.Group)
-    return _info(path, group, storage_options, measure)
+    attributes = _our_attributes(path, storage_options)
+    group.attrs["distrf"] = {**attributes, "preprocessing": to_json(preprocessing, where="preprocessing")}
+    return _info(path, storage_options)
+
+
+def info(path: str | os.PathLike[str], *, storage_options: Options = None, measure: bool = False) -> StoreInfo:
+    """What the store holds; ``measure=True`` also sums the bytes on disk."""
+    return _info(files.normalise(path), storage_options, measure)
 
 
 @dataclass(frozen=True)
@@ -214,10 +219,10 @@ _LOCK = threading.Lock()
 def _opened(path: str, storage_options: Options) -> _Opened:
     """The open arrays of a store, kept for this process until the store is made anew."""
     fs, root = files.filesystem(path, storage_options)
-    try:
-        key = (path, repr(storage_options), files.identity(fs, f"{root}/zarr.json"))
-    except FileNotFoundError as error:
-        raise StoreError(f"no such store: {path!r}; create it before writing blocks") from error
+    content = files.content_key(fs, f"{root}/zarr.json")
+    if content is None:
+        raise StoreError(f"no such store: {path!r}; create it before writing blocks")
+    key = (path, repr(storage_options), content)
     with _LOCK:
         if key in _CACHE:
             _CACHE.move_to_end(key)
@@ -241,7 +246,7 @@ def _writable(node: Any) -> Any:
     return node.with_config({"write_empty_chunks": True}) if isinstance(node, zarr.Array) else node
 
 
-def _create_nodes(path: str, attributes: dict[str, Any], storage_options: Options) -> zarr.Group:
+def _create_nodes(path: str, attributes: dict[str, Any], storage_options: Options) -> None:
     """Create what is missing: attributes first (incomplete), the manifest last."""
     store = files.zarr_store(path, False, storage_options)
     group = zarr.open_group(store=store, mode="a", zarr_format=3, attributes={"distrf": attributes})
@@ -267,7 +272,6 @@ def _create_nodes(path: str, attributes: dict[str, Any], storage_options: Option
         group.create_array(
             MANIFEST, shape=(blocks,), chunks=(1,), dtype="uint8", fill_value=0, compressors=[Crc32cCodec()]
         )
-    return group
 
 
 def _delete(path: str, attributes: dict[str, Any], storage_options: Options) -> None:
@@ -312,7 +316,7 @@ def _pending(path: str, attributes: dict[str, Any], storage_options: Options) ->
     return [index for index in range(total) if str(index) not in done]
 
 
-def _info(path: str, group: zarr.Group, storage_options: Options, measure: bool = False) -> StoreInfo:
+def _info(path: str, storage_options: Options, measure: bool = False) -> StoreInfo:
     attributes = _our_attributes(path, storage_options)
     pending = 0 if attributes["complete"] else len(_pending(path, attributes, storage_options))
     arrays = tuple(
@@ -322,7 +326,6 @@ def _info(path: str, group: zarr.Group, storage_options: Options, measure: bool 
         for name, item in attributes["arrays"].items()
     )
     fs, root = files.filesystem(path, storage_options)
-    nbytes = sum(fs.du(f"{root}/{item.name}") if item.sparse else item.nbytes for item in arrays)
     decoded = from_json(attributes)
     return StoreInfo(
         path=path,
@@ -338,7 +341,7 @@ def _info(path: str, group: zarr.Group, storage_options: Options, measure: bool 
         provenance=decoded["provenance"],
         complete=decoded["complete"],
         pending=pending,
-        nbytes=int(nbytes),
+        nbytes=sum(item.nbytes for item in arrays if not item.sparse),
         stored_bytes=int(fs.du(root)) if measure else None,
     )
 

@@ -19,8 +19,9 @@ from distrf.store import csr, files
 class ZarrSource:
     """Where the rows of one array are; small enough to travel in every task.
 
-    ``strict`` marks our stores, in which every chunk must exist; ``decode`` turns int codes into the class
-    names of the store.
+    ``identity`` names the version of the data in the keys of tasks. ``content`` marks our stores, in which every
+    chunk must exist: it is a hash of their metadata, checked on every read. ``decode`` turns int codes into the
+    class names of the store.
     """
 
     path: str
@@ -28,15 +29,14 @@ class ZarrSource:
     identity: str
     columns: tuple[int, ...] | None = None
     impute: tuple[float, ...] | None = None
-    strict: bool = False
+    content: str | None = None
     decode: bool = False
     storage_options: Mapping[str, Any] | None = field(default=None, repr=False)
 
     def __dask_tokenize__(self) -> tuple[Any, ...]:
         # Credentials do not change the data, and have no place in a key.
         return (
-            "ZarrSource", self.path, self.array, self.identity, self.columns, self.impute, self.strict,
-            self.decode,
+            "ZarrSource", self.path, self.array, self.identity, self.columns, self.impute, self.decode,
         )  # fmt: skip
 
 
@@ -51,7 +51,7 @@ def read_zarr(source: ZarrSource, start: int, stop: int) -> Any:
     node, classes = _opened(source)
 
     def check(array: zarr.Array, first: int, last: int) -> None:
-        if source.strict:
+        if source.content is not None:
             _check_chunks(source, array, first, last, (start, stop))
 
     try:
@@ -99,9 +99,7 @@ def _decode(source: ZarrSource, codes: np.ndarray, classes: np.ndarray | None, s
     return classes[codes]
 
 
-def _check_chunks(
-    source: ZarrSource, array: zarr.Array, first: int, last: int, rows: tuple[int, int]
-) -> None:
+def _check_chunks(source: ZarrSource, array: zarr.Array, first: int, last: int, rows: tuple[int, int]) -> None:
     # Zarr gives the fill value for a chunk that is not there, so a lost file would read as data.
     fs, root = files.filesystem(source.path, source.storage_options)
     size, columns = array.chunks[0], -(-array.shape[1] // array.chunks[1]) if array.ndim > 1 else 1
@@ -117,18 +115,18 @@ def _check_chunks(
                 )
 
 
-_CACHE: OrderedDict[tuple[str, ...], tuple[Any, np.ndarray | None]] = OrderedDict()
+_CACHE: OrderedDict[tuple[str | None, ...], tuple[Any, np.ndarray | None]] = OrderedDict()
 _LOCK = threading.Lock()
 
 
 def _opened(source: ZarrSource) -> tuple[Any, np.ndarray | None]:
     """The open array or CSR group, kept for this process, and the class names."""
     fs, root = files.filesystem(source.path, source.storage_options)
-    if source.strict and files.exists_identity(fs, f"{root}/zarr.json") != source.identity:
+    if source.content is not None and files.content_key(fs, f"{root}/zarr.json") != source.content:
         raise StoreError(
             f"the store {source.path!r} was removed or written again since it was opened; call open_rows again"
         )
-    key = (source.path, source.array, source.identity, repr(source.storage_options))
+    key = (source.path, source.array, source.identity, source.content, repr(source.storage_options))
     with _LOCK:
         if key in _CACHE:
             _CACHE.move_to_end(key)

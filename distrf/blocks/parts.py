@@ -1,0 +1,98 @@
+"""Lazy row arrays into a folder of Parquet parts, one for each block, resumable."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import dask.array as da
+import numpy as np
+
+from .. import store
+from ..errors import InputError
+from .passes import run_pass
+from .rows import check_dask_rows
+
+
+def write_parts(
+    path: str,
+    arrays: dict[str, da.Array],
+    key_source: str | None,
+    keys: list[str] | None,
+    spec: dict[str, Any],
+    overwrite: bool = False,
+    columns: list[str] | None = None,
+) -> tuple[int, int]:
+    """Write aligned arrays, and key columns of a Parquet source beside them; returns (computed, blocks).
+
+    Parameters
+    ----------
+    arrays : {column name: Dask array (n,) or (n, k)}, with the same row chunks
+    key_source, keys : the Parquet data the rows came from, and the columns of it to carry over
+    columns : the feature columns of that data
+    spec : what determines the content; another one in the folder is an error
+    """
+    names = list(arrays)
+    aligned = [check_dask_rows(arrays[name], name) for name in names]
+    chunks = aligned[0].chunks[0]
+    if keys and not (key_source or "").rstrip("/").endswith((".parquet", ".pq")):
+        raise InputError(f"key columns {keys} need rows that come from Parquet, got {key_source!r}")
+    if keys:
+        _key_sources(
+            str(key_source), tuple(keys), tuple(columns or ())
+        )  # names the missing columns before anything runs
+    n_blocks = len(chunks)
+    pending = store.create_parts(path, spec, n_blocks, overwrite=overwrite)
+    if pending:
+        rows = da.arange(sum(chunks), chunks=(chunks,))  # a block of a subset still knows where it was
+        every = [*aligned, rows, da.map_blocks(_block_number, rows, dtype=np.int64)]
+        fold = _PartFold(path, tuple(names), key_source, tuple(keys or ()), tuple(columns or ()))
+        run_pass(fold, [a.blocks[pending] if len(pending) < n_blocks else a for a in every], label="write")
+    store.finish_parts(path, n_blocks)
+    return len(pending), n_blocks
+
+
+def _block_number(rows: np.ndarray, block_id: tuple[int] | None = None) -> np.ndarray:
+    return np.full(len(rows), block_id[0] if block_id else 0)
+
+
+@lru_cache(maxsize=8)
+def _key_sources(path: str, keys: tuple[str, ...], columns: tuple[str, ...]) -> list[Any]:
+    return store.key_blocks(path, list(keys), columns=list(columns) or None)
+
+
+@dataclass(frozen=True)
+class _PartFold:
+    path: str
+    names: tuple[str, ...]
+    key_source: str | None
+    keys: tuple[str, ...]
+    columns: tuple[str, ...]
+    nbytes: int = 0
+    flops_per_row: float = 1.0
+
+    def start(self) -> int:
+        return 0
+
+    def add(self, state: int, first_row: int, *blocks: Any) -> int:
+        *values, rows, block = blocks
+        columns: dict[str, Any] = {}
+        if self.keys:
+            columns.update(self._key_columns(int(rows[0]), len(rows)))
+        columns.update(zip(self.names, values, strict=True))
+        return state + store.write_parquet_block(self.path, int(block[0]), columns)
+
+    def _key_columns(self, start: int, rows: int) -> dict[str, Any]:
+        import pyarrow as pa
+
+        tables = [
+            store.read_table(source, max(start, a), min(start + rows, b))
+            for source, a, b in _key_sources(str(self.key_source), self.keys, self.columns)
+            if a < start + rows and start < b
+        ]
+        table = pa.concat_tables(tables)
+        return {name: table.column(name) for name in self.keys}
+
+    def merge(self, left: int, right: int) -> int:
+        return left + right

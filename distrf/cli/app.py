@@ -1,0 +1,73 @@
+"""The command-line application: commands, and what an error prints."""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from .. import __version__
+from ..errors import DistrfError
+from . import data, demo, models
+from .session import UsageError
+
+app = typer.Typer(
+    name="distrf",
+    help="Kernel machines on data larger than memory.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+    rich_markup_mode=None,
+)
+for command in (
+    demo.demo,
+    data.ingest,
+    models.plan,
+    data.featurize,
+    models.train,
+    models.predict,
+    models.evaluate,
+    data.inspect,
+):
+    app.command()(command)
+
+
+@app.callback()
+def _options(
+    version: bool = typer.Option(False, "--version", help="Print the version and stop.", is_eager=True),
+) -> None:
+    if version:
+        print(__version__)
+        raise typer.Exit()
+
+
+def run() -> None:
+    """Run the command line; 0, 1 for a failure, 2 for wrong usage, 130 when interrupted."""
+    errors = Console(stderr=True, highlight=False, soft_wrap=True)
+    try:
+        code = app(standalone_mode=True)
+    except UsageError as error:
+        errors.print(f"[red]Usage error:[/red] {escape(str(error))}")
+        code = 2
+    except (DistrfError, FileNotFoundError, PermissionError) as error:
+        errors.print(f"[red]{_title(error)}:[/red] {escape(str(error))}")
+        code = 1
+    except KeyboardInterrupt:
+        errors.print("Interrupted; a featurize or ingest resumes when it is started again.")
+        code = 130
+    except Exception as error:
+        if type(error).__name__ != "KilledWorker":
+            raise
+        errors.print(
+            f"[red]Workers died:[/red] {escape(str(error))}\nA task lost its worker several times, most often for "
+            "memory. Compare `distrf plan` with the workers' limit; use smaller blocks or fewer components."
+        )
+        code = 1
+    sys.exit(code)
+
+
+def _title(error: Exception) -> str:
+    name = type(error).__name__.removesuffix("Error")
+    return {"MemoryPlan": "Not enough memory", "SpecMismatch": "Spec mismatch"}.get(name, f"{name} error")

@@ -1,0 +1,96 @@
+"""The demonstration: from nothing to a kernel machine on more rows than a block holds."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from dask.utils import format_bytes
+from rich.console import Console
+from rich.table import Table
+
+from . import options as o
+from .session import Session
+
+
+def demo(
+    rows: Annotated[int, typer.Option("--rows", help="Rows to expand the training digits to.")] = 200_000,
+    components: Annotated[int, typer.Option("-D", "--components", help="Number of random features.")] = 2048,
+    out: Annotated[str, typer.Option("--out", help="Folder for the files.")] = "distrf-demo",
+    seed: Annotated[int, typer.Option("--seed", help="Seed of split, distortions and map.")] = 0,
+    cluster: o.Cluster = None,
+    memory_limit: o.MemoryLimit = None,
+    quiet: o.Quiet = False,
+    json: o.Json = False,
+) -> None:
+    """Train on scikit-learn's digits, expanded by small distortions. No network, no server."""
+    from sklearn.pipeline import make_pipeline
+
+    from .. import store
+    from ..blocks.writing import write_rows
+    from ..datasets import expanded_digits, load_digits_split
+    from ..features import RandomFourierFeatures
+    from ..linear_model import StreamingRidgeClassifier
+    from ..models import load_model, save_model
+
+    if rows < 1:
+        raise typer.BadParameter("--rows must be at least 1")
+    session = Session(cluster, memory_limit, quiet, json)
+    data, model_path = (os.path.join(out, name) for name in ("digits.zarr", "model"))
+    os.makedirs(out, exist_ok=True)
+    _, _, X_test, y_test = load_digits_split(seed)
+    with session.connected():
+        session.say(f"Expanding the digits to {rows:,} rows in {data}")
+        X, y = expanded_digits(rows, seed=seed)
+        spec = {"demo": "distorted digits", "rows": rows, "seed": seed}
+        write_rows(data, {"X": X, "y": y}, kind="rows", spec=spec, overwrite=True)
+
+        session.say("Training the linear model on the pixels")
+        X, y = store.open_rows(data)
+        linear = StreamingRidgeClassifier(1e-3).fit(X, y)
+
+        session.say(f"Training the kernel machine, D = {components}")
+        start = time.perf_counter()
+        kernel = make_pipeline(
+            RandomFourierFeatures("gaussian", length_scale="knn", n_components=components, random_state=seed),
+            StreamingRidgeClassifier((1e-8, 1e-7, 1e-6)),
+        ).fit(X, y)
+        seconds = time.perf_counter() - start
+        save_model(kernel, model_path, overwrite=True, input={"columns": None, "target": None, "impute": None})
+    loaded = load_model(model_path)
+    if not np.array_equal(loaded.predict(X_test), kernel.predict(X_test)):
+        raise RuntimeError("the saved model predicts otherwise than the fitted one")
+    result: dict[str, Any] = {
+        "rows": rows,
+        "components": components,
+        "train_seconds": round(seconds, 2),
+        "rows_per_second": round(rows / seconds),
+        "accuracy_linear": float(linear.score(X_test, y_test)),
+        "accuracy_kernel": float(kernel.score(X_test, y_test)),
+        "test_rows": len(y_test),
+        "alpha": kernel[-1].alpha_,
+        "files": {data: _size(data), model_path: _size(model_path)},
+    }
+    session.finish(result, lambda console: _report(console, result))
+
+
+def _size(path: str) -> int:
+    return sum(os.path.getsize(os.path.join(folder, f)) for folder, _, files in os.walk(path) for f in files)
+
+
+def _report(console: Console, result: dict[str, Any]) -> None:
+    table = Table(title="distrf demo", title_justify="left", show_header=False)
+    table.add_row("rows", f"{result['rows']:,}")
+    table.add_row("training", f"{result['train_seconds']} s, {result['rows_per_second']:,} rows/s")
+    peaks = ", ".join(format_bytes(v) for v in result["peak_bytes_per_worker"].values())
+    table.add_row("peak memory per worker", peaks)
+    table.add_row("test accuracy, linear", f"{result['accuracy_linear']:.4f}")
+    table.add_row(
+        "test accuracy, kernel", f"{result['accuracy_kernel']:.4f}  ({result['test_rows']} untouched digits)"
+    )
+    for path, size in result["files"].items():
+        table.add_row("written", f"{path}, {format_bytes(size)}")
+    console.print(table)

@@ -1,0 +1,176 @@
+"""Options that commands share, and the estimators they stand for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import typer
+
+from ..errors import InputError
+from .session import UsageError
+
+Cluster = Annotated[
+    str | None,
+    typer.Option(
+        "--cluster",
+        help="Scheduler address or cluster spec file. Default: a local cluster.",
+        rich_help_panel="Run",
+    ),
+]
+MemoryLimit = Annotated[
+    str | None,
+    typer.Option("--memory-limit", help="Memory of one local worker, such as 4GiB.", rich_help_panel="Run"),
+]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no report.", rich_help_panel="Run")]
+Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.", rich_help_panel="Run")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace an output made with another spec.")]
+
+Target = Annotated[str | None, typer.Option("--target", help="Column (Parquet) or array of the targets.")]
+Columns = Annotated[
+    str | None, typer.Option("--columns", help="Feature columns, comma-separated. Default: all.")
+]
+Impute = Annotated[
+    str | None,
+    typer.Option("--impute", help="What replaces nulls: mean, median, zero or a number. Default: refuse them."),
+]
+
+MapName = Annotated[
+    str, typer.Option("--map", help="fourier, or none for the columns as they are.", rich_help_panel="Map")
+]
+KernelName = Annotated[
+    str, typer.Option("--kernel", help="gaussian, laplacian, cauchy or matern.", rich_help_panel="Map")
+]
+LengthScale = Annotated[
+    str,
+    typer.Option("--length-scale", help="A number, or knn, knn-cnm, median, scale.", rich_help_panel="Map"),
+]
+Gamma = Annotated[
+    float | None,
+    typer.Option("--gamma", help="scikit-learn's gamma instead of a length scale.", rich_help_panel="Map"),
+]
+Nu = Annotated[
+    float, typer.Option("--nu", help="Smoothness of the Matern kernel: 0.5, 1.5 or 2.5.", rich_help_panel="Map")
+]
+Components = Annotated[
+    int, typer.Option("-D", "--components", help="Number of random features.", rich_help_panel="Map")
+]
+Projection = Annotated[str, typer.Option("--projection", help="How weights are drawn.", rich_help_panel="Map")]
+Phase = Annotated[str, typer.Option("--phase", help="paired or offset.", rich_help_panel="Map")]
+Whiten = Annotated[bool, typer.Option("--whiten", help="Whiten the rows first.", rich_help_panel="Map")]
+Seed = Annotated[int, typer.Option("--seed", help="Seed of the map and of the folds.", rich_help_panel="Map")]
+
+ModelName = Annotated[str, typer.Option("--model", help="ridge or ridge-classifier.", rich_help_panel="Model")]
+Alpha = Annotated[
+    str, typer.Option("--alpha", help="Penalty, or several, comma-separated.", rich_help_panel="Model")
+]
+Folds = Annotated[
+    str,
+    typer.Option("--cv", help="Folds that choose among several alphas, or holdout.", rich_help_panel="Model"),
+]
+Intercept = Annotated[
+    bool, typer.Option("--intercept/--no-intercept", help="Fit an intercept.", rich_help_panel="Model")
+]
+ClassWeight = Annotated[
+    str | None, typer.Option("--class-weight", help="balanced, or none.", rich_help_panel="Model")
+]
+
+
+def listed(text: str | None) -> list[str] | None:
+    """Comma-separated names as a list."""
+    return None if text is None else [part.strip() for part in text.split(",") if part.strip()]
+
+
+def number_or_rule(text: str | None) -> Any:
+    """A float where the text is one, else the text."""
+    try:
+        return None if text is None else float(text)
+    except ValueError:
+        return text
+
+
+def checked(build: Callable[[], Any]) -> Any:
+    """The value of `build`; a broken rule in it is a usage error."""
+    try:
+        return build()
+    except InputError as error:
+        raise UsageError(str(error)) from error
+
+
+def make_map(
+    name: str,
+    d: int,
+    *,
+    kernel: str,
+    length_scale: str,
+    gamma: float | None,
+    nu: float,
+    components: int,
+    projection: str,
+    phase: str,
+    whiten: bool,
+    seed: int,
+) -> Any:
+    """The unfitted estimator of `--map` and its options, checked before any cluster starts; None for "none"."""
+    if name == "none":
+        return None
+    if name != "fourier":
+        raise UsageError(f"unknown --map {name!r}; known: fourier, none")
+
+    def build() -> Any:
+        from ..features import RandomFourierFeatures
+        from ..features.length_scale import RULES
+        from ..kernels import get_kernel
+        from ..maps import FourierMap
+
+        scale = number_or_rule(length_scale)
+        if isinstance(scale, str) and scale not in RULES:
+            raise InputError(f"unknown length-scale rule {scale!r}; known: {', '.join(RULES)}, or a number")
+        chosen = get_kernel(kernel, **({"nu": nu} if kernel == "matern" else {}))
+        value = (
+            chosen.length_scale_of_gamma(gamma)
+            if gamma is not None
+            else 1.0
+            if isinstance(scale, str)
+            else scale
+        )
+        FourierMap(d, components, chosen, value, projection, phase, seed)
+        return RandomFourierFeatures(
+            kernel,
+            length_scale=scale,
+            gamma=gamma,
+            n_components=components,
+            projection=projection,
+            phase=phase,
+            whiten=whiten,
+            nu=nu,
+            random_state=seed,
+        )
+
+    return checked(build)
+
+
+def make_model(name: str, *, alpha: str, cv: str, intercept: bool, class_weight: str | None, seed: int) -> Any:
+    """The unfitted linear model of `--model` and its options."""
+    from ..linear_model import StreamingRidge, StreamingRidgeClassifier
+    from ..linear_model.ridge import check_alphas
+
+    alphas = checked(lambda: check_alphas([number_or_rule(a) for a in listed(alpha) or []]))
+    folds: int | str = cv
+    if cv != "holdout":
+        if not cv.isdigit() or int(cv) < 2:
+            raise UsageError(f"--cv is 'holdout' or a number of folds of at least 2, got {cv!r}")
+        folds = int(cv)
+    penalty = alphas if len(alphas) > 1 else alphas[0]
+    common = {"alphas": penalty, "fit_intercept": intercept, "cv": folds, "random_state": seed}
+    if class_weight == "none":
+        class_weight = None
+    if class_weight not in (None, "balanced"):
+        raise UsageError(f"--class-weight is 'balanced' or 'none', got {class_weight!r}")
+    if name == "ridge":
+        if class_weight is not None:
+            raise UsageError("--class-weight is for classifiers; --model is 'ridge'")
+        return StreamingRidge(**common)
+    if name == "ridge-classifier":
+        return StreamingRidgeClassifier(**common, class_weight=class_weight)
+    raise UsageError(f"unknown --model {name!r}; known: ridge, ridge-classifier")

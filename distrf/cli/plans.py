@@ -1,0 +1,100 @@
+"""The plan of a job from its options; nothing is read but metadata."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from dask.system import CPU_COUNT
+from dask.utils import parse_bytes
+
+from ..blocks.passes import count_runs
+from ..blocks.plan import PassMemory, Plan, Workers
+from ..cluster import connect, local_arguments, read_cluster_spec
+from ..kernels import get_kernel
+from ..linear_model import StreamingRidgeClassifier
+from ..linear_model.gram import FoldRule, GramFold
+from ..linear_model.ridge import check_alphas, solve_bytes
+from ..linear_model.targets import Targets
+from ..maps import FourierMap
+from ..projections.cache import CACHE_BYTES
+from .inputs import Input
+
+
+def planned_workers(cluster: str | None, memory_limit: str | None) -> Workers:
+    """Size of the cluster that a job would get; asks a running one, starts none."""
+    if cluster is not None and "://" in cluster:
+        with connect(cluster) as client:
+            return Workers.of_client(client)
+    arguments = local_arguments(memory_limit) if cluster is None else read_cluster_spec(cluster)["arguments"]
+    count = int(arguments.get("n_workers") or CPU_COUNT)
+    threads = int(arguments.get("threads_per_worker") or 1)
+    limit = arguments.get("memory_limit") or memory_limit
+    return Workers(count, threads, parse_bytes(limit) if limit else _machine_memory() // count)
+
+
+def refuse_if_too_big(
+    job: str, data: Input, estimator: Any, learner: Any, cluster: str | None, memory_limit: str | None
+) -> None:
+    """Raise MemoryPlanError before anything starts, where the size of the cluster is known in advance."""
+    if cluster is None:
+        write_plan(job, data, estimator, learner, 2, planned_workers(cluster, memory_limit)).check()
+
+
+def _machine_memory() -> int:
+    from distributed.system import MEMORY_LIMIT
+
+    return int(MEMORY_LIMIT)
+
+
+def write_plan(job: str, data: Input, estimator: Any, learner: Any, classes: int, workers: Workers) -> Plan:
+    """The plan of `train` or `featurize`."""
+    n, d = data.info.n, data.d
+    itemsize = data.dtype.itemsize
+    D = d if estimator is None else estimator.n_components
+    map_flops, weights = (0.0, 0.0) if estimator is None else _map_work(estimator, d)
+    rows = data.block_rows(D)
+    blocks = -(-n // rows)
+    source_bytes = data.info.block_rows * d * itemsize if data.info.block_rows != rows else 0
+    block = rows * (d + D) * itemsize + source_bytes
+    read = data.info.nbytes
+    cached = int(min(weights * itemsize / 4, CACHE_BYTES))
+    notes = []
+    if estimator is not None and isinstance(estimator.length_scale, str) and estimator.gamma is None:
+        notes.append(f"length scale by the rule {estimator.length_scale!r}, from at most 1,000 sampled rows")
+    if weights > CACHE_BYTES:
+        notes.append(
+            "weights exceed the cache and are made anew for every block; a structured projection avoids it"
+        )
+    if job == "featurize":
+        memory = PassMemory(block, rows * D * itemsize, 0, cached, blocks, workers.threads)
+        written = n * (D * itemsize + (8 if data.target else 0))
+        flops = n * map_flops
+        return Plan(job, n, blocks, rows, 1, blocks, read, written, memory, 0, flops, workers, notes)
+    width = _outputs(data, learner, classes)
+    alphas = check_alphas(learner.alphas)
+    rule = FoldRule() if len(alphas) == 1 else FoldRule.for_rows(n, learner.cv, 0)
+    fold = GramFold(D, Targets(None, np.zeros(width)), rule)
+    runs = min(count_runs(n, fold), blocks)
+    memory = PassMemory(block, int(rows * fold.scratch_per_row), fold.nbytes, cached, runs, workers.threads)
+    solves = 1 + (0 if len(alphas) == 1 else len(alphas) * (1 if rule.holdout else rule.n_folds))
+    flops = n * (map_flops + fold.flops_per_row)
+    client = solve_bytes(fold)
+    solve_flops = solves * D**3 / 3 * 2  # float64 runs at half the rate
+    notes.append(f"{solves} factorisation(s) of a {D} x {D} matrix in the client, {runs} run(s) of blocks")
+    tasks = 2 * runs + blocks  # runs and their sums; the targets are read once before
+    return Plan(
+        job, n, blocks, rows, 2, tasks, read, 8 * D * width, memory, client, flops + solve_flops, workers, notes
+    )
+
+
+def _map_work(estimator: Any, d: int) -> tuple[float, float]:
+    kernel = get_kernel(estimator.kernel, **({"nu": estimator.nu} if estimator.kernel == "matern" else {}))
+    return FourierMap(d, estimator.n_components, kernel, 1.0, estimator.projection, estimator.phase, 0).work()
+
+
+def _outputs(data: Input, learner: Any, classes: int) -> int:
+    if not isinstance(learner, StreamingRidgeClassifier):
+        return 1
+    count = len(data.info.classes) if data.info.classes else classes
+    return 1 if count == 2 else count

@@ -1,0 +1,101 @@
+"""Predict and score described rows with a saved model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.base import is_classifier
+
+from .. import store
+from ..blocks.parts import write_parts
+from ..blocks.writing import write_rows
+from ..errors import InputError
+from ..linear_model.base import accuracy_pass, error_pass
+from ..models import load_model, model_details
+from .inputs import Input, open_input
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A saved pipeline and how its training rows were read."""
+
+    path: str
+    pipeline: Any
+    details: dict[str, Any]
+
+    def open(self, source: str, target: str | None = None, *, needs_target: bool = False) -> Input:
+        """The rows at `source`, read as the training rows were: same columns, same imputation, raw values."""
+        trained = self.details["input"]
+        columns = trained["columns"]
+        if store.is_parquet(source):
+            if needs_target:
+                target = target or trained["target"]
+        elif columns:  # a Zarr store may have no names; then only the width can be compared
+            known = store.describe(source).columns
+            missing = [c for c in columns if known and c not in known]
+            if missing:
+                raise InputError(f"the model was trained on columns that {source!r} lacks: {missing[:10]}")
+            columns = columns if known and known != columns else None
+        data = open_input(source, target, columns, trained["impute"])
+        width = self.pipeline[0].n_features_in_
+        if data.d != width:
+            raise InputError(
+                f"{source!r} has {data.d} features, but the model {self.path!r} was trained on {width} features"
+            )
+        return data
+
+
+def load_trained(path: str) -> Loaded:
+    """Raises StoreError for a folder that is not a model."""
+    details = model_details(path)
+    if "input" not in details:
+        details = {**details, "input": {"columns": None, "target": None, "impute": None}}
+    return Loaded(path, load_model(path), details)
+
+
+def write_predictions(
+    trained: Loaded, data: Input, out: str, keys: list[str] | None, scores: bool, overwrite: bool
+) -> dict[str, Any]:
+    """Predictions block by block, to Zarr or Parquet by the ending of `out`."""
+    model = trained.pipeline
+    parquet = out.rstrip("/").endswith((".parquet", ".pq"))
+    X, _ = data.rows(scaled=False, uniform=not parquet)
+    arrays = {"prediction": model.predict(X)}
+    if scores:
+        if not is_classifier(model[-1]):
+            raise InputError("--scores are decision values of a classifier; this model is a regressor")
+        arrays["decision"] = model.decision_function(X)
+    spec = {"model": trained.details["model"], "input": data.description, "scores": scores, "keys": keys}
+    if parquet:
+        computed, blocks = write_parts(
+            out, arrays, data.info.path if keys else None, keys, spec, overwrite, data.columns
+        )
+    else:
+        if keys:
+            raise InputError(f"--keys go with a .parquet output and a Parquet input, got {out!r}")
+        classes = None
+        if arrays["prediction"].dtype.kind == "U":
+            classes = [str(c) for c in model[-1].classes_]
+        written = write_rows(out, arrays, kind="predictions", spec=spec, classes=classes, overwrite=overwrite)
+        computed, blocks = written.computed, written.blocks
+    return {"blocks": blocks, "blocks_computed": computed}
+
+
+def score(trained: Loaded, data: Input) -> dict[str, Any]:
+    """Accuracy, or RMSE, relative RMSE and R^2, in one pass."""
+    model = trained.pipeline
+    X, y = data.rows(scaled=False)
+    if y is None:
+        raise InputError(f"evaluation needs a target: {data.info.path!r} has none; give --target")
+    predicted = model.predict(X)
+    if is_classifier(model[-1]):
+        return {"accuracy": accuracy_pass(predicted, y)}
+    errors = error_pass(predicted, y)
+    mean_square = float(np.mean(errors.squares / errors.weight))
+    return {
+        "rmse": mean_square**0.5,
+        "relative_rmse": float(np.sqrt(errors.squares.sum() / errors.norm.sum())),
+        "r2": float(np.mean(1 - errors.squares / errors.spread)),
+    }

@@ -1,0 +1,253 @@
+"""Scores of predictions in one pass, and the error of a kernel approximation, out of core."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from dask.base import is_dask_collection
+from scipy.linalg import eigvalsh
+from scipy.sparse.linalg import LinearOperator, eigsh
+
+from .blocks.samples import sampled_rows, take_rows
+from .errors import InputError
+from .linear_model.base import ErrorSums, accuracy_pass, error_pass
+from .maps import FeatureMap, check_rows, working_dtype
+from .randomness import variates
+
+__all__ = ["KernelError", "accuracy", "kernel_error", "r2", "relative_rmse", "rmse"]
+
+NORMS = ("frobenius", "spectral", "mse")
+#: Bytes of one strip of the kernel matrix, of a tile of feature columns, and of two whole matrices kept.
+_STRIP_BYTES = 32 * 2**20
+_COLUMN_BYTES = 32 * 2**20
+_WHOLE_BYTES = 256 * 2**20
+
+
+def accuracy(y_true: Any, y_pred: Any, sample_weight: Any = None) -> float:
+    """(Weighted) share of equal labels.
+
+    Parameters
+    ----------
+    y_true, y_pred : arrays of shape (n,), NumPy or Dask; Dask arrays take one pass
+    sample_weight : array of shape (n,)
+    """
+    y_true, y_pred = _aligned(y_true, y_pred)
+    if y_true.ndim != 1:
+        raise InputError(f"accuracy compares one column of labels, got y of shape {y_true.shape}")
+    return accuracy_pass(y_pred, y_true, _as_rows(sample_weight))
+
+
+def rmse(y_true: Any, y_pred: Any, sample_weight: Any = None) -> float:
+    """Root of the (weighted) mean squared error; the mean over outputs where y has several columns.
+
+    y_true, y_pred : arrays of shape (n,) or (n, C), NumPy or Dask; Dask arrays take one pass
+    """
+    errors = _errors(y_true, y_pred, sample_weight)
+    return float(np.sqrt(errors.squares / errors.weight).mean())
+
+
+def relative_rmse(y_true: Any, y_pred: Any, sample_weight: Any = None) -> float:
+    """|y_true - y_pred| / |y_true|: RMS error over RMS of y, which is not centred.
+
+    The "RMS error normalized by the norm of the ground truth" of Rahimi & Recht 2007, Table 1. Several
+    outputs count as one long vector. Arguments as for `rmse`. Raises InputError where y_true is 0 everywhere.
+    """
+    errors = _errors(y_true, y_pred, sample_weight)
+    norm = errors.norm.sum()
+    if not norm > 0:
+        raise InputError("relative_rmse divides by the norm of y_true, which is 0 everywhere; use rmse")
+    return float(np.sqrt(errors.squares.sum() / norm))
+
+
+def r2(y_true: Any, y_pred: Any, sample_weight: Any = None) -> float:
+    """Coefficient of determination; the mean over outputs where y has several columns.
+
+    Arguments as for `rmse`. An output without spread counts 1 if it is predicted exactly, else 0, as in
+    scikit-learn.
+    """
+    errors = _errors(y_true, y_pred, sample_weight)
+    flat = errors.spread == 0
+    share = errors.squares / np.where(flat, 1.0, errors.spread)
+    return float(np.where(flat, errors.squares == 0, 1.0 - share).mean())
+
+
+def _as_rows(a: Any) -> Any:
+    return a if a is None or is_dask_collection(a) else np.asarray(a)
+
+
+def _aligned(y_true: Any, y_pred: Any) -> tuple[Any, Any]:
+    y_true, y_pred = _as_rows(y_true), _as_rows(y_pred)
+    if y_true.shape != y_pred.shape or y_true.ndim == 0:
+        raise InputError(f"y_true and y_pred must have one shape, got {y_true.shape} and {y_pred.shape}")
+    if y_true.shape[0] == 0:
+        raise InputError("a score needs at least one row, got none")
+    return y_true, y_pred
+
+
+def _errors(y_true: Any, y_pred: Any, sample_weight: Any) -> ErrorSums:
+    y_true, y_pred = _aligned(y_true, y_pred)
+    for name, y in (("y_true", y_true), ("y_pred", y_pred)):
+        if y.dtype.kind not in "fiub":
+            raise InputError(f"{name} must be numeric, got dtype {y.dtype}; use accuracy for labels")
+    errors = error_pass(y_pred, y_true, _as_rows(sample_weight))
+    if not (np.isfinite(errors.squares).all() and np.isfinite(errors.norm).all()):
+        raise InputError("y_true, y_pred and sample_weight must be finite; drop rows with NaN or infinity")
+    if not errors.weight > 0:
+        raise InputError(f"sample_weight must have a positive sum, got {errors.weight}")
+    return errors
+
+
+# --- kernel approximation ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class KernelError:
+    """Error of Z Z' as an approximation of the kernel matrix K of sampled rows; None where not asked for.
+
+    Attributes
+    ----------
+    n_rows : rows compared
+    n_components : D
+    frobenius : |K - Z Z'|_F / |K|_F
+    spectral : |K - Z Z'|_2 / |K|_2
+    mse : mean of the squared entries of K - Z Z'
+    """
+
+    n_rows: int
+    n_components: int
+    frobenius: float | None = None
+    spectral: float | None = None
+    mse: float | None = None
+
+
+def kernel_error(
+    map_: Any, X: Any, *, n_rows: int = 2000, seed: int = 0, norms: Sequence[str] = NORMS
+) -> KernelError:
+    """How well a map approximates its kernel, on a seeded sample of rows.
+
+    Memory is bounded whatever n, n_rows and D are: kernel and approximation are compared strip by strip, and
+    features are made a tile of columns at a time. The spectral norm of more than 4,096 rows makes both anew
+    for each of some dozens of products, so it takes that much longer.
+
+    Parameters
+    ----------
+    map_ : a fitted feature estimator, or its `map_`, which must know its kernel (`exact_kernel`)
+    X : array, CSR matrix or Dask array of shape (n, d); of a Dask array only sampled blocks are read
+    n_rows : rows to sample; all rows where X has fewer. Above 64,000 rows of X, neighbours in groups of eight
+    seed : of the sample
+    norms : which errors to compute, of "frobenius", "spectral" and "mse"
+
+    Returns
+    -------
+    KernelError. Features are computed in the precision that the rows have, the kernel in float64.
+    """
+    map_ = getattr(map_, "map_", map_)
+    if not isinstance(map_, FeatureMap):
+        raise InputError(
+            f"kernel_error takes a fitted feature estimator or its map_, got {type(map_).__name__}; call fit first"
+        )
+    unknown = [norm for norm in norms if norm not in NORMS]
+    if unknown or not norms:
+        raise InputError(f"norms are one or more of {', '.join(NORMS)}, got {tuple(norms)!r}")
+    if n_rows < 1:
+        raise InputError(f"n_rows must be at least 1, got {n_rows}")
+    rows = take_rows(X, sampled_rows(X.shape[0], n_rows, seed, "kernel-error"))
+    check_rows(rows, map_.n_features_in)
+    pair = _KernelPair(map_, rows.astype(working_dtype(rows.dtype), copy=False))
+    squares, kernel_squares = pair.squares()
+    return KernelError(
+        n_rows=len(rows),
+        n_components=map_.n_components,
+        frobenius=float(np.sqrt(squares / kernel_squares)) if "frobenius" in norms else None,
+        spectral=pair.spectral_ratio(seed) if "spectral" in norms and squares > 0 else _zero(norms),
+        mse=squares / len(rows) ** 2 if "mse" in norms else None,
+    )
+
+
+def _zero(norms: Sequence[str]) -> float | None:
+    return 0.0 if "spectral" in norms else None
+
+
+class _KernelPair:
+    """The matrices K and E = K - Z Z' of some rows, whole where they are small, else strip by strip."""
+
+    def __init__(self, map_: FeatureMap, rows: np.ndarray):
+        self.map_, self.rows = map_, rows
+        n = len(rows)
+        self._whole: tuple[np.ndarray, np.ndarray] | None = None
+        if 16 * n * n <= _WHOLE_BYTES:
+            self._whole = self._strip(0, n)
+        self.height = max(1, _STRIP_BYTES // (8 * n))
+
+    def _columns(self) -> Iterator[tuple[int, int]]:
+        # Whole random blocks of the dense projection (256 frequencies, 512 features) where memory allows.
+        width = min(8192, max(2, _COLUMN_BYTES // (self.rows.dtype.itemsize * len(self.rows)) // 2 * 2))
+        width = width // 512 * 512 or width
+        for start in range(0, self.map_.n_components, width):
+            yield start, min(start + width, self.map_.n_components)
+
+    def _strip(self, first: int, last: int) -> tuple[np.ndarray, np.ndarray]:
+        """Rows first:last of K and of E."""
+        K = self.map_.exact_kernel(self.rows[first:last], self.rows)
+        E = K.copy()
+        whole = (first, last) == (0, len(self.rows))
+        for a, b in self._columns():
+            Z = self.map_.columns(self.rows, a, b)
+            # Z @ Z.T of one array is a symmetric rank-k update in NumPy: half the arithmetic.
+            E -= Z @ Z.T if whole else Z[first:last] @ Z.T
+        return K, E
+
+    def _strips(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        if self._whole is not None:
+            yield self._whole
+            return
+        for first in range(0, len(self.rows), self.height):
+            yield self._strip(first, min(first + self.height, len(self.rows)))
+
+    def squares(self) -> tuple[float, float]:
+        """Squared Frobenius norms of E and of K."""
+        total = kernel_total = 0.0
+        for K, E in self._strips():
+            total += float(np.vdot(E, E))
+            kernel_total += float(np.vdot(K, K))
+        return total, kernel_total
+
+    def _kernel_times(self, v: np.ndarray) -> np.ndarray:
+        if self._whole is not None:
+            return self._whole[0] @ v
+        out = np.empty(len(self.rows))
+        for first in range(0, len(self.rows), self.height):
+            part = slice(first, first + self.height)
+            out[part] = self.map_.exact_kernel(self.rows[part], self.rows) @ v
+        return out
+
+    def _error_times(self, v: np.ndarray) -> np.ndarray:
+        if self._whole is not None:
+            return self._whole[1] @ v
+        out = self._kernel_times(v)
+        low = v.astype(self.rows.dtype)
+        for a, b in self._columns():
+            Z = self.map_.columns(self.rows, a, b)
+            out -= Z @ (Z.T @ low)
+        return out
+
+    def spectral_ratio(self, seed: int) -> float:
+        """|E|_2 / |K|_2; Lanczos from a seeded vector, exact below 200 rows."""
+        n = len(self.rows)
+        if n < 200:
+            assert self._whole is not None
+            K, E = self._whole
+            return float(abs(eigvalsh(E)).max() / abs(eigvalsh(K)).max())
+        start = variates(seed, "kernel-error/start", 0, n, "normal")
+        norm = partial(_largest, n=n, start=start)
+        return norm(self._error_times) / norm(self._kernel_times)
+
+
+def _largest(product: Any, n: int, start: np.ndarray) -> float:
+    """Largest absolute eigenvalue of a symmetric operator, to about 1e-4."""
+    operator = LinearOperator((n, n), matvec=lambda v: product(v.ravel()), dtype=np.float64)
+    return float(abs(eigsh(operator, k=1, which="LM", v0=start, tol=1e-4, return_eigenvectors=False)[0]))

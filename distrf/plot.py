@@ -1,0 +1,133 @@
+"""Displays with matplotlib, which is imported when one is drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+from sklearn.pipeline import Pipeline
+
+from .errors import InputError
+
+__all__ = ["plot_alphas", "plot_kernel_error"]
+
+_MARKERS = "osD^vP*X"
+
+
+class MissingPlotError(InputError, ImportError):
+    """matplotlib is not installed."""
+
+
+def _axes(ax: Any) -> Any:
+    if ax is not None:
+        return ax
+    try:
+        from matplotlib import pyplot
+    except ImportError as error:
+        raise MissingPlotError(
+            f'plots need matplotlib, which cannot be imported ({error}); pip install "distrf[plot]"'
+        ) from error
+    return pyplot.subplots(layout="constrained")[1]
+
+
+def plot_kernel_error(table: Iterable[Mapping[str, Any]], ax: Any = None) -> Any:
+    """Kernel error against the number of features, one line for each map.
+
+    Parameters
+    ----------
+    table : rows with the entries "map" (name), "n_components" and "error". Rows that repeat a map and a
+        number of features (other seeds) are drawn as mean and standard deviation
+    ax : matplotlib axes to draw on; default new ones
+
+    Returns
+    -------
+    The axes. Raises InputError for rows without these entries, and for an empty table.
+    """
+    groups: dict[str, dict[int, list[float]]] = {}
+    for row in table:
+        missing = {"map", "n_components", "error"} - set(row)
+        if missing:
+            raise InputError(
+                f"each row of the table has 'map', 'n_components' and 'error'; one lacks {sorted(missing)} "
+                f"and has {sorted(row)}"
+            )
+        groups.setdefault(str(row["map"]), {}).setdefault(int(row["n_components"]), []).append(
+            float(row["error"])
+        )
+    if not groups:
+        raise InputError("the table has no rows; give one for each map and number of features")
+    ax = _axes(ax)
+    for i, (name, points) in enumerate(groups.items()):
+        D = sorted(points)
+        mean = [np.mean(points[k]) for k in D]
+        spread = [np.std(points[k], ddof=1) if len(points[k]) > 1 else 0.0 for k in D]
+        # Lines of near-equal maps are told apart by a nudge of their points, not by colour alone.
+        nudged = np.array(D) * 1.02 ** (i - (len(groups) - 1) / 2)
+        ax.errorbar(
+            nudged, mean, yerr=spread, label=name, marker=_MARKERS[i % len(_MARKERS)], capsize=3, markersize=5
+        )
+    ax.set_xscale("log", base=2)
+    ax.set_yscale("log")
+    sizes = sorted({k for points in groups.values() for k in points})
+    ax.set_xticks(sizes, [f"{k:,}" for k in sizes])
+    ax.minorticks_off()
+    ticks = _round_ticks([np.mean(v) for points in groups.values() for v in points.values()])
+    if len(ticks) > 1:
+        ax.set_yticks(ticks, [f"{t:g}" for t in ticks])
+    ax.set_xlabel("features D")
+    ax.set_ylabel("kernel error")
+    ax.grid(alpha=0.3)
+    ax.legend(frameon=False)
+    return ax
+
+
+def _round_ticks(values: list[Any]) -> list[float]:
+    """1, 2 and 5 times powers of ten near the values: a log axis of less than a decade has too few labels."""
+    positive = [float(v) for v in values if v > 0]
+    if not positive:
+        return []
+    low, high = min(positive) / 1.5, max(positive) * 1.5
+    decades = range(int(np.floor(np.log10(low))), int(np.ceil(np.log10(high))) + 1)
+    ticks = [m * 10.0**k for k in decades for m in (1, 2, 5) if low <= m * 10.0**k <= high]
+    return ticks if len(ticks) <= 12 else [t for t in ticks if np.isclose(np.log10(t) % 1, 0)]
+
+
+def plot_alphas(model: Any, ax: Any = None) -> Any:
+    """Cross-validation error against alpha, the chosen one marked.
+
+    Parameters
+    ----------
+    model : a model fitted with several alphas, or a Pipeline that ends in one
+    ax : matplotlib axes to draw on; default new ones
+
+    Returns
+    -------
+    The axes. Raises InputError for a model that was not cross-validated.
+    """
+    if isinstance(model, Pipeline):
+        model = model[-1]
+    errors = getattr(model, "cv_errors_", None)
+    if errors is None:
+        raise InputError(
+            f"plot_alphas needs a model fitted with several alphas; this {type(model).__name__} has no cv_errors_"
+        )
+    alphas = np.asarray(model.alphas, dtype=np.float64)
+    order = np.argsort(alphas)
+    chosen = int(np.flatnonzero(alphas == model.alpha_)[0])
+    ax = _axes(ax)
+    ax.plot(alphas[order], np.asarray(errors)[order], marker="o", markersize=5)
+    ax.plot(
+        alphas[chosen], errors[chosen], "o", markersize=12, fillstyle="none", color="C3",
+        label=f"chosen: {alphas[chosen]:g}",
+    )  # fmt: skip
+    # A penalty of 0 has no place on a logarithmic axis.
+    if (alphas > 0).all():
+        ax.set_xscale("log")
+    else:
+        ax.set_xscale("symlog", linthresh=min(alphas[alphas > 0], default=1.0))
+    ax.set_xlabel("alpha")
+    ax.set_ylabel("mean squared error, held-out rows")
+    ax.grid(alpha=0.3)
+    ax.legend(frameon=False)
+    return ax

@@ -1,0 +1,203 @@
+"""Fastfood and structured orthogonal features: blocks of diagonals and Walsh-Hadamard transforms.
+
+Both make W in blocks of p rows, p the power of two at or above d (and at least 16). A block is
+
+    W_b = S_b  H G_bk ... H G_b1  P H B,     H = H_p with entries +-1,
+
+cut to its first d columns: rows of X are padded with zeros. The inner rotation P H B is common to all
+blocks, so it is applied once to each row of X. In units of the length scale, s = |v|^2 and k = exp(-s / 2):
+
+Fastfood (one diagonal). *Given B and P*, row i of H G P H B is the vector g, each entry under a fixed sign,
+turned by a fixed rotation: its direction is uniform, and S gives it an independent chi_p norm. So each
+row is exactly N(0, I_p), its first d coordinates are exactly N(0, I_d) with a chi_d norm, whatever the
+padding, and the estimate is unbiased given B and P. Hence blocks are uncorrelated, as with a B and P each.
+
+SORF (two diagonals, P = 1). With y = H G_1 H B v / p, |y| = |v|, a row gives w.v = sum_j e_j y_j with
+independent signs e, so its mean cosine is E prod_j cos y_j. As |cos t - exp(-t^2 / 2)| <= t^4 / 12 and
+E y_j^4 <= 3 s^2 / p^2,
+
+    | E k_hat - k |  <=  s^2 / (4 p)    for every v and d;
+
+to first order the bias is -k s^2 / (4 p), towards zero and never above 0.55 / p. Given B, E sum_j y_j^4 lies
+between s^2 / p and 3 s^2 / p, so the common B adds to the squared error a ninth of the squared bias at most.
+
+Variance of paired features to first order in 1 / p, over that of as many independent weights, with
+q = k^2 s^2 / (1 - k^2)^2 <= 1 and u = sum_j v_j^4 / s^2 (from the fourth moments of H B v):
+
+    Fastfood  1 + (1 - 2 u) q,    SORF (and exactly orthogonal blocks, d = p)  1 - q.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from ..compiled import hadamard_blocks, walsh_hadamard
+from ..randomness import chi, permutation, signs, variates
+from .base import Projection, require_isotropic
+from .cache import weight_cache
+
+#: Narrower blocks would leave SORF a handful of distinct weights, and fill no vector.
+_NARROWEST = 16
+#: Columns of one panel, at least one block: few calls for small d, and a panel that stays in cache.
+_PANEL = 1024
+
+
+@dataclass(frozen=True)
+class HadamardProjection(Projection):
+    """What the two share. A subclass says what the parameters of a block are."""
+
+    #: Measured: 32 to 128 are equal within 10 % for d = 128 ... 16,384, both dtypes.
+    rows_per_tile: ClassVar[int] = 64
+    #: Diagonals of a block, B apart.
+    n_diagonals: ClassVar[int]
+    #: Whether there is a permutation P.
+    permutes: ClassVar[bool]
+
+    @classmethod
+    def check(cls, kernel):
+        require_isotropic(cls.name, kernel)
+
+    @property
+    def block_rows(self) -> int:
+        """p, the rows of W in a block."""
+        return max(_NARROWEST, 1 << (self.n_features_in - 1).bit_length())
+
+    def diagonals(self, block: int) -> np.ndarray:
+        """G_b1 ... G_bk, shape (k, p), float64."""
+        raise NotImplementedError
+
+    def row_factors(self, block: int) -> np.ndarray | None:
+        """S_b but for the flattening factor, shape (p,), float64; None where it is 1."""
+        return self.kernel.radii(self.seed, block, self.block_rows)
+
+    @property
+    def _has_row_factors(self) -> bool:
+        return self.kernel.radii(self.seed, 0, 1) is not None
+
+    def common_signs(self) -> np.ndarray:
+        """B, shape (p,), float64."""
+        return signs(self.seed, f"{self.name} common signs", 0, self.block_rows)
+
+    def common_order(self) -> np.ndarray:
+        """P as indices, shape (p,): (P u)_j = u[order_j]."""
+        return permutation(self.seed, f"{self.name} common order", 0, self.block_rows)
+
+    @property
+    def _flattening(self) -> float:
+        """Makes k + 1 unnormalised transforms sqrt(p) times a rotation; applied with B."""
+        return self.block_rows ** (-self.n_diagonals / 2.0)
+
+    def weights(self, start: int = 0, stop: int | None = None) -> np.ndarray:
+        d, p = self.n_features_in, self.block_rows
+        stop = self.n_frequencies if stop is None else stop
+        out = np.empty((stop - start, d))
+        common = self.common_signs()[:d] * self._flattening
+        for block in range(start // p, -(-stop // p)):
+            first, last = max(start, block * p), min(stop, (block + 1) * p)
+            rows = np.arange(first, last) - block * p
+            # Rows of H, entry (-1)^popcount(i & j), then the symmetric factors from left to right.
+            R = 1.0 - 2.0 * (np.bitwise_count(rows[:, None] & np.arange(p)) & 1)
+            for g in self.diagonals(block)[:0:-1]:
+                R *= g
+                walsh_hadamard(R)
+            R *= self.diagonals(block)[0]
+            if self.permutes:
+                R[:, self.common_order()] = R.copy()
+            walsh_hadamard(R)
+            factors = self.row_factors(block)
+            if factors is not None:
+                R *= factors[rows, None]
+            out[first - start : last - start] = R[:, :d] * common
+        return out
+
+    def phases(self, X, start, stop, scale, dtype):
+        n, d, p = len(X), self.n_features_in, self.block_rows
+        U = np.zeros((n, p), dtype=dtype)
+        np.multiply(X, self._cached_common(scale, dtype), out=U[:, :d])
+        walsh_hadamard(U)
+        if self.permutes:
+            U = np.take(U, weight_cache.get((self, "common order"), self.common_order), axis=1)
+        # Panels lie on a fixed grid of whole blocks, so that one cached entry serves every request.
+        grid, blocks = max(1, _PANEL // p), -(-self.n_frequencies // p)
+        buffer = np.empty(n * min(grid, blocks) * p, dtype=dtype)
+        first_block, last_block = start // p, -(-stop // p)
+        for left in range(first_block - first_block % grid, last_block, grid):
+            right = min(left + grid, blocks)
+            a, b = max(first_block, left), min(last_block, right)
+            G = self._cached(self.diagonals, left, right, dtype)[a - left : b - left]
+            S = None
+            if self._has_row_factors:
+                S = self._cached(self.row_factors, left, right, dtype)[a - left : b - left]
+            panel = buffer[: n * (b - a) * p].reshape(n, -1)
+            hadamard_blocks(U, G, S, panel)
+            first, last = max(start, a * p), min(stop, b * p)
+            yield first, np.ascontiguousarray(panel[:, first - a * p : last - a * p])
+
+    def _cached(self, make: Callable, first: int, last: int, dtype: np.dtype) -> np.ndarray:
+        """What `make` gives for blocks first:last, stacked."""
+        return weight_cache.get(
+            (self, make.__name__, first, dtype.str),
+            lambda: np.stack([make(block) for block in range(first, last)]).astype(dtype),
+        )
+
+    def _cached_common(self, scale: float, dtype: np.dtype) -> np.ndarray:
+        factor = scale * self._flattening
+        return weight_cache.get(
+            (self, "common signs", scale, dtype.str),
+            lambda: (self.common_signs()[: self.n_features_in] * factor).astype(dtype),
+        )
+
+    def work(self) -> tuple[float, float]:
+        p = self.block_rows
+        blocks = -(-self.n_frequencies // p)
+        transforms = 1 + blocks * self.n_diagonals
+        vectors = 1 + self.permutes + blocks * (self.n_diagonals + self._has_row_factors)
+        return transforms * p * (np.log2(p) + 1.0), 4.0 * vectors * p
+
+
+@dataclass(frozen=True)
+class FastfoodProjection(HadamardProjection):
+    """Fastfood (Le, Sarlos & Smola 2013, Eqs. 7-8): W_b = S_b H G_b P H B, exact norms, no bias.
+
+    G is standard normal, P a permutation and B signs, the two common to all blocks. The variance is up
+    to twice that of independent weights, because the rows of a block share g.
+    """
+
+    name: ClassVar[str] = "fastfood"
+    n_diagonals: ClassVar[int] = 1
+    permutes: ClassVar[bool] = True
+
+    def diagonals(self, block):
+        return variates(self.seed, "fastfood normal", block, self.block_rows, "normal")[None]
+
+    def row_factors(self, block):
+        # A row of H G P H B has norm sqrt(p) |g|; that of a normal vector is chi_p.
+        p = self.block_rows
+        factors = chi(self.seed, "fastfood chi", block, p, p) / np.linalg.norm(self.diagonals(block))
+        radii = self.kernel.radii(self.seed, block, p)
+        return factors if radii is None else factors * radii
+
+    @property
+    def _has_row_factors(self):
+        return True
+
+
+@dataclass(frozen=True)
+class StructuredOrthogonalProjection(HadamardProjection):
+    """SORF (Yu et al. 2016, Eq. 8): W_b = sqrt(p) (H D1)(H D2)(H D3) / p^(3/2), D3 common to all blocks.
+
+    Rows of a block are orthogonal (for d = p), of norm sqrt(p) exactly, times the radius of a scale
+    mixture. That cancels most of the variance at short distances; the bias is at most s^2 / (4 p).
+    """
+
+    name: ClassVar[str] = "structured_orthogonal"
+    n_diagonals: ClassVar[int] = 2
+    permutes: ClassVar[bool] = False
+
+    def diagonals(self, block):
+        p = self.block_rows
+        return signs(self.seed, "structured_orthogonal signs", block, 2 * p).reshape(2, p)

@@ -1,0 +1,146 @@
+"""Quasi-random weights (Yang et al. 2014): a low-discrepancy point set through the inverse CDF.
+
+Row i of W is the quantile function of the kernel's law at point i of [0, 1)^d. The randomisation makes
+each point uniform on the cube, so the estimate is unbiased for every law with independent coordinates;
+it keeps the points evenly spread, so its error is below that of independent points. The "offset" phase
+uses coordinate d of the same points. Radii of a scale mixture (Matern) are independent of the points.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from scipy.stats import qmc
+
+from ..compiled.points import digital_net, radical_inverses
+from ..errors import InputError
+from ..randomness import quantile, raw_words, uniforms
+from .cache import weight_cache
+from .dense import DenseProjection
+
+#: Bits of a Sobol point: u = (x + 1/2) / 2^52 is exact in float64 and inside (0, 1).
+_BITS = 52
+#: Coordinates of SciPy's Sobol tables; one is kept for the offset phase.
+_SOBOL_COORDINATES = qmc.Sobol.MAXDIM
+
+
+@dataclass(frozen=True)
+class QuasiProjection(DenseProjection):
+    """What both point sets share. A subclass makes the points."""
+
+    def _points(self, start: int, stop: int, first: int, last: int) -> np.ndarray:
+        """Coordinates first:last of points start:stop, inside (0, 1), float64."""
+        raise NotImplementedError
+
+    def weights(self, start: int = 0, stop: int | None = None) -> np.ndarray:
+        stop = self.n_frequencies if stop is None else stop
+        rows = quantile(self.kernel.law, self._points(start, stop, 0, self.n_features_in))
+        radii = self.kernel.radii(self.seed, 0, stop - start, start)
+        return rows if radii is None else rows * radii[:, None]
+
+    def offsets(self, start: int, stop: int) -> np.ndarray:
+        d = self.n_features_in
+        return self._points(start, stop, d, d + 1)[:, 0]
+
+
+@dataclass(frozen=True)
+class SobolProjection(QuasiProjection):
+    """Sobol points (the digital net) with random linear scrambling and a random digital shift.
+
+    The direction numbers are SciPy's (Joe & Kuo 2008). Each coordinate's generating matrix is
+    multiplied by a random lower-triangular bit matrix with unit diagonal (Matousek 1998), which keeps
+    every equidistribution property, and a random word is added to it bit by bit. Points are taken in
+    Gray-code order.
+    """
+
+    name: ClassVar[str] = "quasi"
+
+    def __post_init__(self):
+        if self.n_features_in >= _SOBOL_COORDINATES:
+            raise InputError(
+                f"projection='quasi' has Sobol points with {_SOBOL_COORDINATES} coordinates, one of them for the "
+                f"offset, got {self.n_features_in} features; use projection='quasi-halton' or 'dense'"
+            )
+
+    @property
+    def _columns(self) -> int:
+        """Columns of the generating matrices: 2^columns points can be told apart."""
+        return max(1, (self.n_frequencies - 1).bit_length())
+
+    def _generators(self) -> np.ndarray:
+        """Scrambled generating matrices, shape (columns, d + 1): column c of each coordinate, as 52 bits."""
+        plain = direction_numbers(self.n_features_in + 1, self._columns)
+        scrambled = np.zeros_like(plain)
+        for bit in range(self._columns):  # bit counts from the most significant one
+            unit = np.uint64(1) << np.uint64(_BITS - 1 - bit)
+            words = raw_words(self.seed, "sobol matrix", bit, plain.shape[1])
+            matrix_column = (words & (unit - np.uint64(1))) | unit
+            scrambled ^= np.where(plain & unit, matrix_column, np.uint64(0))
+        return scrambled
+
+    def _points(self, start, stop, first, last):
+        generators = weight_cache.get((self, "generators"), self._generators)
+        shifts = raw_words(self.seed, "sobol shift", 0, last - first, first) >> np.uint64(64 - _BITS)
+        out = np.empty((stop - start, last - first))
+        digital_net(np.ascontiguousarray(generators[:, first:last]), shifts, start, out)
+        return out
+
+
+@dataclass(frozen=True)
+class HaltonProjection(QuasiProjection):
+    """Halton points with random linear digit scrambling: any number of features.
+
+    Digit a at place k of base p becomes h a + s mod p, h in 1..p-1 and s in 0..p-1 random for each
+    coordinate and place (Matousek 1998). Places beyond those that tell the points apart hold
+    independent uniform digits in any scrambling, so they are one uniform number a coordinate.
+    """
+
+    name: ClassVar[str] = "quasi-halton"
+
+    def _points(self, start, stop, first, last):
+        bases = primes(self.n_features_in + 1)[first:last]
+        places = int(self.n_frequencies).bit_length()  # of base 2, the most that a coordinate needs
+        used = int(np.sum(float(bases[0]) ** np.arange(places) < self.n_frequencies))
+        words = np.stack(
+            [raw_words(self.seed, "halton digits", k, 2 * len(bases), 2 * first) for k in range(max(used, 1))]
+        ).reshape(-1, len(bases), 2)
+        factors = (1 + words[:, :, 0] % (bases - 1).clip(1).astype(np.uint64)).astype(np.int64)
+        shifts = (words[:, :, 1] % bases.astype(np.uint64)).astype(np.int64)
+        tails = uniforms(self.seed, "halton tail", 0, len(bases), first)
+        out = np.empty((stop - start, len(bases)))
+        radical_inverses(bases, factors, shifts, tails, start, self.n_frequencies, out)
+        return out
+
+
+def direction_numbers(coordinates: int, columns: int) -> np.ndarray:
+    """The first columns of the Sobol generating matrices, shape (columns, coordinates), 52-bit words.
+
+    Read from SciPy's unscrambled points, in float64 exact: in Gray-code order, point 2^(c+1) - 1 is column c.
+    """
+
+    def make():
+        sobol = qmc.Sobol(coordinates, scramble=False, bits=32)  # SciPy 1.17 cannot fast-forward 64 bits
+        out = np.empty((columns, coordinates), dtype=np.uint64)
+        for c in range(columns):
+            sobol.fast_forward(2 ** (c + 1) - 1 - sobol.num_generated)
+            out[c] = np.ldexp(sobol.random(1)[0], _BITS)
+        return out
+
+    return weight_cache.get(("direction numbers", coordinates, columns), make)
+
+
+def primes(count: int) -> np.ndarray:
+    """The first `count` primes, int64."""
+
+    def make():
+        bound = int(count * (np.log(count) + np.log(np.log(count)))) + 1 if count > 5 else 12
+        sieve = np.ones(bound + 1, dtype=bool)
+        sieve[:2] = False
+        for p in range(2, int(bound**0.5) + 1):
+            if sieve[p]:
+                sieve[p * p :: p] = False
+        return np.flatnonzero(sieve)[:count]
+
+    return weight_cache.get(("primes", count), make)

@@ -1,0 +1,73 @@
+"""Fixtures that all tests share: random rows, two small clusters, the folder of real data."""
+
+from __future__ import annotations
+
+import logging
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import settings
+
+# The same examples in every run; DISTRF_HYPOTHESIS=explore draws new ones.
+settings.register_profile("repeatable", deadline=None, derandomize=True, max_examples=30)
+settings.register_profile("explore", deadline=None, max_examples=300, print_blob=True)
+settings.load_profile(os.environ.get("DISTRF_HYPOTHESIS", "repeatable"))
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(20260401)
+
+
+def _cluster(n_workers):
+    from distributed import LocalCluster
+
+    return LocalCluster(
+        n_workers=n_workers,
+        threads_per_worker=1,
+        processes=True,
+        dashboard_address=":0",
+        silence_logs=logging.CRITICAL,
+    )
+
+
+@pytest.fixture(scope="session")
+def two_worker_cluster():
+    with _cluster(2) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="session")
+def one_worker_cluster():
+    with _cluster(1) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def client(two_worker_cluster):
+    """Two workers of one thread each; Dask's default for the length of the test."""
+    from distributed import Client
+
+    with Client(two_worker_cluster) as client:
+        client.wait_for_workers(2)
+        yield client
+
+
+@pytest.fixture
+def one_worker_client(one_worker_cluster):
+    """One worker of one thread; not Dask's default: enter ``one_worker_client.as_current()``."""
+    from distributed import Client
+
+    with Client(one_worker_cluster, set_as_default=False) as client:
+        yield client
+
+
+@pytest.fixture(scope="session")
+def shared_data():
+    """Folder of the real data sets; set DISTRF_DATA to point elsewhere."""
+    folder = Path(os.environ.get("DISTRF_DATA", Path(__file__).parents[2] / "shared" / "data"))
+    if not folder.is_dir():
+        pytest.skip(f"no folder of real data at {folder}; set DISTRF_DATA")
+    return folder

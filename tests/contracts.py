@@ -1,0 +1,211 @@
+"""What every frozen map must do: a class of tests that each map's own test class inherits."""
+
+from __future__ import annotations
+
+import json
+import pickle
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from dask.base import tokenize
+
+from distrf.errors import InputError, SpecMismatchError
+from distrf.maps import FeatureMap, map_from_spec
+
+EPS = {np.dtype(np.float32): 2.0**-24, np.dtype(np.float64): 2.0**-53}
+
+
+class MapContract:
+    """Inherit, and define `make`, `explicit`, `tolerance`; override `rows` for other kinds of data.
+
+    `make` is a fixture (parametrise it at will) that returns a function (d, D) -> map. Maps with learned
+    arrays set `seeded = False`.
+    """
+
+    #: Whether the map is a seed: small when pickled, whatever d and D.
+    seeded = True
+    #: Whether CSR blocks are taken.
+    sparse = True
+    d, D = 11, 24
+
+    def explicit(self, map_: FeatureMap, X: np.ndarray) -> np.ndarray:
+        """The map's formula in float64 on dense float64 rows."""
+        raise NotImplementedError
+
+    def tolerance(self, map_: FeatureMap, X: np.ndarray, dtype: np.dtype) -> np.ndarray:
+        """Absolute error of each feature that rounding in `dtype` allows, computed, not guessed."""
+        raise NotImplementedError
+
+    def rows(self, n: int, d: int) -> np.ndarray:
+        """Float64 rows that float32 holds exactly, about a third of them zeros."""
+        rng = np.random.default_rng(n)
+        return (rng.normal(size=(n, d)) * (rng.random((n, d)) < 0.7)).astype(np.float32).astype(np.float64)
+
+    @pytest.fixture
+    def map_(self, make):
+        return make(self.d, self.D)
+
+    @pytest.mark.parametrize("dtype", [np.float32, np.float64])
+    def test_formula(self, map_, dtype):
+        X = self.rows(17, self.d)
+        Z = map_(X.astype(dtype))
+        assert Z.shape == (17, map_.n_components)
+        assert Z.dtype == dtype
+        assert (abs(Z - self.explicit(map_, X)) <= self.tolerance(map_, X, np.dtype(dtype))).all()
+
+    @pytest.mark.parametrize(
+        ("dtype", "made"),
+        [("f2", "f4"), ("i1", "f4"), ("u2", "f4"), ("?", "f4"), ("i4", "f8"), ("i8", "f8"), (">f8", "f8")],
+    )
+    def test_other_dtypes(self, map_, dtype, made):
+        X = (self.rows(5, self.d) > 0).astype(dtype)
+        Z = map_(X)
+        assert Z.dtype == np.dtype(made)
+        np.testing.assert_array_equal(Z, map_(X.astype(made)))
+
+    @pytest.mark.parametrize("dtype", [np.float32, np.float64])
+    def test_columns_are_parts_of_the_whole(self, map_, dtype):
+        X = self.rows(9, self.d).astype(dtype)
+        Z, D = map_(X), map_.n_components
+        allowed = 2 * self.tolerance(map_, X.astype(np.float64), np.dtype(dtype))
+        for a, b in [(0, D), (0, 1), (D - 1, D), (D // 3, D // 3 + 5), (1, D - 1), (2, 2)]:
+            part = map_.columns(X, a, b)
+            assert part.shape == (9, b - a)
+            assert part.dtype == dtype
+            assert (abs(part - Z[:, a:b]) <= allowed[:, a:b]).all()
+
+    @pytest.mark.parametrize("dtype", [np.float32, np.float64])
+    @pytest.mark.parametrize("density", [0.02, 0.7])
+    def test_csr_equals_dense(self, map_, dtype, density):
+        if not self.sparse:
+            pytest.skip("dense rows only")
+        X = self.rows(40, self.d) * (np.random.default_rng(1).random((40, self.d)) < density)
+        Z = map_(X.astype(dtype))
+        allowed = 2 * self.tolerance(map_, X, np.dtype(dtype))
+        for kind in (sp.csr_array, sp.csr_matrix):
+            S = map_(kind(X.astype(dtype)))
+            assert S.dtype == dtype
+            assert (abs((S.toarray() if sp.issparse(S) else S) - Z) <= allowed).all()
+
+    def test_rows_do_not_know_their_block(self, map_):
+        X = self.rows(1100, self.d).astype(np.float32)
+        Z = map_(X)
+        allowed = 2 * self.tolerance(map_, X.astype(np.float64), X.dtype)
+        for a, b in [(0, 1), (511, 513), (700, 1100), (3, 3)]:
+            assert (abs(map_(X[a:b]) - Z[a:b]) <= allowed[a:b]).all()
+
+    def test_memory_order(self, map_):
+        X = self.rows(30, self.d)
+        Z = map_(X)
+        wide = np.zeros((30, 2 * self.d))
+        wide[:, ::2] = X
+        for same in (np.asfortranarray(X), wide[:, ::2], np.ascontiguousarray(X[::-1])[::-1]):
+            np.testing.assert_array_equal(map_(same), Z)
+
+    def test_input_is_left_alone(self, map_):
+        X = self.rows(30, self.d)
+        X.flags.writeable = False
+        map_(X)
+
+    def test_same_bits_again(self, map_, make):
+        X = self.rows(30, self.d)
+        np.testing.assert_array_equal(map_(X), make(self.d, self.D)(X))
+        assert map_ == make(self.d, self.D)
+
+    def test_pickle(self, map_):
+        X = self.rows(30, self.d)
+        np.testing.assert_array_equal(pickle.loads(pickle.dumps(map_))(X), map_(X))
+
+    def test_pickle_is_small(self, make):
+        if not self.seeded:
+            pytest.skip("learns from data: its arrays travel apart from it")
+        map_ = make(100_000, 1_000_000)
+        assert len(pickle.dumps(map_)) < 1024
+        map_ = make(self.d, self.D)
+        map_(self.rows(2, self.d))  # used maps hold no more than fresh ones
+        assert len(pickle.dumps(map_)) < 1024
+
+    def test_arrays_travel_apart(self, map_):
+        stub = map_.without_arrays()
+        assert len(pickle.dumps(stub)) < 1024
+        assert bool(map_.arrays) == (not self.seeded)
+        X = self.rows(30, self.d)
+        np.testing.assert_array_equal(stub.with_arrays(map_.arrays)(X), map_(X))
+
+    def test_spec_round_trip(self, map_):
+        spec = json.loads(json.dumps(map_.spec(), allow_nan=False))
+        again = map_from_spec(spec, map_.arrays)
+        assert again == map_
+        assert tokenize(again) == tokenize(map_)
+        np.testing.assert_array_equal(again(self.rows(9, self.d)), map_(self.rows(9, self.d)))
+
+    def test_spec_that_was_edited(self, map_):
+        if not self.seeded:
+            pytest.skip("no seed, hence no weights to check")
+        spec = map_.spec()
+        for edit in ({"seed": spec["seed"] + 1}, {"checksum": spec["checksum"] * (1 + 1e-6) + 1e-6}):
+            with pytest.raises(SpecMismatchError, match="makes other weights from the spec"):
+                map_from_spec(spec | edit, map_.arrays)
+
+    def test_spec_with_a_missing_entry(self, map_):
+        spec = map_.spec()
+        for name in spec:
+            with pytest.raises(SpecMismatchError, match="unknown map None" if name == "map" else name):
+                map_from_spec({k: v for k, v in spec.items() if k != name}, map_.arrays)
+
+    def test_token(self, map_, make):
+        assert tokenize(map_) == tokenize(make(self.d, self.D))
+        assert tokenize(map_) != tokenize(make(self.d + 1, self.D))
+
+    @pytest.mark.parametrize("kind", [np.asarray, sp.csr_array], ids=["dense", "csr"])
+    @pytest.mark.parametrize("dtype", [np.float32, np.float64])
+    @pytest.mark.parametrize(("bad", "name"), [(np.nan, "NaN"), (np.inf, "infinity"), (-np.inf, "infinity")])
+    def test_not_finite(self, map_, kind, dtype, bad, name):
+        X = np.ones((20, self.d), dtype=dtype)
+        X[3, 5] = 0
+        X[13, 7] = bad
+        if kind is sp.csr_array and not self.sparse:
+            pytest.skip("dense rows only")
+        with pytest.raises(InputError, match=f"row 13 of the block, column 7 is {name} .*1 such"):
+            map_(kind(X))
+        with pytest.raises(InputError, match="row 13 of the block, column 7"):
+            map_.columns(kind(X), 0, 2)
+
+    def test_both_infinities(self, map_):
+        X = self.rows(20, self.d)
+        X[4, 0], X[6, 1] = np.inf, -np.inf
+        with pytest.raises(InputError, match=r"row 4 of the block, column 0 is infinity .*2 such"):
+            map_(X)
+
+    def test_sum_that_overflows_is_no_infinity(self, map_):
+        X = np.zeros((4, self.d))
+        X[:, :2] = 1.7e308
+        with np.errstate(all="ignore"):  # the features themselves may overflow
+            try:
+                map_(X)
+            except InputError as error:
+                pytest.fail(f"finite rows were refused: {error}")
+
+    def test_wrong_width(self, map_):
+        for width in (self.d - 1, self.d + 1):
+            with pytest.raises(InputError, match=f"X has {width} features, but .* {self.d} features"):
+                map_(np.ones((3, width)))
+
+    def test_wrong_shape(self, map_):
+        for shape in ((self.d,), (2, self.d, 1)):
+            with pytest.raises(InputError, match="2 dimensions"):
+                map_(np.ones(shape))
+
+    @pytest.mark.parametrize("dtype", [object, "U3", complex, "M8[s]"])
+    def test_not_numeric(self, map_, dtype):
+        with pytest.raises(InputError, match="numeric, got dtype"):
+            map_(np.zeros((2, self.d), dtype=dtype))
+
+    def test_no_rows(self, map_):
+        assert map_(np.empty((0, self.d), dtype=np.float32)).shape == (0, map_.n_components)
+
+    def test_work_is_stated(self, map_):
+        operations, parameters = map_.work()
+        assert operations > 0
+        assert parameters >= 0

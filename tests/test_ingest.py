@@ -1,0 +1,367 @@
+"""Every source against its in-memory reference; shuffle, resume, refusals."""
+
+from __future__ import annotations
+
+import gzip
+import itertools
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.datasets import dump_svmlight_file
+
+from distrf.errors import InputError, SpecMismatchError, StoreError
+from distrf.ingest import ingest
+from distrf.store import open_rows, streams
+from distrf.store.order import row_words
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(37, 3))
+LABELS = np.array(["no", "yes", "maybe"])[RNG.integers(0, 3, 37)]
+
+
+@pytest.fixture(autouse=True)
+def small_batches(monkeypatch):
+    """Pieces of a few rows, so that every seam is crossed."""
+    from distrf.store import numpy_files, text_files
+
+    for module in (numpy_files, text_files):
+        monkeypatch.setattr(module, "BATCH_BYTES", 256)
+
+
+def contents(path):
+    root = Path(path)
+    return {str(p.relative_to(root)): p.read_bytes() for p in root.rglob("*") if p.is_file()}
+
+
+def read(path, **options):
+    """X (dense) and y of a store."""
+    rows, y = open_rows(path, **options)
+    blocks = [b.compute(scheduler="sync") for b in rows.to_delayed().ravel()]
+    dense = np.concatenate([b.toarray() if sp.issparse(b) else b for b in blocks])
+    return dense, None if y is None else y.compute(scheduler="sync")
+
+
+def csv(path, header=True, **columns):
+    options = pa.csv.WriteOptions(include_header=header, quoting_style="none")
+    pa.csv.write_csv(pa.table(columns), path, options)
+    return path
+
+
+@pytest.mark.parametrize("block_rows", [1, 10, 37, 1000, None])
+def test_npy(tmp_path, block_rows):
+    np.save(tmp_path / "a.npy", X)
+    done = []
+    store = ingest(
+        tmp_path / "a.npy", tmp_path / "a.zarr", block_rows=block_rows, progress=lambda r, n: done.append((r, n))
+    )
+    assert done[-1] == (37, 37)
+    assert store.complete
+    got, y = read(tmp_path / "a.zarr")
+    assert y is None
+    np.testing.assert_array_equal(got, X)
+    ingest(tmp_path / "a.npy", tmp_path / "b.zarr", target="-1", columns=[1], dtype="float32")
+    got, y = read(tmp_path / "b.zarr")
+    assert got.dtype == np.float32
+    np.testing.assert_array_equal(got, X[:, [1]].astype("f4"))
+    np.testing.assert_array_equal(y, X[:, 2])
+
+
+def test_npz_with_splits_names_and_small_integers(tmp_path):
+    digits = RNG.integers(0, 255, (20, 5)).astype("u1")
+    np.savez(
+        tmp_path / "a.npz", X_train=digits, y_train=LABELS[:20], X_test=digits[:4], y_test=LABELS[:4],
+        pos_train=X[:20, :2], feature_names=list("abcde"),
+    )  # fmt: skip
+    with pytest.raises(InputError, match=r"pass split= one of \['test', 'train'\]"):
+        ingest(tmp_path / "a.npz", tmp_path / "a.zarr")
+    store = ingest(tmp_path / "a.npz", tmp_path / "a.zarr", split="train", block_rows=6)
+    assert (store.classes, store.columns) == (["maybe", "no", "yes"], list("abcde"))
+    got, y = read(tmp_path / "a.zarr")
+    assert got.dtype == np.uint8
+    np.testing.assert_array_equal(got, digits)
+    np.testing.assert_array_equal(y, LABELS[:20])
+    ingest(tmp_path / "a.npz", tmp_path / "b.zarr", split="train", target="pos", columns=["e", "a"])
+    got, y = read(tmp_path / "b.zarr")
+    np.testing.assert_array_equal(got, digits[:, [4, 0]])
+    np.testing.assert_array_equal(y, X[:20, :2])
+    with pytest.raises(InputError, match=r"target 'q_test' is not in .*members are \['X_train'"):
+        ingest(tmp_path / "a.npz", tmp_path / "c.zarr", split="test", target="q")
+
+
+@pytest.mark.parametrize("sparse", [None, "csr", "dense"])
+def test_npz_sparse(tmp_path, sparse):
+    M = sp.random_array((30, 20), density=0.1, format="csr", rng=np.random.default_rng(0))
+    M.data = np.ceil(M.data * 9).astype("u1")
+    np.savez(
+        tmp_path / "a.npz", X_data=M.data, X_indices=M.indices, X_indptr=M.indptr, X_shape=M.shape, y=np.arange(30)
+    )
+    store = ingest(tmp_path / "a.npz", tmp_path / "a.zarr", sparse=sparse, block_rows=7)
+    assert store.array("X").sparse == (sparse != "dense")
+    got, y = read(tmp_path / "a.zarr")
+    assert got.dtype == np.uint8
+    np.testing.assert_array_equal(got, M.toarray())
+    np.testing.assert_array_equal(y, np.arange(30))
+
+
+@pytest.mark.parametrize("name", ["usps", "a9a"])
+def test_real_archives(tmp_path, name, monkeypatch):
+    source = Path(os.environ.get("DISTRF_DATA", "data")) / f"{name}.npz"
+    if not source.exists():
+        pytest.skip("DISTRF_DATA does not name the folder of the data sets")
+    monkeypatch.setattr("distrf.store.numpy_files.BATCH_BYTES", 2**23)
+    ingest(source, tmp_path / "a.zarr", split="test")
+    got, y = read(tmp_path / "a.zarr")
+    with np.load(source) as z:
+        np.testing.assert_array_equal(y, z["y_test"])
+        if name == "usps":
+            np.testing.assert_array_equal(got, z["X_test"])
+        else:
+            assert got.sum() == z["X_test_data"].sum()
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".csv.gz"])
+def test_csv(tmp_path, suffix):
+    path = csv(tmp_path / "a.csv", a=X[:, 0], label=LABELS, b=X[:, 1], n=np.arange(37))
+    if suffix == ".csv.gz":
+        path = tmp_path / "a.csv.gz"
+        path.write_bytes(gzip.compress((tmp_path / "a.csv").read_bytes()))
+    store = ingest(path, tmp_path / "a.zarr", target="label", block_rows=10)
+    assert (store.columns, store.target, store.classes) == (["a", "b", "n"], "label", ["maybe", "no", "yes"])
+    got, y = read(tmp_path / "a.zarr")
+    np.testing.assert_array_equal(got, np.c_[X[:, :2], np.arange(37)])
+    np.testing.assert_array_equal(y, LABELS)
+    ingest(path, tmp_path / "b.zarr", target="n", columns=["b"])
+    got, y = read(tmp_path / "b.zarr")
+    assert y.dtype == np.int64
+    np.testing.assert_array_equal(got, X[:, [1]])
+
+
+def test_csv_labels_take_the_kind_of_the_whole_column(tmp_path):
+    for last, kind in (("3", "i"), ("2.5", "f"), ("blue", "U")):
+        labels = ["1", "2"] * 30 + [last]
+        path = csv(tmp_path / f"{kind}.csv", x=np.arange(61.0), t=labels)
+        ingest(path, tmp_path / f"{kind}.zarr", target="t")
+        _, y = read(tmp_path / f"{kind}.zarr")
+        assert y.dtype.kind == kind
+        np.testing.assert_array_equal(y.astype(str)[-1], last)
+
+
+def test_csv_without_a_header(tmp_path):
+    csv(tmp_path / "a.csv", header=False, a=X[:, 0], b=X[:, 1])
+    store = ingest(tmp_path / "a.csv", tmp_path / "a.zarr", target="f1")
+    assert store.columns == ["f0"]
+    np.testing.assert_array_equal(read(tmp_path / "a.zarr")[0], X[:, [0]])
+
+
+def test_csv_refusals(tmp_path):
+    path = csv(tmp_path / "a.csv", a=X[:, 0], label=LABELS)
+    with pytest.raises(InputError, match=r"columns \['label \(string\)'\].*target="):
+        ingest(path, tmp_path / "o.zarr")
+    with pytest.raises(InputError, match=r"columns \['q'\] are not in .*are \['a', 'label'\]"):
+        ingest(path, tmp_path / "o.zarr", target="q")
+    holes = tmp_path / "holes.csv"
+    holes.write_text("a,b\n" + "1,2\n" * 200 + "1,\n" + "1,4\n" * 200)
+    with pytest.raises(InputError, match=r"row 200, column 'b' is empty.*impute="):
+        ingest(holes, tmp_path / "o.zarr")
+    with pytest.raises(InputError, match="row 200, column 'b' is empty"):
+        ingest(holes, tmp_path / "o.zarr", target="b", impute=0)
+    words = tmp_path / "words.csv"
+    words.write_text("a,b\n" + "1,2\n" * 200 + "1,two\n")
+    with pytest.raises(InputError, match=r"must be a number.*two"):
+        ingest(words, tmp_path / "o.zarr")
+    assert not (tmp_path / "o.zarr").exists()
+    ingest(holes, tmp_path / "o.zarr", impute="mean")
+    assert read(tmp_path / "o.zarr")[0][200, 1] == 3
+
+
+@pytest.mark.parametrize("zero_based", [True, False])
+@pytest.mark.parametrize("sparse", [None, "csr", "dense"])
+def test_svmlight(tmp_path, zero_based, sparse):
+    M = sp.random_array((40, 12), density=0.2, format="csr", rng=np.random.default_rng(0)).tolil()
+    M[3, 0], M[39, 11] = 0.5, 1.5
+    M = M.tocsr()
+    y = np.where(np.arange(40) % 3 == 0, 1, -1)
+    dump_svmlight_file(M, y, str(tmp_path / "a.svmlight"), zero_based=zero_based)
+    store = ingest(tmp_path / "a.svmlight", tmp_path / "a.zarr", sparse=sparse, block_rows=11)
+    assert store.array("X").sparse == (sparse != "dense")
+    got, labels = read(tmp_path / "a.zarr")
+    np.testing.assert_allclose(got, M.toarray(), rtol=1e-14)
+    np.testing.assert_array_equal(labels, y)
+    assert labels.dtype == np.int64
+
+
+def test_svmlight_oddities(tmp_path):
+    (tmp_path / "a.libsvm").write_bytes(b"# comment\n1.5 2:1 3:2 # more\n\n-2 \n0.5 qid:3 1:7")
+    ingest(tmp_path / "a.libsvm", tmp_path / "a.zarr", sparse="dense")
+    got, y = read(tmp_path / "a.zarr")
+    np.testing.assert_array_equal(got, [[0, 1, 2], [0, 0, 0], [7, 0, 0]])
+    np.testing.assert_array_equal(y, [1.5, -2, 0.5])
+    (tmp_path / "b.libsvm").write_text("1 2:x\n")
+    with pytest.raises(InputError, match="breaks this between lines 1 and 2"):
+        ingest(tmp_path / "b.libsvm", tmp_path / "b.zarr")
+
+
+def test_dense_svmlight_becomes_dense(tmp_path):
+    dump_svmlight_file(X, np.arange(37), str(tmp_path / "a.libsvm"), zero_based=False)
+    assert not ingest(tmp_path / "a.libsvm", tmp_path / "a.zarr").array("X").sparse
+
+
+def test_parquet(tmp_path):
+    table = pa.table({"a": X[:, 0].astype("f4"), "b": np.arange(37, dtype="u1"), "t": LABELS})
+    pq.write_table(table, tmp_path / "a.parquet", row_group_size=5)
+    store = ingest(tmp_path / "a.parquet", tmp_path / "a.zarr", target="t", block_rows=8)
+    assert store.classes == ["maybe", "no", "yes"]
+    got, y = read(tmp_path / "a.zarr")
+    assert got.dtype == np.float32
+    np.testing.assert_array_equal(got, np.c_[X[:, 0], np.arange(37)].astype("f4"))
+    np.testing.assert_array_equal(y, LABELS)
+    holes = pa.table({"a": pa.array([1, None, 3], pa.int8()), "t": [1, 2, 3]})
+    pq.write_table(holes, tmp_path / "h.parquet")
+    with pytest.raises(InputError, match="column 'a' has nulls in row group 0"):
+        ingest(tmp_path / "h.parquet", tmp_path / "h.zarr", target="t")
+    ingest(tmp_path / "h.parquet", tmp_path / "h.zarr", target="t", impute="mean")
+    np.testing.assert_array_equal(read(tmp_path / "h.zarr")[0], np.array([[1], [2], [3]]))
+
+
+@settings(max_examples=8, deadline=None)
+@given(n=st.integers(1, 60), seed=st.integers(0, 2**40), blocks=st.lists(st.integers(1, 70), min_size=2, max_size=2))
+@pytest.mark.parametrize("kind", ["dense", "csr"])
+def test_shuffle_depends_on_seed_and_row_alone(tmp_path_factory, kind, n, seed, blocks):
+    from distrf.store import shuffle
+
+    folder = tmp_path_factory.mktemp("s")
+    data = np.arange(1.0, 1 + 2 * n).reshape(n, 2)
+    np.savez(folder / "a.npz", X=data, y=np.arange(n))
+    for block_rows, bucket in zip(blocks, (100, 10**6), strict=True):
+        out = folder / f"{block_rows}-{bucket}.zarr"
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(shuffle, "BUCKET_BYTES", bucket)
+            ingest(folder / "a.npz", out, shuffle=True, seed=seed, block_rows=block_rows, sparse=kind)
+        got, y = read(out)
+        order = np.lexsort((np.arange(n), row_words(seed, 0, n)))
+        np.testing.assert_array_equal(y, order)
+        np.testing.assert_array_equal(got, data[order])
+    assert not list(folder.glob(".*"))
+
+
+def test_row_words_do_not_depend_on_the_cut():
+    words = row_words(7, 0, 50)
+    for start, stop in itertools.combinations(range(0, 51, 3), 2):
+        np.testing.assert_array_equal(row_words(7, start, stop), words[start:stop])
+    assert (row_words(8, 0, 50) != words).all()
+
+
+@pytest.mark.parametrize("shuffle", [False, True])
+def test_kill_and_resume_gives_the_same_bytes(tmp_path, shuffle):
+    np.savez(tmp_path / "a.npz", X=RNG.normal(size=(400, 3)), y=np.arange(400))
+    code = (
+        "import sys, time; from distrf.ingest import ingest\n"
+        "def wait(done, n):\n    print(done, flush=True); time.sleep(float(sys.argv[2]))\n"
+        f"ingest({str(tmp_path / 'a.npz')!r}, sys.argv[1], block_rows=20, shuffle={shuffle}, seed=3, progress=wait)"
+    )
+    whole, killed = tmp_path / "w.zarr", tmp_path / "k.zarr"
+    subprocess.run([sys.executable, "-c", code, whole, "0"], check=True, stdout=subprocess.DEVNULL)
+    process = subprocess.Popen([sys.executable, "-c", code, killed, "0.05"], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    for _ in range(4):
+        process.stdout.readline()
+    os.kill(process.pid, signal.SIGKILL)
+    process.communicate()
+    with pytest.raises(StoreError, match="of 20 blocks"):
+        open_rows(killed)
+    subprocess.run([sys.executable, "-c", code, killed, "0"], check=True, stdout=subprocess.DEVNULL)
+    assert contents(whole) == contents(killed)
+    assert not list(tmp_path.glob(".*"))
+
+
+@pytest.mark.parametrize("shuffle", [False, True])
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_values_that_are_not_finite(tmp_path, bad, shuffle):
+    data = X.copy()
+    data[30, 1] = bad
+    np.save(tmp_path / "a.npy", data)
+    with pytest.raises(InputError, match=rf"row 30, column 1 is {bad}"):
+        ingest(tmp_path / "a.npy", tmp_path / "a.zarr", block_rows=10, shuffle=shuffle)
+    assert not list(tmp_path.glob(".*"))
+    with pytest.raises(StoreError, match="of 4 blocks"):
+        open_rows(tmp_path / "a.zarr")
+    if np.isnan(bad):
+        ingest(tmp_path / "a.npy", tmp_path / "b.zarr", impute="median")
+        assert read(tmp_path / "b.zarr")[0][30, 1] == np.median(np.delete(X[:, 1], 30))
+    np.savez(tmp_path / "s.npz", X=data, y=np.arange(37))
+    with pytest.raises(InputError, match="row 30, column 1"):
+        ingest(tmp_path / "s.npz", tmp_path / "c.zarr", sparse="csr")
+    big = np.full((3, 2), 1e300)
+    np.save(tmp_path / "big.npy", big)
+    with pytest.raises(InputError, match="row 0, column 0 is inf in float32"):
+        ingest(tmp_path / "big.npy", tmp_path / "d.zarr", dtype="float32")
+
+
+def test_refusals(tmp_path):
+    np.savez(tmp_path / "short.npz", X=X, y=np.arange(5))
+    with pytest.raises(InputError, match=r"X has shape \(37, 3\), 'y' has shape \(5,\)"):
+        ingest(tmp_path / "short.npz", tmp_path / "o.zarr")
+    np.savez(tmp_path / "o.npz", X=np.array([[object()]]))
+    with pytest.raises(StoreError, match="without running code"):
+        ingest(tmp_path / "o.npz", tmp_path / "o.zarr")
+    with pytest.raises(StoreError, match="no such store"):
+        ingest(tmp_path / "none.csv", tmp_path / "o.zarr")
+    (tmp_path / "a.txt").write_text("1 2")
+    with pytest.raises(StoreError, match="told by the name"):
+        ingest(tmp_path / "a.txt", tmp_path / "o.zarr")
+    np.savez(tmp_path / "nan.npz", X=X, y=np.where(np.arange(37) == 9, np.nan, 1.0))
+    with pytest.raises(InputError, match="targets must be finite; row 9"):
+        ingest(tmp_path / "nan.npz", tmp_path / "p.zarr")
+    np.save(tmp_path / "a.npy", X)
+    with pytest.raises(InputError, match="dtype= is float32 or float64"):
+        ingest(tmp_path / "a.npy", tmp_path / "o.zarr", dtype="int8")
+    with pytest.raises(InputError, match="split= chooses"):
+        ingest(tmp_path / "a.npy", tmp_path / "o.zarr", split="train")
+    with pytest.raises(InputError, match="sparse= is"):
+        ingest(tmp_path / "a.npy", tmp_path / "o.zarr", sparse="coo")
+
+
+def test_other_data_at_the_same_path(tmp_path):
+    np.save(tmp_path / "a.npy", X)
+    ingest(tmp_path / "a.npy", tmp_path / "a.zarr")
+    before = contents(tmp_path / "a.zarr")
+    assert ingest(tmp_path / "a.npy", tmp_path / "a.zarr").complete
+    with pytest.raises(SpecMismatchError, match="shuffle"):
+        ingest(tmp_path / "a.npy", tmp_path / "a.zarr", shuffle=True)
+    np.save(tmp_path / "a.npy", X + 1)
+    with pytest.raises(SpecMismatchError, match="fingerprint"):
+        ingest(tmp_path / "a.npy", tmp_path / "a.zarr")
+    assert contents(tmp_path / "a.zarr") == before
+    ingest(tmp_path / "a.npy", tmp_path / "a.zarr", overwrite=True)
+    np.testing.assert_array_equal(read(tmp_path / "a.zarr")[0], X + 1)
+
+
+def test_pandas_is_not_needed(tmp_path):
+    pq.write_table(pa.table({"a": X[:, 0], "t": LABELS}), tmp_path / "a.parquet")
+    code = (
+        "import sys; sys.modules['pandas'] = None; from distrf.ingest import ingest; "
+        "ingest(sys.argv[1], sys.argv[2], target='t')"
+    )
+    subprocess.run([sys.executable, "-c", code, tmp_path / "a.parquet", tmp_path / "a.zarr"], check=True)
+    np.testing.assert_array_equal(read(tmp_path / "a.zarr")[1], LABELS)
+
+
+def test_reblock():
+    data = np.arange(23)[:, None]
+    for size, block_rows in itertools.product((1, 4, 23), (1, 5, 23, 40)):
+        batches = ((data[i : i + size], None) for i in range(0, 23, size))
+        blocks = list(streams.reblock(batches, block_rows))
+        assert [index for index, _, _ in blocks] == list(range(len(blocks)))
+        assert all(len(b) == block_rows for _, b, _ in blocks[:-1])
+        np.testing.assert_array_equal(np.concatenate([b for _, b, _ in blocks]), data)

@@ -1,0 +1,317 @@
+"""Frozen maps: the contract, the Fourier formula, its bias and its variance."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from contracts import EPS, MapContract
+
+from distrf.errors import InputError, SpecMismatchError
+from distrf.kernels import Cauchy, Gaussian, Laplacian, Matern
+from distrf.maps import MAPS, FourierMap, ScalingMap, map_from_spec
+from distrf.maps.scaling import METHODS, SHIFTING
+from distrf.projections import PROJECTIONS
+
+KERNELS = [Gaussian(), Laplacian(), Cauchy(), Matern(0.5), Matern(1.5), Matern(2.5)]
+PHASES = ("paired", "offset")
+
+
+def fourier_formula(map_, X):
+    """sqrt(2/D) (cos w.x, sin w.x) or sqrt(2/D) cos(w.x + b), from the frequencies and offsets."""
+    angle = X @ map_.frequencies().T
+    Z = np.empty((len(X), map_.n_components))
+    if map_.phase == "paired":
+        Z[:, 0::2], Z[:, 1::2] = np.cos(angle), np.sin(angle)
+    else:
+        Z[:] = np.cos(angle + 2 * np.pi * map_.offsets())
+    return np.sqrt(2.0 / map_.n_components) * Z
+
+
+def phase_error(map_, X, eps):
+    """Bound on the rounding error of a phase in radians: d products, d sums, the cast of W, the offset.
+
+    For a matrix product |x|.|w| eps for each of d + 4 roundings; fast transforms round by norms instead.
+    """
+    W = map_.frequencies()
+    if map_.projection == "dense" and map_.whitening is None:
+        size = abs(X) @ abs(W).T
+    else:
+        size = np.linalg.norm(X, axis=1)[:, None] * np.linalg.norm(W, axis=1)
+    return eps * ((X.shape[1] + 4) * size + (abs(X @ W.T) + 7.0))
+
+
+class FourierContract(MapContract):
+    def explicit(self, map_, X):
+        return fourier_formula(map_, X)
+
+    def tolerance(self, map_, X, dtype):
+        inside = np.dtype(np.float64) if map_.kernel.heavy_tailed else dtype
+        angle = phase_error(map_, X, EPS[inside]) + phase_error(map_, X, EPS[np.dtype(np.float64)])
+        cosine = {np.float32: 2e-7, np.float64: 5e-16}[dtype.type]
+        return np.sqrt(2.0 / map_.n_components) * np.repeat(
+            angle + 2 * cosine, map_.n_components // map_.n_frequencies, axis=1
+        )
+
+
+class TestFourier(FourierContract):
+    @pytest.fixture(params=PHASES)
+    def phase(self, request):
+        return request.param
+
+    @pytest.fixture(params=KERNELS, ids=repr)
+    def make(self, request, phase):
+        return lambda d, D: FourierMap(d, D, request.param, 1.3, "dense", phase, seed=5)
+
+
+class TestFourierProjections(FourierContract):
+    """Every projection in the registry, where it can serve the Gaussian kernel."""
+
+    @pytest.fixture(params=PHASES)
+    def phase(self, request):
+        return request.param
+
+    @pytest.fixture(params=sorted(set(PROJECTIONS) - {"dense"}))
+    def make(self, request, phase):
+        try:
+            PROJECTIONS[request.param].check(Gaussian())
+        except InputError as error:
+            pytest.skip(str(error))
+        return lambda d, D: FourierMap(d, D, Gaussian(), 1.3, request.param, phase, seed=5)
+
+    def test_pickle_is_small(self, make):
+        try:
+            make(100_000, 1_000_000)
+        except InputError as error:  # this projection refuses so large a map, and says what to do
+            refusal = str(error)
+        else:
+            super().test_pickle_is_small(make)
+            return
+        assert "use projection=" in refusal
+        assert len(pickle.dumps(make(1000, 10_000))) < 1024
+
+
+class TestWhitenedFourier(FourierContract):
+    seeded = False
+
+    @pytest.fixture
+    def make(self):
+        def make(d, D):
+            A = np.random.default_rng(2).normal(size=(d, d))
+            return FourierMap(d, D, Gaussian(), 1.3, "dense", "paired", seed=5, whitening=A @ A.T / d)
+
+        return make
+
+    def tolerance(self, map_, X, dtype):
+        # Whitened rows are rounded once more, by norms of X and of the columns of the matrix.
+        A, W = map_.whitening, map_.without_arrays().frequencies()
+        rounded = np.linalg.norm(X, axis=1)[:, None] * (
+            np.linalg.norm(A, axis=0).sum() * abs(W).max(axis=1)
+        )
+        extra = EPS[dtype] * (X.shape[1] + 4) * np.repeat(rounded, 2, axis=1)
+        return super().tolerance(map_, X, dtype) + np.sqrt(2.0 / map_.n_components) * extra
+
+    def test_spec_without_its_matrix(self, map_):
+        with pytest.raises(SpecMismatchError, match="whitening matrix is missing"):
+            map_from_spec(map_.spec(), {})
+
+    def test_token_knows_the_matrix(self, map_):
+        from dask.base import tokenize
+
+        other = map_.with_arrays({"whitening": 2 * map_.whitening})
+        assert tokenize(other) != tokenize(map_)
+
+
+class TestScaling(MapContract):
+    seeded = False
+
+    @pytest.fixture(params=METHODS)
+    def make(self, request):
+        def make(d, D):
+            rng = np.random.default_rng(d)
+            learned = request.param in ("standard", "minmax", "maxabs")
+            shift = rng.normal(size=d) if request.param in SHIFTING else np.zeros(d)
+            scale = rng.uniform(0.5, 2.0, size=d)
+            return ScalingMap(d, d, request.param, 3.7, *((shift, scale) if learned else (None, None)))
+
+        return make
+
+    def explicit(self, map_, X):
+        if map_.method == "divide":
+            return X / 3.7
+        if map_.learned:
+            return (X - map_.shift) / map_.scale
+        order = 1 if map_.method == "l1-rows" else 2
+        norms = np.linalg.norm(X, ord=order, axis=1)
+        return X / np.where(norms == 0, 1, norms)[:, None]
+
+    def tolerance(self, map_, X, dtype):
+        # The divisor, the difference and the quotient are rounded; a row norm has d additions.
+        steps = 4 if map_.learned or map_.method == "divide" else X.shape[1] + 4
+        size = abs(X) + (abs(map_.shift) if map_.learned else 0)
+        scale = map_.scale if map_.learned else 3.7 if map_.method == "divide" else 1.0
+        values = abs(self.explicit(map_, X)) if map_.method.endswith("rows") else size / scale
+        return steps * EPS[dtype] * values
+
+    @pytest.fixture(autouse=True)
+    def _sparse(self, request, map_):
+        self.sparse = map_.method not in SHIFTING
+
+    def test_arrays_travel_apart(self, map_):
+        if not map_.learned:
+            pytest.skip("a scaling that learns nothing has no arrays")
+        super().test_arrays_travel_apart(map_)
+
+    def test_spec_with_a_missing_entry(self, map_):
+        spec = map_.spec()
+        for name in ("method", "divisor", "n_features_in"):
+            with pytest.raises(SpecMismatchError, match=f"lacks the entry '{name}'"):
+                map_from_spec({k: v for k, v in spec.items() if k != name}, map_.arrays)
+
+    def test_csr_stays_csr(self, map_):
+        X = sp.csr_array(self.rows(20, self.d))
+        if self.sparse:
+            assert sp.issparse(map_(X))
+            assert map_(X).nnz == X.nnz
+        else:
+            with pytest.raises(InputError, match="would fill a sparse block"):
+                map_(X)
+
+    def test_inverted(self, map_):
+        X = self.rows(20, self.d)
+        if map_.method.endswith("rows"):
+            with pytest.raises(InputError, match="forgets the row norms"):
+                map_.inverted()
+        else:
+            np.testing.assert_allclose(map_.inverted()(map_(X)), X, atol=1e-14)
+
+    def test_a_row_of_zeros(self, map_):
+        Z = map_(np.zeros((1, self.d)))
+        np.testing.assert_array_equal(Z[0], -map_.shift / map_.scale if map_.learned else np.zeros(self.d))
+
+
+def test_every_map_is_tested():
+    assert set(MAPS) == {"fourier", "scaling"}
+
+
+def test_scaling_without_arrays():
+    with pytest.raises(SpecMismatchError, match="lacks its arrays 'shift' and 'scale'"):
+        map_from_spec(ScalingMap(3, 3, "standard").spec())
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"phase": "both"}, "phase is 'paired' or 'offset', got 'both'"),
+        ({"n_components": 0}, "at least 1, got 0"),
+        ({"n_components": 7}, "must be even, got 7; use 8 or phase='offset'"),
+        ({"length_scale": 0.0}, "positive number, got 0.0"),
+        ({"length_scale": np.inf}, "positive number, got inf"),
+        ({"length_scale": np.nan}, "positive number, got nan"),
+        ({"projection": "sparse"}, "unknown projection 'sparse'; known: "),
+        ({"projection": "orthogonal", "kernel": Laplacian()}, "isotropic.* got kernel='laplacian'; use"),
+    ],
+)
+def test_fourier_refuses(change, message):
+    good = {"n_features_in": 3, "n_components": 8, "kernel": Gaussian(), "length_scale": 1.0}
+    good |= {"projection": "dense", "phase": "paired", "seed": 0}
+    FourierMap(**good)
+    with pytest.raises(InputError, match=message):
+        FourierMap(**(good | change))
+
+
+@pytest.mark.parametrize("phase", PHASES)
+def test_golden_features(phase):
+    """The map of a spec never changes: values of seed 11 as first released."""
+    golden = {
+        ("gaussian", "paired"): [0.66756185, -0.23315483, 0.6357102, -0.30963291],
+        ("gaussian", "offset"): [-0.67911107, 0.29974627, -0.65848292, 0.70142291],
+        ("laplacian", "paired"): [0.63251573, -0.31610734, 0.04570354, -0.70562822],
+        ("laplacian", "offset"): [-0.64856664, -0.40803873, -0.14310687, 0.70709512],
+        ("cauchy", "paired"): [0.67091948, -0.22330933, 0.57554472, -0.41078982],
+        ("cauchy", "offset"): [-0.68193556, 0.18936479, -0.61210319, 0.70037084],
+        ("matern", "paired"): [0.59721895, -0.37858886, 0.66539786, -0.23926072],
+        ("matern", "offset"): [-0.61667344, 0.36707278, -0.28749621, 0.7052298],
+    }
+    X = np.arange(3.0)[None] / 7
+    for kernel in (Gaussian(), Laplacian(), Cauchy(), Matern(1.5)):
+        Z = FourierMap(3, 4, kernel, 0.5, "dense", phase, 11)(X)
+        np.testing.assert_allclose(Z[0], golden[kernel.name, phase], rtol=1e-6)
+
+
+@pytest.mark.parametrize("d", [1, 3, 40])
+def test_a_frequency_is_the_same_in_every_map(d):
+    """Feature k depends on the seed and on k, not on how many features there are."""
+    few, many = (FourierMap(d, D, Gaussian(), 1.0, "dense", "offset", 3) for D in (300, 3000))
+    np.testing.assert_array_equal(few.frequencies(), many.frequencies(0, 300))
+    np.testing.assert_array_equal(few.offsets(), many.offsets(0, 300))
+    np.testing.assert_array_equal(many.frequencies(255, 300), few.frequencies()[255:])
+
+
+def test_heavy_tails_in_float32():
+    """Cauchy weights make phases of 10^5 turns: their fractions survive float32 rows."""
+    X = np.random.default_rng(0).normal(size=(50, 30)).astype(np.float32)
+    map_ = FourierMap(30, 2000, Laplacian(), 0.01, "dense", "offset", 1)
+    assert abs(X @ map_.frequencies().T).max() > 2 * np.pi * 1e5
+    np.testing.assert_allclose(map_(X), fourier_formula(map_, X.astype(np.float64)), atol=2e-8 + 2e-7 / 30)
+
+
+def moments(kernel, v, phase):
+    """Variance and fourth central moment of one frequency's term of the estimate of k(v).
+
+    Paired: cos w.v. Offset: cos w.v + cos u with u uniform and independent of w.
+    """
+    k, k2, k3, k4 = (kernel(j * v[None], np.zeros((1, len(v))))[0, 0] for j in (1, 2, 3, 4))
+    variance = (1 + k2) / 2 - k**2
+    second, third, fourth = (1 + k2) / 2, (3 * k + k3) / 4, (3 + 4 * k2 + k4) / 8  # E cos^j w.v
+    central = fourth - 4 * k * third + 6 * k**2 * second - 3 * k**4
+    if phase == "offset":
+        return variance + 0.5, central + 3 * variance + 3 / 8
+    return variance, central
+
+
+@pytest.mark.parametrize("phase", PHASES)
+@pytest.mark.parametrize("kernel", KERNELS, ids=repr)
+@pytest.mark.parametrize("v", [[0.3, -0.2, 0.1], [1.5, 0.4, -0.9]], ids=["near", "far"])
+def test_bias_and_variance(kernel, phase, v):
+    """Over seeds the estimate z(x).z(y) has mean k(x - y) and, with m frequencies, the variance
+    paired: (1 + k(2v) - 2 k(v)^2) / 2m; offset: (2 + k(2v) - 2 k(v)^2) / 2m."""
+    seeds, m, length_scale = 500, 8, 1.7
+    x = np.array([0.4, 1.1, -0.5])
+    X = np.stack([x, x - length_scale * np.array(v)])
+    D = 2 * m if phase == "paired" else m
+    Z = [FourierMap(3, D, kernel, length_scale, "dense", phase, seed)(X) for seed in range(seeds)]
+    estimates = np.array([z[0] @ z[1] for z in Z])
+
+    k = kernel(X[:1], X[1:], length_scale)[0, 0]
+    one, fourth = moments(kernel, np.array(v), phase)
+    variance = one / m
+    k2 = kernel(2 * np.array([v]), np.zeros((1, 3)))[0, 0]
+    assert variance == pytest.approx(((1 if phase == "paired" else 2) + k2 - 2 * k**2) / (2 * m))
+    assert abs(estimates.mean() - k) < 4.5 * np.sqrt(variance / seeds)
+
+    fourth_of_mean = (fourth + 3 * (m - 1) * one**2) / m**3
+    spread = np.sqrt((fourth_of_mean - variance**2 * (seeds - 3) / (seeds - 1)) / seeds)
+    assert abs(((estimates - k) ** 2).mean() - variance) < 4.5 * spread
+    assert spread < 0.25 * variance
+
+
+def test_paired_features_are_shift_invariant():
+    X = np.random.default_rng(0).normal(size=(10, 4))
+    map_ = FourierMap(4, 64, Gaussian(), 1.0, "dense", "paired", 0)
+    Z, shifted = map_(X), map_(X + np.array([3.0, -1.0, 0.5, 2.0]))
+    np.testing.assert_allclose(Z @ Z.T, shifted @ shifted.T, atol=1e-13)
+    np.testing.assert_allclose((Z**2).sum(axis=1), 1.0, rtol=1e-14)
+
+
+def test_wide_map_column_by_column():
+    """A million features of long rows: any few columns without the rest."""
+    X = np.random.default_rng(0).normal(size=(3, 50)).astype(np.float32)
+    map_ = FourierMap(50, 1_000_000, Gaussian(), 5.0, "dense", "paired", 9)
+    part = map_.columns(X, 777_777, 777_787)
+    W = map_.frequencies(777_777 // 2, 777_788 // 2)
+    angle = X.astype(np.float64) @ W.T
+    both = np.stack([np.cos(angle), np.sin(angle)], axis=2).reshape(3, -1) * np.sqrt(2e-6)
+    np.testing.assert_allclose(part, both[:, 1:11], atol=2e-6 * np.sqrt(2e-6))

@@ -1,0 +1,86 @@
+import sys
+
+import numpy as np
+import pytest
+from sklearn.pipeline import make_pipeline
+
+from distrf import RandomFourierFeatures, StreamingRidge
+from distrf.errors import InputError
+from distrf.plot import plot_alphas, plot_kernel_error
+
+
+@pytest.fixture
+def ax():
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(layout="constrained")
+    yield axes
+    figure.canvas.draw()
+    pyplot.close(figure)
+
+
+def table():
+    rng = np.random.default_rng(0)
+    return [
+        {"map": name, "n_components": D, "error": factor / np.sqrt(D) * rng.uniform(0.9, 1.1)}
+        for name, factor in (("dense", 1.0), ("orthogonal", 0.8))
+        for D in (256, 512, 1024, 2048)
+        for _ in range(5)
+    ]
+
+
+def test_kernel_error__one_line_a_map_with_means(ax):
+    assert plot_kernel_error(table(), ax) is ax
+    labels = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert labels == ["dense", "orthogonal"]
+    line = ax.containers[0].lines[0]
+    wanted = [np.mean([r["error"] for r in table() if r["map"] == "dense" and r["n_components"] == D])
+              for D in (256, 512, 1024, 2048)]  # fmt: skip
+    np.testing.assert_allclose(line.get_ydata(), wanted)
+    assert [t.get_text() for t in ax.get_xticklabels()] == ["256", "512", "1,024", "2,048"]
+
+
+def test_kernel_error__single_rows_have_no_spread(ax):
+    plot_kernel_error([{"map": "dense", "n_components": 64, "error": 0.1}], ax)
+    assert len(ax.containers) == 1
+
+
+@pytest.mark.parametrize("rows", [[], [{"map": "dense", "error": 1.0}]])
+def test_kernel_error__refuses_tables_without_the_columns(rows):
+    with pytest.raises(InputError, match="table"):
+        plot_kernel_error(rows)
+
+
+@pytest.mark.parametrize("alphas", [(1e-6, 1e-4, 1e-2), (1.0, 0.0, 1e-3)])
+def test_alphas__marks_the_chosen_one(ax, alphas):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 3))
+    model = make_pipeline(
+        RandomFourierFeatures(length_scale=2.0, n_components=32, random_state=0), StreamingRidge(alphas)
+    ).fit(X, np.sin(X[:, 0]) + 0.1 * rng.normal(size=200))
+    plot_alphas(model, ax)
+    curve, mark = ax.lines
+    assert mark.get_xdata()[0] == model[-1].alpha_
+    assert mark.get_ydata()[0] == min(curve.get_ydata())
+
+
+def test_alphas__refuses_a_model_without_cross_validation():
+    model = StreamingRidge(1e-3).fit(np.eye(4), np.arange(4.0))
+    with pytest.raises(InputError, match="several alphas"):
+        plot_alphas(model)
+
+
+def test_missing_matplotlib__names_the_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(ImportError, match=r'pip install "distrf\[plot\]"'):
+        plot_kernel_error(table())
+
+
+def test_import__does_not_load_matplotlib():
+    import subprocess
+
+    code = "import sys, distrf.plot; sys.exit('matplotlib' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -1,0 +1,312 @@
+"""Parquet in and out: row groups, columns, nulls, imputation, text targets, part files."""
+
+from __future__ import annotations
+
+import dask
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from distrf.errors import InputError, SpecMismatchError, StoreError
+from distrf.store import (
+    create_parts,
+    describe,
+    finish_parts,
+    key_blocks,
+    open_rows,
+    parquet,
+    pending_parts,
+    read_table,
+    write_parquet_block,
+)
+
+
+def run(x):
+    return x.compute(scheduler="sync")
+
+
+def save(path, columns, row_group_size=7):
+    pq.write_table(pa.table(columns), path, row_group_size=row_group_size)
+    return path
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    sizes=st.lists(st.tuples(st.integers(1, 30), st.integers(1, 12)), min_size=1, max_size=3),
+    rows_per_block=st.integers(1, 40),
+)
+def test_any_row_groups_and_blocks(tmp_path_factory, sizes, rows_per_block):
+    folder = tmp_path_factory.mktemp("p")
+    n = sum(size for size, _ in sizes)
+    X = np.arange(2.0 * n).reshape(n, 2)
+    y = np.arange(n)
+    row = 0
+    for number, (size, group) in enumerate(sizes):
+        part = slice(row, row + size)
+        save(folder / f"part-{number}.parquet", {"a": X[part, 0], "b": X[part, 1], "y": y[part]}, group)
+        row += size
+    got, labels = open_rows(folder, target="y", rows_per_block=rows_per_block)
+    assert max(got.chunks[0]) <= max(1, rows_per_block * 5 / 4)
+    assert got.chunks[0] == labels.chunks[0]
+    np.testing.assert_array_equal(run(got), X)
+    np.testing.assert_array_equal(run(labels), y)
+    (optimised,) = dask.optimize(got + 1)
+    assert len(dict(optimised.__dask_graph__())) == got.npartitions
+
+
+def test_row_groups_become_blocks(tmp_path):
+    save(tmp_path / "a.parquet", {"x": np.arange(100.0)}, 10)
+    assert open_rows(tmp_path / "a.parquet", rows_per_block=30)[0].chunks[0] == (30, 30, 30, 10)
+    assert open_rows(tmp_path / "a.parquet", rows_per_block=9)[0].chunks[0] == (10,) * 10
+    assert open_rows(tmp_path / "a.parquet", rows_per_block=4)[0].chunks[0] == (4, 4, 2) * 10
+    assert open_rows(tmp_path / "a.parquet")[0].chunks[0] == (100,)
+
+
+def test_files_folders_globs_in_natural_order(tmp_path):
+    for number in (10, 2, 1):
+        save(tmp_path / f"part-{number}.parquet", {"x": [float(number)]})
+    (tmp_path / "_SUCCESS").touch()
+    for path in (tmp_path, f"{tmp_path}/part-*.parquet"):
+        np.testing.assert_array_equal(run(open_rows(path)[0]).ravel(), [1, 2, 10])
+    np.testing.assert_array_equal(run(open_rows(tmp_path / "part-2.parquet")[0]), [[2]])
+    with pytest.raises(StoreError, match="no Parquet file at"):
+        open_rows(f"{tmp_path}/other-*.parquet")
+
+
+@pytest.mark.parametrize(
+    ("kinds", "impute", "expected"),
+    [
+        (["f4", "f4"], None, "f4"),
+        (["f8", "f8"], None, "f8"),
+        (["u1", "u1"], None, "u1"),
+        (["u1", "u1"], "zero", "f4"),
+        (["u1", "f4"], None, "f4"),
+        (["i2", "?"], None, "f4"),
+        (["?", "?"], None, "f4"),
+        (["f2", "f2"], None, "f4"),
+        (["i4", "f4"], None, "f8"),
+        (["i8", "i8"], None, "f8"),
+        (["f4", "f8"], None, "f8"),
+    ],
+)
+def test_common_dtype(tmp_path, kinds, impute, expected):
+    columns = {f"c{j}": np.array([0, 1, 1], kind) for j, kind in enumerate(kinds)}
+    save(tmp_path / "a.parquet", columns)
+    X, _ = open_rows(tmp_path / "a.parquet", impute=impute)
+    assert X.dtype == expected
+    block = run(X)
+    assert block.dtype == expected
+    assert block.flags.c_contiguous
+    np.testing.assert_array_equal(block, [[0, 0], [1, 1], [1, 1]])
+    assert describe(tmp_path / "a.parquet").d == 2
+
+
+def test_columns_and_targets(tmp_path):
+    table = {"a": [1.0, 2.0], "b": [3.0, 4.0], "name": ["x", "y"], "t": ["yes", "no"], "z": [True, False]}
+    path = save(tmp_path / "a.parquet", table)
+    with pytest.raises(InputError, match=r"columns \['name \(string\)', 't \(string\)'\].*columns="):
+        open_rows(path)
+    X, y = open_rows(path, columns=["z", "a"], target="t")
+    np.testing.assert_array_equal(run(X), [[1, 1], [0, 2]])
+    assert y.dtype == "<U3"
+    np.testing.assert_array_equal(run(y), ["yes", "no"])
+    with pytest.raises(InputError, match=r"columns \['q'\] are not in .*its columns are \['a', 'b', 'name'"):
+        open_rows(path, columns=["q"])
+    with pytest.raises(InputError, match="are not in"):
+        open_rows(path, target="q")
+    with pytest.raises(InputError, match="among columns="):
+        open_rows(path, columns=["a"], target="a")
+    with pytest.raises(InputError, match="list of names"):
+        open_rows(path, columns="a")
+
+
+def test_dictionary_and_decimal_columns(tmp_path):
+    path = save(
+        tmp_path / "a.parquet",
+        {
+            "d": pa.array([1, 2, 3]).cast(pa.decimal128(22, 1)),
+            "t": pa.array(["no", "maybe", "no"]).dictionary_encode(),
+        },
+    )
+    X, y = open_rows(path, target="t")
+    np.testing.assert_array_equal(run(X).ravel(), [1, 2, 3])
+    np.testing.assert_array_equal(run(y), ["no", "maybe", "no"])
+
+
+@pytest.mark.parametrize("statistics", [True, False])
+def test_nulls_are_refused_with_column_and_row_group(tmp_path, statistics):
+    table = pa.table({"a": np.arange(30.0), "b": [None if i == 17 else i for i in range(30)]})
+    pq.write_table(table, tmp_path / "a.parquet", row_group_size=10, write_statistics=statistics)
+    with pytest.raises(InputError, match=r"column 'b' has nulls in row group 1 of .*impute="):
+        run(open_rows(tmp_path / "a.parquet")[0])
+    run(open_rows(tmp_path / "a.parquet", columns=["a"])[0])
+    with pytest.raises(InputError, match="column 'b' has nulls in row group 1"):
+        run(open_rows(tmp_path / "a.parquet", columns=["a"], target="b")[1])
+
+
+@pytest.mark.parametrize(("rule", "value"), [("mean", 5.0), ("median", 4.0), ("zero", 0.0), (-1, -1.0)])
+@pytest.mark.parametrize("kind", [pa.float32(), pa.float64(), pa.int64(), pa.int8()])
+def test_impute(tmp_path, rule, value, kind):
+    values = [1, None, 4, 10, None]
+    save(tmp_path / "a.parquet", {"a": pa.array(values, kind), "b": pa.array([1, 2, 3, 4, 5], kind)}, 2)
+    X, _ = open_rows(tmp_path / "a.parquet", impute=rule, rows_per_block=2)
+    expected = [[value if v is None else v, i] for i, v in enumerate(values, 1)]
+    np.testing.assert_array_equal(run(X), expected)
+
+
+def test_imputed_values_change_the_key_and_need_values(tmp_path):
+    path = save(tmp_path / "a.parquet", {"a": pa.array([None, None], pa.float64()), "b": [1.0, 2.0]})
+    assert open_rows(path, impute=1)[0].name != open_rows(path, impute=2)[0].name
+    with pytest.raises(InputError, match=r"columns \['a'\] have none"):
+        open_rows(path, impute="mean")
+    with pytest.raises(InputError, match="finite number"):
+        open_rows(path, impute=float("nan"))
+
+
+def test_median_of_a_sample_does_not_depend_on_blocks(tmp_path, monkeypatch):
+    from distrf.store import impute
+
+    monkeypatch.setattr(impute, "SAMPLE_ROWS", 500)
+    x = np.random.default_rng(0).normal(size=5000)
+    path = save(tmp_path / "a.parquet", {"x": np.where(np.arange(5000) % 10 == 0, np.nan, x)}, 900)
+    first, second = (
+        run(open_rows(path, impute="median", rows_per_block=rows)[0])[0, 0] for rows in (5000, 333)
+    )
+    assert first == second
+    assert abs(first - np.median(x)) < 4 * 1.25 / np.sqrt(500)
+
+
+def test_other_schema_rewritten_and_broken_files(tmp_path):
+    save(tmp_path / "a.parquet", {"x": np.arange(20.0)}, 5)
+    X, _ = open_rows(tmp_path / "a.parquet", rows_per_block=5)
+    save(tmp_path / "a.parquet", {"x": np.arange(21.0)}, 5)
+    assert open_rows(tmp_path / "a.parquet", rows_per_block=5)[0].name != X.name
+    save(tmp_path / "b.parquet", {"x": np.arange(20, dtype="i4")}, 5)
+    with pytest.raises(StoreError, match=r"\['x'\] of .*b.parquet' differ from .*a.parquet"):
+        open_rows(tmp_path)
+    (tmp_path / "a.parquet").write_bytes(b"PAR1 not really")
+    with pytest.raises(StoreError, match="cannot be read as Parquet"):
+        open_rows(tmp_path / "a.parquet")
+    save(tmp_path / "b.parquet", {"x": np.empty(0)})
+    with pytest.raises(StoreError, match="has no rows"):
+        open_rows(tmp_path / "b.parquet")
+    save(tmp_path / "c.parquet", {"x": np.arange(20.0)}, 5)
+    X, _ = open_rows(tmp_path / "c.parquet", rows_per_block=20)
+    save(tmp_path / "c.parquet", {"x": np.arange(18.0)}, 5)
+    with pytest.raises(StoreError, match=r"20 were expected, 18 rows were read.*open them again"):
+        run(X)
+    (tmp_path / "c.parquet").unlink()
+    with pytest.raises(StoreError, match="no such file"):
+        run(X)
+
+
+def test_default_blocks_cut_only_large_row_groups(tmp_path, monkeypatch):
+    monkeypatch.setattr(parquet, "BLOCK_BYTES", 80)
+    save(tmp_path / "a.parquet", {"x": np.arange(60.0)}, 30)
+    assert open_rows(tmp_path / "a.parquet")[0].chunks[0] == (30, 30)
+    save(tmp_path / "a.parquet", {"x": np.arange(60.0)}, 60)
+    assert open_rows(tmp_path / "a.parquet")[0].chunks[0] == (10,) * 6
+
+
+def test_a_name_with_a_pattern_character_is_a_name(tmp_path):
+    (tmp_path / "run[1]").mkdir()
+    save(tmp_path / "run[1]/a.parquet", {"x": [1.0, 2.0]})
+    assert open_rows(tmp_path / "run[1]/a.parquet")[0].shape == (2, 1)
+    assert open_rows(tmp_path / "run[1]")[0].shape == (2, 1)
+
+
+def test_pandas_index_is_no_feature(tmp_path):
+    pd = pytest.importorskip("pandas")
+    pd.DataFrame({"x": [1.0, 2.0]}, index=[5, 9]).to_parquet(tmp_path / "a.parquet")
+    assert describe(tmp_path / "a.parquet").columns == ["x"]
+
+
+def test_sources_stay_small(tmp_path):
+    import cloudpickle
+
+    save(tmp_path / "a.parquet", {f"c{j}": np.arange(4000.0) for j in range(3)}, 10)
+    X, _ = open_rows(tmp_path / "a.parquet", rows_per_block=40)
+    (optimised,) = dask.optimize(X)
+    assert max(len(cloudpickle.dumps(t)) for t in dict(optimised.__dask_graph__()).values()) < 2000
+
+
+def test_part_files_with_keys(tmp_path):
+    n = 25
+    source = save(
+        tmp_path / "in.parquet",
+        {"id": [f"k{i}" for i in range(n)], "day": np.arange(n).astype("M8[D]"), "x": np.arange(1.0 * n)},
+        10,
+    )
+    keys = key_blocks(source, ["id", "day"], columns=["x"], rows_per_block=10)
+    X, _ = open_rows(source, columns=["x"], rows_per_block=10)
+    out = tmp_path / "out"
+    assert create_parts(out, {"model": 1}, len(keys)) == [0, 1, 2]
+    for index in (2, 0):
+        where, block = keys[index], run(X.blocks[index])
+        table = read_table(*where)
+        columns = {name: table.column(name) for name in table.column_names}
+        prediction = np.where(block[:, 0] > 12, "yes", "no")
+        assert write_parquet_block(
+            out, index, {**columns, "prediction": prediction, "decision": np.c_[block, -block]}
+        ) == len(block)
+        if index == 2:
+            assert pending_parts(out, 3) == [0, 1]
+    with pytest.raises(StoreError, match="1 of 3 parts"):
+        finish_parts(out, 3)
+    assert create_parts(out, {"model": 1}, 3) == [1]
+    with pytest.raises(SpecMismatchError, match=r"spec.model: 1 -> 2"):
+        create_parts(out, {"model": 2}, 3)
+    write_parquet_block(out, 1, {"id": ["k"] * 10, "day": np.arange(10).astype("M8[D]"),
+                                 "prediction": np.array(["no"] * 10), "decision": np.zeros((10, 2))})  # fmt: skip
+    finish_parts(out, 3)
+    assert (out / "_SUCCESS").exists()
+    got = pq.read_table(out)
+    assert got.column_names == ["id", "day", "prediction", "decision_0", "decision_1"]
+    assert got.column("id").to_pylist()[:10] == [f"k{i}" for i in range(10)]
+    assert got.column("day").type == pa.date32() or pa.types.is_date(got.column("day").type)
+    assert create_parts(out, {"model": 2}, 2, overwrite=True) == [0, 1]
+    assert not (out / "_SUCCESS").exists()
+
+
+def test_part_folder_refusals(tmp_path):
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other/file").touch()
+    with pytest.raises(StoreError, match="must be free"):
+        create_parts(tmp_path / "other", {}, 1, overwrite=True)
+    with pytest.raises(StoreError, match="create it before"):
+        write_parquet_block(tmp_path / "none", 0, {"a": [1]})
+    create_parts(tmp_path / "p", {}, 1)
+    with pytest.raises(InputError, match="occur twice"):
+        write_parquet_block(tmp_path / "p", 0, {"a_0": [1], "a": np.ones((1, 1))})
+    with pytest.raises(InputError, match="the same rows"):
+        write_parquet_block(tmp_path / "p", 0, {"a": [1], "b": [1, 2]})
+
+
+def test_remote_parquet(memory_url):
+    import fsspec
+
+    for number in range(2):
+        with fsspec.open(f"{memory_url}/data/part-{number}.parquet", "wb") as file:
+            pq.write_table(pa.table({"x": np.arange(5.0) + 5 * number, "t": ["a"] * 5}), file)
+    X, y = open_rows(f"{memory_url}/data", target="t")
+    np.testing.assert_array_equal(run(X).ravel(), np.arange(10.0))
+    assert set(run(y)) == {"a"}
+    assert parquet.is_parquet(f"{memory_url}/data/part-*.parquet")
+    assert create_parts(f"{memory_url}/out", {}, 1) == [0]
+    write_parquet_block(f"{memory_url}/out", 0, {"p": np.arange(3)})
+    finish_parts(f"{memory_url}/out", 1)
+    assert open_rows(f"{memory_url}/out")[0].shape == (3, 1)
+
+
+@pytest.fixture
+def memory_url():
+    import uuid
+
+    import fsspec
+
+    url = f"memory://{uuid.uuid4().hex}"
+    yield url
+    fsspec.filesystem("memory").rm(url.removeprefix("memory:/"), recursive=True)

@@ -1,0 +1,256 @@
+"""`open_rows` on Zarr: faults, foreign stores, keys, the graph."""
+
+from __future__ import annotations
+
+import shutil
+
+import cloudpickle
+import dask
+import dask.array as da
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import zarr
+
+from distrf.errors import InputError, StoreError
+from distrf.store import create, describe, finish, info, open_array, open_rows, write_block
+
+
+def fill(path, arrays, block_rows=10, **options):
+    """A complete store of these arrays."""
+    n = next(iter(arrays.values())).shape[0]
+    sparse = [name for name, a in arrays.items() if sp.issparse(a)]
+    tails = {name: (a.shape[1:], a.dtype) for name, a in arrays.items()}
+    options = {"kind": "rows", "spec": {}, **options}
+    store = create(path, tails, n, block_rows, sparse=sparse, **options)
+    for index, start, stop in store.blocks():
+        write_block(path, index, {name: a[start:stop] for name, a in arrays.items()})
+    return finish(path)
+
+
+@pytest.fixture
+def path(tmp_path):
+    X = np.random.default_rng(0).normal(size=(35, 4)).astype("f4")
+    fill(
+        tmp_path / "a.zarr",
+        {"X": X, "y": np.arange(35, dtype="i4") % 3, "sample_weight": np.arange(35.0)},
+        classes=["a", "bb", "ccc"],
+        columns=["p", "q", "r", "s"],
+        target="label",
+    )
+    return tmp_path / "a.zarr"
+
+
+def run(x):
+    return x.compute(scheduler="sync")
+
+
+def test_x_and_decoded_y(path):
+    X, y = open_rows(path)
+    assert X.chunks == ((10, 10, 10, 5), (4,))
+    assert y.chunks == ((10, 10, 10, 5),)
+    assert y.dtype == "<U3"
+    np.testing.assert_array_equal(run(y), np.array(["a", "bb", "ccc"])[np.arange(35) % 3])
+    # The target may be given by its name in the source.
+    np.testing.assert_array_equal(run(open_rows(path, target="label")[1]), run(y))
+    np.testing.assert_array_equal(run(open_array(path, "sample_weight")), np.arange(35.0))
+    with pytest.raises(StoreError, match=r"no dense array 'Z'; it has \['X'"):
+        open_array(path, "Z")
+    with pytest.raises(StoreError, match="the target 'other' is not an array"):
+        open_rows(path, target="other")
+
+
+def test_columns_by_name_and_number(path):
+    X = run(open_rows(path)[0])
+    np.testing.assert_array_equal(run(open_rows(path, columns=["s", "p"])[0]), X[:, [3, 0]])
+    np.testing.assert_array_equal(run(open_rows(path, columns=[2])[0]), X[:, [2]])
+    with pytest.raises(InputError, match=r"column 'z' is not in .*columns \['p'"):
+        open_rows(path, columns=["z"])
+
+
+def test_blocks_are_whole_chunks(path):
+    assert open_rows(path, rows_per_block=20)[0].chunks[0] == (20, 15)
+    assert open_rows(path, rows_per_block=100)[0].chunks[0] == (35,)
+    with pytest.raises(StoreError, match=r"rows_per_block=15, chunks of 10 rows in .*; use rows_per_block=10 or 20"):
+        open_rows(path, rows_per_block=15)
+
+
+def test_one_small_task_for_each_block(tmp_path):
+    n, d = 2000, 3
+    fill(tmp_path / "big.zarr", {"X": np.zeros((n, d), "f4"), "y": np.zeros(n)}, block_rows=10)
+    X, y = open_rows(tmp_path / "big.zarr")
+    for array in (X, y, (X * 2).map_blocks(np.negative)):
+        (optimised,) = dask.optimize(array)
+        assert len(dict(optimised.__dask_graph__())) == 200
+    (optimised,) = dask.optimize(X)
+    tasks = dict(optimised.__dask_graph__())
+    assert max(len(cloudpickle.dumps(task)) for task in tasks.values()) < 1500
+    assert len(cloudpickle.dumps(X)) < 200 * 90 + 2000
+    assert all(not task.dependencies for task in tasks.values())
+
+
+def test_keys_change_when_the_store_is_rewritten(path, tmp_path):
+    X, _ = open_rows(path)
+    assert X.name == open_rows(path)[0].name
+    assert X.name != open_rows(path, rows_per_block=20)[0].name
+    assert X.name != open_rows(path, columns=[0, 1, 2, 3])[0].name
+    shutil.rmtree(path)
+    fill(path, {"X": np.zeros((35, 4), "f4")})
+    new, _ = open_rows(path)
+    assert X.name != new.name
+    with pytest.raises(StoreError, match="written again since it was opened; call open_rows again"):
+        run(X)
+    assert (run(new) == 0).all()
+
+
+@pytest.mark.parametrize("array", ["X", "y"])
+def test_a_flipped_byte_is_an_error(path, array):
+    chunk = next((path / array / "c/1").glob("*")) if array == "X" else path / array / "c/1"
+    data = bytearray(chunk.read_bytes())
+    data[len(data) // 2] ^= 1
+    chunk.write_bytes(data)
+    rows = open_rows(path)[0 if array == "X" else 1]
+    run(rows[:10])
+    with pytest.raises(StoreError, match=rf"rows 10:20 of array '{array}' in .*a.zarr.*damaged"):
+        run(rows)
+
+
+@pytest.mark.parametrize("array", ["X", "y"])
+@pytest.mark.parametrize("how", ["delete", "truncate"])
+def test_a_missing_chunk_is_an_error(path, array, how):
+    chunk = path / ("X/c/2/0" if array == "X" else "y/c/2")
+    if how == "delete":
+        chunk.unlink()
+    else:
+        chunk.write_bytes(b"")
+    rows = open_rows(path)[0 if array == "X" else 1]
+    run(rows[:20])
+    with pytest.raises(StoreError, match="is missing though the store is" if how == "delete" else "damaged"):
+        run(rows)
+
+
+@pytest.mark.parametrize("part", ["data", "indices", "indptr_counts"])
+def test_csr_faults(tmp_path, part):
+    X = sp.random_array((30, 8), density=0.5, format="csr", rng=np.random.default_rng(0))
+    fill(tmp_path / "a.zarr", {"X": X})
+    chunk = tmp_path / "a.zarr/X" / part / "c/1"
+    data = bytearray(chunk.read_bytes())
+    data[-6] ^= 1
+    chunk.write_bytes(data)
+    rows, _ = open_rows(tmp_path / "a.zarr")
+    with pytest.raises(StoreError, match=r"rows 10:20 of array 'X'"):
+        run(rows.blocks[1])
+    chunk.unlink()
+    with pytest.raises(StoreError, match="is missing though"):
+        run(rows.blocks[1])
+
+
+def test_codes_outside_the_classes(tmp_path):
+    fill(tmp_path / "a.zarr", {"X": np.ones((3, 2)), "y": np.array([0, 1, 7], "i4")}, classes=["a", "b"])
+    with pytest.raises(StoreError, match=r"class codes lie in 0..1; .*has 0..7"):
+        run(open_rows(tmp_path / "a.zarr")[1])
+
+
+def test_missing_and_strange_paths(tmp_path):
+    with pytest.raises(StoreError, match="no such store"):
+        open_rows(tmp_path / "none.zarr")
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(StoreError, match="no Zarr store"):
+        open_rows(tmp_path / "folder")
+    (tmp_path / "broken.zarr").mkdir()
+    (tmp_path / "broken.zarr/zarr.json").write_text("{ not json")
+    with pytest.raises(StoreError, match="cannot be read"):
+        open_rows(tmp_path / "broken.zarr")
+    with pytest.raises(StoreError, match=r"no such (data|file|store)"):
+        open_rows(tmp_path / "none.parquet")
+
+
+@pytest.mark.parametrize("zarr_format", [2, 3])
+def test_foreign_groups(tmp_path, zarr_format):
+    X, y = np.arange(60, dtype="f8").reshape(20, 3), np.arange(20)
+    group = zarr.open_group(tmp_path / "f.zarr", mode="w", zarr_format=zarr_format)
+    group.create_array("X", data=X, chunks=(6, 2))
+    group.create_array("y", data=y, chunks=(5,))
+    group.create_array("weights", data=y * 2.0, chunks=(5,))
+    got, labels = open_rows(tmp_path / "f.zarr", rows_per_block=12)
+    assert got.chunks == ((12, 8), (3,))
+    np.testing.assert_array_equal(run(got), X)
+    np.testing.assert_array_equal(run(labels), y)
+    np.testing.assert_array_equal(run(open_rows(tmp_path / "f.zarr", target="weights")[1]), y * 2.0)
+    group.create_array("short", data=y[:5], chunks=(5,))
+    with pytest.raises(StoreError, match=r"X has shape \(20, 3\), 'short' has shape \(5,\)"):
+        open_rows(tmp_path / "f.zarr", target="short")
+
+
+def test_foreign_array_shards_and_missing_chunks(tmp_path):
+    X = np.arange(80.0).reshape(40, 2)
+    zarr.create_array(tmp_path / "a.zarr", data=X, chunks=(4, 2), shards=(8, 2))
+    got, y = open_rows(tmp_path / "a.zarr", rows_per_block=16)
+    assert y is None
+    np.testing.assert_array_equal(run(got), X)
+    with pytest.raises(StoreError, match="chunks of 8 rows"):
+        open_rows(tmp_path / "a.zarr", rows_per_block=12)
+    # In a foreign store a chunk that is not there means its fill value.
+    zarr.create_array(tmp_path / "b.zarr", shape=(10, 2), chunks=(5, 2), dtype="f4", fill_value=1)
+    assert (run(open_rows(tmp_path / "b.zarr")[0]) == 1).all()
+
+
+def test_which_array_is_x(tmp_path):
+    group = zarr.open_group(tmp_path / "g.zarr", mode="w")
+    group.create_array("table", data=np.ones((4, 2)))
+    assert open_rows(tmp_path / "g.zarr")[0].shape == (4, 2)
+    group.create_array("other", data=np.ones((4, 2)))
+    with pytest.raises(StoreError, match=r"has \['other', 'table'\]"):
+        open_rows(tmp_path / "g.zarr")
+    assert open_rows(tmp_path / "g.zarr/table")[0].shape == (4, 2)
+    zarr.create_array(tmp_path / "v.zarr", data=np.ones(4))
+    with pytest.raises(StoreError, match="2-D numeric array"):
+        open_rows(tmp_path / "v.zarr")
+
+
+def test_default_blocks_of_foreign_stores(tmp_path):
+    zarr.create_array(tmp_path / "a.zarr", shape=(100_000, 1000), chunks=(1000, 1000), dtype="f4")
+    assert open_rows(tmp_path / "a.zarr")[0].chunksize == (8000, 1000)
+
+
+def test_impute(tmp_path):
+    X = np.array([[1.0, np.nan], [3.0, 4.0], [5.0, 8.0]])
+    zarr.create_array(tmp_path / "a.zarr", data=X, chunks=(2, 2))
+    for rule, value in (("mean", 6), ("median", 6), ("zero", 0), (2.5, 2.5)):
+        got, _ = open_rows(tmp_path / "a.zarr", impute=rule)
+        np.testing.assert_array_equal(run(got), [[1, value], [3, 4], [5, 8]])
+    with pytest.raises(InputError, match="impute= is"):
+        open_rows(tmp_path / "a.zarr", impute="mode")
+
+
+def test_describe(path, tmp_path):
+    got = describe(path)
+    assert (got.n, got.d, got.dtype, got.block_rows, got.nbytes) == (35, 4, "float32", 10, 35 * 16)
+    assert (got.classes, got.columns, got.target) == (["a", "bb", "ccc"], ["p", "q", "r", "s"], "label")
+    assert describe(path, columns=["q"]).columns == ["q"]
+    X = sp.random_array((30, 8), density=0.5, format="csr", rng=np.random.default_rng(0))
+    fill(tmp_path / "c.zarr", {"X": X})
+    assert describe(tmp_path / "c.zarr").sparse
+    assert 0 < describe(tmp_path / "c.zarr").nbytes < info(tmp_path / "c.zarr", measure=True).stored_bytes
+
+
+def test_unscaled_rows_do_not_import_the_estimators(path):
+    import subprocess
+    import sys
+
+    code = (
+        "import sys; from distrf.store import open_rows; "
+        f"open_rows({str(path)!r}, scaled=False)[0].compute(scheduler='sync'); "
+        "bad = [m for m in sys.modules if m.startswith(('distrf.features', 'distrf.blocks', 'pandas'))]; "
+        "assert not bad, bad"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_csr_dask_blocks_map_to_dense(tmp_path):
+    X = sp.random_array((30, 8), density=0.5, format="csr", rng=np.random.default_rng(0))
+    fill(tmp_path / "a.zarr", {"X": X})
+    rows, _ = open_rows(tmp_path / "a.zarr")
+    dense = rows.map_blocks(lambda b: b.toarray(), dtype=X.dtype, meta=np.empty((0, 0), X.dtype))
+    assert isinstance(dense, da.Array)
+    np.testing.assert_array_equal(run(dense), X.toarray())
