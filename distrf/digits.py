@@ -77,9 +77,7 @@ def _draws(first: int, last: int, seed: int) -> np.ndarray:
     return 2.0 * out - 1.0
 
 
-def distort_digits(
-    X: np.ndarray, rows: tuple[int, int], seed: int = 0, *, strength: float = 1.0
-) -> np.ndarray:
+def distort_digits(X: np.ndarray, rows: tuple[int, int], seed: int = 0, *, strength: float = 1.0) -> np.ndarray:
     """Rows first:last of the expanded set: training digits rotated, scaled, sheared and shifted a little.
 
     Parameters

@@ -14,6 +14,7 @@ from distrf.errors import InputError, StoreError
 from distrf.features.scaler import StreamingScaler, check_method, scaler_spec
 from distrf.store import files, parquet, streams, writer
 from distrf.store.files import Options
+from distrf.store.identity import fingerprint
 from distrf.store.layout import StoreInfo
 from distrf.store.numpy_files import npy_stream, npz_stream
 from distrf.store.rows import open_rows
@@ -94,7 +95,10 @@ def ingest(
         near = max(1, min(BLOCK_ROWS, BLOCK_BYTES // stream.row_bytes(), max(4096, stream.n_rows // 16)))
         block_rows = min(stream.n_rows, 1 << (near.bit_length() - 1))  # a power of two: splits evenly
     spec = {
-        "source": {"name": os.path.basename(source), "fingerprint": _fingerprint(source, storage_options)},
+        "source": {
+            "name": os.path.basename(source),
+            "fingerprint": fingerprint(source, storage_options=storage_options),
+        },
         "target": target,
         "columns": None if columns is None else list(columns),
         "split": split,
@@ -210,22 +214,6 @@ def _parquet_stream(
         y_dtype=y_dtype,
         classes=classes,
     )
-
-
-def _fingerprint(source: str, storage_options: Options) -> str:
-    """Sizes and the first and last 64 KiB of the files: the same for a copy, other for other data."""
-    if parquet.is_parquet(source, storage_options):
-        names = parquet.list_files(source, storage_options)
-    else:
-        names = [source]
-    digest = hashlib.sha256()
-    for name in names:
-        fs, inner = files.filesystem(name, storage_options)
-        size = fs.size(inner)
-        digest.update(f"{size} ".encode())
-        digest.update(fs.cat_file(inner, start=0, end=min(size, 65_536)))
-        digest.update(fs.cat_file(inner, start=max(0, size - 65_536), end=size))
-    return digest.hexdigest()[:32]
 
 
 def _scratch(out: str) -> str:

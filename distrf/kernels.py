@@ -18,23 +18,40 @@ from .randomness import variates
 
 
 @dataclass(frozen=True)
-class Kernel:
-    """Base of the kernels; a subclass is one entry in the registry below.
+class WeightLaw:
+    """What a projection must know of a kernel: the law of its weight rows. A plain, frozen value.
 
     Attributes
     ----------
     name : key in the registry and in specs
-    law : law of the coordinates of a weight row: "normal" | "cauchy" | "laplace"
+    law : law of the coordinates of a weight row, see `distrf.randomness.quantile`
     isotropic : whether k depends on |v|_2 alone, so that weight directions are uniform on the sphere
-    metric : SciPy name of the norm in which length-scale rules measure distances
     heavy_tailed : weights without variance; their phases are computed in float64
     """
 
     name: ClassVar[str]
     law: ClassVar[str]
     isotropic: ClassVar[bool] = False
-    metric: ClassVar[str] = "euclidean"
     heavy_tailed: ClassVar[bool] = False
+
+    def radii(self, seed: int, block: int, count: int, start: int = 0) -> np.ndarray | None:
+        """Radii of `count` weight rows, shape (count,), or None where every radius is 1."""
+        return None
+
+    def spec(self) -> dict[str, Any]:
+        return {"name": self.name, **asdict(self)}
+
+
+@dataclass(frozen=True)
+class Kernel(WeightLaw):
+    """Base of the shift-invariant kernels; a subclass is one entry in the registry below.
+
+    Attributes
+    ----------
+    metric : SciPy name of the norm in which length-scale rules measure distances
+    """
+
+    metric: ClassVar[str] = "euclidean"
 
     def __call__(self, X: np.ndarray, Y: np.ndarray | None = None, length_scale: float = 1.0) -> np.ndarray:
         """Exact kernel matrix, shape (n, m), for X of shape (n, d) and Y of shape (m, d), float64."""
@@ -45,19 +62,12 @@ class Kernel:
     def _values(self, X: np.ndarray, Y: np.ndarray) -> np.ndarray:
         raise NotImplementedError
 
-    def radii(self, seed: int, block: int, count: int, start: int = 0) -> np.ndarray | None:
-        """Radii of `count` weight rows, shape (count,), or None where every radius is 1."""
-        return None
-
     def length_scale_of_gamma(self, gamma: float) -> float:
         """The length scale that scikit-learn's `gamma` stands for."""
         raise InputError(
             f"gamma is scikit-learn's parameter of the gaussian and laplacian kernels, got kernel={self.name!r}; "
             "give length_scale"
         )
-
-    def spec(self) -> dict[str, Any]:
-        return {"name": self.name, **asdict(self)}
 
 
 @dataclass(frozen=True)

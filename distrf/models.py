@@ -71,7 +71,7 @@ def load_model(path: str | os.PathLike[str]) -> Any:
     spec, arrays = read_bundle(path)
     try:
         return _decode_model(spec["model"], arrays)
-    except (KeyError, TypeError, AttributeError) as error:
+    except (LookupError, TypeError, AttributeError) as error:
         raise StoreError(
             f"{os.fspath(path)!r} is not a valid model: {error!r}; restore it or train again"
         ) from error
@@ -120,7 +120,8 @@ def _encode(value: Any, where: str, arrays: dict[str, np.ndarray]) -> Any:
     if isinstance(value, Kernel):
         return {"$kernel": value.spec()}
     if isinstance(value, (list, tuple)):
-        return [_encode(v, f"{where}.{i}", arrays) for i, v in enumerate(value)]
+        items = [_encode(v, f"{where}.{i}", arrays) for i, v in enumerate(value)]
+        return {"$tuple": items} if isinstance(value, tuple) else items
     if isinstance(value, dict):
         return {"$pairs": [[_encode(k, where, arrays), _encode(v, where, arrays)] for k, v in value.items()]}
     raise InputError(f"{where} is a {type(value).__name__}, which is not plain data and cannot be saved")
@@ -133,6 +134,7 @@ _DECODERS: dict[str, Callable[[Any, dict[str, Any], dict[str, np.ndarray]], Any]
         value, {n: arrays[k] for n, k in entry["arrays"].items()}
     ),
     "$kernel": lambda value, entry, arrays: get_kernel(value),
+    "$tuple": lambda value, entry, arrays: tuple(_decode(v, arrays) for v in value),
     "$pairs": lambda value, entry, arrays: {_decode(k, arrays): _decode(v, arrays) for k, v in value},
 }
 
@@ -141,7 +143,7 @@ def _decode(value: Any, arrays: dict[str, np.ndarray]) -> Any:
     if isinstance(value, list):
         return [_decode(v, arrays) for v in value]
     if isinstance(value, dict):
-        kind = next(k for k in value if k.startswith("$"))
+        kind = next((k for k in value if k.startswith("$")), "")
         return _DECODERS[kind](value[kind], value, arrays)
     return value
 
@@ -155,5 +157,7 @@ def _decode_model(spec: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
         )
     model = SAVABLE[spec["class"]](**{k: _decode(v, arrays) for k, v in spec["parameters"].items()})
     for name, value in spec["fitted"].items():
+        if not name.endswith("_") or name.startswith("_"):  # a method of the class must not be replaced
+            raise KeyError(f"fitted attribute {name!r}")
         setattr(model, name, _decode(value, arrays))
     return model

@@ -61,7 +61,7 @@ def quantile(law: str, u: np.ndarray) -> np.ndarray:
 
     Parameters
     ----------
-    law : "normal" | "cauchy" | "laplace"
+    law : "normal" | "cauchy" | "laplace" | "exponential" | "levy" (1 / 2 g^2, g normal)
     u : array, any shape
     """
     if law == "normal":
@@ -73,7 +73,12 @@ def quantile(law: str, u: np.ndarray) -> np.ndarray:
     if law == "laplace":
         centred = u - 0.5
         return -np.sign(centred) * np.log1p(-2.0 * np.abs(centred))
-    raise InputError(f"unknown law {law!r}; known: normal, cauchy, laplace")
+    if law == "exponential":
+        return -np.log1p(-u)
+    if law == "levy":  # |g| as the normal quantile of u / 2 < 1/2: increasing in u, no digit lost near u = 1
+        g = quantile("normal", 0.5 * u)
+        return 0.5 / (g * g)
+    raise InputError(f"unknown law {law!r}; known: normal, cauchy, laplace, exponential, levy")
 
 
 def variates(seed: int, stream: str, block: int, count: int, law: str, start: int = 0) -> np.ndarray:

@@ -6,6 +6,10 @@ import logging
 import os
 from pathlib import Path
 
+# BLAS threads that wait for each other on a busy machine take 40 times as long as one; before NumPy loads.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 import numpy as np
 import pytest
 from hypothesis import settings

@@ -209,3 +209,40 @@ class MapContract:
         operations, parameters = map_.work()
         assert operations > 0
         assert parameters >= 0
+
+
+def fourier_formula(map_, X):
+    """sqrt(2/D) (cos w.x, sin w.x) or sqrt(2/D) cos(w.x + b), from the frequencies and offsets."""
+    angle = X @ map_.frequencies().T
+    Z = np.empty((len(X), map_.n_components))
+    if map_.phase == "paired":
+        Z[:, 0::2], Z[:, 1::2] = np.cos(angle), np.sin(angle)
+    else:
+        Z[:] = np.cos(angle + 2 * np.pi * map_.offsets())
+    return np.sqrt(2.0 / map_.n_components) * Z
+
+
+def phase_error(map_, X, eps):
+    """Bound on the rounding error of a phase in radians: d products, d sums, the cast of W, the offset.
+
+    For a matrix product |x|.|w| eps for each of d + 4 roundings; fast transforms round by norms instead.
+    """
+    W = map_.frequencies()
+    if map_.projection == "dense" and map_.whitening is None:
+        size = abs(X) @ abs(W).T
+    else:
+        size = np.linalg.norm(X, axis=1)[:, None] * np.linalg.norm(W, axis=1)
+    return eps * ((X.shape[1] + 4) * size + (abs(X @ W.T) + 7.0))
+
+
+class FourierContract(MapContract):
+    def explicit(self, map_, X):
+        return fourier_formula(map_, X)
+
+    def tolerance(self, map_, X, dtype):
+        inside = np.dtype(np.float64) if map_.kernel.heavy_tailed else dtype
+        angle = phase_error(map_, X, EPS[inside]) + phase_error(map_, X, EPS[np.dtype(np.float64)])
+        cosine = {np.float32: 2e-7, np.float64: 5e-16}[dtype.type]
+        return np.sqrt(2.0 / map_.n_components) * np.repeat(
+            angle + 2 * cosine, map_.n_components // map_.n_frequencies, axis=1
+        )

@@ -35,7 +35,15 @@ def phases(dtype):
     eighths = np.arange(-80, 81) / 8.0
     near = np.nextafter(quarters.astype(dtype), dtype(np.inf))
     tiny = np.ldexp(1.0, -np.arange(1, 149 if dtype is np.float32 else 1000))
-    parts = [rng.uniform(-1000, 1000, 200_000), rng.uniform(-1, 1, 200_000), quarters, eighths, near, -near, tiny]
+    parts = [
+        rng.uniform(-1000, 1000, 200_000),
+        rng.uniform(-1, 1, 200_000),
+        quarters,
+        eighths,
+        near,
+        -near,
+        tiny,
+    ]
     values = np.concatenate(parts).astype(dtype)
     return values[: len(values) // 4 * 4].reshape(4, -1)
 

@@ -40,7 +40,10 @@ class TestExactValues:
         np.testing.assert_allclose(Laplacian()(X, Y, scale), laplacian_kernel(X, Y, 1 / scale), rtol=1e-12)
 
     def test_cauchy(self, X, Y, scale):
-        explicit = [[np.prod([1 / (1 + ((a - b) / scale) ** 2) for a, b in zip(x, y, strict=True)]) for y in Y] for x in X]
+        explicit = [
+            [np.prod([1 / (1 + ((a - b) / scale) ** 2) for a, b in zip(x, y, strict=True)]) for y in Y]
+            for x in X
+        ]
         np.testing.assert_allclose(Cauchy()(X, Y, scale), explicit, rtol=1e-12)
 
     @pytest.mark.parametrize("nu", [0.5, 1.5, 2.5])

@@ -140,9 +140,15 @@ def test_arrays_are_aligned_to_the_first():
         ([np.ones((5, 2)), np.ones(4)], r"same number of rows, got \[5, 4\]"),
         ([da.ones((5, 2)), np.ones(4)], "array 1 must have as many rows as X, got 4 and 5"),
         ([da.ones((5, 2)), da.ones(4)], "array 1 must have as many rows as X, got 4 and 5"),
-        ([da.ones((5, 4), chunks=(5, 2))], r"one chunk, got column chunks \(2, 2\); use .*rechunk\(\{1: -1\}\)"),
+        (
+            [da.ones((5, 4), chunks=(5, 2))],
+            r"one chunk, got column chunks \(2, 2\); use .*rechunk\(\{1: -1\}\)",
+        ),
         ([da.ones((5, 2)), (lambda a: a[a > 0])(da.ones(5))], "array 1's chunks must be known; call"),
-        ([(lambda a: a[a[:, 0] > 0])(da.ones((5, 2)))], "chunks must be known; call array 0.compute_chunk_sizes"),
+        (
+            [(lambda a: a[a[:, 0] > 0])(da.ones((5, 2)))],
+            "chunks must be known; call array 0.compute_chunk_sizes",
+        ),
     ],
 )
 def test_misaligned_arrays(arrays, message):
@@ -240,8 +246,12 @@ def upstreams():
         "shifted": source[5:].rechunk({0: 30}, method="tasks"),
         "global": source - (source.mean(axis=0) - source.mean(axis=0)),
         "delayed": da.concatenate(
-            [da.from_delayed(dask.delayed(lambda a, i: a[i : i + 40], pure=True)(dask.delayed(X), i), (40, 4), X.dtype)
-             for i in range(0, 240, 40)]
+            [
+                da.from_delayed(
+                    dask.delayed(lambda a, i: a[i : i + 40], pure=True)(dask.delayed(X), i), (40, 4), X.dtype
+                )
+                for i in range(0, 240, 40)
+            ]
         ),
         "sliced": da.from_array(X, chunks=(7, 4))[3:200:2],
         "overlap": da.overlap.overlap(source, {0: 2}, boundary="none").map_blocks(lambda b: b),
@@ -268,7 +278,9 @@ def test_shared_upstream_distributed(client):
 
 def test_shared_tasks_run_once(tmp_path):
     """Blocks cut from one chunk stay in one run: the chunk is made once."""
-    source = da.from_array(data(240, 4), chunks=(40, 4)).map_blocks(count_calls, str(tmp_path), dtype=np.float32)
+    source = da.from_array(data(240, 4), chunks=(40, 4)).map_blocks(
+        count_calls, str(tmp_path), dtype=np.float32
+    )
     array = source.rechunk({0: 10}, method="tasks")
     before = len(list(tmp_path.iterdir()))  # Dask may try the function on an empty block
     run_pass(SumFold(8), [array, array])
@@ -336,6 +348,26 @@ def test_learned_arrays_travel_under_one_key(monkeypatch):
     runs = sum("run" in str(k) for k in graph)
     assert runs > 8
     assert arrays < whole < arrays + 100_000
+
+
+def test_learned_arrays_travel_once_beside_persisted_blocks(client, monkeypatch):
+    from distrf.blocks import passes
+
+    map_ = ScalingMap(500, 500, "standard", 1.0, np.arange(500.0), np.full(500, 2.0))
+    X = da.ones((40, 500), chunks=(4, 500)).persist()
+    real, sizes = passes.compute_many, []
+
+    def compute_many(tasks, client):
+        for task in tasks:
+            nodes = dict(task.__dask_graph__()).values()
+            sizes.append(sum(len(cloudpickle.dumps(n)) for n in nodes if not hasattr(n, "cancelled")))
+        return real(tasks, client)
+
+    monkeypatch.setattr(passes, "compute_many", compute_many)
+    made = run_pass(SumFold(500, nbytes=10**7), [map_rows(map_, X, 500, float)])
+    np.testing.assert_allclose(made, 40 * map_(np.ones((1, 500)))[0], rtol=1e-5)
+    assert len(sizes) == 10
+    assert max(sizes) < 4000  # the arrays alone are 8,000 bytes
 
 
 def test_two_scalings_are_two_keys(monkeypatch):

@@ -39,7 +39,7 @@ def test_kernel_error__one_line_a_map_with_means(ax):
     line = ax.containers[0].lines[0]
     wanted = [np.mean([r["error"] for r in table() if r["map"] == "dense" and r["n_components"] == D])
               for D in (256, 512, 1024, 2048)]  # fmt: skip
-    np.testing.assert_allclose(line.get_ydata(), wanted)
+    np.testing.assert_allclose(np.asarray(line.get_ydata(), dtype=float), wanted)
     assert [t.get_text() for t in ax.get_xticklabels()] == ["256", "512", "1,024", "2,048"]
 
 

@@ -99,6 +99,13 @@ class BlockGraphs:
         inputs = [TaskRef(k) for k in names]
         return Task(key, fold_blocks, fold, cloudpickle.dumps(blocks), topic, cloudpickle.dumps(names), *inputs)
 
+    def send_learned(self, client: Any) -> None:
+        """Send learned arrays ahead as futures, so that they do not travel again with every block."""
+        for key, node in self.shared.items():
+            if _is_learned(key):
+                future = client.compute(Delayed(key, {key: node}), optimize_graph=False)
+                self._nodes[key] = DataNode(key, future)
+
     def fold_one(self, fold: Any, block: int, start: int, state: Any, topic: str | None) -> Delayed:
         """One block folded into `state` (a value, a future or None) as a task of its own."""
         graph: dict[Any, Any] = {k: self._nodes[k] for k in self._order[block]}

@@ -11,6 +11,7 @@ import numpy as np
 
 from .. import store
 from ..errors import InputError
+from ..store.files import normalise
 from .passes import run_pass
 from .rows import check_dask_rows
 
@@ -45,10 +46,11 @@ def write_parts(
     n_blocks = len(chunks)
     pending = store.create_parts(path, spec, n_blocks, overwrite=overwrite)
     if pending:
-        rows = da.arange(sum(chunks), chunks=(chunks,))  # a block of a subset still knows where it was
-        every = [*aligned, rows, da.map_blocks(_block_number, rows, dtype=np.int64)]
-        fold = _PartFold(path, tuple(names), key_source, tuple(keys or ()), tuple(columns or ()))
-        run_pass(fold, [a.blocks[pending] if len(pending) < n_blocks else a for a in every], label="write")
+        numbers = da.map_blocks(_block_number, da.arange(sum(chunks), chunks=(chunks,)), dtype=np.int64)
+        fold = _PartFold(normalise(path), tuple(names), key_source, tuple(keys or ()), tuple(columns or ()))
+        every = [a.blocks[pending] if len(pending) < n_blocks else a for a in (*aligned, numbers)]
+        starts = np.concatenate([[0], np.cumsum(chunks)])[pending]
+        run_pass(fold, every, label="write", starts=[int(start) for start in starts])
     store.finish_parts(path, n_blocks)
     return len(pending), n_blocks
 
@@ -76,12 +78,12 @@ class _PartFold:
         return 0
 
     def add(self, state: int, first_row: int, *blocks: Any) -> int:
-        *values, rows, block = blocks
+        *values, numbers = blocks
         columns: dict[str, Any] = {}
         if self.keys:
-            columns.update(self._key_columns(int(rows[0]), len(rows)))
+            columns.update(self._key_columns(first_row, len(numbers)))
         columns.update(zip(self.names, values, strict=True))
-        return state + store.write_parquet_block(self.path, int(block[0]), columns)
+        return state + store.write_parquet_block(self.path, int(numbers[0]), columns)
 
     def _key_columns(self, start: int, rows: int) -> dict[str, Any]:
         import pyarrow as pa

@@ -79,7 +79,14 @@ def cut_runs(rows: Sequence[int], atoms: Sequence[int], n_runs: int) -> list[tup
     return list(itertools.pairwise(ordered))
 
 
-def run_pass(fold: Fold, arrays: Sequence[Any], *, label: str = "pass", block_rows: int | None = None) -> Any:
+def run_pass(
+    fold: Fold,
+    arrays: Sequence[Any],
+    *,
+    label: str = "pass",
+    block_rows: int | None = None,
+    starts: Sequence[int] | None = None,
+) -> Any:
     """Fold all row blocks of the arrays; returns the final state.
 
     Parameters
@@ -88,6 +95,7 @@ def run_pass(fold: Fold, arrays: Sequence[Any], *, label: str = "pass", block_ro
     arrays : NumPy arrays / CSR matrices, or Dask arrays, with equal row counts. The row chunks of the
         first Dask array are the blocks; in-memory arrays are cut into blocks of `block_rows`.
     label : what progress displays call the pass
+    starts : first row of each block, where the Dask arrays are some blocks of longer ones
 
     Raises InputError for misaligned arrays and whatever a block function raises.
     """
@@ -95,7 +103,7 @@ def run_pass(fold: Fold, arrays: Sequence[Any], *, label: str = "pass", block_ro
         return _run_in_memory(fold, arrays, label, block_rows)
     first = check_dask_rows(next(a for a in arrays if is_dask_collection(a)), "array 0")
     aligned = [a if a is first else align_rows(first, a, f"array {i}") for i, a in enumerate(arrays)]
-    return _run_dask(fold, aligned, label)
+    return _run_dask(fold, aligned, label, starts)
 
 
 def _group_size(n_runs: int) -> int:
@@ -124,22 +132,22 @@ def _run_in_memory(fold: Fold, arrays: Sequence[Any], label: str, block_rows: in
     return total if runs else fold.start()
 
 
-def _run_dask(fold: Fold, arrays: Sequence[Any], label: str) -> Any:
+def _run_dask(fold: Fold, arrays: Sequence[Any], label: str, starts: Sequence[int] | None = None) -> Any:
     client = current_client()
     rows = [int(r) for r in arrays[0].chunks[0]]
+    firsts = [int(s) for s in (itertools.accumulate(rows, initial=0) if starts is None else starts)]
     blocks = BlockGraphs(arrays)
     name = f"distrf-pass-{tokenize(fold, *(a.name for a in arrays))}"
     with pass_topic(label, sum(rows), client) as topic:
         if blocks.atoms is None:
-            return _run_windowed(fold, blocks, rows, topic, client)
+            return _run_windowed(fold, blocks, rows, firsts, topic, client)
         runs = cut_runs(rows, blocks.atoms, count_runs(sum(rows), fold))
         pass_memory(fold, arrays, len(runs), Workers.of_client(client)).check(Workers.of_client(client), label)
-        starts = np.concatenate([[0], np.cumsum(rows)])
         graph: dict[Any, Any] = dict(blocks.shared)
         total = group = None
         for r, (first, last) in enumerate(runs):
             key = f"{name}-run-{r}"
-            graph[key] = blocks.run_task(key, fold, first, last, [int(s) for s in starts[first:last]], topic)
+            graph[key] = blocks.run_task(key, fold, first, last, firsts[first:last], topic)
             if group is not None:
                 graph[f"{key}-sum"] = Task(f"{key}-sum", fold.merge, TaskRef(group), TaskRef(key))
                 key = f"{key}-sum"
@@ -161,7 +169,9 @@ def pass_memory(fold: Fold, arrays: Sequence[Any], n_runs: int, workers: Workers
     return PassMemory(block, int(scratch), fold.nbytes, runs=n_runs, threads=workers.threads)
 
 
-def _run_windowed(fold: Fold, blocks: BlockGraphs, rows: list[int], topic: str | None, client: Any) -> Any:
+def _run_windowed(
+    fold: Fold, blocks: BlockGraphs, rows: list[int], firsts: list[int], topic: str | None, client: Any
+) -> Any:
     """One task per block, in waves of a bounded number of runs.
 
     For blocks that share upstream tasks across run borders or are held as futures: a run's graph cannot
@@ -169,17 +179,17 @@ def _run_windowed(fold: Fold, blocks: BlockGraphs, rows: list[int], topic: str |
     """
     n_runs = count_runs(sum(rows), fold)
     runs = cut_runs(rows, range(len(rows)), n_runs)
-    starts = np.concatenate([[0], np.cumsum(rows)])
     width = 1 if client is None else max(1, sum(client.nthreads().values()))
     states: list[Any] = []
+    if client is not None:
+        blocks.send_learned(client)
     for wave in range(0, len(runs), width):
         current = runs[wave : wave + width]
         partial: list[Any] = [None] * len(current)
         for step in range(max(last - first for first, last in current)):
             wanted = {i: first + step for i, (first, last) in enumerate(current) if first + step < last}
             tasks = [
-                blocks.fold_one(fold, block, int(starts[block]), partial[i], topic)
-                for i, block in wanted.items()
+                blocks.fold_one(fold, block, firsts[block], partial[i], topic) for i, block in wanted.items()
             ]
             for i, state in zip(wanted, compute_many(tasks, client), strict=True):
                 partial[i] = state

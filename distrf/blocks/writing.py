@@ -44,7 +44,7 @@ def write_rows(
 
     Raises
     ------
-    InputError : blocks of unequal rows
+    InputError : blocks of unequal rows, NaN or infinity; the store then is unfinished
     SpecMismatchError : `path` holds a store with another spec
     """
     names = list(arrays)
@@ -66,8 +66,9 @@ def write_rows(
     )
     pending = store.pending_blocks(path, storage_options=storage_options)
     if pending:
-        fold = _WriteFold(path, tuple(names), tuple(pending), block_rows, storage_options)
-        run_pass(fold, [a.blocks[pending] if len(pending) < info.n_blocks else a for a in coded], label="write")
+        fold = _WriteFold(info.path, tuple(names), block_rows, storage_options)
+        left = [a.blocks[pending] if len(pending) < info.n_blocks else a for a in coded]
+        run_pass(fold, left, label="write", starts=[info.bounds(index)[0] for index in pending])
     return Written(store.finish(path, storage_options=storage_options), len(pending), info.n_blocks)
 
 
@@ -98,7 +99,6 @@ class _WriteFold:
 
     path: str
     names: tuple[str, ...]
-    pending: tuple[int, ...]
     block_rows: int
     storage_options: Any
     nbytes: int = 0
@@ -108,12 +108,14 @@ class _WriteFold:
         return 0
 
     def add(self, state: int, first_row: int, *blocks: Any) -> int:
-        index = self.pending[first_row // self.block_rows]
+        index = first_row // self.block_rows
         for name, block in zip(self.names, blocks, strict=True):
             if block.dtype.kind == "f" and not np.isfinite(block.sum(dtype=np.float64)):
-                row = np.argwhere(~np.isfinite(block))
-                if len(row):
-                    raise InputError(f"{name} must be finite, but row {int(row[0][0])} of the block is not")
+                bad = np.argwhere(~np.isfinite(block))
+                if len(bad):
+                    raise InputError(
+                        f"{name} must be finite, but row {first_row + int(bad[0][0])} is not; impute or drop such rows"
+                    )
         values = dict(zip(self.names, blocks, strict=True))
         return state + store.write_block(self.path, index, values, storage_options=self.storage_options)
 

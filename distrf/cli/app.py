@@ -10,7 +10,7 @@ from rich.markup import escape
 
 from .. import __version__
 from ..errors import DistrfError
-from . import data, demo, models
+from . import compare, data, demo, models
 from .session import UsageError
 
 app = typer.Typer(
@@ -30,6 +30,7 @@ for command in (
     models.predict,
     models.evaluate,
     data.inspect,
+    compare.compare,
 ):
     app.command()(command)
 

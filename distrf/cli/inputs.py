@@ -37,6 +37,7 @@ class Input:
     def description(self) -> dict[str, Any]:
         """How the rows were read: part of the spec of whatever is made from them."""
         return {
+            "data": store.fingerprint(self.info.path),
             "rows": self.info.n,
             "columns": self.info.columns,
             "target": self.target,

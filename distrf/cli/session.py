@@ -13,7 +13,6 @@ from typing import Any
 from rich.console import Console
 from rich.progress import (
     BarColumn,
-    MofNCompleteColumn,
     Progress,
     TextColumn,
     TimeElapsedColumn,
@@ -72,8 +71,7 @@ class Session:
         columns = (
             TextColumn("{task.description:>14}"),
             BarColumn(),
-            MofNCompleteColumn(),
-            TextColumn("rows  {task.fields[rate]}"),
+            TextColumn("{task.completed:,.0f}/{task.total:,.0f} rows {task.fields[rate]}"),
             TimeElapsedColumn(),
             TimeRemainingColumn(),
         )
@@ -118,5 +116,8 @@ def _peak_rss() -> int:
     import resource
     import sys
 
+    if sys.platform == "linux":  # ru_maxrss starts at the size of the parent process
+        with open("/proc/self/status") as status:
+            return next(1024 * int(line.split()[1]) for line in status if line.startswith("VmHWM"))
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else 1024 * peak

@@ -10,6 +10,8 @@ from ..blocks.moments import covariance
 from ..errors import InputError
 from ..kernels import Kernel, get_kernel
 from ..maps import FourierMap
+from ..maps.fourier import count_frequencies
+from ..projections import choose_projection
 from ..randomness import draw_seed
 from .base import FeatureEstimator, validate_rows
 from .length_scale import resolve_length_scale
@@ -29,7 +31,9 @@ class RandomFourierFeatures(FeatureEstimator):
         `distrf.features.length_scale.resolve_length_scale`
     gamma : scikit-learn's parameter instead: 1 / 2 l^2 (gaussian), 1 / l (laplacian)
     n_components : D, the number of features; even for phase="paired"
-    projection : how the weights are drawn; one of `distrf.projections.PROJECTIONS`
+    projection : how the weights are drawn: "dense" (independent), "circulant", "alternating_circulant",
+        "fastfood", "structured_orthogonal", "orthogonal", "quasi", or another name in
+        `distrf.projections.PROJECTIONS`; "auto" picks by measured cost, see `distrf.projections.auto`
     phase : "paired" (cos and sin of D/2 frequencies; less variance for near rows, exactly
         shift-invariant) | "offset" (cos(w.x + b) of D frequencies)
     whiten : first map rows through the inverse square root of their covariance, for kernels on
@@ -42,6 +46,7 @@ class RandomFourierFeatures(FeatureEstimator):
     ----------
     map_ : FourierMap, the frozen map; pickles to a few hundred bytes unless whitened
     length_scale_ : float, l
+    projection_ : name of the projection in use
     n_features_in_ : int, d
 
     Examples
@@ -92,12 +97,14 @@ class RandomFourierFeatures(FeatureEstimator):
         seed = draw_seed(self.random_state)
         whitening = inverse_square_root(covariance(X)) if self.whiten else None
         self.length_scale_ = resolve_length_scale(kernel, self.length_scale, self.gamma, X, seed, whitening)
+        m = count_frequencies(self.phase, int(self.n_components))
+        self.projection_ = choose_projection(self.projection, kernel, X.shape[1], m)
         self.map_ = FourierMap(
             n_features_in=X.shape[1],
             n_components=int(self.n_components),
             kernel=kernel,
             length_scale=self.length_scale_,
-            projection=self.projection,
+            projection=self.projection_,
             phase=self.phase,
             seed=seed,
             whitening=whitening,

@@ -16,7 +16,7 @@ from ..blocks.rows import check_dask_rows, map_rows
 from ..errors import InputError
 from ..maps import ScalingMap, map_from_spec, working_dtype
 from ..maps.base import FeatureMap
-from ..maps.scaling import METHODS
+from ..maps.scaling import METHODS, SHIFTING
 from .base import FeatureEstimator, validate_rows
 
 
@@ -50,28 +50,32 @@ class StreamingScaler(OneToOneFeatureMixin, FeatureEstimator):
         """Learn the scaling from the rows of X (array, CSR or Dask array)."""
         X = validate_rows(self, X, reset=True)
         check_method(self.method)
+        if sp.issparse(X) and self.method in SHIFTING:
+            raise InputError(
+                f"scaling {self.method!r} shifts columns and would fill a sparse matrix; use 'maxabs', 'l1-rows' or "
+                "'l2-rows', or dense rows"
+            )
         d = X.shape[1]
         shift = scale = None
         if self.method in ("standard", "minmax", "maxabs"):
             moments = column_moments(X)
-            if self.method == "standard":
-                # A spread below rounding of the mean is no spread.
-                noise = (
-                    np.finfo(np.float64).eps
-                    * moments.count
-                    * np.maximum(abs(moments.low), abs(moments.high)) ** 2
-                )
-                shift, scale = moments.mean, np.sqrt(np.where(moments.variance > noise, moments.variance, 0.0))
-            elif self.method == "minmax":
-                shift, scale = (
-                    moments.low.astype(np.float64),
-                    np.asarray(moments.high - moments.low, np.float64),
-                )
+            size, spread = np.maximum(abs(moments.low), abs(moments.high)), moments.high - moments.low
+            if self.method == "maxabs":
+                shift, scale = np.zeros(d), size
             else:
-                shift, scale = np.zeros(d), np.maximum(abs(moments.low), abs(moments.high)).astype(np.float64)
+                standard = self.method == "standard"
+                shift = moments.mean if standard else moments.low
+                # A spread of a few roundings is none; the variance of equal numbers need not come out as 0.
+                varies = spread > 10 * np.finfo(np.float64).eps * size
+                scale = np.where(varies, np.sqrt(moments.variance) if standard else spread, 0.0)
             scale = np.where(scale > 0, scale, 1.0)
         self.map_ = ScalingMap(d, d, self.method, float(self.divisor), shift, scale)
         return self
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = self.method not in SHIFTING
+        return tags
 
     def inverse_transform(self, X: Any) -> Any:
         """Undo a column scaling; refuses row norms, which forget what they divided by."""

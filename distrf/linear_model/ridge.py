@@ -143,7 +143,7 @@ def solve_bytes(fold: GramFold) -> int:
 
 def check_alphas(alphas: Any) -> list[float]:
     """A number or a sequence of them as a list; raises InputError for anything else or negatives."""
-    listed = [alphas] if isinstance(alphas, numbers.Real) else list(alphas)
+    listed = list(alphas) if np.iterable(alphas) else [alphas]
     values = [float(a) if isinstance(a, numbers.Real) else np.nan for a in listed]
     if not values or not all(np.isfinite(a) and a >= 0 for a in values):
         raise InputError(f"alphas must be one or more finite numbers >= 0, got {alphas!r}")

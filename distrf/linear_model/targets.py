@@ -30,10 +30,7 @@ class Targets:
         return len(self.centre)
 
     def encode(self, y: np.ndarray, weight: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
-        if weight is not None:
-            weight = np.asarray(weight, dtype=np.float64)
-            if weight.shape != y.shape[:1] or not (np.isfinite(weight).all() and (weight >= 0).all()):
-                raise InputError("sample_weight must hold one finite number >= 0 for each row")
+        weight = None if weight is None else checked_weights(weight, y)
         if self.classes is None:
             return float_columns(y) - self.centre, weight
         codes = np.searchsorted(self.classes, y)
@@ -72,6 +69,7 @@ class _ClassFold:
                 raise InputError(
                     "Unknown label type: continuous; class labels are integers, strings or booleans"
                 )
+        weight = None if weight is None else checked_weights(weight, y)
         labels, codes = np.unique(y, return_inverse=True)
         counts = np.bincount(codes, weights=weight, minlength=len(labels))
         return self.merge(state, dict(zip(labels.tolist(), counts.tolist(), strict=True)))
@@ -94,7 +92,7 @@ class _MeanFold:
             raise InputError(
                 f"y must be finite, but row {int(np.argwhere(~np.isfinite(y))[0, 0])} of the block is not"
             )
-        w = np.ones(len(y)) if weight is None else np.asarray(weight, dtype=np.float64)
+        w = np.ones(len(y)) if weight is None else checked_weights(weight, y)
         return self.merge(state, [w.sum(), w @ y])
 
     def merge(self, left, right):
@@ -105,6 +103,14 @@ def float_columns(y: np.ndarray) -> np.ndarray:
     """A block of targets as float64 columns, shape (n, C); blocks may be empty."""
     y = np.asarray(y, dtype=np.float64)
     return y[:, None] if y.ndim == 1 else y
+
+
+def checked_weights(weight: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """A block of sample weights, shape (n,), float64."""
+    weight = np.asarray(weight, dtype=np.float64)
+    if weight.shape != y.shape[:1] or not (np.isfinite(weight).all() and (weight >= 0).all()):
+        raise InputError("sample_weight must hold one finite number >= 0 for each row")
+    return weight
 
 
 def _pass(fold: Any, y: Any, weight: Any) -> Any:

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.sparse as sp
 
-from ..errors import InputError
+from ..errors import InputError, SpecMismatchError
 
 
 def working_dtype(dtype: np.dtype | type) -> np.dtype:
@@ -64,6 +64,8 @@ class FeatureMap:
     n_components: int
 
     kind: ClassVar[str]
+    #: Whether `columns` costs as much as all features.
+    whole_rows: ClassVar[bool] = False
 
     def __call__(self, X: np.ndarray) -> np.ndarray:
         """Features of a block, shape (n, D); float32 for float32 and small integers, else float64.
@@ -117,6 +119,15 @@ class FeatureMap:
 
     def __dask_tokenize__(self):
         return (type(self).__name__, json.dumps(self.spec(), sort_keys=True), arrays_digest(self.arrays))
+
+
+def verify_checksum(made: float, stored: Any) -> None:
+    """Raise SpecMismatchError where weights made from a spec are not those it was written with."""
+    if not np.isclose(made, float(stored), rtol=1e-9, atol=1e-9):
+        raise SpecMismatchError(
+            f"this version makes other weights from the spec: checksum {made!r}, stored {float(stored)!r}; "
+            "the spec was edited or written by an incompatible release"
+        )
 
 
 def arrays_digest(arrays: Mapping[str, np.ndarray]) -> str:

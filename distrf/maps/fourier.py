@@ -40,15 +40,7 @@ class FourierMap(FeatureMap):
     kind: ClassVar[str] = "fourier"
 
     def __post_init__(self):
-        if self.phase not in PHASES:
-            raise InputError(f"phase is 'paired' or 'offset', got {self.phase!r}")
-        if self.n_components < 1:
-            raise InputError(f"n_components must be at least 1, got {self.n_components}")
-        if self.phase == "paired" and self.n_components % 2:
-            raise InputError(
-                f"phase='paired' makes a cosine and a sine of each frequency, so n_components must be even, "
-                f"got {self.n_components}; use {self.n_components + 1} or phase='offset'"
-            )
+        count_frequencies(self.phase, self.n_components)
         if not (np.isfinite(self.length_scale) and self.length_scale > 0):
             raise InputError(f"length_scale must be a positive number, got {self.length_scale}")
         self.projector  # noqa: B018  checks the combination of kernel and projection
@@ -194,6 +186,22 @@ class FourierMap(FeatureMap):
                 "the spec was edited or written by an incompatible release"
             )
         return map_
+
+
+def count_frequencies(phase: str, n_components: int) -> int:
+    """Frequencies behind D features. Raises InputError for an unknown phase, and for odd D if paired."""
+    if phase not in PHASES:
+        raise InputError(f"phase is 'paired' or 'offset', got {phase!r}")
+    if n_components < 1:
+        raise InputError(f"n_components must be at least 1, got {n_components}")
+    if phase == "offset":
+        return n_components
+    if n_components % 2:
+        raise InputError(
+            f"phase='paired' makes a cosine and a sine of each frequency, so n_components must be even, "
+            f"got {n_components}; use {n_components + 1} or phase='offset'"
+        )
+    return n_components // 2
 
 
 @lru_cache(maxsize=64)

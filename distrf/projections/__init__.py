@@ -10,6 +10,7 @@ from .alternating_circulant import (
     AlternatingCirculantPaperProjection,
     AlternatingCirculantProjection,
 )
+from .auto import auto_projection
 from .base import Projection
 from .circulant import CirculantPaperProjection, CirculantProjection
 from .dense import DenseProjection
@@ -36,6 +37,11 @@ PROJECTIONS: dict[str, type[Projection]] = {
 }
 
 
+def choose_projection(name: str, kernel: Kernel, n_features_in: int, n_frequencies: int) -> str:
+    """`name`, or what "auto" stands for here (see `auto_projection`)."""
+    return auto_projection(kernel, n_features_in, n_frequencies) if name == "auto" else name
+
+
 def make_projection(
     name: str, kernel: Kernel, n_features_in: int, n_frequencies: int, seed: int
 ) -> Projection:
@@ -44,9 +50,9 @@ def make_projection(
     Raises InputError for an unknown name or a kernel that the projection cannot serve.
     """
     if name not in PROJECTIONS:
-        raise InputError(f"unknown projection {name!r}; known: {', '.join(sorted(PROJECTIONS))}")
+        raise InputError(f"unknown projection {name!r}; known: auto, {', '.join(sorted(PROJECTIONS))}")
     PROJECTIONS[name].check(kernel)
     return PROJECTIONS[name](kernel, n_features_in, n_frequencies, seed)
 
 
-__all__ = ["PROJECTIONS", "Projection", "make_projection"]
+__all__ = ["PROJECTIONS", "Projection", "choose_projection", "make_projection"]

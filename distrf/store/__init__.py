@@ -17,6 +17,7 @@ _EXPORTS = {
     "finish": "writer",
     "set_preprocessing": "writer",
     "info": "writer",
+    "fingerprint": "identity",
     "RowsInfo": "rows",
     "describe": "rows",
     "open_array": "rows",

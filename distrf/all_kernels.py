@@ -1,0 +1,69 @@
+"""One name space over the three families of kernels: shift-invariant, semigroup, dot-product."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+import scipy.sparse as sp
+
+from .dot_products import DOT_PRODUCTS, DotProductKernel, get_dot_product
+from .errors import InputError
+from .kernels import KERNELS, Kernel, get_kernel
+from .semigroup import SEMIGROUP_KERNELS, SemigroupKernel, get_semigroup_kernel
+
+AnyKernel: TypeAlias = Kernel | SemigroupKernel | DotProductKernel
+FAMILIES: tuple[tuple[Any, dict, Any], ...] = (
+    (Kernel, KERNELS, get_kernel),
+    (SemigroupKernel, SEMIGROUP_KERNELS, get_semigroup_kernel),
+    (DotProductKernel, DOT_PRODUCTS, get_dot_product),
+)
+
+
+def get_any_kernel(kernel: str | AnyKernel | dict[str, Any], **parameters: Any) -> AnyKernel:
+    """A kernel of any family from its name, its spec or itself.
+
+    Raises InputError for a name that is in no registry.
+    """
+    name = kernel.get("name", "") if isinstance(kernel, dict) else kernel
+    for family, registry, get in FAMILIES:
+        if isinstance(kernel, family) or (isinstance(name, str) and name in registry):
+            return get(kernel, **parameters)
+    known = sorted(name for _, registry, _ in FAMILIES for name in registry)
+    raise InputError(f"unknown kernel {kernel!r}; known: {', '.join(known)}, or a kernel object")
+
+
+def kernel_block(kernel: AnyKernel, X: Any, Y: np.ndarray, length_scale: float) -> np.ndarray:
+    """k(x, y) for a block of rows, through one matrix product where the kernel allows it.
+
+    Parameters
+    ----------
+    X : array or CSR matrix of shape (n, d)
+    Y : array of shape (m, d)
+    length_scale : that of a shift-invariant kernel; the others carry their parameters
+
+    Returns
+    -------
+    Array of shape (n, m), float64. Distances come from |x|^2 - 2 x.y + |y|^2, about the mean of Y for dense
+    rows, so that an offset common to all rows costs no digits.
+    """
+    X = sp.csr_array(X, dtype=np.float64) if sp.issparse(X) else np.ascontiguousarray(X, dtype=np.float64)
+    Y = np.asarray(Y, dtype=np.float64)
+    if isinstance(kernel, DotProductKernel):
+        return kernel.of_products(np.asarray(X @ Y.T))
+    if kernel.isotropic and isinstance(kernel, Kernel):
+        if sp.issparse(X):
+            norms = np.asarray((X * X).sum(axis=1)).ravel()
+        else:
+            centre = Y.mean(axis=0)
+            X, Y = X - centre, Y - centre
+            norms = np.einsum("ij,ij->i", X, X)
+        squares = np.asarray(X @ Y.T)
+        squares *= -2.0
+        squares += norms[:, None]
+        squares += np.einsum("ij,ij->i", Y, Y)
+        distances = np.sqrt(np.maximum(squares, 0.0, out=squares), out=squares)
+        # An isotropic kernel on the line, between the distances and zero.
+        return kernel(distances.reshape(-1, 1), np.zeros((1, 1)), length_scale).reshape(distances.shape)
+    X = X.toarray() if sp.issparse(X) else X
+    return kernel(X, Y, length_scale) if isinstance(kernel, Kernel) else kernel(X, Y)

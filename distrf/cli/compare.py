@@ -1,0 +1,163 @@
+"""Compare the ways to draw a projection on one data set: kernel error and time."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from . import options as o
+from .inputs import open_input
+from .session import Session, UsageError
+
+_NORMS = ("frobenius", "spectral", "mse")
+
+
+def compare(
+    source: Annotated[str, typer.Argument(help="Rows: a Zarr store or Parquet.")],
+    components: Annotated[
+        str, typer.Option("-D", "--components", help="Numbers of random features, comma-separated.")
+    ] = "256,1024,4096",
+    kernel: o.KernelName = "gaussian",
+    length_scale: o.LengthScale = "knn",
+    gamma: o.Gamma = None,
+    nu: o.Nu = 1.5,
+    phase: o.Phase = "paired",
+    projections: Annotated[
+        str | None,
+        typer.Option("--projections", help="Only these, comma-separated. Default: all that fit the kernel."),
+    ] = None,
+    seeds: Annotated[int, typer.Option("--seeds", help="Draws of each map.")] = 5,
+    sample_rows: Annotated[
+        int, typer.Option("--sample-rows", help="Rows the kernel matrix is taken on.")
+    ] = 1000,
+    seed: o.Seed = 0,
+    plot: Annotated[str | None, typer.Option("--plot", help="Write a plot of the errors to this file.")] = None,
+    target: o.Target = None,
+    columns: o.Columns = None,
+    impute: o.Impute = None,
+    quiet: o.Quiet = False,
+    json: o.Json = False,
+) -> None:
+    """Kernel error and time of every projection that fits the kernel, on a sample of the rows."""
+    from ..blocks.samples import sampled_rows, take_rows
+
+    session = Session(None, None, quiet, json)
+    sizes = [_size(text) for text in o.listed(components) or []]
+    if not sizes or seeds < 1 or sample_rows < 2:
+        raise UsageError("compare needs at least one -D, one of --seeds and two --sample-rows")
+    data = open_input(source, target, columns, impute)
+    names = _chosen(projections, kernel, nu)
+    X, _ = data.rows()
+    rows = take_rows(X, sampled_rows(X.shape[0], sample_rows, seed, "compare"))
+    settings = {
+        "kernel": kernel, "length_scale": length_scale, "gamma": gamma, "nu": nu, "phase": phase, "whiten": False,
+    }  # fmt: skip
+    measured, skipped = [], {}
+    for name in names:
+        for size in sizes:
+            try:
+                measured.append(_measure(name, size, rows, settings, range(seed, seed + seeds)))
+            except UsageError as error:
+                skipped[f"{name}, D = {size}"] = str(error)
+    if plot:
+        _plot(measured, plot)
+    result = {"rows": len(rows), "seeds": seeds, "maps": measured, "skipped": skipped, "plot": plot}
+    session.finish(result, lambda console: _print(console, result))
+
+
+def _size(text: str) -> int:
+    if not text.isdigit() or int(text) < 1:
+        raise UsageError(f"-D takes whole numbers, comma-separated, got {text!r}")
+    return int(text)
+
+
+def _chosen(projections: str | None, kernel: str, nu: float) -> list[str]:
+    """Projections asked for, or all that can serve the kernel (the papers' flawed forms left out)."""
+    from ..errors import InputError
+    from ..kernels import get_kernel
+    from ..projections import PROJECTIONS
+
+    chosen = o.checked(lambda: get_kernel(kernel, **({"nu": nu} if kernel == "matern" else {})))
+    if projections is not None:
+        unknown = [name for name in o.listed(projections) or [] if name not in PROJECTIONS]
+        if unknown:
+            raise UsageError(f"unknown --projections {unknown}; known: {', '.join(sorted(PROJECTIONS))}")
+        return o.listed(projections) or []
+    names = []
+    for name, projection in PROJECTIONS.items():
+        try:
+            projection.check(chosen)
+        except InputError:
+            continue
+        if not name.endswith("-paper"):
+            names.append(name)
+    return names
+
+
+def _measure(name: str, size: int, rows: np.ndarray, settings: dict[str, Any], seeds: range) -> dict[str, Any]:
+    """Mean and standard error of each kernel error over seeds, and the median time of one transform."""
+    from ..metrics import kernel_error
+
+    errors: dict[str, list[float]] = {norm: [] for norm in _NORMS}
+    seconds = []
+    for seed in seeds:
+        estimator = o.make_map(
+            "fourier", rows.shape[1], components=size, projection=name, seed=seed, **settings
+        )
+        estimator.set_params(n_jobs=1).fit(rows)
+        estimator.transform(rows[:8])  # makes the weights
+        start = time.perf_counter()
+        estimator.transform(rows)
+        seconds.append(time.perf_counter() - start)
+        error = kernel_error(estimator, rows, n_rows=len(rows), norms=_NORMS)
+        for norm in _NORMS:
+            errors[norm].append(getattr(error, norm))
+    entry: dict[str, Any] = {"map": name, "n_components": size, "seconds": float(np.median(seconds))}
+    for norm, values in errors.items():
+        entry[norm] = float(np.mean(values))
+        entry[f"{norm}_se"] = float(np.std(values, ddof=1) / len(values) ** 0.5) if len(values) > 1 else None
+    entry["draws"] = errors["frobenius"]
+    return entry
+
+
+def _plot(measured: list[dict[str, Any]], path: str) -> None:
+    from ..plot import plot_kernel_error
+
+    table = [
+        {"map": m["map"], "n_components": m["n_components"], "error": draw}
+        for m in measured
+        for draw in m["draws"]
+    ]
+    axes = plot_kernel_error(table)
+    axes.set_ylabel("|K - ZZ'|_F / |K|_F")
+    if folder := os.path.dirname(path):
+        os.makedirs(folder, exist_ok=True)
+    axes.figure.savefig(path, dpi=150)
+
+
+def _print(console: Console, result: dict[str, Any]) -> None:
+    title = f"kernel error on {result['rows']:,} rows, {result['seeds']} draws, mean ± standard error"
+    table = Table(title=title, title_justify="left")
+    for heading in ("projection", "D", "Frobenius", "spectral", "MSE", "ms"):
+        left = heading == "projection"
+        table.add_column(heading, justify="left" if left else "right", no_wrap=not left, overflow="fold")
+    before = None
+    for m in result["maps"]:
+        name, before = ("" if m["map"] == before else m["map"]), m["map"]
+        cells = [_cell(m[norm], m[f"{norm}_se"]) for norm in _NORMS]
+        table.add_row(name, f"{m['n_components']:,}", *cells, f"{1000 * m['seconds']:.1f}")
+    console.print(table)
+    for what, why in result["skipped"].items():
+        console.print(f"skipped {what}: {why}")
+    if result["plot"]:
+        console.print(f"plot written to {result['plot']}")
+
+
+def _cell(mean: float, error: float | None) -> str:
+    return f"{mean:.3g}" + (f" ±{error:.0e}".replace("e-0", "e-") if error is not None else "")

@@ -1,0 +1,71 @@
+"""Compact random features as a scikit-learn transformer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sklearn.base import clone
+
+from ..errors import InputError
+from ..maps.compact import CompactMap
+from ..randomness import draw_seed, raw_words
+from .base import FeatureEstimator, check_components, validate_rows
+from .tensor_sketch import TensorSketchFeatures
+
+
+class CompactRandomFeatures(FeatureEstimator):
+    """Many features of a cheap map, brought down to D by a subsampled Hadamard transform (Hamid et al. 2014).
+
+    Parameters
+    ----------
+    base : feature estimator that is cloned and fitted for up_factor * D features, polynomial or Fourier or
+        other; None is TensorSketchFeatures()
+    up_factor : E / D, at least 1; the D features have nearly the variance of E ones and then that of the
+        way down
+    n_components : D
+    n_jobs : threads for NumPy and CSR input; -1 takes all cores. Dask decides for Dask arrays
+    random_state : seed; the base gets one derived from it unless it has its own
+
+    Attributes
+    ----------
+    map_ : CompactMap; `map_.base` is that of the base
+    n_features_in_ : int, d
+    """
+
+    map_: CompactMap
+
+    def __init__(
+        self,
+        base: FeatureEstimator | None = None,
+        *,
+        up_factor: float = 8,
+        n_components: int = 1024,
+        n_jobs: int | None = -1,
+        random_state: Any = None,
+    ):
+        self.base = base
+        self.up_factor = up_factor
+        self.n_components = n_components
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None) -> CompactRandomFeatures:
+        """Fit a clone of the base for up_factor * D features, and freeze both maps as one."""
+        X = validate_rows(self, X, reset=True)
+        D = check_components(self.n_components)
+        if not 1 <= self.up_factor < float("inf"):
+            raise InputError(f"up_factor must be a finite number, at least 1, got {self.up_factor!r}")
+        seed = draw_seed(self.random_state)
+        base = TensorSketchFeatures() if self.base is None else clone(self.base)
+        if not isinstance(base, FeatureEstimator) or "n_components" not in base.get_params():
+            raise InputError(
+                f"base must be a feature estimator of distrf with n_components, got {type(base).__name__}"
+            )
+        wanted = round(self.up_factor * D)
+        # Fourier features in pairs need an even number.
+        base.set_params(n_components=wanted + wanted % 2)
+        if "random_state" in base.get_params() and base.random_state is None:
+            base.set_params(random_state=int(raw_words(seed, "compact base", 0, 1)[0] >> 1))
+        fitted = base.fit(X, y).map_
+        self.map_ = CompactMap(X.shape[1], D, fitted, seed)
+        return self

@@ -1,0 +1,114 @@
+"""Landmark rows for Nystroem features, from a seeded sample of the rows."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+from sklearn.cluster import MiniBatchKMeans, kmeans_plusplus
+from sklearn.exceptions import ConvergenceWarning
+
+from ..all_kernels import AnyKernel, kernel_block
+from ..blocks.samples import sampled_rows, take_rows
+from ..errors import InputError
+from ..randomness import permutation, raw_words, sample_indices, uniforms
+
+RULES = ("uniform", "k-means++", "kmeans", "leverage")
+#: Sampled rows that the other rules choose from: this many for each landmark, and dense bytes at most.
+_PER_LANDMARK = 10
+_SAMPLE_BYTES = 256 * 2**20
+
+
+def choose_landmarks(
+    rule: str, kernel: AnyKernel, length_scale: float, X: Any, m: int, seed: int
+) -> np.ndarray:
+    """min(m, n) landmark rows, shape (m, d), in the dtype of X.
+
+    Parameters
+    ----------
+    rule : "uniform" (distinct rows), or, within a sample of 10 m rows (fewer where they pass 256 MiB):
+        "k-means++" (spread out by squared distance: scikit-learn's seeding), "kmeans" (centres of
+        scikit-learn's MiniBatchKMeans: Zhang, Tsang & Kwok 2008), "leverage" (by approximate ridge
+        leverage scores: Musco & Musco 2017, Algorithm 3)
+
+    Raises InputError for an unknown rule, and for sampled rows that are not finite.
+    """
+    if rule not in RULES:
+        raise InputError(f"unknown landmarks rule {rule!r}; known: {', '.join(RULES)}")
+    n, d = X.shape
+    m = min(m, n)
+    if rule == "uniform":
+        rows = take_rows(X, sample_indices(seed, "landmarks", n, m))
+    else:
+        size = max(m, min(_PER_LANDMARK * m, _SAMPLE_BYTES // (8 * d)))
+        # Groups of neighbours read fewer blocks, but may leave out up to seven rows of the m wanted.
+        rows = take_rows(X, sampled_rows(n, size + 8, seed, "landmarks"))
+    if not np.isfinite(rows).all():
+        raise InputError("X must be finite, but the sampled rows hold NaN or infinity; impute or drop them")
+    if rule == "uniform" or len(rows) <= m:
+        return rows
+    state = int(raw_words(seed, "landmarks", 1, 1)[0] >> 32)
+    if rule == "k-means++":
+        return rows[np.sort(kmeans_plusplus(rows, m, random_state=state)[1])]
+    if rule == "kmeans":
+        return _centres(rows, m, state)
+    return rows[np.sort(leverage_sample(kernel, length_scale, rows, m, seed))]
+
+
+def _centres(rows: np.ndarray, m: int, state: int) -> np.ndarray:
+    batch = max(1024, min(len(rows), 4 * m))
+    clusters = MiniBatchKMeans(m, n_init=1, max_iter=20, batch_size=batch, init_size=len(rows), random_state=state)
+    with warnings.catch_warnings():
+        # Fewer distinct rows than landmarks: the map drops the directions that repeat.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return clusters.fit(rows).cluster_centers_.astype(rows.dtype, copy=False)
+
+
+def leverage_sample(
+    kernel: AnyKernel, length_scale: float, rows: np.ndarray, m: int, seed: int
+) -> np.ndarray:
+    """Indices of m distinct rows, drawn in proportion to approximate ridge leverage scores, shape (m,).
+
+    Recursive sampling (Musco & Musco 2017, Algorithm 3): scores of the first 2 m, 4 m, ... rows of a seeded
+    order come from the landmarks of the level before, J with weights S,
+
+        l_i = [k(x_i, x_i) - k(x_i, J) (k(J, J) + lambda S^-2)^-1 k(J, x_i)] / lambda,
+
+    lambda = sum of the eigenvalues of S k(J, J) S beyond the k-th, over k, with k = m / 4.
+    """
+    order = permutation(seed, "leverage order", 0, len(rows))
+    rows = np.asarray(rows, dtype=np.float64)[order]
+    chosen, weights, size = np.arange(m), np.ones(m), m
+    level = 0
+    while size < len(rows):
+        weights = weights * np.sqrt(min(2 * size, len(rows)) / size if level == 0 else 1.0)
+        size = min(2 * size, len(rows))
+        scores = _leverage(kernel, length_scale, rows[:size], chosen, weights)
+        keys = -np.log(uniforms(seed, "leverage", level, size)) / np.maximum(scores, 1e-300)
+        chosen = np.argpartition(keys, m - 1)[:m]
+        inclusion = np.minimum(m * scores[chosen] / scores.sum(), 1.0)
+        weights = 1.0 / np.sqrt(np.maximum(inclusion, 1e-12))
+        level += 1
+    return order[chosen]
+
+
+def _leverage(
+    kernel: AnyKernel, length_scale: float, rows: np.ndarray, chosen: np.ndarray, weights: np.ndarray
+) -> np.ndarray:
+    """Ridge leverage scores of all rows by the weighted rows `chosen`, shape (len(rows),)."""
+    m = len(chosen)
+    J = rows[chosen]
+    KJ = kernel_block(kernel, J, J, length_scale)
+    k = max(1, m // 4)
+    spectrum = scipy.linalg.eigvalsh(KJ * np.outer(weights, weights))
+    ridge = max(float(np.maximum(spectrum[:-k], 0.0).sum()) / k, 1e-10 * float(spectrum[-1]))
+    factor = scipy.linalg.cholesky(KJ + np.diag(ridge / weights**2 + 1e-12 * np.trace(KJ) / m), lower=True)
+    scores = np.empty(len(rows))
+    for a in range(0, len(rows), 1024):
+        part = rows[a : a + 1024]
+        B = scipy.linalg.solve_triangular(factor, kernel_block(kernel, part, J, length_scale).T, lower=True)
+        diagonal = np.array([kernel_block(kernel, x[None], x[None], length_scale)[0, 0] for x in part])
+        scores[a : a + 1024] = np.maximum(diagonal - (B * B).sum(axis=0), 0.0) / ridge
+    return np.clip(scores, 1e-12, 1.0)

@@ -1,0 +1,69 @@
+"""Random Maclaurin features as a scikit-learn transformer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..dot_products import DotProductKernel
+from ..maps.maclaurin import MaclaurinMap
+from ..randomness import draw_seed
+from .base import FeatureEstimator, check_components, validate_rows
+from .dot_product_scale import resolve_dot_product
+
+
+class RandomMaclaurinFeatures(FeatureEstimator):
+    """Random features of any dot-product kernel with nonnegative Maclaurin coefficients (Kar & Karnick 2012).
+
+    Parameters
+    ----------
+    kernel : "polynomial" (gamma x.y + coef0)^degree | "homogeneous" (gamma x.y)^degree | "exponential"
+        exp(gamma x.y) | a `distrf.dot_products.DotProductKernel`, which brings its own parameters
+    degree, coef0 : of the polynomial kernels
+    gamma : number, or "norm": 1 / mean |x|^2 over at most 1,000 sampled rows, so that gamma x.x is 1 on average
+    base : degrees n are drawn with probability proportional to base^-(n+1); 2 is the paper's choice
+    exact : degrees up to this get columns of their own instead of random ones: -1 (none, the paper's
+        Algorithm 1), 0 (one constant column, the default: it frees half of the features for base = 2) or
+        1 (d more columns, the paper's H0/1 heuristic)
+    n_components : D, in all
+    n_jobs : threads for NumPy and CSR input; -1 takes all cores. Dask decides for Dask arrays
+    random_state : seed. None draws one and keeps it in the map
+
+    Attributes
+    ----------
+    map_ : MaclaurinMap
+    n_features_in_ : int, d
+    """
+
+    map_: MaclaurinMap
+
+    def __init__(
+        self,
+        kernel: str | DotProductKernel = "polynomial",
+        *,
+        degree: int = 2,
+        gamma: float | str = "norm",
+        coef0: float = 1.0,
+        base: float = 2.0,
+        exact: int = 0,
+        n_components: int = 1024,
+        n_jobs: int | None = -1,
+        random_state: Any = None,
+    ):
+        self.kernel = kernel
+        self.degree = degree
+        self.gamma = gamma
+        self.coef0 = coef0
+        self.base = base
+        self.exact = exact
+        self.n_components = n_components
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None) -> RandomMaclaurinFeatures:
+        """Set gamma from at most 1,000 rows (none when it is a number), and freeze the map."""
+        X = validate_rows(self, X, reset=True)
+        D = check_components(self.n_components)
+        seed = draw_seed(self.random_state)
+        kernel = resolve_dot_product(self.kernel, self.degree, self.gamma, self.coef0, X, seed)
+        self.map_ = MaclaurinMap(X.shape[1], D, kernel, float(self.base), self.exact, seed)
+        return self

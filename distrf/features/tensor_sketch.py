@@ -1,0 +1,61 @@
+"""TensorSketch as a scikit-learn transformer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..dot_products import Polynomial
+from ..maps.tensor_sketch import TensorSketchMap
+from ..randomness import draw_seed
+from .base import FeatureEstimator, check_components, validate_rows
+from .dot_product_scale import resolve_gamma
+
+
+class TensorSketchFeatures(FeatureEstimator):
+    """Random features of the polynomial kernel (gamma x.y + coef0)^degree (Pham & Pagh 2013).
+
+    O(d + D log D) for a row, and O(nonzeros + D log D) for a CSR row. The fitted map is a seed.
+
+    Parameters
+    ----------
+    degree : power, at least 1
+    gamma : number, or "norm": 1 / mean |x|^2 over at most 1,000 sampled rows, so that gamma x.x is 1 on average
+    coef0 : weight of the lower powers against the highest; 0 leaves the highest alone
+    n_components : D, fastest as a product of small primes (an FFT of that length)
+    n_jobs : threads for NumPy and CSR input; -1 takes all cores. Dask decides for Dask arrays
+    random_state : seed. None draws one and keeps it in the map
+
+    Attributes
+    ----------
+    map_ : TensorSketchMap
+    gamma_ : float
+    n_features_in_ : int, d
+    """
+
+    map_: TensorSketchMap
+
+    def __init__(
+        self,
+        degree: int = 2,
+        *,
+        gamma: float | str = "norm",
+        coef0: float = 1.0,
+        n_components: int = 1024,
+        n_jobs: int | None = -1,
+        random_state: Any = None,
+    ):
+        self.degree = degree
+        self.gamma = gamma
+        self.coef0 = coef0
+        self.n_components = n_components
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None) -> TensorSketchFeatures:
+        """Set gamma from at most 1,000 rows (none when it is a number), and freeze the map."""
+        X = validate_rows(self, X, reset=True)
+        D = check_components(self.n_components)
+        seed = draw_seed(self.random_state)
+        self.gamma_ = resolve_gamma(self.gamma, X, seed)
+        self.map_ = TensorSketchMap(X.shape[1], D, Polynomial(self.degree, self.gamma_, self.coef0), seed)
+        return self

@@ -1,0 +1,152 @@
+"""Nystroem features (Williams & Seeger 2001): the kernel against m landmark rows L.
+
+With K = k(L, L) = V diag(w) V', w in descending order,
+
+    z(x) = k(x, L) V_r diag(w_r)^(-1/2),    z(x).z(y) = k(x, L) (K)_r^+ k(L, y),
+
+the projection of the kernel's feature vectors onto the span of the landmarks (exact on it when r is the
+rank of K). Directions below rounding, w <= m eps w_1, are dropped: equal landmarks cost nothing but time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse as sp
+
+from ..all_kernels import AnyKernel, get_any_kernel, kernel_block
+from ..errors import InputError, SpecMismatchError
+from ..kernels import Kernel
+from ..semigroup import SemigroupKernel, refuse_negative
+from .base import FeatureMap, check_rows, row_tiles, working_dtype
+
+#: Numbers of the kernel block of one row tile (16 MiB).
+_TILE_NUMBERS = 2**21
+
+
+@dataclass(frozen=True)
+class NystroemMap(FeatureMap):
+    """k(x, landmarks) @ normalization, computed in float64 and cast last: small w magnify rounding.
+
+    landmarks : array of shape (m, d)
+    normalization : V_r diag(w_r)^(-1/2), shape (m, r), float64; r = n_components
+    """
+
+    kernel: AnyKernel
+    length_scale: float
+    n_landmarks: int
+    landmarks: np.ndarray | None = field(default=None, compare=False, repr=False)
+    normalization: np.ndarray | None = field(default=None, compare=False, repr=False)
+
+    kind: ClassVar[str] = "nystroem"
+
+    @classmethod
+    def of_landmarks(
+        cls, kernel: AnyKernel, length_scale: float, landmarks: np.ndarray, rank: int | None = None
+    ) -> NystroemMap:
+        """The map of these landmarks; at most `rank` directions, by default all above rounding.
+
+        Raises InputError where the kernel is zero between all landmarks, or not finite.
+        """
+        exact = landmarks.astype(np.float64)
+        # Entry by entry, not by differences of squares: small eigenvalues keep their digits.
+        K = _values(kernel, exact, None, length_scale)
+        if not np.isfinite(K).all():
+            raise InputError("the kernel overflows between landmarks; scale the rows or the kernel's parameters")
+        values, vectors = scipy.linalg.eigh((K + K.T) / 2)
+        values, vectors = values[::-1], vectors[:, ::-1]
+        r = int((values > len(values) * np.finfo(np.float64).eps * max(values[0], 0.0)).sum())
+        if r == 0:
+            raise InputError(
+                "the kernel is zero between all landmarks, so there is nothing to project on; "
+                "use another kernel, or rows that are not all zeros"
+            )
+        r = r if rank is None else min(r, rank)
+        normalization = np.ascontiguousarray(vectors[:, :r] / np.sqrt(values[:r]))
+        # A fixed sign for each direction: LAPACK's choice differs between machines.
+        largest = abs(normalization).argmax(axis=0)
+        normalization *= np.where(normalization[largest, np.arange(r)] < 0, -1.0, 1.0)
+        m, d = landmarks.shape
+        return cls(d, r, kernel, float(length_scale), m, landmarks, normalization)
+
+    def fill(self, X, out):
+        self._fill(X, out, 0, self.n_components)
+
+    def columns(self, X, start, stop):
+        check_rows(X, self.n_features_in)
+        out = np.empty((X.shape[0], stop - start), dtype=working_dtype(X.dtype))
+        self._fill(X, out, start, stop)
+        return out
+
+    def _fill(self, X, out: np.ndarray, start: int, stop: int) -> None:
+        assert self.landmarks is not None
+        assert self.normalization is not None
+        if isinstance(self.kernel, SemigroupKernel):
+            refuse_negative(X)
+        X = sp.csr_array(X) if sp.issparse(X) else X
+        M = self.normalization[:, start:stop]
+        for a, b in row_tiles(X.shape[0], max(64, min(512, _TILE_NUMBERS // self.n_landmarks))):
+            out[a:b] = kernel_block(self.kernel, X[a:b], self.landmarks, self.length_scale) @ M
+
+    def exact_kernel(self, X, Y=None):
+        return _values(self.kernel, X, Y, self.length_scale)
+
+    @property
+    def arrays(self):
+        if self.landmarks is None or self.normalization is None:
+            return {}
+        return {"landmarks": self.landmarks, "normalization": self.normalization}
+
+    def with_arrays(self, arrays):
+        return replace(self, landmarks=arrays["landmarks"], normalization=arrays["normalization"])
+
+    def without_arrays(self):
+        return replace(self, landmarks=None, normalization=None)
+
+    def work(self):
+        m, d, r = self.n_landmarks, self.n_features_in, self.n_components
+        # Float64 products run at half the rate of those the plan counts.
+        return 4.0 * m * (d + r) + 40.0 * m, 8.0 * m * (d + r)
+
+    def spec(self) -> dict[str, Any]:
+        return {
+            "map": self.kind,
+            "kernel": self.kernel.spec(),
+            "length_scale": self.length_scale,
+            "n_features_in": self.n_features_in,
+            "n_components": self.n_components,
+            "n_landmarks": self.n_landmarks,
+        }
+
+    @classmethod
+    def from_spec(cls, spec: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> NystroemMap:
+        map_ = cls(
+            n_features_in=int(spec["n_features_in"]),
+            n_components=int(spec["n_components"]),
+            kernel=get_any_kernel(dict(spec["kernel"])),
+            length_scale=float(spec["length_scale"]),
+            n_landmarks=int(spec["n_landmarks"]),
+            landmarks=arrays.get("landmarks"),
+            normalization=arrays.get("normalization"),
+        )
+        wanted = {
+            "landmarks": (map_.n_landmarks, map_.n_features_in),
+            "normalization": (map_.n_landmarks, map_.n_components),
+        }
+        for name, shape in wanted.items():
+            if name not in arrays or arrays[name].shape != shape:
+                got = arrays[name].shape if name in arrays else "none"
+                raise SpecMismatchError(
+                    f"the spec of a Nystroem map needs its array {name!r} of shape {shape}, got {got}; "
+                    "save the map again"
+                )
+        return map_
+
+
+def _values(kernel: AnyKernel, X: Any, Y: Any, length_scale: float) -> np.ndarray:
+    """The kernel entry by entry."""
+    return kernel(X, Y, length_scale) if isinstance(kernel, Kernel) else kernel(X, Y)

@@ -1,0 +1,515 @@
+"""Feature estimators: scikit-learn's checks, Dask as NumPy, laziness, length scales, scalings."""
+
+from __future__ import annotations
+
+import pickle
+
+import dask
+import dask.array as da
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+import sklearn
+from contracts import EPS, FourierContract
+from folds import count_calls
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.spatial.distance import pdist
+from sklearn.base import clone
+from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.neighbors import NearestNeighbors
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, Normalizer, StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from distrf import RandomFourierFeatures, StreamingScaler
+from distrf.blocks.rows import ARRAYS_PREFIX
+from distrf.blocks.samples import sampled_rows
+from distrf.errors import InputError
+from distrf.kernels import Gaussian, Matern
+
+PAIRED_IS_EVEN = (
+    "the check asks for n_components=1, but paired features come in twos; phase='offset' passes it"
+)
+SETS_ONE_COMPONENT = (
+    "check_dont_overwrite_parameters",
+    "check_methods_sample_order_invariance",
+    "check_methods_subset_invariance",
+    "check_fit2d_1feature",
+    "check_fit2d_predict1d",
+)
+
+
+def expected_failures(estimator):
+    if isinstance(estimator, RandomFourierFeatures) and estimator.phase == "paired":
+        return dict.fromkeys(SETS_ONE_COMPONENT, PAIRED_IS_EVEN)
+    return {}
+
+
+@parametrize_with_checks(
+    [
+        RandomFourierFeatures(n_components=16, random_state=0),
+        RandomFourierFeatures("laplacian", length_scale="knn-cnm", phase="offset", n_components=16),
+        RandomFourierFeatures(phase="offset", n_components=15),
+        RandomFourierFeatures("matern", nu=2.5, length_scale="median", phase="offset", n_components=15),
+        RandomFourierFeatures(phase="offset", n_components=15, whiten=True, n_jobs=1),
+        *(StreamingScaler(method) for method in ("standard", "minmax", "maxabs", "l1-rows", "l2-rows")),
+        StreamingScaler("divide", divisor=255.0),
+    ],
+    expected_failed_checks=expected_failures,
+    xfail_strict=True,
+)
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+def rows(n, d, dtype=np.float64, seed=0):
+    return np.random.default_rng([n, d, seed]).normal(size=(n, d)).astype(dtype)
+
+
+@st.composite
+def chunked(draw):
+    """(rows of each chunk, columns)."""
+    return tuple(draw(st.lists(st.integers(1, 40), min_size=1, max_size=8))), draw(st.integers(1, 6))
+
+
+def counted(X, chunk, folder):
+    """A lazy array that leaves one file in `folder` for each block that is read."""
+    return da.from_array(X, chunks=(chunk, X.shape[1])).map_blocks(
+        count_calls, str(folder), dtype=X.dtype, meta=np.empty((0, 0), X.dtype)
+    )
+
+
+def reads(folder):
+    return len(list(folder.iterdir()))
+
+
+# ---- the same numbers everywhere --------------------------------------------------------------------
+
+
+@given(
+    shape=chunked(),
+    dtype=st.sampled_from([np.float32, np.float64]),
+    kernel=st.sampled_from(["gaussian", "laplacian", "cauchy", "matern"]),
+    phase=st.sampled_from(["paired", "offset"]),
+    seed=st.integers(0, 2**63 - 1),
+    chunk_bytes=st.sampled_from([200, 5_000, 10**8]),
+)
+def test_same_seed_same_features(shape, dtype, kernel, phase, seed, chunk_bytes):
+    """To rounding, for any row chunking; NumPy and Dask alike."""
+    chunks, d = shape
+    X = rows(sum(chunks), d, dtype)
+    est = RandomFourierFeatures(kernel, length_scale=1.5, n_components=18, phase=phase, random_state=seed)
+    Z = est.fit_transform(X)
+    allowed = 2 * FourierContract().tolerance(est.map_, X.astype(np.float64), np.dtype(dtype))
+    dX = da.from_array(X, chunks=(chunks, d))
+    with dask.config.set({"array.chunk-size": f"{chunk_bytes}B", "scheduler": "sync"}):
+        lazy = clone(est).fit(dX).transform(dX)
+        made = lazy.compute()
+    assert lazy.shape == Z.shape
+    assert lazy.dtype == made.dtype == Z.dtype == dtype
+    assert (abs(made - Z) <= allowed).all()
+    row_bytes = max(18, d) * Z.itemsize
+    assert max(lazy.chunks[0]) <= max(1, chunk_bytes // row_bytes)
+
+
+def test_same_bits_for_one_and_two_workers(client, one_worker_client):
+    X = rows(700, 9, np.float32)
+    made = []
+    for worker in (client, one_worker_client):
+        with worker.as_current():
+            dX = da.from_array(X, chunks=((1, 300, 250, 149), 9))
+            model = make_pipeline(
+                StreamingScaler(), RandomFourierFeatures(n_components=300, whiten=True, random_state=3)
+            )
+            made.append(model.fit_transform(dX).compute())
+            made.append(pickle.dumps(model[-1].map_.arrays))
+    assert made[0].tobytes() == made[2].tobytes()
+    assert made[1] == made[3]
+
+
+@pytest.mark.parametrize("dtype", ["u1", "i2", "?", "i8", "f4", "f8"])
+def test_dtypes(dtype):
+    X = (rows(30, 4) > 0).astype(dtype)
+    for est in (
+        RandomFourierFeatures(length_scale=1.0, n_components=8, random_state=0),
+        StreamingScaler("maxabs"),
+    ):
+        Z = est.fit_transform(X)
+        lazy = est.transform(da.from_array(X, chunks=10))
+        assert Z.dtype == lazy.dtype == lazy.compute().dtype
+        assert Z.dtype == (np.float64 if dtype in ("i8", "f8") else np.float32)
+
+
+@pytest.mark.parametrize("jobs", [None, 1, 2, -1, -2])
+def test_n_jobs(jobs):
+    X = rows(5000, 6)
+    est = RandomFourierFeatures(length_scale=1.0, n_components=64, random_state=0, n_jobs=jobs)
+    np.testing.assert_allclose(est.fit_transform(X), est.map_(X), atol=1e-14)
+    np.testing.assert_allclose(est.transform(sp.csr_array(X)), est.map_(X), atol=1e-14)
+
+
+def test_n_jobs_of_zero():
+    with pytest.raises(InputError, match=r"n_jobs is a positive number of threads.* got 0"):
+        RandomFourierFeatures(length_scale=1.0, n_jobs=0).fit_transform(rows(1000, 2))
+
+
+def test_random_state():
+    X = rows(20, 3)
+
+    def features(state):
+        return RandomFourierFeatures(length_scale=1.0, n_components=8, random_state=state).fit(X)
+
+    np.testing.assert_array_equal(features(4).transform(X), features(np.int64(4)).transform(X))
+    drawn = features(None)
+    assert drawn.map_.seed != features(None).map_.seed
+    again = pickle.loads(pickle.dumps(drawn))
+    np.testing.assert_array_equal(again.transform(X), drawn.transform(X))
+    assert len(pickle.dumps(drawn.map_)) < 1024
+
+
+# ---- laziness ---------------------------------------------------------------------------------------
+
+
+def test_nothing_is_read_before_it_is_asked_for(tmp_path):
+    dX = counted(rows(100, 3), 10, tmp_path)
+    fourier = RandomFourierFeatures(length_scale=1.0, n_components=8, random_state=0)
+    model = make_pipeline(StreamingScaler("l2-rows"), StreamingScaler("divide", divisor=2.0), fourier)
+    Z = model.fit(dX).transform(dX)
+    assert reads(tmp_path) == 0
+    Z[:10].compute(scheduler="sync")
+    assert reads(tmp_path) == 1
+
+
+def test_scaler_reads_once(tmp_path):
+    dX = counted(rows(100, 3), 10, tmp_path)
+    scaler = StreamingScaler().fit(dX)
+    assert reads(tmp_path) == 10
+    scaler.inverse_transform(scaler.transform(dX))
+    assert reads(tmp_path) == 10
+
+
+def test_whitening_reads_once_and_a_few_rows(tmp_path):
+    dX = counted(rows(6400, 3), 10, tmp_path)
+    RandomFourierFeatures(length_scale=1.0, n_components=8, whiten=True, random_state=0).fit(dX)
+    assert 640 < reads(tmp_path) <= 640 + 64
+
+
+@pytest.mark.parametrize("n", [2000, 100_000])
+def test_length_scale_rules_read_only_the_blocks_of_their_rows(tmp_path, n):
+    dX = counted(rows(n, 2, np.float32), 20, tmp_path)
+    RandomFourierFeatures(length_scale="knn", n_components=8, random_state=5).fit(dX)
+    wanted = {int(i) // 20 for i in sampled_rows(n, 1000, 5, "length-scale")}
+    assert reads(tmp_path) == len(wanted)
+    assert len(wanted) <= 250 or n == 2000
+
+
+# ---- length scales ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n", [30, 400, 1000])
+def test_rules_on_all_rows(n):
+    X = rows(n, 5)
+
+    def fitted(rule, kernel="gaussian"):
+        return RandomFourierFeatures(kernel, length_scale=rule, n_components=2).fit(X).length_scale_
+
+    k = min(50, n - 1)
+    for kernel, norm in (("gaussian", "euclidean"), ("laplacian", "cityblock"), ("matern", "euclidean")):
+        assert fitted("median", kernel) == pytest.approx(np.median(pdist(X, norm)), rel=1e-12)
+        distances, _ = (
+            NearestNeighbors(n_neighbors=k, metric=norm).fit(X).kneighbors()
+        )  # without the row itself
+        assert fitted("knn", kernel) == pytest.approx(distances[:, -1].mean(), rel=1e-12)
+        assert fitted("knn-cnm", kernel) == pytest.approx(distances[:, -1].mean() / 2, rel=1e-12)
+    gamma = 1 / (5 * X.var())
+    assert fitted("scale") == pytest.approx((2 * gamma) ** -0.5, rel=1e-12)
+    assert fitted("scale", "laplacian") == pytest.approx(1 / gamma, rel=1e-12)
+
+
+def test_rules_on_a_sample():
+    X = rows(3000, 4)
+    chosen = X[sampled_rows(3000, 1000, 8, "length-scale")]
+    est = RandomFourierFeatures(length_scale="median", n_components=2, random_state=8).fit(X)
+    assert est.length_scale_ == pytest.approx(np.median(pdist(chosen)), rel=1e-12)
+    assert est.length_scale_ == pytest.approx(np.median(pdist(X)), rel=0.05)
+
+
+@given(
+    chunks=st.lists(st.integers(1, 900), min_size=1, max_size=6).filter(lambda c: sum(c) > 2),
+    rule=st.sampled_from(["knn", "knn-cnm", "median", "scale"]),
+)
+def test_rules_do_not_depend_on_chunks(chunks, rule):
+    X = rows(sum(chunks), 3)
+    est = RandomFourierFeatures(length_scale=rule, n_components=2, random_state=1)
+    whole = est.fit(X).length_scale_
+    assert est.fit(da.from_array(X, chunks=(tuple(chunks), 3))).length_scale_ == whole
+    assert est.fit(sp.csr_array(X)).length_scale_ == whole
+
+
+@pytest.mark.parametrize("gamma", [0.1, 2.0])
+def test_gamma(gamma):
+    X = rows(40, 3)
+    est = RandomFourierFeatures(gamma=gamma, n_components=20_000, random_state=0)
+    Z = est.fit_transform(X)
+    K = rbf_kernel(X, gamma=gamma)
+    assert est.length_scale_ == pytest.approx((2 * gamma) ** -0.5)
+    # 780 pairs; each estimate has a standard deviation of at most sqrt(1 / 2m), m = 10,000
+    assert abs(Z @ Z.T - K).max() < 5 * np.sqrt(1 / 20_000)
+    assert RandomFourierFeatures("laplacian", gamma=gamma).fit(X).length_scale_ == 1 / gamma
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"kernel": "sigmoid"}, "unknown kernel 'sigmoid'"),
+        ({"kernel": "cauchy", "gamma": 1.0}, "gamma is scikit-learn's parameter.* got kernel='cauchy'"),
+        ({"kernel": "matern", "nu": 2.0}, "got nu=2.0"),
+        ({"kernel": "matern", "length_scale": "scale"}, "give length_scale"),
+        ({"gamma": -1.0}, "gamma must be a positive number, got -1.0"),
+        ({"gamma": "scale"}, "gamma must be a positive number, got 'scale'"),
+        ({"length_scale": 0}, "length_scale must be a positive number or one of"),
+        ({"length_scale": None}, "length_scale must be a positive number or one of .* got None"),
+        ({"length_scale": np.nan}, "length_scale must be a positive number"),
+        ({"length_scale": "mean"}, "unknown length-scale rule 'mean'; known: median, knn"),
+        ({"n_components": 7}, "must be even, got 7"),
+        ({"n_components": 0}, "at least 1, got 0"),
+        ({"n_components": 8.0}, "n_components must be an integer, got 8.0"),
+        ({"phase": "both"}, "'paired' or 'offset', got 'both'"),
+        ({"projection": "sparse"}, "unknown projection 'sparse'"),
+        ({"projection": "orthogonal", "kernel": "cauchy"}, "isotropic kernel"),
+        ({"random_state": -3}, "random_state=-3"),
+    ],
+)
+def test_bad_parameters(parameters, message):
+    with pytest.raises(InputError, match=message):
+        RandomFourierFeatures(**({"length_scale": 1.0} | parameters)).fit(rows(20, 3))
+
+
+def test_equal_rows_have_no_length_scale():
+    for rule in ("knn", "median", "scale", "knn-cnm"):
+        with pytest.raises(InputError, match=r"at least 2 distinct rows.*give a number"):
+            RandomFourierFeatures(length_scale=rule).fit(np.ones((30, 3)))
+
+
+def test_kernel_object():
+    X = rows(20, 3)
+    one = RandomFourierFeatures(Matern(2.5), length_scale=1.0, n_components=8, random_state=1).fit_transform(X)
+    two = RandomFourierFeatures(
+        "matern", nu=2.5, length_scale=1.0, n_components=8, random_state=1
+    ).fit_transform(X)
+    np.testing.assert_array_equal(one, two)
+
+
+# ---- whitening --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["numpy", "dask", "csr"])
+def test_whitening(kind):
+    X = rows(500, 4) @ np.diag([1e3, 1.0, 1e-2, 5.0]) @ rows(4, 4, seed=1) + 7.0
+    given_ = {"numpy": X, "dask": da.from_array(X, chunks=(90, 4)), "csr": sp.csr_array(X)}[kind]
+    est = RandomFourierFeatures(whiten=True, length_scale="median", n_components=20_000, random_state=2)
+    Z = est.fit_transform(given_)
+    A = est.map_.whitening
+    np.testing.assert_allclose(np.cov((X @ A).T, bias=True), np.eye(4), atol=1e-6)
+    assert est.length_scale_ == pytest.approx(np.median(pdist(X @ A)), rel=1e-6)
+    K = Gaussian()(X[:40] @ A, None, est.length_scale_)
+    Z = np.asarray(Z[:40])
+    assert abs(Z @ Z.T - K).max() < 5 * np.sqrt(1 / 20_000)
+
+
+def test_whitening_of_dependent_columns():
+    """Directions without variance are dropped, and the rest is whitened."""
+    X = rows(300, 3)
+    X = np.column_stack([X, X.sum(axis=1), np.ones(300)])
+    A = RandomFourierFeatures(whiten=True, n_components=2).fit(X).map_.whitening
+    C = np.cov((X @ A).T, bias=True)
+    np.testing.assert_allclose(np.linalg.eigvalsh(C), [0, 0, 1, 1, 1], atol=1e-10)
+
+
+def test_whitening_of_constant_columns():
+    with pytest.raises(InputError, match="whiten=True needs columns that vary"):
+        RandomFourierFeatures(whiten=True).fit(np.ones((10, 2)))
+
+
+# ---- scikit-learn's conventions ---------------------------------------------------------------------
+
+
+def test_feature_names_and_frames():
+    frame = pd.DataFrame(rows(20, 2), columns=["left", "right"])
+    fourier = RandomFourierFeatures(length_scale=1.0, n_components=4, random_state=0).set_output(
+        transform="pandas"
+    )
+    Z = fourier.fit_transform(frame)
+    assert list(Z.columns) == [f"randomfourierfeatures{i}" for i in range(4)]
+    np.testing.assert_array_equal(Z.to_numpy(), fourier.map_(frame.to_numpy()))
+    scaler = StreamingScaler().set_output(transform="pandas").fit(frame)
+    assert list(scaler.transform(frame).columns) == ["left", "right"]
+    assert list(scaler.feature_names_in_) == ["left", "right"]
+    scaler.fit(da.from_array(frame.to_numpy(), chunks=5))
+    assert not hasattr(scaler, "feature_names_in_")
+
+
+def test_frames_of_lazy_rows_are_refused():
+    dX = da.ones((20, 2), chunks=5)
+    scaler = StreamingScaler().fit(dX)
+    with pytest.raises(InputError, match=r"output 'pandas' is for rows in memory; use set_output"):
+        scaler.set_output(transform="pandas").transform(dX)
+    with sklearn.config_context(transform_output="pandas"), pytest.raises(InputError, match="set_output"):
+        StreamingScaler().fit(dX).transform(dX)
+
+
+@pytest.mark.parametrize(
+    "est", [RandomFourierFeatures(length_scale=1.0, n_components=4), StreamingScaler("maxabs")]
+)
+def test_bad_dask_input(est):
+    dX = da.from_array(rows(20, 3), chunks=(5, 3))
+    with pytest.raises(InputError, match=r"X has 2 features, but .* is expecting 3 features"):
+        clone(est).fit(dX).transform(dX[:, :2])
+    with pytest.raises(InputError, match=r"one chunk, got column chunks \(2, 1\)"):
+        clone(est).fit(dX.rechunk({1: 2}))
+    with pytest.raises(InputError, match="must be numeric, got dtype object"):
+        clone(est).fit(dX.astype(object))
+    with pytest.raises(InputError, match=r"chunks must be known; call X.compute_chunk_sizes"):
+        clone(est).fit(dX[dX[:, 0] > 0])
+    with pytest.raises(InputError, match="Expected 2D array"):
+        clone(est).fit(dX[:, 0])
+    with pytest.raises(InputError, match="0 sample"):
+        clone(est).fit(dX[:0])
+    with pytest.raises(InputError, match="must be a NumPy array, a SciPy CSR matrix or a Dask array"):
+        clone(est).fit(dask.delayed(np.ones((3, 3))))
+    bad = dX.map_blocks(lambda b: np.where(b == b.max(), np.nan, b), dtype=float)
+    with pytest.raises(InputError, match=r"of the block, column . is NaN"):
+        clone(est).fit(dX).transform(bad).compute(scheduler="sync")
+
+
+def test_dask_blocks_of_csr():
+    X = rows(60, 5) * (rows(60, 5, seed=1) > 0.5)
+    dX = da.from_array(X, chunks=(20, 5)).map_blocks(sp.csr_array)
+    fourier = RandomFourierFeatures(length_scale="median", n_components=6, random_state=0)
+    with dask.config.set({"array.chunk-size": "500B"}):
+        Z = fourier.fit(dX).transform(dX)
+        assert max(Z.chunks[0]) == 10
+        np.testing.assert_allclose(Z.compute(scheduler="sync"), fourier.fit_transform(X), atol=1e-14)
+    for method in ("maxabs", "l1-rows", "l2-rows", "divide"):
+        scaler = StreamingScaler(method, divisor=3.0).fit(dX)
+        blocks = [scaler.transform(dX).blocks[i].compute(scheduler="sync") for i in range(3)]
+        assert all(sp.issparse(b) for b in blocks)
+        np.testing.assert_allclose(sp.vstack(blocks).toarray(), scaler.fit_transform(X), rtol=1e-14)
+
+
+# ---- scaling ----------------------------------------------------------------------------------------
+
+PEERS = {
+    "standard": StandardScaler(),
+    "minmax": MinMaxScaler(),
+    "maxabs": MaxAbsScaler(),
+    "l1-rows": Normalizer("l1"),
+    "l2-rows": Normalizer("l2"),
+}
+
+
+def mixed(n, d, dtype):
+    """Columns of unlike size and mean, and one that is constant."""
+    X = rows(n, d) * 10.0 ** np.arange(-2, d - 2) + np.arange(d)
+    X[:, d // 2] = 3.0
+    return X.astype(dtype)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("method", PEERS)
+@given(shape=chunked())
+def test_scaler_is_scikit_learns(method, dtype, shape):
+    chunks, d = shape
+    X = mixed(sum(chunks), d, dtype)
+    exact = clone(PEERS[method]).fit_transform(X.astype(np.float64))
+    scaler = StreamingScaler(method)
+    # The spread of two rows that nearly agree is the difference of rounded numbers: errors are relative to it.
+    size = 1.0 if method.endswith("rows") else abs(exact) + abs(X).max(axis=0) / _spread(X)
+    allowed = 40 * EPS[np.dtype(dtype)] * (size if dtype is np.float32 else size * len(X))
+    dX = da.from_array(X, chunks=(chunks, d))
+    for Z in (scaler.fit_transform(X), scaler.fit(dX).transform(dX).compute(scheduler="sync")):
+        assert Z.dtype == dtype
+        assert (abs(Z - exact) <= allowed).all()
+
+
+def _spread(X):
+    spread = X.astype(np.float64).std(axis=0)
+    return np.where(spread > 0, spread, 1.0)
+
+
+@pytest.mark.parametrize("method", ["maxabs", "l1-rows", "l2-rows"])
+def test_scaling_csr(method):
+    X = sp.random_array((60, 8), density=0.3, rng=np.random.default_rng(2), format="csr")
+    Z = StreamingScaler(method).fit_transform(X)
+    assert sp.issparse(Z)
+    np.testing.assert_allclose(Z.toarray(), clone(PEERS[method]).fit_transform(X).toarray(), rtol=1e-14)
+
+
+@pytest.mark.parametrize("method", ["standard", "minmax"])
+def test_csr_is_not_shifted(method):
+    with pytest.raises(InputError, match=f"scaling '{method}' shifts columns and would fill a sparse"):
+        StreamingScaler(method).fit(sp.csr_array(rows(5, 2)))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_large_means(dtype):
+    """A spread of 1 on a mean of 30,000 or 10^8: moments are merged about block means."""
+    mean = 3e4 if dtype is np.float32 else 1e8
+    X = (rows(2000, 3) + mean).astype(dtype)
+    for given_ in (X, da.from_array(X, chunks=(77, 3))):
+        map_ = StreamingScaler().fit(given_).map_
+        np.testing.assert_allclose(map_.scale, X.astype(np.longdouble).std(axis=0).astype(float), rtol=1e-9)
+        np.testing.assert_allclose(map_.shift, X.astype(np.longdouble).mean(axis=0).astype(float), rtol=1e-14)
+
+
+@pytest.mark.parametrize("value", [0.0, 0.1, 1e8 + 0.1, -1e-30])
+@pytest.mark.parametrize("method", ["standard", "minmax"])
+def test_constant_columns(method, value):
+    X = np.full((1000, 2), value)
+    X[:, 1] = rows(1000, 1)[:, 0]
+    for given_ in (X, da.from_array(X, chunks=(7, 2))):
+        Z = np.asarray(StreamingScaler(method).fit_transform(given_))
+        assert abs(Z[:, 0]).max() <= 1e-12 * max(abs(value), 1)
+        assert Z[:, 1].std() > 0.1
+
+
+@pytest.mark.parametrize("chunks", [4, 2])
+def test_integers_do_not_wrap(chunks):
+    X = np.array([[-128], [127], [0], [5]], dtype=np.int8)
+    for method in ("standard", "minmax", "maxabs"):
+        exact = clone(PEERS[method]).fit_transform(X.astype(float))
+        dX = da.from_array(X, chunks=(chunks, 1))
+        np.testing.assert_allclose(StreamingScaler(method).fit_transform(dX).compute(), exact, rtol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("method", ["standard", "minmax", "maxabs", "divide"])
+def test_inverse(method, dtype):
+    X = mixed(50, 4, dtype)
+    scaler = StreamingScaler(method, divisor=7.0).fit(X)
+    allowed = 8 * EPS[np.dtype(dtype)] * abs(X).max(axis=0)
+    assert (abs(scaler.inverse_transform(scaler.transform(X)) - X) <= allowed).all()
+    dX = da.from_array(X, chunks=(9, 4))
+    back = scaler.inverse_transform(scaler.transform(dX))
+    assert back.dtype == dtype
+    assert (abs(back.compute() - X) <= allowed).all()
+    if method != "divide":
+        assert sum(str(k).startswith(ARRAYS_PREFIX) for k in dict(back.__dask_graph__())) == 2
+
+
+def test_inverse_of_row_norms():
+    with pytest.raises(InputError, match="forgets the row norms"):
+        StreamingScaler("l2-rows").fit(rows(3, 2)).inverse_transform(rows(3, 2))
+
+
+def test_scaler_refuses():
+    with pytest.raises(InputError, match="unknown scaling 'robust'; known: standard, minmax"):
+        StreamingScaler("robust").fit(rows(3, 2))
+    with pytest.raises(InputError, match=r"divisor must be a finite number other than 0, got 0.0"):
+        StreamingScaler("divide", divisor=0).fit(rows(3, 2))
+    X = rows(50, 2)
+    X[33, 1] = np.inf
+    with pytest.raises(InputError, match=r"row 3 of the block, column 1 is infinity.*\[block: rows 30 to 39\]"):
+        StreamingScaler().fit(da.from_array(X, chunks=(10, 2)))

@@ -1,0 +1,224 @@
+import tracemalloc
+
+import dask
+import dask.array as da
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn import metrics as reference
+
+import distrf.metrics as metrics_module
+from distrf import RandomFourierFeatures, StreamingScaler
+from distrf.errors import InputError
+from distrf.maps import FourierMap
+from distrf.metrics import KernelError, accuracy, kernel_error, r2, relative_rmse, rmse
+
+
+def regression(outputs=None, n=500):
+    rng = np.random.default_rng(0)
+    shape = (n,) if outputs is None else (n, outputs)
+    y = rng.normal(size=shape) + 3.0
+    return y, y + rng.normal(size=shape), rng.random(n)
+
+
+def as_dask(*arrays, chunk=77):
+    return [da.from_array(a, chunks=(chunk, *a.shape[1:])) for a in arrays]
+
+
+# --- scores --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("outputs", [None, 3])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("lazy", [False, True])
+def test_regression_scores__equal_scikit_learn(outputs, weighted, lazy):
+    y, p, w = regression(outputs)
+    weight = w if weighted else None
+    expected = (
+        reference.root_mean_squared_error(y, p, sample_weight=weight),
+        reference.r2_score(y, p, sample_weight=weight),
+    )
+    factor = w if weighted else np.ones(len(y))
+    relative = np.sqrt((factor @ (y - p) ** 2).sum() / (factor @ y**2).sum())
+    if lazy:
+        y, p = as_dask(y, p)
+    np.testing.assert_allclose((rmse(y, p, weight), r2(y, p, weight)), expected, rtol=1e-12)
+    assert relative_rmse(y, p, weight) == pytest.approx(relative, rel=1e-12)
+
+
+def test_r2__keeps_its_digits_far_from_zero():
+    y, p, _ = regression()
+    assert r2(y + 1e8, p + 1e8) == pytest.approx(r2(y, p), rel=1e-6)
+
+
+def test_r2__a_constant_target():
+    assert r2(np.ones(5), np.ones(5)) == 1.0
+    assert r2(np.ones(5), np.zeros(5)) == 0.0
+
+
+@pytest.mark.parametrize("labels", [np.array(["a", "b", "c"]), np.array([0, 1, 2]), np.array([True, False])])
+@pytest.mark.parametrize("lazy", [False, True])
+def test_accuracy__equals_scikit_learn(labels, lazy):
+    rng = np.random.default_rng(1)
+    y, p, w = rng.choice(labels, 400), rng.choice(labels, 400), rng.random(400)
+    expected = reference.accuracy_score(y, p), reference.accuracy_score(y, p, sample_weight=w)
+    if lazy:
+        y, p = as_dask(y, p)
+    np.testing.assert_allclose((accuracy(y, p), accuracy(y, p, w)), expected, rtol=1e-12)
+
+
+def test_scores__mix_numpy_and_dask_with_other_chunks():
+    y, p, w = regression()
+    expected = rmse(y, p, w)
+    for a, b in ((as_dask(y)[0], p), (y, as_dask(p)[0]), (as_dask(y)[0], as_dask(p, chunk=50)[0])):
+        assert rmse(a, b, w) == pytest.approx(expected, rel=1e-12)
+
+
+def test_scores__take_lists():
+    assert accuracy([1, 2, 3, 4], [1, 2, 3, 5]) == 0.75
+    assert rmse([0.0, 0.0], [3.0, 3.0]) == 3.0
+
+
+@pytest.mark.parametrize(
+    ("score", "y", "p", "match"),
+    [
+        (rmse, np.ones(3), np.ones(4), "one shape"),
+        (rmse, np.ones(3), np.ones((3, 1)), "one shape"),
+        (rmse, np.ones(0), np.ones(0), "at least one row"),
+        (rmse, np.array(["a"]), np.array(["a"]), "numeric"),
+        (rmse, np.array([1.0, np.nan]), np.ones(2), "finite"),
+        (r2, np.ones(2), np.array([1.0, np.inf]), "finite"),
+        (relative_rmse, np.zeros(2), np.ones(2), "norm of y_true"),
+        (accuracy, np.ones((2, 2)), np.ones((2, 2)), "one column"),
+    ],
+)
+def test_scores__refuse_bad_input(score, y, p, match):
+    with pytest.raises(InputError, match=match):
+        score(y, p)
+
+
+# --- kernel error --------------------------------------------------------------------------------------------
+
+
+def rows(n=600, d=6, dtype=np.float32):
+    return np.random.default_rng(2).normal(size=(n, d)).astype(dtype)
+
+
+def dense_errors(map_, X):
+    Z = np.asarray(map_(X), dtype=np.float64)
+    K = map_.exact_kernel(X)
+    E = K - Z @ Z.T
+    return (
+        np.linalg.norm(E) / np.linalg.norm(K),
+        np.linalg.norm(E, 2) / np.linalg.norm(K, 2),
+        np.mean(E**2),
+    )
+
+
+def values(error):
+    return error.frobenius, error.spectral, error.mse
+
+
+@pytest.mark.parametrize("kernel", ["gaussian", "laplacian", "cauchy", "matern"])
+@pytest.mark.parametrize("phase", ["paired", "offset"])
+def test_kernel_error__equals_the_dense_matrices(kernel, phase):
+    X = rows(300)
+    features = RandomFourierFeatures(kernel, length_scale=3.0, n_components=256, phase=phase, random_state=0)
+    error = kernel_error(features.fit(X), X)
+    assert (error.n_rows, error.n_components) == (300, 256)
+    np.testing.assert_allclose(values(error), dense_errors(features.map_, X), rtol=2e-4)
+
+
+@pytest.mark.parametrize("n", [1, 2, 150])
+def test_kernel_error__few_rows(n):
+    X = rows(n, dtype=np.float64)
+    features = RandomFourierFeatures(length_scale=3.0, n_components=64, phase="offset", random_state=0).fit(X)
+    np.testing.assert_allclose(values(kernel_error(features, X)), dense_errors(features.map_, X), rtol=1e-9)
+
+
+def test_kernel_error__whitening_is_part_of_the_kernel():
+    X = rows(400) * np.array([1, 10, 100, 1, 1, 1], dtype=np.float32)
+    features = RandomFourierFeatures(length_scale=3.0, n_components=8192, whiten=True, random_state=0).fit(X)
+    assert kernel_error(features, X, norms=["frobenius"]).frobenius < 0.05
+
+
+def test_kernel_error__shrinks_as_one_over_root_D():
+    X = rows()
+    small, large = (
+        kernel_error(FourierMap(6, D, RandomFourierFeatures().fit(X).map_.kernel, 3.0, "dense", "paired", 5), X)
+        for D in (512, 8192)
+    )
+    # 16 times the features: a quarter of the error, give or take what one draw of weights varies.
+    assert 0.15 < large.frobenius / small.frobenius < 0.4
+
+
+def test_kernel_error__strips_equal_the_whole(monkeypatch):
+    X = rows()
+    features = RandomFourierFeatures(length_scale=3.0, n_components=1026, random_state=0).fit(X)
+    whole = values(kernel_error(features, X))
+    monkeypatch.setattr(metrics_module, "_WHOLE_BYTES", 0)
+    monkeypatch.setattr(metrics_module, "_STRIP_BYTES", 8 * 600 * 70)
+    monkeypatch.setattr(metrics_module, "_COLUMN_BYTES", 4 * 600 * 100)
+    np.testing.assert_allclose(values(kernel_error(features, X)), whole, rtol=2e-4)
+
+
+def test_kernel_error__same_for_dask_csr_and_numpy():
+    X = rows()
+    features = RandomFourierFeatures(length_scale=3.0, n_components=128, random_state=0).fit(X)
+    expected = kernel_error(features, X, n_rows=250, seed=3)
+    assert kernel_error(features.map_, da.from_array(X, chunks=(70, 6)), n_rows=250, seed=3) == expected
+    assert kernel_error(features, sp.csr_array(X), n_rows=250, seed=3) == expected
+    assert kernel_error(features, X, n_rows=250, seed=4) != expected
+
+
+def test_kernel_error__reads_only_sampled_blocks():
+    read = []
+
+    def block(block_info=None):
+        (first, last), _ = block_info[None]["array-location"]
+        read.append(first)
+        return np.random.default_rng(first).normal(size=(last - first, 3))
+
+    n = 200_000
+    X = da.map_blocks(block, chunks=((1000,) * (n // 1000), (3,)), dtype=float, meta=np.empty((0, 0)))
+    features = RandomFourierFeatures(length_scale=2.0, n_components=32, random_state=0).fit(X)
+    with dask.config.set(scheduler="synchronous"):
+        error = kernel_error(features, X, n_rows=80)
+    assert error.n_rows == 80
+    assert len(set(read)) <= 10
+
+
+def test_kernel_error__only_the_norms_asked_for():
+    X = rows(100)
+    features = RandomFourierFeatures(n_components=64, random_state=0).fit(X)
+    error = kernel_error(features, X, norms=("mse",))
+    assert error.mse > 0
+    assert error == KernelError(100, 64, mse=error.mse)
+
+
+def test_kernel_error__memory_is_bounded_in_D():
+    X = rows(100, d=2)
+    features = RandomFourierFeatures(length_scale=3.0, n_components=1_000_000, random_state=0).fit(X)
+    kernel_error(features, X[:5], norms=("mse",))
+    tracemalloc.start()
+    error = kernel_error(features, X)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 64 * 2**20  # the features alone would be 400 MB
+    assert error.frobenius < 5e-3
+
+
+def test_kernel_error__refuses_bad_input():
+    X = rows(50)
+    features = RandomFourierFeatures(n_components=64, random_state=0)
+    with pytest.raises(InputError, match="call fit first"):
+        kernel_error(features, X)
+    features.fit(X)
+    with pytest.raises(InputError, match="norms are"):
+        kernel_error(features, X, norms=("nuclear",))
+    with pytest.raises(InputError, match="n_rows"):
+        kernel_error(features, X, n_rows=0)
+    with pytest.raises(InputError, match="features"):
+        kernel_error(features, X[:, :3])
+    with pytest.raises(InputError, match="approximates no kernel"):
+        kernel_error(StreamingScaler().fit(X), X)

@@ -1,0 +1,358 @@
+"""Model files: equal predictions after loading, refusals, damage, and a kill in the middle of a save."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import dask.array as da
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+from sklearn.linear_model import Ridge
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+
+from distrf import (
+    RandomFourierFeatures,
+    StreamingRidge,
+    StreamingRidgeClassifier,
+    StreamingScaler,
+    load_model,
+    save_model,
+)
+from distrf.errors import InputError, SpecMismatchError, StoreError
+from distrf.kernels import Matern
+from distrf.models import SAVABLE, check_output, model_details
+from distrf.store import is_bundle
+
+RNG = np.random.default_rng(3)
+X = RNG.normal(size=(90, 6)).astype(np.float32)
+NUMBERS = X[:, 0] * 2 + np.sin(X[:, 1])
+TWO = np.where(NUMBERS > 0, "yes", "no")
+THREE = np.array([10, -3, 7])[np.digitize(NUMBERS, [-1, 1])]
+
+MODELS = {
+    "fourier": (RandomFourierFeatures(n_components=32, random_state=1), None),
+    "fourier-seedless": (RandomFourierFeatures(n_components=32, length_scale=2.0), None),
+    "fourier-whitened": (RandomFourierFeatures(n_components=32, whiten=True, random_state=1), None),
+    "fourier-offset": (RandomFourierFeatures(gamma=0.1, n_components=9, phase="offset", random_state=1), None),
+    "fourier-matern": (RandomFourierFeatures("matern", nu=2.5, n_components=32, random_state=1), None),
+    "fourier-kernel-object": (RandomFourierFeatures(Matern(0.5), n_components=32, random_state=1), None),
+    **{f"scaler-{m}": (StreamingScaler(m), None) for m in ("standard", "minmax", "maxabs", "l1-rows", "l2-rows")},
+    "scaler-divide": (StreamingScaler("divide", divisor=3.0), None),
+    "ridge": (StreamingRidge(1e-3), NUMBERS),
+    "ridge-outputs": (StreamingRidge(1e-3, fit_intercept=False), np.c_[NUMBERS, -NUMBERS]),
+    "ridge-alphas": (StreamingRidge((1e-4, 1e-2), cv="holdout", random_state=5), NUMBERS),
+    "classifier-text": (StreamingRidgeClassifier(1e-3), TWO),
+    "classifier-objects": (StreamingRidgeClassifier(1e-3), TWO.astype(object)),
+    "classifier-weights": (StreamingRidgeClassifier(1e-3, class_weight={10: 2.0, -3: 0.5}), THREE),
+    "classifier-text-weights": (StreamingRidgeClassifier(1e-3, class_weight={"yes": 3.0}), TWO),
+    "classifier-bool": (StreamingRidgeClassifier([1e-3, 1e-1], class_weight="balanced", cv=3), TWO == "yes"),
+    "pipeline": (
+        make_pipeline(
+            StreamingScaler(), RandomFourierFeatures(n_components=64, random_state=2), StreamingRidgeClassifier()
+        ),
+        TWO,
+    ),
+    "nested": (
+        Pipeline(
+            [
+                ("prepare", Pipeline([("scale", StreamingScaler("minmax"))])),
+                ("map", RandomFourierFeatures("laplacian", n_components=64, whiten=True, random_state=2)),
+                ("model", StreamingRidge()),
+            ]
+        ),
+        NUMBERS,
+    ),
+}  # fmt: skip
+
+
+def outputs(model, rows):
+    """Everything a model says about rows."""
+    names = ("transform", "predict", "decision_function")
+    return {name: getattr(model, name)(rows) for name in names if hasattr(model, name)}
+
+
+def leaves(model):
+    """The estimators of a possibly nested Pipeline."""
+    return (
+        [leaf for _, step in model.steps for leaf in leaves(step)] if isinstance(model, Pipeline) else [model]
+    )
+
+
+def assert_equal(a, b):
+    """Equal in value, type and dtype."""
+    assert type(a) is type(b)
+    if isinstance(a, np.ndarray):
+        assert a.dtype == b.dtype
+        np.testing.assert_array_equal(a, b)
+    else:
+        assert a == b
+
+
+def load_without_pickle(path):
+    """The loaded model; unpickling anything meanwhile is an error."""
+
+    def refuse(*args, **kwargs):
+        raise AssertionError("unpickled")
+
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("pickle.load", "pickle.loads", "pickle.Unpickler", "cloudpickle.loads"):
+            patch.setattr(name, refuse)
+        return load_model(path)
+
+
+def test_every_savable_class_is_tested():
+    tested = {type(leaf).__name__ for model, _ in MODELS.values() for leaf in leaves(model)}
+    assert tested == set(SAVABLE)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_round_trip(tmp_path, name):
+    model, y = MODELS[name]
+    model = clone(model).fit(X, y)
+    save_model(model, tmp_path / "m")
+    loaded = load_without_pickle(tmp_path / "m")
+    expected, got = outputs(model, X), outputs(loaded, X)
+    assert expected
+    assert expected.keys() == got.keys()
+    for key, value in expected.items():
+        assert_equal(value, got[key])
+    for a, b in zip(leaves(model), leaves(loaded), strict=True):
+        assert type(a) is type(b)
+        for mine, other in ((a.get_params(), b.get_params()), (vars(a), vars(b))):
+            assert mine.keys() == other.keys()
+            for key in mine:
+                assert_equal(mine[key], other[key])
+    if isinstance(model, Pipeline):
+        assert [step for step, _ in loaded.steps] == [step for step, _ in model.steps]
+
+
+def test_a_second_fit_of_the_loaded_model_is_the_first(tmp_path):
+    model = MODELS["pipeline"][0]
+    save_model(clone(model).fit(X, TWO), tmp_path / "m")
+    again = clone(load_model(tmp_path / "m")).fit(X, TWO)
+    np.testing.assert_array_equal(again.decision_function(X), clone(model).fit(X, TWO).decision_function(X))
+
+
+def test_names_of_columns(tmp_path):
+    frame = pd.DataFrame(X, columns=list("abcdef"))
+    model = make_pipeline(StreamingScaler(), StreamingRidge()).fit(frame, NUMBERS)
+    save_model(model, tmp_path / "m")
+    loaded = load_model(tmp_path / "m")
+    assert_equal(loaded[0].feature_names_in_, model[0].feature_names_in_)
+    with pytest.raises(ValueError, match="feature names"):
+        loaded.predict(frame.rename(columns={"a": "z"}))
+    np.testing.assert_array_equal(loaded.predict(frame), model.predict(frame))
+
+
+def test_lazy_and_sparse_rows(tmp_path):
+    model = make_pipeline(
+        RandomFourierFeatures(length_scale=2.0, n_components=64, random_state=2), StreamingRidge()
+    )
+    rows = da.from_array(X, chunks=(20, 6))
+    model.fit(rows, da.from_array(NUMBERS, chunks=20))
+    save_model(model, tmp_path / "m")
+    loaded = load_model(tmp_path / "m")
+    lazy = loaded.predict(rows)
+    assert isinstance(lazy, da.Array)
+    np.testing.assert_array_equal(lazy.compute(scheduler="sync"), model.predict(rows).compute(scheduler="sync"))
+    np.testing.assert_array_equal(loaded.predict(sp.csr_array(X)), model.predict(sp.csr_array(X)))
+
+
+def test_equal_fits_are_equal_files(tmp_path):
+    """Nothing but the model is in the file: no time, no path, no order of a dictionary."""
+    for name in ("a", "b"):
+        save_model(clone(MODELS["nested"][0]).fit(X, NUMBERS), tmp_path / name)
+    a, b = (
+        {p.relative_to(tmp_path / name): p.read_bytes() for p in (tmp_path / name).rglob("*") if p.is_file()}
+        for name in ("a", "b")
+    )
+    assert a == b
+
+
+class Custom(StreamingRidge):
+    """Of the user's own making, with the name of one of ours."""
+
+
+Custom.__name__ = "StreamingRidge"
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        (Ridge().fit(X, NUMBERS), r"model is a sklearn.*Ridge, which cannot be saved.*savable: RandomFourier"),
+        (Custom().fit(X, NUMBERS), "cannot be saved without running its code"),
+        (FunctionTransformer(np.exp).fit(X), "FunctionTransformer, which cannot be saved"),
+        (
+            make_pipeline(FunctionTransformer(), StreamingRidge()).fit(X, NUMBERS),
+            r"model\.functiontransformer is a",
+        ),
+        (StreamingRidge(), r"model \(StreamingRidge\) is not fitted; call fit"),
+        (make_pipeline(StreamingScaler(), StreamingRidge()), r"model\.streamingscaler .* not fitted"),
+        (object(), "builtins.object, which cannot be saved"),
+    ],
+    ids=["sklearn", "same-name", "function", "step", "unfitted", "unfitted-step", "object"],
+)
+def test_refusals_leave_nothing(tmp_path, model, message):
+    with pytest.raises(InputError, match=message):
+        save_model(model, tmp_path / "m")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("value", [lambda: 1, np.random.RandomState(0), b"bytes", {1, 2}])
+def test_parameters_that_are_not_data(tmp_path, value):
+    model = StreamingRidge().fit(X, NUMBERS)
+    model.random_state = value
+    with pytest.raises(
+        InputError, match=rf"model\.random_state is a {type(value).__name__}, which is not plain data"
+    ):
+        save_model(model, tmp_path / "m")
+    with pytest.raises(InputError, match="provenance"):
+        save_model(StreamingRidge().fit(X, NUMBERS), tmp_path / "m", provenance=value)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.fixture
+def saved(tmp_path):
+    """A saved pipeline, and a function that edits its JSON through a function of the spec."""
+    save_model(clone(MODELS["nested"][0]).fit(X, NUMBERS), tmp_path / "m")
+    path = tmp_path / "m"
+
+    def edit(change):
+        document = json.loads((path / "model.json").read_text())
+        change(document)
+        (path / "model.json").write_text(json.dumps(document))
+
+    return path, edit
+
+
+def step(document, index):
+    """The entry of one step of the saved Pipeline."""
+    return document["spec"]["model"]["steps"][index][1]
+
+
+@pytest.mark.parametrize("field", ["seed", "n_features_in", "kernel", "n_components"])
+def test_an_edited_map_fails_its_checksum(saved, field):
+    path, edit = saved
+    values = {"seed": 3, "n_features_in": 5, "kernel": {"name": "cauchy"}, "n_components": 62}
+    edit(lambda d: step(d, 1)["fitted"]["map_"]["$map"].update({field: values[field]}))
+    with pytest.raises(SpecMismatchError, match="checksum"):
+        load_model(path)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda d: d.update(version=99), "has version 99; update distrf"),
+        (lambda d: step(d, 2).update({"class": "os.system"}), "names the class 'os.system'; this release loads"),
+        (lambda d: step(d, 2).update({"class": "Ridge"}), "names the class 'Ridge'"),
+        (lambda d: step(d, 2).pop("fitted"), "not a valid model: KeyError"),
+        (lambda d: step(d, 2)["parameters"].update(depth=3), "not a valid model: TypeError"),
+        (lambda d: step(d, 2)["fitted"].update(predict=1), "not a valid model: .*predict"),
+        (lambda d: step(d, 2)["fitted"].update(__class__=1), "not a valid model: .*__class__"),
+        (lambda d: step(d, 2)["fitted"].update(coef_={"$array": "other"}), "not a valid model: KeyError"),
+        (lambda d: step(d, 2)["fitted"].update(coef_={}), "not a valid model"),
+        (lambda d: step(d, 2)["fitted"].update(coef_={"$pickle": "x"}), "not a valid model"),
+        (lambda d: d["spec"].pop("model"), "not a valid model"),
+        (lambda d: d.pop("spec"), "damaged"),
+    ],
+)  # fmt: skip
+def test_an_edited_model_is_refused(saved, change, message):
+    path, edit = saved
+    edit(change)
+    with pytest.raises(StoreError, match=message):
+        load_model(path)
+
+
+def test_damaged_and_missing_arrays(saved):
+    path, _ = saved
+    chunk = next(p for p in (path / "arrays.zarr/model.model.coef_").rglob("*") if p.name == "0")
+    whole = chunk.read_bytes()
+    chunk.write_bytes(whole[:20] + bytes([whole[20] ^ 1]) + whole[21:])
+    with pytest.raises(StoreError, match=r"'model.model.coef_' .*damaged"):
+        load_model(path)
+    chunk.unlink()
+    with pytest.raises(StoreError, match=r"'model.model.coef_' .*(damaged|not the one that was saved)"):
+        load_model(path)
+    (chunk.parents[1] / "zarr.json").unlink()
+    with pytest.raises(StoreError, match=r"'model.model.coef_' .*missing"):
+        load_model(path)
+    with pytest.raises(StoreError, match="no such store"):
+        load_model(path.parent / "none")
+    (path / "model.json").unlink()
+    with pytest.raises(StoreError, match="is not a model"):
+        load_model(path)
+
+
+def test_overwriting(tmp_path):
+    first = StreamingRidge(1e-3).fit(X, NUMBERS)
+    save_model(first, tmp_path / "m", note="a")
+    assert model_details(tmp_path / "m")["note"] == "a"
+    first.coef_ = -first.coef_
+    save_model(first, tmp_path / "m", note="a")  # other arrays, the same spec
+    assert (load_model(tmp_path / "m").coef_ == first.coef_).all()
+    with pytest.raises(SpecMismatchError, match=r"model.parameters.alphas: 0.001 -> 0.01.*--overwrite"):
+        save_model(StreamingRidge(1e-2).fit(X, NUMBERS), tmp_path / "m", note="a")
+    assert load_model(tmp_path / "m").alphas == 1e-3
+    save_model(StreamingRidge(1e-2).fit(X, NUMBERS), tmp_path / "m", overwrite=True)
+    assert load_model(tmp_path / "m").alphas == 1e-2
+    assert [p.name for p in tmp_path.iterdir()] == ["m"]
+
+
+def test_outputs_are_checked_before_training(tmp_path):
+    check_output(tmp_path / "free", False)
+    save_model(StreamingRidge().fit(X, NUMBERS), tmp_path / "m")
+    with pytest.raises(SpecMismatchError, match="holds a model already; choose another path, or --overwrite"):
+        check_output(tmp_path / "m", False)
+    check_output(tmp_path / "m", True)
+    (tmp_path / "file").write_text("mine")
+    (tmp_path / "folder").mkdir()
+    check_output(tmp_path / "folder", False)
+    (tmp_path / "folder/file").write_text("mine")
+    for name in ("file", "folder"):
+        with pytest.raises(StoreError, match="is not a model; choose another path"):
+            check_output(tmp_path / name, True)
+
+
+SAVER = """
+import sys
+import numpy as np
+from distrf import StreamingRidge, save_model
+model = StreamingRidge().fit(np.random.default_rng(0).normal(size=(20, 3)), np.arange(20.0))
+model.coef_ = np.random.default_rng(0).normal(size=(40, 50_000))
+print("ready", flush=True)
+for i in range(1000):
+    save_model(model, sys.argv[1], overwrite=True, round=i)
+    print(i, flush=True)
+"""
+
+
+def test_killed_while_saving(tmp_path):
+    """SIGKILL at many moments: at any of them the path holds a whole model, or nothing."""
+    script, path = tmp_path / "saver.py", tmp_path / "models/m"
+    script.write_text(SAVER)
+    path.parent.mkdir()
+    process = subprocess.Popen([sys.executable, script, path], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    # Watch from outside what a reader could see at any time, then kill in the middle of a save.
+    for _ in range(5):
+        process.stdout.readline()
+    while not any(p.name.endswith(".partial") for p in path.parent.iterdir()):
+        pass
+    os.kill(process.pid, signal.SIGKILL)
+    process.communicate()
+    if is_bundle(path):
+        assert load_model(path).coef_.shape == (40, 50_000)
+    else:
+        assert not path.exists()
+    # What is left beside it is in nobody's way.
+    save_model(StreamingRidge().fit(X, NUMBERS), path, overwrite=True)
+    assert load_model(path).coef_.shape == (6,)

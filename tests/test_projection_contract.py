@@ -1,0 +1,213 @@
+"""What every projection must do, whatever its structure: each entry of the registry is put through it."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from distrf.errors import InputError
+from distrf.kernels import Cauchy, Gaussian, Kernel, Laplacian, Matern
+from distrf.maps import FourierMap
+from distrf.projections import PROJECTIONS, make_projection
+
+KERNELS = [Gaussian(), Laplacian(), Cauchy(), Matern(0.5), Matern(2.5)]
+
+
+def serves(name: str, kernel: Kernel) -> bool:
+    try:
+        PROJECTIONS[name].check(kernel)
+    except InputError:
+        return False
+    return True
+
+
+PAIRS = [(name, kernel) for name in sorted(PROJECTIONS) for kernel in KERNELS if serves(name, kernel)]
+pairs = pytest.mark.parametrize(("name", "kernel"), PAIRS, ids=lambda v: v if isinstance(v, str) else str(v))
+names = pytest.mark.parametrize("name", sorted(PROJECTIONS))
+dtypes = pytest.mark.parametrize("dtype", [np.float32, np.float64], ids=["float32", "float64"])
+
+
+def phases(projection, X, start, stop, scale, dtype):
+    """Panels side by side, checked against the interface on the way."""
+    out, at, dtype = np.full((len(X), stop - start), np.nan), start, np.dtype(dtype)
+    for first, panel in projection.phases(np.ascontiguousarray(X, dtype), start, stop, scale, dtype):
+        assert first == at
+        assert panel.dtype == dtype
+        assert panel.flags.c_contiguous
+        at += panel.shape[1]
+        out[:, first - start : at - start] = panel
+    assert at == stop
+    return out
+
+
+def rounding(X, W, scale, dtype):
+    """What rounding may do to scale * X @ W.T: a transform spreads it over all rows of a block."""
+    passes = 4 + np.log2(X.shape[1])
+    size = scale * np.linalg.norm(X, axis=1)[:, None] * np.linalg.norm(W, axis=1).max()
+    return 8 * passes * np.finfo(dtype).eps * size
+
+
+@dtypes
+@pytest.mark.parametrize("d", [1, 2, 7, 16, 97, 130])
+@pairs
+def test_phases_are_products_with_the_matrix(name, kernel, d, dtype):
+    m = 300
+    projection = make_projection(name, kernel, d, m, 11)
+    W, X = projection.weights(), np.random.default_rng(d).normal(size=(5, d)).astype(np.float32)
+    assert W.shape == (m, d)
+    assert W.dtype == np.float64
+    assert np.isfinite(W).all()
+    allowed = rounding(X, W, 0.3, dtype)
+    for start, stop in [(0, m), (1, m), (m - 1, m), (100, 151), (127, 258)]:
+        got = phases(projection, X, start, stop, 0.3, dtype)
+        assert (abs(got - 0.3 * X.astype(float) @ W[start:stop].T) <= allowed).all()
+        np.testing.assert_allclose(projection.weights(start, stop), W[start:stop], rtol=1e-9, atol=1e-12)
+
+
+@settings(max_examples=80)
+@given(st.data())
+def test_any_shape_and_range(data):
+    name, kernel = data.draw(st.sampled_from(PAIRS))
+    dtype = data.draw(st.sampled_from([np.float32, np.float64]))
+    n, d, m = (data.draw(st.integers(1, top)) for top in (5, 140, 3000))
+    start = data.draw(st.integers(0, m - 1))
+    stop = data.draw(st.integers(start + 1, m))
+    projection = make_projection(name, kernel, d, m, data.draw(st.integers(0, 2**63 - 1)))
+    X, W = np.random.default_rng(n).normal(size=(n, d)).astype(np.float32), projection.weights()
+    got = phases(projection, X, start, stop, 0.7, dtype)
+    assert (abs(got - 0.7 * X.astype(float) @ W[start:stop].T) <= rounding(X, W, 0.7, dtype)).all()
+
+
+@names
+def test_a_seed_is_the_whole_randomness(name):
+    projection, again, other = (make_projection(name, Gaussian(), 20, 60, seed) for seed in (3, 3, 4))
+    np.testing.assert_array_equal(projection.weights(), again.weights())
+    assert projection == again
+    # Every coordinate is made from the seed; a structured row may share a few values with another.
+    assert (projection.weights() != other.weights()).mean() > 0.5
+
+
+@names
+@pytest.mark.parametrize("phase", ["paired", "offset"])
+def test_pickled_map_is_a_seed(name, phase):
+    map_ = FourierMap(1000, 50_000, Gaussian(), 1.0, name, phase, 2**62)
+    assert len(pickle.dumps(map_)) < 1024
+    assert len(pickle.dumps(map_.projector)) < 1024
+    map_.projector.work()
+    map_ = FourierMap(30, 100, Gaussian(), 1.0, name, phase, 2**62)
+    map_(np.ones((2, 30)))
+    assert len(pickle.dumps(map_)) < 1024
+
+
+@pairs
+@pytest.mark.parametrize("phase", ["paired", "offset"])
+def test_map_is_the_cosine_of_the_matrix(name, kernel, phase):
+    d, D = 23, 200
+    map_ = FourierMap(d, D, kernel, 3.0, name, phase, 9)
+    X = np.random.default_rng(0).normal(size=(70, d)).astype(np.float32)
+    W = map_.frequencies()
+    turns = X.astype(float) @ W.T
+    if phase == "paired":
+        Z = np.stack([np.cos(turns), np.sin(turns)], axis=-1).reshape(70, D)
+    else:
+        offsets = map_.offsets()
+        assert offsets.shape == (D,)
+        assert ((offsets > 0) & (offsets < 1)).all()
+        np.testing.assert_array_equal(map_.offsets(20, 50), offsets[20:50])
+        Z = np.cos(turns + 2 * np.pi * offsets)
+    size = 1 + (np.linalg.norm(X, axis=1)[:, None] * np.linalg.norm(W, axis=1).max())
+    allowed = np.sqrt(2 / D) * 64 * np.finfo(float).eps * size
+    assert (abs(map_(X.astype(float)) - np.sqrt(2 / D) * Z) <= allowed).all()
+    # float32 in: float32 phases, or float64 ones where weights have heavy tails, then one rounding.
+    eps = np.finfo(np.float32).eps
+    allowed = np.sqrt(2 / D) * (2 * eps + (0 if kernel.heavy_tailed else 64 * eps * size))
+    assert (abs(map_(X) - np.sqrt(2 / D) * Z) <= allowed).all()
+
+
+@names
+@dtypes
+@pytest.mark.parametrize("density", [0.02, 0.5])
+def test_csr_is_densified_a_row_tile_at_a_time(name, dtype, density, monkeypatch):
+    map_ = FourierMap(60, 256, Gaussian(), 2.0, name, "offset", 5)
+    tile = map_.projector.rows_per_tile
+    X = np.random.default_rng(1).normal(size=(2 * tile + 3, 60))
+    X = (X * (np.random.default_rng(2).random(X.shape) < density)).astype(dtype)
+    densified = []
+    toarray = sp.csr_array.toarray
+    monkeypatch.setattr(
+        sp.csr_array, "toarray", lambda self, *a, **k: densified.append(self.shape[0]) or toarray(self, *a, **k)
+    )
+    np.testing.assert_allclose(map_(sp.csr_array(X)), map_(X), atol=1e-5 if dtype == np.float32 else 1e-13)
+    assert max(densified, default=0) <= tile
+
+
+class TestUnbiased:
+    """Means over seeds against the exact kernel, within the standard error that the seeds show."""
+
+    SEEDS = 500
+    d, m = 12, 48
+
+    def differences(self, kernel):
+        """A one-hot, a constant and a random difference at which the kernel is near one half."""
+        V = np.vstack([np.eye(self.d)[0], np.ones(self.d), np.random.default_rng(0).normal(size=self.d)])
+        for v in V:
+            grid = np.geomspace(1e-3, 1e2, 400)[:, None] * v
+            v *= np.interp(-0.5, -kernel(grid, np.zeros((1, self.d)))[:, 0], np.geomspace(1e-3, 1e2, 400))
+        return V
+
+    @staticmethod
+    def bias(name, kernel, V):
+        """The only bias that a projection declares: SORF's, |bias| <= E min(r^4 s^2 / (4 p), 2)."""
+        if name != "structured_orthogonal":
+            return 0.0
+        radii = kernel.radii(0, 0, 20_000)
+        r = np.ones(1) if radii is None else radii
+        s = (V**2).sum(axis=1)
+        return np.minimum(r[:, None] ** 4 * s**2 / (4 * 16), 2.0).mean(axis=0)
+
+    @pairs
+    def test_estimates_average_to_the_kernel(self, name, kernel):
+        V = self.differences(kernel)
+        k, k_wrong = (kernel(V, np.zeros((1, self.d)), length_scale=l)[:, 0] for l in (1.0, 1.15))
+        made = np.array(
+            [
+                np.cos(make_projection(name, kernel, self.d, self.m, seed).weights() @ V.T).mean(axis=0)
+                for seed in range(self.SEEDS)
+            ]
+        )
+        error = made.std(axis=0) / np.sqrt(self.SEEDS)
+        assert (abs(made.mean(axis=0) - k) <= 4.5 * error + self.bias(name, kernel, V)).all()
+        assert (4.5 * error < abs(k - k_wrong))[[0, 2]].all()  # a bandwidth off by 1.15 would fail
+
+    @names
+    def test_offset_phase(self, name):
+        """Through the map: z(x) . z(y), offsets and all."""
+        kernel = Gaussian()
+        V = self.differences(kernel)
+        x = np.random.default_rng(3).normal(size=(1, self.d))
+        rows = np.vstack([x, x + V])
+        made = []
+        for seed in range(self.SEEDS):
+            Z = FourierMap(self.d, self.m, kernel, 1.0, name, "offset", seed)(rows)
+            made.append(Z[1:] @ Z[0])
+        error = np.std(made, axis=0) / np.sqrt(self.SEEDS)
+        k = kernel(V, np.zeros((1, self.d)))[:, 0]
+        assert (abs(np.mean(made, axis=0) - k) <= 4.5 * error + self.bias(name, kernel, V)).all()
+
+
+@names
+def test_refusals_name_projection_kernel_and_remedy(name):
+    for kernel in KERNELS:
+        if not serves(name, kernel):
+            with pytest.raises(InputError, match=rf"{name}.*{kernel.name}.*use projection="):
+                FourierMap(8, 32, kernel, 1.0, name, "paired", 0)
+
+
+def test_unknown_projection():
+    with pytest.raises(InputError, match=r"unknown projection 'fft'; known: alternating_circulant, .*quasi"):
+        make_projection("fft", Gaussian(), 8, 32, 0)

@@ -1,0 +1,596 @@
+"""Streaming ridge against scikit-learn's, fold by fold, block by block, worker by worker."""
+
+from __future__ import annotations
+
+import dask
+import dask.array as da
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from folds import count_calls
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.base import clone
+from sklearn.datasets import load_digits
+from sklearn.linear_model import Ridge, RidgeClassifier
+from sklearn.metrics import accuracy_score, r2_score
+from sklearn.pipeline import make_pipeline
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from distrf import RandomFourierFeatures, StreamingRidge, StreamingRidgeClassifier, StreamingScaler
+from distrf.blocks.passes import run_pass
+from distrf.blocks.rows import ARRAYS_PREFIX
+from distrf.errors import InputError
+from distrf.linear_model import solve
+from distrf.linear_model.gram import FoldRule, GramFold, lower_tiles, tile_width
+from distrf.linear_model.targets import Targets
+
+FOLDS_ARE_STRIPES = (
+    "the check sets cv to a list of index splits; folds of streamed rows are stripes of row numbers, so cv is a "
+    "number or 'holdout', and a repeated row may fall into another fold than its weighted twin"
+)
+
+
+def expected_failures(estimator):
+    if np.iterable(estimator.alphas):
+        return {
+            "check_sample_weight_equivalence_on_dense_data": FOLDS_ARE_STRIPES,
+            "check_sample_weight_equivalence_on_sparse_data": FOLDS_ARE_STRIPES,
+        }
+    return {}
+
+
+@parametrize_with_checks(
+    [
+        StreamingRidge(),
+        StreamingRidge(alphas=(0.01, 1.0)),
+        StreamingRidge(alphas=0.1, fit_intercept=False),
+        StreamingRidgeClassifier(),
+        StreamingRidgeClassifier(alphas=(0.01, 1.0), cv="holdout"),
+        StreamingRidgeClassifier(class_weight="balanced"),
+    ],
+    expected_failed_checks=expected_failures,
+    xfail_strict=True,
+)
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+def problem(n=300, d=12, outputs=None, dtype=np.float64, seed=0):
+    """Rows, targets that are nearly linear in them, and weights."""
+    rng = np.random.default_rng([n, d, seed])
+    X = rng.normal(size=(n, d)) + rng.normal(size=d)
+    W = rng.normal(size=(d,) if outputs is None else (d, outputs))
+    y = X @ W + 0.5 * rng.normal(size=(n,) if outputs is None else (n, outputs)) + 20.0
+    return X.astype(dtype), y, rng.uniform(0.1, 3.0, size=n)
+
+
+def labels(n=300, d=12, classes=4, dtype=np.float64):
+    X, y, w = problem(n, d, dtype=dtype)
+    edges = np.quantile(y, np.linspace(0, 1, classes + 1)[1:-1])
+    return X, np.array(["red", "green", "blue", "grey"])[np.searchsorted(edges, y)], w
+
+
+def tolerance(dtype):
+    """Gram matrices are made in float64 here; float32 enters by the rows alone, which both models share."""
+    return {"rtol": 1e-8, "atol": 1e-9} if dtype is np.float64 else {"rtol": 1e-5, "atol": 1e-5}
+
+
+# ---- against scikit-learn ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["numpy", "csr", "dask", "dask-csr"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("outputs", [None, 1, 3])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("intercept", [False, True])
+def test_regression(kind, dtype, outputs, weighted, intercept):
+    X, y, w = problem(outputs=outputs, dtype=dtype)
+    alpha, total = 0.03, w.sum() if weighted else len(X)
+    w = w if weighted else None
+    peer = Ridge(alpha * total, fit_intercept=intercept, solver="cholesky").fit(X.astype(np.float64), y, w)
+    dX = da.from_array(X, chunks=(70, 12))
+    given_ = {"numpy": X, "csr": sp.csr_array(X), "dask": dX, "dask-csr": dX.map_blocks(sp.csr_array)}[kind]
+    lazy = kind.startswith("dask")
+    ours = StreamingRidge(alpha, fit_intercept=intercept).fit(
+        given_, da.from_array(y, chunks=50) if lazy else y, w
+    )
+    np.testing.assert_allclose(ours.coef_.ravel(), peer.coef_.ravel(), **tolerance(dtype))
+    np.testing.assert_allclose(ours.intercept_, peer.intercept_, **tolerance(dtype))
+    assert ours.coef_.shape == ((12,) if outputs is None else (outputs, 12))
+    predicted = ours.predict(given_)
+    assert predicted.shape == y.shape
+    exact = peer.predict(X.astype(np.float64)).reshape(y.shape)
+    np.testing.assert_allclose(np.asarray(predicted), exact, **tolerance(dtype))
+    assert ours.alpha_ == alpha
+    assert ours.cv_errors_ is None
+
+
+@pytest.mark.parametrize("kind", ["numpy", "csr", "dask", "dask-csr"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("classes", [2, 4])
+@pytest.mark.parametrize("class_weight", [None, "balanced", {"red": 5.0, "green": 0.5}])
+def test_classification(kind, dtype, classes, class_weight):
+    X, y, _ = labels(classes=classes, dtype=dtype)
+    keep = np.random.default_rng(0).random(len(y)) < np.where(y == "red", 0.4, 1.0)  # unequal classes
+    X, y = X[keep], y[keep]
+    counts = {c: (y == c).sum() for c in set(y)}
+    factor = {c: 1.0 for c in counts} | (class_weight if isinstance(class_weight, dict) else {})
+    if class_weight == "balanced":
+        factor = {c: len(y) / (len(counts) * n) for c, n in counts.items()}
+    total = sum(factor[c] * n for c, n in counts.items())
+    peer = RidgeClassifier(0.02 * total, class_weight=class_weight).fit(X.astype(np.float64), y)
+    dX = da.from_array(X, chunks=(41, 12))
+    given_ = {"numpy": X, "csr": sp.csr_array(X), "dask": dX, "dask-csr": dX.map_blocks(sp.csr_array)}[kind]
+    ours = StreamingRidgeClassifier(0.02, class_weight=class_weight).fit(given_, y)
+    assert ours.classes_.tolist() == peer.classes_.tolist()
+    np.testing.assert_allclose(ours.coef_, np.atleast_2d(peer.coef_), **tolerance(dtype))
+    np.testing.assert_allclose(ours.intercept_, np.atleast_1d(peer.intercept_), **tolerance(dtype))
+    scores = np.asarray(ours.decision_function(given_))
+    exact = peer.decision_function(X.astype(np.float64))
+    assert scores.shape == exact.shape
+    np.testing.assert_allclose(scores, exact, **tolerance(dtype))
+    assert np.asarray(ours.predict(given_)).tolist() == peer.predict(X.astype(np.float64)).tolist()
+
+
+def test_class_and_sample_weights_multiply():
+    X, y, w = labels()
+    factor = np.where(y == "red", 3.0, 1.0)
+    both = StreamingRidgeClassifier(0.1, class_weight={"red": 3.0}).fit(X, y, w)
+    product = StreamingRidgeClassifier(0.1).fit(X, y, w * factor)
+    np.testing.assert_allclose(both.coef_, product.coef_, rtol=1e-12)
+
+
+def test_weights_repeat_rows():
+    X, y, _ = problem(outputs=2)
+    times = np.random.default_rng(0).integers(0, 4, len(X))
+    weighted = StreamingRidge(0.1).fit(X, y, times)
+    repeated = StreamingRidge(0.1).fit(np.repeat(X, times, axis=0), np.repeat(y, times, axis=0))
+    np.testing.assert_allclose(weighted.coef_, repeated.coef_, rtol=1e-9)
+    np.testing.assert_allclose(weighted.intercept_, repeated.intercept_, rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "labelled", [np.array([3, -1]), np.array([False, True]), np.array([0.0, 2.0]), np.array(["a", "bcd"])]
+)
+def test_labels_of_every_type(labelled):
+    X, y, _ = problem(200, 5)
+    y = labelled[(y > np.median(y)).astype(int)]
+    one = StreamingRidgeClassifier(0.1).fit(X, y)
+    two = StreamingRidgeClassifier(0.1).fit(da.from_array(X, chunks=(60, 5)), da.from_array(y, chunks=60))
+    assert one.classes_.dtype == two.classes_.dtype == labelled.dtype
+    assert two.predict(da.from_array(X, chunks=(60, 5))).dtype == labelled.dtype
+    np.testing.assert_array_equal(one.predict(X), two.predict(da.from_array(X, chunks=(60, 5))).compute())
+    assert (one.predict(X) == y).mean() > 0.8
+
+
+@pytest.mark.parametrize("alpha", [1e-3, 0.5])
+def test_spectrum_and_factorisation_agree(monkeypatch, alpha):
+    X, y, w = problem(outputs=2)
+    by_factor = StreamingRidge(alpha).fit(X, y, w)
+    monkeypatch.setattr(solve, "_EIGH_FACTOR", 0)
+    by_spectrum = StreamingRidge(alpha).fit(X, y, w)
+    assert by_factor.coef_.tobytes() != by_spectrum.coef_.tobytes()  # two ways indeed
+    np.testing.assert_allclose(by_spectrum.coef_, by_factor.coef_, rtol=1e-10)
+
+
+def test_no_penalty():
+    X, y, _ = problem()
+    ours = StreamingRidge(0.0).fit(X, y)
+    exact = np.linalg.lstsq(np.column_stack([X, np.ones(len(X))]), y, rcond=None)[0]
+    np.testing.assert_allclose(np.append(ours.coef_, ours.intercept_), exact, rtol=1e-9)
+
+
+def test_dependent_columns():
+    """A penalty below rounding: directions without signal are dropped, with a warning."""
+    X, y, _ = problem(200, 6)
+    X = np.column_stack([X, X @ np.ones(6), X[:, 0] - X[:, 1]])
+    fitted = X @ np.linalg.lstsq(X, y, rcond=None)[0]
+    # The factorisation may get through a matrix that is singular but for rounding: force it to stop.
+    shifted = X @ np.diag([1.0] * 6 + [1e3, 1.0])
+    for rows in (X, shifted):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(solve, "cholesky", _singular)
+            with pytest.warns(RuntimeWarning, match="alpha=1e-20 is below the rounding error"):
+                ours = StreamingRidge(1e-20, fit_intercept=False).fit(rows, y)
+        np.testing.assert_allclose(ours.predict(rows), fitted, rtol=1e-6)
+
+
+def _singular(*args, **options):
+    raise np.linalg.LinAlgError("the leading minor is not positive definite")
+
+
+# ---- the normal equations ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("D", [1, 5, 1024, 1025, 2100])
+def test_tiles_hold_the_gram_matrix(D):
+    rng = np.random.default_rng(D)
+    Z = rng.normal(size=(40, D)).astype(np.float32)
+    y, w = rng.normal(size=(40, 2)), rng.uniform(size=40)
+    fold = GramFold(D, Targets(None, np.zeros(2)))
+    state = run_pass(fold, [Z, y, w], block_rows=13)
+    G = (Z.T.astype(np.float64) * w) @ Z
+    seen = np.zeros((D, D), dtype=bool)
+    for tile, (rows, columns) in zip(state.tiles[0], lower_tiles(D), strict=True):
+        shape = rows.stop - rows.start, columns.stop - columns.start
+        np.testing.assert_allclose(tile[: shape[0], : shape[1]], G[rows, columns], atol=2e-5)
+        assert (tile[shape[0] :] == 0).all()
+        assert (tile[:, shape[1] :] == 0).all()
+        seen[rows, columns] = True
+    assert (seen | seen.T).all()
+    assert tile_width(D) <= 1024
+    np.testing.assert_allclose(state.products[0], Z.T.astype(np.float64) @ (w[:, None] * y), atol=2e-5)
+    np.testing.assert_allclose(state.sums[0], Z.T.astype(np.float64) @ w, atol=2e-5)
+    assert state.weight[0] == pytest.approx(w.sum())
+    held = sum(getattr(state, name).nbytes for name in ("tiles", "products", "sums"))
+    assert fold.nbytes == held
+
+
+def test_wide_float32_features():
+    """D > 1,024: products in float32, sums in float64."""
+    X, y, _ = problem(600, 6, dtype=np.float32)
+    Z = RandomFourierFeatures(length_scale=6.0, n_components=1500, random_state=0).fit_transform(X)
+    peer = Ridge(0.01 * len(Z), solver="cholesky").fit(Z.astype(np.float64), y)
+    ours = StreamingRidge(0.01).fit(Z, y)
+    # entries of the Gram matrix of unit rows err by at most the float32 rounding of their terms
+    error = np.linalg.norm(ours.coef_ - peer.coef_) / np.linalg.norm(peer.coef_)
+    assert error < 600 * 2.0**-24 / 0.01
+
+
+def test_lower_precision_than_the_rows_is_never_used():
+    """Narrow float32 rows of large mean: their Gram matrix is made in float64."""
+    X, y, _ = problem(500, 5)
+    X = (X + 300.0).astype(np.float32)
+    peer = Ridge(0.001 * 500, solver="cholesky").fit(X.astype(np.float64), y)
+    np.testing.assert_allclose(StreamingRidge(0.001).fit(X, y).coef_, peer.coef_, rtol=1e-7)
+
+
+# ---- cross-validation -------------------------------------------------------------------------------
+
+
+@given(
+    n=st.integers(2, 4000), cv=st.sampled_from([2, 3, 5, "holdout"]), seed=st.integers(0, 99), data=st.data()
+)
+def test_folds_are_stripes_of_row_numbers(n, cv, seed, data):
+    n = max(n, 5)
+    rule = FoldRule.for_rows(n, cv, seed)
+    whole = rule.of_rows(0, n)
+    a = data.draw(st.integers(0, n))
+    b = data.draw(st.integers(a, n))
+    np.testing.assert_array_equal(rule.of_rows(a, b - a), whole[a:b])
+    assert set(whole) == set(range(rule.n_folds))
+    k = 5 if cv == "holdout" else cv
+    cycle = k * rule.stripe
+    for start in range(0, n - cycle + 1, cycle):
+        sizes = np.bincount(whole[start : start + cycle])
+        assert sizes.tolist() == ([rule.stripe, 4 * rule.stripe] if cv == "holdout" else [rule.stripe] * k)
+    assert 1 <= rule.stripe <= 1024
+
+
+@pytest.mark.parametrize("cv", [2, 5, "holdout"])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("path", ["factor", "spectrum"])
+def test_cv_errors_are_those_of_refits(monkeypatch, cv, weighted, intercept, path):
+    if path == "spectrum":
+        monkeypatch.setattr(solve, "_EIGH_FACTOR", 0)
+    X, y, w = problem(350, 8, outputs=2)
+    X, y = X[:, :8], y + 3 * np.random.default_rng(1).normal(size=y.shape)
+    w = w if weighted else np.ones(len(X))
+    alphas = (1e-4, 1e-2, 1.0)
+    ours = StreamingRidge(alphas, cv=cv, fit_intercept=intercept, random_state=9)
+    ours.fit(X, y, w if weighted else None)
+
+    fold = FoldRule.for_rows(len(X), cv, 9).of_rows(0, len(X))
+    held_out = [0] if cv == "holdout" else range(cv)
+    exact = []
+    for alpha in alphas:
+        squares = weight = 0.0
+        for f in held_out:
+            train, test = fold != f, fold == f
+            peer = Ridge(alpha * w[train].sum(), fit_intercept=intercept, solver="cholesky")
+            residual = y[test] - peer.fit(X[train], y[train], w[train]).predict(X[test])
+            squares += (w[test, None] * residual**2).sum()
+            weight += w[test].sum()
+        exact.append(squares / (2 * weight))
+    np.testing.assert_allclose(ours.cv_errors_, exact, rtol=1e-9)
+    assert ours.alpha_ == alphas[int(np.argmin(exact))]
+    final = Ridge(ours.alpha_ * w.sum(), fit_intercept=intercept, solver="cholesky").fit(X, y, w)
+    np.testing.assert_allclose(ours.coef_, final.coef_, rtol=1e-8)
+
+
+def test_cv_of_a_classifier():
+    X, y, _ = labels(classes=3)
+    alphas = (1e-3, 0.1, 10.0)
+    ours = StreamingRidgeClassifier(alphas, cv=4, random_state=2).fit(X, y)
+    fold = FoldRule.for_rows(len(X), 4, 2).of_rows(0, len(X))
+    Y = np.where(y[:, None] == np.unique(y), 1.0, -1.0)
+    for alpha, made in zip(alphas, ours.cv_errors_, strict=True):
+        squares = 0.0
+        for f in range(4):
+            train, test = fold != f, fold == f
+            peer = Ridge(alpha * train.sum(), solver="cholesky").fit(X[train], Y[train])
+            squares += ((Y[test] - peer.predict(X[test])) ** 2).sum()
+        assert made == pytest.approx(squares / Y.size, rel=1e-9)
+
+
+def test_cross_validation_finds_the_noise():
+    """Of three penalties the middle one predicts best, and is chosen."""
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(120, 100))
+    y = X @ rng.normal(size=100) * 0.3 + 3.0 * rng.normal(size=120)
+    assert StreamingRidge((1e-6, 1.0, 1e4)).fit(X, y).alpha_ == 1.0
+
+
+# ---- the same numbers everywhere --------------------------------------------------------------------
+
+
+@given(
+    chunks=st.lists(st.integers(0, 80), min_size=1, max_size=8).filter(lambda c: sum(c) >= 20),
+    cv=st.sampled_from([2, 5, "holdout"]),
+    dtype=st.sampled_from([np.float32, np.float64]),
+)
+@settings(max_examples=20)
+def test_any_chunking(chunks, cv, dtype):
+    n = sum(chunks)
+    X, y, w = problem(n, 4, dtype=dtype)
+    est = StreamingRidge((0.01, 0.1), cv=cv)
+    dX = da.from_array(X, chunks=(tuple(chunks), 4))
+    with dask.config.set(scheduler="sync"):
+        lazy = clone(est).fit(dX, da.from_array(y, chunks=33), da.from_array(w, chunks=-1))
+        score = lazy.score(dX, y, w)
+    here = est.fit(X, y, w)
+    np.testing.assert_allclose(lazy.cv_errors_, here.cv_errors_, rtol=1e-9)
+    np.testing.assert_allclose(lazy.coef_, here.coef_, rtol=1e-8, atol=1e-10)
+    assert score == pytest.approx(r2_score(y, here.predict(X), sample_weight=w), abs=1e-5)
+
+
+@pytest.mark.parametrize("scheduler", ["sync", "threads"])
+def test_same_bits_for_equal_blocks(scheduler):
+    X, y, w = problem(1000, 20)
+    dX, dy = da.from_array(X, chunks=(64, 20)), da.from_array(y, chunks=64)
+    with dask.config.set({"array.chunk-size": 64 * 20 * 8, "scheduler": scheduler}):
+        for est in (StreamingRidge(0.1), StreamingRidge((0.01, 0.1))):
+            lazy, here = clone(est).fit(dX, dy, w), clone(est).fit(X, y, w)
+            # the mean of the targets, taken first, is summed over other blocks
+            np.testing.assert_allclose(lazy.coef_, here.coef_, rtol=1e-11)
+        y = np.sign(y - np.median(y))
+        lazy = StreamingRidgeClassifier((0.01, 0.1)).fit(dX, y, w)
+        here = StreamingRidgeClassifier((0.01, 0.1)).fit(X, y, w)
+        assert lazy.coef_.tobytes() == here.coef_.tobytes()
+        assert lazy.cv_errors_.tobytes() == here.cv_errors_.tobytes()
+
+
+def test_same_bits_for_one_and_two_workers(client, one_worker_client):
+    X, y, _ = labels(2500, 15, dtype=np.float32)
+    made = []
+    for worker in (client, one_worker_client):
+        with worker.as_current():
+            dX, dy = da.from_array(X, chunks=(130, 15)), da.from_array(y, chunks=130)
+            model = make_pipeline(
+                StreamingScaler(),
+                RandomFourierFeatures(length_scale="median", n_components=300, random_state=1),
+                StreamingRidgeClassifier((1e-4, 1e-3), cv=3),
+            ).fit(dX, dy)
+            held = clone(model[-1]).fit(model[:-1].transform(dX).persist(), dy.persist())
+            made.append((model[-1].coef_.tobytes(), held.coef_.tobytes(), model[-1].cv_errors_.tobytes()))
+            predicted = model.predict(dX)
+            made[-1] += (predicted.compute().tobytes(), model.score(dX, dy))
+            assert model.score(dX, dy) == accuracy_score(y, predicted.compute())
+    assert made[0] == made[1]
+    assert made[0][0] == made[0][1]  # persisted features give the bits of lazy ones
+
+
+def test_blocks_without_rows():
+    X, y, w = problem(100, 4, outputs=2)
+    dX = da.from_array(X, chunks=((0, 40, 0, 60, 0), 4))
+    lazy = StreamingRidge((0.1, 1.0)).fit(dX, y, w)
+    np.testing.assert_allclose(lazy.coef_, StreamingRidge((0.1, 1.0)).fit(X, y, w).coef_, rtol=1e-9)
+    assert lazy.score(dX, y) == pytest.approx(lazy.score(X, y))
+
+
+# ---- pipelines, predictions, scores -----------------------------------------------------------------
+
+
+def digits():
+    X, y = load_digits(return_X_y=True)
+    return (X / 16.0).astype(np.float32), y
+
+
+def pipeline(**options):
+    return make_pipeline(
+        RandomFourierFeatures(length_scale="knn", n_components=1500, random_state=7),
+        StreamingRidgeClassifier(alphas=(1e-6, 1e-5, 1e-4), **options),
+    )
+
+
+def test_pipeline_out_of_core():
+    X, y = digits()
+    dX, dy = da.from_array(X, chunks=(250, 64)), da.from_array(y, chunks=250)
+    with dask.config.set({"array.chunk-size": "500kB"}):
+        lazy = pipeline().fit(dX[:1500], dy[:1500])
+    here = pipeline().fit(X[:1500], y[:1500])
+    assert lazy[0].length_scale_ == here[0].length_scale_ or len(X) > 1000
+    np.testing.assert_array_equal(lazy.predict(dX[1500:]).compute(), lazy.predict(X[1500:]))
+    assert lazy.score(dX[1500:], dy[1500:]) == lazy.score(X[1500:], y[1500:])
+    assert lazy.score(X[1500:], y[1500:]) > 0.95
+    assert abs(lazy.score(X[1500:], y[1500:]) - here.score(X[1500:], y[1500:])) < 0.01
+
+
+def test_pipeline_distributed(client):
+    X, y = digits()
+    dX, dy = da.from_array(X, chunks=(300, 64)), da.from_array(y, chunks=300)
+    model = pipeline(cv="holdout").fit(dX[:1500], dy[:1500])
+    assert model.score(dX[1500:], dy[1500:]) > 0.95
+
+
+def test_predictions_are_lazy(tmp_path):
+    X, y, _ = problem(100, 4)
+    dX = da.from_array(X, chunks=(10, 4)).map_blocks(
+        count_calls, str(tmp_path), dtype=X.dtype, meta=np.empty((0, 0))
+    )
+    regressor = StreamingRidge().fit(X, y)
+    classifier = StreamingRidgeClassifier().fit(X, (y > 20).astype(int))
+    lazy = [regressor.predict(dX), classifier.predict(dX), classifier.decision_function(dX)]
+    assert not list(tmp_path.iterdir())
+    assert [a.chunks for a in lazy] == [((10,) * 10,)] * 3
+    assert all(sum(str(k).startswith(ARRAYS_PREFIX) for k in dict(a.__dask_graph__())) == 1 for a in lazy)
+    lazy[0][:5].compute(scheduler="sync")
+    assert len(list(tmp_path.iterdir())) == 1
+    with dask.config.set(scheduler="sync"):
+        assert regressor.score(dX, y) == pytest.approx(regressor.score(X, y))
+    assert len(list(tmp_path.iterdir())) == 11  # a score is one pass
+
+
+def test_a_fit_is_two_passes(tmp_path):
+    """Features are made once: the pass over the targets does not touch them."""
+    X, y, w = problem(100, 4)
+    dX = da.from_array(X, chunks=(10, 4)).map_blocks(
+        count_calls, str(tmp_path), dtype=X.dtype, meta=np.empty((0, 0))
+    )
+    StreamingRidge((0.1, 1.0)).fit(dX, y, w)
+    assert len(list(tmp_path.iterdir())) == 10
+
+
+@pytest.mark.parametrize("outputs", [None, 3])
+def test_r2(outputs):
+    X, y, w = problem(outputs=outputs)
+    model = StreamingRidge(0.1).fit(X, y)
+    dX = da.from_array(X, chunks=(37, 12))
+    for weight in (None, w):
+        exact = r2_score(y, model.predict(X), sample_weight=weight)
+        assert model.score(X, y, weight) == pytest.approx(exact)
+        assert model.score(dX, y, weight) == pytest.approx(exact)
+    constant = np.full_like(y, 4.0)
+    assert model.score(dX, constant) == r2_score(constant, model.predict(X)) == 0.0
+
+
+def test_weighted_accuracy():
+    X, y, w = labels()
+    model = StreamingRidgeClassifier(0.1).fit(X, y)
+    exact = accuracy_score(y, model.predict(X), sample_weight=w)
+    assert exact < 1
+    assert model.score(da.from_array(X, chunks=(37, 12)), da.from_array(y, chunks=50), w) == pytest.approx(
+        exact
+    )
+
+
+# ---- errors -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "alphas", [-1.0, np.nan, np.inf, "1e-3", [], [0.1, -0.1], [0.1, "x"], None, [[0.1, 1.0]]]
+)
+def test_bad_alphas(alphas):
+    X, y, _ = problem(30, 2)
+    with pytest.raises(InputError, match="alphas must be one or more finite numbers >= 0, got"):
+        StreamingRidge(alphas).fit(X, y)
+
+
+@pytest.mark.parametrize("cv", [1, 0, -2, 31, 2.5, "loo", None])
+def test_bad_cv(cv):
+    X, y, _ = problem(30, 2)
+    with pytest.raises(
+        InputError, match="cv is 'holdout' or a number of folds between 2 and n_samples = 30, got"
+    ):
+        StreamingRidge((0.1, 1.0), cv=cv).fit(X, y)
+    StreamingRidge(0.1, cv=cv).fit(X, y)  # one alpha: unused
+
+
+@pytest.mark.parametrize("model", [StreamingRidge(), StreamingRidgeClassifier()])
+def test_misaligned_targets(model):
+    X, y, w = problem(30, 2)
+    y = (y > np.median(y)).astype(int)
+    dX = da.from_array(X, chunks=(7, 2))
+    for bad in (y[:29], da.from_array(y[:29], chunks=7)):
+        with pytest.raises(InputError, match="y must have as many rows as X, got 29 and 30"):
+            model.fit(dX, bad)
+    with pytest.raises(InputError, match="sample_weight must have as many rows as X, got 29 and 30"):
+        model.fit(dX, y, w[:29])
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        model.fit(X, y[:29])
+    with pytest.raises(InputError, match="X is in memory, but y or sample_weight is a Dask array"):
+        model.fit(X, da.from_array(y, chunks=7))
+    with pytest.raises(InputError, match="requires y to be passed"):
+        model.fit(dX, None)
+    model.fit(dX, list(y), list(w))
+
+
+def test_targets_that_are_not_finite():
+    X, y, w = problem(30, 2)
+    dX, y_bad, w_bad = da.from_array(X, chunks=(7, 2)), y.copy(), w.copy()
+    y_bad[16] = np.nan
+    w_bad[16] = np.nan
+    with pytest.raises(
+        InputError, match=r"y must be finite, but row 2 of the block is not \[block: rows 14 to 20\]"
+    ):
+        StreamingRidge().fit(dX, y_bad)
+    with pytest.raises(
+        InputError, match=r"y must be finite, but row 2 of the block is not \[block: rows 14 to 20\]"
+    ):
+        StreamingRidgeClassifier().fit(dX, np.where(np.isnan(y_bad), np.nan, np.sign(y_bad - 20)))
+    with pytest.raises(ValueError, match="y contains NaN"):
+        StreamingRidge().fit(X, y_bad)
+    for bad in (w_bad, -w):
+        with pytest.raises(InputError, match="sample_weight must hold one finite number >= 0 for each row"):
+            StreamingRidge().fit(dX, y, bad)
+        with pytest.raises(InputError, match="sample_weight must hold one finite number >= 0 for each row"):
+            StreamingRidgeClassifier().fit(dX, (y > 20).astype(int), bad)
+    for zeros in (np.zeros(30), np.zeros(30, dtype=int)):
+        with pytest.raises(InputError, match="must not be zero everywhere"):
+            StreamingRidge().fit(dX, y, zeros)
+        with pytest.raises(InputError, match="must not be zero everywhere"):
+            StreamingRidgeClassifier().fit(dX, (y > 20).astype(int), zeros)
+        with pytest.raises(ValueError, match="at least one non-zero"):
+            StreamingRidge().fit(X, y, zeros)
+
+
+def test_features_that_are_not_finite():
+    X, y, _ = problem(30, 2)
+    X[16, 1], X[17, 0] = np.inf, -np.inf
+    dX = da.from_array(X, chunks=(7, 2))
+    with pytest.raises(
+        InputError, match=r"features must be finite, but row 16 is not.*\[block: rows 14 to 20\]"
+    ):
+        StreamingRidge().fit(dX, y)
+    blocks = dX.map_blocks(sp.csr_array)
+    with pytest.raises(InputError, match=r"features must be finite, but row 16 is not"):
+        StreamingRidge().fit(blocks, y)
+    model = StreamingRidge().fit(X[:10], y[:10])
+    with pytest.raises(InputError, match="row 2 of the block, column 1 is infinity"):
+        model.predict(dX).compute(scheduler="sync")
+
+
+def test_large_rows_are_finite():
+    """Entries whose plain sum overflows are still entries."""
+    X = np.array([[1e308, 0], [1e308, 1], [1e308, 2], [1e308, 3]])
+    state = run_pass(GramFold(2, Targets(None, np.zeros(1))), [X[:, :] * [0, 1], np.arange(4.0)])
+    assert state.sums[0].tolist() == [0, 6]
+
+
+def test_labels_that_are_not_labels():
+    X, y, _ = problem(30, 2)
+    dX = da.from_array(X, chunks=(7, 2))
+    with pytest.raises(InputError, match="Unknown label type: continuous"):
+        StreamingRidgeClassifier().fit(dX, y)
+    with pytest.raises(ValueError, match="Unknown label type: continuous"):
+        StreamingRidgeClassifier().fit(X, y)
+    for rows in (X, dX):
+        with pytest.raises(InputError, match=r"at least 2 classes, got 1 class: \[3\]"):
+            StreamingRidgeClassifier().fit(rows, np.full(30, 3))
+    with pytest.raises(InputError, match=r"one column, got y of shape \(n, 2\)"):
+        StreamingRidgeClassifier().fit(dX, np.zeros((30, 2), dtype=int))
+    with pytest.raises(InputError, match="object dtype"):
+        StreamingRidgeClassifier().fit(dX, da.from_array(np.array(["a", "b"] * 15, dtype=object), chunks=7))
+    with pytest.raises(InputError, match=r"class_weight names labels that y lacks: \[7\]; labels: \[0, 1\]"):
+        StreamingRidgeClassifier(class_weight={7: 1.0}).fit(X, np.arange(30) % 2)
+    with pytest.raises(InputError, match="class_weight is None, 'balanced' or a dictionary"):
+        StreamingRidgeClassifier(class_weight="even").fit(X, np.arange(30) % 2)
+
+
+def test_width_of_other_rows():
+    X, y, _ = problem(30, 3)
+    model = StreamingRidge().fit(X, y)
+    with pytest.raises(InputError, match="X has 2 features, but StreamingRidge is expecting 3"):
+        model.predict(da.ones((5, 2)))
