@@ -237,7 +237,7 @@ def compare(args: argparse.Namespace, folder: str) -> dict[str, Any]:
 def memory_run(args: argparse.Namespace, store: str) -> dict[str, Any]:
     """One fit on a fresh cluster in a fresh process."""
     with connect(n_workers=args.workers) as client:
-        X, y = open_rows(store)
+        X, _ = open_rows(store)
         _, seconds = distrf_fit(args, store)
         return {
             "rows": X.shape[0],

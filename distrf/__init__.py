@@ -8,7 +8,14 @@ __version__ = "0.1.0"
 
 _EXPORTS = {
     "RandomFourierFeatures": "distrf.features",
+    "RandomLaplaceFeatures": "distrf.features",
     "StreamingScaler": "distrf.features",
+    "Blockwise": "distrf.features",
+    "CompactRandomFeatures": "distrf.features",
+    "NystroemFeatures": "distrf.features",
+    "RandomMaclaurinFeatures": "distrf.features",
+    "TensorSketchFeatures": "distrf.features",
+    "TEFM": "distrf.features",
     "StreamingRidge": "distrf.linear_model",
     "StreamingRidgeClassifier": "distrf.linear_model",
     "open_rows": "distrf.store",

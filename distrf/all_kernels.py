@@ -67,3 +67,13 @@ def kernel_block(kernel: AnyKernel, X: Any, Y: np.ndarray, length_scale: float) 
         return kernel(distances.reshape(-1, 1), np.zeros((1, 1)), length_scale).reshape(distances.shape)
     X = X.toarray() if sp.issparse(X) else X
     return kernel(X, Y, length_scale) if isinstance(kernel, Kernel) else kernel(X, Y)
+
+
+def kernel_diagonal(kernel: AnyKernel, X: np.ndarray) -> np.ndarray:
+    """k(x, x) of each row, shape (n,), float64."""
+    X = np.asarray(X, dtype=np.float64)
+    if isinstance(kernel, Kernel):
+        return np.ones(len(X))
+    if isinstance(kernel, SemigroupKernel):
+        return kernel.of_sum(2 * X)
+    return kernel.of_products(np.einsum("ij,ij->i", X, X))

@@ -55,7 +55,7 @@ def connect(
     else:
         spec = read_cluster_spec(cluster)
         if memory_limit is not None and spec["class"].endswith("LocalCluster"):
-            spec["arguments"]["memory_limit"] = memory_limit
+            spec["arguments"]["memory_limit"] = _bytes(memory_limit)
     with _started(spec) as started, _client(started, timeout) as client:
         wait = spec.get("wait", {})
         _wait(client, int(wait.get("workers", 1)), float(wait.get("timeout", timeout)))
@@ -67,8 +67,15 @@ def local_arguments(memory_limit: str | int | None = None, n_workers: int | None
     count = n_workers or CPU_COUNT
     arguments: dict[str, Any] = {"n_workers": count, "threads_per_worker": 1, "processes": True}
     if memory_limit is not None:
-        arguments["memory_limit"] = parse_bytes(memory_limit)
+        arguments["memory_limit"] = _bytes(memory_limit)
     return arguments
+
+
+def _bytes(memory_limit: str | int) -> int:
+    try:
+        return parse_bytes(memory_limit)
+    except ValueError as error:
+        raise InputError(f"a memory limit is a number of bytes such as 4GiB, got {memory_limit!r}") from error
 
 
 def read_cluster_spec(path: str | os.PathLike[str]) -> dict[str, Any]:

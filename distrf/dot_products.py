@@ -47,8 +47,9 @@ class DotProductKernel:
 
 
 def _check(name: str, value: Any, low: float, *, above: bool = False) -> None:
-    rule = f"above {low:g}" if above else f"at least {low:g}"
-    if not isinstance(value, numbers.Real) or not (value > low if above else value >= low) or value == math.inf:
+    number = float(value) if isinstance(value, numbers.Real) else math.nan
+    if not (number > low if above else number >= low) or number == math.inf:
+        rule = f"above {low:g}" if above else f"at least {low:g}"
         raise InputError(f"{name} must be a finite number, {rule}, got {value!r}")
 
 

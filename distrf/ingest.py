@@ -12,6 +12,7 @@ import numpy as np
 
 from distrf.errors import InputError, StoreError
 from distrf.features.scaler import StreamingScaler, check_method, scaler_spec
+from distrf.maps.scaling import SHIFTING
 from distrf.store import files, parquet, streams, writer
 from distrf.store.files import Options
 from distrf.store.identity import fingerprint
@@ -86,6 +87,11 @@ def ingest(
         check_method(scale)
     stream = _open_source(source, target, columns, split, impute is not None, storage_options)
     stream = _as_stored(stream, sparse)
+    if scale in SHIFTING and stream.sparse:
+        raise InputError(
+            f"scaling {scale!r} shifts columns and would fill sparse rows; choose sparse='dense', or 'maxabs', "
+            "'l1-rows' or 'l2-rows'"
+        )
     values = None
     if impute is not None:
         stream, values = streams.fill(stream, impute)

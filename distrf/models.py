@@ -10,20 +10,41 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 from sklearn.pipeline import Pipeline
 
 from . import __version__
+from .all_kernels import AnyKernel, get_any_kernel
 from .errors import InputError, SpecMismatchError, StoreError
-from .features import RandomFourierFeatures, StreamingScaler
-from .kernels import Kernel, get_kernel
+from .features import (
+    TEFM,
+    Blockwise,
+    CompactRandomFeatures,
+    NystroemFeatures,
+    RandomFourierFeatures,
+    RandomMaclaurinFeatures,
+    StreamingScaler,
+    TensorSketchFeatures,
+)
 from .linear_model import StreamingRidge, StreamingRidgeClassifier
 from .maps import FeatureMap, map_from_spec
+from .maps.blockwise import transformer_from_spec, transformer_spec
 from .store import is_bundle, read_bundle, read_spec, write_bundle
 
 SAVABLE: dict[str, type[BaseEstimator]] = {
     cls.__name__: cls
-    for cls in (RandomFourierFeatures, StreamingScaler, StreamingRidge, StreamingRidgeClassifier)
+    for cls in (
+        RandomFourierFeatures,
+        StreamingScaler,
+        StreamingRidge,
+        StreamingRidgeClassifier,
+        Blockwise,
+        CompactRandomFeatures,
+        NystroemFeatures,
+        RandomMaclaurinFeatures,
+        TensorSketchFeatures,
+        TEFM,
+    )
 }
 
 
@@ -97,9 +118,13 @@ def _encode_model(model: Any, where: str, arrays: dict[str, np.ndarray]) -> dict
         raise InputError(f"{where} ({name}) is not fitted; call fit before saving")
     return {
         "class": name,
-        "parameters": {k: _encode(v, f"{where}.{k}", arrays) for k, v in model.get_params(deep=False).items()},
+        "parameters": _parameters(model, where, arrays),
         "fitted": {k: _encode(v, f"{where}.{k}", arrays) for k, v in fitted.items()},
     }
+
+
+def _parameters(model: Any, where: str, arrays: dict[str, np.ndarray]) -> dict[str, Any]:
+    return {k: _encode(v, f"{where}.{k}", arrays) for k, v in model.get_params(deep=False).items()}
 
 
 def _encode(value: Any, where: str, arrays: dict[str, np.ndarray]) -> Any:
@@ -117,8 +142,12 @@ def _encode(value: Any, where: str, arrays: dict[str, np.ndarray]) -> Any:
         for name, array in value.arrays.items():
             arrays[f"{where}.{name}"] = array
         return {"$map": value.spec(), "arrays": {name: f"{where}.{name}" for name in value.arrays}}
-    if isinstance(value, Kernel):
+    if isinstance(value, AnyKernel):
         return {"$kernel": value.spec()}
+    if isinstance(value, BaseEstimator):  # a parameter, such as the base of a compact map
+        if SAVABLE.get(type(value).__name__) is type(value):
+            return {"$estimator": type(value).__name__, "parameters": _parameters(value, where, arrays)}
+        return {"$transformer": transformer_spec(clone(value))}
     if isinstance(value, (list, tuple)):
         items = [_encode(v, f"{where}.{i}", arrays) for i, v in enumerate(value)]
         return {"$tuple": items} if isinstance(value, tuple) else items
@@ -133,7 +162,9 @@ _DECODERS: dict[str, Callable[[Any, dict[str, Any], dict[str, np.ndarray]], Any]
     "$map": lambda value, entry, arrays: map_from_spec(
         value, {n: arrays[k] for n, k in entry["arrays"].items()}
     ),
-    "$kernel": lambda value, entry, arrays: get_kernel(value),
+    "$kernel": lambda value, entry, arrays: get_any_kernel(value),
+    "$estimator": lambda value, entry, arrays: _construct(value, entry["parameters"], arrays),
+    "$transformer": lambda value, entry, arrays: transformer_from_spec(value, {}),
     "$tuple": lambda value, entry, arrays: tuple(_decode(v, arrays) for v in value),
     "$pairs": lambda value, entry, arrays: {_decode(k, arrays): _decode(v, arrays) for k, v in value},
 }
@@ -151,13 +182,16 @@ def _decode(value: Any, arrays: dict[str, np.ndarray]) -> Any:
 def _decode_model(spec: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
     if spec["class"] == "Pipeline":
         return Pipeline([(name, _decode_model(step, arrays)) for name, step in spec["steps"]])
-    if spec["class"] not in SAVABLE:
-        raise StoreError(
-            f"the model names the class {spec['class']!r}; this release loads {', '.join(sorted(SAVABLE))}"
-        )
-    model = SAVABLE[spec["class"]](**{k: _decode(v, arrays) for k, v in spec["parameters"].items()})
+    model = _construct(spec["class"], spec["parameters"], arrays)
     for name, value in spec["fitted"].items():
         if not name.endswith("_") or name.startswith("_"):  # a method of the class must not be replaced
             raise KeyError(f"fitted attribute {name!r}")
         setattr(model, name, _decode(value, arrays))
     return model
+
+
+def _construct(name: str, parameters: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
+    """An unfitted estimator of a registered class."""
+    if name not in SAVABLE:
+        raise StoreError(f"the model names the class {name!r}; this release loads {', '.join(sorted(SAVABLE))}")
+    return SAVABLE[name](**{k: _decode(v, arrays) for k, v in parameters.items()})

@@ -75,3 +75,26 @@ def shared_data():
     if not folder.is_dir():
         pytest.skip(f"no folder of real data at {folder}; set DISTRF_DATA")
     return folder
+
+
+@pytest.fixture
+def cli(request, monkeypatch, capsys):
+    """Run a `distrf` command in this process; returns what it printed.
+
+    cli("train", store, out, code=0) checks the exit code; with `cluster=True` it works on the shared cluster.
+    """
+    from distrf.cli.app import run
+
+    def command(*arguments, code=0, cluster=False):
+        words = [str(a) for a in arguments]
+        if cluster:
+            words += ["--cluster", request.getfixturevalue("two_worker_cluster").scheduler_address]
+        monkeypatch.setattr("sys.argv", ["distrf", *words])
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as left:
+            run()
+        printed = capsys.readouterr()
+        assert left.value.code == code, printed
+        return printed
+
+    return command

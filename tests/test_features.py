@@ -29,9 +29,7 @@ from distrf.blocks.samples import sampled_rows
 from distrf.errors import InputError
 from distrf.kernels import Gaussian, Matern
 
-PAIRED_IS_EVEN = (
-    "the check asks for n_components=1, but paired features come in twos; phase='offset' passes it"
-)
+PAIRED_IS_EVEN = "the check asks for n_components=1, but paired features come in twos; phase='offset' passes it"
 SETS_ONE_COMPONENT = (
     "check_dont_overwrite_parameters",
     "check_methods_sample_order_invariance",

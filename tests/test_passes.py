@@ -39,6 +39,9 @@ from distrf.errors import InputError
 from distrf.maps import ScalingMap
 
 SCHEDULERS = ["sync", "threads"]
+#: Folds whose states are so small or so large for their arithmetic that every block is a run, or all are one.
+MANY_RUNS = {"nbytes": 8, "flops_per_row": 1.0e6}
+ONE_RUN = {"nbytes": 10**6, "flops_per_row": 1.0}
 
 
 @st.composite
@@ -131,7 +134,7 @@ def test_arrays_are_aligned_to_the_first():
     X, y = data(50, 3), np.arange(50)
     dX = da.from_array(X, chunks=((20, 30), 3))
     for other in (y, da.from_array(y, chunks=7), list(y)):
-        assert run_pass(ListFold(nbytes=10**9), [dX, other]) == [(0, 20), (20, 30)]
+        assert run_pass(ListFold(**ONE_RUN), [dX, other]) == [(0, 20), (20, 30)]
 
 
 @pytest.mark.parametrize(
@@ -262,12 +265,13 @@ def upstreams():
 
 @pytest.mark.parametrize("scheduler", SCHEDULERS)
 @pytest.mark.parametrize("name", list(upstreams()))
-def test_shared_upstream(name, scheduler):
+@pytest.mark.parametrize("runs", [MANY_RUNS, ONE_RUN], ids=["many", "one"])
+def test_shared_upstream(name, scheduler, runs):
     array = upstreams()[name]
     with dask.config.set(scheduler=scheduler):
-        made = np.concatenate(run_pass(StackFold(), [array]))
+        made = np.concatenate(run_pass(StackFold(**runs), [array]))
         np.testing.assert_array_equal(made, array.compute())
-        both = run_pass(SumFold(8), [array, array])
+        both = run_pass(SumFold(8, **runs), [array, array])
     np.testing.assert_array_equal(both[:4], both[4:])
 
 
@@ -403,7 +407,9 @@ def test_one_block_per_thread_is_resident(scheduler, workers, name):
         "two": [source, source * 2],
     }[name]
     with dask.config.set(scheduler=scheduler, num_workers=workers):
-        run_pass(SumFold(3 * len(arrays), nbytes=1), arrays)
+        fold = SumFold(3 * len(arrays), nbytes=100)
+        assert count_runs(400, fold) == 2  # of twenty blocks each
+        run_pass(fold, arrays)
     assert Live.made == 40
     assert Live.now == 0
     assert Live.most <= workers
@@ -466,7 +472,7 @@ def test_an_error_names_the_rows_distributed(client):
 def test_after_an_error_a_pass_starts_afresh(client, tmp_path):
     """States of a failed pass, kept alive by its traceback, are not taken for those of the next."""
     held = da.ones((60, 1), chunks=(5, 1), dtype=np.float32).persist()
-    fold = HiccupFold(1, nbytes=10**9, row=58, cured=str(tmp_path / "cured"))
+    fold = HiccupFold(1, **ONE_RUN, row=58, cured=str(tmp_path / "cured"))
     with pytest.raises(OSError, match="a hiccup") as caught:
         run_pass(fold, [held])
     (tmp_path / "cured").touch()
@@ -478,7 +484,7 @@ def test_after_an_error_a_pass_starts_afresh(client, tmp_path):
 def test_a_hiccup_never_counts_rows_twice(client, tmp_path, kind):
     """A run that raised is tried again from an empty state; a state changed in place is not."""
     array = da.ones((60, 1), chunks=(5, 1), dtype=np.float32)
-    fold = HiccupFold(1, nbytes=10**9, row=33, cured=str(tmp_path / "cured"), once=True)
+    fold = HiccupFold(1, **ONE_RUN, row=33, cured=str(tmp_path / "cured"), once=True)
     if kind == "lazy":
         assert run_pass(fold, [array])[0] == 60
     else:

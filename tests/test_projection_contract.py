@@ -144,6 +144,7 @@ def test_csr_is_densified_a_row_tile_at_a_time(name, dtype, density, monkeypatch
     )
     np.testing.assert_allclose(map_(sp.csr_array(X)), map_(X), atol=1e-5 if dtype == np.float32 else 1e-13)
     assert max(densified, default=0) <= tile
+    assert sum(densified) == len(X) or map_.projector.accepts_sparse
 
 
 class TestUnbiased:
@@ -173,7 +174,7 @@ class TestUnbiased:
     @pairs
     def test_estimates_average_to_the_kernel(self, name, kernel):
         V = self.differences(kernel)
-        k, k_wrong = (kernel(V, np.zeros((1, self.d)), length_scale=l)[:, 0] for l in (1.0, 1.15))
+        k, k_wrong = (kernel(V, np.zeros((1, self.d)), length_scale=scale)[:, 0] for scale in (1.0, 1.15))
         made = np.array(
             [
                 np.cos(make_projection(name, kernel, self.d, self.m, seed).weights() @ V.T).mean(axis=0)
@@ -209,5 +210,7 @@ def test_refusals_name_projection_kernel_and_remedy(name):
 
 
 def test_unknown_projection():
-    with pytest.raises(InputError, match=r"unknown projection 'fft'; known: alternating_circulant, .*quasi"):
+    with pytest.raises(
+        InputError, match=r"unknown projection 'fft'; known: auto, alternating_circulant, .*quasi"
+    ):
         make_projection("fft", Gaussian(), 8, 32, 0)

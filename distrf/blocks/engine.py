@@ -10,10 +10,6 @@ from dask.delayed import Delayed
 from distributed import WorkerPlugin
 from threadpoolctl import threadpool_limits
 
-#: A task that raises is tried this many times more: storage has hiccups. Only runs, which start from an
-#: empty state; one that changed a state in place would count rows twice. (Deaths of workers are Dask's affair.)
-RETRIES = 3
-
 _prepared: weakref.WeakSet = weakref.WeakSet()
 
 
@@ -51,7 +47,9 @@ def compute(task: Delayed, client: Any) -> Any:
     if client is None:
         with threadpool_limits(1):
             return task.compute(optimize_graph=False)
-    future = client.compute(task, optimize_graph=False, retries=RETRIES)
+    # Learned arrays are in the graph on purpose, once; Dask would advise against it from 10 MB on.
+    with dask.config.set({"distributed.admin.large-graph-warning-threshold": "64GiB"}):
+        future = client.compute(task, optimize_graph=False)
     try:
         return future.result()
     finally:
@@ -65,7 +63,8 @@ def compute_many(tasks: list[Delayed], client: Any) -> list[Any]:
             return list(dask.compute(*tasks, optimize_graph=False))
     from distributed import wait
 
-    futures = client.compute(tasks, optimize_graph=False)
+    with dask.config.set({"distributed.admin.large-graph-warning-threshold": "64GiB"}):
+        futures = client.compute(tasks, optimize_graph=False)
     wait(futures)
     for future in futures:
         if future.status == "error":

@@ -6,8 +6,9 @@ bytes a run is one task, and its blocks are evaluated one after the other inside
 
 from __future__ import annotations
 
+import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -17,9 +18,9 @@ from dask.array.optimization import optimize
 from dask.delayed import Delayed
 from dask.highlevelgraph import HighLevelGraph
 
-from ..errors import InputError
+from ..errors import DistrfError, InputError
 from .progress import report
-from .rows import ARRAYS_PREFIX
+from .rows import ARRAYS_PREFIX, shared_arrays
 
 
 class BlockGraphs:
@@ -28,11 +29,12 @@ class BlockGraphs:
     Attributes
     ----------
     shared : nodes that all runs may refer to: learned arrays, and data that several blocks use
+    learned : key of the fold's own arrays, which `run_task` hands to it on the worker; None without any
     atoms : ascending first blocks of groups whose blocks share upstream tasks and must stay in one
         run; None where no such grouping exists, or where a block is held as a future
     """
 
-    def __init__(self, arrays: Sequence[Any]):
+    def __init__(self, arrays: Sequence[Any], learned: Mapping[str, Any] | None = None):
         graph = HighLevelGraph.merge(*(array.__dask_graph__() for array in arrays))
         keys = [_block_keys(array) for array in arrays]
         # All arrays at once (dask.optimize would fuse a source that two arrays share into each of them).
@@ -51,6 +53,11 @@ class BlockGraphs:
             for key, blocks in users.items()
             if isinstance(self._nodes[key], DataNode) and (len(blocks) > 1 or _is_learned(key))
         }
+        self.learned: str | None = None
+        if learned:
+            held_arrays = shared_arrays(dict(learned))
+            self.learned = held_arrays.key
+            self.shared |= dict(held_arrays.dask)
         self._last_use = {key: blocks[-1] for key, blocks in users.items()}
         self.atoms = self._group(users)
 
@@ -96,8 +103,9 @@ class BlockGraphs:
             kept = {k for k in self._order[i] if k not in self.shared and self._last_use[k] > i}
             blocks.append(([self._nodes[k] for k in fresh], self._keys[i], kept, start))
         names = sorted(needs, key=str)
-        inputs = [TaskRef(k) for k in names]
-        return Task(key, fold_blocks, fold, cloudpickle.dumps(blocks), topic, cloudpickle.dumps(names), *inputs)
+        inputs = [TaskRef(k) for k in ([] if self.learned is None else [self.learned]) + names]
+        packed = cloudpickle.dumps((self.learned is not None, names))
+        return Task(key, fold_blocks, fold, cloudpickle.dumps(blocks), topic, packed, *inputs)
 
     def send_learned(self, client: Any) -> None:
         """Send learned arrays ahead as futures, so that they do not travel again with every block."""
@@ -118,8 +126,14 @@ class BlockGraphs:
         if _is_future(state):
             graph[state.key] = state
             previous = TaskRef(state.key)
+        learned: Any = None
+        if self.learned is not None:
+            node = self._nodes.get(self.learned, self.shared[self.learned])
+            sent = isinstance(node, DataNode) and _is_future(node.value)
+            graph[self.learned] = node.value if sent else node  # type: ignore[union-attr]
+            learned = TaskRef(self.learned)
         graph[key] = Task(
-            key, _fold_values, fold, previous, start, topic, *(TaskRef(k) for k in self._keys[block])
+            key, _fold_values, fold, learned, previous, start, topic, *(TaskRef(k) for k in self._keys[block])
         )
         return Delayed(key, graph)
 
@@ -155,7 +169,9 @@ def add_block(fold: Any, state: Any, start: int, values: Sequence[Any]) -> Any:
         return fold.add(state, start, *values)
 
 
-def _fold_values(fold: Any, state: Any, start: int, topic: str | None, *values: Any) -> Any:
+def _fold_values(fold: Any, learned: Any, state: Any, start: int, topic: str | None, *values: Any) -> Any:
+    if learned is not None:
+        fold = fold.with_arrays(learned)
     state = add_block(fold, fold.start() if state is None else state, start, values)
     report(topic, values[0].shape[0])
     return state
@@ -164,10 +180,25 @@ def _fold_values(fold: Any, state: Any, start: int, topic: str | None, *values: 
 def fold_blocks(fold: Any, payload: bytes, topic: str | None, names: bytes, *inputs: Any) -> Any:
     """Evaluate and fold the packed blocks one after the other; at most one is held at a time.
 
-    `names` are the shared keys, pickled for the same reason as the payload, `inputs` their values.
+    `names` are the shared keys, pickled for the same reason as the payload, `inputs` their values, the
+    fold's own arrays before them where it has any.
     """
+    has_arrays, keys_of_inputs = cloudpickle.loads(names)
+    if has_arrays:
+        fold, inputs = fold.with_arrays(inputs[0]), inputs[1:]
+    shared = dict(zip(keys_of_inputs, inputs, strict=True))
+    for pause in (0.5, 2.0, 8.0):  # storage that hiccups is asked again, from an empty state
+        try:
+            return _fold_run(fold, payload, topic, shared)
+        except DistrfError:
+            raise
+        except OSError:
+            time.sleep(pause)
+    return _fold_run(fold, payload, topic, shared)
+
+
+def _fold_run(fold: Any, payload: bytes, topic: str | None, shared: Mapping[Any, Any]) -> Any:
     state = fold.start()
-    shared = dict(zip(cloudpickle.loads(names), inputs, strict=True))
     values: dict[Any, Any] = dict(shared)
     for nodes, keys, kept, start in cloudpickle.loads(payload):
         waiting: dict[Any, int] = {}

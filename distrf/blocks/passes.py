@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -37,6 +37,8 @@ class Fold(Protocol):
     """What a pass computes. Small and picklable; its state is created and summed on workers.
 
     `nbytes` is the size of one state, `flops_per_row` the arithmetic of one row including its features.
+    A fold that carries large arrays has `arrays`, `without_arrays` and `with_arrays`, as maps do: they travel
+    once to each worker, and only `start` and `merge` are called without them.
     """
 
     @property
@@ -136,13 +138,17 @@ def _run_dask(fold: Fold, arrays: Sequence[Any], label: str, starts: Sequence[in
     client = current_client()
     rows = [int(r) for r in arrays[0].chunks[0]]
     firsts = [int(s) for s in (itertools.accumulate(rows, initial=0) if starts is None else starts)]
-    blocks = BlockGraphs(arrays)
-    name = f"distrf-pass-{tokenize(fold, *(a.name for a in arrays))}"
+    learned = getattr(fold, "arrays", {})
+    blocks = BlockGraphs(arrays, learned)
+    if learned:
+        fold = fold.without_arrays()  # type: ignore[attr-defined]
+    name = f"distrf-pass-{tokenize(fold, blocks.learned, *(a.name for a in arrays))}"
     with pass_topic(label, sum(rows), client) as topic:
         if blocks.atoms is None:
             return _run_windowed(fold, blocks, rows, firsts, topic, client)
         runs = cut_runs(rows, blocks.atoms, count_runs(sum(rows), fold))
-        pass_memory(fold, arrays, len(runs), Workers.of_client(client)).check(Workers.of_client(client), label)
+        workers = Workers.of_client(client)
+        pass_memory(fold, arrays, len(runs), workers, learned).check(workers, label)
         graph: dict[Any, Any] = dict(blocks.shared)
         total = group = None
         for r, (first, last) in enumerate(runs):
@@ -162,11 +168,22 @@ def _run_dask(fold: Fold, arrays: Sequence[Any], label: str, starts: Sequence[in
         return compute(Delayed(total, graph), client)
 
 
-def pass_memory(fold: Fold, arrays: Sequence[Any], n_runs: int, workers: Workers) -> PassMemory:
-    """Peak memory of a pass over lazy arrays; a block counts at its widest of the arrays given."""
+def pass_memory(
+    fold: Fold,
+    arrays: Sequence[Any],
+    n_runs: int,
+    workers: Workers,
+    learned: Mapping[str, np.ndarray] | None = None,
+) -> PassMemory:
+    """Peak memory of a pass over lazy arrays; a block counts at its widest of the arrays given.
+
+    `scratch_per_row` and `scratch_bytes` of the fold count for each thread, `learned` arrays once.
+    """
     block = sum(max(a.chunks[0]) * max(1, math.prod(a.shape[1:])) * a.dtype.itemsize for a in arrays)
     scratch = max(arrays[0].chunks[0]) * getattr(fold, "scratch_per_row", 0)
-    return PassMemory(block, int(scratch), fold.nbytes, runs=n_runs, threads=workers.threads)
+    scratch += getattr(fold, "scratch_bytes", 0)
+    held = sum(array.nbytes for array in (learned or {}).values())
+    return PassMemory(block, int(scratch), fold.nbytes, held, n_runs, workers.threads)
 
 
 def _run_windowed(

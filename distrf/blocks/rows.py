@@ -129,4 +129,23 @@ def map_rows(function: Callable, X: da.Array, n_columns: int | None, dtype: Any)
         meta=np.empty((0, 0), dtype=dtype),
         name=f"{type(function).__name__.lower()}-{tokenize(X.name, function)}",
     )
-    return out[:, 0] if n_columns is None else out
+    if n_columns is None:
+        return out[:, 0]
+    # Lets a reader of a few rows apply the function to those rows alone: see `mapped_from`.
+    out.__dict__["distrf_mapped_from"] = (function, X)
+    return out
+
+
+def mapped_from(X: Any) -> tuple[Any, list[Callable]]:
+    """(source, functions) with X = functions[-1](... functions[0](source)), block by block.
+
+    The source is the array of fewest bytes a row on the way up from X: what to hold where only some rows of a
+    block are used at a time. An array that `map_rows` did not make is its own source.
+    """
+    arrays: list[Any] = [X]
+    functions: list[Callable] = []
+    while (made := getattr(arrays[-1], "distrf_mapped_from", None)) is not None:
+        functions.append(made[0])
+        arrays.append(made[1])
+    best = int(np.argmin([a.dtype.itemsize * a.shape[1] for a in arrays]))
+    return arrays[best], functions[:best][::-1]

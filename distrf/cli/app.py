@@ -35,13 +35,19 @@ for command in (
     app.command()(command)
 
 
-@app.callback()
-def _options(
-    version: bool = typer.Option(False, "--version", help="Print the version and stop.", is_eager=True),
-) -> None:
-    if version:
+def _version(wanted: bool) -> None:
+    if wanted:
         print(__version__)
         raise typer.Exit()
+
+
+@app.callback()
+def _options(
+    version: bool = typer.Option(
+        False, "--version", help="Print the version and stop.", is_eager=True, callback=_version
+    ),
+) -> None:
+    pass
 
 
 def run() -> None:

@@ -54,10 +54,17 @@ def ingest(
     from ..blocks.progress import pass_topic, report
     from ..ingest import ingest as run_ingest
 
-    if scale and divide_by:
+    scalings = ("standard", "minmax", "maxabs", "l1-rows", "l2-rows")
+    o.one_of("--scale", scale, scalings)
+    o.one_of("--sparse", sparse, ("csr", "dense"))
+    o.one_of("--dtype", dtype, ("float32", "float64"))
+    o.one_of("--split", split, ("train", "test"))
+    if scale and divide_by is not None:
         raise UsageError("--scale and --divide-by exclude each other")
+    if divide_by is not None and not 0 < abs(divide_by) < float("inf"):
+        raise UsageError(f"--divide-by is a finite number other than 0, got {divide_by}")
     session = Session(cluster, memory_limit, quiet, json)
-    method, divisor = ("divide", divide_by) if divide_by else (scale, 1.0)
+    method, divisor = (scale, 1.0) if divide_by is None else ("divide", divide_by)
 
     def write() -> Any:
         shown: list[Any] = []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import dask.array as da
@@ -11,7 +11,7 @@ import numpy as np
 from .. import store
 from ..blocks.rows import split_chunk, target_block_bytes
 from ..features import StreamingScaler
-from ..features.scaler import scaler_from_spec
+from ..features.scaler import apply_scaling, part_of_scaling, scaler_from_spec
 from ..maps import working_dtype
 from . import options as o
 
@@ -22,8 +22,9 @@ class Input:
 
     info: Any
     target: str | None
-    columns: list[str] | None
+    columns: list[Any] | None
     impute: Any
+    filled: Any = None  # what replaced nulls when the rows were ingested
 
     @property
     def d(self) -> int:
@@ -39,9 +40,9 @@ class Input:
         return {
             "data": store.fingerprint(self.info.path),
             "rows": self.info.n,
-            "columns": self.info.columns,
+            "columns": self.info.columns or self.columns,
             "target": self.target,
-            "impute": self.impute,
+            "impute": self.filled if self.impute is None else self.impute,
             "preprocessing": self.info.preprocessing,
         }
 
@@ -63,14 +64,16 @@ class Input:
 
     def rows(self, *, scaled: bool = True, uniform: bool = False) -> tuple[da.Array, da.Array | None]:
         """Lazy (X, y); `uniform` makes the blocks of Parquet equal, as a store that is written needs them."""
-        return store.open_rows(
+        part = scaled and self.columns is not None and self.info.preprocessing is not None
+        X, y = store.open_rows(
             self.info.path,
             target=self.target,
             columns=self.columns,
             impute=self.impute,
-            scaled=scaled,
+            scaled=scaled and not part,
             uniform=uniform,
         )
+        return apply_scaling(scaler_from_spec(self.info.preprocessing), X) if part else X, y
 
     def classes(self, y: da.Array | None) -> list[Any] | None:
         """Names behind coded labels."""
@@ -86,9 +89,28 @@ def open_input(path: str, target: str | None, columns: str | list[str] | None, i
 
     Raises StoreError for a missing or unfinished store.
     """
-    names = o.listed(columns) if isinstance(columns, str) else columns
-    info = store.describe(path, target=target, columns=names)
+    names: list[Any] | None = o.listed(columns) if isinstance(columns, str) else columns
+    if names is not None and not store.is_parquet(path):
+        names = _numbers(names, store.describe(path, target=target).columns)
     rule = o.number_or_rule(impute) if isinstance(impute, str) else impute
     if isinstance(rule, (str, float)):  # fixed numbers, so that later rows are filled as these are
         rule = store.impute_values(path, rule, target=target, columns=names)
-    return Input(info, target, names, rule)
+    info = store.describe(path, target=target, columns=names, impute=rule)
+    if names is not None and info.preprocessing:
+        info = replace(info, preprocessing=part_of_scaling(info.preprocessing, names))
+    filled = (store.made_from(path) or {"spec": {}})["spec"].get("impute")
+    if filled is not None and names is not None:
+        filled = [filled[j] for j in names]
+    return Input(info, target, names, rule, filled)
+
+
+def _numbers(names: list[Any], known: list[str] | None) -> list[Any]:
+    """Names of Zarr columns as numbers; what is neither stays, and is refused with the columns there are."""
+    return [
+        known.index(name)
+        if known and name in known
+        else int(name)
+        if not known and isinstance(name, str) and name.isdigit()
+        else name
+        for name in names
+    ]

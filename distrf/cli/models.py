@@ -124,11 +124,13 @@ def predict(
     json: o.Json = False,
 ) -> None:
     """Predict rows with a trained model, block by block; started again, it resumes."""
+    from .plans import refuse_if_too_big
     from .predicting import load_trained, write_predictions
 
     session = Session(cluster, memory_limit, quiet, json)
     trained = load_trained(model)
     data = trained.open(source)
+    refuse_if_too_big("predict", data, trained.map, None, cluster, memory_limit)
     with session.connected():
         written = write_predictions(trained, data, out, o.listed(keys), scores, overwrite)
     result = {"predictions": out, "rows": data.info.n, **written}
@@ -145,11 +147,13 @@ def evaluate(
     json: o.Json = False,
 ) -> None:
     """Score a trained model on rows with known targets, in one pass."""
+    from .plans import refuse_if_too_big
     from .predicting import load_trained, score
 
     session = Session(cluster, memory_limit, quiet, json)
     trained = load_trained(model)
     data = trained.open(source, target, needs_target=True)
+    refuse_if_too_big("evaluate", data, trained.map, None, cluster, memory_limit)
     with session.connected():
         result = score(trained, data) | {"model": model, "rows": data.info.n}
     session.finish(result, lambda console: print_result(console, f"{model} on {source}", result))

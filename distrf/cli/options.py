@@ -89,6 +89,12 @@ def number_or_rule(text: str | None) -> Any:
         return text
 
 
+def one_of(option: str, value: str | None, known: tuple[str, ...]) -> None:
+    """Raise UsageError for a value that is not in the list; None is absent."""
+    if value is not None and value not in known:
+        raise UsageError(f"{option} is one of {', '.join(known)}, got {value!r}")
+
+
 def checked(build: Callable[[], Any]) -> Any:
     """The value of `build`; a broken rule in it is a usage error."""
     try:
@@ -126,6 +132,8 @@ def make_map(
         scale = number_or_rule(length_scale)
         if isinstance(scale, str) and scale not in RULES:
             raise InputError(f"unknown length-scale rule {scale!r}; known: {', '.join(RULES)}, or a number")
+        if gamma is not None and not 0 < gamma < float("inf"):
+            raise InputError(f"gamma must be a positive number, got {gamma}")
         chosen = get_kernel(kernel, **({"nu": nu} if kernel == "matern" else {}))
         value = (
             chosen.length_scale_of_gamma(gamma)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import numpy as np
 from dask.system import CPU_COUNT
-from dask.utils import parse_bytes
+from distributed.worker_memory import parse_memory_limit
 
 from ..blocks.passes import count_runs
 from ..blocks.plan import PassMemory, Plan, Workers
@@ -20,38 +21,40 @@ from ..maps import FourierMap
 from ..projections.cache import CACHE_BYTES
 from .inputs import Input
 
+_LOG = logging.getLogger("distributed.worker.memory")
+
 
 def planned_workers(cluster: str | None, memory_limit: str | None) -> Workers:
     """Size of the cluster that a job would get; asks a running one, starts none."""
     if cluster is not None and "://" in cluster:
         with connect(cluster) as client:
             return Workers.of_client(client)
-    arguments = local_arguments(memory_limit) if cluster is None else read_cluster_spec(cluster)["arguments"]
+    spec: dict[str, Any] = {"class": "LocalCluster", "arguments": local_arguments(memory_limit)}
+    if cluster is not None:
+        spec = read_cluster_spec(cluster)
+    arguments = spec["arguments"]
     count = int(arguments.get("n_workers") or CPU_COUNT)
     threads = int(arguments.get("threads_per_worker") or 1)
-    limit = arguments.get("memory_limit") or memory_limit
-    return Workers(count, threads, parse_bytes(limit) if limit else _machine_memory() // count)
+    if not spec["class"].endswith("LocalCluster"):
+        return Workers(count, threads, 0)  # known once it runs
+    limit = memory_limit or arguments.get("memory_limit", "auto")
+    return Workers(count, threads, parse_memory_limit(limit, threads, count, logger=_LOG) or 0)
 
 
 def refuse_if_too_big(
     job: str, data: Input, estimator: Any, learner: Any, cluster: str | None, memory_limit: str | None
 ) -> None:
     """Raise MemoryPlanError before anything starts, where the size of the cluster is known in advance."""
-    if cluster is None:
+    if cluster is None or "://" not in cluster:
         write_plan(job, data, estimator, learner, 2, planned_workers(cluster, memory_limit)).check()
 
 
-def _machine_memory() -> int:
-    from distributed.system import MEMORY_LIMIT
-
-    return int(MEMORY_LIMIT)
-
-
 def write_plan(job: str, data: Input, estimator: Any, learner: Any, classes: int, workers: Workers) -> Plan:
-    """The plan of `train` or `featurize`."""
+    """The plan of `train`, or of `featurize` or `predict`, which write a block at a time."""
     n, d = data.info.n, data.d
     itemsize = data.dtype.itemsize
-    D = d if estimator is None else estimator.n_components
+    fitted = getattr(estimator, "map_", None)
+    D = d if estimator is None else (fitted or estimator).n_components
     map_flops, weights = (0.0, 0.0) if estimator is None else _map_work(estimator, d)
     rows = data.block_rows(D)
     blocks = -(-n // rows)
@@ -60,13 +63,13 @@ def write_plan(job: str, data: Input, estimator: Any, learner: Any, classes: int
     read = data.info.nbytes
     cached = int(min(weights * itemsize / 4, CACHE_BYTES))
     notes = []
-    if estimator is not None and isinstance(estimator.length_scale, str) and estimator.gamma is None:
+    if estimator is not None and not fitted and isinstance(estimator.length_scale, str) and not estimator.gamma:
         notes.append(f"length scale by the rule {estimator.length_scale!r}, from at most 1,000 sampled rows")
     if weights > CACHE_BYTES:
         notes.append(
             "weights exceed the cache and are made anew for every block; a structured projection avoids it"
         )
-    if job == "featurize":
+    if job != "train":
         memory = PassMemory(block, rows * D * itemsize, 0, cached, blocks, workers.threads)
         written = n * (D * itemsize + (8 if data.target else 0))
         flops = n * map_flops
@@ -89,6 +92,8 @@ def write_plan(job: str, data: Input, estimator: Any, learner: Any, classes: int
 
 
 def _map_work(estimator: Any, d: int) -> tuple[float, float]:
+    if hasattr(estimator, "map_"):
+        return estimator.map_.work()
     kernel = get_kernel(estimator.kernel, **({"nu": estimator.nu} if estimator.kernel == "matern" else {}))
     return FourierMap(d, estimator.n_components, kernel, 1.0, estimator.projection, estimator.phase, 0).work()
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import is_classifier
+from sklearn.pipeline import Pipeline
 
 from .. import store
 from ..blocks.parts import write_parts
@@ -24,6 +25,13 @@ class Loaded:
     path: str
     pipeline: Any
     details: dict[str, Any]
+    scaled: bool = False  # trained in Python, on rows as `open_rows` scales them
+
+    @property
+    def map(self) -> Any:
+        """The step that widens rows, or None."""
+        maps = [step for step in self.pipeline if hasattr(step, "map_")]
+        return max(maps, key=lambda step: step.map_.n_components, default=None)
 
     def open(self, source: str, target: str | None = None, *, needs_target: bool = False) -> Input:
         """The rows at `source`, read as the training rows were: same columns, same imputation, raw values."""
@@ -32,7 +40,8 @@ class Loaded:
         if store.is_parquet(source):
             if needs_target:
                 target = target or trained["target"]
-        elif columns:  # a Zarr store may have no names; then only the width can be compared
+        elif columns and isinstance(columns[0], str):
+            # A Zarr store may have no names; then only the width can be compared.
             known = store.describe(source).columns
             missing = [c for c in columns if known and c not in known]
             if missing:
@@ -49,10 +58,17 @@ class Loaded:
 
 def load_trained(path: str) -> Loaded:
     """Raises StoreError for a folder that is not a model."""
-    details = model_details(path)
-    if "input" not in details:
+    details, model = model_details(path), load_model(path)
+    pipeline = model if isinstance(model, Pipeline) else Pipeline([("model", model)])
+    if not hasattr(pipeline, "predict"):
+        raise InputError(
+            f"a model that predicts ends in a classifier or a regressor; {path!r} ends in a "
+            f"{type(pipeline[-1]).__name__}"
+        )
+    scaled = "input" not in details
+    if scaled:
         details = {**details, "input": {"columns": None, "target": None, "impute": None}}
-    return Loaded(path, load_model(path), details)
+    return Loaded(path, pipeline, details, scaled)
 
 
 def write_predictions(
@@ -61,7 +77,7 @@ def write_predictions(
     """Predictions block by block, to Zarr or Parquet by the ending of `out`."""
     model = trained.pipeline
     parquet = out.rstrip("/").endswith((".parquet", ".pq"))
-    X, _ = data.rows(scaled=False, uniform=not parquet)
+    X, _ = data.rows(scaled=trained.scaled, uniform=not parquet)
     arrays = {"prediction": model.predict(X)}
     if scores:
         if not is_classifier(model[-1]):
@@ -86,7 +102,7 @@ def write_predictions(
 def score(trained: Loaded, data: Input) -> dict[str, Any]:
     """Accuracy, or RMSE, relative RMSE and R^2, in one pass."""
     model = trained.pipeline
-    X, y = data.rows(scaled=False)
+    X, y = data.rows(scaled=trained.scaled)
     if y is None:
         raise InputError(f"evaluation needs a target: {data.info.path!r} has none; give --target")
     predicted = model.predict(X)

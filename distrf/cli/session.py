@@ -10,6 +10,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
+from dask.utils import parse_bytes
 from rich.console import Console
 from rich.progress import (
     BarColumn,
@@ -43,6 +44,10 @@ class Session:
     def __post_init__(self) -> None:
         self.errors = Console(stderr=True, quiet=self.quiet, highlight=False)
         self.output = Console(highlight=False)
+        try:
+            parse_bytes(self.memory_limit or 0)
+        except ValueError as error:
+            raise UsageError(f"--memory-limit is a size such as 4GiB, got {self.memory_limit!r}") from error
 
     def say(self, text: str) -> None:
         """A remark on standard error, unless quiet."""

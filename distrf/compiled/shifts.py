@@ -1,4 +1,4 @@
-"""Parts of circular convolutions by explicit shifts: for the terms that an FFT would round too coarsely."""
+"""Terms of circular convolutions by explicit shifts, where an FFT would round too coarsely."""
 
 from __future__ import annotations
 
@@ -6,29 +6,107 @@ import numpy as np
 
 from .jit import jit
 
-#: Shifts added in one sweep over the outputs; each keeps one stream of loads.
-_TOGETHER = 8
+#: Shifts added in one sweep over the outputs, each a stream of loads; lists of shifts are padded to it.
+TOGETHER = 8
 
 
 @jit
-def _shift_inputs(doubled, values, parts, places, out):
+def _spread(X, chosen, out):
+    n, m, L = out.shape
+    for i in range(n):
+        o, x = out[i].reshape(m * L), X[i]  # one flat row: half the time of two indices
+        for j in range(x.size):
+            o[chosen[j] * L + j] = x[j]
+
+
+@jit
+def _add_weights(inputs, values, parts, places, out):
     n, t, L = out.shape
     for i in range(n):
+        x = inputs[i]
         for b in range(t):
-            o = out[i, b]
-            for s in range(0, values.shape[1], 8):
-                # Slices, so that the loop over k sees eight plain streams and no index arithmetic.
-                v, q, k0 = values[b], parts[b], places[b]
-                x0 = doubled[i, q[s], L - k0[s] :]
-                x1 = doubled[i, q[s + 1], L - k0[s + 1] :]
-                x2 = doubled[i, q[s + 2], L - k0[s + 2] :]
-                x3 = doubled[i, q[s + 3], L - k0[s + 3] :]
-                x4 = doubled[i, q[s + 4], L - k0[s + 4] :]
-                x5 = doubled[i, q[s + 5], L - k0[s + 5] :]
-                x6 = doubled[i, q[s + 6], L - k0[s + 6] :]
-                x7 = doubled[i, q[s + 7], L - k0[s + 7] :]
+            o, v, q, at = out[i, b], values[b], parts[b], places[b]
+            for s in range(0, v.size, 8):
                 v0, v1, v2, v3 = v[s], v[s + 1], v[s + 2], v[s + 3]
                 v4, v5, v6, v7 = v[s + 4], v[s + 5], v[s + 6], v[s + 7]
-                for k in range(L):
-                    a = v0 * x0[k] + v1 * x1[k] + v2 * x2[k] + v3 * x3[k]
-                    o[k] += a + (v4 * x4[k] + v5 * x5[k] + v6 * x6[k] + v7 * x7[k])
+                lo = 0
+                for g in range(9):  # between two places no stream wraps: eight plain streams of loads
+                    hi = at[s + g] if g < 8 else L
+                    if hi > lo:
+                        x0 = x[q[s], lo - at[s] + (L if at[s] > lo else 0) :]
+                        x1 = x[q[s + 1], lo - at[s + 1] + (L if at[s + 1] > lo else 0) :]
+                        x2 = x[q[s + 2], lo - at[s + 2] + (L if at[s + 2] > lo else 0) :]
+                        x3 = x[q[s + 3], lo - at[s + 3] + (L if at[s + 3] > lo else 0) :]
+                        x4 = x[q[s + 4], lo - at[s + 4] + (L if at[s + 4] > lo else 0) :]
+                        x5 = x[q[s + 5], lo - at[s + 5] + (L if at[s + 5] > lo else 0) :]
+                        x6 = x[q[s + 6], lo - at[s + 6] + (L if at[s + 6] > lo else 0) :]
+                        x7 = x[q[s + 7], lo - at[s + 7] + (L if at[s + 7] > lo else 0) :]
+                        y = o[lo:hi]
+                        for k in range(hi - lo):
+                            a = v0 * x0[k] + v1 * x1[k] + v2 * x2[k] + v3 * x3[k]
+                            y[k] += a + (v4 * x4[k] + v5 * x5[k] + v6 * x6[k] + v7 * x7[k])
+                        lo = hi
+
+
+@jit
+def _add_entries(starts, columns, values, rows, chosen, vectors, out):
+    t, L = vectors.shape[0], vectors.shape[2]
+    for i in range(rows.size):
+        for b in range(t):
+            o = out[rows[i], b]
+            for e in range(starts[i], starts[i + 1]):
+                j, v = columns[e], values[e]
+                c = vectors[b, chosen[j]]
+                head, o_head = c[: L - j], o[j:]
+                for k in range(L - j):
+                    o_head[k] += v * head[k]
+                tail = c[L - j :]
+                for k in range(j):
+                    o[k] += v * tail[k]
+
+
+def spread_columns(X: np.ndarray, chosen: np.ndarray, out: np.ndarray) -> None:
+    """Write column j of X into part chosen[j] of each row; other places stay as they are, so zeros last.
+
+    Parameters
+    ----------
+    X : C-contiguous array of shape (n, d), float64
+    chosen : array of shape (d,), int64, in 0 ... m - 1
+    out : C-contiguous array of shape (n, m, L), L >= d
+    """
+    _spread(X, chosen, out)
+
+
+def add_weight_shifts(
+    inputs: np.ndarray, values: np.ndarray, parts: np.ndarray, places: np.ndarray, out: np.ndarray
+) -> None:
+    """Add ``values[b, s] * roll(inputs[i, parts[b, s]], places[b, s])`` to out[i, b], for every s.
+
+    Parameters
+    ----------
+    inputs : array of shape (n, m, L) from `spread_columns`
+    values, parts, places : arrays of shape (t, r), r a multiple of `TOGETHER`, places ascending
+    out : C-contiguous array of shape (n, t, L), float64, added to in place
+    """
+    _add_weights(inputs, values, parts, places, out)
+
+
+def add_entry_shifts(
+    starts: np.ndarray,
+    columns: np.ndarray,
+    values: np.ndarray,
+    rows: np.ndarray,
+    chosen: np.ndarray,
+    vectors: np.ndarray,
+    out: np.ndarray,
+) -> None:
+    """Add ``v * roll(vectors[b, chosen[j]], j)`` to out[rows[i], b] for each entry v at column j of row i.
+
+    Parameters
+    ----------
+    starts, columns, values : the entries as CSR: of row i those from starts[i] to starts[i + 1]
+    rows : array of shape (k,), where each of the k rows of entries goes
+    vectors : C-contiguous array of shape (t, m, L), float64
+    out : C-contiguous array of shape (n, t, L), float64, added to in place
+    """
+    _add_entries(starts, columns, values, rows, chosen, vectors, out)

@@ -1,6 +1,23 @@
 """scikit-learn estimators over the maps."""
 
+from .blockwise import Blockwise
+from .compact import CompactRandomFeatures
 from .fourier import RandomFourierFeatures
+from .laplace import RandomLaplaceFeatures
+from .maclaurin import RandomMaclaurinFeatures
+from .nystroem import NystroemFeatures
 from .scaler import StreamingScaler
+from .tefm import TEFM
+from .tensor_sketch import TensorSketchFeatures
 
-__all__ = ["RandomFourierFeatures", "StreamingScaler"]
+__all__ = [
+    "TEFM",
+    "Blockwise",
+    "CompactRandomFeatures",
+    "NystroemFeatures",
+    "RandomFourierFeatures",
+    "RandomLaplaceFeatures",
+    "RandomMaclaurinFeatures",
+    "StreamingScaler",
+    "TensorSketchFeatures",
+]

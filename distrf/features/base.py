@@ -62,6 +62,13 @@ def effective_jobs(n_jobs: int | None) -> int:
     return n_jobs if n_jobs > 0 else max(1, cores + 1 + n_jobs)
 
 
+def check_components(value: Any, name: str = "n_components") -> int:
+    """The number of features (or of what `name` says) as an int. Raises InputError for anything below 1."""
+    if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < 1:
+        raise InputError(f"{name} must be an integer, at least 1, got {value!r}")
+    return int(value)
+
+
 class FeatureEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """Base of the estimators over the maps: `fit` sets `map_`, `transform` applies it."""
 

@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 import scipy.linalg
-from sklearn.cluster import MiniBatchKMeans, kmeans_plusplus
 from sklearn.exceptions import ConvergenceWarning
 
-from ..all_kernels import AnyKernel, kernel_block
+from ..all_kernels import AnyKernel, kernel_block, kernel_diagonal
 from ..blocks.samples import sampled_rows, take_rows
 from ..errors import InputError
 from ..randomness import permutation, raw_words, sample_indices, uniforms
@@ -51,6 +50,8 @@ def choose_landmarks(
         return rows
     state = int(raw_words(seed, "landmarks", 1, 1)[0] >> 32)
     if rule == "k-means++":
+        from sklearn.cluster import kmeans_plusplus  # on first use: cold workers start quickly
+
         return rows[np.sort(kmeans_plusplus(rows, m, random_state=state)[1])]
     if rule == "kmeans":
         return _centres(rows, m, state)
@@ -58,17 +59,19 @@ def choose_landmarks(
 
 
 def _centres(rows: np.ndarray, m: int, state: int) -> np.ndarray:
+    from sklearn.cluster import MiniBatchKMeans
+
     batch = max(1024, min(len(rows), 4 * m))
-    clusters = MiniBatchKMeans(m, n_init=1, max_iter=20, batch_size=batch, init_size=len(rows), random_state=state)
+    clusters = MiniBatchKMeans(
+        m, n_init=1, max_iter=20, batch_size=batch, init_size=len(rows), random_state=state
+    )
     with warnings.catch_warnings():
         # Fewer distinct rows than landmarks: the map drops the directions that repeat.
         warnings.simplefilter("ignore", ConvergenceWarning)
         return clusters.fit(rows).cluster_centers_.astype(rows.dtype, copy=False)
 
 
-def leverage_sample(
-    kernel: AnyKernel, length_scale: float, rows: np.ndarray, m: int, seed: int
-) -> np.ndarray:
+def leverage_sample(kernel: AnyKernel, length_scale: float, rows: np.ndarray, m: int, seed: int) -> np.ndarray:
     """Indices of m distinct rows, drawn in proportion to approximate ridge leverage scores, shape (m,).
 
     Recursive sampling (Musco & Musco 2017, Algorithm 3): scores of the first 2 m, 4 m, ... rows of a seeded
@@ -80,13 +83,12 @@ def leverage_sample(
     """
     order = permutation(seed, "leverage order", 0, len(rows))
     rows = np.asarray(rows, dtype=np.float64)[order]
-    chosen, weights, size = np.arange(m), np.ones(m), m
-    level = 0
+    chosen, size, level = np.arange(m), m, 0
+    weights = np.full(m, np.sqrt(min(2.0, len(rows) / m)))  # one in two of the first level
     while size < len(rows):
-        weights = weights * np.sqrt(min(2 * size, len(rows)) / size if level == 0 else 1.0)
         size = min(2 * size, len(rows))
         scores = _leverage(kernel, length_scale, rows[:size], chosen, weights)
-        keys = -np.log(uniforms(seed, "leverage", level, size)) / np.maximum(scores, 1e-300)
+        keys = -np.log(uniforms(seed, "leverage", level, size)) / scores
         chosen = np.argpartition(keys, m - 1)[:m]
         inclusion = np.minimum(m * scores[chosen] / scores.sum(), 1.0)
         weights = 1.0 / np.sqrt(np.maximum(inclusion, 1e-12))
@@ -109,6 +111,5 @@ def _leverage(
     for a in range(0, len(rows), 1024):
         part = rows[a : a + 1024]
         B = scipy.linalg.solve_triangular(factor, kernel_block(kernel, part, J, length_scale).T, lower=True)
-        diagonal = np.array([kernel_block(kernel, x[None], x[None], length_scale)[0, 0] for x in part])
-        scores[a : a + 1024] = np.maximum(diagonal - (B * B).sum(axis=0), 0.0) / ridge
+        scores[a : a + 1024] = (kernel_diagonal(kernel, part) - (B * B).sum(axis=0)) / ridge
     return np.clip(scores, 1e-12, 1.0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,8 @@ from ..maps import ScalingMap, map_from_spec, working_dtype
 from ..maps.base import FeatureMap
 from ..maps.scaling import METHODS, SHIFTING
 from .base import FeatureEstimator, validate_rows
+
+_BY_COLUMN = ("standard", "minmax", "maxabs")
 
 
 class StreamingScaler(OneToOneFeatureMixin, FeatureEstimator):
@@ -57,7 +60,7 @@ class StreamingScaler(OneToOneFeatureMixin, FeatureEstimator):
             )
         d = X.shape[1]
         shift = scale = None
-        if self.method in ("standard", "minmax", "maxabs"):
+        if self.method in _BY_COLUMN:
             moments = column_moments(X)
             size, spread = np.maximum(abs(moments.low), abs(moments.high)), moments.high - moments.low
             if self.method == "maxabs":
@@ -101,6 +104,20 @@ def scaler_from_spec(spec: Mapping[str, Any]) -> FeatureMap:
 def scaler_spec(map_: FeatureMap) -> dict[str, Any]:
     """The JSON of a frozen scaling for a store's `preprocessing` entry."""
     return {"map": map_.spec(), "arrays": {name: values.tolist() for name, values in map_.arrays.items()}}
+
+
+def part_of_scaling(spec: Mapping[str, Any], columns: list[int]) -> dict[str, Any]:
+    """The `preprocessing` entry for some of the columns; InputError for row norms, which take all of them."""
+    map_ = scaler_from_spec(spec)
+    assert isinstance(map_, ScalingMap)
+    if map_.method not in ("divide", *_BY_COLUMN):
+        raise InputError(
+            f"the scaling {map_.method!r} of these rows takes all columns; leave out the choice of columns"
+        )
+    part = replace(map_, n_features_in=len(columns), n_components=len(columns))
+    return scaler_spec(
+        part.with_arrays({k: v[columns] for k, v in map_.arrays.items()}) if map_.arrays else part
+    )
 
 
 def apply_scaling(map_: FeatureMap, X: Any) -> Any:

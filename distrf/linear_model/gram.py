@@ -13,26 +13,14 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from ..blocks.gram_tiles import add_tiles, lower_tiles, tile_width, tiles_nbytes
 from ..errors import InputError
 from ..randomness import permutation
 from .targets import Targets
 
-_TILE = 1024
 #: Up to this many features the products are made in float64: cheap there, and raw columns may be large.
 _FLOAT64_UP_TO = 1024
 _DENSE_BYTES = 64 * 2**20
-
-
-def tile_width(n_features: int) -> int:
-    """Columns of one tile: the features in equal parts of at most 1,024."""
-    return -(-n_features // -(-n_features // _TILE))
-
-
-def lower_tiles(n_features: int) -> list[tuple[slice, slice]]:
-    """(row, column) slices of the lower tiles, diagonal ones included."""
-    T = tile_width(n_features)
-    edges = [slice(a, min(a + T, n_features)) for a in range(0, n_features, T)]
-    return [(edges[i], edges[j]) for i in range(len(edges)) for j in range(i + 1)]
 
 
 @dataclass
@@ -89,9 +77,8 @@ class GramFold:
 
     @property
     def nbytes(self) -> int:
-        T = tile_width(self.n_features)
-        per_fold = len(lower_tiles(self.n_features)) * T * T + self.n_features * (self.targets.width + 1)
-        return 8 * self.rule.n_folds * per_fold
+        per_fold = tiles_nbytes(self.n_features) + 8 * self.n_features * (self.targets.width + 1)
+        return self.rule.n_folds * per_fold
 
     @property
     def flops_per_row(self) -> float:
@@ -161,12 +148,7 @@ class GramFold:
         left = Z.T @ right
         state.products[f] += left[:, :C]
         state.sums[f] += left[:, C]
-        scratch = np.empty((state.tiles.shape[2],) * 2, dtype=Z.dtype)
-        for tile, (rows, columns) in zip(state.tiles[f], lower_tiles(self.n_features), strict=True):
-            out = scratch.ravel()[: (rows.stop - rows.start) * (columns.stop - columns.start)]
-            out = out.reshape(rows.stop - rows.start, columns.stop - columns.start)
-            np.matmul(Z[:, rows].T, Z[:, columns], out=out)
-            tile[: out.shape[0], : out.shape[1]] += out
+        add_tiles(state.tiles[f], Z)
 
     def merge(self, left: GramState, right: GramState) -> GramState:
         """In place on `left`: it has no other reader, and a D = 8,192 state is hundreds of MB."""

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import LinAlgError, blas, cho_solve, cholesky, eigh
 
-from .gram import GramState, lower_tiles
+from ..blocks.gram_tiles import lower_tiles
+from .gram import GramState
 
 #: One eigendecomposition costs about as much as this many Cholesky factorisations.
 _EIGH_FACTOR = 12

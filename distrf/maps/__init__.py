@@ -9,10 +9,30 @@ import numpy as np
 
 from ..errors import SpecMismatchError
 from .base import FeatureMap, check_rows, working_dtype
+from .blockwise import BlockwiseMap
+from .compact import CompactMap
 from .fourier import FourierMap
+from .laplace import LaplaceMap
+from .maclaurin import MaclaurinMap
+from .nystroem import NystroemMap
 from .scaling import ScalingMap
+from .subspace import SubspaceMap
+from .tensor_sketch import TensorSketchMap
 
-MAPS: dict[str, type[FeatureMap]] = {m.kind: m for m in (FourierMap, ScalingMap)}
+MAPS: dict[str, type[FeatureMap]] = {
+    m.kind: m
+    for m in (
+        FourierMap,
+        LaplaceMap,
+        ScalingMap,
+        BlockwiseMap,
+        CompactMap,
+        MaclaurinMap,
+        NystroemMap,
+        SubspaceMap,
+        TensorSketchMap,
+    )
+}
 
 
 def map_from_spec(spec: Mapping[str, Any], arrays: Mapping[str, np.ndarray] | None = None) -> FeatureMap:
@@ -31,4 +51,19 @@ def map_from_spec(spec: Mapping[str, Any], arrays: Mapping[str, np.ndarray] | No
         raise SpecMismatchError(f"the spec of the {spec['map']!r} map lacks the entry {error}") from None
 
 
-__all__ = ["MAPS", "FeatureMap", "FourierMap", "ScalingMap", "check_rows", "map_from_spec", "working_dtype"]
+__all__ = [
+    "MAPS",
+    "BlockwiseMap",
+    "CompactMap",
+    "FeatureMap",
+    "FourierMap",
+    "LaplaceMap",
+    "MaclaurinMap",
+    "NystroemMap",
+    "ScalingMap",
+    "SubspaceMap",
+    "TensorSketchMap",
+    "check_rows",
+    "map_from_spec",
+    "working_dtype",
+]

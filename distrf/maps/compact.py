@@ -116,7 +116,7 @@ class CompactMap(FeatureMap):
                 (self.seed, first, last, dtype.str, "compact signs"),
                 lambda a=first, b=last: self.input_signs(a, b).astype(dtype),  # type: ignore[misc]
             )
-            u = self.base(X) if last - first == E else self.base.columns(X, first, last)
+            u: Any = self.base(X) if last - first == E else self.base.columns(X, first, last)
             np.multiply(u.toarray() if sp.issparse(u) else u, S, out=buffer[:, : last - first])
             buffer[:, last - first :] = 0
             yield first, buffer

@@ -104,19 +104,16 @@ class FourierMap(FeatureMap):
 
     def _tiles(self, X, projector: Projection, dtype: np.dtype) -> Iterator[tuple[np.ndarray, slice]]:
         """Row tiles of X in working precision, whitened; dense unless the projection takes CSR."""
+        whitening = None if self.whitening is None else self.whitening.astype(dtype)
         for a, b in row_tiles(X.shape[0], projector.rows_per_tile):
             tile = X[a:b]
             if sp.issparse(tile):
-                keep = (
-                    projector.accepts_sparse
-                    and self.whitening is None
-                    and tile.nnz < 0.05 * np.prod(tile.shape)
-                )
+                keep = projector.accepts_sparse and whitening is None and tile.nnz < 0.05 * np.prod(tile.shape)
                 tile = tile.astype(dtype) if keep else tile.astype(dtype).toarray()
             else:
                 tile = np.ascontiguousarray(tile, dtype=dtype)
-            if self.whitening is not None:
-                tile = tile @ self.whitening.astype(dtype)
+            if whitening is not None:
+                tile = tile @ whitening
             yield tile, slice(a, b)
 
     def exact_kernel(self, X, Y=None):

@@ -56,7 +56,9 @@ class NystroemMap(FeatureMap):
         # Entry by entry, not by differences of squares: small eigenvalues keep their digits.
         K = _values(kernel, exact, None, length_scale)
         if not np.isfinite(K).all():
-            raise InputError("the kernel overflows between landmarks; scale the rows or the kernel's parameters")
+            raise InputError(
+                "the kernel overflows between landmarks; scale the rows or the kernel's parameters"
+            )
         values, vectors = scipy.linalg.eigh((K + K.T) / 2)
         values, vectors = values[::-1], vectors[:, ::-1]
         r = int((values > len(values) * np.finfo(np.float64).eps * max(values[0], 0.0)).sum())

@@ -16,6 +16,7 @@ _EXPORTS = {
     "write_block": "writer",
     "finish": "writer",
     "set_preprocessing": "writer",
+    "made_from": "writer",
     "info": "writer",
     "fingerprint": "identity",
     "RowsInfo": "rows",

@@ -33,7 +33,7 @@ def fingerprint(path: str | os.PathLike[str], *, storage_options: Options = None
             digest.update(fs.cat_file(inner, start=0, end=min(size, _EDGE)))
             digest.update(fs.cat_file(inner, start=max(0, size - _EDGE), end=size))
         return digest.hexdigest()[:32]
-    ours: Any = writer.identity(path, storage_options=storage_options)
+    ours: Any = writer.made_from(path, storage_options=storage_options)
     if ours is not None:
         digest.update(json.dumps(ours, sort_keys=True).encode())
         return digest.hexdigest()[:32]

@@ -230,7 +230,13 @@ def list_files(path: str, storage_options: Options = None) -> list[str]:
     if files.is_glob(path, storage_options):
         found = glob.glob(root, recursive=True) if files.is_local(path) else fs.glob(root)
     elif fs.isdir(root):
-        found = [name for name in fs.find(root) if name.endswith(SUFFIXES)]
+        inside = fs.find(root)
+        if f"{root}/_spec.json" in inside and f"{root}/_SUCCESS" not in inside:  # parts of ours, still written
+            raise StoreError(
+                f"only a complete folder of parts can be read: {path!r} has no _SUCCESS; run the command that writes "
+                "it again, and it resumes where it stopped"
+            )
+        found = [name for name in inside if name.endswith(SUFFIXES)]
         found = [name for name in found if not name[len(root) :].lstrip("/").startswith(("_", "."))]
     else:
         found = [root] if fs.exists(root) else []

@@ -203,7 +203,7 @@ def info(path: str | os.PathLike[str], *, storage_options: Options = None, measu
     return _info(files.normalise(path), storage_options, measure)
 
 
-def identity(path: str | os.PathLike[str], *, storage_options: Options = None) -> dict[str, Any] | None:
+def made_from(path: str | os.PathLike[str], *, storage_options: Options = None) -> dict[str, Any] | None:
     """What determines the content of a store, as JSON; None for one that distrf did not write."""
     attributes = _attributes(files.normalise(path), storage_options)
     return None if attributes is None else {k: attributes.get(k) for k in _COMPARED}

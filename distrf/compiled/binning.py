@@ -1,0 +1,107 @@
+"""Bins of random grids and their hashes (Rahimi & Recht 2007, Algorithm 2).
+
+Row x falls into bin b_j = floor(x_j / u_j + s_j) of a grid with pitches u and shifts s. Its hash is
+H = m_0 + sum_j m_j b_j mod 2^64 with random 64-bit words m. The top 32 bits of H are a strongly universal
+hash (Dietzfelbinger 1996; "Multilinear", Lemire & Kaser 2014): for two bins less than 2^32 steps apart in each
+coordinate, the pair of top halves is uniform on all pairs, over the draw of m.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .jit import jit
+
+#: Bins are counted within +-2^52, where float64 still tells neighbours apart.
+_FAR = 2.0**52
+
+
+@jit
+def _bin_hashes(X, rates, shifts, words, out):
+    n, d = X.shape
+    for i in range(n):
+        x = X[i]
+        for p in range(rates.shape[0]):
+            r, s, m = rates[p], shifts[p], words[p]
+            h = np.int64(0)
+            for j in range(d):
+                b = np.floor(x[j] * r[j] + s[j])
+                h += m[j + 1] * np.int64(min(max(b, -_FAR), _FAR))
+            out[i, p] = np.uint64(m[0] + h)
+
+
+@jit
+def _bin_hashes_csr(data, indices, indptr, rates, shifts, words, out):
+    P = rates.shape[0]
+    origin = np.empty(P, dtype=np.int64)
+    for p in range(P):  # the bin of a row of zeros
+        h = words[p, 0]
+        for j in range(rates.shape[1]):
+            h += words[p, j + 1] * np.int64(np.floor(shifts[p, j]))
+        origin[p] = h
+    for i in range(indptr.size - 1):
+        for p in range(P):
+            r, s, m = rates[p], shifts[p], words[p]
+            h = origin[p]
+            for e in range(indptr[i], indptr[i + 1]):
+                j = indices[e]
+                b = np.floor(data[e] * r[j] + s[j])
+                b = min(max(b, -_FAR), _FAR) - np.floor(s[j])
+                h += m[j + 1] * np.int64(b)
+            out[i, p] = np.uint64(h)
+
+
+@jit
+def _signed_columns(hashes, starts, widths, columns, values, size):
+    for i in range(hashes.shape[0]):
+        for p in range(hashes.shape[1]):
+            h = hashes[i, p] >> np.uint64(32)
+            # 31 bits choose the column of the grid's segment, the top bit the sign.
+            place = ((h & np.uint64(0x7FFFFFFF)) * np.uint64(widths[p])) >> np.uint64(31)
+            columns[i, p] = starts[p] + np.int64(place)
+            values[i, p] = -size if h >> np.uint64(31) else size
+
+
+def bin_hashes(X: np.ndarray, rates: np.ndarray, shifts: np.ndarray, words: np.ndarray, out: np.ndarray) -> None:
+    """Write the hash of the bin of each row in each grid.
+
+    Parameters
+    ----------
+    X : array of shape (n, d), float64
+    rates, shifts : arrays of shape (P, d): 1 / u, and s in [0, 1)
+    words : array of shape (P, d + 1), int64: m_0 first
+    out : array of shape (n, P), uint64, written in place
+    """
+    _bin_hashes(X, rates, shifts, words, out)
+
+
+def bin_hashes_csr(
+    data: np.ndarray,
+    indices: np.ndarray,
+    indptr: np.ndarray,
+    rates: np.ndarray,
+    shifts: np.ndarray,
+    words: np.ndarray,
+    out: np.ndarray,
+) -> None:
+    """The same for rows in CSR form, in time proportional to their entries; equal to the bit."""
+    _bin_hashes_csr(data, indices, indptr, rates, shifts, words, out)
+
+
+def signed_columns(
+    hashes: np.ndarray,
+    starts: np.ndarray,
+    widths: np.ndarray,
+    columns: np.ndarray,
+    values: np.ndarray,
+    size: float,
+) -> None:
+    """Column and signed value of each bin: grid p owns columns starts[p] ... starts[p] + widths[p] - 1.
+
+    Parameters
+    ----------
+    hashes : array of shape (n, P), uint64
+    starts, widths : arrays of shape (P,), int64, widths below 2^31
+    columns, values : arrays of shape (n, P), int32 or int64, and float, written in place
+    """
+    _signed_columns(hashes, starts, widths, columns, values, size)

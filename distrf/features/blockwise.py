@@ -1,0 +1,118 @@
+"""Any row-wise scikit-learn transformer over blocks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from dask.base import is_dask_collection
+from sklearn.base import BaseEstimator, clone
+from sklearn.utils import get_tags
+
+from ..blocks.rows import align_rows, check_dask_rows
+from ..blocks.samples import sampled_rows, take_rows
+from ..errors import InputError
+from ..maps import working_dtype
+from ..maps.blockwise import BlockwiseMap, as_rows
+from ..randomness import draw_seed
+from .base import FeatureEstimator, check_components, validate_rows
+
+
+class Blockwise(FeatureEstimator):
+    """A scikit-learn transformer, fitted on a sample of rows and applied block by block.
+
+    For transformers whose output for a row depends on that row alone (and on what `fit` learned).
+
+    Parameters
+    ----------
+    transformer : scikit-learn transformer; it is cloned
+    n_sample : rows to fit on, all of them where X has no more. A transformer that says it needs no fit
+        (Normalizer, AdditiveChi2Sampler) reads none
+    random_state : seed of the sample. None draws one
+
+    Attributes
+    ----------
+    map_ : BlockwiseMap; its transformer travels to the workers once, under one shared key
+    transformer_ : the fitted transformer
+    n_features_in_ : int, d
+
+    Notes
+    -----
+    `distrf.save_model` saves transformers listed in `distrf.maps.blockwise.SAVABLE_TRANSFORMERS`, as plain
+    data. CSR blocks stay sparse where the transformer keeps them so.
+    """
+
+    map_: BlockwiseMap
+
+    def __init__(self, transformer: BaseEstimator, *, n_sample: int = 10_000, random_state: Any = None):
+        self.transformer = transformer
+        self.n_sample = n_sample
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None) -> Blockwise:
+        """Fit a clone of the transformer on sampled rows (and their y, where it requires one).
+
+        Raises InputError for a transformer whose output for a row depends on the other rows.
+        """
+        if not hasattr(self.transformer, "transform"):
+            raise InputError(
+                f"transformer must have fit and transform, got {type(self.transformer).__name__}: pass an "
+                "estimator such as AdditiveChi2Sampler()"
+            )
+        X = validate_rows(self, X, reset=True)
+        size = check_components(self.n_sample, "n_sample")
+        d, dtype = X.shape[1], working_dtype(X.dtype)
+        inner = clone(self.transformer)
+        tags = get_tags(inner)
+        if not tags.requires_fit and not tags.target_tags.required:
+            # Three unlike rows of positive numbers: a stateless transformer only learns the width.
+            rows, targets = np.multiply.outer(np.array([1, 2, 3]), np.ones(d)).astype(dtype), None
+        else:
+            chosen = sampled_rows(X.shape[0], size, draw_seed(self.random_state), "blockwise")
+            rows = take_rows(X, chosen).astype(dtype, copy=False)
+            targets = _take_targets(X, y, chosen) if tags.target_tags.required else None
+        inner = inner.fit(rows) if targets is None else inner.fit(rows, targets)
+        made = _check_row_wise(inner, rows[:3], dtype)
+        self.map_ = BlockwiseMap.of_transformer(inner, d, made.shape[1])
+        return self
+
+    @property
+    def transformer_(self) -> Any:
+        return self.map_.transformer
+
+    def __sklearn_tags__(self):
+        tags, inner = super().__sklearn_tags__(), get_tags(self.transformer)
+        tags.input_tags.sparse = inner.input_tags.sparse
+        tags.input_tags.positive_only = inner.input_tags.positive_only
+        tags.target_tags.required = inner.target_tags.required
+        return tags
+
+
+def _take_targets(X: Any, y: Any, chosen: np.ndarray) -> np.ndarray:
+    """The sampled y. Raises InputError where there is none, or of another length."""
+    if y is None:
+        raise InputError("the transformer requires y to be passed, but the target y is None")
+    if is_dask_collection(y):
+        y = check_dask_rows(y, "y")
+        y = align_rows(X, y, "y") if is_dask_collection(X) else y
+        return take_rows(y[:, None] if y.ndim == 1 else y, chosen).squeeze(axis=1)
+    y = np.asarray(y)
+    if y.shape[0] != X.shape[0]:
+        raise InputError(f"y must have as many rows as X, got {y.shape[0]} and {X.shape[0]}")
+    return y[chosen]
+
+
+def _check_row_wise(transformer: Any, rows: np.ndarray, dtype: np.dtype) -> Any:
+    """Output for these rows. Raises InputError where the rows on their own give other numbers."""
+    together = as_rows(transformer.transform(rows), dtype)
+    if together.shape[0] == len(rows):
+        alone = [as_rows(transformer.transform(rows[i : i + 1]), dtype) for i in range(len(rows))]
+        dense = [a.toarray() if hasattr(a, "toarray") else a for a in (together, *alone)]
+        if np.allclose(
+            dense[0], np.concatenate(dense[1:]), rtol=1e-3, atol=1e-5 * abs(dense[0]).max(initial=0)
+        ):
+            return together
+    raise InputError(
+        f"Blockwise needs a transformer that treats every row on its own, but {type(transformer).__name__} gives "
+        f"{len(rows)} rows other values together than one by one; fit what it learns in `fit`, not in `transform`"
+    )

@@ -1,0 +1,138 @@
+"""Random Laplace features as a scikit-learn transformer."""
+
+from __future__ import annotations
+
+import numbers
+from typing import Any
+
+import numpy as np
+from dask.base import is_dask_collection
+
+from ..blocks.samples import sampled_rows, take_rows
+from ..errors import InputError
+from ..maps import LaplaceMap
+from ..randomness import draw_seed, permutation
+from ..semigroup import SEMIGROUP_KERNELS, SemigroupKernel, get_semigroup_kernel, refuse_negative
+from .base import FeatureEstimator, validate_rows
+
+_SAMPLE = 1000
+
+
+class RandomLaplaceFeatures(FeatureEstimator):
+    """Random Laplace features of a semigroup kernel on nonnegative data (Yang et al. 2014).
+
+    For histograms, counts, probabilities, grey values. z(x) = exp(-W x) / sqrt(D), with W from a seed;
+    the alternating circulant projections (Mukuta et al. 2018) take O(D log d) a row.
+
+    Parameters
+    ----------
+    kernel : "exponential_semigroup" exp(-beta sum_j sqrt(x_j + y_j)) | "reciprocal_semigroup"
+        prod_j lam / (x_j + y_j + lam) | a `distrf.semigroup.SemigroupKernel`
+    beta : number, or "median": 1 / (median over sampled pairs of sum_j sqrt(x_j + y_j)), so that the median
+        pair has k = 1/e
+    lam : number, or "median": the lam at which the median sampled pair has k = 1/e, that is
+        sum_j log(1 + (x_j + y_j) / lam) = 1
+    n_components : D, the number of features
+    projection : "dense" | "circulant" (without signs: large variance, for comparison)
+        | "alternating_circulant" | "sobol" | "halton"
+    n_mixed : circulant matrices that "alternating_circulant" mixes: 2, or "log2" (log2 d of them; less
+        variance, log2 d forward FFTs a row)
+    n_jobs : threads for NumPy and CSR input; -1 takes all cores. Dask decides for Dask arrays
+    random_state : seed. None draws one and keeps it in the map
+
+    Attributes
+    ----------
+    map_ : LaplaceMap, the frozen map; pickles to a few hundred bytes
+    kernel_ : SemigroupKernel with its parameter
+    n_features_in_ : int, d
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from distrf import RandomLaplaceFeatures
+    >>> X = np.random.default_rng(0).dirichlet(np.ones(20), size=100)
+    >>> RandomLaplaceFeatures(n_components=256, random_state=7).fit_transform(X).shape
+    (100, 256)
+    """
+
+    map_: LaplaceMap
+
+    def __init__(
+        self,
+        kernel: str | SemigroupKernel = "exponential_semigroup",
+        *,
+        beta: float | str = "median",
+        lam: float | str = "median",
+        n_components: int = 1024,
+        projection: str = "dense",
+        n_mixed: int | str = 2,
+        n_jobs: int | None = -1,
+        random_state: Any = None,
+    ):
+        self.kernel = kernel
+        self.beta = beta
+        self.lam = lam
+        self.n_components = n_components
+        self.projection = projection
+        self.n_mixed = n_mixed
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None) -> RandomLaplaceFeatures:
+        """Set the kernel's parameter from the rows, and freeze the map.
+
+        Reads at most 1,000 rows of X, and none of a Dask array when the parameter is a number. Raises
+        InputError for a parameter or data that break a rule; a negative entry is named by its place.
+        """
+        X = validate_rows(self, X, reset=True)
+        if not is_dask_collection(X):
+            refuse_negative(X, "row {}")
+        if not isinstance(self.n_components, (int, np.integer)):
+            raise InputError(f"n_components must be an integer, got {self.n_components!r}")
+        seed = draw_seed(self.random_state)
+        self.kernel_ = resolve_semigroup_kernel(self.kernel, self.beta, self.lam, X, seed)
+        self.map_ = LaplaceMap(
+            n_features_in=X.shape[1],
+            n_components=int(self.n_components),
+            kernel=self.kernel_,
+            projection=laplace_projection(self.projection, self.n_mixed),
+            seed=seed,
+        )
+        return self
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.positive_only = True
+        return tags
+
+
+def laplace_projection(projection: str, n_mixed: int | str) -> str:
+    """Name in the registry of a projection with `n_mixed`, which speaks for "alternating_circulant" alone."""
+    if n_mixed not in (2, "log2"):
+        raise InputError(f"n_mixed is 2 or 'log2', got {n_mixed!r}")
+    mixed = projection == "alternating_circulant" and n_mixed == "log2"
+    return f"{projection}-log2" if mixed else projection
+
+
+def resolve_semigroup_kernel(
+    kernel: str | SemigroupKernel, beta: float | str, lam: float | str, X: Any, seed: int
+) -> SemigroupKernel:
+    """The kernel with the number that its parameter stands for on the rows of X.
+
+    Raises InputError for unknown kernels and rules, negative entries in the sampled rows, and rows of zeros.
+    """
+    if isinstance(kernel, SemigroupKernel):
+        return kernel
+    chosen = get_semigroup_kernel(kernel)
+    value = {"beta": beta, "lam": lam}[chosen.parameter]
+    if isinstance(value, numbers.Real):
+        return SEMIGROUP_KERNELS[chosen.name](float(value))
+    if value != "median":
+        raise InputError(f"{chosen.parameter} must be a positive number or 'median', got {value!r}")
+    picked = sampled_rows(X.shape[0], _SAMPLE, seed, "semigroup")
+    rows = take_rows(X, picked).astype(np.float64)
+    if not np.isfinite(rows).all():
+        raise InputError("X must be finite, but the sampled rows hold NaN or infinity; impute or drop them")
+    refuse_negative(rows, "sampled row {}")
+    partners = rows[permutation(seed, "semigroup pairs", 0, len(rows))]
+    return chosen.with_median(rows + partners)

@@ -1,0 +1,109 @@
+"""Nystroem features as a scikit-learn transformer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..all_kernels import AnyKernel, get_any_kernel
+from ..dot_products import DOT_PRODUCTS
+from ..kernels import KERNELS, Kernel, get_kernel
+from ..maps.nystroem import NystroemMap
+from ..randomness import draw_seed
+from ..semigroup import SEMIGROUP_KERNELS
+from .base import FeatureEstimator, check_components, validate_rows
+from .dot_product_scale import resolve_dot_product
+from .landmarks import choose_landmarks
+from .laplace import resolve_semigroup_kernel
+from .length_scale import resolve_length_scale
+
+
+class NystroemFeatures(FeatureEstimator):
+    """Features of any kernel from its values at landmark rows (Williams & Seeger 2001).
+
+    Unlike random features these learn from the data: for kernels whose spectrum falls fast on them, fewer
+    features reach the same error. Each row costs n_components kernel values and D multiply-adds each.
+
+    Parameters
+    ----------
+    kernel : any kernel by name: "gaussian", "laplacian", "cauchy", "matern" | "polynomial", "homogeneous",
+        "exponential" | "exponential_semigroup", "reciprocal_semigroup"; or a kernel object of
+        `distrf.kernels`, `distrf.dot_products` or `distrf.semigroup`
+    length_scale : of the first four, a number or a rule, as in RandomFourierFeatures
+    gamma : scikit-learn's parameter: of the gaussian and laplacian kernels instead of a length scale; of the
+        dot-product kernels a number, by default 1 / mean |x|^2
+    degree, coef0 : of the polynomial kernels
+    nu : smoothness of the Matern kernel, 1/2, 3/2 or 5/2
+    n_components : m, landmarks; fewer where X has fewer rows
+    landmarks : "uniform" (distinct rows) | "k-means++" | "kmeans" | "leverage", see
+        `distrf.features.landmarks.choose_landmarks`: the last three choose within 10 m sampled rows
+    rank : most directions to keep, by default all above rounding; their number is the number of features
+    n_jobs : threads for NumPy and CSR input; -1 takes all cores. Dask decides for Dask arrays
+    random_state : seed. None draws one
+
+    Attributes
+    ----------
+    map_ : NystroemMap, with arrays `landmarks` of shape (m, d) and `normalization` of shape (m, D)
+    n_features_in_ : int, d
+
+    Notes
+    -----
+    The parameter of a semigroup kernel given by name is the one at which the median pair of sampled rows has
+    the value 1/e.
+    """
+
+    map_: NystroemMap
+
+    def __init__(
+        self,
+        kernel: str | AnyKernel = "gaussian",
+        *,
+        length_scale: float | str = "knn",
+        gamma: float | None = None,
+        degree: int = 2,
+        coef0: float = 1.0,
+        nu: float = 1.5,
+        n_components: int = 512,
+        landmarks: str = "uniform",
+        rank: int | None = None,
+        n_jobs: int | None = -1,
+        random_state: Any = None,
+    ):
+        self.kernel = kernel
+        self.length_scale = length_scale
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.nu = nu
+        self.n_components = n_components
+        self.landmarks = landmarks
+        self.rank = rank
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None) -> NystroemFeatures:
+        """Set the kernel's parameters, choose landmarks, and decompose their kernel matrix.
+
+        Reads seeded samples of rows and nothing else: O(m^2 d + m^3) operations, O(m (d + m)) numbers.
+        """
+        X = validate_rows(self, X, reset=True)
+        m = check_components(self.n_components)
+        rank = None if self.rank is None else check_components(self.rank, "rank")
+        seed = draw_seed(self.random_state)
+        kernel, length_scale = self._resolve_kernel(X, seed)
+        chosen = choose_landmarks(self.landmarks, kernel, length_scale, X, m, seed)
+        self.map_ = NystroemMap.of_landmarks(kernel, length_scale, chosen, rank)
+        return self
+
+    def _resolve_kernel(self, X: Any, seed: int) -> tuple[AnyKernel, float]:
+        """The kernel with its parameters, and the length scale (1 for families without one)."""
+        name = self.kernel if isinstance(self.kernel, str) else None
+        if name in KERNELS or isinstance(self.kernel, Kernel):
+            parameters = {"nu": self.nu} if name == "matern" else {}
+            kernel = get_kernel(self.kernel, **parameters)  # type: ignore[arg-type]
+            return kernel, resolve_length_scale(kernel, self.length_scale, self.gamma, X, seed)
+        if name in DOT_PRODUCTS:
+            gamma = "norm" if self.gamma is None else self.gamma
+            return resolve_dot_product(name, self.degree, gamma, self.coef0, X, seed), 1.0
+        if name in SEMIGROUP_KERNELS:
+            return resolve_semigroup_kernel(name, "median", "median", X, seed), 1.0
+        return get_any_kernel(self.kernel), 1.0  # an object, or a refusal

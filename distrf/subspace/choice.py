@@ -1,0 +1,106 @@
+"""Finder or Gram matrix: which is cheaper, whether it fits, and why. Nothing is run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dask.utils import format_bytes
+
+from ..blocks.gram_tiles import tiles_nbytes
+from ..blocks.passes import count_runs
+from ..blocks.plan import PassMemory, Workers
+from ..errors import InputError
+from ..maps.tiles import FeatureTiles
+from .folds import GramTilesFold, ProductFold
+from .sketches import make_sketch
+
+SOLVERS = ("auto", "finder", "gram")
+#: An eigendecomposition of D x D in the client takes about as long as this times D^3 operations of a pass.
+_EIGH = 20.0
+#: Partial results of one panel of features, all that meet on a worker: 1 GiB.
+PANEL_BYTES = 2**30
+_PARTIALS = 4
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The solver to take, and the reason in words."""
+
+    solver: str
+    reason: str
+
+
+def panels(n_rows: int, source: FeatureTiles, width: int) -> list[tuple[int, int]]:
+    """Panels of features whose products are summed in separate passes, because their sums take D l numbers.
+
+    A function of the data alone. A pass sums at most four partial results of (last - first) l float64 on a
+    worker; panels keep these within 1 GiB. Each panel repeats the product F Q, not the other half of the work.
+    """
+    D = source.n_features
+    whole = ProductFold(source, width=width, last=D)
+    if min(count_runs(n_rows, whole), _PARTIALS) * whole.nbytes <= PANEL_BYTES:
+        return [(0, D)]
+    step = max(1024, PANEL_BYTES // (_PARTIALS * 8 * width) // 1024 * 1024)
+    return [(a, min(a + step, D)) for a in range(0, D, step)]
+
+
+def finder_flops(
+    n_rows: int, source: FeatureTiles, width: int, sketch: str, n_iter: int, final: bool
+) -> float:
+    """Arithmetic of the finder: a sketch, `n_iter` products, and the final pass."""
+    D, count = source.n_features, len(panels(n_rows, source, width))
+    feature, again = source.flops_per_row(), 1 if source.whole() else 2
+    product = count * (feature + 2.0 * D * width) + again * feature + 2.0 * D * width - feature * (again == 1)
+    sketching = feature + make_sketch(sketch, n_rows, width, 0).flops_per_row(D)
+    last = feature + 2.0 * D * width + 2.0 * width**2
+    return n_rows * (sketching + n_iter * product + final * last)
+
+
+def gram_flops(n_rows: int, source: FeatureTiles, workers: Workers) -> float:
+    """Arithmetic of the Gram way; the eigendecomposition runs on one machine while workers wait."""
+    D = float(source.n_features)
+    return n_rows * (source.flops_per_row() + D**2) + _EIGH * D**3 * workers.count * workers.threads
+
+
+def gram_client_bytes(n_features: int) -> int:
+    """Tiles as they arrive, the matrix and LAPACK's copy with vectors."""
+    return tiles_nbytes(n_features) + 24 * n_features**2
+
+
+def choose(
+    solver: str,
+    n_rows: int,
+    source: FeatureTiles,
+    width: int,
+    sketch: str,
+    n_iter: int,
+    final: bool,
+    workers: Workers,
+) -> Choice:
+    """The solver that `solver` stands for. Raises InputError for an unknown one."""
+    if solver not in SOLVERS:
+        raise InputError(f"solver is one of {', '.join(SOLVERS)}, got {solver!r}")
+    if solver != "auto":
+        return Choice(solver, "asked for")
+    import psutil
+
+    D = source.n_features
+    fold = GramTilesFold(source)
+    runs = count_runs(n_rows, fold)
+    memory = PassMemory(0, fold.scratch_bytes, fold.nbytes, runs=runs, threads=workers.threads)
+    if workers.memory_limit and memory.peak > workers.memory_limit:
+        return Choice(
+            "finder",
+            f"a Gram matrix of {D} features needs {format_bytes(memory.peak)} on a worker of "
+            f"{format_bytes(workers.memory_limit)}",
+        )
+    have = psutil.virtual_memory().total
+    if gram_client_bytes(D) > have:
+        return Choice(
+            "finder",
+            f"its eigenvectors need {format_bytes(gram_client_bytes(D))} in the client of {format_bytes(have)}",
+        )
+    finder, gram = finder_flops(n_rows, source, width, sketch, n_iter, final), gram_flops(n_rows, source, workers)
+    taken, other = ("gram", "finder") if gram <= finder else ("finder", "gram")
+    costs = {"gram": gram, "finder": finder}
+    return Choice(taken, f"{costs[taken]:.2g} operations against {costs[other]:.2g} of the {other}")

@@ -1,0 +1,179 @@
+"""What the passes of the range finder sum up, block by block. Number code: NumPy in and out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from ..blocks.gram_tiles import add_tiles, empty_tiles, tiles_nbytes
+from ..maps.tiles import FeatureTiles
+from .sketches import Sketch, add_product
+
+#: Up to this many features Gram products are made in float64: cheap there.
+_FLOAT64_UP_TO = 1024
+_BASE = "base."
+
+
+def _writeable(state: np.ndarray) -> np.ndarray:
+    """The state, or a copy where it arrived over the wire in a read-only buffer."""
+    return state if state.flags.writeable else state.copy()
+
+
+@dataclass(frozen=True)
+class _TilesFold:
+    """Base: features come from `source`; its map's learned arrays and the basis travel apart."""
+
+    source: FeatureTiles
+    basis: np.ndarray | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def arrays(self) -> dict[str, np.ndarray]:
+        base = self.source.base
+        named = {} if base is None else {f"{_BASE}{name}": array for name, array in base.arrays.items()}
+        return named if self.basis is None else named | {"basis": self.basis}
+
+    def with_arrays(self, arrays: Mapping[str, np.ndarray]):
+        below = {name.removeprefix(_BASE): a for name, a in arrays.items() if name.startswith(_BASE)}
+        source = self.source
+        if below and source.base is not None:
+            source = replace(source, base=source.base.with_arrays(below))
+        return replace(self, source=source, basis=arrays.get("basis"))
+
+    def without_arrays(self):
+        base = self.source.base
+        source = self.source if base is None else replace(self.source, base=base.without_arrays())
+        return replace(self, source=source, basis=None)
+
+    @property
+    def scratch_bytes(self) -> int:
+        return 2 * self.source.scratch_bytes()
+
+    def merge(self, left: Any, right: Any) -> Any:
+        left = _writeable(left)
+        left += right
+        return left
+
+
+@dataclass(frozen=True)
+class SketchFold(_TilesFold):
+    """Columns first:last of F' Theta, transposed: state (last - first, l), float64."""
+
+    sketch: Sketch | None = None
+    first: int = 0
+    last: int = 0
+
+    @property
+    def nbytes(self) -> int:
+        assert self.sketch is not None
+        return 8 * (self.last - self.first) * self.sketch.width
+
+    @property
+    def flops_per_row(self) -> float:
+        assert self.sketch is not None
+        width = self.last - self.first
+        share = width / self.source.n_features
+        return self.source.flops_per_row() * share + self.sketch.flops_per_row(width)
+
+    def start(self) -> np.ndarray:
+        assert self.sketch is not None
+        return np.zeros((self.last - self.first, self.sketch.width))
+
+    def add(self, state: np.ndarray, first_row: int, X: Any) -> np.ndarray:
+        assert self.sketch is not None
+        for a, part in self.source.row_parts(X):
+            for column, F in self.source.tiles(part, self.first, self.last):
+                place = column - self.first
+                self.sketch.add(first_row + a, F, state[place : place + F.shape[1]])
+        return state
+
+
+@dataclass(frozen=True)
+class ProductFold(_TilesFold):
+    """Features first:last of F' (F Q): state (last - first, l), float64. One step of subspace iteration."""
+
+    width: int = 0
+    first: int = 0
+    last: int = 0
+
+    @property
+    def nbytes(self) -> int:
+        return 8 * (self.last - self.first) * self.width
+
+    @property
+    def flops_per_row(self) -> float:
+        D, again = self.source.n_features, 0 if self.source.whole() else 1
+        share = (self.last - self.first) / D
+        return self.source.flops_per_row() * (1 + again * share) + 2.0 * D * self.width * (1 + share)
+
+    def start(self) -> np.ndarray:
+        return np.zeros((self.last - self.first, self.width))
+
+    def add(self, state: np.ndarray, first_row: int, X: Any) -> np.ndarray:
+        assert self.basis is not None
+        for _, part in self.source.row_parts(X):
+            whole = self.source.whole(self.basis.itemsize)
+            if whole:
+                F = self.source.all(part)
+                add_product(F[:, self.first : self.last], F @ self.basis.astype(F.dtype, copy=False), state)
+                continue
+            G = self.source.times(part, self.basis)
+            for column, F in self.source.tiles(part, self.first, self.last):
+                place = column - self.first
+                add_product(F, G, state[place : place + F.shape[1]])
+        return state
+
+
+@dataclass(frozen=True)
+class RitzFold(_TilesFold):
+    """Q'F'FQ and |F|^2: state (l + 1, l), the last row holding the energy. Float64."""
+
+    width: int = 0
+
+    @property
+    def nbytes(self) -> int:
+        return 8 * (self.width + 1) * self.width
+
+    @property
+    def flops_per_row(self) -> float:
+        return self.source.flops_per_row() + 2.0 * self.source.n_features * self.width + 2.0 * self.width**2
+
+    def start(self) -> np.ndarray:
+        return np.zeros((self.width + 1, self.width))
+
+    def add(self, state: np.ndarray, first_row: int, X: Any) -> np.ndarray:
+        assert self.basis is not None
+        for _, part in self.source.row_parts(X):
+            G = None
+            for a, F in self.source.tiles(part):
+                product = F @ self.basis[a : a + F.shape[1]].astype(F.dtype, copy=False)
+                G = product if G is None else G + product
+                state[-1, 0] += np.einsum("ij,ij->i", F, F).sum(dtype=np.float64)
+            if G is not None:
+                G = G.astype(np.float64)  # small singular values beside large ones
+                state[:-1] += G.T @ G
+        return state
+
+
+@dataclass(frozen=True)
+class GramTilesFold(_TilesFold):
+    """Lower tiles of F'F, float64."""
+
+    @property
+    def nbytes(self) -> int:
+        return tiles_nbytes(self.source.n_features)
+
+    @property
+    def flops_per_row(self) -> float:
+        return self.source.flops_per_row() + float(self.source.n_features) ** 2
+
+    def start(self) -> np.ndarray:
+        return empty_tiles(self.source.n_features)
+
+    def add(self, state: np.ndarray, first_row: int, X: Any) -> np.ndarray:
+        for _, part in self.source.row_parts(X):
+            F = self.source.all(part)
+            add_tiles(state, F.astype(np.float64, copy=False) if F.shape[1] <= _FLOAT64_UP_TO else F)
+        return state

@@ -1,0 +1,282 @@
+"""The dominant subspace of F = base(X) by passes over row blocks (Halko et al. 2011; Chen et al. 2016).
+
+F, of shape (n, D), is never stored: each pass makes it anew, block by block. Between the steps of subspace
+iteration the basis is orthonormalised in float64: (F'F)^q F' Theta formed literally loses the small
+directions.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..blocks.engine import current_client
+from ..blocks.gram_tiles import lower_matrix
+from ..blocks.passes import run_pass
+from ..blocks.plan import Workers, check_client
+from ..blocks.rows import rows_per_block
+from ..blocks.samples import sampled_rows, take_rows
+from ..errors import InputError
+from ..maps import FeatureMap, working_dtype
+from ..maps.base import arrays_digest
+from ..maps.tiles import FeatureTiles
+from .choice import Choice, choose, gram_client_bytes, panels
+from .folds import GramTilesFold, ProductFold, RitzFold, SketchFold
+from .sketches import make_sketch
+from .spectrum import Residual, fix_signs, probe_residual, ritz_of_rows, rotate, top_eigenpairs
+from .steps import Steps
+from .tsqr import cut_blocks, orthonormal
+
+VALUES = ("pass", "sample")
+_PROBES = 1000
+_PROBE_BYTES = 256 * 2**20
+_FIRST_WIDTH = 32
+
+
+@dataclass(frozen=True)
+class Subspace:
+    """What the finder found.
+
+    basis : Q, shape (D, l), orthonormal columns, leading direction first; in the dtype of the features
+    singular_values : shape (l,), of F; energy : |F|_F^2
+    residual : |F - F Q Q'|_F / |F|_F on probe rows, with its confidence
+    solver, reason : "finder" or "gram", and why; passes : sweeps over the rows
+    """
+
+    basis: np.ndarray
+    singular_values: np.ndarray
+    energy: float
+    residual: Residual
+    solver: str
+    reason: str
+    passes: int
+
+    @property
+    def explained_energy(self) -> np.ndarray:
+        """Share of |F|^2 along each direction, shape (l,)."""
+        return self.singular_values**2 / self.energy if self.energy > 0 else np.zeros_like(self.singular_values)
+
+
+def find_subspace(
+    X: Any,
+    base: FeatureMap | None,
+    n_components: int,
+    *,
+    sketch: str = "gaussian",
+    n_iter: int = 1,
+    oversampling: int = 10,
+    solver: str = "auto",
+    tol: float | None = None,
+    values: str = "pass",
+    seed: int = 0,
+    checkpoint: str | os.PathLike[str] | None = None,
+) -> Subspace:
+    """Leading right singular directions of F = base(X).
+
+    Parameters
+    ----------
+    X : array, CSR matrix or Dask array of rows, shape (n, d); the features themselves where base is None
+    n_components : l; with `tol` the most that it may grow to
+    sketch : Theta, see `distrf.subspace.sketches`
+    n_iter : q, products with F'F after the sketch; each is a pass
+    oversampling : directions carried along and dropped at the end
+    solver : "finder" | "gram" (exact, one pass, D x D numbers) | "auto" (the cheaper that fits)
+    tol : grow l until |F - F Q Q'| / |F| <= tol, and keep no more directions than that takes
+    values : singular values by a "pass" of their own, exact in the subspace, or from a "sample" of rows
+    checkpoint : folder that keeps the basis after each pass; the same call then resumes there
+
+    Raises InputError for parameters that break a rule, SpecMismatchError for a checkpoint of another fit.
+    """
+    return _Finder(
+        X, base, n_components, sketch, n_iter, oversampling, solver, tol, values, seed, checkpoint
+    ).find()
+
+
+def find_basis(
+    X: Any, base: FeatureMap | None, width: int, *, sketch: str, n_iter: int, seed: int, steps: Steps
+) -> tuple[np.ndarray, int]:
+    """Orthonormal (D, width) float64 and the passes it took: the finder without values or residual."""
+    finder = _Finder(X, base, width, sketch, n_iter, 0, "finder", None, "sample", seed, None)
+    finder.steps = steps
+    return finder.grow(0, finder.limit), finder.passes
+
+
+class _Finder:
+    def __init__(
+        self, X, base, n_components, sketch, n_iter, oversampling, solver, tol, values, seed, checkpoint
+    ):
+        self.X, self.n = X, int(X.shape[0])
+        self.source = FeatureTiles(base, X.shape[1] if base is None else base.n_components)
+        self.dtype = working_dtype(X.dtype)
+        self.sketch, self.n_iter, self.seed = sketch, n_iter, seed
+        self.oversampling, self.tol, self.values = oversampling, tol, values
+        D = self.source.n_features
+        self._check(n_components, D)
+        self.n_components = n_components
+        self.limit = min(D, n_components + oversampling)
+        self.passes = 0
+        workers = Workers.of_client(current_client())
+        final = values == "pass"
+        self.choice: Choice = choose(solver, self.n, self.source, self.limit, sketch, n_iter, final, workers)
+        self.steps = Steps(checkpoint, self._identity() if checkpoint is not None else {})
+
+    def _check(self, wanted: int, D: int) -> None:
+        if not 1 <= wanted <= D:
+            raise InputError(f"n_components must be between 1 and the {D} base features, got {wanted}")
+        if self.n_iter < 0 or self.oversampling < 0:
+            raise InputError(
+                f"n_iter and oversampling must be at least 0, got {self.n_iter} and {self.oversampling}"
+            )
+        if self.tol is not None and not 0 < self.tol < 1:
+            raise InputError(f"tol is a relative residual between 0 and 1, or None, got {self.tol!r}")
+        if self.values not in VALUES:
+            raise InputError(f"values is one of {', '.join(VALUES)}, got {self.values!r}")
+        make_sketch(self.sketch, self.n, 1, 0)
+
+    def _identity(self) -> dict[str, Any]:
+        base = self.source.base
+        return {
+            "rows": self.n,
+            "columns": int(self.X.shape[1]),
+            "dtype": self.dtype.name,
+            "base": None if base is None else base.spec(),
+            "base_arrays": None if base is None else arrays_digest(base.arrays),
+            "sketch": self.sketch,
+            "seed": self.seed,
+            "n_components": self.n_components,
+            "n_iter": self.n_iter,
+            "oversampling": self.oversampling,
+            "solver": self.choice.solver,
+            "tol": self.tol,
+            "values": self.values,
+        }
+
+    # --- passes -----------------------------------------------------------------------------------------------
+
+    def _pass(self, fold: Any, label: str) -> Any:
+        self.passes += 1
+        rows = rows_per_block(self.dtype.itemsize * self.X.shape[1])
+        return run_pass(fold, [self.X], label=label, block_rows=rows)
+
+    def _by_panels(self, width: int, make: Callable[[int, int], Any], label: str) -> np.ndarray:
+        """A (D, width) sum, by one pass for each panel of features."""
+        cut = panels(self.n, self.source, width)
+        if len(cut) == 1:
+            return self._pass(make(*cut[0]), label)
+        out = np.empty((self.source.n_features, width))
+        for first, last in cut:
+            out[first:last] = self._pass(make(first, last), label)
+        return out
+
+    def _sketched(self, round_: int, width: int) -> np.ndarray:
+        theta = make_sketch(self.sketch, self.n, width, self.seed, f"sketch/{round_}")
+        return self._by_panels(
+            width, lambda a, b: SketchFold(self.source, sketch=theta, first=a, last=b), "sketch"
+        )
+
+    def _product(self, basis: np.ndarray) -> np.ndarray:
+        Q, width = basis.astype(self.dtype), basis.shape[1]
+        return self._by_panels(
+            width, lambda a, b: ProductFold(self.source, Q, width, a, b), "subspace iteration"
+        )
+
+    # --- steps ------------------------------------------------------------------------------------------------
+
+    def grow(self, round_: int, width: int) -> np.ndarray:
+        """A basis of `width` directions, from that of the round before; float64."""
+
+        def sketch(arrays):
+            old = arrays.get("basis")
+            Y = self._sketched(round_, width - (0 if old is None else old.shape[1]))
+            if old is not None:
+                for _ in range(2):  # once leaves rounding of the size of the old part
+                    Y -= old @ (old.T @ Y)
+                Y = np.concatenate([old, Y / np.maximum(np.linalg.norm(Y, axis=0), 1e-300)], axis=1)
+            return {"basis": _orthonormal(Y)}
+
+        def product(arrays):
+            return {"basis": _orthonormal(self._product(arrays["basis"]))}
+
+        arrays = self.steps.run(sketch)
+        for _ in range(self.n_iter):
+            arrays = self.steps.run(product)
+        return arrays["basis"]
+
+    def _ritz(self, basis: np.ndarray, round_: int) -> tuple[np.ndarray, float]:
+        """(Q'F'FQ, |F|^2), by a pass or from sampled rows."""
+
+        def step(arrays):
+            Q = basis.astype(self.dtype)
+            if self.values == "sample":
+                T, energy = ritz_of_rows(self.source, self._sample("ritz", 4 * Q.shape[1]), Q, self.n)
+            else:
+                state = self._pass(RitzFold(self.source, Q, width=Q.shape[1]), "singular values")
+                T, energy = state[:-1], float(state[-1, 0])
+            return {f"ritz{round_}": T, f"energy{round_}": np.array([energy])}
+
+        arrays = self.steps.run(step)
+        return arrays[f"ritz{round_}"], float(arrays[f"energy{round_}"][0])
+
+    def _sample(self, stream: str, least: int) -> np.ndarray:
+        most = max(64, _PROBE_BYTES // (8 * self.X.shape[1]))
+        size = min(self.n, most, max(_PROBES, least))
+        rows = take_rows(self.X, sampled_rows(self.n, size, self.seed, f"subspace/{stream}"))
+        return rows.astype(self.dtype, copy=False)
+
+    # --- results ----------------------------------------------------------------------------------------------
+
+    def find(self) -> Subspace:
+        if self.choice.solver == "gram":
+            basis, sigma, energy = self._gram()
+        else:
+            basis, sigma, energy = self._finder()
+        Q = fix_signs(basis).astype(self.dtype)
+        residual = probe_residual(self.source, self._sample("probe", 0), Q, self.n)
+        return Subspace(
+            Q, sigma[: Q.shape[1]], energy, residual, self.choice.solver, self.choice.reason, self.passes
+        )
+
+    def _gram(self) -> tuple[np.ndarray, np.ndarray, float]:
+        D = self.source.n_features
+        check_client(gram_client_bytes(D), "solver='gram'")
+
+        def step(arrays):
+            S = lower_matrix(self._pass(GramTilesFold(self.source), "Gram matrix"), D)
+            energy = float(np.trace(S))
+            sigma, vectors = top_eigenpairs(S, self.n_components)
+            return {"basis": vectors, "sigma": sigma, "energy": np.array([energy])}
+
+        arrays = self.steps.run(step)
+        energy = float(arrays["energy"][0])
+        keep = self.n_components if self.tol is None else self._needed(arrays["sigma"], energy)
+        return arrays["basis"][:, :keep].copy(), arrays["sigma"], energy
+
+    def _finder(self) -> tuple[np.ndarray, np.ndarray, float]:
+        spare = self.limit - self.n_components
+        wanted = self.n_components if self.tol is None else min(_FIRST_WIDTH, self.n_components)
+        round_ = 0
+        while True:
+            basis = self.grow(round_, wanted + spare)
+            T, energy = self._ritz(basis, round_)
+            keep = wanted
+            rotated, sigma = rotate(basis, T, wanted)
+            if self.tol is not None:
+                keep = self._needed(sigma[:wanted], energy)
+                if keep > wanted and wanted < self.n_components:
+                    wanted, round_ = min(2 * wanted, self.n_components), round_ + 1
+                    continue
+            return rotated[:, :keep], sigma, energy
+
+    def _needed(self, sigma: np.ndarray, energy: float) -> int:
+        """Directions until the relative residual is `tol`; one more than there are where it is not met."""
+        assert self.tol is not None
+        left = 1.0 - np.cumsum(sigma**2) / energy if energy > 0 else np.zeros(len(sigma))
+        return int(np.searchsorted(-left, -(self.tol**2))) + 1
+
+
+def _orthonormal(Y: np.ndarray) -> np.ndarray:
+    return np.concatenate(orthonormal(cut_blocks(Y)))

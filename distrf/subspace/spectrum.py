@@ -1,0 +1,85 @@
+"""From a basis to singular directions, and how good they are. Number code: NumPy in and out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.linalg import eigh
+
+from ..maps.tiles import FeatureTiles
+
+
+@dataclass(frozen=True)
+class Residual:
+    """|F - F Q Q'| / |F| estimated on probe rows, with bounds of 95 % confidence."""
+
+    value: float
+    low: float
+    high: float
+    rows: int
+
+
+def fix_signs(basis: np.ndarray) -> np.ndarray:
+    """Columns turned so that the entry of largest magnitude is positive; in place."""
+    for j in range(basis.shape[1]):
+        column = basis[:, j]
+        if column[np.argmax(abs(column))] < 0:
+            column *= -1
+    return basis
+
+
+def rotate(basis: np.ndarray, T: np.ndarray, keep: int) -> tuple[np.ndarray, np.ndarray]:
+    """Rayleigh-Ritz: leading directions of F within span Q, from T = Q'F'FQ.
+
+    Returns the basis of shape (D, keep), and all l singular values, largest first.
+    """
+    values, vectors = eigh((T + T.T) / 2, check_finite=False)
+    order = np.argsort(values)[::-1]
+    return basis @ vectors[:, order[:keep]], np.sqrt(np.maximum(values[order], 0.0))
+
+
+def ritz_of_rows(source: FeatureTiles, rows: Any, basis: np.ndarray, n: int) -> tuple[np.ndarray, float]:
+    """(Q'F'FQ, |F|^2) estimated from m of n rows."""
+    from .folds import RitzFold
+
+    state = RitzFold(source, basis, width=basis.shape[1])
+    total = state.add(state.start(), 0, rows) * (n / max(len(rows), 1))
+    return total[:-1], float(total[-1, 0])
+
+
+def probe_residual(source: FeatureTiles, rows: np.ndarray, basis: np.ndarray, n: int) -> Residual:
+    """Relative residual on some rows, by a ratio estimate over rows without replacement.
+
+    rows : array of shape (m, d), a uniform sample of n rows. Features are computed in float64.
+    """
+    misses, energies = [], []
+    Q = basis.astype(np.float64, copy=False)
+    for _, part in source.row_parts(rows.astype(np.float64)):
+        G = source.times(part, Q)
+        miss = np.zeros(len(part))
+        energy = np.zeros(len(part))
+        for a, F in source.tiles(part):
+            energy += np.einsum("ij,ij->i", F, F)
+            F = F - G @ Q[a : a + F.shape[1]].T
+            miss += np.einsum("ij,ij->i", F, F)
+        misses.append(miss)
+        energies.append(energy)
+    e, s = np.concatenate(misses), np.concatenate(energies)
+    m = len(e)
+    if not s.sum() > 0:
+        return Residual(0.0, 0.0, 0.0, m)
+    ratio = e.sum() / s.sum()
+    spread = np.sqrt(np.sum((e - ratio * s) ** 2) / max(m - 1, 1))
+    error = 1.96 * spread / (np.sqrt(m) * s.mean()) * np.sqrt(max(0.0, 1.0 - m / n))
+    bounds = np.sqrt(np.clip([ratio - error, ratio + error], 0.0, 1.0))
+    return Residual(float(np.sqrt(ratio)), float(bounds[0]), float(bounds[1]), m)
+
+
+def top_eigenpairs(S: np.ndarray, keep: int) -> tuple[np.ndarray, np.ndarray]:
+    """Leading singular values and directions from the lower triangle of S = F'F, overwritten."""
+    D = len(S)
+    subset = None if keep == D else [D - keep, D - 1]
+    values, vectors = eigh(S, lower=True, subset_by_index=subset, overwrite_a=True, check_finite=False)
+    return np.sqrt(np.maximum(values[::-1], 0.0)), np.ascontiguousarray(vectors[:, ::-1])

@@ -1,0 +1,143 @@
+"""Reaching a Dask cluster: local, by address, by spec file; errors that name what was tried."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import dask
+import pytest
+import yaml
+from dask.system import CPU_COUNT
+from threadpoolctl import threadpool_info
+
+from distrf.blocks.engine import current_client
+from distrf.cluster import connect, local_arguments, read_cluster_spec
+from distrf.errors import ClusterError, InputError
+
+LOCAL = Path(__file__).parents[1] / "cluster/local/cluster.yaml"
+
+
+def spec_file(path, **spec):
+    path.write_text(yaml.safe_dump(spec))
+    return path
+
+
+def workers_of(client):
+    return list(client.scheduler_info(n_workers=-1)["workers"].values())
+
+
+def blas_threads():
+    return {info["num_threads"] for info in threadpool_info() if info["user_api"] == "blas"}
+
+
+def test_the_spec_file_that_is_shipped():
+    with connect(LOCAL) as client:
+        workers = workers_of(client)
+        assert [w["nthreads"] for w in workers] == [1, 1]
+        assert {w["memory_limit"] for w in workers} == {2 * 2**30}
+        assert client.submit(dask.config.get, "distributed.worker.memory.target").result() == 0.7
+        assert client.submit(sum, [1, 2]).result() == 3
+        assert current_client() is client  # passes run here, with one BLAS thread a task
+        assert all(threads in ({1}, set()) for threads in client.run(blas_threads).values())
+        cluster = client.cluster
+    assert client.status == "closed"
+    assert cluster.status.name == "closed"
+
+
+def test_an_address(two_worker_cluster):
+    with connect(two_worker_cluster.scheduler_address) as client:
+        assert len(workers_of(client)) == 2
+    # The cluster is not ours to close.
+    with connect(two_worker_cluster.scheduler_address) as client:
+        assert client.submit(sum, [1, 2]).result() == 3
+
+
+def test_a_memory_limit_goes_before_the_file(tmp_path):
+    path = spec_file(
+        tmp_path / "c.yaml",
+        **{"class": "distributed.LocalCluster", "arguments": {"n_workers": 1, "processes": False, "memory_limit": "3GiB"}},
+    )  # fmt: skip
+    for limit, expected in ((None, 3 * 2**30), ("1GiB", 2**30)):
+        with connect(path, memory_limit=limit) as client:
+            assert [w["memory_limit"] for w in workers_of(client)] == [expected]
+
+
+def test_scale_and_json(tmp_path):
+    spec = {
+        "class": "distributed.LocalCluster",
+        "arguments": {"n_workers": 0, "threads_per_worker": 1, "processes": False},
+        "scale": 3,
+        "wait": {"workers": 3, "timeout": 30},
+    }
+    (tmp_path / "c.json").write_text(json.dumps(spec))
+    with connect(tmp_path / "c.json") as client:
+        assert len(workers_of(client)) == 3
+
+
+def test_local_arguments():
+    assert local_arguments() == {"n_workers": CPU_COUNT, "threads_per_worker": 1, "processes": True}
+    assert local_arguments("4GiB", 3)["memory_limit"] == 4 * 2**30
+    assert local_arguments(None, 3)["n_workers"] == 3
+    with pytest.raises(InputError, match="such as 4GiB, got 'much'"):
+        local_arguments("much")
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ({"arguments": {}}, r"has 'class' and may have \['adapt', 'arguments',.* got \['arguments'\]"),
+        ({"class": "distributed.LocalCluster", "argument": {}}, r"got \['argument', 'class'\]"),
+        ({"class": 3}, r"got \['class'\]"),
+        (["distributed.LocalCluster"], "got list"),
+        ({"class": "LocalCluster"}, r"module\.Class, such as distributed.LocalCluster; got 'LocalCluster'"),
+    ],
+)
+def test_malformed_files(tmp_path, spec, message):
+    (tmp_path / "c.yaml").write_text(yaml.safe_dump(spec))
+    with pytest.raises(InputError, match=message):
+        read_cluster_spec(tmp_path / "c.yaml")
+
+
+def test_files_that_are_no_files(tmp_path):
+    with pytest.raises(
+        InputError, match=r"scheduler address \(tcp://host:port\) or a spec file; .*no such file"
+    ):
+        read_cluster_spec(tmp_path / "none.yaml")
+    (tmp_path / "c.yaml").write_text("class: [")
+    with pytest.raises(InputError, match=r"c.yaml' is not YAML"):
+        read_cluster_spec(tmp_path / "c.yaml")
+
+
+@pytest.mark.parametrize(
+    ("spec", "error", "message"),
+    [
+        ({"class": "nothing.Cluster"}, ClusterError, r"'nothing.Cluster' cannot be imported.*distrf\[jobqueue\]"),
+        ({"class": "distributed.NoCluster"}, ClusterError, "'distributed.NoCluster' cannot be imported"),
+        (
+            {"class": "distributed.LocalCluster", "arguments": {"n_wrokers": 1, "n_workers": 0, "processes": False}},
+            InputError,
+            r"refused its arguments .*n_wrokers",
+        ),
+        (
+            {
+                "class": "distributed.LocalCluster",
+                "arguments": {"n_workers": 0, "processes": False},
+                "wait": {"workers": 2, "timeout": 0.2},
+            },
+            ClusterError,
+            "0 of 2 workers came within 0.2 s; check the queue",
+        ),
+    ],
+    ids=["module", "class", "arguments", "workers"],
+)  # fmt: skip
+@pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
+def test_clusters_that_do_not_start(tmp_path, spec, error, message):
+    with pytest.raises(error, match=message), connect(spec_file(tmp_path / "c.yaml", **spec)):
+        pass
+
+
+def test_nobody_answers():
+    with pytest.raises(ClusterError, match=r"no Dask scheduler answered at 'tcp://127.0.0.1:9' within 0.3 s"):
+        with connect("tcp://127.0.0.1:9", timeout=0.3):
+            pass

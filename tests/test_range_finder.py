@@ -1,0 +1,299 @@
+"""The range finder against dense decompositions, across chunkings, workers and interruptions."""
+
+from __future__ import annotations
+
+import dask.array as da
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from distrf import RandomFourierFeatures
+from distrf.blocks.plan import Workers
+from distrf.errors import InputError, SpecMismatchError, StoreError
+from distrf.maps import FeatureMap
+from distrf.maps.tiles import FeatureTiles
+from distrf.store import write_bundle
+from distrf.subspace import choice, find_subspace, range_finder
+from distrf.subspace.choice import choose, panels
+from distrf.subspace.folds import GramTilesFold, ProductFold, RitzFold, SketchFold
+from distrf.subspace.sketches import make_sketch
+from distrf.subspace.tsqr import qr_positive
+
+N, D = 3000, 256
+
+
+@pytest.fixture(scope="module")
+def rows():
+    return np.random.default_rng(5).normal(size=(N, 5))
+
+
+@pytest.fixture(scope="module")
+def base(rows):
+    return RandomFourierFeatures(gamma=0.05, n_components=D, random_state=3).fit(rows).map_
+
+
+@pytest.fixture(scope="module")
+def features(rows, base):
+    return base(rows)
+
+
+@pytest.fixture(scope="module")
+def sigma(features):
+    return np.linalg.svd(features, compute_uv=False)
+
+
+def residual(F, Q):
+    Q = Q.astype(np.float64)
+    return np.linalg.norm(F - (F @ Q) @ Q.T) / np.linalg.norm(F)
+
+
+def best(sigma, l):
+    return np.sqrt((sigma[l:] ** 2).sum() / (sigma**2).sum())
+
+
+@pytest.mark.parametrize("sketch", ["gaussian", "srht", "sparse"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_residual_near_the_best(rows, base, features, sigma, sketch, dtype):
+    found = [
+        find_subspace(rows.astype(dtype), base, 48, sketch=sketch, n_iter=q, solver="finder") for q in range(3)
+    ]
+    ratios = [residual(features, f.basis) / best(sigma, 48) for f in found]
+    assert ratios[0] < 2.5
+    assert ratios[1] < 1.05
+    assert ratios[2] < 1.02
+    for q, f in enumerate(found):
+        assert f.basis.dtype == dtype
+        assert f.basis.shape == (D, 48)
+        assert f.passes == q + 2
+        np.testing.assert_allclose(f.basis.T @ f.basis, np.eye(48), atol=5e-6 if dtype == np.float32 else 1e-12)
+        exact = residual(features, f.basis)
+        assert f.residual.low <= exact <= f.residual.high
+        # Ritz values lie below singular values, and their energy is what the subspace explains.
+        assert (f.singular_values <= sigma[:48] * (1 + 1e-5)).all()
+        np.testing.assert_allclose(np.sqrt(1 - f.explained_energy.sum()), exact, rtol=2e-3)
+    np.testing.assert_allclose(found[2].singular_values[:30], sigma[:30], rtol=1e-3)
+
+
+def test_float32_blocks_are_as_good_as_float64(rows, base, features):
+    ratio = [
+        residual(features, find_subspace(rows.astype(t), base, 48, solver="finder").basis)
+        for t in (np.float32, np.float64)
+    ]
+    assert ratio[0] / ratio[1] < 1.005
+
+
+def test_gram_is_exact(rows, base, features, sigma):
+    found = find_subspace(rows, base, 40, solver="gram")
+    np.testing.assert_allclose(found.singular_values, sigma[:40], rtol=1e-9)
+    assert residual(features, found.basis) / best(sigma, 40) == pytest.approx(1, abs=1e-9)
+    assert found.passes == 1
+    V = np.linalg.svd(features, full_matrices=False)[2][:5].T
+    V *= np.sign(V[abs(V).argmax(axis=0), range(5)])
+    np.testing.assert_allclose(found.basis[:, :5], V, atol=1e-7)
+
+
+@pytest.mark.parametrize("solver", ["gram", "finder"])
+@pytest.mark.parametrize("tol", [0.3, 0.01])
+def test_tol_grows_until_met(rows, base, features, sigma, solver, tol):
+    found = find_subspace(rows, base, D, tol=tol, solver=solver, n_iter=2)
+    kept = found.basis.shape[1]
+    assert residual(features, found.basis) <= tol * (1 + 1e-6)
+    needed = next(l for l in range(D) if best(sigma, l) <= tol)
+    assert needed <= kept <= needed + (0 if solver == "gram" else 2 + needed // 10)
+
+
+def test_tol_that_the_limit_does_not_reach(rows, base):
+    assert find_subspace(rows, base, 40, tol=1e-6, solver="finder").basis.shape[1] == 40
+    assert find_subspace(rows, base, 40, tol=1e-6, solver="gram").basis.shape[1] == 40
+
+
+def test_features_themselves(rows, features, sigma):
+    found = find_subspace(features, None, 30, n_iter=2, solver="finder")
+    np.testing.assert_allclose(found.singular_values[:20], sigma[:20], rtol=1e-3)
+
+
+@settings(max_examples=8)
+@given(cuts=st.sets(st.integers(1, N - 1), max_size=6))
+@pytest.mark.parametrize("sketch", ["gaussian", "srht", "sparse"])
+def test_chunking_does_not_matter(sketch, cuts):
+    X = np.random.default_rng(5).normal(size=(N, 5)).astype(np.float32)
+    base = RandomFourierFeatures(gamma=0.05, n_components=64, random_state=3).fit(X).map_
+    edges = [0, *sorted(cuts), N]
+    chunks = tuple(b - a for a, b in zip(edges[:-1], edges[1:], strict=True))
+    whole = find_subspace(X, base, 12, sketch=sketch, solver="finder")
+    cut = find_subspace(da.from_array(X, chunks=(chunks, 5)), base, 12, sketch=sketch, solver="finder")
+    np.testing.assert_allclose(cut.singular_values, whole.singular_values, rtol=1e-5)
+    overlap = np.linalg.svd(cut.basis.T @ whole.basis, compute_uv=False)
+    np.testing.assert_allclose(overlap, 1, atol=1e-5)
+    np.testing.assert_allclose(cut.basis[:, :6], whole.basis[:, :6], atol=1e-4)
+
+
+@pytest.mark.parametrize("solver", ["gram", "finder"])
+def test_same_bits_for_one_worker_and_two(client, one_worker_client, rows, base, solver):
+    X = da.from_array(rows.astype(np.float32), chunks=(170, 5))
+    two = find_subspace(X, base, 20, solver=solver)
+    with one_worker_client.as_current():
+        one = find_subspace(X, base, 20, solver=solver)
+    np.testing.assert_array_equal(one.basis, two.basis)
+    np.testing.assert_array_equal(one.singular_values, two.singular_values)
+
+
+class TestPanels:
+    """Wide maps: tiles of columns within a block, panels of features in passes of their own."""
+
+    def test_tiles_and_panels_give_the_same(self, monkeypatch, rows, base):
+        whole = find_subspace(rows, base, 20, solver="finder")
+        monkeypatch.setattr("distrf.maps.tiles._WHOLE_BYTES", 0)
+        monkeypatch.setattr("distrf.maps.tiles._COLUMNS", 60)
+        tiled = find_subspace(rows, base, 20, solver="finder")
+        np.testing.assert_allclose(tiled.basis, whole.basis, atol=1e-7)
+        monkeypatch.setattr(range_finder, "panels", lambda *_: [(0, 100), (100, 200), (200, D)])
+        panelled = find_subspace(rows, base, 20, solver="finder")
+        np.testing.assert_allclose(panelled.basis, whole.basis, atol=1e-7)
+        assert panelled.passes == 3 + 3 + 1
+
+    def test_partial_results_stay_below_their_bound(self, base):
+        source = FeatureTiles(base, 1_000_000)
+        cut = panels(10_000_000, source, 266)
+        assert cut[0][0] == 0
+        assert cut[-1][1] == 1_000_000
+        assert all(a[1] == b[0] for a, b in zip(cut[:-1], cut[1:], strict=True))
+        assert all(4 * 8 * 266 * (b - a) <= choice.PANEL_BYTES for a, b in cut)
+        assert panels(10_000_000, FeatureTiles(base, 4096), 266) == [(0, 4096)]
+
+    def test_folds_state_their_size_and_scratch(self, base):
+        source = FeatureTiles(base, D)
+        sketch = make_sketch("gaussian", N, 20, 0)
+        for fold in (
+            SketchFold(source, sketch=sketch, first=10, last=50),
+            ProductFold(source, width=20, first=10, last=50),
+            RitzFold(source, width=20),
+            GramTilesFold(source),
+        ):
+            assert fold.start().nbytes == fold.nbytes
+            assert fold.flops_per_row > 0
+            assert fold.scratch_bytes > 0
+
+
+class Interrupted(Exception):
+    pass
+
+
+@pytest.mark.parametrize("finished", [0, 1, 2, 3])
+def test_resumes_at_the_last_finished_pass(tmp_path, monkeypatch, rows, base, finished):
+    path = tmp_path / "steps"
+    options = {"n_iter": 2, "solver": "finder", "seed": 4}
+    whole = find_subspace(rows, base, 20, **options)
+    made = []
+
+    def failing(fold, *args, **kwargs):
+        if len(made) == finished:
+            raise Interrupted
+        made.append(fold)
+        return range_finder_pass(fold, *args, **kwargs)
+
+    range_finder_pass = range_finder.run_pass
+    monkeypatch.setattr(range_finder, "run_pass", failing)
+    with pytest.raises(Interrupted):
+        find_subspace(rows, base, 20, checkpoint=path, **options)
+    monkeypatch.setattr(range_finder, "run_pass", range_finder_pass)
+    resumed = find_subspace(rows, base, 20, checkpoint=path, **options)
+    assert resumed.passes == 4 - finished
+    np.testing.assert_array_equal(resumed.basis, whole.basis)
+    np.testing.assert_array_equal(resumed.singular_values, whole.singular_values)
+    again = find_subspace(rows, base, 20, checkpoint=path, **options)
+    assert again.passes == 0
+    np.testing.assert_array_equal(again.basis, whole.basis)
+
+
+def test_checkpoint_of_another_fit_is_refused(tmp_path, rows, base):
+    find_subspace(rows, base, 8, checkpoint=tmp_path / "a", solver="finder")
+    with pytest.raises(SpecMismatchError, match="n_components: 8 -> 9"):
+        find_subspace(rows, base, 9, checkpoint=tmp_path / "a", solver="finder")
+    write_bundle(tmp_path / "b", {"model": 1}, {})
+    with pytest.raises(StoreError, match="not a checkpoint"):
+        find_subspace(rows, base, 9, checkpoint=tmp_path / "b")
+
+
+def test_values_from_a_sample_save_a_pass(rows, base, features, sigma):
+    found = find_subspace(rows, base, 48, values="sample", solver="finder")
+    assert found.passes == 2
+    assert residual(features, found.basis) / best(sigma, 48) < 1.1
+    np.testing.assert_allclose(found.singular_values[:5], sigma[:5], rtol=0.1)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"n_components": D + 1}, "between 1 and the 256 base features, got 257"),
+        ({"sketch": "dct"}, "unknown sketch 'dct'"),
+        ({"n_iter": -1}, "at least 0"),
+        ({"oversampling": -2}, "at least 0"),
+        ({"tol": 1.5}, "between 0 and 1"),
+        ({"solver": "svd"}, "solver is one of auto, finder, gram"),
+        ({"values": "none"}, "values is one of"),
+    ],
+)
+def test_rules(rows, base, options, message):
+    with pytest.raises(InputError, match=message):
+        find_subspace(rows, base, **({"n_components": 4} | options))
+
+
+class TestChoice:
+    workers = Workers(2, 1, 8 * 2**30)
+
+    def choose(self, n, D, l, workers=workers, solver="auto"):
+        return choose(solver, n, FeatureTiles(None, D), l, "gaussian", 1, True, workers)
+
+    def test_gram_where_it_is_cheaper(self):
+        assert self.choose(10**7, 2048, 1000).solver == "gram"
+        assert self.choose(10**7, 8192, 64).solver == "finder"
+        assert "operations against" in self.choose(10**7, 8192, 64).reason
+
+    def test_eigenvectors_count(self):
+        assert self.choose(5000, 4096, 1000).solver == "finder"
+
+    def test_finder_where_the_gram_matrix_does_not_fit(self):
+        chosen = self.choose(10**9, 16_384, 8000, Workers(4, 1, 4 * 2**30))
+        assert chosen.solver == "finder"
+        assert "on a worker of 4.00 GiB" in chosen.reason
+
+    def test_asked_for(self):
+        assert self.choose(10, 8192, 64, solver="gram").solver == "gram"
+
+
+def test_more_directions_than_rows(base):
+    X = np.random.default_rng(0).normal(size=(10, 5))
+    found = find_subspace(X, base, 40, solver="finder")
+    np.testing.assert_allclose(found.basis.T @ found.basis, np.eye(40), atol=1e-12)
+    assert residual(base(X), found.basis) < 1e-12
+    np.testing.assert_allclose(found.singular_values[10:], 0, atol=1e-6)
+
+
+def test_rows_without_energy():
+    found = find_subspace(np.zeros((30, 6)), None, 3, solver="finder")
+    assert np.isfinite(found.basis).all()
+    assert found.residual.value == 0
+    assert (found.explained_energy == 0).all()
+
+
+def test_map_with_learned_arrays_travels_apart(client, rows):
+    base = RandomFourierFeatures(gamma=0.05, n_components=64, whiten=True, random_state=3).fit(rows).map_
+    assert isinstance(base, FeatureMap)
+    lazy = find_subspace(da.from_array(rows, chunks=(700, 5)), base, 10, solver="finder")
+    now = find_subspace(rows, base, 10, solver="finder")
+    np.testing.assert_allclose(lazy.singular_values, now.singular_values, rtol=1e-9)
+    fold = ProductFold(FeatureTiles(base, 64), now.basis, 10, 0, 64)
+    assert set(fold.arrays) == {"basis", "base.whitening"}
+    stub = fold.without_arrays()
+    assert not stub.arrays
+    state = stub.with_arrays(fold.arrays).add(fold.start(), 0, rows)
+    F = base(rows)
+    np.testing.assert_allclose(state, F.T @ (F @ now.basis), rtol=1e-9, atol=1e-9)
+
+
+def test_qr_of_the_exact_basis_is_unique(features):
+    Q, R = qr_positive(features[:, :20])
+    assert (np.diag(R) > 0).all()
+    np.testing.assert_allclose(Q @ R, features[:, :20], atol=1e-12)

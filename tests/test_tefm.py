@@ -1,0 +1,208 @@
+"""The TEFM estimator and its frozen map."""
+
+from __future__ import annotations
+
+import dask
+import dask.array as da
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from contracts import EPS, MapContract
+from sklearn.base import clone
+from sklearn.pipeline import make_pipeline
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from distrf import (
+    TEFM,
+    RandomFourierFeatures,
+    StreamingRidge,
+    StreamingRidgeClassifier,
+    load_model,
+    save_model,
+)
+from distrf.errors import InputError, SpecMismatchError
+from distrf.kernels import Gaussian
+from distrf.maps import FourierMap, SubspaceMap, map_from_spec
+
+
+@parametrize_with_checks(
+    [
+        TEFM(RandomFourierFeatures(n_components=16, length_scale=1.0), n_components=4, random_state=0),
+        TEFM(n_components=1, solver="finder", sketch="srht", random_state=0),
+        TEFM(n_components=1, solver="gram", whiten=True, random_state=0),
+    ]
+)
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+def subspace_map(d, l, *, based=True, scaled=False):
+    wide = 3 * l if based else d
+    base = FourierMap(d, wide + wide % 2, Gaussian(), 2.0, "dense", "paired", 5) if based else None
+    rows = d if base is None else base.n_components
+    rng = np.random.default_rng(0)
+    basis = np.linalg.qr(rng.normal(size=(rows, min(l, rows))))[0]
+    basis = basis.astype(np.float32).astype(np.float64)  # float32 rows see the same numbers
+    scale = np.geomspace(1, 0.125, basis.shape[1]) if scaled else None
+    return SubspaceMap(d, basis.shape[1], base, scaled, basis, scale)
+
+
+class TestSubspaceMap(MapContract):
+    seeded = False
+    d, D = 30, 24
+
+    @pytest.fixture(params=[(True, False), (True, True), (False, False)], ids=["fourier", "whitened", "features"])
+    def make(self, request):
+        based, scaled = request.param
+        return lambda d, D: subspace_map(d, D, based=based, scaled=scaled)
+
+    def explicit(self, map_, X):
+        F = X if map_.base is None else map_.base(X)
+        return F @ map_.weights()
+
+    def tolerance(self, map_, X, dtype):
+        F = abs(X) if map_.base is None else np.ones((len(X), map_.base.n_components))
+        error = EPS[dtype] * (len(map_.basis) + 60) * (F + 1) @ abs(map_.weights())
+        return error * (20 if map_.base is not None else 1)
+
+
+@pytest.fixture
+def rows(rng):
+    return rng.normal(size=(900, 6)).astype(np.float32)
+
+
+@pytest.fixture
+def tefm():
+    base = RandomFourierFeatures(length_scale=2.0, n_components=128)
+    return TEFM(base, n_components=16, random_state=1)
+
+
+def test_transform_is_features_times_q(rows, tefm):
+    G = tefm.fit_transform(rows)
+    F = tefm.map_.base(rows)
+    np.testing.assert_allclose(G, F @ tefm.components_.T, atol=1e-6)
+    assert tefm.components_.shape == (16, 128)
+    assert G.dtype == np.float32
+    np.testing.assert_allclose(np.linalg.norm(G, axis=0), tefm.singular_values_, rtol=1e-4)
+    assert (np.diff(tefm.explained_energy_) <= 0).all()
+    assert tefm.residual_interval_[0] <= tefm.residual_ <= tefm.residual_interval_[1]
+    assert tefm.residual_ == pytest.approx(np.sqrt(1 - tefm.explained_energy_.sum()), rel=1e-3)
+
+
+def test_whitened_features_have_unit_second_moments(rows, tefm):
+    G = tefm.set_params(whiten=True).fit_transform(rows)
+    np.testing.assert_allclose((G.astype(float) ** 2).mean(axis=0), 1, rtol=1e-3)
+
+
+def test_dask_in_lazy_out(rows, tefm):
+    X = da.from_array(rows, chunks=(250, 6))
+    now = clone(tefm).fit_transform(rows)
+    with dask.config.set(scheduler="synchronous"):
+        lazy = tefm.fit(X).transform(X)
+        assert isinstance(lazy, da.Array)
+        assert lazy.shape == (900, 16)
+        np.testing.assert_allclose(lazy.compute(), now, atol=2e-5)
+
+
+def test_nothing_is_pulled_in_by_transform(rows, tefm):
+    def refuse(block):
+        raise AssertionError("computed")
+
+    tefm.fit(rows)
+    X = da.from_array(rows, chunks=(250, 6)).map_blocks(refuse, dtype=np.float32, meta=np.empty((0, 0), np.float32))
+    tefm.transform(X)
+
+
+def test_basis_travels_once(rows, tefm):
+    X = da.from_array(rows, chunks=(10, 6))
+    lazy = tefm.fit(rows).transform(X)
+    graph = dict(lazy.__dask_graph__())
+    big = [key for key in graph if str(key).startswith("distrf-arrays-")]
+    assert len(big) == 1
+
+
+@pytest.mark.parametrize("solver", ["finder", "gram"])
+def test_pipeline_out_of_core(client, rows, solver):
+    y = np.sin(rows[:, 0]) + rows[:, 1]
+    X = da.from_array(rows, chunks=(200, 6))
+    model = make_pipeline(
+        RandomFourierFeatures(length_scale=2.0, n_components=128, random_state=0),
+        TEFM(n_components=60, solver=solver, random_state=0),
+        StreamingRidge(1e-4),
+    )
+    model.fit(X, da.from_array(y, chunks=200))
+    in_memory = clone(model).fit(rows, y)
+    np.testing.assert_allclose(model.predict(X).compute(), in_memory.predict(rows), atol=2e-3)
+    assert in_memory.score(rows, y) > 0.95
+
+
+@pytest.mark.parametrize("whiten", [False, True])
+def test_fold_into_the_base_features(rows, tefm, whiten):
+    y = (rows[:, 0] + rows[:, 1] ** 2 > 0).astype(int) + (rows[:, 2] > 1)
+    G = tefm.set_params(whiten=whiten).fit_transform(rows)
+    for model, target in ((StreamingRidgeClassifier(1e-3), y), (StreamingRidge(1e-3), rows[:, 0])):
+        model.fit(G, target)
+        folded = tefm.fold(model)
+        F = tefm.map_.base(rows)
+        assert folded.n_features_in_ == 128
+        assert model.coef_.shape[-1] == 16
+        if hasattr(model, "decision_function"):
+            np.testing.assert_allclose(folded.decision_function(F), model.decision_function(G), atol=1e-4)
+        else:
+            np.testing.assert_allclose(folded.predict(F), model.predict(G), atol=1e-4)
+    with pytest.raises(InputError, match="16 features of this map, got coef_ of shape"):
+        tefm.fold(folded)
+
+
+@pytest.mark.parametrize("based", [True, False])
+def test_save_and_load(tmp_path, rows, based):
+    base = RandomFourierFeatures(length_scale=2.0, n_components=64, whiten=True) if based else None
+    model = TEFM(base, n_components=5, whiten=True, random_state=0).fit(rows)
+    save_model(model, tmp_path / "m")
+    again = load_model(tmp_path / "m")
+    np.testing.assert_array_equal(again.transform(rows), model.transform(rows))
+    np.testing.assert_array_equal(again.components_, model.components_)
+    assert again.residual_ == model.residual_
+
+
+def test_spec_without_its_arrays():
+    map_ = subspace_map(8, 4, scaled=True)
+    arrays = dict(map_.arrays)
+    for name in ("basis", "scale"):
+        with pytest.raises(SpecMismatchError, match="needs its arrays 'basis'"):
+            map_from_spec(map_.spec(), {k: v for k, v in arrays.items() if k != name})
+
+
+def test_same_seed_same_map(rows, tefm):
+    a, b = clone(tefm).fit(rows), clone(tefm).fit(rows)
+    np.testing.assert_array_equal(a.components_, b.components_)
+    c = clone(tefm).set_params(random_state=2).fit(rows)
+    assert a.map_.base != c.map_.base
+
+
+def test_checkpoint_resumes(tmp_path, rows, tefm):
+    tefm.set_params(checkpoint=tmp_path / "c", solver="finder").fit(rows)
+    again = clone(tefm).fit(rows)
+    assert again.n_passes_ == 0
+    np.testing.assert_array_equal(again.components_, tefm.components_)
+
+
+def test_sparse_rows(tefm, rng):
+    X = rng.normal(size=(300, 40)) * (rng.random((300, 40)) < 0.1)
+    dense = tefm.fit_transform(X)
+    np.testing.assert_allclose(tefm.transform(sp.csr_array(X)), dense, atol=1e-10)
+    features = TEFM(n_components=4, random_state=0)
+    np.testing.assert_allclose(features.fit_transform(sp.csr_array(X)), features.fit_transform(X), atol=1e-9)
+
+
+def test_base_must_be_a_feature_estimator(rows):
+    with pytest.raises(InputError, match="feature estimator of distrf, or None"):
+        TEFM(StreamingRidge(), 3).fit(rows)
+
+
+def test_exact_kernel_is_that_of_the_base(rows, tefm):
+    tefm.fit(rows)
+    K = tefm.map_.exact_kernel(rows[:50])
+    np.testing.assert_allclose(K, tefm.map_.base.exact_kernel(rows[:50]))
+    with pytest.raises(InputError, match="no kernel of its own"):
+        subspace_map(8, 4, based=False).exact_kernel(rows[:, :4])
