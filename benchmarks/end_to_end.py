@@ -82,7 +82,7 @@ def _labels(path: str, block_info: Any = None) -> np.ndarray:
 
 def make_store(args: argparse.Namespace, rows: int | None, folder: str) -> str:
     """The training rows in Zarr: as they are, or repeated with jitter up to `rows`."""
-    out = str(Path(folder) / f"train-{rows or 'all'}.zarr")
+    out = str(Path(folder) / f"train-{rows or 'all'}-{args.block_rows or 'default'}.zarr")
     if os.path.exists(out):
         return out
     if rows is None:
@@ -90,7 +90,8 @@ def make_store(args: argparse.Namespace, rows: int | None, folder: str) -> str:
         return out
     path = os.path.abspath(args.data)
     X, y = _archive(path)
-    step = args.block_rows or max(1, 32 * _MIB // X.shape[1])
+    # The same blocks for every number of rows: the ingest default grows with small n, and memory with it.
+    step = args.block_rows or 8192
     chunks = tuple(min(step, rows - a) for a in range(0, rows, step))
     Xd = da.map_blocks(
         _jittered, path, chunks=(chunks, (X.shape[1],)), dtype=np.uint8, meta=np.empty((0, 0), np.uint8)
@@ -298,7 +299,11 @@ def main() -> None:
     parser.add_argument("--alpha", type=float, default=1e-7)
     parser.add_argument("--workers", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--rows", type=int, help="repeat the rows with jitter up to so many")
-    parser.add_argument("--block-rows", type=int, help="rows of a block of the store; default that of ingest")
+    parser.add_argument(
+        "--block-rows",
+        type=int,
+        help="rows of a block of the store; default that of ingest, 8,192 with --rows and --flat",
+    )
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--no-bare", action="store_true", help="leave out the bare loop")
     parser.add_argument("--flat", action="store_true", help="compare peak memory at --rows / 10 and --rows")

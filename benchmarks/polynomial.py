@@ -16,6 +16,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -76,12 +77,17 @@ def sketch(options: argparse.Namespace) -> list[dict]:
         few = X[:500]
         for degree in options.degree:
             for D in options.D or [1024, 4096]:
-                peer = PolynomialCountSketch(degree=degree, gamma=1.0, coef0=1, n_components=D, random_state=0).fit(X)
+                peer = PolynomialCountSketch(
+                    degree=degree, gamma=1.0, coef0=1, n_components=D, random_state=0
+                ).fit(X)
                 ours = TensorSketchFeatures(
                     degree, gamma=1.0, coef0=1, n_components=D, n_jobs=1, random_state=0
                 ).fit(X)
                 t = medians(
-                    {"scikit-learn": lambda p=peer: p.transform(X), "distrf": lambda o=ours: o.transform(X)},
+                    {
+                        name: partial(est.transform, X)
+                        for name, est in (("scikit-learn", peer), ("distrf", ours))
+                    },
                     1 if sp.issparse(X) else options.repeat,
                 )
                 K = (np.asarray((few @ few.T).todense() if sp.issparse(few) else few @ few.T) + 1.0) ** degree
@@ -153,8 +159,8 @@ def compact(options: argparse.Namespace) -> list[dict]:
         for D in options.D or [256, 1024]:
             bases = {
                 "fourier": RandomFourierFeatures(n_jobs=1),
-                "tensor-sketch": TensorSketchFeatures(2, gamma=1.0, n_jobs=1),
-                "maclaurin": RandomMaclaurinFeatures(gamma=1.0, n_jobs=1),
+                "tensor-sketch": TensorSketchFeatures(options.degree[0], gamma=1.0, n_jobs=1),
+                "maclaurin": RandomMaclaurinFeatures(degree=options.degree[0], gamma=1.0, n_jobs=1),
             }
             for base_name, base in bases.items():
                 jobs, errors = {}, {}
@@ -171,7 +177,7 @@ def compact(options: argparse.Namespace) -> list[dict]:
                         map_ = est.fit(X).map_
                         made.append(relative_error(map_.exact_kernel(few), map_(few)))
                     errors[up] = float(np.mean(made))
-                    jobs[str(up)] = lambda map_=map_: map_(X)
+                    jobs[str(up)] = partial(map_, X)
                 t = medians(jobs, options.repeat)
                 records += [
                     {"data": name, "base": base_name, "D": D, "up_factor": up, "error": e, "s": t[str(up)]}

@@ -9,6 +9,7 @@ __version__ = "0.1.0"
 _EXPORTS = {
     "RandomFourierFeatures": "distrf.features",
     "RandomLaplaceFeatures": "distrf.features",
+    "RandomBinningFeatures": "distrf.features",
     "StreamingScaler": "distrf.features",
     "Blockwise": "distrf.features",
     "CompactRandomFeatures": "distrf.features",
@@ -18,6 +19,8 @@ _EXPORTS = {
     "TEFM": "distrf.features",
     "StreamingRidge": "distrf.linear_model",
     "StreamingRidgeClassifier": "distrf.linear_model",
+    "StreamingSGDClassifier": "distrf.linear_model",
+    "StreamingSGDRegressor": "distrf.linear_model",
     "open_rows": "distrf.store",
     "save_model": "distrf.models",
     "load_model": "distrf.models",

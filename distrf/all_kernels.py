@@ -9,7 +9,7 @@ import scipy.sparse as sp
 
 from .dot_products import DOT_PRODUCTS, DotProductKernel, get_dot_product
 from .errors import InputError
-from .kernels import KERNELS, Kernel, get_kernel
+from .kernels import KERNELS, Kernel, Matern, get_kernel
 from .semigroup import SEMIGROUP_KERNELS, SemigroupKernel, get_semigroup_kernel
 
 AnyKernel: TypeAlias = Kernel | SemigroupKernel | DotProductKernel
@@ -33,40 +33,46 @@ def get_any_kernel(kernel: str | AnyKernel | dict[str, Any], **parameters: Any) 
     raise InputError(f"unknown kernel {kernel!r}; known: {', '.join(known)}, or a kernel object")
 
 
-def kernel_block(kernel: AnyKernel, X: Any, Y: np.ndarray, length_scale: float) -> np.ndarray:
+def kernel_block(kernel: AnyKernel, X: Any, Y: Any, length_scale: float) -> np.ndarray:
     """k(x, y) for a block of rows, through one matrix product where the kernel allows it.
 
     Parameters
     ----------
     X : array or CSR matrix of shape (n, d)
-    Y : array of shape (m, d)
+    Y : array of shape (m, d), or CSR where X is
     length_scale : that of a shift-invariant kernel; the others carry their parameters
 
     Returns
     -------
     Array of shape (n, m), float64. Distances come from |x|^2 - 2 x.y + |y|^2, about the mean of Y for dense
-    rows, so that an offset common to all rows costs no digits.
+    rows, so that an offset common to all rows costs no digits. That errs by rounding in the squared distance,
+    which exp(-|v|) alone would turn into its root: Matern 1/2 sums differences, as the other kernels do.
     """
     X = sp.csr_array(X, dtype=np.float64) if sp.issparse(X) else np.ascontiguousarray(X, dtype=np.float64)
-    Y = np.asarray(Y, dtype=np.float64)
+    Y = sp.csr_array(Y, dtype=np.float64) if sp.issparse(Y) else np.asarray(Y, dtype=np.float64)
     if isinstance(kernel, DotProductKernel):
-        return kernel.of_products(np.asarray(X @ Y.T))
-    if kernel.isotropic and isinstance(kernel, Kernel):
-        if sp.issparse(X):
-            norms = np.asarray((X * X).sum(axis=1)).ravel()
-        else:
+        return kernel.of_products(_dense(X @ Y.T))
+    if isinstance(kernel, Kernel) and kernel.isotropic and kernel != Matern(0.5):
+        if not sp.issparse(X):
             centre = Y.mean(axis=0)
             X, Y = X - centre, Y - centre
-            norms = np.einsum("ij,ij->i", X, X)
-        squares = np.asarray(X @ Y.T)
+        squares = _dense(X @ Y.T)
         squares *= -2.0
-        squares += norms[:, None]
-        squares += np.einsum("ij,ij->i", Y, Y)
+        squares += _square_norms(X)[:, None]
+        squares += _square_norms(Y)
         distances = np.sqrt(np.maximum(squares, 0.0, out=squares), out=squares)
         # An isotropic kernel on the line, between the distances and zero.
         return kernel(distances.reshape(-1, 1), np.zeros((1, 1)), length_scale).reshape(distances.shape)
-    X = X.toarray() if sp.issparse(X) else X
+    X, Y = _dense(X), _dense(Y)
     return kernel(X, Y, length_scale) if isinstance(kernel, Kernel) else kernel(X, Y)
+
+
+def _dense(X: Any) -> np.ndarray:
+    return X.toarray() if sp.issparse(X) else np.asarray(X)
+
+
+def _square_norms(X: Any) -> np.ndarray:
+    return np.asarray((X * X).sum(axis=1)).ravel() if sp.issparse(X) else np.einsum("ij,ij->i", X, X)
 
 
 def kernel_diagonal(kernel: AnyKernel, X: np.ndarray) -> np.ndarray:
@@ -76,4 +82,4 @@ def kernel_diagonal(kernel: AnyKernel, X: np.ndarray) -> np.ndarray:
         return np.ones(len(X))
     if isinstance(kernel, SemigroupKernel):
         return kernel.of_sum(2 * X)
-    return kernel.of_products(np.einsum("ij,ij->i", X, X))
+    return kernel.of_products(_square_norms(X))

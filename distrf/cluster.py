@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import logging
 import os
 import socket
 import tempfile
@@ -125,12 +126,16 @@ def _started(spec: dict[str, Any]) -> Iterator[Any]:
                 arguments["local_directory"] = stack.enter_context(
                     tempfile.TemporaryDirectory(prefix="distrf-", ignore_cleanup_errors=True)
                 )
+        nannies = logging.getLogger("distributed.nanny")
+        stack.callback(nannies.setLevel, nannies.level)
         try:
             cluster = stack.enter_context(factory(**arguments))
         except TypeError as error:
             raise InputError(f"{spec['class']} refused its arguments {sorted(arguments)}: {error}") from error
         except (OSError, RuntimeError) as error:
             raise ClusterError(f"{spec['class']} did not start: {error}") from error
+        # On a busy machine workers leave late; at the end of a job that is no news.
+        stack.callback(nannies.setLevel, logging.ERROR)
         if spec.get("scale"):
             cluster.scale(**_keywords(spec["scale"], "n"))
         if spec.get("adapt"):

@@ -21,12 +21,19 @@ from .features import (
     Blockwise,
     CompactRandomFeatures,
     NystroemFeatures,
+    RandomBinningFeatures,
     RandomFourierFeatures,
+    RandomLaplaceFeatures,
     RandomMaclaurinFeatures,
     StreamingScaler,
     TensorSketchFeatures,
 )
-from .linear_model import StreamingRidge, StreamingRidgeClassifier
+from .linear_model import (
+    StreamingRidge,
+    StreamingRidgeClassifier,
+    StreamingSGDClassifier,
+    StreamingSGDRegressor,
+)
 from .maps import FeatureMap, map_from_spec
 from .maps.blockwise import transformer_from_spec, transformer_spec
 from .store import is_bundle, read_bundle, read_spec, write_bundle
@@ -35,9 +42,13 @@ SAVABLE: dict[str, type[BaseEstimator]] = {
     cls.__name__: cls
     for cls in (
         RandomFourierFeatures,
+        RandomLaplaceFeatures,
+        RandomBinningFeatures,
         StreamingScaler,
         StreamingRidge,
         StreamingRidgeClassifier,
+        StreamingSGDClassifier,
+        StreamingSGDRegressor,
         Blockwise,
         CompactRandomFeatures,
         NystroemFeatures,

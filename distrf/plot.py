@@ -10,7 +10,7 @@ from sklearn.pipeline import Pipeline
 
 from .errors import InputError
 
-__all__ = ["plot_alphas", "plot_kernel_error"]
+__all__ = ["plot_alphas", "plot_kernel_error", "plot_spectrum"]
 
 _MARKERS = "osD^vP*X"
 
@@ -128,6 +128,40 @@ def plot_alphas(model: Any, ax: Any = None) -> Any:
         ax.set_xscale("symlog", linthresh=min(alphas[alphas > 0], default=1.0))
     ax.set_xlabel("alpha")
     ax.set_ylabel("mean squared error, held-out rows")
+    ax.grid(alpha=0.3)
+    ax.legend(frameon=False)
+    return ax
+
+
+def plot_spectrum(tefm: Any, ax: Any = None) -> Any:
+    """Share of the features' energy along each direction, and what the first l directions leave out.
+
+    Parameters
+    ----------
+    tefm : a fitted TEFM, or a Pipeline that holds one
+    ax : matplotlib axes to draw on; default new ones
+
+    Returns
+    -------
+    The axes. Raises InputError for a model without a spectrum.
+    """
+    if isinstance(tefm, Pipeline):
+        tefm = next((step for step in tefm if hasattr(step, "explained_energy_")), tefm)
+    shares = getattr(tefm, "explained_energy_", None)
+    if shares is None:
+        raise InputError(
+            f"plot_spectrum needs a fitted TEFM; this {type(tefm).__name__} has no explained_energy_"
+        )
+    shares = np.asarray(shares, dtype=np.float64)
+    count = np.arange(1, len(shares) + 1)
+    # Rounding leaves a few 1e-8 where everything is explained, or less than nothing.
+    left = np.maximum(1.0 - np.cumsum(shares), 1e-8)
+    ax = _axes(ax)
+    ax.plot(count, np.maximum(shares, 1e-12), label="along direction l")
+    ax.plot(count, left, linestyle="--", label="beyond the first l")
+    ax.set_yscale("log")
+    ax.set_xlabel("direction l")
+    ax.set_ylabel("share of the energy |F|²")
     ax.grid(alpha=0.3)
     ax.legend(frameon=False)
     return ax

@@ -120,9 +120,7 @@ SEMIGROUP_KERNELS: dict[str, type[SemigroupKernel]] = {
 }
 
 
-def get_semigroup_kernel(
-    kernel: str | SemigroupKernel | dict[str, Any], **parameters: Any
-) -> SemigroupKernel:
+def get_semigroup_kernel(kernel: str | SemigroupKernel | dict[str, Any], **parameters: Any) -> SemigroupKernel:
     """A semigroup kernel from its name, its spec or itself.
 
     Raises InputError for a name that is not in the registry.

@@ -63,7 +63,10 @@ def test_npy(tmp_path, block_rows):
     np.save(tmp_path / "a.npy", X)
     done = []
     store = ingest(
-        tmp_path / "a.npy", tmp_path / "a.zarr", block_rows=block_rows, progress=lambda r, n: done.append((r, n))
+        tmp_path / "a.npy",
+        tmp_path / "a.zarr",
+        block_rows=block_rows,
+        progress=lambda r, n: done.append((r, n)),
     )
     assert done[-1] == (37, 37)
     assert store.complete
@@ -104,7 +107,12 @@ def test_npz_sparse(tmp_path, sparse):
     M = sp.random_array((30, 20), density=0.1, format="csr", rng=np.random.default_rng(0))
     M.data = np.ceil(M.data * 9).astype("u1")
     np.savez(
-        tmp_path / "a.npz", X_data=M.data, X_indices=M.indices, X_indptr=M.indptr, X_shape=M.shape, y=np.arange(30)
+        tmp_path / "a.npz",
+        X_data=M.data,
+        X_indices=M.indices,
+        X_indptr=M.indptr,
+        X_shape=M.shape,
+        y=np.arange(30),
     )
     store = ingest(tmp_path / "a.npz", tmp_path / "a.zarr", sparse=sparse, block_rows=7)
     assert store.array("X").sparse == (sparse != "dense")
@@ -235,7 +243,11 @@ def test_parquet(tmp_path):
 
 
 @settings(max_examples=8, deadline=None)
-@given(n=st.integers(1, 60), seed=st.integers(0, 2**40), blocks=st.lists(st.integers(1, 70), min_size=2, max_size=2))
+@given(
+    n=st.integers(1, 60),
+    seed=st.integers(0, 2**40),
+    blocks=st.lists(st.integers(1, 70), min_size=2, max_size=2),
+)
 @pytest.mark.parametrize("kind", ["dense", "csr"])
 def test_shuffle_depends_on_seed_and_row_alone(tmp_path_factory, kind, n, seed, blocks):
     from distrf.store import shuffle

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+import os
+
 import dask.array as da
 import numpy as np
 import pytest
@@ -48,8 +51,8 @@ def residual(F, Q):
     return np.linalg.norm(F - (F @ Q) @ Q.T) / np.linalg.norm(F)
 
 
-def best(sigma, l):
-    return np.sqrt((sigma[l:] ** 2).sum() / (sigma**2).sum())
+def best(sigma, kept):
+    return np.sqrt((sigma[kept:] ** 2).sum() / (sigma**2).sum())
 
 
 @pytest.mark.parametrize("sketch", ["gaussian", "srht", "sparse"])
@@ -99,7 +102,7 @@ def test_tol_grows_until_met(rows, base, features, sigma, solver, tol):
     found = find_subspace(rows, base, D, tol=tol, solver=solver, n_iter=2)
     kept = found.basis.shape[1]
     assert residual(features, found.basis) <= tol * (1 + 1e-6)
-    needed = next(l for l in range(D) if best(sigma, l) <= tol)
+    needed = next(k for k in range(D) if best(sigma, k) <= tol)
     assert needed <= kept <= needed + (0 if solver == "gram" else 2 + needed // 10)
 
 
@@ -120,7 +123,7 @@ def test_chunking_does_not_matter(sketch, cuts):
     X = np.random.default_rng(5).normal(size=(N, 5)).astype(np.float32)
     base = RandomFourierFeatures(gamma=0.05, n_components=64, random_state=3).fit(X).map_
     edges = [0, *sorted(cuts), N]
-    chunks = tuple(b - a for a, b in zip(edges[:-1], edges[1:], strict=True))
+    chunks = tuple(b - a for a, b in itertools.pairwise(edges))
     whole = find_subspace(X, base, 12, sketch=sketch, solver="finder")
     cut = find_subspace(da.from_array(X, chunks=(chunks, 5)), base, 12, sketch=sketch, solver="finder")
     np.testing.assert_allclose(cut.singular_values, whole.singular_values, rtol=1e-5)
@@ -158,7 +161,7 @@ class TestPanels:
         cut = panels(10_000_000, source, 266)
         assert cut[0][0] == 0
         assert cut[-1][1] == 1_000_000
-        assert all(a[1] == b[0] for a, b in zip(cut[:-1], cut[1:], strict=True))
+        assert all(a[1] == b[0] for a, b in itertools.pairwise(cut))
         assert all(4 * 8 * 266 * (b - a) <= choice.PANEL_BYTES for a, b in cut)
         assert panels(10_000_000, FeatureTiles(base, 4096), 266) == [(0, 4096)]
 
@@ -243,8 +246,8 @@ def test_rules(rows, base, options, message):
 class TestChoice:
     workers = Workers(2, 1, 8 * 2**30)
 
-    def choose(self, n, D, l, workers=workers, solver="auto"):
-        return choose(solver, n, FeatureTiles(None, D), l, "gaussian", 1, True, workers)
+    def choose(self, n, D, wanted, workers=workers, solver="auto"):
+        return choose(solver, n, FeatureTiles(None, D), wanted, "gaussian", 1, True, workers)
 
     def test_gram_where_it_is_cheaper(self):
         assert self.choose(10**7, 2048, 1000).solver == "gram"
@@ -297,3 +300,24 @@ def test_qr_of_the_exact_basis_is_unique(features):
     Q, R = qr_positive(features[:, :20])
     assert (np.diag(R) > 0).all()
     np.testing.assert_allclose(Q @ R, features[:, :20], atol=1e-12)
+
+
+def _die_once(block, flag):
+    if not os.path.exists(flag):
+        open(flag, "w").close()
+        os._exit(1)
+    return block
+
+
+@pytest.mark.slow
+def test_same_bits_after_a_killed_worker(tmp_path, rows, base):
+    from distributed import Client, LocalCluster
+
+    X = da.from_array(rows.astype(np.float32), chunks=(170, 5))
+    dying = X.map_blocks(_die_once, str(tmp_path / "died"), dtype=np.float32, meta=np.empty((0, 0), np.float32))
+    options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": ":0", "silence_logs": 50}
+    with LocalCluster(**options) as cluster, Client(cluster):
+        plain = find_subspace(X, base, 20, solver="finder")
+        again = find_subspace(dying, base, 20, solver="finder")
+    assert (tmp_path / "died").exists()
+    np.testing.assert_array_equal(again.basis, plain.basis)

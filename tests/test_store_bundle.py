@@ -40,7 +40,14 @@ def test_round_trip(tmp_path_factory, spec, array):
 
 
 def test_numpy_scalars_and_non_finite_numbers(tmp_path):
-    spec = {"a": np.float32(0.1), "b": np.int64(2**60), "c": float("nan"), "d": -math.inf, "t": (1, (2,)), "e": True}
+    spec = {
+        "a": np.float32(0.1),
+        "b": np.int64(2**60),
+        "c": float("nan"),
+        "d": -math.inf,
+        "t": (1, (2,)),
+        "e": True,
+    }
     write_bundle(tmp_path / "m", spec, {})
     got = read_spec(tmp_path / "m")
     assert math.isnan(got.pop("c"))

@@ -71,7 +71,9 @@ def test_columns_by_name_and_number(path):
 def test_blocks_are_whole_chunks(path):
     assert open_rows(path, rows_per_block=20)[0].chunks[0] == (20, 15)
     assert open_rows(path, rows_per_block=100)[0].chunks[0] == (35,)
-    with pytest.raises(StoreError, match=r"rows_per_block=15, chunks of 10 rows in .*; use rows_per_block=10 or 20"):
+    with pytest.raises(
+        StoreError, match=r"rows_per_block=15, chunks of 10 rows in .*; use rows_per_block=10 or 20"
+    ):
         open_rows(path, rows_per_block=15)
 
 

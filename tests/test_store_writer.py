@@ -228,9 +228,7 @@ def test_foreign_paths_are_never_touched(tmp_path):
     for name in ("other.zarr", "notes"):
         for overwrite in (False, True):
             with pytest.raises(StoreError, match="must be free or hold a distrf store"):
-                create(
-                    tmp_path / name, {"X": ((2,), "f4")}, 3, 3, kind="rows", spec={}, overwrite=overwrite
-                )
+                create(tmp_path / name, {"X": ((2,), "f4")}, 3, 3, kind="rows", spec={}, overwrite=overwrite)
     assert (tmp_path / "notes/a.txt").read_text() == "keep"
     with pytest.raises(StoreError, match="not a store written by distrf"):
         info(tmp_path / "other.zarr")

@@ -36,12 +36,12 @@ def test_scikit_learn_checks(estimator, check):
     check(estimator)
 
 
-def subspace_map(d, l, *, based=True, scaled=False):
-    wide = 3 * l if based else d
+def subspace_map(d, D, *, based=True, scaled=False):
+    wide = 3 * D if based else d
     base = FourierMap(d, wide + wide % 2, Gaussian(), 2.0, "dense", "paired", 5) if based else None
     rows = d if base is None else base.n_components
     rng = np.random.default_rng(0)
-    basis = np.linalg.qr(rng.normal(size=(rows, min(l, rows))))[0]
+    basis = np.linalg.qr(rng.normal(size=(rows, min(D, rows))))[0]
     basis = basis.astype(np.float32).astype(np.float64)  # float32 rows see the same numbers
     scale = np.geomspace(1, 0.125, basis.shape[1]) if scaled else None
     return SubspaceMap(d, basis.shape[1], base, scaled, basis, scale)
@@ -51,7 +51,9 @@ class TestSubspaceMap(MapContract):
     seeded = False
     d, D = 30, 24
 
-    @pytest.fixture(params=[(True, False), (True, True), (False, False)], ids=["fourier", "whitened", "features"])
+    @pytest.fixture(
+        params=[(True, False), (True, True), (False, False)], ids=["fourier", "whitened", "features"]
+    )
     def make(self, request):
         based, scaled = request.param
         return lambda d, D: subspace_map(d, D, based=based, scaled=scaled)
@@ -109,7 +111,9 @@ def test_nothing_is_pulled_in_by_transform(rows, tefm):
         raise AssertionError("computed")
 
     tefm.fit(rows)
-    X = da.from_array(rows, chunks=(250, 6)).map_blocks(refuse, dtype=np.float32, meta=np.empty((0, 0), np.float32))
+    X = da.from_array(rows, chunks=(250, 6)).map_blocks(
+        refuse, dtype=np.float32, meta=np.empty((0, 0), np.float32)
+    )
     tefm.transform(X)
 
 
@@ -206,3 +210,54 @@ def test_exact_kernel_is_that_of_the_base(rows, tefm):
     np.testing.assert_allclose(K, tefm.map_.base.exact_kernel(rows[:50]))
     with pytest.raises(InputError, match="no kernel of its own"):
         subspace_map(8, 4, based=False).exact_kernel(rows[:, :4])
+
+
+def test_spectrum_plot(rows, tefm):
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("Agg")
+    from distrf.plot import plot_spectrum
+
+    pipeline = make_pipeline(tefm.fit(rows), StreamingRidge())
+    ax = plot_spectrum(pipeline)
+    along, beyond = (line.get_ydata() for line in ax.lines)
+    np.testing.assert_allclose(along, tefm.explained_energy_)
+    np.testing.assert_allclose(beyond, 1 - np.cumsum(tefm.explained_energy_), atol=1e-7)
+    with pytest.raises(InputError, match="needs a fitted TEFM"):
+        plot_spectrum(StreamingRidge())
+    matplotlib.pyplot.close("all")
+
+
+def test_command_line(tmp_path):
+    from typer.testing import CliRunner
+
+    from distrf.cli.app import app
+
+    X = np.random.default_rng(0).normal(size=(400, 5)).astype(np.float32)
+    np.savez(tmp_path / "d.npz", X=X, y=(X[:, 0] > 0).astype(np.int32))
+    run = CliRunner().invoke
+    assert run(app, ["ingest", str(tmp_path / "d.npz"), str(tmp_path / "d.zarr"), "-q"]).exit_code == 0
+    options = ["--map", "tefm", "--base-D", "128", "-D", "16", "--sketch", "srht", "--n-iter", "1"]
+    plan = run(app, ["plan", str(tmp_path / "d.zarr"), *options, "--json"])
+    assert plan.exit_code == 0, plan.output
+    wrong = run(app, ["plan", str(tmp_path / "d.zarr"), *options, "--sketch", "dct"])
+    assert wrong.exit_code != 0
+    assert "unknown sketch 'dct'" in str(wrong.exception)
+
+
+@pytest.mark.slow
+def test_train_from_the_command_line(tmp_path):
+    from typer.testing import CliRunner
+
+    from distrf.cli.app import app
+
+    X = np.random.default_rng(0).normal(size=(400, 5)).astype(np.float32)
+    np.savez(tmp_path / "d.npz", X=X, y=(X[:, 0] > 0).astype(np.int32))
+    run = CliRunner().invoke
+    assert run(app, ["ingest", str(tmp_path / "d.npz"), str(tmp_path / "d.zarr"), "-q"]).exit_code == 0
+    options = ["--map", "tefm", "--base-D", "128", "-D", "16", "--sketch", "srht", "--n-iter", "1"]
+    model = str(tmp_path / "m")
+    trained = run(app, ["train", str(tmp_path / "d.zarr"), model, *options, "-q"])
+    assert trained.exit_code == 0, trained.output
+    loaded = load_model(model)
+    assert loaded[0].map_.base.n_components == 128
+    assert loaded.score(X, (X[:, 0] > 0).astype(np.int32)) > 0.9

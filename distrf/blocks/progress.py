@@ -26,6 +26,11 @@ def show_progress(listener: Listener) -> Iterator[None]:
         _listener.reset(token)
 
 
+def current_listener() -> Listener | None:
+    """Who listens now; for work that is no pass. A label may carry a remark after a bar: "epoch 1|loss 0.3"."""
+    return _listener.get()
+
+
 @contextmanager
 def pass_topic(label: str, total: int, client: Any) -> Iterator[str | None]:
     """A topic that tasks of one pass report rows to; None while nobody listens."""

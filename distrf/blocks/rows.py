@@ -8,6 +8,7 @@ from typing import Any
 import dask
 import dask.array as da
 import numpy as np
+import scipy.sparse as sp
 from dask._task_spec import DataNode
 from dask.base import is_dask_collection, tokenize
 from dask.delayed import Delayed
@@ -107,6 +108,11 @@ def _apply(block, function, arrays=None):
     return out if out.ndim == 2 else out[:, None]
 
 
+def _meta(function: Callable, dtype: Any) -> Any:
+    """An empty block of the kind that the function makes: CSR where it says so."""
+    return (sp.csr_array if getattr(function, "sparse_output", False) else np.empty)((0, 0), dtype=dtype)
+
+
 def map_rows(function: Callable, X: da.Array, n_columns: int | None, dtype: Any) -> da.Array:
     """function(block) for every row block of X, lazily.
 
@@ -126,7 +132,7 @@ def map_rows(function: Callable, X: da.Array, n_columns: int | None, dtype: Any)
         *([shared_arrays(arrays)] if arrays else []),
         dtype=dtype,
         chunks=(X.chunks[0], (1 if n_columns is None else n_columns,)),
-        meta=np.empty((0, 0), dtype=dtype),
+        meta=_meta(function, dtype),
         name=f"{type(function).__name__.lower()}-{tokenize(X.name, function)}",
     )
     if n_columns is None:

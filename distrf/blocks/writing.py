@@ -7,6 +7,7 @@ from typing import Any
 
 import dask.array as da
 import numpy as np
+import scipy.sparse as sp
 
 from .. import store
 from ..errors import InputError
@@ -60,6 +61,7 @@ def write_rows(
         kind=kind,
         spec=spec,
         classes=classes,
+        sparse=[name for name, a in zip(names, coded, strict=True) if sp.issparse(a._meta)],
         storage_options=storage_options,
         overwrite=overwrite,
         **attributes,

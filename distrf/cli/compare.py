@@ -23,7 +23,7 @@ def compare(
     components: Annotated[
         str, typer.Option("-D", "--components", help="Numbers of random features, comma-separated.")
     ] = "256,1024,4096",
-    kernel: o.KernelName = "gaussian",
+    kernel: o.KernelName = None,
     length_scale: o.LengthScale = "knn",
     gamma: o.Gamma = None,
     nu: o.Nu = 1.5,
@@ -47,7 +47,7 @@ def compare(
     """Kernel error and time of every projection that fits the kernel, on a sample of the rows."""
     from ..blocks.samples import sampled_rows, take_rows
 
-    session = Session(None, None, quiet, json)
+    session, kernel = Session(None, None, quiet, json), kernel or "gaussian"
     sizes = [_size(text) for text in o.listed(components) or []]
     if not sizes or seeds < 1 or sample_rows < 2:
         raise UsageError("compare needs at least one -D, one of --seeds and two --sample-rows")

@@ -110,7 +110,7 @@ def featurize(
     source: Annotated[str, typer.Argument(help="Rows: a Zarr store or Parquet.")],
     out: Annotated[str, typer.Argument(help="The Zarr store of features to write.")],
     map: o.MapName = "fourier",
-    kernel: o.KernelName = "gaussian",
+    kernel: o.KernelName = None,
     length_scale: o.LengthScale = "knn",
     gamma: o.Gamma = None,
     nu: o.Nu = 1.5,
@@ -118,6 +118,20 @@ def featurize(
     projection: o.Projection = "dense",
     phase: o.Phase = "paired",
     whiten: o.Whiten = False,
+    beta: o.Beta = "median",
+    lam: o.Lam = "median",
+    n_mixed: o.Mixed = "2",
+    grids: o.Grids = 128,
+    bins: o.Bins = "hashed",
+    degree: o.Degree = 2,
+    coef0: o.Coef0 = 1.0,
+    base: o.Base = "tensor-sketch",
+    up_factor: o.UpFactor = 8.0,
+    landmarks: o.Landmarks = "uniform",
+    transformer: o.Transformer = None,
+    base_components: o.BaseComponents = None,
+    sketch: o.SketchName = "gaussian",
+    n_iter: o.Iterations = 1,
     seed: o.Seed = 0,
     target: o.Target = None,
     columns: o.Columns = None,
@@ -138,6 +152,9 @@ def featurize(
     estimator = o.make_map(
         map, data.d, kernel=kernel, length_scale=length_scale, gamma=gamma, nu=nu, components=components,
         projection=projection, phase=phase, whiten=whiten, seed=seed,
+        beta=beta, lam=lam, n_mixed=n_mixed, grids=grids, bins=bins,
+        degree=degree, coef0=coef0, base=base, up_factor=up_factor, landmarks=landmarks, transformer=transformer,
+        base_components=base_components, sketch=sketch, n_iter=n_iter,
     )  # fmt: skip
     if estimator is None:
         raise UsageError("featurize needs a map; --map none has no features")
@@ -240,7 +257,7 @@ def print_store(console: Console, info: Any) -> None:
     if info.preprocessing:
         table.add_row("scaling", str(info.preprocessing["map"]["method"]))
     for key, value in _flat(info.spec):
-        table.add_row(key, str(value))
+        table.add_row(key, _short(value))
     for key, value in info.provenance.items():
         table.add_row(key, str(value))
     console.print(table)
@@ -249,15 +266,30 @@ def print_store(console: Console, info: Any) -> None:
 def print_spec(console: Console, title: str, spec: dict[str, Any]) -> None:
     """Nested JSON as a two-column table."""
     table = Table(title=title, title_justify="left", show_header=False)
+    table.add_column(overflow="fold")
     for key, value in _flat(spec):
-        text = str(value)
-        table.add_row(key, text if len(text) < 100 else text[:97] + "...")
+        table.add_row(key, _short(value))
     console.print(table)
+
+
+def _short(value: Any) -> str:
+    text = str(value)
+    return text if len(text) < 100 else text[:97] + "..."
 
 
 def _flat(value: Any, prefix: str = "") -> list[tuple[str, Any]]:
     if isinstance(value, dict):
-        return [row for k, v in value.items() for row in _flat(v, f"{prefix}.{k}" if prefix else str(k))]
+        # Marks such as $map and $array say how a value is stored, not what it is.
+        names = [".".join(part for part in (prefix, str(k)) if part and part[0] != "$") for k in value]
+        return [row for name, v in zip(names, value.values(), strict=True) for row in _flat(v, name)]
     if isinstance(value, list) and any(isinstance(v, (dict, list)) for v in value):
-        return [row for i, v in enumerate(value) for row in _flat(v, f"{prefix}.{i}")]
+        # The steps of a Pipeline are pairs of a name and what it stands for.
+        named = [(v[0], v[1]) if _is_step(v) else (str(i), v) for i, v in enumerate(value)]
+        return [row for name, v in named for row in _flat(v, f"{prefix}.{name}".replace(".steps.", "."))]
     return [] if value is None else [(prefix, value)]
+
+
+def _is_step(value: Any) -> bool:
+    return (
+        isinstance(value, list) and len(value) == 2 and isinstance(value[0], str) and isinstance(value[1], dict)
+    )

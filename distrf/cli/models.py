@@ -20,7 +20,7 @@ Source = Annotated[str, typer.Argument(help="Rows: a Zarr store or Parquet.")]
 def plan(
     source: Source,
     map: o.MapName = "fourier",
-    kernel: o.KernelName = "gaussian",
+    kernel: o.KernelName = None,
     length_scale: o.LengthScale = "knn",
     gamma: o.Gamma = None,
     nu: o.Nu = 1.5,
@@ -28,6 +28,20 @@ def plan(
     projection: o.Projection = "dense",
     phase: o.Phase = "paired",
     whiten: o.Whiten = False,
+    beta: o.Beta = "median",
+    lam: o.Lam = "median",
+    n_mixed: o.Mixed = "2",
+    grids: o.Grids = 128,
+    bins: o.Bins = "hashed",
+    degree: o.Degree = 2,
+    coef0: o.Coef0 = 1.0,
+    base: o.Base = "tensor-sketch",
+    up_factor: o.UpFactor = 8.0,
+    landmarks: o.Landmarks = "uniform",
+    transformer: o.Transformer = None,
+    base_components: o.BaseComponents = None,
+    sketch: o.SketchName = "gaussian",
+    n_iter: o.Iterations = 1,
     seed: o.Seed = 0,
     model: o.ModelName = "ridge-classifier",
     alpha: o.Alpha = "1e-6",
@@ -51,21 +65,23 @@ def plan(
     estimator = o.make_map(
         map, data.d, kernel=kernel, length_scale=length_scale, gamma=gamma, nu=nu, components=components,
         projection=projection, phase=phase, whiten=whiten, seed=seed,
+        beta=beta, lam=lam, n_mixed=n_mixed, grids=grids, bins=bins,
+        degree=degree, coef0=coef0, base=base, up_factor=up_factor, landmarks=landmarks, transformer=transformer,
+        base_components=base_components, sketch=sketch, n_iter=n_iter,
     )  # fmt: skip
     learner = o.make_model(model, alpha=alpha, cv=cv, intercept=True, class_weight=None, seed=seed)
     if job not in ("train", "featurize"):
         raise UsageError(f"--job is train or featurize, got {job!r}")
     made = write_plan(job, data, estimator, learner, classes, planned_workers(cluster, memory_limit))
     session.finish(made.to_dict(), lambda console: print_plan(console, made))
-    if not made.to_dict()["fits"]:
-        made.check()
+    made.check()
 
 
 def train(
     source: Source,
     out: ModelPath,
     map: o.MapName = "fourier",
-    kernel: o.KernelName = "gaussian",
+    kernel: o.KernelName = None,
     length_scale: o.LengthScale = "knn",
     gamma: o.Gamma = None,
     nu: o.Nu = 1.5,
@@ -73,6 +89,20 @@ def train(
     projection: o.Projection = "dense",
     phase: o.Phase = "paired",
     whiten: o.Whiten = False,
+    beta: o.Beta = "median",
+    lam: o.Lam = "median",
+    n_mixed: o.Mixed = "2",
+    grids: o.Grids = 128,
+    bins: o.Bins = "hashed",
+    degree: o.Degree = 2,
+    coef0: o.Coef0 = 1.0,
+    base: o.Base = "tensor-sketch",
+    up_factor: o.UpFactor = 8.0,
+    landmarks: o.Landmarks = "uniform",
+    transformer: o.Transformer = None,
+    base_components: o.BaseComponents = None,
+    sketch: o.SketchName = "gaussian",
+    n_iter: o.Iterations = 1,
     seed: o.Seed = 0,
     model: o.ModelName = "ridge-classifier",
     alpha: o.Alpha = "1e-6",
@@ -98,6 +128,9 @@ def train(
     estimator = o.make_map(
         map, data.d, kernel=kernel, length_scale=length_scale, gamma=gamma, nu=nu, components=components,
         projection=projection, phase=phase, whiten=whiten, seed=seed,
+        beta=beta, lam=lam, n_mixed=n_mixed, grids=grids, bins=bins,
+        degree=degree, coef0=coef0, base=base, up_factor=up_factor, landmarks=landmarks, transformer=transformer,
+        base_components=base_components, sketch=sketch, n_iter=n_iter,
     )  # fmt: skip
     learner = o.make_model(model, alpha=alpha, cv=cv, intercept=intercept, class_weight=class_weight, seed=seed)
     check_output(out, overwrite)

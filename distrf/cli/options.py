@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from ..errors import InputError
+from .maps import ESTIMATORS, MapOptions, number_or_rule, unfitted_map
 from .session import UsageError
 
 Cluster = Annotated[
@@ -36,10 +37,19 @@ Impute = Annotated[
 ]
 
 MapName = Annotated[
-    str, typer.Option("--map", help="fourier, or none for the columns as they are.", rich_help_panel="Map")
+    str,
+    typer.Option(
+        "--map", help=f"{', '.join(ESTIMATORS)}, or none for the columns as they are.", rich_help_panel="Map"
+    ),
 ]
 KernelName = Annotated[
-    str, typer.Option("--kernel", help="gaussian, laplacian, cauchy or matern.", rich_help_panel="Map")
+    str | None,
+    typer.Option(
+        "--kernel",
+        help="gaussian, laplacian, cauchy or matern; laplace: exponential_semigroup or reciprocal_semigroup. "
+        "Default: the map's first.",
+        rich_help_panel="Map",
+    ),
 ]
 LengthScale = Annotated[
     str,
@@ -58,6 +68,52 @@ Components = Annotated[
 Projection = Annotated[str, typer.Option("--projection", help="How weights are drawn.", rich_help_panel="Map")]
 Phase = Annotated[str, typer.Option("--phase", help="paired or offset.", rich_help_panel="Map")]
 Whiten = Annotated[bool, typer.Option("--whiten", help="Whiten the rows first.", rich_help_panel="Map")]
+Beta = Annotated[
+    str, typer.Option("--beta", help="Of exponential_semigroup: a number, or median.", rich_help_panel="Map")
+]
+Lam = Annotated[
+    str, typer.Option("--lam", help="Of reciprocal_semigroup: a number, or median.", rich_help_panel="Map")
+]
+Mixed = Annotated[
+    str, typer.Option("--n-mixed", help="Laplace, alternating_circulant: 2 or log2.", rich_help_panel="Map")
+]
+Grids = Annotated[int, typer.Option("--grids", help="Binning: number of grids.", rich_help_panel="Map")]
+Bins = Annotated[str, typer.Option("--bins", help="Binning: hashed or exact.", rich_help_panel="Map")]
+Degree = Annotated[int, typer.Option("--degree", help="Of polynomial kernels.", rich_help_panel="Map")]
+Coef0 = Annotated[
+    float,
+    typer.Option("--coef0", help="Of the polynomial kernel: weight of low powers.", rich_help_panel="Map"),
+]
+Base = Annotated[
+    str, typer.Option("--base", help="Compact: tensor-sketch, maclaurin, fourier, ...", rich_help_panel="Map")
+]
+UpFactor = Annotated[
+    float, typer.Option("--up-factor", help="Compact: features of the base, over -D.", rich_help_panel="Map")
+]
+Landmarks = Annotated[
+    str,
+    typer.Option(
+        "--landmarks", help="Nystroem: uniform, k-means++, kmeans or leverage.", rich_help_panel="Map"
+    ),
+]
+Transformer = Annotated[
+    str | None,
+    typer.Option(
+        "--transformer",
+        help="Blockwise: a transformer of scikit-learn, such as AdditiveChi2Sampler.",
+        rich_help_panel="Map",
+    ),
+]
+BaseComponents = Annotated[
+    int | None,
+    typer.Option("--base-D", help="Tefm: Fourier features below; default 4 D.", rich_help_panel="Map"),
+]
+SketchName = Annotated[
+    str, typer.Option("--sketch", help="Tefm: gaussian, srht or sparse.", rich_help_panel="Map")
+]
+Iterations = Annotated[
+    int, typer.Option("--n-iter", help="Tefm: products with F'F after the sketch.", rich_help_panel="Map")
+]
 Seed = Annotated[int, typer.Option("--seed", help="Seed of the map and of the folds.", rich_help_panel="Map")]
 
 ModelName = Annotated[str, typer.Option("--model", help="ridge or ridge-classifier.", rich_help_panel="Model")]
@@ -81,14 +137,6 @@ def listed(text: str | None) -> list[str] | None:
     return None if text is None else [part.strip() for part in text.split(",") if part.strip()]
 
 
-def number_or_rule(text: str | None) -> Any:
-    """A float where the text is one, else the text."""
-    try:
-        return None if text is None else float(text)
-    except ValueError:
-        return text
-
-
 def one_of(option: str, value: str | None, known: tuple[str, ...]) -> None:
     """Raise UsageError for a value that is not in the list; None is absent."""
     if value is not None and value not in known:
@@ -103,57 +151,20 @@ def checked(build: Callable[[], Any]) -> Any:
         raise UsageError(str(error)) from error
 
 
-def make_map(
-    name: str,
-    d: int,
-    *,
-    kernel: str,
-    length_scale: str,
-    gamma: float | None,
-    nu: float,
-    components: int,
-    projection: str,
-    phase: str,
-    whiten: bool,
-    seed: int,
-) -> Any:
-    """The unfitted estimator of `--map` and its options, checked before any cluster starts; None for "none"."""
+def make_map(name: str, d: int, **options: Any) -> Any:
+    """The unfitted estimator of `--map` and its options, checked before any cluster starts; None for "none".
+
+    options : fields of `distrf.cli.maps.MapOptions`
+    """
     if name == "none":
         return None
-    if name != "fourier":
-        raise UsageError(f"unknown --map {name!r}; known: fourier, none")
+    if name not in ESTIMATORS:
+        raise UsageError(f"unknown --map {name!r}; known: {', '.join(ESTIMATORS)}, none")
 
     def build() -> Any:
-        from ..features import RandomFourierFeatures
-        from ..features.length_scale import RULES
-        from ..kernels import get_kernel
-        from ..maps import FourierMap
-
-        scale = number_or_rule(length_scale)
-        if isinstance(scale, str) and scale not in RULES:
-            raise InputError(f"unknown length-scale rule {scale!r}; known: {', '.join(RULES)}, or a number")
-        if gamma is not None and not 0 < gamma < float("inf"):
-            raise InputError(f"gamma must be a positive number, got {gamma}")
-        chosen = get_kernel(kernel, **({"nu": nu} if kernel == "matern" else {}))
-        value = (
-            chosen.length_scale_of_gamma(gamma)
-            if gamma is not None
-            else 1.0
-            if isinstance(scale, str)
-            else scale
-        )
-        FourierMap(d, components, chosen, value, projection, phase, seed)
-        return RandomFourierFeatures(
-            kernel,
-            length_scale=scale,
-            gamma=gamma,
-            n_components=components,
-            projection=projection,
-            phase=phase,
-            whiten=whiten,
-            nu=nu,
-            random_state=seed,
-        )
+        estimator = ESTIMATORS[name](MapOptions(**options))
+        unfitted_map(estimator, d)
+        return estimator
 
     return checked(build)
 

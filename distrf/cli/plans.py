@@ -12,14 +12,15 @@ from distributed.worker_memory import parse_memory_limit
 from ..blocks.passes import count_runs
 from ..blocks.plan import PassMemory, Plan, Workers
 from ..cluster import connect, local_arguments, read_cluster_spec
-from ..kernels import get_kernel
+from ..kernels import KERNELS, Kernel
 from ..linear_model import StreamingRidgeClassifier
+from ..linear_model.conjugate_fit import conjugate_costs, solver_that_fits
 from ..linear_model.gram import FoldRule, GramFold
 from ..linear_model.ridge import check_alphas, solve_bytes
-from ..linear_model.targets import Targets
-from ..maps import FourierMap
+from ..linear_model.targets import Targets, target_runs
 from ..projections.cache import CACHE_BYTES
 from .inputs import Input
+from .maps import unfitted_map
 
 _LOG = logging.getLogger("distributed.worker.memory")
 
@@ -54,8 +55,9 @@ def write_plan(job: str, data: Input, estimator: Any, learner: Any, classes: int
     n, d = data.info.n, data.d
     itemsize = data.dtype.itemsize
     fitted = getattr(estimator, "map_", None)
-    D = d if estimator is None else (fitted or estimator).n_components
-    map_flops, weights = (0.0, 0.0) if estimator is None else _map_work(estimator, d)
+    map_ = None if estimator is None else fitted or unfitted_map(estimator, d)
+    D = d if map_ is None else map_.n_components
+    map_flops, weights = (0.0, 0.0) if map_ is None else map_.work()
     rows = data.block_rows(D)
     blocks = -(-n // rows)
     source_bytes = data.info.block_rows * d * itemsize if data.info.block_rows != rows else 0
@@ -63,7 +65,7 @@ def write_plan(job: str, data: Input, estimator: Any, learner: Any, classes: int
     read = data.info.nbytes
     cached = int(min(weights * itemsize / 4, CACHE_BYTES))
     notes = []
-    if estimator is not None and not fitted and isinstance(estimator.length_scale, str) and not estimator.gamma:
+    if estimator is not None and not fitted and _has_rule(estimator):
         notes.append(f"length scale by the rule {estimator.length_scale!r}, from at most 1,000 sampled rows")
     if weights > CACHE_BYTES:
         notes.append(
@@ -83,19 +85,36 @@ def write_plan(job: str, data: Input, estimator: Any, learner: Any, classes: int
     solves = 1 + (0 if len(alphas) == 1 else len(alphas) * (1 if rule.holdout else rule.n_folds))
     flops = n * (map_flops + fold.flops_per_row)
     client = solve_bytes(fold)
+    solver, reason = learner.solver, "asked for"
+    if solver == "auto":
+        solver, reason = solver_that_fits(fold, memory, workers, client)
+    notes.append(f"solver {solver!r}: {reason}")
+    if solver == "cg":
+        cost = conjugate_costs(n, D, width, len(alphas), learner.n_directions, map_flops)
+        runs = min(count_runs(n, cost.widest), blocks)
+        sent = 4 * D * cost.widest.width  # directions, as the workers get them
+        scratch = int(rows * cost.widest.scratch_per_row)
+        memory = PassMemory(block, scratch, cost.widest.nbytes, cached + sent, runs, workers.threads)
+        notes.append(f"{cost.passes} passes or so; how many conjugate gradients take depends on the data")
+        return Plan(
+            job, n, blocks, rows, 1 + cost.passes, 2 * runs * cost.passes, (1 + cost.passes) * read,
+            8 * D * width, memory, cost.client_bytes, n * cost.flops_per_row, workers, notes,
+        )  # fmt: skip
     solve_flops = solves * D**3 / 3 * 2  # float64 runs at half the rate
     notes.append(f"{solves} factorisation(s) of a {D} x {D} matrix in the client, {runs} run(s) of blocks")
-    tasks = 2 * runs + blocks  # runs and their sums; the targets are read once before
+    first = min(target_runs(n), blocks)  # the targets are read once before
+    tasks = 2 * first - 1 + 2 * runs - 1  # runs and their sums
     return Plan(
         job, n, blocks, rows, 2, tasks, read, 8 * D * width, memory, client, flops + solve_flops, workers, notes
     )
 
 
-def _map_work(estimator: Any, d: int) -> tuple[float, float]:
-    if hasattr(estimator, "map_"):
-        return estimator.map_.work()
-    kernel = get_kernel(estimator.kernel, **({"nu": estimator.nu} if estimator.kernel == "matern" else {}))
-    return FourierMap(d, estimator.n_components, kernel, 1.0, estimator.projection, estimator.phase, 0).work()
+def _has_rule(estimator: Any) -> bool:
+    scale = getattr(estimator, "length_scale", None)
+    shift_invariant = isinstance(scale, str) and (
+        isinstance(estimator.kernel, Kernel) or estimator.kernel in KERNELS
+    )
+    return shift_invariant and not estimator.gamma
 
 
 def _outputs(data: Input, learner: Any, classes: int) -> int:

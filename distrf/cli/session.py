@@ -106,7 +106,7 @@ def _listener(bars: Progress) -> Callable[[str, int, int], None]:
             tasks[label] = bars.add_task(label, total=total, rate="")
             begun[label] = time.perf_counter()
         elapsed = time.perf_counter() - begun[label]
-        rate = f"{done / elapsed:,.0f} rows/s" if done and elapsed > 0 else ""
+        rate = f"{done / elapsed:,.0f} rows/s" if done and elapsed > 0.1 else ""
         bars.update(tasks[label], completed=done, total=total, rate=rate)
 
     return listen

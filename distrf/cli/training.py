@@ -32,6 +32,8 @@ class Trained:
         for step in self.pipeline:
             if hasattr(step, "length_scale_"):
                 facts["length_scale"] = step.length_scale_
+            if hasattr(step, "kernel_"):
+                facts["kernel"] = step.kernel_.spec()
         return facts
 
 

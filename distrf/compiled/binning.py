@@ -32,23 +32,15 @@ def _bin_hashes(X, rates, shifts, words, out):
 
 @jit
 def _bin_hashes_csr(data, indices, indptr, rates, shifts, words, out):
-    P = rates.shape[0]
-    origin = np.empty(P, dtype=np.int64)
-    for p in range(P):  # the bin of a row of zeros
-        h = words[p, 0]
-        for j in range(rates.shape[1]):
-            h += words[p, j + 1] * np.int64(np.floor(shifts[p, j]))
-        origin[p] = h
     for i in range(indptr.size - 1):
-        for p in range(P):
+        for p in range(rates.shape[0]):
             r, s, m = rates[p], shifts[p], words[p]
-            h = origin[p]
-            for e in range(indptr[i], indptr[i + 1]):
+            h = np.int64(0)
+            for e in range(indptr[i], indptr[i + 1]):  # a zero lies in bin 0, since 0 <= s < 1
                 j = indices[e]
                 b = np.floor(data[e] * r[j] + s[j])
-                b = min(max(b, -_FAR), _FAR) - np.floor(s[j])
-                h += m[j + 1] * np.int64(b)
-            out[i, p] = np.uint64(h)
+                h += m[j + 1] * np.int64(min(max(b, -_FAR), _FAR))
+            out[i, p] = np.uint64(m[0] + h)
 
 
 @jit
@@ -62,7 +54,9 @@ def _signed_columns(hashes, starts, widths, columns, values, size):
             values[i, p] = -size if h >> np.uint64(31) else size
 
 
-def bin_hashes(X: np.ndarray, rates: np.ndarray, shifts: np.ndarray, words: np.ndarray, out: np.ndarray) -> None:
+def bin_hashes(
+    X: np.ndarray, rates: np.ndarray, shifts: np.ndarray, words: np.ndarray, out: np.ndarray
+) -> None:
     """Write the hash of the bin of each row in each grid.
 
     Parameters

@@ -32,7 +32,9 @@ def _power_of_two(typingctx, shifted):
 
     def codegen(context, builder, signature, args):
         bits = builder.bitcast(args[0], ir.IntType(64))
-        bits = builder.shl(builder.add(bits, ir.Constant(ir.IntType(64), 1023)), ir.Constant(ir.IntType(64), 52))
+        bits = builder.shl(
+            builder.add(bits, ir.Constant(ir.IntType(64), 1023)), ir.Constant(ir.IntType(64), 52)
+        )
         return builder.bitcast(bits, ir.DoubleType())
 
     return types.float64(types.float64), codegen
@@ -48,7 +50,7 @@ def _exp_minus(p):
     y = _TAYLOR[13]
     for j in range(12, -1, -1):
         y = y * r + _TAYLOR[j]
-    return y * _power_of_two(shifted) if p < _LARGEST else 0.0
+    return y * _power_of_two(shifted) if p < _LARGEST else 0.0  # type: ignore[call-arg]
 
 
 @jit

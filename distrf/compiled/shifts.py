@@ -11,12 +11,16 @@ TOGETHER = 8
 
 
 @jit
-def _spread(X, chosen, out):
+def _spread(X, chosen, out, sums, counts):
     n, m, L = out.shape
     for i in range(n):
         o, x = out[i].reshape(m * L), X[i]  # one flat row: half the time of two indices
+        total, count = 0.0, 0
         for j in range(x.size):
             o[chosen[j] * L + j] = x[j]
+            total += x[j]
+            count += x[j] != 0.0
+        sums[i], counts[i] = total, count
 
 
 @jit
@@ -65,7 +69,7 @@ def _add_entries(starts, columns, values, rows, chosen, vectors, out):
                     o[k] += v * tail[k]
 
 
-def spread_columns(X: np.ndarray, chosen: np.ndarray, out: np.ndarray) -> None:
+def spread_columns(X: np.ndarray, chosen: np.ndarray, out: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Write column j of X into part chosen[j] of each row; other places stay as they are, so zeros last.
 
     Parameters
@@ -73,8 +77,14 @@ def spread_columns(X: np.ndarray, chosen: np.ndarray, out: np.ndarray) -> None:
     X : C-contiguous array of shape (n, d), float64
     chosen : array of shape (d,), int64, in 0 ... m - 1
     out : C-contiguous array of shape (n, m, L), L >= d
+
+    Returns
+    -------
+    Sum of each row and its number of entries other than 0, shape (n,) each.
     """
-    _spread(X, chosen, out)
+    sums, counts = np.empty(len(X)), np.empty(len(X), dtype=np.int64)
+    _spread(X, chosen, out, sums, counts)
+    return sums, counts
 
 
 def add_weight_shifts(

@@ -1,5 +1,6 @@
 """scikit-learn estimators over the maps."""
 
+from .binning import RandomBinningFeatures
 from .blockwise import Blockwise
 from .compact import CompactRandomFeatures
 from .fourier import RandomFourierFeatures
@@ -15,6 +16,7 @@ __all__ = [
     "Blockwise",
     "CompactRandomFeatures",
     "NystroemFeatures",
+    "RandomBinningFeatures",
     "RandomFourierFeatures",
     "RandomLaplaceFeatures",
     "RandomMaclaurinFeatures",

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from dask.base import is_dask_collection
 from sklearn import get_config
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
@@ -43,6 +44,10 @@ def apply_map(map_: FeatureMap, X: Any, n_jobs: int | None) -> Any:
     """The map over in-memory rows, `n_jobs` threads of one core each."""
     jobs = effective_jobs(n_jobs)
     step = max(512, -(-X.shape[0] // (4 * jobs)))
+    if map_.sparse_output and jobs > 1 and X.shape[0] > 512:
+        with ThreadPoolExecutor(jobs) as pool:
+            blocks = pool.map(map_, (X[a : a + step] for a in range(0, X.shape[0], step)))
+            return sp.vstack(list(blocks), format="csr")
     if jobs == 1 or X.shape[0] <= 512 or type(map_).fill is FeatureMap.fill:
         return map_(X)
     out = np.empty((X.shape[0], map_.n_components), dtype=working_dtype(X.dtype))
@@ -101,7 +106,7 @@ class FeatureEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
                 "memory; use set_output(transform='default')"
             )
         dtype = working_dtype(X.dtype)
-        widest = max(self.map_.n_components, X.shape[1]) * dtype.itemsize
+        widest = max(self.map_.entries_per_row, X.shape[1]) * dtype.itemsize
         return map_rows(self.map_, split_rows(X, rows_per_block(widest)), self.map_.n_components, dtype)
 
     @property

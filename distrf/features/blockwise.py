@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from dask.base import is_dask_collection
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils import get_tags
+from sklearn.utils.validation import check_non_negative
 
 from ..blocks.rows import align_rows, check_dask_rows
 from ..blocks.samples import sampled_rows, take_rows
@@ -50,7 +53,7 @@ class Blockwise(FeatureEstimator):
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any = None) -> Blockwise:
-        """Fit a clone of the transformer on sampled rows (and their y, where it requires one).
+        """Fit a clone of the transformer on sampled rows, and on their y where it is given.
 
         Raises InputError for a transformer whose output for a row depends on the other rows.
         """
@@ -64,17 +67,34 @@ class Blockwise(FeatureEstimator):
         d, dtype = X.shape[1], working_dtype(X.dtype)
         inner = clone(self.transformer)
         tags = get_tags(inner)
+        if not is_dask_collection(X):
+            if tags.input_tags.positive_only:
+                check_non_negative(X, f"Blockwise({type(inner).__name__})")
+            if sp.issparse(X) and not tags.input_tags.sparse:
+                raise InputError(
+                    f"a {type(inner).__name__} with these parameters does not take sparse rows; choose others, "
+                    "or pass dense rows"
+                )
         if not tags.requires_fit and not tags.target_tags.required:
             # Three unlike rows of positive numbers: a stateless transformer only learns the width.
             rows, targets = np.multiply.outer(np.array([1, 2, 3]), np.ones(d)).astype(dtype), None
         else:
             chosen = sampled_rows(X.shape[0], size, draw_seed(self.random_state), "blockwise")
             rows = take_rows(X, chosen).astype(dtype, copy=False)
-            targets = _take_targets(X, y, chosen) if tags.target_tags.required else None
+            targets = None if y is None and not tags.target_tags.required else _take_targets(X, y, chosen)
         inner = inner.fit(rows) if targets is None else inner.fit(rows, targets)
         made = _check_row_wise(inner, rows[:3], dtype)
         self.map_ = BlockwiseMap.of_transformer(inner, d, made.shape[1])
         return self
+
+    def planned_map(self, d: int) -> BlockwiseMap:
+        """A map of the width that `fit` would make on d columns: fitted on unlike positive numbers."""
+        n = min(2 * d + 10, max(3, 2**22 // d))  # more rows than columns, where they are not too many
+        rows = np.random.default_rng(0).uniform(0.5, 2.0, size=(n, d))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about so few rows
+            inner = clone(self.transformer).fit(rows)
+        return BlockwiseMap.of_transformer(inner, d, inner.transform(rows[:1]).shape[1])
 
     @property
     def transformer_(self) -> Any:

@@ -53,19 +53,21 @@ class CompactRandomFeatures(FeatureEstimator):
         """Fit a clone of the base for up_factor * D features, and freeze both maps as one."""
         X = validate_rows(self, X, reset=True)
         D = check_components(self.n_components)
-        if not 1 <= self.up_factor < float("inf"):
-            raise InputError(f"up_factor must be a finite number, at least 1, got {self.up_factor!r}")
-        seed = draw_seed(self.random_state)
-        base = TensorSketchFeatures() if self.base is None else clone(self.base)
-        if not isinstance(base, FeatureEstimator) or "n_components" not in base.get_params():
-            raise InputError(
-                f"base must be a feature estimator of distrf with n_components, got {type(base).__name__}"
-            )
-        wanted = round(self.up_factor * D)
-        # Fourier features in pairs need an even number.
-        base.set_params(n_components=wanted + wanted % 2)
+        seed, base = draw_seed(self.random_state), self.planned_base()
         if "random_state" in base.get_params() and base.random_state is None:
             base.set_params(random_state=int(raw_words(seed, "compact base", 0, 1)[0] >> 1))
         fitted = base.fit(X, y).map_
         self.map_ = CompactMap(X.shape[1], D, fitted, seed)
         return self
+
+    def planned_base(self) -> FeatureEstimator:
+        """A clone of the base for up_factor * D features."""
+        if not 1 <= self.up_factor < float("inf"):
+            raise InputError(f"up_factor must be a finite number, at least 1, got {self.up_factor!r}")
+        base = TensorSketchFeatures() if self.base is None else clone(self.base)
+        if not isinstance(base, FeatureEstimator) or "n_components" not in base.get_params():
+            raise InputError(
+                f"base must be a feature estimator of distrf with n_components, got {type(base).__name__}"
+            )
+        wanted = round(self.up_factor * check_components(self.n_components))
+        return base.set_params(n_components=wanted + wanted % 2)  # pairs of Fourier features are even

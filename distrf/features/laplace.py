@@ -34,7 +34,7 @@ class RandomLaplaceFeatures(FeatureEstimator):
         sum_j log(1 + (x_j + y_j) / lam) = 1
     n_components : D, the number of features
     projection : "dense" | "circulant" (without signs: large variance, for comparison)
-        | "alternating_circulant" | "sobol" | "halton"
+        | "alternating_circulant" | "quasi" | "quasi-halton"
     n_mixed : circulant matrices that "alternating_circulant" mixes: 2, or "log2" (log2 d of them; less
         variance, log2 d forward FFTs a row)
     n_jobs : threads for NumPy and CSR input; -1 takes all cores. Dask decides for Dask arrays

@@ -8,7 +8,7 @@ from ..dot_products import DotProductKernel
 from ..maps.maclaurin import MaclaurinMap
 from ..randomness import draw_seed
 from .base import FeatureEstimator, check_components, validate_rows
-from .dot_product_scale import resolve_dot_product
+from .dot_product_scale import check_gamma, make_dot_product, resolve_dot_product
 
 
 class RandomMaclaurinFeatures(FeatureEstimator):
@@ -67,3 +67,8 @@ class RandomMaclaurinFeatures(FeatureEstimator):
         kernel = resolve_dot_product(self.kernel, self.degree, self.gamma, self.coef0, X, seed)
         self.map_ = MaclaurinMap(X.shape[1], D, kernel, float(self.base), self.exact, seed)
         return self
+
+    def planned_map(self, d: int) -> MaclaurinMap:
+        """The map that `fit` would make on d columns, but for numbers that it takes from the rows."""
+        kernel = make_dot_product(self.kernel, self.degree, check_gamma(self.gamma), self.coef0)
+        return MaclaurinMap(d, check_components(self.n_components), kernel, float(self.base), self.exact, 0)

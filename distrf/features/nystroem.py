@@ -12,7 +12,7 @@ from ..randomness import draw_seed
 from ..semigroup import SEMIGROUP_KERNELS
 from .base import FeatureEstimator, check_components, validate_rows
 from .dot_product_scale import resolve_dot_product
-from .landmarks import choose_landmarks
+from .landmarks import check_rule, choose_landmarks
 from .laplace import resolve_semigroup_kernel
 from .length_scale import resolve_length_scale
 
@@ -107,3 +107,13 @@ class NystroemFeatures(FeatureEstimator):
         if name in SEMIGROUP_KERNELS:
             return resolve_semigroup_kernel(name, "median", "median", X, seed), 1.0
         return get_any_kernel(self.kernel), 1.0  # an object, or a refusal
+
+    def planned_map(self, d: int) -> NystroemMap:
+        """The map that `fit` would make on d columns, but for numbers that it takes from the rows."""
+        m = check_components(self.n_components)
+        check_rule(self.landmarks)
+        parameters = {"nu": self.nu} if self.kernel == "matern" else {}
+        kernel = get_any_kernel(self.kernel, **parameters)
+        if isinstance(kernel, Kernel) and self.gamma is not None:
+            kernel.length_scale_of_gamma(self.gamma)
+        return NystroemMap(d, m if self.rank is None else min(m, self.rank), kernel, 1.0, m)

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..errors import InputError
 from ..maps import SubspaceMap
 from ..randomness import draw_seed, raw_words
-from ..subspace import find_subspace
+from ..subspace import check_parameters, find_subspace
 from .base import FeatureEstimator, check_components, validate_rows
 
 
@@ -128,10 +128,20 @@ class TEFM(FeatureEstimator):
             # A direction without energy stays as it is: dividing by rounding would fill it with noise.
             floor = scale.max(initial=0.0) * np.finfo(found.basis.dtype).eps * len(found.basis)
             scale = np.where(scale > floor, scale, 1.0)
-        self.map_ = SubspaceMap(
-            X.shape[1], found.basis.shape[1], base, self.whiten, found.basis, scale
-        )
+        self.map_ = SubspaceMap(X.shape[1], found.basis.shape[1], base, self.whiten, found.basis, scale)
         return self
+
+    def planned_map(self, d: int, base: Any = None) -> SubspaceMap:
+        """The map that `fit` would learn on d columns, without its basis; `base` is that of the base estimator.
+
+        Raises InputError for parameters that break a rule.
+        """
+        wanted = check_components(self.n_components)
+        D = d if base is None else base.n_components
+        check_parameters(
+            wanted, D, self.sketch, self.n_iter, self.oversampling, self.solver, self.tol, self.values
+        )
+        return SubspaceMap(d, wanted, base, self.whiten)
 
     @property
     def components_(self) -> np.ndarray:

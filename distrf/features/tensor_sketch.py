@@ -8,7 +8,7 @@ from ..dot_products import Polynomial
 from ..maps.tensor_sketch import TensorSketchMap
 from ..randomness import draw_seed
 from .base import FeatureEstimator, check_components, validate_rows
-from .dot_product_scale import resolve_gamma
+from .dot_product_scale import check_gamma, resolve_gamma
 
 
 class TensorSketchFeatures(FeatureEstimator):
@@ -59,3 +59,8 @@ class TensorSketchFeatures(FeatureEstimator):
         self.gamma_ = resolve_gamma(self.gamma, X, seed)
         self.map_ = TensorSketchMap(X.shape[1], D, Polynomial(self.degree, self.gamma_, self.coef0), seed)
         return self
+
+    def planned_map(self, d: int) -> TensorSketchMap:
+        """The map that `fit` would make on d columns, but for numbers that it takes from the rows."""
+        kernel = Polynomial(self.degree, check_gamma(self.gamma), self.coef0)
+        return TensorSketchMap(d, check_components(self.n_components), kernel, 0)

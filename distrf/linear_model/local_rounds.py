@@ -33,15 +33,16 @@ class LocalRounds:
             epoch, round_ = next(self._sequence)
         except StopIteration:
             return None
-        wanted = {s.block for s in round_.slices}
+        wanted = set(round_.blocks)
         self._held = {b: rows for b, rows in self._held.items() if b in wanted}
         sums = []
         for s in round_.slices:
             taken = self._work.take(self._block(s.block), self._maps, epoch, s.block, s.first, s.last)
             sums.append(self._work.gradient(taken, W))
-        while len(sums) > 1 or len(sums[0]) == 0 or sums[0][0].dtype != np.float64:
+        while True:  # at least once: sums are in float64
             sums = [add_sums(*sums[a : a + _FAN_IN]) for a in range(0, len(sums), _FAN_IN)]
-        return epoch, round_, sums[0]
+            if len(sums) == 1:
+                return epoch, round_, sums[0]
 
     def _block(self, block: int) -> Any:
         if block not in self._held:

@@ -127,8 +127,7 @@ class EpsilonInsensitive(Loss):
 
 
 LOSSES: dict[str, type[Loss]] = {
-    loss.name: loss
-    for loss in (Hinge, SquaredHinge, Logistic, Multinomial, Squared, Huber, EpsilonInsensitive)
+    loss.name: loss for loss in (Hinge, SquaredHinge, Logistic, Multinomial, Squared, Huber, EpsilonInsensitive)
 }
 
 

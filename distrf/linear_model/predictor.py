@@ -9,6 +9,7 @@ import numpy as np
 
 from ..maps import check_rows, working_dtype
 from ..maps.base import arrays_digest
+from .losses import probabilities
 
 
 @dataclass(frozen=True)
@@ -19,7 +20,7 @@ class LinearPredictor:
     """
 
     n_features_in: int
-    output: str  # "score" | "label"
+    output: str  # "score" | "label" | "probability-<loss>"
     coef: np.ndarray | None = field(default=None, compare=False, repr=False)
     intercept: np.ndarray | None = field(default=None, compare=False, repr=False)
     classes: np.ndarray | None = field(default=None, compare=False, repr=False)
@@ -35,6 +36,8 @@ class LinearPredictor:
             assert self.classes is not None
             best = (scores[:, 0] > 0).astype(int) if scores.shape[1] == 1 else scores.argmax(axis=1)
             return self.classes[best]
+        if self.output.startswith("probability-"):
+            return probabilities(self.output.removeprefix("probability-"), scores)
         return scores
 
     @property

@@ -1,4 +1,4 @@
-"""Exact ridge regression on a stream of features: one pass, then every alpha."""
+"""Ridge regression on a stream of features: exact by one pass, or by conjugate gradients over passes."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ from ..features.base import validate_rows
 from ..maps import working_dtype
 from ..randomness import draw_seed
 from .base import LinearClassifier, LinearModel, LinearRegressor
+from .conjugate_fit import choose_solver, fit_conjugate
 from .gram import FoldRule, GramFold
-from .solve import NormalEquations, choose_alpha
+from .solve import NormalEquations, Solution, choose_alpha
 from .targets import Targets, as_columns, class_targets, regression_targets
 
 
@@ -26,6 +27,10 @@ class _Ridge(LinearModel):
     alphas: Any
     fit_intercept: bool
     cv: int | str
+    solver: str
+    n_directions: int | str
+    tol: float
+    max_passes: int
     random_state: Any
 
     def _fit(self, X: Any, y: Any, sample_weight: Any, targets: Targets) -> None:
@@ -36,22 +41,45 @@ class _Ridge(LinearModel):
             folds = check_folds(self.cv, n)
             rule = FoldRule.for_rows(n, folds, draw_seed(self.random_state))
         fold = GramFold(D, targets, rule)
-        check_client(solve_bytes(fold), type(self).__name__)
         arrays = [X, y] if sample_weight is None else [X, y, sample_weight]
-        state = run_pass(fold, arrays, label="Gram matrix", block_rows=rows_per_block(X.dtype.itemsize * D))
-        if not state.weight.sum() > 0:
-            raise InputError("sample_weight must not be zero everywhere")
-        system = NormalEquations(state, D, self.fit_intercept)
-        self.alpha_, self.cv_errors_ = alphas[0], None
-        if len(alphas) > 1:
-            self.alpha_, self.cv_errors_ = choose_alpha(system, alphas, rule.holdout)
-        solution = next(system.solve([self.alpha_]))
+        self.solver_, self.solver_reason_ = choose_solver(self.solver, fold, arrays, solve_bytes(fold))
+        if self.solver_ == "gram":
+            solution = self._solve_gram(fold, arrays, alphas)
+        else:
+            found = fit_conjugate(
+                arrays,
+                targets,
+                alphas,
+                fit_intercept=self.fit_intercept,
+                n_directions=self.n_directions,
+                tol=self.tol,
+                max_passes=self.max_passes,
+                seed=draw_seed(self.random_state),
+            )
+            solution = found.solution
+            self.cv_errors_, self.residual_, self.error_bound_ = found.cv_errors, found.residual, found.bound
+            self.n_iter_, self.n_finder_passes_ = found.passes, found.finder_passes
+        self.alpha_ = solution.alpha
         self.coef_ = np.ascontiguousarray(solution.weights.T)
         self.intercept_ = solution.intercept + (targets.centre if self.fit_intercept else 0.0)
 
+    def _solve_gram(self, fold: GramFold, arrays: list[Any], alphas: list[float]) -> Solution:
+        check_client(solve_bytes(fold), type(self).__name__)
+        X = arrays[0]
+        rows = rows_per_block(X.dtype.itemsize * X.shape[1])
+        state = run_pass(fold, arrays, label="Gram matrix", block_rows=rows)
+        if not state.weight.sum() > 0:
+            raise InputError("sample_weight must not be zero everywhere")
+        system = NormalEquations(state, fold.n_features, self.fit_intercept)
+        alpha, self.cv_errors_ = alphas[0], None
+        if len(alphas) > 1:
+            alpha, self.cv_errors_ = choose_alpha(system, alphas, fold.rule.holdout)
+        self.residual_, self.error_bound_, self.n_iter_, self.n_finder_passes_ = 0.0, 0.0, 0, 0
+        return next(system.solve([alpha]))
+
 
 class StreamingRidge(LinearRegressor, _Ridge):
-    """Ridge regression by one pass that accumulates the normal equations.
+    """Ridge regression by one pass that accumulates the normal equations, or by conjugate gradients.
 
     Minimises (1 / 2W) sum_i w_i |y_i - b - z_i.u|^2 + (alpha / 2) |u|^2 with W = sum_i w_i; the intercept b is
     not penalised. scikit-learn's `Ridge(alpha)` is ours with alpha / n.
@@ -63,21 +91,47 @@ class StreamingRidge(LinearRegressor, _Ridge):
     fit_intercept : whether to fit b
     cv : number of folds of seeded stripes of rows, or "holdout" for one set of a fifth. Used when there
         are several alphas; the pass then keeps one Gram matrix for each fold
-    random_state : seed of the folds
+    solver : "gram" (exact, one pass, D x D numbers) | "cg" (conjugate gradients: a few passes, D x n_directions
+        numbers; several alphas are compared on one held-out fifth, whatever `cv` is, and only the
+        best and its neighbours are followed to convergence) | "auto": "gram" where the
+        plan says that workers and client hold it, else "cg", see `solver_reason_`
+    n_directions : dominant directions of the features that "cg" starts from; "auto" is D / 8, 64 to 512. More
+        take more memory and fewer passes
+    tol : "cg" stops when its predictions are that close to the exact ones, relative to their norm, by the
+        bound that its residual gives
+    max_passes : most passes of "cg"; a warning says when they did not suffice
+    random_state : seed of the folds and of the directions
 
     Attributes
     ----------
     coef_ : array of shape (D,) or (C, D); intercept_ : number or array of shape (C,)
     alpha_ : the alpha used
     cv_errors_ : mean squared error of each alpha over held-out rows, or None
+    solver_, solver_reason_ : what "auto" took and why
+    n_iter_, n_finder_passes_ : passes of "cg" and those before it (right-hand sides, directions); 0 for "gram"
+    residual_ : largest relative residual of the normal equations that "cg" left, over the targets; 0 for "gram"
+    error_bound_ : the bound that stopped it, on the relative error of predictions of the training rows
     """
 
     def __init__(
-        self, alphas: Any = 1e-6, *, fit_intercept: bool = True, cv: int | str = 5, random_state: Any = 0
+        self,
+        alphas: Any = 1e-6,
+        *,
+        fit_intercept: bool = True,
+        cv: int | str = 5,
+        solver: str = "auto",
+        n_directions: int | str = "auto",
+        tol: float = 1e-3,
+        max_passes: int = 50,
+        random_state: Any = 0,
     ):
         self.alphas = alphas
         self.fit_intercept = fit_intercept
         self.cv = cv
+        self.solver = solver
+        self.n_directions = n_directions
+        self.tol = tol
+        self.max_passes = max_passes
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> StreamingRidge:
@@ -102,14 +156,15 @@ class StreamingRidgeClassifier(LinearClassifier, _Ridge):
 
     Parameters
     ----------
-    alphas, fit_intercept, cv, random_state : see StreamingRidge. Cross-validation compares squared errors
+    alphas, fit_intercept, cv, solver, n_directions, tol, max_passes, random_state : see StreamingRidge.
+        Cross-validation compares squared errors
     class_weight : None, "balanced" (n / (classes * count)), or {label: factor}
 
     Attributes
     ----------
     classes_ : labels, shape (c,)
     coef_ : array of shape (c, D), or (1, D) for two classes; intercept_ : shape (c,) or (1,)
-    alpha_, cv_errors_ : see StreamingRidge
+    alpha_, cv_errors_, solver_, solver_reason_, n_iter_, n_finder_passes_, residual_ : see StreamingRidge
     """
 
     def __init__(
@@ -119,12 +174,20 @@ class StreamingRidgeClassifier(LinearClassifier, _Ridge):
         fit_intercept: bool = True,
         class_weight: Any = None,
         cv: int | str = 5,
+        solver: str = "auto",
+        n_directions: int | str = "auto",
+        tol: float = 1e-3,
+        max_passes: int = 50,
         random_state: Any = 0,
     ):
         self.alphas = alphas
         self.fit_intercept = fit_intercept
         self.class_weight = class_weight
         self.cv = cv
+        self.solver = solver
+        self.n_directions = n_directions
+        self.tol = tol
+        self.max_passes = max_passes
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> StreamingRidgeClassifier:
@@ -162,13 +225,13 @@ def check_folds(cv: int | str, n: int) -> int | str:
 
 
 def validate_fit(
-    estimator: LinearModel, X: Any, y: Any, sample_weight: Any, *, numeric: bool
+    estimator: LinearModel, X: Any, y: Any, sample_weight: Any, *, numeric: bool, reset: bool = True
 ) -> tuple[Any, Any, Any]:
     """Checked (X, y, sample_weight) for fitting; Dask arrays stay lazy and come out aligned."""
     if y is None:
         raise InputError(f"{type(estimator).__name__} requires y to be passed, but the target y is None")
     if is_dask_collection(X):
-        X = validate_rows(estimator, X, reset=True)
+        X = validate_rows(estimator, X, reset=reset)
         y = align_rows(X, as_columns(y), "y")
         if sample_weight is not None:
             sample_weight = align_rows(X, sample_weight, "sample_weight")
@@ -176,7 +239,7 @@ def validate_fit(
     if is_dask_collection(y) or is_dask_collection(sample_weight):
         raise InputError("X is in memory, but y or sample_weight is a Dask array; compute() it first")
     X, y = validate_data(
-        estimator, X, y, accept_sparse="csr", dtype="numeric", multi_output=True, y_numeric=numeric
+        estimator, X, y, accept_sparse="csr", dtype="numeric", multi_output=True, y_numeric=numeric, reset=reset
     )
     X = X.astype(working_dtype(X.dtype), copy=False)
     if not numeric:

@@ -17,7 +17,7 @@ import numpy as np
 from dask._task_spec import Task, TaskRef
 from dask.delayed import Delayed
 
-from ..blocks.engine import RETRIES, compute
+from ..blocks.engine import compute
 from ..blocks.graphs import BlockGraphs
 from ..blocks.rows import shared_arrays
 from .schedules import Round
@@ -68,7 +68,6 @@ class DaskRounds:
             return self._client.compute(
                 tasks,
                 optimize_graph=False,
-                retries=RETRIES,
                 priority=priority,
                 workers=workers,
                 allow_other_workers=workers is not None,
@@ -123,7 +122,9 @@ class DaskRounds:
 
     def _load(self, block: int, place: int) -> Any:
         """A block's rows as a future; neighbours in a group go to different workers, where those live."""
-        return self._submit([self._load_task(block)], -self._count, [self._workers[place % len(self._workers)]])[0]
+        return self._submit(
+            [self._load_task(block)], -self._count, [self._workers[place % len(self._workers)]]
+        )[0]
 
     def _load_task(self, block: int) -> Delayed:
         return load_task(self._blocks, self._fold, block, self._starts[block], self._name, self._shared)
@@ -151,7 +152,7 @@ class DaskRounds:
         """Release blocks that no round ahead uses, unless the group they are in goes on."""
         if not self._ahead:
             return
-        wanted = {s.block for _, round_, _ in self._ahead for s in round_.slices}
+        wanted = {block for _, round_, _ in self._ahead for block in round_.blocks}
         for block in [b for b in self._held if b not in wanted]:
             self._held.pop(block).release()
 
@@ -226,5 +227,7 @@ def _gradient(work: SliceWork, taken: Any, arrays: dict[str, np.ndarray]) -> Any
     return work.gradient(taken, arrays["W"])
 
 
-def _score(work: SliceWork, stubs: Any, block: int, places: Any, loaded: Any, arrays: Any, *learned: Any) -> Any:
+def _score(
+    work: SliceWork, stubs: Any, block: int, places: Any, loaded: Any, arrays: Any, *learned: Any
+) -> Any:
     return work.score_block(loaded, _with_arrays(stubs, places, learned), block, arrays["W"])

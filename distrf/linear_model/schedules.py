@@ -1,7 +1,7 @@
 """Which rows a round takes: seeded, new in each epoch, a function of the blocks and never of the workers.
 
 A *group* of blocks, drawn from all over the data by a permutation, is resident at a time, and each round takes
-a slice of every block of the group: so rounds mix files that are sorted by date or class. Number code.
+slices of at least eight blocks of the group: so rounds mix files that are sorted by date or class. Number code.
 """
 
 from __future__ import annotations
@@ -19,6 +19,10 @@ _GROUP_BLOCKS = 16
 _GROUP_BYTES = 512 * 2**20
 #: A group holds at least this many rounds, so that small blocks mix too.
 _ROUNDS_PER_GROUP = 4
+#: A round takes slices of so many blocks at least, of more where slices then keep this many rows: a task
+#: costs some milliseconds whatever it does.
+_MIXED_BLOCKS = 8
+_SLICE_AT_LEAST = 512
 #: Rows of a slice at most: the unit of work of one task.
 SLICE_ROWS = 1024
 
@@ -34,9 +38,10 @@ class Slice:
 
 @dataclass(frozen=True)
 class Round:
-    """Slices of one step; `group` counts the groups of the epoch."""
+    """Slices of one step; `group` counts the groups of the epoch, `blocks` are those of the group."""
 
     group: int
+    blocks: tuple[int, ...]
     slices: tuple[Slice, ...]
 
     @property
@@ -85,19 +90,33 @@ class Schedule:
         """The rounds of an epoch, in order; every usable row is in exactly one."""
         for g, blocks in enumerate(self.groups(epoch)):
             count = max(1, round(sum(self.rows[b] for b in blocks) / self.round_rows))
+            mixed = min(len(blocks), max(_MIXED_BLOCKS, self.round_rows // _SLICE_AT_LEAST))
+            parts = -(-count * mixed // len(blocks))  # of each block
+            pieces: list[Slice] = []
+            for part in range(parts):
+                order = range(len(blocks))
+                if self.shuffle and parts != count:
+                    order = permutation(self.seed, f"sgd turns {epoch} {g}", part, len(blocks)).tolist()
+                for b in (blocks[i] for i in order):
+                    rows = self.rows[b]
+                    pieces.append(Slice(b, rows * part // parts, rows * (part + 1) // parts))
             for r in range(count):
-                slices: list[Slice] = []
-                for b in blocks:
-                    a, z = self.rows[b] * r // count, self.rows[b] * (r + 1) // count
-                    pieces = -(-(z - a) // SLICE_ROWS)
-                    edges = [a + (z - a) * i // max(pieces, 1) for i in range(pieces + 1)]
-                    slices += [Slice(b, edges[i], edges[i + 1]) for i in range(pieces)]
+                share = pieces[len(pieces) * r // count : len(pieces) * (r + 1) // count]
+                slices = tuple(piece for s in share for piece in _cut(s))
                 if slices:
-                    yield Round(g, tuple(slices))
+                    yield Round(g, tuple(blocks), slices)
 
     def count(self, epoch: int) -> int:
         """Rounds of an epoch."""
         return sum(1 for _ in self.rounds(epoch))
+
+
+def _cut(s: Slice) -> Iterator[Slice]:
+    """A slice in equal parts of at most SLICE_ROWS; none where it is empty."""
+    rows = s.last - s.first
+    pieces = -(-rows // SLICE_ROWS)
+    for i in range(pieces):
+        yield Slice(s.block, s.first + rows * i // pieces, s.first + rows * (i + 1) // pieces)
 
 
 @dataclass(frozen=True)
@@ -120,7 +139,7 @@ class Holdout:
         """Rows of a block left for training."""
         if self.whole_blocks:
             return 0 if block in self.whole_blocks else rows
-        return rows - int(round(self.fraction * rows)) if rows > 1 else rows
+        return rows - round(self.fraction * rows) if rows > 1 else rows
 
     def split(self, block: int, rows: int) -> tuple[np.ndarray, np.ndarray]:
         """(training rows, validation rows) of a block, ascending indices."""

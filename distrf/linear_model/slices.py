@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from ..errors import InputError
 from ..maps import check_rows, working_dtype
@@ -127,8 +126,3 @@ def add_sums(*parts: tuple[Any, ...]) -> tuple[Any, ...]:
     for part in parts[1:]:
         G += part[0]
     return (G, *(sum(part[i] for part in parts) for i in range(1, len(parts[0]))))
-
-
-def narrow_rows(X: Any, rows: np.ndarray) -> Any:
-    """X[rows], dense or CSR."""
-    return X.tocsr()[rows] if sp.issparse(X) else X[rows]  # type: ignore[attr-defined]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from dask.base import is_dask_collection
 
-from ..blocks.passes import run_pass
+from ..blocks.passes import count_runs, run_pass
 from ..errors import InputError
 
 
@@ -118,12 +118,22 @@ def _pass(fold: Any, y: Any, weight: Any) -> Any:
     return run_pass(fold, arrays, label="targets", block_rows=1 << 20)
 
 
+def class_counts(y: Any, weight: Any) -> dict[Any, float]:
+    """Weighted count of every label of y."""
+    return _pass(_ClassFold(), y, weight)
+
+
+def target_runs(n_rows: int) -> int:
+    """Runs of the pass over the targets alone; for the plan."""
+    return count_runs(n_rows, _ClassFold())
+
+
 def class_targets(y: Any, weight: Any, class_weight: Any) -> Targets:
     """Targets of a classifier, from one pass over the labels alone.
 
     class_weight : None, "balanced" (n / (classes * count), counts weighted), or {label: factor}
     """
-    counts = _pass(_ClassFold(), y, weight)
+    counts = class_counts(y, weight)
     labels = sorted(counts)
     if len(labels) < 2:
         raise InputError(f"a classifier needs at least 2 classes, got {len(labels)} class: {labels}")

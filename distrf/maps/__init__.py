@@ -9,6 +9,7 @@ import numpy as np
 
 from ..errors import SpecMismatchError
 from .base import FeatureMap, check_rows, working_dtype
+from .binning import BinningMap
 from .blockwise import BlockwiseMap
 from .compact import CompactMap
 from .fourier import FourierMap
@@ -24,6 +25,7 @@ MAPS: dict[str, type[FeatureMap]] = {
     for m in (
         FourierMap,
         LaplaceMap,
+        BinningMap,
         ScalingMap,
         BlockwiseMap,
         CompactMap,
@@ -53,6 +55,7 @@ def map_from_spec(spec: Mapping[str, Any], arrays: Mapping[str, np.ndarray] | No
 
 __all__ = [
     "MAPS",
+    "BinningMap",
     "BlockwiseMap",
     "CompactMap",
     "FeatureMap",

@@ -74,6 +74,8 @@ class FeatureMap:
     kind: ClassVar[str]
     #: Whether `columns` costs as much as all features.
     whole_rows: ClassVar[bool] = False
+    #: Whether the features are CSR arrays.
+    sparse_output: ClassVar[bool] = False
 
     def __call__(self, X: np.ndarray) -> np.ndarray:
         """Features of a block, shape (n, D); float32 for float32 and small integers, else float64.
@@ -101,6 +103,11 @@ class FeatureMap:
         raise InputError(
             f"a map of kind {self.kind!r} approximates no kernel of its own; give the map that makes the features"
         )
+
+    @property
+    def entries_per_row(self) -> int:
+        """Numbers that a row of features takes in memory."""
+        return self.n_components
 
     @property
     def arrays(self) -> dict[str, np.ndarray]:
@@ -146,6 +153,14 @@ def arrays_digest(arrays: Mapping[str, np.ndarray]) -> str:
         digest.update(f"{name}{array.dtype.str}{array.shape}".encode())
         digest.update(array.data)
     return digest.hexdigest()
+
+
+def verify_digest(arrays: Mapping[str, np.ndarray], stored: str) -> None:
+    """Raise SpecMismatchError where learned arrays are not those that a spec was written with."""
+    if arrays_digest(arrays) != stored:
+        raise SpecMismatchError(
+            f"the arrays {sorted(arrays)} are not those that the spec was written with; restore both, or fit again"
+        )
 
 
 @lru_cache(maxsize=32)

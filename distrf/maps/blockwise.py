@@ -150,7 +150,7 @@ def as_rows(made: Any, dtype: np.dtype) -> Any:
     return np.ascontiguousarray(made, dtype=dtype)
 
 
-def _listed(name: str) -> type | None:
+def listed_transformer(name: str) -> type | None:
     """The listed class of that name, imported on first use."""
     module = SAVABLE_TRANSFORMERS.get(name)
     return None if module is None else getattr(importlib.import_module(module), name)
@@ -158,7 +158,8 @@ def _listed(name: str) -> type | None:
 
 def _describe(transformer: Any) -> tuple[str, dict[str, np.ndarray]] | None:
     """(state, arrays) of a transformer; None where it is not listed, or a parameter or attribute not plain data."""
-    if type(transformer) is not _listed(type(transformer).__name__):
+    kind: Any = type(transformer)
+    if listed_transformer(kind.__name__) is not kind:
         return None
     parameters = transformer.get_params(deep=False)
     fitted: dict[str, Any] = {}
@@ -231,7 +232,7 @@ def transformer_from_spec(state: Mapping[str, Any], arrays: Mapping[str, np.ndar
     missing = sorted(set(state["arrays"]) - set(arrays))
     if missing:
         raise SpecMismatchError(f"the arrays {missing} of the {name} are missing; save the map again")
-    cls = _listed(name)
+    cls = listed_transformer(name)
     assert cls is not None
     try:
         transformer = cls(**_unplain(state["parameters"]))

@@ -24,8 +24,8 @@ LAPLACE_PROJECTIONS = (
     "circulant",
     "alternating_circulant",
     "alternating_circulant-log2",
-    "sobol",
-    "halton",
+    "quasi",
+    "quasi-halton",
 )
 
 
@@ -64,22 +64,13 @@ class LaplaceMap(FeatureMap):
         """Rows start:stop of W, shape (stop - start, d), float64."""
         return self.projector.weights(start, stop) * self.kernel.weight_scale
 
-    def __call__(self, X):
-        self._check(X)
-        out = np.empty((X.shape[0], self.n_components), dtype=working_dtype(X.dtype))
-        self.fill(X, out)
-        return out
-
-    def _check(self, X) -> None:
-        check_rows(X, self.n_features_in)
-        refuse_negative(X)
-
     def fill(self, X, out):
         refuse_negative(X)
         self._fill(X, out, 0, self.n_components)
 
     def columns(self, X, start, stop):
-        self._check(X)
+        check_rows(X, self.n_features_in)
+        refuse_negative(X)
         out = np.empty((X.shape[0], stop - start), dtype=working_dtype(X.dtype))
         self._fill(X, out, start, stop)
         return out

@@ -22,10 +22,12 @@ from ..all_kernels import AnyKernel, get_any_kernel, kernel_block
 from ..errors import InputError, SpecMismatchError
 from ..kernels import Kernel
 from ..semigroup import SemigroupKernel, refuse_negative
-from .base import FeatureMap, check_rows, row_tiles, working_dtype
+from .base import FeatureMap, arrays_digest, check_rows, row_tiles, verify_digest, working_dtype
 
 #: Numbers of the kernel block of one row tile (16 MiB).
 _TILE_NUMBERS = 2**21
+#: Share of nonzeros below which landmarks meet CSR rows as CSR.
+_SPARSE = 0.05
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,8 @@ class NystroemMap(FeatureMap):
         """
         exact = landmarks.astype(np.float64)
         # Entry by entry, not by differences of squares: small eigenvalues keep their digits.
-        K = _values(kernel, exact, None, length_scale)
+        with np.errstate(over="ignore"):  # refused below
+            K = _values(kernel, exact, None, length_scale)
         if not np.isfinite(K).all():
             raise InputError(
                 "the kernel overflows between landmarks; scale the rows or the kernel's parameters"
@@ -89,10 +92,14 @@ class NystroemMap(FeatureMap):
         assert self.normalization is not None
         if isinstance(self.kernel, SemigroupKernel):
             refuse_negative(X)
-        X = sp.csr_array(X) if sp.issparse(X) else X
-        M = self.normalization[:, start:stop]
-        for a, b in row_tiles(X.shape[0], max(64, min(512, _TILE_NUMBERS // self.n_landmarks))):
-            out[a:b] = kernel_block(self.kernel, X[a:b], self.landmarks, self.length_scale) @ M
+        L: Any = self.landmarks.astype(np.float64, copy=False)
+        M, most = self.normalization[:, start:stop], 512
+        if sp.issparse(X):
+            # SciPy copies dense landmarks for each product with CSR rows: larger tiles, or sparse landmarks.
+            X, most = sp.csr_array(X), 4096
+            L = sp.csr_array(L) if np.count_nonzero(L) < _SPARSE * L.size else L
+        for a, b in row_tiles(X.shape[0], max(64, min(most, _TILE_NUMBERS // self.n_landmarks))):
+            out[a:b] = kernel_block(self.kernel, X[a:b], L, self.length_scale) @ M
 
     def exact_kernel(self, X, Y=None):
         return _values(self.kernel, X, Y, self.length_scale)
@@ -122,6 +129,7 @@ class NystroemMap(FeatureMap):
             "n_features_in": self.n_features_in,
             "n_components": self.n_components,
             "n_landmarks": self.n_landmarks,
+            "digest": arrays_digest(self.arrays),
         }
 
     @classmethod
@@ -146,6 +154,7 @@ class NystroemMap(FeatureMap):
                     f"the spec of a Nystroem map needs its array {name!r} of shape {shape}, got {got}; "
                     "save the map again"
                 )
+        verify_digest(arrays, spec["digest"])
         return map_
 
 

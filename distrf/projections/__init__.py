@@ -42,9 +42,7 @@ def choose_projection(name: str, kernel: Kernel, n_features_in: int, n_frequenci
     return auto_projection(kernel, n_features_in, n_frequencies) if name == "auto" else name
 
 
-def make_projection(
-    name: str, kernel: Kernel, n_features_in: int, n_frequencies: int, seed: int
-) -> Projection:
+def make_projection(name: str, kernel: Kernel, n_features_in: int, n_frequencies: int, seed: int) -> Projection:
     """The projection of that name, checked against the kernel.
 
     Raises InputError for an unknown name or a kernel that the projection cannot serve.

@@ -11,15 +11,16 @@ entry of a row, spoils every output; exp(-W x) needs each small output exactly. 
 
 The rounding bound for one output, c and x with the shifts taken out, L outputs:
 
-    4 eps log2(2 L) (|c|_2 |x|_2 / sqrt(L) + |c|_1 |x|_1 / L),
+    8 eps log2(2 L) (|c|_2 |x|_2 / sqrt(L) + |c|_1 |x|_1 / L),
 
 the rounding of a spectrum spread evenly over the outputs plus that of its largest term, the mean. Measured
-errors stay below a third of it (tests/test_laplace.py).
+errors stay below a quarter of it (tests/test_laplace.py).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import cached_property
 
 import numpy as np
 
@@ -47,6 +48,7 @@ class NonnegativeProduct:
         self.projector, self.scale = projector, scale
         self.rows_per_tile = max(8, min(32, _TILE_NUMBERS // (projector.order * projector.n_mixed)))
         self._work: dict[str, np.ndarray] = {}
+        self._panel = _Panel(projector, 0, 0, 0, 0, scale)
 
     def phases(self, X: np.ndarray, start: int, stop: int) -> Iterator[tuple[int, np.ndarray]]:
         """Products scale * X @ W[start:stop].T, a panel at a time; see `Projection.phases`.
@@ -56,30 +58,40 @@ class NonnegativeProduct:
         """
         projector, L, per = self.projector, self.projector.order, self.projector._blocks_per_panel
         begin, end = start // L, -(-stop // L)
-        few = np.count_nonzero(X, axis=1) <= _exact_up_to(projector, end - begin)
-        n_few = np.count_nonzero(few)
-        rest = np.where(few[:, None], 0.0, X) if n_few else X
         with np.errstate(all="ignore"):  # rows that overflow are done again below
-            if n_few < len(X):
-                parts, x = self._transformed(rest)
-                size = rest.sum(axis=1)
+            parts, sums, counts = self._spread(X)
+            few = counts <= _exact_up_to(projector, end - begin)
+            mixed = few.any()
+            many = np.flatnonzero(~few)
+            if mixed and many.size:
+                parts, sums, _ = self._spread(X[many])
+            x = self._transform(parts) if many.size else None
             # Panels lie on a fixed grid, so that one cached panel serves every request that covers it.
             for first in range(begin - begin % per, end, per):
                 last = min(first + per, -(-projector.n_frequencies // L))
                 lo, hi = max(first, begin), min(last, end)
-                panel = _Panel(projector, first, last, lo - first, hi - first, self.scale)
+                panel = self._use(first, last, lo - first, hi - first)
                 out = self._array("out", (len(X), hi - lo, L))
-                if n_few < len(X):
-                    self._convolve(panel, x, parts, out)
-                    coarse = ~(panel.rounding.sum() * size <= _ALLOWED)  # |x|_2 <= |x|_1; NaN is coarse
-                    for i in np.flatnonzero(coarse & ~few):
-                        out[i] = self._carefully(panel, X[i])
-                else:
-                    out[:] = 0.0
-                if n_few:
+                if x is not None:
+                    convolved = self._array("convolved", (many.size, hi - lo, L)) if mixed else out
+                    self._convolve(panel, x, parts, convolved)
+                    coarse = ~(panel.rounding.sum() * sums <= _ALLOWED)  # |x|_2 <= |x|_1; NaN is coarse
+                    if coarse.any():
+                        for i in np.flatnonzero(coarse):
+                            convolved[i] = self._carefully(panel, X[many[i]])
+                    if mixed:
+                        out[many] = convolved
+                if mixed:
+                    out[few] = 0.0
                     self._add_entries(panel, X[few], np.flatnonzero(few), out)
                 a, b = max(start, lo * L), min(stop, hi * L)
                 yield a, np.ascontiguousarray(out.reshape(len(X), -1)[:, a - lo * L : b - lo * L])
+
+    def _use(self, first: int, last: int, lo: int, hi: int) -> _Panel:
+        """The panel; the same object as before where it is the same, with what it has looked up."""
+        if self._panel.bounds != (first, last, lo, hi):
+            self._panel = _Panel(self.projector, first, last, lo, hi, self.scale)
+        return self._panel
 
     def _array(self, name: str, shape: tuple[int, ...], dtype: type = np.float64) -> np.ndarray:
         """The first rows of the work array of that name, made (of zeros) where it is missing or too small."""
@@ -88,13 +100,16 @@ class NonnegativeProduct:
             array = self._work[name] = np.zeros(shape, dtype)
         return array[: shape[0]]
 
-    def _transformed(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The parts of each row, shape (n, m, L), and their spectra, (n, m, L // 2 + 1)."""
-        n, m, L = len(X), self.projector.n_mixed, self.projector.order
-        parts = self._array("parts", (n, m, L))  # every tile writes the same places
-        spread_columns(X, self._chosen, parts)
+    def _spread(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The parts of each row, shape (n, m, L); sums and counts of its entries."""
+        parts = self._array("parts", (len(X), self.projector.n_mixed, self.projector.order))
+        return parts, *spread_columns(X, self._chosen, parts)  # every tile writes the same places
+
+    def _transform(self, parts: np.ndarray) -> np.ndarray:
+        """Spectra of the parts, shape (n, m, L // 2 + 1)."""
+        n, m, L = parts.shape
         spectra = self._array("spectra", (n, m, L // 2 + 1), np.complex128)
-        return parts, np.fft.rfft(parts, axis=2, out=spectra)
+        return np.fft.rfft(parts, axis=2, out=spectra)
 
     def _convolve(self, panel: _Panel, x: np.ndarray, parts: np.ndarray, out: np.ndarray) -> None:
         """Write the outputs of transformed rows into `out`, shape (n, t, L)."""
@@ -116,9 +131,9 @@ class NonnegativeProduct:
         rest, taken = np.zeros((1, row.size)), row[None].copy()
         rest[0, inside], taken[0, inside] = row[inside], 0.0
         alone = NonnegativeProduct(self.projector, self.scale)  # the tile's work arrays are in use
-        parts, x = alone._transformed(rest)
+        parts, _, _ = alone._spread(rest)
         out = np.empty((1, panel.n_blocks, L))
-        alone._convolve(panel, x, parts, out)
+        alone._convolve(panel, alone._transform(parts), parts, out)
         self._add_entries(panel, taken, np.zeros(1, np.int64), out)
         return out[0]
 
@@ -128,7 +143,7 @@ class NonnegativeProduct:
         starts = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=len(X)))])
         add_entry_shifts(starts, column, X[row, column], rows, self._chosen, panel.vectors, out)
 
-    @property
+    @cached_property
     def _chosen(self) -> np.ndarray:
         """The mixed matrix that each column belongs to, shape (d,)."""
         projector = self.projector
@@ -142,30 +157,33 @@ class _Panel:
 
     def __init__(self, projector: CirculantProjection, first: int, last: int, lo: int, hi: int, scale: float):
         self.projector, self.first, self.last, self.scale = projector, first, last, scale
+        self.bounds = first, last, lo, hi
         self.part = slice(lo, hi)
         self.n_blocks = hi - lo
 
     def _cached(self, name: str, make: Callable[[], np.ndarray]) -> np.ndarray:
-        return weight_cache.get((self.projector, f"nonnegative {name}", self.first, self.scale), make)[self.part]
+        return weight_cache.get((self.projector, f"nonnegative {name}", self.first, self.scale), make)[
+            self.part
+        ]
 
-    @property
+    @cached_property
     def vectors(self) -> np.ndarray:
         """All weights, shape (t, m, L)."""
         return self._cached("vectors", self._make_vectors)
 
-    @property
+    @cached_property
     def spectra(self) -> np.ndarray:
         """FFTs of the weights but the largest, shape (t, m, L // 2 + 1)."""
         return self._cached("spectra", lambda: np.fft.rfft(self._make_rest(), axis=2))
 
-    @property
+    @cached_property
     def largest(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Values, parts and places of the largest weights, shape (t, r) each, in order of place."""
         values = self._cached("largest", self._make_largest)
         places = self._cached("largest places", lambda: self._make_largest()[:, 1:].astype(np.int64))
         return values[:, 0], places[:, 0], places[:, 1]
 
-    @property
+    @cached_property
     def rounding(self) -> np.ndarray:
         """What the worst block rounds an output by per unit of |x|_2 and of |x|_1, shape (2,)."""
         return self._cached("rounding", self._make_rounding).max(axis=0)
@@ -198,7 +216,7 @@ class _Panel:
         rest = self._make_rest()
         L = rest.shape[2]
         norms = np.sqrt((rest**2).sum(axis=(1, 2)) / L), rest.sum(axis=2).max(axis=1) / L
-        return 4 * np.finfo(float).eps * np.log2(2 * L) * np.stack(norms, axis=1)
+        return 8 * np.finfo(float).eps * np.log2(2 * L) * np.stack(norms, axis=1)
 
 
 def _exact_up_to(projector: CirculantProjection, blocks: int) -> int:

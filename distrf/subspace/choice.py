@@ -44,9 +44,7 @@ def panels(n_rows: int, source: FeatureTiles, width: int) -> list[tuple[int, int
     return [(a, min(a + step, D)) for a in range(0, D, step)]
 
 
-def finder_flops(
-    n_rows: int, source: FeatureTiles, width: int, sketch: str, n_iter: int, final: bool
-) -> float:
+def finder_flops(n_rows: int, source: FeatureTiles, width: int, sketch: str, n_iter: int, final: bool) -> float:
     """Arithmetic of the finder: a sketch, `n_iter` products, and the final pass."""
     D, count = source.n_features, len(panels(n_rows, source, width))
     feature, again = source.flops_per_row(), 1 if source.whole() else 2
@@ -100,7 +98,10 @@ def choose(
             "finder",
             f"its eigenvectors need {format_bytes(gram_client_bytes(D))} in the client of {format_bytes(have)}",
         )
-    finder, gram = finder_flops(n_rows, source, width, sketch, n_iter, final), gram_flops(n_rows, source, workers)
+    finder, gram = (
+        finder_flops(n_rows, source, width, sketch, n_iter, final),
+        gram_flops(n_rows, source, workers),
+    )
     taken, other = ("gram", "finder") if gram <= finder else ("finder", "gram")
     costs = {"gram": gram, "finder": finder}
     return Choice(taken, f"{costs[taken]:.2g} operations against {costs[other]:.2g} of the {other}")

@@ -24,7 +24,7 @@ from ..errors import InputError
 from ..maps import FeatureMap, working_dtype
 from ..maps.base import arrays_digest
 from ..maps.tiles import FeatureTiles
-from .choice import Choice, choose, gram_client_bytes, panels
+from .choice import SOLVERS, Choice, choose, gram_client_bytes, panels
 from .folds import GramTilesFold, ProductFold, RitzFold, SketchFold
 from .sketches import make_sketch
 from .spectrum import Residual, fix_signs, probe_residual, ritz_of_rows, rotate, top_eigenpairs
@@ -32,7 +32,9 @@ from .steps import Steps
 from .tsqr import cut_blocks, orthonormal
 
 VALUES = ("pass", "sample")
+#: Probe rows, fewer for wide maps: features of probes are made in float64, in the client.
 _PROBES = 1000
+_PROBE_FEATURES = 2**28
 _PROBE_BYTES = 256 * 2**20
 _FIRST_WIDTH = 32
 
@@ -90,10 +92,40 @@ def find_subspace(
     checkpoint : folder that keeps the basis after each pass; the same call then resumes there
 
     Raises InputError for parameters that break a rule, SpecMismatchError for a checkpoint of another fit.
+
+    Notes
+    -----
+    Memory with width k = l + oversampling. Worker: Q in the dtype of the features, partial sums of at most 1 GiB
+    (wider maps go through panels of features, see `distrf.subspace.choice.panels`), and two parts of features of
+    64 to 128 MiB. Client: the D x k sum and its factor in float64, 24 D k bytes at the peak. For D = 1,000,000
+    and k = 266 with float32 rows: 1.0 + 1.0 + 0.4 GiB and the process on a worker, 6 GiB in the client.
     """
     return _Finder(
         X, base, n_components, sketch, n_iter, oversampling, solver, tol, values, seed, checkpoint
     ).find()
+
+
+def check_parameters(
+    wanted: int,
+    n_features: int,
+    sketch: str,
+    n_iter: int,
+    oversampling: int,
+    solver: str,
+    tol: float | None,
+    values: str,
+) -> None:
+    """Raise InputError for parameters of `find_subspace` that break a rule."""
+    if not 1 <= wanted <= n_features:
+        raise InputError(f"n_components must be between 1 and the {n_features} base features, got {wanted}")
+    if n_iter < 0 or oversampling < 0:
+        raise InputError(f"n_iter and oversampling must be at least 0, got {n_iter} and {oversampling}")
+    if tol is not None and not 0 < tol < 1:
+        raise InputError(f"tol is a relative residual between 0 and 1, or None, got {tol!r}")
+    for name, value, known in (("solver", solver, SOLVERS), ("values", values, VALUES)):
+        if value not in known:
+            raise InputError(f"{name} is one of {', '.join(known)}, got {value!r}")
+    make_sketch(sketch, 1, 1, 0)
 
 
 def find_basis(
@@ -115,7 +147,7 @@ class _Finder:
         self.sketch, self.n_iter, self.seed = sketch, n_iter, seed
         self.oversampling, self.tol, self.values = oversampling, tol, values
         D = self.source.n_features
-        self._check(n_components, D)
+        check_parameters(n_components, D, sketch, n_iter, oversampling, solver, tol, values)
         self.n_components = n_components
         self.limit = min(D, n_components + oversampling)
         self.passes = 0
@@ -123,19 +155,6 @@ class _Finder:
         final = values == "pass"
         self.choice: Choice = choose(solver, self.n, self.source, self.limit, sketch, n_iter, final, workers)
         self.steps = Steps(checkpoint, self._identity() if checkpoint is not None else {})
-
-    def _check(self, wanted: int, D: int) -> None:
-        if not 1 <= wanted <= D:
-            raise InputError(f"n_components must be between 1 and the {D} base features, got {wanted}")
-        if self.n_iter < 0 or self.oversampling < 0:
-            raise InputError(
-                f"n_iter and oversampling must be at least 0, got {self.n_iter} and {self.oversampling}"
-            )
-        if self.tol is not None and not 0 < self.tol < 1:
-            raise InputError(f"tol is a relative residual between 0 and 1, or None, got {self.tol!r}")
-        if self.values not in VALUES:
-            raise InputError(f"values is one of {', '.join(VALUES)}, got {self.values!r}")
-        make_sketch(self.sketch, self.n, 1, 0)
 
     def _identity(self) -> dict[str, Any]:
         base = self.source.base
@@ -223,7 +242,8 @@ class _Finder:
 
     def _sample(self, stream: str, least: int) -> np.ndarray:
         most = max(64, _PROBE_BYTES // (8 * self.X.shape[1]))
-        size = min(self.n, most, max(_PROBES, least))
+        usual = min(_PROBES, max(200, _PROBE_FEATURES // self.source.n_features))
+        size = min(self.n, most, max(usual, least))
         rows = take_rows(self.X, sampled_rows(self.n, size, self.seed, f"subspace/{stream}"))
         return rows.astype(self.dtype, copy=False)
 

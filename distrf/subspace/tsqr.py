@@ -6,6 +6,7 @@ memory, only l x l factors are kept: one for each block, and `fan_in` of them me
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -52,7 +53,7 @@ def combine(factors: Sequence[np.ndarray]) -> tuple[list[np.ndarray], np.ndarray
     """One node of the tree: QR of stacked factors. Returns the part of Q that belongs to each, and R."""
     Q, R = qr_positive(np.concatenate(factors))
     edges = np.cumsum([0, *(len(f) for f in factors)])
-    return [Q[a:b] for a, b in zip(edges[:-1], edges[1:], strict=True)], R
+    return [Q[a:b] for a, b in itertools.pairwise(edges)], R
 
 
 def tree_qr(blocks: Sequence[np.ndarray], fan_in: int = 8) -> TreeQR:

@@ -1,0 +1,225 @@
+"""The estimators behind `--map`: one function and one line in the registry for each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ..errors import InputError
+from ..maps import BinningMap, CompactMap, FeatureMap, FourierMap, LaplaceMap
+
+
+@dataclass(frozen=True)
+class MapOptions:
+    """What the command line says about the map, as typed; None is not said."""
+
+    kernel: str | None = None
+    length_scale: str = "knn"
+    gamma: float | None = None
+    nu: float = 1.5
+    components: int = 1024
+    projection: str = "dense"
+    phase: str = "paired"
+    whiten: bool = False
+    seed: int = 0
+    beta: str = "median"
+    lam: str = "median"
+    n_mixed: str = "2"
+    grids: int = 128
+    bins: str = "hashed"
+    degree: int = 2
+    coef0: float = 1.0
+    base: str = "tensor-sketch"
+    up_factor: float = 8.0
+    landmarks: str = "uniform"
+    transformer: str | None = None
+    base_components: int | None = None
+    sketch: str = "gaussian"
+    n_iter: int = 1
+
+    def scale(self) -> float | str:
+        from ..features.length_scale import RULES
+
+        scale = number_or_rule(self.length_scale)
+        if isinstance(scale, str) and scale not in RULES:
+            raise InputError(f"unknown length-scale rule {scale!r}; known: {', '.join(RULES)}, or a number")
+        return scale
+
+
+def number_or_rule(text: str | None) -> Any:
+    """A float where the text is one, else the text."""
+    try:
+        return None if text is None else float(text)
+    except ValueError:
+        return text
+
+
+def fourier(o: MapOptions) -> Any:
+    from ..features import RandomFourierFeatures
+
+    return RandomFourierFeatures(
+        o.kernel or "gaussian",
+        length_scale=o.scale(),
+        gamma=o.gamma,
+        n_components=o.components,
+        projection=o.projection,
+        phase=o.phase,
+        whiten=o.whiten,
+        nu=o.nu,
+        random_state=o.seed,
+    )
+
+
+def laplace(o: MapOptions) -> Any:
+    from ..features import RandomLaplaceFeatures
+
+    return RandomLaplaceFeatures(
+        o.kernel or "exponential_semigroup",
+        beta=number_or_rule(o.beta),
+        lam=number_or_rule(o.lam),
+        n_components=o.components,
+        projection=o.projection,
+        n_mixed=int(o.n_mixed) if o.n_mixed.isdigit() else o.n_mixed,
+        random_state=o.seed,
+    )
+
+
+def binning(o: MapOptions) -> Any:
+    from ..features import RandomBinningFeatures
+
+    return RandomBinningFeatures(
+        o.kernel or "laplacian",
+        length_scale=o.scale(),
+        gamma=o.gamma,
+        n_grids=o.grids,
+        n_components=o.components,
+        bins=o.bins,
+        random_state=o.seed,
+    )
+
+
+def tensor_sketch(o: MapOptions) -> Any:
+    from ..features import TensorSketchFeatures
+
+    if o.kernel not in (None, "polynomial"):
+        raise InputError(f"--map tensor-sketch is for the polynomial kernel, got --kernel {o.kernel}")
+    return TensorSketchFeatures(
+        o.degree,
+        gamma="norm" if o.gamma is None else o.gamma,
+        coef0=o.coef0,
+        n_components=o.components,
+        random_state=o.seed,
+    )
+
+
+def maclaurin(o: MapOptions) -> Any:
+    from ..features import RandomMaclaurinFeatures
+
+    return RandomMaclaurinFeatures(
+        o.kernel or "polynomial",
+        degree=o.degree,
+        gamma="norm" if o.gamma is None else o.gamma,
+        coef0=o.coef0,
+        n_components=o.components,
+        random_state=o.seed,
+    )
+
+
+def compact(o: MapOptions) -> Any:
+    from ..features import CompactRandomFeatures
+
+    bases = [name for name in ESTIMATORS if name not in ("compact", "blockwise", "nystroem", "tefm")]
+    if o.base not in bases:
+        raise InputError(f"--base is one of {', '.join(bases)}, got {o.base!r}")
+    inner = ESTIMATORS[o.base](o).set_params(random_state=None)
+    return CompactRandomFeatures(inner, up_factor=o.up_factor, n_components=o.components, random_state=o.seed)
+
+
+def nystroem(o: MapOptions) -> Any:
+    from ..features import NystroemFeatures
+
+    return NystroemFeatures(
+        o.kernel or "gaussian",
+        length_scale=o.scale(),
+        gamma=o.gamma,
+        degree=o.degree,
+        coef0=o.coef0,
+        nu=o.nu,
+        n_components=o.components,
+        landmarks=o.landmarks,
+        random_state=o.seed,
+    )
+
+
+def tefm(o: MapOptions) -> Any:
+    from ..features import TEFM
+
+    below = replace(o, components=o.base_components or 4 * o.components)
+    return TEFM(fourier(below), o.components, sketch=o.sketch, n_iter=o.n_iter, random_state=o.seed)
+
+
+def blockwise(o: MapOptions) -> Any:
+    from ..features import Blockwise
+    from ..maps.blockwise import SAVABLE_TRANSFORMERS, listed_transformer
+
+    cls = listed_transformer(o.transformer or "")
+    if cls is None:
+        raise InputError(
+            f"--map blockwise needs --transformer, one of {', '.join(SAVABLE_TRANSFORMERS)}, got {o.transformer!r}"
+        )
+    return Blockwise(cls(), random_state=o.seed)
+
+
+ESTIMATORS: dict[str, Callable[[MapOptions], Any]] = {
+    "fourier": fourier,
+    "laplace": laplace,
+    "binning": binning,
+    "tensor-sketch": tensor_sketch,
+    "maclaurin": maclaurin,
+    "compact": compact,
+    "nystroem": nystroem,
+    "tefm": tefm,
+    "blockwise": blockwise,
+}
+
+
+def unfitted_map(estimator: Any, d: int) -> FeatureMap:
+    """The map that the estimator would fit on d columns, but for numbers that it takes from the rows.
+
+    Raises InputError for options that break a rule: before any cluster starts.
+    """
+    from ..features import TEFM, CompactRandomFeatures, RandomBinningFeatures, RandomLaplaceFeatures
+    from ..features.laplace import laplace_projection
+    from ..kernels import get_kernel
+    from ..semigroup import get_semigroup_kernel
+
+    if isinstance(estimator, CompactRandomFeatures):
+        base = estimator.planned_base()
+        return CompactMap(d, estimator.n_components, unfitted_map(base, d), 0)
+    if isinstance(estimator, TEFM):
+        return estimator.planned_map(d, unfitted_map(estimator.base, d))
+    if hasattr(estimator, "planned_map"):
+        return estimator.planned_map(d)
+    D = estimator.n_components
+    if isinstance(estimator, RandomLaplaceFeatures):
+        kernel = get_semigroup_kernel(estimator.kernel)
+        value = {"beta": estimator.beta, "lam": estimator.lam}[kernel.parameter]
+        if isinstance(value, str) and value != "median":
+            raise InputError(f"{kernel.parameter} must be a positive number or 'median', got {value!r}")
+        if not isinstance(value, str):
+            kernel = get_semigroup_kernel(kernel.name, **{kernel.parameter: value})
+        return LaplaceMap(d, D, kernel, laplace_projection(estimator.projection, estimator.n_mixed), 0)
+    if isinstance(estimator, RandomBinningFeatures):
+        chosen = get_kernel(estimator.kernel)
+        return BinningMap(d, D, chosen, _scale(estimator, chosen), estimator.n_grids, 0, estimator.bins)
+    chosen = get_kernel(estimator.kernel, **({"nu": estimator.nu} if estimator.kernel == "matern" else {}))
+    return FourierMap(d, D, chosen, _scale(estimator, chosen), estimator.projection, estimator.phase, 0)
+
+
+def _scale(estimator: Any, kernel: Any) -> float:
+    if estimator.gamma is not None:
+        if not 0 < estimator.gamma < float("inf"):
+            raise InputError(f"gamma must be a positive number, got {estimator.gamma}")
+        return kernel.length_scale_of_gamma(estimator.gamma)
+    return 1.0 if isinstance(estimator.length_scale, str) else estimator.length_scale

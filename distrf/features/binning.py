@@ -1,0 +1,123 @@
+"""Random binning features as a scikit-learn transformer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ..blocks.passes import run_pass
+from ..blocks.rows import rows_per_block
+from ..errors import InputError
+from ..kernels import Kernel, get_kernel
+from ..maps.base import check_rows
+from ..maps.binning import BinningMap, check_pitch
+from ..randomness import draw_seed
+from .base import FeatureEstimator, check_components, validate_rows
+from .length_scale import resolve_length_scale
+
+#: Bins that an exact dictionary may hold: 256 MB of keys, on every worker.
+_MOST_BINS = 2**25
+
+
+class RandomBinningFeatures(FeatureEstimator):
+    """Random binning features of the Laplacian kernel (Rahimi & Recht 2007): sparse rows of one entry a grid.
+
+    Parameters
+    ----------
+    kernel : "laplacian" exp(-|x - y|_1 / l), or a `distrf.kernels.Kernel`. Kernels whose factors are not convex
+        (gaussian, cauchy) or that are no product (matern) are refused
+    length_scale, gamma : l, a rule for it, or scikit-learn's gamma = 1 / l; see RandomFourierFeatures
+    n_grids : P, the grids; a row has P entries, and the kernel estimate the variance k (1 - k) / P
+    n_components : D, the columns that bins are hashed into, about D / P for each grid; adds a variance of
+        (1 - k) / D and no bias. Not used by bins="exact"
+    bins : "hashed" (nothing is learned) | "exact" (a column for every bin that `fit` meets in one pass, for
+        small data; rows give no entry for other bins)
+    n_jobs : threads for NumPy and CSR input; -1 takes all cores. Dask decides for Dask arrays
+    random_state : seed. None draws one and keeps it in the map
+
+    Attributes
+    ----------
+    map_ : BinningMap, the frozen map; a few hundred bytes for hashed bins
+    length_scale_ : float, l
+    n_features_in_ : int, d
+    """
+
+    map_: BinningMap
+
+    def __init__(
+        self,
+        kernel: str | Kernel = "laplacian",
+        *,
+        length_scale: float | str = "knn",
+        gamma: float | None = None,
+        n_grids: int = 128,
+        n_components: int = 4096,
+        bins: str = "hashed",
+        n_jobs: int | None = -1,
+        random_state: Any = None,
+    ):
+        self.kernel = kernel
+        self.length_scale = length_scale
+        self.gamma = gamma
+        self.n_grids = n_grids
+        self.n_components = n_components
+        self.bins = bins
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None) -> RandomBinningFeatures:
+        """Set the length scale from a row sample and freeze the map; one pass more for bins="exact"."""
+        X = validate_rows(self, X, reset=True)
+        kernel = get_kernel(self.kernel)
+        check_pitch(kernel)
+        seed = draw_seed(self.random_state)
+        self.length_scale_ = resolve_length_scale(kernel, self.length_scale, self.gamma, X, seed)
+        made = BinningMap(
+            n_features_in=X.shape[1],
+            n_components=check_components(self.n_components),
+            kernel=kernel,
+            length_scale=self.length_scale_,
+            n_grids=check_components(self.n_grids, "n_grids"),
+            seed=seed,
+            bins=self.bins,
+        )
+        if made.bins == "exact":
+            keys = run_pass(BinFold(made), [X], label="bins", block_rows=rows_per_block(8 * made.n_grids))
+            starts = np.concatenate([[0], np.cumsum([len(k) for k in keys])])
+            made = replace(made, n_components=int(starts[-1]), keys=np.concatenate(keys), starts=starts)
+        self.map_ = made
+        return self
+
+
+@dataclass(frozen=True)
+class BinFold:
+    """Pass that collects the bins that rows fall into: sorted hashes, one array for each grid."""
+
+    map_: BinningMap
+
+    @property
+    def nbytes(self) -> int:
+        return 8 * self.map_.n_grids * 10_000
+
+    @property
+    def flops_per_row(self) -> float:
+        return self.map_.work()[0]
+
+    def start(self) -> list[np.ndarray]:
+        return [np.empty(0, dtype=np.uint64) for _ in range(self.map_.n_grids)]
+
+    def add(self, state: list[np.ndarray], first_row: int, X: Any) -> list[np.ndarray]:
+        check_rows(X, self.map_.n_features_in)
+        return self.merge(state, list(self.map_.hashes(X).T))
+
+    def merge(self, left: list[np.ndarray], right: list[np.ndarray]) -> list[np.ndarray]:
+        merged = [np.union1d(a, b) for a, b in zip(left, right, strict=True)]
+        count = sum(map(len, merged))
+        if count > _MOST_BINS:
+            raise InputError(
+                f"bins='exact' is for small data: at most {_MOST_BINS} bins, but the rows fill {count} already; use "
+                "bins='hashed', fewer grids or a larger length scale"
+            )
+        return merged

@@ -1,0 +1,293 @@
+"""Drives the passes of ridge by conjugate gradients, and says when they are needed."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from dask.base import is_dask_collection
+from dask.utils import format_bytes
+from sklearn.exceptions import ConvergenceWarning
+
+from ..blocks.engine import current_client
+from ..blocks.passes import count_runs, pass_memory, run_pass
+from ..blocks.plan import PassMemory, Workers
+from ..blocks.rows import rows_per_block
+from ..errors import InputError
+from ..maps import working_dtype
+from ..subspace.choice import PANEL_BYTES
+from ..subspace.range_finder import find_basis
+from ..subspace.steps import Steps
+from .conjugate import (
+    NormalFold,
+    RightFold,
+    Space,
+    System,
+    held_out_error,
+    prediction_bounds,
+    relative_residuals,
+)
+from .gram import FoldRule, GramFold
+from .solve import Solution
+from .targets import Targets
+
+SOLVERS = ("auto", "gram", "cg")
+_PARTIALS = 4
+#: Alphas are told apart at this error of predictions.
+_CONTEST_TOL = 1e-2
+
+
+@dataclass(frozen=True)
+class Conjugate:
+    """Result of `fit_conjugate`: the solution, and what it took.
+
+    cv_errors : mean squared error of each alpha over held-out rows, or None; passes : conjugate-gradient passes;
+    finder_passes : those of the starting directions, their products and the right-hand sides; residual :
+    largest |c - (S + alpha I) u| / |c| over the targets; bound : largest bound on the relative error of predictions
+    """
+
+    solution: Solution
+    cv_errors: np.ndarray | None
+    passes: int
+    finder_passes: int
+    residual: float
+    bound: float
+
+
+def choose_solver(solver: str, fold: GramFold, arrays: Sequence[Any], solve_bytes: int) -> tuple[str, str]:
+    """The solver to take and why: the Gram matrix where workers and client hold it, else conjugate gradients.
+
+    Raises InputError for an unknown solver.
+    """
+    if solver not in SOLVERS:
+        raise InputError(f"solver is one of {', '.join(SOLVERS)}, got {solver!r}")
+    if solver != "auto":
+        return solver, "asked for"
+    n = arrays[0].shape[0]
+    workers = Workers.of_client(current_client())
+    if is_dask_collection(arrays[0]):
+        runs = min(count_runs(n, fold), len(arrays[0].chunks[0]))
+        memory = pass_memory(fold, list(arrays), runs, workers)
+    else:
+        memory = PassMemory(0, 0, fold.nbytes, runs=count_runs(n, fold))
+    return solver_that_fits(fold, memory, workers, solve_bytes)
+
+
+def solver_that_fits(fold: GramFold, memory: PassMemory, workers: Workers, solve_bytes: int) -> tuple[str, str]:
+    """("gram" or "cg", the reason in words)."""
+    import psutil
+
+    D = fold.n_features
+    if workers.memory_limit and memory.peak > workers.memory_limit:
+        return "cg", (
+            f"the Gram matrix of {D} features needs {format_bytes(memory.peak)} on a worker of "
+            f"{format_bytes(workers.memory_limit)}"
+        )
+    have = psutil.virtual_memory().total
+    if solve_bytes > have:
+        return "cg", (
+            f"factoring the Gram matrix of {D} features needs {format_bytes(solve_bytes)} in the client of "
+            f"{format_bytes(have)}"
+        )
+    return "gram", f"the Gram matrix of {D} features fits: one pass, exact"
+
+
+def direction_count(n_directions: int | str, n_features: int) -> int:
+    """The number of starting directions: "auto" is an eighth of the features, 64 to 512."""
+    if n_directions == "auto":
+        return min(n_features, max(64, min(512, n_features // 8)))
+    if isinstance(n_directions, bool) or not isinstance(n_directions, (int, np.integer)) or n_directions < 1:
+        raise InputError(f"n_directions is 'auto' or an integer of at least 1, got {n_directions!r}")
+    return min(int(n_directions), n_features)
+
+
+def product_width(n_rows: int, n_features: int, sets: int, wanted: int) -> int:
+    """Directions that one pass multiplies, so that partial results on a worker stay near 1 GiB."""
+    fold = NormalFold(n_features, Targets(None, np.zeros(1)), FoldRule(holdout=sets > 1), wanted)
+    held = min(count_runs(n_rows, fold), _PARTIALS)
+    while wanted > 16 and held * 8 * sets * n_features * wanted > PANEL_BYTES:
+        wanted = -(-wanted // 2)
+        held = _PARTIALS
+    return wanted
+
+
+@dataclass(frozen=True)
+class ConjugateCosts:
+    """What a fit by conjugate gradients takes, for the plan: folds of its widest and its usual pass."""
+
+    widest: NormalFold
+    usual: NormalFold
+    passes: int
+    flops_per_row: float
+    client_bytes: int
+
+
+#: Passes of conjugate gradients that a plan counts on; how many there are depends on the data.
+_EXPECTED = 12
+
+
+def conjugate_costs(
+    n_rows: int, n_features: int, width: int, n_alphas: int, n_directions: int | str, feature_flops: float
+) -> ConjugateCosts:
+    """Passes, arithmetic and memory of `fit_conjugate`; width : number of targets."""
+    targets = Targets(None, np.zeros(width))
+    rule = FoldRule(2, holdout=True) if n_alphas > 1 else FoldRule()
+    sets, count = (2 if n_alphas > 1 else 1), direction_count(n_directions, n_features)
+    step = product_width(n_rows, n_features, sets, count)
+    products = -(-count // step)
+    widest, usual = (NormalFold(n_features, targets, rule, w) for w in (step, width))
+    passes = 2 + products + _EXPECTED
+    flops = passes * feature_flops + 2.0 * n_features * (count + width) + products * widest.flops_per_row
+    kept = 8 * n_features * (count + _EXPECTED * width) * (1 + sets)
+    return ConjugateCosts(widest, usual, passes, flops + _EXPECTED * usual.flops_per_row, 3 * kept)
+
+
+class _Fit:
+    """The passes of one fit."""
+
+    def __init__(self, arrays: Sequence[Any], targets: Targets, rule: FoldRule):
+        self.arrays, self.targets, self.rule = list(arrays), targets, rule
+        self.n, self.D = (int(s) for s in arrays[0].shape)
+        self.dtype = working_dtype(arrays[0].dtype)
+
+    def run(self, fold: Any, label: str) -> np.ndarray:
+        rows = rows_per_block(self.dtype.itemsize * self.D)
+        return run_pass(fold, self.arrays, label=label, block_rows=rows)
+
+    def right_hand_sides(self) -> np.ndarray:
+        return self.run(RightFold(self.D, self.targets, self.rule), "right-hand sides")
+
+    def products(self, V: np.ndarray, label: str) -> tuple[np.ndarray, int]:
+        """Z'wZ V of each set, shape (sets, D, k), and the passes it took."""
+        sets = 2 if self.rule.holdout else 1
+        width = product_width(self.n, self.D, sets, V.shape[1])
+        parts = [
+            self.run(
+                NormalFold(self.D, self.targets, self.rule, v.shape[1], np.ascontiguousarray(v, self.dtype)),
+                label,
+            )
+            for v in np.split(V, range(width, V.shape[1], width), axis=1)
+        ]
+        return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=2), len(parts)
+
+
+def fit_conjugate(
+    arrays: Sequence[Any],
+    targets: Targets,
+    alphas: Sequence[float],
+    *,
+    fit_intercept: bool,
+    n_directions: int | str = "auto",
+    tol: float = 1e-3,
+    max_passes: int = 50,
+    seed: int = 0,
+) -> Conjugate:
+    """Solve for all alphas at once; of several, the one of least error on a held-out fifth is refitted.
+
+    Parameters
+    ----------
+    arrays : [features, targets] or [features, targets, weights]
+    tol : passes stop when the predictions of every target are within tol of the exact ones, relative to their
+        norm, by the bound that the residual gives; after `max_passes` with a warning
+    """
+    if not 0 < tol < 1 or max_passes < 1:
+        raise InputError(f"tol is between 0 and 1 and max_passes at least 1, got {tol!r} and {max_passes!r}")
+    n = int(arrays[0].shape[0])
+    several = len(alphas) > 1
+    rule = FoldRule.for_rows(n, "holdout", seed) if several else FoldRule()
+    fit = _Fit(arrays, targets, rule)
+    sums = fit.right_hand_sides()
+    basis, finder_passes = find_basis(
+        arrays[0], None, direction_count(n_directions, fit.D), sketch="gaussian", n_iter=0, seed=seed,
+        steps=Steps(None, {}),
+    )  # fmt: skip
+    basis = basis.astype(fit.dtype).astype(np.float64)  # as the workers see it
+    first, count = fit.products(basis, "starting directions")
+    space, finder_passes = Space(basis, first), finder_passes + count + 1
+    passes, errors = 0, None
+    if several:
+        # Solve without the held-out rows; the space then serves all rows.
+        system = System(sums[1], fit_intercept)
+        contest = _Contest(space, system, sums[0], list(alphas))
+        loose = max(tol, _CONTEST_TOL)
+        solutions, passes, _, _ = _iterate(fit, space, system, 1, alphas, loose, max_passes, contest.close)
+        errors = contest.errors(solutions)
+        alphas = [float(alphas[int(np.argmin(errors))])]
+    system = System(sums.sum(axis=0), fit_intercept)
+    left = max(max_passes - passes, 1)
+    solutions, more, residual, bound = _iterate(fit, space, system, 0, alphas, tol, left)
+    if bound > tol:
+        warnings.warn(
+            f"conjugate gradients stopped after {passes + more} passes at a relative residual of {residual:.2g}; "
+            f"predictions may be off by {bound:.2g}, above tol={tol:g}; more passes (max_passes), more starting directions (n_directions) or a larger "
+            "alpha would help",
+            ConvergenceWarning,
+            stacklevel=3,
+        )
+    solution = system.solution(float(alphas[0]), solutions[0])
+    return Conjugate(solution, errors, passes + more, finder_passes, residual, bound)
+
+
+class _Contest:
+    """Errors of the alphas over held-out rows."""
+
+    def __init__(self, space: Space, system: System, held_out: np.ndarray, alphas: list[float]):
+        self.space, self.system, self.held_out, self.alphas = space, system, held_out, alphas
+
+    def errors(self, solutions: Sequence[np.ndarray]) -> np.ndarray:
+        """Mean squared error of each alpha."""
+        total = self.held_out[-2, -1] * self.system.right.shape[1]
+        out = []
+        for alpha, u in zip(self.alphas, solutions, strict=True):
+            product = self.space.products[0] @ (self.space.V.T @ u)
+            out.append(held_out_error(self.system.solution(alpha, u), product, self.held_out) / total)
+        return np.array(out)
+
+    def close(self, solutions: Sequence[np.ndarray]) -> list[int]:
+        """The best alpha so far and its neighbours: the ones that must converge.
+
+        Alphas far below would take the most passes, and stopping early flatters none of them.
+        """
+        order = np.argsort(self.alphas).tolist()
+        best = order.index(int(np.argmin(self.errors(solutions))))
+        return order[max(best - 1, 0) : best + 2]
+
+
+def _iterate(
+    fit: _Fit,
+    space: Space,
+    system: System,
+    first_set: int,
+    alphas: Sequence[float],
+    tol: float,
+    most: int,
+    watched: Callable[[Sequence[np.ndarray]], list[int]] | None = None,
+) -> tuple[list[np.ndarray], int, float, float]:
+    """Extend the space by the residuals until they are small: solutions, passes, largest residual and bound.
+
+    first_set : 1 leaves the held-out rows out; watched : which alphas must converge, default all
+    """
+    covariance = system.covariance_times(space.V, space.products[first_set:].sum(axis=0))
+    passes, T = 0, None
+    while True:
+        T = space.projected(covariance, T)
+        solutions, residuals = space.solve(system, covariance, T, alphas)
+        which = range(len(alphas)) if watched is None else watched(solutions)
+        followed = [residuals[i] for i in which]
+        bounds = prediction_bounds(system, [alphas[i] for i in which], [solutions[i] for i in which], followed)
+        worst = float(relative_residuals(system, followed).max()), float(bounds.max())
+        if worst[1] <= tol or passes >= most:
+            return solutions, passes, *worst
+        wanted = [r[:, row > tol] for r, row in zip(followed, bounds, strict=True)]
+        V = space.independent(np.concatenate(wanted, axis=1))
+        V = V.astype(fit.dtype).astype(np.float64)
+        if V.shape[1] == 0:  # nothing new: the residual is rounding
+            return solutions, passes, *worst
+        products, count = fit.products(V, "conjugate gradients")
+        space.extend(V, products)
+        added = system.covariance_times(V, products[first_set:].sum(axis=0))
+        covariance = np.concatenate([covariance, added], axis=1)
+        passes += count

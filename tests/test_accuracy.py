@@ -1,0 +1,57 @@
+"""Test accuracy of kernel machines trained by the command line on real data."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+import distrf
+from distrf.datasets import load_digits_split
+
+
+def test_digits(cli, tmp_path):
+    """scikit-learn's digits as they are: the kernel machine is well ahead of the linear model."""
+    X, y, X_test, y_test = load_digits_split(0)
+    np.savez(tmp_path / "digits.npz", X_train=X, y_train=y, X_test=X_test, y_test=y_test)
+    for split in ("train", "test"):
+        cli("ingest", tmp_path / "digits.npz", tmp_path / f"{split}.zarr", "--split", split, "--quiet")
+    scores = {}
+    for name, options in (("linear", ["--map", "none"]), ("kernel", ["-D", 2048, "--length-scale", "knn"])):
+        cli(
+            "train",
+            tmp_path / "train.zarr",
+            tmp_path / name,
+            *options,
+            "--alpha",
+            "1e-6",
+            "--quiet",
+            cluster=True,
+        )
+        scored = json.loads(
+            cli("evaluate", tmp_path / name, tmp_path / "test.zarr", "--json", cluster=True).out
+        )
+        scores[name] = scored["accuracy"]
+    print(scores)
+    assert scores["kernel"] >= 0.97
+    assert scores["kernel"] >= scores["linear"] + 0.02
+    assert distrf.load_model(tmp_path / "kernel").score(X_test, y_test) == scores["kernel"]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_mnist(cli, tmp_path, shared_data):
+    """MNIST, Gaussian kernel, gamma = 0.01, D = 8,192, exact ridge: at least 97.6 %."""
+    for split in ("train", "test"):
+        cli(
+            "ingest", shared_data / "mnist.npz", tmp_path / f"{split}.zarr", "--split", split, "--divide-by", 255,
+            "--quiet",
+        )  # fmt: skip
+    cli(
+        "train", tmp_path / "train.zarr", tmp_path / "m", "--map", "fourier", "--kernel", "gaussian", "--gamma", 0.01,
+        "-D", 8192, "--model", "ridge-classifier", "--alpha", "1e-7", "--quiet",
+    )  # fmt: skip
+    scored = json.loads(cli("evaluate", tmp_path / "m", tmp_path / "test.zarr", "--json").out)
+    print(scored)
+    assert scored["accuracy"] >= 0.976

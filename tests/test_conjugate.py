@@ -1,0 +1,208 @@
+"""Ridge by conjugate gradients: equal to the Gram solution, in few passes and little memory."""
+
+from __future__ import annotations
+
+import warnings
+
+import dask.array as da
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from distrf import RandomFourierFeatures, StreamingRidge, StreamingRidgeClassifier
+from distrf.blocks.plan import PassMemory, Workers
+from distrf.errors import InputError
+from distrf.linear_model.conjugate import NormalFold, RightFold
+from distrf.linear_model.conjugate_fit import (
+    choose_solver,
+    direction_count,
+    product_width,
+    solver_that_fits,
+)
+from distrf.linear_model.gram import FoldRule, GramFold
+from distrf.linear_model.targets import Targets
+
+D = 200
+
+
+@pytest.fixture(scope="module")
+def problem():
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(2500, 4))
+    Z = RandomFourierFeatures(length_scale=1.5, n_components=D, random_state=0).fit_transform(X)
+    y = np.stack([np.sin(2 * X[:, 0]) + 3, X[:, 1] * X[:, 2]], axis=1) + 0.1 * rng.normal(size=(2500, 2))
+    return Z, y
+
+
+def pair(cls=StreamingRidge, *args, **options):
+    cg = {"n_directions": 60, "tol": 1e-4} | options
+    return cls(*args, solver="gram", fit_intercept=options.get("fit_intercept", True)), cls(
+        *args, solver="cg", **cg
+    )
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("alpha", [1e-2, 1e-5])
+def test_equals_the_gram_solution(problem, alpha, fit_intercept):
+    Z, y = problem
+    gram, cg = (m.fit(Z, y) for m in pair(StreamingRidge, alpha, fit_intercept=fit_intercept))
+    spread = np.linalg.norm(gram.predict(Z) - fit_intercept * gram.predict(Z).mean(axis=0), axis=0)
+    error = np.linalg.norm(cg.predict(Z) - gram.predict(Z), axis=0)
+    assert (error <= cg.error_bound_ * spread * (1 + 1e-6) + 1e-9).all()
+    assert cg.error_bound_ <= 1e-4
+    assert 0 < cg.n_iter_ < 50
+    assert cg.n_finder_passes_ == 3
+    assert (gram.n_iter_, gram.residual_) == (0, 0.0)
+    np.testing.assert_allclose(cg.intercept_, gram.intercept_, atol=1e-3)
+
+
+def test_reported_residual_is_the_residual(problem):
+    Z, y = problem
+    cg = StreamingRidge(1e-4, solver="cg", n_directions=20).fit(Z, y)
+    Zc, yc = Z - Z.mean(axis=0), y - y.mean(axis=0)
+    c = Zc.T @ yc / len(Z)
+    r = c - Zc.T @ (Zc @ cg.coef_.T) / len(Z) - 1e-4 * cg.coef_.T
+    assert (np.linalg.norm(r, axis=0) / np.linalg.norm(c, axis=0)).max() == pytest.approx(
+        cg.residual_, rel=1e-4
+    )
+
+
+def test_weights_and_float32(problem):
+    Z, y = problem
+    weight = np.random.default_rng(0).random(len(Z)) * (np.arange(len(Z)) % 3 > 0)
+    gram, cg = (m.fit(Z.astype(np.float32), y, weight) for m in pair(StreamingRidge, 1e-4, tol=1e-3))
+    error = np.linalg.norm(cg.predict(Z) - gram.predict(Z)) / np.linalg.norm(gram.predict(Z))
+    assert error < 1e-3
+
+
+@pytest.mark.parametrize("classes", [2, 4])
+def test_classifier_with_class_weights(problem, classes):
+    Z, y = problem
+    labels = np.digitize(y[:, 1], [-1, 0, 1][: classes - 1])
+    options = {"n_directions": 40, "tol": 1e-6}
+    gram = StreamingRidgeClassifier(1e-3, class_weight="balanced", solver="gram").fit(Z, labels)
+    cg = StreamingRidgeClassifier(1e-3, class_weight="balanced", solver="cg", **options).fit(Z, labels)
+    np.testing.assert_allclose(cg.decision_function(Z), gram.decision_function(Z), atol=1e-4)
+    np.testing.assert_array_equal(cg.predict(Z), gram.predict(Z))
+
+
+def test_several_alphas_share_their_passes(problem):
+    Z, y = problem
+    y = y + np.random.default_rng(1).normal(size=y.shape)
+    alphas = list(np.geomspace(1e-6, 1e-1, 9))
+    gram = StreamingRidge(alphas, cv="holdout", solver="gram").fit(Z, y)
+    cg = StreamingRidge(alphas, solver="cg", n_directions=40).fit(Z, y)
+    assert cg.alpha_ == gram.alpha_
+    best = int(np.argmin(gram.cv_errors_))
+    near = slice(max(best - 1, 0), best + 2)
+    np.testing.assert_allclose(cg.cv_errors_[near], gram.cv_errors_[near], rtol=1e-2)
+    assert np.linalg.norm(cg.predict(Z) - gram.predict(Z)) < 1e-3 * np.linalg.norm(gram.predict(Z))
+    assert cg.n_iter_ < 45
+
+
+def test_chunks_and_in_memory_agree(problem):
+    Z, y = problem
+    now = StreamingRidge(1e-4, solver="cg", n_directions=30).fit(Z, y)
+    lazy = StreamingRidge(1e-4, solver="cg", n_directions=30).fit(
+        da.from_array(Z, chunks=(300, D)), da.from_array(y, chunks=(100, 2))
+    )
+    np.testing.assert_allclose(lazy.coef_, now.coef_, atol=2e-3 * abs(now.coef_).max())
+    csr = StreamingRidge(1e-4, solver="cg", n_directions=30).fit(sp.csr_array(Z), y)
+    np.testing.assert_allclose(csr.coef_, now.coef_, atol=1e-6 * abs(now.coef_).max())
+
+
+def test_same_bits_for_one_worker_and_two(client, one_worker_client, problem):
+    Z, y = (da.from_array(a.astype(np.float32), chunks=(100, -1)) for a in problem)
+    two = StreamingRidge([1e-4, 1e-3], solver="cg", n_directions=30).fit(Z, y)
+    with one_worker_client.as_current():
+        one = StreamingRidge([1e-4, 1e-3], solver="cg", n_directions=30).fit(Z, y)
+    np.testing.assert_array_equal(one.coef_, two.coef_)
+    assert one.n_iter_ == two.n_iter_
+
+
+def test_too_few_passes_warn(problem):
+    Z, y = problem
+    with pytest.warns(ConvergenceWarning, match="stopped after 1 passes at a relative residual"):
+        StreamingRidge(1e-8, solver="cg", n_directions=5, max_passes=1).fit(Z, y)
+
+
+def test_targets_without_signal(problem):
+    Z, _ = problem
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = StreamingRidge(1e-3, solver="cg").fit(Z, np.full(len(Z), 7.0))
+    np.testing.assert_allclose(model.predict(Z), 7.0)
+
+
+def test_folds_against_dense_formulas(problem):
+    Z, y = problem
+    targets = Targets(None, np.zeros(2))
+    rule = FoldRule.for_rows(len(Z), "holdout", 0)
+    held = rule.of_rows(0, len(Z)) == 0
+    weight = np.linspace(0, 1, len(Z))
+    right = RightFold(D, targets, rule)
+    state = right.start()
+    V = np.random.default_rng(0).normal(size=(D, 6))
+    normal = NormalFold(D, targets, rule, 6, V)
+    assert state.nbytes == right.nbytes
+    assert normal.start().nbytes == normal.nbytes
+    products = normal.start()
+    for a in range(0, len(Z), 700):
+        block = (a, Z[a : a + 700], y[a : a + 700], weight[a : a + 700])
+        state = right.add(state, *block)
+        products = normal.add(products, *block)
+    for s, rows in ((0, held), (1, ~held)):
+        W = weight[rows, None]
+        np.testing.assert_allclose(state[s, :-2, :2], Z[rows].T @ (W * y[rows]), atol=1e-9)
+        np.testing.assert_allclose(state[s, :-2, 2], Z[rows].T @ W[:, 0], atol=1e-9)
+        np.testing.assert_allclose(state[s, -2], [*(W * y[rows]).sum(axis=0), W.sum()], atol=1e-9)
+        np.testing.assert_allclose(state[s, -1, :2], (W * y[rows] ** 2).sum(axis=0), atol=1e-9)
+        np.testing.assert_allclose(products[s], Z[rows].T @ (W * (Z[rows] @ V)), atol=1e-9)
+
+
+def test_auto_says_why(problem):
+    Z, y = problem
+    model = StreamingRidge(1e-3).fit(Z, y)
+    assert model.solver_ == "gram"
+    assert "fits: one pass, exact" in model.solver_reason_
+    fold = GramFold(65_536, Targets(None, np.zeros(10)))
+    small = Workers(2, 1, 2 * 2**30)
+    chosen, reason = solver_that_fits(fold, PassMemory(0, 0, fold.nbytes, runs=2), small, 0)
+    assert chosen == "cg"
+    assert "on a worker of 2.00 GiB" in reason
+    chosen, reason = solver_that_fits(fold, PassMemory(0, 0, 0), small, 10**15)
+    assert chosen == "cg"
+    assert "in the client" in reason
+    assert choose_solver("cg", fold, [Z, y], 0) == ("cg", "asked for")
+
+
+def test_partial_results_are_bounded():
+    for features in (4096, 65_536, 1_000_000):
+        width = product_width(10**7, features, 2, 512)
+        assert 4 * 8 * 2 * features * width <= 2**30 or width <= 16
+    assert product_width(7291, 4096, 1, 512) == 512
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"solver": "svd"}, "solver is one of auto, gram, cg"),
+        ({"solver": "cg", "tol": 0}, "tol is between 0 and 1"),
+        ({"solver": "cg", "n_directions": 0}, "n_directions is 'auto' or an integer"),
+    ],
+)
+def test_rules(problem, options, message):
+    with pytest.raises(InputError, match=message):
+        StreamingRidge(**options).fit(*problem)
+
+
+def test_directions():
+    assert [direction_count("auto", d) for d in (10, 300, 2048, 65_536)] == [10, 64, 256, 512]
+    assert direction_count(1024, 200) == 200
+
+
+@parametrize_with_checks([StreamingRidge(1e-3, solver="cg"), StreamingRidgeClassifier(1e-3, solver="cg")])
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)

@@ -1,0 +1,110 @@
+"""The floors of the package: who may import whom, and how large a file may grow."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "distrf"
+FILES = sorted(PACKAGE.rglob("*.py"))
+#: Imports of a higher floor at call time, and why they are there.
+UPWARD = {
+    ("distrf.store.rows", "features")
+}  # the scaling that a store records is applied when its rows are opened
+LINES = 500
+
+
+def floors():
+    """Names of the package in the order of docs/design.md, lowest first."""
+    text = (ROOT / "docs/design.md").read_text()
+    chapter = text[text.index("## Floors") :]
+    listing = chapter[: chapter.index(". A file imports")]
+    return [name.strip() for group in re.findall(r"`([^`]+)`", listing) for name in group.split(",")]
+
+
+def module_name(path):
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def imports(path):
+    """(module, imported at call time) for every import in a file; names inside distrf are absolute."""
+    name = module_name(path)
+    package = name.split(".") if path.name == "__init__.py" else name.split(".")[:-1]
+
+    def visit(node, lazy):
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.Import):
+                yield from ((alias.name, lazy) for alias in child.names)
+            elif isinstance(child, ast.ImportFrom):
+                base = package[: len(package) - child.level + 1] if child.level else []
+                module = ".".join([*base, *([child.module] if child.module else [])])
+                if module == "distrf":  # from .. import store
+                    yield from ((f"distrf.{alias.name}", lazy) for alias in child.names)
+                else:
+                    yield module, lazy
+            inside = isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))
+            yield from visit(child, lazy or inside)
+
+    yield from visit(ast.parse(path.read_text()), False)
+
+
+def floor_of(module):
+    return module.split(".")[1] if "." in module else None
+
+
+def test_every_part_has_a_floor():
+    parts = {floor_of(module_name(path)) for path in FILES} - {None, "__main__"}
+    listed = floors()
+    assert len(listed) == len(set(listed))
+    assert parts == set(listed)
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: module_name(p))
+def test_imports_go_down(path):
+    name, order = module_name(path), floors()
+    own = floor_of(name)
+    if own in (None, "__main__"):
+        return
+    for module, lazy in imports(path):
+        other = floor_of(module)
+        if not module.startswith("distrf.") or other in (own, "__version__"):
+            continue
+        if lazy and (name, other) in UPWARD:
+            continue
+        assert order.index(other) < order.index(own), f"{name} imports {module}, which is on a higher floor"
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: module_name(p))
+def test_seams(path):
+    """pandas nowhere; distributed and the console only where they belong."""
+    name = module_name(path)
+    found = {module.split(".")[0] for module, _ in imports(path)}
+    assert "pandas" not in found
+    assert "matplotlib" not in found or name == "distrf.plot" or name.startswith("distrf.cli")
+    assert not found & {"typer", "rich"} or name.startswith("distrf.cli")
+    assert not found & {"pyarrow", "zarr", "fsspec"} or name.startswith(("distrf.store", "distrf.blocks.parts"))
+    if floor_of(name) in ("kernels", "compiled", "randomness", "projections", "maps"):
+        assert not found & {"dask", "distributed", "zarr"}, "a block function does not know that Dask exists"
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: module_name(p))
+def test_files_stay_readable(path):
+    lines = path.read_text().splitlines()
+    assert len(lines) <= LINES, f"{path.name} has {len(lines)} lines: split it"
+    if any(lines):
+        assert ast.get_docstring(ast.parse(path.read_text())), f"{path.name} does not say what it is"
+
+
+def test_importing_distrf_is_cheap():
+    """`distrf --help` and cold workers do not pay for what they do not use."""
+    import subprocess
+    import sys
+
+    code = "import sys, distrf; print(sorted({m.split('.')[0] for m in sys.modules} & {'numpy', 'dask', 'sklearn'}))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

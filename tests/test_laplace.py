@@ -1,0 +1,531 @@
+"""Random Laplace features: the maps, the paper's theorems, numbers of every size, the estimator."""
+
+from __future__ import annotations
+
+import itertools
+import pickle
+
+import dask.array as da
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from contracts import EPS, MapContract
+from sklearn.pipeline import make_pipeline
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from distrf import RandomLaplaceFeatures, StreamingRidgeClassifier, load_model, save_model
+from distrf.compiled.exponential import exp_negative
+from distrf.errors import InputError
+from distrf.maps import LaplaceMap
+from distrf.maps.laplace import LAPLACE_PROJECTIONS
+from distrf.projections.nonnegative import NonnegativeProduct
+from distrf.randomness import quantile, variates
+from distrf.semigroup import (
+    ExponentialSemigroup,
+    ReciprocalSemigroup,
+    get_semigroup_kernel,
+    refuse_negative,
+)
+
+KERNELS = [ExponentialSemigroup(0.6), ReciprocalSemigroup(0.8)]
+MIXED = {"circulant": 1, "alternating_circulant": 2, "alternating_circulant-log2": 3}  # at d = 8
+
+
+# ---- kernels and laws -------------------------------------------------------------------------------
+
+
+def test_exact_kernels():
+    X, Y = np.random.default_rng(0).gamma(0.5, size=(2, 5, 7))
+    Z = X[:, None] + Y
+    np.testing.assert_allclose(
+        ExponentialSemigroup(0.3)(X, Y), np.exp(-0.3 * np.sqrt(Z).sum(axis=2)), rtol=1e-14
+    )
+    np.testing.assert_allclose(ReciprocalSemigroup(2.0)(X, Y), (2 / (Z + 2)).prod(axis=2), rtol=1e-13)
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=repr)
+@pytest.mark.parametrize("s", [0.01, 1.0, 7.0])
+def test_weight_law(kernel, s):
+    """E exp(-w s) = k_1(s), with the variance k_1(2 s) - k_1(s)^2 (Theorem 1)."""
+    n = 200_000
+    w = kernel.weight_scale * variates(3, "test", 0, n, kernel.law)
+    assert (w > 0).all()
+    k, k2 = kernel.of_sum(np.array([[s], [2 * s]]))
+    assert abs(np.exp(-w * s).mean() - k) < 4.5 * np.sqrt((k2 - k**2) / n)
+
+
+def test_quantiles_rise():
+    u = (np.arange(1000) + 0.5) / 1000
+    for law in ("levy", "exponential"):
+        assert (np.diff(quantile(law, u)) > 0).all()
+        assert np.isfinite(quantile(law, np.array([2.0**-53, 1 - 2.0**-53]))).all()
+
+
+@pytest.mark.parametrize("kernel", [ExponentialSemigroup(), ReciprocalSemigroup()], ids=repr)
+def test_median_rule(kernel):
+    for scale in (1e-8, 1.0, 1e6):
+        Z = scale * np.random.default_rng(1).gamma(0.2, size=(301, 20))
+        made = kernel.with_median(Z)
+        assert np.median(made.of_sum(Z)) == pytest.approx(np.exp(-1), rel=1e-6)
+
+
+def test_kernel_registry():
+    for kernel in KERNELS:
+        assert get_semigroup_kernel(kernel.spec()) == kernel
+    with pytest.raises(InputError, match="unknown semigroup kernel 'gaussian'; known: exponential_semigroup"):
+        get_semigroup_kernel("gaussian")
+    with pytest.raises(InputError, match=r"takes the parameter 'beta', got \['lam'\]"):
+        get_semigroup_kernel("exponential_semigroup", lam=1.0)
+    for bad in (0.0, -1.0, np.nan, np.inf, 1e80):
+        with pytest.raises(InputError, match="beta must be a positive number"):
+            ExponentialSemigroup(bad)
+
+
+def test_negative_entries_of_a_kernel():
+    with pytest.raises(InputError, match=r"row 1 of Y, column 2 is -1\.0 \(1 such"):
+        ExponentialSemigroup()(np.ones((2, 3)), np.array([[0, 0, 0], [0, 0, -1.0]]))
+
+
+# ---- the exponential --------------------------------------------------------------------------------
+
+
+def test_exp_negative():
+    p = np.concatenate([np.linspace(0, 708, 100_001)[:-1], 10.0 ** np.arange(-320, 2.8, 0.01)])[None]
+    out = np.empty((1, p.size + 1))
+    exp_negative(p, out, 1, 1.0)
+    exact = np.exp(-p.astype(np.longdouble))
+    assert abs(out[0, 1:] / exact - 1).max() < 2.5e-16
+    edge = np.array([[-1e-9, -5.0, 0.0, 708.0, 1e4, 1e300, np.inf]])
+    for dtype in (np.float32, np.float64):
+        out = np.empty((1, 7), dtype)
+        exp_negative(edge, out, 0, 0.25)
+        np.testing.assert_array_equal(out, [[0.25, 0.25, 0.25, 0, 0, 0, 0]])
+
+
+# ---- the map ----------------------------------------------------------------------------------------
+
+
+class TestLaplace(MapContract):
+    @pytest.fixture(params=KERNELS, ids=repr)
+    def make(self, request, projection):
+        return lambda d, D: LaplaceMap(d, D, request.param, projection, seed=5)
+
+    @pytest.fixture(params=LAPLACE_PROJECTIONS)
+    def projection(self, request):
+        return request.param
+
+    def rows(self, n, d):
+        return abs(super().rows(n, d))
+
+    def explicit(self, map_, X):
+        return np.exp(-(X @ map_.weights().T)) / np.sqrt(map_.n_components)
+
+    def tolerance(self, map_, X, dtype):
+        # Phases p are sums of d nonnegative terms: relative error (d + 4) eps, and p e^-p < 0.37; the FFT may
+        # add 1e-11. The cast to float32 is the last step.
+        phase = 0.37 * (X.shape[1] + 4) * 2 * EPS[np.dtype(np.float64)] + 1e-11
+        return np.full((len(X), map_.n_components), (phase + EPS[dtype]) / np.sqrt(map_.n_components))
+
+    def test_pickle_is_small(self, make, projection):
+        if projection == "quasi":
+            pytest.skip("refuses 100,000 columns")
+        super().test_pickle_is_small(make)
+
+    @pytest.mark.parametrize("kind", [np.asarray, sp.csr_array], ids=["dense", "csr"])
+    def test_negative(self, map_, kind):
+        X = np.ones((20, self.d))
+        X[3, 5], X[13, 7], X[15, 0] = 0, -0.25, -1e-300
+        for call in (map_, lambda X: map_.columns(X, 0, 2)):
+            with pytest.raises(InputError, match=r"row 13 of the block, column 7 is -0\.25 \(2 such"):
+                call(kind(X))
+
+    def test_zeros_and_minus_zero(self, map_):
+        Z = map_(np.array([[0.0] * self.d, [-0.0] * self.d]))
+        np.testing.assert_array_equal(Z, np.full(Z.shape, 1 / np.sqrt(self.D)))
+
+
+GOLDEN = {
+    ("exponential_semigroup", "dense"): [0.388054844, 0.00216622468, 3.56497846e-05, 0.381398487],
+    ("exponential_semigroup", "circulant"): [0.0509764513, 0.282325942, 0.173398319, 2.07378501e-33],
+    ("exponential_semigroup", "alternating_circulant"): [0.299943395, 0.317047945, 0.381359845, 0.406235708],
+    ("exponential_semigroup", "alternating_circulant-log2"): [
+        0.299943395,
+        0.317047945,
+        0.381359845,
+        0.406235708,
+    ],
+    ("reciprocal_semigroup", "dense"): [0.414932292, 0.34781192, 0.226982731, 0.412266924],
+    ("reciprocal_semigroup", "circulant"): [0.28004465, 0.376591898, 0.387950297, 0.171976819],
+    ("reciprocal_semigroup", "alternating_circulant"): [0.366341804, 0.381097389, 0.414925507, 0.426610355],
+    ("reciprocal_semigroup", "alternating_circulant-log2"): [
+        0.366341804,
+        0.381097389,
+        0.414925507,
+        0.426610355,
+    ],
+}
+
+
+def test_golden_features():
+    """The map of a spec never changes: values of seed 11 as first released."""
+    X = np.arange(3.0)[None] / 7
+    for (name, projection), values in GOLDEN.items():
+        Z = LaplaceMap(3, 4, get_semigroup_kernel(name), projection, 11)(X)
+        np.testing.assert_allclose(Z[0], values, rtol=1e-7)
+
+
+@pytest.mark.parametrize("projection", ["orthogonal", "fastfood", "circulant-paper", "nothing"])
+def test_other_projections(projection):
+    with pytest.raises(InputError, match=f"nonnegative weights: .*dense, circulant, .* got '{projection}'"):
+        LaplaceMap(3, 8, ExponentialSemigroup(), projection, 0)
+
+
+def test_refuses():
+    with pytest.raises(InputError, match="at least 1, got 0"):
+        LaplaceMap(3, 0, ExponentialSemigroup(), "dense", 0)
+    with pytest.raises(InputError, match="needs a semigroup kernel, got 'gaussian'"):
+        LaplaceMap(3, 8, "gaussian", "dense", 0)
+
+
+# ---- numbers of every size (DESIGN 5.5) -------------------------------------------------------------
+
+
+def cases(d):
+    rng = np.random.default_rng(d)
+    histogram = rng.gamma(0.3, size=(4, d))
+    histogram /= histogram.sum(axis=1, keepdims=True)
+    sparse = histogram * (rng.random((4, d)) < 0.1)
+    one_hot = np.zeros((6, d))
+    one_hot[np.arange(6), rng.integers(0, d, 6)] = 10.0 ** np.arange(-3, 15, 3)
+    one_large = histogram[[0] * 6].copy()
+    one_large[:, 7] = 10.0 ** np.arange(0, 18, 3)
+    extreme = histogram.copy()
+    extreme[:, 1], extreme[:, 2:30] = 1e300, 1e-300
+    return {
+        "histograms": histogram,
+        "sparse histograms": sparse / np.maximum(sparse.sum(axis=1, keepdims=True), 1e-30),
+        "one-hot": one_hot,
+        "very small": 1e-12 * histogram,
+        "subnormal": 1e-310 * histogram,
+        "very large": 1e6 * histogram,
+        "one large entry": one_large,
+        "extreme": extreme,
+        "all decades": 10.0 ** rng.uniform(-12, 6, (4, d)),
+        "counts": rng.poisson(0.2, (4, d)).astype(float),
+        "zeros": np.zeros((2, d)),
+    }
+
+
+@pytest.mark.parametrize("d", [11, 300, 1024])
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        ExponentialSemigroup(1.0),
+        ExponentialSemigroup(0.05),
+        ExponentialSemigroup(0.002),
+        ReciprocalSemigroup(0.1),
+    ],
+    ids=repr,
+)
+@pytest.mark.parametrize("projection", ["circulant", "alternating_circulant", "alternating_circulant-log2"])
+def test_all_sizes_agree_with_the_dense_product(d, kernel, projection):
+    """To 1e-10 of the feature's scale, 1 / sqrt(D); far better for rows that features are made for."""
+    D = 2 * d + 3 if d < 1000 else d
+    map_ = LaplaceMap(d, D, kernel, projection, seed=d)
+    W = map_.weights()
+    for name, X in cases(d).items():
+        with np.errstate(over="ignore"):
+            exact = np.exp(-(X @ W.T))
+        for rows in (X, sp.csr_array(X)):
+            wrong = abs(np.sqrt(D) * map_(rows) - exact).max()
+            assert wrong < (1e-13 if "histograms" in name or name == "zeros" else 1e-11), name
+        if "histograms" in name:  # float32 rows are exact numbers like others; the cast of Z comes last
+            single = X.astype(np.float32)
+            Z = map_(single.astype(np.float64))
+            np.testing.assert_array_equal(map_(single), Z.astype(np.float32))
+
+
+def test_a_plain_fft_and_clipped_weights_fail():
+    """Why the care: with one weight of 1e9 among 1,024 a plain float64 FFT is wrong by 1e-8, and weights
+    clipped at 1e6 move the features of small entries."""
+    d, kernel = 1024, ExponentialSemigroup(1.0)
+    maps = (LaplaceMap(d, d, kernel, "circulant", seed) for seed in range(100))
+    map_ = max(maps, key=lambda map_: map_.projector.vectors(0).max())
+    c, W = map_.projector.vectors(0)[0], map_.weights()
+    assert c.max() > 1e9
+    sparse = np.zeros(d)
+    sparse[:40] = 1 / 40
+    rare = np.zeros(d)
+    rare[:40] = 1e-7
+    exact = np.exp(-np.stack([W @ sparse, W @ rare]))
+    plain = np.fft.irfft(np.fft.rfft(sparse) * np.fft.rfft(c), d)
+    assert abs(np.exp(-np.maximum(plain, 0)) - exact[0]).max() > 1e-9
+    assert abs(np.exp(-np.minimum(W, 1e6) @ rare) - exact[1]).max() > 0.2
+    assert abs(np.sqrt(d) * map_(np.stack([sparse, rare])) - exact).max() < 1e-13
+
+
+@pytest.mark.parametrize("kernel", [ExponentialSemigroup(), ReciprocalSemigroup()], ids=repr)
+@pytest.mark.parametrize("projection", list(MIXED))
+@pytest.mark.parametrize("L", [8, 64, 625, 1000])
+def test_rounding_bound(kernel, projection, L):
+    """What the FFT rounds stays below a quarter of the bound by which rows are judged."""
+    rng = np.random.default_rng(L)
+    for seed in range(3):
+        map_ = LaplaceMap(L, L, kernel, projection, seed)
+        X = np.concatenate(
+            [rng.gamma(0.3, size=(4, L)), np.eye(L)[:3], np.ones((1, L)), 10 ** rng.uniform(-8, 0, (4, L))]
+        )
+        product = NonnegativeProduct(map_.projector, map_.kernel.weight_scale)
+        parts, sums, counts = product._spread(X)
+        np.testing.assert_allclose(sums, X.sum(axis=1), rtol=1e-12)
+        np.testing.assert_array_equal(counts, np.count_nonzero(X, axis=1))
+        panel, out = product._use(0, 1, 0, 1), np.empty((len(X), 1, L))
+        product._convolve(panel, product._transform(parts), parts, out)
+        exact = X.astype(np.longdouble) @ map_.weights().T.astype(np.longdouble)
+        wrong = abs(out[:, 0] - exact) - 16 * EPS[np.dtype(np.float64)] * exact  # the shifts round, relatively
+        bound = panel.rounding @ np.stack([np.linalg.norm(X, axis=1), X.sum(axis=1)])
+        assert (wrong.max(axis=1) <= bound / 4).all()
+
+
+def test_sparse_and_dense_rows_in_one_tile():
+    d, D = 500, 1100
+    rng = np.random.default_rng(0)
+    X = rng.gamma(0.3, size=(70, d)) * (rng.random((70, d)) < rng.choice([0.0, 0.004, 1.0], size=(70, 1)))
+    for projection in MIXED:
+        map_ = LaplaceMap(d, D, ExponentialSemigroup(0.1), projection, 1)
+        np.testing.assert_allclose(map_(X), np.exp(-X @ map_.weights().T) / np.sqrt(D), atol=1e-13)
+
+
+# ---- the theorems -----------------------------------------------------------------------------------
+
+SUMS = {"far": [0.3, 1.1, 0.2, 0.7, 0.1, 0.4, 2.0, 0.6], "constant": [0.5] * 8, "one": [1.5] + [0.0] * 7}
+
+
+def second_moment(kernel, z, m, delta):
+    """E[exp(-(W z)_k) exp(-(W z)_{k + delta})] of one block, masks drawn too: Theorem 3 for any distance.
+
+    Index i of the vectors meets columns j and j + delta, so that E is a trace over each cycle of j -> j + delta:
+    [prod (a_j + (m - 1) b_j) + (m - 1) prod (a_j - b_j)] / m^length, a_j = k_1(z_j + z_{j + delta}), and
+    b_j = k_1(z_j) k_1(z_{j + delta}).
+    """
+    L = len(z)
+    a = kernel.of_sum((z + np.roll(z, -delta))[:, None])
+    b = kernel.of_sum(z[:, None]) * kernel.of_sum(np.roll(z, -delta)[:, None])
+    total, cycles = 1.0, np.gcd(delta, L) if delta else L
+    for start in range(cycles):
+        on = np.arange(start, start + L * max(delta, 1), max(delta, 1))[: L // cycles] % L if delta else [start]
+        if not delta:
+            total *= kernel.of_sum(np.array([2 * z[start]]))
+            continue
+        total *= (np.prod(a[on] + (m - 1) * b[on]) + (m - 1) * np.prod(a[on] - b[on])) / m ** len(on)
+    return float(total)
+
+
+def block_variance(kernel, z, m):
+    """Variance of the mean of exp(-(W z)_k) over one block of L rows."""
+    L, k = len(z), float(kernel.of_sum(z))
+    return sum(second_moment(kernel, z, m, delta) - k**2 for delta in range(L)) / L
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=repr)
+def test_the_trace_formula(kernel):
+    """Against the average over all m^d masks (m = 2 and 3, d = 4), for every distance."""
+    z = np.array([0.3, 1.1, 0.2, 0.7])
+    one = lambda s: kernel.of_sum(np.array([s]))  # noqa: E731
+    for m, delta in itertools.product((1, 2, 3), (1, 2, 3)):
+        total = 0.0
+        for mask in itertools.product(range(m), repeat=4):
+            term = 1.0
+            for j in range(4):
+                i = (j + delta) % 4
+                term *= one(z[j] + z[i]) if mask[j] == mask[i] else one(z[j]) * one(z[i])
+            total += term
+        assert second_moment(kernel, z, m, delta) == pytest.approx(total / m**4, rel=1e-12)
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=repr)
+def test_theorem_2(kernel):
+    """Without mixing the trace formula is k(z + shifted z); all equal entries: as large as the variance."""
+    for z in map(np.array, SUMS.values()):
+        for delta in range(1, 8):
+            expected = kernel.of_sum(z + np.roll(z, -delta))
+            assert second_moment(kernel, z, 1, delta) == pytest.approx(expected, rel=1e-12)
+    z = np.array(SUMS["constant"])
+    assert second_moment(kernel, z, 1, 3) == pytest.approx(float(kernel.of_sum(2 * z)))
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=repr)
+@pytest.mark.parametrize("z", SUMS.values(), ids=SUMS.keys())
+@pytest.mark.parametrize("projection", list(MIXED))
+def test_moments_of_a_block(kernel, z, projection):
+    """Means, products (Theorems 2 and 3) and variance over seeds, each within 4.5 standard errors."""
+    z, seeds = np.array(z), 3000
+    maps = (LaplaceMap(8, 8, kernel, projection, seed) for seed in range(seeds))
+    F = np.exp(-np.stack([map_.weights() @ z for map_ in maps]))  # (seeds, 8)
+    k = float(kernel.of_sum(z))
+
+    def agrees(values, expected):
+        assert abs(values.mean() - expected) < 4.5 * values.std() / np.sqrt(seeds) + 1e-12
+
+    agrees(F[:, 0], k)
+    agrees(F.mean(axis=1), k)
+    for delta in range(8):
+        agrees(
+            (F * np.roll(F, -delta, axis=1)).mean(axis=1), second_moment(kernel, z, MIXED[projection], delta)
+        )
+    agrees((F.mean(axis=1) - k) ** 2, block_variance(kernel, z, MIXED[projection]))
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=repr)
+@pytest.mark.parametrize("projection", ["dense", "quasi", "quasi-halton"])
+def test_theorem_1(kernel, projection):
+    """z(x).z(y) has mean k(x, y) and, for independent rows, the variance (k(2z) - k(z)^2) / D."""
+    X = np.array([[0.1, 0.9, 0.0, 0.3], [0.2, 0.2, 0.2, 0.4]])
+    seeds, D = 1500, 8
+    Z = [LaplaceMap(4, D, kernel, projection, seed)(X) for seed in range(seeds)]
+    estimates = np.array([a @ b for a, b in Z])
+    z = X.sum(axis=0)
+    k = kernel(X[:1], X[1:])[0, 0]
+    variance = (kernel.of_sum(2 * z) - k**2) / D
+    assert abs(estimates.mean() - k) < 4.5 * estimates.std() / np.sqrt(seeds)
+    squares = (estimates - k) ** 2
+    if projection == "dense":
+        assert abs(squares.mean() - variance) < 4.5 * squares.std() / np.sqrt(seeds)
+    else:  # evenly spread points: less than independent ones
+        assert squares.mean() < variance
+
+
+def test_order_of_figure_1():
+    """Variance: random < log2 d mixed < 2 mixed < circulant, by the formulas and by measured Gram errors."""
+    d, D, n, seeds = 32, 64, 12, 300
+    rng = np.random.default_rng(3)
+    X = rng.gamma(0.5, size=(n, d))
+    X /= X.sum(axis=1, keepdims=True)
+    kernel = ExponentialSemigroup().with_median(X + X[::-1])
+    K = kernel(X)
+    pairs = [(i, j) for i in range(n) for j in range(n)]
+    expected = {"dense": sum(float(kernel.of_sum(2 * (X[i] + X[j])) - K[i, j] ** 2) / D for i, j in pairs)}
+    for name, m in (("alternating_circulant-log2", 5), ("alternating_circulant", 2), ("circulant", 1)):
+        expected[name] = sum(block_variance(kernel, X[i] + X[j], m) for i, j in pairs) / (D // d)
+    values = list(expected.values())
+    assert values == sorted(values)
+    measured = {}
+    for name, square in expected.items():
+        Z = (LaplaceMap(d, D, kernel, name, seed)(X) for seed in range(seeds))
+        errors = np.array([((z @ z.T - K) ** 2).sum() for z in Z])
+        assert abs(errors.mean() - square) < 4.5 * errors.std() / np.sqrt(seeds)
+        measured[name] = np.sqrt(errors).mean()
+    assert measured["dense"] < measured["alternating_circulant"] < measured["circulant"]
+    assert measured["dense"] < measured["alternating_circulant-log2"] < measured["circulant"]
+
+
+# ---- the estimator ----------------------------------------------------------------------------------
+
+
+@parametrize_with_checks(
+    [
+        RandomLaplaceFeatures(n_components=16, random_state=0),
+        RandomLaplaceFeatures("reciprocal_semigroup", n_components=15, random_state=0, n_jobs=1),
+        RandomLaplaceFeatures(projection="alternating_circulant", n_mixed="log2", n_components=7),
+        RandomLaplaceFeatures(projection="circulant", beta=0.1, n_components=15),
+    ]
+)
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+def histograms(n, d, dtype=np.float64):
+    X = np.random.default_rng([n, d]).gamma(0.4, size=(n, d))
+    return (X / X.sum(axis=1, keepdims=True)).astype(dtype)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("projection", ["dense", "alternating_circulant"])
+def test_dask_as_numpy_and_csr(dtype, projection):
+    X = histograms(203, 30, dtype)
+    X[X < 0.03] = 0
+    est = RandomLaplaceFeatures(n_components=50, projection=projection, random_state=3)
+    Z = est.fit_transform(X)
+    atol = {np.float32: 2e-8, np.float64: 3e-12}[dtype]
+    dX = da.from_array(X, chunks=((50, 3, 100, 50), 30))
+    lazy = RandomLaplaceFeatures(n_components=50, projection=projection, random_state=3).fit(dX)
+    assert lazy.kernel_ == est.kernel_
+    made = lazy.transform(dX)
+    assert made.dtype == Z.dtype == dtype
+    np.testing.assert_allclose(made.compute(), Z, atol=atol)
+    sparse = RandomLaplaceFeatures(n_components=50, projection=projection, random_state=3).fit(sp.csr_array(X))
+    assert sparse.kernel_ == est.kernel_
+    np.testing.assert_allclose(sparse.transform(sp.csr_array(X)), Z, atol=atol)
+    assert len(pickle.dumps(est.map_)) < 1024
+
+
+def test_jobs():
+    X = histograms(3000, 20)
+    est = RandomLaplaceFeatures(n_components=40, projection="alternating_circulant", random_state=0, n_jobs=2)
+    np.testing.assert_allclose(est.fit_transform(X), est.map_(X), atol=1e-13)
+
+
+def test_defaults_are_explained_by_the_rows():
+    X = histograms(400, 25)
+    for name in ("exponential_semigroup", "reciprocal_semigroup"):
+        est = RandomLaplaceFeatures(name, n_components=8, random_state=0).fit(X)
+        rng = np.random.default_rng(0)
+        pairs = est.kernel_.of_sum(X[rng.permutation(400)] + X[rng.permutation(400)])
+        assert np.median(pairs) == pytest.approx(np.exp(-1), rel=0.03)
+    assert RandomLaplaceFeatures(beta=0.25, n_components=8).fit(X).kernel_ == ExponentialSemigroup(0.25)
+    kernel = ReciprocalSemigroup(3.0)
+    assert RandomLaplaceFeatures(kernel, n_components=8).fit(X).kernel_ is kernel
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"kernel": "gaussian"}, "unknown semigroup kernel 'gaussian'"),
+        ({"beta": "mean"}, "beta must be a positive number or 'median', got 'mean'"),
+        ({"beta": -1.0}, "beta must be a positive number"),
+        ({"kernel": "reciprocal_semigroup", "lam": 0.0}, "lam must be a positive number"),
+        ({"n_mixed": 3}, "n_mixed is 2 or 'log2', got 3"),
+        ({"n_components": 2.5}, "n_components must be an integer.* got 2.5"),
+        ({"projection": "fastfood"}, "nonnegative weights"),
+    ],
+)
+def test_estimator_refuses(parameters, message):
+    with pytest.raises(InputError, match=message):
+        RandomLaplaceFeatures(**parameters).fit(histograms(20, 4))
+
+
+def test_negative_rows():
+    X = histograms(40, 6)
+    X[17, 2] = -0.5
+    with pytest.raises(InputError, match=r"Negative values in data: .*row 17, column 2 is -0\.5"):
+        RandomLaplaceFeatures().fit(X)
+    with pytest.raises(InputError, match=r"row 17, column 2 is -0\.5"):
+        RandomLaplaceFeatures().fit(sp.csr_array(X))
+    dX = da.from_array(X, chunks=(10, 6))
+    with pytest.raises(InputError, match=r"sampled row 17, column 2"):
+        RandomLaplaceFeatures(random_state=0).fit(dX)
+    lazy = RandomLaplaceFeatures(beta=0.1, random_state=0).fit(dX).transform(dX)
+    with pytest.raises(InputError, match=r"row 7 of the block, column 2 is -0\.5"):
+        lazy.compute(scheduler="sync")
+    refuse_negative(np.empty((0, 3)))
+
+
+def test_rows_of_zeros_have_no_median():
+    for kernel, name in (("exponential_semigroup", "beta"), ("reciprocal_semigroup", "lam")):
+        with pytest.raises(InputError, match=f"the rule {name}='median' needs rows that are not all zeros"):
+            RandomLaplaceFeatures(kernel).fit(np.zeros((20, 3)))
+
+
+def test_save_and_load(tmp_path):
+    X = histograms(300, 12)
+    y = (X[:, 0] > np.median(X[:, 0])).astype(int)
+    est = RandomLaplaceFeatures(ReciprocalSemigroup(0.2), n_components=60, projection="alternating_circulant")
+    model = make_pipeline(est, StreamingRidgeClassifier(1e-9)).fit(X, y)
+    assert model.score(X, y) > 0.9
+    save_model(model, tmp_path / "model")
+    again = load_model(tmp_path / "model")
+    assert again[0].map_ == model[0].map_
+    assert again[0].get_params()["kernel"] == ReciprocalSemigroup(0.2)
+    np.testing.assert_array_equal(again.decision_function(X), model.decision_function(X))
+    dX = da.from_array(X, chunks=(70, 12))
+    np.testing.assert_allclose(again.decision_function(dX).compute(), model.decision_function(X), atol=1e-6)

@@ -1,0 +1,49 @@
+"""Flat memory: ten times the rows, the same peak of a worker process."""
+
+from __future__ import annotations
+
+import pytest
+from peaks import MIB, cluster_file, distrf, make_store, peak
+
+CASES = {
+    "gram": (40_000, ["-D", 512, "--gamma", 0.1]),
+    "rule-and-folds": (40_000, ["-D", 256, "--length-scale", "knn", "--alpha", "1e-6,1e-4", "--cv", 5]),
+}
+
+
+@pytest.mark.parametrize("case", ["gram", pytest.param("rule-and-folds", marks=pytest.mark.slow)])
+def test_training_over_ten_times_the_rows(tmp_path, case):
+    """At most a tenth more for ten times the rows, and below the plan of both."""
+    rows, options = CASES[case]
+    cluster = cluster_file(tmp_path / "c.json", workers=2)
+    peaks = []
+    for n in (rows, 10 * rows):
+        store = make_store(tmp_path / f"{n}.zarr", n, 32, 4096)
+        done = distrf("train", store, tmp_path / f"m-{n}", *options, "--cluster", cluster)
+        assert len(done["peak_bytes_per_worker"]) == 2
+        planned = distrf("plan", store, *options, "--cluster", cluster)["peak_bytes_per_worker"]
+        peaks.append(peak(done))
+        print(f"{n} rows: peak {peaks[-1] / MIB:.0f} MiB, plan {planned / MIB:.0f} MiB")
+        assert peaks[-1] <= planned
+    print(f"ratio {peaks[1] / peaks[0]:.3f}")
+    assert peaks[1] <= 1.1 * peaks[0]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", ["featurize", "predict", "evaluate"])
+def test_other_commands_over_ten_times_the_rows(tmp_path, command):
+    cluster = cluster_file(tmp_path / "c.json")
+    peaks = []
+    for n in (20_000, 200_000):
+        store = make_store(tmp_path / f"{n}.zarr", n, 32, 4096)
+        options = ["-D", 512, "--gamma", 0.1, "--cluster", cluster]
+        if command == "featurize":
+            done = distrf("featurize", store, tmp_path / f"{n}-f.zarr", *options)
+        else:
+            if not (tmp_path / "m").exists():
+                distrf("train", store, tmp_path / "m", *options)
+            out = [tmp_path / f"{n}-p.zarr"] if command == "predict" else []
+            done = distrf(command, tmp_path / "m", store, *out, "--cluster", cluster)
+        peaks.append(peak(done))
+        print(f"{command}, {n} rows: peak {peaks[-1] / MIB:.0f} MiB")
+    assert peaks[1] <= 1.1 * peaks[0]

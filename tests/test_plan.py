@@ -1,0 +1,209 @@
+"""The plan against what a job really does: tasks, bytes, and the peak of real worker processes."""
+
+from __future__ import annotations
+
+import itertools
+import json
+
+import dask.array as da
+import numpy as np
+import pytest
+from peaks import MIB, cluster_file, distrf, make_store, peak
+
+from distrf import RandomFourierFeatures, open_rows
+from distrf.blocks import passes, plan
+from distrf.blocks.passes import count_runs, pass_memory, run_pass
+from distrf.blocks.plan import PROCESS_BYTES, PassMemory, Plan, Workers, check_client
+from distrf.errors import MemoryPlanError
+from distrf.linear_model.gram import FoldRule, GramFold
+from distrf.linear_model.targets import Targets
+from distrf.store import describe, info
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    return make_store(tmp_path_factory.mktemp("plan") / "rows.zarr", 20_000, 64, 4096)
+
+
+def planned(cli, *arguments, code=0):
+    return json.loads(cli("plan", *arguments, "--gamma", 0.1, "--json", code=code).out)
+
+
+# ---- counts and bytes -------------------------------------------------------------------------------
+
+
+def test_blocks_and_bytes(cli, store, tmp_path):
+    described = describe(store)
+    made = planned(cli, store, "-D", 512)
+    assert (made["rows"], made["block_rows"], made["blocks"]) == (20_000, 4096, 5)
+    assert made["bytes_read"] == described.nbytes == 20_000 * 64 * 4
+    assert made["bytes_written"] == 8 * 512 * 10
+    wide = planned(cli, store, "-D", 16_384)
+    assert wide["block_rows"] * 16_384 * 4 <= 128 * MIB < 2 * wide["block_rows"] * 16_384 * 4
+    assert wide["blocks"] == -(-20_000 // wide["block_rows"])
+
+
+def test_blocks_are_those_of_the_features(cli, store):
+    X, _ = open_rows(store)
+    for D in (512, 16_384):
+        features = (
+            RandomFourierFeatures(length_scale=1.0, n_components=D, random_state=0).fit(X[:1]).transform(X)
+        )
+        made = planned(cli, store, "-D", D)
+        assert made["blocks"] == features.numblocks[0]
+        assert made["block_rows"] == max(features.chunks[0])
+
+
+def test_featurize_does_what_was_planned(cli, store, tmp_path):
+    made = planned(cli, store, "-D", 128, "--job", "featurize")
+    cli("featurize", store, tmp_path / "f.zarr", "-D", 128, "--gamma", 0.1, "--quiet", cluster=True)
+    written = info(tmp_path / "f.zarr", measure=True)
+    assert (written.n_blocks, written.block_rows) == (made["blocks"], made["block_rows"])
+    features = written.array("X").nbytes
+    assert features <= made["bytes_written"]
+    assert written.stored_bytes == pytest.approx(features, rel=0.05)  # labels, checksums, marks
+
+
+def test_train_runs_the_tasks_that_were_planned(cli, store, tmp_path, monkeypatch):
+    """Tasks of the plan: those of both passes, as Dask sees them."""
+    counted = []
+    compute = passes.compute
+    monkeypatch.setattr(
+        passes, "compute", lambda task, client: counted.append(len(dict(task.dask))) or compute(task, client)
+    )
+    for D in (64, 512):
+        made = planned(cli, store, "-D", D)
+        counted.clear()
+        cli("train", store, tmp_path / str(D), "-D", D, "--gamma", 0.1, "--quiet", cluster=True)
+        assert len(counted) == made["passes"]
+        assert sum(counted) == made["tasks"]
+
+
+def test_more_of_everything_costs_more(cli, store):
+    def peaks(option, values, *more):
+        return [planned(cli, store, option, v, *more)["peak_bytes_per_worker"] for v in values]
+
+    for option, values, more in (
+        ("-D", (256, 1024, 4096), ()),
+        ("--cv", ("holdout", "3", "10"), ("-D", 1024, "--alpha", "1e-6,1e-5")),
+        ("--classes", (2, 100, 10_000), ("-D", 1024)),
+    ):
+        got = peaks(option, values, *more)
+        assert all(a < b for a, b in itertools.pairwise(got)), (option, got)
+    seconds = [planned(cli, store, "-D", D)["seconds_estimate"] for D in (1024, 4096)]
+    assert seconds[0] < seconds[1]
+
+
+# ---- memory -----------------------------------------------------------------------------------------
+
+CASES = {
+    "narrow": (["-D", 256], 1),
+    "wide": (["-D", 4096], 1),
+    "folds": (["-D", 2048, "--alpha", "1e-6,1e-5", "--cv", "5"], 1),
+    "holdout-threads": (["-D", 2048, "--alpha", "1e-6,1e-5", "--cv", "holdout"], 2),
+    "offset": (["-D", 3000, "--phase", "offset"], 1),
+}
+LONG = {"narrow", "offset"}
+
+
+@pytest.mark.parametrize("case", [pytest.param(c, marks=[pytest.mark.slow] * (c in LONG)) for c in CASES])
+def test_training_stays_below_the_plan(cli, store, tmp_path, case):
+    """Below the figure, and the figure is no more than three times what the job adds to a bare process."""
+    options, threads = CASES[case]
+    cluster = cluster_file(tmp_path / "c.json", threads=threads)
+    made = planned(cli, store, *options, "--cluster", cluster)["peak_bytes_per_worker"]
+    measured = peak(distrf("train", store, tmp_path / "m", *options, "--gamma", 0.1, "--cluster", cluster))
+    print(f"{case}: plan {made / MIB:.0f} MiB, peak {measured / MIB:.0f} MiB")
+    assert measured <= made
+    assert made - PROCESS_BYTES <= 3 * max(measured - 0.9 * PROCESS_BYTES, 20 * MIB)
+
+
+def test_featurizing_and_predicting_stay_below_the_plan(cli, store, tmp_path):
+    cluster = cluster_file(tmp_path / "c.json")
+    options = ["-D", 4096, "--gamma", 0.1]
+    made = planned(cli, store, *options[:2], "--job", "featurize", "--cluster", cluster)[
+        "peak_bytes_per_worker"
+    ]
+    measured = peak(distrf("featurize", store, tmp_path / "f.zarr", *options, "--cluster", cluster))
+    cli("train", store, tmp_path / "m", *options, "--quiet", cluster=True)
+    predicted = peak(distrf("predict", tmp_path / "m", store, tmp_path / "p.zarr", "--cluster", cluster))
+    print(f"plan {made / MIB:.0f} MiB, featurize {measured / MIB:.0f} MiB, predict {predicted / MIB:.0f} MiB")
+    assert max(measured, predicted) <= made
+    assert made - PROCESS_BYTES <= 3 * (measured - 0.9 * PROCESS_BYTES)
+
+
+# ---- refusals ---------------------------------------------------------------------------------------
+
+
+def small_memory(**parts):
+    return PassMemory(**{"block": 10 * MIB, "scratch": 5 * MIB, "partial": 20 * MIB, **parts})
+
+
+def test_the_threshold_is_the_peak():
+    memory = small_memory(runs=8)
+    memory.check(Workers(2, 1, memory.peak), "a pass")
+    memory.check(Workers(2, 1, 0), "a pass")  # a limit that nobody knows refuses nothing
+    with pytest.raises(
+        MemoryPlanError, match=r"a pass was refused: it needs .*MiB on each worker.*of at least"
+    ):
+        memory.check(Workers(2, 1, memory.peak - 1), "a pass")
+
+
+@pytest.mark.parametrize(
+    ("parts", "remedy"),
+    [
+        ({"partial": 900 * MIB}, "fewer components, cv='holdout' or a single alpha"),
+        ({"block": 900 * MIB}, "smaller blocks .Dask's array.chunk-size, or rows_per_block"),
+        ({"scratch": 900 * MIB}, "smaller blocks"),
+        ({"weights": 900 * MIB}, "a structured projection"),
+    ],
+)
+def test_the_remedy_fits_the_largest_part(parts, remedy):
+    with pytest.raises(MemoryPlanError, match=f"Remedy: {remedy}"):
+        small_memory(**parts).check(Workers(1, 1, 500 * MIB), "a pass")
+
+
+def test_parts_grow_with_threads_and_runs():
+    one, two = small_memory(runs=20), small_memory(runs=20, threads=2)
+    assert two.parts["blocks"] == 2 * one.parts["blocks"]
+    assert two.parts["partial results"] > one.parts["partial results"]
+    assert small_memory(runs=20).peak == small_memory(runs=2000).peak  # flat in the rows
+    assert one.parts["process"] == PROCESS_BYTES
+
+
+def test_the_plan_does_not_grow_with_the_rows():
+    fold = GramFold(1024, Targets(None, np.zeros(10)), FoldRule())
+    peaks = set()
+    for n in (10**6, 10**8, 10**10):
+        X, y = (da.zeros((n, *tail), chunks=(2**17, *tail), dtype=np.float32) for tail in ((1024,), ()))
+        peaks.add(pass_memory(fold, [X, y], count_runs(n, fold), Workers(2, 1, 0)).peak)
+    assert len(peaks) == 1
+
+
+def test_a_pass_is_refused_before_it_reads(client, tmp_path, monkeypatch):
+    from folds import SumFold, count_calls
+
+    X = da.zeros((100, 4), chunks=(10, 4)).map_blocks(
+        count_calls, str(tmp_path), dtype=float, meta=np.empty((0, 0))
+    )
+    monkeypatch.setattr(Workers, "of_client", classmethod(lambda cls, client: cls(2, 1, PROCESS_BYTES)))
+    with pytest.raises(MemoryPlanError, match="sums was refused"):
+        run_pass(SumFold(4, nbytes=MIB), [X], label="sums")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_client_is_checked_too(monkeypatch):
+    import psutil
+
+    have = psutil.virtual_memory().total
+    check_client(have, "a solve")
+    with pytest.raises(MemoryPlanError, match=r"final solve needs .* in the client, this machine has .*Remedy"):
+        check_client(have + 1, "a solve")
+    made = Plan("train", 1, 1, 1, 1, 1, 0, 0, small_memory(), have + 1, 1.0, Workers(1, 1, 0))
+    with pytest.raises(MemoryPlanError, match="final solve"):
+        made.check()
+    assert made.to_dict()["fits"] is False
+
+
+def test_the_rate_is_measured_once():
+    assert plan.gemm_rate() == plan.gemm_rate() > 1e8

@@ -1,0 +1,119 @@
+"""What README and docs say can be typed: every command line parses, the flow runs, the Python runs."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import typer
+
+from distrf.cli.app import app
+from distrf.datasets import load_digits_split
+from distrf.ingest import ingest
+
+ROOT = Path(__file__).parents[1]
+PAGES = sorted([ROOT / "README.md", ROOT / "cluster/README.md", *(ROOT / "docs").glob("*.md")])
+
+
+def blocks(page, language):
+    """Fenced blocks of one language."""
+    return re.findall(rf"^```{language}\n(.*?)^```", page.read_text(), flags=re.M | re.S)
+
+
+def command_lines(page):
+    """Lines of the shell blocks, and inline code, that call `distrf`."""
+    lines = [line for block in blocks(page, "bash") for line in block.replace("\\\n", " ").splitlines()]
+    inline = re.findall(r"`(distrf [^`]+)`", page.read_text())
+    return [line for line in (*lines, *inline) if line.startswith("distrf ")]
+
+
+COMMANDS = [(page.relative_to(ROOT), line) for page in PAGES for line in command_lines(page)]
+
+
+@pytest.mark.parametrize(("page", "line"), COMMANDS, ids=[f"{p}:{line[:40]}" for p, line in COMMANDS])
+def test_command_lines_parse(page, line):
+    words = [word for word in shlex.split(line, comments=True)[1:] if word != "..."]
+    group = typer.main.get_command(app)
+    if not words or words[0].startswith("-"):
+        return
+    assert words[0] in group.commands
+    command = group.commands[words[0]]
+    known = {
+        option
+        for p in command.params
+        if p.param_type_name == "option"
+        for option in (*p.opts, *p.secondary_opts)
+    }
+    assert {word for word in words[1:] if re.match(r"--?[A-Za-z]", word)} <= known | {"--help"}
+
+
+def test_readme_names_every_command():
+    text = (ROOT / "README.md").read_text()
+    for name in typer.main.get_command(app).commands:
+        assert re.search(rf"\b{name}\b", text), f"the README does not mention `distrf {name}`"
+
+
+def test_links_lead_somewhere():
+    for page in PAGES:
+        for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
+            if "://" not in target:
+                assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+@pytest.fixture
+def workplace(tmp_path, monkeypatch):
+    """A folder with the files that the README speaks of."""
+    X, y, X_test, y_test = load_digits_split(0)
+    table = {f"p{j}": X[:, j] for j in range(64)} | {"label": y}
+    pq.write_table(pa.table(table), tmp_path / "digits.parquet")
+    np.savez(tmp_path / "digits.npz", X_train=X, y_train=y, X_test=X_test, y_test=y_test)
+    ingest(tmp_path / "digits.npz", tmp_path / "test.zarr", split="test")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_the_flow_of_the_readme(workplace, cli):
+    section = (ROOT / "README.md").read_text().split("## On the command line")[1]
+    block = re.search(r"^```bash\n(.*?)^```", section, flags=re.M | re.S)[1]
+    ran = set()
+    for line in block.splitlines():
+        words = [re.sub("^8192$", "128", word) for word in shlex.split(line, comments=True)[1:]]
+        if words[0] == "compare":  # long, and the same for any store: it has tests of its own
+            continue
+        cli(*words, cluster=words[0] not in ("ingest", "plan", "inspect"))
+        ran.add(words[0])
+    assert {"ingest", "plan", "train", "evaluate", "predict", "featurize", "inspect"} <= ran
+    assert {"data.zarr", "model", "predictions.zarr", "features.zarr"} <= {p.name for p in workplace.iterdir()}
+
+
+SNIPPETS = [(page.relative_to(ROOT), i) for page in PAGES for i, _ in enumerate(blocks(page, "python"))]
+
+
+@pytest.mark.parametrize(("page", "index"), SNIPPETS, ids=[f"{p}-{i}" for p, i in SNIPPETS])
+def test_python_runs(workplace, page, index):
+    ingest(workplace / "digits.npz", workplace / "data.zarr", split="train", block_rows=500)
+    code = re.sub(r"\b8192\b", "128", blocks(ROOT / page, "python")[index])
+    (workplace / "snippet.py").write_text(code)
+    done = subprocess.run(
+        [sys.executable, "-W", "error::FutureWarning", "snippet.py"], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    if "save_model" in code:
+        assert (workplace / "model/model.json").exists()
+
+
+def test_doctests():
+    """Examples in docstrings."""
+    import doctest
+    import importlib
+
+    for name in ("distrf.features.fourier", "distrf.features.scaler", "distrf.linear_model.ridge"):
+        failed, _ = doctest.testmod(importlib.import_module(name), optionflags=doctest.NORMALIZE_WHITESPACE)
+        assert failed == 0, name

@@ -1,0 +1,233 @@
+"""Streaming SGD against exact and scikit-learn's solutions, and its rules."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+from sklearn.datasets import load_digits
+from sklearn.linear_model import LogisticRegression
+from sklearn.svm import LinearSVC
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from distrf import (
+    StreamingRidge,
+    StreamingSGDClassifier,
+    StreamingSGDRegressor,
+    load_model,
+    save_model,
+)
+from distrf.errors import InputError
+from distrf.linear_model.steps import project
+
+
+@parametrize_with_checks(
+    [
+        StreamingSGDRegressor(),
+        StreamingSGDRegressor("huber", penalty="l1", alpha=1e-4),
+        StreamingSGDClassifier(),
+        StreamingSGDClassifier("multinomial"),
+        StreamingSGDClassifier("logistic", learning_rate="adaptive", momentum=0.9),
+    ],
+)
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+def regression(n=3000, d=15, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d)) * np.arange(1, d + 1) ** -1.0 + 0.3
+    return X, X @ rng.normal(size=d) + 5.0 + 0.3 * rng.normal(size=n)
+
+
+def digits():
+    X, y = load_digits(return_X_y=True)
+    return X / 16.0, y
+
+
+def test_squared_loss_reaches_ridge():
+    X, y = regression()
+    exact = StreamingRidge(1e-4).fit(X, y)
+    ours = StreamingSGDRegressor(alpha=1e-4, n_epochs=60, tol=None).fit(X, y)
+    assert ours.t_ > 60
+    np.testing.assert_allclose(ours.coef_, exact.coef_, atol=0.02)
+    np.testing.assert_allclose(ours.predict(X), exact.predict(X), atol=0.1)
+
+
+@pytest.mark.parametrize("outputs", [None, 3])
+def test_few_rows_are_one_round_and_the_exact_solution(outputs):
+    X, y = regression(500)
+    y = y if outputs is None else np.stack([y, -y, y**2], axis=1)
+    w = np.random.default_rng(1).uniform(0.1, 3, len(X))
+    exact = StreamingRidge(1e-2).fit(X, y, w)
+    ours = StreamingSGDRegressor(alpha=1e-2, tol=None).fit(X, y, w)
+    assert ours.t_ == 20
+    np.testing.assert_allclose(ours.coef_, exact.coef_, rtol=1e-8, atol=1e-10)
+    np.testing.assert_allclose(ours.intercept_, exact.intercept_, rtol=1e-8)
+
+
+@pytest.mark.parametrize("class_weight", [None, "balanced"])
+@pytest.mark.parametrize("classes", [2, 10])
+def test_logistic_reaches_scikit_learn(classes, class_weight):
+    X, y = digits()
+    keep = np.flatnonzero(y < classes)[:1000]
+    X, y, alpha = X[keep], y[keep], 1e-2
+    w = np.random.default_rng(1).uniform(0.5, 2, len(y))
+    peer = LogisticRegression(C=1 / (alpha * w.sum()), class_weight=class_weight, tol=1e-9, max_iter=5000)
+    if class_weight == "balanced":  # there the peer counts rows, and its weights sum otherwise
+        w = np.ones(len(y))
+        peer.C = 1 / (alpha * len(y))
+    peer.fit(X, y, w)
+    ours = StreamingSGDClassifier(
+        "multinomial", alpha=alpha, class_weight=class_weight, n_epochs=400, tol=None
+    ).fit(X, y, w)
+    np.testing.assert_allclose(ours.coef_, peer.coef_, atol=1e-4)
+    np.testing.assert_allclose(ours.predict_proba(X), peer.predict_proba(X), atol=1e-4)
+
+
+@pytest.mark.filterwarnings("ignore:Liblinear failed")
+@pytest.mark.parametrize("loss", ["squared_hinge", "hinge"])
+def test_hinges_reach_scikit_learn(loss):
+    X, y = digits()
+    X, y, alpha = X[:1000], y[:1000] % 2, 1e-2
+    peer = LinearSVC(
+        loss=loss, C=1 / (alpha * 1000), intercept_scaling=100, tol=1e-8, max_iter=200_000, random_state=0
+    )
+    peer.fit(X, y)
+    ours = StreamingSGDClassifier(loss, alpha=alpha, n_epochs=500, tol=None).fit(X, y)
+
+    def objective(model):
+        slack = np.maximum(0, 1 - (2 * y - 1) * model.decision_function(X))
+        return (slack if loss == "hinge" else slack**2).mean() + alpha / 2 * (model.coef_**2).sum()
+
+    assert objective(ours) <= objective(peer) * (1.01 if loss == "hinge" else 1 + 1e-4)
+
+
+def test_pegasos_as_published():
+    """Line 5 and 6 of Algorithm 1 with a fixed set of rows, radius 1 / sqrt(lambda)."""
+    X, y = digits()
+    X, y, alpha, T = X[:300], y[:300] % 2, 1e-2, 30
+    sign = np.where(y == 1, 1.0, -1.0)
+    w = np.zeros(X.shape[1])
+    for t in range(1, T + 1):
+        active = sign * (X @ w) < 1
+        w -= (alpha * w - (sign * active) @ X / len(X)) / (alpha * t)
+        w *= min(1.0, 1 / (np.sqrt(alpha) * np.linalg.norm(w)))
+    ours = StreamingSGDClassifier(
+        learning_rate="pegasos", alpha=alpha, fit_intercept=False, n_epochs=T, tol=None
+    ).fit(X, y)
+    np.testing.assert_allclose(ours.coef_[0], w, rtol=1e-9, atol=1e-12)
+    for norm in (0.5, 7.0, 200.0):
+        W = np.full((4, 1), norm / 2)
+        project(W, alpha)
+        assert np.linalg.norm(W) == pytest.approx(min(norm, 10.0))
+
+
+@pytest.mark.parametrize("rate", ["constant", "inverse_scaling", "adaptive", "auto"])
+@pytest.mark.parametrize("momentum", [0.0, 0.5])
+def test_schedules_learn(rate, momentum):
+    X, y = digits()
+    model = StreamingSGDClassifier(
+        "logistic", learning_rate=rate, momentum=momentum, round_rows=100, alpha=1e-4
+    )
+    assert model.fit(X[:1400], y[:1400]).score(X[1400:], y[1400:]) > 0.85
+    assert model.history_[-1]["loss"] < model.history_[0]["loss"]
+
+
+def test_l1_drops_columns():
+    X, y = regression(800)
+    X = np.hstack([X, np.random.default_rng(3).normal(size=(800, 10))])
+    model = StreamingSGDRegressor(penalty="l1", alpha=0.1, n_epochs=300, tol=None).fit(X, y)
+    assert (model.coef_[15:] == 0).sum() >= 8
+    assert (model.coef_[:3] != 0).any()
+
+
+@pytest.mark.parametrize("loss", ["huber", "epsilon_insensitive"])
+def test_outliers_hardly_move_robust_losses(loss):
+    X, y = regression(900)
+    y_bad = y.copy()
+    y_bad[:45] += 300.0
+    model = StreamingSGDRegressor(loss, epsilon=0.5, n_epochs=300, tol=None).fit(X, y_bad)
+    assert model.score(X[45:], y[45:]) > 0.8 > StreamingRidge().fit(X, y_bad).score(X[45:], y[45:])
+
+
+def test_rows_sorted_by_class():
+    X, y = digits()
+    order = np.argsort(y, kind="stable")
+    model = StreamingSGDClassifier("logistic", round_rows=200, n_epochs=5, tol=None)
+    mixed = clone(model).fit(X, y).score(X, y)
+    assert model.fit(X[order], y[order]).score(X, y) > mixed - 0.02
+
+
+def test_partial_fit():
+    X, y = digits()
+    model = StreamingSGDClassifier("logistic", alpha=1e-4)
+    for _ in range(6):
+        for a in range(0, 1400, 350):
+            model.partial_fit(X[a : a + 350], y[a : a + 350], classes=np.arange(10))
+    assert model.score(X[1400:], y[1400:]) > 0.85
+    assert len(model.history_) == 24
+    with pytest.raises(InputError, match=r"labels that classes lacks: \[77\]"):
+        model.partial_fit(X[:5], np.full(5, 77))
+    with pytest.raises(InputError, match="first call to partial_fit"):
+        StreamingSGDClassifier().partial_fit(X, y)
+
+
+def test_early_stopping_and_tol():
+    X, y = digits()
+    model = StreamingSGDClassifier("logistic", early_stopping=True, n_epochs=100, tol=1e-2).fit(X, y)
+    assert model.n_iter_ < 100
+    assert model.history_[-1]["validation_score"] > 0.85
+    assert model.history_[-1]["rows"] == len(X) - round(0.1 * len(X))
+    assert StreamingSGDClassifier("logistic", n_epochs=100, tol=1e-2).fit(X, y).n_iter_ < 100
+
+
+def test_warm_start():
+    X, y = regression(600)
+    model = StreamingSGDRegressor("huber", epsilon=1.0, warm_start=True, n_epochs=30, tol=None).fit(X, y)
+    before = model.history_[-1]["loss"]
+    assert model.fit(X, y).history_[0]["loss"] < 1.5 * before
+
+
+def test_csr_and_float32():
+    X, y = digits()
+    X = X.astype(np.float32)
+    model = StreamingSGDClassifier("logistic", n_epochs=3, tol=None)
+    dense = clone(model).fit(X, y)
+    np.testing.assert_allclose(
+        model.fit(sp.csr_array(X), y).predict_proba(X), dense.predict_proba(X), atol=2e-2
+    )
+
+
+def test_saved_models_predict_the_same(tmp_path):
+    X, y = digits()
+    model = StreamingSGDClassifier("logistic", n_epochs=2, tol=None, early_stopping=True).fit(X, y)
+    save_model(model, tmp_path / "m")
+    loaded = load_model(tmp_path / "m")
+    np.testing.assert_array_equal(loaded.predict_proba(X), model.predict_proba(X))
+    assert loaded.history_ == model.history_
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"loss": "nope"}, "loss for classification is one of"),
+        ({"alpha": -1}, "alpha must be a number at least 0"),
+        ({"penalty": "l3"}, "penalty is one of"),
+        ({"learning_rate": "pegasos", "loss": "logistic"}, "needs loss='hinge'"),
+        ({"penalty": "l1", "preconditioner": "subspace"}, "needs penalty='l2'"),
+        ({"resume": True}, "checkpoint=, which is None"),
+        ({"loss": "squared", "learning_rate": "constant", "eta0": 1e12, "n_epochs": 200}, "steps are too long"),
+    ],
+)
+def test_refusals(parameters, message):
+    X, y = digits()
+    with pytest.raises(InputError, match=message):
+        StreamingSGDClassifier(**parameters).fit(X, y)
+
+
+def test_constant_columns():
+    X, y = digits()
+    X = np.hstack([np.ones((len(X), 2)), np.zeros((len(X), 1)), X])
+    assert StreamingSGDClassifier("logistic").fit(X, y).score(X, y) > 0.95
