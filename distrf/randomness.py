@@ -43,6 +43,7 @@ def raw_words(seed: int, stream: str, block: int, count: int, start: int = 0) ->
     """`count` 64-bit words of the stream, from word `start` on. Shape (count,), uint64."""
     digest = hashlib.blake2b(f"{seed}/{stream}/{block}".encode(), digest_size=16).digest()
     generator = np.random.Philox(key=np.frombuffer(digest, dtype="<u8").astype(np.uint64))
+    start = int(start)
     skip = start % 4  # one counter step makes four words
     if start >= 4:
         generator.advance(start // 4)

@@ -22,6 +22,7 @@ from folds import (
     RefusingFold,
     SlowSumFold,
     StackFold,
+    StragglerFold,
     SumFold,
     count_calls,
     make_live,
@@ -601,3 +602,12 @@ def test_take_rows_reads_only_their_blocks(tmp_path):
     )
     np.testing.assert_array_equal(take_rows(source, np.array([3, 8, 71])), data(100, 2)[[3, 8, 71]])
     assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_a_slow_run_holds_back_the_others(client, tmp_path):
+    """While one run is slow, at most a window of others is made: their states wait in memory for its sum."""
+    X = da.zeros((64, 2), chunks=(1, 2))
+    fold = StragglerFold(2, folder=str(tmp_path), **MANY_RUNS)
+    assert count_runs(64, fold) > 30
+    np.testing.assert_array_equal(run_pass(fold, [X]), 0)
+    assert int((tmp_path / "before").read_text()) <= 2  # two workers of one thread

@@ -90,9 +90,16 @@ class BlockGraphs:
         return atoms if len(atoms) > 1 or n == 1 or not joined else (None if n > 64 else atoms)
 
     def run_task(
-        self, key: str, fold: Any, first: int, last: int, starts: Sequence[int], topic: str | None
+        self,
+        key: str,
+        fold: Any,
+        first: int,
+        last: int,
+        starts: Sequence[int],
+        topic: str | None,
+        after: str | None = None,
     ) -> Task:
-        """Blocks first:last, whose first rows are `starts`, as the one task `fold_blocks`."""
+        """Blocks first:last, whose first rows are `starts`, as the one task `fold_blocks`; waits for task `after`."""
         blocks: list[Any] = []
         made: set[Any] = set()
         needs: set[Any] = set()
@@ -105,7 +112,10 @@ class BlockGraphs:
         names = sorted(needs, key=str)
         inputs = [TaskRef(k) for k in ([] if self.learned is None else [self.learned]) + names]
         packed = cloudpickle.dumps((self.learned is not None, names))
-        return Task(key, fold_blocks, fold, cloudpickle.dumps(blocks), topic, packed, *inputs)
+        arguments = (fold, cloudpickle.dumps(blocks), topic, packed, *inputs)
+        if after is None:
+            return Task(key, fold_blocks, *arguments)
+        return Task(key, fold_blocks_after, TaskRef(after), *arguments)
 
     def send_learned(self, client: Any) -> None:
         """Send learned arrays ahead as futures, so that they do not travel again with every block."""
@@ -175,6 +185,15 @@ def _fold_values(fold: Any, learned: Any, state: Any, start: int, topic: str | N
     state = add_block(fold, fold.start() if state is None else state, start, values)
     report(topic, values[0].shape[0])
     return state
+
+
+def fold_blocks_after(gate: None, *arguments: Any) -> Any:
+    """`fold_blocks`, held back until the gate has run."""
+    return fold_blocks(*arguments)
+
+
+def passed(state: Any) -> None:
+    """Runs once a state has been summed: the gate of a later run."""
 
 
 def fold_blocks(fold: Any, payload: bytes, topic: str | None, names: bytes, *inputs: Any) -> Any:

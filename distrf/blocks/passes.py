@@ -3,8 +3,9 @@
 A *run* of neighbouring blocks is folded in place inside one task: each block is read, transformed,
 folded in and dropped before the next, so that one block per thread is resident whatever the
 scheduler does. Runs depend on the data and on the fold, never on the workers, and their results are
-summed along a fixed two-level chain: the same bits for one worker or twenty, and at most four partial
-results on one worker (its running one, one that waits, a group's sum, the total).
+summed along a fixed two-level chain: the same bits for one worker or twenty. A run starts only when one a
+window back has been summed, so that however slow one run is, at most four partial results are on one
+worker (its running one, one that waits, a group's sum, the total).
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from dask.delayed import Delayed
 
 from ..errors import InputError
 from .engine import compute, compute_many, current_client, gather, merge_states
-from .graphs import BlockGraphs, add_block
+from .graphs import BlockGraphs, add_block, passed
 from .plan import PassMemory, Workers
 from .progress import pass_topic, report
 from .rows import align_rows, check_dask_rows
@@ -151,9 +152,12 @@ def _run_dask(fold: Fold, arrays: Sequence[Any], label: str, starts: Sequence[in
         pass_memory(fold, arrays, len(runs), workers, learned).check(workers, label)
         graph: dict[Any, Any] = dict(blocks.shared)
         total = group = None
+        window = workers.count * workers.threads
         for r, (first, last) in enumerate(runs):
             key = f"{name}-run-{r}"
-            graph[key] = blocks.run_task(key, fold, first, last, firsts[first:last], topic)
+            # A slow run holds up the sums of those behind it: without a gate they would all be made and wait.
+            gate = f"{name}-gate-{r - window}" if r >= window else None
+            graph[key] = blocks.run_task(key, fold, first, last, firsts[first:last], topic, gate)
             if group is not None:
                 graph[f"{key}-sum"] = Task(f"{key}-sum", fold.merge, TaskRef(group), TaskRef(key))
                 key = f"{key}-sum"
@@ -164,7 +168,9 @@ def _run_dask(fold: Fold, arrays: Sequence[Any], label: str, starts: Sequence[in
                         f"{name}-total-{r}", fold.merge, TaskRef(total), TaskRef(group)
                     )
                     group = f"{name}-total-{r}"
-                total, group = group, None
+                total, key, group = group, group, None
+            if r + window < len(runs):
+                graph[f"{name}-gate-{r}"] = Task(f"{name}-gate-{r}", passed, TaskRef(key))
         return compute(Delayed(total, graph), client)
 
 
