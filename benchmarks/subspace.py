@@ -6,6 +6,7 @@
     python benchmarks/subspace.py DATA --sketches       # TEFM-S beside TEFM-G, sketch by sketch
     python benchmarks/subspace.py DATA --solvers        # finder beside Gram matrix
     python benchmarks/subspace.py DATA --product        # one pass beside the bare loop
+    python benchmarks/subspace.py DATA --workers        # one pass on one worker and on two
     python benchmarks/subspace.py DATA --million        # D = 1,000,000, l = 256: time and memory
 
 DATA is a folder of .npz archives. Parts combine; --json prints one object. Figures follow Chen et al. 2016
@@ -19,6 +20,7 @@ import argparse
 import json
 import statistics
 import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -62,6 +64,11 @@ def load(folder: str, name: str) -> tuple[np.ndarray, np.ndarray]:
 
 def sample(X: np.ndarray, n: int, seed: int = 0) -> np.ndarray:
     return X[np.sort(np.random.default_rng(seed).permutation(len(X))[:n])]
+
+
+def repeated(X: np.ndarray, n: int) -> np.ndarray:
+    """n rows, the set over and over where it has fewer."""
+    return np.concatenate([X] * -(-n // len(X)))[:n]
 
 
 # --- residual over the best one ------------------------------------------------------------------------------
@@ -282,9 +289,9 @@ def solvers(args: argparse.Namespace) -> list[dict[str, Any]]:
 
 def product(args: argparse.Namespace) -> list[dict[str, Any]]:
     """One pass F'(F Q) beside the bare loop: features and two products, summed in float64."""
-    X = sample(load(args.data, "mnist")[0], args.rows)
+    X = repeated(load(args.data, "mnist")[0], args.rows)
     D, width = 8192, 512
-    map_ = RandomFourierFeatures(n_components=D, random_state=0).fit(X).map_
+    map_ = RandomFourierFeatures(n_components=D, random_state=0).fit(X[:5000]).map_
     Q = np.linalg.qr(np.random.default_rng(0).normal(size=(D, width)))[0].astype(np.float32)
     lazy = da.from_array(X, chunks=(2048, X.shape[1]))
 
@@ -319,6 +326,46 @@ def product(args: argparse.Namespace) -> list[dict[str, Any]]:
     }
     report(args, row)
     return [row]
+
+
+def workers(args: argparse.Namespace) -> list[dict[str, Any]]:
+    """Wall seconds of one pass F'(F Q) on one worker and on two, of one thread each, in turns."""
+    from distributed import Client, LocalCluster
+
+    D, width = 8192, 512
+    X = repeated(load(args.data, "mnist")[0], args.rows)
+    map_ = RandomFourierFeatures(n_components=D, random_state=0).fit(X[:5000]).map_
+    Q = np.linalg.qr(np.random.default_rng(0).normal(size=(D, width)))[0].astype(np.float32)
+    fold = ProductFold(FeatureTiles(map_, D), Q, width, 0, D)
+    times: dict[int, list[float]] = {1: [], 2: []}
+    made = {}
+    with tempfile.TemporaryDirectory() as folder:
+        np.save(f"{folder}/rows.npy", X)
+        lazy = da.map_blocks(
+            _read_rows, f"{folder}/rows.npy", 2048, dtype=X.dtype, meta=X[:0],
+            chunks=(tuple(min(2048, len(X) - a) for a in range(0, len(X), 2048)), X.shape[1:]),
+        )  # fmt: skip
+        options = {"threads_per_worker": 1, "memory_limit": "4GiB", "dashboard_address": ":0"}
+        for repeat in range(args.repeats + 1):  # the first compiles and makes weights
+            for count in (1, 2):
+                with LocalCluster(n_workers=count, **options) as cluster, Client(cluster):
+                    run_pass(fold, [lazy[: 4096 * count]])
+                    start = time.perf_counter()
+                    made[count] = run_pass(fold, [lazy])
+                    if repeat:
+                        times[count].append(time.perf_counter() - start)
+    one, two = (statistics.median(times[count]) for count in (1, 2))
+    row = {
+        "rows": len(X), "D": D, "l": width, "one worker s": one, "two workers s": two, "speed-up": one / two,
+        "same bits": bool((made[1] == made[2]).all()),
+    }  # fmt: skip
+    report(args, row)
+    return [row]
+
+
+def _read_rows(path: str, step: int, block_info: Any = None) -> np.ndarray:
+    first = block_info[None]["chunk-location"][0] * step
+    return np.array(np.load(path, mmap_mode="r")[first : first + step])
 
 
 def million(args: argparse.Namespace) -> list[dict[str, Any]]:
@@ -358,7 +405,7 @@ def million(args: argparse.Namespace) -> list[dict[str, Any]]:
     return out
 
 
-PARTS = {f.__name__: f for f in (residual, kernel, regression, sketches, solvers, product, million)}
+PARTS = {f.__name__: f for f in (residual, kernel, regression, sketches, solvers, product, workers, million)}
 
 
 def report(args: argparse.Namespace, row: dict[str, Any]) -> None:

@@ -13,7 +13,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from distrf import RandomFourierFeatures, StreamingRidge, StreamingRidgeClassifier
 from distrf.blocks.plan import PassMemory, Workers
-from distrf.errors import InputError
+from distrf.errors import InputError, SpecMismatchError
+from distrf.linear_model import conjugate_fit
 from distrf.linear_model.conjugate import NormalFold, RightFold
 from distrf.linear_model.conjugate_fit import (
     choose_solver,
@@ -120,6 +121,68 @@ def test_same_bits_for_one_worker_and_two(client, one_worker_client, problem):
         one = StreamingRidge([1e-4, 1e-3], solver="cg", n_directions=30).fit(Z, y)
     np.testing.assert_array_equal(one.coef_, two.coef_)
     assert one.n_iter_ == two.n_iter_
+
+
+class Interrupted(Exception):
+    pass
+
+
+@pytest.mark.parametrize("alphas", [1e-4, [1e-4, 1e-2]])
+@pytest.mark.parametrize("finished", [0, 1, 2, 4])
+def test_resumes_at_the_last_finished_pass(problem, tmp_path, monkeypatch, alphas, finished):
+    Z, y = problem
+    whole = StreamingRidge(alphas, solver="cg", n_directions=20).fit(Z, y)
+    run_pass, labels = conjugate_fit.run_pass, []
+
+    def counted(*args, label, **kwargs):
+        if len(labels) == finished:
+            raise Interrupted
+        labels.append(label)
+        return run_pass(*args, label=label, **kwargs)
+
+    model = StreamingRidge(alphas, solver="cg", n_directions=20, checkpoint=tmp_path / "c")
+    monkeypatch.setattr(conjugate_fit, "run_pass", counted)
+    with pytest.raises(Interrupted):
+        model.fit(Z, y)
+    finished = -1
+    first, labels = labels, []
+    model.fit(Z, y)
+    assert len(first) + len(labels) == whole.n_iter_ + 2  # right-hand sides, products of the first directions
+    np.testing.assert_array_equal(model.coef_, whole.coef_)
+    assert (model.n_iter_, model.n_finder_passes_) == (whole.n_iter_, whole.n_finder_passes_)
+    labels = []
+    np.testing.assert_array_equal(model.fit(Z, y).coef_, whole.coef_)
+    assert not labels
+
+
+def test_more_passes_go_on_from_the_checkpoint(problem, tmp_path):
+    Z, y = problem
+    options = {"solver": "cg", "n_directions": 20, "checkpoint": tmp_path / "c"}
+    with pytest.warns(ConvergenceWarning):
+        StreamingRidge(1e-4, max_passes=3, **options).fit(Z, y)
+    kept = {p.name for p in (tmp_path / "c").iterdir()}
+    model = StreamingRidge(1e-4, **options).fit(Z, y)
+    assert kept < {p.name for p in (tmp_path / "c").iterdir()}
+    np.testing.assert_array_equal(
+        model.coef_, StreamingRidge(1e-4, solver="cg", n_directions=20).fit(Z, y).coef_
+    )
+
+
+def test_checkpoint_of_another_fit_is_refused(problem, tmp_path):
+    Z, y = problem
+    options = {"solver": "cg", "n_directions": 20, "checkpoint": tmp_path / "c"}
+    StreamingRidge(1e-3, **options).fit(Z, y)
+    with pytest.raises(SpecMismatchError, match=r"alphas: \[0\.001\] -> \[0\.01\]"):
+        StreamingRidge(1e-2, **options).fit(Z, y)
+    with pytest.raises(SpecMismatchError, match="a fit to other rows"):
+        StreamingRidge(1e-3, **options).fit(Z[::-1], y)
+    with pytest.raises(SpecMismatchError, match="a fit to other targets"):
+        StreamingRidge(1e-3, **options).fit(Z, y[::-1])
+    labels = np.where(y[:, 0] > 3, "above", "below")
+    options["checkpoint"] = tmp_path / "classes"
+    StreamingRidgeClassifier(1e-3, **options).fit(Z, labels)
+    with pytest.raises(SpecMismatchError, match="a fit to other targets"):
+        StreamingRidgeClassifier(1e-3, **options).fit(Z, labels[::-1])
 
 
 def test_too_few_passes_warn(problem):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import shutil
 
 import dask.array as da
 import numpy as np
@@ -17,8 +18,8 @@ from distrf.errors import InputError, SpecMismatchError, StoreError
 from distrf.maps import FeatureMap
 from distrf.maps.tiles import FeatureTiles
 from distrf.store import write_bundle
-from distrf.subspace import choice, find_subspace, range_finder
-from distrf.subspace.choice import choose, panels
+from distrf.subspace import choice, find_subspace, range_finder, steps
+from distrf.subspace.choice import choose, panels, subspace_costs
 from distrf.subspace.folds import GramTilesFold, ProductFold, RitzFold, SketchFold
 from distrf.subspace.sketches import make_sketch
 from distrf.subspace.tsqr import qr_positive
@@ -210,10 +211,54 @@ def test_resumes_at_the_last_finished_pass(tmp_path, monkeypatch, rows, base, fi
     np.testing.assert_array_equal(again.basis, whole.basis)
 
 
+@pytest.mark.parametrize("finished", range(1, 9))
+def test_growing_resumes_at_the_last_finished_pass(tmp_path, monkeypatch, rows, base, finished):
+    """Three rounds of a sketch, a product and the values: 32, 64 and 96 directions."""
+    options = {"n_iter": 1, "solver": "finder", "seed": 4, "tol": 0.01}
+    whole = find_subspace(rows, base, 96, **options)
+    assert whole.passes == 9
+    real, left = range_finder.run_pass, [finished]
+
+    def failing(*args, **kwargs):
+        if not left[0]:
+            raise Interrupted
+        left[0] -= 1
+        return real(*args, **kwargs)
+
+    monkeypatch.setattr(range_finder, "run_pass", failing)
+    with pytest.raises(Interrupted):
+        find_subspace(rows, base, 96, checkpoint=tmp_path, **options)
+    left[0] = -1
+    resumed = find_subspace(rows, base, 96, checkpoint=tmp_path, **options)
+    assert resumed.passes == 9 - finished
+    np.testing.assert_array_equal(resumed.basis, whole.basis)
+    kept = [p.name for p in tmp_path.iterdir()]
+    assert len(kept) == 5, "the rows, the last basis and three sets of values"
+
+
+def test_killed_while_the_checkpoint_was_written(tmp_path, monkeypatch, rows, base):
+    """Neither a folder that was being written nor one that was being removed does harm."""
+    options = {"solver": "finder", "seed": 4, "n_iter": 2}
+    whole = find_subspace(rows, base, 20, **options)
+    monkeypatch.setattr(steps.files, "remove", lambda fs, path: None)  # nothing is cleaned up
+    find_subspace(rows, base, 20, checkpoint=tmp_path, **options)
+    names = sorted(p.name for p in tmp_path.iterdir())
+    assert names == [f"step-00000{i}" for i in range(1, 6)]
+    shutil.rmtree(tmp_path / names[2] / "arrays.zarr")  # superseded: never read
+    os.remove(tmp_path / names[1] / "model.json")
+    shutil.rmtree(tmp_path / names[4])
+    (tmp_path / ".step-000005.0123.partial").mkdir()
+    resumed = find_subspace(rows, base, 20, checkpoint=tmp_path, **options)
+    assert resumed.passes == 1
+    np.testing.assert_array_equal(resumed.basis, whole.basis)
+
+
 def test_checkpoint_of_another_fit_is_refused(tmp_path, rows, base):
     find_subspace(rows, base, 8, checkpoint=tmp_path / "a", solver="finder")
     with pytest.raises(SpecMismatchError, match="n_components: 8 -> 9"):
         find_subspace(rows, base, 9, checkpoint=tmp_path / "a", solver="finder")
+    with pytest.raises(SpecMismatchError, match="a fit to other rows"):
+        find_subspace(rows + 1, base, 8, checkpoint=tmp_path / "a", solver="finder")
     write_bundle(tmp_path / "b", {"model": 1}, {})
     with pytest.raises(StoreError, match="not a checkpoint"):
         find_subspace(rows, base, 9, checkpoint=tmp_path / "b")
@@ -236,11 +281,13 @@ def test_values_from_a_sample_save_a_pass(rows, base, features, sigma):
         ({"tol": 1.5}, "between 0 and 1"),
         ({"solver": "svd"}, "solver is one of auto, finder, gram"),
         ({"values": "none"}, "values is one of"),
+        ({"tol": 1e-4, "float32": True}, "below what float32 rows can tell"),
     ],
 )
 def test_rules(rows, base, options, message):
+    X = rows.astype(np.float32) if options.pop("float32", False) else rows
     with pytest.raises(InputError, match=message):
-        find_subspace(rows, base, **({"n_components": 4} | options))
+        find_subspace(X, base, **({"n_components": 4} | options))
 
 
 class TestChoice:
@@ -261,6 +308,25 @@ class TestChoice:
         chosen = self.choose(10**9, 16_384, 8000, Workers(4, 1, 4 * 2**30))
         assert chosen.solver == "finder"
         assert "on a worker of 4.00 GiB" in chosen.reason
+
+    def test_the_number_of_workers_does_not_matter(self):
+        for n, D, wanted in itertools.product((10**5, 10**7), (2048, 8192), (64, 1000)):
+            few, many = (self.choose(n, D, wanted, Workers(count, 1, 8 * 2**30)) for count in (1, 100))
+            assert few == many
+
+    def test_costs(self):
+        """Passes and bytes as `find_subspace` will have them."""
+        source = FeatureTiles(None, 1_000_000)
+        chosen = self.choose(10**7, 1_000_000, 266)
+        costs = subspace_costs(chosen, 10**7, source, 266, "srht", 1, True, 4)
+        assert chosen.solver == "finder"
+        assert costs.passes == 2 * len(panels(10**7, source, 266)) + 1
+        assert costs.learned_bytes == 4 * 266 * 10**6
+        assert costs.client_bytes < 24 * 266 * 10**6
+        exact = subspace_costs(
+            self.choose(10**7, 2048, 1000), 10**7, FeatureTiles(None, 2048), 1000, "srht", 1, True, 4
+        )
+        assert (exact.passes, exact.learned_bytes) == (1, 0)
 
     def test_asked_for(self):
         assert self.choose(10, 8192, 64, solver="gram").solver == "gram"

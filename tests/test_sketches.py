@@ -42,7 +42,7 @@ def test_any_chunking_is_the_dense_product(name, n, width, cuts, seed):
 
 @pytest.mark.parametrize(("n", "width"), [(1, 1), (5, 3), (64, 8), (100, 13), (1000, 60), (300, 256)])
 def test_srht_is_the_hadamard_matrix_of_all_rows(n, width):
-    """DESIGN: H_N = H_B (x) H_R, zero rows beyond n, `width` distinct samples."""
+    """H_N = H_B (x) H_R, zero rows beyond n, `width` distinct samples."""
     sketch = make_sketch("srht", n, width, 3)
     R, B = sketch.block, sketch.n_blocks
     assert R >= width > R / 2

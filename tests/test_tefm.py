@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import dask
 import dask.array as da
 import numpy as np
@@ -149,6 +151,8 @@ def test_fold_into_the_base_features(rows, tefm, whiten):
         folded = tefm.fold(model)
         F = tefm.map_.base(rows)
         assert folded.n_features_in_ == 128
+        pipeline = make_pipeline(tefm.base_, folded)
+        np.testing.assert_allclose(pipeline.predict(rows), model.predict(G), atol=1e-4)
         assert model.coef_.shape[-1] == 16
         if hasattr(model, "decision_function"):
             np.testing.assert_allclose(folded.decision_function(F), model.decision_function(G), atol=1e-4)
@@ -227,37 +231,37 @@ def test_spectrum_plot(rows, tefm):
     matplotlib.pyplot.close("all")
 
 
-def test_command_line(tmp_path):
-    from typer.testing import CliRunner
-
-    from distrf.cli.app import app
-
+@pytest.fixture
+def store(tmp_path, cli):
+    """400 rows of 5 columns; the label is the sign of the first."""
     X = np.random.default_rng(0).normal(size=(400, 5)).astype(np.float32)
     np.savez(tmp_path / "d.npz", X=X, y=(X[:, 0] > 0).astype(np.int32))
-    run = CliRunner().invoke
-    assert run(app, ["ingest", str(tmp_path / "d.npz"), str(tmp_path / "d.zarr"), "-q"]).exit_code == 0
-    options = ["--map", "tefm", "--base-D", "128", "-D", "16", "--sketch", "srht", "--n-iter", "1"]
-    plan = run(app, ["plan", str(tmp_path / "d.zarr"), *options, "--json"])
-    assert plan.exit_code == 0, plan.output
-    wrong = run(app, ["plan", str(tmp_path / "d.zarr"), *options, "--sketch", "dct"])
-    assert wrong.exit_code != 0
-    assert "unknown sketch 'dct'" in str(wrong.exception)
+    cli("ingest", tmp_path / "d.npz", tmp_path / "d.zarr", "-q", cluster=True)
+    return tmp_path / "d.zarr"
 
 
-@pytest.mark.slow
-def test_train_from_the_command_line(tmp_path):
-    from typer.testing import CliRunner
+OPTIONS = ("--map", "tefm", "--base-D", 128, "-D", 16, "--sketch", "srht", "--n-iter", 1)
 
-    from distrf.cli.app import app
 
-    X = np.random.default_rng(0).normal(size=(400, 5)).astype(np.float32)
-    np.savez(tmp_path / "d.npz", X=X, y=(X[:, 0] > 0).astype(np.int32))
-    run = CliRunner().invoke
-    assert run(app, ["ingest", str(tmp_path / "d.npz"), str(tmp_path / "d.zarr"), "-q"]).exit_code == 0
-    options = ["--map", "tefm", "--base-D", "128", "-D", "16", "--sketch", "srht", "--n-iter", "1"]
-    model = str(tmp_path / "m")
-    trained = run(app, ["train", str(tmp_path / "d.zarr"), model, *options, "-q"])
-    assert trained.exit_code == 0, trained.output
-    loaded = load_model(model)
+def test_plan_counts_the_passes_of_the_finder(cli, store):
+    plain = json.loads(cli("plan", store, "-D", 16, "--json").out)
+    made = json.loads(cli("plan", store, *OPTIONS, "--json").out)
+    assert made["passes"] == plain["passes"] + 3
+    assert made["bytes_read"] - plain["bytes_read"] == 3 * 400 * 5 * 4
+    assert made["peak_bytes_per_worker"] > plain["peak_bytes_per_worker"]
+    assert any("subspace of 128 features by 'finder', 3 pass(es): " in note for note in made["notes"])
+    wide = json.loads(cli("plan", store, "--map", "tefm", "--base-D", 1_000_000, "-D", 256, "--json").out)
+    assert any("its eigenvectors need" in n or "on a worker of" in n for n in wide["notes"])
+    assert wide["peak_parts"]["cached weights"] > 4 * 256 * 10**6
+    wrong = cli("plan", store, *OPTIONS, "--sketch", "dct", code=2)
+    assert "unknown sketch 'dct'" in wrong.err
+
+
+def test_train_from_the_command_line(cli, store, tmp_path):
+    cli("train", store, tmp_path / "m", *OPTIONS, "-q", cluster=True)
+    loaded = load_model(tmp_path / "m")
     assert loaded[0].map_.base.n_components == 128
+    X = np.random.default_rng(1).normal(size=(300, 5)).astype(np.float32)
     assert loaded.score(X, (X[:, 0] > 0).astype(np.int32)) > 0.9
+    folded = make_pipeline(loaded[0].base_, loaded[0].fold(loaded[1]))
+    np.testing.assert_allclose(folded.decision_function(X), loaded.decision_function(X), atol=1e-4)

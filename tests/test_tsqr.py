@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from distrf.subspace.tsqr import cholesky_qr2, cut_blocks, orthonormal, qr_positive, tree_qr
+from distrf.subspace import tsqr
+from distrf.subspace.tsqr import cholesky_qr2, cut_blocks, orthonormalise, qr_positive, tree_qr
 
 
 @given(
@@ -38,33 +39,65 @@ def graded(condition, rows=600, width=20):
     return (U * np.geomspace(1, 1 / condition, width)) @ V
 
 
+@pytest.fixture
+def small_blocks(monkeypatch):
+    """Blocks of 100 rows, so that small matrices are cut."""
+    monkeypatch.setattr(tsqr, "BLOCK_ROWS", 100)
+
+
+@pytest.mark.usefixtures("small_blocks")
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("condition", [1.0, 1e3, 1e5, 1e8, 1e12, 1e20])
-def test_basis_is_orthonormal_at_every_condition(condition):
-    Y = graded(condition)
-    blocks = np.split(Y, 6)
-    fast = cholesky_qr2(blocks)
-    assert (fast is not None) == (condition < 1e6)
-    Q = np.concatenate(orthonormal(blocks))
-    np.testing.assert_allclose(Q.T @ Q, np.eye(20), atol=1e-13)
-    assert np.linalg.norm(Y - Q @ (Q.T @ Y)) < 1e-13 * np.linalg.norm(Y) * 20
+def test_basis_is_orthonormal_at_every_condition(condition, dtype):
+    Y = graded(condition).astype(dtype)
+    copy, eps = Y.copy(), np.finfo(dtype).eps
+    safe = np.linalg.cond(copy.astype(float)) < 1e6
+    assert cholesky_qr2(cut_blocks(copy)) == safe
+    assert safe or (copy == Y).all()
+    Q = orthonormalise(Y.copy())
+    assert Q.dtype == dtype
+    np.testing.assert_allclose(Q.T @ Q, np.eye(20), atol=10 * eps * np.sqrt(20))
+    Y, Q = Y.astype(float), Q.astype(float)
+    assert np.linalg.norm(Y - Q @ (Q.T @ Y)) < 10 * eps * np.linalg.norm(Y) * 20
+
+
+@pytest.mark.usefixtures("small_blocks")
+def test_all_ways_span_the_same(monkeypatch):
+    Y = graded(50.0)
+    fast = orthonormalise(Y.copy())
+    monkeypatch.setattr(tsqr, "_SAFE_CONDITION", 1.0)
+    tree = orthonormalise(Y.copy())
+    monkeypatch.setattr(tsqr, "BLOCK_ROWS", 10_000)
+    short = orthonormalise(Y.copy())
+    np.testing.assert_allclose(tree, short, atol=1e-12)  # Q of a diagonal >= 0 is unique
+    np.testing.assert_allclose(fast, short, atol=1e-12)
+
+
+@pytest.mark.usefixtures("small_blocks")
+def test_factored_in_place():
+    Y = graded(1e9)
+    assert orthonormalise(Y) is Y
+    np.testing.assert_allclose(Y.T @ Y, np.eye(20), atol=1e-13)
 
 
 def test_columns_of_unlike_length_are_no_bad_condition():
     Y = graded(10.0) * np.geomspace(1, 1e-12, 20)
-    assert cholesky_qr2(np.split(Y, 3)) is not None
+    assert cholesky_qr2(np.split(Y, 3))
 
 
+@pytest.mark.usefixtures("small_blocks")
 def test_rank_deficient_columns_are_completed():
-    Y = np.random.default_rng(0).normal(size=(200, 3)) @ np.ones((3, 8))
-    Q = np.concatenate(orthonormal(np.split(Y, 2)))
+    Y = np.random.default_rng(0).normal(size=(250, 3)) @ np.ones((3, 8))
+    Q = orthonormalise(Y)
     np.testing.assert_allclose(Q.T @ Q, np.eye(8), atol=1e-13)
-    zero = np.concatenate(orthonormal([np.zeros((30, 4)), np.zeros((30, 4))]))
-    assert np.isfinite(zero).all()
+    zero = orthonormalise(np.zeros((330, 4)))
+    np.testing.assert_allclose(zero.T @ zero, np.eye(4), atol=1e-13)
 
 
-def test_blocks_of_a_whole_matrix_are_views():
-    Y = np.zeros((40_000, 3))
+@pytest.mark.parametrize(("rows", "width"), [(40_000, 3), (16_390, 20), (16_384, 5), (50_000, 20_000), (10, 3)])
+def test_blocks_cover_the_matrix_and_none_is_wide(rows, width):
+    Y = np.broadcast_to(np.zeros(()), (rows, width))
     blocks = cut_blocks(Y)
-    assert sum(len(b) for b in blocks) == 40_000
+    assert sum(len(b) for b in blocks) == rows
+    assert all(len(b) >= width for b in blocks)
     assert all(np.shares_memory(b, Y) for b in blocks)
-    assert len(cut_blocks(np.zeros((10, 3)))) == 1

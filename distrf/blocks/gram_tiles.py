@@ -32,7 +32,8 @@ def empty_tiles(n_features: int) -> np.ndarray:
 
 def tiles_nbytes(n_features: int) -> int:
     """Bytes of `empty_tiles`."""
-    return 8 * len(lower_tiles(n_features)) * tile_width(n_features) ** 2
+    count = -(-n_features // _TILE)
+    return 4 * count * (count + 1) * tile_width(n_features) ** 2
 
 
 def add_tiles(tiles: np.ndarray, Z: np.ndarray) -> None:

@@ -10,10 +10,11 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
+from ..blocks.plan import Workers
 from ..errors import InputError
 from ..maps import SubspaceMap
 from ..randomness import draw_seed, raw_words
-from ..subspace import check_parameters, find_subspace
+from ..subspace import SubspaceCosts, check_parameters, choose, find_subspace, subspace_costs
 from .base import FeatureEstimator, check_components, validate_rows
 
 
@@ -32,7 +33,7 @@ class TEFM(FeatureEstimator):
     oversampling : directions carried along and dropped at the end
     solver : "finder" | "gram" (exact directions from the D x D Gram matrix, one pass) | "auto": the cheaper of
         the two that fits, see `solver_reason_`
-    tol : grow l until |F - F Q Q'| / |F| <= tol, keeping only what that takes
+    tol : grow l until |F - F Q Q'| / |F| <= tol, keeping only what that takes; float32 rows: at least 1e-3
     values : singular values from a "pass" of their own (exact within the subspace), or from a "sample" of rows,
         which saves that pass
     whiten : divide each feature by its root mean square, so that features have unit second moments
@@ -44,6 +45,7 @@ class TEFM(FeatureEstimator):
     Attributes
     ----------
     map_ : SubspaceMap, with arrays `basis` (D, l) and, if whitened, `scale` (l,)
+    base_ : the fitted base estimator, or None
     components_ : array of shape (l, D), orthonormal rows
     singular_values_ : array of shape (l,), of F
     explained_energy_ : array of shape (l,), shares of |F|^2 (not centred)
@@ -131,6 +133,16 @@ class TEFM(FeatureEstimator):
         self.map_ = SubspaceMap(X.shape[1], found.basis.shape[1], base, self.whiten, found.basis, scale)
         return self
 
+    @property
+    def base_(self) -> Any:
+        """The fitted base estimator, or None: `make_pipeline(tefm.base_, tefm.fold(model))`."""
+        check_is_fitted(self)
+        if self.base is None:
+            return None
+        base = clone(self.base)
+        base.map_, base.n_features_in_ = self.map_.base, self.n_features_in_
+        return base
+
     def planned_map(self, d: int, base: Any = None) -> SubspaceMap:
         """The map that `fit` would learn on d columns, without its basis; `base` is that of the base estimator.
 
@@ -143,6 +155,15 @@ class TEFM(FeatureEstimator):
         )
         return SubspaceMap(d, wanted, base, self.whiten)
 
+    def planned_costs(
+        self, n_rows: int, planned: SubspaceMap, itemsize: int, workers: Workers
+    ) -> SubspaceCosts:
+        """What `fit` will take on rows whose features have `itemsize` bytes; `planned` is of `planned_map`."""
+        tiles, final = planned.tiles, self.values == "pass"
+        width = min(tiles.n_features, planned.n_components + self.oversampling)
+        chosen = choose(self.solver, n_rows, tiles, width, self.sketch, self.n_iter, final, workers)
+        return subspace_costs(chosen, n_rows, tiles, width, self.sketch, self.n_iter, final, itemsize)
+
     @property
     def components_(self) -> np.ndarray:
         """Q', shape (l, D)."""
@@ -152,8 +173,8 @@ class TEFM(FeatureEstimator):
     def fold(self, model: Any) -> Any:
         """A linear model on the l features as one on the D base features: weights Q w.
 
-        Predicting with it costs what the base map costs. `Pipeline([("map", base), ("model", folded)])` gives the
-        predictions of `Pipeline([("tefm", self), ("model", model)])`.
+        Predicting with it costs what the base map costs: `make_pipeline(tefm.base_, tefm.fold(model))` gives the
+        predictions of `make_pipeline(tefm, model)`.
 
         model : a fitted linear model with `coef_` of shape (l,) or (C, l); it is left as it is
         """

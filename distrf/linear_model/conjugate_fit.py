@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -15,12 +16,13 @@ from sklearn.exceptions import ConvergenceWarning
 from ..blocks.engine import current_client
 from ..blocks.passes import count_runs, pass_memory, run_pass
 from ..blocks.plan import PassMemory, Workers
-from ..blocks.rows import rows_per_block
+from ..blocks.rows import row_bytes, rows_per_block
+from ..blocks.samples import sampled_rows, take_rows
 from ..errors import InputError
 from ..maps import working_dtype
 from ..subspace.choice import PANEL_BYTES
 from ..subspace.range_finder import find_basis
-from ..subspace.steps import Steps
+from ..subspace.steps import IDENTITY_ROWS, Steps
 from .conjugate import (
     NormalFold,
     RightFold,
@@ -148,14 +150,14 @@ def conjugate_costs(
 class _Fit:
     """The passes of one fit."""
 
-    def __init__(self, arrays: Sequence[Any], targets: Targets, rule: FoldRule):
-        self.arrays, self.targets, self.rule = list(arrays), targets, rule
+    def __init__(self, arrays: Sequence[Any], targets: Targets, rule: FoldRule, steps: Steps):
+        self.arrays, self.targets, self.rule, self.steps = list(arrays), targets, rule, steps
         self.n, self.D = (int(s) for s in arrays[0].shape)
         self.dtype = working_dtype(arrays[0].dtype)
 
     def run(self, fold: Any, label: str) -> np.ndarray:
-        rows = rows_per_block(self.dtype.itemsize * self.D)
-        return run_pass(fold, self.arrays, label=label, block_rows=rows)
+        rows = rows_per_block(row_bytes(self.arrays[0]))
+        return self.steps.once(lambda: run_pass(fold, self.arrays, label=label, block_rows=rows))
 
     def right_hand_sides(self) -> np.ndarray:
         return self.run(RightFold(self.D, self.targets, self.rule), "right-hand sides")
@@ -173,6 +175,11 @@ class _Fit:
         ]
         return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=2), len(parts)
 
+    def extension(self, V: np.ndarray) -> tuple[np.ndarray, np.ndarray, int]:
+        """V as it was kept by an earlier run, or else as given; its products; the passes it took."""
+        V = self.steps.once(lambda: V)
+        return V, *self.products(V, "conjugate gradients")
+
 
 def fit_conjugate(
     arrays: Sequence[Any],
@@ -184,6 +191,7 @@ def fit_conjugate(
     tol: float = 1e-3,
     max_passes: int = 50,
     seed: int = 0,
+    checkpoint: str | os.PathLike[str] | None = None,
 ) -> Conjugate:
     """Solve for all alphas at once; of several, the one of least error on a held-out fifth is refitted.
 
@@ -192,18 +200,33 @@ def fit_conjugate(
     arrays : [features, targets] or [features, targets, weights]
     tol : passes stop when the predictions of every target are within tol of the exact ones, relative to their
         norm, by the bound that the residual gives; after `max_passes` with a warning
+    checkpoint : folder that keeps the result of each pass; the same call then resumes there, and with one alpha
+        more `max_passes` go on from there
     """
     if not 0 < tol < 1 or max_passes < 1:
         raise InputError(f"tol is between 0 and 1 and max_passes at least 1, got {tol!r} and {max_passes!r}")
     n = int(arrays[0].shape[0])
     several = len(alphas) > 1
     rule = FoldRule.for_rows(n, "holdout", seed) if several else FoldRule()
-    fit = _Fit(arrays, targets, rule)
+    count = direction_count(n_directions, int(arrays[0].shape[1]))
+    steps = Steps(None, {})
+    if checkpoint is not None:
+        steps = Steps(
+            checkpoint,
+            _identity(arrays, targets, rule, alphas, count, seed)
+            | {"fit_intercept": fit_intercept, "tol": tol, "max_passes": max_passes if several else None},
+        )
+        steps.check_rows(take_rows(arrays[0], sampled_rows(n, min(IDENTITY_ROWS, n), seed, "identity")))
+        column = arrays[1].ndim == 1
+        y = take_rows(
+            arrays[1][:, None] if column else arrays[1], sampled_rows(n, min(256, n), seed, "targets")
+        )
+        steps.check_rows(targets.encode(y[:, 0] if column else y, None)[0], "targets")
+    fit = _Fit(arrays, targets, rule, steps)
     sums = fit.right_hand_sides()
     basis, finder_passes = find_basis(
-        arrays[0], None, direction_count(n_directions, fit.D), sketch="gaussian", n_iter=0, seed=seed,
-        steps=Steps(None, {}),
-    )  # fmt: skip
+        arrays[0], None, count, sketch="gaussian", n_iter=0, seed=seed, steps=steps
+    )
     basis = basis.astype(fit.dtype).astype(np.float64)  # as the workers see it
     first, count = fit.products(basis, "starting directions")
     space, finder_passes = Space(basis, first), finder_passes + count + 1
@@ -222,13 +245,30 @@ def fit_conjugate(
     if bound > tol:
         warnings.warn(
             f"conjugate gradients stopped after {passes + more} passes at a relative residual of {residual:.2g}; "
-            f"predictions may be off by {bound:.2g}, above tol={tol:g}; more passes (max_passes), more starting directions (n_directions) or a larger "
-            "alpha would help",
+            f"predictions may be off by {bound:.2g}, above tol={tol:g}; more passes (max_passes), more starting "
+            "directions (n_directions) or a larger alpha would help",
             ConvergenceWarning,
             stacklevel=3,
         )
     solution = system.solution(float(alphas[0]), solutions[0])
     return Conjugate(solution, errors, passes + more, finder_passes, residual, bound)
+
+
+def _identity(
+    arrays: Sequence[Any], targets: Targets, rule: FoldRule, alphas: Sequence[float], count: int, seed: int
+) -> dict[str, Any]:
+    """What determines the numbers of every pass, but for the rows themselves."""
+    return {
+        "rows": int(arrays[0].shape[0]),
+        "columns": int(arrays[0].shape[1]),
+        "dtype": working_dtype(arrays[0].dtype).name,
+        "weighted": len(arrays) > 2,
+        "class_weight": None if targets.class_weight is None else [float(w) for w in targets.class_weight],
+        "held_out": asdict(rule),
+        "alphas": [float(a) for a in alphas],
+        "n_directions": count,
+        "seed": seed,
+    }
 
 
 class _Contest:
@@ -286,7 +326,7 @@ def _iterate(
         V = V.astype(fit.dtype).astype(np.float64)
         if V.shape[1] == 0:  # nothing new: the residual is rounding
             return solutions, passes, *worst
-        products, count = fit.products(V, "conjugate gradients")
+        V, products, count = fit.extension(V)
         space.extend(V, products)
         added = system.covariance_times(V, products[first_set:].sum(axis=0))
         covariance = np.concatenate([covariance, added], axis=1)

@@ -31,6 +31,7 @@ class _Ridge(LinearModel):
     n_directions: int | str
     tol: float
     max_passes: int
+    checkpoint: Any
     random_state: Any
 
     def _fit(self, X: Any, y: Any, sample_weight: Any, targets: Targets) -> None:
@@ -55,6 +56,7 @@ class _Ridge(LinearModel):
                 tol=self.tol,
                 max_passes=self.max_passes,
                 seed=draw_seed(self.random_state),
+                checkpoint=self.checkpoint,
             )
             solution = found.solution
             self.cv_errors_, self.residual_, self.error_bound_ = found.cv_errors, found.residual, found.bound
@@ -100,6 +102,8 @@ class StreamingRidge(LinearRegressor, _Ridge):
     tol : "cg" stops when its predictions are that close to the exact ones, relative to their norm, by the
         bound that its residual gives
     max_passes : most passes of "cg"; a warning says when they did not suffice
+    checkpoint : folder or URL in which "cg" keeps the result of each pass; an interrupted fit, called again,
+        resumes there, and with one alpha more `max_passes` go on from there
     random_state : seed of the folds and of the directions
 
     Attributes
@@ -123,6 +127,7 @@ class StreamingRidge(LinearRegressor, _Ridge):
         n_directions: int | str = "auto",
         tol: float = 1e-3,
         max_passes: int = 50,
+        checkpoint: str | None = None,
         random_state: Any = 0,
     ):
         self.alphas = alphas
@@ -132,6 +137,7 @@ class StreamingRidge(LinearRegressor, _Ridge):
         self.n_directions = n_directions
         self.tol = tol
         self.max_passes = max_passes
+        self.checkpoint = checkpoint
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> StreamingRidge:
@@ -156,7 +162,7 @@ class StreamingRidgeClassifier(LinearClassifier, _Ridge):
 
     Parameters
     ----------
-    alphas, fit_intercept, cv, solver, n_directions, tol, max_passes, random_state : see StreamingRidge.
+    alphas, fit_intercept, cv, solver, n_directions, tol, max_passes, checkpoint, random_state : see StreamingRidge.
         Cross-validation compares squared errors
     class_weight : None, "balanced" (n / (classes * count)), or {label: factor}
 
@@ -178,6 +184,7 @@ class StreamingRidgeClassifier(LinearClassifier, _Ridge):
         n_directions: int | str = "auto",
         tol: float = 1e-3,
         max_passes: int = 50,
+        checkpoint: str | None = None,
         random_state: Any = 0,
     ):
         self.alphas = alphas
@@ -188,6 +195,7 @@ class StreamingRidgeClassifier(LinearClassifier, _Ridge):
         self.n_directions = n_directions
         self.tol = tol
         self.max_passes = max_passes
+        self.checkpoint = checkpoint
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> StreamingRidgeClassifier:

@@ -40,19 +40,21 @@ class SubspaceMap(FeatureMap):
         return self.basis if self.scale is None else self.basis / self.scale.astype(self.basis.dtype)
 
     def fill(self, X, out):
-        self._fill(X, out, self.weights())
+        assert self.basis is not None
+        self._fill(X, out, self.basis, self.scale)
 
     def columns(self, X, start, stop):
+        assert self.basis is not None
         check_rows(X, self.n_features_in)
         out = np.empty((X.shape[0], stop - start), dtype=working_dtype(X.dtype))
-        self._fill(X, out, self.weights()[:, start:stop])
+        self._fill(X, out, self.basis[:, start:stop], None if self.scale is None else self.scale[start:stop])
         return out
 
-    def _fill(self, X, out, weights) -> None:
+    def _fill(self, X, out, basis, scale) -> None:
         tiles = self.tiles
-        weights = weights.astype(out.dtype, copy=False)
         for a, part in tiles.row_parts(X):
-            out[a : a + part.shape[0]] = tiles.times(part, weights)
+            G = tiles.times(part, basis)
+            out[a : a + part.shape[0]] = G if scale is None else G / scale.astype(G.dtype)
 
     def exact_kernel(self, X, Y=None):
         return super().exact_kernel(X, Y) if self.base is None else self.base.exact_kernel(X, Y)
@@ -74,9 +76,12 @@ class SubspaceMap(FeatureMap):
         return replace(self, base=base, basis=None, scale=None)
 
     def work(self):
-        D = self.tiles.n_features
         operations, parameters = (0.0, 0.0) if self.base is None else self.base.work()
-        return operations + 2.0 * D * self.n_components, parameters + 8.0 * D * self.n_components
+        return operations + 2.0 * self.tiles.n_features * self.n_components, parameters
+
+    def held_bytes(self, itemsize: int) -> int:
+        """Bytes of the basis, which a worker holds beside the cached weights of the base."""
+        return itemsize * self.tiles.n_features * self.n_components
 
     def spec(self) -> dict[str, Any]:
         return {

@@ -1,16 +1,20 @@
 """Dominant subspaces of feature matrices that are never stored."""
 
+from .choice import SubspaceCosts, choose, subspace_costs
 from .range_finder import Subspace, check_parameters, find_subspace
 from .sketches import SKETCHES, make_sketch
-from .tsqr import TreeQR, orthonormal, tree_qr
+from .tsqr import TreeQR, orthonormalise, tree_qr
 
 __all__ = [
     "SKETCHES",
     "Subspace",
+    "SubspaceCosts",
     "TreeQR",
     "check_parameters",
+    "choose",
     "find_subspace",
     "make_sketch",
-    "orthonormal",
+    "orthonormalise",
+    "subspace_costs",
     "tree_qr",
 ]

@@ -15,7 +15,8 @@ from .folds import GramTilesFold, ProductFold
 from .sketches import make_sketch
 
 SOLVERS = ("auto", "finder", "gram")
-#: An eigendecomposition of D x D in the client takes about as long as this times D^3 operations of a pass.
+#: An eigendecomposition of D x D in the client takes about as long as this times D^3 operations of a pass. The
+#: number of workers is left out on purpose: the solver, and so the bits, must not depend on it.
 _EIGH = 20.0
 #: Partial results of one panel of features, all that meet on a worker: 1 GiB.
 PANEL_BYTES = 2**30
@@ -47,17 +48,17 @@ def panels(n_rows: int, source: FeatureTiles, width: int) -> list[tuple[int, int
 def finder_flops(n_rows: int, source: FeatureTiles, width: int, sketch: str, n_iter: int, final: bool) -> float:
     """Arithmetic of the finder: a sketch, `n_iter` products, and the final pass."""
     D, count = source.n_features, len(panels(n_rows, source, width))
-    feature, again = source.flops_per_row(), 1 if source.whole() else 2
-    product = count * (feature + 2.0 * D * width) + again * feature + 2.0 * D * width - feature * (again == 1)
+    feature, again = source.flops_per_row(), 0 if source.whole() else 1
+    product = count * (feature + 2.0 * D * width) + again * feature + 2.0 * D * width
     sketching = feature + make_sketch(sketch, n_rows, width, 0).flops_per_row(D)
     last = feature + 2.0 * D * width + 2.0 * width**2
     return n_rows * (sketching + n_iter * product + final * last)
 
 
-def gram_flops(n_rows: int, source: FeatureTiles, workers: Workers) -> float:
-    """Arithmetic of the Gram way; the eigendecomposition runs on one machine while workers wait."""
+def gram_flops(n_rows: int, source: FeatureTiles) -> float:
+    """Arithmetic of the Gram way."""
     D = float(source.n_features)
-    return n_rows * (source.flops_per_row() + D**2) + _EIGH * D**3 * workers.count * workers.threads
+    return n_rows * (source.flops_per_row() + D**2) + _EIGH * D**3
 
 
 def gram_client_bytes(n_features: int) -> int:
@@ -98,10 +99,48 @@ def choose(
             "finder",
             f"its eigenvectors need {format_bytes(gram_client_bytes(D))} in the client of {format_bytes(have)}",
         )
-    finder, gram = (
-        finder_flops(n_rows, source, width, sketch, n_iter, final),
-        gram_flops(n_rows, source, workers),
-    )
+    finder, gram = finder_flops(n_rows, source, width, sketch, n_iter, final), gram_flops(n_rows, source)
     taken, other = ("gram", "finder") if gram <= finder else ("finder", "gram")
     costs = {"gram": gram, "finder": finder}
     return Choice(taken, f"{costs[taken]:.2g} operations against {costs[other]:.2g} of the {other}")
+
+
+@dataclass(frozen=True)
+class SubspaceCosts:
+    """What finding a subspace takes, for the plan; nothing is run.
+
+    passes : sweeps over the rows; flops : of all of them; fold : the one with the largest partial result
+    learned_bytes : Q as the workers get it; client_bytes : the most that the client holds
+    """
+
+    choice: Choice
+    passes: int
+    flops: float
+    fold: GramTilesFold | ProductFold
+    learned_bytes: int
+    client_bytes: int
+
+
+def subspace_costs(
+    choice: Choice,
+    n_rows: int,
+    source: FeatureTiles,
+    width: int,
+    sketch: str,
+    n_iter: int,
+    final: bool,
+    itemsize: int,
+) -> SubspaceCosts:
+    """Passes, arithmetic and memory of `find_subspace` with the solver chosen, at its full width."""
+    D = source.n_features
+    if choice.solver == "gram":
+        return SubspaceCosts(
+            choice, 1, gram_flops(n_rows, source), GramTilesFold(source), 0, gram_client_bytes(D)
+        )
+    cut = panels(n_rows, source, width)
+    widest = ProductFold(source, width=width, last=cut[0][1])
+    passes = (1 + n_iter) * len(cut) + final
+    # The sum of a panel arrives, is factored beside it, and Q is sent while it is kept.
+    client = 4 * widest.nbytes + 3 * itemsize * D * width
+    flops = finder_flops(n_rows, source, width, sketch, n_iter, final)
+    return SubspaceCosts(choice, passes, flops, widest, itemsize * D * width, client)

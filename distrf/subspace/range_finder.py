@@ -27,9 +27,9 @@ from ..maps.tiles import FeatureTiles
 from .choice import SOLVERS, Choice, choose, gram_client_bytes, panels
 from .folds import GramTilesFold, ProductFold, RitzFold, SketchFold
 from .sketches import make_sketch
-from .spectrum import Residual, fix_signs, probe_residual, ritz_of_rows, rotate, top_eigenpairs
-from .steps import Steps
-from .tsqr import cut_blocks, orthonormal
+from .spectrum import Residual, fix_signs, probe_residual, ritz, ritz_of_rows, rotated, top_eigenpairs
+from .steps import IDENTITY_ROWS, Steps
+from .tsqr import orthonormalise
 
 VALUES = ("pass", "sample")
 #: Probe rows, fewer for wide maps: features of probes are made in float64, in the client.
@@ -37,6 +37,8 @@ _PROBES = 1000
 _PROBE_FEATURES = 2**28
 _PROBE_BYTES = 256 * 2**20
 _FIRST_WIDTH = 32
+#: Relative residuals below this are rounding in float32.
+_LEAST_TOL = 1e-3
 
 
 @dataclass(frozen=True)
@@ -97,8 +99,11 @@ def find_subspace(
     -----
     Memory with width k = l + oversampling. Worker: Q in the dtype of the features, partial sums of at most 1 GiB
     (wider maps go through panels of features, see `distrf.subspace.choice.panels`), and two parts of features of
-    64 to 128 MiB. Client: the D x k sum and its factor in float64, 24 D k bytes at the peak. For D = 1,000,000
-    and k = 266 with float32 rows: 1.0 + 1.0 + 0.4 GiB and the process on a worker, 6 GiB in the client.
+    64 to 128 MiB. Client: Q likewise, a copy while it is sent or rotated, and the sum of one panel: the D x k sums
+    in float64 are nowhere whole. For D = 1,000,000 and k = 266 with float32 rows: 1.0 + 1.0 + 0.4 GiB and the
+    process on a worker.
+
+    With float32 rows a residual below about 1e-3 is rounding: a smaller `tol` is refused.
     """
     return _Finder(
         X, base, n_components, sketch, n_iter, oversampling, solver, tol, values, seed, checkpoint
@@ -134,7 +139,8 @@ def find_basis(
     """Orthonormal (D, width) float64 and the passes it took: the finder without values or residual."""
     finder = _Finder(X, base, width, sketch, n_iter, 0, "finder", None, "sample", seed, None)
     finder.steps = steps
-    return finder.grow(0, finder.limit), finder.passes
+    count = len(panels(finder.n, finder.source, finder.limit))
+    return finder.grow(0, finder.limit), (1 + n_iter) * count
 
 
 class _Finder:
@@ -154,7 +160,15 @@ class _Finder:
         workers = Workers.of_client(current_client())
         final = values == "pass"
         self.choice: Choice = choose(solver, self.n, self.source, self.limit, sketch, n_iter, final, workers)
-        self.steps = Steps(checkpoint, self._identity() if checkpoint is not None else {})
+        if tol is not None and tol < _LEAST_TOL and self.dtype == np.float32:
+            raise InputError(
+                f"tol={tol:g} is below what float32 rows can tell, about {_LEAST_TOL:g}; give float64 rows, or a "
+                "larger tol"
+            )
+        self.steps = Steps(None, {})
+        if checkpoint is not None:
+            self.steps = Steps(checkpoint, self._identity())
+            self.steps.check_rows(self._rows("identity", IDENTITY_ROWS))
 
     def _identity(self) -> dict[str, Any]:
         base = self.source.base
@@ -185,8 +199,8 @@ class _Finder:
         """A (D, width) sum, by one pass for each panel of features."""
         cut = panels(self.n, self.source, width)
         if len(cut) == 1:
-            return self._pass(make(*cut[0]), label)
-        out = np.empty((self.source.n_features, width))
+            return np.require(self._pass(make(*cut[0]), label), requirements="W")
+        out = np.empty((self.source.n_features, width), self.dtype)
         for first, last in cut:
             out[first:last] = self._pass(make(first, last), label)
         return out
@@ -198,7 +212,7 @@ class _Finder:
         )
 
     def _product(self, basis: np.ndarray) -> np.ndarray:
-        Q, width = basis.astype(self.dtype), basis.shape[1]
+        Q, width = basis.astype(self.dtype, copy=False), basis.shape[1]
         return self._by_panels(
             width, lambda a, b: ProductFold(self.source, Q, width, a, b), "subspace iteration"
         )
@@ -206,7 +220,10 @@ class _Finder:
     # --- steps ------------------------------------------------------------------------------------------------
 
     def grow(self, round_: int, width: int) -> np.ndarray:
-        """A basis of `width` directions, from that of the round before; float64."""
+        """A basis of `width` directions, from that of the round before.
+
+        Float64, but in the dtype of the features where it is so wide that it was summed by panels.
+        """
 
         def sketch(arrays):
             old = arrays.get("basis")
@@ -214,11 +231,12 @@ class _Finder:
             if old is not None:
                 for _ in range(2):  # once leaves rounding of the size of the old part
                     Y -= old @ (old.T @ Y)
-                Y = np.concatenate([old, Y / np.maximum(np.linalg.norm(Y, axis=0), 1e-300)], axis=1)
-            return {"basis": _orthonormal(Y)}
+                norms = np.linalg.norm(Y, axis=0)
+                Y = np.concatenate([old, Y / np.where(norms > 0, norms, 1).astype(Y.dtype)], axis=1)
+            return {"basis": orthonormalise(Y)}
 
         def product(arrays):
-            return {"basis": _orthonormal(self._product(arrays["basis"]))}
+            return {"basis": orthonormalise(self._product(arrays["basis"]))}
 
         arrays = self.steps.run(sketch)
         for _ in range(self.n_iter):
@@ -229,9 +247,10 @@ class _Finder:
         """(Q'F'FQ, |F|^2), by a pass or from sampled rows."""
 
         def step(arrays):
-            Q = basis.astype(self.dtype)
+            Q = basis.astype(self.dtype, copy=False)
             if self.values == "sample":
-                T, energy = ritz_of_rows(self.source, self._sample("ritz", 4 * Q.shape[1]), Q, self.n)
+                rows = self._probes("ritz", 4 * Q.shape[1])
+                T, energy = ritz_of_rows(self.source, rows, Q, self.n)
             else:
                 state = self._pass(RitzFold(self.source, Q, width=Q.shape[1]), "singular values")
                 T, energy = state[:-1], float(state[-1, 0])
@@ -240,22 +259,22 @@ class _Finder:
         arrays = self.steps.run(step)
         return arrays[f"ritz{round_}"], float(arrays[f"energy{round_}"][0])
 
-    def _sample(self, stream: str, least: int) -> np.ndarray:
+    def _rows(self, stream: str, count: int) -> np.ndarray:
+        """Some seeded rows, dense."""
+        rows = take_rows(self.X, sampled_rows(self.n, min(self.n, count), self.seed, f"subspace/{stream}"))
+        return rows.astype(self.dtype, copy=False)
+
+    def _probes(self, stream: str, least: int = 0) -> np.ndarray:
+        """1,000 rows, fewer where they or their features are very wide, but `least` of them."""
         most = max(64, _PROBE_BYTES // (8 * self.X.shape[1]))
         usual = min(_PROBES, max(200, _PROBE_FEATURES // self.source.n_features))
-        size = min(self.n, most, max(usual, least))
-        rows = take_rows(self.X, sampled_rows(self.n, size, self.seed, f"subspace/{stream}"))
-        return rows.astype(self.dtype, copy=False)
+        return self._rows(stream, min(most, max(usual, least)))
 
     # --- results ----------------------------------------------------------------------------------------------
 
     def find(self) -> Subspace:
-        if self.choice.solver == "gram":
-            basis, sigma, energy = self._gram()
-        else:
-            basis, sigma, energy = self._finder()
-        Q = fix_signs(basis).astype(self.dtype)
-        residual = probe_residual(self.source, self._sample("probe", 0), Q, self.n)
+        Q, sigma, energy = self._gram() if self.choice.solver == "gram" else self._finder()
+        residual = probe_residual(self.source, self._probes("probe"), Q, self.n)
         return Subspace(
             Q, sigma[: Q.shape[1]], energy, residual, self.choice.solver, self.choice.reason, self.passes
         )
@@ -268,12 +287,12 @@ class _Finder:
             S = lower_matrix(self._pass(GramTilesFold(self.source), "Gram matrix"), D)
             energy = float(np.trace(S))
             sigma, vectors = top_eigenpairs(S, self.n_components)
-            return {"basis": vectors, "sigma": sigma, "energy": np.array([energy])}
+            return {"basis": fix_signs(vectors), "sigma": sigma, "energy": np.array([energy])}
 
         arrays = self.steps.run(step)
-        energy = float(arrays["energy"][0])
-        keep = self.n_components if self.tol is None else self._needed(arrays["sigma"], energy)
-        return arrays["basis"][:, :keep].copy(), arrays["sigma"], energy
+        sigma, energy = arrays["sigma"], float(arrays["energy"][0])
+        keep = self.n_components if self.tol is None else self._needed(sigma, energy)
+        return arrays["basis"][:, :keep].astype(self.dtype), sigma, energy
 
     def _finder(self) -> tuple[np.ndarray, np.ndarray, float]:
         spare = self.limit - self.n_components
@@ -282,21 +301,18 @@ class _Finder:
         while True:
             basis = self.grow(round_, wanted + spare)
             T, energy = self._ritz(basis, round_)
+            sigma, directions = ritz(T)
             keep = wanted
-            rotated, sigma = rotate(basis, T, wanted)
             if self.tol is not None:
                 keep = self._needed(sigma[:wanted], energy)
                 if keep > wanted and wanted < self.n_components:
                     wanted, round_ = min(2 * wanted, self.n_components), round_ + 1
                     continue
-            return rotated[:, :keep], sigma, energy
+                keep = min(keep, wanted)
+            return rotated(basis, directions[:, :keep], self.dtype), sigma, energy
 
     def _needed(self, sigma: np.ndarray, energy: float) -> int:
         """Directions until the relative residual is `tol`; one more than there are where it is not met."""
         assert self.tol is not None
         left = 1.0 - np.cumsum(sigma**2) / energy if energy > 0 else np.zeros(len(sigma))
         return int(np.searchsorted(-left, -(self.tol**2))) + 1
-
-
-def _orthonormal(Y: np.ndarray) -> np.ndarray:
-    return np.concatenate(orthonormal(cut_blocks(Y)))

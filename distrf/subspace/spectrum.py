@@ -10,6 +10,8 @@ from scipy.linalg import eigh
 
 from ..maps.tiles import FeatureTiles
 
+_BLOCK_BYTES = 64 * 2**20
+
 
 @dataclass(frozen=True)
 class Residual:
@@ -21,23 +23,28 @@ class Residual:
     rows: int
 
 
+def ritz(T: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Rayleigh-Ritz within span Q, from T = Q'F'FQ: singular values of F Q, largest first, and their directions."""
+    values, vectors = eigh((T + T.T) / 2, check_finite=False)
+    return np.sqrt(np.maximum(values[::-1], 0.0)), vectors[:, ::-1]
+
+
+def rotated(basis: np.ndarray, directions: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """Q V with the signs fixed, by blocks of rows; the entry of largest magnitude of a column is positive.
+
+    basis : shape (D, k); directions : V, shape (k, l)
+    """
+    out = np.empty((len(basis), directions.shape[1]), dtype=dtype)
+    step = max(1, _BLOCK_BYTES // (8 * basis.shape[1]))
+    for a in range(0, len(basis), step):
+        out[a : a + step] = basis[a : a + step].astype(np.float64, copy=False) @ directions
+    return fix_signs(out)
+
+
 def fix_signs(basis: np.ndarray) -> np.ndarray:
     """Columns turned so that the entry of largest magnitude is positive; in place."""
-    for j in range(basis.shape[1]):
-        column = basis[:, j]
-        if column[np.argmax(abs(column))] < 0:
-            column *= -1
+    basis *= np.where(-basis.min(axis=0, initial=0) > basis.max(axis=0, initial=0), -1, 1).astype(basis.dtype)
     return basis
-
-
-def rotate(basis: np.ndarray, T: np.ndarray, keep: int) -> tuple[np.ndarray, np.ndarray]:
-    """Rayleigh-Ritz: leading directions of F within span Q, from T = Q'F'FQ.
-
-    Returns the basis of shape (D, keep), and all l singular values, largest first.
-    """
-    values, vectors = eigh((T + T.T) / 2, check_finite=False)
-    order = np.argsort(values)[::-1]
-    return basis @ vectors[:, order[:keep]], np.sqrt(np.maximum(values[order], 0.0))
 
 
 def ritz_of_rows(source: FeatureTiles, rows: Any, basis: np.ndarray, n: int) -> tuple[np.ndarray, float]:
@@ -55,14 +62,13 @@ def probe_residual(source: FeatureTiles, rows: np.ndarray, basis: np.ndarray, n:
     rows : array of shape (m, d), a uniform sample of n rows. Features are computed in float64.
     """
     misses, energies = [], []
-    Q = basis.astype(np.float64, copy=False)
     for _, part in source.row_parts(rows.astype(np.float64)):
-        G = source.times(part, Q)
+        G = source.times(part, basis)
         miss = np.zeros(len(part))
         energy = np.zeros(len(part))
         for a, F in source.tiles(part):
             energy += np.einsum("ij,ij->i", F, F)
-            F = F - G @ Q[a : a + F.shape[1]].T
+            F = F - G @ basis[a : a + F.shape[1]].T
             miss += np.einsum("ij,ij->i", F, F)
         misses.append(miss)
         energies.append(energy)

@@ -1,7 +1,7 @@
-"""QR of tall, skinny matrices given as blocks of rows (here: blocks of features), in bounded memory.
+"""QR of tall, skinny matrices by blocks of rows (here: blocks of features), in bounded memory.
 
-Number code: NumPy in and out. Besides the blocks and their orthonormal factors, which may take the same
-memory, only l x l factors are kept: one for each block, and `fan_in` of them meet at once.
+Number code: NumPy in and out. Blocks are worked on in float64, one at a time, and can be overwritten by their part
+of Q; besides them only l x l factors are kept, one for each block, and `fan_in` of them meet at once.
 """
 
 from __future__ import annotations
@@ -36,10 +36,9 @@ class TreeQR:
         return self.leaves[i] @ self.paths[i]
 
     def blocks(self, M: np.ndarray | None = None) -> Iterator[np.ndarray]:
-        """Blocks of Q, or of Q M for M of shape (k, m), one at a time; each leaf is dropped after use."""
-        for i in range(len(self.leaves)):
-            path = self.paths[i] if M is None else self.paths[i] @ M
-            yield self.leaves[i] @ path
+        """Blocks of Q, or of Q M for M of shape (k, m), one at a time."""
+        for leaf, path in zip(self.leaves, self.paths, strict=True):
+            yield leaf @ (path if M is None else path @ M)
 
 
 def qr_positive(Y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -56,17 +55,21 @@ def combine(factors: Sequence[np.ndarray]) -> tuple[list[np.ndarray], np.ndarray
     return [Q[a:b] for a, b in itertools.pairwise(edges)], R
 
 
-def tree_qr(blocks: Sequence[np.ndarray], fan_in: int = 8) -> TreeQR:
+def tree_qr(blocks: Sequence[np.ndarray], fan_in: int = 8, *, in_place: bool = False) -> TreeQR:
     """Tall-skinny QR (Demmel et al. 2012): QR of each block, then of stacked factors up a tree.
 
     Parameters
     ----------
-    blocks : arrays of shape (rows_i, l), float64, at least one; rows_i may be below l
+    blocks : arrays of shape (rows_i, l), at least one; rows_i may be below l
     fan_in : factors that meet in one node
+    in_place : leaves overwrite their blocks, in the dtype of these; then no block may be shorter than wide
     """
     leaves, factors = [], []
     for block in blocks:
-        Q, R = qr_positive(block)
+        Q, R = qr_positive(block.astype(np.float64, copy=False))
+        if in_place:
+            block[:] = Q
+            Q = block
         leaves.append(Q)
         factors.append(R)
     paths = [np.eye(len(R)) for R in factors]
@@ -84,42 +87,55 @@ def tree_qr(blocks: Sequence[np.ndarray], fan_in: int = 8) -> TreeQR:
     return TreeQR(leaves, paths, factors[0])
 
 
-def cholesky_qr2(blocks: Sequence[np.ndarray]) -> list[np.ndarray] | None:
-    """Blocks of Q by two rounds of Cholesky QR: products alone. None where the condition is not safe."""
-    current = list(blocks)
+def cholesky_qr2(blocks: Sequence[np.ndarray]) -> bool:
+    """Blocks of Y turned into blocks of Q, in place, by two rounds of Cholesky QR: products alone.
+
+    False, and the blocks as they were, where the condition is not safe.
+    """
     for _ in range(2):
-        gram = sum(block.T @ block for block in current)
+        gram = np.zeros((blocks[0].shape[1],) * 2)
+        for block in blocks:
+            Y = block.astype(np.float64, copy=False)
+            gram += Y.T @ Y
         scale = np.sqrt(np.diag(gram))
         if not (scale > 0).all():
-            return None
-        values = eigvalsh(gram / np.outer(scale, scale), check_finite=False)
+            return False
         # Columns are scaled first: their lengths do not count as condition.
+        gram /= np.outer(scale, scale)
+        values = eigvalsh(gram, check_finite=False)
         if not values[0] > values[-1] / _SAFE_CONDITION**2:
-            return None
+            return False
         try:
-            R = cholesky(gram / np.outer(scale, scale), check_finite=False)
+            R = cholesky(gram, check_finite=False)
         except LinAlgError:
-            return None
+            return False
         inverse = solve_triangular(R, np.eye(len(R)), check_finite=False) / scale[:, None]
-        current = [block @ inverse for block in current]
-    return current
+        for block in blocks:
+            block[:] = block.astype(np.float64, copy=False) @ inverse
+    return True
 
 
-def orthonormal(blocks: Sequence[np.ndarray], fan_in: int = 8) -> list[np.ndarray]:
-    """Orthonormal basis of the columns of a tall matrix, block by block.
+def orthonormalise(Y: np.ndarray, fan_in: int = 8) -> np.ndarray:
+    """Turn Y into an orthonormal basis of its columns, in place, and return it.
 
     Takes the shortest safe way: one Householder QR for a small matrix, Cholesky-QR2 where the condition
     allows, else the tree.
 
-    blocks : arrays of shape (rows_i, l), float64. Where the columns have rank below l, the basis is completed.
+    Y : array of shape (D, l), D >= l, float32 or float64. Where its rank is below l, the basis is completed.
     """
-    if len(blocks) == 1 and len(blocks[0]) <= BLOCK_ROWS:
-        return [qr_positive(blocks[0])[0]]
-    fast = cholesky_qr2(blocks)
-    return list(tree_qr(blocks, fan_in).blocks()) if fast is None else fast
+    if len(Y) <= BLOCK_ROWS:
+        Y[:] = qr_positive(Y.astype(np.float64, copy=False))[0]
+        return Y
+    blocks = cut_blocks(Y)
+    if not cholesky_qr2(blocks):
+        tree = tree_qr(blocks, fan_in, in_place=True)
+        for block, part in zip(blocks, tree.blocks(), strict=True):
+            block[:] = part
+    return Y
 
 
 def cut_blocks(Y: np.ndarray) -> list[np.ndarray]:
     """Views of a whole matrix as blocks of rows, none shorter than it is wide where that can be."""
     step = max(BLOCK_ROWS, 2 * Y.shape[1])
-    return [Y[a : a + step] for a in range(0, len(Y), step)] or [Y]
+    edges = [*range(0, max(len(Y) - Y.shape[1], 1), step), len(Y)]
+    return [Y[a:b] for a, b in itertools.pairwise(edges)]
