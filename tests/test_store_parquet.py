@@ -57,6 +57,36 @@ def test_any_row_groups_and_blocks(tmp_path_factory, sizes, rows_per_block):
     assert len(dict(optimised.__dask_graph__())) == got.npartitions
 
 
+@settings(max_examples=20, deadline=None)
+@given(
+    sizes=st.lists(st.tuples(st.integers(1, 30), st.integers(1, 12)), min_size=1, max_size=3),
+    rows_per_block=st.integers(1, 40),
+)
+def test_uniform_blocks(tmp_path_factory, sizes, rows_per_block):
+    folder = tmp_path_factory.mktemp("p")
+    n = sum(size for size, _ in sizes)
+    values, row = np.arange(2.0 * n), 0
+    for number, (size, group) in enumerate(sizes):
+        save(
+            folder / f"part-{number}.parquet",
+            {"a": values[row : row + size], "y": np.arange(row, row + size)},
+            group,
+        )
+        row += size
+    X, y = open_rows(folder, target="y", rows_per_block=rows_per_block, uniform=True)
+    assert set(X.chunks[0][:-1]) <= {rows_per_block}
+    assert X.chunks[0][-1] <= rows_per_block
+    assert y.chunks[0] == X.chunks[0]
+    np.testing.assert_array_equal(run(X).ravel(), values[:n])
+    np.testing.assert_array_equal(run(y), np.arange(n))
+
+
+def test_uniform_blocks_split_evenly(tmp_path, monkeypatch):
+    monkeypatch.setattr(parquet, "BLOCK_BYTES", 8 * 11)
+    save(tmp_path / "a.parquet", {"x": np.arange(100.0)}, 13)
+    assert open_rows(tmp_path / "a.parquet", uniform=True)[0].chunks[0] == (8,) * 12 + (4,)
+
+
 def test_row_groups_become_blocks(tmp_path):
     save(tmp_path / "a.parquet", {"x": np.arange(100.0)}, 10)
     assert open_rows(tmp_path / "a.parquet", rows_per_block=30)[0].chunks[0] == (30, 30, 30, 10)

@@ -290,6 +290,16 @@ def test_keys_stand_beside_their_rows(tmp_path, table):
     np.testing.assert_array_equal(np.array(got["sum"], dtype=np.float32), X[:, 0] + X[:, 1])
 
 
+def test_keys_of_a_file_that_was_rewritten(tmp_path):
+    path = tmp_path / "rows.parquet"
+    for number, group in enumerate((20, 30)):
+        ids = [f"{number}-{i}" for i in range(60)]
+        pq.write_table(pa.table({"a": X[:60, 0], "id": ids}), path, row_group_size=group)
+        rows, _ = open_rows(path, columns=["a"], rows_per_block=group)
+        write_parts(str(tmp_path / f"p{number}.parquet"), {"x": rows}, str(path), ["id"], {}, columns=["a"])
+        assert read(tmp_path / f"p{number}.parquet")["id"] == ids
+
+
 @pytest.mark.parametrize("present", [[0], [1, 2], [3]])
 def test_parts_resume(tmp_path, table, present, client):
     rows, _ = open_rows(table, columns=["a", "b"], rows_per_block=20)

@@ -37,17 +37,17 @@ def write_parts(
     names = list(arrays)
     aligned = [check_dask_rows(arrays[name], name) for name in names]
     chunks = aligned[0].chunks[0]
-    if keys and not (key_source or "").rstrip("/").endswith((".parquet", ".pq")):
+    if keys and not (key_source and store.is_parquet(key_source)):
         raise InputError(f"key columns {keys} need rows that come from Parquet, got {key_source!r}")
-    if keys:
-        _key_sources(
-            str(key_source), tuple(keys), tuple(columns or ())
-        )  # names the missing columns before anything runs
+    version = ""
+    if keys:  # names the missing columns before anything runs
+        version = store.key_blocks(str(key_source), keys, columns=columns)[0][0].identity
     n_blocks = len(chunks)
     pending = store.create_parts(path, spec, n_blocks, overwrite=overwrite)
     if pending:
         numbers = da.map_blocks(_block_number, da.arange(sum(chunks), chunks=(chunks,)), dtype=np.int64)
-        fold = _PartFold(normalise(path), tuple(names), key_source, tuple(keys or ()), tuple(columns or ()))
+        keys_of_rows = _Keys(str(key_source), tuple(keys), tuple(columns or ()), version) if keys else None
+        fold = _PartFold(normalise(path), tuple(names), keys_of_rows)
         every = [a.blocks[pending] if len(pending) < n_blocks else a for a in (*aligned, numbers)]
         starts = np.concatenate([[0], np.cumsum(chunks)])[pending]
         run_pass(fold, every, label="write", starts=[int(start) for start in starts])
@@ -59,18 +59,26 @@ def _block_number(rows: np.ndarray, block_id: tuple[int] | None = None) -> np.nd
     return np.full(len(rows), block_id[0] if block_id else 0)
 
 
+@dataclass(frozen=True)
+class _Keys:
+    """Key columns of Parquet data; `version` tells files that were rewritten in place."""
+
+    path: str
+    names: tuple[str, ...]
+    columns: tuple[str, ...]
+    version: str
+
+
 @lru_cache(maxsize=8)
-def _key_sources(path: str, keys: tuple[str, ...], columns: tuple[str, ...]) -> list[Any]:
-    return store.key_blocks(path, list(keys), columns=list(columns) or None)
+def _key_sources(keys: _Keys) -> list[Any]:
+    return store.key_blocks(keys.path, list(keys.names), columns=list(keys.columns) or None)
 
 
 @dataclass(frozen=True)
 class _PartFold:
     path: str
     names: tuple[str, ...]
-    key_source: str | None
-    keys: tuple[str, ...]
-    columns: tuple[str, ...]
+    keys: _Keys | None
     nbytes: int = 0
     flops_per_row: float = 1.0
 
@@ -80,21 +88,22 @@ class _PartFold:
     def add(self, state: int, first_row: int, *blocks: Any) -> int:
         *values, numbers = blocks
         columns: dict[str, Any] = {}
-        if self.keys:
-            columns.update(self._key_columns(first_row, len(numbers)))
+        if self.keys is not None:
+            columns.update(_key_columns(self.keys, first_row, len(numbers)))
         columns.update(zip(self.names, values, strict=True))
         return state + store.write_parquet_block(self.path, int(numbers[0]), columns)
 
-    def _key_columns(self, start: int, rows: int) -> dict[str, Any]:
-        import pyarrow as pa
-
-        tables = [
-            store.read_table(source, max(start, a), min(start + rows, b))
-            for source, a, b in _key_sources(str(self.key_source), self.keys, self.columns)
-            if a < start + rows and start < b
-        ]
-        table = pa.concat_tables(tables)
-        return {name: table.column(name) for name in self.keys}
-
     def merge(self, left: int, right: int) -> int:
         return left + right
+
+
+def _key_columns(keys: _Keys, start: int, rows: int) -> dict[str, Any]:
+    import pyarrow as pa
+
+    tables = [
+        store.read_table(source, max(start, a), min(start + rows, b))
+        for source, a, b in _key_sources(keys)
+        if a < start + rows and start < b
+    ]
+    table = pa.concat_tables(tables)
+    return {name: table.column(name) for name in keys.names}

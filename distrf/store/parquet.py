@@ -90,7 +90,8 @@ def plan(
     """Read the footers, choose columns and cut the rows into blocks.
 
     Row groups are joined up to ``rows_per_block`` (default: 32 MiB of X), and cut into equal parts if larger by
-    a quarter (by default: above 128 MiB, since a part is reached by decoding the rows before it).
+    a quarter (by default: above 128 MiB, since a part is reached by decoding the rows before it). With ``uniform``
+    blocks are cut across row groups to exactly the wanted size (default: a power of two, which later splits evenly).
     The columns that folders like ``year=2020`` stand for are not read.
     """
     footers = _footers(path, storage_options)
@@ -107,13 +108,14 @@ def plan(
     slack = 1.25
     if rows_per_block is None:
         rows_per_block, slack = max(1, BLOCK_BYTES // (len(names) * dtype.itemsize)), 4.0
+        if uniform:
+            rows_per_block = 1 << (rows_per_block.bit_length() - 1)
     if rows_per_block < 1:
         raise InputError(f"rows_per_block is at least 1; received {rows_per_block}")
     identity = _identity([name for name, _ in footers], storage_options)
     base = ParquetSource((), tuple(names), dtype.str, identity, None, False, storage_options)
-    blocks = tuple(
-        (replace(base, spans=s), start, stop) for s, start, stop in _cut(spans, rows_per_block, slack)
-    )
+    cuts = _cut_uniform(spans, rows_per_block) if uniform else _cut(spans, rows_per_block, slack)
+    blocks = tuple((replace(base, spans=s), start, stop) for s, start, stop in cuts)
     if impute is not None:
         values = _resolve(impute, blocks, n_rows, names)
         blocks = tuple((replace(source, impute=values), start, stop) for source, start, stop in blocks)

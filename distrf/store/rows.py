@@ -163,10 +163,10 @@ def describe(
     target: str | None = None,
     columns: Sequence[str] | Sequence[int] | None = None,
     rows_per_block: int | None = None,
-    impute: Sequence[float] | None = None,
+    impute: float | Sequence[float] | None = None,
     storage_options: Options = None,
 ) -> RowsInfo:
-    """Rows, columns, dtype and blocks of a data set, without reading data."""
+    """Rows, columns, dtype and blocks of a data set, without reading data; `impute` as numbers, not a rule."""
     path = files.normalise(path)
     if parquet.is_parquet(path, storage_options):
         plan = parquet.plan(path, target, _names_only(columns), rows_per_block, storage_options, impute=impute)
