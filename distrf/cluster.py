@@ -36,26 +36,31 @@ def connect(
     cluster : None for a local cluster sized to the machine (one process a core, one thread each); a
         scheduler address such as "tcp://10.0.0.1:8786"; or a YAML or JSON spec file that names a Dask
         cluster class and its arguments, see cluster/README.md
-    memory_limit : of one local worker ("4GiB"); default an equal share of the machine
+    memory_limit : of one local worker ("4GiB"); default an equal share of the machine. Workers that are not
+        started here have their own
     n_workers : of the local cluster; default one a core
     timeout : seconds to wait for the scheduler and its first worker
 
     Raises
     ------
     ClusterError : the scheduler cannot be reached, or no worker came
-    InputError : a spec file that is missing or malformed
+    InputError : a spec file that is missing or malformed; a memory limit that cannot be set
     """
     if cluster is None:
         arguments = local_arguments(memory_limit, n_workers)
         spec: dict[str, Any] = {"class": "distributed.LocalCluster", "arguments": arguments}
     elif os.fspath(cluster).startswith(_SCHEMES):
+        if memory_limit is not None:
+            raise _not_local(memory_limit, f"the workers at {os.fspath(cluster)}")
         with _client(os.fspath(cluster), timeout) as client:
             _wait(client, 1, timeout)
             yield client
         return
     else:
         spec = read_cluster_spec(cluster)
-        if memory_limit is not None and spec["class"].endswith("LocalCluster"):
+        if memory_limit is not None:
+            if not spec["class"].endswith("LocalCluster"):
+                raise _not_local(memory_limit, f"workers of {spec['class']}")
             spec["arguments"]["memory_limit"] = _bytes(memory_limit)
     with _started(spec) as started, _client(started, timeout) as client:
         wait = spec.get("wait", {})
@@ -72,11 +77,21 @@ def local_arguments(memory_limit: str | int | None = None, n_workers: int | None
     return arguments
 
 
+def _not_local(memory_limit: str | int, workers: str) -> InputError:
+    return InputError(
+        f"a memory limit ({memory_limit}) is for local workers; {workers} have their own, which is respected; leave it "
+        "out, or set it where they are started"
+    )
+
+
 def _bytes(memory_limit: str | int) -> int:
     try:
-        return parse_bytes(memory_limit)
-    except ValueError as error:
-        raise InputError(f"a memory limit is a number of bytes such as 4GiB, got {memory_limit!r}") from error
+        size = parse_bytes(memory_limit)
+    except ValueError:
+        size = 0
+    if size < 1:
+        raise InputError(f"a memory limit is a number of bytes above 0, such as 4GiB, got {memory_limit!r}")
+    return size
 
 
 def read_cluster_spec(path: str | os.PathLike[str]) -> dict[str, Any]:

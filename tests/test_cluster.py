@@ -63,6 +63,16 @@ def test_a_memory_limit_goes_before_the_file(tmp_path):
             assert [w["memory_limit"] for w in workers_of(client)] == [expected]
 
 
+def test_a_memory_limit_is_for_local_workers(tmp_path, two_worker_cluster):
+    path = spec_file(tmp_path / "c.yaml", **{"class": "distributed.SSHCluster"})
+    for cluster in (two_worker_cluster.scheduler_address, path):
+        with (
+            pytest.raises(InputError, match=r"\(1GiB\) is for local workers; .*leave it out"),
+            connect(cluster, memory_limit="1GiB"),
+        ):
+            pass
+
+
 def test_scale_and_json(tmp_path):
     spec = {
         "class": "distributed.LocalCluster",
@@ -81,6 +91,8 @@ def test_local_arguments():
     assert local_arguments(None, 3)["n_workers"] == 3
     with pytest.raises(InputError, match="such as 4GiB, got 'much'"):
         local_arguments("much")
+    with pytest.raises(InputError, match="above 0, such as 4GiB, got '0'"):
+        local_arguments("0")
 
 
 @pytest.mark.parametrize(
