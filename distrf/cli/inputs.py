@@ -84,8 +84,10 @@ class Input:
         return [str(c) for c in np.unique(da.unique(y).compute())]
 
 
-def open_input(path: str, target: str | None, columns: str | list[str] | None, impute: Any) -> Input:
-    """Describe the rows at `path`; an imputation rule reads them once to become numbers.
+def open_input(
+    path: str, target: str | None, columns: str | list[str] | None, impute: Any, *, plan: bool = False
+) -> Input:
+    """Describe the rows at `path`; an imputation rule reads them once to become numbers, but for a plan.
 
     Raises StoreError for a missing or unfinished store.
     """
@@ -93,7 +95,9 @@ def open_input(path: str, target: str | None, columns: str | list[str] | None, i
     if names is not None and not store.is_parquet(path):
         names = _numbers(names, store.describe(path, target=target).columns)
     rule = o.number_or_rule(impute) if isinstance(impute, str) else impute
-    if isinstance(rule, (str, float)):  # fixed numbers, so that later rows are filled as these are
+    if plan and rule is not None:
+        rule = 0.0  # whatever it becomes: blocks and bytes are the same
+    elif isinstance(rule, (str, float)):  # fixed numbers, so that later rows are filled as these are
         rule = store.impute_values(path, rule, target=target, columns=names)
     info = store.describe(path, target=target, columns=names, impute=rule)
     if names is not None and info.preprocessing:

@@ -109,9 +109,10 @@ def score(trained: Loaded, data: Input) -> dict[str, Any]:
     if is_classifier(model[-1]):
         return {"accuracy": accuracy_pass(predicted, y)}
     errors = error_pass(predicted, y)
-    mean_square = float(np.mean(errors.squares / errors.weight))
+    norm, varies = float(errors.norm.sum()), errors.spread > 0
+    shares = errors.squares / np.where(varies, errors.spread, 1.0)
     return {
-        "rmse": mean_square**0.5,
-        "relative_rmse": float(np.sqrt(errors.squares.sum() / errors.norm.sum())),
-        "r2": float(np.mean(1 - errors.squares / errors.spread)),
+        "rmse": float(np.sqrt(errors.squares / errors.weight).mean()),
+        "relative_rmse": float(np.sqrt(errors.squares.sum() / norm)) if norm > 0 else None,
+        "r2": float(np.where(varies, 1.0 - shares, errors.squares == 0).mean()),
     }
