@@ -3,9 +3,10 @@
 A *run* of neighbouring blocks is folded in place inside one task: each block is read, transformed,
 folded in and dropped before the next, so that one block per thread is resident whatever the
 scheduler does. Runs depend on the data and on the fold, never on the workers, and their results are
-summed along a fixed two-level chain: the same bits for one worker or twenty. A run starts only when one a
-window back has been summed, so that however slow one run is, at most four partial results are on one
-worker (its running one, one that waits, a group's sum, the total).
+summed along a fixed two-level chain: the same bits for one worker or twenty. A run starts only when the one
+that is two for each thread back has been summed, so that however slow one run is, at most four partial results
+are on one worker (its running one, one that waits, a group's sum, the total). Small ones may wait in larger
+numbers, so that no thread idles while the scheduler answers.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
+import scipy.sparse as sp
 from dask._task_spec import Task, TaskRef
 from dask.base import is_dask_collection, tokenize
 from dask.delayed import Delayed
@@ -25,8 +27,12 @@ from .engine import compute, compute_many, current_client, gather, merge_states
 from .graphs import BlockGraphs, add_block, passed
 from .plan import PassMemory, Workers
 from .progress import pass_topic, report
-from .rows import align_rows, check_dask_rows
+from .rows import align_rows, check_dask_rows, row_bytes
 
+#: Runs for each thread that may have started since the last one that has been summed; four times as many where
+#: partial results are small (bytes).
+_RUNS_AHEAD = 2
+_SMALL_STATE = 2**20
 #: Bytes of partial results moved for each floating-point operation of a pass, at most. At 50 GF/s and
 #: 1 GB/s this keeps moving below 5 % of computing.
 BYTES_PER_FLOP = 1 / 1024
@@ -152,7 +158,9 @@ def _run_dask(fold: Fold, arrays: Sequence[Any], label: str, starts: Sequence[in
         pass_memory(fold, arrays, len(runs), workers, learned).check(workers, label)
         graph: dict[Any, Any] = dict(blocks.shared)
         total = group = None
-        window = workers.count * workers.threads
+        window = (
+            (_RUNS_AHEAD if fold.nbytes > _SMALL_STATE else 4 * _RUNS_AHEAD) * workers.count * workers.threads
+        )
         for r, (first, last) in enumerate(runs):
             key = f"{name}-run-{r}"
             # A slow run holds up the sums of those behind it: without a gate they would all be made and wait.
@@ -183,10 +191,13 @@ def pass_memory(
 ) -> PassMemory:
     """Peak memory of a pass over lazy arrays; a block counts at its widest of the arrays given.
 
-    `scratch_per_row` and `scratch_bytes` of the fold count for each thread, `learned` arrays once.
+    `scratch_per_row` and `scratch_bytes` of the fold count for each thread, `learned` arrays once; where blocks
+    are CSR, `csr_scratch_bytes` bounds the first.
     """
-    block = sum(max(a.chunks[0]) * max(1, math.prod(a.shape[1:])) * a.dtype.itemsize for a in arrays)
+    block = int(sum(max(a.chunks[0]) * row_bytes(a) for a in arrays))
     scratch = max(arrays[0].chunks[0]) * getattr(fold, "scratch_per_row", 0)
+    if sp.issparse(arrays[0]._meta):
+        scratch = min(scratch, getattr(fold, "csr_scratch_bytes", scratch))
     scratch += getattr(fold, "scratch_bytes", 0)
     held = sum(array.nbytes for array in (learned or {}).values())
     return PassMemory(block, int(scratch), fold.nbytes, held, n_runs, workers.threads)
