@@ -7,9 +7,10 @@ from typing import Any, TypeAlias
 import numpy as np
 import scipy.sparse as sp
 
+from .compiled.csr import row_products
 from .dot_products import DOT_PRODUCTS, DotProductKernel, get_dot_product
 from .errors import InputError
-from .kernels import KERNELS, Kernel, Matern, get_kernel
+from .kernels import KERNELS, Gaussian, Kernel, Matern, get_kernel
 from .semigroup import SEMIGROUP_KERNELS, SemigroupKernel, get_semigroup_kernel
 
 AnyKernel: TypeAlias = Kernel | SemigroupKernel | DotProductKernel
@@ -51,20 +52,28 @@ def kernel_block(kernel: AnyKernel, X: Any, Y: Any, length_scale: float) -> np.n
     X = sp.csr_array(X, dtype=np.float64) if sp.issparse(X) else np.ascontiguousarray(X, dtype=np.float64)
     Y = sp.csr_array(Y, dtype=np.float64) if sp.issparse(Y) else np.asarray(Y, dtype=np.float64)
     if isinstance(kernel, DotProductKernel):
-        return kernel.of_products(_dense(X @ Y.T))
+        return kernel.of_products(_products(X, Y))
     if isinstance(kernel, Kernel) and kernel.isotropic and kernel != Matern(0.5):
         if not sp.issparse(X):
             centre = Y.mean(axis=0)
             X, Y = X - centre, Y - centre
-        squares = _dense(X @ Y.T)
+        squares = _products(X, Y)
         squares *= -2.0
         squares += _square_norms(X)[:, None]
         squares += _square_norms(Y)
+        if isinstance(kernel, Gaussian) and length_scale > 1e-150:
+            squares *= -0.5 / length_scale**2
+            return np.exp(np.minimum(squares, 0.0, out=squares), out=squares)
         distances = np.sqrt(np.maximum(squares, 0.0, out=squares), out=squares)
         # An isotropic kernel on the line, between the distances and zero.
         return kernel(distances.reshape(-1, 1), np.zeros((1, 1)), length_scale).reshape(distances.shape)
     X, Y = _dense(X), _dense(Y)
     return kernel(X, Y, length_scale) if isinstance(kernel, Kernel) else kernel(X, Y)
+
+
+def _products(X: Any, Y: Any) -> np.ndarray:
+    """X Y' as a new array."""
+    return row_products(X, Y) if sp.issparse(X) and sp.issparse(Y) else np.asarray(X @ Y.T)
 
 
 def _dense(X: Any) -> np.ndarray:

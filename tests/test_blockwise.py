@@ -165,6 +165,7 @@ def test_same_as_scikit_learn(transformer, dtype):
     np.testing.assert_allclose(ours.toarray() if sp.issparse(ours) else ours, theirs, rtol=1e-5, atol=1e-6)
     lazy = est.transform(da.from_array(rows, chunks=(70, 4)))
     made = lazy.compute(scheduler="sync")
+    assert sp.issparse(lazy._meta) == sp.issparse(made) == sp.issparse(ours)
     assert lazy.shape == theirs.shape
     np.testing.assert_allclose(made.toarray() if sp.issparse(made) else made, theirs, rtol=1e-5, atol=1e-6)
     assert not hasattr(transformer, "n_features_in_")
@@ -325,6 +326,7 @@ def test_csr_blocks_stay_sparse():
     np.testing.assert_allclose(Z.toarray(), est.transform(rows.toarray()), atol=1e-14)
     lazy = est.transform(da.from_array(rows.toarray(), chunks=(100, 4)).map_blocks(sp.csr_array))
     assert sp.issparse(lazy.blocks[1].compute(scheduler="sync"))
+    assert sp.issparse(lazy._meta)  # by which stores know what to write
 
 
 def test_in_a_pipeline(client, tmp_path):

@@ -187,7 +187,7 @@ def test_refuses():
         LaplaceMap(3, 8, "gaussian", "dense", 0)
 
 
-# ---- numbers of every size (DESIGN 5.5) -------------------------------------------------------------
+# ---- numbers of every size -------------------------------------------------------------
 
 
 def cases(d):

@@ -20,9 +20,17 @@ from ..errors import MemoryPlanError
 #: A worker that has imported everything and holds nothing.
 PROCESS_BYTES = 350 * 2**20
 #: What allocators and the wire add to the arrays themselves.
-_SLACK = 1.15
+SLACK = 1.15
 _PARTIALS = 4
 _SENT = 3
+_REMEDIES = {
+    "partial results": "fewer components, cv='holdout' or a single alpha, or workers with more memory",
+    "blocks": "smaller blocks (Dask's array.chunk-size, or rows_per_block), or fewer threads per worker",
+    "scratch": "smaller blocks (Dask's array.chunk-size), or fewer threads per worker",
+    "cached weights": "a structured projection, or a smaller DISTRF_CACHE_BYTES",
+    "features": "fewer rows in a round (round_rows), fewer components, or more workers",
+    "gradients": "fewer components or outputs, or workers with more memory",
+}
 
 
 @dataclass(frozen=True)
@@ -63,9 +71,9 @@ class PassMemory:
         return {
             "process": PROCESS_BYTES,
             "cached weights": self.weights,
-            "blocks": int(_SLACK * self.threads * self.block),
-            "scratch": int(_SLACK * self.threads * self.scratch),
-            "partial results": int(_SLACK * held),
+            "blocks": int(SLACK * self.threads * self.block),
+            "scratch": int(SLACK * self.threads * self.scratch),
+            "partial results": int(SLACK * held),
         }
 
     @property
@@ -77,12 +85,7 @@ class PassMemory:
         if not workers.memory_limit or self.peak <= workers.memory_limit:
             return
         largest = max(self.parts, key=lambda part: self.parts[part] if part != "process" else 0)
-        remedy = {
-            "partial results": "fewer components, cv='holdout' or a single alpha, or workers with more memory",
-            "blocks": "smaller blocks (Dask's array.chunk-size, or rows_per_block), or fewer threads per worker",
-            "scratch": "smaller blocks (Dask's array.chunk-size), or fewer threads per worker",
-            "cached weights": "a structured projection, or a smaller DISTRF_CACHE_BYTES",
-        }[largest]
+        remedy = _REMEDIES[largest]
         listed = ", ".join(f"{name} {format_bytes(size)}" for name, size in self.parts.items() if size)
         raise MemoryPlanError(
             f"{label} was refused: it needs {format_bytes(self.peak)} on each worker, which has "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -16,6 +17,7 @@ from dask.utils import parse_bytes
 
 from ..errors import InputError
 from ..maps.base import arrays_digest
+from .engine import current_client
 
 #: Graph keys with this prefix hold learned arrays: one key, sent once to each worker.
 ARRAYS_PREFIX = "distrf-arrays-"
@@ -108,9 +110,11 @@ def _apply(block, function, arrays=None):
     return out if out.ndim == 2 else out[:, None]
 
 
-def _meta(function: Callable, dtype: Any) -> Any:
-    """An empty block of the kind that the function makes: CSR where it says so."""
-    return (sp.csr_array if getattr(function, "sparse_output", False) else np.empty)((0, 0), dtype=dtype)
+def _meta(function: Callable, X: da.Array, dtype: Any) -> Any:
+    """An empty block of the kind that the function makes of the blocks of X: CSR where it says so."""
+    asked = getattr(function, "makes_csr", None)
+    csr = asked is not None and asked(sp.issparse(X._meta))
+    return (sp.csr_array if csr else np.empty)((0, 0), dtype=dtype)
 
 
 def map_rows(function: Callable, X: da.Array, n_columns: int | None, dtype: Any) -> da.Array:
@@ -125,6 +129,7 @@ def map_rows(function: Callable, X: da.Array, n_columns: int | None, dtype: Any)
     """
     arrays = function.arrays  # type: ignore[attr-defined]
     stub = function.without_arrays()  # type: ignore[attr-defined]
+    current_client()  # prepares its workers
     out = da.map_blocks(
         _apply,
         X,
@@ -132,7 +137,7 @@ def map_rows(function: Callable, X: da.Array, n_columns: int | None, dtype: Any)
         *([shared_arrays(arrays)] if arrays else []),
         dtype=dtype,
         chunks=(X.chunks[0], (1 if n_columns is None else n_columns,)),
-        meta=_meta(function, dtype),
+        meta=_meta(function, X, dtype),
         name=f"{type(function).__name__.lower()}-{tokenize(X.name, function)}",
     )
     if n_columns is None:
@@ -140,6 +145,19 @@ def map_rows(function: Callable, X: da.Array, n_columns: int | None, dtype: Any)
     # Lets a reader of a few rows apply the function to those rows alone: see `mapped_from`.
     out.__dict__["distrf_mapped_from"] = (function, X)
     return out
+
+
+def row_bytes(X: Any) -> float:
+    """Bytes of a row in memory: all its columns, but of CSR rows their entries.
+
+    Lazy CSR features take what their map says, beside its input.
+    """
+    if sp.issparse(X):
+        return (X.data.nbytes + X.indices.nbytes) / max(1, X.shape[0])
+    made = getattr(X, "distrf_mapped_from", None)
+    if made is not None and getattr(made[0], "sparse_output", False):
+        return made[0].entries_per_row * X.dtype.itemsize + row_bytes(made[1])
+    return float(max(1, math.prod(X.shape[1:])) * X.dtype.itemsize)
 
 
 def mapped_from(X: Any) -> tuple[Any, list[Callable]]:

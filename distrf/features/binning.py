@@ -105,6 +105,10 @@ class BinFold:
     def flops_per_row(self) -> float:
         return self.map_.work()[0]
 
+    @property
+    def scratch_per_row(self) -> float:
+        return 16.0 * self.map_.n_grids
+
     def start(self) -> list[np.ndarray]:
         return [np.empty(0, dtype=np.uint64) for _ in range(self.map_.n_grids)]
 

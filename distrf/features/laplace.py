@@ -100,6 +100,12 @@ class RandomLaplaceFeatures(FeatureEstimator):
         )
         return self
 
+    def planned_map(self, d: int) -> LaplaceMap:
+        """The map that `fit` would make on d columns, but for numbers that it takes from the rows."""
+        kernel = planned_semigroup_kernel(self.kernel, self.beta, self.lam)
+        projection = laplace_projection(self.projection, self.n_mixed)
+        return LaplaceMap(d, self.n_components, kernel, projection, 0)
+
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.positive_only = True
@@ -114,12 +120,12 @@ def laplace_projection(projection: str, n_mixed: int | str) -> str:
     return f"{projection}-log2" if mixed else projection
 
 
-def resolve_semigroup_kernel(
-    kernel: str | SemigroupKernel, beta: float | str, lam: float | str, X: Any, seed: int
+def planned_semigroup_kernel(
+    kernel: str | SemigroupKernel, beta: float | str, lam: float | str
 ) -> SemigroupKernel:
-    """The kernel with the number that its parameter stands for on the rows of X.
+    """The kernel before any rows are seen: with its number, or with the class's own where that is a rule.
 
-    Raises InputError for unknown kernels and rules, negative entries in the sampled rows, and rows of zeros.
+    Raises InputError for unknown kernels and rules.
     """
     if isinstance(kernel, SemigroupKernel):
         return kernel
@@ -129,6 +135,21 @@ def resolve_semigroup_kernel(
         return SEMIGROUP_KERNELS[chosen.name](float(value))
     if value != "median":
         raise InputError(f"{chosen.parameter} must be a positive number or 'median', got {value!r}")
+    return chosen
+
+
+def resolve_semigroup_kernel(
+    kernel: str | SemigroupKernel, beta: float | str, lam: float | str, X: Any, seed: int
+) -> SemigroupKernel:
+    """The kernel with the number that its parameter stands for on the rows of X.
+
+    Raises InputError for unknown kernels and rules, negative entries in the sampled rows, and rows of zeros.
+    """
+    if isinstance(kernel, SemigroupKernel):
+        return kernel
+    chosen = planned_semigroup_kernel(kernel, beta, lam)
+    if {"beta": beta, "lam": lam}[chosen.parameter] != "median":
+        return chosen
     picked = sampled_rows(X.shape[0], _SAMPLE, seed, "semigroup")
     rows = take_rows(X, picked).astype(np.float64)
     if not np.isfinite(rows).all():

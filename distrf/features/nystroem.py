@@ -13,7 +13,7 @@ from ..semigroup import SEMIGROUP_KERNELS
 from .base import FeatureEstimator, check_components, validate_rows
 from .dot_product_scale import resolve_dot_product
 from .landmarks import check_rule, choose_landmarks
-from .laplace import resolve_semigroup_kernel
+from .laplace import planned_semigroup_kernel, resolve_semigroup_kernel
 from .length_scale import resolve_length_scale
 
 
@@ -32,6 +32,7 @@ class NystroemFeatures(FeatureEstimator):
     gamma : scikit-learn's parameter: of the gaussian and laplacian kernels instead of a length scale; of the
         dot-product kernels a number, by default 1 / mean |x|^2
     degree, coef0 : of the polynomial kernels
+    beta, lam : of the semigroup kernels, a number or "median", as in RandomLaplaceFeatures
     nu : smoothness of the Matern kernel, 1/2, 3/2 or 5/2
     n_components : m, landmarks; fewer where X has fewer rows
     landmarks : "uniform" (distinct rows) | "k-means++" | "kmeans" | "leverage", see
@@ -44,11 +45,6 @@ class NystroemFeatures(FeatureEstimator):
     ----------
     map_ : NystroemMap, with arrays `landmarks` of shape (m, d) and `normalization` of shape (m, D)
     n_features_in_ : int, d
-
-    Notes
-    -----
-    The parameter of a semigroup kernel given by name is the one at which the median pair of sampled rows has
-    the value 1/e.
     """
 
     map_: NystroemMap
@@ -61,6 +57,8 @@ class NystroemFeatures(FeatureEstimator):
         gamma: float | None = None,
         degree: int = 2,
         coef0: float = 1.0,
+        beta: float | str = "median",
+        lam: float | str = "median",
         nu: float = 1.5,
         n_components: int = 512,
         landmarks: str = "uniform",
@@ -73,6 +71,8 @@ class NystroemFeatures(FeatureEstimator):
         self.gamma = gamma
         self.degree = degree
         self.coef0 = coef0
+        self.beta = beta
+        self.lam = lam
         self.nu = nu
         self.n_components = n_components
         self.landmarks = landmarks
@@ -105,7 +105,7 @@ class NystroemFeatures(FeatureEstimator):
             gamma = "norm" if self.gamma is None else self.gamma
             return resolve_dot_product(name, self.degree, gamma, self.coef0, X, seed), 1.0
         if name in SEMIGROUP_KERNELS:
-            return resolve_semigroup_kernel(name, "median", "median", X, seed), 1.0
+            return resolve_semigroup_kernel(name, self.beta, self.lam, X, seed), 1.0
         return get_any_kernel(self.kernel), 1.0  # an object, or a refusal
 
     def planned_map(self, d: int) -> NystroemMap:
@@ -114,6 +114,8 @@ class NystroemFeatures(FeatureEstimator):
         check_rule(self.landmarks)
         parameters = {"nu": self.nu} if self.kernel == "matern" else {}
         kernel = get_any_kernel(self.kernel, **parameters)
+        if isinstance(self.kernel, str) and self.kernel in SEMIGROUP_KERNELS:
+            kernel = planned_semigroup_kernel(self.kernel, self.beta, self.lam)
         if isinstance(kernel, Kernel) and self.gamma is not None:
             kernel.length_scale_of_gamma(self.gamma)
         return NystroemMap(d, m if self.rank is None else min(m, self.rank), kernel, 1.0, m)

@@ -33,7 +33,10 @@ _INDEPENDENT = 1e-3
 
 @dataclass(frozen=True)
 class _RowsFold:
-    """Base: rows in dense parts with their weights and cross-validation set (0 held out, 1 the rest)."""
+    """Base: rows in parts with their weights and cross-validation set (0 held out, 1 the rest).
+
+    CSR rows stay CSR: their parts are bounded by what they are multiplied with.
+    """
 
     n_features: int
     targets: Targets
@@ -43,10 +46,10 @@ class _RowsFold:
         """(set, rows of Z, encoded targets, weights), weights float64."""
         if Z.shape[1] != self.n_features:
             raise InputError(f"blocks must have {self.n_features} columns, got {Z.shape[1]}")
-        step = max(1, _PART_BYTES // (8 * self.n_features))
+        step = max(1, _PART_BYTES // (8 * (self.products_width if sp.issparse(Z) else self.n_features)))
         for a in range(0, len(y), step):
             part = slice(a, min(a + step, len(y)))
-            rows = Z[part].toarray() if sp.issparse(Z) else Z[part]
+            rows = Z[part]
             if not np.isfinite(rows.sum(dtype=np.float64)):
                 raise InputError(
                     f"features must be finite, but rows {first_row + a} on are not; impute or drop such rows"
@@ -68,8 +71,17 @@ class _RowsFold:
         return 2 if self.rule.holdout else 1
 
     @property
+    def products_width(self) -> int:
+        """Columns of what a row is multiplied with."""
+        return self.targets.width + 1
+
+    @property
     def scratch_per_row(self) -> float:
         return 8.0 * self.n_features
+
+    @property
+    def csr_scratch_bytes(self) -> int:
+        return 3 * _PART_BYTES
 
     def merge(self, left: Any, right: Any) -> Any:
         left = left if left.flags.writeable else left.copy()  # read-only where it came over the wire
@@ -107,6 +119,10 @@ class NormalFold(_RowsFold):
 
     width: int = 0
     directions: np.ndarray | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def products_width(self) -> int:
+        return self.width
 
     @property
     def arrays(self) -> dict[str, np.ndarray]:

@@ -90,6 +90,11 @@ class GramFold:
         copies = (8 if self.n_features <= _FLOAT64_UP_TO else 0) + (8 if self.rule.n_folds > 1 else 0)
         return float(copies * self.n_features + 16 * (self.targets.width + 1))
 
+    @property
+    def csr_scratch_bytes(self) -> int:
+        """The most that CSR rows of a block take while they are folded in: dense parts and their copies."""
+        return 3 * _DENSE_BYTES
+
     def start(self) -> GramState:
         k, D, C = self.rule.n_folds, self.n_features, self.targets.width
         T = tile_width(D)

@@ -104,6 +104,10 @@ class FeatureMap:
             f"a map of kind {self.kind!r} approximates no kernel of its own; give the map that makes the features"
         )
 
+    def makes_csr(self, of_csr: bool) -> bool:
+        """Whether the features of CSR rows, or of dense ones, are CSR arrays."""
+        return self.sparse_output
+
     @property
     def entries_per_row(self) -> int:
         """Numbers that a row of features takes in memory."""

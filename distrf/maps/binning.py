@@ -18,8 +18,8 @@ from ..randomness import raw_words, uniforms, variates
 from .base import FeatureMap, check_rows, row_tiles, verify_checksum, working_dtype
 
 BINS = ("hashed", "exact")
-#: Bytes of grids held at once, and rows of a dense block cast to float64 at once.
-_PANEL_BYTES, _TILE = 2**24, 512
+#: Bytes of grids held at once, rows of a dense block cast to float64 at once, and hashes held at once.
+_PANEL_BYTES, _TILE, _HASHES = 2**24, 512, 2**20
 
 
 def _gamma2(seed: int, grid: int, d: int) -> np.ndarray:
@@ -159,18 +159,27 @@ class BinningMap(FeatureMap):
         dtype = working_dtype(X.dtype)
         if sp.issparse(X):
             X = sp.csr_array(X)
-        n, P, hashes = X.shape[0], stop - start, self.hashes(X, start, stop)
+        n, P = X.shape[0], stop - start
         index = np.int32 if n * P < 2**31 else np.int64
         columns, size = np.empty((n, P), dtype=index), dtype.type(1.0 / np.sqrt(self.n_grids))
-        if self.bins == "exact":
-            known = self._look_up(hashes, start, columns)
+        exact = self.bins == "exact"
+        values, known = (
+            np.empty((0 if exact else n, P), dtype=dtype),
+            np.empty((n if exact else 0, P), dtype=bool),
+        )
+        segments = self._segments
+        widths = np.maximum(np.diff(segments), 1)[start:stop]
+        firsts = np.minimum(segments[start:stop], self.n_components - 1)
+        for a, b in row_tiles(n, max(_TILE, _HASHES // P)):
+            hashes = self.hashes(X[a:b], start, stop)
+            if exact:
+                known[a:b] = self._look_up(hashes, start, columns[a:b])
+            else:
+                signed_columns(hashes, firsts, widths, columns[a:b], values[a:b], size)
+        if exact:
             counts = np.concatenate([[0], np.cumsum(known.sum(axis=1))]).astype(index)
             data = np.full(int(counts[-1]), size, dtype=dtype)
             return sp.csr_array((data, columns[known], counts), shape=(n, self.n_components))
-        segments, values = self._segments, np.empty((n, P), dtype=dtype)
-        widths = np.maximum(np.diff(segments), 1)[start:stop]
-        firsts = np.minimum(segments[start:stop], self.n_components - 1)
-        signed_columns(hashes, firsts, widths, columns, values, size)
         indptr = np.arange(n + 1, dtype=index) * P
         out = sp.csr_array((values.ravel(), columns.ravel(), indptr), shape=(n, self.n_components))
         if self.n_components < self.n_grids:

@@ -101,6 +101,14 @@ class BlockwiseMap(FeatureMap):
     def columns(self, X, start, stop):
         return self(X)[:, start:stop]
 
+    def makes_csr(self, of_csr: bool) -> bool:
+        """As the transformer does with a row of ones."""
+        row = np.ones((1, self.n_features_in))
+        try:
+            return sp.issparse(self(sp.csr_array(row) if of_csr else row))
+        except (TypeError, ValueError):  # it takes no CSR rows, which it will say itself
+            return False
+
     @property
     def arrays(self):
         return {} if self.learned is None else dict(self.learned)

@@ -7,14 +7,18 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from ..blocks.gram_tiles import add_tiles, empty_tiles, tiles_nbytes
+from ..maps import check_rows, working_dtype
 from ..maps.tiles import FeatureTiles
 from .sketches import Sketch, add_product
 
 #: Up to this many features Gram products are made in float64: cheap there.
 _FLOAT64_UP_TO = 1024
 _BASE = "base."
+#: Bytes of rows of Theta at once beside CSR features.
+_PART_BYTES = 64 * 2**20
 
 
 def _writeable(state: np.ndarray) -> np.ndarray:
@@ -83,10 +87,23 @@ class SketchFold(_TilesFold):
 
     def add(self, state: np.ndarray, first_row: int, X: Any) -> np.ndarray:
         assert self.sketch is not None
+        if self.source.base is None and self.sketch.accepts_sparse and sp.issparse(X):
+            return self._add_csr(state, first_row, X)
         for a, part in self.source.row_parts(X):
             for column, F in self.source.tiles(part, self.first, self.last):
                 place = column - self.first
                 self.sketch.add(first_row + a, F, state[place : place + F.shape[1]])
+        return state
+
+    def _add_csr(self, state: np.ndarray, first_row: int, X: Any) -> np.ndarray:
+        """Features that are CSR rows stay so: some hundred entries in place of D numbers."""
+        assert self.sketch is not None
+        check_rows(X, self.source.n_features)
+        X = X.astype(working_dtype(X.dtype), copy=False)
+        F = X if (self.first, self.last) == (0, X.shape[1]) else X[:, self.first : self.last]
+        step = max(1, _PART_BYTES // (8 * self.sketch.width))
+        for a in range(0, F.shape[0], step):
+            self.sketch.add(first_row + a, F[a : a + step], state)
         return state
 
 

@@ -7,11 +7,12 @@ Y does not depend, beyond rounding, on how rows are cut into blocks. Number code
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
 
+from ..compiled.csr import add_transposed_product
 from ..compiled.srht import add_hadamard_samples
 from ..errors import InputError
 from ..randomness import raw_words, sample_indices, signs, variates
@@ -33,6 +34,8 @@ class Sketch:
     stream: str = "sketch"
 
     name: ClassVar[str]
+    #: Whether `add` takes CSR rows of F as they are.
+    accepts_sparse: ClassVar[bool] = False
 
     def rows(self, first: int, last: int) -> np.ndarray:
         """Rows first:last of Theta, dense, shape (last - first, width), float64."""
@@ -48,8 +51,14 @@ class Sketch:
         return 2.0 * n_features * self.width
 
 
-def add_product(F: np.ndarray, G: np.ndarray, out: np.ndarray) -> None:
-    """Add F'G to the float64 `out` by tiles of features: products in the dtype of F, and little scratch."""
+def add_product(F: Any, G: np.ndarray, out: np.ndarray) -> None:
+    """Add F'G to the float64 `out` by tiles of features: products in the dtype of F, and little scratch.
+
+    F : array or CSR matrix of shape (m, D)
+    """
+    if sp.issparse(F):
+        add_transposed_product(F, G, out)
+        return
     step = max(256, _PRODUCT_BYTES // (F.dtype.itemsize * max(1, G.shape[1])))
     for a in range(0, F.shape[1], step):
         out[a : a + step] += F[:, a : a + step].T @ G
@@ -60,6 +69,7 @@ class GaussianSketch(Sketch):
     """Independent standard normal entries (Algorithm 1)."""
 
     name: ClassVar[str] = "gaussian"
+    accepts_sparse: ClassVar[bool] = True
 
     def rows(self, first, last):
         parts = []
