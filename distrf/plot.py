@@ -9,8 +9,9 @@ import numpy as np
 from sklearn.pipeline import Pipeline
 
 from .errors import InputError
+from .maps import FeatureMap
 
-__all__ = ["plot_alphas", "plot_kernel_error", "plot_spectrum"]
+__all__ = ["plot_alphas", "plot_kernel_error", "plot_kernel_estimates", "plot_learning_curve", "plot_spectrum"]
 
 _MARKERS = "osD^vP*X"
 
@@ -78,7 +79,43 @@ def plot_kernel_error(table: Iterable[Mapping[str, Any]], ax: Any = None) -> Any
     ax.set_xlabel("features D")
     ax.set_ylabel("kernel error")
     ax.grid(alpha=0.3)
-    ax.legend(frameon=False)
+    # Many names would stand on the lines.
+    outside = {"loc": "center left", "bbox_to_anchor": (1.0, 0.5)} if len(groups) > 4 else {}
+    ax.legend(frameon=False, **outside)
+    return ax
+
+
+def plot_kernel_estimates(map_: Any, X: np.ndarray, ax: Any = None) -> Any:
+    """Estimated against exact kernel values of all pairs of rows (Feng et al. 2015, Figure 1 a to c).
+
+    Parameters
+    ----------
+    map_ : a fitted feature estimator, or its `map_`, which must know its kernel
+    X : array of shape (n, d); n^2 / 2 points are drawn
+    ax : matplotlib axes to draw on; default new ones
+
+    Returns
+    -------
+    The axes: a point (k(x, y), z(x) . z(y)) for each pair, and the diagonal that exact features would fill.
+    """
+    map_ = getattr(map_, "map_", map_)
+    if not isinstance(map_, FeatureMap):
+        raise InputError(
+            f"plot_kernel_estimates takes a fitted feature estimator or its map_, got {type(map_).__name__}; "
+            "call fit first"
+        )
+    if len(X) < 2:
+        raise InputError(f"plot_kernel_estimates needs pairs of rows, got {len(X)} row(s)")
+    Z = map_(X)
+    pairs = np.triu_indices(len(X), 1)
+    exact, estimated = map_.exact_kernel(X)[pairs], (Z @ Z.T)[pairs]
+    ax = _axes(ax)
+    ax.plot(exact, estimated, ".", markersize=2, alpha=0.4, rasterized=True)
+    ends = [min(exact.min(), estimated.min()), max(exact.max(), estimated.max())]
+    ax.plot(ends, ends, color="black", linewidth=1)
+    ax.set_xlabel("kernel k(x, y)")
+    ax.set_ylabel("estimate z(x) · z(y)")
+    ax.grid(alpha=0.3)
     return ax
 
 
@@ -131,6 +168,79 @@ def plot_alphas(model: Any, ax: Any = None) -> Any:
     ax.grid(alpha=0.3)
     ax.legend(frameon=False)
     return ax
+
+
+def plot_learning_curve(model: Any, ax: Any = None, *, x: str = "epochs") -> Any:
+    """Loss of each epoch, and the validation score where there is one, on an axis of its own at the right.
+
+    Parameters
+    ----------
+    model : a fitted SGD model, a Pipeline that ends in one, or {name: model} to compare several
+    ax : matplotlib axes to draw on; default new ones
+    x : "epochs", or "seconds" of training
+
+    Returns
+    -------
+    The axes of the loss. Raises InputError for a model without a history, and for another x.
+    """
+    if x not in ("epochs", "seconds"):
+        raise InputError(f"x is 'epochs' or 'seconds', got {x!r}")
+    named = dict(model) if isinstance(model, Mapping) else {"": model}
+    curves = {name: _history(fitted) for name, fitted in named.items()}
+    if not curves:
+        raise InputError("plot_learning_curve needs at least one model, got an empty mapping")
+    ax = _axes(ax)
+    scored = {name: [e for e in curve if e["validation_score"] is not None] for name, curve in curves.items()}
+    right = ax.twinx() if any(scored.values()) else None
+    lines = []
+    for i, (name, curve) in enumerate(curves.items()):
+        where = dict(zip((e["epoch"] for e in curve), _along(curve, x), strict=True))
+        style = {"marker": _MARKERS[i % len(_MARKERS)], "markersize": 5}
+        # Losses and scores of one model: one colour and marker where there are several models.
+        color = f"C{i if len(curves) > 1 else 0}"
+        label = f"{name}: loss" if name else "loss"
+        lines += ax.plot(list(where.values()), [e["loss"] for e in curve], label=label, color=color, **style)
+        if right is not None and scored[name]:
+            color = f"C{i if len(curves) > 1 else 1}"
+            label = f"{name}: validation score" if name else "validation score"
+            lines += right.plot(
+                [where[e["epoch"]] for e in scored[name]], [e["validation_score"] for e in scored[name]],
+                label=label, color=color, linestyle="--", **style,
+            )  # fmt: skip
+    losses = [e["loss"] for curve in curves.values() for e in curve]
+    if min(losses) > 0 and max(losses) > 5 * min(losses):
+        ax.set_yscale("log")
+        ticks = _round_ticks(losses)
+        if len(ticks) > 1:
+            ax.set_yticks(ticks, [f"{t:g}" for t in ticks])
+            ax.minorticks_off()
+    if x == "epochs":
+        ax.xaxis.get_major_locator().set_params(integer=True)
+    ax.set_xlabel("epoch" if x == "epochs" else "seconds of training")
+    ax.set_ylabel("loss with penalty, rows of the epoch")
+    ax.grid(alpha=0.3)
+    if right is not None:
+        right.set_ylabel("score on held-out rows")
+    if len(lines) > 1:
+        ax.legend(handles=lines, frameon=False, loc="best" if right is None else "center right")
+    return ax
+
+
+def _history(model: Any) -> list[dict[str, Any]]:
+    if isinstance(model, Pipeline):
+        model = model[-1]
+    history = getattr(model, "history_", None)
+    if not history:
+        raise InputError(
+            f"plot_learning_curve needs a model fitted by SGD; this {type(model).__name__} has no history_"
+        )
+    return list(history)
+
+
+def _along(curve: list[dict[str, Any]], x: str) -> list[float]:
+    if x == "epochs":
+        return [entry["epoch"] for entry in curve]
+    return np.cumsum([entry["seconds"] for entry in curve]).tolist()
 
 
 def plot_spectrum(tefm: Any, ax: Any = None) -> Any:

@@ -211,6 +211,7 @@ def test_train_prints(cli, files, tmp_path):
     keys = {
         "rows_per_second",
         "alpha",
+        "solver",
         "cv_errors",
         "length_scale",
         "model",
@@ -359,6 +360,23 @@ def test_features(cli, files, tmp_path):
     assert cli("evaluate", tmp_path / "m", out, "--json", cluster=True)
 
 
+def test_features_of_parquet(cli, files, tmp_path):
+    """Row groups of one size, files of another: the blocks that are written are equal all the same."""
+    folder = tmp_path / "rows"
+    folder.mkdir()
+    for number, part in enumerate((slice(0, 150), slice(150, 360))):
+        whole = table(TEST_GREY, TEST_Y).slice(part.start, part.stop - part.start)
+        pq.write_table(whole, folder / f"part-{number}.parquet", row_group_size=70)
+    words = ["--columns", PIXELS, "--target", "label", "-D", 32, "--length-scale", 20, "--json"]
+    result = json.loads(cli("featurize", folder, tmp_path / "f.zarr", *words, cluster=True).out)
+    assert result["rows"] == 360
+    Z, y = open_rows(tmp_path / "f.zarr")
+    expected = distrf.RandomFourierFeatures(length_scale=20.0, n_components=32, random_state=0)
+    expected = expected.fit_transform(TEST_GREY.astype(np.float32))
+    np.testing.assert_allclose(Z.compute(scheduler="sync"), expected, atol=2e-5)
+    np.testing.assert_array_equal(y.compute(scheduler="sync"), NAMES[TEST_Y])
+
+
 def test_inspect(cli, files, model, tmp_path):
     cli("featurize", files / "test.zarr", tmp_path / "f.zarr", "-D", 16, cluster=True)
     cli("predict", model, files / "test.zarr", tmp_path / "p.zarr", cluster=True)
@@ -481,6 +499,8 @@ def test_the_training_mean_fills_test_rows(cli, files, tmp_path):
         got = pq.read_table(tmp_path / f"{name}.parquet").column("prediction").to_numpy()
         model = distrf.load_model(tmp_path / name)
         np.testing.assert_allclose(got, model.predict(np.array([[mean, 1], [1000, 2]])), rtol=1e-12)
+    planned = cli("plan", tmp_path / "train.parquet", "--target", "t", "--impute", "mean", "-D", 32, "--json")
+    assert json.loads(planned.out)["rows"] == len(pq.read_table(tmp_path / "train.parquet"))
     printed = cli("train", tmp_path / "train.parquet", tmp_path / "m", "--target", "t", code=1)
     assert "column 'a' has nulls in row group 0" in printed.err
     assert "impute" in printed.err
@@ -498,7 +518,7 @@ def test_the_training_mean_fills_test_rows(cli, files, tmp_path):
         (["nothing"], "No such command"),
         (["train", "{d}/train.zarr", "{o}", "--kernel", "cubic"], "unknown kernel 'cubic'; known: .*gaussian"),
         (["train", "{d}/train.zarr", "{o}", "--map", "fuorier"], "unknown --map 'fuorier'; known: fourier"),
-        (["train", "{d}/train.zarr", "{o}", "--model", "svm"], "unknown --model 'svm'; known: ridge"),
+        (["train", "{d}/train.zarr", "{o}", "--model", "svn"], "--model is one of ridge, .*svm.*, got 'svn'"),
         (["train", "{d}/train.zarr", "{o}", "-D", "33"], "must be even, got 33; use 34"),
         (["train", "{d}/train.zarr", "{o}", "--length-scale", "knm"], "unknown length-scale rule 'knm'; known: "),
         (["train", "{d}/train.zarr", "{o}", "--length-scale", "-1"], "length_scale must be a positive number, got -1"),
@@ -509,8 +529,10 @@ def test_the_training_mean_fills_test_rows(cli, files, tmp_path):
         (["train", "{d}/train.zarr", "{o}", "--alpha", "1e-6,x"], r"alphas must be .*finite numbers >= 0"),
         (["train", "{d}/train.zarr", "{o}", "--alpha", "-1"], r"alphas must be .*finite numbers >= 0"),
         (["train", "{d}/train.zarr", "{o}", "--cv", "1"], "at least 2, got '1'"),
-        (["train", "{d}/train.zarr", "{o}", "--class-weight", "heavy"], "'balanced' or 'none', got 'heavy'"),
+        (["train", "{d}/train.zarr", "{o}", "--class-weight", "heavy"], "--class-weight is one of balanced, none, got 'heavy'"),
         (["train", "{d}/train.zarr", "{o}", "--memory-limit", "much"], "size such as 4GiB, got 'much'"),
+        (["train", "{d}/train.zarr", "{o}", "--memory-limit", "0"], "size such as 4GiB, got '0'"),
+        (["train", "{d}/train.zarr", "{o}", "--memory-limit", "1GiB", "--cluster", "tcp://a:1"], "leave it out"),
         (["featurize", "{d}/train.zarr", "{o}", "--map", "none"], "featurize needs a map"),
         (["plan", "{d}/train.zarr", "--job", "sleep"], "--job is train or featurize, got 'sleep'"),
         (["ingest", "{d}/digits.npz", "{o}", "--scale", "big"], "--scale is one of standard"),

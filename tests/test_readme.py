@@ -87,7 +87,7 @@ def test_the_flow_of_the_readme(workplace, cli):
         words = [re.sub("^8192$", "128", word) for word in shlex.split(line, comments=True)[1:]]
         if words[0] == "compare":  # long, and the same for any store: it has tests of its own
             continue
-        cli(*words, cluster=words[0] not in ("ingest", "plan", "inspect"))
+        cli(*words, cluster=words[0] not in ("ingest", "plan", "inspect", "run"))
         ran.add(words[0])
     assert {"ingest", "plan", "train", "evaluate", "predict", "featurize", "inspect"} <= ran
     assert {"data.zarr", "model", "predictions.zarr", "features.zarr"} <= {p.name for p in workplace.iterdir()}

@@ -27,8 +27,14 @@ def show_progress(listener: Listener) -> Iterator[None]:
 
 
 def current_listener() -> Listener | None:
-    """Who listens now; for work that is no pass. A label may carry a remark after a bar: "epoch 1|loss 0.3"."""
+    """Who listens now; for work that is no pass. A label may carry a remark after a bar: "epoch 1/3|loss 0.3"."""
     return _listener.get()
+
+
+def split_label(label: str) -> tuple[str, str]:
+    """("epoch 1/3", "loss 0.3") of "epoch 1/3|loss 0.3"; the remark is empty where there is none."""
+    name, _, remark = label.partition("|")
+    return name, remark
 
 
 @contextmanager

@@ -5,12 +5,11 @@ from __future__ import annotations
 import sys
 
 import typer
-from rich.console import Console
-from rich.markup import escape
 
 from .. import __version__
 from ..errors import DistrfError
-from . import compare, data, demo, models
+from . import compare, data, demo, jobs, models, tune
+from .groups import grouped
 from .session import UsageError
 
 app = typer.Typer(
@@ -31,8 +30,10 @@ for command in (
     models.evaluate,
     data.inspect,
     compare.compare,
+    tune.tune,
+    jobs.run,
 ):
-    app.command()(command)
+    app.command()(grouped(command))
 
 
 def _version(wanted: bool) -> None:
@@ -52,27 +53,38 @@ def _options(
 
 def run() -> None:
     """Run the command line; 0, 1 for a failure, 2 for wrong usage, 130 when interrupted."""
-    errors = Console(stderr=True, highlight=False, soft_wrap=True)
+    code: int
     try:
         code = app(standalone_mode=True)
     except UsageError as error:
-        errors.print(f"[red]Usage error:[/red] {escape(str(error))}")
+        _print("Usage error", str(error))
         code = 2
     except (DistrfError, FileNotFoundError, PermissionError) as error:
-        errors.print(f"[red]{_title(error)}:[/red] {escape(str(error))}")
+        _print(_title(error), str(error))
         code = 1
     except KeyboardInterrupt:
-        errors.print("Interrupted; a featurize or ingest resumes when it is started again.")
+        _print(
+            "Interrupted",
+            "a featurize or ingest resumes when it is started again, a train with --checkpoint when it gets --resume",
+        )
         code = 130
     except Exception as error:
         if type(error).__name__ != "KilledWorker":
             raise
-        errors.print(
-            f"[red]Workers died:[/red] {escape(str(error))}\nA task lost its worker several times, most often for "
-            "memory. Compare `distrf plan` with the workers' limit; use smaller blocks or fewer components."
+        _print(
+            "Workers died",
+            f"{error}\nA task lost its worker several times, most often for memory. Compare `distrf plan` with the "
+            "workers' limit; use smaller blocks or fewer components.",
         )
         code = 1
     sys.exit(code)
+
+
+def _print(title: str, text: str) -> None:
+    from rich.console import Console
+    from rich.markup import escape
+
+    Console(stderr=True, highlight=False, soft_wrap=True).print(f"[red]{title}:[/red] {escape(text)}")
 
 
 def _title(error: Exception) -> str:

@@ -2,32 +2,33 @@
 
 from __future__ import annotations
 
-import os
 import time
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from . import options as o
-from .inputs import open_input
+from .groups import PATH
+from .map_options import Gamma, KernelName, LengthScale, Nu, Phase, Seed
 from .session import Session, UsageError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from rich.console import Console
 
 _NORMS = ("frobenius", "spectral", "mse")
 
 
 def compare(
-    source: Annotated[str, typer.Argument(help="Rows: a Zarr store or Parquet.")],
+    source: o.Source,
     components: Annotated[
         str, typer.Option("-D", "--components", help="Numbers of random features, comma-separated.")
     ] = "256,1024,4096",
-    kernel: o.KernelName = None,
-    length_scale: o.LengthScale = "knn",
-    gamma: o.Gamma = None,
-    nu: o.Nu = 1.5,
-    phase: o.Phase = "paired",
+    kernel: KernelName = None,
+    length_scale: LengthScale = "knn",
+    gamma: Gamma = None,
+    nu: Nu = 1.5,
+    phase: Phase = "paired",
     projections: Annotated[
         str | None,
         typer.Option("--projections", help="Only these, comma-separated. Default: all that fit the kernel."),
@@ -36,38 +37,46 @@ def compare(
     sample_rows: Annotated[
         int, typer.Option("--sample-rows", help="Rows the kernel matrix is taken on.")
     ] = 1000,
-    seed: o.Seed = 0,
-    plot: Annotated[str | None, typer.Option("--plot", help="Write a plot of the errors to this file.")] = None,
-    target: o.Target = None,
-    columns: o.Columns = None,
-    impute: o.Impute = None,
-    quiet: o.Quiet = False,
-    json: o.Json = False,
+    seed: Seed = 0,
+    plot: Annotated[
+        str | None, PATH, typer.Option("--plot", help="Write a plot of the errors to this file.")
+    ] = None,
+    *,
+    rows: o.RowOptions,
+    run: o.RunOptions,
 ) -> None:
     """Kernel error and time of every projection that fits the kernel, on a sample of the rows."""
     from ..blocks.samples import sampled_rows, take_rows
+    from .inputs import open_input
+    from .plots import check_plot
 
-    session, kernel = Session(None, None, quiet, json), kernel or "gaussian"
+    session, kernel = Session(run), kernel or "gaussian"
     sizes = [_size(text) for text in o.listed(components) or []]
     if not sizes or seeds < 1 or sample_rows < 2:
         raise UsageError("compare needs at least one -D, one of --seeds and two --sample-rows")
-    data = open_input(source, target, columns, impute)
+    check_plot(plot)
+    data = open_input(source, rows.target, rows.columns, rows.impute)
     names = _chosen(projections, kernel, nu)
-    X, _ = data.rows()
-    rows = take_rows(X, sampled_rows(X.shape[0], sample_rows, seed, "compare"))
     settings = {
         "kernel": kernel, "length_scale": length_scale, "gamma": gamma, "nu": nu, "phase": phase, "whiten": False,
     }  # fmt: skip
-    measured, skipped = [], {}
+    usable, skipped = [], {}
     for name in names:
         for size in sizes:
             try:
-                measured.append(_measure(name, size, rows, settings, range(seed, seed + seeds)))
+                o.make_map("fourier", data.d, components=size, projection=name, seed=seed, **settings)
+                usable.append((name, size))
             except UsageError as error:
                 skipped[f"{name}, D = {size}"] = str(error)
+    if not usable:
+        raise UsageError("; ".join(dict.fromkeys(skipped.values())))
+    with session.connected():
+        X, _ = data.rows()
+        sample = take_rows(X, sampled_rows(X.shape[0], sample_rows, seed, "compare"))
+    measured = [_measure(name, size, sample, settings, range(seed, seed + seeds)) for name, size in usable]
     if plot:
         _plot(measured, plot)
-    result = {"rows": len(rows), "seeds": seeds, "maps": measured, "skipped": skipped, "plot": plot}
+    result = {"rows": len(sample), "seeds": seeds, "maps": measured, "skipped": skipped, "plot": plot}
     session.finish(result, lambda console: _print(console, result))
 
 
@@ -102,6 +111,8 @@ def _chosen(projections: str | None, kernel: str, nu: float) -> list[str]:
 
 def _measure(name: str, size: int, rows: np.ndarray, settings: dict[str, Any], seeds: range) -> dict[str, Any]:
     """Mean and standard error of each kernel error over seeds, and the median time of one transform."""
+    import numpy as np
+
     from ..metrics import kernel_error
 
     errors: dict[str, list[float]] = {norm: [] for norm in _NORMS}
@@ -128,6 +139,7 @@ def _measure(name: str, size: int, rows: np.ndarray, settings: dict[str, Any], s
 
 def _plot(measured: list[dict[str, Any]], path: str) -> None:
     from ..plot import plot_kernel_error
+    from .plots import write_plot
 
     table = [
         {"map": m["map"], "n_components": m["n_components"], "error": draw}
@@ -136,12 +148,12 @@ def _plot(measured: list[dict[str, Any]], path: str) -> None:
     ]
     axes = plot_kernel_error(table)
     axes.set_ylabel("|K - ZZ'|_F / |K|_F")
-    if folder := os.path.dirname(path):
-        os.makedirs(folder, exist_ok=True)
-    axes.figure.savefig(path, dpi=150)
+    write_plot(axes, path)
 
 
 def _print(console: Console, result: dict[str, Any]) -> None:
+    from rich.table import Table
+
     title = f"kernel error on {result['rows']:,} rows, {result['seeds']} draws, mean ± standard error"
     table = Table(title=title, title_justify="left")
     for heading in ("projection", "D", "Frobenius", "spectral", "MSE", "ms"):

@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from dask.utils import format_bytes
-from rich.console import Console
-from rich.table import Table
 
 from .. import __version__
 from ..errors import StoreError
 from . import options as o
+from .groups import PATH
 from .session import Session, UsageError
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 
 def ingest(
     source: Annotated[
-        str, typer.Argument(help="A .parquet, .csv, .npy, .npz or .svmlight file (or Parquet folder).")
+        str, PATH, typer.Argument(help="A .parquet, .csv, .npy, .npz or .svmlight file (or Parquet folder).")
     ],
-    out: Annotated[str, typer.Argument(help="The Zarr store to write.")],
-    target: o.Target = None,
-    columns: o.Columns = None,
-    impute: o.Impute = None,
+    out: Annotated[str, PATH, typer.Argument(help="The Zarr store to write.")],
+    rows: o.RowOptions,
     scale: Annotated[
         str | None,
         typer.Option(
@@ -45,10 +44,8 @@ def ingest(
     ] = None,
     rows_per_block: Annotated[int | None, typer.Option("--rows-per-block", help="Rows of a block.")] = None,
     overwrite: o.Overwrite = False,
-    cluster: o.Cluster = None,
-    memory_limit: o.MemoryLimit = None,
-    quiet: o.Quiet = False,
-    json: o.Json = False,
+    *,
+    run: o.RunOptions,
 ) -> None:
     """Turn a table into a chunked Zarr store; started again, it resumes."""
     from ..blocks.progress import pass_topic, report
@@ -63,7 +60,7 @@ def ingest(
         raise UsageError("--scale and --divide-by exclude each other")
     if divide_by is not None and not 0 < abs(divide_by) < float("inf"):
         raise UsageError(f"--divide-by is a finite number other than 0, got {divide_by}")
-    session = Session(cluster, memory_limit, quiet, json)
+    session = Session(run)
     method, divisor = (scale, 1.0) if divide_by is None else ("divide", divide_by)
 
     def write() -> Any:
@@ -79,14 +76,14 @@ def ingest(
         info = run_ingest(
             source,
             out,
-            target=target,
-            columns=o.listed(columns),
+            target=rows.target,
+            columns=o.listed(rows.columns),
             sparse=sparse,
             shuffle=shuffle,
             seed=seed,
             block_rows=rows_per_block,
             dtype=dtype,
-            impute=o.number_or_rule(impute),
+            impute=o.number_or_rule(rows.impute),
             split=split,
             scale=method,
             divisor=divisor,
@@ -107,58 +104,25 @@ def ingest(
 
 
 def featurize(
-    source: Annotated[str, typer.Argument(help="Rows: a Zarr store or Parquet.")],
-    out: Annotated[str, typer.Argument(help="The Zarr store of features to write.")],
-    map: o.MapName = "fourier",
-    kernel: o.KernelName = None,
-    length_scale: o.LengthScale = "knn",
-    gamma: o.Gamma = None,
-    nu: o.Nu = 1.5,
-    components: o.Components = 1024,
-    projection: o.Projection = "dense",
-    phase: o.Phase = "paired",
-    whiten: o.Whiten = False,
-    beta: o.Beta = "median",
-    lam: o.Lam = "median",
-    n_mixed: o.Mixed = "2",
-    grids: o.Grids = 128,
-    bins: o.Bins = "hashed",
-    degree: o.Degree = 2,
-    coef0: o.Coef0 = 1.0,
-    base: o.Base = "tensor-sketch",
-    up_factor: o.UpFactor = 8.0,
-    landmarks: o.Landmarks = "uniform",
-    transformer: o.Transformer = None,
-    base_components: o.BaseComponents = None,
-    sketch: o.SketchName = "gaussian",
-    n_iter: o.Iterations = 1,
-    seed: o.Seed = 0,
-    target: o.Target = None,
-    columns: o.Columns = None,
-    impute: o.Impute = None,
+    source: o.Source,
+    out: Annotated[str, PATH, typer.Argument(help="The Zarr store of features to write.")],
+    map: o.MapOptions,
+    rows: o.RowOptions,
     overwrite: o.Overwrite = False,
-    cluster: o.Cluster = None,
-    memory_limit: o.MemoryLimit = None,
-    quiet: o.Quiet = False,
-    json: o.Json = False,
+    *,
+    run: o.RunOptions,
 ) -> None:
     """Write random features of rows to Zarr, block by block; started again, it resumes."""
     from ..blocks.writing import write_rows
     from .inputs import open_input
     from .plans import refuse_if_too_big
 
-    session = Session(cluster, memory_limit, quiet, json)
-    data = open_input(source, target, columns, impute)
-    estimator = o.make_map(
-        map, data.d, kernel=kernel, length_scale=length_scale, gamma=gamma, nu=nu, components=components,
-        projection=projection, phase=phase, whiten=whiten, seed=seed,
-        beta=beta, lam=lam, n_mixed=n_mixed, grids=grids, bins=bins,
-        degree=degree, coef0=coef0, base=base, up_factor=up_factor, landmarks=landmarks, transformer=transformer,
-        base_components=base_components, sketch=sketch, n_iter=n_iter,
-    )  # fmt: skip
+    session = Session(run)
+    data = open_input(source, rows.target, rows.columns, rows.impute)
+    estimator = o.map_of(map, data.d)
     if estimator is None:
         raise UsageError("featurize needs a map; --map none has no features")
-    refuse_if_too_big("featurize", data, estimator, None, cluster, memory_limit)
+    refuse_if_too_big("featurize", data, estimator, None, run.cluster, run.memory_limit)
     with session.connected():
         X, y = data.rows(uniform=True)
         estimator.fit(X)
@@ -182,14 +146,15 @@ def featurize(
 
 
 def inspect(
-    path: Annotated[str, typer.Argument(help="A store, a model, or Parquet.")],
-    json: o.Json = False,
+    path: Annotated[str, PATH, typer.Argument(help="A store, a model, or Parquet.")],
+    *,
+    run: o.RunOptions,
 ) -> None:
-    """Show what a store or a model holds: spec, shapes, manifest, provenance."""
+    """Show what a store or a model holds: spec, shapes, manifest, provenance. Needs no cluster."""
     from .. import store
     from ..models import model_details
 
-    session = Session(quiet=False, as_json=json)
+    session = Session(run)
     if store.is_bundle(path):
         details = model_details(path)
         session.finish(
@@ -240,6 +205,9 @@ def store_summary(info: Any) -> dict[str, Any]:
 
 def print_store(console: Console, info: Any) -> None:
     """A store as a short table."""
+    from dask.utils import format_bytes
+    from rich.table import Table
+
     table = Table(title=f"{info.kind} in {info.path}", title_justify="left", show_header=False)
     state = (
         "complete" if info.complete else f"{info.n_blocks - info.pending} of {info.n_blocks} blocks finished"
@@ -265,6 +233,8 @@ def print_store(console: Console, info: Any) -> None:
 
 def print_spec(console: Console, title: str, spec: dict[str, Any]) -> None:
     """Nested JSON as a two-column table."""
+    from rich.table import Table
+
     table = Table(title=title, title_justify="left", show_header=False)
     table.add_column(overflow="fold")
     for key, value in _flat(spec):

@@ -4,29 +4,28 @@ from __future__ import annotations
 
 import os
 import time
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
 import typer
-from dask.utils import format_bytes
-from rich.console import Console
-from rich.table import Table
 
 from . import options as o
+from .groups import PATH
 from .session import Session
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 
 def demo(
     rows: Annotated[int, typer.Option("--rows", help="Rows to expand the training digits to.")] = 200_000,
     components: Annotated[int, typer.Option("-D", "--components", help="Number of random features.")] = 2048,
-    out: Annotated[str, typer.Option("--out", help="Folder for the files.")] = "distrf-demo",
+    out: Annotated[str, PATH, typer.Option("--out", help="Folder for the files.")] = "distrf-demo",
     seed: Annotated[int, typer.Option("--seed", help="Seed of split, distortions and map.")] = 0,
-    cluster: o.Cluster = None,
-    memory_limit: o.MemoryLimit = None,
-    quiet: o.Quiet = False,
-    json: o.Json = False,
+    *,
+    run: o.RunOptions,
 ) -> None:
     """Train on scikit-learn's digits, expanded by small distortions. No network, no server."""
+    import numpy as np
     from sklearn.pipeline import make_pipeline
 
     from .. import store
@@ -38,7 +37,7 @@ def demo(
 
     if rows < 1:
         raise typer.BadParameter("--rows must be at least 1")
-    session = Session(cluster, memory_limit, quiet, json)
+    session = Session(run)
     data, model_path = (os.path.join(out, name) for name in ("digits.zarr", "model"))
     os.makedirs(out, exist_ok=True)
     _, _, X_test, y_test = load_digits_split(seed)
@@ -82,6 +81,9 @@ def _size(path: str) -> int:
 
 
 def _report(console: Console, result: dict[str, Any]) -> None:
+    from dask.utils import format_bytes
+    from rich.table import Table
+
     table = Table(title="distrf demo", title_justify="left", show_header=False)
     table.add_row("rows", f"{result['rows']:,}")
     table.add_row("training", f"{result['train_seconds']} s, {result['rows_per_second']:,} rows/s")

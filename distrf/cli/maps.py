@@ -3,56 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from ..errors import InputError
-from ..maps import BinningMap, CompactMap, FeatureMap, FourierMap, LaplaceMap
-
-
-@dataclass(frozen=True)
-class MapOptions:
-    """What the command line says about the map, as typed; None is not said."""
-
-    kernel: str | None = None
-    length_scale: str = "knn"
-    gamma: float | None = None
-    nu: float = 1.5
-    components: int = 1024
-    projection: str = "dense"
-    phase: str = "paired"
-    whiten: bool = False
-    seed: int = 0
-    beta: str = "median"
-    lam: str = "median"
-    n_mixed: str = "2"
-    grids: int = 128
-    bins: str = "hashed"
-    degree: int = 2
-    coef0: float = 1.0
-    base: str = "tensor-sketch"
-    up_factor: float = 8.0
-    landmarks: str = "uniform"
-    transformer: str | None = None
-    base_components: int | None = None
-    sketch: str = "gaussian"
-    n_iter: int = 1
-
-    def scale(self) -> float | str:
-        from ..features.length_scale import RULES
-
-        scale = number_or_rule(self.length_scale)
-        if isinstance(scale, str) and scale not in RULES:
-            raise InputError(f"unknown length-scale rule {scale!r}; known: {', '.join(RULES)}, or a number")
-        return scale
-
-
-def number_or_rule(text: str | None) -> Any:
-    """A float where the text is one, else the text."""
-    try:
-        return None if text is None else float(text)
-    except ValueError:
-        return text
+from ..maps import BinningMap, CompactMap, FeatureMap, FourierMap
+from .map_options import MapOptions, number_or_rule
 
 
 def fourier(o: MapOptions) -> Any:
@@ -145,6 +101,8 @@ def nystroem(o: MapOptions) -> Any:
         gamma=o.gamma,
         degree=o.degree,
         coef0=o.coef0,
+        beta=number_or_rule(o.beta),
+        lam=number_or_rule(o.lam),
         nu=o.nu,
         n_components=o.components,
         landmarks=o.landmarks,
@@ -189,10 +147,8 @@ def unfitted_map(estimator: Any, d: int) -> FeatureMap:
 
     Raises InputError for options that break a rule: before any cluster starts.
     """
-    from ..features import TEFM, CompactRandomFeatures, RandomBinningFeatures, RandomLaplaceFeatures
-    from ..features.laplace import laplace_projection
+    from ..features import TEFM, CompactRandomFeatures, RandomBinningFeatures
     from ..kernels import get_kernel
-    from ..semigroup import get_semigroup_kernel
 
     if isinstance(estimator, CompactRandomFeatures):
         base = estimator.planned_base()
@@ -202,14 +158,6 @@ def unfitted_map(estimator: Any, d: int) -> FeatureMap:
     if hasattr(estimator, "planned_map"):
         return estimator.planned_map(d)
     D = estimator.n_components
-    if isinstance(estimator, RandomLaplaceFeatures):
-        kernel = get_semigroup_kernel(estimator.kernel)
-        value = {"beta": estimator.beta, "lam": estimator.lam}[kernel.parameter]
-        if isinstance(value, str) and value != "median":
-            raise InputError(f"{kernel.parameter} must be a positive number or 'median', got {value!r}")
-        if not isinstance(value, str):
-            kernel = get_semigroup_kernel(kernel.name, **{kernel.parameter: value})
-        return LaplaceMap(d, D, kernel, laplace_projection(estimator.projection, estimator.n_mixed), 0)
     if isinstance(estimator, RandomBinningFeatures):
         chosen = get_kernel(estimator.kernel)
         return BinningMap(d, D, chosen, _scale(estimator, chosen), estimator.n_grids, 0, estimator.bins)

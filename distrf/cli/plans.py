@@ -8,19 +8,23 @@ from typing import Any
 import numpy as np
 from dask.system import CPU_COUNT
 from distributed.worker_memory import parse_memory_limit
+from sklearn.base import ClassifierMixin
 
 from ..blocks.passes import count_runs
 from ..blocks.plan import PassMemory, Plan, Workers
 from ..cluster import connect, local_arguments, read_cluster_spec
 from ..kernels import KERNELS, Kernel
-from ..linear_model import StreamingRidgeClassifier
+from ..linear_model.conjugate import NormalFold
 from ..linear_model.conjugate_fit import conjugate_costs, solver_that_fits
 from ..linear_model.gram import FoldRule, GramFold
 from ..linear_model.ridge import check_alphas, solve_bytes
+from ..linear_model.round_plan import round_costs
 from ..linear_model.targets import Targets, target_runs
+from ..maps import SubspaceMap
 from ..projections.cache import CACHE_BYTES
 from .inputs import Input
 from .maps import unfitted_map
+from .subspace_plan import with_subspace
 
 _LOG = logging.getLogger("distributed.worker.memory")
 
@@ -43,45 +47,75 @@ def planned_workers(cluster: str | None, memory_limit: str | None) -> Workers:
 
 
 def refuse_if_too_big(
-    job: str, data: Input, estimator: Any, learner: Any, cluster: str | None, memory_limit: str | None
+    job: str,
+    data: Input,
+    estimator: Any,
+    learner: Any,
+    cluster: str | None,
+    memory_limit: str | None,
+    client: Any = None,
 ) -> None:
-    """Raise MemoryPlanError before anything starts, where the size of the cluster is known in advance."""
-    if cluster is None or "://" not in cluster:
+    """Raise MemoryPlanError before anything starts, where the size of the cluster is known in advance.
+
+    client : of the cluster that has been reached. A pass checks its workers itself; rounds do not.
+    """
+    if client is not None:
+        if hasattr(learner, "n_epochs"):
+            write_plan(job, data, estimator, learner, 2, Workers.of_client(client)).check()
+    elif cluster is None or "://" not in cluster:
         write_plan(job, data, estimator, learner, 2, planned_workers(cluster, memory_limit)).check()
 
 
 def write_plan(job: str, data: Input, estimator: Any, learner: Any, classes: int, workers: Workers) -> Plan:
     """The plan of `train`, or of `featurize` or `predict`, which write a block at a time."""
+    fitted = getattr(estimator, "map_", None)
+    map_ = None if estimator is None else fitted or unfitted_map(estimator, data.d)
+    made = _plan_with(map_, job, data, estimator, learner, classes, workers)
+    return with_subspace(made, data, estimator, map_) if isinstance(map_, SubspaceMap) else made
+
+
+def _plan_with(
+    map_: Any, job: str, data: Input, estimator: Any, learner: Any, classes: int, workers: Workers
+) -> Plan:
+    """The plan with a map that is there."""
     n, d = data.info.n, data.d
     itemsize = data.dtype.itemsize
     fitted = getattr(estimator, "map_", None)
-    map_ = None if estimator is None else fitted or unfitted_map(estimator, d)
     D = d if map_ is None else map_.n_components
+    sparse = map_ is not None and map_.sparse_output
+    entries = D if map_ is None else map_.entries_per_row  # numbers that a row of features takes
     map_flops, weights = (0.0, 0.0) if map_ is None else map_.work()
-    rows = data.block_rows(D)
+    rows = data.block_rows(entries)
     blocks = -(-n // rows)
     source_bytes = data.info.block_rows * d * itemsize if data.info.block_rows != rows else 0
-    block = rows * (d + D) * itemsize + source_bytes
+    block = rows * (d + entries) * itemsize + source_bytes
     read = data.info.nbytes
     cached = int(min(weights * itemsize / 4, CACHE_BYTES))
     notes = []
     if estimator is not None and not fitted and _has_rule(estimator):
         notes.append(f"length scale by the rule {estimator.length_scale!r}, from at most 1,000 sampled rows")
+    if getattr(map_, "bins", "") == "exact" and not fitted:
+        notes.append(f"counted with {D} columns: exact bins have one for each that a pass over the rows meets")
     if weights > CACHE_BYTES:
         notes.append(
             "weights exceed the cache and are made anew for every block; a structured projection avoids it"
         )
     if job != "train":
-        memory = PassMemory(block, rows * D * itemsize, 0, cached, blocks, workers.threads)
-        written = n * (D * itemsize + (8 if data.target else 0))
+        memory = PassMemory(block, rows * entries * itemsize, 0, cached, blocks, workers.threads)
+        written = n * (entries * itemsize + (8 if data.target else 0))
         flops = n * map_flops
         return Plan(job, n, blocks, rows, 1, blocks, read, written, memory, 0, flops, workers, notes)
     width = _outputs(data, learner, classes)
+    if hasattr(learner, "n_epochs"):
+        return _plan_rounds(
+            data, learner, workers, blocks, rows, notes, D=D, outputs=width, entries=entries, map_flops=map_flops,
+            cached=cached, source_bytes=source_bytes,
+        )  # fmt: skip
     alphas = check_alphas(learner.alphas)
     rule = FoldRule() if len(alphas) == 1 else FoldRule.for_rows(n, learner.cv, 0)
     fold = GramFold(D, Targets(None, np.zeros(width)), rule)
     runs = min(count_runs(n, fold), blocks)
-    memory = PassMemory(block, int(rows * fold.scratch_per_row), fold.nbytes, cached, runs, workers.threads)
+    memory = PassMemory(block, _scratch(fold, rows, sparse), fold.nbytes, cached, runs, workers.threads)
     solves = 1 + (0 if len(alphas) == 1 else len(alphas) * (1 if rule.holdout else rule.n_folds))
     flops = n * (map_flops + fold.flops_per_row)
     client = solve_bytes(fold)
@@ -93,7 +127,7 @@ def write_plan(job: str, data: Input, estimator: Any, learner: Any, classes: int
         cost = conjugate_costs(n, D, width, len(alphas), learner.n_directions, map_flops)
         runs = min(count_runs(n, cost.widest), blocks)
         sent = 4 * D * cost.widest.width  # directions, as the workers get them
-        scratch = int(rows * cost.widest.scratch_per_row)
+        scratch = _scratch(cost.widest, rows, sparse)
         memory = PassMemory(block, scratch, cost.widest.nbytes, cached + sent, runs, workers.threads)
         notes.append(f"{cost.passes} passes or so; how many conjugate gradients take depends on the data")
         return Plan(
@@ -109,6 +143,41 @@ def write_plan(job: str, data: Input, estimator: Any, learner: Any, classes: int
     )
 
 
+def _plan_rounds(
+    data: Input, learner: Any, workers: Workers, blocks: int, rows: int, notes: list[str], **sizes: Any
+) -> Plan:
+    """The plan of a model that learns in rounds: as many epochs as it may take."""
+    n = data.info.n
+    cut = tuple(min(rows, n - a) for a in range(0, n, rows))
+    itemsize = data.dtype.itemsize
+    cost = round_costs(
+        learner, cut, data.d, itemsize=itemsize, workers=workers.count, threads=workers.threads, **sizes
+    )
+    epochs = int(learner.n_epochs)
+    bound = "" if learner.round_rows != "auto" else " at most, as the spectrum of a row sample says"
+    notes.append(f"at most {epochs} epochs of about {cost.rounds:,} rounds of {cost.round_rows:,} rows{bound}")
+    if cost.directions:
+        notes.append(f"preconditioned along up to {cost.directions:,} directions of the features")
+    if learner.tol is not None:
+        notes.append(
+            f"stops earlier when {learner.n_iter_no_change} epochs gain less than tol = {learner.tol:g}"
+        )
+    tasks = 2 * min(target_runs(n), blocks) - 1 + epochs * (blocks + cost.rounds * (2 * cost.parcels + 2))
+    weighted = isinstance(learner, ClassifierMixin) and learner.class_weight is not None
+    passes = 1 + weighted + epochs
+    return Plan(
+        "train", n, blocks, rows, passes, tasks, epochs * data.info.nbytes,
+        8 * sizes["D"] * sizes["outputs"], cost.memory,
+        cost.client_bytes, epochs * n * cost.flops_per_row, workers, notes,
+    )  # fmt: skip
+
+
+def _scratch(fold: GramFold | NormalFold, rows: int, sparse: bool) -> int:
+    """Bytes that a block of so many rows takes while it is folded in."""
+    scratch = int(rows * fold.scratch_per_row)
+    return min(scratch, fold.csr_scratch_bytes) if sparse else scratch
+
+
 def _has_rule(estimator: Any) -> bool:
     scale = getattr(estimator, "length_scale", None)
     shift_invariant = isinstance(scale, str) and (
@@ -118,7 +187,7 @@ def _has_rule(estimator: Any) -> bool:
 
 
 def _outputs(data: Input, learner: Any, classes: int) -> int:
-    if not isinstance(learner, StreamingRidgeClassifier):
+    if not isinstance(learner, ClassifierMixin):
         return 1
     count = len(data.info.classes) if data.info.classes else classes
     return 1 if count == 2 else count

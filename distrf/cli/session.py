@@ -6,25 +6,45 @@ import json
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from dask.utils import parse_bytes
-from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    Progress,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
+import typer
 
-from ..blocks.progress import show_progress
+from .groups import PATH
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress
+
+Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.", rich_help_panel="Run")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no report.", rich_help_panel="Run")]
 
 
 class UsageError(Exception):
     """The command line itself is wrong: exit code 2."""
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """Where a command runs and what it prints."""
+
+    cluster: Annotated[
+        str | None,
+        PATH,
+        typer.Option(
+            "--cluster",
+            help="Scheduler address or cluster spec file. Default: a local cluster.",
+            rich_help_panel="Run",
+        ),
+    ] = None
+    memory_limit: Annotated[
+        str | None,
+        typer.Option("--memory-limit", help="Memory of one local worker, such as 4GiB.", rich_help_panel="Run"),
+    ] = None
+    quiet: Quiet = False
+    json: Json = False
 
 
 @dataclass
@@ -34,24 +54,33 @@ class Session:
     Progress and remarks go to standard error; the result goes to standard output, as JSON with `--json`.
     """
 
-    cluster: str | None = None
-    memory_limit: str | None = None
-    quiet: bool = False
-    as_json: bool = False
+    run: RunOptions = RunOptions()
     started: float = field(default_factory=time.perf_counter)
     peaks: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.errors = Console(stderr=True, quiet=self.quiet, highlight=False)
+        from dask.utils import parse_bytes
+        from rich.console import Console
+
+        self.errors = Console(stderr=True, quiet=self.run.quiet, highlight=False)
         self.output = Console(highlight=False)
+        limit = self.run.memory_limit
+        if limit is None:
+            return
         try:
-            parse_bytes(self.memory_limit or 0)
-        except ValueError as error:
-            raise UsageError(f"--memory-limit is a size such as 4GiB, got {self.memory_limit!r}") from error
+            size = parse_bytes(limit)
+        except ValueError:
+            size = 0
+        if size < 1:
+            raise UsageError(f"--memory-limit is a size such as 4GiB, got {limit!r}")
+        if self.run.cluster is not None and "://" in self.run.cluster:
+            raise UsageError(
+                "--memory-limit is for local workers; those of a running cluster have their own: leave it out"
+            )
 
     def say(self, text: str) -> None:
         """A remark on standard error, unless quiet."""
-        if not self.as_json:
+        if not self.run.json:
             self.errors.print(text)
 
     @contextmanager
@@ -59,7 +88,7 @@ class Session:
         """The cluster, with a progress bar for every pass that runs on it."""
         from ..cluster import connect
 
-        with connect(self.cluster, memory_limit=self.memory_limit) as client:
+        with connect(self.run.cluster, memory_limit=self.run.memory_limit) as client:
             workers = client.scheduler_info(n_workers=-1)["workers"]
             self.say(f"{len(workers)} workers, dashboard {client.dashboard_link}")
             with self.progress():
@@ -69,18 +98,23 @@ class Session:
     @contextmanager
     def progress(self) -> Iterator[None]:
         """Bars for the passes inside; nothing when quiet or writing JSON."""
-        if self.quiet or self.as_json:
-            with nullcontext():
-                yield
+        if self.run.quiet or self.run.json:
+            yield
             return
+        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+        from ..blocks.progress import show_progress
+
         columns = (
             TextColumn("{task.description:>14}"),
             BarColumn(),
-            TextColumn("{task.completed:,.0f}/{task.total:,.0f} rows {task.fields[rate]}"),
+            TextColumn(
+                "{task.completed:,.0f}/{task.total:,.0f} rows {task.fields[rate]} {task.fields[remark]}"
+            ),
             TimeElapsedColumn(),
             TimeRemainingColumn(),
         )
-        with Progress(*columns, console=self.errors) as bars, show_progress(_listener(bars)):
+        with Progress(*columns, console=self.errors) as bars, show_progress(listener(bars)):
             yield
 
     def finish(self, result: dict[str, Any], show: Callable[[Console], None]) -> None:
@@ -88,26 +122,37 @@ class Session:
         result["seconds"] = round(time.perf_counter() - self.started, 3)
         if self.peaks:
             result["peak_bytes_per_worker"] = self.peaks
-        if self.as_json:
+        if self.run.json:
             json.dump(result, sys.stdout, indent=2, default=str)
             sys.stdout.write("\n")
-        elif not self.quiet:
+        elif not self.run.quiet:
             show(self.output)
 
 
-def _listener(bars: Progress) -> Callable[[str, int, int], None]:
+def listener(bars: Progress) -> Callable[[str, int, int], None]:
+    """A bar for each pass; the epochs of a fit share one, with its loss beside it.
+
+    Where the output is no terminal, an epoch leaves a line, so that the log of a batch job shows how far it is.
+    """
+    from ..blocks.progress import split_label
+
     tasks: dict[str, Any] = {}
     begun: dict[str, float] = {}
+    shown: dict[str, str] = {}
 
     def listen(label: str, done: int, total: int) -> None:
-        if label not in tasks or done == 0:
-            if label in tasks:
-                bars.remove_task(tasks[label])
-            tasks[label] = bars.add_task(label, total=total, rate="")
-            begun[label] = time.perf_counter()
-        elapsed = time.perf_counter() - begun[label]
+        name, remark = split_label(label)
+        bar = name.split(" ")[0] if remark else name
+        if bar not in tasks or shown[bar] != name or done == 0:
+            if bar in tasks:
+                bars.remove_task(tasks[bar])
+            tasks[bar] = bars.add_task(name, total=total, rate="", remark="")
+            begun[bar], shown[bar] = time.perf_counter(), name
+        elapsed = time.perf_counter() - begun[bar]
         rate = f"{done / elapsed:,.0f} rows/s" if done and elapsed > 0.1 else ""
-        bars.update(tasks[label], completed=done, total=total, rate=rate)
+        bars.update(tasks[bar], completed=done, total=total, rate=rate, remark=remark)
+        if remark and done >= total and not bars.console.is_terminal:
+            bars.console.print(" ".join(part for part in (name, remark, rate) if part))
 
     return listen
 

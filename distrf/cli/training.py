@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+import numpy as np
 from sklearn.pipeline import Pipeline
 
 from ..errors import InputError
+from ..features import TEFM
 from ..models import save_model
 from .inputs import Input
+from .jobs import command_line
+from .session import UsageError
 
 
 @dataclass(frozen=True)
@@ -26,15 +31,58 @@ class Trained:
     def summary(self) -> dict[str, Any]:
         """Facts for the report."""
         model = self.pipeline[-1]
-        facts: dict[str, Any] = {"rows_per_second": self.rows / self.seconds, "alpha": model.alpha_}
-        if model.cv_errors_ is not None:
+        history = getattr(model, "history_", None)
+        rows = self.rows if history is None else sum(entry["rows"] for entry in history)
+        facts: dict[str, Any] = {"rows_per_second": rows / self.seconds}
+        if history is None:
+            facts |= {"alpha": model.alpha_, "solver": model.solver_}
+            if model.solver_ != "gram":
+                facts["passes"] = model.n_iter_ + model.n_finder_passes_
+        else:
+            facts |= {"alpha": model.alpha, "loss": model.loss, "epochs": model.n_iter_, "rounds": model.t_}
+            facts["rows_per_round"] = model.round_rows_
+            facts |= {"final_loss": history[-1]["loss"], "validation_score": history[-1]["validation_score"]}
+            facts["history"] = history
+        if getattr(model, "cv_errors_", None) is not None:
             facts["cv_errors"] = [float(e) for e in model.cv_errors_]
         for step in self.pipeline:
             if hasattr(step, "length_scale_"):
                 facts["length_scale"] = step.length_scale_
             if hasattr(step, "kernel_"):
                 facts["kernel"] = step.kernel_.spec()
+            if isinstance(step, TEFM):
+                facts |= {"subspace_solver": step.solver_, "subspace_residual": step.residual_}
         return facts
+
+    def draw(self) -> Any:
+        """Axes with the learning curve or the errors of several alphas, beside the spectrum of a subspace."""
+        from ..plot import plot_alphas, plot_learning_curve, plot_spectrum
+
+        model = self.pipeline[-1]
+        displays: list[Callable[..., Any]] = []
+        if any(hasattr(step, "explained_energy_") for step in self.pipeline):
+            displays.append(plot_spectrum)
+        if hasattr(model, "history_"):
+            displays.append(plot_learning_curve)
+        elif model.cv_errors_ is not None:
+            displays.append(plot_alphas)
+        if len(displays) == 1:
+            return displays[0](self.pipeline)
+        from matplotlib import pyplot
+
+        _, axes = pyplot.subplots(1, len(displays), figsize=(6.4 * len(displays), 4.8), layout="constrained")
+        for display, ax in zip(displays, axes, strict=True):
+            display(self.pipeline, ax)
+        return axes[0]
+
+
+def check_drawable(learner: Any, estimator: Any) -> None:
+    """Raise UsageError for a model that leaves nothing to draw."""
+    if not (isinstance(estimator, TEFM) or hasattr(learner, "n_epochs") or np.size(learner.alphas) > 1):
+        raise UsageError(
+            "--plot draws epochs of SGD, the errors of several --alpha, or the spectrum of --map tefm; this is "
+            "ridge with one"
+        )
 
 
 def fit_pipeline(data: Input, estimator: Any, learner: Any) -> Trained:
@@ -56,7 +104,7 @@ def save_trained(trained: Trained, data: Input, source: str, out: str, overwrite
     """Write the model folder: spec and arrays, the reading of its input, provenance."""
     provenance = {
         "source": source,
-        "command": " ".join(sys.argv[1:]),
+        "command": command_line(),
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "python": sys.version.split()[0],
         "seconds": round(trained.seconds, 3),

@@ -1,0 +1,63 @@
+"""A checkpoint folder belongs to one job: its rows, its map, its model."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from ..errors import SpecMismatchError
+from ..store import files, is_bundle, read_spec, write_bundle
+from ..store.spec import differences, to_json
+from .inputs import Input
+from .model_options import CheckpointOptions
+from .session import UsageError
+
+#: What a state needs to be taken up again: that of SGD, the passes of cg and those of a subspace.
+_PARTS = ("start", "cg", "subspace")
+
+
+def claim_checkpoint(
+    kept: CheckpointOptions, learner: Any, estimator: Any, data: Input, overwrite: bool
+) -> None:
+    """Note in the folder of `--checkpoint` whose state it keeps, before anything runs; map and model learn of it.
+
+    They compare their own options. Raises SpecMismatchError for a folder of another job, and for one that holds a
+    state which neither --resume nor --overwrite speaks of; UsageError for a job without anything to keep.
+    """
+    path = kept.checkpoint
+    if path is None:
+        return
+    rounds, subspace = hasattr(learner, "n_epochs"), hasattr(estimator, "checkpoint")
+    if not (rounds or subspace or learner.solver == "cg"):
+        raise UsageError(
+            "--checkpoint is for jobs of many passes: --model sgd-classifier, sgd-regressor, svm or logistic, "
+            "--solver cg, --map tefm"
+        )
+    if os.path.isfile(path):
+        raise UsageError(f"--checkpoint is a folder, but {path!r} is a file")
+    place = f"{path.rstrip('/')}/job"
+    parameters = {} if estimator is None else estimator.get_params(deep=True)
+    spec = to_json({"input": data.description, "map": {k: str(v) for k, v in parameters.items()}})
+    ours = is_bundle(place)
+    if ours and kept.resume:
+        changed = differences(read_spec(place), spec)
+        if changed:
+            raise SpecMismatchError(
+                f"the checkpoint {path!r} is of another job ({'; '.join(changed)}); give the options it was "
+                "started with, or another folder, or leave out --resume to start anew"
+            )
+    elif ours:
+        if not overwrite:
+            raise SpecMismatchError(
+                f"the checkpoint {path!r} holds the state of a training; --resume continues it, "
+                "--overwrite starts anew"
+            )
+        for part in _PARTS:  # without it no state is taken up
+            fs, root = files.filesystem(files.normalise(f"{path.rstrip('/')}/{part}"))
+            files.remove(fs, root)
+    if not (ours and kept.resume):
+        write_bundle(place, spec, {}, overwrite=True)
+    if subspace:
+        estimator.set_params(checkpoint=f"{path.rstrip('/')}/subspace")
+    if not rounds and learner.solver != "gram":
+        learner.set_params(checkpoint=f"{path.rstrip('/')}/cg")

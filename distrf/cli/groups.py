@@ -1,0 +1,68 @@
+"""Groups of options that commands share: a dataclass each, whose fields are the options."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any, get_args, get_type_hints
+
+
+class PathMark:
+    """Marks an argument or an option that names a file, a folder or a URL: job files make it relative to them."""
+
+
+PATH = PathMark()
+
+
+def grouped(command: Callable[..., None]) -> Callable[..., None]:
+    """A command with the fields of its option groups as parameters of their own.
+
+    A parameter annotated with a dataclass becomes that dataclass's fields; the command gets the instance.
+    """
+    groups: dict[str, type] = {}
+    parameters: dict[str, inspect.Parameter] = {}
+    hints = get_type_hints(command, include_extras=True)
+    for parameter in inspect.signature(command).parameters.values():
+        kind = hints[parameter.name]
+        if not dataclasses.is_dataclass(kind):
+            parameters[parameter.name] = _keyword(parameter.name, kind, parameter.default)
+            continue
+        groups[parameter.name] = kind  # type: ignore[assignment]
+        fields = get_type_hints(kind, include_extras=True)
+        for field in dataclasses.fields(kind):
+            if field.name in parameters:
+                raise TypeError(f"{command.__name__} has two parameters named {field.name!r}")
+            parameters[field.name] = _keyword(field.name, fields[field.name], field.default)
+
+    @functools.wraps(command)
+    def called(**given: Any) -> None:
+        made = {
+            name: kind(**{field.name: given.pop(field.name) for field in dataclasses.fields(kind)})
+            for name, kind in groups.items()
+        }
+        command(**given, **made)
+
+    called.__signature__ = inspect.Signature(list(parameters.values()))  # type: ignore[attr-defined]
+    called.__annotations__ = {name: p.annotation for name, p in parameters.items()}
+    return called
+
+
+def _keyword(name: str, annotation: Any, default: Any) -> inspect.Parameter:
+    empty = default is dataclasses.MISSING or default is inspect.Parameter.empty
+    return inspect.Parameter(
+        name,
+        inspect.Parameter.KEYWORD_ONLY,
+        annotation=annotation,
+        default=inspect.Parameter.empty if empty else default,
+    )
+
+
+def path_parameters(command: Callable[..., None]) -> set[str]:
+    """Names of the parameters that are marked as paths."""
+    return {
+        name
+        for name, p in inspect.signature(command).parameters.items()
+        if any(isinstance(mark, PathMark) for mark in get_args(p.annotation)[1:])
+    }

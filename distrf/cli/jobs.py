@@ -1,0 +1,164 @@
+"""Job files: one TOML file that says everything a command line would say."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+import tomllib
+from contextvars import ContextVar
+from typing import Annotated, Any
+
+import typer
+
+from .groups import PATH, path_parameters
+from .session import UsageError
+
+_words: ContextVar[list[str] | None] = ContextVar("distrf_job", default=None)
+
+
+def run(
+    job: Annotated[
+        str, PATH, typer.Argument(help="A TOML file: command = ..., and its arguments and options.")
+    ],
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print the equivalent command line and stop.")
+    ] = False,
+) -> None:
+    """Run the command that a job file describes; its paths are relative to the file."""
+    words = job_words(job)
+    if dry_run:
+        print(shlex.join(["distrf", *words]))
+        return
+    from .app import app
+
+    token = _words.set(words)
+    try:
+        # Not standalone: errors of the command line are those of the outer one.
+        code = app(words, standalone_mode=False)
+    finally:
+        _words.reset(token)
+    if code:
+        raise typer.Exit(code)
+
+
+def command_line() -> str:
+    """The words after `distrf`, those of the job file where one runs."""
+    return shlex.join(_words.get() or sys.argv[1:])
+
+
+def commands() -> dict[str, Any]:
+    """The commands that a job can name, as they are parsed."""
+    from .app import app
+
+    known = dict(typer.main.get_command(app).commands)  # type: ignore[attr-defined]
+    known.pop("run")
+    return known
+
+
+def keys_of(command: Any) -> dict[str, Any]:
+    """{key: parameter}: positional arguments by name, options by their long names without the dashes."""
+    keys = {}
+    for parameter in command.params:
+        long = [option[2:] for option in parameter.opts if option.startswith("--")]
+        keys[long[0] if long else parameter.name] = parameter
+    keys.pop("help", None)
+    return keys
+
+
+def job_words(path: str) -> list[str]:
+    """The words after `distrf` that say what a job file says.
+
+    Raises UsageError for what is not a job: not TOML, no command, an unknown key, a value of the wrong kind.
+    """
+    entries = _read(path)
+    known = commands()
+    name = entries.pop("command", None)
+    if name not in known:
+        got = "has none" if name is None else f"has {name!r}"
+        raise UsageError(f"a job file names its command, one of {', '.join(known)}; {path!r} {got}")
+    keys = keys_of(known[name])
+    unknown = sorted(set(entries) - set(keys))
+    if unknown:
+        raise UsageError(
+            f"{path!r} has keys that `distrf {name}` does not know: {', '.join(unknown)}; known: {', '.join(keys)}"
+        )
+    missing = [key for key, parameter in keys.items() if parameter.required and key not in entries]
+    if missing:
+        raise UsageError(f"{path!r} lacks {', '.join(missing)}, which `distrf {name}` needs")
+    paths = path_parameters(known[name].callback)
+    folder = os.path.dirname(path)
+    positional, options = [], []
+    for key, parameter in keys.items():
+        if key not in entries:
+            continue
+        where = f"{key} in {path!r}"
+        if getattr(parameter, "is_flag", False):
+            options += _flag(where, entries[key], parameter)
+            continue
+        text = _text(where, entries[key])
+        if parameter.name in paths:
+            text = _relative(text, folder)
+        if parameter.param_type_name == "argument":
+            positional.append(text)
+        else:
+            options += [f"--{key}", text]
+    ahead = ["--"] if any(text.startswith("-") for text in positional) else []
+    return [name, *options, *ahead, *positional] if ahead else [name, *positional, *options]
+
+
+def _read(path: str) -> dict[str, Any]:
+    if not os.path.isfile(path):
+        raise UsageError(f"no job file at {path!r}; check the path")
+    try:
+        with open(path, "rb") as file:
+            return tomllib.load(file)
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path!r} is not TOML: {error}; text stands in quotes") from error
+
+
+def _flag(where: str, value: Any, parameter: Any) -> list[str]:
+    if not isinstance(value, bool):
+        raise UsageError(f"{where} is true or false, got {value!r}")
+    if value:
+        return [parameter.opts[0]]
+    return list(parameter.secondary_opts[:1])  # a flag without an opposite is false when it is not there
+
+
+def _text(where: str, value: Any) -> str:
+    """A value as it is typed; a list becomes comma-separated."""
+    if isinstance(value, list) and value and not any(isinstance(part, (list, dict, bool)) for part in value):
+        parts = [_text(where, part) for part in value]
+        if any("," in part for part in parts):
+            raise UsageError(f"the parts of {where} must not have commas, got {value!r}")
+        return ",".join(parts)
+    if isinstance(value, float):
+        return repr(value)
+    if isinstance(value, (int, str)) and not isinstance(value, bool):
+        return str(value)
+    raise UsageError(f"{where} is text, a number or a list of them, got {value!r}")
+
+
+def _relative(text: str, folder: str) -> str:
+    """A path as seen from here; URLs and scheduler addresses stay."""
+    text = os.path.expanduser(text)
+    return text if "://" in text else os.path.join(folder, text)
+
+
+def job_text(command: str, values: dict[str, Any], comment: str = "") -> str:
+    """A job file; `values` by key, None left out."""
+    lines = [f"# {line}".rstrip() for line in comment.splitlines()]
+    lines += [f"command = {_toml(command)}"]
+    lines += [f"{key} = {_toml(value)}" for key, value in values.items() if value is not None]
+    return "\n".join(lines) + "\n"
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (int, float)):
+        return repr(value)
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(_toml(part) for part in value) + "]"
+    escaped = str(value).replace("\\", "\\\\").replace('"', '\\"')
+    return '"' + "".join(c if c.isprintable() else f"\\U{ord(c):08X}" for c in escaped) + '"'

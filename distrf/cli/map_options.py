@@ -1,0 +1,90 @@
+"""The options of the map."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import typer
+
+MAPS = (
+    "fourier", "laplace", "binning", "tensor-sketch", "maclaurin", "compact", "nystroem", "tefm", "blockwise",
+)  # fmt: skip
+
+
+def _option(*names: str, help: str) -> Any:
+    return typer.Option(*names, help=help, rich_help_panel="Map")
+
+
+KernelName = Annotated[
+    str | None,
+    _option(
+        "--kernel",
+        help="gaussian, laplacian, cauchy or matern; laplace: exponential_semigroup or reciprocal_semigroup. "
+        "Default: the map's first.",
+    ),
+]
+LengthScale = Annotated[str, _option("--length-scale", help="A number, or knn, knn-cnm, median, scale.")]
+Gamma = Annotated[float | None, _option("--gamma", help="scikit-learn's gamma instead of a length scale.")]
+Nu = Annotated[float, _option("--nu", help="Smoothness of the Matern kernel: 0.5, 1.5 or 2.5.")]
+Phase = Annotated[str, _option("--phase", help="paired or offset.")]
+Seed = Annotated[int, _option("--seed", help="Seed of the map, the folds and the order of rows.")]
+
+
+@dataclass(frozen=True)
+class MapOptions:
+    """What the command line says about the map, as typed; None is not said."""
+
+    map: Annotated[str, _option("--map", help=f"{', '.join(MAPS)}, or none for the columns as they are.")] = (
+        "fourier"
+    )
+    kernel: KernelName = None
+    length_scale: LengthScale = "knn"
+    gamma: Gamma = None
+    nu: Nu = 1.5
+    components: Annotated[int, _option("-D", "--components", help="Number of random features.")] = 1024
+    projection: Annotated[str, _option("--projection", help="How weights are drawn.")] = "dense"
+    phase: Phase = "paired"
+    whiten: Annotated[bool, _option("--whiten", help="Whiten the rows first.")] = False
+    beta: Annotated[str, _option("--beta", help="Of exponential_semigroup: a number, or median.")] = "median"
+    lam: Annotated[str, _option("--lam", help="Of reciprocal_semigroup: a number, or median.")] = "median"
+    n_mixed: Annotated[str, _option("--n-mixed", help="Laplace, alternating_circulant: 2 or log2.")] = "2"
+    grids: Annotated[int, _option("--grids", help="Binning: number of grids.")] = 128
+    bins: Annotated[str, _option("--bins", help="Binning: hashed or exact.")] = "hashed"
+    degree: Annotated[int, _option("--degree", help="Of polynomial kernels.")] = 2
+    coef0: Annotated[float, _option("--coef0", help="Of the polynomial kernel: weight of low powers.")] = 1.0
+    base: Annotated[str, _option("--base", help="Compact: tensor-sketch, maclaurin, fourier, ...")] = (
+        "tensor-sketch"
+    )
+    up_factor: Annotated[float, _option("--up-factor", help="Compact: features of the base, over -D.")] = 8.0
+    landmarks: Annotated[
+        str, _option("--landmarks", help="Nystroem: uniform, k-means++, kmeans or leverage.")
+    ] = "uniform"
+    transformer: Annotated[
+        str | None,
+        _option("--transformer", help="Blockwise: a transformer of scikit-learn, such as AdditiveChi2Sampler."),
+    ] = None
+    base_components: Annotated[
+        int | None, _option("--base-D", help="Tefm: Fourier features below; default 4 D.")
+    ] = None
+    sketch: Annotated[str, _option("--sketch", help="Tefm: gaussian, srht or sparse.")] = "gaussian"
+    n_iter: Annotated[int, _option("--n-iter", help="Tefm: products with F'F after the sketch.")] = 1
+    seed: Seed = 0
+
+    def scale(self) -> float | str:
+        """`--length-scale` as a number or a known rule. Raises InputError for anything else."""
+        from ..errors import InputError
+        from ..features.length_scale import RULES
+
+        scale = number_or_rule(self.length_scale)
+        if isinstance(scale, str) and scale not in RULES:
+            raise InputError(f"unknown length-scale rule {scale!r}; known: {', '.join(RULES)}, or a number")
+        return scale
+
+
+def number_or_rule(text: str | None) -> Any:
+    """A float where the text is one, else the text."""
+    try:
+        return None if text is None else float(text)
+    except ValueError:
+        return text

@@ -1,0 +1,69 @@
+"""What commands about models print and draw."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dask.utils import format_bytes
+from rich.console import Console
+from rich.table import Table
+
+
+def print_plan(console: Console, made: Any) -> None:
+    """A plan as a table."""
+    table = Table(title=f"plan: {made.job}", title_justify="left", show_header=False)
+    table.add_row("rows", f"{made.rows:,} in {made.blocks} blocks of up to {made.block_rows:,}")
+    table.add_row("tasks", f"{made.tasks} in {made.passes} passes")
+    table.add_row("read", format_bytes(made.bytes_read))
+    table.add_row("written", format_bytes(made.bytes_written))
+    limit = made.workers.memory_limit
+    table.add_row(
+        "peak per worker", f"{format_bytes(made.memory.peak)} of {format_bytes(limit) if limit else 'no limit'}"
+    )
+    for part, size in made.memory.parts.items():
+        if size:
+            table.add_row(f"  {part}", format_bytes(size))
+    table.add_row("peak of the client", format_bytes(made.client_peak))
+    table.add_row("workers", f"{made.workers.count} x {made.workers.threads} threads")
+    table.add_row("time, roughly", f"{made.seconds:,.0f} s ({made.flops:.2g} operations)")
+    for note in made.notes:
+        table.add_row("note", note)
+    console.print(table)
+
+
+def print_result(console: Console, title: str, result: dict[str, Any]) -> None:
+    """Flat facts as a table."""
+    table = Table(title=title, title_justify="left", show_header=False)
+    for key, value in result.items():
+        if key == "peak_bytes_per_worker":
+            value = ", ".join(format_bytes(v) for v in value.values())
+        elif isinstance(value, float):
+            value = f"{value:.6g}"
+        elif isinstance(value, int) and not isinstance(value, bool):
+            value = f"{value:,}"
+        if value is not None and not isinstance(value, (dict, list)):
+            table.add_row(key.replace("_", " "), str(value))
+    console.print(table)
+
+
+def print_training(console: Console, title: str, result: dict[str, Any]) -> None:
+    """Facts of a trained model, and the history of one that learns by epochs."""
+    print_result(console, title, result)
+    history = result.get("history")
+    if not history:
+        return
+    scored = any(entry["validation_score"] is not None for entry in history)
+    table = Table(title="epochs", title_justify="left")
+    for heading in ("epoch", "loss", *(("validation",) if scored else ()), "rounds", "seconds", "rows/s"):
+        table.add_column(heading, justify="right")
+    for entry in history:
+        score = entry["validation_score"]
+        table.add_row(
+            str(entry["epoch"]),
+            f"{entry['loss']:.5g}",
+            *(("" if score is None else f"{score:.4f}",) if scored else ()),
+            f"{entry['rounds']:,}",
+            f"{entry['seconds']:.2f}",
+            f"{entry['rows'] / max(entry['seconds'], 1e-9):,.0f}",
+        )
+    console.print(table)

@@ -1,0 +1,291 @@
+"""Search of length scale, D and alpha; the winner becomes a job file."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ..errors import SpecMismatchError
+from . import options as o
+from .groups import PATH, path_parameters
+from .jobs import commands, job_text, keys_of
+from .model_options import ModelOptions, alphas_of, make_model
+from .session import Session, UsageError
+
+if TYPE_CHECKING:
+    from ..tuning import Trial, Tuned
+    from .inputs import Input
+
+#: What a length-scale rule is multiplied by.
+FACTORS = tuple(2.0**k for k in (-1.5, -1.0, -0.5, 0.0, 0.5, 1.0, 1.5))
+
+
+@dataclass(frozen=True)
+class SearchedMap(o.MapOptions):
+    """The options of the map, some of them lists."""
+
+    length_scale: Annotated[
+        str,
+        typer.Option(
+            "--length-scale",
+            help="Numbers, comma-separated, or a rule: its number times 0.35, 0.5, 0.71 ... 2.8.",
+        ),
+    ] = "knn"
+    gamma: Annotated[
+        str | None,
+        typer.Option("--gamma", help="scikit-learn's gammas, comma-separated, instead of length scales."),
+    ] = None  # type: ignore[assignment]
+    components: Annotated[
+        str, typer.Option("-D", "--components", help="Numbers of random features, comma-separated.")
+    ] = "1024,4096"  # type: ignore[assignment]
+
+
+@dataclass(frozen=True)
+class SearchedModel(ModelOptions):
+    """The options of the model; several penalties for every kind."""
+
+    alpha: Annotated[str, typer.Option("--alpha", help="Penalties, comma-separated.")] = (
+        "1e-8,1e-7,1e-6,1e-5,1e-4,1e-3"
+    )
+
+
+def tune(
+    source: o.Source,
+    out: Annotated[str, PATH, typer.Option("--out", help="The job file to write, such as best.toml.")],
+    map: SearchedMap,
+    model: SearchedModel,
+    rows: o.RowOptions,
+    model_out: Annotated[
+        str, PATH, typer.Option("--model-out", help="The folder of the model that the job file will train.")
+    ] = "model",
+    sample_rows: Annotated[int, typer.Option("--sample-rows", help="Rows of the largest sample.")] = 20_000,
+    factor: Annotated[
+        int, typer.Option("--factor", help="A level keeps one candidate in so many, on so many times the rows.")
+    ] = 3,
+    overwrite: o.Overwrite = False,
+    *,
+    run: o.RunOptions,
+) -> None:
+    """Search length scale, D and alpha on growing row samples; write the winner as a job file."""
+    from .inputs import open_input
+
+    session = Session(run)
+    data = open_input(source, rows.target, rows.columns, rows.impute)
+    alphas = alphas_of(model.alpha)
+    learner = make_model(replace(model, alpha=str(alphas[0])), seed=map.seed)
+    sizes = [_whole(text) for text in o.listed(map.components) or []]
+    first = _plain(map, sizes)
+    estimator = o.map_of(first, data.d)
+    parameters = _parameters(map, sizes, estimator, data.d, first)
+    if sample_rows < 20 or factor < 2:
+        raise UsageError(f"tune needs --sample-rows of 20 and --factor of 2, got {sample_rows} and {factor}")
+    if os.path.isdir(out):
+        raise UsageError(f"--out names a file, but {out!r} is a folder")
+    if os.path.exists(out) and not overwrite:
+        raise SpecMismatchError(f"{out!r} exists; choose another file, or --overwrite")
+    with session.connected():
+        from ..tuning import tune as search
+
+        X, y = data.rows()
+        if y is None:
+            raise UsageError(f"tune needs a target: {source!r} has none; give --target")
+        scale = _searched_rule(map, estimator)
+        if scale:
+            name, rule = scale
+            parameters = {name: _scales(rule, estimator, X, map), **parameters}
+        tuned = search(
+            X, y, estimator, parameters, learner, alphas, n_rows=sample_rows, factor=factor, seed=map.seed,
+            **({} if run.json or run.quiet else _printer(session)),
+        )  # fmt: skip
+    chosen = _chosen(tuned.best, first, parameters)
+    values = {"source": source, "out": model_out, **_said(chosen, o.MapOptions), **_said(rows, o.RowOptions)}
+    values |= _said(model, ModelOptions) | {"alpha": tuned.best.alpha}
+    values |= {"cluster": run.cluster, "memory_limit": run.memory_limit}
+    _write(out, values, tuned, data)
+    result = {
+        "best": _facts(tuned.best, tuned),
+        "trials": [_facts(trial, tuned) for trial in tuned.trials],
+        "metric": tuned.metric,
+        "validation_rows": tuned.validation_rows,
+        "notes": _notes(tuned, parameters),
+        "job": out,
+    }
+    session.finish(result, lambda console: _report(console, result, tuned))
+
+
+def _whole(text: str) -> int:
+    if not text.isdigit() or int(text) < 1:
+        raise UsageError(f"-D takes whole numbers, comma-separated, got {text!r}")
+    return int(text)
+
+
+def _numbers(option: str, text: str) -> list[float]:
+    values = [o.number_or_rule(part) for part in o.listed(text) or []]
+    if not values or any(isinstance(v, str) or not 0 < v < float("inf") for v in values):
+        raise UsageError(f"{option} takes positive numbers, comma-separated, got {text!r}")
+    return values
+
+
+def _rule(map: SearchedMap) -> str | None:
+    """The rule that `--length-scale` names; None where it lists numbers."""
+    value = o.number_or_rule((o.listed(map.length_scale) or [""])[0])
+    return value if isinstance(value, str) else None
+
+
+def _plain(map: SearchedMap, sizes: list[int]) -> o.MapOptions:
+    """The options with the first of each list, as `train` takes them."""
+    if not sizes:
+        raise UsageError("tune needs at least one -D")
+    values = {f.name: getattr(map, f.name) for f in fields(o.MapOptions)} | {"components": sizes[0]}
+    if map.gamma is not None:
+        values["gamma"] = _numbers("--gamma", map.gamma)[0]
+    if _rule(map) is None:
+        values["length_scale"] = str(_numbers("--length-scale", map.length_scale)[0])
+    if map.map == "tefm" and map.base_components is None:
+        values["base_components"] = 4 * max(sizes)
+    return o.MapOptions(**values)
+
+
+def _parameters(
+    map: SearchedMap, sizes: list[int], estimator: Any, d: int, first: o.MapOptions
+) -> dict[str, list[Any]]:
+    """{parameter of the estimator: values}, but for a length-scale rule, which needs rows."""
+    if estimator is None:
+        return {}
+    known = estimator.get_params(deep=True)
+    found: dict[str, list[Any]] = {}
+    for name, values in (
+        ("gamma", None if map.gamma is None else _numbers("--gamma", map.gamma)),
+        ("length_scale", None if _rule(map) or map.gamma else _numbers("--length-scale", map.length_scale)),
+    ):
+        if values is not None:
+            place = next((p for p in (name, f"base__{name}") if p in known), None)
+            if place is None:
+                raise UsageError(f"--map {map.map} has no {name.replace('_', ' ')} to search")
+            found[place] = values
+    if "n_components" in known:
+        for size in sizes:
+            o.map_of(replace(first, components=size), d)  # refused now rather than on a worker
+        found["n_components"] = sizes
+    return found
+
+
+def _searched_rule(map: SearchedMap, estimator: Any) -> tuple[str, str] | None:
+    """(parameter, rule) of a length scale that is searched around a rule; None where there is none."""
+    rule = _rule(map)
+    if estimator is None or map.gamma is not None or rule is None:
+        return None
+    known = estimator.get_params(deep=True)
+    place = next((p for p in ("length_scale", "base__length_scale") if p in known), None)
+    return None if place is None else (place, rule)
+
+
+def _scales(rule: str, estimator: Any, X: Any, map: SearchedMap) -> list[float]:
+    """The rule's number times the factors, four digits each."""
+    from ..features.length_scale import resolve_length_scale
+    from ..kernels import KERNELS, get_kernel
+
+    owner = estimator if "length_scale" in estimator.get_params(deep=False) else estimator.base
+    if owner.kernel not in KERNELS:
+        return [owner.length_scale]
+    kernel = get_kernel(owner.kernel, **({"nu": map.nu} if owner.kernel == "matern" else {}))
+    middle = resolve_length_scale(kernel, rule, None, X, map.seed)
+    return [float(f"{middle * factor:.4g}") for factor in FACTORS]
+
+
+def _chosen(best: Trial, first: o.MapOptions, parameters: Mapping[str, Any]) -> o.MapOptions:
+    """The options of `train` that make the winner's map."""
+    values = {name.removeprefix("base__"): best.parameters[name] for name in parameters}
+    if "n_components" in values:
+        values["components"] = values.pop("n_components")
+    if "length_scale" in values:
+        values["length_scale"] = str(values["length_scale"])
+    return replace(first, **values)
+
+
+def _said(group: Any, kind: type) -> dict[str, Any]:
+    """{field: value} of what differs from the defaults of `train`."""
+    return {f.name: getattr(group, f.name) for f in fields(kind) if getattr(group, f.name) != f.default}
+
+
+def _write(path: str, values: Mapping[str, Any], tuned: Tuned, data: Input) -> None:
+    command = commands()["train"]
+    paths, folder = path_parameters(command.callback), os.path.dirname(os.path.abspath(path))
+    entries = {}
+    for key, parameter in keys_of(command).items():
+        value = values.get(parameter.name)
+        if parameter.name in paths and value is not None and "://" not in value and not os.path.isabs(value):
+            value = os.path.relpath(os.path.abspath(value), folder)
+        entries[key] = value
+    best = tuned.best
+    comment = (
+        f"Found by distrf tune: {tuned.metric} {best.score:.4f} on {tuned.validation_rows:,} held-out rows, trained "
+        f"on {best.rows:,} of {data.info.n:,}."
+    )
+    os.makedirs(folder, exist_ok=True)
+    partial = f"{path}.partial"
+    with open(partial, "w", encoding="utf-8") as file:
+        file.write(job_text("train", entries, comment))
+    os.replace(partial, path)
+
+
+def _facts(trial: Trial, tuned: Tuned) -> dict[str, Any]:
+    return {
+        **vars(trial),
+        "level": trial.level + 1,
+        "scores": {str(a): s for a, s in zip(tuned.alphas, trial.scores, strict=True)},
+    }
+
+
+def _notes(tuned: Tuned, parameters: Mapping[str, list[Any]]) -> list[str]:
+    """Values at the end of what was searched: better ones may lie beyond."""
+    searched = {name.removeprefix("base__").replace("_", " "): values for name, values in parameters.items()}
+    searched.pop("n components", None)
+    found = {name.removeprefix("base__").replace("_", " "): v for name, v in tuned.best.parameters.items()}
+    notes = []
+    for name, values in (*searched.items(), ("alpha", tuned.alphas)):
+        value = tuned.best.alpha if name == "alpha" else found[name]
+        if len(values) > 2 and value in (min(values), max(values)):
+            end = "smallest" if value == min(values) else "largest"
+            notes.append(f"{name} {value:g} is the {end} that was tried; better ones may lie beyond")
+    return notes
+
+
+def _printer(session: Session) -> dict[str, Any]:
+    """Callbacks that print the table as it grows."""
+
+    def on_level(level: int, candidates: int, rows: int) -> None:
+        session.output.print(f"\nlevel {level + 1}: {candidates} candidates on {rows:,} rows")
+
+    def on_trial(trial: Trial) -> None:
+        named = ", ".join(
+            f"{'D' if name == 'n_components' else name.removeprefix('base__').replace('_', ' ')} {value:>7,}"
+            for name, value in sorted(trial.parameters.items(), key=lambda item: item[0] != "n_components")
+        )
+        session.output.print(
+            f"  {named}  alpha {trial.alpha:<7g} score {trial.score:.4f}  error {trial.error:.4g}  "
+            f"{trial.seconds:6.2f} s",
+            soft_wrap=True,
+        )
+
+    return {"on_level": on_level, "on_trial": on_trial}
+
+
+def _report(console: Any, result: dict[str, Any], tuned: Tuned) -> None:
+    best = tuned.best
+    named = ", ".join(
+        f"{'D' if k == 'n_components' else k.removeprefix('base__').replace('_', ' ')} = {v:,}"
+        for k, v in sorted(best.parameters.items(), key=lambda item: item[0] != "n_components")
+    )
+    console.print(
+        f"\nbest: {named}{', ' if named else ''}alpha = {best.alpha:g}: {tuned.metric} {best.score:.4f} on "
+        f"{tuned.validation_rows:,} held-out rows",
+        soft_wrap=True,
+    )
+    for note in result["notes"]:
+        console.print(f"note: {note}", soft_wrap=True)
+    console.print(f"written {result['job']}; train on all rows: distrf run {result['job']}", soft_wrap=True)

@@ -1,0 +1,79 @@
+"""Ridge solutions of a row sample for many penalties at once: one Gram matrix, of the shorter side. Number code."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve
+
+from .gram import GramFold
+from .solve import NormalEquations, Solution
+from .targets import Targets
+
+#: Rows featurised at a time.
+BLOCK_ROWS = 2048
+
+
+def ridge_path(
+    features: Callable[[np.ndarray], np.ndarray],
+    n_features: int,
+    X: np.ndarray,
+    y: np.ndarray,
+    targets: Targets,
+    alphas: Sequence[float],
+    intercept: bool,
+) -> list[Solution]:
+    """The ridge solution on features(X) for each alpha, the objective being that of StreamingRidge.
+
+    features : function from rows of shape (b, d) to (b, D), D = n_features
+    With fewer rows than features the system solved is the n x n one of the kernel matrix, else the D x D one; a
+    Cholesky factorisation for each alpha costs less than one eigendecomposition for all, up to a dozen of them.
+    """
+    if len(X) < n_features:
+        return _dual(features(X), *targets.encode(y, None), alphas, intercept, targets.width)
+    fold = GramFold(n_features, targets)
+    state = fold.start()
+    for a in range(0, len(X), BLOCK_ROWS):
+        part = slice(a, a + BLOCK_ROWS)
+        state = fold.add(state, a, features(X[part]), y[part])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # an alpha below rounding: compared like the others
+        return list(NormalEquations(state, n_features, intercept).solve(alphas))
+
+
+def _dual(
+    Z: np.ndarray,
+    Y: np.ndarray,
+    weight: np.ndarray | None,
+    alphas: Sequence[float],
+    intercept: bool,
+    width: int,
+) -> list[Solution]:
+    """u = Z'R c with (R Z Z' R / W + alpha) c = R Y / W, R the roots of the weights, Z and Y centred."""
+    w = np.ones(len(Z)) if weight is None else weight
+    total = w.sum()
+    mean = w @ Z / total if intercept else np.zeros(Z.shape[1])
+    target_mean = w @ Y / total if intercept else np.zeros(width)
+    root = np.sqrt(w)[:, None]
+    A = (Z - mean) * root
+    K = A @ A.T / total
+    right = (Y - target_mean) * root / total
+    floor = 1e-13 * float(np.trace(K))  # below it the factorisation may fail
+    solutions = []
+    for alpha in alphas:
+        shifted = K.copy()
+        shifted.ravel()[:: len(K) + 1] += max(alpha, floor)
+        factor = cho_factor(shifted, lower=True, overwrite_a=True, check_finite=False)
+        weights = A.T @ cho_solve(factor, right, check_finite=False)
+        solutions.append(Solution(alpha, weights, target_mean - mean @ weights))
+    return solutions
+
+
+def path_bytes(n_rows: int, n_features: int, width: int, n_alphas: int, itemsize: int) -> int:
+    """Memory of `ridge_path` beside the rows themselves, at its peak."""
+    weights = 8 * n_features * width * (n_alphas + 1)
+    if n_rows < n_features:
+        return n_rows * n_features * (itemsize + 16) + 24 * n_rows**2 + weights
+    return BLOCK_ROWS * n_features * (itemsize + 8) + 24 * n_features**2 + weights

@@ -1,0 +1,291 @@
+"""Search of map parameters and penalty by successive halving on growing row samples.
+
+Jamieson & Talwalkar, "Non-stochastic best arm identification and hyperparameter optimization" (AISTATS 2016), with
+rows as the budget: every candidate is fitted to a small seeded sample, the best third to three times as many rows,
+and so on. All samples are judged by the same held-out rows.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone, is_classifier
+
+from .blocks.engine import current_client, results_in_order
+from .blocks.plan import PassMemory, Workers
+from .blocks.samples import sampled_rows, take_rows
+from .errors import InputError
+from .linear_model.ridge import check_alphas
+from .linear_model.ridge_path import BLOCK_ROWS, path_bytes, ridge_path
+from .linear_model.targets import Targets, class_targets, regression_targets
+from .maps import working_dtype
+from .randomness import permutation
+
+__all__ = ["Trial", "Tuned", "tune"]
+
+#: Rows of the smallest sample, unless there are fewer, and of the validation set at most.
+_FEWEST_ROWS = 1_000
+_MOST_VALIDATION = 10_000
+#: Bytes of the sample, which is held in memory.
+_SAMPLE_BYTES = 2**30
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One candidate on one sample.
+
+    level : 0 for the smallest sample; rows : of training; parameters : of the map
+    alpha : best of those tried; score, error : on the held-out rows with it, accuracy or R^2, and mean squared error
+    scores : of every alpha; seconds : of the whole trial; kept : whether it went on to the next level, or won
+    """
+
+    level: int
+    rows: int
+    parameters: dict[str, Any]
+    alpha: float
+    score: float
+    error: float
+    scores: tuple[float, ...]
+    seconds: float
+    kept: bool = False
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """The winner and everything that was tried, in order; `validation_rows` judged them all."""
+
+    best: Trial
+    trials: list[Trial]
+    alphas: list[float]
+    validation_rows: int
+    metric: str
+
+
+def tune(
+    X: Any,
+    y: Any,
+    map: Any,
+    parameters: Mapping[str, Sequence[Any]],
+    model: Any,
+    alphas: Sequence[float],
+    *,
+    n_rows: int = 20_000,
+    factor: int = 3,
+    seed: int = 0,
+    on_level: Callable[[int, int, int], None] | None = None,
+    on_trial: Callable[[Trial], None] | None = None,
+) -> Tuned:
+    """Search every combination of map parameters, and all penalties of each, by successive halving.
+
+    Parameters
+    ----------
+    X, y : rows of shape (n, d) and targets of shape (n,), NumPy or Dask; at most `n_rows` of them are read
+    map : unfitted feature estimator, or None for the columns as they are
+    parameters : {parameter of the map: values}, as in scikit-learn's grid search
+    model : unfitted StreamingRidge, StreamingRidgeClassifier, or an SGD model. Ridge makes one Gram matrix for
+        all alphas; SGD trains once for each
+    alphas : penalties
+    n_rows : rows of the largest sample, a fifth of which (at most 10,000) is held out
+    factor : a level keeps one candidate in so many, and the next has that many times the rows
+    seed : of the sample. The result depends on nothing else but the arguments
+    on_level, on_trial : called with (level, candidates, rows) before a level, and with each trial when it is done
+
+    Raises
+    ------
+    InputError : no candidates, rows that are not finite, fewer than 20 rows, parameters that break a rule
+    MemoryPlanError : a trial that does not fit a worker
+    """
+    values = check_alphas(alphas)
+    candidates = [
+        dict(zip(parameters, point, strict=True)) for point in itertools.product(*parameters.values())
+    ]
+    if not candidates:
+        raise InputError(f"tune needs at least one value for each parameter, got {dict(parameters)}")
+    if not isinstance(factor, int) or factor < 2:
+        raise InputError(f"factor is a whole number of at least 2, got {factor!r}")
+    sample = read_sample(X, y, n_rows, seed)
+    task = Task(map, model, values, sample.targets(model))
+    sizes = level_sizes(len(candidates), len(sample.X), factor)
+    client = current_client()
+    widest = max(task.memory(c, sample, max(sizes)) for c in candidates)
+    workers = Workers.of_client(client)
+    PassMemory(sample.nbytes, widest, 0, threads=workers.threads).check(workers, "tune")
+    trials: list[Trial] = []
+    alive = list(range(len(candidates)))
+    for level, rows in enumerate(sizes):
+        if on_level is not None:
+            on_level(level, len(alive), rows)
+        calls = [(task, candidates[i], level, rows) for i in alive]
+        done: list[Trial] = []
+        for trial in results_in_order(run_trial, sample.arrays, calls, client):
+            done.append(trial)
+            if on_trial is not None:
+                on_trial(trial)
+        # Candidates that score the same: fewer squared errors, then the order they were given in.
+        order = sorted(range(len(done)), key=lambda i: (-done[i].score, done[i].error))
+        last = level + 1 == len(sizes)
+        kept = set(order[: 1 if last else -(-len(done) // factor)])
+        trials += [replace(trial, kept=i in kept) for i, trial in enumerate(done)]
+        alive = [alive[i] for i in sorted(kept)]
+    best = next(t for t in reversed(trials) if t.kept)
+    metric = "accuracy" if is_classifier(model) else "R²"
+    return Tuned(best, trials, values, len(sample.Xv), metric)
+
+
+def level_sizes(candidates: int, rows: int, factor: int) -> list[int]:
+    """Training rows of each level, ever more: the last has all of them and, but for few rows, at most `factor` candidates."""
+    levels = 1
+    while candidates > factor:
+        candidates = -(-candidates // factor)
+        levels += 1
+    fewest = min(_FEWEST_ROWS, rows)
+    return sorted({max(fewest, rows // factor ** (levels - 1 - i)) for i in range(levels)})
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Seeded rows in memory: training rows in random order, and the held-out ones."""
+
+    X: np.ndarray
+    y: np.ndarray
+    Xv: np.ndarray
+    yv: np.ndarray
+
+    @property
+    def arrays(self) -> dict[str, np.ndarray]:
+        return vars(self)
+
+    @property
+    def nbytes(self) -> int:
+        return sum(array.nbytes for array in self.arrays.values())
+
+    def targets(self, model: Any) -> Targets:
+        y = np.concatenate([self.y, self.yv])
+        if is_classifier(model):
+            return class_targets(y, None, model.class_weight)
+        targets = regression_targets(y, None)
+        return targets if model.fit_intercept else replace(targets, centre=np.zeros_like(targets.centre))
+
+
+def read_sample(X: Any, y: Any, n_rows: int, seed: int) -> Sample:
+    """At most n_rows seeded rows of X and y, a fifth of them held out. Raises InputError as `tune` does."""
+    if y is None:
+        raise InputError("tune needs targets, but y is None")
+    n, d = X.shape
+    if len(y.shape) != 1 or y.shape[0] != n:
+        raise InputError(f"y of tune has shape (n,), one target for each row of X: got {y.shape} and {X.shape}")
+    most = max(20, _SAMPLE_BYTES // (d * working_dtype(X.dtype).itemsize))
+    rows = sampled_rows(n, int(min(n, n_rows, most)), seed, "tune")
+    if len(rows) < 20:
+        raise InputError(f"tune needs at least 20 rows, got {len(rows)}")
+    order = permutation(seed, "tune order", 0, len(rows))
+    X = take_rows(X, rows)[order]
+    X = np.ascontiguousarray(X, dtype=working_dtype(X.dtype))
+    y = take_rows(y[:, None], rows)[order, 0]
+    for name, array in (("X", X), ("y", y)):
+        if array.dtype.kind == "f" and not np.isfinite(array).all():
+            raise InputError(f"{name} must be finite, but a sampled row is not; impute or drop such rows")
+    held = min(_MOST_VALIDATION, len(rows) // 5)
+    return Sample(X[held:], y[held:], X[:held], y[:held])
+
+
+@dataclass(frozen=True)
+class Task:
+    """What the trials of a search share, but for the rows."""
+
+    map: Any
+    model: Any
+    alphas: list[float]
+    targets: Targets = field(repr=False)
+
+    def estimator(self, parameters: Mapping[str, Any]) -> Any:
+        """The unfitted map of a candidate, on one core; None where the columns stand for themselves."""
+        if self.map is None:
+            return None
+        made = clone(self.map).set_params(**parameters)
+        return made.set_params(n_jobs=1) if "n_jobs" in made.get_params(deep=False) else made
+
+    @property
+    def ridge(self) -> bool:
+        return hasattr(self.model, "alphas")
+
+    def memory(self, parameters: Mapping[str, Any], sample: Sample, rows: int) -> int:
+        """Bytes of a trial beside the sample."""
+        made = self.estimator(parameters)
+        d = sample.X.shape[1]
+        D = int(getattr(made, "n_components", None) or d)
+        itemsize = sample.X.dtype.itemsize
+        if self.ridge:
+            return path_bytes(rows, D, self.targets.width, len(self.alphas), itemsize)
+        return 3 * rows * D * itemsize
+
+
+def run_trial(
+    arrays: dict[str, np.ndarray], task: Task, parameters: Mapping[str, Any], level: int, rows: int
+) -> Trial:
+    """Fit a candidate to the first rows of the sample with every alpha; runs where the rows are."""
+    started = time.perf_counter()
+    X, y = arrays["X"][:rows], arrays["y"][:rows]
+    estimator = task.estimator(parameters)
+    if estimator is not None:
+        estimator.fit(X)
+    features = (lambda rows: rows) if estimator is None else estimator.transform
+    solve = _ridge_weights if task.ridge else _sgd_weights
+    weights = list(solve(task, features, X, y))
+    scores, errors = _judge(features, task.targets, weights, arrays["Xv"], arrays["yv"])
+    best = min(range(len(scores)), key=lambda i: (-scores[i], errors[i]))
+    return Trial(
+        level, rows, dict(parameters), task.alphas[best], scores[best], errors[best], tuple(scores),
+        round(time.perf_counter() - started, 3),
+    )  # fmt: skip
+
+
+def _ridge_weights(task: Task, features: Any, X: np.ndarray, y: np.ndarray) -> Iterable[tuple[Any, Any]]:
+    D = features(X[:1]).shape[1]
+    path = ridge_path(features, D, X, y, task.targets, task.alphas, task.model.fit_intercept)
+    return ((s.weights, s.intercept) for s in path)
+
+
+def _sgd_weights(task: Task, features: Any, X: np.ndarray, y: np.ndarray) -> Iterable[tuple[Any, Any]]:
+    Z = features(X)
+    for alpha in task.alphas:
+        model = clone(task.model).set_params(alpha=alpha)
+        if is_classifier(model) and len(np.unique(y)) < len(task.targets.classes):  # type: ignore[arg-type]
+            raise InputError(
+                "the smallest sample of tune lacks a class; give more rows, or leave rare classes out"
+            )
+        model.fit(Z, y)
+        # Scores of all linear models are compared as ridge's: centred targets.
+        yield np.atleast_2d(model.coef_).T, np.atleast_1d(model.intercept_) - task.targets.centre
+
+
+def _judge(
+    features: Any, targets: Targets, weights: Sequence[tuple[Any, Any]], X: np.ndarray, y: np.ndarray
+) -> tuple[list[float], list[float]]:
+    """(accuracy or R^2, mean squared error) of each solution on the held-out rows, all in one product."""
+    W = np.hstack([w for w, _ in weights])
+    b = np.concatenate([b for _, b in weights])
+    A, C = len(weights), targets.width
+    hits, squares = np.zeros(A), np.zeros((A, C))
+    total, first, second = 0.0, np.zeros(C), np.zeros(C)
+    for start in range(0, len(X), BLOCK_ROWS):
+        part = slice(start, start + BLOCK_ROWS)
+        Z = features(X[part])
+        F = (np.asarray(Z @ W.astype(Z.dtype)) + b).reshape(-1, A, C)
+        Y, weight = targets.encode(y[part], None)
+        w = np.ones(len(Y)) if weight is None else weight
+        total, first, second = total + w.sum(), first + w @ Y, second + w @ Y**2
+        squares += np.einsum("i,iac->ac", w, (F - Y[:, None]) ** 2.0)
+        if targets.classes is not None:
+            right = (F > 0) == (Y[:, None] > 0) if C == 1 else F.argmax(axis=2) == Y.argmax(axis=1)[:, None]
+            hits += w @ right.reshape(len(Y), A)
+    errors = (squares.sum(axis=1) / (total * C)).tolist()
+    if targets.classes is not None:
+        return (hits / total).tolist(), errors
+    spread = second - first**2 / total
+    return np.mean(1.0 - squares / np.where(spread > 0, spread, np.inf), axis=1).tolist(), errors

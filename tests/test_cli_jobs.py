@@ -1,0 +1,227 @@
+"""Job files say what command lines say: every argument and every option of every command, and nothing else."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import os
+import shlex
+import tomllib
+import types
+import typing
+
+import numpy as np
+import pytest
+import typer
+
+import distrf
+from distrf.cli.app import app
+from distrf.cli.groups import grouped, path_parameters
+from distrf.cli.jobs import commands, job_text, job_words, keys_of
+from distrf.cli.session import UsageError
+from distrf.datasets import load_digits_split
+from distrf.ingest import ingest
+
+COMMANDS = commands()
+PATHS = {
+    "demo": {"out", "cluster"},
+    "ingest": {"source", "out", "cluster"},
+    "plan": {"source", "cluster"},
+    "featurize": {"source", "out", "cluster"},
+    "train": {"source", "out", "checkpoint", "plot", "cluster"},
+    "predict": {"model", "source", "out", "cluster"},
+    "evaluate": {"model", "source", "cluster"},
+    "inspect": {"path", "cluster"},
+    "compare": {"source", "plot", "cluster"},
+    "tune": {"source", "out", "model_out", "cluster"},
+}
+
+
+def kinds(command):
+    """{parameter: bool, int, float or str}."""
+    found = {}
+    for name, parameter in inspect.signature(command.callback).parameters.items():
+        kind = parameter.annotation
+        if typing.get_origin(kind) is typing.Annotated:
+            kind = typing.get_args(kind)[0]
+        if isinstance(kind, types.UnionType):
+            (kind,) = (k for k in typing.get_args(kind) if k is not types.NoneType)
+        found[name] = kind
+    return found
+
+
+def values(command):
+    """{parameter: a value that is not its default}."""
+    made = {}
+    for name, kind in kinds(command).items():
+        default = inspect.signature(command.callback).parameters[name].default
+        made[name] = {bool: default is not True, int: 7, float: 0.375, str: f"{name} of mine"}[kind]
+        assert made[name] != default
+    return made
+
+
+def parsed(name, words):
+    return COMMANDS[name].make_context(name, list(words)).params
+
+
+def typed(command, given):
+    """The command line that a person would type."""
+    positional, options = [], []
+    for parameter in command.params:
+        if parameter.name not in given:
+            continue
+        value = given[parameter.name]
+        if parameter.param_type_name == "argument":
+            positional.append(str(value))
+        elif value is True:
+            options.append(parameter.opts[0])
+        elif value is False:
+            options += parameter.secondary_opts[:1]
+        else:
+            options += [parameter.opts[-1], str(value)]
+    return [*positional, *options]
+
+
+def job_file(path, name, given):
+    """The job file that says the same."""
+    keys = {parameter.name: key for key, parameter in keys_of(COMMANDS[name]).items()}
+    path.write_text(job_text(name, {keys[parameter]: value for parameter, value in given.items()}))
+    return str(path)
+
+
+def test_every_command_is_covered():
+    """All commands but `run` itself, all of their parameters, and all paths among them."""
+    every = typer.main.get_command(app).commands
+    assert set(COMMANDS) == set(every) - {"run"} == set(PATHS)
+    for name, command in COMMANDS.items():
+        assert {p.name for p in keys_of(command).values()} == {p.name for p in command.params} - {"help"}
+        assert set(kinds(command)) == {p.name for p in command.params} - {"help"}
+        assert path_parameters(command.callback) == PATHS[name]
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_job_is_its_command_line(tmp_path, name):
+    """All parameters at once, and each one alone: what is parsed is equal, and is what was given."""
+    command, given = COMMANDS[name], values(COMMANDS[name])
+    needed = {p.name for p in command.params if p.required}
+    for chosen in (given, *({k: given[k] for k in needed | {one}} for one in given)):
+        words = job_words(job_file(tmp_path / "job.toml", name, chosen))
+        assert words[0] == name
+        got = parsed(name, words[1:])
+        placed = {k: os.path.join(tmp_path, v) if k in PATHS[name] else v for k, v in chosen.items()}
+        assert got == parsed(name, typed(command, placed))
+        assert {k: got[k] for k in chosen} == placed
+
+
+def test_keys_are_the_long_names():
+    keys = keys_of(COMMANDS["train"])
+    assert {"source", "out", "components", "length-scale", "base-D", "intercept", "checkpoint-every"} <= set(
+        keys
+    )
+    assert not {"D", "no-intercept", "help", "length_scale"} & set(keys)
+
+
+def test_lists_and_negative_values(tmp_path):
+    path = tmp_path / "job.toml"
+    path.write_text(
+        'command = "train"\nsource = "-a.zarr"\nout = "/m"\nalpha = [1e-6, 1, 0.1]\ncolumns = ["a", "b"]\ncoef0 = -1'
+    )
+    words = job_words(str(path))
+    got = parsed("train", words[1:])
+    assert (got["alpha"], got["columns"], got["coef0"]) == ("1e-06,1,0.1", "a,b", -1.0)
+    assert (got["source"], got["out"]) == (f"{tmp_path}/-a.zarr", "/m")
+    assert job_words(str(path)) == words
+
+
+def test_paths_are_relative_to_the_file(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "jobs").mkdir()
+    path = tmp_path / "jobs" / "job.toml"
+    path.write_text(
+        'command = "train"\nsource = "s3://bucket/rows.zarr"\nout = "../m"\ncluster = "tcp://127.0.0.1:9"\n'
+        'checkpoint = "state"\nmodel = "svm"'
+    )
+    got = parsed("train", job_words("jobs/job.toml")[1:])
+    assert (got["source"], got["cluster"]) == ("s3://bucket/rows.zarr", "tcp://127.0.0.1:9")
+    assert (got["out"], got["checkpoint"], got["model"]) == ("jobs/../m", "jobs/state", "svm")
+    path.write_text('command = "inspect"\npath = "-x"')
+    (tmp_path / "job.toml").write_text('command = "inspect"\npath = "-x"')
+    assert job_words("job.toml") == ["inspect", "--", "-x"]  # a path that looks like an option
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("command = train", "is not TOML: .*text stands in quotes"),
+        ("source = 'a'", "names its command, one of demo, ingest, .*; '.*job.toml' has none"),
+        ("command = 'trian'", "has 'trian'"),
+        ("command = 'run'\njob = 'other.toml'", "has 'run'"),
+        ("command = 'inspect'\npath = 'a'\nfoo = 1\nbar = 2", "does not know: bar, foo; known: path, cluster, .*json"),
+        ("command = 'train'\nsource = 'a'\nout = 'b'\nlength_scale = 2", "not know: length_scale; known: .*length-scale"),
+        ("command = 'train'\nsource = 'a'", "lacks out, which `distrf train` needs"),
+        ("command = 'inspect'\npath = 'a'\njson = 'yes'", "json in '.*' is true or false, got 'yes'"),
+        ("command = 'inspect'\npath = true", "path in '.*' is text, a number or a list of them, got True"),
+        ("command = 'inspect'\n[path]\nx = 1", "path in '.*' is text, a number or a list"),
+        ("command = 'inspect'\npath = []", "path in '.*' is text, a number or a list"),
+        ("command = 'inspect'\npath = ['a,b', 'c']", "must not have commas"),
+    ],
+)  # fmt: skip
+def test_refusals(cli, tmp_path, text, message):
+    path = tmp_path / "job.toml"
+    path.write_text(text)
+    with pytest.raises(UsageError, match=message):
+        job_words(str(path))
+    assert "Usage error" in cli("run", path, code=2).err
+
+
+def test_other_refusals(cli, tmp_path):
+    assert "no job file at" in cli("run", tmp_path / "none.toml", code=2).err
+    (tmp_path / "job.toml").write_text("command = 'train'\nsource = 'a'\nout = 'b'\ncomponents = 'many'")
+    assert "valid integer" in cli("run", tmp_path / "job.toml", code=2).err
+    (tmp_path / "job.toml").write_text("command = 'train'\nsource = 'a'\nout = 'b'")
+    assert "no such" in cli("run", tmp_path / "job.toml", code=1).err
+
+
+def test_text_round_trips():
+    given = {
+        "a": 'quotes " and \\ and \n and ü 🙂 \x07', "b": 1e-300, "c": -3, "d": False, "e": ["x", 2.5], "f": None,
+    }  # fmt: skip
+    text = job_text("train", given, "said\nwhy")
+    assert text.startswith("# said\n# why\n")
+    assert tomllib.loads(text) == {"command": "train"} | {k: v for k, v in given.items() if v is not None}
+
+
+def test_runs_what_the_command_runs(cli, tmp_path, two_worker_cluster, monkeypatch):
+    """The same bits from a job file as from the line that --dry-run prints; the model keeps that line."""
+    X, y, *_ = load_digits_split(0)
+    np.savez(tmp_path / "d.npz", X=X[:400], y=y[:400])
+    ingest(tmp_path / "d.npz", tmp_path / "d.zarr")
+    job = tmp_path / "job.toml"
+    address = two_worker_cluster.scheduler_address
+    given = {"source": "d.zarr", "out": "m", "components": 64, "gamma": 0.5, "seed": 3, "json": True}
+    job.write_text(job_text("train", given | {"cluster": address}))
+    line = cli("run", job, "--dry-run").out
+    assert not (tmp_path / "m").exists()
+    assert json.loads(cli("run", job).out)["rows"] == 400
+    first = distrf.load_model(tmp_path / "m")
+    words = shlex.split(line)
+    assert words[:4] == ["distrf", "train", f"{tmp_path}/d.zarr", f"{tmp_path}/m"]
+    cli(*words[1:], "--overwrite")
+    np.testing.assert_array_equal(first["model"].coef_, distrf.load_model(tmp_path / "m")["model"].coef_)
+    assert "holds a model already" in cli("run", job, code=1).err
+    kept = json.loads(cli("inspect", tmp_path / "m", "--json").out)["provenance"]["command"]
+    assert kept == " ".join([*words[1:], "--overwrite"])
+
+
+def test_groups_do_not_share_names():
+    from dataclasses import dataclass
+
+    @dataclass
+    class Group:
+        a: int = 1
+
+    def command(a: int, group: Group): ...
+
+    command.__annotations__ = {"a": int, "group": Group}
+    with pytest.raises(TypeError, match="two parameters named 'a'"):
+        grouped(command)

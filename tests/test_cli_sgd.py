@@ -1,0 +1,425 @@
+"""Models that learn by SGD on the command line: options, plans, progress, checkpoints, learning curves."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import fields, replace
+
+import numpy as np
+import pytest
+from peaks import MIB, cluster_file, distrf, peak
+from rich.console import Console
+from rich.progress import Progress, TextColumn
+
+from distrf import StreamingSGDClassifier, load_model
+from distrf.blocks.progress import split_label
+from distrf.cli.map_options import MAPS
+from distrf.cli.maps import ESTIMATORS
+from distrf.cli.model_options import KINDS, CheckpointOptions, ModelOptions, make_model
+from distrf.cli.session import UsageError, listener
+from distrf.datasets import load_digits_split
+from distrf.ingest import ingest
+from distrf.linear_model.round_plan import RoundMemory
+
+TRAIN_X, TRAIN_Y, TEST_X, TEST_Y = load_digits_split(0)
+MAP = ["-D", 64, "--gamma", 0.5]
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("sgd")
+    np.savez(folder / "digits.npz", X_train=TRAIN_X, y_train=TRAIN_Y, X_test=TEST_X, y_test=TEST_Y)
+    np.savez(folder / "numbers.npz", X=TRAIN_X[:, :40], y=TRAIN_X[:, 20].astype(float) * 3 + 1)
+    for split in ("train", "test"):
+        ingest(folder / "digits.npz", folder / f"{split}.zarr", split=split, block_rows=200)
+    ingest(folder / "numbers.npz", folder / "numbers.zarr", block_rows=200)
+    return folder
+
+
+def said(text):
+    return " ".join(text.split())
+
+
+# ---- options ----------------------------------------------------------------------------------------
+
+
+def test_every_map_has_its_estimator():
+    assert set(MAPS) == set(ESTIMATORS)
+
+
+GIVEN = {
+    "loss": ("logistic", "loss", "logistic"),
+    "epochs": (7, "n_epochs", 7),
+    "patience": (2, "n_iter_no_change", 2),
+    "tol": ("0.5", "tol", 0.5),
+    "penalty": ("l1", "penalty", "l1"),
+    "early_stopping": (True, "early_stopping", True),
+    "learning_rate": ("adaptive", "learning_rate", "adaptive"),
+    "eta0": (0.25, "eta0", 0.25),
+    "momentum": (0.5, "momentum", 0.5),
+    "average": (False, "average", False),
+    "preconditioner": ("none", "preconditioner", None),
+    "directions": (9, "n_directions", 9),
+    "round_rows": ("128", "round_rows", 128),
+    "shuffle": (False, "shuffle", False),
+    "distribution": ("average", "distribution", "average"),
+    "intercept": (False, "fit_intercept", False),
+    "alpha": ("0.5", "alpha", 0.5),
+    "class_weight": ("balanced", "class_weight", "balanced"),
+}
+TOGETHER = {
+    "l1_ratio": ({"penalty": "elasticnet", "l1_ratio": 0.5}, "l1_ratio", 0.5),
+    "epsilon": ({"model": "sgd-regressor", "loss": "huber", "epsilon": 0.5}, "epsilon", 0.5),
+    "validation_fraction": ({"early_stopping": True, "validation_fraction": 0.2}, "validation_fraction", 0.2),
+    "power_t": ({"learning_rate": "inverse_scaling", "power_t": 0.25}, "power_t", 0.25),
+}
+
+
+def test_every_option_reaches_the_estimator():
+    """One at a time, all others at the estimator's own defaults."""
+    plain = StreamingSGDClassifier(random_state=3).get_params()
+    reached = {parameter for _, parameter, _ in (*GIVEN.values(), *TOGETHER.values())}
+    kept = {"checkpoint", "checkpoint_every", "resume"}
+    assert reached | kept == set(plain) - {"warm_start", "random_state"}  # new weights each time; --seed
+    assert make_model(ModelOptions("sgd-classifier"), seed=3).get_params() == plain
+    ridge_only = {"cv", "solver", "max_passes"}
+    assert set(GIVEN) | set(TOGETHER) | ridge_only | {"model"} == {f.name for f in fields(ModelOptions)}
+    for name, (value, parameter, wanted) in GIVEN.items():
+        made = make_model(replace(ModelOptions("sgd-classifier"), **{name: value}), seed=3).get_params()
+        assert made == plain | {parameter: wanted}
+    for options, parameter, wanted in TOGETHER.values():
+        made = make_model(ModelOptions(**{"model": "sgd-classifier", **options}), seed=3)
+        assert made.get_params()[parameter] == wanted
+    kept = CheckpointOptions("folder", 5, True)
+    made = make_model(ModelOptions("sgd-classifier"), kept, seed=3).get_params()
+    assert made == plain | {"checkpoint": "folder", "checkpoint_every": 5, "resume": True}
+
+
+def test_models_by_name():
+    losses = {kind: make_model(ModelOptions(kind), seed=0).loss for kind in KINDS if KINDS[kind].losses}
+    assert losses == {
+        "sgd-regressor": "squared", "sgd-classifier": "hinge", "svm": "hinge", "logistic": "multinomial",
+    }  # fmt: skip
+    ridge = make_model(ModelOptions("ridge", solver="cg", directions=50, tol="1e-2", max_passes=9), seed=0)
+    assert (ridge.solver, ridge.n_directions, ridge.tol, ridge.max_passes) == ("cg", 50, 0.01, 9)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--model", "sgd"], "--model is one of ridge, ridge-classifier, sgd-regressor, .*, got 'sgd'"),
+        (["--loss", "hinge"], "--loss is for --model sgd-regressor, .*; this is --model ridge-classifier"),
+        (["--epochs", "3"], "--epochs is for --model sgd"),
+        (["--no-shuffle"], "--shuffle is for --model sgd"),
+        (["--checkpoint", "c"], "--checkpoint is for jobs of many passes: --model sgd.*, --solver cg, --map tefm"),
+        (["--early-stopping"], "--early-stopping is for --model sgd"),
+        (["--tol", "0.1", "--solver", "gram"], "--tol needs --solver cg"),
+        (["--solver", "lu"], "--solver is one of auto, gram, cg, got 'lu'"),
+        (["--model", "svm", "--cv", "3"], "--cv is for --model ridge, ridge-classifier; this is --model svm"),
+        (["--model", "svm", "--solver", "cg"], "--solver is for --model ridge"),
+        (["--model", "svm", "--loss", "logistic"], "--loss of svm is one of hinge, squared_hinge, got 'logistic'"),
+        (["--model", "svm", "--alpha", "1e-6,1e-5"], "takes one --alpha, got '1e-6,1e-5'"),
+        (["--model", "svm", "--epsilon", "1"], "--epsilon needs --loss huber or epsilon_insensitive"),
+        (["--model", "svm", "--l1-ratio", "0.5"], "--l1-ratio needs --penalty elasticnet"),
+        (["--model", "svm", "--validation-fraction", "0.5"], "--validation-fraction needs --early-stopping"),
+        (["--model", "svm", "--power-t", "1"], "--power-t needs --learning-rate inverse_scaling"),
+        (["--model", "svm", "--resume"], "--resume needs --checkpoint"),
+        (["--model", "svm", "--checkpoint-every", "3"], "--checkpoint-every needs --checkpoint"),
+        (["--model", "svm", "--preconditioner", "none", "--directions", "3"], "--directions needs a preconditioner"),
+        (["--model", "svm", "--epochs", "0"], "n_epochs must be a number at least 1, got 0"),
+        (["--model", "svm", "--momentum", "2"], "momentum must be a number between 0 and 0.999"),
+        (["--model", "svm", "--learning-rate", "fast"], "learning_rate is one of 'auto'"),
+        (["--model", "svm", "--tol", "small"], "--tol is a number or none, got 'small'"),
+        (["--model", "svm", "--round-rows", "2.5"], "--round-rows is a whole number, got 2.5"),
+        (["--model", "logistic", "--learning-rate", "pegasos"], "pegasos' needs loss='hinge'"),
+        (["--model", "sgd-regressor", "--class-weight", "balanced"], "--class-weight is for classifiers"),
+        (["--model", "svm", "--plot", "curve.doc"], "--plot writes .*png.* got 'curve.doc'"),
+        (["--plot", "curve.png"], "--plot draws epochs of SGD, the errors of several --alpha, or the spectrum of"),
+    ],
+)  # fmt: skip
+def test_options_that_do_not_apply(cli, files, tmp_path, words, message, monkeypatch):
+    monkeypatch.setattr("distrf.cluster._started", lambda spec: pytest.fail("a cluster was started"))
+    printed = cli("train", files / "train.zarr", tmp_path / "m", *words, code=2)
+    assert printed.out == ""
+    assert re.search(message, said(printed.err)), printed.err
+    assert list(tmp_path.iterdir()) == []
+
+
+# ---- training ---------------------------------------------------------------------------------------
+
+
+def test_train_reports_the_epochs(cli, files, tmp_path):
+    arguments = ["--model", "logistic", "--epochs", 2, "--tol", "none", "--early-stopping", *MAP]
+    result = json.loads(
+        cli("train", files / "train.zarr", tmp_path / "m", *arguments, "--json", cluster=True).out
+    )
+    history = result["history"]
+    assert [entry["epoch"] for entry in history] == [1, 2] == list(range(1, result["epochs"] + 1))
+    assert result["final_loss"] == history[-1]["loss"] < history[0]["loss"]
+    assert result["validation_score"] == history[-1]["validation_score"] > 0.8
+    assert result["rounds"] == sum(entry["rounds"] for entry in history)
+    assert result["loss"] == "multinomial"
+    shown = cli("train", files / "train.zarr", tmp_path / "n", *arguments, cluster=True)
+    assert re.search(r"epoch .* loss .* validation .* rounds .* seconds .* rows/s", said(shown.out))
+    assert f"{history[-1]['loss']:.5g}" in shown.out
+    assert f"{history[-1]['validation_score']:.4f}" in shown.out
+    assert re.search(r"epoch 2/2 loss 0\.\d+", said(shown.err))
+    first, second = (load_model(tmp_path / name)["model"] for name in "mn")
+    np.testing.assert_array_equal(first.coef_, second.coef_)
+    np.testing.assert_allclose(first.predict_proba(np.ones((2, 64), np.float32)).sum(axis=1), 1, rtol=1e-6)
+
+
+def test_kinds_learn(cli, files, tmp_path):
+    """Nearly as well as the exact ridge on the same features."""
+    for kind, exact, data in (("svm", "ridge-classifier", "train"), ("sgd-regressor", "ridge", "numbers")):
+        store, scores = files / f"{data}.zarr", []
+        for model, options in ((kind, ["--epochs", 4, "--tol", "none"]), (exact, [])):
+            cli("train", store, tmp_path / model, "--model", model, *MAP, *options, "--quiet", cluster=True)
+            result = json.loads(cli("evaluate", tmp_path / model, store, "--json", cluster=True).out)
+            scores.append(result["r2" if data == "numbers" else "accuracy"])
+        assert scores[0] > scores[1] - 0.01 > 0.7
+
+
+def test_solver_of_ridge(cli, files, tmp_path):
+    result = {}
+    for solver in ("gram", "cg"):
+        out = cli(
+            "train", files / "train.zarr", tmp_path / solver, *MAP, "--alpha", "1e-3", "--solver", solver, "--json",
+            cluster=True,
+        )  # fmt: skip
+        result[solver] = json.loads(out.out)
+        assert result[solver]["solver"] == solver
+    assert "passes" in result["cg"]
+    models = [load_model(tmp_path / solver).predict(TEST_X) for solver in ("gram", "cg")]
+    assert np.mean(models[0] == models[1]) > 0.98
+
+
+def test_plots(cli, files, tmp_path):
+    for i, options in enumerate(
+        (["--model", "svm", "--epochs", 2], ["--alpha", "1e-6,1e-3", "--cv", "holdout"])
+    ):
+        plot = tmp_path / "new" / f"{i}.png"
+        arguments = ["train", files / "train.zarr", tmp_path / str(i), *MAP, *options, "--plot", plot, "--json"]
+        assert json.loads(cli(*arguments, cluster=True).out)["plot"] == str(plot)
+        assert plot.read_bytes().startswith(b"\x89PNG")
+
+
+# ---- checkpoints ------------------------------------------------------------------------------------
+
+KEPT = ["--model", "svm", *MAP, "--epochs", 5, "--tol", "none", "--round-rows", 80]
+
+
+def test_killed_and_resumed_to_the_same_bits(cli, files, tmp_path, two_worker_cluster):
+    """SIGKILL in the middle; --resume ends where the job that nobody disturbed ends."""
+    state = tmp_path / "state"
+    kept = [*KEPT, "--checkpoint", state, "--checkpoint-every", 1]
+    command = [sys.executable, "-m", "distrf", "train", files / "train.zarr", tmp_path / "m", *kept]
+    command += ["--cluster", two_worker_cluster.scheduler_address, "--quiet"]
+    with subprocess.Popen([str(word) for word in command]) as job:
+        deadline = time.monotonic() + 60
+        while not (state / "state-0" / "model.json").exists():  # the second state: at least two rounds are done
+            assert job.poll() is None
+            assert time.monotonic() < deadline
+            time.sleep(0.005)
+        job.send_signal(signal.SIGKILL)
+        assert job.wait() == -signal.SIGKILL
+    assert not (tmp_path / "m").exists()
+    cli("train", files / "train.zarr", tmp_path / "whole", *KEPT, "--quiet", cluster=True)
+    assert "--resume continues it" in cli("train", files / "train.zarr", tmp_path / "m", *kept, code=1).err
+    for changed in (["-D", 66], ["--gamma", 0.6], ["--seed", 1]):
+        words = ["train", files / "train.zarr", tmp_path / "m", *kept, "--resume", *changed]
+        assert "is of another job" in cli(*words, code=1).err
+    other = ["train", files / "test.zarr", tmp_path / "m", *kept, "--resume"]
+    assert "is of another job" in cli(*other, code=1).err
+    printed = cli(
+        "train", files / "train.zarr", tmp_path / "m", *kept, "--resume", "--alpha", 1, code=1, cluster=True
+    )
+    assert "alpha differ" in printed.err
+    cli("train", files / "train.zarr", tmp_path / "m", *kept, "--resume", "--quiet", cluster=True)
+    whole, resumed = (load_model(tmp_path / name)["model"] for name in ("whole", "m"))
+    np.testing.assert_array_equal(whole.coef_, resumed.coef_)
+    np.testing.assert_array_equal(whole.intercept_, resumed.intercept_)
+    losses = [[entry["loss"] for entry in model.history_] for model in (whole, resumed)]
+    assert losses[0] == losses[1]
+    assert len(losses[0]) == 5
+    # A finished training with more epochs goes on; started anew it forgets.
+    more = [word if word != 5 else 6 for word in kept]
+    cli(
+        "train", files / "train.zarr", tmp_path / "m", *more, "--resume", "--overwrite", "--quiet", cluster=True
+    )
+    assert [e["loss"] for e in load_model(tmp_path / "m")["model"].history_][:5] == losses[0]
+    cli(
+        "train",
+        files / "train.zarr",
+        tmp_path / "m",
+        *kept,
+        "--overwrite",
+        "--seed",
+        1,
+        "--quiet",
+        cluster=True,
+    )
+    assert (load_model(tmp_path / "m")["model"].coef_ != whole.coef_).any()
+
+
+def test_checkpoints_are_folders(cli, files, tmp_path):
+    (tmp_path / "file").write_text("mine")
+    printed = cli(
+        "train", files / "train.zarr", tmp_path / "m", *KEPT, "--checkpoint", tmp_path / "file", code=2
+    )
+    assert "--checkpoint is a folder" in printed.err
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+# ---- plans ------------------------------------------------------------------------------------------
+
+
+def test_plan_counts_the_rounds(cli, files, tmp_path):
+    options = ["--model", "svm", *MAP, "--epochs", 3, "--tol", "none"]
+    made = json.loads(cli("plan", files / "train.zarr", *options, "--round-rows", 90, "--json").out)
+    done = json.loads(
+        cli(
+            "train", files / "train.zarr", tmp_path / "m", *options, "--round-rows", 90, "--json", cluster=True
+        ).out
+    )
+    assert made["passes"] == 1 + 3
+    assert made["bytes_read"] == 3 * TRAIN_X.nbytes
+    rounds = int(re.search(r"about (\d+) rounds of 90 rows", " ".join(made["notes"]))[1])
+    assert rounds == pytest.approx(done["rounds"] / 3, abs=1)
+    auto = json.loads(cli("plan", files / "train.zarr", *options, "--json").out)
+    assert any("rows at most, as the spectrum of a row sample says" in note for note in auto["notes"])
+    assert any("directions" in note for note in auto["notes"])
+    plain = json.loads(cli("plan", files / "train.zarr", *options, "--preconditioner", "none", "--json").out)
+    assert not any("directions" in note for note in plain["notes"])
+    assert plain["flops"] < auto["flops"]
+    shown = cli("plan", files / "train.zarr", *options).out
+    assert "features" in shown
+    assert "gradients" in shown
+
+
+def test_plan_grows_with_what_costs(cli, files):
+    def made(*words):
+        printed = cli("plan", files / "train.zarr", "--model", "svm", "--round-rows", 1000, *words, "--json")
+        return json.loads(printed.out)
+
+    for option, values in (
+        ("-D", (256, 1024, 4096)),
+        ("--round-rows", (100, 400, 1400)),
+        ("--classes", (3, 300)),
+    ):
+        peaks = [made("-D", 2048, option, v)["peak_bytes_per_worker"] for v in values]
+        assert peaks == sorted(peaks)
+        assert peaks[0] < peaks[-1]
+    assert made("--epochs", 10)["seconds_estimate"] <= made("--epochs", 1000)["seconds_estimate"]
+    assert made("--epochs", 10)["bytes_read"] * 2 == made("--epochs", 20)["bytes_read"]
+
+
+def test_refused_before_a_cluster_starts(cli, files, tmp_path, monkeypatch):
+    monkeypatch.setattr("distrf.cluster._started", lambda spec: pytest.fail("a cluster was started"))
+    words = [
+        "train",
+        files / "train.zarr",
+        tmp_path / "m",
+        "--model",
+        "svm",
+        "-D",
+        65536,
+        "--checkpoint",
+        tmp_path / "c",
+    ]
+    printed = cli(*words, "--memory-limit", "512MiB", code=1)
+    assert "Not enough memory: train was refused: it needs" in said(printed.err)
+    assert "fewer rows in a round (round_rows), fewer components" in said(printed.err)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_refused_by_a_running_cluster(cli, files, tmp_path, monkeypatch):
+    from distrf.blocks import plan
+
+    monkeypatch.setattr(
+        plan.Workers, "of_client", classmethod(lambda cls, client: cls(2, 1, plan.PROCESS_BYTES + 4 * MIB))
+    )
+    printed = cli(
+        "train", files / "train.zarr", tmp_path / "m", "--model", "svm", "-D", 4096, code=1, cluster=True
+    )
+    assert "was refused: it needs" in said(printed.err)
+
+
+def test_parts_of_the_memory():
+    memory = RoundMemory(
+        block=1, scratch=2, partial=0, weights=3, threads=2, held=10, features=20, gradients=30
+    )
+    assert sum(memory.parts.values()) == memory.peak
+    assert memory.parts["blocks"] == int(1.15 * (10 + 2 * 1))
+    assert memory.parts["features"] == 23
+
+
+def test_training_stays_below_the_plan(tmp_path, cli):
+    """On workers of their own: below the figure, which is not three times what the job takes."""
+    from peaks import make_store
+
+    store = make_store(tmp_path / "rows.zarr", 20_000, 64, 4096)
+    cluster = cluster_file(tmp_path / "c.json")
+    options = ["--model", "svm", "-D", 2048, "--gamma", 0.1, "--epochs", 1, "--round-rows", 4096]
+    made = json.loads(cli("plan", store, *options, "--cluster", cluster, "--json").out)["peak_bytes_per_worker"]
+    measured = peak(distrf("train", store, tmp_path / "m", *options, "--cluster", cluster))
+    print(f"plan {made / MIB:.0f} MiB, peak {measured / MIB:.0f} MiB")
+    from distrf.blocks.plan import PROCESS_BYTES
+
+    assert measured <= made
+    assert made - PROCESS_BYTES <= 3 * max(measured - 0.9 * PROCESS_BYTES, 20 * MIB)
+
+
+# ---- progress and start-up --------------------------------------------------------------------------
+
+
+def test_labels():
+    assert split_label("epoch 1/3|loss 0.3") == ("epoch 1/3", "loss 0.3")
+    assert split_label("Gram matrix") == ("Gram matrix", "")
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_one_bar_for_all_epochs(terminal):
+    """The bar of the epochs shows which one it is and its loss; a log that is no terminal gets a line for each."""
+    text = io.StringIO()
+    console = Console(file=text, force_terminal=terminal, width=100)
+    bars = Progress(TextColumn("{task.description}"), TextColumn("{task.fields[remark]}"), console=console)
+    listen = listener(bars)
+    listen("targets", 0, 10)
+    listen("targets", 10, 10)
+    for epoch in (1, 2):
+        for done in (5, 10):
+            listen(f"epoch {epoch}/2|loss {done / epoch:.1f}", done, 10)
+    shown = [(task.description, task.fields["remark"], task.completed) for task in bars.tasks]
+    assert shown == [("targets", "", 10), ("epoch 2/2", "loss 5.0", 10)]
+    lines = [line.strip() for line in text.getvalue().splitlines()]
+    assert lines == ([] if terminal else ["epoch 1/2 loss 10.0", "epoch 2/2 loss 5.0"])
+
+
+@pytest.mark.parametrize("words", [["--help"], ["train", "--help"], ["run", "job.toml", "--dry-run"]])
+def test_start_up_is_cheap(tmp_path, words):
+    """Help and job files load neither Dask nor scikit-learn, NumPy or Numba."""
+    (tmp_path / "job.toml").write_text('command = "inspect"\npath = "x"')
+    code = (
+        "import sys\nfrom distrf.cli.app import run\n"
+        "try:\n    run()\nexcept SystemExit as left:\n    assert not left.code\n"
+        "heavy = {'numpy', 'scipy', 'sklearn', 'dask', 'distributed', 'numba', 'zarr', 'pyarrow', 'matplotlib'}\n"
+        "print(sorted(heavy & {m.split('.')[0] for m in sys.modules}), file=sys.stderr)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, *words], cwd=tmp_path, capture_output=True, text=True, env=os.environ
+    )
+    assert (done.returncode, done.stderr.strip()) == (0, "[]")
+    assert done.stdout
+
+
+def test_usage_errors_carry_their_reason():
+    with pytest.raises(UsageError, match="--model is one of"):
+        make_model(ModelOptions("nothing"), seed=0)

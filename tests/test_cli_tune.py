@@ -1,0 +1,129 @@
+"""`distrf tune`: the table, the winner, and the job file that trains it."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+
+import numpy as np
+import pytest
+
+from distrf import load_model
+from distrf.cli.jobs import job_words
+from distrf.datasets import load_digits_split
+from distrf.ingest import ingest
+
+X, Y, TEST_X, TEST_Y = load_digits_split(0)
+QUICK = ["-D", "32,128", "--alpha", "1e-6,1e-3"]
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("tune")
+    np.savez(folder / "digits.npz", X_train=X, y_train=Y, X_test=TEST_X, y_test=TEST_Y)
+    for split in ("train", "test"):
+        ingest(folder / "digits.npz", folder / f"{split}.zarr", split=split, block_rows=300)
+    return folder / "train.zarr"
+
+
+def without_seconds(result):
+    trials = [
+        {k: v for k, v in trial.items() if k != "seconds"} for trial in [result["best"], *result["trials"]]
+    ]
+    return trials, result["notes"]
+
+
+def test_from_search_to_model(cli, store, tmp_path, two_worker_cluster, monkeypatch):
+    """The job file trains the winner; the same command finds the same again."""
+    monkeypatch.chdir(tmp_path)
+    job = tmp_path / "new" / "best.toml"
+    words = ["tune", store, "--out", job, *QUICK, "--seed", 3, "--intercept", "--json"]
+    result = json.loads(cli(*words, cluster=True).out)
+    assert (result["job"], result["metric"]) == (str(job), "accuracy")
+    assert [sum(t["level"] == level for t in result["trials"]) for level in (1, 2)] == [14, 5]
+    best = result["best"]
+    assert best["parameters"]["n_components"] == 128
+    assert best["score"] == max(t["score"] for t in result["trials"] if t["level"] == 2) > 0.9
+    wanted = tomllib.loads(job.read_text())
+    assert wanted == {
+        "command": "train", "source": str(store), "out": "../model", "components": 128, "seed": 3,
+        "length-scale": str(best["parameters"]["length_scale"]), "alpha": best["alpha"],
+        "cluster": two_worker_cluster.scheduler_address,
+    }  # fmt: skip
+    assert f"accuracy {best['score']:.4f} on {result['validation_rows']:,} held-out rows" in job.read_text()
+    assert job_words(str(job))[0] == "train"
+    cli("run", job)
+    model = load_model(tmp_path / "model")
+    assert model["map"].length_scale_ == best["parameters"]["length_scale"]
+    assert np.mean(model.predict(TEST_X) == TEST_Y) > 0.9
+    again = json.loads(cli(*words, "--overwrite", cluster=True).out)
+    assert without_seconds(again) == without_seconds(result)
+    assert "exists; choose another file, or --overwrite" in cli(*words, code=1).err
+
+
+def test_the_table_grows(cli, store, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    words = ["tune", store, "--out", "best.toml", "-D", 64]
+    words += ["--length-scale", "0.5,1,2,4", "--alpha", "1e-5,1e-3,1"]
+    shown = cli(*words, "--sample-rows", 800, cluster=True).out
+    lines = [line for line in shown.splitlines() if line.strip()]
+    assert lines[0].startswith("level 1: 4 candidates on 640 rows")
+    assert sum(line.startswith("  D ") for line in lines) == 4  # every candidate saw all rows
+    assert "best: D = 64, length scale = " in shown
+    assert "train on all rows: distrf run best.toml" in shown
+    wanted = tomllib.loads((tmp_path / "best.toml").read_text())
+    assert wanted["out"] == "model"
+    assert not (tmp_path / "best.toml.partial").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "entries"),
+    [
+        (["--map", "none"], {"map": "none"}),
+        (["--gamma", "0.2,20", "-D", 64], {"gamma": 0.2, "components": 64}),
+        (["--model", "svm", "--epochs", 2, "-D", 64, "--length-scale", "1.5"], {"model": "svm", "epochs": 2}),
+        (
+            ["--map", "tensor-sketch", "-D", "64,128", "--class-weight", "balanced"],
+            {"class-weight": "balanced"},
+        ),
+        (["--map", "nystroem", "-D", 64, "--gamma", "0.5"], {"map": "nystroem", "components": 64}),
+        (["--map", "tefm", "-D", "32,64", "--length-scale", "1.5"], {"map": "tefm", "base-D": 256}),
+    ],
+)
+def test_other_maps_and_models(cli, store, tmp_path, words, entries):
+    job = tmp_path / "best.toml"
+    cli("tune", store, "--out", job, *words, "--alpha", "1e-5", "--sample-rows", 500, "--quiet", cluster=True)
+    assert entries.items() <= tomllib.loads(job.read_text()).items()
+    assert job_words(str(job))
+
+
+def test_the_end_of_the_grid_is_said(cli, store, tmp_path):
+    words = ["tune", store, "--out", tmp_path / "a.toml", "-D", 64]
+    words += ["--length-scale", "30,60,90", "--alpha", "1e-6,1,9"]
+    result = json.loads(cli(*words, "--json", cluster=True).out)
+    assert result["notes"][0] == "length scale 30 is the smallest that was tried; better ones may lie beyond"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["-D", "many"], "-D takes whole numbers, comma-separated, got 'many'"),
+        (["-D", "33"], "must be even, got 33"),
+        (["-D", "64,33"], "must be even, got 33"),
+        (["-D", ","], "at least one -D"),
+        (["--gamma", "0.1,x"], "--gamma takes positive numbers, comma-separated, got '0.1,x'"),
+        (["--length-scale", "1,x"], "--length-scale takes positive numbers"),
+        (["--length-scale", "knm"], "unknown length-scale rule 'knm'"),
+        (["--map", "laplace", "--gamma", "1"], "--map laplace has no gamma to search"),
+        (["--alpha", "x"], "alphas must be one or more finite numbers"),
+        (["--factor", "1"], "--factor of 2, got 20000 and 1"),
+        (["--model", "svm", "--cv", "3"], "--cv is for --model ridge"),
+        (["--out", "{folder}"], "is a folder"),
+    ],
+)
+def test_wrong_usage(cli, store, tmp_path, words, message, monkeypatch):
+    monkeypatch.setattr("distrf.cluster._started", lambda spec: pytest.fail("a cluster was started"))
+    filled = [word.format(folder=tmp_path) for word in words]
+    printed = cli("tune", store, "--out", tmp_path / "a.toml", *filled, code=2)
+    assert message in " ".join(printed.err.split())
+    assert list(tmp_path.iterdir()) == []
