@@ -12,12 +12,13 @@ import time
 import dask.array as da
 import numpy as np
 import pytest
+from distributed import SchedulerPlugin
 
-from distrf import RandomFourierFeatures, StreamingSGDClassifier
+from distrf import RandomFourierFeatures, StreamingSGDClassifier, StreamingSGDRegressor
 from distrf.blocks.rows import mapped_from
 from distrf.errors import InputError, SpecMismatchError
 from distrf.linear_model import rounds as rounds_module
-from distrf.linear_model.schedules import Holdout, Schedule, row_order
+from distrf.linear_model.schedules import Holdout, Schedule, parcel_count, row_order
 
 
 def problem(n=3000, chunk=250):
@@ -34,13 +35,17 @@ def model(**parameters):
     return StreamingSGDClassifier("logistic", **given)
 
 
-def test_same_bits_for_one_worker_and_two(client, one_worker_client):
-    Z, y = problem()
-    two = model(early_stopping=True).fit(Z, y)
+@pytest.mark.parametrize("distribution", ["synchronous", "average"])
+@pytest.mark.parametrize("chunk", [250, 60])
+def test_same_bits_for_one_worker_and_two(client, one_worker_client, distribution, chunk):
+    """With parts of all blocks held out, and with whole ones."""
+    Z, y = problem(chunk=chunk)
+    two = model(early_stopping=True, n_epochs=2, distribution=distribution).fit(Z, y)
     with one_worker_client.as_current():
-        one = model(early_stopping=True).fit(Z, y)
+        one = model(early_stopping=True, n_epochs=2, distribution=distribution).fit(Z, y)
     np.testing.assert_array_equal(one.coef_, two.coef_)
     assert [h["validation_score"] for h in one.history_] == [h["validation_score"] for h in two.history_]
+    assert two.history_[-1]["validation_score"] > 0.7
 
 
 def test_cluster_and_memory_agree(client):
@@ -55,28 +60,45 @@ def test_same_bits_after_a_worker_was_killed(client, monkeypatch):
     expected = model().fit(Z, y)
     make, calls = rounds_module.DaskRounds.gradient, []
 
-    def gradient(self, W):
+    def gradient(self, W, **numbers):
         calls.append(None)
         if len(calls) == 7:
             pids = client.run(os.getpid)
             os.kill(next(iter(pids.values())), signal.SIGKILL)
-        return make(self, W)
+        return make(self, W, **numbers)
 
     monkeypatch.setattr(rounds_module.DaskRounds, "gradient", gradient)
     np.testing.assert_array_equal(model().fit(Z, y).coef_, expected.coef_)
     client.wait_for_workers(2, timeout=60)
 
 
-def test_a_window_of_blocks_is_held(client, monkeypatch):
+class CountLoads(SchedulerPlugin):
+    """The most blocks, and the most features, that were in the memory of workers at once."""
+
+    def __init__(self):
+        self.now = {"-load-": set(), "-features-": set()}
+        self.most = dict.fromkeys(self.now, 0)
+
+    def transition(self, key, start, finish, *args, **kwargs):
+        for kind, held in self.now.items():
+            if kind in str(key):
+                (held.add if finish == "memory" else held.discard)(key)
+                self.most[kind] = max(self.most[kind], len(held))
+
+
+@pytest.mark.parametrize("round_rows", [60, 240])
+def test_a_window_of_blocks_is_resident(client, round_rows):
+    """Two groups of 16 blocks, of 200; features of three rounds beside the one in work."""
     Z, y = problem(6000, 30)
-    seen = []
-    close = rounds_module.DaskRounds.close
-    monkeypatch.setattr(
-        rounds_module.DaskRounds, "close", lambda self: (seen.append(self.most_held), close(self))
-    )
-    model(n_epochs=1, round_rows=240).fit(Z, y)
     assert len(Z.chunks[0]) == 200
-    assert seen[0] <= 32
+    client.register_plugin(CountLoads(), name="count-loads")
+    try:
+        model(n_epochs=2, round_rows=round_rows).fit(Z, y)
+        most = client.run_on_scheduler(lambda dask_scheduler: dask_scheduler.plugins["count-loads"].most)
+    finally:
+        client.unregister_scheduler_plugin("count-loads")
+    assert 16 <= most["-load-"] <= 32
+    assert 2 <= most["-features-"] <= 4 * parcel_count(round_rows)
     time.sleep(0.5)
     left = client.run_on_scheduler(
         lambda dask_scheduler: [k for k in dask_scheduler.tasks if "distrf-sgd" in str(k)]
@@ -84,17 +106,26 @@ def test_a_window_of_blocks_is_held(client, monkeypatch):
     assert left == []
 
 
-def test_nan_names_block_and_row(client):
-    Z, y = problem()
-    bad = da.map_blocks(_spoil, Z, dtype=Z.dtype)
-    with pytest.raises(InputError, match=r"row 13 of the block.*rows 1250 to 1499"):
-        model().fit(bad, y)
+@pytest.mark.parametrize("where", ["rows", "features", "y"])
+def test_nan_in_block_137_of_200_is_named(client, where):
+    """In the rows before the map, in features of an unknown origin, and in targets."""
+    Z, y = problem(6000, 30)
+    y = y.astype(float)
+    if where == "rows":
+        X = da.map_blocks(_spoil, mapped_from(Z)[0], dtype=Z.dtype)
+        Z = RandomFourierFeatures(gamma=0.1, n_components=64, random_state=7).fit(X[:30]).transform(X)
+    elif where == "features":
+        Z = da.map_blocks(_spoil, Z, dtype=Z.dtype)
+    else:
+        y = da.map_blocks(_spoil, y, dtype=y.dtype)
+    with pytest.raises(InputError, match=r"row 13 .*rows 4110 to 4139"):
+        StreamingSGDRegressor(n_epochs=1, tol=None, round_rows=500).fit(Z, y)
 
 
 def _spoil(block, block_id=None):
     block = block.copy()
-    if block_id and block_id[0] == 5:
-        block[13, 2] = np.nan
+    if block_id and block_id[0] == 137:
+        block[13] = np.nan
     return block
 
 
@@ -120,11 +151,27 @@ def test_features_are_traced_to_their_source():
 def test_schedule_covers_every_row_once_and_mixes():
     schedule = Schedule((500, 0, 300, 700) * 10, 400, 1, 5)
     for epoch in (0, 1):
-        seen = [(s.block, i) for r in schedule.rounds(epoch) for s in r.slices for i in range(s.first, s.last)]
+        slices = [s for r in schedule.rounds(epoch) for parcel in r.parcels for s in parcel]
+        seen = [(s.block, i) for s in slices for i in range(s.first, s.last)]
         assert len(seen) == len(set(seen)) == 15_000
     assert list(schedule.rounds(0)) == list(schedule.rounds(0)) != list(schedule.rounds(1))
-    assert min(len({s.block for s in r.slices}) for r in schedule.rounds(0)) >= 6
-    assert all(200 <= r.rows <= 800 for r in schedule.rounds(0))
+    for r in schedule.rounds(0):
+        assert {s.block for parcel in r.parcels for s in parcel} == set(r.blocks)
+        assert 15 <= len(r.blocks) <= 16
+        assert 350 <= r.rows <= 450
+        assert max(len(p) for p in r.parcels) <= 16 / parcel_count(400)
+
+
+def test_groups_span_the_data():
+    """Of files sorted by date each group has one block of every stretch, another one in the next epoch."""
+    schedule = Schedule((100,) * 200, 400, 1, 5)
+    first, second = schedule.groups(0), schedule.groups(1)
+    for groups in (first, second):
+        assert sorted(b for group in groups for b in group) == list(range(200))
+        for group in groups:
+            assert np.diff([0, *group, 199]).max() < 2 * len(groups)
+    assert first != second
+    assert Schedule((100,) * 200, 400, 1, 5, shuffle=False).groups(0)[0] == list(range(15))
 
 
 def test_holdout_is_the_same_in_every_epoch():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -80,19 +81,22 @@ class Rows:
         weight = parts[2][finite, 0] if len(parts) > 2 else None
         for function in self.maps:
             Z = function(Z)
-        if not len(Z):
+        if not Z.shape[0]:
             raise InputError("X must be finite, but no sampled row is; impute or drop such rows")
         Z = Z.astype(working_dtype(Z.dtype), copy=False)
         return Z, y if self.arrays[1].ndim == 2 else y[:, 0], weight
 
-    def rounds(self, work: SliceWork) -> Any:
-        """Where slices are worked on: the cluster for lazy rows, if there is one, else this process."""
+    def rounds(self, work: SliceWork, functions: Sequence[Any] = ()) -> Any:
+        """Where parcels are worked on: the cluster for lazy rows, if there is one, else this process.
+
+        functions : what the work takes along beside the maps, in their form
+        """
         if not self.lazy:
-            return LocalRounds(memory_loader(self.arrays, self.blocks), (), work)
+            return LocalRounds(memory_loader(self.arrays, self.blocks), functions, work)
         client = current_client()
         if client is None:
-            return LocalRounds(lazy_loader(self.arrays), self.maps, work)
-        return DaskRounds(client, self.arrays, self.maps, work)
+            return LocalRounds(lazy_loader(self.arrays), (*self.maps, *functions), work)
+        return DaskRounds(client, self.arrays, (*self.maps, *functions), work)
 
 
 def _two_dimensional(a: Any) -> Any:
@@ -196,7 +200,9 @@ def round_size(wanted: int | str, n: int, preconditioner: Preconditioner) -> int
     return int(min(max(preconditioner.critical_rows, low), high, most))
 
 
-def make_schedule(rows: Rows, holdout: Holdout, round_rows: int, shuffle: bool, seed: int) -> Schedule:
+def make_schedule(
+    rows: Rows, holdout: Holdout, round_rows: int, shuffle: bool, seed: int, whole_blocks: bool = False
+) -> Schedule:
     """Rounds over the rows that are not held out."""
     usable = tuple(holdout.usable(i, r) for i, r in enumerate(rows.blocks))
-    return Schedule(usable, max(1, round_rows), rows.block_bytes, seed, shuffle)
+    return Schedule(usable, max(1, round_rows), rows.block_bytes, seed, shuffle, whole_blocks)

@@ -1,4 +1,4 @@
-"""Rounds in this process: the same slices and sums as on a cluster. Number code."""
+"""Rounds in this process: the same parcels and sums as on a cluster. Number code."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class LocalRounds:
     def begin(self, sequence: Iterator[tuple[int, Round]]) -> None:
         self._sequence = sequence
 
-    def gradient(self, W: np.ndarray) -> tuple[int, Round, tuple[Any, ...]] | None:
+    def gradient(self, W: np.ndarray, **numbers: Any) -> tuple[int, Round, tuple[Any, ...]] | None:
         try:
             epoch, round_ = next(self._sequence)
         except StopIteration:
@@ -36,9 +36,10 @@ class LocalRounds:
         wanted = set(round_.blocks)
         self._held = {b: rows for b, rows in self._held.items() if b in wanted}
         sums = []
-        for s in round_.slices:
-            taken = self._work.take(self._block(s.block), self._maps, epoch, s.block, s.first, s.last)
-            sums.append(self._work.gradient(taken, W))
+        for parcel in round_.parcels:
+            loaded = [self._block(s.block) for s in parcel]
+            taken = self._work.take(loaded, self._maps, epoch, parcel)
+            sums.append(self._work.gradient(taken, W, **numbers))
         while True:  # at least once: sums are in float64
             sums = [add_sums(*sums[a : a + _FAN_IN]) for a in range(0, len(sums), _FAN_IN)]
             if len(sums) == 1:

@@ -1,12 +1,16 @@
 """Rounds on a Dask cluster: loads, features, gradients and their sums as tasks, a bounded window at a time.
 
-One load task a block, kept while its group is in use; one feature task a slice, made ahead of its round; one
-gradient task a slice, next to its features; one sum. Weights are one key a round, sent once to each worker.
+One load task a block, kept while its group is in use; one feature task a parcel, made ahead of its round; one
+gradient task a parcel, next to its features; one sum. Weights are one key a round, sent once to each worker.
 A lost worker's results are made again from these keys: everything is a function of the data and the weights.
+
+Graphs name what they need of what the client holds by its key alone: a future inside a graph becomes another one
+where the graph is read, and keeps its result for as long.
 """
 
 from __future__ import annotations
 
+import asyncio
 import uuid
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -56,6 +60,7 @@ class DaskRounds:
         self._held: dict[int, Any] = {}  # block -> future of its rows
         self._ahead: deque[tuple[int, Round, list[Any]]] = deque()
         self._sequence: Iterator[tuple[int, Round]] = iter(())
+        self._next: tuple[int, Round] | None = None
         self._count = 0
         #: Blocks held at most so far, for the record.
         self.most_held = 0
@@ -76,52 +81,61 @@ class DaskRounds:
     def begin(self, sequence: Iterator[tuple[int, Round]]) -> None:
         """Set the (epoch, round) pairs that `gradient` will work through."""
         self._release(self._ahead)
-        self._sequence = sequence
+        self._sequence, self._next = sequence, None
 
-    def gradient(self, W: np.ndarray) -> tuple[int, Round, tuple[Any, ...]] | None:
-        """(epoch, round, slice sums) of the next round at weights W; None after the last."""
-        while len(self._ahead) < 1 + _AHEAD and self._make_ahead():
-            pass
+    def gradient(self, W: np.ndarray, **numbers: Any) -> tuple[int, Round, tuple[Any, ...]] | None:
+        """(epoch, round, sums of parcels) of the next round at weights W; None after the last.
+
+        numbers : what else the work's `gradient` takes
+        """
+        self._fill(1 + _AHEAD)
         if not self._ahead:
             return None
-        epoch, round_, taken = self._ahead.popleft()
-        future = self._sum(taken, W)
+        epoch, round_, taken = self._ahead[0]
+        future = self._sum(taken, {"W": W} | {k: np.asarray(v) for k, v in numbers.items()})
         try:
-            self._make_ahead()  # so that workers have rows to featurise while this round is summed
+            self._fill(2 + _AHEAD)  # so that workers have rows to featurise while this round is summed
             sums = future.result()
         finally:
             future.release()
-            self._release([(epoch, round_, taken)])
+            self._release([self._ahead.popleft()])
         self._drop_blocks()
         return epoch, round_, sums
 
-    def _make_ahead(self) -> bool:
-        try:
-            epoch, round_ = next(self._sequence)
-        except StopIteration:
-            return False
+    def _fill(self, most: int) -> None:
+        """Have the features of up to so many rounds made, of two groups at most: no more blocks are held."""
+        while len(self._ahead) < most:
+            if self._next is None:
+                self._next = next(self._sequence, None)
+            if self._next is None:
+                return
+            groups = {(epoch, round_.group) for epoch, round_, _ in self._ahead}
+            if len(groups | {(self._next[0], self._next[1].group)}) > 2:
+                return
+            self._make(*self._next)
+            self._next = None
+
+    def _make(self, epoch: int, round_: Round) -> None:
         # Loads and features of earlier rounds first.
         self._count += 1
-        for place, block in enumerate(dict.fromkeys(s.block for s in round_.slices)):
-            if block not in self._held:
-                self._held[block] = self._load(block, place)
+        for place, parcel in enumerate(round_.parcels):
+            for i, s in enumerate(parcel):
+                if s.block not in self._held:
+                    self._held[s.block] = self._load(s.block, place if len(round_.parcels) > 1 else i)
         self.most_held = max(self.most_held, len(self._held))
         tasks = []
-        for i, s in enumerate(round_.slices):
+        for i, parcel in enumerate(round_.parcels):
             key = f"{self._name}-features-{self._count}-{i}"
-            held = self._held[s.block]
-            graph: dict[Any, Any] = {held.key: held} | {f.key: f for f in self._learned.values()}
-            where = (epoch, s.block, s.first, s.last)
-            learned = {n: TaskRef(f.key) for n, f in self._learned.items()}
-            graph[key] = Task(
-                key, _take, self._work, self._stubs, where, tuple(learned), TaskRef(held.key), *learned.values()
-            )
-            tasks.append(Delayed(key, graph))
+            held = [self._held[s.block] for s in parcel]
+            task = Task(
+                key, _take, self._work, self._stubs, epoch, parcel, tuple(self._learned),
+                *(TaskRef(f.key) for f in (*held, *self._learned.values())),
+            )  # fmt: skip
+            tasks.append(Delayed(key, {key: task}))
         self._ahead.append((epoch, round_, self._submit(tasks, -self._count)))
-        return True
 
     def _load(self, block: int, place: int) -> Any:
-        """A block's rows as a future; neighbours in a group go to different workers, where those live."""
+        """A block's rows as a future; blocks of one parcel live on one worker, parcels on different ones."""
         return self._submit(
             [self._load_task(block)], -self._count, [self._workers[place % len(self._workers)]]
         )[0]
@@ -129,14 +143,13 @@ class DaskRounds:
     def _load_task(self, block: int) -> Delayed:
         return load_task(self._blocks, self._fold, block, self._starts[block], self._name, self._shared)
 
-    def _sum(self, taken: list[Any], W: np.ndarray) -> Any:
+    def _sum(self, taken: list[Any], arrays: dict[str, np.ndarray]) -> Any:
         name = f"{self._name}-round-{uuid.uuid4().hex}"
-        graph: dict[Any, Any] = dict(shared_arrays({"W": W}).dask)
+        graph: dict[Any, Any] = dict(shared_arrays(arrays).dask)
         (weights,) = graph
         keys = []
         for i, future in enumerate(taken):
             key = f"{name}-{i}"
-            graph[future.key] = future
             graph[key] = Task(key, _gradient, self._work, TaskRef(future.key), TaskRef(weights))
             keys.append(key)
         level = 0
@@ -153,8 +166,11 @@ class DaskRounds:
         if not self._ahead:
             return
         wanted = {block for _, round_, _ in self._ahead for block in round_.blocks}
-        for block in [b for b in self._held if b not in wanted]:
+        dropped = [b for b in self._held if b not in wanted]
+        for block in dropped:
             self._held.pop(block).release()
+        if dropped:  # these messages leave before loads of the next group do
+            self._client.sync(asyncio.sleep, 0.001)
 
     def _release(self, entries: Any) -> None:
         for _, _, futures in entries:
@@ -165,20 +181,18 @@ class DaskRounds:
 
     def validate(self, W: np.ndarray, blocks: Sequence[int]) -> np.ndarray:
         """Score sums of the validation rows of the blocks, at most 16 blocks at a time."""
-        total = 0.0
+        total, shared = 0.0, shared_arrays({"W": W})
         for a in range(0, len(blocks), _VALIDATE):
             tasks = []
             for block in blocks[a : a + _VALIDATE]:
                 load = self._held.get(block)
-                graph = dict(self._load_task(block).dask) if load is None else {load.key: load}
-                source = self._load_task(block).key if load is None else load.key
-                graph |= dict(shared_arrays({"W": W}).dask) | {f.key: f for f in self._learned.values()}
-                weights = shared_arrays({"W": W}).key
+                made = self._load_task(block) if load is None else load
+                graph: dict[Any, Any] = dict(shared.dask) | (dict(made.dask) if load is None else {})
                 key = f"{self._name}-score-{block}-{uuid.uuid4().hex}"
                 learned = {n: TaskRef(f.key) for n, f in self._learned.items()}
                 graph[key] = Task(
-                    key, _score, self._work, self._stubs, block, tuple(learned), TaskRef(source),
-                    TaskRef(weights), *learned.values(),
+                    key, _score, self._work, self._stubs, block, tuple(learned), TaskRef(made.key),
+                    TaskRef(shared.key), *learned.values(),
                 )  # fmt: skip
                 tasks.append(Delayed(key, graph))
             futures = self._submit(tasks, 2)
@@ -219,12 +233,13 @@ def _with_arrays(stubs: Sequence[Any], places: Sequence[int], learned: Sequence[
     return [f.with_arrays(arrays[i]) if i in arrays else f for i, f in enumerate(stubs)]
 
 
-def _take(work: SliceWork, stubs: Any, where: tuple[int, ...], places: Any, loaded: Any, *learned: Any) -> Any:
-    return work.take(loaded, _with_arrays(stubs, places, learned), *where)
+def _take(work: SliceWork, stubs: Any, epoch: int, parcel: Any, places: Any, *inputs: Any) -> Any:
+    loaded, learned = inputs[: len(parcel)], inputs[len(parcel) :]
+    return work.take(loaded, _with_arrays(stubs, places, learned), epoch, parcel)
 
 
 def _gradient(work: SliceWork, taken: Any, arrays: dict[str, np.ndarray]) -> Any:
-    return work.gradient(taken, arrays["W"])
+    return work.gradient(taken, **arrays)
 
 
 def _score(

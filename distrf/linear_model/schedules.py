@@ -1,7 +1,8 @@
 """Which rows a round takes: seeded, new in each epoch, a function of the blocks and never of the workers.
 
-A *group* of blocks, drawn from all over the data by a permutation, is resident at a time, and each round takes
-slices of at least eight blocks of the group: so rounds mix files that are sorted by date or class. Number code.
+A *group* of blocks is resident at a time, one drawn from each stretch of the data, and each round takes an equal
+share of every block of its group: so rounds mix files that are sorted by date or class. What a round takes from
+neighbours in the group is a *parcel*, the work of one task. Number code.
 """
 
 from __future__ import annotations
@@ -14,17 +15,15 @@ import numpy as np
 
 from ..randomness import permutation
 
-#: Blocks of a group, and their bytes at most; the blocks of the next group are read meanwhile.
+#: Blocks of a group, and their bytes, at most, unless one round needs more; the next group is read meanwhile.
 _GROUP_BLOCKS = 16
 _GROUP_BYTES = 512 * 2**20
-#: A group holds at least this many rounds, so that small blocks mix too.
-_ROUNDS_PER_GROUP = 4
-#: A round takes slices of so many blocks at least, of more where slices then keep this many rows: a task
-#: costs some milliseconds whatever it does.
-_MIXED_BLOCKS = 8
-_SLICE_AT_LEAST = 512
-#: Rows of a slice at most: the unit of work of one task.
+#: Rows of a parcel: a task costs some milliseconds whatever it does, and more workers want more tasks.
 SLICE_ROWS = 1024
+_SLICE_AT_LEAST = 256
+_PARCELS = 4
+#: Blocks side by side in a round of whole blocks.
+AVERAGED_BLOCKS = 8
 
 
 @dataclass(frozen=True)
@@ -38,15 +37,15 @@ class Slice:
 
 @dataclass(frozen=True)
 class Round:
-    """Slices of one step; `group` counts the groups of the epoch, `blocks` are those of the group."""
+    """Parcels of slices of one step; `group` counts the groups of the epoch, `blocks` are those of the group."""
 
     group: int
     blocks: tuple[int, ...]
-    slices: tuple[Slice, ...]
+    parcels: tuple[tuple[Slice, ...], ...]
 
     @property
     def rows(self) -> int:
-        return sum(s.last - s.first for s in self.slices)
+        return sum(s.last - s.first for parcel in self.parcels for s in parcel)
 
 
 @dataclass(frozen=True)
@@ -55,6 +54,7 @@ class Schedule:
 
     rows : usable rows of each block; 0 leaves it out
     block_bytes : of the largest block as it is held
+    whole_blocks : rounds are whole blocks, each a parcel, whatever `round_rows`
     """
 
     rows: tuple[int, ...]
@@ -62,61 +62,70 @@ class Schedule:
     block_bytes: int
     seed: int
     shuffle: bool = True
+    whole_blocks: bool = False
 
     @property
     def n_rows(self) -> int:
         return sum(self.rows)
 
     def groups(self, epoch: int) -> list[list[int]]:
-        """Blocks of each group, in the order of an epoch."""
+        """Blocks of each group, in the order of an epoch.
+
+        With `shuffle` each group gets at most one block of every stretch of neighbours, at random.
+        """
         used = [i for i, r in enumerate(self.rows) if r]
-        if self.shuffle:
-            used = [used[i] for i in permutation(self.seed, "sgd blocks", epoch, len(used))]
         most = max(2, min(_GROUP_BLOCKS, _GROUP_BYTES // max(1, self.block_bytes)))
-        groups: list[list[int]] = [[]]
-        held = 0
-        for block in used:
-            if len(groups[-1]) >= most and held >= _ROUNDS_PER_GROUP * self.round_rows:
-                groups.append([])
-                held = 0
-            groups[-1].append(block)
-            held += self.rows[block]
-        if len(groups) > 1 and held < self.round_rows:  # too few rows for a round of their own
-            last = groups.pop()
-            groups[-1].extend(last)
+        count = max(1, min(-(-len(used) // most), self.n_rows // self.round_rows))
+        if not self.shuffle:
+            return list(_shares(used, count))
+        groups: list[list[int]] = [[] for _ in range(count)]
+        for stretch, a in enumerate(range(0, len(used), count)):
+            order = permutation(self.seed, f"sgd blocks {epoch}", stretch, count)
+            for block, group in zip(used[a : a + count], order.tolist(), strict=False):
+                groups[group].append(block)
         return groups
 
     def rounds(self, epoch: int) -> Iterator[Round]:
         """The rounds of an epoch, in order; every usable row is in exactly one."""
+        parcels = parcel_count(self.round_rows)
         for g, blocks in enumerate(self.groups(epoch)):
+            if self.whole_blocks:
+                for part in _shares(blocks, -(-len(blocks) // AVERAGED_BLOCKS)):
+                    yield Round(g, tuple(part), tuple((Slice(b, 0, self.rows[b]),) for b in part))
+                continue
             count = max(1, round(sum(self.rows[b] for b in blocks) / self.round_rows))
-            mixed = min(len(blocks), max(_MIXED_BLOCKS, self.round_rows // _SLICE_AT_LEAST))
-            parts = -(-count * mixed // len(blocks))  # of each block
-            pieces: list[Slice] = []
-            for part in range(parts):
-                order = range(len(blocks))
-                if self.shuffle and parts != count:
-                    order = permutation(self.seed, f"sgd turns {epoch} {g}", part, len(blocks)).tolist()
-                for b in (blocks[i] for i in order):
-                    rows = self.rows[b]
-                    pieces.append(Slice(b, rows * part // parts, rows * (part + 1) // parts))
+            sets = list(_shares(list(enumerate(blocks)), min(len(blocks), parcels)))
+            cuts = -(-parcels // len(sets)) if sets else 0
+            pieces = count * cuts  # of each block
             for r in range(count):
-                share = pieces[len(pieces) * r // count : len(pieces) * (r + 1) // count]
-                slices = tuple(piece for s in share for piece in _cut(s))
-                if slices:
-                    yield Round(g, tuple(blocks), slices)
+                taken = []
+                for members in sets:
+                    for piece in range(r * cuts, (r + 1) * cuts):
+                        # Blocks with few rows give them in different rounds.
+                        offsets = ((b, self.rows[b], pieces * i // len(blocks)) for i, b in members)
+                        cut = (
+                            Slice(b, (n * piece + shift) // pieces, (n * (piece + 1) + shift) // pieces)
+                            for b, n, shift in offsets
+                        )
+                        taken.append(tuple(s for s in cut if s.last > s.first))
+                if any(taken):
+                    yield Round(g, tuple(blocks), tuple(parcel for parcel in taken if parcel))
 
     def count(self, epoch: int) -> int:
         """Rounds of an epoch."""
         return sum(1 for _ in self.rounds(epoch))
 
 
-def _cut(s: Slice) -> Iterator[Slice]:
-    """A slice in equal parts of at most SLICE_ROWS; none where it is empty."""
-    rows = s.last - s.first
-    pieces = -(-rows // SLICE_ROWS)
-    for i in range(pieces):
-        yield Slice(s.block, s.first + rows * i // pieces, s.first + rows * (i + 1) // pieces)
+def parcel_count(round_rows: int) -> int:
+    """Parcels of a round: a power of two, so that they go evenly to most numbers of workers."""
+    wanted = max(min(_PARCELS, round_rows // _SLICE_AT_LEAST), -(-round_rows // SLICE_ROWS), 1)
+    return 1 << (wanted - 1).bit_length()
+
+
+def _shares(items: list, count: int) -> Iterator[list]:
+    """`count` runs of nearly equal length."""
+    for i in range(count):
+        yield items[len(items) * i // count : len(items) * (i + 1) // count]
 
 
 @dataclass(frozen=True)
@@ -151,7 +160,7 @@ class Holdout:
         return np.sort(order[:keep]), np.sort(order[keep:])
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=256)
 def row_order(seed: int, epoch: int, block: int, rows: int, shuffle: bool, holdout: Holdout) -> np.ndarray:
     """Training rows of a block in the order of an epoch; `rows` counts all rows of the block."""
     usable = holdout.split(block, rows)[0]

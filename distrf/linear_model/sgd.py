@@ -47,6 +47,9 @@ class StreamingSGDRegressor(LinearRegressor, BaseSGD):
     n_directions : of the preconditioner; None takes as many as the sample can tell, 512 where D > 1,536
     round_rows : rows of one step; "auto" from the spectrum. Never depends on the workers
     shuffle : permute blocks, and rows in blocks, anew each epoch
+    distribution : "synchronous": a round is one step, from the gradient of all its rows | "average": a round is
+        eight blocks, each a run of small steps of its own, and the mean of where they end; fewer messages, less
+        accurate (see `averaging`)
     warm_start : `fit` starts from the present weights
     checkpoint, checkpoint_every, resume : folder that keeps the state, every so many rounds and at the end of
         an epoch; with resume=True `fit` continues from it, to the bits it would have reached
@@ -59,38 +62,6 @@ class StreamingSGDRegressor(LinearRegressor, BaseSGD):
         "rows", "rounds"}
     n_iter_ : epochs; t_ : rounds; round_rows_ : rows of a round
     """
-
-    def __init__(
-        self,
-        loss: str = "squared",
-        *,
-        alpha: float = 1e-6,
-        penalty: str = "l2",
-        l1_ratio: float = 0.15,
-        epsilon: float = 0.1,
-        fit_intercept: bool = True,
-        n_epochs: int = 20,
-        tol: float | None = 1e-3,
-        n_iter_no_change: int = 3,
-        early_stopping: bool = False,
-        validation_fraction: float = 0.1,
-        learning_rate: str = "auto",
-        eta0: float | None = None,
-        power_t: float = 0.5,
-        momentum: float = 0.0,
-        average: bool | str = "auto",
-        preconditioner: str | None = "auto",
-        n_directions: int | None = None,
-        round_rows: int | str = "auto",
-        shuffle: bool = True,
-        warm_start: bool = False,
-        checkpoint: str | None = None,
-        checkpoint_every: int = 50,
-        resume: bool = False,
-        random_state: Any = 0,
-    ):
-        arguments = {k: v for k, v in locals().items() if k not in ("self", "__class__")}
-        super().__init__(**arguments)
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> StreamingSGDRegressor:
         """Fit to features X of shape (n, D) and targets y of shape (n,) or (n, C); Dask arrays out of core."""
@@ -163,13 +134,14 @@ class StreamingSGDClassifier(LinearClassifier, BaseSGD):
         n_directions: int | None = None,
         round_rows: int | str = "auto",
         shuffle: bool = True,
+        distribution: str = "synchronous",
         warm_start: bool = False,
         checkpoint: str | None = None,
         checkpoint_every: int = 50,
         resume: bool = False,
         random_state: Any = 0,
     ):
-        arguments = {k: v for k, v in locals().items() if k not in ("self", "__class__", "class_weight")}
+        arguments = {k: v for k, v in locals().items() if k not in ("self", "class_weight", "__class__")}
         super().__init__(**arguments)
         self.class_weight = class_weight
 

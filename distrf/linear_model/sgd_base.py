@@ -10,10 +10,11 @@ import numpy as np
 from ..errors import InputError
 from ..randomness import draw_seed
 from . import assembly
+from .averaging import LocalStepper, LocalWork, local_rows
 from .base import LinearModel
 from .checkpoints import Checkpoint
 from .losses import LOSSES, Loss, get_loss
-from .schedules import Holdout
+from .schedules import AVERAGED_BLOCKS, Holdout
 from .slices import SliceWork
 from .steps import PENALTIES, RATES, State, Stepper
 from .targets import Targets
@@ -50,6 +51,7 @@ class BaseSGD(LinearModel):
         n_directions: int | None = None,
         round_rows: int | str = "auto",
         shuffle: bool = True,
+        distribution: str = "synchronous",
         warm_start: bool = False,
         checkpoint: str | None = None,
         checkpoint_every: int = 50,
@@ -76,6 +78,7 @@ class BaseSGD(LinearModel):
         self.n_directions = n_directions
         self.round_rows = round_rows
         self.shuffle = shuffle
+        self.distribution = distribution
         self.warm_start = warm_start
         self.checkpoint = checkpoint
         self.checkpoint_every = checkpoint_every
@@ -101,6 +104,7 @@ class BaseSGD(LinearModel):
         """Raise InputError for a parameter that breaks a rule."""
         _one_of("penalty", self.penalty, PENALTIES)
         _one_of("learning_rate", self.learning_rate, RATES)
+        _one_of("distribution", self.distribution, ("synchronous", "average"))
         _one_of("preconditioner", self.preconditioner, ("auto", "subspace", None))
         _number("alpha", self.alpha, 0.0)
         _number("l1_ratio", self.l1_ratio, 0.0, 1.0)
@@ -156,8 +160,10 @@ class BaseSGD(LinearModel):
             spectrum = assembly.Spectrum(*start)
         n = sum(holdout.usable(i, r) for i, r in enumerate(rows.blocks))
         round_rows = assembly.round_size(self.round_rows, n, spectrum.preconditioner)
-        schedule = assembly.make_schedule(rows, holdout, round_rows, self.shuffle, seed)
-        per_epoch = schedule.count(0)
+        local = local_rows(round_rows) if self.distribution == "average" else 0
+        schedule = assembly.make_schedule(rows, holdout, round_rows, self.shuffle, seed, bool(local))
+        per_epoch = max(1, n // (local * AVERAGED_BLOCKS)) if local else schedule.count(0)
+        whole = per_epoch == 1 and not local
         kinked = loss.smoothness is None or loss.name == "huber"
         stepper = Stepper(
             spectrum.preconditioner,
@@ -165,25 +171,28 @@ class BaseSGD(LinearModel):
             None if self.eta0 is None else float(self.eta0),
             float(self.power_t),
             float(self.momentum),
-            self._averages(per_epoch == 1),
+            self._averages(whole),
             float(self.alpha),
             self._l1_ratio(),
             self.fit_intercept,
             float(max(per_epoch, 1)) if kinked else None,
         )
-        work = SliceWork(targets, loss, spectrum.constant, seed, self.shuffle, holdout)
+        mean_weight = assembly.mean_weight(rows, targets)
+        common = (targets, loss, spectrum.constant, seed, self.shuffle, holdout)
+        work = LocalWork(*common, local, mean_weight) if local else SliceWork(*common)
         validation = [i for i, r in enumerate(rows.blocks) if r and holdout.usable(i, r) < r]
         P = rows.n_features + self.fit_intercept
         trainer = Trainer(
-            rows.rounds(work),
+            _rounds(rows, work, stepper),
             schedule,
             stepper,
             State.zeros(P, targets.width),
             Rules(n_epochs, tol, int(self.n_iter_no_change), self.learning_rate == "adaptive", task[0] == "c"),
-            per_epoch == 1,
-            assembly.mean_weight(rows, targets),
+            whole,
+            mean_weight,
             validation,
             checkpoint,
+            local,
         )
         kept = checkpoint.read() if checkpoint is not None and start is not None else None
         if kept is not None:
@@ -201,6 +210,7 @@ class BaseSGD(LinearModel):
         spec["class_weight"] = None if targets.class_weight is None else targets.class_weight.tolist()
         spec |= {"blocks": list(rows.blocks), "n_features": rows.n_features, "seed": seed, "kind": "sgd"}
         spec["classes"] = None if targets.classes is None else targets.classes.tolist()
+        spec["maps"] = [function.spec() for function in rows.maps]
         return Checkpoint(self.checkpoint, spec, int(self.checkpoint_every))
 
     def _fit(self, X: Any, y: Any, weight: Any, targets: Targets) -> None:
@@ -264,14 +274,17 @@ class BaseSGD(LinearModel):
         round_rows = min(previous.schedule.round_rows, sum(rows.blocks))
         done = previous.progress.epoch
         trainer = Trainer(
-            rows.rounds(work),
-            assembly.make_schedule(rows, work.holdout, round_rows, self.shuffle, seed),
+            _rounds(rows, work, previous.stepper),
+            assembly.make_schedule(
+                rows, work.holdout, round_rows, self.shuffle, seed, bool(previous.local_rows)
+            ),
             previous.stepper,
             previous.state,
             Rules(done + 1, None, 1, False, previous.rules.classes),
             False,
             assembly.mean_weight(rows, targets),
             [],
+            local_rows=previous.local_rows,
         )
         trainer.progress = Progress(
             epoch=done, first_loss=previous.progress.first_loss, history=previous.progress.history
@@ -284,6 +297,10 @@ class BaseSGD(LinearModel):
         if trainer is not None:  # what holds rows or futures stays behind
             state = {k: v for k, v in state.items() if k != "_trainer"}
         return state
+
+
+def _rounds(rows: assembly.Rows, work: SliceWork, stepper: Stepper) -> Any:
+    return rows.rounds(work, (LocalStepper(stepper),) if isinstance(work, LocalWork) else ())
 
 
 def _one_of(name: str, value: Any, known: tuple[Any, ...]) -> None:

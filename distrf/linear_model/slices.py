@@ -1,4 +1,4 @@
-"""What a worker does with a slice of rows: features, gradient, scores. Number code: NumPy and CSR in and out."""
+"""What a worker does with a parcel of rows: features, gradient, scores. Number code: NumPy and CSR in and out."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from ..errors import InputError
 from ..maps import check_rows, working_dtype
 from .losses import Loss
-from .schedules import Holdout, row_order
+from .schedules import Holdout, Slice, row_order
 from .targets import Targets, float_columns
 
 
@@ -39,7 +40,7 @@ class LoadFold:
 
 @dataclass(frozen=True)
 class SliceWork:
-    """How slices are picked, featurised and scored; a few hundred bytes, sent with each task.
+    """How parcels are picked, featurised and scored; a few hundred bytes, sent with each task.
 
     constant : value of the column that stands for the intercept, 0 for none
     """
@@ -52,16 +53,23 @@ class SliceWork:
     holdout: Holdout
 
     def take(
-        self, loaded: tuple[Any, Any, Any], maps: Sequence[Any], epoch: int, block: int, first: int, last: int
+        self, loaded: Sequence[tuple[Any, Any, Any]], maps: Sequence[Any], epoch: int, parcel: Sequence[Slice]
     ) -> tuple[Any, np.ndarray, np.ndarray | None]:
-        """(features, encoded targets, weights) of rows first:last of a block's order in an epoch."""
-        n = loaded[0].shape[0]
-        rows = row_order(self.seed, epoch, block, n, self.shuffle, self.holdout)[first:last]
-        return self._features(loaded, maps, rows)
+        """(features, encoded targets, weights) of a parcel; `loaded` are the rows of the block of each slice."""
+        return self._features(self.joined(loaded, epoch, parcel), maps, slice(None))
+
+    def joined(self, loaded: Sequence[tuple[Any, Any, Any]], epoch: int, parcel: Sequence[Slice]) -> Any:
+        """(X, y, weight) of a parcel, rows in the order of the epoch."""
+        parts = []
+        for (X, y, weight), s in zip(loaded, parcel, strict=True):
+            order = row_order(self.seed, epoch, s.block, X.shape[0], self.shuffle, self.holdout)
+            rows = order[s.first : s.last]
+            parts.append((X[rows], y[rows], None if weight is None else weight[rows]))
+        return parts[0] if len(parts) == 1 else tuple(_stack(column) for column in zip(*parts, strict=True))
 
     def _features(self, loaded, maps, rows):
         X, y, weight = loaded
-        Z = X[rows] if len(rows) < X.shape[0] or self.shuffle else X
+        Z = X[rows]
         for function in maps:
             Z = function(Z)
         dtype = working_dtype(Z.dtype)
@@ -77,7 +85,7 @@ class SliceWork:
         return np.asarray(Z @ W[:-1]) + self.constant * W[-1]
 
     def gradient(self, taken: tuple[Any, np.ndarray, np.ndarray | None], W: np.ndarray) -> tuple[Any, ...]:
-        """Sums over the slice: gradient (P, C), loss, weight; two products for all classes."""
+        """Sums over the parcel: gradient (P, C), loss, weight; two products for all classes."""
         Z, Y, w = taken
         value, slope = self.loss(self.scores(Z, W.astype(Z.dtype)), Y)
         if w is not None:
@@ -120,8 +128,15 @@ def validation_score(total: np.ndarray, classes: bool) -> float:
     return float(np.mean(1.0 - total[1] / np.where(spread > 0, spread, np.inf)))
 
 
+def _stack(parts: Sequence[Any]) -> Any:
+    """Rows of several blocks; None where they have none."""
+    if parts[0] is None:
+        return None
+    return sp.vstack(parts, format="csr") if sp.issparse(parts[0]) else np.concatenate(parts)
+
+
 def add_sums(*parts: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Slice sums added in the order given, in float64."""
+    """Sums of parcels added in the order given, in float64."""
     G = parts[0][0].astype(np.float64)
     for part in parts[1:]:
         G += part[0]

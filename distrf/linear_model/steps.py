@@ -102,8 +102,12 @@ class Stepper:
             W[:D] = np.sign(W[:D]) * np.maximum(shrunk, 0.0)
         if self.rate == "pegasos":
             project(W[:D], self.alpha)
+        self.move(state, W)
+
+    def move(self, state: State, W: np.ndarray, rounds: int = 1) -> None:
+        """Take new weights over, and into the average."""
         state.weights = W
-        state.t += 1
+        state.t += rounds
         if self.average:
             state.averaged += 1
             share = (_AVERAGE_POWER + 1.0) / (_AVERAGE_POWER + state.averaged)

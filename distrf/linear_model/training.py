@@ -57,6 +57,7 @@ class Trainer:
     rounds : DaskRounds or LocalRounds; schedule : which rows; whole : whether a round is all rows
     mean_weight : total weight of the training rows over their number
     validation : blocks with rows that are held out; empty for none
+    local_rows : rows of a local step, where rounds return averaged weights; 0 where they return gradients
     """
 
     rounds: Any
@@ -68,6 +69,7 @@ class Trainer:
     mean_weight: float
     validation: list[int]
     checkpoint: Checkpoint | None = None
+    local_rows: int = 0
     progress: Progress = field(default_factory=Progress)
 
     def run(self) -> None:
@@ -81,14 +83,15 @@ class Trainer:
         good = self.stepper.solution(self.state).copy()
         while p.epoch < self.rules.n_epochs:
             if left > 0:
-                result = self.rounds.gradient(self.state.weights)
+                numbers = {"t": self.state.t, "scale": self.state.scale} if self.local_rows else {}
+                result = self.rounds.gradient(self.state.weights, **numbers)
                 assert result is not None
                 epoch, round_, (G, loss, weight) = result
                 assert epoch == p.epoch
                 left -= 1
                 if not self._advance(round_, G, loss, weight, good):
                     continue
-                if self.checkpoint is not None and self.state.t % self.checkpoint.every == 0 and left:
+                if self.checkpoint is not None and p.round % self.checkpoint.every == 0 and left:
                     self.checkpoint.write(self.state, p)
                 continue
             self._end_epoch(time.perf_counter() - started)
@@ -118,7 +121,11 @@ class Trainer:
             return False
         p.loss += loss
         p.weight += weight
-        self.stepper.step(self.state, G / (round_.rows * self.mean_weight), round_.rows, self.whole)
+        if self.local_rows:
+            steps = max(1, round(round_.rows / len(round_.parcels) / self.local_rows))
+            self.stepper.move(self.state, G / round_.rows, steps)
+        else:
+            self.stepper.step(self.state, G / (round_.rows * self.mean_weight), round_.rows, self.whole)
         listener = current_listener()
         if listener is not None:
             label = f"epoch {p.epoch + 1}/{self.rules.n_epochs}"

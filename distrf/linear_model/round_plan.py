@@ -1,0 +1,128 @@
+"""What a fit in rounds takes, before anything runs: rounds, memory of a worker and of the client, operations."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ..blocks.plan import PROCESS_BYTES, SLACK, PassMemory
+from . import assembly, rounds
+from .preconditioner import direction_count, sample_size
+from .schedules import Schedule
+
+#: Features of a round that is worked on, beside those made ahead; gradients and their sums are small.
+_IN_WORK = 1
+#: Blocks that the plan lays out: enough to fill several groups.
+_LOOKED_AT = 1_024
+
+
+@dataclass(frozen=True)
+class RoundMemory(PassMemory):
+    """Bytes one worker needs at the peak of a fit in rounds; `block` is what one block being read and cut takes.
+
+    held : blocks of the group in use and the next; features : of the rounds ahead; gradients : of one round
+    weights : cached weights of the map, and those of the model
+    """
+
+    held: int = 0
+    features: int = 0
+    gradients: int = 0
+
+    @property
+    def parts(self) -> dict[str, int]:
+        return {
+            "process": PROCESS_BYTES,
+            "cached weights": self.weights,
+            "blocks": int(SLACK * (self.held + self.threads * self.block)),
+            "scratch": int(SLACK * self.threads * self.scratch),
+            "features": int(SLACK * self.features),
+            "gradients": int(SLACK * self.gradients),
+        }
+
+
+@dataclass(frozen=True)
+class RoundCosts:
+    """The plan's figures. rounds : of an epoch; parcels : tasks of one; round_rows : the most where the spectrum decides it."""
+
+    round_rows: int
+    rounds: int
+    parcels: int
+    memory: RoundMemory
+    client_bytes: int
+    flops_per_row: float
+    directions: int
+
+
+def round_costs(
+    learner: Any,
+    blocks: tuple[int, ...],
+    d: int,
+    D: int,
+    outputs: int,
+    itemsize: int,
+    *,
+    entries: float,
+    map_flops: float,
+    cached: int,
+    source_bytes: int,
+    workers: int,
+    threads: int,
+) -> RoundCosts:
+    """Costs of fitting an SGD model to blocks of so many rows of d columns, with D features and so many outputs.
+
+    entries : numbers that a row of features takes; map_flops : operations of the map for a row
+    cached, source_bytes : weights of the map on a worker, and the stored chunk that a block is cut from
+    """
+    n = sum(blocks)
+    held_out = learner.validation_fraction if learner.early_stopping else 0.0
+    usable = max(1, n - round(n * held_out))
+    wanted = learner.round_rows
+    low, high = assembly._ROUND_ROWS
+    most = (
+        usable if usable <= assembly._WHOLE_UP_TO else min(high, max(low, usable // assembly._ROUNDS_PER_EPOCH))
+    )
+    round_rows = min(usable, most if wanted == "auto" else int(wanted))
+    block_bytes = max(blocks) * (d * itemsize + 8)
+    averaged = learner.distribution == "average"
+    some = blocks[:_LOOKED_AT]
+    schedule = Schedule(some, max(1, round_rows), block_bytes, 0, bool(learner.shuffle), averaged)
+    groups, first = schedule.groups(0), next(schedule.rounds(0))
+    resident = min(len(blocks), 2 * max(len(group) for group in groups))
+    round_rows = max(first.rows, 1) if averaged else round_rows
+    tasks = len(first.parcels)
+    parcel_rows = max(sum(s.last - s.first for s in parcel) for parcel in first.parcels)
+    P = D + 1
+    ahead = rounds._AHEAD + 1 + _IN_WORK
+    memory = RoundMemory(
+        block=source_bytes,
+        scratch=parcel_rows * (d + 2 * D) * itemsize,
+        partial=0,
+        weights=cached + 3 * 8 * P * outputs,
+        threads=threads,
+        held=-(-resident // workers) * block_bytes,
+        features=int(-(-ahead * round_rows // workers) * (entries * itemsize + 16 * outputs)),
+        gradients=-(-tasks // workers) * P * outputs * itemsize + 4 * 8 * P * outputs,
+    )
+    s = sample_size(n, D)
+    directions = _directions(learner, s, P)
+    wide = min(directions + 64, P)
+    solver = 3 * P * wide * itemsize if min(s, P) > 1_536 else 24 * min(s, P) ** 2 + 8 * s * P
+    client = (
+        s * (d + 3 * D) * itemsize + (solver if directions else 0) + P * (directions * itemsize + 48 * outputs)
+    )
+    products = 4.0 * P * outputs + 4.0 * P * directions * outputs / round_rows
+    return RoundCosts(
+        round_rows, max(1, round(usable / round_rows)), tasks, memory, client, map_flops + products, directions
+    )
+
+
+def _directions(learner: Any, sample: int, P: int) -> int:
+    """Directions of the preconditioner, at most."""
+    fits = learner.learning_rate != "pegasos" and learner.penalty == "l2"
+    if learner.preconditioner is None or not fits:
+        return 0
+    wanted = learner.n_directions
+    if wanted is not None:
+        return min(int(wanted), P)
+    told = direction_count(sample, P)
+    return min(told, assembly._MOST_DIRECTIONS) if min(sample, P) > assembly._MANY_FEATURES else told
