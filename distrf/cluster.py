@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib
 import logging
 import os
 import socket
 import tempfile
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
@@ -173,14 +175,28 @@ def _client(target: Any, timeout: float) -> Iterator[Any]:
     from distributed import Client
 
     try:
+        if isinstance(target, str) and not target.startswith("inproc://"):
+            with ThreadPoolExecutor(1) as pool:  # a thread of its own: a notebook has a running event loop
+                pool.submit(asyncio.run, _shake_hands(target, timeout)).result()
         client = Client(target, timeout=timeout)
-    except (OSError, TimeoutError, ValueError) as error:
+    except Exception as error:  # bytes of another service read as nonsense: anything may come, even MemoryError
         raise ClusterError(
-            f"no Dask scheduler answered at {target!r} within {timeout:g} s ({error}); check the address, that the "
-            "scheduler runs, and that its port is open from here"
+            f"no Dask scheduler answered at {target!r} within {timeout:g} s ({error or type(error).__name__}); check the "
+            "address (the scheduler's port, not the dashboard's), that the scheduler runs, and that its port is open "
+            "from here"
         ) from error
     with client:
         yield client
+
+
+async def _shake_hands(address: str, timeout: float) -> None:
+    """Raise unless a Dask server answers in time; Dask itself waits forever for one that accepts and is silent."""
+    from distributed.comm import connect as open_comm
+    from distributed.security import Security
+
+    arguments = Security().get_connection_args("client")
+    comm = await asyncio.wait_for(open_comm(address, timeout=timeout, **arguments), timeout)
+    await comm.close()
 
 
 def _wait(client: Any, count: int, timeout: float) -> None:

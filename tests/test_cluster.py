@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import socket
 from pathlib import Path
+from threading import Thread
 
 import dask
 import pytest
@@ -150,3 +152,22 @@ def test_nobody_answers():
     message = r"no Dask scheduler answered at 'tcp://127.0.0.1:9' within 0.3 s .*check the address"
     with pytest.raises(ClusterError, match=message), connect("tcp://127.0.0.1:9", timeout=0.3):
         pass
+
+
+@pytest.mark.parametrize("answer", [b"", b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n"])
+def test_somebody_else_answers(answer):
+    """A web server, such as the dashboard, and one that accepts and is silent."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def talk():
+            held.append(server.accept()[0])
+            held[0].sendall(answer)
+
+        held = []
+        thread = Thread(target=talk)
+        thread.start()
+        address = f"tcp://127.0.0.1:{server.getsockname()[1]}"
+        with pytest.raises(ClusterError, match="not the dashboard's"), connect(address, timeout=1):
+            pass
+        thread.join()
+        held[0].close()
