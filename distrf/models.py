@@ -28,6 +28,7 @@ from .features import (
     StreamingScaler,
     TensorSketchFeatures,
 )
+from .learned import CompactNonlinearClassifier, CompactNonlinearMap, CompactNonlinearRegressor
 from .linear_model import (
     StreamingRidge,
     StreamingRidgeClassifier,
@@ -55,6 +56,9 @@ SAVABLE: dict[str, type[BaseEstimator]] = {
         RandomMaclaurinFeatures,
         TensorSketchFeatures,
         TEFM,
+        CompactNonlinearMap,
+        CompactNonlinearClassifier,
+        CompactNonlinearRegressor,
     )
 }
 
@@ -144,6 +148,8 @@ def _encode(value: Any, where: str, arrays: dict[str, np.ndarray]) -> Any:
         return value
     if isinstance(value, np.generic):
         return value.item()
+    if isinstance(value, os.PathLike):  # the folder of a checkpoint
+        return os.fspath(value)
     if isinstance(value, np.ndarray):
         if value.dtype.kind == "O":
             return {"$names": [str(v) for v in value]}

@@ -14,6 +14,7 @@ from .blockwise import BlockwiseMap
 from .compact import CompactMap
 from .fourier import FourierMap
 from .laplace import LaplaceMap
+from .learned import LearnedFourierMap
 from .maclaurin import MaclaurinMap
 from .nystroem import NystroemMap
 from .scaling import ScalingMap
@@ -25,6 +26,7 @@ MAPS: dict[str, type[FeatureMap]] = {
     for m in (
         FourierMap,
         LaplaceMap,
+        LearnedFourierMap,
         BinningMap,
         ScalingMap,
         BlockwiseMap,
@@ -61,6 +63,7 @@ __all__ = [
     "FeatureMap",
     "FourierMap",
     "LaplaceMap",
+    "LearnedFourierMap",
     "MaclaurinMap",
     "NystroemMap",
     "ScalingMap",

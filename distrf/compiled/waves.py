@@ -1,0 +1,58 @@
+"""Cosines and sines in two planes, for gradients with respect to phases, and spectra summed over rows."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .cosine import _SIN_TURNS, _sin_turns
+from .jit import jit
+
+
+@jit
+def _cos_sin_planes(phases, offsets, out, scale, coefficients):
+    n, m = phases.shape
+    quarter = phases.dtype.type(0.25)
+    for i in range(n):
+        p = phases[i]
+        c, s = out[i, :m], out[i, m : 2 * m]
+        for j in range(m):
+            r = p[j] + offsets[j]
+            r = r - np.rint(r)
+            u = quarter - abs(r)
+            c[j] = scale * _sin_turns(u, coefficients)
+            s[j] = scale * _sin_turns(np.copysign(quarter - abs(u), r), coefficients)
+
+
+def cos_sin_planes(phases: np.ndarray, offsets: np.ndarray, out: np.ndarray, scale: float) -> None:
+    """Write scale * cos into ``out[:, :m]`` and scale * sin into ``out[:, m : 2 m]``.
+
+    Parameters
+    ----------
+    phases : C-contiguous array of shape (n, m), in turns
+    offsets : array of shape (m,), in turns, added to the phases; of the same dtype
+    out : C-contiguous array of shape (n, 2 m), written in place
+    """
+    kind = phases.dtype
+    _cos_sin_planes(phases, offsets, out, kind.type(scale), _SIN_TURNS[kind])
+
+
+@jit
+def _correlate_spectra(x, e, out):
+    for i in range(x.shape[0]):
+        a = x[i]
+        for t in range(e.shape[1]):
+            b, o = e[i, t], out[t]
+            for k in range(o.size):
+                o[k] += np.conj(a[k]) * b[k]
+
+
+def correlate_spectra(x: np.ndarray, e: np.ndarray, out: np.ndarray) -> None:
+    """Add ``sum over i of conj(x[i]) * e[i, t]`` to ``out[t]``, elementwise over frequencies.
+
+    Parameters
+    ----------
+    x : C-contiguous complex array of shape (n, K), spectra of rows
+    e : C-contiguous complex array of shape (n, t, K), spectra of what is correlated with them
+    out : C-contiguous complex array of shape (t, K), added to in place
+    """
+    _correlate_spectra(x, e, out)

@@ -1,0 +1,237 @@
+"""What the estimators of learned maps share: parameters and their rules, the fit on rounds, the learned map."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..errors import InputError
+from ..features.base import check_components
+from ..linear_model import assembly
+from ..linear_model.losses import get_loss
+from ..linear_model.schedules import Holdout
+from ..linear_model.sgd_base import _number, _one_of
+from ..linear_model.targets import Targets
+from ..maps import FourierMap
+from ..maps.fourier import PHASES, count_frequencies
+from ..maps.frequencies import STRUCTURES
+from ..maps.learned import LearnedFourierMap
+from ..randomness import draw_seed
+from .objectives import CompactWork, KernelWork, Layout
+from .start import SAMPLE, epochs, reach, round_size, start_map, start_parameters
+from .steps import RATES, State, Stepper
+from .training import Checkpoint, Learner
+
+#: First steps of Adam: radians that the phase of a usual row moves at most in a round, and parts of a score.
+_PHASE_STEP = 0.3
+_SCORE_STEP = 0.5
+#: Rows that stand for all of them where pairs of rows are wanted, and their bytes at most.
+_PAIR_ROWS = 16_384
+_PAIR_BYTES = 128 * 2**20
+
+
+class MapLearner:
+    """Mixin of the estimators: reads their parameters, which the public classes document."""
+
+    n_components: int
+    structure: str
+    phase: str
+    init: Any
+    kernel: Any
+    length_scale: float | str
+    gamma: float | None
+    theta_l2: float | str
+    theta_l1: float
+    theta_learning_rate: str
+    eta0: float | None
+    n_epochs: int | str
+    round_rows: int | str
+    random_state: Any
+    map_: LearnedFourierMap
+    history_: list[dict[str, Any]]
+
+    def _check_map(self) -> None:
+        """Raise InputError for a parameter of the map or of the rounds that breaks a rule."""
+        given: Any = self
+        check_components(self.n_components)
+        _one_of("structure", self.structure, tuple(STRUCTURES))
+        _one_of("phase", self.phase, PHASES)
+        count_frequencies(self.phase, int(self.n_components))
+        _one_of("theta_learning_rate", self.theta_learning_rate, RATES)
+        _number("theta_l1", self.theta_l1, 0.0)
+        if self.theta_l2 != "auto":
+            _number("theta_l2", self.theta_l2, 0.0)
+        if self.eta0 is not None:
+            _number("eta0", self.eta0, 1e-300)
+        for name in ("n_epochs", "round_rows"):
+            if getattr(self, name) != "auto":
+                _number(name, getattr(self, name), 1)
+        _number("checkpoint_every", given.checkpoint_every, 1)
+        if given.resume and given.checkpoint is None:
+            raise InputError("resume=True continues from checkpoint=, which is None; give its folder")
+
+    def _check_model(self) -> None:
+        """Raise InputError for a parameter of the linear model that breaks a rule."""
+        given: Any = self
+        _one_of("learning_rate", given.learning_rate, RATES)
+        _number("alpha", given.alpha, 0.0)
+        _number("validation_fraction", given.validation_fraction, 1e-6, 0.9)
+        _number("n_iter_no_change", given.n_iter_no_change, 1)
+        if "pegasos" in (given.learning_rate, self.theta_learning_rate) and not given.alpha > 0:
+            raise InputError(f"steps of 1 / (alpha t) need alpha > 0, got {given.alpha}")
+        if given.alternate is not None and (
+            len(given.alternate) != 2
+            or any(not isinstance(s, (int, np.integer)) or s < 1 for s in given.alternate)
+        ):
+            raise InputError(
+                f"alternate is None or (T1, T2), rounds of w and of Theta, got {given.alternate!r}"
+            )
+
+    def _start(self, X: Any, seed: int) -> FourierMap:
+        return start_map(
+            self.init, self.structure, self.phase, int(self.n_components), self.kernel, self.length_scale,
+            self.gamma, X, seed,
+        )  # fmt: skip
+
+    def _layout(self, start: FourierMap, n_outputs: int, intercept: bool) -> Layout:
+        return Layout(
+            start.n_features_in,
+            start.n_components,
+            self.phase,
+            self.structure,
+            start.seed,
+            n_outputs,
+            intercept,
+        )
+
+    def _stepper(
+        self, layout: Layout, sample: np.ndarray, rounds: int, score: float, prior: float, **model: Any
+    ) -> Stepper:
+        """Steps as long as these rows allow; `score` is the spread of the scores wanted, `prior` an automatic l2."""
+        factor = 1.0 if self.eta0 is None else float(self.eta0)
+        D = layout.n_components
+        theta, w = _PHASE_STEP / reach(sample), _SCORE_STEP * score
+        rates = (factor * theta, factor * _PHASE_STEP, factor * w / np.sqrt(D), factor * w / D)
+        return Stepper(
+            layout, rates, rounds, map_rate=self.theta_learning_rate,
+            l2=prior if self.theta_l2 == "auto" else float(self.theta_l2), l1=float(self.theta_l1), **model,
+        )  # fmt: skip
+
+    def _learn(
+        self, X: Any, y: Any, weight: Any, targets: Targets, loss_name: str
+    ) -> tuple[Layout, np.ndarray]:
+        """Learn map and linear model; publishes the map, returns the vector of all and its layout."""
+        self._check_map()
+        self._check_model()
+        given: Any = self
+        classes = targets.classes is not None
+        loss = get_loss(
+            loss_name, "classification" if classes else "regression",
+            0 if targets.classes is None else len(targets.classes), getattr(given, "epsilon", 0.1),
+        )  # fmt: skip
+        seed = draw_seed(self.random_state)
+        start = self._start(X, seed)
+        layout = self._layout(start, targets.width, bool(given.fit_intercept))
+        rows = assembly.Rows.of(X, y, weight)
+        held = given.validation_fraction if given.early_stopping else 0.0
+        holdout = Holdout.of_blocks(rows.blocks, held, seed)
+        usable = sum(holdout.usable(i, r) for i, r in enumerate(rows.blocks))
+        schedule = assembly.make_schedule(rows, holdout, round_size(self.round_rows, usable), True, seed)
+        per_epoch = schedule.count(0)
+        n_epochs = epochs(self.n_epochs, per_epoch)
+        sample, y_sample, _ = rows.sample(min(SAMPLE, sum(rows.blocks)), seed)
+        spread = 1.0 if classes else float(np.std(np.asarray(y_sample, dtype=np.float64), axis=0).max()) or 1.0
+        stepper = self._stepper(
+            layout, sample, per_epoch * n_epochs, spread, start.length_scale**2 / max(usable, 1), model_rate=given.learning_rate,
+            alpha=float(given.alpha), alternate=None if given.alternate is None else tuple(given.alternate),
+        )  # fmt: skip
+        work = CompactWork(targets, loss, 0.0, seed, True, holdout, layout)
+        learner = Learner(
+            rows.rounds(work),
+            schedule,
+            stepper,
+            State.of(start_parameters(layout, start)),
+            n_epochs,
+            int(given.n_iter_no_change),
+            classes,
+            assembly.mean_weight(rows, targets),
+            [i for i, r in enumerate(rows.blocks) if r and holdout.usable(i, r) < r],
+            self._checkpoint(rows, targets, start),
+        )
+        self._run(learner)
+        self._publish(learner, layout, start, None)
+        return layout, learner.solution
+
+    def _checkpoint(self, rows: assembly.Rows, targets: Targets, start: FourierMap) -> Checkpoint | None:
+        given: Any = self
+        if given.checkpoint is None:
+            return None
+        free = (
+            "checkpoint", "checkpoint_every", "resume", "n_jobs", "random_state", "init", "kernel", "length_scale",
+        )  # fmt: skip
+        spec = {k: v for k, v in given.get_params(deep=False).items() if k not in free}
+        spec["class_weight"] = None if targets.class_weight is None else targets.class_weight.tolist()
+        spec["classes"] = None if targets.classes is None else targets.classes.tolist()
+        spec["alternate"] = None if given.alternate is None else list(given.alternate)
+        spec["maps"] = [function.spec() for function in rows.maps]
+        spec |= {"kind": "learned", "start": start.spec(), "blocks": list(rows.blocks)}
+        return Checkpoint(str(given.checkpoint), spec, int(given.checkpoint_every))
+
+    def _learn_kernel(self, X: Any, weight: Any) -> None:
+        """Learn the map alone, from pairs of sampled rows (Yu et al. 2015, Section 5)."""
+        self._check_map()
+        seed = draw_seed(self.random_state)
+        start = self._start(X, seed)
+        layout = self._layout(start, 0, False)
+        whole = assembly.Rows.of(X, np.zeros(X.shape[0]), weight)
+        size = max(2, min(_PAIR_ROWS, _PAIR_BYTES // (8 * max(1, X.shape[1]))))
+        sample, _, kept = whole.sample(size, seed)
+        rows = assembly.Rows.of(sample, np.zeros(len(sample)), kept)
+        holdout = Holdout.of_blocks(rows.blocks, 0.0, seed)
+        schedule = assembly.make_schedule(rows, holdout, round_size(self.round_rows, len(sample)), True, seed)
+        n_epochs = epochs(self.n_epochs, schedule.count(0))
+        stepper = self._stepper(layout, sample[:SAMPLE], schedule.count(0) * n_epochs, 1.0, 0.0)
+        none: Any = None
+        work = KernelWork(
+            Targets(None, np.zeros(1)), none, 0.0, seed, True, holdout, layout, start.kernel, start.length_scale
+        )
+        learner = Learner(
+            rows.rounds(work), schedule, stepper, State.of(start_parameters(layout, start)), n_epochs, n_epochs,
+            False, assembly.mean_weight(rows, work.targets), [], self._checkpoint(whole, work.targets, start),
+        )  # fmt: skip
+        self._run(learner)
+        self._publish(learner, layout, start, start.kernel)
+
+    def _run(self, learner: Learner) -> None:
+        given: Any = self
+        if learner.checkpoint is not None:
+            kept = learner.checkpoint.read() if given.resume else None
+            if kept is None:
+                learner.checkpoint.begin()
+            else:
+                learner.state, learner.progress = kept
+        try:
+            learner.run()
+        finally:
+            learner.rounds.close()
+
+    def _publish(self, learner: Learner, layout: Layout, start: FourierMap, kernel: Any) -> None:
+        theta, b, _, _ = layout.split(learner.solution)
+        self.map_ = LearnedFourierMap(
+            layout.n_features_in,
+            layout.n_components,
+            layout.phase,
+            layout.structure,
+            layout.seed,
+            kernel,
+            None if kernel is None else start.length_scale,
+            theta.copy(),
+            (b / (2.0 * np.pi)) % 1.0 if len(b) else None,
+        )
+        self.length_scale_ = start.length_scale
+        self.history_ = learner.progress.history
+        self.n_iter_ = len(self.history_)
+        self.t_ = learner.state.t
+        self.best_epoch_ = learner.progress.best_epoch or self.n_iter_
+        self.round_rows_ = learner.schedule.round_rows

@@ -1,0 +1,232 @@
+"""Losses of learned maps and their gradients with respect to everything that is learned. Number code.
+
+What is learned is one vector of numbers: a word that says which part is wanted, the frequencies Theta, the
+offsets b (none for paired phases), the weights w and the intercepts c of a linear model on the features
+
+    z = sqrt(2/D) cos(Theta x + b),    or paired    z = sqrt(2/D) (cos Theta x, sin Theta x).
+
+With g the slope of the loss at the scores w'z + c of a row, and h = w g, the derivative with respect to its
+phases is e = -sqrt(2/D) sin(Theta x + b) h, or -sqrt(2/D) sin(Theta x) h_cos + sqrt(2/D) cos(Theta x) h_sin, and
+the gradients are the sums over rows of z g' for w, g for c, e for b, and e x' for Theta (`maps.frequencies`
+has the circulant case). They are Eqs. 7, 9 and 17 of Yu et al. (2015), with the factor sqrt(2/k) that these drop.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from ..all_kernels import kernel_block
+from ..compiled.waves import cos_sin_planes
+from ..kernels import Kernel
+from ..linear_model.slices import SliceWork
+from ..linear_model.targets import float_columns
+from ..maps.fourier import count_frequencies
+from ..maps.frequencies import Frequencies, get_frequencies
+
+#: What the first number of the vector asks for: gradients of all, of the linear model, of the map.
+BOTH, MODEL, MAP = 0.0, 1.0, 2.0
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where things are in the vector of what is learned.
+
+    n_outputs : C, scores of the linear model; 0 for a map alone
+    Features are in planes while learning: all cosines, then all sines.
+    """
+
+    n_features_in: int
+    n_components: int
+    phase: str
+    structure: str
+    seed: int
+    n_outputs: int
+    intercept: bool = True
+
+    @property
+    def linear(self) -> Frequencies:
+        m = count_frequencies(self.phase, self.n_components)
+        return get_frequencies(self.structure, self.n_features_in, m, self.seed)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Numbers of the word, of Theta, b, w and c."""
+        rows, columns = self.linear.shape
+        offsets = self.n_components if self.phase == "offset" else 0
+        return 1, rows * columns, offsets, self.n_components * self.n_outputs, self.n_outputs * self.intercept
+
+    @property
+    def bounds(self) -> tuple[slice, ...]:
+        """Slices of the vector: the word, Theta, b, w, c."""
+        ends = np.cumsum(self.sizes).tolist()
+        return tuple(slice(b - size, b) for size, b in zip(self.sizes, ends, strict=True))
+
+    def split(self, p: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Views (Theta or its numbers, b, w of shape (D, C), c) of the vector."""
+        _, theta, b, w, c = (p[s] for s in self.bounds)
+        return theta.reshape(self.linear.shape), b, w.reshape(self.n_components, self.n_outputs), c
+
+    def empty(self) -> np.ndarray:
+        """A vector of zeros, float64."""
+        return np.zeros(sum(self.sizes))
+
+    def interleaved(self, w: np.ndarray) -> np.ndarray:
+        """w with its rows in the order of the map's features."""
+        if self.phase == "offset":
+            return w
+        m = self.n_components // 2
+        return np.stack([w[:m], w[m:]], axis=1).reshape(w.shape)
+
+
+class Waves:
+    """Forward and backward through the features at one value of the parameters, in one precision."""
+
+    def __init__(self, layout: Layout, p: np.ndarray, dtype: np.dtype):
+        theta, b, w, c = layout.split(p)
+        self.layout, self.linear, self.dtype = layout, layout.linear, dtype
+        self.paired = layout.phase == "paired"
+        self._prepared = self.linear.prepare(theta, dtype)
+        m = self.linear.n_frequencies
+        self._offsets = np.zeros(m, dtype) if self.paired else (b / (2.0 * np.pi)).astype(dtype)
+        self.w, self.c = w.astype(dtype), c.astype(dtype)
+        self._amplitude = float(np.sqrt(2.0 / layout.n_components))
+        self.theta = self.linear.start(dtype)
+        self.offsets = np.zeros(m)
+
+    def forward(self, X: Any) -> tuple[np.ndarray, tuple[Any, np.ndarray]]:
+        """(features in planes, shape (n, D); what `backward` needs)."""
+        phases, kept = self.linear.phases(X, self._prepared)
+        planes = np.empty((len(phases), 2 * phases.shape[1]), dtype=self.dtype)
+        cos_sin_planes(phases, self._offsets, planes, self._amplitude)
+        return planes if self.paired else planes[:, : phases.shape[1]], (kept, planes)
+
+    def scores(self, Z: np.ndarray) -> np.ndarray:
+        """Z w + c, shape (n, C)."""
+        scores = Z @ self.w
+        return scores + self.c if len(self.c) else scores
+
+    def backward(self, H: np.ndarray, kept: tuple[Any, np.ndarray]) -> None:
+        """Add to the sums of Theta and b; H, shape (n, D), is the derivative with respect to the features."""
+        rows, planes = kept
+        m = planes.shape[1] // 2
+        C, S = planes[:, :m], planes[:, m:]
+        if self.paired:
+            E = C * H[:, m:]
+            E -= S * H[:, :m]
+        else:
+            E = S * H
+            np.negative(E, out=E)
+            self.offsets += E.sum(axis=0, dtype=np.float64)
+        self.linear.add(self.theta, rows, E)
+
+    def gradient(self) -> tuple[np.ndarray, np.ndarray]:
+        """Sums with respect to Theta's numbers and b."""
+        return self.linear.finish(self.theta), self.offsets
+
+
+@dataclass(frozen=True)
+class CompactWork(SliceWork):
+    """Slices of rounds that learn map and linear model together."""
+
+    layout: Layout = None  # type: ignore[assignment]
+
+    def gradient(self, taken: tuple[Any, np.ndarray, np.ndarray | None], W: np.ndarray) -> tuple[Any, ...]:
+        """Sums over the slice: the gradient, in the order of the vector W, the loss, the weight."""
+        X, Y, weight = taken
+        n, dtype, total = X.shape[0], Y.dtype, np.zeros(len(W))
+        waves = Waves(self.layout, W, dtype)
+        _, _, gw, gc = self.layout.split(total)
+        value, step = 0.0, waves.linear.rows_per_tile
+        for a in range(0, n, step):
+            b = min(a + step, n)
+            Z, kept = waves.forward(X[a:b])
+            loss, slope = self.loss(waves.scores(Z), Y[a:b])
+            if weight is not None:
+                slope = slope * weight[a:b, None].astype(dtype)
+                loss = loss * weight[a:b]
+            value += float(loss.sum(dtype=np.float64))
+            gw += Z.T @ slope
+            if len(gc):
+                gc += slope.sum(axis=0, dtype=np.float64)
+            if W[0] != MODEL:
+                waves.backward(slope @ waves.w.T, kept)
+        gtheta, gb, _, _ = self.layout.split(total)
+        if W[0] != MODEL:
+            theta, offsets = waves.gradient()
+            gtheta += theta
+            gb += offsets[: len(gb)]
+        return total, value, float(n if weight is None else weight.sum())
+
+    def score_block(self, loaded: tuple[Any, Any, Any], maps: Any, block: int, W: np.ndarray) -> np.ndarray:
+        """Score sums of the validation rows of a block: see `linear_model.slices.validation_score`."""
+        rows = self.holdout.split(block, loaded[0].shape[0])[1]
+        total = np.zeros((5, self.layout.n_outputs))
+        for a in range(0, len(rows), 4096):
+            part = rows[a : a + 4096]
+            X, Y, w = self._features(loaded, maps, part)
+            waves = Waves(self.layout, W, Y.dtype)
+            step = waves.linear.rows_per_tile
+            scores = np.concatenate(
+                [waves.scores(waves.forward(X[i : i + step])[0]) for i in range(0, len(part), step)]
+            )
+            w = np.ones(len(part)) if w is None else w
+            total[0] += w.sum()
+            if self.targets.classes is None:
+                y = float_columns(np.asarray(loaded[1])[part])
+                total[1:4] += [w @ (scores - Y) ** 2.0, w @ y, w @ y**2.0]
+            elif Y.shape[1] == 1:
+                total[1] += w @ ((scores[:, 0] > 0) == (Y[:, 0] > 0))
+            else:
+                total[1] += w @ (scores.argmax(axis=1) == Y.argmax(axis=1))
+            total[4] += w @ self.loss(scores, Y)[0]
+        return total
+
+
+@dataclass(frozen=True)
+class KernelWork(SliceWork):
+    """Slices of rounds that fit the map to a kernel (Yu et al. 2015, Eq. 10), over pairs of a slice's rows.
+
+    The loss of a slice is its weight, the sum of v_i over its rows, times the mean of (K(x_i, x_j) - z_i.z_j)^2 over
+    ordered pairs of different rows, weighted by v_i v_j. With R = Z Z' - K, its diagonal zero, and P the matrix of
+    the pairs' weights over their mean, the derivative with respect to Z is 4 (P o R) Z: Eq. 11, whose pairs must be
+    the ordered ones.
+    """
+
+    layout: Layout = None  # type: ignore[assignment]
+    kernel: Kernel = None  # type: ignore[assignment]
+    length_scale: float = 1.0
+
+    def gradient(self, taken: tuple[Any, np.ndarray, np.ndarray | None], W: np.ndarray) -> tuple[Any, ...]:
+        """Sums over the slice: the gradient, in the order of the vector W, the loss, the weight."""
+        X = taken[0].toarray() if sp.issparse(taken[0]) else taken[0]
+        dtype, total = X.dtype, np.zeros(len(W))
+        v = np.ones(len(X)) if taken[2] is None else np.asarray(taken[2], dtype=np.float64)
+        pairs = float(v.sum() ** 2 - v @ v)  # weight of the ordered pairs
+        if not pairs > 1e-12 * float(v @ v):
+            return total, 0.0, 0.0
+        waves = Waves(self.layout, W, dtype)
+        step = waves.linear.rows_per_tile
+        tiles = [(a, min(a + step, len(X))) for a in range(0, len(X), step)]
+        parts = [waves.forward(X[a:b]) for a, b in tiles]
+        Z = np.concatenate([Z for Z, _ in parts])
+        R = Z @ Z.T
+        R -= kernel_block(self.kernel, X, X, self.length_scale).astype(dtype)
+        np.fill_diagonal(R, 0.0)
+        share = (v / np.sqrt(pairs / v.sum())).astype(dtype)
+        H = R * share[:, None] * share
+        value = float((H * R).sum(dtype=np.float64))
+        H = 4.0 * (H @ Z)
+        for (a, b), (_, kept) in zip(tiles, parts, strict=True):
+            waves.backward(H[a:b], kept)
+        gtheta, gb, _, _ = self.layout.split(total)
+        theta, offsets = waves.gradient()
+        gtheta += theta
+        gb += offsets[: len(gb)]
+        return total, value, float(v.sum())
+
+    def score_block(self, loaded: tuple[Any, Any, Any], maps: Any, block: int, W: np.ndarray) -> np.ndarray:
+        raise AssertionError("pairs of rows are not held out")

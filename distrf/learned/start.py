@@ -1,0 +1,103 @@
+"""Where learning starts: a Fourier map, its numbers, and how long steps are on these rows."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from ..errors import InputError
+from ..features import RandomFourierFeatures
+from ..kernels import Kernel
+from ..maps import FourierMap
+from ..maps.frequencies import STRUCTURES
+from ..randomness import raw_words
+from .objectives import Layout
+
+#: Rows of a round: the paper's (Section 7), and more where rows are many, since a round costs messages.
+_ROUND_ROWS = (500, 4_096)
+_MOST_ROUNDS_PER_EPOCH = 1_000
+#: Rounds after which small data have been learned, and epochs over large ones.
+_ROUNDS = 3_000
+_LEAST_EPOCHS = 10
+#: Rows from which the reach of a step is measured.
+SAMPLE = 1_000
+
+
+def start_map(
+    init: Any,
+    structure: str,
+    phase: str,
+    n_components: int,
+    kernel: str | Kernel,
+    length_scale: float | str,
+    gamma: float | None,
+    X: Any,
+    seed: int,
+) -> FourierMap:
+    """The fitted Fourier map whose frequencies are the first.
+
+    init : a RandomFourierFeatures estimator, which brings its own kernel and length scale; the name of a
+        projection; None for the projection that `structure` is named after
+    """
+    if structure not in STRUCTURES:
+        raise InputError(f"structure is one of {', '.join(STRUCTURES)}; got {structure!r}")
+    if isinstance(init, RandomFourierFeatures):
+        estimator = clone(init)
+    elif init is None or isinstance(init, str):
+        estimator = RandomFourierFeatures(
+            kernel, length_scale=length_scale, gamma=gamma, projection=init or structure
+        )
+    else:
+        raise InputError(
+            f"init is a RandomFourierFeatures, the name of a projection, or None; got {type(init).__name__}"
+        )
+    if estimator.random_state is None:
+        estimator.set_params(random_state=int(raw_words(seed, "learned start", 0, 1)[0] >> 1))
+    start = estimator.set_params(n_components=n_components, phase=phase).fit(X).map_
+    if structure == "circulant" and (
+        start.projection != "circulant"
+        or start.whitening is not None
+        or start.kernel.radii(0, 0, 1) is not None
+    ):
+        raise InputError(
+            "structure='circulant' starts from circulant blocks alone: projection 'circulant', no whitening and a "
+            f"kernel other than matern; got projection={start.projection!r}, kernel={start.kernel.name!r}, "
+            f"whiten={start.whitening is not None}"
+        )
+    return start
+
+
+def start_parameters(layout: Layout, start: FourierMap) -> np.ndarray:
+    """The vector of what is learned at the beginning: the start's frequencies and offsets, no weights."""
+    p = layout.empty()
+    theta, b, _, _ = layout.split(p)
+    if layout.structure == "circulant":
+        vectors = [start.projector.vectors(block)[0] for block in range(len(theta))]  # type: ignore[attr-defined]
+        theta[:] = np.stack(vectors) / start.length_scale
+    else:
+        theta[:] = start.frequencies()
+    if len(b):
+        b[:] = 2.0 * np.pi * start.offsets()
+    return p
+
+
+def reach(rows: np.ndarray) -> float:
+    """Mean of |x - mean x|_1 over sampled rows: how far a phase moves when every frequency moves by one."""
+    distances = np.abs(rows - rows.mean(axis=0)).sum(axis=1, dtype=np.float64)
+    return float(distances.mean()) or 1.0
+
+
+def round_size(wanted: int | str, n: int) -> int:
+    """Rows of a round, a function of the rows alone."""
+    if wanted != "auto":
+        return int(wanted)
+    low, high = _ROUND_ROWS
+    return max(1, min(max(low, n // _MOST_ROUNDS_PER_EPOCH), high, -(-n // 4)))
+
+
+def epochs(wanted: int | str, per_epoch: int) -> int:
+    """Passes over the rows."""
+    return max(_LEAST_EPOCHS, math.ceil(_ROUNDS / max(per_epoch, 1))) if wanted == "auto" else int(wanted)

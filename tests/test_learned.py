@@ -1,0 +1,388 @@
+"""Compact nonlinear maps: the frozen map, scikit-learn's checks, clusters, files, and what learning is for."""
+
+from __future__ import annotations
+
+import dask.array as da
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from contracts import EPS, MapContract
+from sklearn.base import clone
+from sklearn.pipeline import make_pipeline
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from distrf import (
+    CompactNonlinearClassifier,
+    CompactNonlinearMap,
+    CompactNonlinearRegressor,
+    RandomFourierFeatures,
+    StreamingRidgeClassifier,
+    StreamingScaler,
+    load_model,
+    save_model,
+)
+from distrf.errors import InputError, SpecMismatchError
+from distrf.kernels import Gaussian
+from distrf.learned.training import Learner
+from distrf.maps import LearnedFourierMap, map_from_spec
+
+
+class TestLearnedMap(MapContract):
+    seeded = False
+
+    @pytest.fixture(params=["dense", "circulant"])
+    def structure(self, request):
+        return request.param
+
+    @pytest.fixture(params=["offset", "paired"])
+    def make(self, request, structure):
+        def make(d, D):
+            rng = np.random.default_rng(2)
+            map_ = LearnedFourierMap(d, D, request.param, structure, 5, Gaussian(), 1.3)
+            offsets = rng.random(D) if request.param == "offset" else None
+            arrays = {"frequencies": rng.normal(size=map_.linear.shape)}
+            return map_.with_arrays(arrays if offsets is None else arrays | {"offsets": offsets})
+
+        return make
+
+    def explicit(self, map_, X):
+        angle = X @ map_.matrix().T
+        Z = np.empty((len(X), map_.n_components))
+        if map_.phase == "paired":
+            Z[:, 0::2], Z[:, 1::2] = np.cos(angle), np.sin(angle)
+        else:
+            Z[:] = np.cos(angle + 2 * np.pi * map_.offsets)
+        return np.sqrt(2.0 / map_.n_components) * Z
+
+    def tolerance(self, map_, X, dtype):
+        W = map_.matrix()
+        size = abs(X) @ abs(W).T
+        if map_.structure == "circulant":  # fast transforms round by norms
+            size = np.linalg.norm(X, axis=1)[:, None] * np.sqrt(map_.linear.order) * np.linalg.norm(W, axis=1)
+        angle = 2 * EPS[dtype] * ((X.shape[1] + 4) * size + abs(X @ W.T) + 7.0)
+        cosine = {np.float32: 2e-7, np.float64: 5e-16}[dtype.type]
+        return np.sqrt(2.0 / map_.n_components) * np.repeat(
+            angle + 2 * cosine, map_.n_components // map_.n_frequencies, axis=1
+        )
+
+    def test_spec_needs_its_arrays(self, map_):
+        with pytest.raises(SpecMismatchError, match="array 'frequencies' of shape"):
+            map_from_spec(map_.spec(), {})
+        changed = {name: array + 1 for name, array in map_.arrays.items()}
+        with pytest.raises(SpecMismatchError, match="not those that the spec was written with"):
+            map_from_spec(map_.spec(), changed)
+
+    def test_kernel(self, map_):
+        X = self.rows(5, self.d)
+        np.testing.assert_array_equal(map_.exact_kernel(X), Gaussian()(X, None, 1.3))
+
+    def test_circulant_is_few_numbers(self, map_):
+        d, D = 100, 400
+        few = LearnedFourierMap(d, D, "offset", "circulant", 5)
+        assert np.prod(few.linear.shape) == D
+        assert LearnedFourierMap(d, 8, "offset", "circulant", 5).linear.shape == (1, d)
+
+
+FAST = {"n_components": 6, "n_epochs": 5}
+ROUNDS_ARE_ROWS = (
+    "a round takes rows, and the length scale is measured on rows: repeated rows make other rounds and another start "
+    "than one weighted row; the gradients of both are equal, see test_learned_gradients"
+)
+WEIGHTED = (
+    "check_sample_weight_equivalence_on_dense_data",
+    "check_sample_weight_equivalence_on_sparse_data",
+)
+
+
+@parametrize_with_checks(
+    [
+        CompactNonlinearMap(**FAST),
+        CompactNonlinearMap(objective="multinomial", structure="circulant", **FAST),
+        CompactNonlinearClassifier(**FAST | {"n_epochs": 60}),
+        CompactNonlinearClassifier(loss="hinge", structure="circulant", **FAST | {"n_epochs": 60}),
+        CompactNonlinearRegressor(**FAST | {"n_epochs": 60}),
+    ],
+    expected_failed_checks=lambda estimator: dict.fromkeys(WEIGHTED, ROUNDS_ARE_ROWS),
+    xfail_strict=True,
+)
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+def rings(n=2000, d=2, classes=2, seed=0, dtype=np.float32):
+    """Rows in rings around the origin of the first two columns: no linear model separates them."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d))
+    radius = np.hypot(X[:, 0], X[:, 1])
+    return X.astype(dtype), np.minimum((radius / 0.9).astype(int), classes - 1)
+
+
+def waves(n=2000, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 3))
+    return X, np.cos(2 * X[:, 0] + X[:, 1]) + 3.0
+
+
+LOSSES = ["multinomial", "hinge", "squared_hinge", "logistic", "squared"]
+
+
+@pytest.mark.parametrize("structure", ["dense", "circulant"])
+@pytest.mark.parametrize("phase", ["offset", "paired"])
+@pytest.mark.parametrize(
+    ("classes", "loss"), [*((2, name) for name in LOSSES), (3, "multinomial"), (3, "hinge")]
+)
+def test_few_features_that_learn(classes, loss, structure, phase):
+    X, y = rings(classes=classes)
+    T, t = rings(classes=classes, seed=1)
+    model = CompactNonlinearClassifier(
+        16, loss, structure=structure, phase=phase, n_epochs=40, random_state=3
+    ).fit(X, y)
+    drawn = make_pipeline(
+        RandomFourierFeatures(length_scale="knn-cnm", n_components=16, phase=phase, random_state=3),
+        StreamingRidgeClassifier(1e-6),
+    ).fit(X, y)
+    assert model.score(T, t) > max(0.93, drawn.score(T, t))
+    assert model.map_.n_components == 16
+    assert model.decision_function(T).dtype == np.float32
+
+
+@pytest.mark.parametrize("loss", ["squared", "huber", "epsilon_insensitive"])
+def test_regression_finds_the_wave(loss):
+    """One cosine of a linear form is one feature; a drawn one would have to hit it."""
+    X, y = waves()
+    T, t = waves(seed=1)
+    model = CompactNonlinearRegressor(4, loss, epsilon=0.05, n_epochs=100, random_state=1).fit(X, y)
+    assert model.score(T, t) > 0.98
+    assert np.ndim(model.intercept_) == 0
+    both = CompactNonlinearRegressor(4, loss, epsilon=0.05, n_epochs=100, random_state=1)
+    both.fit(X, np.stack([y, 2 * y], 1))
+    assert both.predict(T).shape == (2000, 2)
+
+
+@pytest.mark.parametrize("phase", ["offset", "paired"])
+@pytest.mark.parametrize("structure", ["dense", "circulant"])
+def test_kernel_objective_is_closer_than_what_it_starts_from(structure, phase):
+    X = np.random.default_rng(0).normal(size=(800, 5)) @ np.diag([2, 1, 0.5, 0.1, 0.1])
+    T = np.random.default_rng(1).normal(size=(300, 5)) @ np.diag([2, 1, 0.5, 0.1, 0.1])
+    given = {"length_scale": 1.5, "phase": phase, "n_components": 16, "random_state": 4}
+    learned = CompactNonlinearMap(structure=structure, n_epochs=100, **given).fit(X)
+    start = RandomFourierFeatures(projection=structure, **given).fit(X)
+    errors = [
+        np.mean((Gaussian()(T, None, 1.5) - Z @ Z.T) ** 2) for Z in (learned.transform(T), start.transform(T))
+    ]
+    assert errors[0] < 0.7 * errors[1]
+    if phase == "paired":
+        np.testing.assert_allclose((learned.transform(T) ** 2).sum(axis=1), 1.0, rtol=1e-12)
+
+
+@pytest.mark.parametrize("projection", ["dense", "orthogonal", "circulant", "structured_orthogonal", "quasi"])
+def test_no_rounds_is_the_start(projection):
+    X, y = rings(400, 6)
+    start = RandomFourierFeatures(
+        "gaussian", length_scale=2.0, n_components=16, projection=projection, phase="offset", random_state=9
+    )
+    Z = clone(start).fit_transform(X)
+    for structure in ("dense", *(["circulant"] if projection == "circulant" else [])):
+        model = CompactNonlinearClassifier(
+            16, structure=structure, init=start, eta0=1e-12, n_epochs=1, random_state=0
+        ).fit(X, y)
+        np.testing.assert_allclose(model.map_(X), Z, atol=2e-6)
+
+
+def test_paper_by_name():
+    X, y = rings(3000)
+    model = CompactNonlinearClassifier(
+        16, "hinge", learning_rate="pegasos", alpha=1e-3, alternate=(20, 20), n_epochs=60, random_state=1
+    ).fit(X, y)
+    assert model.score(X, y) > 0.9
+    assert (model.coef_**2).sum() <= 1 / 1e-3 * (1 + 1e-12)
+    literal = clone(model).set_params(theta_learning_rate="pegasos", alpha=1.0).fit(X, y)
+    assert np.isfinite(literal.coef_).all()
+
+
+def test_l1_makes_zeros_and_l2_smaller_frequencies():
+    X, y = rings(2000, 6)
+    given = {"n_epochs": 20, "random_state": 1}
+    plain = CompactNonlinearClassifier(8, theta_l2=0.0, **given).fit(X, y)
+    sparse = CompactNonlinearClassifier(8, theta_l1=1e-2, **given).fit(X, y)
+    small = CompactNonlinearClassifier(8, theta_l2=1e-1, **given).fit(X, y)
+    assert not (plain.map_.matrix() == 0).any()
+    assert (sparse.map_.matrix() == 0).sum() >= 12
+    assert np.linalg.norm(small.map_.matrix()) < 0.7 * np.linalg.norm(plain.map_.matrix())
+
+
+def test_dask_is_numpy_and_a_pipeline_streams():
+    X, y = rings(3000, 4, 3)
+    dX, dy = da.from_array(X, chunks=(500, 4)), da.from_array(y, chunks=500)
+    model = CompactNonlinearClassifier(16, n_epochs=20, random_state=1).fit(dX, dy)
+    lazy = model.predict(dX)
+    assert isinstance(lazy, da.Array)
+    np.testing.assert_array_equal(lazy.compute(), model.predict(X))
+    np.testing.assert_allclose(model.predict_proba(dX).compute(), model.predict_proba(X), atol=1e-6)
+    assert model.score(dX, dy) == pytest.approx(model.score(X, y))
+    whole = make_pipeline(StreamingScaler(), clone(model)).fit(dX, dy)
+    assert abs(whole.score(dX, dy) - model.score(dX, dy)) < 0.03
+    features = CompactNonlinearMap(16, "multinomial", n_epochs=20, random_state=1).fit(dX, dy)
+    np.testing.assert_array_equal(features.map_.frequencies, model.map_.frequencies)
+    assert isinstance(features.transform(dX), da.Array)
+    assert features.transform(X).dtype == np.float32
+
+
+def test_same_bits_for_one_worker_and_two(client, one_worker_client):
+    X, y = rings(4096, 4, 3)
+    dX, dy = da.from_array(X, chunks=(512, 4)), da.from_array(y, chunks=512)
+    model = CompactNonlinearClassifier(8, n_epochs=2, early_stopping=True, round_rows=1024, random_state=1)
+    made = [clone(model).fit(dX, dy)]  # in this process
+    for worker in (client, one_worker_client):
+        with worker.as_current():
+            made.append(clone(model).fit(dX, dy))
+    for other in made[1:]:
+        np.testing.assert_array_equal(made[0].map_.frequencies, other.map_.frequencies)
+        np.testing.assert_array_equal(made[0].coef_, other.coef_)
+        for name in ("loss", "validation_score"):
+            assert [h[name] for h in made[0].history_] == [h[name] for h in other.history_]
+
+
+def test_kernel_objective_reads_lazy_rows_and_pipelines():
+    X = rings(2000, 4)[0]
+    dX = da.from_array(X, chunks=(300, 4))
+    model = CompactNonlinearMap(8, n_epochs=3, random_state=1)
+    kept = clone(model).fit(X)
+    np.testing.assert_array_equal(clone(model).fit(dX).map_.frequencies, kept.map_.frequencies)
+    weight = np.ones(2000)
+    np.testing.assert_allclose(
+        clone(model).fit(X, sample_weight=weight).map_.frequencies, kept.map_.frequencies
+    )
+    weight[1000:] = 0
+    half = clone(model).fit(X, sample_weight=weight).map_.frequencies
+    assert not np.allclose(half, kept.map_.frequencies)
+    lazy = clone(model).fit(dX, sample_weight=da.from_array(weight, chunks=300)).map_.frequencies
+    np.testing.assert_array_equal(lazy, half)
+    whole = make_pipeline(StreamingScaler(), clone(model)).fit(dX)
+    assert isinstance(whole.transform(dX), da.Array)
+    assert all(entry["loss"] > 0 for entry in model.fit(X).history_)
+
+
+@pytest.mark.parametrize("when", [1, 7, 23])
+@pytest.mark.parametrize(
+    "kind",
+    [CompactNonlinearClassifier(early_stopping=True, alternate=(3, 2)), CompactNonlinearMap()],
+    ids=lambda estimator: type(estimator).__name__,
+)
+def test_resume_gives_the_bits_it_would_have_given(tmp_path, monkeypatch, kind, when):
+    X, y = rings(1000, 4, 3)
+    model = kind.set_params(n_components=8, n_epochs=6, round_rows=200, checkpoint_every=4, random_state=1)
+    expected = clone(model).fit(X, y)
+    advance, rounds = Learner._advance, []
+
+    def dies(self, *given):
+        rounds.append(None)
+        if len(rounds) == when:
+            raise KeyboardInterrupt
+        advance(self, *given)
+
+    kept = clone(model).set_params(checkpoint=str(tmp_path / "state"))
+    monkeypatch.setattr(Learner, "_advance", dies)
+    with pytest.raises(KeyboardInterrupt):
+        kept.fit(X, y)
+    monkeypatch.setattr(Learner, "_advance", advance)
+    again = clone(kept).set_params(resume=True).fit(X, y)
+    np.testing.assert_array_equal(again.map_.frequencies, expected.map_.frequencies)
+    np.testing.assert_array_equal(again.map_.offsets, expected.map_.offsets)
+    np.testing.assert_array_equal(getattr(again, "coef_", 0), getattr(expected, "coef_", 0))
+    assert [h["loss"] for h in again.history_] == [h["loss"] for h in expected.history_]
+    with pytest.raises(SpecMismatchError, match="of another job: alpha differ"):
+        clone(kept).set_params(resume=True, alpha=0.5).fit(X, y)
+    with pytest.raises(SpecMismatchError, match="of another job: start differ"):
+        clone(kept).set_params(resume=True, length_scale=0.5).fit(X, y)
+
+
+def test_a_stale_checkpoint_is_not_taken_up(tmp_path):
+    X, y = rings(600)
+    kept = CompactNonlinearClassifier(4, n_epochs=2, checkpoint=str(tmp_path / "state"), random_state=1)
+    kept.fit(X, y)
+    assert clone(kept).fit(X, y).n_iter_ == 2
+    done = clone(kept).set_params(resume=True).fit(X, y)
+    np.testing.assert_array_equal(done.coef_, clone(kept).fit(X, y).coef_)
+
+
+def test_the_best_epoch_is_kept():
+    X, y = rings(1000)
+    given = {"early_stopping": True, "n_iter_no_change": 5, "random_state": 1}
+    model = CompactNonlinearClassifier(8, n_epochs=30, **given).fit(X, y)
+    scores = [h["validation_score"] for h in model.history_]
+    assert scores[model.best_epoch_ - 1] == max(scores)
+    assert model.n_iter_ == min(30, model.best_epoch_ + 5)
+    whole = clone(model).set_params(early_stopping=False).fit(X, y)
+    assert whole.n_iter_ == whole.best_epoch_ == 30
+    assert {h["validation_score"] for h in whole.history_} == {None}
+
+
+def test_weights_of_classes_and_rows():
+    X, y = rings(900, 2, 3)
+    given = {"n_epochs": 30, "random_state": 1, "round_rows": 900}
+    doubled = CompactNonlinearClassifier(8, class_weight={2: 2.0}, **given).fit(X, y)
+    weighted = CompactNonlinearClassifier(8, **given).fit(X, y, np.where(y == 2, 2.0, 1.0))
+    np.testing.assert_allclose(doubled.coef_, weighted.coef_, rtol=1e-9)
+    plain = CompactNonlinearClassifier(8, **given).fit(X, y)
+    assert (doubled.predict(X) == 2).sum() > (plain.predict(X) == 2).sum()
+
+
+@pytest.mark.parametrize("structure", ["dense", "circulant"])
+def test_files_and_sparse_rows(tmp_path, structure):
+    X, y = rings(500, 4, 3)
+    S = sp.csr_array(X * (abs(X) > 0.5))
+    for model in (
+        CompactNonlinearClassifier(8, structure=structure, init=None, n_epochs=3),
+        CompactNonlinearRegressor(8, structure=structure, n_epochs=3),
+        CompactNonlinearMap(
+            8, structure=structure, init=RandomFourierFeatures(projection=structure), n_epochs=3
+        ),
+    ):
+        model.fit(S, y)
+        name = tmp_path / type(model).__name__
+        save_model(model, name)
+        loaded = load_model(name)
+        method = "predict" if hasattr(model, "predict") else "transform"
+        np.testing.assert_array_equal(getattr(loaded, method)(S), getattr(model, method)(S))
+        assert loaded.map_ == model.map_
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"structure": "sparse"}, "structure is one of 'dense', 'circulant'"),
+        ({"phase": "paired", "n_components": 7}, "must be even"),
+        ({"structure": "circulant", "init": "dense"}, "starts from circulant blocks alone"),
+        ({"structure": "circulant", "kernel": "matern"}, "starts from circulant blocks alone"),
+        ({"init": 3}, "init is a RandomFourierFeatures"),
+        ({"alternate": (3,)}, "alternate is None or"),
+        ({"learning_rate": "pegasos", "alpha": 0.0}, "need alpha > 0"),
+        ({"resume": True}, "resume=True continues from checkpoint"),
+        ({"loss": "huber"}, "loss for classification is one of"),
+        ({"theta_l1": -1}, "theta_l1 must be a number"),
+        ({"n_epochs": 0}, "n_epochs must be a number"),
+    ],
+)
+def test_rules(parameters, message):
+    X, y = rings(50)
+    with pytest.raises(InputError, match=message):
+        CompactNonlinearClassifier(**{"n_components": 4, "n_epochs": 1} | parameters).fit(X, y)
+
+
+def test_rules_of_the_map():
+    X, y = rings(50)
+    with pytest.raises(InputError, match="objective is 'kernel' or one of"):
+        CompactNonlinearMap(4, "cosine").fit(X, y)
+    with pytest.raises(InputError, match="requires y to be passed"):
+        CompactNonlinearMap(4, "hinge").fit(X)
+    with pytest.raises(InputError, match="approximate no given kernel"):
+        CompactNonlinearMap(4, "hinge", n_epochs=1).fit(X, y).map_.exact_kernel(X)
+
+
+def test_usps_with_eight_features(shared_data):
+    """90 % with k = 8, where drawn features need hundreds (Yu et al. 2015, Section 7.1)."""
+    from distrf.datasets import load_npz
+
+    (X, y), (T, t) = (load_npz(shared_data / "usps.npz", part) for part in ("train", "test"))
+    assert CompactNonlinearClassifier(8, random_state=0).fit(X, y).score(T, t) >= 0.9

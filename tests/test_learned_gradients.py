@@ -1,0 +1,216 @@
+"""Gradients of learned maps: every loss, structure and phase against finite differences; circulants as matrices."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from distrf.compiled.waves import correlate_spectra, cos_sin_planes
+from distrf.kernels import Cauchy, Gaussian, Matern
+from distrf.learned.objectives import BOTH, MAP, MODEL, CompactWork, KernelWork, Layout, Waves
+from distrf.linear_model.losses import LOSSES
+from distrf.linear_model.schedules import Holdout
+from distrf.linear_model.targets import Targets
+from distrf.maps import LearnedFourierMap
+from distrf.maps.frequencies import CirculantFrequencies, get_frequencies
+
+d = 7
+#: Features for k < d, k = d and k > d; the order of a circulant block over 7 columns is 8.
+SHAPES = [
+    (structure, phase, D)
+    for structure in ("dense", "circulant")
+    for phase, sizes in (("offset", (3, 7, 8, 19)), ("paired", (6, 16, 22)))
+    for D in sizes
+]
+
+
+def problem(layout, n=41, seed=0):
+    rng = np.random.default_rng(seed)
+    p = rng.normal(size=sum(layout.sizes))
+    p[0] = BOTH
+    Y = np.sign(rng.normal(size=(n, max(layout.n_outputs, 1))))
+    return p, rng.normal(size=(n, d)), Y, rng.uniform(0.2, 2.0, n)
+
+
+def loss_work(layout, name):
+    return CompactWork(
+        Targets(None, np.zeros(layout.n_outputs)), LOSSES[name](0.3), 0.0, 0, True, Holdout(0.0, frozenset(), 0), layout
+    )  # fmt: skip
+
+
+def kernel_work(layout, kernel, length_scale=1.7):
+    return KernelWork(
+        Targets(None, np.zeros(1)), None, 0.0, 0, True, Holdout(0.0, frozenset(), 0), layout, kernel, length_scale
+    )  # fmt: skip
+
+
+def check_gradient(work, taken, p):
+    """Every entry against central differences; their error is h^2 / 6 f''' + eps f / h, 1e-7 relative here."""
+    G = work.gradient(taken, p)[0]
+    h, scale = 1e-5, max(1.0, abs(G).max())
+    assert G[0] == 0
+    for i in range(1, len(p)):
+        up, down = p.copy(), p.copy()
+        up[i] += h
+        down[i] -= h
+        slope = (work.gradient(taken, up)[1] - work.gradient(taken, down)[1]) / (2 * h)
+        assert abs(G[i] - slope) <= 2e-7 * scale, (i, G[i], slope)
+
+
+@pytest.mark.parametrize("name", sorted(LOSSES))
+@pytest.mark.parametrize(("structure", "phase", "D"), SHAPES)
+def test_gradients_of_losses(structure, phase, D, name):
+    layout = Layout(d, D, phase, structure, 3, 3)
+    p, X, Y, weight = problem(layout)
+    targets = Y * np.arange(1.0, 42.0)[:, None] / 20 if LOSSES[name].task == "regression" else Y
+    if name == "multinomial":
+        targets = np.where(np.arange(3) == np.arange(41)[:, None] % 3, 1.0, -1.0)
+    work = loss_work(layout, name)
+    if name not in ("logistic", "multinomial", "squared"):  # rows within 1e-3 of a kink of a piece have no say
+        waves = Waves(layout, p, X.dtype)
+        scores = waves.scores(waves.forward(X)[0])
+        low, here, high = (work.loss(scores + step, targets)[1] for step in (-1e-3, 0.0, 1e-3))
+        kinked = (abs(low - 2 * here + high) > 1e-9).any(axis=1)
+        assert kinked.mean() < 0.1
+        weight = np.where(kinked, 0.0, weight)
+    check_gradient(work, (X, targets, weight), p)
+
+
+@pytest.mark.parametrize("kernel", [Gaussian(), Cauchy(), Matern(1.5)], ids=repr)
+@pytest.mark.parametrize(("structure", "phase", "D"), SHAPES)
+def test_gradients_of_the_kernel_error(structure, phase, D, kernel):
+    layout = Layout(d, D, phase, structure, 3, 0)
+    p, X, Y, weight = problem(layout, 20)
+    check_gradient(kernel_work(layout, kernel), (X, Y, None), p)
+    check_gradient(kernel_work(layout, kernel), (X, Y, weight), p)
+
+
+@pytest.mark.parametrize("phase", ["offset", "paired"])
+def test_the_kernel_error_is_the_mean_over_ordered_pairs(phase):
+    layout = Layout(d, 6, phase, "dense", 3, 0)
+    p, X, Y, _ = problem(layout, 20)
+    theta, b, _, _ = layout.split(p)
+    map_ = LearnedFourierMap(d, 6, phase, "dense", 3, None, None, theta, b / (2 * np.pi) if len(b) else None)
+    Z = map_(X)
+    errors = (Gaussian()(X, None, 1.7) - Z @ Z.T) ** 2
+    expected = (errors.sum() - np.trace(errors)) / (20 * 19)
+    _, value, weight = kernel_work(layout, Gaussian()).gradient((X, Y, None), p)
+    np.testing.assert_allclose(value / weight, expected, rtol=1e-12)
+    v = np.arange(20.0)
+    pairs = np.outer(v, v) - np.diag(v * v)
+    _, value, weight = kernel_work(layout, Gaussian()).gradient((X, Y, v), p)
+    np.testing.assert_allclose(value / weight, (pairs * errors).sum() / pairs.sum(), rtol=1e-12)
+
+
+@pytest.mark.parametrize("structure", ["dense", "circulant"])
+def test_a_weight_of_three_is_three_rows(structure):
+    layout = Layout(d, 10, "offset", structure, 3, 3)
+    p, X, Y, _ = problem(layout)
+    weight = np.arange(41) % 4
+    work = loss_work(layout, "multinomial")
+    weighted = work.gradient((X, Y, weight.astype(float)), p)
+    repeated = work.gradient((np.repeat(X, weight, axis=0), np.repeat(Y, weight, axis=0), None), p)
+    np.testing.assert_allclose(weighted[0], repeated[0], atol=1e-12)
+    np.testing.assert_allclose(weighted[1:], repeated[1:], rtol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(("structure", "phase", "D"), SHAPES)
+def test_features_of_training_are_those_of_the_map(structure, phase, D, dtype):
+    layout = Layout(d, D, phase, structure, 3, 2)
+    p, X, _, _ = problem(layout)
+    theta, b, w, c = layout.split(p)
+    map_ = LearnedFourierMap(d, D, phase, structure, 3, None, None, theta, b / (2 * np.pi) if len(b) else None)
+    waves = Waves(layout, p, np.dtype(dtype))
+    scores = waves.scores(waves.forward(X.astype(dtype))[0])
+    expected = map_(X) @ layout.interleaved(w) + c
+    np.testing.assert_allclose(scores, expected, atol=1e-4 if dtype == np.float32 else 1e-12)
+
+
+@pytest.mark.parametrize("structure", ["dense", "circulant"])
+def test_parts_of_the_gradient(structure):
+    layout = Layout(d, 10, "offset", structure, 3, 3)
+    p, X, Y, weight = problem(layout, 600)  # several tiles
+    work = loss_work(layout, "multinomial")
+    whole = work.gradient((X, Y, weight), p)
+    _, theta, b, w, c = layout.bounds
+    p[0] = MODEL
+    part = work.gradient((X, Y, weight), p)
+    assert not part[0][theta].any()
+    assert not part[0][b].any()
+    np.testing.assert_array_equal(part[0][w], whole[0][w])
+    np.testing.assert_array_equal(part[0][c], whole[0][c])
+    assert part[1:] == whole[1:]
+    p[0] = MAP
+    np.testing.assert_array_equal(work.gradient((X, Y, weight), p)[0][theta], whole[0][theta])
+
+
+@pytest.mark.parametrize("structure", ["dense", "circulant"])
+def test_csr_rows(structure):
+    layout = Layout(d, 10, "offset", structure, 3, 3)
+    p, X, Y, weight = problem(layout)
+    X *= np.random.default_rng(1).random(X.shape) < 0.3
+    work = loss_work(layout, "hinge")
+    dense = work.gradient((X, Y, weight), p)
+    sparse = work.gradient((sp.csr_array(X), Y, weight), p)
+    np.testing.assert_allclose(sparse[0], dense[0], atol=1e-12)
+    np.testing.assert_allclose(sparse[1:], dense[1:])
+
+
+@pytest.mark.parametrize("columns", [1, 7, 8, 13])
+@pytest.mark.parametrize("m", [1, 5, 8, 16, 21])
+def test_circulant_gradient_is_that_of_the_matrix(columns, m):
+    """dL/dr_b[j] sums dL/dTheta over the entries of Theta that are r_b[j], signs included."""
+    linear = get_frequencies("circulant", columns, m, 5)
+    assert isinstance(linear, CirculantFrequencies)
+    rng = np.random.default_rng(2)
+    numbers, X, E = rng.normal(size=linear.shape), rng.normal(size=(9, columns)), rng.normal(size=(9, m))
+    Theta = linear.matrix(numbers)
+    phases, kept = linear.phases(X, linear.prepare(numbers, np.dtype(float)))
+    np.testing.assert_allclose(phases * 2 * np.pi, X @ Theta.T, atol=1e-12)
+    total = linear.start(np.dtype(float))
+    linear.add(total, kept, E)
+    expected = np.zeros(linear.shape)
+    for k in range(m):
+        for j in range(columns):
+            expected[k // linear.order, (k - j) % linear.order] += linear.signs()[j] * (E.T @ X)[k, j]
+    np.testing.assert_allclose(linear.finish(total), expected, atol=1e-12)
+
+
+def test_equation_17_is_the_case_of_one_block():
+    """- s(rev x) * (w o sin(r * x)) summed over rows, for d a good order, k = d and no offsets."""
+    n, size = 5, 8
+    rng = np.random.default_rng(3)
+    linear = get_frequencies("circulant", size, size, 5)
+    r, w, X = rng.normal(size=size), rng.normal(size=size), rng.normal(size=(n, size))
+    expected = np.zeros(size)
+    for x in X * linear.signs():
+        R = np.array([[r[(k - j) % size] for j in range(size)] for k in range(size)])
+        shifted = np.concatenate([x[:1], x[:0:-1]])  # (x_0, x_{d-1}, ..., x_1)
+        S = np.array([[shifted[(k - j) % size] for j in range(size)] for k in range(size)])
+        expected -= S @ (w * np.sin(R @ x))
+    phases, kept = linear.phases(X, linear.prepare(r[None], np.dtype(float)))
+    total = linear.start(np.dtype(float))
+    linear.add(total, kept, -w * np.sin(2 * np.pi * phases))
+    np.testing.assert_allclose(linear.finish(total)[0], expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_cosines_and_sines_in_planes(dtype):
+    rng = np.random.default_rng(0)
+    phases, offsets = (3 * rng.normal(size=(11, 37))).astype(dtype), rng.random(37).astype(dtype)
+    out = np.empty((11, 74), dtype)
+    cos_sin_planes(phases, offsets, out, 0.7)
+    angle = 2 * np.pi * (phases + offsets).astype(np.float64)
+    tolerance = 4e-7 if dtype == np.float32 else 1e-15
+    np.testing.assert_allclose(out[:, :37], 0.7 * np.cos(angle), atol=tolerance)
+    np.testing.assert_allclose(out[:, 37:], 0.7 * np.sin(angle), atol=tolerance)
+
+
+def test_spectra_are_added():
+    rng = np.random.default_rng(0)
+    x, e = (rng.normal(size=s) + 1j * rng.normal(size=s) for s in ((6, 5), (6, 3, 5)))
+    out = np.ones((3, 5), complex)
+    correlate_spectra(x, e, out)
+    np.testing.assert_allclose(out, 1 + np.einsum("ik,itk->tk", x.conj(), e), atol=1e-14)
