@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from distrf import __version__
 from distrf.errors import InputError, StoreError
 from distrf.features.scaler import StreamingScaler, check_method, scaler_spec
 from distrf.maps.scaling import SHIFTING
@@ -117,7 +118,7 @@ def ingest(
         arrays["y"] = (stream.y_tail, stream.y_dtype)
     info = writer.create(
         out, arrays, stream.n_rows, block_rows, kind="rows", spec=spec, classes=stream.classes,
-        columns=stream.columns, target=target, provenance={"source": source},
+        columns=stream.columns, target=target, provenance={"source": source, "distrf": __version__},
         sparse=["X"] if stream.sparse else [], storage_options=storage_options, overwrite=overwrite,
     )  # fmt: skip
     if info.pending:

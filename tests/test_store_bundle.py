@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from distrf.errors import InputError, SpecMismatchError, StoreError
-from distrf.store import is_bundle, read_bundle, read_spec, write_bundle
+from distrf.store import array_shapes, is_bundle, read_bundle, read_spec, write_bundle
 
 plain = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
@@ -37,6 +37,11 @@ def test_round_trip(tmp_path_factory, spec, array):
     assert arrays["a"].shape == array.shape
     assert arrays["a"].dtype == array.dtype.newbyteorder("=")
     np.testing.assert_array_equal(arrays["a"], array)
+
+
+def test_shapes(tmp_path):
+    write_bundle(tmp_path / "m", {}, {"a": np.zeros((2, 3), "f4"), "b": np.array(["x", "yy"])})
+    assert array_shapes(tmp_path / "m") == {"a": "(2, 3) <f4", "b": "(2,) text"}
 
 
 def test_numpy_scalars_and_non_finite_numbers(tmp_path):

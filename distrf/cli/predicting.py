@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import is_classifier
 from sklearn.pipeline import Pipeline
 
-from .. import store
+from .. import __version__, store
 from ..blocks.parts import write_parts
 from ..blocks.writing import write_rows
 from ..errors import InputError
@@ -94,7 +94,16 @@ def write_predictions(
         classes = None
         if arrays["prediction"].dtype.kind == "U":
             classes = [str(c) for c in model[-1].classes_]
-        written = write_rows(out, arrays, kind="predictions", spec=spec, classes=classes, overwrite=overwrite)
+        provenance = {"model": trained.path, "source": data.info.path, "distrf": __version__}
+        written = write_rows(
+            out,
+            arrays,
+            kind="predictions",
+            spec=spec,
+            classes=classes,
+            provenance=provenance,
+            overwrite=overwrite,
+        )
         computed, blocks = written.computed, written.blocks
     return {"blocks": blocks, "blocks_computed": computed}
 

@@ -35,6 +35,7 @@ _EXPORTS = {
     "finish_parts": "parts",
     "pending_parts": "parts",
     "write_parquet_block": "parts",
+    "array_shapes": "bundle",
     "is_bundle": "bundle",
     "read_bundle": "bundle",
     "read_spec": "bundle",

@@ -136,6 +136,17 @@ def read_spec(path: str | os.PathLike[str], *, storage_options: Options = None) 
     return from_json(document["spec"])
 
 
+def array_shapes(path: str | os.PathLike[str], *, storage_options: Options = None) -> dict[str, str]:
+    """{name: "shape dtype"} of the arrays of a bundle, without reading them."""
+    path = files.normalise(path)
+    fs, root = files.filesystem(path, storage_options)
+    records = (_document(path, fs, root) or {"arrays": {}})["arrays"]
+    return {
+        name: f"{tuple(r['shape'][:-1])} text" if r["text"] else f"{tuple(r['shape'])} {r['dtype']}"
+        for name, r in records.items()
+    }
+
+
 def is_bundle(path: str | os.PathLike[str], *, storage_options: Options = None) -> bool:
     """True for a folder with a ``model.json``."""
     fs, root = files.filesystem(files.normalise(path), storage_options)

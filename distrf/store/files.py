@@ -66,6 +66,8 @@ def open_group(path: str, mode: str, storage_options: Options = None) -> zarr.Gr
 def zarr_store(path: str, read_only: bool, storage_options: Options = None) -> Any:
     """A Zarr store object for a normalised path."""
     if is_local(path):
+        if read_only and os.path.isfile(path):
+            raise StoreError(f"{path!r} is a file, not a Zarr store; make one of it with `distrf ingest`")
         if read_only and not os.path.isdir(path):
             raise StoreError(f"no such store: {path!r}; check the path")
         return LocalStore(path, read_only=read_only)
