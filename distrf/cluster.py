@@ -6,11 +6,13 @@ import asyncio
 import importlib
 import logging
 import os
+import signal
 import socket
 import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
+from multiprocessing import resource_tracker
 from typing import Any
 
 import dask
@@ -146,7 +148,8 @@ def _started(spec: dict[str, Any]) -> Iterator[Any]:
         nannies = logging.getLogger("distributed.nanny")
         stack.callback(nannies.setLevel, nannies.level)
         try:
-            cluster = stack.enter_context(factory(**arguments))
+            with _interrupts_held():
+                cluster = stack.enter_context(factory(**arguments))
         except TypeError as error:
             raise InputError(f"{spec['class']} refused its arguments {sorted(arguments)}: {error}") from error
         except (OSError, RuntimeError) as error:
@@ -158,6 +161,24 @@ def _started(spec: dict[str, Any]) -> Iterator[Any]:
         if spec.get("adapt"):
             cluster.adapt(**spec["adapt"])
         yield cluster
+
+
+@contextmanager
+def _interrupts_held() -> Iterator[None]:
+    """Ctrl-C waits for the end of the block, and never reaches what is started in it.
+
+    A terminal sends SIGINT to every process. Workers that it ends by themselves fill the screen with tracebacks; the
+    client, which gets it too, closes them.
+    """
+    if not hasattr(signal, "pthread_sigmask"):  # Windows
+        yield
+        return
+    resource_tracker.ensure_running()  # its start would lift the block
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _keywords(value: Any, name: str) -> dict[str, Any]:

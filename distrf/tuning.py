@@ -18,7 +18,7 @@ from sklearn.base import clone, is_classifier
 
 from .blocks.engine import current_client, results_in_order
 from .blocks.plan import PassMemory, Workers
-from .blocks.samples import sampled_rows, take_rows
+from .blocks.samples import neighbours, sampled_rows, take_rows
 from .errors import InputError
 from .linear_model.ridge import check_alphas
 from .linear_model.ridge_path import BLOCK_ROWS, path_bytes, ridge_path
@@ -183,14 +183,16 @@ def read_sample(X: Any, y: Any, n_rows: int, seed: int) -> Sample:
     rows = sampled_rows(n, int(min(n, n_rows, most)), seed, "tune")
     if len(rows) < 20:
         raise InputError(f"tune needs at least 20 rows, got {len(rows)}")
-    order = permutation(seed, "tune order", 0, len(rows))
+    together = neighbours(n)  # rows that may resemble each other are not on both sides
+    groups = permutation(seed, "tune order", 0, len(rows) // together)
+    order = (groups[:, None] * together + np.arange(together)).ravel()
     X = take_rows(X, rows)[order]
     X = np.ascontiguousarray(X, dtype=working_dtype(X.dtype))
     y = take_rows(y[:, None], rows)[order, 0]
     for name, array in (("X", X), ("y", y)):
         if array.dtype.kind == "f" and not np.isfinite(array).all():
             raise InputError(f"{name} must be finite, but a sampled row is not; impute or drop such rows")
-    held = min(_MOST_VALIDATION, len(rows) // 5)
+    held = min(_MOST_VALIDATION, len(rows) // 5) // together * together
     return Sample(X[held:], y[held:], X[:held], y[:held])
 
 

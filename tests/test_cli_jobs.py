@@ -157,7 +157,7 @@ def test_paths_are_relative_to_the_file(tmp_path, monkeypatch):
         ("command = 'trian'", "has 'trian'"),
         ("command = 'run'\njob = 'other.toml'", "has 'run'"),
         ("command = 'inspect'\npath = 'a'\nfoo = 1\nbar = 2", "does not know: bar, foo; known: path, cluster, .*json"),
-        ("command = 'train'\nsource = 'a'\nout = 'b'\nlength_scale = 2", "not know: length_scale; known: .*length-scale"),
+        ("command = 'train'\nsource = 'a'\nout = 'b'\nlength_scale = 2", "not know: length_scale .did you mean length-scale..; known: .*length-scale"),
         ("command = 'train'\nsource = 'a'", "lacks out, which `distrf train` needs"),
         ("command = 'inspect'\npath = 'a'\njson = 'yes'", "json in '.*' is true or false, got 'yes'"),
         ("command = 'inspect'\npath = true", "path in '.*' is text, a number or a list of them, got True"),

@@ -20,6 +20,7 @@ from rich.progress import Progress, TextColumn
 
 from distrf import StreamingSGDClassifier, load_model
 from distrf.blocks.progress import split_label
+from distrf.cli.jobs import job_text
 from distrf.cli.map_options import MAPS
 from distrf.cli.maps import ESTIMATORS
 from distrf.cli.model_options import KINDS, CheckpointOptions, ModelOptions, make_model
@@ -267,6 +268,21 @@ def test_killed_and_resumed_to_the_same_bits(cli, files, tmp_path, two_worker_cl
         cluster=True,
     )
     assert (load_model(tmp_path / "m")["model"].coef_ != whole.coef_).any()
+
+
+def test_an_interrupted_job_says_how_it_goes_on(cli, files, tmp_path, monkeypatch):
+    def pressed(*arguments):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("distrf.cli.checkpoints.claim_checkpoint", pressed)
+    (tmp_path / "job.toml").write_text(
+        job_text("train", {"source": f"{files}/train.zarr", "out": "m", "model": "svm"})
+    )
+    for words in (
+        ["train", files / "train.zarr", tmp_path / "m", "--model", "svm"],
+        ["run", tmp_path / "job.toml"],
+    ):
+        assert "Interrupted: ingest, featurize and predict resume" in said(cli(*words, code=130).err)
 
 
 def test_checkpoints_are_folders(cli, files, tmp_path):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import socket
 from pathlib import Path
 from threading import Thread
@@ -33,13 +35,21 @@ def blas_threads():
     return {info["num_threads"] for info in threadpool_info() if info["user_api"] == "blas"}
 
 
+def interrupt():
+    os.kill(os.getpid(), signal.SIGINT)
+
+
 def test_the_spec_file_that_is_shipped():
     with connect(LOCAL) as client:
         workers = workers_of(client)
         assert [w["nthreads"] for w in workers] == [1, 1]
         assert {w["memory_limit"] for w in workers} == {2 * 2**30}
         assert client.submit(dask.config.get, "distributed.worker.memory.target").result() == 0.7
+        pids = client.run(os.getpid)
+        client.run(interrupt)  # as the Ctrl-C of a terminal reaches every process
         assert client.submit(sum, [1, 2]).result() == 3
+        assert client.run(os.getpid) == pids
+        assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, [])
         assert current_client() is client  # passes run here, with one BLAS thread a task
         assert all(threads in ({1}, set()) for threads in client.run(blas_threads).values())
         cluster = client.cluster

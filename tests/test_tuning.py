@@ -152,6 +152,16 @@ def test_the_sample():
     assert (np.bincount(sample.yv, minlength=10) > 2).all()
 
 
+def test_neighbours_stay_together():
+    """Of many rows the sample has runs of neighbours: all of a run are held out, or none."""
+    n = 80_000
+    numbers = np.arange(n, dtype=np.float64)[:, None]
+    sample = read_sample(numbers, numbers[:, 0], 2000, 0)
+    held, kept = (set((rows[:, 0] // 8).astype(int).tolist()) for rows in (sample.Xv, sample.X))
+    assert (len(held), len(kept)) == (50, 200)
+    assert not held & kept
+
+
 def test_refusals(monkeypatch):
     ridge = StreamingRidgeClassifier()
     spoiled = X.copy()

@@ -12,6 +12,8 @@ from . import compare, data, demo, jobs, models, tune
 from .groups import grouped
 from .session import UsageError
 
+_INTERRUPTED = 130  # what Typer makes of Ctrl-C
+
 app = typer.Typer(
     name="distrf",
     help="Kernel machines on data larger than memory.",
@@ -59,15 +61,19 @@ def run() -> None:
     except UsageError as error:
         _print("Usage error", str(error))
         code = 2
-    except (DistrfError, FileNotFoundError, PermissionError) as error:
-        _print(_title(error), str(error))
+    except (DistrfError, OSError) as error:
+        if not isinstance(error, DistrfError) and error.errno is None:
+            raise
+        _print(_title(error), str(error))  # of the system's: no such file, not permitted, no space left
         code = 1
-    except KeyboardInterrupt:
-        _print(
-            "Interrupted",
-            "a featurize or ingest resumes when it is started again, a train with --checkpoint when it gets --resume",
-        )
-        code = 130
+    except SystemExit as left:
+        if left.code == _INTERRUPTED:
+            _print(
+                "Interrupted",
+                "ingest, featurize and predict resume when they are started again, train with --checkpoint when it "
+                "gets --resume",
+            )
+        raise
     except Exception as error:
         if type(error).__name__ != "KilledWorker":
             raise

@@ -156,9 +156,10 @@ def inspect(
 
     session = Session(run)
     if store.is_bundle(path):
-        details = model_details(path)
+        details, shapes = model_details(path), store.array_shapes(path)
         session.finish(
-            {"kind": "model", **details}, lambda console: print_spec(console, f"model {path}", details)
+            {"kind": "model", **details, "arrays": shapes},
+            lambda console: print_spec(console, f"model {path}", _with_shapes(details, shapes)),
         )
         return
     if store.is_parquet(path):
@@ -221,11 +222,13 @@ def print_store(console: Console, info: Any) -> None:
     for name in ("target", "classes", "columns"):
         value = getattr(info, name)
         if value:
-            table.add_row(name, value if isinstance(value, str) else ", ".join(str(v) for v in value[:12]))
+            more = f", ... ({len(value)})" if len(value) > 12 else ""
+            table.add_row(name, value if isinstance(value, str) else ", ".join(map(str, value[:12])) + more)
     if info.preprocessing:
         table.add_row("scaling", str(info.preprocessing["map"]["method"]))
     for key, value in _flat(info.spec):
-        table.add_row(key, _short(value))
+        if key not in ("target", "columns"):  # shown above
+            table.add_row(key, _short(value))
     for key, value in info.provenance.items():
         table.add_row(key, str(value))
     console.print(table)
@@ -240,6 +243,20 @@ def print_spec(console: Console, title: str, spec: dict[str, Any]) -> None:
     for key, value in _flat(spec):
         table.add_row(key, _short(value))
     console.print(table)
+
+
+def _with_shapes(value: Any, shapes: dict[str, str]) -> Any:
+    """The spec of a model with what its arrays are, in place of where they are stored."""
+    if isinstance(value, list):
+        return [_with_shapes(v, shapes) for v in value]
+    if not isinstance(value, dict):
+        return value
+    if "$array" in value:
+        return shapes.get(value["$array"], "missing")
+    shown = {k: _with_shapes(v, shapes) for k, v in value.items()}
+    if "$map" in value:
+        shown["arrays"] = {name: shapes.get(key, "missing") for name, key in value["arrays"].items()}
+    return shown
 
 
 def _short(value: Any) -> str:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 import shlex
 import sys
 import tomllib
+from collections.abc import Iterable
 from contextvars import ContextVar
 from typing import Annotated, Any
 
@@ -81,7 +83,8 @@ def job_words(path: str) -> list[str]:
     unknown = sorted(set(entries) - set(keys))
     if unknown:
         raise UsageError(
-            f"{path!r} has keys that `distrf {name}` does not know: {', '.join(unknown)}; known: {', '.join(keys)}"
+            f"{path!r} has keys that `distrf {name}` does not know: "
+            f"{', '.join(_likely(key, keys) for key in unknown)}; known: {', '.join(keys)}"
         )
     missing = [key for key, parameter in keys.items() if parameter.required and key not in entries]
     if missing:
@@ -105,6 +108,12 @@ def job_words(path: str) -> list[str]:
             options += [f"--{key}", text]
     ahead = ["--"] if any(text.startswith("-") for text in positional) else []
     return [name, *options, *ahead, *positional] if ahead else [name, *positional, *options]
+
+
+def _likely(key: str, known: Iterable[str]) -> str:
+    """A key that is not known, with the known one it resembles."""
+    near = difflib.get_close_matches(key, known, 1)
+    return f"{key} (did you mean {near[0]}?)" if near else key
 
 
 def _read(path: str) -> dict[str, Any]:

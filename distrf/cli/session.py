@@ -102,17 +102,18 @@ class Session:
             yield
             return
         from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+        from rich.table import Column
 
         from ..blocks.progress import show_progress
 
         columns = (
             TextColumn("{task.description:>14}"),
-            BarColumn(),
+            BarColumn(20),
             TextColumn(
                 "{task.completed:,.0f}/{task.total:,.0f} rows {task.fields[rate]} {task.fields[remark]}"
             ),
-            TimeElapsedColumn(),
-            TimeRemainingColumn(),
+            TimeElapsedColumn(Column(min_width=7)),
+            TimeRemainingColumn(table_column=Column(min_width=7)),
         )
         with Progress(*columns, console=self.errors) as bars, show_progress(listener(bars)):
             yield

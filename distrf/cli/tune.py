@@ -103,7 +103,11 @@ def tune(
         )  # fmt: skip
     chosen = _chosen(tuned.best, first, parameters)
     values = {"source": source, "out": model_out, **_said(chosen, o.MapOptions), **_said(rows, o.RowOptions)}
-    values |= _said(model, ModelOptions) | {"alpha": tuned.best.alpha}
+    values |= _said(model, ModelOptions) | {"model": model.model, "alpha": tuned.best.alpha}
+    if "n_components" in parameters:
+        values["components"] = chosen.components
+    if "length_scale" in values:
+        values["length_scale"] = o.number_or_rule(values["length_scale"])
     values |= {"cluster": run.cluster, "memory_limit": run.memory_limit}
     _write(out, values, tuned, data)
     result = {
