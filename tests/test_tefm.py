@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
+import time
 
 import dask
 import dask.array as da
@@ -193,6 +197,8 @@ def test_checkpoint_resumes(tmp_path, rows, tefm):
     again = clone(tefm).fit(rows)
     assert again.n_passes_ == 0
     np.testing.assert_array_equal(again.components_, tefm.components_)
+    save_model(again, tmp_path / "m")
+    assert load_model(tmp_path / "m").checkpoint == str(tmp_path / "c")
 
 
 def test_sparse_rows(tefm, rng):
@@ -265,3 +271,50 @@ def test_train_from_the_command_line(cli, store, tmp_path):
     assert loaded.score(X, (X[:, 0] > 0).astype(np.int32)) > 0.9
     folded = make_pipeline(loaded[0].base_, loaded[0].fold(loaded[1]))
     np.testing.assert_allclose(folded.decision_function(X), loaded.decision_function(X), atol=1e-4)
+
+
+def test_plots_from_the_command_line(cli, store, tmp_path):
+    for i, options in enumerate(([], ["--alpha", "1e-6,1e-3", "--cv", "holdout"])):
+        plot = tmp_path / f"{i}.png"
+        printed = cli(
+            "train", store, tmp_path / str(i), *OPTIONS, *options, "--plot", plot, "--json", cluster=True
+        )
+        result = json.loads(printed.out)
+        assert result["plot"] == str(plot)
+        assert 0 < result["subspace_residual"] < 1
+        assert plot.read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("reached", ["subspace/step-000002", "cg/step-000006"])
+def test_killed_and_resumed_to_the_same_bits(cli, store, tmp_path, two_worker_cluster, reached):
+    """SIGKILL in the finder, or in the conjugate gradients after it; --resume makes the passes that are missing."""
+    state, job = tmp_path / "state", [*OPTIONS, "--solver", "cg", "--tol", 1e-3, "--directions", 2, "-q"]
+    kept = ["train", store, tmp_path / "m", *job, "--checkpoint", state]
+    command = [sys.executable, "-m", "distrf", *kept, "--cluster", two_worker_cluster.scheduler_address]
+    with subprocess.Popen([str(word) for word in command]) as process:
+        deadline = time.monotonic() + 60
+        while not (state / reached / "model.json").exists():
+            assert process.poll() is None
+            assert time.monotonic() < deadline
+            time.sleep(0.002)
+        process.send_signal(signal.SIGKILL)
+        assert process.wait() == -signal.SIGKILL
+    assert not (tmp_path / "m").exists()
+    cli("train", store, tmp_path / "whole", *job, cluster=True)
+    assert "--resume continues it" in cli(*kept, code=1).err
+    assert "is of another job" in cli(*kept, "--resume", "--n-iter", 2, code=1).err
+    if reached.startswith("cg"):
+        other = cli(*kept, "--resume", "--directions", 3, code=1, cluster=True).err
+        assert "directions: 2 -> 3" in other
+    cli(*kept, "--resume", cluster=True)
+    whole, resumed = (load_model(tmp_path / name) for name in ("whole", "m"))
+    np.testing.assert_array_equal(resumed["map"].components_, whole["map"].components_)
+    np.testing.assert_array_equal(resumed["model"].coef_, whole["model"].coef_)
+    assert whole["map"].n_passes_ == 3
+    assert resumed["map"].n_passes_ == (0 if reached.startswith("cg") else 2)
+
+
+def test_nothing_to_keep(cli, store, tmp_path):
+    kept = ["train", store, tmp_path / "m", "--checkpoint", tmp_path / "c"]
+    assert "--solver cg, --map tefm" in cli(*kept, "--solver", "gram", code=2).err
+    assert not (tmp_path / "c").exists()

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from distrf.subspace import tsqr
-from distrf.subspace.tsqr import cholesky_qr2, cut_blocks, orthonormalise, qr_positive, tree_qr
+from distrf.subspace.tsqr import cholesky_qr2, cut_blocks, leading, orthonormalise, qr_positive, tree_qr
 
 
 @given(
@@ -92,6 +92,16 @@ def test_rank_deficient_columns_are_completed():
     np.testing.assert_allclose(Q.T @ Q, np.eye(8), atol=1e-13)
     zero = orthonormalise(np.zeros((330, 4)))
     np.testing.assert_allclose(zero.T @ zero, np.eye(4), atol=1e-13)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_leading_directions(dtype):
+    Y = graded(1e4).astype(dtype)
+    Q = leading(Y.copy(), 6)
+    U = np.linalg.svd(Y.astype(float), full_matrices=False)[0][:, :6]
+    assert Q.dtype == np.float64
+    np.testing.assert_allclose(Q @ Q.T, U @ U.T, atol=1e-12)
+    np.testing.assert_allclose(Q.T @ Q, np.eye(6), atol=1e-13)
 
 
 @pytest.mark.parametrize(("rows", "width"), [(40_000, 3), (16_390, 20), (16_384, 5), (50_000, 20_000), (10, 3)])

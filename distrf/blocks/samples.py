@@ -18,6 +18,11 @@ _GROUPED_ABOVE = 64_000
 _GROUP = 8
 
 
+def neighbours(n: int) -> int:
+    """How many neighbouring rows of n are sampled together: they are no independent draws."""
+    return 1 if n <= _GROUPED_ABOVE else _GROUP
+
+
 def sampled_rows(n: int, size: int, seed: int, stream: str) -> np.ndarray:
     """Sorted indices of about `size` seeded rows of n: a function of its arguments alone."""
     if n <= _GROUPED_ABOVE:

@@ -241,6 +241,27 @@ class Space:
         return solutions, residuals
 
 
+class Projection:
+    """S V and V' S V of one system, kept up with a space that grows.
+
+    first_set : 0 counts all rows, 1 leaves the held-out ones out
+    """
+
+    def __init__(self, space: Space, system: System, first_set: int):
+        self.space, self.system, self.first_set = space, system, first_set
+        self.covariance = np.empty((len(space.V), 0))
+        self.T: np.ndarray | None = None
+
+    def solve(self, alphas: Sequence[float]) -> tuple[list[np.ndarray], list[np.ndarray]]:
+        """Solutions (D, C) within the space as it is now, and their residuals, for each alpha."""
+        known = self.covariance.shape[1]
+        products = self.space.products[self.first_set :, :, known:].sum(axis=0)
+        added = self.system.covariance_times(self.space.V[:, known:], products)
+        self.covariance = np.concatenate([self.covariance, added], axis=1)
+        self.T = self.space.projected(self.covariance, self.T)
+        return self.space.solve(self.system, self.covariance, self.T, alphas)
+
+
 def relative_residuals(system: System, residuals: Sequence[np.ndarray]) -> np.ndarray:
     """|r| / |c| of each alpha and target, shape (alphas, C); 0 where c is 0."""
     size = np.linalg.norm(system.right, axis=0)

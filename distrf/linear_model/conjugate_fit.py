@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -25,6 +25,7 @@ from ..subspace.range_finder import find_basis
 from ..subspace.steps import IDENTITY_ROWS, Steps
 from .conjugate import (
     NormalFold,
+    Projection,
     RightFold,
     Space,
     System,
@@ -231,17 +232,18 @@ def fit_conjugate(
     first, count = fit.products(basis, "starting directions")
     space, finder_passes = Space(basis, first), finder_passes + count + 1
     passes, errors = 0, None
+    system = System(sums.sum(axis=0), fit_intercept)
+    whole = Projection(space, system, 0)
     if several:
-        # Solve without the held-out rows; the space then serves all rows.
-        system = System(sums[1], fit_intercept)
-        contest = _Contest(space, system, sums[0], list(alphas))
+        # Solve without the held-out rows, and in the same passes go ahead with all rows and the best alpha so far.
+        contest = _Contest(space, System(sums[1], fit_intercept), sums[0], list(alphas), whole, tol)
         loose = max(tol, _CONTEST_TOL)
-        solutions, passes, _, _ = _iterate(fit, space, system, 1, alphas, loose, max_passes, contest.close)
+        part = Projection(space, contest.system, 1)
+        solutions, passes, _, _ = _iterate(fit, part, alphas, loose, max_passes, contest)
         errors = contest.errors(solutions)
         alphas = [float(alphas[int(np.argmin(errors))])]
-    system = System(sums.sum(axis=0), fit_intercept)
     left = max(max_passes - passes, 1)
-    solutions, more, residual, bound = _iterate(fit, space, system, 0, alphas, tol, left)
+    solutions, more, residual, bound = _iterate(fit, whole, alphas, tol, left)
     if bound > tol:
         warnings.warn(
             f"conjugate gradients stopped after {passes + more} passes at a relative residual of {residual:.2g}; "
@@ -272,10 +274,19 @@ def _identity(
 
 
 class _Contest:
-    """Errors of the alphas over held-out rows."""
+    """Errors of the alphas over held-out rows; `whole` is the system of all rows, to be solved to `tol` after it."""
 
-    def __init__(self, space: Space, system: System, held_out: np.ndarray, alphas: list[float]):
+    def __init__(
+        self,
+        space: Space,
+        system: System,
+        held_out: np.ndarray,
+        alphas: list[float],
+        whole: Projection,
+        tol: float,
+    ):
         self.space, self.system, self.held_out, self.alphas = space, system, held_out, alphas
+        self.whole, self.tol = whole, tol
 
     def errors(self, solutions: Sequence[np.ndarray]) -> np.ndarray:
         """Mean squared error of each alpha."""
@@ -289,45 +300,47 @@ class _Contest:
     def close(self, solutions: Sequence[np.ndarray]) -> list[int]:
         """The best alpha so far and its neighbours: the ones that must converge.
 
-        Alphas far below would take the most passes, and stopping early flatters none of them.
+        Alphas far below would take the most passes. Errors that fall into two valleys may end in either.
         """
         order = np.argsort(self.alphas).tolist()
         best = order.index(int(np.argmin(self.errors(solutions))))
         return order[max(best - 1, 0) : best + 2]
 
+    def ahead(self, solutions: Sequence[np.ndarray]) -> np.ndarray:
+        """Residuals of all rows at the best alpha so far, for the targets that are not solved yet."""
+        alphas = [self.alphas[int(np.argmin(self.errors(solutions)))]]
+        solved, residuals = self.whole.solve(alphas)
+        return residuals[0][:, prediction_bounds(self.whole.system, alphas, solved, residuals)[0] > self.tol]
+
 
 def _iterate(
     fit: _Fit,
-    space: Space,
-    system: System,
-    first_set: int,
+    projection: Projection,
     alphas: Sequence[float],
     tol: float,
     most: int,
-    watched: Callable[[Sequence[np.ndarray]], list[int]] | None = None,
+    contest: _Contest | None = None,
 ) -> tuple[list[np.ndarray], int, float, float]:
     """Extend the space by the residuals until they are small: solutions, passes, largest residual and bound.
 
-    first_set : 1 leaves the held-out rows out; watched : which alphas must converge, default all
+    contest : says which alphas must converge, default all
     """
-    covariance = system.covariance_times(space.V, space.products[first_set:].sum(axis=0))
-    passes, T = 0, None
+    passes, space, system = 0, projection.space, projection.system
     while True:
-        T = space.projected(covariance, T)
-        solutions, residuals = space.solve(system, covariance, T, alphas)
-        which = range(len(alphas)) if watched is None else watched(solutions)
+        solutions, residuals = projection.solve(alphas)
+        which = range(len(alphas)) if contest is None else contest.close(solutions)
         followed = [residuals[i] for i in which]
         bounds = prediction_bounds(system, [alphas[i] for i in which], [solutions[i] for i in which], followed)
         worst = float(relative_residuals(system, followed).max()), float(bounds.max())
         if worst[1] <= tol or passes >= most:
             return solutions, passes, *worst
         wanted = [r[:, row > tol] for r, row in zip(followed, bounds, strict=True)]
+        if contest is not None:
+            wanted.append(contest.ahead(solutions))
         V = space.independent(np.concatenate(wanted, axis=1))
         V = V.astype(fit.dtype).astype(np.float64)
         if V.shape[1] == 0:  # nothing new: the residual is rounding
             return solutions, passes, *worst
         V, products, count = fit.extension(V)
         space.extend(V, products)
-        added = system.covariance_times(V, products[first_set:].sum(axis=0))
-        covariance = np.concatenate([covariance, added], axis=1)
         passes += count

@@ -94,9 +94,9 @@ class StreamingRidge(LinearRegressor, _Ridge):
     cv : number of folds of seeded stripes of rows, or "holdout" for one set of a fifth. Used when there
         are several alphas; the pass then keeps one Gram matrix for each fold
     solver : "gram" (exact, one pass, D x D numbers) | "cg" (conjugate gradients: a few passes, D x n_directions
-        numbers; several alphas are compared on one held-out fifth, whatever `cv` is, and only the
-        best and its neighbours are followed to convergence) | "auto": "gram" where the
-        plan says that workers and client hold it, else "cg", see `solver_reason_`
+        numbers; several alphas are compared on one held-out fifth, whatever `cv` is, and only the best and its
+        neighbours are followed to convergence, so of two valleys of the error it may take either) | "auto": "gram"
+        where the plan says that workers and client hold it, else "cg", see `solver_reason_`
     n_directions : dominant directions of the features that "cg" starts from; "auto" is D / 8, 64 to 512. More
         take more memory and fewer passes
     tol : "cg" stops when its predictions are that close to the exact ones, relative to their norm, by the

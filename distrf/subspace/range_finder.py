@@ -19,17 +19,17 @@ from ..blocks.gram_tiles import lower_matrix
 from ..blocks.passes import run_pass
 from ..blocks.plan import Workers, check_client
 from ..blocks.rows import rows_per_block
-from ..blocks.samples import sampled_rows, take_rows
+from ..blocks.samples import neighbours, sampled_rows, take_rows
 from ..errors import InputError
 from ..maps import FeatureMap, working_dtype
 from ..maps.base import arrays_digest
 from ..maps.tiles import FeatureTiles
-from .choice import SOLVERS, Choice, choose, gram_client_bytes, panels
+from .choice import SOLVERS, Choice, choose, gram_client_bytes, panels, sketch_width
 from .folds import GramTilesFold, ProductFold, RitzFold, SketchFold
 from .sketches import make_sketch
 from .spectrum import Residual, fix_signs, probe_residual, ritz, ritz_of_rows, rotated, top_eigenpairs
 from .steps import IDENTITY_ROWS, Steps
-from .tsqr import orthonormalise
+from .tsqr import leading, orthonormalise
 
 VALUES = ("pass", "sample")
 #: Probe rows, fewer for wide maps: features of probes are made in float64, in the client.
@@ -227,10 +227,15 @@ class _Finder:
 
         def sketch(arrays):
             old = arrays.get("basis")
-            Y = self._sketched(round_, width - (0 if old is None else old.shape[1]))
+            more = width - (0 if old is None else old.shape[1])
+            wide = sketch_width(self.n, self.source, more)
+            Y = self._sketched(round_, wide)
             if old is not None:
                 for _ in range(2):  # once leaves rounding of the size of the old part
                     Y -= old @ (old.T @ Y)
+            if wide > more:
+                Y = leading(Y, more)
+            if old is not None:
                 norms = np.linalg.norm(Y, axis=0)
                 Y = np.concatenate([old, Y / np.where(norms > 0, norms, 1).astype(Y.dtype)], axis=1)
             return {"basis": orthonormalise(Y)}
@@ -274,7 +279,7 @@ class _Finder:
 
     def find(self) -> Subspace:
         Q, sigma, energy = self._gram() if self.choice.solver == "gram" else self._finder()
-        residual = probe_residual(self.source, self._probes("probe"), Q, self.n)
+        residual = probe_residual(self.source, self._probes("probe"), Q, self.n, neighbours(self.n))
         return Subspace(
             Q, sigma[: Q.shape[1]], energy, residual, self.choice.solver, self.choice.reason, self.passes
         )

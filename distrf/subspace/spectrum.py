@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from scipy.linalg import eigh
+from scipy.special import stdtrit
 
 from ..maps.tiles import FeatureTiles
 
@@ -56,10 +57,13 @@ def ritz_of_rows(source: FeatureTiles, rows: Any, basis: np.ndarray, n: int) -> 
     return total[:-1], float(total[-1, 0])
 
 
-def probe_residual(source: FeatureTiles, rows: np.ndarray, basis: np.ndarray, n: int) -> Residual:
-    """Relative residual on some rows, by a ratio estimate over rows without replacement.
+def probe_residual(
+    source: FeatureTiles, rows: np.ndarray, basis: np.ndarray, n: int, together: int = 1
+) -> Residual:
+    """Relative residual on some rows, by a ratio estimate over draws without replacement.
 
-    rows : array of shape (m, d), a uniform sample of n rows. Features are computed in float64.
+    rows : array of shape (m, d), a uniform sample of n rows; together : rows of one draw, which may be alike.
+    Features are computed in float64.
     """
     misses, energies = [], []
     for _, part in source.row_parts(rows.astype(np.float64)):
@@ -72,15 +76,16 @@ def probe_residual(source: FeatureTiles, rows: np.ndarray, basis: np.ndarray, n:
             miss += np.einsum("ij,ij->i", F, F)
         misses.append(miss)
         energies.append(energy)
-    e, s = np.concatenate(misses), np.concatenate(energies)
-    m = len(e)
+    draws = np.arange(0, len(rows), together)
+    e, s = (np.add.reduceat(np.concatenate(x), draws) for x in (misses, energies))
     if not s.sum() > 0:
-        return Residual(0.0, 0.0, 0.0, m)
-    ratio = e.sum() / s.sum()
+        return Residual(0.0, 0.0, 0.0, len(rows))
+    m, ratio = len(draws), e.sum() / s.sum()
     spread = np.sqrt(np.sum((e - ratio * s) ** 2) / max(m - 1, 1))
-    error = 1.96 * spread / (np.sqrt(m) * s.mean()) * np.sqrt(max(0.0, 1.0 - m / n))
+    quantile = stdtrit(max(m - 1, 1), 0.975)
+    error = quantile * spread / (np.sqrt(m) * s.mean()) * np.sqrt(max(0.0, 1.0 - len(rows) / n))
     bounds = np.sqrt(np.clip([ratio - error, ratio + error], 0.0, 1.0))
-    return Residual(float(np.sqrt(ratio)), float(bounds[0]), float(bounds[1]), m)
+    return Residual(float(np.sqrt(ratio)), float(bounds[0]), float(bounds[1]), len(rows))
 
 
 def top_eigenpairs(S: np.ndarray, keep: int) -> tuple[np.ndarray, np.ndarray]:

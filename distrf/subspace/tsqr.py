@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import LinAlgError, cholesky, eigvalsh, qr, solve_triangular
+from scipy.linalg import LinAlgError, cholesky, eigvalsh, qr, solve_triangular, svd
 
 #: Rows of a block of a matrix that arrives whole; fewer rows are factored in one piece, the short way.
 BLOCK_ROWS = 16_384
@@ -132,6 +132,12 @@ def orthonormalise(Y: np.ndarray, fan_in: int = 8) -> np.ndarray:
         for block, part in zip(blocks, tree.blocks(), strict=True):
             block[:] = part
     return Y
+
+
+def leading(Y: np.ndarray, keep: int) -> np.ndarray:
+    """The `keep` leading left singular directions of Y (D, l), D >= l: orthonormal, float64, shape (D, keep)."""
+    Q, R = qr_positive(Y.astype(np.float64, copy=False))
+    return Q @ svd(R, check_finite=False)[0][:, :keep]
 
 
 def cut_blocks(Y: np.ndarray) -> list[np.ndarray]:
