@@ -384,13 +384,19 @@ def test_inspect(cli, files, model, tmp_path):
         (files / "train.zarr", "rows", ["1,437 in 8 blocks of 200 (complete)", "divide"]),
         (tmp_path / "f.zarr", "features", ["map.length_scale", "checksum"]),
         (tmp_path / "p.zarr", "predictions", ["prediction"]),
-        (model, "model", ["RandomFourierFeatures", "provenance.command", "train train.zarr model"]),
+        (
+            model,
+            "model",
+            ["RandomFourierFeatures", "provenance.command", "train train.zarr model", "(10, 128) <f8"],
+        ),
         (files / "test.parquet", "parquet", ["row_groups", "columns.label"]),
     ):
         assert json.loads(cli("inspect", path, "--json").out)["kind"] == kind
         shown = " ".join(cli("inspect", path).out.split())
         for word in words:
             assert word in shown
+    made_of = json.loads(cli("inspect", tmp_path / "p.zarr", "--json").out)["provenance"]
+    assert made_of == {"model": str(model), "source": str(files / "test.zarr"), "distrf": distrf.__version__}
     foreign = zarr.open_group(tmp_path / "other.zarr", mode="w")
     foreign.create_array("X", shape=(5, 3), dtype="f4")
     assert json.loads(cli("inspect", tmp_path / "other.zarr", "--json").out)["n"] == 5
@@ -567,6 +573,9 @@ def assert_matches(pattern, text):
         (["predict", "{d}/train.zarr", "{d}/test.zarr", "{o}"], "is not a model.*model is a folder"),
         (["evaluate", "{d}/none", "{d}/test.zarr"], "not a model"),
         (["inspect", "{d}/none"], "no such store"),
+        (["inspect", "{d}/digits.csv"], "is a file, not a Zarr store; make one of it with `distrf ingest`"),
+        (["train", "{d}/digits.csv", "{o}"], "is a file, not a Zarr store; make one of it with `distrf ingest`"),
+        (["ingest", "{d}/digits.npz", "{d}/digits.csv/x", "--split", "train"], "Not a directory: .*digits.csv/x"),
         (["train", "{d}/train.parquet", "{o}", "--target", "label"], r"'id \(string\)'|column.*id.*text|id"),
         (["train", "{d}/train.parquet", "{o}", "--target", "lable"], r"columns \['lable'\] are not in .*train.parquet"),
         (["train", "{d}/train.zarr", "{o}", "--columns", "p1,p2"], "column 'p1' .*no column names, only numbers 0..63"),
