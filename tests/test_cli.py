@@ -199,6 +199,21 @@ def test_train_and_evaluate(cli, files, model):
     assert scored["accuracy"] > 0.9
 
 
+def test_auto_says_which_projection_it_took(cli, files, tmp_path):
+    auto = ["-D", 512, "--gamma", 0.5, "--projection", "auto", "--json"]
+    took = distrf.RandomFourierFeatures(gamma=0.5, n_components=512, projection="auto", random_state=0).fit(
+        TRAIN_X
+    )
+    planned = json.loads(cli("plan", files / "train.zarr", *auto).out)
+    assert f"projection 'auto' takes '{took.projection_}' for 64 columns" in planned["notes"]
+    trained = json.loads(cli("train", files / "train.zarr", tmp_path / "m", *auto, cluster=True).out)
+    assert trained["projection"] == took.projection_
+    assert distrf.load_model(tmp_path / "m")["map"].map_.projection == took.projection_
+    words = ["--map", "fourier", *auto, "--kernel", "laplacian"]
+    written = json.loads(cli("featurize", files / "test.zarr", tmp_path / "f.zarr", *words, cluster=True).out)
+    assert written["spec"]["map"]["projection"] in ("dense", "alternating_circulant")
+
+
 def test_train_prints(cli, files, tmp_path):
     printed = cli("train", files / "train.zarr", tmp_path / "m", "-D", 64, "--alpha", "1e-6,1e-4", cluster=True)
     for word in ("rows per second", "alpha", "length scale", "peak bytes per worker"):
@@ -214,6 +229,7 @@ def test_train_prints(cli, files, tmp_path):
         "solver",
         "cv_errors",
         "length_scale",
+        "projection",
         "model",
         "rows",
         "seconds",

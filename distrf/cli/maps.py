@@ -149,6 +149,8 @@ def unfitted_map(estimator: Any, d: int) -> FeatureMap:
     """
     from ..features import TEFM, CompactRandomFeatures, RandomBinningFeatures
     from ..kernels import get_kernel
+    from ..maps.fourier import count_frequencies
+    from ..projections import choose_projection
 
     if isinstance(estimator, CompactRandomFeatures):
         base = estimator.planned_base()
@@ -162,7 +164,8 @@ def unfitted_map(estimator: Any, d: int) -> FeatureMap:
         chosen = get_kernel(estimator.kernel)
         return BinningMap(d, D, chosen, _scale(estimator, chosen), estimator.n_grids, 0, estimator.bins)
     chosen = get_kernel(estimator.kernel, **({"nu": estimator.nu} if estimator.kernel == "matern" else {}))
-    return FourierMap(d, D, chosen, _scale(estimator, chosen), estimator.projection, estimator.phase, 0)
+    projection = choose_projection(estimator.projection, chosen, d, count_frequencies(estimator.phase, D))
+    return FourierMap(d, D, chosen, _scale(estimator, chosen), projection, estimator.phase, 0)
 
 
 def _scale(estimator: Any, kernel: Any) -> float:

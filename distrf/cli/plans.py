@@ -94,6 +94,8 @@ def _plan_with(
     notes = []
     if estimator is not None and not fitted and _has_rule(estimator):
         notes.append(f"length scale by the rule {estimator.length_scale!r}, from at most 1,000 sampled rows")
+    if getattr(estimator, "projection", None) == "auto":
+        notes.append(f"projection 'auto' takes {map_.projection!r} for {d} columns")
     if getattr(map_, "bins", "") == "exact" and not fitted:
         notes.append(f"counted with {D} columns: exact bins have one for each that a pass over the rows meets")
     if weights > CACHE_BYTES:

@@ -48,6 +48,8 @@ class Trained:
         for step in self.pipeline:
             if hasattr(step, "length_scale_"):
                 facts["length_scale"] = step.length_scale_
+            if hasattr(step, "projection_"):
+                facts["projection"] = step.projection_
             if hasattr(step, "kernel_"):
                 facts["kernel"] = step.kernel_.spec()
             if isinstance(step, TEFM):
