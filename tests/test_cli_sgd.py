@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import os
@@ -11,6 +12,7 @@ import subprocess
 import sys
 import time
 from dataclasses import fields, replace
+from typing import get_type_hints
 
 import numpy as np
 import pytest
@@ -21,11 +23,12 @@ from rich.progress import Progress, TextColumn
 from distrf import StreamingSGDClassifier, load_model
 from distrf.blocks.progress import split_label
 from distrf.cli.jobs import job_text
-from distrf.cli.map_options import MAPS
+from distrf.cli.map_options import MAPS, USED, MapOptions, check_applies
 from distrf.cli.maps import ESTIMATORS
 from distrf.cli.model_options import KINDS, CheckpointOptions, ModelOptions, make_model
 from distrf.cli.session import UsageError, listener
 from distrf.datasets import load_digits_split
+from distrf.errors import InputError
 from distrf.ingest import ingest
 from distrf.linear_model.round_plan import RoundMemory
 
@@ -52,7 +55,40 @@ def said(text):
 
 
 def test_every_map_has_its_estimator():
-    assert set(MAPS) == set(ESTIMATORS)
+    assert set(MAPS) == set(ESTIMATORS) == set(USED) - {"none"}
+    used = {name for names in USED.values() for name in names}
+    assert used | {"map", "components", "seed"} == {f.name for f in fields(MapOptions)}
+
+
+OTHER = {
+    str: "other", str | None: "gaussian", float: 7.0, float | None: 7.0, int: 7, int | None: 7, bool: True,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", USED)
+def test_options_of_another_map_are_refused(kind, monkeypatch):
+    """Each option, one at a time: it is read by the function that makes the map, or it is refused."""
+    hints = get_type_hints(MapOptions)
+    read = set()
+
+    class Watched(MapOptions):
+        def __getattribute__(self, name):
+            read.add(name)
+            return super().__getattribute__(name)
+
+    monkeypatch.setattr("distrf.cli.maps.replace", lambda options, **changed: options)  # it reads all of them
+    if kind != "none":
+        with contextlib.suppress(InputError):
+            ESTIMATORS[kind](Watched(kind, kernel=None, transformer="PCA"))
+    for field in fields(MapOptions):
+        if field.name in ("map", "components", "seed"):
+            continue
+        options = replace(MapOptions(kind), **{field.name: OTHER[hints[field.name]]})
+        if field.name in read:
+            check_applies(options)
+        else:
+            with pytest.raises(InputError, match=f"is for --map .*; this is --map {kind}"):
+                check_applies(options)
 
 
 GIVEN = {
@@ -214,7 +250,7 @@ def test_plots(cli, files, tmp_path):
 
 # ---- checkpoints ------------------------------------------------------------------------------------
 
-KEPT = ["--model", "svm", *MAP, "--epochs", 5, "--tol", "none", "--round-rows", 80]
+KEPT = ["--model", "svm", *MAP, "--epochs", 3, "--tol", "none", "--round-rows", 160]
 
 
 def test_killed_and_resumed_to_the_same_bits(cli, files, tmp_path, two_worker_cluster):
@@ -249,13 +285,13 @@ def test_killed_and_resumed_to_the_same_bits(cli, files, tmp_path, two_worker_cl
     np.testing.assert_array_equal(whole.intercept_, resumed.intercept_)
     losses = [[entry["loss"] for entry in model.history_] for model in (whole, resumed)]
     assert losses[0] == losses[1]
-    assert len(losses[0]) == 5
+    assert len(losses[0]) == 3
     # A finished training with more epochs goes on; started anew it forgets.
-    more = [word if word != 5 else 6 for word in kept]
+    more = [word if word != 3 else 4 for word in kept]
     cli(
         "train", files / "train.zarr", tmp_path / "m", *more, "--resume", "--overwrite", "--quiet", cluster=True
     )
-    assert [e["loss"] for e in load_model(tmp_path / "m")["model"].history_][:5] == losses[0]
+    assert [e["loss"] for e in load_model(tmp_path / "m")["model"].history_][:3] == losses[0]
     cli(
         "train",
         files / "train.zarr",

@@ -114,7 +114,7 @@ def test_the_end_of_the_grid_is_said(cli, store, tmp_path):
         (["--gamma", "0.1,x"], "--gamma takes positive numbers, comma-separated, got '0.1,x'"),
         (["--length-scale", "1,x"], "--length-scale takes positive numbers"),
         (["--length-scale", "knm"], "unknown length-scale rule 'knm'"),
-        (["--map", "laplace", "--gamma", "1"], "--map laplace has no gamma to search"),
+        (["--map", "laplace", "--gamma", "1"], "--gamma is for --map fourier, binning,"),
         (["--alpha", "x"], "alphas must be one or more finite numbers"),
         (["--factor", "1"], "--factor of 2, got 20000 and 1"),
         (["--model", "svm", "--cv", "3"], "--cv is for --model ridge"),

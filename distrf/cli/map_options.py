@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Annotated, Any
 
 import typer
@@ -43,7 +43,9 @@ class MapOptions:
     gamma: Gamma = None
     nu: Nu = 1.5
     components: Annotated[int, _option("-D", "--components", help="Number of random features.")] = 1024
-    projection: Annotated[str, _option("--projection", help="How weights are drawn.")] = "dense"
+    projection: Annotated[
+        str, _option("--projection", help="How weights are drawn; auto picks the cheapest of low error.")
+    ] = "dense"
     phase: Phase = "paired"
     whiten: Annotated[bool, _option("--whiten", help="Whiten the rows first.")] = False
     beta: Annotated[str, _option("--beta", help="Of exponential_semigroup: a number, or median.")] = "median"
@@ -80,6 +82,39 @@ class MapOptions:
         if isinstance(scale, str) and scale not in RULES:
             raise InputError(f"unknown length-scale rule {scale!r}; known: {', '.join(RULES)}, or a number")
         return scale
+
+
+#: Options that a map has; `--components` and `--seed` are for all, `--map compact` has those of its base too.
+_FOURIER = ("kernel", "length_scale", "gamma", "nu", "projection", "phase", "whiten")
+USED: dict[str, tuple[str, ...]] = {
+    "fourier": _FOURIER,
+    "laplace": ("kernel", "beta", "lam", "projection", "n_mixed"),
+    "binning": ("kernel", "length_scale", "gamma", "grids", "bins"),
+    "tensor-sketch": ("kernel", "gamma", "degree", "coef0"),
+    "maclaurin": ("kernel", "gamma", "degree", "coef0"),
+    "compact": ("base", "up_factor"),
+    "nystroem": ("kernel", "length_scale", "gamma", "nu", "degree", "coef0", "beta", "lam", "landmarks"),
+    "tefm": (*_FOURIER, "base_components", "sketch", "n_iter"),
+    "blockwise": ("transformer",),
+    "none": (),
+}
+
+
+def check_applies(options: MapOptions) -> None:
+    """Raise InputError for an option that was given but that the map does not have: it would change nothing."""
+    from ..errors import InputError
+
+    def has(kind: str, name: str) -> bool:
+        return name in USED[kind] or (kind == "compact" and name in USED.get(options.base, ()))
+
+    for field in fields(options):
+        name = field.name
+        if name in ("map", "components", "seed") or getattr(options, name) == field.default:
+            continue
+        if not has(options.map, name):
+            flag = "--base-D" if name == "base_components" else "--" + name.replace("_", "-")
+            maps = ", ".join(kind for kind in USED if has(kind, name))
+            raise InputError(f"{flag} is for --map {maps}; this is --map {options.map}")
 
 
 def number_or_rule(text: str | None) -> Any:

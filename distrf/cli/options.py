@@ -11,7 +11,7 @@ import typer
 
 from ..errors import InputError
 from .groups import PATH
-from .map_options import MAPS, MapOptions, number_or_rule
+from .map_options import MAPS, MapOptions, check_applies, number_or_rule
 from .session import Json, Quiet, RunOptions, UsageError
 
 Source = Annotated[str, PATH, typer.Argument(help="Rows: a Zarr store or Parquet.")]
@@ -60,14 +60,16 @@ def make_map(name: str, d: int, **options: Any) -> Any:
 
     options : fields of `distrf.cli.map_options.MapOptions`
     """
+    if name not in (*MAPS, "none"):
+        raise UsageError(f"unknown --map {name!r}; known: {', '.join(MAPS)}, none")
+    said = MapOptions(**{"map": name, **options})
+    checked(lambda: check_applies(said))
     if name == "none":
         return None
-    if name not in MAPS:
-        raise UsageError(f"unknown --map {name!r}; known: {', '.join(MAPS)}, none")
     from .maps import ESTIMATORS, unfitted_map
 
     def build() -> Any:
-        estimator = ESTIMATORS[name](MapOptions(**{"map": name, **options}))
+        estimator = ESTIMATORS[name](said)
         unfitted_map(estimator, d)
         return estimator
 

@@ -167,10 +167,7 @@ def _parameters(
         ("length_scale", None if _rule(map) or map.gamma else _numbers("--length-scale", map.length_scale)),
     ):
         if values is not None:
-            place = next((p for p in (name, f"base__{name}") if p in known), None)
-            if place is None:
-                raise UsageError(f"--map {map.map} has no {name.replace('_', ' ')} to search")
-            found[place] = values
+            found[name if name in known else f"base__{name}"] = values
     if "n_components" in known:
         for size in sizes:
             o.map_of(replace(first, components=size), d)  # refused now rather than on a worker
