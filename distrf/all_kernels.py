@@ -7,11 +7,14 @@ from typing import Any, TypeAlias
 import numpy as np
 import scipy.sparse as sp
 
-from .compiled.csr import row_products
+from .compiled.csr import row_products, square_distances
 from .dot_products import DOT_PRODUCTS, DotProductKernel, get_dot_product
 from .errors import InputError
 from .kernels import KERNELS, Gaussian, Kernel, Matern, get_kernel
 from .semigroup import SEMIGROUP_KERNELS, SemigroupKernel, get_semigroup_kernel
+
+#: Share of nonzeros below which rows are worth keeping as CSR.
+_FEW = 0.05
 
 AnyKernel: TypeAlias = Kernel | SemigroupKernel | DotProductKernel
 FAMILIES: tuple[tuple[Any, dict, Any], ...] = (
@@ -64,11 +67,35 @@ def kernel_block(kernel: AnyKernel, X: Any, Y: Any, length_scale: float) -> np.n
         if isinstance(kernel, Gaussian) and length_scale > 1e-150:
             squares *= -0.5 / length_scale**2
             return np.exp(np.minimum(squares, 0.0, out=squares), out=squares)
-        distances = np.sqrt(np.maximum(squares, 0.0, out=squares), out=squares)
-        # An isotropic kernel on the line, between the distances and zero.
-        return kernel(distances.reshape(-1, 1), np.zeros((1, 1)), length_scale).reshape(distances.shape)
+        return _of_squares(kernel, np.maximum(squares, 0.0, out=squares), length_scale)
     X, Y = _dense(X), _dense(Y)
     return kernel(X, Y, length_scale) if isinstance(kernel, Kernel) else kernel(X, Y)
+
+
+def exact_kernel(kernel: AnyKernel, X: np.ndarray, length_scale: float) -> np.ndarray:
+    """k(x, y) of all pairs of rows of an array of shape (n, d), from entries and not from squared norms: float64.
+
+    Small eigenvalues of the matrix keep their digits.
+    """
+    # A column where all rows are 0 changes no kernel: most words of a text.
+    used = np.flatnonzero(X.any(axis=0))
+    X = X[:, used if used.size else slice(1)].astype(np.float64)
+    points = lean(X)
+    if isinstance(kernel, Kernel) and kernel.isotropic and sp.issparse(points):
+        return _of_squares(kernel, square_distances(points), length_scale)
+    return kernel(X, None, length_scale) if isinstance(kernel, Kernel) else kernel(X)
+
+
+def _of_squares(kernel: Kernel, squares: np.ndarray, length_scale: float) -> np.ndarray:
+    """An isotropic kernel of squared distances, which it may overwrite."""
+    distances = np.sqrt(squares, out=squares)
+    # On the line, between the distances and zero.
+    return kernel(distances.reshape(-1, 1), np.zeros((1, 1)), length_scale).reshape(distances.shape)
+
+
+def lean(X: np.ndarray) -> Any:
+    """X as CSR where so few entries are not zero that products by entries cost less than dense ones."""
+    return sp.csr_array(X) if np.count_nonzero(X) < _FEW * X.size else X
 
 
 def _products(X: Any, Y: Any) -> np.ndarray:
@@ -84,11 +111,11 @@ def _square_norms(X: Any) -> np.ndarray:
     return np.asarray((X * X).sum(axis=1)).ravel() if sp.issparse(X) else np.einsum("ij,ij->i", X, X)
 
 
-def kernel_diagonal(kernel: AnyKernel, X: np.ndarray) -> np.ndarray:
-    """k(x, x) of each row, shape (n,), float64."""
-    X = np.asarray(X, dtype=np.float64)
+def kernel_diagonal(kernel: AnyKernel, X: Any) -> np.ndarray:
+    """k(x, x) of each row of an array or CSR matrix, shape (n,), float64."""
     if isinstance(kernel, Kernel):
-        return np.ones(len(X))
+        return np.ones(X.shape[0])
+    X = X.astype(np.float64)
     if isinstance(kernel, SemigroupKernel):
-        return kernel.of_sum(2 * X)
+        return kernel.of_sum(2 * _dense(X))
     return kernel.of_products(_square_norms(X))

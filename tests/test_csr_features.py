@@ -18,7 +18,7 @@ from distrf import (
 from distrf.blocks.passes import pass_memory
 from distrf.blocks.plan import Workers
 from distrf.blocks.rows import row_bytes
-from distrf.compiled.csr import add_transposed_product, row_products
+from distrf.compiled.csr import add_transposed_product, row_products, square_distances
 from distrf.linear_model.conjugate import NormalFold, RightFold
 from distrf.linear_model.gram import FoldRule, GramFold
 from distrf.linear_model.targets import Targets
@@ -43,7 +43,10 @@ def test_products(dtype):
     add_transposed_product(X, G, out)
     # Each product rounds in `dtype`, the sums in float64.
     np.testing.assert_allclose(out, 1 + dense.T @ G.astype(np.float64), atol=40 * np.finfo(dtype).eps)
+    exact = ((dense[:, None] - dense) ** 2).sum(axis=2)
+    np.testing.assert_allclose(square_distances(X.astype(np.float64)), exact, rtol=20 * EPS)
     empty = sp.csr_array((3, 17))
+    np.testing.assert_array_equal(square_distances(empty), np.zeros((3, 3)))
     np.testing.assert_array_equal(row_products(empty, Y), np.zeros((3, 23)))
 
 

@@ -238,6 +238,18 @@ def test_landmarks(rule, rng):
         assert (L[:, None] == X).all(axis=2).any(axis=1).all()  # rows of X
 
 
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("kernel", [Gaussian(), Polynomial(2, 0.3, 0.7), ExponentialSemigroup(0.3)], ids=repr)
+def test_landmarks_of_text(rule, kernel):
+    """Rows of few entries go through the rules as CSR, whatever they come as."""
+    X = sp.random_array((200, 300), density=0.02, rng=np.random.default_rng(1), format="csr")
+    chosen = choose_landmarks(rule, kernel, 1.0, X, 20, 0)
+    np.testing.assert_array_equal(choose_landmarks(rule, kernel, 1.0, X.toarray(), 20, 0), chosen)
+    assert chosen.shape == (20, 300)
+    found = [(X.toarray() == row).all(axis=1).any() for row in chosen]
+    assert all(found) or rule == "kmeans"  # centres are means
+
+
 def test_leverage_finds_what_is_rare(rng):
     """Ten far points among a thousand in a clump: uniform sampling of 50 rows finds half a one."""
     X = rng.normal(size=(1000, 2)) * 0.05

@@ -30,6 +30,27 @@ def _products(data, indices, indptr, values, places, starts, out):
                 o[places[f]] += v * values[f]
 
 
+@jit
+def _square_distances(data, indices, indptr, out):
+    for i in range(indptr.size - 1):
+        for j in range(i):
+            a, b = indptr[i], indptr[j]
+            last_a, last_b = indptr[i + 1], indptr[j + 1]
+            total = 0.0
+            while a < last_a or b < last_b:
+                column_a = indices[a] if a < last_a else np.iinfo(np.int64).max
+                column_b = indices[b] if b < last_b else np.iinfo(np.int64).max
+                v = 0.0
+                if column_a <= column_b:
+                    v += data[a]
+                    a += 1
+                if column_b <= column_a:
+                    v -= data[b]
+                    b += 1
+                total += v * v
+            out[i, j] = out[j, i] = total
+
+
 def add_transposed_product(F: Any, G: np.ndarray, out: np.ndarray) -> None:
     """Add F'G to `out`, in time proportional to the entries of F and without scratch.
 
@@ -47,4 +68,14 @@ def row_products(X: Any, Y: Any) -> np.ndarray:
     columns = sp.csr_array(Y.T)
     out = np.zeros((X.shape[0], Y.shape[0]))
     _products(X.data, X.indices, X.indptr, columns.data, columns.indices, columns.indptr, out)
+    return out
+
+
+def square_distances(X: Any) -> np.ndarray:
+    """|x - y|^2 of all pairs of rows of a CSR matrix of shape (n, d), sorted indices: shape (n, n), float64.
+
+    Sums of squared differences, so that near rows keep their digits.
+    """
+    out = np.zeros((X.shape[0], X.shape[0]))
+    _square_distances(X.data, X.indices, X.indptr, out)
     return out

@@ -9,7 +9,7 @@ import numpy as np
 import scipy.linalg
 from sklearn.exceptions import ConvergenceWarning
 
-from ..all_kernels import AnyKernel, kernel_block, kernel_diagonal
+from ..all_kernels import AnyKernel, kernel_block, kernel_diagonal, lean
 from ..blocks.samples import sampled_rows, take_rows
 from ..errors import InputError
 from ..randomness import permutation, raw_words, sample_indices, uniforms
@@ -59,7 +59,7 @@ def choose_landmarks(
     if rule == "k-means++":
         from sklearn.cluster import kmeans_plusplus  # on first use: cold workers start quickly
 
-        return rows[np.sort(kmeans_plusplus(rows, m, random_state=state)[1])]
+        return rows[np.sort(kmeans_plusplus(lean(rows), m, random_state=state)[1])]
     if rule == "kmeans":
         return _centres(rows, m, state)
     return rows[np.sort(leverage_sample(kernel, length_scale, rows, m, seed))]
@@ -75,7 +75,7 @@ def _centres(rows: np.ndarray, m: int, state: int) -> np.ndarray:
     with warnings.catch_warnings():
         # Fewer distinct rows than landmarks: the map drops the directions that repeat.
         warnings.simplefilter("ignore", ConvergenceWarning)
-        return clusters.fit(rows).cluster_centers_.astype(rows.dtype, copy=False)
+        return clusters.fit(lean(rows)).cluster_centers_.astype(rows.dtype, copy=False)
 
 
 def leverage_sample(kernel: AnyKernel, length_scale: float, rows: np.ndarray, m: int, seed: int) -> np.ndarray:
@@ -91,12 +91,12 @@ def leverage_sample(kernel: AnyKernel, length_scale: float, rows: np.ndarray, m:
     score little each could be left out (kddcup99, m = 64: spectral error 0.22 without it, 0.06 with it).
     """
     order = permutation(seed, "leverage order", 0, len(rows))
-    rows = np.asarray(rows, dtype=np.float64)[order]
+    points = lean(np.asarray(rows, dtype=np.float64)[order])
     chosen, size, level = np.arange(m), m, 0
     weights = np.full(m, np.sqrt(min(2.0, len(rows) / m)))  # one in two of the first level
     while size < len(rows):
         size = min(2 * size, len(rows))
-        scores = _leverage(kernel, length_scale, rows[:size], chosen, weights)
+        scores = _leverage(kernel, length_scale, points[:size], chosen, weights)
         p = (1 - _UNIFORM) * scores / scores.sum() + _UNIFORM / size
         keys = -np.log(uniforms(seed, "leverage", level, size)) / p
         chosen = np.argpartition(keys, m - 1)[:m]
@@ -106,9 +106,9 @@ def leverage_sample(kernel: AnyKernel, length_scale: float, rows: np.ndarray, m:
 
 
 def _leverage(
-    kernel: AnyKernel, length_scale: float, rows: np.ndarray, chosen: np.ndarray, weights: np.ndarray
+    kernel: AnyKernel, length_scale: float, rows: Any, chosen: np.ndarray, weights: np.ndarray
 ) -> np.ndarray:
-    """Ridge leverage scores of all rows by the weighted rows `chosen`, shape (len(rows),)."""
+    """Ridge leverage scores of all rows, an array or CSR, by the weighted rows `chosen`, shape (n,)."""
     m = len(chosen)
     J = rows[chosen]
     KJ = kernel_block(kernel, J, J, length_scale)
@@ -116,8 +116,8 @@ def _leverage(
     spectrum = scipy.linalg.eigvalsh(KJ * np.outer(weights, weights))
     ridge = max(float(np.maximum(spectrum[:-k], 0.0).sum()) / k, 1e-10 * float(spectrum[-1]))
     factor = scipy.linalg.cholesky(KJ + np.diag(ridge / weights**2 + 1e-12 * np.trace(KJ) / m), lower=True)
-    scores = np.empty(len(rows))
-    for a in range(0, len(rows), 1024):
+    scores = np.empty(rows.shape[0])
+    for a in range(0, rows.shape[0], 1024):
         part = rows[a : a + 1024]
         B = scipy.linalg.solve_triangular(factor, kernel_block(kernel, part, J, length_scale).T, lower=True)
         scores[a : a + 1024] = (kernel_diagonal(kernel, part) - (B * B).sum(axis=0)) / ridge

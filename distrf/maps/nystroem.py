@@ -10,6 +10,7 @@ rank of K). Directions below rounding, w <= m eps w_1, are dropped: equal landma
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
@@ -18,7 +19,7 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
 
-from ..all_kernels import AnyKernel, get_any_kernel, kernel_block
+from ..all_kernels import AnyKernel, exact_kernel, get_any_kernel, kernel_block, lean
 from ..errors import InputError, SpecMismatchError
 from ..kernels import Kernel
 from ..semigroup import SemigroupKernel, refuse_negative
@@ -26,8 +27,8 @@ from .base import FeatureMap, arrays_digest, check_rows, row_tiles, verify_diges
 
 #: Numbers of the kernel block of one row tile (16 MiB).
 _TILE_NUMBERS = 2**21
-#: Share of nonzeros below which landmarks meet CSR rows as CSR.
-_SPARSE = 0.05
+#: Landmarks as CSR rows meet them, by the `id` of the array, while it lives.
+_for_csr: dict[int, tuple[weakref.ref, Any]] = {}
 
 
 @dataclass(frozen=True)
@@ -54,10 +55,8 @@ class NystroemMap(FeatureMap):
 
         Raises InputError where the kernel is zero between all landmarks, or not finite.
         """
-        exact = landmarks.astype(np.float64)
-        # Entry by entry, not by differences of squares: small eigenvalues keep their digits.
         with np.errstate(over="ignore"):  # refused below
-            K = _values(kernel, exact, None, length_scale)
+            K = exact_kernel(kernel, landmarks, length_scale)
         if not np.isfinite(K).all():
             raise InputError(
                 "the kernel overflows between landmarks; scale the rows or the kernel's parameters"
@@ -92,12 +91,11 @@ class NystroemMap(FeatureMap):
         assert self.normalization is not None
         if isinstance(self.kernel, SemigroupKernel):
             refuse_negative(X)
-        L: Any = self.landmarks.astype(np.float64, copy=False)
         M, most = self.normalization[:, start:stop], 512
         if sp.issparse(X):
-            # SciPy copies dense landmarks for each product with CSR rows: larger tiles, or sparse landmarks.
-            X, most = sp.csr_array(X), 4096
-            L = sp.csr_array(L) if np.count_nonzero(L) < _SPARSE * L.size else L
+            X, most, L = sp.csr_array(X), 4096, _beside_csr(self.landmarks)
+        else:
+            L = self.landmarks.astype(np.float64, copy=False)
         for a, b in row_tiles(X.shape[0], max(64, min(most, _TILE_NUMBERS // self.n_landmarks))):
             out[a:b] = kernel_block(self.kernel, X[a:b], L, self.length_scale) @ M
 
@@ -156,6 +154,18 @@ class NystroemMap(FeatureMap):
                 )
         verify_digest(arrays, spec["digest"])
         return map_
+
+
+def _beside_csr(landmarks: np.ndarray) -> Any:
+    """Landmarks in float64, made once for each array: CSR where few entries are not zero, else by columns."""
+    key, kept = id(landmarks), _for_csr.get(id(landmarks))
+    if kept is not None and kept[0]() is landmarks:
+        return kept[1]
+    made = lean(landmarks)
+    # SciPy multiplies CSR rows by the rows of the transpose. Copies: what is kept must not keep its key alive.
+    made = made.astype(np.float64) if sp.issparse(made) else np.array(made, dtype=np.float64, order="F")
+    _for_csr[key] = weakref.ref(landmarks, lambda _: _for_csr.pop(key, None)), made
+    return made
 
 
 def _values(kernel: AnyKernel, X: Any, Y: Any, length_scale: float) -> np.ndarray:
