@@ -115,7 +115,10 @@ class Session:
             TimeElapsedColumn(Column(min_width=7)),
             TimeRemainingColumn(table_column=Column(min_width=7)),
         )
-        with Progress(*columns, console=self.errors) as bars, show_progress(listener(bars)):
+        # What a command prints meanwhile stands above the bars, but in a file where output goes to one.
+        shared = sys.stdout.isatty()
+        bars = Progress(*columns, console=self.errors, redirect_stdout=shared)
+        with bars, show_progress(listener(bars)):
             yield
 
     def finish(self, result: dict[str, Any], show: Callable[[Console], None]) -> None:

@@ -99,7 +99,7 @@ def tune(
             parameters = {name: _scales(rule, estimator, X, map), **parameters}
         tuned = search(
             X, y, estimator, parameters, learner, alphas, n_rows=sample_rows, factor=factor, seed=map.seed,
-            **({} if run.json or run.quiet else _printer(session)),
+            **({} if run.json or run.quiet else _printer(session, hasattr(learner, "alphas"))),
         )  # fmt: skip
     chosen = _chosen(tuned.best, first, parameters)
     values = {"source": source, "out": model_out, **_said(chosen, o.MapOptions), **_said(rows, o.RowOptions)}
@@ -256,8 +256,8 @@ def _notes(tuned: Tuned, parameters: Mapping[str, list[Any]]) -> list[str]:
     return notes
 
 
-def _printer(session: Session) -> dict[str, Any]:
-    """Callbacks that print the table as it grows."""
+def _printer(session: Session, squares: bool) -> dict[str, Any]:
+    """Callbacks that print the table as it grows; mean squared errors for models that minimise them."""
 
     def on_level(level: int, candidates: int, rows: int) -> None:
         session.output.print(f"\nlevel {level + 1}: {candidates} candidates on {rows:,} rows")
@@ -267,9 +267,9 @@ def _printer(session: Session) -> dict[str, Any]:
             f"{'D' if name == 'n_components' else name.removeprefix('base__').replace('_', ' ')} {value:>7,}"
             for name, value in sorted(trial.parameters.items(), key=lambda item: item[0] != "n_components")
         )
+        error = f"  error {trial.error:<8.4g}" if squares else ""
         session.output.print(
-            f"  {named}  alpha {trial.alpha:<7g} score {trial.score:.4f}  error {trial.error:.4g}  "
-            f"{trial.seconds:6.2f} s",
+            f"  {named}  alpha {trial.alpha:<7g} score {trial.score:.4f}{error}  {trial.seconds:6.2f} s",
             soft_wrap=True,
         )
 
