@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .. import __version__
 from ..errors import StoreError
 from . import options as o
 from .groups import PATH
@@ -108,36 +107,45 @@ def featurize(
     out: Annotated[str, PATH, typer.Argument(help="The Zarr store of features to write.")],
     map: o.MapOptions,
     rows: o.RowOptions,
+    save_map: Annotated[
+        str | None, PATH, typer.Option("--save-map", help="Folder to keep the fitted map in, for --like.")
+    ] = None,
+    like: Annotated[
+        str | None,
+        PATH,
+        typer.Option(
+            "--like", help="Take the map of this folder (of --save-map, or a model) as it was fitted."
+        ),
+    ] = None,
     overwrite: o.Overwrite = False,
     *,
     run: o.RunOptions,
 ) -> None:
     """Write random features of rows to Zarr, block by block; started again, it resumes."""
-    from ..blocks.writing import write_rows
+    from .featurizing import fitted_features, open_like, write_features
     from .inputs import open_input
     from .plans import refuse_if_too_big
 
     session = Session(run)
-    data = open_input(source, rows.target, rows.columns, rows.impute)
-    estimator = o.map_of(map, data.d)
-    if estimator is None:
-        raise UsageError("featurize needs a map; --map none has no features")
+    if like is None:
+        data = open_input(source, rows.target, rows.columns, rows.impute)
+        estimator = o.map_of(map, data.d)
+        if estimator is None:
+            raise UsageError("featurize needs a map; --map none has no features")
+    else:
+        if map != o.MapOptions() or save_map or rows.columns or rows.impute:
+            raise UsageError(
+                "--like takes map, columns and imputation as they were fitted; leave out their options and --save-map"
+            )
+        trained, data = open_like(like, source, rows.target)
+        estimator = trained.map
     refuse_if_too_big("featurize", data, estimator, None, run.cluster, run.memory_limit)
     with session.connected():
-        X, y = data.rows(uniform=True)
-        estimator.fit(X)
-        arrays = {"X": estimator.transform(X)} | ({} if y is None else {"y": y})
-        spec = {"map": estimator.map_.spec(), "input": data.description}
-        written = write_rows(
-            out,
-            arrays,
-            kind="features",
-            spec=spec,
-            classes=data.classes(y),
-            target=data.target,
-            provenance={"source": source, "distrf": __version__},
-            overwrite=overwrite,
-        )
+        if like is None:
+            features = fitted_features(data, estimator, save_map, overwrite, source)
+        else:
+            features = trained.features(data)
+        written = write_features(out, features, data, source, overwrite)
     session.say(
         f"{written.computed} of {written.blocks} blocks computed, {written.blocks - written.computed} were there"
     )

@@ -27,6 +27,15 @@ class Loaded:
     details: dict[str, Any]
     scaled: bool = False  # trained in Python, on rows as `open_rows` scales them
 
+    @classmethod
+    def of(cls, path: str, pipeline: Pipeline, details: dict[str, Any]) -> Loaded:
+        """From what a folder holds; a model that was saved in Python says nothing of how its input was read."""
+        if "input" in details:
+            return cls(path, pipeline, details)
+        return cls(
+            path, pipeline, {**details, "input": {"columns": None, "target": None, "impute": None}}, True
+        )
+
     @property
     def map(self) -> Any:
         """The step that widens rows, or None."""
@@ -56,19 +65,20 @@ class Loaded:
         return data
 
 
+def as_pipeline(model: Any) -> Pipeline:
+    """A Pipeline, of one step where the model is none."""
+    return model if isinstance(model, Pipeline) else Pipeline([("model", model)])
+
+
 def load_trained(path: str) -> Loaded:
-    """Raises StoreError for a folder that is not a model."""
-    details, model = model_details(path), load_model(path)
-    pipeline = model if isinstance(model, Pipeline) else Pipeline([("model", model)])
+    """Raises StoreError for a folder that is not a model, InputError for one that does not predict."""
+    details, pipeline = model_details(path), as_pipeline(load_model(path))
     if not hasattr(pipeline, "predict"):
         raise InputError(
             f"a model that predicts ends in a classifier or a regressor; {path!r} ends in a "
             f"{type(pipeline[-1]).__name__}"
         )
-    scaled = "input" not in details
-    if scaled:
-        details = {**details, "input": {"columns": None, "target": None, "impute": None}}
-    return Loaded(path, pipeline, details, scaled)
+    return Loaded.of(path, pipeline, details)
 
 
 def write_predictions(
