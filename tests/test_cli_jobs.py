@@ -27,7 +27,7 @@ PATHS = {
     "demo": {"out", "cluster"},
     "ingest": {"source", "out", "cluster"},
     "plan": {"source", "cluster"},
-    "featurize": {"source", "out", "cluster"},
+    "featurize": {"source", "out", "save_map", "like", "cluster"},
     "train": {"source", "out", "checkpoint", "plot", "cluster"},
     "predict": {"model", "source", "out", "cluster"},
     "evaluate": {"model", "source", "cluster"},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import functools
 import os
 import shlex
 import sys
@@ -49,6 +50,7 @@ def command_line() -> str:
     return shlex.join(_words.get() or sys.argv[1:])
 
 
+@functools.cache
 def commands() -> dict[str, Any]:
     """The commands that a job can name, as they are parsed."""
     from .app import app
