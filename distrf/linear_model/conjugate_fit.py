@@ -20,7 +20,7 @@ from ..blocks.rows import row_bytes, rows_per_block
 from ..blocks.samples import sampled_rows, take_rows
 from ..errors import InputError
 from ..maps import working_dtype
-from ..subspace.choice import PANEL_BYTES
+from ..subspace.choice import PANEL_BYTES, partials_held
 from ..subspace.range_finder import find_basis
 from ..subspace.steps import IDENTITY_ROWS, Steps
 from .conjugate import (
@@ -110,7 +110,7 @@ def direction_count(n_directions: int | str, n_features: int) -> int:
 def product_width(n_rows: int, n_features: int, sets: int, wanted: int) -> int:
     """Directions that one pass multiplies, so that partial results on a worker stay near 1 GiB."""
     fold = NormalFold(n_features, Targets(None, np.zeros(1)), FoldRule(holdout=sets > 1), wanted)
-    held = min(count_runs(n_rows, fold), _PARTIALS)
+    held = partials_held(n_rows, fold)
     while wanted > 16 and held * 8 * sets * n_features * wanted > PANEL_BYTES:
         wanted = -(-wanted // 2)
         held = _PARTIALS

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from dask.utils import format_bytes
 
@@ -21,6 +22,7 @@ _EIGH = 20.0
 #: Partial results of one panel of features, all that meet on a worker: 1 GiB.
 PANEL_BYTES = 2**30
 _PARTIALS = 4
+_SENT = 3  # a single one takes its size three times while it is sent
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,11 @@ class Choice:
     reason: str
 
 
+def partials_held(n_rows: int, fold: Any) -> int:
+    """How many partial results of a pass meet on a worker, at most."""
+    return max(_SENT, min(count_runs(n_rows, fold), _PARTIALS))
+
+
 def panels(n_rows: int, source: FeatureTiles, width: int) -> list[tuple[int, int]]:
     """Panels of features whose products are summed in separate passes, because their sums take D l numbers.
 
@@ -39,19 +46,20 @@ def panels(n_rows: int, source: FeatureTiles, width: int) -> list[tuple[int, int
     """
     D = source.n_features
     whole = ProductFold(source, width=width, last=D)
-    if min(count_runs(n_rows, whole), _PARTIALS) * whole.nbytes <= PANEL_BYTES:
+    if partials_held(n_rows, whole) * whole.nbytes <= PANEL_BYTES:
         return [(0, D)]
     step = max(1024, PANEL_BYTES // (_PARTIALS * 8 * width) // 1024 * 1024)
     return [(a, min(a + step, D)) for a in range(0, D, step)]
 
 
 def sketch_width(n_rows: int, source: FeatureTiles, width: int) -> int:
-    """Columns of Theta: half as many again as directions, of which the leading ones of the sketch are kept.
+    """Columns of Theta: twice the directions, of which the leading ones of the sketch are kept.
 
-    On slowly falling spectra that takes the residual after one product from 1.053 to 1.040 times the best one. Just
-    `width` where sums go by panels.
+    A slowly falling spectrum (cpu_act, 512 of 4,096) asks for it: residual over the best one after one product
+    and two, 1.055 and 1.022 with half as many again, 1.045 and 1.019 with twice as many. Just `width` where sums go
+    by panels.
     """
-    wide = min(source.n_features, width + width // 2)
+    wide = min(source.n_features, 2 * width)
     return wide if len(panels(n_rows, source, wide)) == 1 else width
 
 
