@@ -100,7 +100,7 @@ GIVEN = {
     "early_stopping": (True, "early_stopping", True),
     "learning_rate": ("adaptive", "learning_rate", "adaptive"),
     "eta0": (0.25, "eta0", 0.25),
-    "momentum": (0.5, "momentum", 0.5),
+    "momentum": ("0.5", "momentum", 0.5),
     "average": (False, "average", False),
     "preconditioner": ("none", "preconditioner", None),
     "directions": (9, "n_directions", 9),

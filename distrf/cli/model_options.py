@@ -122,7 +122,10 @@ class ModelOptions:
     power_t: Annotated[float | None, _sgd("--power-t", help="exponent of inverse_scaling.", default="0.5")] = (
         None
     )
-    momentum: Annotated[float | None, _sgd("--momentum", help="Nesterov's.", default="0")] = None
+    momentum: Annotated[
+        str | None,
+        _sgd("--momentum", help="Nesterov's, or auto (from the curvature that rounds meet).", default="auto"),
+    ] = None
     average: Annotated[
         bool | None,
         _sgd(
@@ -273,7 +276,7 @@ def _make_sgd(o: ModelOptions, c: CheckpointOptions, common: dict[str, Any]) -> 
         raise UsageError(f"--model {o.model} takes one --alpha, got {o.alpha!r}; several are for ridge")
     plain = [
         "penalty", "l1_ratio", "epsilon", "epochs", "patience", "validation_fraction", "learning_rate", "eta0",
-        "power_t", "momentum", "average", "shuffle", "directions", "distribution",
+        "power_t", "average", "shuffle", "directions", "distribution",
     ]  # fmt: skip
     given = {name: getattr(o, name) for name in plain} | {"checkpoint_every": c.checkpoint_every}
     parameters = {_NAMES.get(name, name): value for name, value in given.items() if value is not None}
@@ -281,6 +284,8 @@ def _make_sgd(o: ModelOptions, c: CheckpointOptions, common: dict[str, Any]) -> 
         parameters["preconditioner"] = None if o.preconditioner == "none" else o.preconditioner
     if o.tol is not None:
         parameters["tol"] = None if o.tol == "none" else _number("--tol", o.tol, "none")
+    if o.momentum is not None:
+        parameters["momentum"] = "auto" if o.momentum == "auto" else _number("--momentum", o.momentum, "auto")
     if o.round_rows not in (None, "auto"):
         rows = _number("--round-rows", o.round_rows, "auto")
         if rows != int(rows):
