@@ -41,8 +41,8 @@ def test_a_round_is_the_mean_of_runs_of_its_blocks():
     schedule = Schedule(blocks, 10, 1, seed, whole_blocks=True)
     rounds.begin((0, r) for r in schedule.rounds(0))
     start = np.full((5, 1), 0.3)
-    _, round_, (total, loss, weight) = rounds.gradient(start, t=0, scale=1.0)
-    assert round_.rows == weight == 600
+    _, round_, (total, loss, weight, curved) = rounds.gradient(start, t=0, scale=1.0)
+    assert round_.rows == weight == curved == 600
 
     expected, losses = np.zeros((5, 1)), 0.0
     for b, (a, n) in enumerate(zip((0, 100, 300), blocks, strict=True)):

@@ -54,6 +54,32 @@ def test_smoothness_bounds_the_second_derivative_and_is_nearly_reached(name):
     assert slope.max() >= loss.smoothness * 0.99
 
 
+@pytest.mark.parametrize("name", LOSSES)
+def test_curvature_as_a_share_of_the_largest(name):
+    """Second differences; of kinked losses the rows with a slope; of the multinomial a bound of all directions."""
+    loss = get_loss(name, task_of(name), 3, 0.3)
+    scores, targets = problem(name)
+    gradient = loss(scores, targets)[1]
+    share, h = loss.curved(gradient), 1e-4
+    if loss.smoothness is None:
+        np.testing.assert_array_equal(share, (gradient != 0).mean(axis=1))
+        return
+    second = np.stack(
+        [
+            (loss(scores + h * e, targets)[1] - loss(scores - h * e, targets)[1]) / (2 * h * loss.smoothness)
+            for e in np.eye(3)
+        ],
+        axis=1,
+    )
+    if name == "multinomial":
+        largest = np.linalg.eigvalsh(second)[:, -1]
+        assert (largest <= share + 1e-6).all()
+        assert (share <= 3 * largest).all()
+    else:
+        exact = np.diagonal(second, axis1=1, axis2=2)
+        np.testing.assert_allclose(share, exact.mean(axis=1), atol=1e-6)
+
+
 def test_values_against_scikit_learn():
     scores, targets = problem("multinomial")
     y = targets.argmax(axis=1)

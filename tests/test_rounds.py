@@ -18,7 +18,7 @@ from distrf import RandomFourierFeatures, StreamingSGDClassifier, StreamingSGDRe
 from distrf.blocks.rows import mapped_from
 from distrf.errors import InputError, SpecMismatchError
 from distrf.linear_model import rounds as rounds_module
-from distrf.linear_model.schedules import Holdout, Schedule, parcel_count, row_order
+from distrf.linear_model.schedules import PARCEL_ROWS, Holdout, Schedule, parcel_count, row_order
 
 
 def problem(n=3000, chunk=250):
@@ -86,19 +86,19 @@ class CountLoads(SchedulerPlugin):
                 self.most[kind] = max(self.most[kind], len(held))
 
 
-@pytest.mark.parametrize("round_rows", [60, 240])
+@pytest.mark.parametrize("round_rows", [120, 240])
 def test_a_window_of_blocks_is_resident(client, round_rows):
     """Two groups of 16 blocks, of 200; features of three rounds beside the one in work."""
     Z, y = problem(6000, 30)
     assert len(Z.chunks[0]) == 200
     client.register_plugin(CountLoads(), name="count-loads")
     try:
-        model(n_epochs=2, round_rows=round_rows).fit(Z, y)
+        model(n_epochs=1, round_rows=round_rows).fit(Z, y)
         most = client.run_on_scheduler(lambda dask_scheduler: dask_scheduler.plugins["count-loads"].most)
     finally:
         client.unregister_scheduler_plugin("count-loads")
     assert 16 <= most["-load-"] <= 32
-    assert 2 <= most["-features-"] <= 4 * parcel_count(round_rows)
+    assert 2 <= most["-features-"] <= 4 * parcel_count(round_rows, PARCEL_ROWS)
     time.sleep(0.5)
     left = client.run_on_scheduler(
         lambda dask_scheduler: [k for k in dask_scheduler.tasks if "distrf-sgd" in str(k)]
@@ -159,7 +159,7 @@ def test_schedule_covers_every_row_once_and_mixes():
         assert {s.block for parcel in r.parcels for s in parcel} == set(r.blocks)
         assert 15 <= len(r.blocks) <= 16
         assert 350 <= r.rows <= 450
-        assert max(len(p) for p in r.parcels) <= 16 / parcel_count(400)
+        assert max(len(p) for p in r.parcels) <= 16 / parcel_count(400, PARCEL_ROWS)
 
 
 def test_groups_span_the_data():

@@ -19,7 +19,8 @@ from distrf import (
     save_model,
 )
 from distrf.errors import InputError
-from distrf.linear_model.steps import project
+from distrf.linear_model.preconditioner import Preconditioner
+from distrf.linear_model.steps import State, Stepper, project
 
 
 @parametrize_with_checks(
@@ -135,6 +136,32 @@ def test_schedules_learn(rate, momentum):
     assert model.history_[-1]["loss"] < model.history_[0]["loss"]
 
 
+def test_momentum_is_what_the_curvature_leaves():
+    """Nesterov's step with 1 - share, at most 0.8; the share follows the rounds as 1 - 0.8^t."""
+    stepper = Stepper(
+        Preconditioner(np.empty((3, 0)), np.empty(0), 0.5, 1.0), "auto", None, 0.5, None, False, 0.0, 0.0, False
+    )
+    W, V, G, eta = np.zeros((3, 1)), np.zeros((3, 1)), np.array([[1.0], [2.0], [-3.0]]), 2.0
+    state, share = State.zeros(3, 1), 1.0
+    for t in range(12):
+        stepper.observe(state, 0.1)
+        share = 0.1 + 0.9 * 0.8 ** (t + 1)
+        assert state.curved == pytest.approx(share)
+        stepper.step(state, G, 10, True)
+        momentum = min(0.8, 1 - share)
+        V = momentum * V - eta * G
+        W = W + momentum * V - eta * G
+        np.testing.assert_allclose(state.weights, W, rtol=1e-12)
+    assert momentum == 0.8
+
+
+def test_the_squared_loss_has_no_momentum_by_itself():
+    X, y = regression(2000)
+    fits = [StreamingSGDRegressor(momentum=m, n_epochs=2, tol=None).fit(X, y) for m in ("auto", 0.0, 0.5)]
+    np.testing.assert_array_equal(fits[0].coef_, fits[1].coef_)
+    assert (fits[0].coef_ != fits[2].coef_).any()
+
+
 def test_l1_drops_columns():
     X, y = regression(800)
     X = np.hstack([X, np.random.default_rng(3).normal(size=(800, 10))])
@@ -214,6 +241,7 @@ def test_saved_models_predict_the_same(tmp_path):
     [
         ({"loss": "nope"}, "loss for classification is one of"),
         ({"alpha": -1}, "alpha must be a number at least 0"),
+        ({"momentum": 1.0}, "momentum must be a number between 0 and 0.999"),
         ({"penalty": "l3"}, "penalty is one of"),
         ({"learning_rate": "pegasos", "loss": "logistic"}, "needs loss='hinge'"),
         ({"penalty": "l1", "preconditioner": "subspace"}, "needs penalty='l2'"),

@@ -26,7 +26,7 @@ from .preconditioner import (
     weighted_rows,
 )
 from .rounds import DaskRounds, lazy_loader
-from .schedules import Holdout, Schedule
+from .schedules import PARCEL_ROWS, Holdout, Schedule
 from .slices import SliceWork
 from .targets import Targets
 
@@ -34,6 +34,12 @@ from .targets import Targets
 _ROUND_ROWS = (256, 8_192)
 #: Rounds of an epoch at least, where rows are few.
 _ROUNDS_PER_EPOCH = 16
+#: Rows of a round over the critical batch: a pass then moves two thirds as far in half of the messages. MNIST with
+#: D = 4,096 in rounds of 2,010 (critical), 4,096 and 8,192 rows: 96.65, 96.63, 96.55 % after one pass.
+_OVER_CRITICAL = 2.0
+#: Features of a parcel, and its rows: 16 MiB of float32.
+_PARCEL_VALUES = 2**22
+_PARCEL_ROWS = (256, 8_192)
 #: Directions of the preconditioner where features are many: as accurate as 1,000 on MNIST with D = 4,096
 #: (96.65 and 96.63 % after one pass), in a third of the time. Few features get all directions.
 _MOST_DIRECTIONS = 512
@@ -190,19 +196,31 @@ class _WeightFold:
 
 
 def round_size(wanted: int | str, n: int, preconditioner: Preconditioner) -> int:
-    """Rows of a round: the critical batch in bounds, at least 16 rounds an epoch; all rows where they are few."""
+    """Rows of a round: twice the critical batch in bounds, at least 16 rounds an epoch; all where rows are few."""
     if wanted != "auto":
         return int(wanted)
     if n <= _WHOLE_UP_TO:
         return n
     low, high = _ROUND_ROWS
     most = max(low, n // _ROUNDS_PER_EPOCH)
-    return int(min(max(preconditioner.critical_rows, low), high, most))
+    return int(min(max(_OVER_CRITICAL * preconditioner.critical_rows, low), high, most))
+
+
+def parcel_rows(n_features: int) -> int:
+    """Rows whose features are the work of one task."""
+    low, high = _PARCEL_ROWS
+    return min(max(_PARCEL_VALUES // n_features, low), high)
 
 
 def make_schedule(
-    rows: Rows, holdout: Holdout, round_rows: int, shuffle: bool, seed: int, whole_blocks: bool = False
+    rows: Rows,
+    holdout: Holdout,
+    round_rows: int,
+    shuffle: bool,
+    seed: int,
+    whole_blocks: bool = False,
+    parcel_rows: int = PARCEL_ROWS,
 ) -> Schedule:
     """Rounds over the rows that are not held out."""
     usable = tuple(holdout.usable(i, r) for i, r in enumerate(rows.blocks))
-    return Schedule(usable, max(1, round_rows), rows.block_bytes, seed, shuffle, whole_blocks)
+    return Schedule(usable, max(1, round_rows), rows.block_bytes, seed, shuffle, whole_blocks, parcel_rows)

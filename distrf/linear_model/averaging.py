@@ -53,18 +53,18 @@ class LocalWork(SliceWork):
         return self.joined(loaded, epoch, parcel), maps
 
     def gradient(self, taken: Any, W: np.ndarray, t: Any = 0, scale: Any = 1.0) -> tuple[Any, ...]:
-        """Weights after the steps times the rows, and the sums of loss and weight along the way."""
+        """Weights after the steps times the rows, and the sums of loss, weight and curvature along the way."""
         rows, (*maps, local) = taken
         zero = np.zeros_like(W)
         state = State(W.astype(np.float64), zero, zero, t=int(t), scale=float(scale))
-        n, loss, weight = rows[0].shape[0], 0.0, 0.0
+        n, loss, weight, curved = rows[0].shape[0], 0.0, 0.0, 0.0
         steps = max(1, round(n / self.step_rows))
         for i in range(steps):
             a, b = n * i // steps, n * (i + 1) // steps
-            G, part, total = super().gradient(self._features(rows, maps, slice(a, b)), state.weights)
+            G, *sums = super().gradient(self._features(rows, maps, slice(a, b)), state.weights)
             local.stepper.step(state, G.astype(np.float64) / ((b - a) * self.mean_weight), b - a, False)
-            loss, weight = loss + part, weight + total
-        return n * state.weights, loss, weight
+            loss, weight, curved = loss + sums[0], weight + sums[1], curved + sums[2]
+        return n * state.weights, loss, weight, curved
 
     def score_block(self, loaded: Any, maps: Sequence[Any], block: int, W: np.ndarray) -> np.ndarray:
         return super().score_block(loaded, maps[:-1], block, W)

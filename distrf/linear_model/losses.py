@@ -35,6 +35,13 @@ class Loss:
         """
         raise NotImplementedError
 
+    def curved(self, gradient: np.ndarray) -> np.ndarray:
+        """Second derivative of each row as a share of the largest, from 0 to 1, mean over columns; shape (b,).
+
+        Of a loss with a kink: whether the row is not on its flat side.
+        """
+        return np.count_nonzero(gradient, axis=1) / gradient.shape[1]
+
 
 class Hinge(Loss):
     """max(0, 1 - y s); at the kink the subgradient 0."""
@@ -69,6 +76,10 @@ class Logistic(Loss):
         margin = targets * scores
         return np.logaddexp(0.0, -margin).sum(axis=1), -targets * expit(-margin)
 
+    def curved(self, gradient):
+        wrong = np.abs(gradient)
+        return (4.0 * wrong * (1.0 - wrong)).mean(axis=1, dtype=np.float64)
+
 
 class Multinomial(Loss):
     """log sum_c exp(s_c) - s_y; the Hessian diag(p) - p p' is at most 1/2."""
@@ -87,6 +98,12 @@ class Multinomial(Loss):
         gradient -= right
         return value, gradient
 
+    def curved(self, gradient):
+        """The trace of diag(p) - p p', which bounds its largest eigenvalue, over 1/2."""
+        wrong = np.abs(gradient)
+        trace = (wrong * (1.0 - wrong)).sum(axis=1, dtype=np.float64)
+        return np.minimum(2.0 * trace, 1.0)
+
 
 class Squared(Loss):
     """(s - y)^2 / 2, for regression and, on targets -1 and 1, for classes."""
@@ -98,6 +115,9 @@ class Squared(Loss):
     def __call__(self, scores, targets):
         residual = scores - targets
         return 0.5 * (residual * residual).sum(axis=1), residual
+
+    def curved(self, gradient):
+        return np.ones(len(gradient))
 
 
 class Huber(Loss):
@@ -111,6 +131,9 @@ class Huber(Loss):
         residual = scores - targets
         gradient = np.clip(residual, -self.epsilon, self.epsilon)
         return (gradient * (residual - 0.5 * gradient)).sum(axis=1), gradient
+
+    def curved(self, gradient):
+        return np.count_nonzero(np.abs(gradient) < self.epsilon, axis=1) / gradient.shape[1]
 
 
 class EpsilonInsensitive(Loss):

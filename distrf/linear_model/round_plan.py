@@ -85,17 +85,18 @@ def round_costs(
     block_bytes = max(blocks) * (d * itemsize + 8)
     averaged = learner.distribution == "average"
     some = blocks[:_LOOKED_AT]
-    schedule = Schedule(some, max(1, round_rows), block_bytes, 0, bool(learner.shuffle), averaged)
+    parcel_rows = assembly.parcel_rows(D)
+    schedule = Schedule(some, max(1, round_rows), block_bytes, 0, bool(learner.shuffle), averaged, parcel_rows)
     groups, first = schedule.groups(0), next(schedule.rounds(0))
     resident = min(len(blocks), 2 * max(len(group) for group in groups))
     round_rows = max(first.rows, 1) if averaged else round_rows
     tasks = len(first.parcels)
-    parcel_rows = max(sum(s.last - s.first for s in parcel) for parcel in first.parcels)
+    most_rows = max(sum(s.last - s.first for s in parcel) for parcel in first.parcels)
     P = D + 1
     ahead = rounds._AHEAD + 1 + _IN_WORK
     memory = RoundMemory(
         block=source_bytes,
-        scratch=parcel_rows * (d + 2 * D) * itemsize,
+        scratch=most_rows * (d + 2 * D) * itemsize,
         partial=0,
         weights=cached + 3 * 8 * P * outputs,
         threads=threads,

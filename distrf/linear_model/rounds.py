@@ -1,7 +1,8 @@
 """Rounds on a Dask cluster: loads, features, gradients and their sums as tasks, a bounded window at a time.
 
 One load task a block, kept while its group is in use; one feature task a parcel, made ahead of its round; one
-gradient task a parcel, next to its features; one sum. Weights are one key a round, sent once to each worker.
+gradient task a parcel, next to its features; one sum. Weights are one key a round, sent once to each worker. The
+client says which worker holds the blocks of a parcel: the scheduler would move features to where fewer tasks wait.
 A lost worker's results are made again from these keys: everything is a function of the data and the weights.
 
 Graphs name what they need of what the client holds by its key alone: a future inside a graph becomes another one
@@ -13,13 +14,14 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import dask
 import numpy as np
-from dask._task_spec import Task, TaskRef
+from dask._task_spec import DataNode, Task, TaskRef
 from dask.delayed import Delayed
+from dask.highlevelgraph import HighLevelGraph, MaterializedLayer
 
 from ..blocks.engine import compute
 from ..blocks.graphs import BlockGraphs
@@ -52,35 +54,32 @@ class DaskRounds:
         self._blocks = BlockGraphs(arrays)
         self._name = f"distrf-sgd-{uuid.uuid4().hex}"
         self._stubs = [function.without_arrays() for function in maps]
-        self._shared = {key: self._keep(Delayed(key, {key: node})) for key, node in self._blocks.shared.items()}
-        self._learned: dict[int, Any] = {
-            i: self._keep(shared_arrays(function.arrays)) for i, function in enumerate(maps) if function.arrays
-        }
-        self._workers = sorted(client.scheduler_info(n_workers=-1)["workers"])
-        self._held: dict[int, Any] = {}  # block -> future of its rows
-        self._ahead: deque[tuple[int, Round, list[Any]]] = deque()
+        batch = Batch()
+        for key, node in self._blocks.shared.items():
+            batch.add({key: node}, keep=[key])
+        self._learned: dict[int, Any] = {}  # place of a map -> key of its arrays
+        for i, function in enumerate(maps):
+            if function.arrays:
+                arrays_ = shared_arrays(function.arrays)
+                self._learned[i] = arrays_.key
+                batch.add(dict(arrays_.dask), keep=[arrays_.key])
+        self._futures: dict[Any, Any] = batch.submit(client)  # everything held on workers
+        self._shared = {key: self._futures[key] for key in self._blocks.shared}
+        self._workers: list[str] = []
+        self._group: tuple[int, int] | None = None
+        self._held: dict[int, Any] = {}  # block -> key of its rows
+        self._ahead: deque[tuple[int, Round, list[Any]]] = deque()  # with the keys of features
         self._sequence: Iterator[tuple[int, Round]] = iter(())
         self._next: tuple[int, Round] | None = None
         self._count = 0
         #: Blocks held at most so far, for the record.
         self.most_held = 0
 
-    def _keep(self, task: Delayed) -> Any:
-        return self._submit([task], 0)[0]
-
-    def _submit(self, tasks: list[Delayed], priority: int, workers: Any = None) -> list[Any]:
-        with dask.config.set({"distributed.admin.large-graph-warning-threshold": "64GiB"}):
-            return self._client.compute(
-                tasks,
-                optimize_graph=False,
-                priority=priority,
-                workers=workers,
-                allow_other_workers=workers is not None,
-            )
-
     def begin(self, sequence: Iterator[tuple[int, Round]]) -> None:
         """Set the (epoch, round) pairs that `gradient` will work through."""
-        self._release(self._ahead)
+        for _, _, features in self._ahead:
+            self._release(features)
+        self._ahead.clear()
         self._sequence, self._next = sequence, None
 
     def gradient(self, W: np.ndarray, **numbers: Any) -> tuple[int, Round, tuple[Any, ...]] | None:
@@ -88,21 +87,25 @@ class DaskRounds:
 
         numbers : what else the work's `gradient` takes
         """
-        self._fill(1 + _AHEAD)
+        batch = Batch()
+        self._fill(batch, 1 + _AHEAD)
         if not self._ahead:
             return None
-        epoch, round_, taken = self._ahead[0]
-        future = self._sum(taken, {"W": W} | {k: np.asarray(v) for k, v in numbers.items()})
+        epoch, round_, features = self._ahead[0]
+        key = self._sum(
+            batch, epoch, round_, features, {"W": W} | {k: np.asarray(v) for k, v in numbers.items()}
+        )
+        self._fill(batch, 2 + _AHEAD)  # so that workers have rows to featurise while this round is summed
+        self._futures |= batch.submit(self._client)
         try:
-            self._fill(2 + _AHEAD)  # so that workers have rows to featurise while this round is summed
-            sums = future.result()
+            sums = self._futures[key].result()
         finally:
-            future.release()
-            self._release([self._ahead.popleft()])
+            self._ahead.popleft()
+            self._release([key, *features])
         self._drop_blocks()
         return epoch, round_, sums
 
-    def _fill(self, most: int) -> None:
+    def _fill(self, batch: Batch, most: int) -> None:
         """Have the features of up to so many rounds made, of two groups at most: no more blocks are held."""
         while len(self._ahead) < most:
             if self._next is None:
@@ -112,45 +115,53 @@ class DaskRounds:
             groups = {(epoch, round_.group) for epoch, round_, _ in self._ahead}
             if len(groups | {(self._next[0], self._next[1].group)}) > 2:
                 return
-            self._make(*self._next)
+            self._make(batch, *self._next)
             self._next = None
 
-    def _make(self, epoch: int, round_: Round) -> None:
+    def _make(self, batch: Batch, epoch: int, round_: Round) -> None:
+        if self._group != (epoch, round_.group):
+            self._group = (epoch, round_.group)
+            self._workers = sorted(self._client.scheduler_info(n_workers=-1)["workers"])
         # Loads and features of earlier rounds first.
         self._count += 1
-        for place, parcel in enumerate(round_.parcels):
-            for i, s in enumerate(parcel):
-                if s.block not in self._held:
-                    self._held[s.block] = self._load(s.block, place if len(round_.parcels) > 1 else i)
-        self.most_held = max(self.most_held, len(self._held))
-        tasks = []
+        features = []
         for i, parcel in enumerate(round_.parcels):
+            worker = self._worker(round_, i)
+            for s in parcel:
+                if s.block not in self._held:
+                    load = self._load_task(s.block)
+                    batch.add(dict(load.dask), -self._count, worker, [load.key])
+                    self._held[s.block] = load.key
             key = f"{self._name}-features-{self._count}-{i}"
-            held = [self._held[s.block] for s in parcel]
             task = Task(
                 key, _take, self._work, self._stubs, epoch, parcel, tuple(self._learned),
-                *(TaskRef(f.key) for f in (*held, *self._learned.values())),
+                *(TaskRef(k) for k in (*(self._held[s.block] for s in parcel), *self._learned.values())),
             )  # fmt: skip
-            tasks.append(Delayed(key, {key: task}))
-        self._ahead.append((epoch, round_, self._submit(tasks, -self._count)))
+            batch.add({key: task}, -self._count, worker, [key])
+            features.append(key)
+        self.most_held = max(self.most_held, len(self._held))
+        self._ahead.append((epoch, round_, features))
 
-    def _load(self, block: int, place: int) -> Any:
-        """A block's rows as a future; blocks of one parcel live on one worker, parcels on different ones."""
-        return self._submit(
-            [self._load_task(block)], -self._count, [self._workers[place % len(self._workers)]]
-        )[0]
+    def _worker(self, round_: Round, parcel: int) -> str | None:
+        """Where the blocks of a parcel live; those of other parcels, and of the next group, live elsewhere."""
+        place = round_.group * len(round_.parcels) + parcel
+        return self._workers[place % len(self._workers)] if self._workers else None
 
     def _load_task(self, block: int) -> Delayed:
         return load_task(self._blocks, self._fold, block, self._starts[block], self._name, self._shared)
 
-    def _sum(self, taken: list[Any], arrays: dict[str, np.ndarray]) -> Any:
+    def _sum(
+        self, batch: Batch, epoch: int, round_: Round, features: list[Any], arrays: dict[str, np.ndarray]
+    ) -> Any:
+        """Key of the sums of a round."""
         name = f"{self._name}-round-{uuid.uuid4().hex}"
-        graph: dict[Any, Any] = dict(shared_arrays(arrays).dask)
-        (weights,) = graph
+        weights = f"{name}-weights"
+        batch.add({weights: DataNode(weights, arrays)}, 1)
         keys = []
-        for i, future in enumerate(taken):
+        for i, taken in enumerate(features):
             key = f"{name}-{i}"
-            graph[key] = Task(key, _gradient, self._work, TaskRef(future.key), TaskRef(weights))
+            task = Task(key, _gradient, self._work, TaskRef(taken), TaskRef(weights))
+            batch.add({key: task}, 1, self._worker(round_, i))
             keys.append(key)
         level = 0
         while len(keys) > 1 or not level:
@@ -158,8 +169,9 @@ class DaskRounds:
             groups = [keys[a : a + _FAN_IN] for a in range(0, len(keys), _FAN_IN)]
             keys = [f"{name}-sum-{level}-{g}" for g in range(len(groups))]
             for key, group in zip(keys, groups, strict=True):
-                graph[key] = Task(key, add_sums, *(TaskRef(k) for k in group))
-        return self._submit([Delayed(keys[0], graph)], 1)[0]
+                batch.add({key: Task(key, add_sums, *(TaskRef(k) for k in group))}, 1)
+        batch.keep.append(keys[0])
+        return keys[0]
 
     def _drop_blocks(self) -> None:
         """Release blocks that no round ahead uses, unless the group they are in goes on."""
@@ -167,46 +179,73 @@ class DaskRounds:
             return
         wanted = {block for _, round_, _ in self._ahead for block in round_.blocks}
         dropped = [b for b in self._held if b not in wanted]
-        for block in dropped:
-            self._held.pop(block).release()
+        self._release([self._held.pop(block) for block in dropped])
         if dropped:  # these messages leave before loads of the next group do
             self._client.sync(asyncio.sleep, 0.001)
 
-    def _release(self, entries: Any) -> None:
-        for _, _, futures in entries:
-            for future in futures:
-                future.release()
-        if entries is self._ahead:
-            self._ahead.clear()
+    def _release(self, keys: Iterable[Any]) -> None:
+        for key in keys:
+            self._futures.pop(key).release()
 
     def validate(self, W: np.ndarray, blocks: Sequence[int]) -> np.ndarray:
         """Score sums of the validation rows of the blocks, at most 16 blocks at a time."""
-        total, shared = 0.0, shared_arrays({"W": W})
+        total = 0.0
         for a in range(0, len(blocks), _VALIDATE):
-            tasks = []
+            batch = Batch()
+            name = f"{self._name}-score-{uuid.uuid4().hex}"
+            batch.add({name: DataNode(name, {"W": W})}, 2)
+            keys = []
             for block in blocks[a : a + _VALIDATE]:
-                load = self._held.get(block)
-                made = self._load_task(block) if load is None else load
-                graph: dict[Any, Any] = dict(shared.dask) | (dict(made.dask) if load is None else {})
-                key = f"{self._name}-score-{block}-{uuid.uuid4().hex}"
-                learned = {n: TaskRef(f.key) for n, f in self._learned.items()}
-                graph[key] = Task(
-                    key, _score, self._work, self._stubs, block, tuple(learned), TaskRef(made.key),
-                    TaskRef(shared.key), *learned.values(),
+                rows = self._held.get(block)
+                if rows is None:
+                    load = self._load_task(block)
+                    batch.add(dict(load.dask), 2)
+                    rows = load.key
+                key = f"{name}-{block}"
+                task = Task(
+                    key, _score, self._work, self._stubs, block, tuple(self._learned), TaskRef(rows),
+                    TaskRef(name), *(TaskRef(k) for k in self._learned.values()),
                 )  # fmt: skip
-                tasks.append(Delayed(key, graph))
-            futures = self._submit(tasks, 2)
-            for future in futures:
-                total = total + future.result()
-                future.release()
+                batch.add({key: task}, 2, keep=[key])
+                keys.append(key)
+            self._futures |= batch.submit(self._client)
+            for key in keys:
+                total = total + self._futures[key].result()
+            self._release(keys)
         return np.asarray(total)
 
     def close(self) -> None:
         """Release everything that is held on workers."""
-        self._release(self._ahead)
-        for future in [*self._held.values(), *self._shared.values(), *self._learned.values()]:
-            future.release()
+        self._release(list(self._futures))
+        self._ahead.clear()
         self._held.clear()
+
+
+class Batch:
+    """Tasks that are sent to the scheduler together: a message costs it as much as some tasks do."""
+
+    def __init__(self) -> None:
+        self._layers: dict[str, MaterializedLayer] = {}
+        self.keep: list[Any] = []
+
+    def add(
+        self, graph: dict[Any, Any], priority: int = 0, worker: str | None = None, keep: Iterable[Any] = ()
+    ) -> None:
+        """Tasks of a priority that run on a worker while it lives; results of `keep` stay until released."""
+        notes: dict[str, Any] = {"priority": priority}
+        if worker is not None:
+            notes |= {"workers": [worker], "allow_other_workers": True}
+        self._layers[str(len(self._layers))] = MaterializedLayer(graph, annotations=notes)
+        self.keep.extend(keep)
+
+    def submit(self, client: Any) -> dict[Any, Any]:
+        """Futures of what is to be kept, by key."""
+        if not self._layers:
+            return {}
+        graph = HighLevelGraph(self._layers, {name: set() for name in self._layers})
+        with dask.config.set({"distributed.admin.large-graph-warning-threshold": "64GiB"}):
+            futures = client.get(graph, self.keep, sync=False)
+        return dict(zip(self.keep, futures, strict=True))
 
 
 def load_task(

@@ -18,9 +18,9 @@ from ..randomness import permutation
 #: Blocks of a group, and their bytes, at most, unless one round needs more; the next group is read meanwhile.
 _GROUP_BLOCKS = 16
 _GROUP_BYTES = 512 * 2**20
-#: Rows of a parcel: a task costs some milliseconds whatever it does, and more workers want more tasks.
-SLICE_ROWS = 1024
-_SLICE_AT_LEAST = 256
+#: Rows of a parcel, at most; a quarter of them makes parcels of their own until a round has four. A task costs some
+#: milliseconds whatever it does, and more workers want more tasks.
+PARCEL_ROWS = 1024
 _PARCELS = 4
 #: Blocks side by side in a round of whole blocks.
 AVERAGED_BLOCKS = 8
@@ -55,6 +55,7 @@ class Schedule:
     rows : usable rows of each block; 0 leaves it out
     block_bytes : of the largest block as it is held
     whole_blocks : rounds are whole blocks, each a parcel, whatever `round_rows`
+    parcel_rows : rows of a parcel, at most
     """
 
     rows: tuple[int, ...]
@@ -63,6 +64,7 @@ class Schedule:
     seed: int
     shuffle: bool = True
     whole_blocks: bool = False
+    parcel_rows: int = PARCEL_ROWS
 
     @property
     def n_rows(self) -> int:
@@ -87,7 +89,7 @@ class Schedule:
 
     def rounds(self, epoch: int) -> Iterator[Round]:
         """The rounds of an epoch, in order; every usable row is in exactly one."""
-        parcels = parcel_count(self.round_rows)
+        parcels = parcel_count(self.round_rows, self.parcel_rows)
         for g, blocks in enumerate(self.groups(epoch)):
             if self.whole_blocks:
                 for part in _shares(blocks, -(-len(blocks) // AVERAGED_BLOCKS)):
@@ -116,9 +118,9 @@ class Schedule:
         return sum(1 for _ in self.rounds(epoch))
 
 
-def parcel_count(round_rows: int) -> int:
+def parcel_count(round_rows: int, parcel_rows: int) -> int:
     """Parcels of a round: a power of two, so that they go evenly to most numbers of workers."""
-    wanted = max(min(_PARCELS, round_rows // _SLICE_AT_LEAST), -(-round_rows // SLICE_ROWS), 1)
+    wanted = max(min(_PARCELS, 4 * round_rows // parcel_rows), -(-round_rows // parcel_rows), 1)
     return 1 << (wanted - 1).bit_length()
 
 

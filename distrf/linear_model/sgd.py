@@ -39,7 +39,9 @@ class StreamingSGDRegressor(LinearRegressor, BaseSGD):
         1 / sqrt(t) for others | "constant" eta0 | "inverse_scaling" eta0 / t^power_t | "adaptive": eta0,
         divided by 5 whenever progress stops | "pegasos": 1 / (alpha t) with projection (classifier, hinge)
     eta0 : first step; None takes it from the spectrum
-    momentum : Nesterov's
+    momentum : Nesterov's factor; "auto", in `fit` with learning_rate="auto": 1 minus the curvature that the rows of the last
+        rounds had, as a share of the largest of the loss, at most 0.8. None for the squared loss, which is curved
+        everywhere; most for hinges once few rows are within the margin
     average : weights averaged over about the last tenth of the rounds; "auto": where steps do not vanish
     preconditioner : "subspace": the top directions of the features, from a seeded sample of 6,000 rows, are
         slowed down so that the others can be fast (EigenPro; see `preconditioner`) | None | "auto": wherever
@@ -128,7 +130,7 @@ class StreamingSGDClassifier(LinearClassifier, BaseSGD):
         learning_rate: str = "auto",
         eta0: float | None = None,
         power_t: float = 0.5,
-        momentum: float = 0.0,
+        momentum: float | str = "auto",
         average: bool | str = "auto",
         preconditioner: str | None = "auto",
         n_directions: int | None = None,

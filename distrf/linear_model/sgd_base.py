@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numbers
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -45,7 +46,7 @@ class BaseSGD(LinearModel):
         learning_rate: str = "auto",
         eta0: float | None = None,
         power_t: float = 0.5,
-        momentum: float = 0.0,
+        momentum: float | str = "auto",
         average: bool | str = "auto",
         preconditioner: str | None = "auto",
         n_directions: int | None = None,
@@ -108,7 +109,8 @@ class BaseSGD(LinearModel):
         _one_of("preconditioner", self.preconditioner, ("auto", "subspace", None))
         _number("alpha", self.alpha, 0.0)
         _number("l1_ratio", self.l1_ratio, 0.0, 1.0)
-        _number("momentum", self.momentum, 0.0, 0.999)
+        if self.momentum != "auto":
+            _number("momentum", self.momentum, 0.0, 0.999)
         _number("validation_fraction", self.validation_fraction, 1e-6, 0.9)
         _number("n_epochs", self.n_epochs, 1)
         _number("n_iter_no_change", self.n_iter_no_change, 1)
@@ -124,12 +126,18 @@ class BaseSGD(LinearModel):
         if self.resume and self.checkpoint is None:
             raise InputError("resume=True continues from checkpoint=, which is None; give its folder")
         if self.learning_rate == "pegasos" and not (
-            self.loss == "hinge" and self.penalty == "l2" and self.alpha > 0 and not self.momentum
+            self.loss == "hinge" and self.penalty == "l2" and self.alpha > 0 and self.momentum in ("auto", 0)
         ):
             raise InputError(
                 "learning_rate='pegasos' needs loss='hinge', penalty='l2', momentum=0 and alpha > 0, got "
                 f"loss={self.loss!r}, penalty={self.penalty!r}, momentum={self.momentum}, alpha={self.alpha}"
             )
+
+    def _momentum(self) -> float | None:
+        """Nesterov's factor; None: by the curvature that rounds meet."""
+        if self.momentum == "auto":
+            return None if self.learning_rate == "auto" and self.distribution == "synchronous" else 0.0
+        return float(self.momentum)
 
     def _averages(self, whole: bool) -> bool:
         if self.average == "auto":
@@ -161,7 +169,10 @@ class BaseSGD(LinearModel):
         n = sum(holdout.usable(i, r) for i, r in enumerate(rows.blocks))
         round_rows = assembly.round_size(self.round_rows, n, spectrum.preconditioner)
         local = local_rows(round_rows) if self.distribution == "average" else 0
-        schedule = assembly.make_schedule(rows, holdout, round_rows, self.shuffle, seed, bool(local))
+        parcel_rows = assembly.parcel_rows(rows.n_features)
+        schedule = assembly.make_schedule(
+            rows, holdout, round_rows, self.shuffle, seed, bool(local), parcel_rows
+        )
         per_epoch = max(1, n // (local * AVERAGED_BLOCKS)) if local else schedule.count(0)
         whole = per_epoch == 1 and not local
         kinked = loss.smoothness is None or loss.name == "huber"
@@ -170,7 +181,7 @@ class BaseSGD(LinearModel):
             self.learning_rate,
             None if self.eta0 is None else float(self.eta0),
             float(self.power_t),
-            float(self.momentum),
+            self._momentum(),
             self._averages(whole),
             float(self.alpha),
             self._l1_ratio(),
@@ -259,6 +270,8 @@ class BaseSGD(LinearModel):
         previous: Trainer | None = getattr(self, "_trainer", None)
         if previous is None:
             trainer = self._start(X, y, weight, targets, 1, None, seed)
+            # What the next call brings need not be of the same kind as what rounds remember.
+            trainer.stepper = replace(trainer.stepper, momentum=trainer.stepper.momentum or 0.0)
             if hasattr(self, "coef_"):
                 self._warm(trainer, self.coef_, self.intercept_, targets)
                 trainer.progress.history = list(getattr(self, "history_", []))
@@ -276,7 +289,13 @@ class BaseSGD(LinearModel):
         trainer = Trainer(
             _rounds(rows, work, previous.stepper),
             assembly.make_schedule(
-                rows, work.holdout, round_rows, self.shuffle, seed, bool(previous.local_rows)
+                rows,
+                work.holdout,
+                round_rows,
+                self.shuffle,
+                seed,
+                bool(previous.local_rows),
+                assembly.parcel_rows(rows.n_features),
             ),
             previous.stepper,
             previous.state,

@@ -85,18 +85,19 @@ class SliceWork:
         return np.asarray(Z @ W[:-1]) + self.constant * W[-1]
 
     def gradient(self, taken: tuple[Any, np.ndarray, np.ndarray | None], W: np.ndarray) -> tuple[Any, ...]:
-        """Sums over the parcel: gradient (P, C), loss, weight; two products for all classes."""
+        """Sums over the parcel: gradient (P, C), loss, weight, curvature; two products for all classes."""
         Z, Y, w = taken
         value, slope = self.loss(self.scores(Z, W.astype(Z.dtype)), Y)
+        curved = self.loss.curved(slope)
         if w is not None:
             slope = slope * w[:, None].astype(slope.dtype)
-            value = value * w
+            value, curved = value * w, curved * w
         G = np.empty(W.shape, dtype=Z.dtype)
         G[: Z.shape[1]] = Z.T @ slope
         if self.constant:
             G[-1] = self.constant * slope.sum(axis=0, dtype=np.float64)
         total = float(len(value) if w is None else w.sum())
-        return G, float(value.sum(dtype=np.float64)), total
+        return G, float(value.sum(dtype=np.float64)), total, float(curved.sum())
 
     def score_block(self, loaded: tuple[Any, Any, Any], maps: Sequence[Any], block: int, W: np.ndarray):
         """Score sums of the validation rows of a block: see `validation_score`."""

@@ -15,6 +15,9 @@ from .preconditioner import Preconditioner
 
 RATES = ("auto", "pegasos", "constant", "inverse_scaling", "adaptive")
 PENALTIES = ("l2", "l1", "elasticnet")
+#: Momentum is at most this, and follows the curvature with the memory of so many rounds.
+_MOST_MOMENTUM = 0.8
+_MEMORY = 5.0
 #: Averages weigh round t by about t^8: the last tenth of the rounds counts (Shamir & Zhang, ICML 2013, 4).
 _AVERAGE_POWER = 8.0
 
@@ -25,6 +28,7 @@ class State:
 
     weights, velocity, average : shape (P, C), float64; t : rounds done; averaged : rounds in the average
     scale : factor on the step, lowered by "adaptive" and after a divergence
+    curved : curvature of the last rounds as a share of the largest that steps are made for
     """
 
     weights: np.ndarray
@@ -33,6 +37,7 @@ class State:
     t: int = 0
     averaged: int = 0
     scale: float = 1.0
+    curved: float = 1.0
 
     @classmethod
     def zeros(cls, P: int, C: int) -> State:
@@ -52,7 +57,9 @@ class Stepper:
     """How a gradient changes the state.
 
     rate : one of RATES; eta0 : first step, None for the one of the spectrum
-    power_t : of inverse_scaling; momentum : of Nesterov; average : whether weights are averaged
+    power_t : of inverse_scaling; average : whether weights are averaged
+    momentum : of Nesterov; None: what the curvature leaves room for. Where the rows of a round have the share c of the
+        largest curvature, 1 / c such rounds together are what one step was made for, and 1 - c is their memory
     alpha, l1_ratio : penalty alpha (l1_ratio |w|_1 + (1 - l1_ratio) |w|^2 / 2)
     intercept : whether the last row is one, unpenalised
     decay_rounds : for losses with a kink "auto" falls as 1 / sqrt(1 + t / decay_rounds); None: it does not fall
@@ -62,7 +69,7 @@ class Stepper:
     rate: str
     eta0: float | None
     power_t: float
-    momentum: float
+    momentum: float | None
     average: bool
     alpha: float
     l1_ratio: float
@@ -81,6 +88,10 @@ class Stepper:
             return state.scale * first / np.sqrt(1.0 + state.t / self.decay_rounds)
         return state.scale * first
 
+    def observe(self, state: State, curved: float) -> None:
+        """Take note of the curvature of a round, as a share."""
+        state.curved += (min(curved, 1.0) - state.curved) / _MEMORY
+
     def step(self, state: State, G: np.ndarray, rows: int, whole: bool) -> None:
         """Apply the mean gradient G of the loss, shape (P, C), in place."""
         eta = self.eta(state, rows, whole)
@@ -92,9 +103,10 @@ class Stepper:
         if self.rate == "pegasos" and self.intercept:
             # The intercept is outside the ball that bounds early steps of 1 / (lambda t).
             G[D:] *= min(1.0, 1.0 / (eta * np.sqrt(state.t + 1.0)))
-        if self.momentum:
-            state.velocity = self.momentum * state.velocity - eta * G
-            W = W + self.momentum * state.velocity - eta * G
+        momentum = min(_MOST_MOMENTUM, 1.0 - state.curved) if self.momentum is None else self.momentum
+        if momentum:
+            state.velocity = momentum * state.velocity - eta * G
+            W = W + momentum * state.velocity - eta * G
         else:
             W = W - eta * G
         if self.l1_ratio:

@@ -86,10 +86,10 @@ class Trainer:
                 numbers = {"t": self.state.t, "scale": self.state.scale} if self.local_rows else {}
                 result = self.rounds.gradient(self.state.weights, **numbers)
                 assert result is not None
-                epoch, round_, (G, loss, weight) = result
+                epoch, round_, (G, loss, weight, curved) = result
                 assert epoch == p.epoch
                 left -= 1
-                if not self._advance(round_, G, loss, weight, good):
+                if not self._advance(round_, G, loss, weight, curved, good):
                     continue
                 if self.checkpoint is not None and p.round % self.checkpoint.every == 0 and left:
                     self.checkpoint.write(self.state, p)
@@ -108,7 +108,9 @@ class Trainer:
                 if e > epoch or r >= done:
                     yield e, round_
 
-    def _advance(self, round_: Round, G: np.ndarray, loss: float, weight: float, good: np.ndarray) -> bool:
+    def _advance(
+        self, round_: Round, G: np.ndarray, loss: float, weight: float, curved: float, good: np.ndarray
+    ) -> bool:
         """One step; False where the round showed that steps had become too long, and is left out."""
         p = self.progress
         p.round += 1
@@ -121,6 +123,7 @@ class Trainer:
             return False
         p.loss += loss
         p.weight += weight
+        self.stepper.observe(self.state, curved / max(weight, np.finfo(float).tiny))
         if self.local_rows:
             steps = max(1, round(round_.rows / len(round_.parcels) / self.local_rows))
             self.stepper.move(self.state, G / round_.rows, steps)
