@@ -235,7 +235,7 @@ def run_trial(
     X, y = arrays["X"][:rows], arrays["y"][:rows]
     estimator = task.estimator(parameters)
     if estimator is not None:
-        estimator.fit(X)
+        estimator.fit(X, y)
     features = (lambda rows: rows) if estimator is None else estimator.transform
     solve = _ridge_weights if task.ridge else _sgd_weights
     weights = list(solve(task, features, X, y))

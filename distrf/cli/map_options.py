@@ -8,12 +8,13 @@ from typing import Annotated, Any
 import typer
 
 MAPS = (
-    "fourier", "laplace", "binning", "tensor-sketch", "maclaurin", "compact", "nystroem", "tefm", "blockwise",
+    "fourier", "laplace", "binning", "tensor-sketch", "maclaurin", "compact", "nystroem", "tefm", "cnm",
+    "blockwise",
 )  # fmt: skip
 
 
-def _option(*names: str, help: str) -> Any:
-    return typer.Option(*names, help=help, rich_help_panel="Map")
+def _option(*names: str, help: str, default: bool = True) -> Any:
+    return typer.Option(*names, help=help, rich_help_panel="Map", show_default=default)
 
 
 KernelName = Annotated[
@@ -27,7 +28,9 @@ KernelName = Annotated[
 LengthScale = Annotated[str, _option("--length-scale", help="A number, or knn, knn-cnm, median, scale.")]
 Gamma = Annotated[float | None, _option("--gamma", help="scikit-learn's gamma instead of a length scale.")]
 Nu = Annotated[float, _option("--nu", help="Smoothness of the Matern kernel: 0.5, 1.5 or 2.5.")]
-Phase = Annotated[str, _option("--phase", help="paired or offset.")]
+Phase = Annotated[
+    str | None, _option("--phase", help="paired or offset. Default: paired; cnm: offset.", default=False)
+]
 Seed = Annotated[int, _option("--seed", help="Seed of the map, the folds and the order of rows.")]
 
 
@@ -46,7 +49,7 @@ class MapOptions:
     projection: Annotated[
         str, _option("--projection", help="How weights are drawn; auto picks the cheapest of low error.")
     ] = "dense"
-    phase: Phase = "paired"
+    phase: Phase = None
     whiten: Annotated[bool, _option("--whiten", help="Whiten the rows first.")] = False
     beta: Annotated[str, _option("--beta", help="Of exponential_semigroup: a number, or median.")] = "median"
     lam: Annotated[str, _option("--lam", help="Of reciprocal_semigroup: a number, or median.")] = "median"
@@ -70,6 +73,18 @@ class MapOptions:
         int | None, _option("--base-D", help="Tefm: Fourier features below; default 4 D.")
     ] = None
     sketch: Annotated[str, _option("--sketch", help="Tefm: gaussian, srht or sparse.")] = "gaussian"
+    objective: Annotated[
+        str,
+        _option(
+            "--objective",
+            help="Cnm: kernel, or a loss, which needs the target: multinomial, hinge, squared, ...",
+        ),
+    ] = "kernel"
+    map_epochs: Annotated[
+        int | None,
+        _option("--map-epochs", help="Cnm: passes over the rows. Default: from their number.", default=False),
+    ] = None
+    structure: Annotated[str, _option("--structure", help="Cnm: dense or circulant frequencies.")] = "dense"
     n_iter: Annotated[int, _option("--n-iter", help="Tefm: products with F'F after the sketch.")] = 1
     seed: Seed = 0
 
@@ -95,6 +110,17 @@ USED: dict[str, tuple[str, ...]] = {
     "compact": ("base", "up_factor"),
     "nystroem": ("kernel", "length_scale", "gamma", "nu", "degree", "coef0", "beta", "lam", "landmarks"),
     "tefm": (*_FOURIER, "base_components", "sketch", "n_iter"),
+    "cnm": (
+        "kernel",
+        "length_scale",
+        "gamma",
+        "nu",
+        "projection",
+        "phase",
+        "objective",
+        "structure",
+        "map_epochs",
+    ),
     "blockwise": ("transformer",),
     "none": (),
 }

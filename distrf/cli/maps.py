@@ -20,7 +20,7 @@ def fourier(o: MapOptions) -> Any:
         gamma=o.gamma,
         n_components=o.components,
         projection=o.projection,
-        phase=o.phase,
+        phase=o.phase or "paired",
         whiten=o.whiten,
         nu=o.nu,
         random_state=o.seed,
@@ -85,7 +85,7 @@ def maclaurin(o: MapOptions) -> Any:
 def compact(o: MapOptions) -> Any:
     from ..features import CompactRandomFeatures
 
-    bases = [name for name in ESTIMATORS if name not in ("compact", "blockwise", "nystroem", "tefm")]
+    bases = [name for name in ESTIMATORS if name not in ("compact", "blockwise", "nystroem", "tefm", "cnm")]
     if o.base not in bases:
         raise InputError(f"--base is one of {', '.join(bases)}, got {o.base!r}")
     inner = ESTIMATORS[o.base](o).set_params(random_state=None)
@@ -117,6 +117,25 @@ def tefm(o: MapOptions) -> Any:
     return TEFM(fourier(below), o.components, sketch=o.sketch, n_iter=o.n_iter, random_state=o.seed)
 
 
+def cnm(o: MapOptions) -> Any:
+    from ..kernels import get_kernel
+    from ..learned import CompactNonlinearMap
+
+    kernel = o.kernel or "gaussian"
+    return CompactNonlinearMap(
+        o.components,
+        o.objective,
+        structure=o.structure,
+        phase=o.phase or "offset",
+        init=None if o.structure == "circulant" and o.projection == "dense" else o.projection,
+        kernel=get_kernel(kernel, nu=o.nu) if kernel == "matern" else kernel,
+        length_scale=o.scale(),
+        gamma=o.gamma,
+        n_epochs=o.map_epochs or "auto",
+        random_state=o.seed,
+    )
+
+
 def blockwise(o: MapOptions) -> Any:
     from ..features import Blockwise
     from ..maps.blockwise import SAVABLE_TRANSFORMERS, listed_transformer
@@ -138,6 +157,7 @@ ESTIMATORS: dict[str, Callable[[MapOptions], Any]] = {
     "compact": compact,
     "nystroem": nystroem,
     "tefm": tefm,
+    "cnm": cnm,
     "blockwise": blockwise,
 }
 

@@ -126,8 +126,7 @@ class CompactNonlinearMap(MapLearner, FeatureEstimator):
             X = validate_rows(self, X, reset=True)
             self._learn_kernel(X, self._row_weights(X, sample_weight))
             return self
-        if self.objective not in LOSSES:
-            raise InputError(f"objective is 'kernel' or one of {', '.join(LOSSES)}; got {self.objective!r}")
+        self._check_objective()
         numeric = LOSSES[self.objective].task != "classification"
         X, y, sample_weight = validate_fit(self, X, y, sample_weight, numeric=numeric)  # type: ignore[arg-type]
         targets = (
@@ -146,9 +145,15 @@ class CompactNonlinearMap(MapLearner, FeatureEstimator):
             return align_rows(X, weight, "sample_weight")
         return _check_sample_weight(weight, X, dtype=np.float64)
 
+    def _check_objective(self) -> None:
+        if self.objective not in ("kernel", *LOSSES):
+            raise InputError(f"objective is 'kernel' or one of {', '.join(LOSSES)}; got {self.objective!r}")
+
     def planned_map(self, d: int) -> LearnedFourierMap:
-        """The map that `fit` would learn on d columns, without its numbers."""
+        """The map that `fit` would learn on d columns, without its numbers. Raises InputError as `fit` does."""
+        self._check_objective()
         self._check_map()
+        self._check_model()
         D = check_components(self.n_components)
         return LearnedFourierMap(d, D, self.phase, self.structure, 0)
 
