@@ -235,6 +235,8 @@ class _Finder:
                     Y -= old @ (old.T @ Y)
             if wide > more:
                 Y = leading(Y, more)
+                if old is None:
+                    return {"basis": Y}
             if old is not None:
                 norms = np.linalg.norm(Y, axis=0)
                 Y = np.concatenate([old, Y / np.where(norms > 0, norms, 1).astype(Y.dtype)], axis=1)

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import LinAlgError, cholesky, eigvalsh, qr, solve_triangular, svd
+from scipy.linalg import LinAlgError, cholesky, eigh, eigvalsh, qr, solve_triangular
 
 #: Rows of a block of a matrix that arrives whole; fewer rows are factored in one piece, the short way.
 BLOCK_ROWS = 16_384
@@ -135,9 +135,15 @@ def orthonormalise(Y: np.ndarray, fan_in: int = 8) -> np.ndarray:
 
 
 def leading(Y: np.ndarray, keep: int) -> np.ndarray:
-    """The `keep` leading left singular directions of Y (D, l), D >= l: orthonormal, float64, shape (D, keep)."""
-    Q, R = qr_positive(Y.astype(np.float64, copy=False))
-    return Q @ svd(R, check_finite=False)[0][:, :keep]
+    """The `keep` leading left singular directions of Y (D, l), D >= l: orthonormal, float64, shape (D, keep).
+
+    From the eigenvectors of Y'Y, a fraction of the work of a decomposition of Y: directions below 1e-8 of the first
+    are not told apart.
+    """
+    Y = Y.astype(np.float64, copy=False)
+    last = Y.shape[1] - 1
+    vectors = eigh(Y.T @ Y, subset_by_index=[last - keep + 1, last], check_finite=False)[1]
+    return qr_positive(Y @ vectors[:, ::-1])[0]
 
 
 def cut_blocks(Y: np.ndarray) -> list[np.ndarray]:
