@@ -213,9 +213,9 @@ def table2(args: argparse.Namespace) -> None:
         columns: list[list[float]] = [[], [], []]
         for seed in range(args.seeds):
             for scores, projection in ((columns[0], "dense"), (columns[1], "circulant")):
-                map_ = drawn(k, seed).set_params(projection=projection).fit(X)
+                map_ = drawn(k, seed, "knn").set_params(projection=projection).fit(X)
                 Z, U = map_.transform(X), map_.transform(T)
-                scores.append(100 * StreamingRidgeClassifier(1e-6).fit(Z, y).score(U, t))
+                scores.append(linear_score(Z, y, U, t))
             model = CompactNonlinearClassifier(k, structure="circulant", random_state=seed).fit(X, y)
             columns[2].append(100 * model.score(T, t))
         text = "  ".join(f"{np.mean(c):6.2f} +- {np.std(c):.2f}" for c in columns)

@@ -25,6 +25,7 @@ from distrf.errors import InputError, SpecMismatchError
 from distrf.kernels import Gaussian
 from distrf.learned.training import Learner
 from distrf.maps import LearnedFourierMap, map_from_spec
+from distrf.maps.frequencies import STRUCTURES
 
 
 class TestLearnedMap(MapContract):
@@ -126,10 +127,17 @@ def waves(n=2000, seed=0):
 LOSSES = ["multinomial", "hinge", "squared_hinge", "logistic", "squared"]
 
 
-@pytest.mark.parametrize("structure", ["dense", "circulant"])
-@pytest.mark.parametrize("phase", ["offset", "paired"])
 @pytest.mark.parametrize(
-    ("classes", "loss"), [*((2, name) for name in LOSSES), (3, "multinomial"), (3, "hinge")]
+    ("classes", "loss", "structure", "phase"),
+    [
+        *((2, name, "dense", "offset") for name in LOSSES),
+        *(
+            (3, name, s, p)
+            for name in ("multinomial", "hinge")
+            for s in STRUCTURES
+            for p in ("offset", "paired")
+        ),
+    ],
 )
 def test_few_features_that_learn(classes, loss, structure, phase):
     X, y = rings(classes=classes)
@@ -386,3 +394,29 @@ def test_usps_with_eight_features(shared_data):
 
     (X, y), (T, t) = (load_npz(shared_data / "usps.npz", part) for part in ("train", "test"))
     assert CompactNonlinearClassifier(8, random_state=0).fit(X, y).score(T, t) >= 0.9
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("times", "bar"), [(1, 0.9196), (2, 0.9308)])
+def test_usps_with_circulant_frequencies(shared_data, times, bar):
+    """At least the paper's figures (Table 2), with k = d and 2 d numbers for the whole map."""
+    from distrf.datasets import load_npz
+
+    (X, y), (T, t) = (load_npz(shared_data / "usps.npz", part) for part in ("train", "test"))
+    model = CompactNonlinearClassifier(times * 256, structure="circulant", random_state=0).fit(X, y)
+    assert model.map_.frequencies.size == times * 256
+    assert model.score(T, t) >= bar
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("k", [8, 32, 128])
+def test_usps_kernel_error_is_below_that_of_drawn_features(shared_data, k):
+    """The paper's Figure 2, on rows that were not learned from."""
+    from distrf.datasets import load_npz
+
+    (X, _), (T, _) = (load_npz(shared_data / "usps.npz", part) for part in ("train", "test"))
+    learned = CompactNonlinearMap(k, length_scale="knn-cnm", random_state=0).fit(X)
+    drawn = RandomFourierFeatures(length_scale="knn-cnm", n_components=k, phase="offset", random_state=0).fit(X)
+    K = drawn.map_.exact_kernel(T[:1000])
+    errors = [np.mean((K - Z @ Z.T) ** 2) for Z in (map_.transform(T[:1000]) for map_ in (learned, drawn))]
+    assert errors[0] < 0.8 * errors[1]

@@ -20,9 +20,10 @@ from ..linear_model.gram import FoldRule, GramFold
 from ..linear_model.ridge import check_alphas, solve_bytes
 from ..linear_model.round_plan import round_costs
 from ..linear_model.targets import Targets, target_runs
-from ..maps import SubspaceMap
+from ..maps import LearnedFourierMap, SubspaceMap
 from ..projections.cache import CACHE_BYTES
 from .inputs import Input
+from .learned_plan import with_learning
 from .maps import unfitted_map
 from .subspace_plan import with_subspace
 
@@ -71,6 +72,8 @@ def write_plan(job: str, data: Input, estimator: Any, learner: Any, classes: int
     fitted = getattr(estimator, "map_", None)
     map_ = None if estimator is None else fitted or unfitted_map(estimator, data.d)
     made = _plan_with(map_, job, data, estimator, learner, classes, workers)
+    if isinstance(map_, LearnedFourierMap) and not fitted:
+        made = with_learning(made, data, estimator, _outputs(data, learner, classes))
     return with_subspace(made, data, estimator, map_) if isinstance(map_, SubspaceMap) else made
 
 

@@ -31,6 +31,11 @@ _PAIR_ROWS = 16_384
 _PAIR_BYTES = 128 * 2**20
 
 
+def pair_rows(d: int) -> int:
+    """Rows of d columns that stand for all of them in the kernel objective."""
+    return max(2, min(_PAIR_ROWS, _PAIR_BYTES // (8 * max(1, d))))
+
+
 class MapLearner:
     """Mixin of the estimators: reads their parameters, which the public classes document."""
 
@@ -185,8 +190,7 @@ class MapLearner:
         start = self._start(X, seed)
         layout = self._layout(start, 0, False)
         whole = assembly.Rows.of(X, np.zeros(X.shape[0]), weight)
-        size = max(2, min(_PAIR_ROWS, _PAIR_BYTES // (8 * max(1, X.shape[1]))))
-        sample, _, kept = whole.sample(size, seed)
+        sample, _, kept = whole.sample(pair_rows(X.shape[1]), seed)
         rows = assembly.Rows.of(sample, np.zeros(len(sample)), kept)
         holdout = Holdout.of_blocks(rows.blocks, 0.0, seed)
         schedule = assembly.make_schedule(rows, holdout, round_size(self.round_rows, len(sample)), True, seed)

@@ -1,0 +1,77 @@
+"""What learning a map takes, before anything runs: rounds, memory of a worker and of the client, operations."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ..linear_model import rounds
+from ..linear_model.round_plan import RoundMemory
+from ..linear_model.schedules import Schedule
+from .base import pair_rows
+from .objectives import Layout
+from .start import SAMPLE, epochs, round_size
+
+#: Features of a round that is worked on, beside the rows of those ahead.
+_IN_WORK = 1
+#: Blocks that the plan lays out.
+_LOOKED_AT = 1_024
+
+
+@dataclass(frozen=True)
+class LearningCosts:
+    """Figures of the plan. memory : None where the client learns alone, from a sample; rounds : of an epoch."""
+
+    epochs: int
+    rounds: int
+    parcels: int
+    round_rows: int
+    memory: RoundMemory | None
+    client_bytes: int
+    flops: float
+
+
+def learning_costs(
+    learner: Any,
+    blocks: tuple[int, ...],
+    d: int,
+    outputs: int,
+    itemsize: int,
+    source_bytes: int,
+    workers: int,
+    threads: int,
+) -> LearningCosts:
+    """Costs of fitting a CompactNonlinearMap or model to blocks of so many rows of d columns, with so many outputs."""
+    D = int(learner.n_components)
+    kernel = getattr(learner, "objective", None) == "kernel"
+    layout = Layout(d, D, learner.phase, learner.structure, 0, 0 if kernel else outputs)
+    P, map_flops = sum(layout.sizes), layout.linear.work()[0] + 20.0 * D
+    n = sum(blocks)
+    if kernel:
+        n = min(n, pair_rows(d))
+    size = min(n, round_size(learner.round_rows, n))
+    per_epoch = max(1, round(n / size))
+    n_epochs = epochs(learner.n_epochs, per_epoch)
+    state = 8 * P * 8
+    flops = n_epochs * n * (3.0 * map_flops + 6.0 * D * max(outputs, 1))
+    if kernel:
+        flops += n_epochs * n * size * 2.0 * (d + 2 * D)
+        client = 2 * n * d * itemsize + size * (size * 3 * 8 + (d + 6 * D) * itemsize) + state
+        return LearningCosts(n_epochs, per_epoch, 1, size, None, client, flops)
+    block_bytes = max(blocks) * (d * itemsize + 8)
+    schedule = Schedule(blocks[:_LOOKED_AT], size, block_bytes, 0)
+    parcels = next(schedule.rounds(0)).parcels
+    resident = min(len(blocks), 2 * max(len(group) for group in schedule.groups(0)))
+    ahead = rounds._AHEAD + 1 + _IN_WORK
+    memory = RoundMemory(
+        block=source_bytes,
+        scratch=max(sum(s.last - s.first for s in p) for p in parcels) * (d + 6 * D) * itemsize,
+        partial=0,
+        weights=3 * 8 * P,
+        threads=threads,
+        held=-(-resident // workers) * block_bytes,
+        features=-(-ahead * size // workers) * (d * itemsize + 16 * outputs),
+        gradients=(-(-len(parcels) // workers) + 4) * 8 * P,
+    )
+    client = SAMPLE * d * itemsize + state
+    return LearningCosts(n_epochs, per_epoch, len(parcels), size, memory, client, flops)
