@@ -82,7 +82,8 @@ class Steps:
         """The arrays after this step; a step that an earlier run finished is not computed again."""
         self._count += 1
         if self._count > self._done:
-            made = step(self.arrays)
+            # Rows first, as files give them back: another layout takes other ways through BLAS, to other last bits.
+            made = {name: np.asarray(array, order="C") for name, array in step(self.arrays).items()}
             self.arrays = self.arrays | made
             self._write(made)
         return self.arrays
@@ -92,7 +93,7 @@ class Steps:
         self._count += 1
         name = f"array{self._count}"
         if self._count > self._done:
-            made = make()
+            made = np.asarray(make(), order="C")
             self._write({name: made})
             return made
         return self.arrays.pop(name)
