@@ -61,6 +61,11 @@ class MapLearner:
         given: Any = self
         check_components(self.n_components)
         _one_of("structure", self.structure, tuple(STRUCTURES))
+        if self.structure == "circulant" and isinstance(given.init, str) and given.init != "circulant":
+            raise InputError(
+                f"structure='circulant' starts from circulant blocks alone, got projection {given.init!r}; leave it "
+                "out, or take structure='dense'"
+            )
         _one_of("phase", self.phase, PHASES)
         count_frequencies(self.phase, int(self.n_components))
         _one_of("theta_learning_rate", self.theta_learning_rate, RATES)

@@ -1,0 +1,204 @@
+"""Every `--map` from the command line: plan, features, model, predictions, refusals."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import distrf
+from distrf.ingest import ingest
+from distrf.store import open_rows
+
+N, M, D = 300, 60, 16
+#: Options of each map and what they make in Python, on the same rows; None where a width is all that is known.
+MAPS = {
+    "laplace": (
+        ["--projection", "alternating_circulant", "--n-mixed", "log2"],
+        distrf.RandomLaplaceFeatures(
+            n_components=D, projection="alternating_circulant", n_mixed="log2", random_state=3
+        ),
+    ),
+    "laplace-beta": (["--beta", "0.3"], distrf.RandomLaplaceFeatures(beta=0.3, n_components=D, random_state=3)),
+    "laplace-lam": (
+        ["--kernel", "reciprocal_semigroup", "--lam", "2"],
+        distrf.RandomLaplaceFeatures("reciprocal_semigroup", lam=2.0, n_components=D, random_state=3),
+    ),
+    "binning": (
+        ["--grids", "8", "--length-scale", "20"],
+        distrf.RandomBinningFeatures(length_scale=20.0, n_grids=8, n_components=D, random_state=3),
+    ),
+    "binning-exact": (
+        ["--grids", "4", "--gamma", "0.01", "--bins", "exact"],
+        distrf.RandomBinningFeatures(gamma=0.01, n_grids=4, bins="exact", random_state=3),
+    ),
+    "tensor-sketch": (
+        ["--degree", "3", "--coef0", "0.5", "--gamma", "0.1"],
+        distrf.TensorSketchFeatures(3, gamma=0.1, coef0=0.5, n_components=D, random_state=3),
+    ),
+    "maclaurin": (
+        ["--kernel", "exponential", "--gamma", "0.1"],
+        distrf.RandomMaclaurinFeatures("exponential", gamma=0.1, n_components=D, random_state=3),
+    ),
+    "compact": (
+        ["--base", "maclaurin", "--up-factor", "4", "--degree", "3"],
+        distrf.CompactRandomFeatures(
+            distrf.RandomMaclaurinFeatures(degree=3), up_factor=4.0, n_components=D, random_state=3
+        ),
+    ),
+    "compact-fourier": (
+        ["--base", "fourier", "--length-scale", "median"],
+        distrf.CompactRandomFeatures(
+            distrf.RandomFourierFeatures(length_scale="median"), n_components=D, random_state=3
+        ),
+    ),
+    "nystroem": (
+        ["--landmarks", "kmeans", "--length-scale", "4"],
+        distrf.NystroemFeatures(length_scale=4.0, n_components=D, landmarks="kmeans", random_state=3),
+    ),
+    "nystroem-beta": (
+        ["--kernel", "exponential_semigroup", "--beta", "0.2"],
+        distrf.NystroemFeatures("exponential_semigroup", beta=0.2, n_components=D, random_state=3),
+    ),
+    "nystroem-polynomial": (
+        ["--kernel", "polynomial", "--degree", "3", "--landmarks", "leverage"],
+        distrf.NystroemFeatures(
+            "polynomial", degree=3, n_components=D, landmarks="leverage", random_state=3
+        ),
+    ),
+    "cnm": (
+        ["--length-scale", "4", "--kernel", "cauchy", "--phase", "paired", "--map-epochs", "5"],
+        distrf.CompactNonlinearMap(
+            D, kernel="cauchy", length_scale=4.0, phase="paired", init="dense", n_epochs=5, random_state=3
+        ),
+    ),
+    "cnm-hinge": (
+        ["--objective", "hinge", "--structure", "circulant", "--map-epochs", "2"],
+        distrf.CompactNonlinearMap(D, "hinge", structure="circulant", n_epochs=2, random_state=3),
+    ),
+    "blockwise": (["--transformer", "AdditiveChi2Sampler"], None),
+    "blockwise-pca": (["--transformer", "PCA"], None),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """Counts with two classes, dense and CSR, in blocks of 100 rows; `test` without targets that matter."""
+    folder = tmp_path_factory.mktemp("maps")
+    rng = np.random.default_rng(0)
+    y = np.arange(N + M) % 2
+    X = rng.poisson(np.where(y[:, None], [3, 1, 0.5, 2, 1, 0.2], [1, 3, 2, 0.5, 1, 0.2])).astype(np.float32)
+    for name, rows in (("train", slice(N)), ("test", slice(N, None))):
+        np.savez(folder / f"{name}.npz", X=X[rows], y=y[rows])
+        ingest(folder / f"{name}.npz", folder / f"{name}.zarr", block_rows=100)
+    ingest(folder / "train.npz", folder / "csr.zarr", block_rows=100, sparse="csr")
+    np.savez(folder / "signed.npz", X=X - 2, y=np.arange(N + M) % 2)
+    ingest(folder / "signed.npz", folder / "signed.zarr", block_rows=100)
+    return folder
+
+
+def rows_of(path):
+    X, y = open_rows(path)
+    Z = X.compute(scheduler="sync")
+    return (Z.toarray() if sp.issparse(Z) else Z), y.compute(scheduler="sync")
+
+
+def kind(name):
+    return next(m for m in sorted(MAPS, key=len) if name.startswith(m))
+
+
+@pytest.mark.parametrize("name", MAPS)
+def test_features_are_those_of_python(cli, files, tmp_path, name):
+    options, estimator = MAPS[name]
+    words = ["--map", kind(name), "-D", D, "--seed", 3, *options]
+    planned = json.loads(cli("plan", files / "train.zarr", "--job", "featurize", *words, "--json").out)
+    cli("featurize", files / "train.zarr", tmp_path / "f.zarr", *words, "--quiet", cluster=True)
+    Z, y = rows_of(tmp_path / "f.zarr")
+    X, labels = rows_of(files / "train.zarr")
+    np.testing.assert_array_equal(y, labels)
+    assert planned["fits"]
+    assert planned["rows"] == N
+    if estimator is not None:
+        expected = estimator.fit(*open_rows(files / "train.zarr")).transform(X)
+        expected = expected.toarray() if sp.issparse(expected) else expected
+        np.testing.assert_allclose(Z, expected, atol=2e-5 * abs(expected).max())
+    cli("featurize", files / "csr.zarr", tmp_path / "c.zarr", *words, "--quiet", cluster=True)
+    S, _ = rows_of(tmp_path / "c.zarr")
+    np.testing.assert_allclose(S, Z, atol=2e-5 * abs(Z).max())
+
+
+@pytest.mark.parametrize("name", [name for name in MAPS if name == kind(name)])
+def test_train_and_predict(cli, files, tmp_path, name):
+    words = ["--map", kind(name), "-D", 64, *MAPS[name][0]]
+    planned = json.loads(cli("plan", files / "train.zarr", *words, "--json").out)
+    assert planned["peak_bytes_per_worker"] > 0
+    cli("train", files / "train.zarr", tmp_path / "m", *words, "--alpha", "1e-4", "--quiet", cluster=True)
+    cli("predict", tmp_path / "m", files / "test.zarr", tmp_path / "p.zarr", "--quiet", cluster=True)
+    _, y = rows_of(files / "test.zarr")
+    model = distrf.load_model(tmp_path / "m")
+    X, _ = rows_of(files / "test.zarr")
+    result = json.loads(cli("evaluate", tmp_path / "m", files / "test.zarr", "--json", cluster=True).out)
+    assert result["accuracy"] == pytest.approx(np.mean(model.predict(X) == y))
+    assert result["accuracy"] > 0.8
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["laplace", "--kernel", "gaussian"], "unknown semigroup kernel 'gaussian'"),
+        (["laplace", "--beta", "mean"], "beta must be a positive number or 'median', got 'mean'"),
+        (["laplace", "--beta", "-1"], "beta must be a positive number"),
+        (["laplace", "--projection", "fastfood"], "nonnegative weights"),
+        (["laplace", "--n-mixed", "3"], "n_mixed is 2 or 'log2', got 3"),
+        (["binning", "--kernel", "gaussian"], "random binning needs a product of one-dimensional kernels"),
+        (["binning", "--bins", "some"], "bins is 'hashed' or 'exact', got 'some'"),
+        (["binning", "--grids", "0"], "at least 1, got 16 and 0"),
+        (["tensor-sketch", "--kernel", "gaussian"], "is for the polynomial kernel, got --kernel gaussian"),
+        (["tensor-sketch", "--degree", "0"], "degree must be an integer, at least 1, got 0"),
+        (["maclaurin", "--coef0", "-1"], "coef0 must be a finite number, at least 0, got -1"),
+        (["compact", "--base", "compact"], "--base is one of fourier, .* got 'compact'"),
+        (["compact", "--up-factor", "0.5"], "up_factor must be a finite number, at least 1, got 0.5"),
+        (["nystroem", "--landmarks", "best"], "unknown landmarks rule 'best'"),
+        (["nystroem", "--kernel", "cubic"], "unknown kernel 'cubic'"),
+        (["nystroem", "--kernel", "exponential_semigroup", "--beta", "0"], "beta must be a positive number"),
+        (["cnm", "--objective", "cosine"], "objective is 'kernel' or one of hinge,"),
+        (["cnm", "--structure", "sparse"], "structure is one of 'dense', 'circulant'; got 'sparse'"),
+        (["cnm", "--structure", "circulant", "--projection", "orthogonal"], "starts from circulant blocks alone"),
+        (["blockwise"], "needs --transformer, one of AdditiveChi2Sampler"),
+        (["blockwise", "--transformer", "FunctionTransformer"], "got 'FunctionTransformer'"),
+    ],
+)  # fmt: skip
+def test_wrong_usage(cli, files, tmp_path, words, message, monkeypatch):
+    import re
+
+    monkeypatch.setattr("distrf.cluster._started", lambda spec: pytest.fail("a cluster was started"))
+    for command in (["plan", files / "train.zarr"], ["featurize", files / "train.zarr", tmp_path / "out"]):
+        printed = cli(*command, "--map", *words, "-D", D, code=2)
+        assert printed.out == ""
+        assert re.search(message, " ".join(printed.err.split())), printed.err
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["laplace", "laplace-lam", "nystroem-beta"])
+def test_negative_entries(cli, files, tmp_path, name):
+    printed = cli(
+        "featurize", files / "signed.zarr", tmp_path / "f.zarr", "--map", kind(name), *MAPS[name][0], code=1,
+        cluster=True,
+    )  # fmt: skip
+    assert "Negative values in data" in printed.err
+    assert "column" in printed.err
+
+
+def test_a_plan_counts_the_entries_of_sparse_features(cli, files):
+    """Not the columns: 8 grids among a million columns are 8 values and 8 places a row."""
+
+    def planned(*words):
+        words = ("plan", files / "train.zarr", "--map", "binning", "--grids", 8, *words, "--json")
+        return json.loads(cli(*words).out)
+
+    few, many = (planned("-D", size, "--job", "featurize") for size in (1_000, 1_000_000))
+    for count in ("block_rows", "bytes_written", "peak_bytes_per_worker"):
+        assert few[count] == many[count]
+    assert planned("-D", 100_000)["fits"]  # by conjugate gradients
