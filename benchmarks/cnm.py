@@ -158,6 +158,7 @@ def plot(results: dict[str, Any], path: str) -> None:
     figure, axes = plt.subplots(rows, columns, figsize=(3.6 * columns, 3.0 * rows), squeeze=False)
     for axis in axes.flat[len(results) :]:
         axis.axis("off")
+    spare = axes.size > len(results)
     for axis, (name, entry) in zip(axes.flat, results.items(), strict=False):
         for key, label, style in (
             ("cnm", "CNM", "o-"),
@@ -170,10 +171,13 @@ def plot(results: dict[str, Any], path: str) -> None:
         if entry["svm"] is not None:
             axis.axhline(entry["svm"], color="black", linestyle="-.", label="RBF SVM")
         axis.set_xscale("log", base=2)
+        axis.set_xticks(entry["k"][::2], [str(k) for k in entry["k"][::2]])
         axis.set_title(name)
         axis.set_xlabel("k")
     axes.flat[0].set_ylabel("test accuracy, %")
-    axes.flat[0].legend(fontsize=7)
+    handles, labels = axes.flat[0].get_legend_handles_labels()
+    place = axes.flat[-1] if spare else axes.flat[0]
+    place.legend(handles, labels, fontsize=9 if spare else 7, loc="center" if spare else "best")
     figure.tight_layout()
     figure.savefig(path, dpi=130)
     print(f"plot: {path}")

@@ -99,9 +99,9 @@ WEIGHTED = (
     [
         CompactNonlinearMap(**FAST),
         CompactNonlinearMap(objective="multinomial", structure="circulant", **FAST),
-        CompactNonlinearClassifier(**FAST | {"n_epochs": 60}),
-        CompactNonlinearClassifier(loss="hinge", structure="circulant", **FAST | {"n_epochs": 60}),
-        CompactNonlinearRegressor(**FAST | {"n_epochs": 60}),
+        CompactNonlinearClassifier(**FAST | {"n_epochs": 25}),
+        CompactNonlinearClassifier(loss="hinge", structure="circulant", **FAST | {"n_epochs": 25}),
+        CompactNonlinearRegressor(**FAST | {"n_epochs": 25}),
     ],
     expected_failed_checks=lambda estimator: dict.fromkeys(WEIGHTED, ROUNDS_ARE_ROWS),
     xfail_strict=True,

@@ -4,7 +4,7 @@ A *run* of neighbouring blocks is folded in place inside one task: each block is
 folded in and dropped before the next, so that one block per thread is resident whatever the
 scheduler does. Runs depend on the data and on the fold, never on the workers, and their results are
 summed along a fixed two-level chain: the same bits for one worker or twenty. A run starts only when the one
-that is two for each thread back has been summed, so that however slow one run is, at most four partial results
+that is three for every two threads back has been summed, so that however slow one run is, few partial results
 are on one worker (its running one, one that waits, a group's sum, the total). Small ones may wait in larger
 numbers, so that no thread idles while the scheduler answers.
 """
@@ -29,9 +29,7 @@ from .plan import PassMemory, Workers
 from .progress import pass_topic, report
 from .rows import align_rows, check_dask_rows, row_bytes
 
-#: Runs for each thread that may have started since the last one that has been summed; four times as many where
-#: partial results are small (bytes).
-_RUNS_AHEAD = 2
+#: Bytes of partial results that are small: eight may wait for each thread. Of others, one for every second.
 _SMALL_STATE = 2**20
 #: Bytes of partial results moved for each floating-point operation of a pass, at most. At 50 GF/s and
 #: 1 GB/s this keeps moving below 5 % of computing.
@@ -158,9 +156,8 @@ def _run_dask(fold: Fold, arrays: Sequence[Any], label: str, starts: Sequence[in
         pass_memory(fold, arrays, len(runs), workers, learned).check(workers, label)
         graph: dict[Any, Any] = dict(blocks.shared)
         total = group = None
-        window = (
-            (_RUNS_AHEAD if fold.nbytes > _SMALL_STATE else 4 * _RUNS_AHEAD) * workers.count * workers.threads
-        )
+        threads = workers.count * workers.threads
+        window = 8 * threads if fold.nbytes <= _SMALL_STATE else threads + -(-threads // 2)
         for r, (first, last) in enumerate(runs):
             key = f"{name}-run-{r}"
             # A slow run holds up the sums of those behind it: without a gate they would all be made and wait.

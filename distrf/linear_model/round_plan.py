@@ -10,8 +10,8 @@ from . import assembly, rounds
 from .preconditioner import direction_count, sample_size
 from .schedules import Schedule
 
-#: Features of a round that is worked on, beside those made ahead; gradients and their sums are small.
-_IN_WORK = 1
+#: Rounds whose features are held beside those made ahead: the one that is summed, and one on its way out.
+_IN_WORK = 2
 #: Blocks that the plan lays out: enough to fill several groups.
 _LOOKED_AT = 1_024
 

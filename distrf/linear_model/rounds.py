@@ -5,6 +5,7 @@ gradient task a parcel, next to its features; one sum. Weights are one key a rou
 client says which worker holds the blocks of a parcel: the scheduler would move features to where fewer tasks wait.
 A lost worker's results are made again from these keys: everything is a function of the data and the weights.
 
+The scheduler knows tasks by the words that their keys begin with, and guesses from them how long others take.
 Graphs name what they need of what the client holds by its key alone: a future inside a graph becomes another one
 where the graph is read, and keeps its result for as long.
 """
@@ -52,7 +53,7 @@ class DaskRounds:
         self._starts = np.concatenate([[0], np.cumsum(self._rows)]).tolist()
         self._fold = LoadFold(arrays[0].shape[1])
         self._blocks = BlockGraphs(arrays)
-        self._name = f"distrf-sgd-{uuid.uuid4().hex}"
+        self._run = uuid.uuid4().hex
         self._stubs = [function.without_arrays() for function in maps]
         batch = Batch()
         for key, node in self._blocks.shared.items():
@@ -132,7 +133,7 @@ class DaskRounds:
                     load = self._load_task(s.block)
                     batch.add(dict(load.dask), -self._count, worker, [load.key])
                     self._held[s.block] = load.key
-            key = f"{self._name}-features-{self._count}-{i}"
+            key = f"distrf-sgd-features-{self._run}-{self._count}-{i}"
             task = Task(
                 key, _take, self._work, self._stubs, epoch, parcel, tuple(self._learned),
                 *(TaskRef(k) for k in (*(self._held[s.block] for s in parcel), *self._learned.values())),
@@ -148,18 +149,18 @@ class DaskRounds:
         return self._workers[place % len(self._workers)] if self._workers else None
 
     def _load_task(self, block: int) -> Delayed:
-        return load_task(self._blocks, self._fold, block, self._starts[block], self._name, self._shared)
+        return load_task(self._blocks, self._fold, block, self._starts[block], self._shared)
 
     def _sum(
         self, batch: Batch, epoch: int, round_: Round, features: list[Any], arrays: dict[str, np.ndarray]
     ) -> Any:
         """Key of the sums of a round."""
-        name = f"{self._name}-round-{uuid.uuid4().hex}"
-        weights = f"{name}-weights"
+        name = uuid.uuid4().hex
+        weights = f"distrf-sgd-weights-{name}"
         batch.add({weights: DataNode(weights, arrays)}, 1)
         keys = []
         for i, taken in enumerate(features):
-            key = f"{name}-{i}"
+            key = f"distrf-sgd-gradient-{name}-{i}"
             task = Task(key, _gradient, self._work, TaskRef(taken), TaskRef(weights))
             batch.add({key: task}, 1, self._worker(round_, i))
             keys.append(key)
@@ -167,7 +168,7 @@ class DaskRounds:
         while len(keys) > 1 or not level:
             level += 1
             groups = [keys[a : a + _FAN_IN] for a in range(0, len(keys), _FAN_IN)]
-            keys = [f"{name}-sum-{level}-{g}" for g in range(len(groups))]
+            keys = [f"distrf-sgd-sum-{name}-{level}-{g}" for g in range(len(groups))]
             for key, group in zip(keys, groups, strict=True):
                 batch.add({key: Task(key, add_sums, *(TaskRef(k) for k in group))}, 1)
         batch.keep.append(keys[0])
@@ -192,8 +193,9 @@ class DaskRounds:
         total = 0.0
         for a in range(0, len(blocks), _VALIDATE):
             batch = Batch()
-            name = f"{self._name}-score-{uuid.uuid4().hex}"
-            batch.add({name: DataNode(name, {"W": W})}, 2)
+            name = uuid.uuid4().hex
+            weights = f"distrf-sgd-weights-{name}"
+            batch.add({weights: DataNode(weights, {"W": W})}, 2)
             keys = []
             for block in blocks[a : a + _VALIDATE]:
                 rows = self._held.get(block)
@@ -201,10 +203,10 @@ class DaskRounds:
                     load = self._load_task(block)
                     batch.add(dict(load.dask), 2)
                     rows = load.key
-                key = f"{name}-{block}"
+                key = f"distrf-sgd-score-{name}-{block}"
                 task = Task(
                     key, _score, self._work, self._stubs, block, tuple(self._learned), TaskRef(rows),
-                    TaskRef(name), *(TaskRef(k) for k in self._learned.values()),
+                    TaskRef(weights), *(TaskRef(k) for k in self._learned.values()),
                 )  # fmt: skip
                 batch.add({key: task}, 2, keep=[key])
                 keys.append(key)
@@ -249,12 +251,12 @@ class Batch:
 
 
 def load_task(
-    blocks: BlockGraphs, fold: LoadFold, block: int, start: int, name: str, shared: dict[Any, Any] | None
+    blocks: BlockGraphs, fold: LoadFold, block: int, start: int, shared: dict[Any, Any] | None
 ) -> Delayed:
     """The task that makes the rows of one block; `shared` are futures of the graph's shared nodes, if held."""
     if blocks.atoms is None:
         return blocks.fold_one(fold, block, start, None, None)
-    key = f"{name}-load-{block}-{uuid.uuid4().hex}"
+    key = f"distrf-sgd-load-{uuid.uuid4().hex}-{block}"
     task = blocks.run_task(key, fold, block, block + 1, [start], None)
     nodes = blocks.shared if shared is None else shared
     return Delayed(key, {k: nodes[k] for k in task.dependencies} | {key: task})
@@ -264,7 +266,7 @@ def lazy_loader(arrays: Sequence[Any]) -> Callable[[int], Any]:
     """Blocks of lazy arrays one at a time in this process."""
     starts = np.concatenate([[0], np.cumsum(arrays[0].chunks[0])]).tolist()
     blocks, fold = BlockGraphs(arrays), LoadFold(arrays[0].shape[1])
-    return lambda block: compute(load_task(blocks, fold, block, starts[block], "distrf-sgd", None), None)
+    return lambda block: compute(load_task(blocks, fold, block, starts[block], None), None)
 
 
 def _with_arrays(stubs: Sequence[Any], places: Sequence[int], learned: Sequence[Any]) -> list[Any]:

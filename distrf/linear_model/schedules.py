@@ -162,7 +162,7 @@ class Holdout:
         return np.sort(order[:keep]), np.sort(order[keep:])
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=64)  # blocks of two groups, and some
 def row_order(seed: int, epoch: int, block: int, rows: int, shuffle: bool, holdout: Holdout) -> np.ndarray:
     """Training rows of a block in the order of an epoch; `rows` counts all rows of the block."""
     usable = holdout.split(block, rows)[0]
