@@ -37,12 +37,12 @@ class _PreparedWorker(WorkerPlugin):
 
 
 def keep_freed_memory() -> None:
-    """glibc keeps up to 16 MiB of what arrays below 8 MiB have freed; larger ones return at once. Else no effect."""
+    """glibc keeps up to 32 MiB of what arrays below 16 MiB have freed; larger ones return at once. Else no effect."""
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if os.name == "posix" else None
     if mallopt is not None and platform.libc_ver()[0] == "glibc":
         mallopt(_M_ARENA_MAX, 1)  # each arena keeps its own
-        mallopt(_M_TRIM_THRESHOLD, 16 * 2**20)
-        mallopt(_M_MMAP_THRESHOLD, 8 * 2**20)
+        mallopt(_M_TRIM_THRESHOLD, 32 * 2**20)
+        mallopt(_M_MMAP_THRESHOLD, 16 * 2**20)
 
 
 def current_client() -> Any:

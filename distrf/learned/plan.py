@@ -13,7 +13,7 @@ from .objectives import Layout
 from .start import SAMPLE, epochs, round_size
 
 #: Features of a round that is worked on, beside the rows of those ahead.
-_IN_WORK = 1
+_IN_WORK = 2
 #: Blocks that the plan lays out.
 _LOOKED_AT = 1_024
 
