@@ -192,8 +192,8 @@ def fold_blocks_after(gate: None, *arguments: Any) -> Any:
     return fold_blocks(*arguments)
 
 
-def passed(state: Any) -> None:
-    """Runs once a state has been summed: the gate of a later run."""
+def passed(*states: Any) -> None:
+    """Runs once these states have been summed: the gate of a later run."""
 
 
 def fold_blocks(fold: Any, payload: bytes, topic: str | None, names: bytes, *inputs: Any) -> Any:

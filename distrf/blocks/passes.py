@@ -155,7 +155,7 @@ def _run_dask(fold: Fold, arrays: Sequence[Any], label: str, starts: Sequence[in
         workers = Workers.of_client(client)
         pass_memory(fold, arrays, len(runs), workers, learned).check(workers, label)
         graph: dict[Any, Any] = dict(blocks.shared)
-        total = group = None
+        total = group = earlier = None
         threads = workers.count * workers.threads
         window = 8 * threads if fold.nbytes <= _SMALL_STATE else threads + -(-threads // 2)
         for r, (first, last) in enumerate(runs):
@@ -175,7 +175,10 @@ def _run_dask(fold: Fold, arrays: Sequence[Any], label: str, starts: Sequence[in
                     group = f"{name}-total-{r}"
                 total, key, group = group, group, None
             if r + window < len(runs):
-                graph[f"{name}-gate-{r}"] = Task(f"{name}-gate-{r}", passed, TaskRef(key))
+                # A group's sum does not wait for those of earlier groups; a gate does.
+                summed = [TaskRef(key)] if earlier is None else [TaskRef(key), TaskRef(earlier)]
+                graph[f"{name}-gate-{r}"] = Task(f"{name}-gate-{r}", passed, *summed)
+                earlier = f"{name}-gate-{r}" if group is None else earlier
         return compute(Delayed(total, graph), client)
 
 
