@@ -9,9 +9,7 @@ import numpy as np
 
 from ..blocks.graphs import add_block
 from .schedules import Round
-from .slices import LoadFold, SliceWork, add_sums
-
-_FAN_IN = 8
+from .slices import FAN_IN, LoadFold, SliceWork, add_sums
 
 
 class LocalRounds:
@@ -41,7 +39,7 @@ class LocalRounds:
             taken = self._work.take(loaded, self._maps, epoch, parcel)
             sums.append(self._work.gradient(taken, W, **numbers))
         while True:  # at least once: sums are in float64
-            sums = [add_sums(*sums[a : a + _FAN_IN]) for a in range(0, len(sums), _FAN_IN)]
+            sums = [add_sums(*sums[a : a + FAN_IN]) for a in range(0, len(sums), FAN_IN)]
             if len(sums) == 1:
                 return epoch, round_, sums[0]
 

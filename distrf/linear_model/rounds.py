@@ -1,9 +1,12 @@
 """Rounds on a Dask cluster: loads, features, gradients and their sums as tasks, a bounded window at a time.
 
-One load task a block, kept while its group is in use; one feature task a parcel, made ahead of its round; one
-gradient task a parcel, next to its features; one sum. Weights are one key a round, sent once to each worker. The
-client says which worker holds the blocks of a parcel: the scheduler would move features to where fewer tasks wait.
-A lost worker's results are made again from these keys: everything is a function of the data and the weights.
+One load task a block, kept while its group is in use. What a thread works on of a round is its *share*: some of
+the parcels. One feature task a share, made ahead of its round; one gradient task next to it, which returns the sums
+of its parcels one by one, since the order in which they are added must not depend on the workers. Tasks and messages
+cost milliseconds each, so there are no more of them than threads. Weights go along with the shares or, where that
+is much, are one key a round, sent once to each worker. The client says which worker holds the blocks of a share: the
+scheduler would move features to where fewer tasks wait. A lost worker's results are made again from these keys:
+everything is a function of the data and the weights.
 
 The scheduler knows tasks by the words that their keys begin with, and guesses from them how long others take.
 Graphs name what they need of what the client holds by its key alone: a future inside a graph becomes another one
@@ -13,9 +16,11 @@ where the graph is read, and keeps its result for as long.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import uuid
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import dask
@@ -28,14 +33,24 @@ from ..blocks.engine import compute
 from ..blocks.graphs import BlockGraphs
 from ..blocks.rows import shared_arrays
 from .schedules import Round
-from .slices import LoadFold, SliceWork, add_sums
+from .slices import FAN_IN, LoadFold, SliceWork, add_sums
 
 #: Rounds whose features are made ahead.
 _AHEAD = 2
-#: Gradients summed by one task.
-_FAN_IN = 8
+#: Weights go along with each share up to so many bytes in all: gradients that had to wait for them would find their
+#: threads busy with features, and then nothing is left to do while the next weights are made.
+_MESSAGE_BYTES = 8 * 2**20
 #: Blocks validated at a time.
 _VALIDATE = 16
+
+
+@dataclass(frozen=True)
+class Share:
+    """Parcels of a round that one thread works on, neighbours that are summed together, and their features' key."""
+
+    worker: str | None
+    parcels: tuple[int, ...]
+    features: str
 
 
 class DaskRounds:
@@ -66,10 +81,10 @@ class DaskRounds:
                 batch.add(dict(arrays_.dask), keep=[arrays_.key])
         self._futures: dict[Any, Any] = batch.submit(client)  # everything held on workers
         self._shared = {key: self._futures[key] for key in self._blocks.shared}
-        self._workers: list[str] = []
+        self._threads: list[str] = []  # the worker of each
         self._group: tuple[int, int] | None = None
         self._held: dict[int, Any] = {}  # block -> key of its rows
-        self._ahead: deque[tuple[int, Round, list[Any]]] = deque()  # with the keys of features
+        self._ahead: deque[tuple[int, Round, list[Share]]] = deque()
         self._sequence: Iterator[tuple[int, Round]] = iter(())
         self._next: tuple[int, Round] | None = None
         self._count = 0
@@ -78,8 +93,8 @@ class DaskRounds:
 
     def begin(self, sequence: Iterator[tuple[int, Round]]) -> None:
         """Set the (epoch, round) pairs that `gradient` will work through."""
-        for _, _, features in self._ahead:
-            self._release(features)
+        for _, _, shares in self._ahead:
+            self._release(share.features for share in shares)
         self._ahead.clear()
         self._sequence, self._next = sequence, None
 
@@ -92,19 +107,18 @@ class DaskRounds:
         self._fill(batch, 1 + _AHEAD)
         if not self._ahead:
             return None
-        epoch, round_, features = self._ahead[0]
-        key = self._sum(
-            batch, epoch, round_, features, {"W": W} | {k: np.asarray(v) for k, v in numbers.items()}
-        )
-        self._fill(batch, 2 + _AHEAD)  # so that workers have rows to featurise while this round is summed
+        epoch, round_, shares = self._ahead[0]
+        arrays = {"W": W} | {k: np.asarray(v) for k, v in numbers.items()}
+        keys = self._sum(batch, shares, arrays)
+        self._fill(batch, 2 + _AHEAD)  # for workers to go on with while this round is summed
         self._futures |= batch.submit(self._client)
         try:
-            sums = self._futures[key].result()
+            parts = self._client.gather([self._futures[key] for key in keys])
         finally:
             self._ahead.popleft()
-            self._release([key, *features])
+            self._release([*keys, *(share.features for share in shares)])
         self._drop_blocks()
-        return epoch, round_, sums
+        return epoch, round_, add_sums(*itertools.chain(*parts))
 
     def _fill(self, batch: Batch, most: int) -> None:
         """Have the features of up to so many rounds made, of two groups at most: no more blocks are held."""
@@ -122,57 +136,54 @@ class DaskRounds:
     def _make(self, batch: Batch, epoch: int, round_: Round) -> None:
         if self._group != (epoch, round_.group):
             self._group = (epoch, round_.group)
-            self._workers = sorted(self._client.scheduler_info(n_workers=-1)["workers"])
+            self._threads = threads_of(self._client)
         # Loads and features of earlier rounds first.
         self._count += 1
-        features = []
-        for i, parcel in enumerate(round_.parcels):
-            worker = self._worker(round_, i)
-            for s in parcel:
+        shares = []
+        for worker, parcels in share_out(len(round_.parcels), round_.group, self._threads):
+            key = f"distrf-sgd-features-{self._run}-{self._count}-{parcels[0]}"
+            slices = [round_.parcels[i] for i in parcels]
+            for s in itertools.chain(*slices):
                 if s.block not in self._held:
                     load = self._load_task(s.block)
                     batch.add(dict(load.dask), -self._count, worker, [load.key])
                     self._held[s.block] = load.key
-            key = f"distrf-sgd-features-{self._run}-{self._count}-{i}"
             task = Task(
-                key, _take, self._work, self._stubs, epoch, parcel, tuple(self._learned),
-                *(TaskRef(k) for k in (*(self._held[s.block] for s in parcel), *self._learned.values())),
+                key, _take, self._work, self._stubs, epoch, slices, tuple(self._learned),
+                *(TaskRef(self._held[s.block]) for s in itertools.chain(*slices)),
+                *(TaskRef(k) for k in self._learned.values()),
             )  # fmt: skip
             batch.add({key: task}, -self._count, worker, [key])
-            features.append(key)
+            shares.append(Share(worker, parcels, key))
         self.most_held = max(self.most_held, len(self._held))
-        self._ahead.append((epoch, round_, features))
-
-    def _worker(self, round_: Round, parcel: int) -> str | None:
-        """Where the blocks of a parcel live; those of other parcels, and of the next group, live elsewhere."""
-        place = round_.group * len(round_.parcels) + parcel
-        return self._workers[place % len(self._workers)] if self._workers else None
+        self._ahead.append((epoch, round_, shares))
 
     def _load_task(self, block: int) -> Delayed:
         return load_task(self._blocks, self._fold, block, self._starts[block], self._shared)
 
-    def _sum(
-        self, batch: Batch, epoch: int, round_: Round, features: list[Any], arrays: dict[str, np.ndarray]
-    ) -> Any:
-        """Key of the sums of a round."""
+    def _sum(self, batch: Batch, shares: Sequence[Share], arrays: dict[str, np.ndarray]) -> list[str]:
+        """Keys of lists of sums, at most FAN_IN sums in all, in the order of the parcels."""
         name = uuid.uuid4().hex
-        weights = f"distrf-sgd-weights-{name}"
-        batch.add({weights: DataNode(weights, arrays)}, 1)
-        keys = []
-        for i, taken in enumerate(features):
-            key = f"distrf-sgd-gradient-{name}-{i}"
-            task = Task(key, _gradient, self._work, TaskRef(taken), TaskRef(weights))
-            batch.add({key: task}, 1, self._worker(round_, i))
-            keys.append(key)
-        level = 0
-        while len(keys) > 1 or not level:
-            level += 1
-            groups = [keys[a : a + _FAN_IN] for a in range(0, len(keys), _FAN_IN)]
-            keys = [f"distrf-sgd-sum-{name}-{level}-{g}" for g in range(len(groups))]
-            for key, group in zip(keys, groups, strict=True):
-                batch.add({key: Task(key, add_sums, *(TaskRef(k) for k in group))}, 1)
-        batch.keep.append(keys[0])
-        return keys[0]
+        weights: Any = arrays
+        if len(shares) * sum(a.nbytes for a in arrays.values()) > _MESSAGE_BYTES:
+            weights = TaskRef(f"distrf-sgd-weights-{name}")
+            batch.add({weights.key: DataNode(weights.key, arrays)}, 1)
+        groups: dict[int, list[str]] = {}  # summed together
+        for share in shares:
+            key = f"distrf-sgd-gradient-{name}-{share.parcels[0]}"
+            task = Task(key, _gradients, self._work, TaskRef(share.features), weights)
+            batch.add({key: task}, 1, share.worker)
+            groups.setdefault(share.parcels[0] // FAN_IN, []).append(key)
+        lists = list(groups.values())
+        while len(lists) > 1:
+            sums: list[str] = []
+            for keys in lists:
+                key = f"distrf-sgd-sum-{name}-{len(lists)}-{len(sums)}"
+                batch.add({key: Task(key, _sum_lists, *(TaskRef(k) for k in keys))}, 1)
+                sums.append(key)
+            lists = [sums[a : a + FAN_IN] for a in range(0, len(sums), FAN_IN)]
+        batch.keep.extend(lists[0])
+        return lists[0]
 
     def _drop_blocks(self) -> None:
         """Release blocks that no round ahead uses, unless the group they are in goes on."""
@@ -250,6 +261,28 @@ class Batch:
         return dict(zip(self.keep, futures, strict=True))
 
 
+def threads_of(client: Any) -> list[str]:
+    """The worker of each thread of the cluster, neighbours on different workers."""
+    workers = sorted(client.nthreads().items())
+    most = max((threads for _, threads in workers), default=0)
+    return [worker for t in range(most) for worker, threads in workers if threads > t]
+
+
+def share_out(parcels: int, group: int, threads: Sequence[str]) -> list[tuple[str | None, tuple[int, ...]]]:
+    """(worker, parcels) of each share of a round: runs of parcels that are summed together.
+
+    Shares of a group's rounds are where its blocks are; those of the next group begin at another thread.
+    """
+    shares: dict[tuple[int, int], list[int]] = {}
+    used = min(len(threads), parcels) or parcels
+    for i in range(parcels):
+        shares.setdefault((i // FAN_IN, i * used // parcels), []).append(i)
+    return [
+        (threads[(place + group * used) % len(threads)] if threads else None, tuple(run))
+        for (_, place), run in shares.items()
+    ]
+
+
 def load_task(
     blocks: BlockGraphs, fold: LoadFold, block: int, start: int, shared: dict[Any, Any] | None
 ) -> Delayed:
@@ -274,13 +307,19 @@ def _with_arrays(stubs: Sequence[Any], places: Sequence[int], learned: Sequence[
     return [f.with_arrays(arrays[i]) if i in arrays else f for i, f in enumerate(stubs)]
 
 
-def _take(work: SliceWork, stubs: Any, epoch: int, parcel: Any, places: Any, *inputs: Any) -> Any:
-    loaded, learned = inputs[: len(parcel)], inputs[len(parcel) :]
-    return work.take(loaded, _with_arrays(stubs, places, learned), epoch, parcel)
+def _take(work: SliceWork, stubs: Any, epoch: int, parcels: Any, places: Any, *inputs: Any) -> list[Any]:
+    loaded = iter(inputs)
+    rows = [[next(loaded) for _ in parcel] for parcel in parcels]
+    maps = _with_arrays(stubs, places, list(loaded))
+    return [work.take(r, maps, epoch, parcel) for r, parcel in zip(rows, parcels, strict=True)]
 
 
-def _gradient(work: SliceWork, taken: Any, arrays: dict[str, np.ndarray]) -> Any:
-    return work.gradient(taken, **arrays)
+def _gradients(work: SliceWork, taken: Sequence[Any], arrays: dict[str, np.ndarray]) -> list[Any]:
+    return [work.gradient(t, **arrays) for t in taken]
+
+
+def _sum_lists(*lists: Sequence[Any]) -> list[Any]:
+    return [add_sums(*itertools.chain(*lists))]
 
 
 def _score(

@@ -15,6 +15,9 @@ from .losses import Loss
 from .schedules import Holdout, Slice, row_order
 from .targets import Targets, float_columns
 
+#: Sums of parcels that are added one after the other.
+FAN_IN = 8
+
 
 @dataclass(frozen=True)
 class LoadFold:
