@@ -25,7 +25,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-import dask
 import dask.array as da
 import numpy as np
 import scipy.sparse as sp
@@ -303,8 +302,7 @@ def product(args: argparse.Namespace) -> list[dict[str, Any]]:
         return W
 
     def by_pass() -> np.ndarray:
-        with dask.config.set(scheduler="synchronous"):
-            return run_pass(ProductFold(FeatureTiles(map_, D), Q, width, 0, D), [lazy])
+        return run_pass(ProductFold(FeatureTiles(map_, D), Q, width, 0, D), [lazy])
 
     times: dict[str, list[float]] = {"bare": [], "pass": []}
     made = {}
