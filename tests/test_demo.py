@@ -25,7 +25,7 @@ def test_demo(tmp_path):
     assert (report["rows"], report["components"], report["test_rows"]) == (6000, 256, 360)
     assert report["accuracy_kernel"] > report["accuracy_linear"] + 0.01
     assert report["accuracy_linear"] > 0.88
-    assert all(100 * 2**20 < size < 2**30 for size in report["peak_bytes_per_worker"].values())
+    assert all(40 * 2**20 < size < 2**30 for size in report["peak_bytes_per_worker"].values())
     for path, size in report["files"].items():
         found = sum(p.stat().st_size for p in (tmp_path / path).rglob("*") if p.is_file())
         assert found == size > 0

@@ -604,11 +604,11 @@ def test_take_rows_reads_only_their_blocks(tmp_path):
     assert len(list(tmp_path.iterdir())) == 2
 
 
-@pytest.mark.parametrize(("nbytes", "window"), [(2**20 + 1, 3), (8, 16)])  # two threads
+@pytest.mark.parametrize(("nbytes", "window"), [(2**26 + 8, 3), (2**20 + 8, 6), (8, 16)])  # two threads
 def test_a_slow_run_holds_back_the_others(client, tmp_path, nbytes, window):
     """While one run is slow, at most a window of others is made: their states wait in memory for its sum."""
     X = da.zeros((64, 2), chunks=(1, 2))
-    fold = StragglerFold(2, folder=str(tmp_path), seconds=3.0, nbytes=nbytes, flops_per_row=1e9)
+    fold = StragglerFold(2, folder=str(tmp_path), seconds=3.0, nbytes=nbytes, flops_per_row=1e12)
     runs = count_runs(64, fold)
     assert runs > 30
     np.testing.assert_array_equal(run_pass(fold, [X]), 0)

@@ -84,15 +84,20 @@ def compute_many(tasks: list[Delayed], client: Any) -> list[Any]:
     if client is None:
         with threadpool_limits(1):
             return list(dask.compute(*tasks, optimize_graph=False))
-    from distributed import wait
-
     with dask.config.set({"distributed.admin.large-graph-warning-threshold": "64GiB"}):
         futures = client.compute(tasks, optimize_graph=False)
+    settle(*futures)
+    return futures
+
+
+def settle(*futures: Any) -> None:
+    """Wait for futures; raises what one of them has raised."""
+    from distributed import wait
+
     wait(futures)
     for future in futures:
-        if future.status == "error":
+        if future.status != "finished":
             future.result()
-    return futures
 
 
 def results_in_order(

@@ -4,33 +4,33 @@ A *run* of neighbouring blocks is folded in place inside one task: each block is
 folded in and dropped before the next, so that one block per thread is resident whatever the
 scheduler does. Runs depend on the data and on the fold, never on the workers, and their results are
 summed along a fixed two-level chain: the same bits for one worker or twenty. A run starts only when the one
-that is three for every two threads back has been summed, so that however slow one run is, few partial results
-are on one worker (its running one, one that waits, a group's sum, the total). Small ones may wait in larger
-numbers, so that no thread idles while the scheduler answers.
+that is a window back has been summed, so that however slow one run is, few partial results are on one worker
+(see plan.states_ahead).
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 import scipy.sparse as sp
 from dask._task_spec import Task, TaskRef
-from dask.base import is_dask_collection, tokenize
+from dask.base import is_dask_collection
 from dask.delayed import Delayed
 
 from ..errors import InputError
-from .engine import compute, compute_many, current_client, gather, merge_states
+from .batches import Batch, threads_of
+from .engine import compute, compute_many, current_client, gather, merge_states, settle
 from .graphs import BlockGraphs, add_block, passed
-from .plan import PassMemory, Workers
+from .plan import PassMemory, Workers, states_ahead
 from .progress import pass_topic, report
 from .rows import align_rows, check_dask_rows, row_bytes
 
-#: Bytes of partial results that are small: eight may wait for each thread. Of others, one for every second.
-_SMALL_STATE = 2**20
 #: Bytes of partial results moved for each floating-point operation of a pass, at most. At 50 GF/s and
 #: 1 GB/s this keeps moving below 5 % of computing.
 BYTES_PER_FLOP = 1 / 1024
@@ -147,39 +147,95 @@ def _run_dask(fold: Fold, arrays: Sequence[Any], label: str, starts: Sequence[in
     blocks = BlockGraphs(arrays, learned)
     if learned:
         fold = fold.without_arrays()  # type: ignore[attr-defined]
-    name = f"distrf-pass-{tokenize(fold, blocks.learned, *(a.name for a in arrays))}"
     with pass_topic(label, sum(rows), client) as topic:
         if blocks.atoms is None:
             return _run_windowed(fold, blocks, rows, firsts, topic, client)
         runs = cut_runs(rows, blocks.atoms, count_runs(sum(rows), fold))
         workers = Workers.of_client(client)
         pass_memory(fold, arrays, len(runs), workers, learned).check(workers, label)
-        graph: dict[Any, Any] = dict(blocks.shared)
-        total = group = earlier = None
-        threads = workers.count * workers.threads
-        window = 8 * threads if fold.nbytes <= _SMALL_STATE else threads + -(-threads // 2)
-        for r, (first, last) in enumerate(runs):
-            key = f"{name}-run-{r}"
-            # A slow run holds up the sums of those behind it: without a gate they would all be made and wait.
-            gate = f"{name}-gate-{r - window}" if r >= window else None
-            graph[key] = blocks.run_task(key, fold, first, last, firsts[first:last], topic, gate)
+        window = states_ahead(fold.nbytes, workers.count * workers.threads)
+        # Not that of an earlier pass: states change in place, a lingering one must not be taken for a new one.
+        steps = _Steps(f"distrf-pass-{uuid.uuid4().hex}", fold, blocks, runs, firsts, topic)
+        return _run_threads(steps, window) if client is None else _run_workers(steps, window, client)
+
+
+@dataclass(frozen=True)
+class _Steps:
+    """The tasks of a pass, step by step: run r, then the sums that it completes."""
+
+    name: str
+    fold: Fold
+    blocks: BlockGraphs
+    runs: Sequence[tuple[int, int]]
+    firsts: Sequence[int]
+    topic: str | None
+
+    def run(self, r: int, after: str | None = None) -> Task:
+        first, last = self.runs[r]
+        return self.blocks.run_task(
+            f"{self.name}-run-{r}", self.fold, first, last, self.firsts[first:last], self.topic, after
+        )
+
+    def sums(self) -> Iterator[tuple[list[Task], list[str]]]:
+        """For each run: the sums to make once it is there, and the keys that later ones go on from."""
+        group = total = None
+        for r in range(len(self.runs)):
+            tasks: list[Task] = []
+            key = f"{self.name}-run-{r}"
             if group is not None:
-                graph[f"{key}-sum"] = Task(f"{key}-sum", fold.merge, TaskRef(group), TaskRef(key))
+                tasks.append(Task(f"{key}-sum", self.fold.merge, TaskRef(group), TaskRef(key)))
                 key = f"{key}-sum"
             group = key
-            if (r + 1) % _group_size(len(runs)) == 0 or r + 1 == len(runs):
+            if (r + 1) % _group_size(len(self.runs)) == 0 or r + 1 == len(self.runs):
                 if total is not None:
-                    graph[f"{name}-total-{r}"] = Task(
-                        f"{name}-total-{r}", fold.merge, TaskRef(total), TaskRef(group)
-                    )
-                    group = f"{name}-total-{r}"
-                total, key, group = group, group, None
-            if r + window < len(runs):
-                # A group's sum does not wait for those of earlier groups; a gate does.
-                summed = [TaskRef(key)] if earlier is None else [TaskRef(key), TaskRef(earlier)]
-                graph[f"{name}-gate-{r}"] = Task(f"{name}-gate-{r}", passed, *summed)
-                earlier = f"{name}-gate-{r}" if group is None else earlier
-        return compute(Delayed(total, graph), client)
+                    key = f"{self.name}-total-{r}"
+                    tasks.append(Task(key, self.fold.merge, TaskRef(total), TaskRef(group)))
+                group, total = None, key
+            yield tasks, [key for key in (group, total) if key is not None]
+
+
+def _run_threads(steps: _Steps, window: int) -> Any:
+    """In threads of this process. A slow run holds up the sums of those behind it: without gates, they would all be
+    made and wait."""
+    graph: dict[Any, Any] = dict(steps.blocks.shared)
+    live: list[str] = []
+    for r, (tasks, live) in enumerate(steps.sums()):
+        run = steps.run(r, f"{steps.name}-gate-{r - window}" if r >= window else None)
+        graph |= {task.key: task for task in (run, *tasks)}
+        if r + window < len(steps.runs):
+            gate = f"{steps.name}-gate-{r}"
+            graph[gate] = Task(gate, passed, *(TaskRef(key) for key in live))
+    return compute(Delayed(live[-1], graph), None)
+
+
+def _run_workers(steps: _Steps, window: int, client: Any) -> Any:
+    """On a cluster, runs in turn on its threads: left alone, the scheduler prefers the worker that holds the fold's
+    arrays. A run is sent when its turn comes: a gate that is a task would itself wait for a thread."""
+    threads = threads_of(client)
+    futures: dict[Any, Any] = {}
+    batch = Batch()
+    batch.add(dict(steps.blocks.shared), keep=list(steps.blocks.shared))
+    summed: list[list[str]] = []  # for each run: the keys of sums that are made once it is in them
+    try:
+        for r, (tasks, live) in enumerate(steps.sums()):
+            if r >= window:
+                settle(*(futures[key] for key in summed[r - window]))
+            run = steps.run(r)
+            batch.add({run.key: run}, worker=threads[r % len(threads)] if threads else None, keep=[run.key])
+            batch.add({task.key: task for task in tasks}, 1, keep=[task.key for task in tasks])
+            summed.append(live)
+            if r + 1 < window:
+                continue
+            futures |= batch.submit(client)
+            batch = Batch()
+            needed = {*steps.blocks.shared, *itertools.chain(*summed[r + 1 - window :])}
+            for key in futures.keys() - needed:
+                futures.pop(key).release()
+        futures |= batch.submit(client)
+        return futures[summed[-1][-1]].result()
+    finally:
+        for future in futures.values():
+            future.release()
 
 
 def pass_memory(

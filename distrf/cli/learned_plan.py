@@ -25,7 +25,7 @@ def with_learning(plan: Plan, data: Input, estimator: Any, outputs: int) -> Plan
     return replace(
         plan,
         passes=plan.passes + cost.epochs,
-        tasks=plan.tasks + cost.epochs * (len(blocks) + cost.rounds * (2 * cost.parcels + 2)),
+        tasks=plan.tasks + cost.epochs * (len(blocks) + cost.rounds * cost.tasks),
         bytes_read=plan.bytes_read + cost.epochs * data.info.nbytes,
         memory=max(plan.memory, cost.memory, key=lambda m: m.peak),
         client_peak=client,

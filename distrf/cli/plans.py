@@ -167,7 +167,7 @@ def _plan_rounds(
         notes.append(
             f"stops earlier when {learner.n_iter_no_change} epochs gain less than tol = {learner.tol:g}"
         )
-    tasks = 2 * min(target_runs(n), blocks) - 1 + epochs * (blocks + cost.rounds * (2 * cost.parcels + 2))
+    tasks = 2 * min(target_runs(n), blocks) - 1 + epochs * (blocks + cost.rounds * cost.tasks)
     weighted = isinstance(learner, ClassifierMixin) and learner.class_weight is not None
     passes = 1 + weighted + epochs
     return Plan(

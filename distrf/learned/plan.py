@@ -24,7 +24,7 @@ class LearningCosts:
 
     epochs: int
     rounds: int
-    parcels: int
+    tasks: int
     round_rows: int
     memory: RoundMemory | None
     client_bytes: int
@@ -74,4 +74,5 @@ def learning_costs(
         gradients=(-(-len(parcels) // workers) + 4) * 8 * P,
     )
     client = SAMPLE * d * itemsize + state
-    return LearningCosts(n_epochs, per_epoch, len(parcels), size, memory, client, flops)
+    tasks = rounds.round_tasks(len(parcels), workers * threads)
+    return LearningCosts(n_epochs, per_epoch, tasks, size, memory, client, flops)

@@ -42,11 +42,11 @@ class RoundMemory(PassMemory):
 
 @dataclass(frozen=True)
 class RoundCosts:
-    """The plan's figures. rounds : of an epoch; parcels : tasks of one; round_rows : the most where the spectrum decides it."""
+    """The plan's figures. rounds : of an epoch; tasks : of a round; round_rows : the most where the spectrum decides it."""
 
     round_rows: int
     rounds: int
-    parcels: int
+    tasks: int
     memory: RoundMemory
     client_bytes: int
     flops_per_row: float
@@ -90,7 +90,7 @@ def round_costs(
     groups, first = schedule.groups(0), next(schedule.rounds(0))
     resident = min(len(blocks), 2 * max(len(group) for group in groups))
     round_rows = max(first.rows, 1) if averaged else round_rows
-    tasks = len(first.parcels)
+    parcels = len(first.parcels)
     most_rows = max(sum(s.last - s.first for s in parcel) for parcel in first.parcels)
     P = D + 1
     ahead = rounds._AHEAD + 1 + _IN_WORK
@@ -102,7 +102,7 @@ def round_costs(
         threads=threads,
         held=-(-resident // workers) * block_bytes,
         features=int(-(-ahead * round_rows // workers) * (entries * itemsize + 16 * outputs)),
-        gradients=-(-tasks // workers) * P * outputs * itemsize + 4 * 8 * P * outputs,
+        gradients=-(-parcels // workers) * P * outputs * itemsize + 4 * 8 * P * outputs,
     )
     s = sample_size(n, D)
     directions = _directions(learner, s, P)
@@ -113,7 +113,13 @@ def round_costs(
     )
     products = 4.0 * P * outputs + 4.0 * P * directions * outputs / round_rows
     return RoundCosts(
-        round_rows, max(1, round(usable / round_rows)), tasks, memory, client, map_flops + products, directions
+        round_rows,
+        max(1, round(usable / round_rows)),
+        rounds.round_tasks(parcels, workers * threads),
+        memory,
+        client,
+        map_flops + products,
+        directions,
     )
 
 

@@ -23,12 +23,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import dask
 import numpy as np
 from dask._task_spec import DataNode, Task, TaskRef
 from dask.delayed import Delayed
-from dask.highlevelgraph import HighLevelGraph, MaterializedLayer
 
+from ..blocks.batches import Batch, threads_of
 from ..blocks.engine import compute
 from ..blocks.graphs import BlockGraphs
 from ..blocks.rows import shared_arrays
@@ -234,40 +233,6 @@ class DaskRounds:
         self._held.clear()
 
 
-class Batch:
-    """Tasks that are sent to the scheduler together: a message costs it as much as some tasks do."""
-
-    def __init__(self) -> None:
-        self._layers: dict[str, MaterializedLayer] = {}
-        self.keep: list[Any] = []
-
-    def add(
-        self, graph: dict[Any, Any], priority: int = 0, worker: str | None = None, keep: Iterable[Any] = ()
-    ) -> None:
-        """Tasks of a priority that run on a worker while it lives; results of `keep` stay until released."""
-        notes: dict[str, Any] = {"priority": priority}
-        if worker is not None:
-            notes |= {"workers": [worker], "allow_other_workers": True}
-        self._layers[str(len(self._layers))] = MaterializedLayer(graph, annotations=notes)
-        self.keep.extend(keep)
-
-    def submit(self, client: Any) -> dict[Any, Any]:
-        """Futures of what is to be kept, by key."""
-        if not self._layers:
-            return {}
-        graph = HighLevelGraph(self._layers, {name: set() for name in self._layers})
-        with dask.config.set({"distributed.admin.large-graph-warning-threshold": "64GiB"}):
-            futures = client.get(graph, self.keep, sync=False)
-        return dict(zip(self.keep, futures, strict=True))
-
-
-def threads_of(client: Any) -> list[str]:
-    """The worker of each thread of the cluster, neighbours on different workers."""
-    workers = sorted(client.nthreads().items())
-    most = max((threads for _, threads in workers), default=0)
-    return [worker for t in range(most) for worker, threads in workers if threads > t]
-
-
 def share_out(parcels: int, group: int, threads: Sequence[str]) -> list[tuple[str | None, tuple[int, ...]]]:
     """(worker, parcels) of each share of a round: runs of parcels that are summed together.
 
@@ -281,6 +246,14 @@ def share_out(parcels: int, group: int, threads: Sequence[str]) -> list[tuple[st
         (threads[(place + group * used) % len(threads)] if threads else None, tuple(run))
         for (_, place), run in shares.items()
     ]
+
+
+def round_tasks(parcels: int, threads: int) -> int:
+    """Tasks of a round on so many threads beside its loads: features and gradients, and sums of many."""
+    groups, sums = -(-parcels // FAN_IN), 0
+    while groups > 1:
+        sums, groups = sums + groups, -(-groups // FAN_IN)
+    return 2 * len(share_out(parcels, 0, [""] * threads)) + sums
 
 
 def load_task(

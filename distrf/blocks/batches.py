@@ -1,0 +1,43 @@
+"""Tasks that are sent to the scheduler together, each to the worker it is meant for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import dask
+from dask.highlevelgraph import HighLevelGraph, MaterializedLayer
+
+
+class Batch:
+    """Tasks that are sent to the scheduler together: a message costs it as much as some tasks do."""
+
+    def __init__(self) -> None:
+        self._layers: dict[str, MaterializedLayer] = {}
+        self.keep: list[Any] = []
+
+    def add(
+        self, graph: dict[Any, Any], priority: int = 0, worker: str | None = None, keep: Iterable[Any] = ()
+    ) -> None:
+        """Tasks of a priority that run on a worker while it lives; results of `keep` stay until released."""
+        notes: dict[str, Any] = {"priority": priority}
+        if worker is not None:
+            notes |= {"workers": [worker], "allow_other_workers": True}
+        self._layers[str(len(self._layers))] = MaterializedLayer(graph, annotations=notes)
+        self.keep.extend(keep)
+
+    def submit(self, client: Any) -> dict[Any, Any]:
+        """Futures of what is to be kept, by key."""
+        if not self._layers:
+            return {}
+        graph = HighLevelGraph(self._layers, {name: set() for name in self._layers})
+        with dask.config.set({"distributed.admin.large-graph-warning-threshold": "64GiB"}):
+            futures = client.get(graph, self.keep, sync=False)
+        return dict(zip(self.keep, futures, strict=True))
+
+
+def threads_of(client: Any) -> list[str]:
+    """The worker of each thread of the cluster, neighbours on different workers."""
+    workers = sorted(client.nthreads().items())
+    most = max((threads for _, threads in workers), default=0)
+    return [worker for t in range(most) for worker, threads in workers if threads > t]
