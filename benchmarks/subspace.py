@@ -31,8 +31,11 @@ import scipy.sparse as sp
 
 from distrf import TEFM, CompactRandomFeatures, RandomFourierFeatures, StreamingRidge
 from distrf.blocks.passes import run_pass
+from distrf.blocks.plan import PROCESS_BYTES, PassMemory
 from distrf.maps.tiles import FeatureTiles
-from distrf.subspace import find_subspace
+from distrf.projections.cache import CACHE_BYTES
+from distrf.subspace import find_subspace, subspace_costs
+from distrf.subspace.choice import Choice
 from distrf.subspace.folds import ProductFold, SketchFold
 from distrf.subspace.sketches import SKETCHES, make_sketch
 
@@ -83,7 +86,7 @@ def residual(args: argparse.Namespace) -> list[dict[str, Any]]:
         values, energy = np.maximum(values[::-1], 0), float(values.sum())
         F32 = da.from_array(F.astype(np.float32), chunks=(-(-len(F) // 8), F.shape[1]))
         F64 = da.from_array(F, chunks=F32.chunks)
-        for wide in args.widths:
+        for wide in args.widths or (64, 256, 512):
             best = np.sqrt(max(energy - values[:wide].sum(), 0))
 
             def ratio(Q, best=best, F=F):
@@ -160,7 +163,7 @@ def kernel(args: argparse.Namespace) -> list[dict[str, Any]]:
         fitted = RandomFourierFeatures(n_components=64, random_state=0).fit(X)
         K = fitted.map_.exact_kernel(X).astype(np.float32)
         size = spectral_norms(lambda V, K=K: K @ V, len(K), 1)[0]
-        for wide in (64, 128, 256, 512):
+        for wide in args.widths or (64, 128, 256, 512):
             made = [
                 (label, estimator.fit_transform(X))
                 for seed in range(args.seeds)
@@ -199,7 +202,7 @@ def regression(args: argparse.Namespace) -> list[dict[str, Any]]:
         fitted = RandomFourierFeatures(n_components=64, length_scale="knn", random_state=0).fit(X[train])
         scale = fitted.length_scale_
         alphas = list(np.geomspace(1e-10, 1e-3, 8))
-        for wide in (64, 128, 256, 512, 1024, 2048):
+        for wide in args.widths or (64, 128, 256, 512, 1024, 2048):
             maps = maps_of_figure(wide, scale, 0)
             for label in ("rff", "quasi", "fastfood", "tefm-g", "tefm-s"):
                 times, error = [], np.nan
@@ -242,7 +245,7 @@ def sketches(args: argparse.Namespace) -> list[dict[str, Any]]:
         estimator = RandomFourierFeatures(n_components=D, random_state=0)
         map_ = estimator.fit(X).map_
         F = map_(X)
-        for wide in args.widths:
+        for wide in args.widths or (64, 256, 512):
             alone: dict[str, list[float]] = {}
             fits: dict[str, list[float]] = {}
             for repeat in range(args.repeats + 1):
@@ -378,9 +381,9 @@ def million(args: argparse.Namespace) -> list[dict[str, Any]]:
         .fit(X)
         .map_
     )
-    out = []
+    source, finder, out = FeatureTiles(map_, map_.n_components), Choice("finder", "asked for"), []
     with (
-        LocalCluster(n_workers=1, threads_per_worker=1, memory_limit="6GiB", dashboard_address=None) as cluster,
+        LocalCluster(n_workers=1, threads_per_worker=1, memory_limit="6GiB", dashboard_address=":0") as cluster,
         Client(cluster) as client,
     ):
         lazy = da.from_array(X, chunks=(512, X.shape[1]))
@@ -388,12 +391,18 @@ def million(args: argparse.Namespace) -> list[dict[str, Any]]:
             start = time.perf_counter()
             found = find_subspace(lazy, map_, 256, n_iter=q, values=values, sketch="srht")
             gap = abs(found.basis.T @ found.basis - np.eye(256)).max()
+            costs = subspace_costs(finder, len(X), source, 266, "srht", q, False, X.itemsize)
+            cached = int(min(map_.work()[1] * X.itemsize / 4, CACHE_BYTES))
+            held = cached + (costs.learned_bytes if q else 0)  # a sketch alone sends no basis
+            plan = PassMemory(512 * 4 * X.shape[1], costs.fold.scratch_bytes, costs.fold.nbytes, held)
             row = {
                 "D": map_.n_components, "l": 256, "rows": len(X), "q": q, "values": values,
                 "seconds": time.perf_counter() - start, "passes": found.passes, "solver": found.solver,
-                "worker peak GiB": max(peak_memory(client).values()) / 2**30,
+                "worker peak GiB": max(peak_memory(client).values()) / 2**30, "worker planned GiB": plan.peak / 2**30,
+                "client planned GiB": (costs.client_bytes + PROCESS_BYTES) / 2**30,
                 "residual": found.residual.value, "orthogonality": float(gap),
             }  # fmt: skip
+            del found  # the next one is not held beside it
             out.append(row)
             report(args, row)
     with open("/proc/self/status") as status:
@@ -425,7 +434,7 @@ def main() -> None:
         parser.add_argument(f"--{name}", action="store_true")
     parser.add_argument("--sets", nargs="+", help="data sets instead of the usual ones")
     parser.add_argument("--rows", type=int, default=20_000, help="rows sampled for residuals and times")
-    parser.add_argument("--widths", type=int, nargs="+", default=[64, 256, 512])
+    parser.add_argument("--widths", type=int, nargs="+", help="l, instead of the usual ones")
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--values", default="sample", choices=("pass", "sample"))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import uuid
 import warnings
 
 import dask.array as da
@@ -124,15 +127,19 @@ def test_either_of_two_valleys(noisy, seed):
     assert errors[ALPHAS.index(cg.alpha_)] < 1.02 * errors.min()
 
 
-def test_chunks_and_in_memory_agree(problem):
-    Z, y = problem
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_chunks_and_in_memory_agree(problem, dtype):
+    Z, y = problem[0].astype(dtype), problem[1]
     now = StreamingRidge(1e-4, solver="cg", n_directions=30).fit(Z, y)
-    lazy = StreamingRidge(1e-4, solver="cg", n_directions=30).fit(
-        da.from_array(Z, chunks=(300, D)), da.from_array(y, chunks=(100, 2))
-    )
-    np.testing.assert_allclose(lazy.coef_, now.coef_, atol=2e-3 * abs(now.coef_).max())
+    expected = now.predict(Z)
+    for size in (77, 300):
+        lazy = StreamingRidge(1e-4, solver="cg", n_directions=30).fit(
+            da.from_array(Z, chunks=(size, D)), da.from_array(y, chunks=(100, 2))
+        )
+        assert np.linalg.norm(lazy.predict(Z) - expected) < 1e-5 * np.linalg.norm(expected)
+        assert lazy.n_iter_ == now.n_iter_
     csr = StreamingRidge(1e-4, solver="cg", n_directions=30).fit(sp.csr_array(Z), y)
-    np.testing.assert_allclose(csr.coef_, now.coef_, atol=1e-6 * abs(now.coef_).max())
+    assert np.linalg.norm(csr.predict(Z) - expected) < 1e-5 * np.linalg.norm(expected)
 
 
 def test_same_bits_for_one_worker_and_two(client, one_worker_client, problem):
@@ -142,6 +149,35 @@ def test_same_bits_for_one_worker_and_two(client, one_worker_client, problem):
         one = StreamingRidge([1e-4, 1e-3], solver="cg", n_directions=30).fit(Z, y)
     np.testing.assert_array_equal(one.coef_, two.coef_)
     assert one.n_iter_ == two.n_iter_
+
+
+def _die_once(block, folder, after):
+    """The worker that reads the block number `after`, of all passes together, dies."""
+    folder.mkdir(exist_ok=True)
+    (folder / uuid.uuid4().hex).touch()
+    if len(list(folder.iterdir())) > after:
+        with contextlib.suppress(FileExistsError), open(f"{folder}-died", "x"):
+            os._exit(1)
+    return block
+
+
+@pytest.mark.slow
+def test_same_bits_after_a_killed_worker(tmp_path, problem):
+    from distributed import Client, LocalCluster
+
+    Z, y = (da.from_array(a.astype(np.float32), chunks=(100, -1)) for a in problem)
+    folder = tmp_path / "reads"
+    dying = Z.map_blocks(
+        _die_once, folder, 5 * Z.numblocks[0], dtype=np.float32, meta=np.empty((0, 0), np.float32)
+    )
+    options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": ":0", "silence_logs": 50}
+    with LocalCluster(**options) as cluster, Client(cluster):
+        plain = StreamingRidge([1e-4, 1e-3], solver="cg", n_directions=30).fit(Z, y)
+        again = StreamingRidge([1e-4, 1e-3], solver="cg", n_directions=30).fit(dying, y)
+    assert (tmp_path / "reads-died").exists()
+    assert len(list(folder.iterdir())) > 6 * Z.numblocks[0]  # it died amid the passes
+    np.testing.assert_array_equal(again.coef_, plain.coef_)
+    assert again.n_iter_ == plain.n_iter_
 
 
 class Interrupted(Exception):
@@ -212,12 +248,40 @@ def test_too_few_passes_warn(problem):
         StreamingRidge(1e-8, solver="cg", n_directions=5, max_passes=1).fit(Z, y)
 
 
+@pytest.mark.parametrize("most", [1, 2, 3])
+def test_no_more_passes_than_allowed(problem, most):
+    """Several alphas too: passes that choose among them leave fewer for the one chosen."""
+    Z, y = problem
+    with pytest.warns(ConvergenceWarning, match=f"stopped after {most} passes"):
+        model = StreamingRidge([1e-8, 1e-7], solver="cg", n_directions=5, max_passes=most).fit(Z, y)
+    assert model.n_iter_ == most
+
+
 def test_targets_without_signal(problem):
     Z, _ = problem
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         model = StreamingRidge(1e-3, solver="cg").fit(Z, np.full(len(Z), 7.0))
     np.testing.assert_allclose(model.predict(Z), 7.0)
+
+
+@pytest.mark.parametrize("alphas", [1e-4, [1e-4, 1e-3]])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_constant_features_have_no_signal(problem, dtype, alphas):
+    """What is left of the right-hand sides is rounding: the intercept predicts, and nothing warns."""
+    Z, y = np.ones((len(problem[1]), 40), dtype) / 3, problem[1]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = StreamingRidge(alphas, solver="cg").fit(Z, y)
+    assert model.error_bound_ == 0
+    np.testing.assert_allclose(model.predict(Z), np.tile(y.mean(axis=0), (len(Z), 1)), rtol=1e-6)
+
+
+def test_held_out_rows_without_weight(problem):
+    Z, y = problem
+    held_out = FoldRule.for_rows(len(Z), "holdout", 0).of_rows(0, len(Z)) == 0
+    with pytest.raises(InputError, match="zero on all rows held out to compare alphas"):
+        StreamingRidge([1e-4, 1e-3], solver="cg").fit(Z, y, np.where(held_out, 0.0, 1.0))
 
 
 def test_folds_against_dense_formulas(problem):
@@ -273,7 +337,10 @@ def test_partial_results_are_bounded():
     ("options", "message"),
     [
         ({"solver": "svd"}, "solver is one of auto, gram, cg"),
-        ({"solver": "cg", "tol": 0}, "tol is between 0 and 1"),
+        ({"solver": "cg", "tol": 0}, "tol is a number between 0 and 1, got 0"),
+        ({"solver": "cg", "tol": "small"}, "tol is a number between 0 and 1"),
+        ({"solver": "cg", "max_passes": 0}, "max_passes must be an integer, at least 1, got 0"),
+        ({"solver": "cg", "max_passes": 2.5}, "max_passes must be an integer"),
         ({"solver": "cg", "n_directions": 0}, "n_directions is 'auto' or an integer"),
     ],
 )

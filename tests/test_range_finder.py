@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import shutil
+import warnings
 
 import dask.array as da
 import numpy as np
@@ -12,6 +13,7 @@ import pytest
 import scipy.stats
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.exceptions import ConvergenceWarning
 
 from distrf import RandomFourierFeatures
 from distrf.blocks.plan import Workers
@@ -109,9 +111,16 @@ def test_tol_grows_until_met(rows, base, features, sigma, solver, tol):
     assert needed <= kept <= needed + (0 if solver == "gram" else 2 + needed // 10)
 
 
-def test_tol_that_the_limit_does_not_reach(rows, base):
-    assert find_subspace(rows, base, 40, tol=1e-6, solver="finder").basis.shape[1] == 40
-    assert find_subspace(rows, base, 40, tol=1e-6, solver="gram").basis.shape[1] == 40
+@pytest.mark.parametrize("solver", ["gram", "finder"])
+def test_tol_that_the_limit_does_not_reach(rows, base, solver):
+    with pytest.warns(
+        ConvergenceWarning, match=r"40 directions leave a relative residual of about .* tol=1e-06"
+    ):
+        found = find_subspace(rows, base, 40, tol=1e-6, solver=solver)
+    assert found.basis.shape[1] == 40
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        find_subspace(rows, base, 40, tol=1.01 * found.residual.high, solver=solver)
 
 
 def test_features_themselves(rows, features, sigma):
@@ -295,9 +304,12 @@ def test_values_from_a_sample_save_a_pass(rows, base, features, sigma):
     [
         ({"n_components": D + 1}, "between 1 and the 256 base features, got 257"),
         ({"sketch": "dct"}, "unknown sketch 'dct'"),
-        ({"n_iter": -1}, "at least 0"),
-        ({"oversampling": -2}, "at least 0"),
+        ({"n_iter": -1}, "n_iter must be an integer, at least 0, got -1"),
+        ({"n_iter": 1.5}, "n_iter must be an integer, at least 0, got 1.5"),
+        ({"oversampling": -2}, "oversampling must be an integer, at least 0"),
+        ({"oversampling": None}, "oversampling must be an integer, at least 0"),
         ({"tol": 1.5}, "between 0 and 1"),
+        ({"tol": "small"}, "between 0 and 1"),
         ({"solver": "svd"}, "solver is one of auto, finder, gram"),
         ({"values": "none"}, "values is one of"),
         ({"tol": 1e-4, "float32": True}, "below what float32 rows can tell"),

@@ -201,6 +201,12 @@ def test_checkpoint_resumes(tmp_path, rows, tefm):
     assert load_model(tmp_path / "m").checkpoint == str(tmp_path / "c")
 
 
+def test_checkpoint_of_a_seed_that_changes(tmp_path, rows, tefm):
+    with pytest.raises(InputError, match="checkpoint= needs a random_state"):
+        tefm.set_params(checkpoint=tmp_path / "c", random_state=None).fit(rows)
+    assert not (tmp_path / "c").exists()
+
+
 def test_sparse_rows(tefm, rng):
     X = rng.normal(size=(300, 40)) * (rng.random((300, 40)) < 0.1)
     dense = tefm.fit_transform(X)

@@ -33,12 +33,13 @@ class TEFM(FeatureEstimator):
     oversampling : directions carried along and dropped at the end
     solver : "finder" | "gram" (exact directions from the D x D Gram matrix, one pass) | "auto": the cheaper of
         the two that fits, see `solver_reason_`
-    tol : grow l until |F - F Q Q'| / |F| <= tol, keeping only what that takes; float32 rows: at least 1e-3
+    tol : grow l until |F - F Q Q'| / |F| <= tol, keeping only what that takes; a warning says where `n_components`
+        do not suffice. With float32 rows at least 1e-3
     values : singular values from a "pass" of their own (exact within the subspace), or from a "sample" of rows,
         which saves that pass
     whiten : divide each feature by its root mean square, so that features have unit second moments
-    checkpoint : folder that keeps the basis after each pass; an interrupted fit, called again with the same
-        `random_state`, resumes there
+    checkpoint : folder that keeps the basis after each pass; an interrupted fit, called again, resumes there.
+        Needs a `random_state`
     n_jobs : threads for NumPy and CSR input of `transform`; -1 takes all cores. Dask decides for Dask arrays
     random_state : seed of the sketch; the base gets one derived from it unless it has its own
 
@@ -103,6 +104,11 @@ class TEFM(FeatureEstimator):
         """
         X = validate_rows(self, X, reset=True)
         wanted = check_components(self.n_components)
+        if self.checkpoint is not None and self.random_state is None:
+            raise InputError(
+                "checkpoint= needs a random_state: with None every fit draws another seed, and none could resume; "
+                "give an integer"
+            )
         seed = draw_seed(self.random_state)
         base = None if self.base is None else fitted_base(self.base, X, y, seed)
         found = find_subspace(

@@ -164,9 +164,12 @@ class NormalFold(_RowsFold):
 
 
 class System:
-    """Right-hand side, mean and weight of all rows, or of all but the held-out ones."""
+    """Right-hand side, mean and weight of all rows, or of all but the held-out ones.
 
-    def __init__(self, sums: np.ndarray, fit_intercept: bool):
+    eps : rounding of the features. A right-hand side that centring leaves below it, as of constant features, is 0
+    """
+
+    def __init__(self, sums: np.ndarray, fit_intercept: bool, eps: float = 0.0):
         self.weight = sums[-2, -1]
         if not self.weight > 0:
             raise InputError("sample_weight must not be zero everywhere, nor on all rows that are not held out")
@@ -176,6 +179,8 @@ class System:
         self.right = sums[:-2, :-1] / self.weight
         if fit_intercept:
             self.right = self.right - np.outer(self.mean, self.target_mean)
+            rounding = eps * np.linalg.norm(self.mean) * np.sqrt(sums[-1, :-1] / self.weight)
+            self.right[:, np.linalg.norm(self.right, axis=0) <= rounding] = 0.0
 
     def covariance_times(self, V: np.ndarray, product: np.ndarray) -> np.ndarray:
         """S V from Z'wZ V."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 import os
 import warnings
 from collections.abc import Sequence
@@ -204,8 +205,10 @@ def fit_conjugate(
     checkpoint : folder that keeps the result of each pass; the same call then resumes there, and with one alpha
         more `max_passes` go on from there
     """
-    if not 0 < tol < 1 or max_passes < 1:
-        raise InputError(f"tol is between 0 and 1 and max_passes at least 1, got {tol!r} and {max_passes!r}")
+    if not (isinstance(tol, numbers.Real) and 0 < tol < 1):
+        raise InputError(f"tol is a number between 0 and 1, got {tol!r}")
+    if isinstance(max_passes, bool) or not isinstance(max_passes, (int, np.integer)) or max_passes < 1:
+        raise InputError(f"max_passes must be an integer, at least 1, got {max_passes!r}")
     n = int(arrays[0].shape[0])
     several = len(alphas) > 1
     rule = FoldRule.for_rows(n, "holdout", seed) if several else FoldRule()
@@ -232,18 +235,18 @@ def fit_conjugate(
     first, count = fit.products(basis, "starting directions")
     space, finder_passes = Space(basis, first), finder_passes + count + 1
     passes, errors = 0, None
-    system = System(sums.sum(axis=0), fit_intercept)
+    eps = float(np.finfo(fit.dtype).eps)
+    system = System(sums.sum(axis=0), fit_intercept, eps)
     whole = Projection(space, system, 0)
     if several:
         # Solve without the held-out rows, and in the same passes go ahead with all rows and the best alpha so far.
-        contest = _Contest(space, System(sums[1], fit_intercept), sums[0], list(alphas), whole, tol)
+        contest = _Contest(space, System(sums[1], fit_intercept, eps), sums[0], list(alphas), whole, tol)
         loose = max(tol, _CONTEST_TOL)
         part = Projection(space, contest.system, 1)
         solutions, passes, _, _ = _iterate(fit, part, alphas, loose, max_passes, contest)
         errors = contest.errors(solutions)
         alphas = [float(alphas[int(np.argmin(errors))])]
-    left = max(max_passes - passes, 1)
-    solutions, more, residual, bound = _iterate(fit, whole, alphas, tol, left)
+    solutions, more, residual, bound = _iterate(fit, whole, alphas, tol, max_passes - passes)
     if bound > tol:
         warnings.warn(
             f"conjugate gradients stopped after {passes + more} passes at a relative residual of {residual:.2g}; "
@@ -287,6 +290,10 @@ class _Contest:
     ):
         self.space, self.system, self.held_out, self.alphas = space, system, held_out, alphas
         self.whole, self.tol = whole, tol
+        if not held_out[-2, -1] > 0:
+            raise InputError(
+                "sample_weight is zero on all rows held out to compare alphas; give one alpha, or another random_state"
+            )
 
     def errors(self, solutions: Sequence[np.ndarray]) -> np.ndarray:
         """Mean squared error of each alpha."""

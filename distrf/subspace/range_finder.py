@@ -7,12 +7,15 @@ directions.
 
 from __future__ import annotations
 
+import numbers
 import os
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
 from ..blocks.engine import current_client
 from ..blocks.gram_tiles import lower_matrix
@@ -89,7 +92,8 @@ def find_subspace(
     n_iter : q, products with F'F after the sketch; each is a pass
     oversampling : directions carried along and dropped at the end
     solver : "finder" | "gram" (exact, one pass, D x D numbers) | "auto" (the cheaper that fits)
-    tol : grow l until |F - F Q Q'| / |F| <= tol, and keep no more directions than that takes
+    tol : grow l until |F - F Q Q'| / |F| <= tol, and keep no more directions than that takes; a warning says where
+        `n_components` do not suffice
     values : singular values by a "pass" of their own, exact in the subspace, or from a "sample" of rows
     checkpoint : folder that keeps the basis after each pass; the same call then resumes there
 
@@ -121,11 +125,12 @@ def check_parameters(
     values: str,
 ) -> None:
     """Raise InputError for parameters of `find_subspace` that break a rule."""
+    for name, count in (("n_iter", n_iter), ("oversampling", oversampling)):
+        if isinstance(count, bool) or not isinstance(count, (int, np.integer)) or count < 0:
+            raise InputError(f"{name} must be an integer, at least 0, got {count!r}")
     if not 1 <= wanted <= n_features:
         raise InputError(f"n_components must be between 1 and the {n_features} base features, got {wanted}")
-    if n_iter < 0 or oversampling < 0:
-        raise InputError(f"n_iter and oversampling must be at least 0, got {n_iter} and {oversampling}")
-    if tol is not None and not 0 < tol < 1:
+    if tol is not None and not (isinstance(tol, numbers.Real) and 0 < tol < 1):
         raise InputError(f"tol is a relative residual between 0 and 1, or None, got {tol!r}")
     for name, value, known in (("solver", solver, SOLVERS), ("values", values, VALUES)):
         if value not in known:
@@ -157,6 +162,7 @@ class _Finder:
         self.n_components = n_components
         self.limit = min(D, n_components + oversampling)
         self.passes = 0
+        self._short = False
         workers = Workers.of_client(current_client())
         final = values == "pass"
         self.choice: Choice = choose(solver, self.n, self.source, self.limit, sketch, n_iter, final, workers)
@@ -282,6 +288,13 @@ class _Finder:
     def find(self) -> Subspace:
         Q, sigma, energy = self._gram() if self.choice.solver == "gram" else self._finder()
         residual = probe_residual(self.source, self._probes("probe"), Q, self.n, neighbours(self.n))
+        if self._short:
+            warnings.warn(
+                f"{self.n_components} directions leave a relative residual of about {residual.value:.2g}, above "
+                f"tol={self.tol:g}; a larger n_components or a larger tol would be met",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
         return Subspace(
             Q, sigma[: Q.shape[1]], energy, residual, self.choice.solver, self.choice.reason, self.passes
         )
@@ -298,7 +311,10 @@ class _Finder:
 
         arrays = self.steps.run(step)
         sigma, energy = arrays["sigma"], float(arrays["energy"][0])
-        keep = self.n_components if self.tol is None else self._needed(sigma, energy)
+        keep = self.n_components
+        if self.tol is not None:
+            keep = self._needed(sigma, energy)
+            self._short = keep > len(sigma)
         return arrays["basis"][:, :keep].astype(self.dtype), sigma, energy
 
     def _finder(self) -> tuple[np.ndarray, np.ndarray, float]:
@@ -315,6 +331,7 @@ class _Finder:
                 if keep > wanted and wanted < self.n_components:
                     wanted, round_ = min(2 * wanted, self.n_components), round_ + 1
                     continue
+                self._short = keep > wanted
                 keep = min(keep, wanted)
             return rotated(basis, directions[:, :keep], self.dtype), sigma, energy
 
