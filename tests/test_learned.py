@@ -167,6 +167,27 @@ def test_regression_finds_the_wave(loss):
     assert both.predict(T).shape == (2000, 2)
 
 
+@pytest.mark.parametrize("size", [2.0**-60, 2.0**60])
+def test_units_of_the_target_change_nothing(size):
+    """Steps, prior and guards go by the spread of the target."""
+    X, y = waves(500)
+    model = CompactNonlinearRegressor(4, n_epochs=20, random_state=1)
+    expected = clone(model).fit(X, y)
+    scaled = clone(model).fit(X, size * y)
+    np.testing.assert_allclose(scaled.map_.frequencies, expected.map_.frequencies, atol=1e-9)
+    np.testing.assert_allclose(scaled.coef_ / size, expected.coef_, atol=1e-9)
+
+
+def test_outputs_of_different_size():
+    """Weights of each output move in steps of its own size; one of the same value everywhere is that value."""
+    X, y = waves(1000)
+    Y = np.stack([1e-3 * y, 1e3 * y, np.full(1000, 3.0)], axis=1)
+    made = CompactNonlinearRegressor(8, n_epochs=60, random_state=1).fit(X, Y).predict(X)
+    errors = ((made - Y) ** 2).mean(axis=0)
+    assert (errors[:2] < 0.02 * Y[:, :2].var(axis=0)).all()
+    np.testing.assert_allclose(made[:, 2], 3.0, atol=0.1)
+
+
 @pytest.mark.parametrize("phase", ["offset", "paired"])
 @pytest.mark.parametrize("structure", ["dense", "circulant"])
 def test_kernel_objective_is_closer_than_what_it_starts_from(structure, phase):
@@ -305,6 +326,16 @@ def test_resume_gives_the_bits_it_would_have_given(tmp_path, monkeypatch, kind, 
         clone(kept).set_params(resume=True, length_scale=0.5).fit(X, y)
 
 
+def test_other_rounds_are_another_job(tmp_path):
+    """A start of its own seed does not hide that the order of rows is another."""
+    X, y = rings(300)
+    start = RandomFourierFeatures(length_scale=1.0, random_state=5)
+    kept = CompactNonlinearClassifier(4, init=start, n_epochs=2, checkpoint=str(tmp_path / "s"), random_state=1)
+    kept.fit(X, y)
+    with pytest.raises(SpecMismatchError, match="of another job: seed differ"):
+        clone(kept).set_params(resume=True, random_state=2).fit(X, y)
+
+
 def test_a_stale_checkpoint_is_not_taken_up(tmp_path):
     X, y = rings(600)
     kept = CompactNonlinearClassifier(4, n_epochs=2, checkpoint=str(tmp_path / "state"), random_state=1)
@@ -365,6 +396,8 @@ def test_files_and_sparse_rows(tmp_path, structure):
         ({"structure": "circulant", "kernel": "matern"}, "starts from circulant blocks alone"),
         ({"init": 3}, "init is a RandomFourierFeatures"),
         ({"alternate": (3,)}, "alternate is None or"),
+        ({"alternate": 3}, "alternate is None or"),
+        ({"n_epochs": 2.5}, "n_epochs must be a whole number"),
         ({"learning_rate": "pegasos", "alpha": 0.0}, "need alpha > 0"),
         ({"resume": True}, "resume=True continues from checkpoint"),
         ({"loss": "huber"}, "loss for classification is one of"),
@@ -384,6 +417,10 @@ def test_rules_of_the_map():
         CompactNonlinearMap(4, "cosine").fit(X, y)
     with pytest.raises(InputError, match="requires y to be passed"):
         CompactNonlinearMap(4, "hinge").fit(X)
+    holed = X.copy()
+    holed[7, 1] = np.nan
+    with pytest.raises(InputError, match="X must be finite, but 1 sampled rows are not"):
+        CompactNonlinearMap(4, length_scale=1.0).fit(da.from_array(holed, chunks=(10, 2)))
     with pytest.raises(InputError, match="approximate no given kernel"):
         CompactNonlinearMap(4, "hinge", n_epochs=1).fit(X, y).map_.exact_kernel(X)
 

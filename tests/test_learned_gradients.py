@@ -77,6 +77,26 @@ def test_gradients_of_losses(structure, phase, D, name):
     check_gradient(work, (X, targets, weight), p)
 
 
+@pytest.mark.parametrize("structure", ["dense", "circulant"])
+def test_gradients_of_one_score_without_intercept(structure):
+    layout = Layout(d, 10, "offset", structure, 3, 1, intercept=False)
+    p, X, Y, weight = problem(layout)
+    check_gradient(loss_work(layout, "logistic"), (X, Y, weight), p)
+
+
+@pytest.mark.parametrize("phase", ["offset", "paired"])
+@pytest.mark.parametrize("structure", ["dense", "circulant"])
+def test_gradients_over_several_tiles(structure, phase):
+    """Rows go through features in tiles; pairs are of rows of all tiles."""
+    layout = Layout(d, 10, phase, structure, 3, 0)
+    n = layout.linear.rows_per_tile + 9
+    p, X, Y, weight = problem(layout, n)
+    check_gradient(kernel_work(layout, Gaussian()), (X, Y, weight), p)
+    layout = Layout(d, 10, phase, structure, 3, 3)
+    p, X, Y, weight = problem(layout, n)
+    check_gradient(loss_work(layout, "logistic"), (X, Y, weight), p)
+
+
 @pytest.mark.parametrize("kernel", [Gaussian(), Cauchy(), Matern(1.5)], ids=repr)
 @pytest.mark.parametrize(("structure", "phase", "D"), SHAPES)
 def test_gradients_of_the_kernel_error(structure, phase, D, kernel):

@@ -12,7 +12,7 @@ from .inputs import Input
 from .model_options import CheckpointOptions
 from .session import UsageError
 
-#: What a state needs to be taken up again: that of SGD, the passes of cg and those of a subspace.
+#: What a state needs to be taken up again: that of SGD, the passes of cg and those of a map that learns.
 _PARTS = ("start", "cg", "subspace")
 
 
@@ -27,11 +27,11 @@ def claim_checkpoint(
     path = kept.checkpoint
     if path is None:
         return
-    rounds, subspace = hasattr(learner, "n_epochs"), hasattr(estimator, "checkpoint")
-    if not (rounds or subspace or learner.solver == "cg"):
+    rounds, learns = hasattr(learner, "n_epochs"), hasattr(estimator, "checkpoint")
+    if not (rounds or learns or learner.solver == "cg"):
         raise UsageError(
             "--checkpoint is for jobs of many passes: --model sgd-classifier, sgd-regressor, svm or logistic, "
-            "--solver cg, --map tefm"
+            "--solver cg, --map tefm or cnm"
         )
     if os.path.isfile(path):
         raise UsageError(f"--checkpoint is a folder, but {path!r} is a file")
@@ -57,7 +57,9 @@ def claim_checkpoint(
             files.remove(fs, root)
     if not (ours and kept.resume):
         write_bundle(place, spec, {}, overwrite=True)
-    if subspace:
+    if learns:
         estimator.set_params(checkpoint=f"{path.rstrip('/')}/subspace")
+    if hasattr(estimator, "resume"):
+        estimator.set_params(resume=kept.resume)
     if not rounds and learner.solver != "gram":
         learner.set_params(checkpoint=f"{path.rstrip('/')}/cg")

@@ -165,7 +165,7 @@ class CheckpointOptions:
         PATH,
         _option(
             "--checkpoint",
-            help="Folder that keeps the state of SGD, or each pass of cg and tefm.",
+            help="Folder that keeps the state of SGD, each pass of cg and tefm, and of cnm.",
             default=False,
         ),
     ] = None

@@ -6,13 +6,14 @@ from typing import Any
 
 import numpy as np
 
+from ..blocks.samples import sampled_rows
 from ..errors import InputError
 from ..features.base import check_components
 from ..linear_model import assembly
 from ..linear_model.losses import get_loss
 from ..linear_model.schedules import Holdout
 from ..linear_model.sgd_base import _number, _one_of
-from ..linear_model.targets import Targets
+from ..linear_model.targets import Targets, float_columns
 from ..maps import FourierMap
 from ..maps.fourier import PHASES, count_frequencies
 from ..maps.frequencies import STRUCTURES
@@ -34,6 +35,13 @@ _PAIR_BYTES = 128 * 2**20
 def pair_rows(d: int) -> int:
     """Rows of d columns that stand for all of them in the kernel objective."""
     return max(2, min(_PAIR_ROWS, _PAIR_BYTES // (8 * max(1, d))))
+
+
+def _whole(name: str, value: Any) -> None:
+    """Raise InputError unless the value is a whole number, at least 1."""
+    _number(name, value, 1)
+    if value != int(value):
+        raise InputError(f"{name} must be a whole number, got {value!r}")
 
 
 class MapLearner:
@@ -76,8 +84,8 @@ class MapLearner:
             _number("eta0", self.eta0, 1e-300)
         for name in ("n_epochs", "round_rows"):
             if getattr(self, name) != "auto":
-                _number(name, getattr(self, name), 1)
-        _number("checkpoint_every", given.checkpoint_every, 1)
+                _whole(name, getattr(self, name))
+        _whole("checkpoint_every", given.checkpoint_every)
         if given.resume and given.checkpoint is None:
             raise InputError("resume=True continues from checkpoint=, which is None; give its folder")
 
@@ -87,11 +95,12 @@ class MapLearner:
         _one_of("learning_rate", given.learning_rate, RATES)
         _number("alpha", given.alpha, 0.0)
         _number("validation_fraction", given.validation_fraction, 1e-6, 0.9)
-        _number("n_iter_no_change", given.n_iter_no_change, 1)
+        _whole("n_iter_no_change", given.n_iter_no_change)
         if "pegasos" in (given.learning_rate, self.theta_learning_rate) and not given.alpha > 0:
             raise InputError(f"steps of 1 / (alpha t) need alpha > 0, got {given.alpha}")
         if given.alternate is not None and (
-            len(given.alternate) != 2
+            not isinstance(given.alternate, (tuple, list))
+            or len(given.alternate) != 2
             or any(not isinstance(s, (int, np.integer)) or s < 1 for s in given.alternate)
         ):
             raise InputError(
@@ -116,13 +125,14 @@ class MapLearner:
         )
 
     def _stepper(
-        self, layout: Layout, sample: np.ndarray, rounds: int, score: float, prior: float, **model: Any
+        self, layout: Layout, sample: np.ndarray, rounds: int, scores: np.ndarray, prior: float, **model: Any
     ) -> Stepper:
-        """Steps as long as these rows allow; `score` is the spread of the scores wanted, `prior` an automatic l2."""
+        """Steps as long as these rows allow; `scores` are the spreads of those wanted, `prior` an automatic l2."""
         factor = 1.0 if self.eta0 is None else float(self.eta0)
         D = layout.n_components
-        theta, w = _PHASE_STEP / reach(sample), _SCORE_STEP * score
-        rates = (factor * theta, factor * _PHASE_STEP, factor * w / np.sqrt(D), factor * w / D)
+        theta, w = _PHASE_STEP / reach(sample), _SCORE_STEP * scores
+        of_w = np.tile(factor * w / np.sqrt(D), D)
+        rates = (factor * theta, factor * _PHASE_STEP, of_w, (factor * w / D)[: layout.sizes[4]])
         return Stepper(
             layout, rates, rounds, map_rate=self.theta_learning_rate,
             l2=prior if self.theta_l2 == "auto" else float(self.theta_l2), l1=float(self.theta_l1), **model,
@@ -151,10 +161,16 @@ class MapLearner:
         per_epoch = schedule.count(0)
         n_epochs = epochs(self.n_epochs, per_epoch)
         sample, y_sample, _ = rows.sample(min(SAMPLE, sum(rows.blocks)), seed)
-        spread = 1.0 if classes else float(np.std(np.asarray(y_sample, dtype=np.float64), axis=0).max()) or 1.0
+        spreads, unit = np.ones(targets.width), 1.0
+        if not classes:
+            spreads = np.std(float_columns(y_sample), axis=0)
+            spreads = np.where(spreads > 0, spreads, spreads.max() or 1.0)
+            # A residual of one spread costs half of this: what the prior is held against. The least of the outputs.
+            unit = 2.0 * float(loss(np.zeros((1, 1)), np.full((1, 1), spreads.min()))[0][0]) or 1.0
         stepper = self._stepper(
-            layout, sample, per_epoch * n_epochs, spread, start.length_scale**2 / max(usable, 1), model_rate=given.learning_rate,
-            alpha=float(given.alpha), alternate=None if given.alternate is None else tuple(given.alternate),
+            layout, sample, per_epoch * n_epochs, spreads, unit * start.length_scale**2 / max(usable, 1),
+            model_rate=given.learning_rate, alpha=float(given.alpha), units=(unit / float(spreads.min()), unit),
+            alternate=None if given.alternate is None else tuple(given.alternate),
         )  # fmt: skip
         work = CompactWork(targets, loss, 0.0, seed, True, holdout, layout)
         learner = Learner(
@@ -167,13 +183,15 @@ class MapLearner:
             classes,
             assembly.mean_weight(rows, targets),
             [i for i, r in enumerate(rows.blocks) if r and holdout.usable(i, r) < r],
-            self._checkpoint(rows, targets, start),
+            self._checkpoint(rows, targets, start, seed),
         )
         self._run(learner)
         self._publish(learner, layout, start, None)
         return layout, learner.solution
 
-    def _checkpoint(self, rows: assembly.Rows, targets: Targets, start: FourierMap) -> Checkpoint | None:
+    def _checkpoint(
+        self, rows: assembly.Rows, targets: Targets, start: FourierMap, seed: int
+    ) -> Checkpoint | None:
         given: Any = self
         if given.checkpoint is None:
             return None
@@ -185,7 +203,7 @@ class MapLearner:
         spec["classes"] = None if targets.classes is None else targets.classes.tolist()
         spec["alternate"] = None if given.alternate is None else list(given.alternate)
         spec["maps"] = [function.spec() for function in rows.maps]
-        spec |= {"kind": "learned", "start": start.spec(), "blocks": list(rows.blocks)}
+        spec |= {"kind": "learned", "start": start.spec(), "seed": seed, "blocks": list(rows.blocks)}
         return Checkpoint(str(given.checkpoint), spec, int(given.checkpoint_every))
 
     def _learn_kernel(self, X: Any, weight: Any) -> None:
@@ -195,19 +213,23 @@ class MapLearner:
         start = self._start(X, seed)
         layout = self._layout(start, 0, False)
         whole = assembly.Rows.of(X, np.zeros(X.shape[0]), weight)
-        sample, _, kept = whole.sample(pair_rows(X.shape[1]), seed)
+        size = min(pair_rows(X.shape[1]), X.shape[0])
+        sample, _, kept = whole.sample(size, seed)
+        missing = len(sampled_rows(X.shape[0], size, seed, "sgd sample")) - len(sample)
+        if missing:
+            raise InputError(f"X must be finite, but {missing} sampled rows are not; impute or drop such rows")
         rows = assembly.Rows.of(sample, np.zeros(len(sample)), kept)
         holdout = Holdout.of_blocks(rows.blocks, 0.0, seed)
         schedule = assembly.make_schedule(rows, holdout, round_size(self.round_rows, len(sample)), True, seed)
         n_epochs = epochs(self.n_epochs, schedule.count(0))
-        stepper = self._stepper(layout, sample[:SAMPLE], schedule.count(0) * n_epochs, 1.0, 0.0)
+        stepper = self._stepper(layout, sample[:SAMPLE], schedule.count(0) * n_epochs, np.ones(0), 0.0)
         none: Any = None
         work = KernelWork(
             Targets(None, np.zeros(1)), none, 0.0, seed, True, holdout, layout, start.kernel, start.length_scale
         )
         learner = Learner(
             rows.rounds(work), schedule, stepper, State.of(start_parameters(layout, start)), n_epochs, n_epochs,
-            False, assembly.mean_weight(rows, work.targets), [], self._checkpoint(whole, work.targets, start),
+            False, assembly.mean_weight(rows, work.targets), [], self._checkpoint(whole, work.targets, start, seed),
         )  # fmt: skip
         self._run(learner)
         self._publish(learner, layout, start, start.kernel)

@@ -88,8 +88,9 @@ class CompactNonlinearClassifier(LinearClassifier, CompactModel):
     alpha : penalty alpha / 2 |w|^2; the intercept c has none
     theta_l2, theta_l1 : penalties of Theta, in radians by units of the columns (of the vectors if circulant).
         theta_l2="auto" is l^2 / n: the law that the frequencies are drawn from (exactly so for a Gaussian kernel of
-        length scale l) is their prior, and what is learned the most probable. Learned maps fit few rows
-        perfectly without one (the cosine's VC dimension is infinite, Section 6.1)
+        length scale l) is their prior, and what is learned the most probable; for regression times twice the
+        loss of a residual of one standard deviation of the targets. Learned maps fit few rows perfectly without
+        one (the cosine's VC dimension is infinite, Section 6.1)
     fit_intercept : whether to fit c
     learning_rate : of w: "adam", with steps that fall linearly to 0 | "pegasos": 1 / (alpha t) with projection
     theta_learning_rate : of Theta and b: "adam" | "pegasos": 1 / (alpha t), the paper's, which needs an alpha

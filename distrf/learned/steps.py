@@ -13,7 +13,7 @@ from .objectives import BOTH, MAP, MODEL, Layout
 RATES = ("adam", "pegasos")
 #: Adam's memory of gradients and of their squares (Kingma & Ba 2015), and its guard against zeros.
 _FIRST, _SECOND, _TINY = 0.9, 0.999, 1e-12
-#: Rounds over which steps grow to their length: early squares of gradients say little.
+#: Rounds of a part over which its steps grow to their length: early squares of gradients say little.
 _WARM = 20
 
 
@@ -51,16 +51,18 @@ class State:
 class Stepper:
     """How a gradient changes the state.
 
-    rates : first steps of Theta, b, w and c under Adam; they fall linearly to 0 over `rounds`
+    rates : first steps of Theta, b, w and c under Adam, numbers or one for each entry of a part; they fall
+        linearly to 0 over `rounds`
     model_rate, map_rate : "adam", or the paper's "pegasos": 1 / (alpha t), and w in the ball of radius
         1 / sqrt(alpha) (Algorithms 1 and 2, where the radius is misprinted as 1 / alpha). t goes on over the
         alternations: Pegasos' first step forgets w
     alpha : penalty alpha / 2 |w|^2; l2, l1 : penalty l2 / 2 |Theta|^2 + l1 |Theta|_1
     alternate : (T1, T2): T1 rounds of w, then T2 of Theta (Algorithm 3); None: both in each round
+    units : what gradients of the linear model and of the map are measured in: small for targets of small numbers
     """
 
     layout: Layout
-    rates: tuple[float, float, float, float]
+    rates: tuple[Any, Any, Any, Any]
     rounds: int
     model_rate: str = "adam"
     map_rate: str = "adam"
@@ -68,6 +70,7 @@ class Stepper:
     l2: float = 0.0
     l1: float = 0.0
     alternate: tuple[int, int] | None = None
+    units: tuple[float, float] = (1.0, 1.0)
 
     def mode(self, t: int) -> float:
         """What round t, counted from 0, updates."""
@@ -79,38 +82,40 @@ class Stepper:
         """Apply the mean gradient of the loss, shape (P,), in place; the next round's word is set."""
         mode = state.parameters[0]
         _, theta, b, w, c = self.layout.bounds
-        fall = max(0.0, 1.0 - state.t / max(self.rounds, 1)) * min(1.0, (state.t + 1) / _WARM)
-        rate_theta, rate_b, rate_w, rate_c = (fall * rate for rate in self.rates)
+        fall = max(0.0, 1.0 - state.t / max(self.rounds, 1))
+        rate_theta, rate_b, rate_w, rate_c = self.rates
         G = G.copy()
         if mode != MAP:
             state.t_model += 1
+            length = fall * min(1.0, state.t_model / _WARM)
             G[w] += self.alpha * state.parameters[w]
             if self.model_rate == "pegasos":
                 self._pegasos(state, G)
             else:
                 for part, rate in ((w, rate_w), (c, rate_c)):
-                    self._adam(state, G, part, rate, state.t_model)
+                    self._adam(state, G, part, length * rate, state.t_model, self.units[0])
         if mode != MODEL:
             state.t_map += 1
+            length = fall * min(1.0, state.t_map / _WARM)
             G[theta] += self.l2 * state.parameters[theta]
             for part, rate in ((theta, rate_theta), (b, rate_b)):
                 if self.map_rate == "pegasos":
                     size: Any = 1.0 / (self.alpha * state.t_map)
                     state.parameters[part] -= size * G[part]
                 else:
-                    size = self._adam(state, G, part, rate, state.t_map)
+                    size = self._adam(state, G, part, length * rate, state.t_map, self.units[1])
                 if self.l1 and part == theta:
                     p = state.parameters[part]
                     state.parameters[part] = np.sign(p) * np.maximum(np.abs(p) - size * self.l1, 0.0)
         state.t += 1
         state.parameters[0] = self.mode(state.t)
 
-    def _adam(self, state: State, G: np.ndarray, part: slice, rate: float, t: int) -> np.ndarray:
-        """One Adam step of a part; returns the factor on the mean gradient, for proximal steps."""
+    def _adam(self, state: State, G: np.ndarray, part: slice, rate: Any, t: int, unit: float) -> np.ndarray:
+        """One Adam step of a part, its t-th; returns the factor on the mean gradient, for proximal steps."""
         first, second, g = state.first[part], state.second[part], G[part]
         first += (1.0 - _FIRST) * (g - first)
         second += (1.0 - _SECOND) * (g * g - second)
-        size = rate / (np.sqrt(second / (1.0 - _SECOND**t)) + _TINY)
+        size = rate / (np.sqrt(second / (1.0 - _SECOND**t)) + _TINY * unit)
         state.parameters[part] -= size * (first / (1.0 - _FIRST**t))
         return size
 

@@ -1,0 +1,63 @@
+"""Jobs that learn a map: taken up on the command line, and plans that bound what workers hold."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from peaks import MIB, cluster_file, make_store
+
+import distrf
+from distrf.cluster import connect
+from distrf.learned.plan import learning_costs
+from distrf.learned.training import Learner
+from distrf.models import load_model
+
+
+@pytest.mark.parametrize("objective", ["kernel", "multinomial"])
+def test_resume_on_the_command_line(cli, tmp_path, monkeypatch, objective):
+    """A map that was learned is not learned again, one that was interrupted ends with the same bits."""
+    store = make_store(tmp_path / "rows.zarr", 600, 3, 200)
+    words = ["train", store, "--map", "cnm", "-D", 4, "--objective", objective, "--map-epochs", 5]
+    words += ["--model", "ridge-classifier", "--length-scale", 1, "--quiet"]
+    cli(*words, tmp_path / "whole", cluster=True)
+    kept = [*words, tmp_path / "m", "--checkpoint", tmp_path / "state"]
+    advance, rounds = Learner._advance, []
+
+    def counts(self, *given):
+        rounds.append(None)
+        if len(rounds) == 11:
+            raise distrf.errors.InputError("stopped")
+        advance(self, *given)
+
+    monkeypatch.setattr(Learner, "_advance", counts)
+    cli(*kept, code=1, cluster=True)
+    cli(*kept, "--resume", cluster=True)
+    whole, resumed = (load_model(tmp_path / name)["map"].map_ for name in ("whole", "m"))
+    np.testing.assert_array_equal(resumed.frequencies, whole.frequencies)
+    np.testing.assert_array_equal(resumed.offsets, whole.offsets)
+    assert 20 < len(rounds) <= 23  # four rounds an epoch: two epochs were kept
+    rounds.clear()
+    cli(*kept, "--resume", "--overwrite", cluster=True)
+    assert not rounds
+    cli(*kept, "--overwrite", cluster=True, code=1)  # anew
+    assert len(rounds) == 11
+
+
+def _peak():
+    with open("/proc/self/status") as file:
+        return 1024 * next(int(line.split()[1]) for line in file if line.startswith("VmHWM"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", [1, 2])
+def test_the_plan_bounds_the_memory_of_learning(tmp_path, workers):
+    """Rounds of one parcel: a worker holds whole groups of blocks, whatever the number of workers."""
+    d, D = 512, 16
+    store = make_store(tmp_path / "rows.zarr", 200_000, d, 8192)
+    with connect(str(cluster_file(tmp_path / "c.json", workers=workers))) as client:
+        X, y = distrf.open_rows(store)
+        learner = distrf.CompactNonlinearMap(D, "multinomial", length_scale=10.0, n_epochs=3).fit(X, y)
+        peak = max(client.run(_peak).values())
+    planned = learning_costs(learner, X.chunks[0], d, 10, 4, 0, workers, 1).memory.peak
+    print(f"{workers} workers: peak {peak / MIB:.0f} MiB, plan {planned / MIB:.0f} MiB")
+    assert 0.6 * planned <= peak <= planned
