@@ -1,16 +1,87 @@
-"""Flat memory of a fit in rounds: ten times the rows, the same peak of a worker process."""
+"""Flat memory of a fit in rounds: nothing that a worker keeps grows with the rows."""
 
 from __future__ import annotations
 
+import pickle
+
+import cloudpickle
+import dask.array as da
+import numpy as np
 import pytest
+from distributed import span
 from peaks import MIB, cluster_file, distrf, make_store, peak
+
+from distrf import StreamingSGDClassifier
+from distrf.blocks import engine
+from distrf.blocks.batches import _SPAN, Batch
+from distrf.blocks.samples import take_rows
+from distrf.linear_model.schedules import ORDERS, Holdout, Schedule, row_order
+
+
+def fit(rows=2000):
+    X = np.random.default_rng(0).normal(size=(rows, 4)).astype(np.float32)
+    y = (X[:, 0] > 0).astype(int)
+    model = StreamingSGDClassifier("logistic", n_epochs=2, tol=None, round_rows=100)
+    return model.fit(da.from_array(X, chunks=(200, 4)), da.from_array(y, chunks=200))
+
+
+def counted_spans(dask_worker):
+    """Spans that a worker keeps figures of, for tasks of rounds."""
+    names = [k for k in dask_worker.digests_total if k[0] == "execute" and str(k[2]).startswith("distrf-sgd")]
+    return {name[1] for name in names}
+
+
+def test_a_fit_is_one_span(client):
+    """Dask begins another whenever all tasks are done, and keeps figures of each."""
+    earlier = set().union(*client.run(counted_spans).values())
+    fit()
+    assert set().union(*client.run(counted_spans).values()) == earlier | set(_SPAN["ids"])
+
+
+def test_a_span_of_the_caller_is_kept(client):
+    with span("mine") as name:
+        fit()
+    assert name in set().union(*client.run(counted_spans).values())
+
+
+def test_profiles_that_a_worker_keeps(client):
+    def lengths(dask_worker):
+        return dask_worker.profile_history.maxlen, dask_worker.profile_keys_history.maxlen
+
+    engine.current_client()
+    assert set(client.run(lengths).values()) == {(engine._PROFILES, engine._PROFILES)}
+
+
+def test_sampled_rows_travel_once(client, monkeypatch):
+    """Their numbers go to each worker, not with each run: those that wait would hold a copy each."""
+    sizes = []
+    add = Batch.add
+
+    def recorded(self, graph, *arguments, **named):
+        sizes.extend(len(cloudpickle.dumps(node)) for key, node in graph.items() if "-run-" in str(key))
+        add(self, graph, *arguments, **named)
+
+    monkeypatch.setattr(Batch, "add", recorded)
+    rows = np.arange(0, 40_000, 5)
+    values = np.arange(80_000.0).reshape(40_000, 2)
+    lazy = da.from_array(np.arange(40_000), chunks=2000).map_blocks(
+        lambda a: np.stack([2.0 * a, 2.0 * a + 1], axis=1), new_axis=1, chunks=(2000, 2), dtype=float
+    )
+    np.testing.assert_array_equal(take_rows(lazy, rows), values[rows])
+    assert len(sizes) >= 20
+    assert np.median(sizes) < len(pickle.dumps(rows)) / 3
+
+
+def test_orders_of_rows_that_a_process_keeps():
+    """As many as blocks of two groups; four bytes a row, which the plan counts."""
+    assert max(len(group) for group in Schedule((1000,) * 200, 4000, 1, 0).groups(0)) * 2 <= ORDERS
+    assert row_order.cache_info().maxsize == ORDERS
+    for holdout in (Holdout(0.0, frozenset(), 0), Holdout(0.2, frozenset(), 0)):
+        for shuffle in (True, False):
+            assert row_order(3, 0, 5, 100, shuffle, holdout).dtype == np.int32
 
 
 @pytest.mark.slow
-@pytest.mark.xfail(
-    reason="workers and scheduler remember tasks: 365 MiB grow to 418, plan 412, over 3,300 rounds",
-    strict=False,
-)
 def test_rounds_over_ten_times_the_rows(tmp_path):
     """At most a tenth more, and below the plan of both; blocks are small, so that what readers keep is too."""
     cluster = cluster_file(tmp_path / "c.json", workers=2)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -42,7 +43,7 @@ def take_rows(X: Any, rows: np.ndarray) -> np.ndarray:
     subset = X.blocks[used.tolist()]
     packed = np.concatenate([[0], np.cumsum(subset.chunks[0])])[:-1]  # first rows of the blocks kept
     local = rows - starts[block] + packed[np.searchsorted(used, block)]
-    parts = run_pass(_TakeFold(tuple(int(i) for i in local)), [subset], label="sample rows")
+    parts = run_pass(_TakeFold(local), [subset], label="sample rows")
     return np.concatenate(parts)
 
 
@@ -52,17 +53,29 @@ def _dense(X: Any) -> np.ndarray:
 
 @dataclass(frozen=True)
 class _TakeFold:
-    rows: tuple[int, ...]
+    """Takes the rows of these sorted indices; they go to each worker once, not with every run."""
+
+    rows: np.ndarray | None
     nbytes: int = 0
     flops_per_row: float = 0.0
+
+    @property
+    def arrays(self) -> dict[str, np.ndarray]:
+        return {} if self.rows is None else {"rows": self.rows}
+
+    def without_arrays(self) -> _TakeFold:
+        return replace(self, rows=None)
+
+    def with_arrays(self, arrays: Mapping[str, np.ndarray]) -> _TakeFold:
+        return replace(self, rows=arrays["rows"])
 
     def start(self) -> list[np.ndarray]:
         return []
 
     def add(self, state, first_row, X):
-        rows = np.asarray(self.rows)
-        inside = rows[(rows >= first_row) & (rows < first_row + X.shape[0])] - first_row
-        return [*state, _dense(X[inside])]
+        assert self.rows is not None
+        first, last = np.searchsorted(self.rows, [first_row, first_row + X.shape[0]])
+        return [*state, _dense(X[self.rows[first:last] - first_row])]
 
     def merge(self, left, right):
         return left + right

@@ -28,7 +28,7 @@ from dask._task_spec import DataNode, Task, TaskRef
 from dask.delayed import Delayed
 
 from ..blocks.batches import Batch, threads_of
-from ..blocks.engine import compute
+from ..blocks.engine import compute, return_freed_memory
 from ..blocks.graphs import BlockGraphs
 from ..blocks.rows import shared_arrays
 from .schedules import Round
@@ -281,6 +281,7 @@ def _with_arrays(stubs: Sequence[Any], places: Sequence[int], learned: Sequence[
 
 
 def _take(work: SliceWork, stubs: Any, epoch: int, parcels: Any, places: Any, *inputs: Any) -> list[Any]:
+    return_freed_memory()
     loaded = iter(inputs)
     rows = [[next(loaded) for _ in parcel] for parcel in parcels]
     maps = _with_arrays(stubs, places, list(loaded))

@@ -18,6 +18,8 @@ from ..randomness import permutation
 #: Blocks of a group, and their bytes, at most, unless one round needs more; the next group is read meanwhile.
 _GROUP_BLOCKS = 16
 _GROUP_BYTES = 512 * 2**20
+#: Orders of rows that a process keeps: of the blocks of two groups.
+ORDERS = 2 * _GROUP_BLOCKS
 #: Rows of a parcel, at most; a quarter of them makes parcels of their own until a round has four. A task costs some
 #: milliseconds whatever it does, and more workers want more tasks.
 PARCEL_ROWS = 1024
@@ -162,8 +164,8 @@ class Holdout:
         return np.sort(order[:keep]), np.sort(order[keep:])
 
 
-@lru_cache(maxsize=64)  # blocks of two groups, and some
+@lru_cache(maxsize=ORDERS)
 def row_order(seed: int, epoch: int, block: int, rows: int, shuffle: bool, holdout: Holdout) -> np.ndarray:
-    """Training rows of a block in the order of an epoch; `rows` counts all rows of the block."""
-    usable = holdout.split(block, rows)[0]
+    """Training rows of a block in the order of an epoch, int32; `rows` counts all rows of the block."""
+    usable = holdout.split(block, rows)[0].astype(np.int32)
     return usable[permutation(seed, f"sgd rows {epoch}", block, len(usable))] if shuffle else usable
