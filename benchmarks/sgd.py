@@ -108,14 +108,15 @@ def speed(folder: str, components: int) -> None:
             bare.append(time.perf_counter() - started)
             for workers, cluster in ((1, one), (2, two)):
                 with Client(cluster):
-                    model = StreamingSGDClassifier("squared", alpha=ALPHA, n_epochs=2, tol=None).fit(Z, y)
-                passes[workers].append(model.history_[1]["seconds"])
+                    model = StreamingSGDClassifier("squared", alpha=ALPHA, n_epochs=4, tol=None).fit(Z, y)
+                # The first pass sends the rows, which are in memory here, to the workers.
+                passes[workers].append(statistics.mean(h["seconds"] for h in model.history_[1:]))
                 bits.append(model.coef_)
             print(f"bare {bare[-1]:.2f} s, one {passes[1][-1]:.2f} s, two {passes[2][-1]:.2f} s", flush=True)
     b, p, q = (statistics.median(v) for v in (bare, passes[1], passes[2]))
     same = all(np.array_equal(bits[0], c) for c in bits)
     print(f"pass / bare {p / b:.2f} (bar 1.4); one / two {p / q:.2f} (bar 1.6); same bits: {same}")
-    print(f"test accuracy after 2 passes {model.score(features.transform(T), t):.4f}")
+    print(f"test accuracy after 4 passes {model.score(features.transform(T), t):.4f}")
 
 
 def main() -> None:

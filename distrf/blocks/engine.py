@@ -24,7 +24,7 @@ _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8  # of glibc's ma
 #: Seconds whose profiles a worker keeps for the dashboard. Dask would keep 1,000: 27 KiB a second, two times over.
 _PROFILES = 100
 #: Seconds between two calls that return freed memory: each costs some 10 ms, with the pages that are then touched anew.
-_RETURN_EVERY = 1.0
+_RETURN_EVERY = 5.0
 
 _prepared: weakref.WeakSet = weakref.WeakSet()
 
@@ -56,7 +56,7 @@ def keep_freed_memory() -> None:
 
 
 def return_freed_memory() -> None:
-    """Return what has been freed between arrays in use, at most once a second; for tasks that leave such holes.
+    """Return what has been freed between arrays in use, at most every five seconds; for tasks that leave such holes.
 
     A hole takes no array larger than itself, so the more arrays of several sizes come and go, the more holes there are.
     """
