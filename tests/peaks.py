@@ -49,6 +49,22 @@ def distrf(*arguments):
     return json.loads(done.stdout)
 
 
+def assert_flat(tmp_path, rows, d, options):
+    """Training on ten times the rows takes at most a tenth more, and stays below the plan of both."""
+    cluster = cluster_file(tmp_path / "c.json", workers=2)
+    peaks = []
+    for n in (rows, 10 * rows):
+        store = make_store(tmp_path / f"{n}.zarr", n, d, 4096)
+        done = distrf("train", store, tmp_path / f"m-{n}", *options, "--cluster", cluster)
+        assert len(done["peak_bytes_per_worker"]) == 2
+        planned = distrf("plan", store, *options, "--cluster", cluster)["peak_bytes_per_worker"]
+        peaks.append(peak(done))
+        print(f"{n} rows: peak {peaks[-1] / MIB:.0f} MiB, plan {planned / MIB:.0f} MiB")
+        assert peaks[-1] <= planned
+    print(f"ratio {peaks[1] / peaks[0]:.3f}")
+    assert peaks[1] <= 1.1 * peaks[0]
+
+
 def peak(result):
     """Largest worker of a finished command, in bytes."""
     return max(result["peak_bytes_per_worker"].values())

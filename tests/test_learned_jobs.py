@@ -7,6 +7,7 @@ import pytest
 from peaks import MIB, cluster_file, make_store
 
 import distrf
+from distrf.cli.session import peak_memory
 from distrf.cluster import connect
 from distrf.learned.plan import learning_costs
 from distrf.learned.training import Learner
@@ -43,11 +44,6 @@ def test_resume_on_the_command_line(cli, tmp_path, monkeypatch, objective):
     assert len(rounds) == 11
 
 
-def _peak():
-    with open("/proc/self/status") as file:
-        return 1024 * next(int(line.split()[1]) for line in file if line.startswith("VmHWM"))
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 2])
 def test_the_plan_bounds_the_memory_of_learning(tmp_path, workers):
@@ -57,7 +53,7 @@ def test_the_plan_bounds_the_memory_of_learning(tmp_path, workers):
     with connect(str(cluster_file(tmp_path / "c.json", workers=workers))) as client:
         X, y = distrf.open_rows(store)
         learner = distrf.CompactNonlinearMap(D, "multinomial", length_scale=10.0, n_epochs=3).fit(X, y)
-        peak = max(client.run(_peak).values())
+        peak = max(peak_memory(client).values())
     planned = learning_costs(learner, X.chunks[0], d, 10, 4, 0, workers, 1).memory.peak
     print(f"{workers} workers: peak {peak / MIB:.0f} MiB, plan {planned / MIB:.0f} MiB")
     assert 0.6 * planned <= peak <= planned

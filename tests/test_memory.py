@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from peaks import MIB, cluster_file, distrf, make_store, peak
+from peaks import MIB, assert_flat, cluster_file, distrf, make_store, peak
 
 CASES = {
     "gram": (40_000, ["-D", 512, "--gamma", 0.1]),
@@ -15,18 +15,7 @@ CASES = {
 def test_training_over_ten_times_the_rows(tmp_path, case):
     """At most a tenth more for ten times the rows, and below the plan of both."""
     rows, options = CASES[case]
-    cluster = cluster_file(tmp_path / "c.json", workers=2)
-    peaks = []
-    for n in (rows, 10 * rows):
-        store = make_store(tmp_path / f"{n}.zarr", n, 32, 4096)
-        done = distrf("train", store, tmp_path / f"m-{n}", *options, "--cluster", cluster)
-        assert len(done["peak_bytes_per_worker"]) == 2
-        planned = distrf("plan", store, *options, "--cluster", cluster)["peak_bytes_per_worker"]
-        peaks.append(peak(done))
-        print(f"{n} rows: peak {peaks[-1] / MIB:.0f} MiB, plan {planned / MIB:.0f} MiB")
-        assert peaks[-1] <= planned
-    print(f"ratio {peaks[1] / peaks[0]:.3f}")
-    assert peaks[1] <= 1.1 * peaks[0]
+    assert_flat(tmp_path, rows, 32, options)
 
 
 @pytest.mark.slow

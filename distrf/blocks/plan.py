@@ -63,6 +63,11 @@ def states_ahead(nbytes: int, threads: int) -> int:
     return threads + -(-threads // 2)
 
 
+def states_held(nbytes: int, runs: int, threads: int = 1) -> int:
+    """Partial results of so many bytes that meet on a worker, at most."""
+    return max(_SENT, min(runs, states_ahead(nbytes, threads) + 2))
+
+
 @dataclass(frozen=True)
 class PassMemory:
     """Bytes one worker needs at the peak of a pass, by part."""
@@ -76,7 +81,7 @@ class PassMemory:
 
     @property
     def parts(self) -> dict[str, int]:
-        held = max(_SENT, min(self.runs, states_ahead(self.partial, self.threads) + 2)) * self.partial
+        held = states_held(self.partial, self.runs, self.threads) * self.partial
         return {
             "process": PROCESS_BYTES,
             "cached weights": self.weights,

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..linear_model import rounds
 from ..linear_model.round_plan import RoundMemory
-from ..linear_model.schedules import Schedule, row_order
+from ..linear_model.schedules import Schedule, order_bytes
 from .base import pair_rows
 from .objectives import Layout
 from .start import SAMPLE, epochs, round_size
@@ -64,7 +64,6 @@ def learning_costs(
     resident = min(len(blocks), 2 * max(len(group) for group in schedule.groups(0)))
     # A round has no more shares than parcels: with few of them a worker holds groups that others have no part of.
     holders = min(workers, len(parcels))
-    orders = min(len(blocks), row_order.cache_parameters()["maxsize"] or 0) * 8 * max(blocks)
     ahead = rounds._AHEAD + 1 + _IN_WORK
     memory = RoundMemory(
         block=source_bytes,
@@ -72,7 +71,7 @@ def learning_costs(
         partial=0,
         weights=3 * 8 * P,
         threads=threads,
-        held=-(-resident // holders) * block_bytes + orders,
+        held=-(-resident // holders) * block_bytes + order_bytes(blocks),
         features=-(-ahead * size // holders) * (d * itemsize + 16 * outputs),
         gradients=(-(-len(parcels) // holders) + 4) * 8 * P,
     )

@@ -21,7 +21,7 @@ from ..blocks.rows import row_bytes, rows_per_block
 from ..blocks.samples import sampled_rows, take_rows
 from ..errors import InputError
 from ..maps import working_dtype
-from ..subspace.choice import PANEL_BYTES, partials_held
+from ..subspace.choice import PANEL_BYTES, PARTIALS, partials_held
 from ..subspace.range_finder import find_basis
 from ..subspace.steps import IDENTITY_ROWS, Steps
 from .conjugate import (
@@ -39,7 +39,6 @@ from .solve import Solution
 from .targets import Targets
 
 SOLVERS = ("auto", "gram", "cg")
-_PARTIALS = 4
 #: Alphas are told apart at this error of predictions.
 _CONTEST_TOL = 1e-2
 
@@ -114,7 +113,7 @@ def product_width(n_rows: int, n_features: int, sets: int, wanted: int) -> int:
     held = partials_held(n_rows, fold)
     while wanted > 16 and held * 8 * sets * n_features * wanted > PANEL_BYTES:
         wanted = -(-wanted // 2)
-        held = _PARTIALS
+        held = PARTIALS
     return wanted
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from ..blocks.plan import PROCESS_BYTES, SLACK, PassMemory
 from . import assembly, rounds
 from .preconditioner import direction_count, sample_size
-from .schedules import ORDERS, Schedule
+from .schedules import Schedule, order_bytes
 
 #: Rounds whose features are held beside those made ahead: the one that is summed, and one on its way out.
 _IN_WORK = 2
@@ -20,7 +20,8 @@ _LOOKED_AT = 1_024
 class RoundMemory(PassMemory):
     """Bytes one worker needs at the peak of a fit in rounds; `block` is what one block being read and cut takes.
 
-    held : blocks of the group in use and the next, and the order of the rows of as many; features : of the rounds ahead; gradients : of one round
+    held : blocks of the group in use and the next, and the order of the rows of as many
+    features : of the rounds ahead; gradients : of one round
     weights : cached weights of the map, and those of the model
     """
 
@@ -100,7 +101,7 @@ def round_costs(
         partial=0,
         weights=cached + 3 * 8 * P * outputs,
         threads=threads,
-        held=-(-resident // workers) * block_bytes + min(len(blocks), ORDERS) * 4 * max(blocks),
+        held=-(-resident // workers) * block_bytes + order_bytes(blocks),
         features=int(-(-ahead * round_rows // workers) * (entries * itemsize + 16 * outputs)),
         gradients=-(-parcels // workers) * P * outputs * itemsize + 4 * 8 * P * outputs,
     )

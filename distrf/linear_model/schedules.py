@@ -164,6 +164,11 @@ class Holdout:
         return np.sort(order[:keep]), np.sort(order[keep:])
 
 
+def order_bytes(blocks: Sequence[int]) -> int:
+    """What the orders of rows kept by a process take, for blocks of so many rows."""
+    return min(len(blocks), ORDERS) * 4 * max(blocks)
+
+
 @lru_cache(maxsize=ORDERS)
 def row_order(seed: int, epoch: int, block: int, rows: int, shuffle: bool, holdout: Holdout) -> np.ndarray:
     """Training rows of a block in the order of an epoch, int32; `rows` counts all rows of the block."""

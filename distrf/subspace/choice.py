@@ -9,7 +9,7 @@ from dask.utils import format_bytes
 
 from ..blocks.gram_tiles import tiles_nbytes
 from ..blocks.passes import count_runs
-from ..blocks.plan import PassMemory, Workers
+from ..blocks.plan import PassMemory, Workers, states_held
 from ..errors import InputError
 from ..maps.tiles import FeatureTiles
 from .folds import GramTilesFold, ProductFold
@@ -21,8 +21,8 @@ SOLVERS = ("auto", "finder", "gram")
 _EIGH = 20.0
 #: Partial results of one panel of features, all that meet on a worker: 1 GiB.
 PANEL_BYTES = 2**30
-_PARTIALS = 4
-_SENT = 3  # a single one takes its size three times while it is sent
+#: Partial results as large as those of a panel that meet on a worker.
+PARTIALS = states_held(PANEL_BYTES, 64)
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Choice:
 
 def partials_held(n_rows: int, fold: Any) -> int:
     """How many partial results of a pass meet on a worker, at most."""
-    return max(_SENT, min(count_runs(n_rows, fold), _PARTIALS))
+    return states_held(fold.nbytes, count_runs(n_rows, fold))
 
 
 def panels(n_rows: int, source: FeatureTiles, width: int) -> list[tuple[int, int]]:
@@ -48,7 +48,7 @@ def panels(n_rows: int, source: FeatureTiles, width: int) -> list[tuple[int, int
     whole = ProductFold(source, width=width, last=D)
     if partials_held(n_rows, whole) * whole.nbytes <= PANEL_BYTES:
         return [(0, D)]
-    step = max(1024, PANEL_BYTES // (_PARTIALS * 8 * width) // 1024 * 1024)
+    step = max(1024, PANEL_BYTES // (PARTIALS * 8 * width) // 1024 * 1024)
     return [(a, min(a + step, D)) for a in range(0, D, step)]
 
 

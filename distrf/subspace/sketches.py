@@ -196,7 +196,7 @@ SKETCHES: dict[str, type[Sketch]] = {s.name: s for s in (GaussianSketch, SRHTSke
 
 
 def make_sketch(name: str, n_rows: int, width: int, seed: int, stream: str = "sketch") -> Sketch:
-    """The sketch of that name. Raises InputError for an unknown name,."""
+    """The sketch of that name. Raises InputError for an unknown name."""
     if name not in SKETCHES:
         raise InputError(f"unknown sketch {name!r}; known: {', '.join(SKETCHES)}")
     return SKETCHES[name](n_rows, width, seed, stream)
