@@ -228,9 +228,9 @@ def table2(args: argparse.Namespace) -> None:
 
 def speed(args: argparse.Namespace) -> None:
     from distrf.learned.objectives import CompactWork, Layout
-    from distrf.linear_model.losses import Multinomial
-    from distrf.linear_model.schedules import Holdout
-    from distrf.linear_model.targets import Targets
+    from distrf.losses import Multinomial
+    from distrf.sgd.schedules import Holdout
+    from distrf.targets import Targets
 
     X, y, T, t = load(args.data, "mnist")
     started, used = time.perf_counter(), time.process_time()

@@ -27,6 +27,9 @@ _EXPORTS = {
     "open_rows": "distrf.store",
     "save_model": "distrf.models",
     "load_model": "distrf.models",
+    "make_model": "distrf.pipeline",
+    "train": "distrf.pipeline",
+    "WithColumns": "distrf.features",
 }
 
 __all__ = ["__version__", *sorted(_EXPORTS)]

@@ -6,6 +6,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.spatial.distance import cdist
 
 from .compiled.csr import row_products, square_distances
 from .dot_products import DOT_PRODUCTS, DotProductKernel, get_dot_product
@@ -15,6 +16,11 @@ from .semigroup import SEMIGROUP_KERNELS, SemigroupKernel, get_semigroup_kernel
 
 #: Share of nonzeros below which rows are worth keeping as CSR.
 _FEW = 0.05
+#: Length scales from the centre beyond which a pair of rows is compared by differences: |x|^2 - 2 x.y + |y|^2 would
+#: err by more than 1e-9 squared length scales.
+_FAR = 1e3
+#: Rows whose median is the centre, and far CSR rows made dense at once.
+_MIDDLE, _DENSE_ROWS = 65, 64
 
 AnyKernel: TypeAlias = Kernel | SemigroupKernel | DotProductKernel
 FAMILIES: tuple[tuple[Any, dict, Any], ...] = (
@@ -37,7 +43,17 @@ def get_any_kernel(kernel: str | AnyKernel | dict[str, Any], **parameters: Any) 
     raise InputError(f"unknown kernel {kernel!r}; known: {', '.join(known)}, or a kernel object")
 
 
-def kernel_block(kernel: AnyKernel, X: Any, Y: Any, length_scale: float) -> np.ndarray:
+def middle(Y: np.ndarray) -> np.ndarray:
+    """Medians of the columns over at most 65 rows spread over Y, shape (d,), float64.
+
+    A few far rows move a mean as far as they like, and with it the digits of all the others; no median.
+    """
+    return np.median(Y[:: max(1, len(Y) // _MIDDLE)].astype(np.float64), axis=0)
+
+
+def kernel_block(
+    kernel: AnyKernel, X: Any, Y: Any, length_scale: float, centre: np.ndarray | None = None
+) -> np.ndarray:
     """k(x, y) for a block of rows, through one matrix product where the kernel allows it.
 
     Parameters
@@ -45,31 +61,49 @@ def kernel_block(kernel: AnyKernel, X: Any, Y: Any, length_scale: float) -> np.n
     X : array or CSR matrix of shape (n, d)
     Y : array of shape (m, d), or CSR where X is
     length_scale : that of a shift-invariant kernel; the others carry their parameters
+    centre : `middle(Y)` where it is known
 
     Returns
     -------
-    Array of shape (n, m), float64. Distances come from |x|^2 - 2 x.y + |y|^2, about the mean of Y for dense
-    rows, so that an offset common to all rows costs no digits. That errs by rounding in the squared distance,
-    which exp(-|v|) alone would turn into its root: Matern 1/2 sums differences, as the other kernels do.
+    Array of shape (n, m), float64. Distances come from |x|^2 - 2 x.y + |y|^2, about the middle of Y for dense
+    rows, so that an offset common to all rows costs no digits; pairs of which both lie far from it, by
+    differences. That errs by rounding in the squared distance, which exp(-|v|) alone would turn into its root:
+    Matern 1/2 sums differences, as the other kernels do.
     """
     X = sp.csr_array(X, dtype=np.float64) if sp.issparse(X) else np.ascontiguousarray(X, dtype=np.float64)
     Y = sp.csr_array(Y, dtype=np.float64) if sp.issparse(Y) else np.asarray(Y, dtype=np.float64)
     if isinstance(kernel, DotProductKernel):
         return kernel.of_products(_products(X, Y))
     if isinstance(kernel, Kernel) and kernel.isotropic and kernel != Matern(0.5):
+        given = X, Y
         if not sp.issparse(X):
-            centre = Y.mean(axis=0)
+            centre = middle(Y) if centre is None else centre
             X, Y = X - centre, Y - centre
         squares = _products(X, Y)
         squares *= -2.0
-        squares += _square_norms(X)[:, None]
-        squares += _square_norms(Y)
+        x_squares, y_squares = _square_norms(X), _square_norms(Y)
+        squares += x_squares[:, None]
+        squares += y_squares
+        bound = (_FAR * length_scale) ** 2
+        _compare_far(
+            *given, np.flatnonzero(~(x_squares <= bound)), np.flatnonzero(~(y_squares <= bound)), squares
+        )
         if isinstance(kernel, Gaussian) and length_scale > 1e-150:
             squares *= -0.5 / length_scale**2
             return np.exp(np.minimum(squares, 0.0, out=squares), out=squares)
         return _of_squares(kernel, np.maximum(squares, 0.0, out=squares), length_scale)
     X, Y = _dense(X), _dense(Y)
     return kernel(X, Y, length_scale) if isinstance(kernel, Kernel) else kernel(X, Y)
+
+
+def _compare_far(X: Any, Y: Any, far_x: np.ndarray, far_y: np.ndarray, squares: np.ndarray) -> None:
+    """Squared distances of far rows of X and far rows of Y, by differences, into their places in `squares`."""
+    if not (far_x.size and far_y.size):
+        return
+    them = _dense(Y[far_y])
+    for a in range(0, far_x.size, _DENSE_ROWS):
+        part = far_x[a : a + _DENSE_ROWS]
+        squares[np.ix_(part, far_y)] = cdist(_dense(X[part]), them, "sqeuclidean")
 
 
 def exact_kernel(kernel: AnyKernel, X: np.ndarray, length_scale: float) -> np.ndarray:

@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from .errors import InputError
+from .kernels import check_registered
 
 
 @dataclass(frozen=True)
@@ -39,10 +40,24 @@ class DotProductKernel:
         raise NotImplementedError
 
     def coefficient(self, n: int) -> float:
-        """a_n gamma^n, the coefficient of (x.y)^n."""
+        """a_n gamma^n, the coefficient of (x.y)^n. Raises InputError where it leaves float64."""
+        try:
+            value = self._coefficient(n)
+        except OverflowError:
+            value = math.inf
+        if value == math.inf:
+            raise InputError(
+                f"the coefficient of (x.y)^{n} of {self!r} is beyond float64; choose a smaller gamma (gamma='norm' "
+                "makes gamma x.x 1 on average), coef0 or degree"
+            )
+        return value
+
+    def _coefficient(self, n: int) -> float:
         raise NotImplementedError
 
     def spec(self) -> dict[str, Any]:
+        """The JSON of the kernel. Raises InputError for one that no spec can name, since it could not be loaded."""
+        check_registered(self, DOT_PRODUCTS)
         return {"name": self.name, **asdict(self)}
 
 
@@ -76,7 +91,7 @@ class Polynomial(DotProductKernel):
     def of_products(self, t):
         return (self.gamma * t + self.coef0) ** self.degree
 
-    def coefficient(self, n):
+    def _coefficient(self, n):
         if n > self.degree:
             return 0.0
         return math.comb(self.degree, n) * self.gamma**n * self.coef0 ** (self.degree - n)
@@ -98,7 +113,7 @@ class Homogeneous(DotProductKernel):
     def of_products(self, t):
         return (self.gamma * t) ** self.degree
 
-    def coefficient(self, n):
+    def _coefficient(self, n):
         return self.gamma**n if n == self.degree else 0.0
 
 
@@ -116,7 +131,7 @@ class Exponential(DotProductKernel):
     def of_products(self, t):
         return np.exp(self.gamma * t)
 
-    def coefficient(self, n):
+    def _coefficient(self, n):
         return math.exp(n * math.log(self.gamma) - math.lgamma(n + 1))
 
 

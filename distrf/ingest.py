@@ -12,14 +12,11 @@ import numpy as np
 
 from distrf import __version__
 from distrf.errors import InputError, StoreError
-from distrf.features.scaler import StreamingScaler, check_method, scaler_spec
-from distrf.maps.scaling import SHIFTING
 from distrf.store import files, parquet, streams, writer
 from distrf.store.files import Options
 from distrf.store.identity import fingerprint
 from distrf.store.layout import StoreInfo
 from distrf.store.numpy_files import npy_stream, npz_stream
-from distrf.store.rows import open_rows
 from distrf.store.shuffle import shuffled
 from distrf.store.streams import Batches, RowStream
 from distrf.store.text_files import csv_stream, svmlight_stream
@@ -43,8 +40,6 @@ def ingest(
     dtype: Any = None,
     impute: str | float | None = None,
     split: str | None = None,
-    scale: str | None = None,
-    divisor: float = 1.0,
     progress: Callable[[int, int], None] | None = None,
     overwrite: bool = False,
     storage_options: Options = None,
@@ -68,10 +63,6 @@ def ingest(
         Default: that of the source (CSV and svmlight: float64).
     impute : "mean", "median", "zero" or a number: what replaces missing values; they are refused otherwise.
     split : "train", "test": which members of an ``.npz`` file.
-    scale : method of `distrf.StreamingScaler`, optional
-        Fitted in one pass once the rows are written, and kept in the store. The rows stay as they are on disk;
-        ``open_rows`` applies the scaling lazily, and a model trained by the command line carries it.
-    divisor : number that scale="divide" divides by
     progress : called as ``progress(rows_done, n_rows)`` after each block.
 
     Raises
@@ -84,15 +75,8 @@ def ingest(
     source, out = files.normalise(source), files.normalise(out)
     if sparse not in (None, "csr", "dense"):
         raise InputError(f'sparse= is "csr", "dense" or None; received {sparse!r}')
-    if scale is not None:
-        check_method(scale)
     stream = _open_source(source, target, columns, split, impute is not None, storage_options)
     stream = _as_stored(stream, sparse)
-    if scale in SHIFTING and stream.sparse:
-        raise InputError(
-            f"scaling {scale!r} shifts columns and would fill sparse rows; choose sparse='dense', or 'maxabs', "
-            "'l1-rows' or 'l2-rows'"
-        )
     values = None
     if impute is not None:
         stream, values = streams.fill(stream, impute)
@@ -111,7 +95,6 @@ def ingest(
         "split": split,
         "impute": values,
         "shuffle": {"seed": int(seed)} if shuffle else None,
-        "scale": {"method": scale, "divisor": divisor} if scale else None,
     }
     arrays: dict[str, tuple[tuple[int, ...], Any]] = {"X": ((stream.n_columns,), stream.dtype)}
     if stream.y_dtype is not None:
@@ -126,14 +109,7 @@ def ingest(
         if shuffle:
             stream = shuffled(stream, int(seed), _scratch(out))
         _write(stream, info, progress, storage_options)
-    info = writer.finish(out, storage_options=storage_options)
-    return info if info.preprocessing or not scale else _fit_scaling(out, scale, divisor, storage_options)
-
-
-def _fit_scaling(out: str, method: str, divisor: float, storage_options: Options) -> StoreInfo:
-    X, _ = open_rows(out, scaled=False, storage_options=storage_options)
-    fitted = StreamingScaler(method, divisor=divisor).fit(X)
-    return writer.set_preprocessing(out, scaler_spec(fitted.map_), storage_options=storage_options)
+    return writer.finish(out, storage_options=storage_options)
 
 
 def _write(

@@ -7,6 +7,7 @@ scale mixture). Rahimi & Recht 2007, Figure 1; Matern: multivariate t with 2 nu 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
@@ -38,8 +39,24 @@ class WeightLaw:
         """Radii of `count` weight rows, shape (count,), or None where every radius is 1."""
         return None
 
+    @classmethod
+    def _registry(cls) -> Mapping[str, type]:
+        """The kernels of this family that a spec can name."""
+        raise NotImplementedError
+
     def spec(self) -> dict[str, Any]:
+        """The JSON of the kernel. Raises InputError for one that no spec can name, since it could not be loaded."""
+        check_registered(self, self._registry())
         return {"name": self.name, **asdict(self)}
+
+
+def check_registered(kernel: Any, registry: Mapping[str, type]) -> None:
+    """Raise InputError for a kernel of a class that its registry does not hold under its name."""
+    if registry.get(kernel.name) is not type(kernel):
+        raise InputError(
+            f"the kernel {type(kernel).__name__}, named {kernel.name!r}, is not one of {', '.join(sorted(registry))}: "
+            "what is saved with it could not be loaded; it serves for fitting and transforming alone"
+        )
 
 
 @dataclass(frozen=True)
@@ -52,6 +69,10 @@ class Kernel(WeightLaw):
     """
 
     metric: ClassVar[str] = "euclidean"
+
+    @classmethod
+    def _registry(cls):
+        return KERNELS
 
     def __call__(self, X: np.ndarray, Y: np.ndarray | None = None, length_scale: float = 1.0) -> np.ndarray:
         """Exact kernel matrix, shape (n, m), for X of shape (n, d) and Y of shape (m, d), float64."""

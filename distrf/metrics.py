@@ -156,9 +156,14 @@ def kernel_error(
     if n_rows < 1:
         raise InputError(f"n_rows must be at least 1, got {n_rows}")
     rows = take_rows(X, sampled_rows(X.shape[0], n_rows, seed, "kernel-error"))
-    check_rows(rows, map_.n_features_in)
+    rows = check_rows(rows, map_.n_features_in)
     pair = _KernelPair(map_, rows.astype(working_dtype(rows.dtype), copy=False))
     squares, kernel_squares = pair.squares()
+    if not kernel_squares > 0 and set(norms) != {"mse"}:
+        raise InputError(
+            f"the kernel matrix of the sampled rows is zero (of {len(rows)} rows, such as rows of zeros under a "
+            "homogeneous kernel), and no error is relative to it; ask for norms=('mse',), or give other rows"
+        )
     return KernelError(
         n_rows=len(rows),
         n_components=map_.n_components,

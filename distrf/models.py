@@ -27,6 +27,7 @@ from .features import (
     RandomMaclaurinFeatures,
     StreamingScaler,
     TensorSketchFeatures,
+    WithColumns,
 )
 from .learned import CompactNonlinearClassifier, CompactNonlinearMap, CompactNonlinearRegressor
 from .linear_model import (
@@ -37,6 +38,7 @@ from .linear_model import (
 )
 from .maps import FeatureMap, map_from_spec
 from .maps.blockwise import transformer_from_spec, transformer_spec
+from .record import Training
 from .store import is_bundle, read_bundle, read_spec, write_bundle
 
 SAVABLE: dict[str, type[BaseEstimator]] = {
@@ -55,6 +57,7 @@ SAVABLE: dict[str, type[BaseEstimator]] = {
         NystroemFeatures,
         RandomMaclaurinFeatures,
         TensorSketchFeatures,
+        WithColumns,
         TEFM,
         CompactNonlinearMap,
         CompactNonlinearClassifier,
@@ -121,7 +124,9 @@ def model_details(path: str | os.PathLike[str]) -> dict[str, Any]:
 def _encode_model(model: Any, where: str, arrays: dict[str, np.ndarray]) -> dict[str, Any]:
     if isinstance(model, Pipeline):
         steps = [[name, _encode_model(step, f"{where}.{name}", arrays)] for name, step in model.steps]
-        return {"class": "Pipeline", "steps": steps}
+        training = getattr(model, "training_", None)  # of those that distrf.train made
+        kept = {} if training is None else {"training": training.to_dict()}
+        return {"class": "Pipeline", "steps": steps, **kept}
     name = type(model).__name__
     if SAVABLE.get(name) is not type(model):
         raise InputError(
@@ -198,7 +203,10 @@ def _decode(value: Any, arrays: dict[str, np.ndarray]) -> Any:
 
 def _decode_model(spec: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
     if spec["class"] == "Pipeline":
-        return Pipeline([(name, _decode_model(step, arrays)) for name, step in spec["steps"]])
+        pipeline = Pipeline([(name, _decode_model(step, arrays)) for name, step in spec["steps"]])
+        if "training" in spec:
+            pipeline.training_ = Training.from_dict(spec["training"])
+        return pipeline
     model = _construct(spec["class"], spec["parameters"], arrays)
     for name, value in spec["fitted"].items():
         if not name.endswith("_") or name.startswith("_"):  # a method of the class must not be replaced

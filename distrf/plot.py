@@ -149,7 +149,7 @@ def plot_alphas(model: Any, ax: Any = None) -> Any:
         raise InputError(
             f"plot_alphas needs a model fitted with several alphas; this {type(model).__name__} has no cv_errors_"
         )
-    alphas = np.asarray(model.alphas, dtype=np.float64)
+    alphas = np.asarray(model.alphas_, dtype=np.float64)
     order = np.argsort(alphas)
     chosen = int(np.flatnonzero(alphas == model.alpha_)[0])
     ax = _axes(ax)

@@ -16,6 +16,9 @@ import scipy.sparse as sp
 from .errors import InputError
 from .kernels import WeightLaw
 
+#: Parameters whose squares and reciprocals, times weights and rows, stay in float64.
+_RANGE = (1e-75, 1e75)
+
 
 @dataclass(frozen=True)
 class SemigroupKernel(WeightLaw):
@@ -26,8 +29,12 @@ class SemigroupKernel(WeightLaw):
 
     def __post_init__(self):
         value = getattr(self, self.parameter)
-        if not (np.isfinite(value) and 1e-75 < value < 1e75):
+        if not (np.isfinite(value) and _RANGE[0] < value < _RANGE[1]):
             raise InputError(f"{self.parameter} must be a positive number between 1e-75 and 1e75, got {value}")
+
+    @classmethod
+    def _registry(cls):
+        return SEMIGROUP_KERNELS
 
     @property
     def weight_scale(self) -> float:
@@ -107,7 +114,10 @@ class ReciprocalSemigroup(SemigroupKernel):
 
     def with_median(self, Z):
         _require_rows(float(np.median(Z.sum(axis=-1))), "lam")
-        low, high = np.log(Z[Z > 0].min()) - 40.0, np.log(Z.sum(axis=-1).max()) + 1.0
+        # Within what the kernel takes: a single entry of 1e-300 or 1e300 must not lead out of it.
+        least, most = np.log(_RANGE)
+        low = max(np.log(Z[Z > 0].min()) - 40.0, least + 1e-9)
+        high = min(np.log(Z.sum(axis=-1).max()) + 1.0, most - 1e-9)
         for _ in range(60):  # the median exponent falls as lam grows: log1p(z / lam) <= z / lam
             middle = 0.5 * (low + high)
             above = float(np.median(ReciprocalSemigroup(float(np.exp(middle)))._exponent(Z))) > 1.0

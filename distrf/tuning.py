@@ -20,11 +20,11 @@ from .blocks.engine import current_client, results_in_order
 from .blocks.plan import PassMemory, Workers
 from .blocks.samples import neighbours, sampled_rows, take_rows
 from .errors import InputError
-from .linear_model.ridge import check_alphas
+from .linear_model.penalties import check_alphas
 from .linear_model.ridge_path import BLOCK_ROWS, path_bytes, ridge_path
-from .linear_model.targets import Targets, class_targets, regression_targets
 from .maps import working_dtype
 from .randomness import permutation
+from .targets import Targets, class_targets, regression_targets
 
 __all__ = ["Trial", "Tuned", "tune"]
 

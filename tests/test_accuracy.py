@@ -18,7 +18,10 @@ def test_digits(cli, tmp_path):
     for split in ("train", "test"):
         cli("ingest", tmp_path / "digits.npz", tmp_path / f"{split}.zarr", "--split", split, "--quiet")
     scores = {}
-    for name, options in (("linear", ["--map", "none"]), ("kernel", ["-D", 2048, "--length-scale", "knn"])):
+    for name, options in (
+        ("linear", ["--map", "none"]),
+        ("kernel", ["--map", "fourier", "-D", 2048, "--length-scale", "knn"]),
+    ):
         cli(
             "train",
             tmp_path / "train.zarr",
@@ -45,12 +48,12 @@ def test_mnist(cli, tmp_path, shared_data):
     """MNIST, Gaussian kernel, gamma = 0.01, D = 8,192, exact ridge: at least 97.6 %."""
     for split in ("train", "test"):
         cli(
-            "ingest", shared_data / "mnist.npz", tmp_path / f"{split}.zarr", "--split", split, "--divide-by", 255,
-            "--quiet",
+            "ingest", shared_data / "mnist.npz", tmp_path / f"{split}.zarr", "--split", split, "--quiet",
         )  # fmt: skip
     cli(
         "train", tmp_path / "train.zarr", tmp_path / "m", "--map", "fourier", "--kernel", "gaussian", "--gamma", 0.01,
         "-D", 8192, "--model", "ridge-classifier", "--alpha", "1e-7", "--seed", 7, "--quiet",
+        "--divide-by", 255, "--raw-columns", "no",
     )  # fmt: skip
     scored = json.loads(cli("evaluate", tmp_path / "m", tmp_path / "test.zarr", "--json").out)
     print(scored)

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from distrf import StreamingRidge, StreamingSGDRegressor
-from distrf.linear_model.averaging import LocalStepper, LocalWork, local_rows
-from distrf.linear_model.local_rounds import LocalRounds, memory_loader
-from distrf.linear_model.losses import get_loss
-from distrf.linear_model.preconditioner import make_preconditioner
-from distrf.linear_model.schedules import AVERAGED_BLOCKS, Holdout, Schedule, row_order
-from distrf.linear_model.steps import Stepper
-from distrf.linear_model.targets import Targets
+from distrf.losses import get_loss
+from distrf.sgd.averaging import LocalSteps, LocalWork, local_rows
+from distrf.sgd.local_rounds import LocalRounds, memory_loader
+from distrf.sgd.optimizer import PreconditionedSGD
+from distrf.sgd.preconditioner import make_preconditioner
+from distrf.sgd.schedules import AVERAGED_BLOCKS, Holdout, Schedule, row_order
+from distrf.targets import Targets
 
 ALPHA = 1e-2
 
@@ -23,25 +23,31 @@ def data(n=600, d=5):
     return X, X @ np.ones((d, 1)) + 0.1 * rng.normal(size=(n, 1))
 
 
-def stepper(X):
-    P = make_preconditioner(X, 1.0, ALPHA, 2, True, 0)
-    return Stepper(P, "auto", None, 0.5, 0.0, True, ALPHA, 0.0, False)
+def optimizer(X):
+    P = make_preconditioner(X, None, 1.0, ALPHA, whole=True, most=2)
+    return PreconditionedSGD(P, "auto", None, 0.5, 0.0, True, ALPHA, 0.0, False)
 
 
 def test_a_round_is_the_mean_of_runs_of_its_blocks():
     """Every block starts at the same weights and steps through its own rows; blocks weigh as their rows."""
     X, y = data()
     blocks, step_rows, seed = (100, 200, 300), 50, 3
-    local = stepper(X)
-    holdout = Holdout.of_blocks(blocks, 0.0, seed)
+    local = optimizer(X)
+    holdout = Holdout(0.0, seed)
     work = LocalWork(
-        Targets(None, np.zeros(1)), get_loss("squared", "regression"), 0.0, seed, True, holdout, step_rows
+        Targets(None, np.zeros(1)),
+        get_loss("squared", "regression"),
+        0.0,
+        seed,
+        True,
+        holdout,
+        step_rows=step_rows,
     )
-    rounds = LocalRounds(memory_loader((X, y), blocks), (LocalStepper(local),), work)
+    rounds = LocalRounds(memory_loader((X, y), blocks), (LocalSteps(local),), work)
     schedule = Schedule(blocks, 10, 1, seed, whole_blocks=True)
     rounds.begin((0, r) for r in schedule.rounds(0))
     start = np.full((5, 1), 0.3)
-    _, round_, (total, loss, weight, curved) = rounds.gradient(start, t=0, scale=1.0)
+    _, round_, (total, loss, weight, curved, null, _) = rounds.gradient(start, t=0, scale=1.0)
     assert round_.rows == weight == curved == 600
 
     expected, losses = np.zeros((5, 1)), 0.0
@@ -56,15 +62,16 @@ def test_a_round_is_the_mean_of_runs_of_its_blocks():
         expected += n / 600 * W
     np.testing.assert_allclose(total / round_.rows, expected, rtol=1e-12)
     assert loss == pytest.approx(losses)
+    assert null == pytest.approx((y**2).sum() / 2)
 
 
 def test_arrays_travel_apart():
     """Directions go to a worker once; what goes with each task has none."""
-    local = LocalStepper(stepper(data()[0]))
+    local = LocalSteps(optimizer(data()[0]))
     stub = local.without_arrays()
     assert sum(a.size for a in stub.arrays.values()) == 0
     back = stub.with_arrays(local.arrays)
-    assert back.stepper.preconditioner.curvature == local.stepper.preconditioner.curvature
+    assert back.optimizer.preconditioner.curvature == local.optimizer.preconditioner.curvature
     np.testing.assert_array_equal(back.arrays["directions"], local.arrays["directions"])
 
 

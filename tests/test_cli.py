@@ -23,7 +23,8 @@ from distrf.store import open_array, open_rows
 TRAIN_X, TRAIN_Y, TEST_X, TEST_Y = load_digits_split(0)
 GREY, TEST_GREY = (np.rint(16 * x).astype(np.uint8) for x in (TRAIN_X, TEST_X))
 NAMES = np.array(["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"])
-SMALL = ["-D", 128, "--gamma", 0.5, "--alpha", "1e-6"]
+GAMMA = ["--gamma", 0.5, "--divide-by", 16]
+SMALL = ["-D", 128, *GAMMA, "--alpha", "1e-6", "--raw-columns", "no"]
 
 
 def table(grey, labels, text=True, **more):
@@ -50,14 +51,7 @@ def files(tmp_path_factory):
     lines += [",".join(map(str, row)) + f",{NAMES[k]}" for row, k in zip(GREY[:300], TRAIN_Y, strict=False)]
     (folder / "digits.csv").write_text("\n".join(lines) + "\n")
     for split in ("train", "test"):
-        ingest(
-            folder / "digits.npz",
-            folder / f"{split}.zarr",
-            split=split,
-            block_rows=200,
-            scale="divide",
-            divisor=16.0,
-        )
+        ingest(folder / "digits.npz", folder / f"{split}.zarr", split=split, block_rows=200)
     return folder
 
 
@@ -102,7 +96,7 @@ INGESTS = {
     "parquet": (["train.parquet", "--target", "label", "--columns", PIXELS], 1437, GREY),
     "csv": (["digits.csv", "--target", "label"], 300, GREY),
     "npy": (["digits.npy", "--target", "64"], 1437, GREY),
-    "npz": (["digits.npz", "--split", "train", "--divide-by", "16"], 1437, GREY),
+    "npz": (["digits.npz", "--split", "train"], 1437, GREY),
     "npz-float32": (["digits.npz", "--split", "test", "--dtype", "float32"], 360, TEST_GREY),
     "svmlight": (["digits.svmlight", "--sparse", "dense"], 200, GREY),
 }
@@ -127,15 +121,13 @@ def test_ingest(cli, files, tmp_path, kind):
     }
     assert keys <= result.keys()
     assert (result["kind"], result["rows"], result["complete"]) == ("rows", n, True)
-    X, y = open_rows(tmp_path / "a.zarr", scaled=False)
+    X, y = open_rows(tmp_path / "a.zarr")
     np.testing.assert_array_equal(X.compute(scheduler="sync"), expected[:n])
     labels = (TEST_Y if n == 360 else TRAIN_Y)[:n]
     if kind in ("parquet", "csv"):
         assert result["classes"] == sorted(NAMES)
         labels = NAMES[labels]
     np.testing.assert_array_equal(y.compute(scheduler="sync"), labels)
-    if "--divide-by" in options:
-        np.testing.assert_allclose(open_rows(tmp_path / "a.zarr")[0].compute(scheduler="sync"), TRAIN_X)
 
 
 def test_ingest_shuffles(cli, files, tmp_path):
@@ -206,7 +198,8 @@ def test_auto_says_which_projection_it_took(cli, files, tmp_path):
     )
     planned = json.loads(cli("plan", files / "train.zarr", *auto).out)
     assert f"projection 'auto' takes '{took.projection_}' for 64 columns" in planned["notes"]
-    trained = json.loads(cli("train", files / "train.zarr", tmp_path / "m", *auto, cluster=True).out)
+    words = [*auto, "--raw-columns", "no"]
+    trained = json.loads(cli("train", files / "train.zarr", tmp_path / "m", *words, cluster=True).out)
     assert trained["projection"] == took.projection_
     assert distrf.load_model(tmp_path / "m")["map"].map_.projection == took.projection_
     words = ["--map", "fourier", *auto, "--kernel", "laplacian"]
@@ -215,17 +208,21 @@ def test_auto_says_which_projection_it_took(cli, files, tmp_path):
 
 
 def test_train_prints(cli, files, tmp_path):
-    printed = cli("train", files / "train.zarr", tmp_path / "m", "-D", 64, "--alpha", "1e-6,1e-4", cluster=True)
+    words = ["--map", "fourier", "-D", 64, "--alpha", "1e-6,1e-4"]
+    printed = cli("train", files / "train.zarr", tmp_path / "m", *words, cluster=True)
     for word in ("rows per second", "alpha", "length scale", "peak bytes per worker"):
         assert word in printed.out
+    shown = " ".join(printed.out.replace("│", " ").split())
+    for word in ("StreamingRidgeClassifier", "whole numbers with 10 distinct values", "times the rule 'knn'"):
+        assert word in shown
+    assert "held-out rows of a sample (ridge): machine 0.9" in shown
     assert "2 workers, dashboard http" in printed.err
-    result = cli(
-        "train", files / "train.zarr", tmp_path / "j", "-D", 64, "--alpha", "1e-6,1e-4", "--json", cluster=True
-    )
+    result = cli("train", files / "train.zarr", tmp_path / "j", *words, "--json", cluster=True)
     assert result.err == ""
     keys = {
         "rows_per_second",
         "alpha",
+        "alphas",
         "solver",
         "cv_errors",
         "length_scale",
@@ -234,8 +231,14 @@ def test_train_prints(cli, files, tmp_path):
         "rows",
         "seconds",
         "peak_bytes_per_worker",
+        "choices",
+        "baseline",
+        "warnings",
     }
-    assert json.loads(result.out).keys() == keys
+    found = json.loads(result.out)
+    assert found.keys() == keys
+    stored = distrf.load_model(tmp_path / "j").training_.to_dict()
+    assert stored == {name: found[name] for name in ("choices", "baseline", "warnings")}
     np.testing.assert_array_equal(
         distrf.load_model(tmp_path / "m")["model"].coef_, distrf.load_model(tmp_path / "j")["model"].coef_
     )
@@ -362,7 +365,7 @@ def test_features(cli, files, tmp_path):
         [360, 32],
     )
     X, y = open_rows(out)
-    expected = distrf.RandomFourierFeatures(n_components=32, random_state=7).fit_transform(TEST_X)
+    expected = distrf.RandomFourierFeatures(n_components=32, random_state=7).fit_transform(TEST_GREY)
     np.testing.assert_allclose(X.compute(scheduler="sync"), expected, atol=2e-5)
     np.testing.assert_array_equal(y.compute(scheduler="sync"), TEST_Y)
     assert json.loads(cli(*arguments, cluster=True).out)["blocks_computed"] == 0
@@ -397,7 +400,7 @@ def test_inspect(cli, files, model, tmp_path):
     cli("featurize", files / "test.zarr", tmp_path / "f.zarr", "-D", 16, cluster=True)
     cli("predict", model, files / "test.zarr", tmp_path / "p.zarr", cluster=True)
     for path, kind, words in (
-        (files / "train.zarr", "rows", ["1,437 in 8 blocks of 200 (complete)", "divide"]),
+        (files / "train.zarr", "rows", ["1,437 in 8 blocks of 200 (complete)"]),
         (tmp_path / "f.zarr", "features", ["map.length_scale", "checksum"]),
         (tmp_path / "p.zarr", "predictions", ["prediction"]),
         (
@@ -422,40 +425,23 @@ def test_inspect(cli, files, model, tmp_path):
 
 
 def test_scaling_is_part_of_the_model(cli, files, tmp_path):
-    """Trained on a scaled store, a model takes raw rows; scaled and raw stores of them give the same."""
-    cli(
-        "ingest", files / "digits.npz", tmp_path / "s.zarr", "--split", "train", "--scale", "standard", "--quiet",
-        cluster=True,
-    )  # fmt: skip
-    cli("ingest", files / "digits.npz", tmp_path / "raw.zarr", "--split", "test")
-    cli(
-        "ingest",
-        files / "digits.npz",
-        tmp_path / "own.zarr",
-        "--split",
-        "test",
-        "--scale",
-        "minmax",
-        cluster=True,
-    )
-    cli("train", tmp_path / "s.zarr", tmp_path / "m", "-D", 128, "--length-scale", 10, cluster=True)
+    """Trained with a scaling, a model takes raw rows."""
+    words = ["--scale", "standard", "-D", 128, "--length-scale", 10, "--alpha", "1e-6", "--raw-columns", "no"]
+    cli("train", files / "train.zarr", tmp_path / "m", *words, cluster=True)
     pipeline = distrf.load_model(tmp_path / "m")
     np.testing.assert_allclose(pipeline["scale"].map_.shift, GREY.mean(axis=0), rtol=1e-6)
-    predicted = {}
-    for name in ("raw", "own"):
-        cli("predict", tmp_path / "m", tmp_path / f"{name}.zarr", tmp_path / f"p-{name}.zarr", cluster=True)
-        predicted[name] = open_array(tmp_path / f"p-{name}.zarr", "prediction").compute(scheduler="sync")
-    np.testing.assert_array_equal(predicted["raw"], predicted["own"])
-    assert np.mean(predicted["raw"] == TEST_Y) > 0.9
+    cli("predict", tmp_path / "m", files / "test.zarr", tmp_path / "p.zarr", cluster=True)
+    predicted = open_array(tmp_path / "p.zarr", "prediction").compute(scheduler="sync")
+    assert np.mean(predicted == TEST_Y) > 0.9
     scaler = distrf.StreamingScaler().fit(GREY)
     direct = distrf.RandomFourierFeatures(length_scale=10.0, n_components=128, random_state=0)
     ridge = distrf.StreamingRidgeClassifier(1e-6).fit(direct.fit_transform(scaler.transform(GREY)), TRAIN_Y)
     expected = ridge.predict(direct.transform(scaler.transform(TEST_GREY)))
-    assert np.mean(predicted["raw"] == expected) > 0.995
+    assert np.mean(predicted == expected) > 0.995
 
 
 def test_models_of_python_get_the_rows_of_python(cli, files, tmp_path, client):
-    """`open_rows` scales; a model trained on its rows is given rows scaled in the same way."""
+    """A model trained on what `open_rows` gives is given the same by the commands."""
     X, y = open_rows(files / "train.zarr")
     distrf.save_model(distrf.StreamingRidgeClassifier(1e-4).fit(X, y), tmp_path / "m")
     scored = json.loads(cli("evaluate", tmp_path / "m", files / "test.zarr", "--json", cluster=True).out)
@@ -464,6 +450,22 @@ def test_models_of_python_get_the_rows_of_python(cli, files, tmp_path, client):
     distrf.save_model(distrf.StreamingScaler().fit(X), tmp_path / "s")
     printed = cli("evaluate", tmp_path / "s", files / "test.zarr", code=1)
     assert "ends in a StreamingScaler" in printed.err
+
+
+def test_the_model_follows_the_target(cli, files, tmp_path, monkeypatch):
+    """--model auto takes a regressor for numbers; a classifier of them is refused before a cluster starts."""
+    np.savez(tmp_path / "r.npz", X=TRAIN_X[:300, 18:24], y=TRAIN_X[:300, 20] * 3.3 + TRAIN_X[:300, 28])
+    ingest(tmp_path / "r.npz", tmp_path / "r.zarr")
+    result = json.loads(cli("train", tmp_path / "r.zarr", tmp_path / "m", "--json", cluster=True).out)
+    assert result["choices"][0]["value"] == "StreamingRidge"
+    labels = json.loads(
+        cli("train", files / "train.zarr", tmp_path / "l", "-D", 64, "--json", cluster=True).out
+    )
+    assert labels["choices"][0]["value"] == "StreamingRidgeClassifier"
+    monkeypatch.setattr("distrf.cluster._started", lambda spec: pytest.fail("a cluster was started"))
+    printed = cli("train", tmp_path / "r.zarr", tmp_path / "n", "--model", "svm", code=1)
+    assert "'svm' is a classifier, but the target is not whole numbers" in printed.err
+    assert "model='ridge'" in printed.err
 
 
 @pytest.mark.parametrize("kind", ["parquet", "zarr", "scaled", "unnamed"])
@@ -476,12 +478,12 @@ def test_columns_are_chosen_and_ordered(cli, files, tmp_path, kind):
     target = ["--target", "label"]
     if kind == "unnamed":
         columns, source, target = ["44", "20", "37"], files / "train.zarr", []
-        rows /= 16
     elif kind != "parquet":
-        scale = ["--scale", "standard"] if kind == "scaled" else []
-        cli("ingest", source, tmp_path / "a.zarr", *target, "--columns", PIXELS, *scale, cluster=True)
+        cli("ingest", source, tmp_path / "a.zarr", *target, "--columns", PIXELS)
         source, target = tmp_path / "a.zarr", []
-    cli("train", source, tmp_path / "m", *target, "--columns", ",".join(columns), "--map", "none", cluster=True)
+    words = [*target, "--columns", ",".join(columns), "--map", "none", "--alpha", "1e-6"]
+    words += ["--scale", "standard" if kind == "scaled" else "none"]
+    cli("train", source, tmp_path / "m", *words, cluster=True)
     labels = TRAIN_Y if kind == "unnamed" else NAMES[TRAIN_Y]
     if kind == "scaled":
         rows = (rows - rows.mean(axis=0, dtype=float)) / rows.std(axis=0, dtype=float)
@@ -495,12 +497,6 @@ def test_columns_are_chosen_and_ordered(cli, files, tmp_path, kind):
         cli("predict", tmp_path / "m", files / test, tmp_path / "p.zarr", cluster=True)
         stored = open_array(tmp_path / "p.zarr", "prediction").compute(scheduler="sync")
         assert stored.tolist() == got.predict(TEST_GREY[:, [44, 20, 37]].astype(np.float32)).tolist()
-
-
-def test_row_norms_take_all_columns(cli, files, tmp_path):
-    cli("ingest", files / "digits.npz", tmp_path / "n.zarr", "--split", "train", "--scale", "l2-rows")
-    printed = cli("train", tmp_path / "n.zarr", tmp_path / "m", "--columns", "1,2", code=1)
-    assert "takes all columns; leave out the choice" in printed.err
 
 
 def test_the_training_mean_fills_test_rows(cli, files, tmp_path):
@@ -536,11 +532,11 @@ def test_the_training_mean_fills_test_rows(cli, files, tmp_path):
     [
         (["train", "{d}/train.zarr"], "Missing argument"),
         (["train", "{d}/train.zarr", "{o}", "--depth", "3"], "No such option"),
-        (["train", "{d}/train.zarr", "{o}", "-D", "many"], "valid integer"),
+        (["train", "{d}/train.zarr", "{o}", "-D", "many"], "-D is a whole number or auto, got 'many'"),
         (["nothing"], "No such command"),
         (["train", "{d}/train.zarr", "{o}", "--kernel", "cubic"], "unknown kernel 'cubic'; known: .*gaussian"),
         (["train", "{d}/train.zarr", "{o}", "--map", "fuorier"], "unknown --map 'fuorier'; known: fourier"),
-        (["train", "{d}/train.zarr", "{o}", "--model", "svn"], "--model is one of ridge, .*svm.*, got 'svn'"),
+        (["train", "{d}/train.zarr", "{o}", "--model", "svn"], "--model is one of auto, ridge, .*svm.*, got 'svn'"),
         (["train", "{d}/train.zarr", "{o}", "-D", "33"], "must be even, got 33; use 34"),
         (["train", "{d}/train.zarr", "{o}", "--length-scale", "knm"], "unknown length-scale rule 'knm'; known: "),
         (["train", "{d}/train.zarr", "{o}", "--length-scale", "-1"], "length_scale must be a positive number, got -1"),
@@ -557,9 +553,11 @@ def test_the_training_mean_fills_test_rows(cli, files, tmp_path):
         (["train", "{d}/train.zarr", "{o}", "--memory-limit", "1GiB", "--cluster", "tcp://a:1"], "leave it out"),
         (["featurize", "{d}/train.zarr", "{o}", "--map", "none"], "featurize needs a map"),
         (["plan", "{d}/train.zarr", "--job", "sleep"], "--job is train or featurize, got 'sleep'"),
-        (["ingest", "{d}/digits.npz", "{o}", "--scale", "big"], "--scale is one of standard"),
-        (["ingest", "{d}/digits.npz", "{o}", "--scale", "standard", "--divide-by", "16"], "exclude each other"),
-        (["ingest", "{d}/digits.npz", "{o}", "--divide-by", "0"], "other than 0, got 0"),
+        (["train", "{d}/train.zarr", "{o}", "--scale", "big"], "unknown scaling 'big'; known: standard"),
+        (["train", "{d}/train.zarr", "{o}", "--scale", "standard", "--divide-by", "16"], "exclude each other"),
+        (["train", "{d}/train.zarr", "{o}", "--divide-by", "0"], "other than 0, got 0"),
+        (["train", "{d}/train.zarr", "{o}", "--raw-columns", "some"], "auto, yes or no, got 'some'"),
+        (["featurize", "{d}/train.zarr", "{o}", "--scale", "auto"], "name a scaling, or none"),
         (["ingest", "{d}/digits.npz", "{o}", "--sparse", "coo"], "--sparse is one of csr, dense, got 'coo'"),
         (["ingest", "{d}/digits.npz", "{o}", "--dtype", "int8"], "--dtype is one of float32, float64, got 'int8'"),
     ],
@@ -629,12 +627,12 @@ def spoiled(value, row=133):
         (
             spoiled(np.nan),
             TRAIN_Y[:300],
-            r"X must be finite, but row 133 of the block, column 7 is NaN.*from row 0 on",
+            r"X must be finite, but row 133( of the block)?, column 7 is (NaN.*from row 0 on|nan; impute)",
         ),
         (
             spoiled(np.inf),
             TRAIN_Y[:300],
-            r"X must be finite, but row 133 of the block, column 7 is infinity.*from row 0 on",
+            r"X must be finite, but row 133( of the block)?, column 7 is (infinity.*from row 0 on|inf; impute)",
         ),
         (
             TRAIN_X[:300],
@@ -679,11 +677,12 @@ def test_bad_targets(cli, tmp_path):
     y = TRAIN_Y[:300].astype(float)
     for name, values, message in (
         ("nan", np.where(np.arange(300) == 9, np.nan, y), "y must be finite"),
-        ("half", y + 0.5, "continuous; class labels are integers"),
-        ("one", np.zeros(300, "i4"), "at least 2 classes, got 1"),
+        ("half", y + 0.5, "is a classifier, but the target is not whole numbers: 10 distinct values"),
+        ("one", np.zeros(300, "i4"), "at least 2 classes, but the target has 1"),
     ):
         foreign(tmp_path / f"{name}.zarr", TRAIN_X[:300], values)
-        printed = cli("train", tmp_path / f"{name}.zarr", tmp_path / "m", *SMALL, code=1, cluster=True)
+        words = [*SMALL, "--model", "ridge-classifier"]
+        printed = cli("train", tmp_path / f"{name}.zarr", tmp_path / "m", *words, code=1, cluster=True)
         assert_matches(message, printed.err)
     foreign(tmp_path / "none.zarr", TRAIN_X[:300])
     printed = cli("train", tmp_path / "none.zarr", tmp_path / "m", *SMALL, code=1, cluster=True)

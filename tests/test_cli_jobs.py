@@ -176,7 +176,7 @@ def test_refusals(cli, tmp_path, text, message):
 
 def test_other_refusals(cli, tmp_path):
     assert "no job file at" in cli("run", tmp_path / "none.toml", code=2).err
-    (tmp_path / "job.toml").write_text("command = 'train'\nsource = 'a'\nout = 'b'\ncomponents = 'many'")
+    (tmp_path / "job.toml").write_text("command = 'train'\nsource = 'a'\nout = 'b'\ngrids = 'many'")
     assert "valid integer" in cli("run", tmp_path / "job.toml", code=2).err
     (tmp_path / "job.toml").write_text("command = 'train'\nsource = 'a'\nout = 'b'")
     assert "no such" in cli("run", tmp_path / "job.toml", code=1).err

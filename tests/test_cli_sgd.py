@@ -30,7 +30,7 @@ from distrf.cli.session import UsageError, listener
 from distrf.datasets import load_digits_split
 from distrf.errors import InputError
 from distrf.ingest import ingest
-from distrf.linear_model.round_plan import RoundMemory
+from distrf.sgd.round_plan import RoundMemory
 
 TRAIN_X, TRAIN_Y, TEST_X, TEST_Y = load_digits_split(0)
 MAP = ["-D", 64, "--gamma", 0.5]
@@ -45,6 +45,10 @@ def files(tmp_path_factory):
         ingest(folder / "digits.npz", folder / f"{split}.zarr", split=split, block_rows=200)
     ingest(folder / "numbers.npz", folder / "numbers.zarr", block_rows=200)
     return folder
+
+
+#: Fits are cut short for the sake of time.
+pytestmark = pytest.mark.filterwarnings("ignore:.*the loss still falls:sklearn.exceptions.ConvergenceWarning")
 
 
 def said(text):
@@ -151,7 +155,7 @@ def test_models_by_name():
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--model", "sgd"], "--model is one of ridge, ridge-classifier, sgd-regressor, .*, got 'sgd'"),
+        (["--model", "sgd"], "--model is one of auto, ridge, ridge-classifier, sgd-regressor, .*, got 'sgd'"),
         (["--loss", "hinge"], "--loss is for --model sgd-regressor, .*; this is --model ridge-classifier"),
         (["--epochs", "3"], "--epochs is for --model sgd"),
         (["--no-shuffle"], "--shuffle is for --model sgd"),
@@ -178,7 +182,7 @@ def test_models_by_name():
         (["--model", "logistic", "--learning-rate", "pegasos"], "pegasos' needs loss='hinge'"),
         (["--model", "sgd-regressor", "--class-weight", "balanced"], "--class-weight is for classifiers"),
         (["--model", "svm", "--plot", "curve.doc"], "--plot writes .*png.* got 'curve.doc'"),
-        (["--plot", "curve.png"], "--plot draws epochs of SGD, the errors of several --alpha, or the spectrum of"),
+        (["--alpha", "1e-3", "--plot", "curve.png"], "--plot draws epochs of SGD, the errors of several --alpha, or the spectrum of"),
     ],
 )  # fmt: skip
 def test_options_that_do_not_apply(cli, files, tmp_path, words, message, monkeypatch):
@@ -193,7 +197,18 @@ def test_options_that_do_not_apply(cli, files, tmp_path, words, message, monkeyp
 
 
 def test_train_reports_the_epochs(cli, files, tmp_path):
-    arguments = ["--model", "logistic", "--epochs", 2, "--tol", "none", "--early-stopping", *MAP]
+    arguments = [
+        "--model",
+        "logistic",
+        "--epochs",
+        2,
+        "--tol",
+        "none",
+        "--early-stopping",
+        *MAP,
+        "--raw-columns",
+        "no",
+    ]
     result = json.loads(
         cli("train", files / "train.zarr", tmp_path / "m", *arguments, "--json", cluster=True).out
     )
@@ -261,7 +276,7 @@ def test_killed_and_resumed_to_the_same_bits(cli, files, tmp_path, two_worker_cl
     command += ["--cluster", two_worker_cluster.scheduler_address, "--quiet"]
     with subprocess.Popen([str(word) for word in command]) as job:
         deadline = time.monotonic() + 60
-        while not (state / "state-0" / "model.json").exists():  # the second state: at least two rounds are done
+        while not (state / "sgd/step-000005/model.json").exists():  # the second state: two rounds are done
             assert job.poll() is None
             assert time.monotonic() < deadline
             time.sleep(0.005)
@@ -278,7 +293,7 @@ def test_killed_and_resumed_to_the_same_bits(cli, files, tmp_path, two_worker_cl
     printed = cli(
         "train", files / "train.zarr", tmp_path / "m", *kept, "--resume", "--alpha", 1, code=1, cluster=True
     )
-    assert "alpha differ" in printed.err
+    assert "-> 1.0" in said(printed.err)
     cli("train", files / "train.zarr", tmp_path / "m", *kept, "--resume", "--quiet", cluster=True)
     whole, resumed = (load_model(tmp_path / name)["model"] for name in ("whole", "m"))
     np.testing.assert_array_equal(whole.coef_, resumed.coef_)
@@ -341,8 +356,8 @@ def test_plan_counts_the_rounds(cli, files, tmp_path):
             "train", files / "train.zarr", tmp_path / "m", *options, "--round-rows", 90, "--json", cluster=True
         ).out
     )
-    assert made["passes"] == 1 + 3
-    assert made["bytes_read"] == 3 * TRAIN_X.nbytes
+    assert made["passes"] == 1 + 3 + 2  # two samples for what is chosen
+    assert made["bytes_read"] == (3 + 1) * TRAIN_X.nbytes
     rounds = int(re.search(r"about (\d+) rounds of 90 rows", " ".join(made["notes"]))[1])
     assert rounds == pytest.approx(done["rounds"] / 3, abs=1)
     auto = json.loads(cli("plan", files / "train.zarr", *options, "--json").out)
@@ -370,7 +385,8 @@ def test_plan_grows_with_what_costs(cli, files):
         assert peaks == sorted(peaks)
         assert peaks[0] < peaks[-1]
     assert made("--epochs", 10)["seconds_estimate"] <= made("--epochs", 1000)["seconds_estimate"]
-    assert made("--epochs", 10)["bytes_read"] * 2 == made("--epochs", 20)["bytes_read"]
+    read = [made("--epochs", epochs)["bytes_read"] for epochs in (10, 20, 30)]
+    assert read[2] - read[1] == read[1] - read[0] == 10 * TRAIN_X.nbytes
 
 
 def test_refused_before_a_cluster_starts(cli, files, tmp_path, monkeypatch):
@@ -426,7 +442,8 @@ def test_training_stays_below_the_plan(tmp_path, cli):
     from distrf.blocks.plan import PROCESS_BYTES
 
     assert measured <= made
-    assert made - PROCESS_BYTES <= 3 * max(measured - 0.9 * PROCESS_BYTES, 20 * MIB)
+    # Workers of rounds import no estimators: 80 MiB less than the plan counts for a process.
+    assert made - PROCESS_BYTES <= 3 * max(measured - 0.8 * PROCESS_BYTES, 20 * MIB)
 
 
 # ---- progress and start-up --------------------------------------------------------------------------

@@ -48,6 +48,7 @@ def test_from_search_to_model(cli, store, tmp_path, two_worker_cluster, monkeypa
     assert wanted == {
         "command": "train", "source": str(store), "out": "../model", "components": 128, "seed": 3,
         "length-scale": best["parameters"]["length_scale"], "model": "ridge-classifier", "alpha": best["alpha"],
+        "map": "fourier", "scale": "none", "raw-columns": "no",
         "cluster": two_worker_cluster.scheduler_address,
     }  # fmt: skip
     assert f"accuracy {best['score']:.4f} on {result['validation_rows']:,} held-out rows" in job.read_text()

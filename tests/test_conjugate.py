@@ -26,7 +26,7 @@ from distrf.linear_model.conjugate_fit import (
     solver_that_fits,
 )
 from distrf.linear_model.gram import FoldRule, GramFold
-from distrf.linear_model.targets import Targets
+from distrf.targets import Targets
 
 D = 200
 
@@ -302,6 +302,7 @@ def test_folds_against_dense_formulas(problem):
         state = right.add(state, *block)
         products = normal.add(products, *block)
     for s, rows in ((0, held), (1, ~held)):
+        assert state[s, -1, 2] == pytest.approx(weight[rows] @ (Z[rows] ** 2).sum(axis=1))
         W = weight[rows, None]
         np.testing.assert_allclose(state[s, :-2, :2], Z[rows].T @ (W * y[rows]), atol=1e-9)
         np.testing.assert_allclose(state[s, :-2, 2], Z[rows].T @ W[:, 0], atol=1e-9)
@@ -323,7 +324,7 @@ def test_auto_says_why(problem):
     chosen, reason = solver_that_fits(fold, PassMemory(0, 0, 0), small, 10**15)
     assert chosen == "cg"
     assert "in the client" in reason
-    assert choose_solver("cg", fold, [Z, y], 0) == ("cg", "asked for")
+    assert choose_solver("cg", [fold], [Z, y], lambda fold: 0) == (fold, "cg", "asked for")
 
 
 def test_partial_results_are_bounded():

@@ -21,10 +21,10 @@ from distrf.blocks.rows import row_bytes
 from distrf.compiled.csr import add_transposed_product, row_products, square_distances
 from distrf.linear_model.conjugate import NormalFold, RightFold
 from distrf.linear_model.gram import FoldRule, GramFold
-from distrf.linear_model.targets import Targets
 from distrf.maps.tiles import FeatureTiles
 from distrf.subspace.folds import SketchFold
 from distrf.subspace.sketches import SKETCHES, make_sketch
+from distrf.targets import Targets
 
 EPS = np.finfo(np.float64).eps
 
@@ -146,4 +146,4 @@ def test_memory_counts_entries():
         assert memory.peak < 2**30
     made = map_.transform(np.zeros((10, 4), np.float32))
     assert row_bytes(made) == 32 * 8
-    assert GramFold(1024, targets).csr_scratch_bytes < 2**28
+    assert GramFold(1024, targets).scratch_bytes < 2**28

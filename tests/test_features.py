@@ -15,15 +15,15 @@ from contracts import EPS, FourierContract
 from folds import count_calls
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.spatial.distance import pdist
+from scipy.spatial.distance import cdist, pdist
 from sklearn.base import clone
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.neighbors import NearestNeighbors
-from sklearn.pipeline import make_pipeline
+from sklearn.pipeline import FeatureUnion, make_pipeline
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, Normalizer, StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from distrf import RandomFourierFeatures, StreamingScaler
+from distrf import RandomFourierFeatures, StreamingRidge, StreamingScaler
 from distrf.blocks.rows import ARRAYS_PREFIX
 from distrf.blocks.samples import sampled_rows
 from distrf.errors import InputError
@@ -52,7 +52,10 @@ def expected_failures(estimator):
         RandomFourierFeatures(phase="offset", n_components=15),
         RandomFourierFeatures("matern", nu=2.5, length_scale="median", phase="offset", n_components=15),
         RandomFourierFeatures(phase="offset", n_components=15, whiten=True, n_jobs=1),
-        *(StreamingScaler(method) for method in ("standard", "minmax", "maxabs", "l1-rows", "l2-rows")),
+        *(
+            StreamingScaler(method)
+            for method in ("standard", "minmax", "maxabs", "robust", "l1-rows", "l2-rows")
+        ),
         StreamingScaler("divide", divisor=255.0),
     ],
     expected_failed_checks=expected_failures,
@@ -365,8 +368,6 @@ def test_bad_dask_input(est):
     dX = da.from_array(rows(20, 3), chunks=(5, 3))
     with pytest.raises(InputError, match=r"X has 2 features, but .* is expecting 3 features"):
         clone(est).fit(dX).transform(dX[:, :2])
-    with pytest.raises(InputError, match=r"one chunk, got column chunks \(2, 1\)"):
-        clone(est).fit(dX.rechunk({1: 2}))
     with pytest.raises(InputError, match="must be numeric, got dtype object"):
         clone(est).fit(dX.astype(object))
     with pytest.raises(InputError, match=r"chunks must be known; call X.compute_chunk_sizes"):
@@ -503,11 +504,37 @@ def test_inverse_of_row_norms():
 
 
 def test_scaler_refuses():
-    with pytest.raises(InputError, match="unknown scaling 'robust'; known: standard, minmax"):
-        StreamingScaler("robust").fit(rows(3, 2))
+    with pytest.raises(InputError, match="unknown scaling 'quantile'; known: standard, minmax"):
+        StreamingScaler("quantile").fit(rows(3, 2))
     with pytest.raises(InputError, match=r"divisor must be a finite number other than 0, got 0.0"):
         StreamingScaler("divide", divisor=0).fit(rows(3, 2))
     X = rows(50, 2)
     X[33, 1] = np.inf
     with pytest.raises(InputError, match=r"row 3 of the block, column 1 is infinity.*\[block: rows 30 to 39\]"):
         StreamingScaler().fit(da.from_array(X, chunks=(10, 2)))
+
+
+def test_columns_in_chunks_are_put_together(rng):
+    """A union of maps concatenates columns; what follows it takes them whole."""
+    X, y = rng.normal(size=(120, 3)), rng.normal(size=(120, 2))
+    dX, dy = da.from_array(X, chunks=(40, 3)), da.from_array(y, chunks=(40, 1))
+    union = FeatureUnion(
+        [(str(k), RandomFourierFeatures(length_scale=2.0, n_components=8, random_state=k)) for k in range(2)]
+    )
+    lazy = make_pipeline(union, StreamingScaler(), StreamingRidge()).fit(dX, dy)
+    now = make_pipeline(union, StreamingScaler(), StreamingRidge()).fit(X, y)
+    np.testing.assert_allclose(lazy.predict(dX).compute(), now.predict(X), atol=1e-8)
+    est = RandomFourierFeatures(length_scale=1.0, n_components=4, random_state=0).fit(dX.rechunk({1: 2}))
+    np.testing.assert_array_equal(est.transform(dX.rechunk({1: 2})).compute(), est.transform(dX).compute())
+
+
+@pytest.mark.parametrize("rule", ["knn", "median"])
+def test_length_scales_of_wide_rows_are_those_of_all_distances(rule):
+    """Wide and CSR rows take products of matrices; the number is that of `cdist`, far and equal rows among them."""
+    X = np.random.default_rng(4).normal(size=(300, 80)) + 1e3
+    X[7], X[9] = 1e9, X[8]
+    D = cdist(X, X)
+    wanted = {"knn": np.sort(D, axis=1)[:, 50].mean(), "median": np.median(D[np.triu_indices(300, 1)])}[rule]
+    for rows_ in (X, da.from_array(X, chunks=(70, 80)), sp.csr_array(X)):
+        found = RandomFourierFeatures(length_scale=rule, n_components=2, random_state=1).fit(rows_)
+        assert found.length_scale_ == pytest.approx(wanted, rel=1e-12)

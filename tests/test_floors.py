@@ -11,10 +11,6 @@ import pytest
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "distrf"
 FILES = sorted(PACKAGE.rglob("*.py"))
-#: Imports of a higher floor at call time, and why they are there.
-UPWARD = {
-    ("distrf.store.rows", "features")
-}  # the scaling that a store records is applied when its rows are opened
 LINES = 500
 
 
@@ -32,25 +28,24 @@ def module_name(path):
 
 
 def imports(path):
-    """(module, imported at call time) for every import in a file; names inside distrf are absolute."""
+    """The module of every import in a file, at call time too; names inside distrf are absolute."""
     name = module_name(path)
     package = name.split(".") if path.name == "__init__.py" else name.split(".")[:-1]
 
-    def visit(node, lazy):
+    def visit(node):
         for child in ast.iter_child_nodes(node):
             if isinstance(child, ast.Import):
-                yield from ((alias.name, lazy) for alias in child.names)
+                yield from (alias.name for alias in child.names)
             elif isinstance(child, ast.ImportFrom):
                 base = package[: len(package) - child.level + 1] if child.level else []
                 module = ".".join([*base, *([child.module] if child.module else [])])
                 if module == "distrf":  # from .. import store
-                    yield from ((f"distrf.{alias.name}", lazy) for alias in child.names)
+                    yield from (f"distrf.{alias.name}" for alias in child.names)
                 else:
-                    yield module, lazy
-            inside = isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))
-            yield from visit(child, lazy or inside)
+                    yield module
+            yield from visit(child)
 
-    yield from visit(ast.parse(path.read_text()), False)
+    yield from visit(ast.parse(path.read_text()))
 
 
 def floor_of(module):
@@ -70,11 +65,9 @@ def test_imports_go_down(path):
     own = floor_of(name)
     if own in (None, "__main__"):
         return
-    for module, lazy in imports(path):
+    for module in imports(path):
         other = floor_of(module)
         if not module.startswith("distrf.") or other in (own, "__version__"):
-            continue
-        if lazy and (name, other) in UPWARD:
             continue
         assert order.index(other) < order.index(own), f"{name} imports {module}, which is on a higher floor"
 
@@ -83,7 +76,7 @@ def test_imports_go_down(path):
 def test_seams(path):
     """pandas nowhere; distributed and the console only where they belong."""
     name = module_name(path)
-    found = {module.split(".")[0] for module, _ in imports(path)}
+    found = {module.split(".")[0] for module in imports(path)}
     assert "pandas" not in found
     assert "matplotlib" not in found or name == "distrf.plot" or name.startswith("distrf.cli")
     assert not found & {"typer", "rich"} or name.startswith("distrf.cli")

@@ -529,3 +529,13 @@ def test_save_and_load(tmp_path):
     np.testing.assert_array_equal(again.decision_function(X), model.decision_function(X))
     dX = da.from_array(X, chunks=(70, 12))
     np.testing.assert_allclose(again.decision_function(dX).compute(), model.decision_function(X), atol=1e-6)
+
+
+@pytest.mark.parametrize("entry", [1e-300, 1e300])
+def test_median_rule_with_one_extreme_entry(entry, rng):
+    X = abs(rng.normal(size=(200, 5)))
+    ordinary = RandomLaplaceFeatures("reciprocal_semigroup", n_components=4, random_state=0).fit(X).kernel_.lam
+    X[:, 0] = 0.0
+    X[3] = entry, 0, 0, 0, 0
+    lam = RandomLaplaceFeatures("reciprocal_semigroup", n_components=4, random_state=0).fit(X).kernel_.lam
+    assert 0.5 < lam / ordinary < 1.0  # one of five columns less

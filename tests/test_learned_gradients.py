@@ -9,11 +9,11 @@ import scipy.sparse as sp
 from distrf.compiled.waves import correlate_spectra, cos_sin_planes
 from distrf.kernels import Cauchy, Gaussian, Matern
 from distrf.learned.objectives import BOTH, MAP, MODEL, CompactWork, KernelWork, Layout, Waves
-from distrf.linear_model.losses import LOSSES
-from distrf.linear_model.schedules import Holdout
-from distrf.linear_model.targets import Targets
+from distrf.losses import LOSSES
 from distrf.maps import LearnedFourierMap
 from distrf.maps.frequencies import CirculantFrequencies, get_frequencies
+from distrf.sgd.schedules import Holdout
+from distrf.targets import Targets
 
 d = 7
 #: Features for k < d, k = d and k > d; the order of a circulant block over 7 columns is 8.
@@ -35,13 +35,13 @@ def problem(layout, n=41, seed=0):
 
 def loss_work(layout, name):
     return CompactWork(
-        Targets(None, np.zeros(layout.n_outputs)), LOSSES[name](0.3), 0.0, 0, True, Holdout(0.0, frozenset(), 0), layout
+        Targets(None, np.zeros(layout.n_outputs)), LOSSES[name](0.3), 0.0, 0, True, Holdout(0.0, 0), layout=layout
     )  # fmt: skip
 
 
 def kernel_work(layout, kernel, length_scale=1.7):
     return KernelWork(
-        Targets(None, np.zeros(1)), None, 0.0, 0, True, Holdout(0.0, frozenset(), 0), layout, kernel, length_scale
+        Targets(None, np.zeros(1)), None, 0.0, 0, True, Holdout(0.0, 0), layout=layout, kernel=kernel, length_scale=length_scale
     )  # fmt: skip
 
 
@@ -115,11 +115,11 @@ def test_the_kernel_error_is_the_mean_over_ordered_pairs(phase):
     Z = map_(X)
     errors = (Gaussian()(X, None, 1.7) - Z @ Z.T) ** 2
     expected = (errors.sum() - np.trace(errors)) / (20 * 19)
-    _, value, weight = kernel_work(layout, Gaussian()).gradient((X, Y, None), p)
+    _, value, weight, *_ = kernel_work(layout, Gaussian()).gradient((X, Y, None), p)
     np.testing.assert_allclose(value / weight, expected, rtol=1e-12)
     v = np.arange(20.0)
     pairs = np.outer(v, v) - np.diag(v * v)
-    _, value, weight = kernel_work(layout, Gaussian()).gradient((X, Y, v), p)
+    _, value, weight, *_ = kernel_work(layout, Gaussian()).gradient((X, Y, v), p)
     np.testing.assert_allclose(value / weight, (pairs * errors).sum() / pairs.sum(), rtol=1e-12)
 
 

@@ -10,8 +10,8 @@ import distrf
 from distrf.cli.session import peak_memory
 from distrf.cluster import connect
 from distrf.learned.plan import learning_costs
-from distrf.learned.training import Learner
 from distrf.models import load_model
+from distrf.sgd.trainer import Trainer
 
 
 @pytest.mark.parametrize("objective", ["kernel", "multinomial"])
@@ -22,15 +22,15 @@ def test_resume_on_the_command_line(cli, tmp_path, monkeypatch, objective):
     words += ["--model", "ridge-classifier", "--length-scale", 1, "--quiet"]
     cli(*words, tmp_path / "whole", cluster=True)
     kept = [*words, tmp_path / "m", "--checkpoint", tmp_path / "state"]
-    advance, rounds = Learner._advance, []
+    advance, rounds = Trainer._advance, []
 
     def counts(self, *given):
         rounds.append(None)
         if len(rounds) == 11:
             raise distrf.errors.InputError("stopped")
-        advance(self, *given)
+        return advance(self, *given)
 
-    monkeypatch.setattr(Learner, "_advance", counts)
+    monkeypatch.setattr(Trainer, "_advance", counts)
     cli(*kept, code=1, cluster=True)
     cli(*kept, "--resume", cluster=True)
     whole, resumed = (load_model(tmp_path / name)["map"].map_ for name in ("whole", "m"))

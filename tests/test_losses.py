@@ -7,7 +7,7 @@ import pytest
 from sklearn.metrics import hinge_loss, log_loss
 
 from distrf.errors import InputError
-from distrf.linear_model.losses import LOSSES, get_loss, probabilities
+from distrf.losses import LOSSES, get_loss, probabilities
 
 
 def task_of(name):

@@ -8,7 +8,14 @@ import scipy.sparse as sp
 from sklearn import metrics as reference
 
 import distrf.metrics as metrics_module
-from distrf import RandomFourierFeatures, StreamingScaler
+from distrf import (
+    TEFM,
+    CompactRandomFeatures,
+    RandomBinningFeatures,
+    RandomFourierFeatures,
+    RandomMaclaurinFeatures,
+    StreamingScaler,
+)
 from distrf.errors import InputError
 from distrf.maps import FourierMap
 from distrf.metrics import KernelError, accuracy, kernel_error, r2, relative_rmse, rmse
@@ -222,3 +229,32 @@ def test_kernel_error__refuses_bad_input():
         kernel_error(features, X[:, :3])
     with pytest.raises(InputError, match="approximates no kernel"):
         kernel_error(StreamingScaler().fit(X), X)
+
+
+def test_kernel_error__refuses_whitened_directions():
+    """Features divided by their root mean squares approximate no kernel: 15.5 said nothing."""
+    X = np.random.default_rng(0).normal(size=(300, 4))
+    base = RandomFourierFeatures(length_scale=2.0, n_components=64, random_state=0)
+    tefm = TEFM(base, n_components=16, whiten=True, random_state=0).fit(X)
+    for map_ in (tefm, CompactRandomFeatures(tefm, n_components=2, up_factor=8, random_state=0).fit(X)):
+        with pytest.raises(InputError, match=r"whiten=True .* approximate no kernel; .*whiten=False"):
+            print("kernel_error of whitened directions:", kernel_error(map_, X))
+    plain = TEFM(base, n_components=16, random_state=0).fit(X)
+    assert kernel_error(plain, X).frobenius < 0.3
+
+
+@pytest.mark.parametrize("n", [100, 300])
+def test_kernel_error__refuses_a_kernel_matrix_of_zeros(n):
+    map_ = RandomMaclaurinFeatures("homogeneous", gamma=1.0, n_components=32, random_state=0).fit(
+        np.ones((5, 3))
+    )
+    for norms in (("frobenius",), ("spectral",), ("frobenius", "spectral", "mse")):
+        with pytest.raises(InputError, match=r"kernel matrix of the sampled rows is zero .*norms=\('mse',\)"):
+            kernel_error(map_, np.zeros((n, 3)), norms=norms)
+    assert kernel_error(map_, np.zeros((n, 3)), norms=("mse",)).mse == 0.0
+
+
+def test_kernel_error__of_csr_features():
+    X = np.random.default_rng(0).normal(size=(200, 3))
+    map_ = RandomBinningFeatures(length_scale=2.0, n_grids=400, n_components=40_000, random_state=0).fit(X)
+    assert kernel_error(map_, X).frobenius < 0.1

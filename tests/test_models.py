@@ -8,6 +8,8 @@ import os
 import signal
 import subprocess
 import sys
+from dataclasses import dataclass
+from typing import ClassVar
 
 import dask.array as da
 import numpy as np
@@ -20,7 +22,9 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from distrf import (
+    NystroemFeatures,
     RandomFourierFeatures,
+    RandomLaplaceFeatures,
     RandomMaclaurinFeatures,
     StreamingRidge,
     StreamingRidgeClassifier,
@@ -28,9 +32,11 @@ from distrf import (
     load_model,
     save_model,
 )
+from distrf.dot_products import Exponential
 from distrf.errors import InputError, SpecMismatchError, StoreError
-from distrf.kernels import Matern
+from distrf.kernels import Gaussian, Matern
 from distrf.models import SAVABLE, check_output, model_details
+from distrf.semigroup import ReciprocalSemigroup
 from distrf.store import is_bundle
 
 RNG = np.random.default_rng(3)
@@ -46,7 +52,7 @@ MODELS = {
     "fourier-offset": (RandomFourierFeatures(gamma=0.1, n_components=9, phase="offset", random_state=1), None),
     "fourier-matern": (RandomFourierFeatures("matern", nu=2.5, n_components=32, random_state=1), None),
     "fourier-kernel-object": (RandomFourierFeatures(Matern(0.5), n_components=32, random_state=1), None),
-    **{f"scaler-{m}": (StreamingScaler(m), None) for m in ("standard", "minmax", "maxabs", "l1-rows", "l2-rows")},
+    **{f"scaler-{m}": (StreamingScaler(m), None) for m in ("standard", "minmax", "maxabs", "robust", "l1-rows", "l2-rows")},
     "scaler-divide": (StreamingScaler("divide", divisor=3.0), None),
     "ridge": (StreamingRidge(1e-3), NUMBERS),
     "ridge-outputs": (StreamingRidge(1e-3, fit_intercept=False), np.c_[NUMBERS, -NUMBERS]),
@@ -347,6 +353,8 @@ def test_outputs_are_checked_before_training(tmp_path):
 
 SAVER = """
 import sys
+from dataclasses import dataclass
+from typing import ClassVar
 import numpy as np
 from distrf import StreamingRidge, save_model
 model = StreamingRidge().fit(np.random.default_rng(0).normal(size=(20, 3)), np.arange(20.0))
@@ -380,3 +388,39 @@ def test_killed_while_saving(tmp_path):
     # What is left beside it is in nobody's way.
     save_model(StreamingRidge().fit(X, NUMBERS), path, overwrite=True)
     assert load_model(path).coef_.shape == (6,)
+
+
+@dataclass(frozen=True)
+class OwnGaussian(Gaussian):
+    name: ClassVar[str] = "own"
+
+
+@dataclass(frozen=True)
+class OwnExponential(Exponential):
+    gamma: float = 0.1
+
+
+@dataclass(frozen=True)
+class OwnSemigroup(ReciprocalSemigroup):
+    name: ClassVar[str] = "own"
+
+
+@pytest.mark.parametrize(
+    "est",
+    [
+        RandomFourierFeatures(OwnGaussian(), length_scale=1.0, n_components=8, random_state=0),
+        RandomMaclaurinFeatures(OwnExponential(), n_components=8, random_state=0),
+        RandomLaplaceFeatures(OwnSemigroup(), n_components=8, random_state=0),
+        NystroemFeatures(OwnSemigroup(), n_components=8, random_state=0),
+    ],
+    ids=lambda est: type(est).__name__,
+)
+def test_kernels_of_ones_own_are_refused_before_anything_is_written(est, tmp_path):
+    """They serve, lazily too, but no spec can name them: a folder with one could not be loaded."""
+    X = np.random.default_rng(0).random((40, 3))
+    est.fit(X)
+    lazy = est.transform(da.from_array(X, chunks=(10, 3)))
+    np.testing.assert_allclose(lazy.compute(), est.transform(X), atol=1e-12)
+    with pytest.raises(InputError, match=r"is not one of .* could not be loaded"):
+        save_model(make_pipeline(est, StreamingRidge()).fit(X, X[:, 0]), tmp_path / "m")
+    assert not (tmp_path / "m").exists()

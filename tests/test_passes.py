@@ -144,10 +144,6 @@ def test_arrays_are_aligned_to_the_first():
         ([np.ones((5, 2)), np.ones(4)], r"same number of rows, got \[5, 4\]"),
         ([da.ones((5, 2)), np.ones(4)], "array 1 must have as many rows as X, got 4 and 5"),
         ([da.ones((5, 2)), da.ones(4)], "array 1 must have as many rows as X, got 4 and 5"),
-        (
-            [da.ones((5, 4), chunks=(5, 2))],
-            r"one chunk, got column chunks \(2, 2\); use .*rechunk\(\{1: -1\}\)",
-        ),
         ([da.ones((5, 2)), (lambda a: a[a > 0])(da.ones(5))], "array 1's chunks must be known; call"),
         (
             [(lambda a: a[a[:, 0] > 0])(da.ones((5, 2)))],

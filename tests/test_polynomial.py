@@ -542,3 +542,14 @@ def test_maps_of_the_command_line(name, options, rng):
 def test_refusals_of_the_command_line(name, options, message):
     with pytest.raises(UsageError, match=message):
         make_map(name, 5, components=16, **options)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "degree"), [("exponential", 2), ("polynomial", 50), ("homogeneous", 50), ("polynomial", 2000)]
+)
+def test_coefficients_beyond_float64_are_refused(kernel, degree):
+    est = RandomMaclaurinFeatures(kernel, degree=degree, gamma=1e8, n_components=16, random_state=0)
+    with pytest.raises(
+        InputError, match=r"coefficient of \(x.y\)\^\d+ of .* beyond float64; choose a smaller gamma"
+    ):
+        est.fit(np.ones((4, 3)))

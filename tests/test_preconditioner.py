@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
-from distrf.linear_model import preconditioner
-from distrf.linear_model.preconditioner import (
+from distrf.sgd import preconditioner
+from distrf.sgd.preconditioner import (
+    deflated_curvature,
     intercept_scale,
     make_preconditioner,
     orthonormal,
@@ -54,7 +56,7 @@ def test_orthonormal_basis_of_nearly_dependent_columns(dtype):
 @pytest.mark.parametrize("k", [0, 5, 30])
 def test_the_preconditioned_hessian(k):
     Z, L, alpha = rows(), 0.25, 1e-3
-    P = make_preconditioner(Z, L, alpha, k, True, 0)
+    P = make_preconditioner(Z, None, L, alpha, whole=True, most=k)
     H = L * Z.T @ Z / len(Z) + alpha * np.eye(30)
     matrix = P(np.eye(30))
     np.testing.assert_allclose(matrix, matrix.T, atol=1e-12)
@@ -62,7 +64,7 @@ def test_the_preconditioned_hessian(k):
     assert curved.max() == pytest.approx(P.curvature)
     assert P.step(None) == 1.0 / P.curvature
     mu = np.linalg.eigvalsh(H)[::-1]
-    assert P.curvature == pytest.approx(mu[min(k, 29)], rel=1e-6)
+    assert P.curvature == pytest.approx(mu[k] if k < 30 else alpha, rel=1e-6)
     longest = max(z @ matrix @ z for z in Z)
     assert P.row_bound == pytest.approx(L * longest + alpha)
     assert P.step(1) == pytest.approx(1.0 / P.row_bound)
@@ -72,7 +74,7 @@ def test_the_preconditioned_hessian(k):
 def test_steps_of_small_batches_do_not_diverge():
     """E|w - w*|^2 falls for the step of every batch size: noiseless least squares from random batches."""
     Z = rows(2000, 20)
-    P = make_preconditioner(Z, 1.0, 0.0, 5, True, 0)
+    P = make_preconditioner(Z, None, 1.0, 0.0, whole=True, most=5)
     exact = np.random.default_rng(1).normal(size=(20, 1))
     for m in (1, 8, 64, 512):
         w, rng = np.zeros((20, 1)), np.random.default_rng(2)
@@ -82,10 +84,84 @@ def test_steps_of_small_batches_do_not_diverge():
         assert np.linalg.norm(Z @ (w - exact)) < 0.1 * np.linalg.norm(Z @ exact)
 
 
-def test_a_sample_is_not_trusted_as_far_as_all_rows():
-    Z = rows()
-    sampled, whole = (make_preconditioner(Z, 1.0, 0.0, 5, w, 0) for w in (False, True))
-    assert sampled.curvature == pytest.approx(whole.curvature * (1 + np.sqrt(5 / 400)) ** 2)
+def heavy(n=20_000, P=60, seed=0):
+    """Rows of falling variance and heavy tails; three tight clusters of 0.1 % each lie far out along axes of their own."""
+    rng = np.random.default_rng(seed)
+    Z = rng.normal(size=(n, P)) * np.arange(1, P + 1) ** -1.0 * np.sqrt(4 / rng.chisquare(4, size=n))[:, None]
+    for c in range(3):
+        rare = rng.choice(n, n // 1000, replace=False)
+        Z[rare] = 0.01 * rng.normal(size=(len(rare), P))
+        Z[rare, P - 1 - c] += 20.0
+    return Z
+
+
+def largest(P, Z):
+    return float(np.linalg.eigvals(P(np.eye(Z.shape[1])) @ (Z.T @ Z / len(Z))).real.max())
+
+
+@pytest.mark.parametrize("chosen", [True, False])
+def test_curvature_holds_for_rows_that_were_not_sampled(chosen):
+    """Rows that fitted the directions say many times too little about the others; rows that did not say enough.
+
+    Clusters that no sampled row shows are found when the lengths of rows are measured as they come.
+    """
+    Z = heavy()
+    too_little = []
+    for seed in range(8):
+        picked = np.random.default_rng(seed).permutation(len(Z))[:900]
+        fitted, held = Z[picked[:600]], Z[picked[600:]]
+        P = make_preconditioner(fitted, held, 1.0, 1e-9, most=None if chosen else 55, chosen=chosen)
+        assert not P.certain
+        lengths = P.lengths(Z)
+        known, true = P.bounded(float(lengths.max())), largest(P, Z)
+        assert known.row_bound >= lengths.max()
+        assert true <= known.curvature <= 30 * true
+        assert known.bounded(0.1) is known
+        too_little.append(true / largest(P, fitted))
+    if not chosen:
+        assert max(too_little) > 9
+
+
+def test_a_known_bound_of_the_rows_is_taken():
+    Z = heavy()
+    longest = float((Z**2).sum(axis=1).max())
+    P = make_preconditioner(Z[:600], Z[600:900], 1.0, 1e-9, most=0, longest=longest)
+    assert P.row_bound <= longest + 1e-9
+    short = make_preconditioner(Z[:600], Z[600:900], 1.0, 1e-9, most=0, longest=1e-3)
+    assert short.certain
+
+
+def test_lengths_are_the_quadratic_form():
+    Z, held = rows(400, 30)[:300], rows(400, 30)[300:]
+    P = make_preconditioner(Z, held, 0.25, 1e-3, most=7, chosen=False)
+    matrix = P(np.eye(30))
+    expected = np.einsum("ij,jk,ik->i", held, matrix, held)
+    np.testing.assert_allclose(P.lengths(held), expected, rtol=1e-10)
+    np.testing.assert_allclose(P.lengths(sp.csr_array(held)), expected, rtol=1e-10)
+    np.testing.assert_allclose(P.lengths(held[:, :-1], 1.7), np.einsum(
+        "ij,jk,ik->i", np.c_[held[:, :-1], np.full(100, 1.7)], matrix, np.c_[held[:, :-1], np.full(100, 1.7)]
+    ), rtol=1e-10)  # fmt: skip
+
+
+@pytest.mark.parametrize("P", [20, 60])
+def test_deflated_curvature_is_the_largest_eigenvalue(P):
+    """Small matrices in full, larger ones by Lanczos."""
+    Z = rows(500, P)
+    made = make_preconditioner(Z[:300], Z[300:], 1.0, 1e-6, most=9, chosen=False)
+    exact = np.linalg.eigvals(made(np.eye(P)) @ (Z[300:].T @ Z[300:] / 200)).real.max()
+    assert deflated_curvature(Z[300:], made, 0) == pytest.approx(exact, rel=1e-2)
+    none = make_preconditioner(Z[:300], Z[300:], 1.0, 1e-6, most=0)
+    assert deflated_curvature(Z, none, 0) == pytest.approx(np.linalg.norm(Z, 2) ** 2 / 500, rel=1e-2)
+
+
+def test_fewer_directions_where_the_rows_cannot_tell_more():
+    """Of 400 directions of 450 rows the last are noise: they are left out, and steps are longer for it."""
+    Z = np.random.default_rng(0).normal(size=(900, 400)) * np.arange(1, 401) ** -0.5
+    told = make_preconditioner(Z[:450], Z[450:], 1.0, 1e-9)
+    every = make_preconditioner(Z[:450], Z[450:], 1.0, 1e-9, most=400, chosen=False)
+    assert 0 < len(told.shrink) < len(every.shrink)
+    mu = top_directions(Z[:450], 400, 0)[0]
+    assert told.curvature <= 8 * mu[len(told.shrink)]
 
 
 def test_weights_are_repeated_rows():
@@ -102,6 +178,6 @@ def test_intercept_scale_is_the_largest_singular_value():
 
 
 def test_rows_of_zeros():
-    P = make_preconditioner(np.zeros((10, 3)), 1.0, 0.0, 3, True, 0)
+    P = make_preconditioner(np.zeros((10, 3)), None, 1.0, 0.0, whole=True, most=3)
     assert np.isfinite(P.curvature)
     assert P.curvature > 0

@@ -15,13 +15,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.exceptions import ConvergenceWarning
 
-from distrf import RandomFourierFeatures
+from distrf import RandomFourierFeatures, checkpoint
 from distrf.blocks.plan import Workers
 from distrf.errors import InputError, SpecMismatchError, StoreError
 from distrf.maps import FeatureMap
 from distrf.maps.tiles import FeatureTiles
 from distrf.store import write_bundle
-from distrf.subspace import choice, find_subspace, range_finder, steps
+from distrf.subspace import choice, find_subspace, range_finder
 from distrf.subspace.choice import choose, panels, subspace_costs
 from distrf.subspace.folds import GramTilesFold, ProductFold, RitzFold, SketchFold
 from distrf.subspace.sketches import make_sketch
@@ -109,6 +109,31 @@ def test_tol_grows_until_met(rows, base, features, sigma, solver, tol):
     assert residual(features, found.basis) <= tol * (1 + 1e-6)
     needed = next(k for k in range(D) if best(sigma, k) <= tol)
     assert needed <= kept <= needed + (0 if solver == "gram" else 2 + needed // 10)
+
+
+@pytest.mark.parametrize("seed", [0, 2])
+def test_tol_with_sampled_values_is_met_on_rows_that_were_not_fitted(seed):
+    """Directions of the sampled rows leave less of these than of others."""
+    X = np.random.default_rng(seed).normal(size=(20_000, 5))
+    base = RandomFourierFeatures(gamma=0.02, n_components=400, random_state=seed).fit(X).map_
+    found = find_subspace(X, base, 300, tol=1e-3, solver="finder", values="sample", n_iter=2, seed=seed)
+    true = residual(base(X), found.basis)
+    print(
+        f"asked 1e-3, {found.basis.shape[1]} directions leave {true:.2g}, by probes {found.residual.value:.2g}"
+    )
+    assert found.residual.value <= 1.01e-3
+    assert true < 1.3e-3
+
+
+def test_tol_with_sampled_values_warns_by_the_probes():
+    X = np.random.default_rng(0).normal(size=(20_000, 5))
+    base = RandomFourierFeatures(gamma=0.02, n_components=400, random_state=0).fit(X).map_
+    options = {"solver": "finder", "values": "sample", "n_iter": 2}
+    enough = find_subspace(X, base, 300, tol=1e-3, **options).basis.shape[1]
+    with pytest.warns(
+        ConvergenceWarning, match=f"{enough - 10} directions leave a relative residual of about 0.00"
+    ):
+        find_subspace(X, base, enough - 10, tol=1e-3, **options)
 
 
 @pytest.mark.parametrize("solver", ["gram", "finder"])
@@ -251,7 +276,7 @@ def test_killed_while_the_checkpoint_was_written(tmp_path, monkeypatch, rows, ba
     """Neither a folder that was being written nor one that was being removed does harm."""
     options = {"solver": "finder", "seed": 4, "n_iter": 2}
     whole = find_subspace(rows, base, 20, **options)
-    monkeypatch.setattr(steps.files, "remove", lambda fs, path: None)  # nothing is cleaned up
+    monkeypatch.setattr(checkpoint.files, "remove", lambda fs, path: None)  # nothing is cleaned up
     find_subspace(rows, base, 20, checkpoint=tmp_path, **options)
     names = sorted(p.name for p in tmp_path.iterdir())
     assert names == [f"step-00000{i}" for i in range(1, 6)]
@@ -310,6 +335,7 @@ def test_values_from_a_sample_save_a_pass(rows, base, features, sigma):
         ({"oversampling": None}, "oversampling must be an integer, at least 0"),
         ({"tol": 1.5}, "between 0 and 1"),
         ({"tol": "small"}, "between 0 and 1"),
+        ({"tol": 9e-8}, "tol=9e-08 is below what float64 can tell, about 1e-07"),
         ({"solver": "svd"}, "solver is one of auto, finder, gram"),
         ({"values": "none"}, "values is one of"),
         ({"tol": 1e-4, "float32": True}, "below what float32 rows can tell"),
@@ -324,13 +350,18 @@ def test_rules(rows, base, options, message):
 class TestChoice:
     workers = Workers(2, 1, 8 * 2**30)
 
-    def choose(self, n, D, wanted, workers=workers, solver="auto"):
-        return choose(solver, n, FeatureTiles(None, D), wanted, "gaussian", 1, True, workers)
+    def choose(self, n, D, wanted, workers=workers, solver="auto", itemsize=8):
+        return choose(solver, n, FeatureTiles(None, D), wanted, "gaussian", 1, True, workers, itemsize)
 
     def test_gram_where_it_is_cheaper(self):
         assert self.choose(10**7, 2048, 1000).solver == "gram"
         assert self.choose(10**7, 8192, 64).solver == "finder"
         assert "operations against" in self.choose(10**7, 8192, 64).reason
+
+    def test_gram_products_of_float32_rows_are_float64(self):
+        """They cost twice as much as those of the finder."""
+        assert self.choose(10**7, 2048, 300, itemsize=8).solver == "gram"
+        assert self.choose(10**7, 2048, 300, itemsize=4).solver == "finder"
 
     def test_eigenvectors_count(self):
         assert self.choose(5000, 4096, 1000).solver == "finder"
@@ -361,6 +392,20 @@ class TestChoice:
 
     def test_asked_for(self):
         assert self.choose(10, 8192, 64, solver="gram").solver == "gram"
+
+
+def test_gram_matrix_of_float32_rows_keeps_small_directions():
+    """Products in float32 drown what lies below 3e-4 of the first singular value; D above 1,024 had them."""
+    rng = np.random.default_rng(0)
+    U, V = (qr_positive(rng.normal(size=(size, 40)))[0] for size in (3000, 1200))
+    sigma = np.logspace(0, -5, 40)
+    X = ((U * sigma) @ V.T).astype(np.float32)
+    for solver in ("gram", "finder"):
+        found = find_subspace(X, None, 40, solver=solver, n_iter=2)
+        ratio = found.singular_values / sigma
+        print(f"{solver}: the last singular value is {ratio[-1]:.3g} times what it should be")
+        np.testing.assert_allclose(ratio, 1, atol=0.01)
+        assert abs(np.linalg.svd(V.T @ found.basis, compute_uv=False) - 1).max() < 1e-3
 
 
 def test_more_directions_than_rows(base):

@@ -23,7 +23,7 @@ from distrf.blocks.rows import ARRAYS_PREFIX
 from distrf.errors import InputError
 from distrf.linear_model import solve
 from distrf.linear_model.gram import FoldRule, GramFold, lower_tiles, tile_width
-from distrf.linear_model.targets import Targets
+from distrf.targets import Targets
 
 FOLDS_ARE_STRIPES = (
     "the check sets cv to a list of index splits; folds of streamed rows are stripes of row numbers, so cv is a "
@@ -32,7 +32,7 @@ FOLDS_ARE_STRIPES = (
 
 
 def expected_failures(estimator):
-    if np.iterable(estimator.alphas):
+    if estimator.alphas == "auto" or np.iterable(estimator.alphas):
         return {
             "check_sample_weight_equivalence_on_dense_data": FOLDS_ARE_STRIPES,
             "check_sample_weight_equivalence_on_sparse_data": FOLDS_ARE_STRIPES,
@@ -104,6 +104,7 @@ def test_regression(kind, dtype, outputs, weighted, intercept):
     np.testing.assert_allclose(np.asarray(predicted), exact, **tolerance(dtype))
     assert ours.alpha_ == alpha
     assert ours.cv_errors_ is None
+    assert ours.alphas_.tolist() == [alpha]
 
 
 @pytest.mark.parametrize("kind", ["numpy", "csr", "dask", "dask-csr"])
@@ -210,6 +211,7 @@ def test_tiles_hold_the_gram_matrix(D):
     y, w = rng.normal(size=(40, 2)), rng.uniform(size=40)
     fold = GramFold(D, Targets(None, np.zeros(2)))
     state = run_pass(fold, [Z, y, w], block_rows=13)
+    state.move(np.zeros(D))
     G = (Z.T.astype(np.float64) * w) @ Z
     seen = np.zeros((D, D), dtype=bool)
     for tile, (rows, columns) in zip(state.tiles[0], lower_tiles(D), strict=True):
@@ -223,7 +225,7 @@ def test_tiles_hold_the_gram_matrix(D):
     np.testing.assert_allclose(state.products[0], Z.T.astype(np.float64) @ (w[:, None] * y), atol=2e-5)
     np.testing.assert_allclose(state.sums[0], Z.T.astype(np.float64) @ w, atol=2e-5)
     assert state.weight[0] == pytest.approx(w.sum())
-    held = sum(getattr(state, name).nbytes for name in ("tiles", "products", "sums"))
+    held = sum(getattr(state, name).nbytes for name in ("tiles", "products", "sums", "shift"))
     assert fold.nbytes == held
 
 
@@ -492,7 +494,7 @@ def test_bad_alphas(alphas):
 def test_bad_cv(cv):
     X, y, _ = problem(30, 2)
     with pytest.raises(
-        InputError, match="cv is 'holdout' or a number of folds between 2 and n_samples = 30, got"
+        InputError, match="cv is 'auto', 'holdout' or a number of folds between 2 and n_samples = 30, got"
     ):
         StreamingRidge((0.1, 1.0), cv=cv).fit(X, y)
     StreamingRidge(0.1, cv=cv).fit(X, y)  # one alpha: unused
@@ -566,6 +568,7 @@ def test_large_rows_are_finite():
     """Entries whose plain sum overflows are still entries."""
     X = np.array([[1e308, 0], [1e308, 1], [1e308, 2], [1e308, 3]])
     state = run_pass(GramFold(2, Targets(None, np.zeros(1))), [X[:, :] * [0, 1], np.arange(4.0)])
+    state.move(np.zeros(2))
     assert state.sums[0].tolist() == [0, 6]
 
 

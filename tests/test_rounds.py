@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -17,8 +18,13 @@ from distributed import SchedulerPlugin
 from distrf import RandomFourierFeatures, StreamingSGDClassifier, StreamingSGDRegressor
 from distrf.blocks.rows import mapped_from
 from distrf.errors import InputError, SpecMismatchError
-from distrf.linear_model import rounds as rounds_module
-from distrf.linear_model.schedules import PARCEL_ROWS, Holdout, Schedule, parcel_count, row_order
+from distrf.sgd import rounds as rounds_module
+from distrf.sgd.optimizer import PreconditionedSGD
+from distrf.sgd.schedules import PARCEL_ROWS, Holdout, Schedule, parcel_count, row_order
+from distrf.sgd.trainer import Trainer
+
+#: Fits are cut short for the sake of time.
+pytestmark = pytest.mark.filterwarnings("ignore:.*the loss still falls:sklearn.exceptions.ConvergenceWarning")
 
 
 def problem(n=3000, chunk=250):
@@ -38,7 +44,7 @@ def model(**parameters):
 @pytest.mark.parametrize("distribution", ["synchronous", "average"])
 @pytest.mark.parametrize("chunk", [250, 60])
 def test_same_bits_for_one_worker_and_two(client, one_worker_client, distribution, chunk):
-    """With parts of all blocks held out, and with whole ones."""
+    """With parts of blocks of 250 rows held out, and of 60."""
     Z, y = problem(chunk=chunk)
     two = model(early_stopping=True, n_epochs=2, distribution=distribution).fit(Z, y)
     with one_worker_client.as_current():
@@ -175,13 +181,16 @@ def test_groups_span_the_data():
 
 
 def test_holdout_is_the_same_in_every_epoch():
-    few, many = Holdout.of_blocks([100] * 3, 0.2, 0), Holdout.of_blocks([100] * 50, 0.2, 0)
-    assert len(many.whole_blocks) == 10
-    train, held = few.split(1, 100)
-    assert len(held) == 20
+    """A part of every block, however many there are: blocks may be sorted by class."""
+    holdout = Holdout(0.2, 0)
+    assert holdout.blocks([100] * 50) == list(range(50))
+    assert holdout.blocks([100, 1, 0, 2]) == [0]
+    train, held = holdout.split(1, 100)
+    assert len(held) == 20 == 100 - holdout.usable(1, 100)
     assert sorted([*train, *held]) == list(range(100))
+    assert held.tolist() != holdout.split(2, 100)[1].tolist()
     for epoch in (0, 1):
-        assert sorted(row_order(0, epoch, 1, 100, True, few)) == train.tolist()
+        assert sorted(row_order(0, epoch, 1, 100, True, holdout)) == train.tolist()
 
 
 SCRIPT = """
@@ -189,15 +198,15 @@ import os, signal, sys
 import numpy as np
 sys.path.insert(0, {tests!r})
 from test_rounds import model, problem
-from distrf.linear_model import checkpoints
+from distrf.checkpoint import Checkpoint
 if {kill}:
-    write, calls = checkpoints.Checkpoint.write, []
+    write, calls = Checkpoint.keep, []
     def dying(self, *arguments):
         calls.append(None)
         if len(calls) == 5:
             os.kill(os.getpid(), signal.SIGKILL)
         write(self, *arguments)
-    checkpoints.Checkpoint.write = dying
+    Checkpoint.keep = dying
 Z, y = problem()
 np.save({out!r}, model(checkpoint={path!r}, checkpoint_every=2, resume={resume}).fit(Z, y).coef_)
 """
@@ -220,5 +229,87 @@ def test_resuming_after_sigkill_gives_the_same_bits(tmp_path):
     assert code == 0
     np.testing.assert_array_equal(resumed, whole)
     Z, y = problem()
-    with pytest.raises(SpecMismatchError, match="of another job: alpha differ"):
+    with pytest.raises(SpecMismatchError, match=r"of another job.* alpha: .* -> 1.0"):
         model(alpha=1.0, checkpoint=str(tmp_path / "job"), resume=True).fit(Z, y)
+
+
+@pytest.mark.parametrize("lazy", [False, True])
+def test_a_checkpoint_of_other_rows_is_refused(tmp_path, lazy):
+    """Of the same shape and options: rows, targets and weights are compared."""
+    rng = np.random.default_rng(0)
+    X, y, weight = rng.normal(size=(400, 5)), rng.integers(0, 2, 400), rng.uniform(1, 2, 400)
+
+    def fit(X, y, weight=None, **options):
+        if lazy:
+            X, y = da.from_array(X, chunks=(100, 5)), da.from_array(y, chunks=100)
+            weight = None if weight is None else da.from_array(weight, chunks=100)
+        kept = {"checkpoint": str(tmp_path / ("s" if weight is None else "w")), "resume": True}
+        return model(**kept | options).fit(X, y, weight)
+
+    first = fit(X, y)
+    assert fit(X, y, n_epochs=4).history_[:3] == first.history_
+    with pytest.raises(SpecMismatchError, match="a fit to other rows"):
+        fit(X[::-1], y)
+    with pytest.raises(SpecMismatchError, match="a fit to other targets"):
+        fit(X, 1 - y)
+    fit(X, y, weight)
+    with pytest.raises(SpecMismatchError, match="a fit to other sample_weight"):
+        fit(X, y, weight[::-1])
+    assert len(fit(X[::-1], y, resume=False).history_) == 3  # starts anew
+
+
+def test_a_resumed_fit_backs_off_to_where_the_epoch_began(tmp_path, monkeypatch):
+    """Not to where it was taken up: steps that were too long are found after the kill as without it."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(600, 5)) * np.where(np.arange(600) < 6, 300.0, 1.0)[:, None]
+    y = X @ np.ones(5)
+    given = {"alpha": 0.0, "learning_rate": "adaptive", "eta0": 0.05, "n_epochs": 3, "tol": None}
+    given |= {"round_rows": 20, "preconditioner": None, "momentum": 0.0}
+    backed, taken, dies = [], [], []
+    back_off, advance = PreconditionedSGD.back_off, Trainer._advance
+
+    def counted(self, state, *rest):
+        backed.append((len(taken), state.t))
+        return back_off(self, state, *rest)
+
+    def steps(self, *rest):
+        taken.append(None)
+        if dies and len(taken) == dies[0]:
+            raise KeyboardInterrupt
+        return advance(self, *rest)
+
+    monkeypatch.setattr(PreconditionedSGD, "back_off", counted)
+    monkeypatch.setattr(Trainer, "_advance", steps)
+    whole = StreamingSGDRegressor(**given).fit(X, y)
+    place = next(
+        k for k, _ in backed if k % 30 > 2
+    )  # in the middle of an epoch, some batches after its beginning
+    taken.clear()
+    dies.append(place)
+    kept = given | {"checkpoint": str(tmp_path / "s"), "checkpoint_every": 1}
+    with pytest.raises(KeyboardInterrupt):
+        StreamingSGDRegressor(**kept).fit(X, y)
+    dies.clear()
+    resumed = StreamingSGDRegressor(**kept, resume=True).fit(X, y)
+    np.testing.assert_array_equal(resumed.coef_, whole.coef_)
+
+
+def test_a_damaged_state_is_not_taken_up(tmp_path):
+    """The one before it is, to the same bits; what an earlier job left behind goes when another begins."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(400, 5)), rng.integers(0, 2, 400)
+    kept = model(checkpoint=str(tmp_path / "s"), checkpoint_every=2, round_rows=50, resume=True)
+    whole = kept.fit(X, y)
+    coef = whole.coef_.copy()
+    newest = max((tmp_path / "s").glob("step-*"))
+    shutil.rmtree(newest / "arrays.zarr")
+    again = kept.fit(X, y)
+    np.testing.assert_array_equal(again.coef_, coef)
+    assert sorted(p.name for p in (tmp_path / "s").iterdir())[:3] == [
+        "step-000001",
+        "step-000002",
+        "step-000003",
+    ]
+    assert len(list((tmp_path / "s").iterdir())) == 5
+    kept.set_params(resume=False, n_epochs=1).fit(X, y)
+    assert max((tmp_path / "s").glob("step-*")).name == "step-000007"  # rows, targets, spectrum and four states

@@ -15,7 +15,7 @@ from distrf import StreamingSGDClassifier
 from distrf.blocks import engine
 from distrf.blocks.batches import _SPAN, Batch
 from distrf.blocks.samples import take_rows
-from distrf.linear_model.schedules import ORDERS, Holdout, Schedule, row_order
+from distrf.sgd.schedules import ORDERS, Holdout, Schedule, row_order
 
 
 def fit(rows=2000):
@@ -76,7 +76,7 @@ def test_orders_of_rows_that_a_process_keeps():
     """As many as blocks of two groups; four bytes a row, which the plan counts."""
     assert max(len(group) for group in Schedule((1000,) * 200, 4000, 1, 0).groups(0)) * 2 <= ORDERS
     assert row_order.cache_info().maxsize == ORDERS
-    for holdout in (Holdout(0.0, frozenset(), 0), Holdout(0.2, frozenset(), 0)):
+    for holdout in (Holdout(0.0, 0), Holdout(0.2, 0)):
         for shuffle in (True, False):
             assert row_order(3, 0, 5, 100, shuffle, holdout).dtype == np.int32
 

@@ -236,13 +236,13 @@ def test_describe(path, tmp_path):
     assert 0 < describe(tmp_path / "c.zarr").nbytes < info(tmp_path / "c.zarr", measure=True).stored_bytes
 
 
-def test_unscaled_rows_do_not_import_the_estimators(path):
+def test_rows_do_not_import_the_estimators(path):
     import subprocess
     import sys
 
     code = (
         "import sys; from distrf.store import open_rows; "
-        f"open_rows({str(path)!r}, scaled=False)[0].compute(scheduler='sync'); "
+        f"open_rows({str(path)!r})[0].compute(scheduler='sync'); "
         "bad = [m for m in sys.modules if m.startswith(('distrf.features', 'distrf.blocks', 'pandas'))]; "
         "assert not bad, bad"
     )

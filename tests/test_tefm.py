@@ -16,10 +16,13 @@ import scipy.sparse as sp
 from contracts import EPS, MapContract
 from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from distrf import (
     TEFM,
+    Blockwise,
+    RandomBinningFeatures,
     RandomFourierFeatures,
     StreamingRidge,
     StreamingRidgeClassifier,
@@ -270,7 +273,7 @@ def test_plan_counts_the_passes_of_the_finder(cli, store):
 
 
 def test_train_from_the_command_line(cli, store, tmp_path):
-    cli("train", store, tmp_path / "m", *OPTIONS, "-q", cluster=True)
+    cli("train", store, tmp_path / "m", *OPTIONS, "--scale", "none", "--raw-columns", "no", "-q", cluster=True)
     loaded = load_model(tmp_path / "m")
     assert loaded[0].map_.base.n_components == 128
     X = np.random.default_rng(1).normal(size=(300, 5)).astype(np.float32)
@@ -294,7 +297,8 @@ def test_plots_from_the_command_line(cli, store, tmp_path):
 @pytest.mark.parametrize("reached", ["subspace/step-000002", "cg/step-000006"])
 def test_killed_and_resumed_to_the_same_bits(cli, store, tmp_path, two_worker_cluster, reached):
     """SIGKILL in the finder, or in the conjugate gradients after it; --resume makes the passes that are missing."""
-    state, job = tmp_path / "state", [*OPTIONS, "--solver", "cg", "--tol", 1e-3, "--directions", 2, "-q"]
+    plain = ["--scale", "none", "--raw-columns", "no", "-q"]
+    state, job = tmp_path / "state", [*OPTIONS, *plain, "--solver", "cg", "--tol", 1e-3, "--directions", 2]
     kept = ["train", store, tmp_path / "m", *job, "--checkpoint", state]
     command = [sys.executable, "-m", "distrf", *kept, "--cluster", two_worker_cluster.scheduler_address]
     with subprocess.Popen([str(word) for word in command]) as process:
@@ -324,3 +328,20 @@ def test_nothing_to_keep(cli, store, tmp_path):
     kept = ["train", store, tmp_path / "m", "--checkpoint", tmp_path / "c"]
     assert "--solver cg, --map tefm" in cli(*kept, "--solver", "gram", code=2).err
     assert not (tmp_path / "c").exists()
+
+
+@pytest.mark.parametrize("solver", ["finder", "gram"])
+@pytest.mark.parametrize("make", ["binning", "one-hot"])
+def test_csr_features_below(make, solver, rng):
+    """Bases that make CSR rows, from NumPy and Dask rows."""
+    X = np.floor(2 * rng.normal(size=(300, 3)))
+    base = Blockwise(OneHotEncoder(handle_unknown="ignore"), random_state=0)
+    if make == "binning":
+        base = RandomBinningFeatures(length_scale=2.0, n_grids=32, n_components=512, random_state=0)
+    tefm = TEFM(base, n_components=12, n_iter=4, solver=solver, random_state=0).fit(X)
+    F = tefm.base_.transform(X).toarray()
+    np.testing.assert_allclose(tefm.singular_values_, np.linalg.svd(F, compute_uv=False)[:12], rtol=0.02)
+    np.testing.assert_allclose(tefm.transform(X), F @ tefm.components_.T, atol=1e-10)
+    dX = da.from_array(X, chunks=(70, 3))
+    lazy = TEFM(base, n_components=12, n_iter=4, solver=solver, random_state=0).fit(dX)
+    np.testing.assert_allclose(lazy.singular_values_, tefm.singular_values_, rtol=1e-6)

@@ -18,7 +18,7 @@ from distrf.blocks.plan import Workers
 from distrf.datasets import load_digits_split
 from distrf.errors import InputError, MemoryPlanError
 from distrf.linear_model.ridge_path import ridge_path
-from distrf.linear_model.targets import class_targets, regression_targets
+from distrf.targets import class_targets, regression_targets
 from distrf.tuning import level_sizes, read_sample, tune
 
 X, Y, *_ = load_digits_split(0)

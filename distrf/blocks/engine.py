@@ -11,12 +11,13 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any
 
 import dask
 import dask.system
 from dask.delayed import Delayed
-from distributed import WorkerPlugin
+from distributed import WorkerPlugin, rejoin, secede, threadpoolexecutor, worker
 from threadpoolctl import threadpool_limits
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8  # of glibc's malloc.h
@@ -104,7 +105,7 @@ def compute(task: Delayed, client: Any) -> Any:
     with dask.config.set({"distributed.admin.large-graph-warning-threshold": "64GiB"}):
         future = client.compute(task, optimize_graph=False)
     try:
-        return future.result()
+        return gather(future, client)
     finally:
         future.release()
 
@@ -124,7 +125,8 @@ def settle(*futures: Any) -> None:
     """Wait for futures; raises what one of them has raised."""
     from distributed import wait
 
-    wait(futures)
+    with waiting():
+        wait(futures)
     for future in futures:
         if future.status != "finished":
             future.result()
@@ -143,7 +145,7 @@ def results_in_order(
         futures = [client.submit(function, held, *call, pure=False) for call in calls]
     try:
         for future in futures:
-            yield future.result()
+            yield gather(future, client)
             future.release()
     finally:
         client.cancel([future for future in futures if not future.done()])
@@ -159,4 +161,23 @@ def merge_states(fold: Any, left: Any, right: Any, client: Any) -> Any:
 
 
 def gather(value: Any, client: Any) -> Any:
-    return value if client is None else value.result()
+    """The value of a future; what is no future, without a client, is its own."""
+    if client is None:
+        return value
+    with waiting():
+        return value.result()
+
+
+@contextmanager
+def waiting() -> Iterator[None]:
+    """Around every wait for tasks: where this is a task itself, they may need its thread, which it lends them meanwhile."""
+    if not (
+        hasattr(worker.thread_state, "execution_state") and hasattr(threadpoolexecutor.thread_state, "executor")
+    ):
+        yield
+        return
+    secede()
+    try:
+        yield
+    finally:
+        rejoin()

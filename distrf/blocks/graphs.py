@@ -18,6 +18,7 @@ from dask.array.optimization import optimize
 from dask.delayed import Delayed
 from dask.highlevelgraph import HighLevelGraph
 
+from ..alignment import aligned
 from ..errors import DistrfError, InputError
 from .progress import report
 from .rows import ARRAYS_PREFIX, shared_arrays
@@ -176,12 +177,12 @@ def _located(where: str) -> Iterator[None]:
 def add_block(fold: Any, state: Any, start: int, values: Sequence[Any]) -> Any:
     """The state with one block folded in; an error names its rows."""
     with _located(f"rows {start} to {start + values[0].shape[0] - 1}"):
-        return fold.add(state, start, *values)
+        return fold.add(state, start, *(aligned(value) for value in values))
 
 
 def _fold_values(fold: Any, learned: Any, state: Any, start: int, topic: str | None, *values: Any) -> Any:
     if learned is not None:
-        fold = fold.with_arrays(learned)
+        fold = fold.with_arrays(aligned(learned))
     state = add_block(fold, fold.start() if state is None else state, start, values)
     report(topic, values[0].shape[0])
     return state
@@ -204,7 +205,7 @@ def fold_blocks(fold: Any, payload: bytes, topic: str | None, names: bytes, *inp
     """
     has_arrays, keys_of_inputs = cloudpickle.loads(names)
     if has_arrays:
-        fold, inputs = fold.with_arrays(inputs[0]), inputs[1:]
+        fold, inputs = fold.with_arrays(aligned(inputs[0])), inputs[1:]
     shared = dict(zip(keys_of_inputs, inputs, strict=True))
     for pause in (0.5, 2.0, 8.0):  # storage that hiccups is asked again, from an empty state
         try:

@@ -50,7 +50,7 @@ class MomentsFold:
         return Moments(0, z, z.copy(), np.full(self.d, np.inf), np.full(self.d, -np.inf))
 
     def add(self, state: Moments, first_row: int, X: Any) -> Moments:
-        check_rows(X, self.d)
+        X = check_rows(X, self.d)
         n = X.shape[0]
         if n == 0:
             return state
@@ -102,7 +102,7 @@ class _CovarianceFold:
         return [0, np.zeros(self.d), np.zeros((self.d, self.d))]
 
     def add(self, state, first_row, X):
-        check_rows(X, self.d)
+        X = check_rows(X, self.d)
         D = (X.toarray() if sp.issparse(X) else X) - np.asarray(self.shift)
         state[0] += X.shape[0]
         state[1] += D.sum(axis=0)
@@ -114,14 +114,21 @@ class _CovarianceFold:
 
 
 def covariance(X: Any) -> np.ndarray:
-    """Covariance of the columns of X, shape (d, d), float64, in one pass about a shift near the mean."""
+    """Covariance of the columns of X, shape (d, d), float64, in one pass about a shift near the mean.
+
+    A column whose spread is a few roundings of its size has none: zero, exactly.
+    """
     from .samples import sampled_rows, take_rows
 
     shift = take_rows(X, sampled_rows(X.shape[0], 64, 0, "shift")).mean(axis=0, dtype=np.float64)
     fold = _CovarianceFold(X.shape[1], tuple(float(s) for s in shift))
     count, total, squares = run_pass(fold, [X], label="covariance", block_rows=_block_rows(X))
     mean = total / count
-    return squares / count - np.outer(mean, mean)
+    C = squares / count - np.outer(mean, mean)
+    same = np.diag(C) <= (10 * np.finfo(np.float64).eps * (shift + mean)) ** 2
+    C[same] = 0.0
+    C[:, same] = 0.0
+    return C
 
 
 def _block_rows(X: Any) -> int:

@@ -232,7 +232,7 @@ def _run_workers(steps: _Steps, window: int, client: Any) -> Any:
             for key in futures.keys() - needed:
                 futures.pop(key).release()
         futures |= batch.submit(client)
-        return futures[summed[-1][-1]].result()
+        return gather(futures[summed[-1][-1]], client)
     finally:
         for future in futures.values():
             future.release()

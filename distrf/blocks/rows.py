@@ -15,6 +15,7 @@ from dask.base import is_dask_collection, tokenize
 from dask.delayed import Delayed
 from dask.utils import parse_bytes
 
+from ..alignment import aligned
 from ..errors import InputError
 from ..maps.base import arrays_digest
 from .engine import current_client
@@ -29,9 +30,9 @@ def target_block_bytes() -> int:
 
 
 def check_dask_rows(X: Any, name: str = "X") -> da.Array:
-    """The Dask array, rows in blocks and columns whole.
+    """The Dask array, rows in blocks and columns whole: column chunks are put together, as of a FeatureUnion.
 
-    Raises InputError for other collections, unknown row counts and chunked columns.
+    Raises InputError for other collections and unknown row counts.
     """
     if not isinstance(X, da.Array):
         raise InputError(
@@ -47,10 +48,7 @@ def check_dask_rows(X: Any, name: str = "X") -> da.Array:
             f"the row counts of {name}'s chunks must be known; call {name}.compute_chunk_sizes() first"
         )
     if X.ndim == 2 and len(X.chunks[1]) > 1:
-        raise InputError(
-            f"{name} must keep all {X.shape[1]} columns in one chunk, got column chunks {X.chunks[1]}; "
-            f"use {name}.rechunk({{1: -1}})"
-        )
+        return X.rechunk({1: -1}, method="tasks")
     return X
 
 
@@ -105,8 +103,8 @@ def shared_arrays(arrays: dict[str, np.ndarray]) -> Delayed:
 def _apply(block, function, arrays=None):
     """One block through a frozen function; learned arrays join it here, on the worker."""
     if arrays is not None:
-        function = function.with_arrays(arrays)
-    out = function(block)
+        function = function.with_arrays(aligned(arrays))
+    out = function(aligned(block))
     return out if out.ndim == 2 else out[:, None]
 
 

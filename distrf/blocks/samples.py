@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,7 +12,7 @@ from dask.base import is_dask_collection
 
 from ..randomness import sample_indices
 from .passes import run_pass
-from .rows import check_dask_rows
+from .rows import align_rows, check_dask_rows
 
 #: Above this many rows, sampled rows come in groups of eight neighbours, to touch fewer blocks.
 _GROUPED_ABOVE = 64_000
@@ -32,19 +32,32 @@ def sampled_rows(n: int, size: int, seed: int, stream: str) -> np.ndarray:
     return (groups[:, None] * _GROUP + np.arange(_GROUP)).ravel()
 
 
-def take_rows(X: Any, rows: np.ndarray) -> np.ndarray:
-    """X[rows] for sorted row indices, dense, shape (len(rows), d); reads only the blocks they lie in."""
-    if not is_dask_collection(X):
-        return _dense(X[rows])
-    X = check_dask_rows(X)
+def take_rows(X: Any, rows: np.ndarray, *, sparse: bool = False) -> Any:
+    """X[rows] for sorted row indices, shape (len(rows), d); reads only the blocks they lie in.
+
+    Dense, or with `sparse` a CSR array where the rows are CSR.
+    """
+    return take_aligned([X], rows, sparse=sparse)[0]
+
+
+def take_aligned(arrays: Sequence[Any], rows: np.ndarray, *, sparse: bool = False) -> list[Any]:
+    """`take_rows` of arrays of equal row counts, in one pass; the first is Dask where any is."""
+    if not is_dask_collection(arrays[0]):
+        return [X[rows] if sparse else _dense(X[rows]) for X in arrays]
+    X = check_dask_rows(arrays[0], "y" if arrays[0].ndim == 1 else "X")
     starts = np.concatenate([[0], np.cumsum(X.chunks[0])])
     block = np.searchsorted(starts, rows, side="right") - 1
     used = np.unique(block)
-    subset = X.blocks[used.tolist()]
-    packed = np.concatenate([[0], np.cumsum(subset.chunks[0])])[:-1]  # first rows of the blocks kept
+    subsets = [(X if i == 0 else align_rows(X, y, "y")).blocks[used.tolist()] for i, y in enumerate(arrays)]
+    packed = np.concatenate([[0], np.cumsum(subsets[0].chunks[0])])[:-1]  # first rows of the blocks kept
     local = rows - starts[block] + packed[np.searchsorted(used, block)]
-    parts = run_pass(_TakeFold(local), [subset], label="sample rows")
-    return np.concatenate(parts)
+    parts = zip(*run_pass(_TakeFold(local, sparse=sparse), subsets, label="sample rows"), strict=True)
+    return [sp.vstack(p, format="csr") if sp.issparse(p[0]) else np.concatenate(p) for p in parts]
+
+
+def sample_fold() -> _TakeFold:
+    """The fold of `take_rows`; for the plan."""
+    return _TakeFold(None)
 
 
 def _dense(X: Any) -> np.ndarray:
@@ -58,6 +71,7 @@ class _TakeFold:
     rows: np.ndarray | None
     nbytes: int = 0
     flops_per_row: float = 0.0
+    sparse: bool = False
 
     @property
     def arrays(self) -> dict[str, np.ndarray]:
@@ -69,13 +83,14 @@ class _TakeFold:
     def with_arrays(self, arrays: Mapping[str, np.ndarray]) -> _TakeFold:
         return replace(self, rows=arrays["rows"])
 
-    def start(self) -> list[np.ndarray]:
+    def start(self) -> list[tuple[Any, ...]]:
         return []
 
-    def add(self, state, first_row, X):
+    def add(self, state, first_row, *blocks):
         assert self.rows is not None
-        first, last = np.searchsorted(self.rows, [first_row, first_row + X.shape[0]])
-        return [*state, _dense(X[self.rows[first:last] - first_row])]
+        first, last = np.searchsorted(self.rows, [first_row, first_row + blocks[0].shape[0]])
+        wanted = self.rows[first:last] - first_row
+        return [*state, tuple(X[wanted] if self.sparse else _dense(X[wanted]) for X in blocks)]
 
     def merge(self, left, right):
         return left + right

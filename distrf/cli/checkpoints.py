@@ -13,7 +13,7 @@ from .model_options import CheckpointOptions
 from .session import UsageError
 
 #: What a state needs to be taken up again: that of SGD, the passes of cg and those of a map that learns.
-_PARTS = ("start", "cg", "subspace")
+_PARTS = ("sgd", "cg", "subspace")
 
 
 def claim_checkpoint(
@@ -61,5 +61,5 @@ def claim_checkpoint(
         estimator.set_params(checkpoint=f"{path.rstrip('/')}/subspace")
     if hasattr(estimator, "resume"):
         estimator.set_params(resume=kept.resume)
-    if not rounds and learner.solver != "gram":
-        learner.set_params(checkpoint=f"{path.rstrip('/')}/cg")
+    if rounds or learner.solver != "gram":
+        learner.set_params(checkpoint=f"{path.rstrip('/')}/{'sgd' if rounds else 'cg'}")

@@ -9,6 +9,7 @@ import typer
 from ..errors import StoreError
 from . import options as o
 from .groups import PATH
+from .map_options import PlainScaleOptions
 from .session import Session, UsageError
 
 if TYPE_CHECKING:
@@ -21,15 +22,6 @@ def ingest(
     ],
     out: Annotated[str, PATH, typer.Argument(help="The Zarr store to write.")],
     rows: o.RowOptions,
-    scale: Annotated[
-        str | None,
-        typer.Option(
-            "--scale", help="standard, minmax, maxabs, l1-rows, l2-rows: fitted in one pass, kept in the store."
-        ),
-    ] = None,
-    divide_by: Annotated[
-        float | None, typer.Option("--divide-by", help="Scale by a number: 255 for grey values.")
-    ] = None,
     shuffle: Annotated[
         bool, typer.Option("--shuffle", help="Shuffle all rows (files sorted by date or class).")
     ] = False,
@@ -50,17 +42,10 @@ def ingest(
     from ..blocks.progress import pass_topic, report
     from ..ingest import ingest as run_ingest
 
-    scalings = ("standard", "minmax", "maxabs", "l1-rows", "l2-rows")
-    o.one_of("--scale", scale, scalings)
     o.one_of("--sparse", sparse, ("csr", "dense"))
     o.one_of("--dtype", dtype, ("float32", "float64"))
     o.one_of("--split", split, ("train", "test"))
-    if scale and divide_by is not None:
-        raise UsageError("--scale and --divide-by exclude each other")
-    if divide_by is not None and not 0 < abs(divide_by) < float("inf"):
-        raise UsageError(f"--divide-by is a finite number other than 0, got {divide_by}")
     session = Session(run)
-    method, divisor = (scale, 1.0) if divide_by is None else ("divide", divide_by)
 
     def write() -> Any:
         shown: list[Any] = []
@@ -84,8 +69,6 @@ def ingest(
             dtype=dtype,
             impute=o.number_or_rule(rows.impute),
             split=split,
-            scale=method,
-            divisor=divisor,
             progress=progress,
             overwrite=overwrite,
         )
@@ -93,12 +76,8 @@ def ingest(
             shown[0].__exit__(None, None, None)
         return info
 
-    if method in ("standard", "minmax", "maxabs"):
-        with session.connected():
-            info = write()
-    else:
-        with session.progress():
-            info = write()
+    with session.progress():
+        info = write()
     session.finish(store_summary(info), lambda console: print_store(console, info))
 
 
@@ -107,6 +86,7 @@ def featurize(
     out: Annotated[str, PATH, typer.Argument(help="The Zarr store of features to write.")],
     map: o.MapOptions,
     rows: o.RowOptions,
+    scale: PlainScaleOptions,
     save_map: Annotated[
         str | None, PATH, typer.Option("--save-map", help="Folder to keep the fitted map in, for --like.")
     ] = None,
@@ -130,19 +110,26 @@ def featurize(
     if like is None:
         data = open_input(source, rows.target, rows.columns, rows.impute)
         estimator = o.map_of(map, data.d)
+        scaler = o.checked(scale.scaler)
+        if scaler == "auto":
+            raise UsageError(
+                "--scale auto judges by a target, which features do without; name a scaling, or none"
+            )
         if estimator is None:
             raise UsageError("featurize needs a map; --map none has no features")
     else:
-        if map != o.MapOptions() or save_map or rows.columns or rows.impute:
+        said = map != o.MapOptions() or scale != PlainScaleOptions()
+        if said or save_map or rows.columns or rows.impute:
             raise UsageError(
-                "--like takes map, columns and imputation as they were fitted; leave out their options and --save-map"
+                "--like takes map, scaling, columns and imputation as they were fitted; leave out their options and "
+                "--save-map"
             )
         trained, data = open_like(like, source, rows.target)
         estimator = trained.map
     refuse_if_too_big("featurize", data, estimator, None, run.cluster, run.memory_limit)
     with session.connected():
         if like is None:
-            features = fitted_features(data, estimator, save_map, overwrite, source)
+            features = fitted_features(data, scaler, estimator, save_map, overwrite, source)
         else:
             features = trained.features(data)
         written = write_features(out, features, data, source, overwrite)
@@ -207,7 +194,6 @@ def store_summary(info: Any) -> dict[str, Any]:
         "classes": info.classes,
         "columns": info.columns,
         "spec": info.spec,
-        "preprocessing": None if not info.preprocessing else info.preprocessing.get("map", info.preprocessing),
         "provenance": info.provenance,
     }
 
@@ -232,8 +218,6 @@ def print_store(console: Console, info: Any) -> None:
         if value:
             more = f", ... ({len(value)})" if len(value) > 12 else ""
             table.add_row(name, value if isinstance(value, str) else ", ".join(map(str, value[:12])) + more)
-    if info.preprocessing:
-        table.add_row("scaling", str(info.preprocessing["map"]["method"]))
     for key, value in _flat(info.spec):
         if key not in ("target", "columns"):  # shown above
             table.add_row(key, _short(value))

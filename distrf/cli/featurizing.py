@@ -26,19 +26,20 @@ class Features:
 
 
 def fitted_features(
-    data: Input, estimator: Any, save_map: str | None, overwrite: bool, source: str
+    data: Input, scaler: Any, estimator: Any, save_map: str | None, overwrite: bool, source: str
 ) -> Features:
-    """Features of a map fitted to the rows as the store scales them; `save_map` keeps both steps in a folder."""
+    """Features of a map fitted to the rows, scaled where a scaler is given; `save_map` keeps the steps in a folder."""
     X, y = data.rows(uniform=True)
-    estimator.fit(X, y)
+    steps = ([] if scaler is None else [("scale", scaler)]) + [("map", estimator)]
+    for _, step in steps:
+        X = step.fit(X, y).transform(X)
     if save_map is not None:
-        scaler = data.scaler()
-        steps = ([] if scaler is None else [("scale", scaler)]) + [("map", estimator)]
         provenance = {"source": source, "distrf": __version__}
         save_model(
             Pipeline(steps), save_map, overwrite=overwrite, input=data.description, provenance=provenance
         )
-    return Features(estimator.transform(X), y, estimator.map_.spec())
+    specs = [step.map_.spec() for _, step in steps]
+    return Features(X, y, specs if len(specs) > 1 else specs[0])
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ class Like:
         return self.loaded.map
 
     def features(self, data: Input) -> Features:
-        X, y = data.rows(scaled=self.loaded.scaled, uniform=True)
+        X, y = data.rows(uniform=True)
         return Features(
             self.loaded.pipeline.transform(X), y, [step.map_.spec() for step in self.loaded.pipeline]
         )

@@ -1,8 +1,8 @@
-"""The rows a command works on: where they are, how they are read, how they are scaled."""
+"""The rows a command works on: where they are and how they are read."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import dask.array as da
@@ -10,8 +10,6 @@ import numpy as np
 
 from .. import store
 from ..blocks.rows import split_chunk, target_block_bytes
-from ..features import StreamingScaler
-from ..features.scaler import apply_scaling, part_of_scaling, scaler_from_spec
 from ..maps import working_dtype
 from . import options as o
 
@@ -43,7 +41,6 @@ class Input:
             "columns": self.info.columns or self.columns,
             "target": self.target,
             "impute": self.filled if self.impute is None else self.impute,
-            "preprocessing": self.info.preprocessing,
         }
 
     def block_rows(self, widest: int) -> int:
@@ -53,27 +50,11 @@ class Input:
             self.info.block_rows if self.info.block_rows <= limit else split_chunk(self.info.block_rows, limit)
         )
 
-    def scaler(self) -> StreamingScaler | None:
-        """The store's own scaling as a fitted step, or None."""
-        if not self.info.preprocessing:
-            return None
-        scaling = scaler_from_spec(self.info.preprocessing)
-        step = StreamingScaler(scaling.method, divisor=scaling.divisor)  # type: ignore[attr-defined]
-        step.map_, step.n_features_in_ = scaling, self.d  # type: ignore[assignment]
-        return step
-
-    def rows(self, *, scaled: bool = True, uniform: bool = False) -> tuple[da.Array, da.Array | None]:
+    def rows(self, *, uniform: bool = False) -> tuple[da.Array, da.Array | None]:
         """Lazy (X, y); `uniform` makes the blocks of Parquet equal, as a store that is written needs them."""
-        part = scaled and self.columns is not None and self.info.preprocessing is not None
-        X, y = store.open_rows(
-            self.info.path,
-            target=self.target,
-            columns=self.columns,
-            impute=self.impute,
-            scaled=scaled and not part,
-            uniform=uniform,
+        return store.open_rows(
+            self.info.path, target=self.target, columns=self.columns, impute=self.impute, uniform=uniform
         )
-        return apply_scaling(scaler_from_spec(self.info.preprocessing), X) if part else X, y
 
     def classes(self, y: da.Array | None) -> list[Any] | None:
         """Names behind coded labels."""
@@ -100,8 +81,6 @@ def open_input(
     elif isinstance(rule, (str, float)):  # fixed numbers, so that later rows are filled as these are
         rule = store.impute_values(path, rule, target=target, columns=names)
     info = store.describe(path, target=target, columns=names, impute=rule)
-    if names is not None and info.preprocessing:
-        info = replace(info, preprocessing=part_of_scaling(info.preprocessing, names))
     filled = (store.made_from(path) or {"spec": {}})["spec"].get("impute")
     if filled is not None and names is not None:
         filled = [filled[j] for j in names]

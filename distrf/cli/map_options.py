@@ -99,6 +99,123 @@ class MapOptions:
         return scale
 
 
+@dataclass(frozen=True)
+class TrainMapOptions(MapOptions):
+    """The options of the map of a model: what is not said is chosen from a sample of rows."""
+
+    map: Annotated[
+        str,
+        _option(
+            "--map",
+            help=f"{', '.join(MAPS)}; none for the columns as they are, auto for fourier or none, whichever does better.",
+        ),
+    ] = "auto"
+    length_scale: Annotated[
+        str,
+        _option("--length-scale", help="A number, or knn, knn-cnm, median, scale; auto searches around knn."),
+    ] = "auto"
+    components: Annotated[str, _option("-D", "--components", help="Number of random features, or auto.")] = (
+        "auto"  # type: ignore[assignment]
+    )
+    raw_columns: Annotated[
+        str,
+        _option("--raw-columns", help="Whether the columns stand beside the features: auto, yes or no."),
+    ] = "auto"
+
+    def plain(self, n: int, memory: int) -> MapOptions:
+        """The options of the map that is planned, with numbers for what is chosen later.
+
+        memory : bytes of a worker, 0 for unknown. Raises InputError for a value that is none.
+        """
+        from ..errors import InputError
+        from ..pipeline.deciding import auto_components, share_of
+
+        values = {f.name: getattr(self, f.name) for f in fields(MapOptions)}
+        values["map"] = "fourier" if self.map == "auto" else self.map
+        if self.length_scale == "auto":
+            values["length_scale"] = MapOptions.length_scale
+        if self.components == "auto":
+            values["components"] = share_of(auto_components(n, memory), values["map"])
+        elif str(self.components).isdigit():
+            values["components"] = int(self.components)
+        else:
+            raise InputError(f"-D is a whole number or auto, got {self.components!r}")
+        if self.raw_columns not in _JOINED:
+            raise InputError(f"--raw-columns is auto, yes or no, got {self.raw_columns!r}")
+        return MapOptions(**values)
+
+    @property
+    def free(self) -> bool:
+        """Whether nothing is said of the map, so that the columns may do without."""
+        names = ("map", "length_scale", "components", "raw_columns", "seed")
+        return self.map == "auto" and all(
+            getattr(self, f.name) == f.default for f in fields(self) if f.name not in names
+        )
+
+    def chosen(self, estimator: Any) -> dict[str, Any]:
+        """What `distrf.make_model` is to choose and what it is given; `estimator` is of `plain`."""
+        said = self.components != "auto"
+        return {
+            "map": "auto" if self.free else estimator,
+            "length_scale": "auto"
+            if self.length_scale == "auto"
+            else number_or_rule(self.length_scale)
+            if self.free
+            else None,
+            "n_components": (int(self.components) if self.free else None) if said else "auto",
+            "raw_columns": _JOINED[self.raw_columns],
+            "random_state": self.seed,
+        }
+
+
+_JOINED: dict[str, bool | str] = {"auto": "auto", "yes": True, "no": False}
+
+
+@dataclass(frozen=True)
+class ScaleOptions:
+    """How columns are scaled; part of the model."""
+
+    scale: Annotated[
+        str,
+        _option(
+            "--scale",
+            help="robust, standard, minmax, maxabs, l1-rows, l2-rows, divide, or none; auto takes robust or none, "
+            "whichever does better on held-out rows.",
+        ),
+    ] = "auto"
+    divide_by: Annotated[
+        float | None, _option("--divide-by", help="Scale by a number: 255 for grey values.", default=False)
+    ] = None
+
+    def scaler(self) -> Any:
+        """An unfitted scaler, "auto" or None. Raises InputError for an unknown method."""
+        from ..errors import InputError
+        from ..features import StreamingScaler
+        from ..features.scaler import check_method
+
+        if self.divide_by is not None:
+            if self.scale not in ("auto", "none", "divide"):
+                raise InputError("--scale and --divide-by exclude each other")
+            if not 0 < abs(self.divide_by) < float("inf"):
+                raise InputError(f"--divide-by is a finite number other than 0, got {self.divide_by}")
+            return StreamingScaler("divide", divisor=self.divide_by)
+        if self.scale == "auto":
+            return "auto"
+        if self.scale == "none":
+            return None
+        check_method(self.scale)
+        return StreamingScaler(self.scale)
+
+
+@dataclass(frozen=True)
+class PlainScaleOptions(ScaleOptions):
+    """Scaling only where it is asked for."""
+
+    scale: Annotated[
+        str, _option("--scale", help="robust, standard, minmax, maxabs, l1-rows, l2-rows, or none.")
+    ] = "none"
+
+
 #: Options that a map has; `--components` and `--seed` are for all, `--map compact` has those of its base too.
 _FOURIER = ("kernel", "length_scale", "gamma", "nu", "projection", "phase", "whiten")
 USED: dict[str, tuple[str, ...]] = {

@@ -7,28 +7,12 @@ from typing import Annotated, Any
 
 import typer
 
+from ..pipeline.kinds import KINDS
 from .groups import PATH
 from .map_options import number_or_rule
 from .options import checked, listed, one_of
 from .session import UsageError
 
-
-@dataclass(frozen=True)
-class Kind:
-    """What `--model` names: classifier or not, and the losses it may have, the first by default; none for ridge."""
-
-    classifier: bool
-    losses: tuple[str, ...] = ()
-
-
-KINDS = {
-    "ridge": Kind(False),
-    "ridge-classifier": Kind(True),
-    "sgd-regressor": Kind(False, ("squared", "huber", "epsilon_insensitive")),
-    "sgd-classifier": Kind(True, ("hinge", "squared_hinge", "logistic", "multinomial", "squared")),
-    "svm": Kind(True, ("hinge", "squared_hinge")),
-    "logistic": Kind(True, ("multinomial", "logistic")),
-}
 _SGD = tuple(name for name, kind in KINDS.items() if kind.losses)
 _RIDGE = tuple(name for name in KINDS if name not in _SGD)
 _CLASSIFIERS = tuple(name for name, kind in KINDS.items() if kind.classifier)
@@ -50,10 +34,20 @@ def _ridge(*names: str, help: str, default: str | bool = True) -> Any:
 class ModelOptions:
     """What the command line says about the model, as typed; None is not said."""
 
-    model: Annotated[str, _option("--model", help=f"{', '.join(KINDS)}. The last four learn by SGD.")] = (
-        "ridge-classifier"
-    )
-    alpha: Annotated[str, _option("--alpha", help="Penalty; ridge: or several, comma-separated.")] = "1e-6"
+    model: Annotated[
+        str,
+        _option(
+            "--model",
+            help=f"auto (ridge or ridge-classifier, as the target is), {', '.join(KINDS)}. The last four learn by SGD.",
+        ),
+    ] = "auto"
+    alpha: Annotated[
+        str,
+        _option(
+            "--alpha",
+            help="Penalty; ridge: or several, comma-separated. auto: ridge compares many in its one pass, SGD takes what a sample asks for.",
+        ),
+    ] = "auto"
     intercept: Annotated[bool, _option("--intercept/--no-intercept", help="Fit an intercept.")] = True
     class_weight: Annotated[
         str | None, _option("--class-weight", help="Classifiers: balanced, or none.", default="none")
@@ -77,7 +71,7 @@ class ModelOptions:
     ] = None
     cv: Annotated[
         str | None,
-        _ridge("--cv", help="folds that choose among several alphas, or holdout.", default="5"),
+        _ridge("--cv", help="folds that choose among alphas, holdout or auto.", default="auto"),
     ] = None
     solver: Annotated[
         str | None,
@@ -216,12 +210,17 @@ def _check_applies(o: ModelOptions, c: CheckpointOptions) -> None:
             raise UsageError(f"{_flag(name)} needs {what}")
 
 
+def check_name(model: str) -> None:
+    """Raise UsageError for a model that does not exist, before anything is read."""
+    one_of("--model", model, ("auto", *KINDS))
+
+
 def make_model(o: ModelOptions, c: CheckpointOptions = CheckpointOptions(), *, seed: int) -> Any:
     """The unfitted linear model of `--model` and its options, checked before any cluster starts.
 
     Raises UsageError for an unknown name or value, and for an option that the model does not have.
     """
-    one_of("--model", o.model, tuple(KINDS))
+    check_name(o.model)
     _check_applies(o, c)
     one_of("--class-weight", o.class_weight, ("balanced", "none"))
     common: dict[str, Any] = {"fit_intercept": o.intercept, "random_state": seed}
@@ -232,7 +231,7 @@ def make_model(o: ModelOptions, c: CheckpointOptions = CheckpointOptions(), *, s
 
 def alphas_of(text: str) -> list[float]:
     """`--alpha` as numbers. Raises UsageError for anything that is not one."""
-    from ..linear_model.ridge import check_alphas
+    from ..linear_model.penalties import check_alphas
 
     return checked(lambda: check_alphas([number_or_rule(a) for a in listed(text) or []]))
 
@@ -240,11 +239,11 @@ def alphas_of(text: str) -> list[float]:
 def _make_ridge(o: ModelOptions, common: dict[str, Any]) -> Any:
     from ..linear_model import StreamingRidge, StreamingRidgeClassifier
 
-    alphas = alphas_of(o.alpha)
-    cv: str | int = o.cv or "5"
-    if cv != "holdout":
+    alphas = ["auto"] if o.alpha == "auto" else alphas_of(o.alpha)
+    cv: str | int = o.cv or "auto"
+    if cv not in ("auto", "holdout"):
         if not str(cv).isdigit() or int(cv) < 2:
-            raise UsageError(f"--cv is 'holdout' or a number of folds of at least 2, got {cv!r}")
+            raise UsageError(f"--cv is 'auto', 'holdout' or a number of folds of at least 2, got {cv!r}")
         cv = int(cv)
     one_of("--solver", o.solver, ("auto", "gram", "cg"))
     if o.directions is not None and o.directions < 1:
@@ -271,7 +270,7 @@ def _make_sgd(o: ModelOptions, c: CheckpointOptions, common: dict[str, Any]) -> 
 
     kind = KINDS[o.model]
     one_of(f"--loss of {o.model}", o.loss, kind.losses)
-    alphas = alphas_of(o.alpha)
+    alphas: list[Any] = ["auto"] if o.alpha == "auto" else alphas_of(o.alpha)
     if len(alphas) > 1:
         raise UsageError(f"--model {o.model} takes one --alpha, got {o.alpha!r}; several are for ridge")
     plain = [

@@ -8,15 +8,17 @@ import typer
 
 from . import options as o
 from .groups import PATH
-from .model_options import CheckpointOptions, ModelOptions, make_model
+from .map_options import ScaleOptions, TrainMapOptions
+from .model_options import CheckpointOptions, ModelOptions, check_name, make_model
 from .session import Session, UsageError
 
 
 def plan(
     source: o.Source,
-    map: o.MapOptions,
+    map: TrainMapOptions,
     model: ModelOptions,
     rows: o.RowOptions,
+    scale: ScaleOptions,
     job: Annotated[str, typer.Option("--job", help="train or featurize.")] = "train",
     classes: Annotated[
         int, typer.Option("--classes", help="Classes or targets, where the store does not tell.")
@@ -28,11 +30,13 @@ def plan(
     from .inputs import open_input
     from .plans import planned_workers, write_plan
     from .reports import print_plan
+    from .training import follow_metadata, planned_estimator
 
     session = Session(run)
     data = open_input(source, rows.target, rows.columns, rows.impute, plan=True)
-    estimator = o.map_of(map, data.d)
-    learner = make_model(model, seed=map.seed)
+    estimator = planned_estimator(map, data, run)
+    o.checked(scale.scaler)
+    learner = make_model(follow_metadata(model, data), seed=map.seed)
     if job not in ("train", "featurize"):
         raise UsageError(f"--job is train or featurize, got {job!r}")
     made = write_plan(job, data, estimator, learner, classes, planned_workers(run.cluster, run.memory_limit))
@@ -43,10 +47,11 @@ def plan(
 def train(
     source: o.Source,
     out: o.ModelPath,
-    map: o.MapOptions,
+    map: TrainMapOptions,
     model: ModelOptions,
     kept: CheckpointOptions,
     rows: o.RowOptions,
+    scale: ScaleOptions,
     plot: Annotated[
         str | None,
         PATH,
@@ -59,20 +64,25 @@ def train(
     *,
     run: o.RunOptions,
 ) -> None:
-    """Train a linear model on random features of the rows; nothing but the model is stored."""
+    """Train a linear model on random features of the rows; nothing but the model is stored.
+
+    What is not said is chosen from a sample of rows, and printed with a linear model on the columns beside it.
+    """
     from ..models import check_output
     from .checkpoints import claim_checkpoint
     from .inputs import open_input
     from .plans import refuse_if_too_big
     from .plots import check_plot, write_plot
     from .reports import print_training
-    from .training import check_drawable, fit_pipeline, save_trained
+    from .training import check_drawable, fit_pipeline, follow_target, planned_estimator, save_trained
 
     session = Session(run)
+    check_name(model.model)
     data = open_input(source, rows.target, rows.columns, rows.impute)
-    estimator = o.map_of(map, data.d)
-    learner = make_model(model, kept, seed=map.seed)
+    estimator = planned_estimator(map, data, run)
+    scaler = o.checked(scale.scaler)
     check_output(out, overwrite)
+    learner = make_model(follow_target(model, data, map.seed), kept, seed=map.seed)
     if plot:
         check_plot(plot)
         check_drawable(learner, estimator)
@@ -80,7 +90,7 @@ def train(
     claim_checkpoint(kept, learner, estimator, data, overwrite)
     with session.connected() as client:
         refuse_if_too_big("train", data, estimator, learner, run.cluster, run.memory_limit, client)
-        trained = fit_pipeline(data, estimator, learner)
+        trained = fit_pipeline(data, map, scaler, estimator, learner)
     save_trained(trained, data, source, out, overwrite)
     result = trained.summary() | {"model": out, "rows": data.info.n}
     if plot:

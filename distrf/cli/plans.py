@@ -15,13 +15,16 @@ from ..blocks.plan import PassMemory, Plan, Workers
 from ..cluster import connect, local_arguments, read_cluster_spec
 from ..kernels import KERNELS, Kernel
 from ..linear_model.conjugate import NormalFold
-from ..linear_model.conjugate_fit import conjugate_costs, solver_that_fits
-from ..linear_model.gram import FoldRule, GramFold
-from ..linear_model.ridge import check_alphas, solve_bytes
-from ..linear_model.round_plan import round_costs
-from ..linear_model.targets import Targets, target_runs
+from ..linear_model.conjugate_fit import conjugate_costs, first_that_fits
+from ..linear_model.gram import GramFold
+from ..linear_model.penalties import USUAL, given_alphas
+from ..linear_model.ridge import gram_folds, solve_bytes
 from ..maps import LearnedFourierMap, SubspaceMap
 from ..projections.cache import CACHE_BYTES
+from ..sgd.assembly import epochs as rounds_epochs
+from ..sgd.round_plan import round_costs
+from ..targets import Targets, target_runs
+from .choices_plan import with_choices
 from .inputs import Input
 from .learned_plan import with_learning
 from .maps import unfitted_map
@@ -74,7 +77,9 @@ def write_plan(job: str, data: Input, estimator: Any, learner: Any, classes: int
     made = _plan_with(map_, job, data, estimator, learner, classes, workers)
     if isinstance(map_, LearnedFourierMap) and not fitted:
         made = with_learning(made, data, estimator, _outputs(data, learner, classes))
-    return with_subspace(made, data, estimator, map_) if isinstance(map_, SubspaceMap) else made
+    if isinstance(map_, SubspaceMap):
+        made = with_subspace(made, data, estimator, map_)
+    return with_choices(made, data, estimator, learner) if job == "train" else made
 
 
 def _plan_with(
@@ -116,20 +121,27 @@ def _plan_with(
             data, learner, workers, blocks, rows, notes, D=D, outputs=width, entries=entries, map_flops=map_flops,
             cached=cached, source_bytes=source_bytes,
         )  # fmt: skip
-    alphas = check_alphas(learner.alphas)
-    rule = FoldRule() if len(alphas) == 1 else FoldRule.for_rows(n, learner.cv, 0)
-    fold = GramFold(D, Targets(None, np.zeros(width)), rule)
-    runs = min(count_runs(n, fold), blocks)
-    memory = PassMemory(block, _scratch(fold, rows, sparse), fold.nbytes, cached, runs, workers.threads)
-    solves = 1 + (0 if len(alphas) == 1 else len(alphas) * (1 if rule.holdout else rule.n_folds))
+    folds = gram_folds(learner.alphas, learner.cv, n, D, Targets(None, np.zeros(width)), 0)
+
+    def gram_memory(fold: GramFold) -> PassMemory:
+        runs = min(count_runs(n, fold), blocks)
+        return PassMemory(block, _scratch(fold, rows, sparse), fold.nbytes, cached, runs, workers.threads)
+
+    fold, solver, reason = first_that_fits(learner.solver, folds, gram_memory, workers, solve_bytes)
+    memory, client, runs = gram_memory(fold), solve_bytes(fold), min(count_runs(n, fold), blocks)
+    given = given_alphas(learner.alphas)
+    count = USUAL if given is None else len(given)
+    held_out = 1 if fold.rule.holdout else fold.rule.n_folds
+    solves = 1 + (0 if count == 1 else count * held_out)
     flops = n * (map_flops + fold.flops_per_row)
-    client = solve_bytes(fold)
-    solver, reason = learner.solver, "asked for"
-    if solver == "auto":
-        solver, reason = solver_that_fits(fold, memory, workers, client)
     notes.append(f"solver {solver!r}: {reason}")
+    if count > 1:
+        cut = "a held-out fifth" if fold.rule.holdout or solver == "cg" else f"{held_out} folds"
+        notes.append(
+            f"alpha by cross-validation: {count}{' or so' if given is None else ''}, compared on {cut}"
+        )
     if solver == "cg":
-        cost = conjugate_costs(n, D, width, len(alphas), learner.n_directions, map_flops)
+        cost = conjugate_costs(n, D, width, count, learner.n_directions, map_flops)
         runs = min(count_runs(n, cost.widest), blocks)
         sent = 4 * D * cost.widest.width  # directions, as the workers get them
         scratch = _scratch(cost.widest, rows, sparse)
@@ -158,7 +170,7 @@ def _plan_rounds(
     cost = round_costs(
         learner, cut, data.d, itemsize=itemsize, workers=workers.count, threads=workers.threads, **sizes
     )
-    epochs = int(learner.n_epochs)
+    epochs = rounds_epochs(learner.n_epochs, cost.rounds)
     bound = "" if learner.round_rows != "auto" else " at most, as the spectrum of a row sample says"
     notes.append(f"at most {epochs} epochs of about {cost.rounds:,} rounds of {cost.round_rows:,} rows{bound}")
     if cost.directions:
@@ -179,8 +191,10 @@ def _plan_rounds(
 
 def _scratch(fold: GramFold | NormalFold, rows: int, sparse: bool) -> int:
     """Bytes that a block of so many rows takes while it is folded in."""
-    scratch = int(rows * fold.scratch_per_row)
-    return min(scratch, fold.csr_scratch_bytes) if sparse else scratch
+    scratch = int(rows * getattr(fold, "scratch_per_row", 0))
+    if sparse:
+        scratch = min(scratch, getattr(fold, "csr_scratch_bytes", scratch))
+    return scratch + getattr(fold, "scratch_bytes", 0)
 
 
 def _has_rule(estimator: Any) -> bool:

@@ -25,16 +25,13 @@ class Loaded:
     path: str
     pipeline: Any
     details: dict[str, Any]
-    scaled: bool = False  # trained in Python, on rows as `open_rows` scales them
 
     @classmethod
     def of(cls, path: str, pipeline: Pipeline, details: dict[str, Any]) -> Loaded:
         """From what a folder holds; a model that was saved in Python says nothing of how its input was read."""
         if "input" in details:
             return cls(path, pipeline, details)
-        return cls(
-            path, pipeline, {**details, "input": {"columns": None, "target": None, "impute": None}}, True
-        )
+        return cls(path, pipeline, {**details, "input": {"columns": None, "target": None, "impute": None}})
 
     @property
     def map(self) -> Any:
@@ -43,7 +40,7 @@ class Loaded:
         return max(maps, key=lambda step: step.map_.n_components, default=None)
 
     def open(self, source: str, target: str | None = None, *, needs_target: bool = False) -> Input:
-        """The rows at `source`, read as the training rows were: same columns, same imputation, raw values."""
+        """The rows at `source`, read as the training rows were: same columns, same imputation."""
         trained = self.details["input"]
         columns = trained["columns"]
         if store.is_parquet(source):
@@ -87,7 +84,7 @@ def write_predictions(
     """Predictions block by block, to Zarr or Parquet by the ending of `out`."""
     model = trained.pipeline
     parquet = out.rstrip("/").endswith((".parquet", ".pq"))
-    X, _ = data.rows(scaled=trained.scaled, uniform=not parquet)
+    X, _ = data.rows(uniform=not parquet)
     arrays = {"prediction": model.predict(X)}
     if scores:
         if not is_classifier(model[-1]):
@@ -121,7 +118,7 @@ def write_predictions(
 def score(trained: Loaded, data: Input) -> dict[str, Any]:
     """Accuracy, or RMSE, relative RMSE and R^2, in one pass."""
     model = trained.pipeline
-    X, y = data.rows(scaled=trained.scaled)
+    X, y = data.rows()
     if y is None:
         raise InputError(f"evaluation needs a target: {data.info.path!r} has none; give --target")
     predicted = model.predict(X)

@@ -8,6 +8,8 @@ from dask.utils import format_bytes
 from rich.console import Console
 from rich.table import Table
 
+from ..record import Training
+
 
 def print_plan(console: Console, made: Any) -> None:
     """A plan as a table."""
@@ -46,9 +48,25 @@ def print_result(console: Console, title: str, result: dict[str, Any]) -> None:
     console.print(table)
 
 
+def _print_choices(console: Console, training: Training) -> None:
+    """What was chosen and why, what it was compared with, what went wrong."""
+    table = Table(title="choices", title_justify="left", show_header=False)
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for choice in training.choices:
+        value = f"{choice.value:.6g}" if isinstance(choice.value, float) else str(choice.value)
+        table.add_row(choice.what.replace("_", " "), value, choice.why)
+    console.print(table)
+    for comparison in training.baseline:
+        console.print(str(comparison), soft_wrap=True)
+    for text in training.warnings:
+        console.print(f"warning: {text}", soft_wrap=True)
+
+
 def print_training(console: Console, title: str, result: dict[str, Any]) -> None:
     """Facts of a trained model, and the history of one that learns by epochs."""
     print_result(console, title, result)
+    _print_choices(console, Training.from_dict(result))
     history = result.get("history")
     if not history:
         return

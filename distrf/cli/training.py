@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sys
 import time
+import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -15,9 +16,18 @@ from sklearn.pipeline import Pipeline
 from ..errors import InputError
 from ..features import TEFM
 from ..models import save_model
+from ..pipeline.kinds import KINDS, kind_for
+from ..pipeline.making import Options, prepare
+from ..pipeline.sample import sample_targets
+from ..pipeline.target import check_target, look_at
+from ..pipeline.training import BaselineWarning, fit_prepared
+from . import options as o
 from .inputs import Input
 from .jobs import command_line
-from .session import UsageError
+from .map_options import TrainMapOptions
+from .model_options import ModelOptions, check_name
+from .plans import planned_workers
+from .session import RunOptions, UsageError
 
 
 @dataclass(frozen=True)
@@ -30,7 +40,7 @@ class Trained:
 
     def summary(self) -> dict[str, Any]:
         """Facts for the report."""
-        model = self.pipeline[-1]
+        model, training = self.pipeline[-1], self.pipeline.training_
         history = getattr(model, "history_", None)
         rows = self.rows if history is None else sum(entry["rows"] for entry in history)
         facts: dict[str, Any] = {"rows_per_second": rows / self.seconds}
@@ -44,8 +54,10 @@ class Trained:
             facts |= {"final_loss": history[-1]["loss"], "validation_score": history[-1]["validation_score"]}
             facts["history"] = history
         if getattr(model, "cv_errors_", None) is not None:
+            facts["alphas"] = [float(a) for a in model.alphas_]
             facts["cv_errors"] = [float(e) for e in model.cv_errors_]
-        for step in self.pipeline:
+        for whole in self.pipeline:
+            step = getattr(whole, "_fitted_base", whole)  # of columns beside features
             if hasattr(step, "length_scale_"):
                 facts["length_scale"] = step.length_scale_
             if hasattr(step, "projection_"):
@@ -54,7 +66,7 @@ class Trained:
                 facts["kernel"] = step.kernel_.spec()
             if isinstance(step, TEFM):
                 facts |= {"subspace_solver": step.solver_, "subspace_residual": step.residual_}
-        return facts
+        return facts | training.to_dict()
 
     def draw(self) -> Any:
         """Axes with the learning curve or the errors of several alphas, beside the spectrum of a subspace."""
@@ -78,28 +90,70 @@ class Trained:
         return axes[0]
 
 
+def _compares(learner: Any) -> bool:
+    return np.size(learner.alphas) > 1 or isinstance(learner.alphas, str)
+
+
 def check_drawable(learner: Any, estimator: Any) -> None:
     """Raise UsageError for a model that leaves nothing to draw."""
-    if not (isinstance(estimator, TEFM) or hasattr(learner, "n_epochs") or np.size(learner.alphas) > 1):
+    if not (isinstance(estimator, TEFM) or hasattr(learner, "n_epochs") or _compares(learner)):
         raise UsageError(
             "--plot draws epochs of SGD, the errors of several --alpha, or the spectrum of --map tefm; this is "
             "ridge with one"
         )
 
 
-def fit_pipeline(data: Input, estimator: Any, learner: Any) -> Trained:
-    """Fit map and model on the rows as the store scales them; the scaling becomes the first step."""
+def rows_with_target(data: Input) -> tuple[Any, Any]:
+    """Lazy (X, y). Raises InputError for rows without a target."""
     X, y = data.rows()
     if y is None:
         raise InputError(
             f"training needs a target: {data.info.path!r} has none; give --target, or ingest with --target"
         )
+    return X, y
+
+
+def follow_target(model: ModelOptions, data: Input, seed: int) -> ModelOptions:
+    """The options with a model that goes with the target, from a sample of it: before any cluster starts.
+
+    Raises UsageError for an unknown name, InputError for a classifier of a continuous target and for a regressor
+    of strings.
+    """
+    check_name(model.model)
+    _, y = rows_with_target(data)
+    target = look_at(sample_targets(y, seed))
+    name = kind_for(target.labels) if model.model == "auto" else model.model
+    check_target(name, KINDS[name].classifier, target)
+    return replace(model, model=name)
+
+
+def follow_metadata(model: ModelOptions, data: Input) -> ModelOptions:
+    """The same for a plan, which reads no rows: whole numbers and texts are taken for labels."""
+    check_name(model.model)
+    if model.model != "auto":
+        return model
+    _, y = data.rows()
+    return replace(model, model=kind_for(y is None or y.dtype.kind != "f"))
+
+
+def planned_estimator(map: TrainMapOptions, data: Input, run: RunOptions) -> Any:
+    """The unfitted map that the options stand for, with numbers in place of what is chosen later; None for none."""
+    running = run.cluster is not None and "://" in run.cluster  # asked later, when all is checked
+    memory = 0
+    if map.components == "auto" and not running:
+        memory = planned_workers(run.cluster, run.memory_limit).memory_limit
+    return o.map_of(o.checked(lambda: map.plain(data.info.n, memory)), data.d)
+
+
+def fit_pipeline(data: Input, map: TrainMapOptions, scaler: Any, estimator: Any, learner: Any) -> Trained:
+    """Choose what is left to choose, fit, and compare with a linear model on the columns."""
+    X, y = rows_with_target(data)
     start = time.perf_counter()
-    steps = ([] if estimator is None else [("map", estimator)]) + [("model", learner)]
-    fitted = Pipeline(steps).fit(X, y)
-    scaler = data.scaler()
-    whole = Pipeline(([] if scaler is None else [("scale", scaler)]) + fitted.steps)
-    return Trained(whole, time.perf_counter() - start, data.info.n)
+    made = prepare(X, y, Options(model=learner, scale=scaler, **map.chosen(estimator)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", BaselineWarning)  # in the report
+        pipeline = fit_prepared(made, X, y)
+    return Trained(pipeline, time.perf_counter() - start, data.info.n)
 
 
 def save_trained(trained: Trained, data: Input, source: str, out: str, overwrite: bool) -> None:

@@ -13,7 +13,8 @@ from ..errors import SpecMismatchError
 from . import options as o
 from .groups import PATH, path_parameters
 from .jobs import commands, job_text, keys_of
-from .model_options import ModelOptions, alphas_of, make_model
+from .map_options import ScaleOptions
+from .model_options import ModelOptions, alphas_of, check_name, make_model
 from .session import Session, UsageError
 
 if TYPE_CHECKING:
@@ -59,6 +60,7 @@ def tune(
     map: SearchedMap,
     model: SearchedModel,
     rows: o.RowOptions,
+    scale: ScaleOptions,
     model_out: Annotated[
         str, PATH, typer.Option("--model-out", help="The folder of the model that the job file will train.")
     ] = "model",
@@ -76,11 +78,14 @@ def tune(
     session = Session(run)
     data = open_input(source, rows.target, rows.columns, rows.impute)
     alphas = alphas_of(model.alpha)
-    learner = make_model(replace(model, alpha=str(alphas[0])), seed=map.seed)
+    check_name(model.model)
+    scaler = o.checked(scale.scaler)
     sizes = [_whole(text) for text in o.listed(map.components) or []]
     first = _plain(map, sizes)
     estimator = o.map_of(first, data.d)
     parameters = _parameters(map, sizes, estimator, data.d, first)
+    model = _following(model, data, map.seed)
+    learner = make_model(replace(model, alpha=str(alphas[0])), seed=map.seed)
     if sample_rows < 20 or factor < 2:
         raise UsageError(f"tune needs --sample-rows of 20 and --factor of 2, got {sample_rows} and {factor}")
     if os.path.isdir(out):
@@ -88,14 +93,19 @@ def tune(
     if os.path.exists(out) and not overwrite:
         raise SpecMismatchError(f"{out!r} exists; choose another file, or --overwrite")
     with session.connected():
-        from ..tuning import tune as search
+        from sklearn.base import is_classifier
 
-        X, y = data.rows()
-        if y is None:
-            raise UsageError(f"tune needs a target: {source!r} has none; give --target")
-        scale = _searched_rule(map, estimator)
-        if scale:
-            name, rule = scale
+        from ..pipeline.making import choose_scaler
+        from ..tuning import tune as search
+        from .training import rows_with_target
+
+        X, y = rows_with_target(data)
+        scaler = choose_scaler(X, y, is_classifier(learner), estimator, scaler, map.seed)
+        if scaler is not None:
+            X = scaler.fit(X).transform(X)
+        rule_of = _searched_rule(map, estimator)
+        if rule_of:
+            name, rule = rule_of
             parameters = {name: _scales(rule, estimator, X, map), **parameters}
         tuned = search(
             X, y, estimator, parameters, learner, alphas, n_rows=sample_rows, factor=factor, seed=map.seed,
@@ -103,7 +113,13 @@ def tune(
         )  # fmt: skip
     chosen = _chosen(tuned.best, first, parameters)
     values = {"source": source, "out": model_out, **_said(chosen, o.MapOptions), **_said(rows, o.RowOptions)}
-    values |= _said(model, ModelOptions) | {"model": model.model, "alpha": tuned.best.alpha}
+    values |= _said(model, ModelOptions) | {"model": model.model, "alpha": tuned.best.alpha, "map": chosen.map}
+    if scaler is not None and scaler.method == "divide":
+        values["divide_by"] = scaler.divisor
+    else:
+        values["scale"] = "none" if scaler is None else scaler.method
+    if estimator is not None:
+        values["raw_columns"] = "no"
     if "n_components" in parameters:
         values["components"] = chosen.components
     if "length_scale" in values:
@@ -119,6 +135,13 @@ def tune(
         "job": out,
     }
     session.finish(result, lambda console: _report(console, result, tuned))
+
+
+def _following(model: SearchedModel, data: Input, seed: int) -> SearchedModel:
+    """The options with a model that goes with the target."""
+    from .training import follow_target
+
+    return follow_target(model, data, seed)  # type: ignore[return-value]
 
 
 def _whole(text: str) -> int:

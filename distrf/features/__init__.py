@@ -10,6 +10,7 @@ from .nystroem import NystroemFeatures
 from .scaler import StreamingScaler
 from .tefm import TEFM
 from .tensor_sketch import TensorSketchFeatures
+from .with_columns import WithColumns
 
 __all__ = [
     "TEFM",
@@ -22,4 +23,5 @@ __all__ = [
     "RandomMaclaurinFeatures",
     "StreamingScaler",
     "TensorSketchFeatures",
+    "WithColumns",
 ]

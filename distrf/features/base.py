@@ -17,6 +17,15 @@ from threadpoolctl import threadpool_limits
 from ..blocks.rows import check_dask_rows, map_rows, rows_per_block, split_rows
 from ..errors import InputError
 from ..maps import FeatureMap, working_dtype
+from ..maps.base import canonical
+from ..projections.cache import weight_cache
+from ..randomness import raw_words
+
+
+def seed_base(base: Any, seed: int, stream: str) -> None:
+    """Give the base of a map a seed derived from that of the map, unless it has its own or takes none."""
+    if "random_state" in base.get_params() and base.random_state is None:
+        base.set_params(random_state=int(raw_words(seed, stream, 0, 1)[0] >> 1))
 
 
 def validate_rows(estimator: BaseEstimator, X: Any, *, reset: bool) -> Any:
@@ -37,13 +46,15 @@ def validate_rows(estimator: BaseEstimator, X: Any, *, reset: bool) -> Any:
             raise InputError("Found array with 0 sample(s), at least 1 is required")
         return X
     X = validate_data(estimator, X, accept_sparse="csr", dtype="numeric", reset=reset)
-    return X.astype(working_dtype(X.dtype), copy=False)
+    return canonical(X.astype(working_dtype(X.dtype), copy=False))
 
 
 def apply_map(map_: FeatureMap, X: Any, n_jobs: int | None) -> Any:
     """The map over in-memory rows, `n_jobs` threads of one core each."""
     jobs = effective_jobs(n_jobs)
-    step = max(512, -(-X.shape[0] // (4 * jobs)))
+    # Weights that do not fit the cache are made for each part, so these are few.
+    parts_each = 4 if map_.work()[1] <= weight_cache.max_bytes else 1
+    step = max(512, -(-X.shape[0] // (parts_each * jobs)))
     if map_.sparse_output and jobs > 1 and X.shape[0] > 512:
         with ThreadPoolExecutor(jobs) as pool:
             blocks = pool.map(map_, (X[a : a + step] for a in range(0, X.shape[0], step)))

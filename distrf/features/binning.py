@@ -113,7 +113,8 @@ class BinFold:
         return [np.empty(0, dtype=np.uint64) for _ in range(self.map_.n_grids)]
 
     def add(self, state: list[np.ndarray], first_row: int, X: Any) -> list[np.ndarray]:
-        check_rows(X, self.map_.n_features_in)
+        X = check_rows(X, self.map_.n_features_in)
+        self.map_.refuse_far(X)
         return self.merge(state, list(self.map_.hashes(X).T))
 
     def merge(self, left: list[np.ndarray], right: list[np.ndarray]) -> list[np.ndarray]:

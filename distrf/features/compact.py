@@ -8,8 +8,8 @@ from sklearn.base import clone
 
 from ..errors import InputError
 from ..maps.compact import CompactMap
-from ..randomness import draw_seed, raw_words
-from .base import FeatureEstimator, check_components, validate_rows
+from ..randomness import draw_seed
+from .base import FeatureEstimator, check_components, seed_base, validate_rows
 from .tensor_sketch import TensorSketchFeatures
 
 
@@ -54,8 +54,7 @@ class CompactRandomFeatures(FeatureEstimator):
         X = validate_rows(self, X, reset=True)
         D = check_components(self.n_components)
         seed, base = draw_seed(self.random_state), self.planned_base()
-        if "random_state" in base.get_params() and base.random_state is None:
-            base.set_params(random_state=int(raw_words(seed, "compact base", 0, 1)[0] >> 1))
+        seed_base(base, seed, "compact base")
         fitted = base.fit(X, y).map_
         self.map_ = CompactMap(X.shape[1], D, fitted, seed)
         return self

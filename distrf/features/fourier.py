@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -33,11 +34,13 @@ class RandomFourierFeatures(FeatureEstimator):
     n_components : D, the number of features; even for phase="paired"
     projection : how the weights are drawn: "dense" (independent), "circulant", "alternating_circulant",
         "fastfood", "structured_orthogonal", "orthogonal", "quasi", or another name in
-        `distrf.projections.PROJECTIONS`; "auto" picks by measured cost, see `distrf.projections.auto`
+        `distrf.projections.PROJECTIONS`; "auto" picks by measured cost, see `distrf.projections.auto`.
+        "structured_orthogonal" warns below 33 columns: see `distrf.projections.hadamard`
     phase : "paired" (cos and sin of D/2 frequencies; less variance for near rows, exactly
         shift-invariant) | "offset" (cos(w.x + b) of D frequencies)
-    whiten : first map rows through the inverse square root of their covariance, for kernels on
-        columns of unlike units; the matrix is learned in one pass and saved with the map
+    whiten : first map rows to unit covariance (columns to unit variance, then the inverse square root of
+        their correlation), for kernels on columns of unlike units; the matrix is learned in one pass and
+        saved with the map
     nu : smoothness of the Matern kernel, 1/2, 3/2 or 5/2
     n_jobs : threads for NumPy and CSR input; -1 takes all cores. Dask decides for Dask arrays
     random_state : seed. None draws one and keeps it in the map
@@ -95,7 +98,7 @@ class RandomFourierFeatures(FeatureEstimator):
         if not isinstance(self.n_components, (int, np.integer)):
             raise InputError(f"n_components must be an integer, got {self.n_components!r}")
         seed = draw_seed(self.random_state)
-        whitening = inverse_square_root(covariance(X)) if self.whiten else None
+        whitening = whitening_matrix(covariance(X)) if self.whiten else None
         self.length_scale_ = resolve_length_scale(kernel, self.length_scale, self.gamma, X, seed, whitening)
         m = count_frequencies(self.phase, int(self.n_components))
         self.projection_ = choose_projection(self.projection, kernel, X.shape[1], m)
@@ -109,16 +112,25 @@ class RandomFourierFeatures(FeatureEstimator):
             seed=seed,
             whitening=whitening,
         )
+        if caution := self.map_.projector.caution:
+            warnings.warn(caution, stacklevel=2)
         return self
 
 
-def inverse_square_root(C: np.ndarray) -> np.ndarray:
-    """Symmetric C^(-1/2), shape (d, d); directions without variance are dropped."""
-    values, vectors = np.linalg.eigh(C)
-    keep = values > values.max() * len(values) * np.finfo(float).eps
-    if not keep.any():
+def whitening_matrix(C: np.ndarray) -> np.ndarray:
+    """A with A' C A = 1 on all directions that vary, shape (d, d): S^(-1) R^(-1/2), C = S R S, S of standard deviations.
+
+    The correlation R knows no units: directions are dropped where *it* has none, so that a column of large units
+    does not hide the others, as it would in C^(-1/2).
+    """
+    deviations = np.sqrt(np.diag(C))
+    varies = deviations > 0
+    if not varies.any():
         raise InputError(
             "whiten=True needs columns that vary, got a covariance of zeros (n_samples = 1, or equal rows); "
             "drop whiten"
         )
-    return (vectors[:, keep] / np.sqrt(values[keep])) @ vectors[:, keep].T
+    inverse = np.where(varies, 1.0 / np.where(varies, deviations, 1.0), 0.0)
+    values, vectors = np.linalg.eigh(inverse[:, None] * C * inverse)
+    keep = values > values.max() * len(values) * np.finfo(float).eps
+    return inverse[:, None] * ((vectors[:, keep] / np.sqrt(values[keep])) @ vectors[:, keep].T)

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 import scipy.linalg
+import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 
-from ..all_kernels import AnyKernel, kernel_block, kernel_diagonal, lean
+from ..all_kernels import AnyKernel, kernel_block, kernel_diagonal, lean, middle
 from ..blocks.samples import sampled_rows, take_rows
 from ..errors import InputError
 from ..randomness import permutation, raw_words, sample_indices, uniforms
@@ -111,7 +112,8 @@ def _leverage(
     """Ridge leverage scores of all rows, an array or CSR, by the weighted rows `chosen`, shape (n,)."""
     m = len(chosen)
     J = rows[chosen]
-    KJ = kernel_block(kernel, J, J, length_scale)
+    centre = None if sp.issparse(J) else middle(J)
+    KJ = kernel_block(kernel, J, J, length_scale, centre)
     k = max(1, m // 4)
     spectrum = scipy.linalg.eigvalsh(KJ * np.outer(weights, weights))
     ridge = max(float(np.maximum(spectrum[:-k], 0.0).sum()) / k, 1e-10 * float(spectrum[-1]))
@@ -119,6 +121,7 @@ def _leverage(
     scores = np.empty(rows.shape[0])
     for a in range(0, rows.shape[0], 1024):
         part = rows[a : a + 1024]
-        B = scipy.linalg.solve_triangular(factor, kernel_block(kernel, part, J, length_scale).T, lower=True)
+        B = kernel_block(kernel, part, J, length_scale, centre)
+        B = scipy.linalg.solve_triangular(factor, B.T, lower=True)
         scores[a : a + 1024] = (kernel_diagonal(kernel, part) - (B * B).sum(axis=0)) / ridge
     return np.clip(scores, 1e-12, 1.0)

@@ -6,6 +6,8 @@ import numbers
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
+from dask.base import is_dask_collection
 from scipy.spatial.distance import cdist, pdist
 
 from ..blocks.samples import sampled_rows, take_rows
@@ -15,6 +17,8 @@ from ..kernels import Kernel
 RULES = ("median", "knn", "knn-cnm", "scale")
 _SAMPLE = 1000
 _NEIGHBOUR = 50
+#: Columns from which distances come from one product of matrices.
+_WIDE = 64
 
 
 def resolve_length_scale(
@@ -47,25 +51,78 @@ def resolve_length_scale(
         return float(length_scale)
     if length_scale not in RULES:
         raise InputError(f"unknown length-scale rule {length_scale!r}; known: {', '.join(RULES)}, or a number")
-    rows = take_rows(X, sampled_rows(X.shape[0], _SAMPLE, seed, "length-scale")).astype(np.float64)
-    if not np.isfinite(rows).all():
+    sparse = sp.issparse(X._meta if is_dask_collection(X) else X) and kernel.metric == "euclidean"
+    picked = sampled_rows(X.shape[0], _SAMPLE, seed, "length-scale")
+    rows = take_rows(X, picked, sparse=sparse and whitening is None and length_scale != "scale").astype(
+        np.float64
+    )
+    if not np.isfinite(rows.data if sp.issparse(rows) else rows).all():
         raise InputError("X must be finite, but the sampled rows hold NaN or infinity; impute or drop them")
     if whitening is not None:
         rows = rows @ whitening
     if length_scale == "scale":
         value = kernel.length_scale_of_gamma(1.0 / (rows.shape[1] * rows.var())) if rows.var() > 0 else 0.0
     elif length_scale == "median":
-        value = float(np.median(pdist(rows, kernel.metric))) if len(rows) > 1 else 0.0
+        value = median_distance(rows, kernel.metric)
     else:
-        k = min(_NEIGHBOUR, len(rows) - 1)
-        distances = np.partition(cdist(rows, rows, kernel.metric), k, axis=1)[:, k]  # column 0: the row itself
-        value = float(distances.mean()) * (0.5 if length_scale == "knn-cnm" else 1.0)
+        value = float(neighbour_distances(rows, kernel.metric, _NEIGHBOUR).mean())
+        value *= 0.5 if length_scale == "knn-cnm" else 1.0
     if not value > 0:
         raise InputError(
             f"the rule length_scale={length_scale!r} needs at least 2 distinct rows, got n_samples = {X.shape[0]} "
             "with all sampled rows equal; give a number"
         )
     return value
+
+
+def neighbour_distances(rows: Any, metric: str, k: int) -> np.ndarray:
+    """Distance of each row to its k-th neighbour among the others (or its farthest, of fewer), shape (n,)."""
+    n = rows.shape[0]
+    k = min(k, n - 1)
+    if not _by_products(rows, metric):
+        return np.partition(cdist(rows, rows, metric), k, axis=1)[:, k]  # column 0: the row itself
+    squares = _squared_distances(rows)
+    np.fill_diagonal(squares, -1.0)
+    return _distances(rows, np.arange(n), np.argpartition(squares, k, axis=1)[:, k])
+
+
+def median_distance(rows: Any, metric: str) -> float:
+    """Median distance over all pairs of rows; 0 for a single row."""
+    n = rows.shape[0]
+    if n < 2:
+        return 0.0
+    if not _by_products(rows, metric):
+        return float(np.median(pdist(rows, metric)))
+    i, j = np.triu_indices(n, 1)
+    squares = _squared_distances(rows)[i, j]
+    middle = [(len(squares) - 1) // 2, len(squares) // 2]
+    pairs = np.argpartition(squares, middle)[middle]
+    return float(_distances(rows, i[pairs], j[pairs]).mean())
+
+
+def _by_products(rows: Any, metric: str) -> bool:
+    """Whether distances come from one product of matrices: 10 times as fast for wide rows."""
+    return sp.issparse(rows) or (metric == "euclidean" and rows.shape[1] >= _WIDE)
+
+
+def _squared_distances(rows: Any) -> np.ndarray:
+    """|x|^2 + |y|^2 - 2 x.y, shape (n, n): which pairs are how near. Dense rows are centred, so that it cancels less."""
+    if not sp.issparse(rows):
+        rows = rows - np.median(rows, axis=0)  # a mean would follow one far row
+    products = rows @ rows.T
+    products = products.toarray() if sp.issparse(products) else products
+    norms = products.diagonal()
+    return norms[:, None] + norms - 2.0 * products
+
+
+def _distances(rows: Any, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """Euclidean distances of some pairs, from their differences: exact also for near ones."""
+
+    def dense(i: int) -> np.ndarray:
+        row = rows[[i]]
+        return row.toarray() if sp.issparse(row) else row
+
+    return np.array([cdist(dense(i), dense(j))[0, 0] for i, j in zip(left, right, strict=True)])
 
 
 def _positive(value: Any) -> bool:

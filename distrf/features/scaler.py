@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,22 +12,30 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..blocks.moments import column_moments
 from ..blocks.rows import check_dask_rows, map_rows
+from ..blocks.samples import sampled_rows, take_rows
 from ..errors import InputError
-from ..maps import ScalingMap, map_from_spec, working_dtype
+from ..maps import ScalingMap, check_rows, working_dtype
 from ..maps.base import FeatureMap
 from ..maps.scaling import METHODS, SHIFTING
 from .base import FeatureEstimator, validate_rows
 
-_BY_COLUMN = ("standard", "minmax", "maxabs")
+_BY_COLUMN = ("standard", "minmax", "maxabs", "robust")
+#: Rows that the medians of "robust" are taken from.
+_SAMPLE = 10_000
+_SAMPLE_BYTES = 2**27
+#: Interquartile range of the standard normal law: divided by it, a range is a standard deviation.
+_NORMAL_RANGE = 1.3489795003921634
 
 
 class StreamingScaler(OneToOneFeatureMixin, FeatureEstimator):
-    """Scale columns or rows of data larger than memory; one pass to fit, none for row norms.
+    """Scale columns or rows of data larger than memory; one pass to fit, a sample for "robust", none for row norms.
 
     Parameters
     ----------
     method : "standard" (zero mean, unit variance) | "minmax" (to [0, 1]) | "maxabs" (to [-1, 1], keeps
-        zeros) | "l1-rows", "l2-rows" (each row to unit norm) | "divide" (by `divisor`)
+        zeros) | "robust" (arcsinh of the distance from the median in spreads, from 10,000 sampled rows: linear
+        near the median, a logarithm far out, so that one far value squashes neither the others nor the kernel)
+        | "l1-rows", "l2-rows" (each row to unit norm) | "divide" (by `divisor`)
     divisor : the number that "divide" divides by, such as 255 for grey values
 
     Attributes
@@ -39,8 +45,9 @@ class StreamingScaler(OneToOneFeatureMixin, FeatureEstimator):
 
     Notes
     -----
-    A column without spread is shifted and not scaled. CSR blocks stay CSR; "standard" and "minmax"
-    refuse them.
+    A column without spread is shifted and not scaled. CSR blocks stay CSR; "standard", "minmax" and "robust"
+    refuse them. The spread of "robust" is the interquartile range over that of the normal law, 1.349; of a column
+    that is mostly one value the median distance of the others from it.
     """
 
     map_: ScalingMap
@@ -60,7 +67,9 @@ class StreamingScaler(OneToOneFeatureMixin, FeatureEstimator):
             )
         d = X.shape[1]
         shift = scale = None
-        if self.method in _BY_COLUMN:
+        if self.method == "robust":
+            shift, scale = _robust_units(X)
+        elif self.method in _BY_COLUMN:
             moments = column_moments(X)
             size, spread = np.maximum(abs(moments.low), abs(moments.high)), moments.high - moments.low
             if self.method == "maxabs":
@@ -89,35 +98,28 @@ class StreamingScaler(OneToOneFeatureMixin, FeatureEstimator):
         return inverse(X if sp.issparse(X) else np.asarray(X))
 
 
+def _robust_units(X: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Median and spread of the columns of X, shape (d,) each, from seeded rows.
+
+    Raises InputError where these are not finite.
+    """
+    size = max(1000, min(_SAMPLE, _SAMPLE_BYTES // (8 * X.shape[1])))
+    rows = take_rows(X, sampled_rows(X.shape[0], size, 0, "robust units")).astype(np.float64)
+    check_rows(rows, rows.shape[1])
+    low, middle, high = np.quantile(rows, [0.25, 0.5, 0.75], axis=0)
+    spread = (high - low) / _NORMAL_RANGE
+    rounding = 10 * np.finfo(np.float64).eps * np.abs(rows).max(axis=0)
+    for j in np.flatnonzero(spread <= rounding):
+        distance = np.abs(rows[:, j] - middle[j])
+        others = distance[distance > rounding[j]]
+        spread[j] = np.median(others) if len(others) else 1.0
+    return middle, spread
+
+
 def check_method(method: str) -> None:
     """Raise InputError for a scaling that does not exist."""
     if method not in METHODS:
         raise InputError(f"unknown scaling {method!r}; known: {', '.join(METHODS)}")
-
-
-def scaler_from_spec(spec: Mapping[str, Any]) -> FeatureMap:
-    """The frozen scaling that a store's `preprocessing` entry describes; arrays as JSON lists."""
-    arrays = {name: np.asarray(values, dtype=np.float64) for name, values in spec.get("arrays", {}).items()}
-    return map_from_spec(spec["map"], arrays)
-
-
-def scaler_spec(map_: FeatureMap) -> dict[str, Any]:
-    """The JSON of a frozen scaling for a store's `preprocessing` entry."""
-    return {"map": map_.spec(), "arrays": {name: values.tolist() for name, values in map_.arrays.items()}}
-
-
-def part_of_scaling(spec: Mapping[str, Any], columns: list[int]) -> dict[str, Any]:
-    """The `preprocessing` entry for some of the columns; InputError for row norms, which take all of them."""
-    map_ = scaler_from_spec(spec)
-    assert isinstance(map_, ScalingMap)
-    if map_.method not in ("divide", *_BY_COLUMN):
-        raise InputError(
-            f"the scaling {map_.method!r} of these rows takes all columns; leave out the choice of columns"
-        )
-    part = replace(map_, n_features_in=len(columns), n_components=len(columns))
-    return scaler_spec(
-        part.with_arrays({k: v[columns] for k, v in map_.arrays.items()}) if map_.arrays else part
-    )
 
 
 def apply_scaling(map_: FeatureMap, X: Any) -> Any:

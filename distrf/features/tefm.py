@@ -13,9 +13,9 @@ from sklearn.utils.validation import check_is_fitted
 from ..blocks.plan import Workers
 from ..errors import InputError
 from ..maps import SubspaceMap
-from ..randomness import draw_seed, raw_words
+from ..randomness import draw_seed
 from ..subspace import SubspaceCosts, check_parameters, choose, find_subspace, subspace_costs
-from .base import FeatureEstimator, check_components, validate_rows
+from .base import FeatureEstimator, check_components, seed_base, validate_rows
 
 
 class TEFM(FeatureEstimator):
@@ -31,10 +31,10 @@ class TEFM(FeatureEstimator):
     sketch : "gaussian" (TEFM-G) | "srht" (TEFM-S, O(n D log l)) | "sparse" (eight signs a row)
     n_iter : q, products with F'F after the sketch, each one more pass. 0 is the paper's TEFM-S
     oversampling : directions carried along and dropped at the end
-    solver : "finder" | "gram" (exact directions from the D x D Gram matrix, one pass) | "auto": the cheaper of
-        the two that fits, see `solver_reason_`
+    solver : "finder" | "gram" (directions from the D x D Gram matrix in float64, one pass; exact but for singular
+        values below 2e-8 of the largest) | "auto": the cheaper of the two that fits, see `solver_reason_`
     tol : grow l until |F - F Q Q'| / |F| <= tol, keeping only what that takes; a warning says where `n_components`
-        do not suffice. With float32 rows at least 1e-3
+        do not suffice. At least 1e-7, with float32 rows 1e-3
     values : singular values from a "pass" of their own (exact within the subspace), or from a "sample" of rows,
         which saves that pass
     whiten : divide each feature by its root mean square, so that features have unit second moments
@@ -50,7 +50,8 @@ class TEFM(FeatureEstimator):
     components_ : array of shape (l, D), orthonormal rows
     singular_values_ : array of shape (l,), of F
     explained_energy_ : array of shape (l,), shares of |F|^2 (not centred)
-    residual_ : |F - F Q Q'| / |F| estimated on 1,000 rows; `residual_interval_` : its 95 % confidence bounds
+    residual_ : |F - F Q Q'| / |F| estimated on 1,000 rows; `residual_interval_` : approximate 95 % confidence bounds,
+        too narrow where a few rows have most of the energy, see `distrf.subspace.spectrum.Residual`
     solver_, solver_reason_ : what "auto" took and why; n_passes_ : sweeps over the rows
     n_features_in_ : int, d
 
@@ -167,7 +168,7 @@ class TEFM(FeatureEstimator):
         """What `fit` will take on rows whose features have `itemsize` bytes; `planned` is of `planned_map`."""
         tiles, final = planned.tiles, self.values == "pass"
         width = min(tiles.n_features, planned.n_components + self.oversampling)
-        chosen = choose(self.solver, n_rows, tiles, width, self.sketch, self.n_iter, final, workers)
+        chosen = choose(self.solver, n_rows, tiles, width, self.sketch, self.n_iter, final, workers, itemsize)
         return subspace_costs(chosen, n_rows, tiles, width, self.sketch, self.n_iter, final, itemsize)
 
     @property
@@ -205,6 +206,5 @@ def fitted_base(base: Any, X: Any, y: Any, seed: int) -> Any:
     base = clone(base)
     if not isinstance(base, FeatureEstimator):
         raise InputError(f"base must be a feature estimator of distrf, or None, got {type(base).__name__}")
-    if "random_state" in base.get_params() and base.random_state is None:  # type: ignore[attr-defined]
-        base.set_params(random_state=int(raw_words(seed, "tefm base", 0, 1)[0] >> 1))
+    seed_base(base, seed, "tefm base")
     return base.fit(X, y).map_  # type: ignore[attr-defined]

@@ -7,22 +7,23 @@ from typing import Any
 import numpy as np
 
 from ..blocks.samples import sampled_rows
+from ..checkpoint import Checkpoint
 from ..errors import InputError
 from ..features.base import check_components
-from ..linear_model import assembly
-from ..linear_model.losses import get_loss
-from ..linear_model.schedules import Holdout
 from ..linear_model.sgd_base import _number, _one_of
-from ..linear_model.targets import Targets, float_columns
+from ..losses import get_loss
 from ..maps import FourierMap
 from ..maps.fourier import PHASES, count_frequencies
 from ..maps.frequencies import STRUCTURES
 from ..maps.learned import LearnedFourierMap
 from ..randomness import draw_seed
+from ..sgd import assembly
+from ..sgd.schedules import Holdout
+from ..sgd.trainer import Rules, Trainer
+from ..targets import Targets, float_columns
 from .objectives import CompactWork, KernelWork, Layout
+from .optimizer import RATES, MapOptimizer
 from .start import SAMPLE, epochs, reach, round_size, start_map, start_parameters
-from .steps import RATES, State, Stepper
-from .training import Checkpoint, Learner
 
 #: First steps of Adam: radians that the phase of a usual row moves at most in a round, and parts of a score.
 _PHASE_STEP = 0.3
@@ -124,16 +125,16 @@ class MapLearner:
             intercept,
         )
 
-    def _stepper(
+    def _optimizer(
         self, layout: Layout, sample: np.ndarray, rounds: int, scores: np.ndarray, prior: float, **model: Any
-    ) -> Stepper:
+    ) -> MapOptimizer:
         """Steps as long as these rows allow; `scores` are the spreads of those wanted, `prior` an automatic l2."""
         factor = 1.0 if self.eta0 is None else float(self.eta0)
         D = layout.n_components
         theta, w = _PHASE_STEP / reach(sample), _SCORE_STEP * scores
         of_w = np.tile(factor * w / np.sqrt(D), D)
         rates = (factor * theta, factor * _PHASE_STEP, of_w, (factor * w / D)[: layout.sizes[4]])
-        return Stepper(
+        return MapOptimizer(
             layout, rates, rounds, map_rate=self.theta_learning_rate,
             l2=prior if self.theta_l2 == "auto" else float(self.theta_l2), l1=float(self.theta_l1), **model,
         )  # fmt: skip
@@ -154,8 +155,9 @@ class MapLearner:
         start = self._start(X, seed)
         layout = self._layout(start, targets.width, bool(given.fit_intercept))
         rows = assembly.Rows.of(X, y, weight)
+        checkpoint = self._checkpoint(rows, targets, start, seed)
         held = given.validation_fraction if given.early_stopping else 0.0
-        holdout = Holdout.of_blocks(rows.blocks, held, seed)
+        holdout = Holdout(held, seed)
         usable = sum(holdout.usable(i, r) for i, r in enumerate(rows.blocks))
         schedule = assembly.make_schedule(rows, holdout, round_size(self.round_rows, usable), True, seed)
         per_epoch = schedule.count(0)
@@ -167,44 +169,44 @@ class MapLearner:
             spreads = np.where(spreads > 0, spreads, spreads.max() or 1.0)
             # A residual of one spread costs half of this: what the prior is held against. The least of the outputs.
             unit = 2.0 * float(loss(np.zeros((1, 1)), np.full((1, 1), spreads.min()))[0][0]) or 1.0
-        stepper = self._stepper(
+        optimizer = self._optimizer(
             layout, sample, per_epoch * n_epochs, spreads, unit * start.length_scale**2 / max(usable, 1),
             model_rate=given.learning_rate, alpha=float(given.alpha), units=(unit / float(spreads.min()), unit),
             alternate=None if given.alternate is None else tuple(given.alternate),
         )  # fmt: skip
-        work = CompactWork(targets, loss, 0.0, seed, True, holdout, layout)
-        learner = Learner(
+        work = CompactWork(targets, loss, 0.0, seed, True, holdout, layout=layout)
+        validation = holdout.blocks(rows.blocks)
+        trainer = Trainer(
             rows.rounds(work),
             schedule,
-            stepper,
-            State.of(start_parameters(layout, start)),
-            n_epochs,
-            int(given.n_iter_no_change),
-            classes,
-            assembly.mean_weight(rows, targets),
-            [i for i, r in enumerate(rows.blocks) if r and holdout.usable(i, r) < r],
-            self._checkpoint(rows, targets, start, seed),
+            optimizer,
+            optimizer.start(start_parameters(layout, start)),
+            Rules(
+                n_epochs, 0.0 if validation else None, int(given.n_iter_no_change), classes, bool(validation)
+            ),
+            assembly.measure_weights(rows, targets).mean,
+            validation,
+            checkpoint=checkpoint,
+            every=int(given.checkpoint_every),
         )
-        self._run(learner)
-        self._publish(learner, layout, start, None)
-        return layout, learner.solution
+        self._run(trainer)
+        self._publish(trainer, layout, start, None)
+        return layout, trainer.solution
 
-    def _checkpoint(
-        self, rows: assembly.Rows, targets: Targets, start: FourierMap, seed: int
-    ) -> Checkpoint | None:
+    def _checkpoint(self, rows: assembly.Rows, targets: Targets, start: FourierMap, seed: int) -> Checkpoint:
         given: Any = self
-        if given.checkpoint is None:
-            return None
         free = (
             "checkpoint", "checkpoint_every", "resume", "n_jobs", "random_state", "init", "kernel", "length_scale",
+            "class_weight",
         )  # fmt: skip
-        spec = {k: v for k, v in given.get_params(deep=False).items() if k not in free}
-        spec["class_weight"] = None if targets.class_weight is None else targets.class_weight.tolist()
-        spec["classes"] = None if targets.classes is None else targets.classes.tolist()
-        spec["alternate"] = None if given.alternate is None else list(given.alternate)
-        spec["maps"] = [function.spec() for function in rows.maps]
-        spec |= {"kind": "learned", "start": start.spec(), "seed": seed, "blocks": list(rows.blocks)}
-        return Checkpoint(str(given.checkpoint), spec, int(given.checkpoint_every))
+
+        def identity() -> dict[str, Any]:
+            options = {k: v for k, v in given.get_params(deep=False).items() if k not in free}
+            return options | {"kind": "learned", "start": start.spec()}
+
+        return assembly.open_checkpoint(
+            given.checkpoint, identity, rows, targets, seed, resume=bool(given.resume)
+        )
 
     def _learn_kernel(self, X: Any, weight: Any) -> None:
         """Learn the map alone, from pairs of sampled rows (Yu et al. 2015, Section 5)."""
@@ -212,43 +214,55 @@ class MapLearner:
         seed = draw_seed(self.random_state)
         start = self._start(X, seed)
         layout = self._layout(start, 0, False)
+        given: Any = self
         whole = assembly.Rows.of(X, np.zeros(X.shape[0]), weight)
+        targets = Targets(None, np.zeros(1))
+        checkpoint = self._checkpoint(whole, targets, start, seed)
         size = min(pair_rows(X.shape[1]), X.shape[0])
         sample, _, kept = whole.sample(size, seed)
         missing = len(sampled_rows(X.shape[0], size, seed, "sgd sample")) - len(sample)
         if missing:
             raise InputError(f"X must be finite, but {missing} sampled rows are not; impute or drop such rows")
         rows = assembly.Rows.of(sample, np.zeros(len(sample)), kept)
-        holdout = Holdout.of_blocks(rows.blocks, 0.0, seed)
+        holdout = Holdout(0.0, seed)
         schedule = assembly.make_schedule(rows, holdout, round_size(self.round_rows, len(sample)), True, seed)
         n_epochs = epochs(self.n_epochs, schedule.count(0))
-        stepper = self._stepper(layout, sample[:SAMPLE], schedule.count(0) * n_epochs, np.ones(0), 0.0)
+        optimizer = self._optimizer(layout, sample[:SAMPLE], schedule.count(0) * n_epochs, np.ones(0), 0.0)
         none: Any = None
         work = KernelWork(
-            Targets(None, np.zeros(1)), none, 0.0, seed, True, holdout, layout, start.kernel, start.length_scale
+            targets,
+            none,
+            0.0,
+            seed,
+            True,
+            holdout,
+            layout=layout,
+            kernel=start.kernel,
+            length_scale=start.length_scale,
         )
-        learner = Learner(
-            rows.rounds(work), schedule, stepper, State.of(start_parameters(layout, start)), n_epochs, n_epochs,
-            False, assembly.mean_weight(rows, work.targets), [], self._checkpoint(whole, work.targets, start, seed),
-        )  # fmt: skip
-        self._run(learner)
-        self._publish(learner, layout, start, start.kernel)
+        trainer = Trainer(
+            rows.rounds(work),
+            schedule,
+            optimizer,
+            optimizer.start(start_parameters(layout, start)),
+            Rules(n_epochs, None, n_epochs, False),
+            assembly.measure_weights(rows, targets).mean,
+            [],
+            checkpoint=checkpoint,
+            every=int(given.checkpoint_every),
+        )
+        self._run(trainer)
+        self._publish(trainer, layout, start, start.kernel)
 
-    def _run(self, learner: Learner) -> None:
-        given: Any = self
-        if learner.checkpoint is not None:
-            kept = learner.checkpoint.read() if given.resume else None
-            if kept is None:
-                learner.checkpoint.begin()
-            else:
-                learner.state, learner.progress = kept
+    def _run(self, trainer: Trainer) -> None:
+        trainer.resume()
         try:
-            learner.run()
+            trainer.run()
         finally:
-            learner.rounds.close()
+            trainer.rounds.close()
 
-    def _publish(self, learner: Learner, layout: Layout, start: FourierMap, kernel: Any) -> None:
-        theta, b, _, _ = layout.split(learner.solution)
+    def _publish(self, trainer: Trainer, layout: Layout, start: FourierMap, kernel: Any) -> None:
+        theta, b, _, _ = layout.split(trainer.solution)
         self.map_ = LearnedFourierMap(
             layout.n_features_in,
             layout.n_components,
@@ -261,8 +275,8 @@ class MapLearner:
             (b / (2.0 * np.pi)) % 1.0 if len(b) else None,
         )
         self.length_scale_ = start.length_scale
-        self.history_ = learner.progress.history
+        self.history_ = trainer.progress.history
         self.n_iter_ = len(self.history_)
-        self.t_ = learner.state.t
-        self.best_epoch_ = learner.progress.best_epoch or self.n_iter_
-        self.round_rows_ = learner.schedule.round_rows
+        self.t_ = trainer.state.t
+        self.best_epoch_ = trainer.epoch_of_solution
+        self.round_rows_ = trainer.schedule.round_rows

@@ -11,10 +11,10 @@ from sklearn.utils.validation import _check_sample_weight
 from ..blocks.rows import align_rows
 from ..errors import InputError
 from ..features.base import FeatureEstimator, check_components, validate_rows
-from ..linear_model.losses import LOSSES
 from ..linear_model.ridge import validate_fit
-from ..linear_model.targets import class_targets, regression_targets
+from ..losses import LOSSES
 from ..maps.learned import LearnedFourierMap
+from ..targets import class_targets, regression_targets
 from .base import MapLearner
 
 

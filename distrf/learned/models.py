@@ -12,11 +12,11 @@ from sklearn.utils.validation import check_is_fitted
 from ..blocks.rows import map_rows, rows_per_block, split_rows
 from ..features.base import apply_map, validate_rows
 from ..linear_model.base import LinearClassifier, LinearModel, LinearRegressor
-from ..linear_model.losses import LOSSES
 from ..linear_model.predictor import LinearPredictor
 from ..linear_model.ridge import validate_fit
-from ..linear_model.targets import Targets, class_targets, regression_targets
+from ..losses import LOSSES
 from ..maps import working_dtype
+from ..targets import Targets, class_targets, regression_targets
 from .base import MapLearner
 
 

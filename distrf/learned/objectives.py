@@ -13,6 +13,7 @@ has the circulant case). They are Eqs. 7, 9 and 17 of Yu et al. (2015), with the
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,10 +23,9 @@ import scipy.sparse as sp
 from ..all_kernels import kernel_block
 from ..compiled.waves import cos_sin_planes
 from ..kernels import Kernel
-from ..linear_model.slices import SliceWork
-from ..linear_model.targets import float_columns
 from ..maps.fourier import count_frequencies
 from ..maps.frequencies import Frequencies, get_frequencies
+from ..sgd.slices import SliceWork, Sums, score_sums
 
 #: What the first number of the vector asks for: gradients of all, of the linear model, of the map.
 BOTH, MODEL, MAP = 0.0, 1.0, 2.0
@@ -134,9 +134,9 @@ class CompactWork(SliceWork):
 
     layout: Layout = None  # type: ignore[assignment]
 
-    def gradient(self, taken: tuple[Any, np.ndarray, np.ndarray | None], W: np.ndarray) -> tuple[Any, ...]:
+    def gradient(self, taken: Sequence[Any], W: np.ndarray) -> Sums:
         """Sums over the slice: the gradient, in the order of the vector W, the loss, the weight."""
-        X, Y, weight = taken
+        X, Y, weight, *_ = taken
         n, dtype, total = X.shape[0], Y.dtype, np.zeros(len(W))
         waves = Waves(self.layout, W, dtype)
         _, _, gw, gc = self.layout.split(total)
@@ -159,11 +159,13 @@ class CompactWork(SliceWork):
             theta, offsets = waves.gradient()
             gtheta += theta
             gb += offsets[: len(gb)]
-        return total, value, float(n if weight is None else weight.sum())
+        return Sums(total, value, float(n if weight is None else weight.sum()))
 
-    def score_block(self, loaded: tuple[Any, Any, Any], maps: Any, block: int, W: np.ndarray) -> np.ndarray:
-        """Score sums of the validation rows of a block: see `linear_model.slices.validation_score`."""
-        rows = self.holdout.split(block, loaded[0].shape[0])[1]
+    def score_block(
+        self, loaded: tuple[Any, Any, Any], maps: Any, block: int, W: np.ndarray, held: bool = True
+    ) -> np.ndarray:
+        """Score sums of the validation rows of a block, or its training rows: see `sgd.slices.validation_score`."""
+        rows = self.holdout.split(block, loaded[0].shape[0])[1 if held else 0]
         total = np.zeros((5, self.layout.n_outputs))
         for a in range(0, len(rows), 4096):
             part = rows[a : a + 4096]
@@ -173,16 +175,7 @@ class CompactWork(SliceWork):
             scores = np.concatenate(
                 [waves.scores(waves.forward(X[i : i + step])[0]) for i in range(0, len(part), step)]
             )
-            w = np.ones(len(part)) if w is None else w
-            total[0] += w.sum()
-            if self.targets.classes is None:
-                y = float_columns(np.asarray(loaded[1])[part])
-                total[1:4] += [w @ (scores - Y) ** 2.0, w @ y, w @ y**2.0]
-            elif Y.shape[1] == 1:
-                total[1] += w @ ((scores[:, 0] > 0) == (Y[:, 0] > 0))
-            else:
-                total[1] += w @ (scores.argmax(axis=1) == Y.argmax(axis=1))
-            total[4] += w @ self.loss(scores, Y)[0]
+            total += score_sums(self.targets, self.loss, scores, Y, w)
         return total
 
 
@@ -200,14 +193,14 @@ class KernelWork(SliceWork):
     kernel: Kernel = None  # type: ignore[assignment]
     length_scale: float = 1.0
 
-    def gradient(self, taken: tuple[Any, np.ndarray, np.ndarray | None], W: np.ndarray) -> tuple[Any, ...]:
+    def gradient(self, taken: Sequence[Any], W: np.ndarray) -> Sums:
         """Sums over the slice: the gradient, in the order of the vector W, the loss, the weight."""
         X = taken[0].toarray() if sp.issparse(taken[0]) else taken[0]
         dtype, total = X.dtype, np.zeros(len(W))
         v = np.ones(len(X)) if taken[2] is None else np.asarray(taken[2], dtype=np.float64)
         pairs = float(v.sum() ** 2 - v @ v)  # weight of the ordered pairs
         if not pairs > 1e-12 * float(v @ v):
-            return total, 0.0, 0.0
+            return Sums(total, 0.0, 0.0)
         waves = Waves(self.layout, W, dtype)
         step = waves.linear.rows_per_tile
         tiles = [(a, min(a + step, len(X))) for a in range(0, len(X), step)]
@@ -226,7 +219,9 @@ class KernelWork(SliceWork):
         theta, offsets = waves.gradient()
         gtheta += theta
         gb += offsets[: len(gb)]
-        return total, value, float(v.sum())
+        return Sums(total, value, float(v.sum()))
 
-    def score_block(self, loaded: tuple[Any, Any, Any], maps: Any, block: int, W: np.ndarray) -> np.ndarray:
+    def score_block(
+        self, loaded: tuple[Any, Any, Any], maps: Any, block: int, W: np.ndarray, held: bool = True
+    ) -> np.ndarray:
         raise AssertionError("pairs of rows are not held out")

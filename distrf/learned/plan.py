@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ..linear_model import rounds
-from ..linear_model.round_plan import RoundMemory
-from ..linear_model.schedules import Schedule, order_bytes
+from ..sgd import rounds
+from ..sgd.round_plan import RoundMemory
+from ..sgd.schedules import Schedule, order_bytes
 from .base import pair_rows
 from .objectives import Layout
 from .start import SAMPLE, epochs, round_size

@@ -15,8 +15,8 @@ from ..blocks.rows import align_rows, map_rows
 from ..errors import InputError
 from ..features.base import validate_rows
 from ..maps import working_dtype
+from ..targets import float_columns
 from .predictor import LinearPredictor
-from .targets import float_columns
 
 
 class LinearModel(BaseEstimator):

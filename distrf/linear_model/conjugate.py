@@ -21,9 +21,9 @@ from scipy.linalg import eigh
 from ..errors import InputError
 from ..maps.base import arrays_digest
 from ..subspace.sketches import add_product
+from ..targets import Targets
 from .gram import FoldRule
 from .solve import Solution
-from .targets import Targets
 
 _PART_BYTES = 64 * 2**20
 ALL_ROWS = FoldRule()
@@ -91,7 +91,7 @@ class _RowsFold:
 
 @dataclass(frozen=True)
 class RightFold(_RowsFold):
-    """Right-hand sides: state (sets, D + 2, C + 1), rows Z'w[Y, 1], then sums of w[Y, 1] and of w[Y^2, 0]."""
+    """Right-hand sides: state (sets, D + 2, C + 1), rows Z'w[Y, 1], then sums of w[Y, 1] and of w[Y^2, |z|^2]."""
 
     @property
     def nbytes(self) -> int:
@@ -110,6 +110,10 @@ class RightFold(_RowsFold):
             add_product(rows, right.astype(rows.dtype), state[s, :-2])
             state[s, -2] += right.sum(axis=0)
             state[s, -1, :-1] += weight @ Y**2
+            squares = (
+                rows.multiply(rows).sum(axis=1) if sp.issparse(rows) else np.einsum("ij,ij->i", rows, rows)
+            )
+            state[s, -1, -1] += weight @ np.asarray(squares, dtype=np.float64).ravel()
         return state
 
 
@@ -176,6 +180,9 @@ class System:
         self.centred = fit_intercept
         self.mean = sums[:-2, -1] / self.weight
         self.target_mean = sums[-2, :-1] / self.weight
+        mean = np.linalg.norm(self.mean) if fit_intercept else 0.0
+        #: Mean |z|^2 of the features, about their mean where there is an intercept.
+        self.energy = max(0.0, float(sums[-1, -1] / self.weight - mean**2))
         self.right = sums[:-2, :-1] / self.weight
         if fit_intercept:
             self.right = self.right - np.outer(self.mean, self.target_mean)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numbers
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -19,11 +19,12 @@ from ..blocks.passes import count_runs, pass_memory, run_pass
 from ..blocks.plan import PassMemory, Workers
 from ..blocks.rows import row_bytes, rows_per_block
 from ..blocks.samples import sampled_rows, take_rows
+from ..checkpoint import IDENTITY_ROWS, IDENTITY_TARGETS, Checkpoint
 from ..errors import InputError
 from ..maps import working_dtype
 from ..subspace.choice import PANEL_BYTES, PARTIALS, partials_held
 from ..subspace.range_finder import find_basis
-from ..subspace.steps import IDENTITY_ROWS, Steps
+from ..targets import Targets
 from .conjugate import (
     NormalFold,
     Projection,
@@ -35,8 +36,8 @@ from .conjugate import (
     relative_residuals,
 )
 from .gram import FoldRule, GramFold
+from .penalties import alpha_grid, best_alpha, lone_alpha
 from .solve import Solution
-from .targets import Targets
 
 SOLVERS = ("auto", "gram", "cg")
 #: Alphas are told apart at this error of predictions.
@@ -47,12 +48,13 @@ _CONTEST_TOL = 1e-2
 class Conjugate:
     """Result of `fit_conjugate`: the solution, and what it took.
 
-    cv_errors : mean squared error of each alpha over held-out rows, or None; passes : conjugate-gradient passes;
+    alphas : those compared; cv_errors : mean squared error of each over held-out rows, or None; passes : conjugate-gradient passes;
     finder_passes : those of the starting directions, their products and the right-hand sides; residual :
     largest |c - (S + alpha I) u| / |c| over the targets; bound : largest bound on the relative error of predictions
     """
 
     solution: Solution
+    alphas: list[float]
     cv_errors: np.ndarray | None
     passes: int
     finder_passes: int
@@ -60,23 +62,40 @@ class Conjugate:
     bound: float
 
 
-def choose_solver(solver: str, fold: GramFold, arrays: Sequence[Any], solve_bytes: int) -> tuple[str, str]:
-    """The solver to take and why: the Gram matrix where workers and client hold it, else conjugate gradients.
+def choose_solver(
+    solver: str, folds: Sequence[GramFold], arrays: Sequence[Any], solve_bytes: Callable[[GramFold], int]
+) -> tuple[GramFold, str, str]:
+    """The pass over the Gram matrix, the solver and why, as `first_that_fits`.
 
     Raises InputError for an unknown solver.
     """
     if solver not in SOLVERS:
         raise InputError(f"solver is one of {', '.join(SOLVERS)}, got {solver!r}")
-    if solver != "auto":
-        return solver, "asked for"
     n = arrays[0].shape[0]
     workers = Workers.of_client(current_client())
-    if is_dask_collection(arrays[0]):
+
+    def memory(fold: GramFold) -> PassMemory:
+        if not is_dask_collection(arrays[0]):
+            return PassMemory(0, 0, fold.nbytes, runs=count_runs(n, fold))
         runs = min(count_runs(n, fold), len(arrays[0].chunks[0]))
-        memory = pass_memory(fold, list(arrays), runs, workers)
-    else:
-        memory = PassMemory(0, 0, fold.nbytes, runs=count_runs(n, fold))
-    return solver_that_fits(fold, memory, workers, solve_bytes)
+        return pass_memory(fold, list(arrays), runs, workers)
+
+    return first_that_fits(solver, folds, memory, workers, solve_bytes)
+
+
+def first_that_fits(
+    solver: str,
+    folds: Sequence[GramFold],
+    memory: Callable[[GramFold], PassMemory],
+    workers: Workers,
+    solve_bytes: Callable[[GramFold], int],
+) -> tuple[GramFold, str, str]:
+    """The first pass that workers and client hold, or the last, the solver that `solver` stands for, and the reason."""
+    for fold in folds:
+        chosen, reason = solver_that_fits(fold, memory(fold), workers, solve_bytes(fold))
+        if chosen == "gram":
+            break
+    return (fold, chosen, reason) if solver == "auto" else (fold, solver, "asked for")
 
 
 def solver_that_fits(fold: GramFold, memory: PassMemory, workers: Workers, solve_bytes: int) -> tuple[str, str]:
@@ -151,7 +170,7 @@ def conjugate_costs(
 class _Fit:
     """The passes of one fit."""
 
-    def __init__(self, arrays: Sequence[Any], targets: Targets, rule: FoldRule, steps: Steps):
+    def __init__(self, arrays: Sequence[Any], targets: Targets, rule: FoldRule, steps: Checkpoint):
         self.arrays, self.targets, self.rule, self.steps = list(arrays), targets, rule, steps
         self.n, self.D = (int(s) for s in arrays[0].shape)
         self.dtype = working_dtype(arrays[0].dtype)
@@ -185,7 +204,7 @@ class _Fit:
 def fit_conjugate(
     arrays: Sequence[Any],
     targets: Targets,
-    alphas: Sequence[float],
+    alphas: Sequence[float] | None,
     *,
     fit_intercept: bool,
     n_directions: int | str = "auto",
@@ -199,6 +218,7 @@ def fit_conjugate(
     Parameters
     ----------
     arrays : [features, targets] or [features, targets, weights]
+    alphas : None for decades around the energy of the features
     tol : passes stop when the predictions of every target are within tol of the exact ones, relative to their
         norm, by the bound that the residual gives; after `max_passes` with a warning
     checkpoint : folder that keeps the result of each pass; the same call then resumes there, and with one alpha
@@ -209,12 +229,12 @@ def fit_conjugate(
     if isinstance(max_passes, bool) or not isinstance(max_passes, (int, np.integer)) or max_passes < 1:
         raise InputError(f"max_passes must be an integer, at least 1, got {max_passes!r}")
     n = int(arrays[0].shape[0])
-    several = len(alphas) > 1
+    several = alphas is None or len(alphas) > 1
     rule = FoldRule.for_rows(n, "holdout", seed) if several else FoldRule()
     count = direction_count(n_directions, int(arrays[0].shape[1]))
-    steps = Steps(None, {})
+    steps = Checkpoint(None, {})
     if checkpoint is not None:
-        steps = Steps(
+        steps = Checkpoint(
             checkpoint,
             _identity(arrays, targets, rule, alphas, count, seed)
             | {"fit_intercept": fit_intercept, "tol": tol, "max_passes": max_passes if several else None},
@@ -222,11 +242,18 @@ def fit_conjugate(
         steps.check_rows(take_rows(arrays[0], sampled_rows(n, min(IDENTITY_ROWS, n), seed, "identity")))
         column = arrays[1].ndim == 1
         y = take_rows(
-            arrays[1][:, None] if column else arrays[1], sampled_rows(n, min(256, n), seed, "targets")
+            arrays[1][:, None] if column else arrays[1],
+            sampled_rows(n, min(IDENTITY_TARGETS, n), seed, "targets"),
         )
         steps.check_rows(targets.encode(y[:, 0] if column else y, None)[0], "targets")
     fit = _Fit(arrays, targets, rule, steps)
     sums = fit.right_hand_sides()
+    eps = float(np.finfo(fit.dtype).eps)
+    system = System(sums.sum(axis=0), fit_intercept, eps)
+    if alphas is None:
+        several = all(part[-2, -1] > 0 for part in sums)  # else there is nothing to compare them on
+        alphas = alpha_grid(system.energy, wide=True) if several else [lone_alpha(system.energy)]
+    compared = [float(a) for a in alphas]
     basis, finder_passes = find_basis(
         arrays[0], None, count, sketch="gaussian", n_iter=0, seed=seed, steps=steps
     )
@@ -234,8 +261,6 @@ def fit_conjugate(
     first, count = fit.products(basis, "starting directions")
     space, finder_passes = Space(basis, first), finder_passes + count + 1
     passes, errors = 0, None
-    eps = float(np.finfo(fit.dtype).eps)
-    system = System(sums.sum(axis=0), fit_intercept, eps)
     whole = Projection(space, system, 0)
     if several:
         # Solve without the held-out rows, and in the same passes go ahead with all rows and the best alpha so far.
@@ -244,7 +269,7 @@ def fit_conjugate(
         part = Projection(space, contest.system, 1)
         solutions, passes, _, _ = _iterate(fit, part, alphas, loose, max_passes, contest)
         errors = contest.errors(solutions)
-        alphas = [float(alphas[int(np.argmin(errors))])]
+        alphas = [best_alpha(compared, errors)]
     solutions, more, residual, bound = _iterate(fit, whole, alphas, tol, max_passes - passes)
     if bound > tol:
         warnings.warn(
@@ -255,11 +280,16 @@ def fit_conjugate(
             stacklevel=3,
         )
     solution = system.solution(float(alphas[0]), solutions[0])
-    return Conjugate(solution, errors, passes + more, finder_passes, residual, bound)
+    return Conjugate(solution, compared, errors, passes + more, finder_passes, residual, bound)
 
 
 def _identity(
-    arrays: Sequence[Any], targets: Targets, rule: FoldRule, alphas: Sequence[float], count: int, seed: int
+    arrays: Sequence[Any],
+    targets: Targets,
+    rule: FoldRule,
+    alphas: Sequence[float] | None,
+    count: int,
+    seed: int,
 ) -> dict[str, Any]:
     """What determines the numbers of every pass, but for the rows themselves."""
     return {
@@ -269,7 +299,7 @@ def _identity(
         "weighted": len(arrays) > 2,
         "class_weight": None if targets.class_weight is None else [float(w) for w in targets.class_weight],
         "held_out": asdict(rule),
-        "alphas": [float(a) for a in alphas],
+        "alphas": "auto" if alphas is None else [float(a) for a in alphas],
         "n_directions": count,
         "seed": seed,
     }

@@ -2,33 +2,40 @@
 
 One pass builds, for each cross-validation fold, the Gram matrix Z'Z of the features and the products
 Z'Y. Only lower tiles of the Gram matrix are computed and kept: half the arithmetic, memory and traffic
-of the full product. Blocks are multiplied in their own precision and summed in float64.
+of the full product. Rows are multiplied in their own precision and summed in float64.
+
+Z are the rows less a shift, a row of medians of the first block of a state: columns whose mean is a thousand times
+their spread would lose all digits of float32 products. States of different shifts add up exactly.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from ..blocks.gram_tiles import add_tiles, lower_tiles, tile_width, tiles_nbytes
+from ..blocks.gram_tiles import SLICE_ROWS, add_tiles, lower_tiles, tile_width, tiles_nbytes
 from ..errors import InputError
 from ..randomness import permutation
-from .targets import Targets
+from ..targets import Targets
 
 #: Up to this many features the products are made in float64: cheap there, and raw columns may be large.
 _FLOAT64_UP_TO = 1024
-_DENSE_BYTES = 64 * 2**20
+_PART_BYTES = 16 * 2**20
+#: Rows of which the shift is the median.
+_SHIFT_ROWS = 64
+_SUMS = ("tiles", "products", "sums", "weight", "targets", "squares")
 
 
 @dataclass
 class GramState:
-    """Sums of one fold set; the first axis of every array is the cross-validation fold.
+    """Sums of one fold set, with Z the rows less `shift`; the first axis of the other arrays is the fold.
 
     tiles (k, tiles, T, T) of Z'WZ; products (k, D, C) = Z'WY; sums (k, D) = Z'w; weight (k,);
-    targets (k, C) = sums of wY; squares (k, C) = sums of wY^2. Float64.
+    targets (k, C) = sums of wY; squares (k, C) = sums of wY^2; shift (D,), None before the first row. Float64.
+    rounding : of the products, half a unit in the last place of 1 in their precision
     """
 
     tiles: np.ndarray
@@ -37,6 +44,32 @@ class GramState:
     weight: np.ndarray
     targets: np.ndarray
     squares: np.ndarray
+    shift: np.ndarray | None = None
+    rounding: float = 0.0
+
+    @property
+    def shifts(self) -> np.ndarray:
+        """The shift, zeros before the first row."""
+        return np.zeros(self.sums.shape[1]) if self.shift is None else self.shift
+
+    def move(self, shift: np.ndarray) -> None:
+        """Make the sums, in place, those of rows less another shift; exact but for float64 rounding."""
+        d = self.shifts - shift
+        if not d.any():
+            return
+        # All memory first: a move that fails half way cannot be tried again.
+        scratch = np.empty((2, *self.tiles.shape[2:]))
+        products = self.products + d[:, None] * self.targets[:, None, :]
+        sums = self.sums + d * self.weight[:, None]
+        # (Z + d)'W(Z + d) = Z'WZ + d h' + h d' with h = Z'w + d w / 2
+        for f, h in enumerate((self.sums + sums) / 2):
+            for tile, (rows, columns) in zip(self.tiles[f], lower_tiles(len(d)), strict=True):
+                shape = (rows.stop - rows.start, columns.stop - columns.start)
+                one, two = (part[: shape[0], : shape[1]] for part in scratch)
+                np.multiply.outer(d[rows], h[columns], out=one)
+                one += np.multiply.outer(h[rows], d[columns], out=two)
+                tile[: shape[0], : shape[1]] += one
+        self.products, self.sums, self.shift = products, sums, shift
 
 
 @dataclass(frozen=True)
@@ -77,23 +110,23 @@ class GramFold:
 
     @property
     def nbytes(self) -> int:
-        per_fold = tiles_nbytes(self.n_features) + 8 * self.n_features * (self.targets.width + 1)
-        return self.rule.n_folds * per_fold
+        D = self.n_features
+        return self.rule.n_folds * (tiles_nbytes(D) + 8 * D * (self.targets.width + 1)) + 8 * D
 
     @property
     def flops_per_row(self) -> float:
         return float(self.n_features) ** 2 + 2.0 * self.n_features * (self.targets.width + 1)
 
     @property
-    def scratch_per_row(self) -> float:
-        """Bytes a row takes while it is folded in: a float64 copy, a copy of its fold, the targets."""
-        copies = (8 if self.n_features <= _FLOAT64_UP_TO else 0) + (8 if self.rule.n_folds > 1 else 0)
-        return float(copies * self.n_features + 16 * (self.targets.width + 1))
+    def part_rows(self) -> int:
+        """Rows that are shifted and multiplied at a time."""
+        return max(SLICE_ROWS, _PART_BYTES // (8 * self.n_features))
 
     @property
-    def csr_scratch_bytes(self) -> int:
-        """The most that CSR rows of a block take while they are folded in: dense parts and their copies."""
-        return 3 * _DENSE_BYTES
+    def scratch_bytes(self) -> int:
+        """Bytes that folding in takes beside the block: rows of a fold and their shifted copy, targets, a product."""
+        row = 16 * self.n_features + 24 * (self.targets.width + 1)
+        return self.part_rows * row + 16 * tile_width(self.n_features) ** 2
 
     def start(self) -> GramState:
         k, D, C = self.rule.n_folds, self.n_features, self.targets.width
@@ -110,58 +143,64 @@ class GramFold:
     def add(self, state: GramState, first_row: int, Z: Any, y: Any, sample_weight: Any = None) -> GramState:
         if Z.shape[1] != self.n_features:
             raise InputError(f"blocks must have {self.n_features} columns, got {Z.shape[1]}")
-        step = max(1, _DENSE_BYTES // (8 * self.n_features)) if sp.issparse(Z) else max(len(y), 1)
-        for a in range(0, len(y), step):
-            part = slice(a, min(a + step, len(y)))
-            rows = Z[part].toarray() if sp.issparse(Z) else Z[part]
-            weight = None if sample_weight is None else np.asarray(sample_weight[part])
-            self._add_dense(state, first_row + a, rows, np.asarray(y[part]), weight)
+        if state.shift is None and len(y):
+            state.shift = _middle(Z[:: -(-len(y) // _SHIFT_ROWS)])
+        folds = self.rule.of_rows(first_row, len(y)) if self.rule.n_folds > 1 else np.zeros(len(y), dtype=int)
+        for f in np.unique(folds):
+            chosen = np.flatnonzero(folds == f)
+            for a in range(0, len(chosen), self.part_rows):
+                rows: Any = chosen[a : a + self.part_rows]
+                if rows[-1] - rows[0] + 1 == len(rows):
+                    rows = slice(rows[0], rows[-1] + 1)  # no copy
+                weight = None if sample_weight is None else np.asarray(sample_weight[rows])
+                self._add_part(state, int(f), first_row, rows, Z[rows], np.asarray(y[rows]), weight)
         return state
 
-    def _add_dense(self, state: GramState, first_row: int, Z, y, weight) -> None:
-        dtype = np.float64 if self.n_features <= _FLOAT64_UP_TO or Z.dtype != np.float32 else np.float32
-        Z = np.ascontiguousarray(Z, dtype=dtype)
+    def _add_part(self, state: GramState, f: int, first_row: int, rows: Any, Z, y, weight) -> None:
+        """Add rows of one fold; `rows` are their places in the block."""
+        Z = Z.toarray() if sp.issparse(Z) else Z
         with np.errstate(over="ignore", invalid="ignore"):
             suspect = not np.isfinite(Z.sum(dtype=np.float64))
         if suspect and (bad := ~np.isfinite(Z)).any():
-            row = first_row + int(np.argwhere(bad)[0, 0])
+            place = int(np.argwhere(bad)[0, 0])
+            row = first_row + (rows.start + place if isinstance(rows, slice) else int(rows[place]))
             raise InputError(f"features must be finite, but row {row} is not; impute or drop such rows")
+        dtype = np.float64 if self.n_features <= _FLOAT64_UP_TO or Z.dtype != np.float32 else np.float32
+        Z = np.subtract(Z, state.shifts.astype(dtype), dtype=dtype)
         Y, weight = self.targets.encode(y, weight)
-        if self.rule.n_folds == 1:
-            self._add_fold(state, 0, Z, Y, weight)
-            return
-        fold = self.rule.of_rows(first_row, len(y))
-        for f in np.unique(fold):
-            rows = np.flatnonzero(fold == f)
-            if len(rows) == len(y):
-                self._add_fold(state, int(f), Z, Y, weight)
-            else:
-                self._add_fold(state, int(f), Z[rows], Y[rows], None if weight is None else weight[rows])
-
-    def _add_fold(self, state: GramState, f: int, Z, Y, weight) -> None:
-        n, C = Y.shape
-        right = np.empty((n, C + 1), dtype=Z.dtype)
-        right[:, :C] = Y
-        right[:, C] = 1.0
-        w = np.ones(n) if weight is None else weight
+        w = np.ones(len(Y)) if weight is None else weight
         state.weight[f] += w.sum()
         state.targets[f] += w @ Y
         state.squares[f] += w @ Y**2
+        right = np.empty((len(Y), Y.shape[1] + 1), dtype=dtype)
+        right[:, :-1] = Y
+        right[:, -1] = 1.0
         if weight is not None:  # both factors by sqrt(w), so that tiles stay symmetric
-            root = np.sqrt(weight).astype(Z.dtype)[:, None]
-            Z, right = Z * root, right * root
+            root = np.sqrt(weight).astype(dtype)[:, None]
+            Z *= root
+            right *= root
+        state.rounding = max(state.rounding, float(np.finfo(dtype).eps) / 2)
         left = Z.T @ right
-        state.products[f] += left[:, :C]
-        state.sums[f] += left[:, C]
+        state.products[f] += left[:, :-1]
+        state.sums[f] += left[:, -1]
         add_tiles(state.tiles[f], Z)
 
     def merge(self, left: GramState, right: GramState) -> GramState:
         """In place on `left`: it has no other reader, and a D = 8,192 state is hundreds of MB."""
-        names = [field.name for field in fields(GramState)]
-        for name in names:  # copies first: a merge that fails half way would, tried again, add twice
+        if left.shift is None or right.shift is None:
+            return right if left.shift is None else left
+        for name in _SUMS:  # copies first: a merge that fails half way would, tried again, add twice
             if not getattr(left, name).flags.writeable:  # arrived over the wire in a read-only buffer
                 setattr(left, name, getattr(left, name).copy())
-        for name in names:
+        left.move(right.shift)
+        left.rounding = max(left.rounding, right.rounding)
+        for name in _SUMS:
             into = getattr(left, name)
             into += getattr(right, name)
         return left
+
+
+def _middle(Z: Any) -> np.ndarray:
+    """An entry in the middle of each column, in float64."""
+    rows = Z.toarray() if sp.issparse(Z) else np.asarray(Z)
+    return np.sort(rows, axis=0)[len(rows) // 2].astype(np.float64)

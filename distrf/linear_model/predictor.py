@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from ..losses import probabilities
 from ..maps import check_rows, working_dtype
 from ..maps.base import arrays_digest
-from .losses import probabilities
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class LinearPredictor:
     def __call__(self, Z: Any) -> np.ndarray:
         assert self.coef is not None
         assert self.intercept is not None
-        check_rows(Z, self.n_features_in)
+        Z = check_rows(Z, self.n_features_in)
         dtype = working_dtype(Z.dtype)
         scores = Z.astype(dtype, copy=False) @ self.coef.T.astype(dtype) + self.intercept.astype(dtype)
         scores = np.asarray(scores)

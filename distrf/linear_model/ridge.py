@@ -16,11 +16,15 @@ from ..errors import InputError
 from ..features.base import validate_rows
 from ..maps import working_dtype
 from ..randomness import draw_seed
+from ..targets import Targets, as_columns, class_targets, regression_targets
 from .base import LinearClassifier, LinearModel, LinearRegressor
 from .conjugate_fit import choose_solver, fit_conjugate
 from .gram import FoldRule, GramFold
-from .solve import NormalEquations, Solution, choose_alpha
-from .targets import Targets, as_columns, class_targets, regression_targets
+from .penalties import given_alphas
+from .solve import Compared, NormalEquations, Solution, choose_alpha
+
+#: Features up to which five Gram matrices are kept and factored for each alpha rather than two: 170 MB in float64.
+_FOLDS_UP_TO = 2048
 
 
 class _Ridge(LinearModel):
@@ -35,15 +39,11 @@ class _Ridge(LinearModel):
     random_state: Any
 
     def _fit(self, X: Any, y: Any, sample_weight: Any, targets: Targets) -> None:
-        alphas = check_alphas(self.alphas)
-        n, D = X.shape
-        rule = FoldRule()
-        if len(alphas) > 1:
-            folds = check_folds(self.cv, n)
-            rule = FoldRule.for_rows(n, folds, draw_seed(self.random_state))
-        fold = GramFold(D, targets, rule)
+        alphas = given_alphas(self.alphas)
+        seed = draw_seed(self.random_state)
+        folds = gram_folds(self.alphas, self.cv, X.shape[0], X.shape[1], targets, seed)
         arrays = [X, y] if sample_weight is None else [X, y, sample_weight]
-        self.solver_, self.solver_reason_ = choose_solver(self.solver, fold, arrays, solve_bytes(fold))
+        fold, self.solver_, self.solver_reason_ = choose_solver(self.solver, folds, arrays, solve_bytes)
         if self.solver_ == "gram":
             solution = self._solve_gram(fold, arrays, alphas)
         else:
@@ -55,17 +55,18 @@ class _Ridge(LinearModel):
                 n_directions=self.n_directions,
                 tol=self.tol,
                 max_passes=self.max_passes,
-                seed=draw_seed(self.random_state),
+                seed=seed,
                 checkpoint=self.checkpoint,
             )
             solution = found.solution
-            self.cv_errors_, self.residual_, self.error_bound_ = found.cv_errors, found.residual, found.bound
+            self.alphas_, self.cv_errors_ = np.array(found.alphas), found.cv_errors
+            self.residual_, self.error_bound_ = found.residual, found.bound
             self.n_iter_, self.n_finder_passes_ = found.passes, found.finder_passes
         self.alpha_ = solution.alpha
         self.coef_ = np.ascontiguousarray(solution.weights.T)
         self.intercept_ = solution.intercept + (targets.centre if self.fit_intercept else 0.0)
 
-    def _solve_gram(self, fold: GramFold, arrays: list[Any], alphas: list[float]) -> Solution:
+    def _solve_gram(self, fold: GramFold, arrays: list[Any], alphas: list[float] | None) -> Solution:
         check_client(solve_bytes(fold), type(self).__name__)
         X = arrays[0]
         rows = rows_per_block(X.dtype.itemsize * X.shape[1])
@@ -73,11 +74,13 @@ class _Ridge(LinearModel):
         if not state.weight.sum() > 0:
             raise InputError("sample_weight must not be zero everywhere")
         system = NormalEquations(state, fold.n_features, self.fit_intercept)
-        alpha, self.cv_errors_ = alphas[0], None
-        if len(alphas) > 1:
-            alpha, self.cv_errors_ = choose_alpha(system, alphas, fold.rule.holdout)
+        if alphas is not None and len(alphas) == 1:
+            compared = Compared(alphas[0], alphas, None)
+        else:
+            compared = choose_alpha(system, alphas, fold.rule.holdout)
+        self.alphas_, self.cv_errors_ = np.array(compared.alphas), compared.errors
         self.residual_, self.error_bound_, self.n_iter_, self.n_finder_passes_ = 0.0, 0.0, 0, 0
-        return next(system.solve([alpha]))
+        return next(system.solve([compared.alpha]))
 
 
 class StreamingRidge(LinearRegressor, _Ridge):
@@ -88,14 +91,20 @@ class StreamingRidge(LinearRegressor, _Ridge):
 
     Parameters
     ----------
-    alphas : penalty, or several, of which cross-validation picks one. Each costs one factorisation
-        of a D x D matrix for each fold; no further pass over the data
+    alphas : penalty, or several, of which cross-validation picks one, or "auto": decades from 1e-8 to 1e-1 times the
+        energy of the features (their mean square about the mean, about 1 for Fourier features), more of them while
+        the best one is an edge, and the half decades beside it. Each costs one factorisation of a D x D matrix for
+        each fold; no further pass over the data. Where nothing can be held out, as of one row, "auto" is 1e-3
     fit_intercept : whether to fit b
-    cv : number of folds of seeded stripes of rows, or "holdout" for one set of a fifth. Used when there
-        are several alphas; the pass then keeps one Gram matrix for each fold
+    cv : number of folds of seeded stripes of neighbouring rows, which sorting by class or target does not hurt, or
+        "holdout" for one set of a fifth. Used when alphas are compared; the pass then keeps one Gram matrix for each
+        fold, two for "holdout". "auto": 5 folds (one for each row of fewer) up to 2,048 features where workers and
+        client hold them, else "holdout". Copies of a row that are far apart fall into different folds, and alphas
+        come out too small: put them side by side
     solver : "gram" (exact, one pass, D x D numbers) | "cg" (conjugate gradients: a few passes, D x n_directions
         numbers; several alphas are compared on one held-out fifth, whatever `cv` is, and only the best and its
-        neighbours are followed to convergence, so of two valleys of the error it may take either) | "auto": "gram"
+        neighbours are followed to convergence, so of two valleys of the error it may take either; of "auto" decades
+        from 1e-8 to 100 times the energy, no smaller ones, which would take many passes) | "auto": "gram"
         where the plan says that workers and client hold it, else "cg", see `solver_reason_`
     n_directions : dominant directions of the features that "cg" starts from; "auto" is D / 8, 64 to 512. More
         take more memory and fewer passes
@@ -109,8 +118,8 @@ class StreamingRidge(LinearRegressor, _Ridge):
     Attributes
     ----------
     coef_ : array of shape (D,) or (C, D); intercept_ : number or array of shape (C,)
-    alpha_ : the alpha used
-    cv_errors_ : mean squared error of each alpha over held-out rows, or None
+    alpha_ : the alpha used; alphas_ : those compared
+    cv_errors_ : mean squared error of each of `alphas_` over held-out rows, or None where there was but one
     solver_, solver_reason_ : what "auto" took and why
     n_iter_, n_finder_passes_ : passes of "cg" and those before it (right-hand sides, directions); 0 for "gram"
     residual_ : largest relative residual of the normal equations that "cg" left, over the targets; 0 for "gram"
@@ -119,10 +128,10 @@ class StreamingRidge(LinearRegressor, _Ridge):
 
     def __init__(
         self,
-        alphas: Any = 1e-6,
+        alphas: Any = "auto",
         *,
         fit_intercept: bool = True,
-        cv: int | str = 5,
+        cv: int | str = "auto",
         solver: str = "auto",
         n_directions: int | str = "auto",
         tol: float = 1e-3,
@@ -170,16 +179,16 @@ class StreamingRidgeClassifier(LinearClassifier, _Ridge):
     ----------
     classes_ : labels, shape (c,)
     coef_ : array of shape (c, D), or (1, D) for two classes; intercept_ : shape (c,) or (1,)
-    alpha_, cv_errors_, solver_, solver_reason_, n_iter_, n_finder_passes_, residual_ : see StreamingRidge
+    alpha_, alphas_, cv_errors_, solver_, solver_reason_, n_iter_, n_finder_passes_, residual_ : see StreamingRidge
     """
 
     def __init__(
         self,
-        alphas: Any = 1e-6,
+        alphas: Any = "auto",
         *,
         fit_intercept: bool = True,
         class_weight: Any = None,
-        cv: int | str = 5,
+        cv: int | str = "auto",
         solver: str = "auto",
         n_directions: int | str = "auto",
         tol: float = 1e-3,
@@ -212,24 +221,41 @@ def solve_bytes(fold: GramFold) -> int:
     return 2 * fold.nbytes + 16 * fold.n_features**2
 
 
-def check_alphas(alphas: Any) -> list[float]:
-    """A number or a sequence of them as a list; raises InputError for anything else or negatives."""
-    listed = list(alphas) if np.iterable(alphas) else [alphas]
-    values = [float(a) if isinstance(a, numbers.Real) else np.nan for a in listed]
-    if not values or not all(np.isfinite(a) and a >= 0 for a in values):
-        raise InputError(f"alphas must be one or more finite numbers >= 0, got {alphas!r}")
-    return values
+def fold_rules(cv: int | str, n_rows: int, n_features: int, seed: int) -> list[FoldRule]:
+    """The folds that `cv` stands for; of several ways to cut them the first that memory allows is to be taken.
 
-
-def check_folds(cv: int | str, n: int) -> int | str:
-    """`cv` if it is "holdout" or a number of folds in 2 ... n."""
-    if cv == "holdout" and n >= 5:
-        return cv
-    if not isinstance(cv, numbers.Integral) or not 2 <= cv <= n:
+    Raises InputError for anything but "auto", "holdout" and a number of folds in 2 ... n_rows.
+    """
+    ways: list[int | str]
+    if cv == "auto":
+        ways = [min(5, n_rows)] if n_features <= _FOLDS_UP_TO or n_rows < 5 else []
+        ways += ["holdout"] if n_rows >= 5 else []
+        if n_rows < 2:
+            return [FoldRule()]
+    elif cv == "holdout" and n_rows >= 5:
+        ways = [cv]
+    elif isinstance(cv, numbers.Integral) and 2 <= cv <= n_rows:
+        ways = [int(cv)]
+    else:
         raise InputError(
-            f"cv is 'holdout' or a number of folds between 2 and n_samples = {n}, got {cv!r}; give one alpha"
+            f"cv is 'auto', 'holdout' or a number of folds between 2 and n_samples = {n_rows}, got {cv!r}; give one "
+            "alpha"
         )
-    return int(cv)
+    return [FoldRule.for_rows(n_rows, way, seed) for way in ways]
+
+
+def gram_folds(
+    alphas: Any, cv: int | str, n_rows: int, n_features: int, targets: Targets, seed: int
+) -> list[GramFold]:
+    """The passes over the Gram matrix that would do, in order of preference.
+
+    Raises InputError for several alphas of one row, and as `given_alphas` and `fold_rules`.
+    """
+    given = given_alphas(alphas)
+    if given is not None and len(given) > 1 and n_rows < 2:
+        raise InputError(f"alphas cannot be compared with n_samples = {n_rows}; give one alpha")
+    rules = [FoldRule()] if given and len(given) == 1 else fold_rules(cv, n_rows, n_features, seed)
+    return [GramFold(n_features, targets, rule) for rule in rules]
 
 
 def validate_fit(

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from scipy.linalg import cho_factor, cho_solve
 
+from ..targets import Targets
 from .gram import GramFold
 from .solve import NormalEquations, Solution
-from .targets import Targets
 
 #: Rows featurised at a time.
 BLOCK_ROWS = 2048
 
 
 def ridge_path(
-    features: Callable[[np.ndarray], np.ndarray],
+    features: Callable[[Any], Any],
     n_features: int,
-    X: np.ndarray,
+    X: Any,
     y: np.ndarray,
     targets: Targets,
     alphas: Sequence[float],
@@ -27,15 +29,15 @@ def ridge_path(
 ) -> list[Solution]:
     """The ridge solution on features(X) for each alpha, the objective being that of StreamingRidge.
 
-    features : function from rows of shape (b, d) to (b, D), D = n_features
+    features : function from rows of shape (b, d), dense or CSR, to (b, D), D = n_features
     With fewer rows than features the system solved is the n x n one of the kernel matrix, else the D x D one; a
     Cholesky factorisation for each alpha costs less than one eigendecomposition for all, up to a dozen of them.
     """
-    if len(X) < n_features:
+    if X.shape[0] < n_features:
         return _dual(features(X), *targets.encode(y, None), alphas, intercept, targets.width)
     fold = GramFold(n_features, targets)
     state = fold.start()
-    for a in range(0, len(X), BLOCK_ROWS):
+    for a in range(0, X.shape[0], BLOCK_ROWS):
         part = slice(a, a + BLOCK_ROWS)
         state = fold.add(state, a, features(X[part]), y[part])
     with warnings.catch_warnings():
@@ -44,21 +46,29 @@ def ridge_path(
 
 
 def _dual(
-    Z: np.ndarray,
+    Z: Any,
     Y: np.ndarray,
     weight: np.ndarray | None,
     alphas: Sequence[float],
     intercept: bool,
     width: int,
 ) -> list[Solution]:
-    """u = Z'R c with (R Z Z' R / W + alpha) c = R Y / W, R the roots of the weights, Z and Y centred."""
-    w = np.ones(len(Z)) if weight is None else weight
+    """u = Z'R c with (R Z Z' R / W + alpha) c = R Y / W, R the roots of the weights, Z and Y centred.
+
+    CSR rows stay CSR: their products are centred instead of them.
+    """
+    w = np.ones(Z.shape[0]) if weight is None else weight
     total = w.sum()
-    mean = w @ Z / total if intercept else np.zeros(Z.shape[1])
+    mean = np.asarray(w @ Z).ravel() / total if intercept else np.zeros(Z.shape[1])
     target_mean = w @ Y / total if intercept else np.zeros(width)
     root = np.sqrt(w)[:, None]
-    A = (Z - mean) * root
-    K = A @ A.T / total
+    if sp.issparse(Z):
+        products = np.asarray(Z @ mean)
+        K = (Z @ Z.T).toarray().astype(np.float64)
+        K = (K - products - products[:, None] + mean @ mean) * root * root.T / total
+    else:
+        A = (Z - mean) * root
+        K = A @ A.T / total
     right = (Y - target_mean) * root / total
     floor = 1e-13 * float(np.trace(K))  # below it the factorisation may fail
     solutions = []
@@ -66,7 +76,12 @@ def _dual(
         shifted = K.copy()
         shifted.ravel()[:: len(K) + 1] += max(alpha, floor)
         factor = cho_factor(shifted, lower=True, overwrite_a=True, check_finite=False)
-        weights = A.T @ cho_solve(factor, right, check_finite=False)
+        c = cho_solve(factor, right, check_finite=False)
+        if sp.issparse(Z):
+            c = root * c
+            weights = Z.T @ c - np.outer(mean, c.sum(axis=0))
+        else:
+            weights = A.T @ c
         solutions.append(Solution(alpha, weights, target_mean - mean @ weights))
     return solutions
 

@@ -3,23 +3,45 @@
 from __future__ import annotations
 
 import numbers
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from ..errors import InputError
+from ..losses import LOSSES, SCALED, Loss, get_loss
 from ..randomness import draw_seed
-from . import assembly
-from .averaging import LocalStepper, LocalWork, local_rows
+from ..sgd import assembly
+from ..sgd.averaging import LocalSGD, LocalSteps, LocalWork, local_rows
+from ..sgd.optimizer import PENALTIES, RATES, PreconditionedSGD, SGDState
+from ..sgd.schedules import AVERAGED_BLOCKS, Holdout
+from ..sgd.slices import RowLengths, SliceWork
+from ..sgd.trainer import Progress, Rules, Trainer, warn_unconverged
+from ..targets import Targets
 from .base import LinearModel
-from .checkpoints import Checkpoint
-from .losses import LOSSES, Loss, get_loss
-from .schedules import AVERAGED_BLOCKS, Holdout
-from .slices import SliceWork
-from .steps import PENALTIES, RATES, State, Stepper
-from .targets import Targets
-from .training import Progress, Rules, Trainer, warn_unconverged
+
+_NARROW = 0.5
+#: Epochs whose rows are measured as they come, of a stream; and batches over which steps of a stream fall at least.
+_ALWAYS, _STREAM_DECAY = 1 << 62, 30
+
+
+@dataclass
+class _Stream:
+    """What `partial_fit` carries from call to call; it is pickled with the estimator.
+
+    batch_rows : rows of a batch; rows, weight : seen so far; penalty : alpha times the rows it was chosen for, or None
+    null_loss : mean loss of the constant prediction on the first rows
+    """
+
+    work: SliceWork
+    optimizer: PreconditionedSGD
+    state: SGDState
+    progress: Progress
+    batch_rows: int
+    rows: int
+    weight: float
+    penalty: float | None
+    null_loss: float
 
 
 class BaseSGD(LinearModel):
@@ -33,12 +55,12 @@ class BaseSGD(LinearModel):
         self,
         loss: str = "squared",
         *,
-        alpha: float = 1e-6,
+        alpha: float | str = "auto",
         penalty: str = "l2",
         l1_ratio: float = 0.15,
-        epsilon: float = 0.1,
+        epsilon: float | str = "auto",
         fit_intercept: bool = True,
-        n_epochs: int = 20,
+        n_epochs: int | str = "auto",
         tol: float | None = 1e-3,
         n_iter_no_change: int = 3,
         early_stopping: bool = False,
@@ -89,7 +111,7 @@ class BaseSGD(LinearModel):
     def _l1_ratio(self) -> float:
         return {"l2": 0.0, "l1": 1.0}.get(self.penalty, float(self.l1_ratio))
 
-    def _directions(self, loss: Loss) -> int | None:
+    def _directions(self) -> int | None:
         """Directions of the preconditioner: None as many as can be told, 0 none."""
         if self.preconditioner is None:
             return 0
@@ -107,12 +129,16 @@ class BaseSGD(LinearModel):
         _one_of("learning_rate", self.learning_rate, RATES)
         _one_of("distribution", self.distribution, ("synchronous", "average"))
         _one_of("preconditioner", self.preconditioner, ("auto", "subspace", None))
-        _number("alpha", self.alpha, 0.0)
+        if self.alpha != "auto":
+            _number("alpha", self.alpha, 0.0)
+        if self.epsilon != "auto":
+            _number("epsilon", self.epsilon, 0.0)
         _number("l1_ratio", self.l1_ratio, 0.0, 1.0)
         if self.momentum != "auto":
             _number("momentum", self.momentum, 0.0, 0.999)
         _number("validation_fraction", self.validation_fraction, 1e-6, 0.9)
-        _number("n_epochs", self.n_epochs, 1)
+        if self.n_epochs != "auto":
+            _number("n_epochs", self.n_epochs, 1)
         _number("n_iter_no_change", self.n_iter_no_change, 1)
         _number("checkpoint_every", self.checkpoint_every, 1)
         if self.eta0 is not None:
@@ -126,7 +152,10 @@ class BaseSGD(LinearModel):
         if self.resume and self.checkpoint is None:
             raise InputError("resume=True continues from checkpoint=, which is None; give its folder")
         if self.learning_rate == "pegasos" and not (
-            self.loss == "hinge" and self.penalty == "l2" and self.alpha > 0 and self.momentum in ("auto", 0)
+            self.loss == "hinge"
+            and self.penalty == "l2"
+            and (self.alpha == "auto" or float(self.alpha) > 0)
+            and self.momentum in ("auto", 0)
         ):
             raise InputError(
                 "learning_rate='pegasos' needs loss='hinge', penalty='l2', momentum=0 and alpha > 0, got "
@@ -134,107 +163,136 @@ class BaseSGD(LinearModel):
             )
 
     def _momentum(self) -> float | None:
-        """Nesterov's factor; None: by the curvature that rounds meet."""
+        """Nesterov's factor; None: by the curvature that rounds meet. It would keep noise from becoming zeros."""
         if self.momentum == "auto":
-            return None if self.learning_rate == "auto" and self.distribution == "synchronous" else 0.0
+            fits = self.learning_rate == "auto" and self.distribution == "synchronous" and not self._l1_ratio()
+            return None if fits else 0.0
         return float(self.momentum)
 
     def _averages(self, whole: bool) -> bool:
         if self.average == "auto":
-            return self.learning_rate == "auto" and not (whole and self._loss_is_smooth())
+            steady = self.learning_rate in ("auto", "pegasos")
+            return steady and not (whole and self._loss_is_smooth())
         return bool(self.average)
 
     def _loss_is_smooth(self) -> bool:
         return LOSSES[self.loss].smoothness is not None and self.loss != "huber"
 
-    def _start(
-        self, X: Any, y: Any, weight: Any, targets: Targets, n_epochs: int, tol: float | None, seed: int
-    ) -> Trainer:
-        """Everything that a fit needs, from the rows; the state is zero."""
-        task = "regression" if targets.classes is None else "classification"
-        loss = get_loss(self.loss, task, 0 if targets.classes is None else len(targets.classes), self.epsilon)
+    def _start(self, X: Any, y: Any, weight: Any, targets: Targets, seed: int, stream: bool = False) -> Trainer:
+        """Everything that a fit needs, from the rows; the state is the start, or that of the checkpoint.
+
+        stream : whether these are the first rows of `partial_fit`: one epoch, and more rows will come
+        """
+        loss = self._loss(targets, 0.1 if self.epsilon == "auto" else float(self.epsilon))
         rows = assembly.Rows.of(X, y, weight)
-        holdout = Holdout.of_blocks(rows.blocks, self.validation_fraction if self.early_stopping else 0.0, seed)
-        checkpoint = self._checkpoint(rows, targets, seed)
-        start = checkpoint.read_start() if checkpoint is not None and self.resume else None
-        if start is None:
-            spectrum = assembly.measure_spectrum(
-                rows, targets, loss, self.alpha * (1.0 - self._l1_ratio()), intercept=self.fit_intercept,
-                directions=self._directions(loss), seed=seed,
-            )  # fmt: skip
-            if checkpoint is not None:
-                checkpoint.write_start(spectrum.preconditioner, spectrum.constant)
-        else:
-            spectrum = assembly.Spectrum(*start)
+        holdout = Holdout(self.validation_fraction if self.early_stopping and not stream else 0.0, seed)
+        checkpoint = assembly.open_checkpoint(
+            None if stream else self.checkpoint, self._identity, rows, targets, seed, bool(self.resume)
+        )
+        weights = assembly.measure_weights(rows, targets)
+        spectrum = assembly.Spectrum.of(
+            checkpoint.run(
+                lambda _: assembly.measure_spectrum(
+                    rows, targets, loss, weights,
+                    alpha=None if self.alpha == "auto" else float(self.alpha),
+                    epsilon=None if self.epsilon == "auto" and loss.name in SCALED else loss.epsilon,
+                    l1_ratio=self._l1_ratio(), intercept=self.fit_intercept, directions=self._directions(),
+                    stream=stream, seed=seed,
+                ).arrays
+            )
+        )  # fmt: skip
+        loss = replace(loss, epsilon=spectrum.epsilon)
         n = sum(holdout.usable(i, r) for i, r in enumerate(rows.blocks))
-        round_rows = assembly.round_size(self.round_rows, n, spectrum.preconditioner)
+        round_rows = assembly.round_size(self.round_rows, n, spectrum.preconditioner, stream)
         local = local_rows(round_rows) if self.distribution == "average" else 0
-        parcel_rows = assembly.parcel_rows(rows.n_features)
         schedule = assembly.make_schedule(
-            rows, holdout, round_rows, self.shuffle, seed, bool(local), parcel_rows
+            rows, holdout, round_rows, self.shuffle, seed, bool(local), assembly.parcel_rows(rows.n_features)
         )
         per_epoch = max(1, n // (local * AVERAGED_BLOCKS)) if local else schedule.count(0)
-        whole = per_epoch == 1 and not local
-        kinked = loss.smoothness is None or loss.name == "huber"
-        stepper = Stepper(
-            spectrum.preconditioner,
-            self.learning_rate,
-            None if self.eta0 is None else float(self.eta0),
-            float(self.power_t),
-            self._momentum(),
-            self._averages(whole),
-            float(self.alpha),
-            self._l1_ratio(),
-            self.fit_intercept,
-            float(max(per_epoch, 1)) if kinked else None,
+        whole = per_epoch == 1 and not local and not stream
+        optimizer = self._optimizer(loss, spectrum, per_epoch, whole, local)
+        probed = 0 if local or spectrum.preconditioner.certain else (_ALWAYS if stream else 1)
+        common = (
+            targets,
+            loss,
+            spectrum.constant,
+            seed,
+            self.shuffle,
+            holdout,
+            spectrum.start,
+            probed,
+            spectrum.shift,
         )
-        mean_weight = assembly.mean_weight(rows, targets)
-        common = (targets, loss, spectrum.constant, seed, self.shuffle, holdout)
-        work = LocalWork(*common, local, mean_weight) if local else SliceWork(*common)
-        validation = [i for i, r in enumerate(rows.blocks) if r and holdout.usable(i, r) < r]
-        P = rows.n_features + self.fit_intercept
+        work = LocalWork(*common, local, weights.mean) if local else SliceWork(*common)
+        first = np.zeros((rows.n_features + self.fit_intercept, targets.width))
+        if self.fit_intercept:
+            first[-1] = spectrum.start / spectrum.constant
+        n_epochs = 1 if stream else assembly.epochs(self.n_epochs, per_epoch)
+        patience = assembly.patience(int(self.n_iter_no_change), self.n_epochs, n_epochs)
         trainer = Trainer(
-            _rounds(rows, work, stepper),
+            _rounds(rows, work, optimizer),
             schedule,
-            stepper,
-            State.zeros(P, targets.width),
-            Rules(n_epochs, tol, int(self.n_iter_no_change), self.learning_rate == "adaptive", task[0] == "c"),
+            optimizer,
+            optimizer.start(first),
+            Rules(
+                n_epochs, None if stream else self.tol, patience, targets.classes is not None,
+                keep_best=not stream, guarded=True,
+            ),
+            weights.mean,
+            holdout.blocks(rows.blocks),
             whole,
-            mean_weight,
-            validation,
             checkpoint,
-            local,
-        )
-        kept = checkpoint.read() if checkpoint is not None and start is not None else None
-        if kept is not None:
-            trainer.state = kept[0]
-            trainer.progress = Progress(**kept[1])
-            p = trainer.progress
-            p.stopped = p.epoch >= n_epochs or (tol is not None and p.waited >= self.n_iter_no_change)
+            int(self.checkpoint_every),
+            first=first.copy(),
+            null_loss=spectrum.null_loss,
+        )  # fmt: skip
+        trainer.resume()
         return trainer
 
-    def _checkpoint(self, rows: assembly.Rows, targets: Targets, seed: int) -> Checkpoint | None:
-        if self.checkpoint is None:
-            return None
+    def _loss(self, targets: Targets, epsilon: float) -> Loss:
+        task = "regression" if targets.classes is None else "classification"
+        return get_loss(self.loss, task, 0 if targets.classes is None else len(targets.classes), epsilon)
+
+    def _optimizer(
+        self, loss: Loss, spectrum: assembly.Spectrum, per_epoch: int, whole: bool, local: int
+    ) -> PreconditionedSGD:
+        # A Huber loss that is narrow beside the spread of the targets is one with a kink; the l1 penalty is another.
+        kinked = (
+            loss.smoothness is None
+            or self._l1_ratio() > 0
+            or spectrum.preconditioner.smoothness < _NARROW * loss.smoothness
+        )
+        options: dict[str, Any] = {
+            "preconditioner": spectrum.preconditioner,
+            "rate": self.learning_rate,
+            "eta0": None if self.eta0 is None else float(self.eta0),
+            "power_t": float(self.power_t),
+            "momentum": self._momentum(),
+            "average": self._averages(whole),
+            "alpha": spectrum.alpha,
+            "l1_ratio": self._l1_ratio(),
+            "intercept": self.fit_intercept,
+            "decay_rounds": float(max(per_epoch, 1)) if kinked else None,
+        }
+        return LocalSGD(**options, step_rows=local) if local else PreconditionedSGD(**options)
+
+    def _identity(self) -> dict[str, Any]:
+        """What determines the numbers beside the rows."""
         free = ("checkpoint", "checkpoint_every", "resume", "n_epochs", "warm_start", "random_state", "verbose")
-        spec = {k: v for k, v in self.get_params(deep=False).items() if k not in free}
-        spec["class_weight"] = None if targets.class_weight is None else targets.class_weight.tolist()
-        spec |= {"blocks": list(rows.blocks), "n_features": rows.n_features, "seed": seed, "kind": "sgd"}
-        spec["classes"] = None if targets.classes is None else targets.classes.tolist()
-        spec["maps"] = [function.spec() for function in rows.maps]
-        return Checkpoint(self.checkpoint, spec, int(self.checkpoint_every))
+        return {k: v for k, v in self.get_params(deep=False).items() if k not in (*free, "class_weight")} | {
+            "kind": "sgd"
+        }
 
     def _fit(self, X: Any, y: Any, weight: Any, targets: Targets) -> None:
         self._check("classification" if targets.classes is not None else "regression")
         old = (self.coef_, self.intercept_) if self.warm_start and hasattr(self, "coef_") else None
-        seed = draw_seed(self.random_state)
-        trainer = self._start(X, y, weight, targets, int(self.n_epochs), self.tol, seed)
+        trainer = self._start(X, y, weight, targets, draw_seed(self.random_state))
         if old is not None and not trainer.progress.history and trainer.state.t == 0:
             self._warm(trainer, *old, targets)
         self._train(trainer, targets)
         self.n_iter_ = len(self.history_)
-        warn_unconverged(trainer.progress, type(self).__name__)
-        self._trainer: Trainer | None = None
+        warn_unconverged(trainer.progress, type(self).__name__, stacklevel=4)
+        self._stream: _Stream | None = None
 
     def _warm(self, trainer: Trainer, coef: Any, intercept: Any, targets: Targets) -> None:
         W, coef = trainer.state.weights, np.atleast_2d(coef)
@@ -245,7 +303,9 @@ class BaseSGD(LinearModel):
             )
         W[: coef.shape[1]] = coef.T
         if self.fit_intercept:
-            W[-1] = (np.atleast_1d(intercept) - targets.centre) / trainer.rounds._work.constant
+            shift = trainer.rounds._work.shift
+            moved = 0.0 if shift is None else shift @ coef.T
+            W[-1] = (np.atleast_1d(intercept) + moved - targets.centre) / trainer.rounds._work.constant
 
     def _train(self, trainer: Trainer, targets: Targets) -> None:
         try:
@@ -255,71 +315,77 @@ class BaseSGD(LinearModel):
         self._publish(trainer, targets)
 
     def _publish(self, trainer: Trainer, targets: Targets) -> None:
-        W = trainer.stepper.solution(trainer.state)
+        W, work = trainer.solution, trainer.rounds._work
         D = len(W) - self.fit_intercept
+        if not np.isfinite(W).all():
+            raise InputError("the weights are no longer numbers; scale the rows, or leave learning_rate='auto'")
         self.coef_ = np.ascontiguousarray(W[:D].T)
-        constant = trainer.rounds._work.constant
-        self.intercept_ = constant * W[D] + targets.centre if self.fit_intercept else np.zeros(W.shape[1])
+        self.intercept_ = np.zeros(W.shape[1])
+        if self.fit_intercept:
+            moved = 0.0 if work.shift is None else work.shift @ W[:D]
+            self.intercept_ = work.constant * W[D] + targets.centre - moved
         self.history_ = trainer.progress.history
+        self.alpha_ = trainer.optimizer.alpha  # type: ignore[attr-defined]
+        self.epsilon_ = work.loss.epsilon
         self.t_ = trainer.state.t
+        self.best_epoch_ = 0 if trainer.progress.fell_back else trainer.epoch_of_solution
         self.round_rows_ = trainer.schedule.round_rows
 
     def _partial_fit(self, X: Any, y: Any, weight: Any, targets: Targets) -> None:
         self._check("classification" if targets.classes is not None else "regression")
         seed = draw_seed(self.random_state)
-        previous: Trainer | None = getattr(self, "_trainer", None)
-        if previous is None:
-            trainer = self._start(X, y, weight, targets, 1, None, seed)
-            # What the next call brings need not be of the same kind as what rounds remember.
-            trainer.stepper = replace(trainer.stepper, momentum=trainer.stepper.momentum or 0.0)
+        stream: _Stream | None = getattr(self, "_stream", None)
+        if stream is None:
+            trainer = self._start(X, y, weight, targets, seed, stream=True)
             if hasattr(self, "coef_"):
                 self._warm(trainer, self.coef_, self.intercept_, targets)
                 trainer.progress.history = list(getattr(self, "history_", []))
+            optimizer: Any = trainer.optimizer
+            # What the next call brings need not be of the same kind as what rounds remember.
+            decay = optimizer.decay_rounds and max(optimizer.decay_rounds, _STREAM_DECAY)
+            trainer.optimizer = replace(optimizer, momentum=optimizer.momentum or 0.0, decay_rounds=decay)
+            rows = sum(trainer.schedule.rows)
+            penalty = optimizer.alpha * rows if self.alpha == "auto" else None
+            total, batch_rows = rows * trainer.mean_weight, trainer.schedule.round_rows
+            null = trainer.null_loss
         else:
-            trainer = self._continue(previous, X, y, weight, targets, seed)
+            trainer, rows, total = self._continue(stream, X, y, weight, targets, seed)
+            penalty, batch_rows, null = stream.penalty, stream.batch_rows, stream.null_loss
         self._train(trainer, targets)
-        self._trainer = trainer
+        work, optimizer = trainer.rounds._work, trainer.optimizer
+        self._stream = _Stream(
+            work, optimizer, trainer.state, trainer.progress, batch_rows, rows, total, penalty, null
+        )
 
-    def _continue(self, previous: Trainer, X: Any, y: Any, weight: Any, targets: Targets, seed: int) -> Trainer:
+    def _continue(
+        self, stream: _Stream, X: Any, y: Any, weight: Any, targets: Targets, seed: int
+    ) -> tuple[Trainer, int, float]:
         """The rounds of new rows, with the steps, the weights and the counters of the calls before."""
         rows = assembly.Rows.of(X, y, weight)
-        work = previous.rounds._work
-        round_rows = min(previous.schedule.round_rows, sum(rows.blocks))
-        done = previous.progress.epoch
+        n, weights = sum(rows.blocks), assembly.measure_weights(rows, targets)
+        seen, total = stream.rows + n, stream.weight + n * weights.mean
+        optimizer, done = stream.optimizer, stream.progress.epoch
+        if stream.penalty is not None:
+            optimizer = replace(optimizer, alpha=stream.penalty / seen)
+        schedule = assembly.make_schedule(
+            rows, stream.work.holdout, min(stream.batch_rows, n), self.shuffle, seed,
+            isinstance(optimizer, LocalSGD), assembly.parcel_rows(rows.n_features),
+        )  # fmt: skip
         trainer = Trainer(
-            _rounds(rows, work, previous.stepper),
-            assembly.make_schedule(
-                rows,
-                work.holdout,
-                round_rows,
-                self.shuffle,
-                seed,
-                bool(previous.local_rows),
-                assembly.parcel_rows(rows.n_features),
-            ),
-            previous.stepper,
-            previous.state,
-            Rules(done + 1, None, 1, False, previous.rules.classes),
-            False,
-            assembly.mean_weight(rows, targets),
-            [],
-            local_rows=previous.local_rows,
-        )
+            _rounds(rows, stream.work, optimizer), schedule, optimizer, stream.state,
+            Rules(done + 1, None, 1, targets.classes is not None, guarded=True), total / seen, [],
+            null_loss=stream.null_loss,
+        )  # fmt: skip
         trainer.progress = Progress(
-            epoch=done, first_loss=previous.progress.first_loss, history=previous.progress.history
+            epoch=done, first_ratio=stream.progress.first_ratio, history=stream.progress.history
         )
-        return trainer
-
-    def __getstate__(self):
-        state = super().__getstate__()
-        trainer = state.get("_trainer")
-        if trainer is not None:  # what holds rows or futures stays behind
-            state = {k: v for k, v in state.items() if k != "_trainer"}
-        return state
+        return trainer, seen, total
 
 
-def _rounds(rows: assembly.Rows, work: SliceWork, stepper: Stepper) -> Any:
-    return rows.rounds(work, (LocalStepper(stepper),) if isinstance(work, LocalWork) else ())
+def _rounds(rows: assembly.Rows, work: SliceWork, optimizer: Any) -> Any:
+    if isinstance(work, LocalWork):
+        return rows.rounds(work, (LocalSteps(optimizer),))
+    return rows.rounds(work, (RowLengths(optimizer.preconditioner),) if work.probed else ())
 
 
 def _one_of(name: str, value: Any, known: tuple[Any, ...]) -> None:

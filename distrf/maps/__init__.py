@@ -20,6 +20,7 @@ from .nystroem import NystroemMap
 from .scaling import ScalingMap
 from .subspace import SubspaceMap
 from .tensor_sketch import TensorSketchMap
+from .with_columns import WithColumnsMap
 
 MAPS: dict[str, type[FeatureMap]] = {
     m.kind: m
@@ -35,6 +36,7 @@ MAPS: dict[str, type[FeatureMap]] = {
         NystroemMap,
         SubspaceMap,
         TensorSketchMap,
+        WithColumnsMap,
     )
 }
 
@@ -69,6 +71,7 @@ __all__ = [
     "ScalingMap",
     "SubspaceMap",
     "TensorSketchMap",
+    "WithColumnsMap",
     "check_rows",
     "map_from_spec",
     "working_dtype",

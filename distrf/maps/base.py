@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import lru_cache
 from typing import Any, ClassVar
 
@@ -23,20 +23,24 @@ def working_dtype(dtype: np.dtype | type) -> np.dtype:
     return np.dtype(np.float32 if np.can_cast(dtype, np.float32, "safe") else np.float64)
 
 
-def check_rows(X: Any, n_features_in: int) -> None:
-    """Raise InputError unless the block is two-dimensional, of the right width, numeric and finite."""
+def check_rows(X: Any, n_features_in: int) -> Any:
+    """The block, sparse rows in `canonical` form.
+
+    Raises InputError unless it is two-dimensional, of the right width, numeric and finite.
+    """
     if X.ndim != 2:
         raise InputError(f"X must have 2 dimensions (rows, columns), got shape {X.shape}")
     if X.shape[1] != n_features_in:
         raise InputError(f"X has {X.shape[1]} features, but the map was made for {n_features_in} features")
     working_dtype(X.dtype)
+    X = canonical(X)
     values = X.data if sp.issparse(X) else X
     with np.errstate(over="ignore", invalid="ignore"):
         if values.dtype.kind != "f" or np.isfinite(_any_sum(values)):
-            return
+            return X
     bad = ~np.isfinite(values)
     if not bad.any():  # the sum overflowed, the entries did not
-        return
+        return X
     if sp.issparse(X):
         at = int(np.flatnonzero(bad)[0])
         row, column = int(np.searchsorted(X.indptr, at, side="right") - 1), int(X.indices[at])
@@ -49,6 +53,20 @@ def check_rows(X: Any, n_features_in: int) -> None:
         f"X must be finite, but row {row} of the block, column {column} is {what} "
         f"({int(bad.sum())} such entries in the block); impute or drop them, or recompute an unfinished store"
     )
+
+
+def canonical(X: Any) -> Any:
+    """Sparse rows as CSR with one entry for each place, in order; X itself where it is so, or dense.
+
+    Entries given in parts are their sum, but bins, norms, signs and products of the parts are others than its own.
+    """
+    if not sp.issparse(X):
+        return X
+    X = X.tocsr()
+    if not X.has_canonical_format:
+        X = X.copy()
+        X.sum_duplicates()
+    return X
 
 
 def _any_sum(values: np.ndarray) -> float:
@@ -82,7 +100,7 @@ class FeatureMap:
 
         X : array or CSR matrix of shape (n, d). Raises InputError for a wrong width, NaN or infinity.
         """
-        check_rows(X, self.n_features_in)
+        X = check_rows(X, self.n_features_in)
         out = np.empty((X.shape[0], self.n_components), dtype=working_dtype(X.dtype))
         self.fill(X, out)
         return out
@@ -107,6 +125,11 @@ class FeatureMap:
     def makes_csr(self, of_csr: bool) -> bool:
         """Whether the features of CSR rows, or of dense ones, are CSR arrays."""
         return self.sparse_output
+
+    @property
+    def longest(self) -> float:
+        """A bound of |z|^2 over all rows; infinity where there is none."""
+        return float("inf")
 
     @property
     def entries_per_row(self) -> int:
@@ -137,7 +160,27 @@ class FeatureMap:
         raise NotImplementedError
 
     def __dask_tokenize__(self):
-        return (type(self).__name__, json.dumps(self.spec(), sort_keys=True), arrays_digest(self.arrays))
+        try:
+            state: Any = json.dumps(self.spec(), sort_keys=True)
+        except InputError:  # a kernel of one's own: no spec can name it
+            state = [getattr(self, f.name) for f in fields(self) if f.compare]
+        return (type(self).__name__, state, arrays_digest(self.arrays))
+
+
+class OverBase:
+    """Mixin of maps over a `base` map: what was learned from data is the base's."""
+
+    base: FeatureMap
+
+    @property
+    def arrays(self) -> dict[str, np.ndarray]:
+        return self.base.arrays
+
+    def with_arrays(self, arrays: Mapping[str, np.ndarray]) -> Any:
+        return replace(self, base=self.base.with_arrays(arrays))  # type: ignore[type-var]
+
+    def without_arrays(self) -> Any:
+        return replace(self, base=self.base.without_arrays())  # type: ignore[type-var]
 
 
 def verify_checksum(made: float, stored: Any) -> None:

@@ -16,6 +16,7 @@ from ..kernels import Kernel, get_kernel
 from ..projections.cache import weight_cache
 from ..randomness import raw_words, uniforms, variates
 from .base import FeatureMap, check_rows, row_tiles, verify_checksum, working_dtype
+from .reach import near_rows
 
 BINS = ("hashed", "exact")
 #: Bytes of grids held at once, rows of a dense block cast to float64 at once, and hashes held at once.
@@ -111,6 +112,14 @@ class BinningMap(FeatureMap):
             weight_cache.get(("binning words", *key), lambda: self._words(start, stop)),
         )
 
+    def refuse_far(self, X: Any) -> None:
+        """Raise InputError for rows beyond the bins that float64 tells apart; see `distrf.maps.reach`."""
+        double = np.dtype(np.float64)
+        with np.errstate(over="ignore"):
+            for a, b in row_tiles(X.shape[0], _TILE):
+                tile = X[a:b].astype(double) if sp.issparse(X) else np.ascontiguousarray(X[a:b], dtype=double)
+                near_rows(tile, a, 1.0 / self.length_scale, double, [])
+
     def hashes(self, X: Any, start: int = 0, stop: int | None = None) -> np.ndarray:
         """Hash of the bin of each checked row in grids start:stop, shape (n, stop - start), uint64."""
         stop = self.n_grids if stop is None else stop
@@ -133,11 +142,11 @@ class BinningMap(FeatureMap):
 
     def __call__(self, X: Any) -> sp.csr_array:
         """Features of a block as a CSR array of shape (n, D) with P entries a row (fewer for "exact")."""
-        check_rows(X, self.n_features_in)
+        X = check_rows(X, self.n_features_in)
         return self._features(X, 0, self.n_grids)
 
     def columns(self, X: Any, start: int, stop: int) -> sp.csr_array:
-        check_rows(X, self.n_features_in)
+        X = check_rows(X, self.n_features_in)
         if start == stop:
             return sp.csr_array((X.shape[0], 0), dtype=working_dtype(X.dtype))
         ends = self._segments[1:]  # first grid that ends behind `start`, last that begins before `stop`
@@ -159,6 +168,7 @@ class BinningMap(FeatureMap):
         dtype = working_dtype(X.dtype)
         if sp.issparse(X):
             X = sp.csr_array(X)
+        self.refuse_far(X)
         n, P = X.shape[0], stop - start
         index = np.int32 if n * P < 2**31 else np.int64
         columns, size = np.empty((n, P), dtype=index), dtype.type(1.0 / np.sqrt(self.n_grids))
@@ -170,7 +180,9 @@ class BinningMap(FeatureMap):
         segments = self._segments
         widths = np.maximum(np.diff(segments), 1)[start:stop]
         firsts = np.minimum(segments[start:stop], self.n_components - 1)
-        for a, b in row_tiles(n, max(_TILE, _HASHES // P)):
+        # Grids that do not fit the cache are made once for all rows, not for every tile of them.
+        fit = 24 * P * self.n_features_in <= weight_cache.max_bytes
+        for a, b in row_tiles(n, max(_TILE, _HASHES // P) if fit else max(n, 1)):
             hashes = self.hashes(X[a:b], start, stop)
             if exact:
                 known[a:b] = self._look_up(hashes, start, columns[a:b])

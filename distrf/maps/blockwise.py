@@ -91,7 +91,7 @@ class BlockwiseMap(FeatureMap):
         return transformer_from_spec(json.loads(self.state), self.learned)
 
     def __call__(self, X):
-        check_rows(X, self.n_features_in)
+        X = check_rows(X, self.n_features_in)
         dtype = working_dtype(X.dtype)
         if X.shape[0] == 0:  # scikit-learn refuses what a lazy array may well hold
             return np.empty((0, self.n_components), dtype=dtype)

@@ -18,7 +18,7 @@ more than b of the E features exist at once.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar
 
@@ -30,7 +30,7 @@ from ..compiled.sketching import add_signed_columns
 from ..errors import InputError
 from ..projections.cache import weight_cache
 from ..randomness import sample_indices, signs
-from .base import FeatureMap, check_rows, row_tiles, verify_checksum, working_dtype
+from .base import FeatureMap, OverBase, check_rows, row_tiles, verify_checksum, working_dtype
 
 #: Base features at once, a power of two.
 _TILE = 8192
@@ -39,7 +39,7 @@ _TILE_BYTES = 16 * 2**20
 
 
 @dataclass(frozen=True)
-class CompactMap(FeatureMap):
+class CompactMap(OverBase, FeatureMap):
     """An SRHT of the features of `base`, E to D <= E; E[z(x).z(y)] is that of the base map.
 
     base : FeatureMap with E features
@@ -87,7 +87,7 @@ class CompactMap(FeatureMap):
         self._fill(X, out, self.rows())
 
     def columns(self, X, start, stop):
-        check_rows(X, self.n_features_in)
+        X = check_rows(X, self.n_features_in)
         out = np.empty((X.shape[0], stop - start), dtype=working_dtype(X.dtype))
         self._fill(X, out, self.rows()[start:stop])
         return out
@@ -130,16 +130,6 @@ class CompactMap(FeatureMap):
         products = (U * V).sum(axis=1) ** 2 - 2 * (U * U * V * V).sum(axis=1)
         norms = (U * U).sum(axis=1) * (V * V).sum(axis=1)
         return (p - D) / max(p - 1, 1) * (norms + products) / D
-
-    @property
-    def arrays(self):
-        return self.base.arrays
-
-    def with_arrays(self, arrays):
-        return replace(self, base=self.base.with_arrays(arrays))
-
-    def without_arrays(self):
-        return replace(self, base=self.base.without_arrays())
 
     def work(self):
         operations, parameters = self.base.work()

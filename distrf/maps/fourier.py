@@ -16,8 +16,11 @@ from ..kernels import Kernel, get_kernel
 from ..projections import Projection, make_projection
 from ..randomness import uniforms
 from .base import FeatureMap, check_rows, row_tiles, working_dtype
+from .reach import fill_by_reach, near_rows
 
 PHASES = ("paired", "offset")
+#: Length scales for which weights over them keep their digits in float32, and in float64.
+_SINGLE_SCALES, _DOUBLE_SCALES = (1e-30, 1e30), (1e-290, 1e290)
 
 
 @dataclass(frozen=True)
@@ -39,10 +42,20 @@ class FourierMap(FeatureMap):
 
     kind: ClassVar[str] = "fourier"
 
+    @property
+    def longest(self) -> float:
+        """Squares of cosine and sine of a frequency sum to one; a cosine alone may be twice as long."""
+        return 1.0 if self.phase == "paired" else 2.0
+
     def __post_init__(self):
         count_frequencies(self.phase, self.n_components)
         if not (np.isfinite(self.length_scale) and self.length_scale > 0):
             raise InputError(f"length_scale must be a positive number, got {self.length_scale}")
+        if not _within(self.length_scale, _DOUBLE_SCALES):
+            raise InputError(
+                f"length_scale must lie between {_DOUBLE_SCALES[0]} and {_DOUBLE_SCALES[1]}, as weights over it must "
+                f"in float64, got {self.length_scale}; scale the columns"
+            )
         self.projector  # noqa: B018  checks the combination of kernel and projection
 
     @property
@@ -72,7 +85,7 @@ class FourierMap(FeatureMap):
         self._fill(X, out, 0, self.n_components)
 
     def columns(self, X, start, stop):
-        check_rows(X, self.n_features_in)
+        X = check_rows(X, self.n_features_in)
         per = self._per_frequency
         first, last = start - start % per, stop + stop % per  # whole frequencies
         out = np.empty((X.shape[0], last - first), dtype=working_dtype(X.dtype))
@@ -83,38 +96,61 @@ class FourierMap(FeatureMap):
             else np.ascontiguousarray(out[:, start - first : stop - first])
         )
 
-    def _fill(self, X: np.ndarray, out: np.ndarray, start: int, stop: int) -> None:
+    def _fill(self, X: Any, out: np.ndarray, start: int, stop: int) -> None:
         """Features start:stop (whole frequencies) of checked rows into `out`."""
-        projector, per = self.projector, self._per_frequency
         # Heavy-tailed weights make phases of thousands of turns: their fractions need float64.
-        dtype = np.dtype(np.float64) if self.kernel.heavy_tailed else out.dtype
+        single = not self.kernel.heavy_tailed and _within(self.length_scale, _SINGLE_SCALES)
+        dtype = out.dtype if single else np.dtype(np.float64)
+        fill_by_reach(
+            X, out, dtype, lambda rows, features, dtype: self._fill_in(rows, features, start, stop, dtype)
+        )
+
+    def _fill_in(self, X: Any, out: np.ndarray, start: int, stop: int, dtype: np.dtype) -> list[int]:
+        """Features start:stop into `out`, phases in that dtype; returns the rows that are too far for it."""
+        projector, per = self.projector, self._per_frequency
         scale = 1.0 / (2.0 * np.pi * self.length_scale)
         amplitude = np.sqrt(2.0 / self.n_components)
         offsets = None
         if self.phase == "offset":
             offsets = self.offsets(start, stop).astype(dtype)
-        for tile, rows in self._tiles(X, projector, dtype):
-            target = out[rows]
-            for first, panel in projector.phases(tile, start // per, stop // per, scale, dtype):
-                column = first * per - start
-                if offsets is None:
-                    cos_sin(panel, target, column, amplitude)
-                else:
-                    cos_offset(panel, offsets[column : column + panel.shape[1]], target, column, amplitude)
+        far: list[int] = []
+        for begin, end in projector.runs(start // per, stop // per, dtype.itemsize):
+            far = []  # the same in every run
+            for tile, rows in self._tiles(X, projector, dtype, far):
+                target = out[rows]
+                for first, panel in projector.phases(tile, begin, end, scale, dtype):
+                    column = first * per - start
+                    if offsets is None:
+                        cos_sin(panel, target, column, amplitude)
+                    else:
+                        cos_offset(panel, offsets[column : column + panel.shape[1]], target, column, amplitude)
+        return far
 
-    def _tiles(self, X, projector: Projection, dtype: np.dtype) -> Iterator[tuple[np.ndarray, slice]]:
+    def _tiles(
+        self, X: Any, projector: Projection, dtype: np.dtype, far: list[int]
+    ) -> Iterator[tuple[np.ndarray, slice]]:
         """Row tiles of X in working precision, whitened; dense unless the projection takes CSR."""
         whitening = None if self.whitening is None else self.whitening.astype(dtype)
+        sizes = self._column_sizes
         for a, b in row_tiles(X.shape[0], projector.rows_per_tile):
             tile = X[a:b]
             if sp.issparse(tile):
                 keep = projector.accepts_sparse and whitening is None and tile.nnz < 0.05 * np.prod(tile.shape)
-                tile = tile.astype(dtype) if keep else tile.astype(dtype).toarray()
+                tile = near_rows(tile.astype(dtype), a, sizes, dtype, far)
+                tile = tile if keep else tile.toarray()
             else:
-                tile = np.ascontiguousarray(tile, dtype=dtype)
+                tile = near_rows(np.ascontiguousarray(tile, dtype=dtype), a, sizes, dtype, far)
             if whitening is not None:
                 tile = tile @ whitening
             yield tile, slice(a, b)
+
+    @property
+    def _column_sizes(self) -> np.ndarray | float:
+        """Factors that turn |factors * x| into the size of a row, see `distrf.maps.reach`."""
+        if self.whitening is None:
+            return 1.0 / self.length_scale
+        # Of the products in x A, not of their sum: what cancels there has been rounded.
+        return np.sqrt((self.whitening**2).sum(axis=1)) / self.length_scale
 
     def exact_kernel(self, X, Y=None):
         X = np.asarray(X, dtype=np.float64)
@@ -183,6 +219,10 @@ class FourierMap(FeatureMap):
                 "the spec was edited or written by an incompatible release"
             )
         return map_
+
+
+def _within(number: float, bounds: tuple[float, float]) -> bool:
+    return bounds[0] <= number <= bounds[1]
 
 
 def count_frequencies(phase: str, n_components: int) -> int:

@@ -69,7 +69,7 @@ class LaplaceMap(FeatureMap):
         self._fill(X, out, 0, self.n_components)
 
     def columns(self, X, start, stop):
-        check_rows(X, self.n_features_in)
+        X = check_rows(X, self.n_features_in)
         refuse_negative(X)
         out = np.empty((X.shape[0], stop - start), dtype=working_dtype(X.dtype))
         self._fill(X, out, start, stop)
@@ -83,15 +83,16 @@ class LaplaceMap(FeatureMap):
         product: Any = projector
         if isinstance(projector, CirculantProjection):
             product = NonnegativeProduct(projector, scale)
-        for a, b in row_tiles(X.shape[0], product.rows_per_tile):
-            tile, target = _float64(X[a:b], projector.accepts_sparse), out[a:b]
-            with np.errstate(over="ignore"):  # a phase beyond float64 is infinite, its feature zero
-                if product is projector:
-                    panels = projector.phases(tile, start, stop, scale, np.dtype(np.float64))
-                else:
-                    panels = product.phases(tile, start, stop)
-                for first, panel in panels:
-                    exp_negative(panel, target, first - start, amplitude)
+        for begin, end in projector.runs(start, stop, 8):
+            for a, b in row_tiles(X.shape[0], product.rows_per_tile):
+                tile, target = _float64(X[a:b], projector.accepts_sparse), out[a:b]
+                with np.errstate(over="ignore"):  # a phase beyond float64 is infinite, its feature zero
+                    if product is projector:
+                        panels = projector.phases(tile, begin, end, scale, np.dtype(np.float64))
+                    else:
+                        panels = product.phases(tile, begin, end)
+                    for first, panel in panels:
+                        exp_negative(panel, target, first - start, amplitude)
 
     def exact_kernel(self, X, Y=None):
         return self.kernel(X, Y)

@@ -15,6 +15,7 @@ from ..kernels import Kernel, get_kernel
 from .base import FeatureMap, arrays_digest, check_rows, row_tiles, verify_digest, working_dtype
 from .fourier import count_frequencies
 from .frequencies import Frequencies, get_frequencies
+from .reach import fill_by_reach, near_rows
 
 
 @dataclass(frozen=True)
@@ -56,26 +57,39 @@ class LearnedFourierMap(FeatureMap):
         return self.linear.matrix(self.frequencies)
 
     def fill(self, X, out):
+        fill_by_reach(X, out, out.dtype, self._fill_in)
+
+    def _column_sizes(self) -> np.ndarray:
+        """Root mean squares of the columns of Theta, shape (d,), see `distrf.maps.reach`."""
         assert self.frequencies is not None
-        linear, dtype = self.linear, out.dtype
+        if self.structure == "circulant":  # every column holds all the numbers
+            return np.full(self.n_features_in, np.sqrt(np.mean(self.frequencies**2)))
+        return np.sqrt(np.einsum("ij,ij->j", self.frequencies, self.frequencies) / len(self.frequencies))
+
+    def _fill_in(self, X: Any, out: np.ndarray, dtype: np.dtype) -> list[int]:
+        """Features into `out`, phases in that dtype; returns the rows that are too far for it."""
+        assert self.frequencies is not None
+        linear, sizes = self.linear, self._column_sizes()
+        far: list[int] = []
         prepared = linear.prepare(self.frequencies, dtype)
         amplitude = np.sqrt(2.0 / self.n_components)
         offsets = None if self.offsets is None else self.offsets.astype(dtype)
         for a, b in row_tiles(X.shape[0], linear.rows_per_tile):
             tile = X[a:b]
             if sp.issparse(tile):
-                tile = tile.astype(dtype)
+                tile = near_rows(tile.astype(dtype), a, sizes, dtype, far)
                 tile = tile if tile.nnz < 0.05 * np.prod(tile.shape) else tile.toarray()
             else:
-                tile = np.ascontiguousarray(tile, dtype=dtype)
+                tile = near_rows(np.ascontiguousarray(tile, dtype=dtype), a, sizes, dtype, far)
             phases, _ = linear.phases(tile, prepared)
             if offsets is None:
                 cos_sin(phases, out[a:b], 0, amplitude)
             else:
                 cos_offset(phases, offsets, out[a:b], 0, amplitude)
+        return far
 
     def columns(self, X, start, stop):
-        check_rows(X, self.n_features_in)
+        X = check_rows(X, self.n_features_in)
         out = np.empty((X.shape[0], self.n_components), dtype=working_dtype(X.dtype))
         self.fill(X, out)
         return np.ascontiguousarray(out[:, start:stop])

@@ -128,7 +128,7 @@ class MaclaurinMap(FeatureMap):
         self._fill(X, out, 0, self.n_components)
 
     def columns(self, X, start, stop):
-        check_rows(X, self.n_features_in)
+        X = check_rows(X, self.n_features_in)
         out = np.empty((X.shape[0], stop - start), dtype=working_dtype(X.dtype))
         self._fill(X, out, start, stop)
         return out

@@ -11,7 +11,7 @@ rank of K). Directions below rounding, w <= m eps w_1, are dropped: equal landma
 from __future__ import annotations
 
 import weakref
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
@@ -19,7 +19,7 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
 
-from ..all_kernels import AnyKernel, exact_kernel, get_any_kernel, kernel_block, lean
+from ..all_kernels import AnyKernel, exact_kernel, get_any_kernel, kernel_block, lean, middle
 from ..errors import InputError, SpecMismatchError
 from ..kernels import Kernel
 from ..semigroup import SemigroupKernel, refuse_negative
@@ -27,8 +27,8 @@ from .base import FeatureMap, arrays_digest, check_rows, row_tiles, verify_diges
 
 #: Numbers of the kernel block of one row tile (16 MiB).
 _TILE_NUMBERS = 2**21
-#: Landmarks as CSR rows meet them, by the `id` of the array, while it lives.
-_for_csr: dict[int, tuple[weakref.ref, Any]] = {}
+#: What was made of landmarks, by the name of the function and the `id` of the array, while that lives.
+_made: dict[tuple[str, int], tuple[weakref.ref, Any]] = {}
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class NystroemMap(FeatureMap):
         self._fill(X, out, 0, self.n_components)
 
     def columns(self, X, start, stop):
-        check_rows(X, self.n_features_in)
+        X = check_rows(X, self.n_features_in)
         out = np.empty((X.shape[0], stop - start), dtype=working_dtype(X.dtype))
         self._fill(X, out, start, stop)
         return out
@@ -91,13 +91,13 @@ class NystroemMap(FeatureMap):
         assert self.normalization is not None
         if isinstance(self.kernel, SemigroupKernel):
             refuse_negative(X)
-        M, most = self.normalization[:, start:stop], 512
+        M, most, centre = self.normalization[:, start:stop], 512, None
         if sp.issparse(X):
-            X, most, L = sp.csr_array(X), 4096, _beside_csr(self.landmarks)
+            X, most, L = sp.csr_array(X), 4096, _once(_beside_csr, self.landmarks)
         else:
-            L = self.landmarks.astype(np.float64, copy=False)
+            L, centre = self.landmarks.astype(np.float64, copy=False), _once(middle, self.landmarks)
         for a, b in row_tiles(X.shape[0], max(64, min(most, _TILE_NUMBERS // self.n_landmarks))):
-            out[a:b] = kernel_block(self.kernel, X[a:b], L, self.length_scale) @ M
+            out[a:b] = kernel_block(self.kernel, X[a:b], L, self.length_scale, centre) @ M
 
     def exact_kernel(self, X, Y=None):
         return _values(self.kernel, X, Y, self.length_scale)
@@ -156,16 +156,22 @@ class NystroemMap(FeatureMap):
         return map_
 
 
-def _beside_csr(landmarks: np.ndarray) -> Any:
-    """Landmarks in float64, made once for each array: CSR where few entries are not zero, else by columns."""
-    key, kept = id(landmarks), _for_csr.get(id(landmarks))
+def _once(make: Callable[[np.ndarray], Any], landmarks: np.ndarray) -> Any:
+    """make(landmarks), made once for each array. It must be no view: what is kept must not keep its key alive."""
+    key = make.__name__, id(landmarks)
+    kept = _made.get(key)
     if kept is not None and kept[0]() is landmarks:
         return kept[1]
-    made = lean(landmarks)
-    # SciPy multiplies CSR rows by the rows of the transpose. Copies: what is kept must not keep its key alive.
-    made = made.astype(np.float64) if sp.issparse(made) else np.array(made, dtype=np.float64, order="F")
-    _for_csr[key] = weakref.ref(landmarks, lambda _: _for_csr.pop(key, None)), made
+    made = make(landmarks)
+    _made[key] = weakref.ref(landmarks, lambda _: _made.pop(key, None)), made
     return made
+
+
+def _beside_csr(landmarks: np.ndarray) -> Any:
+    """Landmarks in float64, a copy: CSR where few entries are not zero, else by columns."""
+    made = lean(landmarks)
+    # SciPy multiplies CSR rows by the rows of the transpose.
+    return made.astype(np.float64) if sp.issparse(made) else np.array(made, dtype=np.float64, order="F")
 
 
 def _values(kernel: AnyKernel, X: Any, Y: Any, length_scale: float) -> np.ndarray:

@@ -13,15 +13,15 @@ from ..errors import InputError, SpecMismatchError
 from .base import FeatureMap, check_rows, working_dtype
 
 #: Scalings that shift columns, hence cannot keep a CSR block sparse.
-SHIFTING = ("standard", "minmax")
-METHODS = ("standard", "minmax", "maxabs", "l1-rows", "l2-rows", "divide")
+SHIFTING = ("standard", "minmax", "robust")
+METHODS = ("standard", "minmax", "maxabs", "robust", "l1-rows", "l2-rows", "divide")
 
 
 @dataclass(frozen=True)
 class ScalingMap(FeatureMap):
-    """(x - shift) / scale by column, x / |x| by row, or x / divisor.
+    """(x - shift) / scale by column, the arcsinh of that ("robust"), x / |x| by row, or x / divisor.
 
-    method : "standard" | "minmax" | "maxabs" (with arrays `shift` and `scale` of shape (d,)),
+    method : "standard" | "minmax" | "maxabs" | "robust" (with arrays `shift` and `scale` of shape (d,)),
         "l1-rows" | "l2-rows", or "divide" (by the number `divisor`)
     """
 
@@ -40,10 +40,10 @@ class ScalingMap(FeatureMap):
 
     @property
     def learned(self) -> bool:
-        return self.method in ("standard", "minmax", "maxabs")
+        return self.method in ("standard", "minmax", "maxabs", "robust")
 
     def __call__(self, X):
-        check_rows(X, self.n_features_in)
+        X = check_rows(X, self.n_features_in)
         dtype = working_dtype(X.dtype)
         if sp.issparse(X):
             if self.method in SHIFTING:
@@ -65,7 +65,8 @@ class ScalingMap(FeatureMap):
             X /= dtype.type(self.divisor)
         elif self.learned:
             # Subtract in float64 where float32 would cancel; a float32 column of large mean keeps its digits.
-            X = ((X - self.shift) / self.scale).astype(dtype)
+            X = (X - self.shift) / self.scale
+            X = (np.arcsinh(X) if self.method == "robust" else X).astype(dtype)
         else:
             order = 1 if self.method == "l1-rows" else 2
             X /= _nonzero(np.linalg.norm(X, ord=order, axis=1))[:, None]
@@ -78,6 +79,8 @@ class ScalingMap(FeatureMap):
         """The map that undoes a column scaling."""
         if self.method == "divide":
             return replace(self, divisor=1.0 / self.divisor)
+        if self.method == "robust":
+            raise InputError("scaling 'robust' has no inverse here; take 'standard' where rows must come back")
         if not self.learned:
             raise InputError(f"scaling {self.method!r} forgets the row norms and cannot be inverted")
         assert self.shift is not None

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..errors import SpecMismatchError
+from ..errors import InputError, SpecMismatchError
 from .base import FeatureMap, check_rows, working_dtype
 from .tiles import FeatureTiles
 
@@ -45,7 +45,7 @@ class SubspaceMap(FeatureMap):
 
     def columns(self, X, start, stop):
         assert self.basis is not None
-        check_rows(X, self.n_features_in)
+        X = check_rows(X, self.n_features_in)
         out = np.empty((X.shape[0], stop - start), dtype=working_dtype(X.dtype))
         self._fill(X, out, self.basis[:, start:stop], None if self.scale is None else self.scale[start:stop])
         return out
@@ -57,6 +57,11 @@ class SubspaceMap(FeatureMap):
             out[a : a + part.shape[0]] = G if scale is None else G / scale.astype(G.dtype)
 
     def exact_kernel(self, X, Y=None):
+        if self.scaled:
+            raise InputError(
+                "features of whiten=True are divided by their root mean squares and approximate no kernel; compare "
+                "those of the base, or of whiten=False"
+            )
         return super().exact_kernel(X, Y) if self.base is None else self.base.exact_kernel(X, Y)
 
     @property

@@ -88,7 +88,7 @@ class TensorSketchMap(FeatureMap):
             out[rows] = features
 
     def columns(self, X, start, stop):
-        check_rows(X, self.n_features_in)
+        X = check_rows(X, self.n_features_in)
         out = np.empty((X.shape[0], stop - start), dtype=working_dtype(X.dtype))
         for rows, features in self._tiles(X, out.dtype):
             out[rows] = features[:, start:stop]

@@ -38,7 +38,7 @@ class FeatureTiles:
 
     def row_parts(self, X: Any) -> Iterator[tuple[int, Any]]:
         """(first row, rows) in turn, so many that their features (or a tile of them) stay near 64 MiB."""
-        check_rows(X, self.n_features_in)
+        X = check_rows(X, self.n_features_in)
         itemsize = working_dtype(X.dtype).itemsize
         step = max(_ROWS, _PART_BYTES // (self.n_features * itemsize)) if self.whole(itemsize) else _TILED_ROWS
         if self.base is not None and self.base.whole_rows:
@@ -47,10 +47,10 @@ class FeatureTiles:
             yield a, X[a : a + step]
 
     def all(self, part: Any) -> np.ndarray:
-        """All features of some rows, shape (m, D)."""
+        """All features of some rows, shape (m, D), dense also where the map makes CSR."""
         if self.base is not None:
-            return self.base(part)
-        part = part.toarray() if sp.issparse(part) else np.asarray(part)
+            return _dense(self.base(part))
+        part = _dense(part)
         return part.astype(working_dtype(part.dtype), copy=False)
 
     def tiles(self, part: Any, first: int = 0, last: int | None = None) -> Iterator[tuple[int, np.ndarray]]:
@@ -64,7 +64,7 @@ class FeatureTiles:
         for a in range(first, last, step):
             b = min(a + step, last)
             if self.base is not None:
-                yield a, self.base.columns(part, a, b)
+                yield a, _dense(self.base.columns(part, a, b))
             else:
                 yield a, FeatureTiles(None, b - a).all(part[:, a:b])
 
@@ -87,3 +87,7 @@ class FeatureTiles:
         if self.whole(itemsize):
             return max(_PART_BYTES, _ROWS * row)
         return _TILED_ROWS * min(_COLUMNS * itemsize, row)
+
+
+def _dense(features: Any) -> np.ndarray:
+    return features.toarray() if sp.issparse(features) else np.asarray(features)

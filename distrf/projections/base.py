@@ -10,6 +10,7 @@ import numpy as np
 
 from ..errors import InputError
 from ..kernels import Kernel
+from .cache import weight_cache
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,29 @@ class Projection:
     @classmethod
     def check(cls, kernel: Kernel) -> None:
         """Raise InputError, naming what is missing, where this projection cannot serve the kernel."""
+
+    @property
+    def made_at_once(self) -> int:
+        """Rows of W whose weights are made and cached together, on a grid from row 0."""
+        return 1024
+
+    def runs(self, start: int, stop: int, itemsize: int) -> list[tuple[int, int]]:
+        """Rows start:stop of W in runs of which each fits the weight cache, for numbers of `itemsize` bytes.
+
+        All rows of X go through one run before the next is begun: weights that do not fit together would else be
+        made anew for every tile of X.
+        """
+        row_bytes = self.work()[1] / self.n_frequencies * itemsize / 4
+        if (stop - start) * row_bytes <= weight_cache.max_bytes:
+            return [(start, stop)]
+        grid = self.made_at_once
+        step = grid * max(1, int(weight_cache.max_bytes / 2 / (row_bytes * grid)))
+        return [(max(a, start), min(a + step, stop)) for a in range(start - start % step, stop, step)]
+
+    @property
+    def caution(self) -> str | None:
+        """Where the kernel is far from right at this size, in words for a warning."""
+        return None
 
     def weights(self, start: int = 0, stop: int | None = None) -> np.ndarray:
         """Rows start:stop of W as an explicit matrix, shape (stop - start, d), float64."""

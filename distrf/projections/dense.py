@@ -44,13 +44,13 @@ class DenseProjection(Projection):
         )
 
     @property
-    def _made_at_once(self) -> int:
-        """Rows of W made and cached together."""
-        return _PANEL
+    def made_at_once(self):
+        # Fewer for rows so long that a panel would fill the cache.
+        return _PANEL if 8 * _PANEL * self.n_features_in <= weight_cache.max_bytes // 2 else _BLOCK
 
     def phases(self, X, start, stop, scale, dtype):
         # Panels lie on a fixed grid, so that one cached panel serves every request that covers it.
-        made = self._made_at_once
+        made = self.made_at_once
         for first in range(start - start % made, stop, made):
             W = self._panel(first, min(first + made, self.n_frequencies), scale, dtype)
             end = min(stop, first + made)

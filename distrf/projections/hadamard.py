@@ -18,8 +18,12 @@ E y_j^4 <= 3 s^2 / p^2,
 
     | E k_hat - k |  <=  s^2 / (4 p)    for every v and d;
 
-to first order the bias is -k s^2 / (4 p), towards zero and never above 0.55 / p. Given B, E sum_j y_j^4 lies
-between s^2 / p and 3 s^2 / p, so the common B adds to the squared error a ninth of the squared bias at most.
+for s well below sqrt(p) the bias is -k s^2 / (4 p), towards zero, which has its largest value, 0.55 / p, at s = 4.
+Given B, E sum_j y_j^4 lies between s^2 / p and 3 s^2 / p, so the common B adds to the squared error a ninth of the
+squared bias at most. Farther out the bound is above 1 and says nothing, and the kernel is not small: along an axis,
+v = t e_i, all entries of H B v are +-t and y_j = (t / p) n_j with even integers n_j, so k_hat returns to 1 at
+t = pi p / 2, 25 length scales for p = 16, and is off by more than 0.1 from 6 (p = 16), 24 (32), 49 (64) length scales
+on. `fit` warns for p < 64.
 
 Variance of paired features to first order in 1 / p, over that of as many independent weights, with
 q = k^2 s^2 / (1 - k^2)^2 <= 1 and u = sum_j v_j^4 / s^2 (from the fourth moments of H B v):
@@ -42,6 +46,8 @@ from .cache import weight_cache
 
 #: Narrower blocks would leave SORF a handful of distinct weights, and fill no vector.
 _NARROWEST = 16
+#: Blocks from which SORF's error far out is out of reach of usual length scales.
+_WIDE = 64
 #: Columns of one panel, at least one block: few calls for small d, and a panel that stays in cache.
 _PANEL = 1024
 
@@ -191,12 +197,24 @@ class StructuredOrthogonalProjection(HadamardProjection):
     """SORF (Yu et al. 2016, Eq. 8): W_b = sqrt(p) (H D1)(H D2)(H D3) / p^(3/2), D3 common to all blocks.
 
     Rows of a block are orthogonal (for d = p), of norm sqrt(p) exactly, times the radius of a scale
-    mixture. That cancels most of the variance at short distances; the bias is at most s^2 / (4 p).
+    mixture. That cancels most of the variance at short distances; the bias is at most s^2 / (4 p), which says
+    something for s below 2 sqrt(p) alone: far along an axis k is 1 again (see above).
     """
 
     name: ClassVar[str] = "structured_orthogonal"
     n_diagonals: ClassVar[int] = 2
     permutes: ClassVar[bool] = False
+
+    @property
+    def caution(self):
+        p = self.block_rows
+        if p >= _WIDE:
+            return None
+        return (
+            f"projection='structured_orthogonal' over {self.n_features_in} columns has blocks of {p} rows, whose kernel "
+            f"is wrong for rows far apart along a column: 1 in place of 0 at {np.pi * p / 2:.0f} length scales; "
+            "'orthogonal' and 'dense' are as fast at this width and have no such distance"
+        )
 
     def diagonals(self, block):
         p = self.block_rows

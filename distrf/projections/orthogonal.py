@@ -66,7 +66,7 @@ class OrthogonalProjection(DenseProjection):
         return Q.T * (np.copysign(norms, np.diag(R)) * (1.0 if radii is None else radii))[:, None]
 
     @property
-    def _made_at_once(self) -> int:
-        """Whole blocks, so that a QR is never made twice."""
+    def made_at_once(self):
+        # Whole blocks, so that a QR is never made twice.
         d = self.n_features_in
         return d * max(1, 1024 // d)

@@ -15,7 +15,6 @@ _EXPORTS = {
     "pending_blocks": "writer",
     "write_block": "writer",
     "finish": "writer",
-    "set_preprocessing": "writer",
     "made_from": "writer",
     "info": "writer",
     "fingerprint": "identity",

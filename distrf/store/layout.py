@@ -57,7 +57,6 @@ class StoreInfo:
     classes: list[Any] | None
     columns: list[str] | None
     target: str | None
-    preprocessing: dict[str, Any] | None
     provenance: dict[str, Any]
     complete: bool
     pending: int

@@ -44,7 +44,6 @@ class RowsInfo:
     classes: list[Any] | None
     columns: list[str] | None
     target: str | None
-    preprocessing: dict[str, Any] | None
     nbytes: int
     sparse: bool
 
@@ -63,7 +62,6 @@ def open_rows(
     columns: Sequence[str] | Sequence[int] | None = None,
     rows_per_block: int | None = None,
     impute: str | float | Sequence[float] | None = None,
-    scaled: bool = True,
     uniform: bool = False,
     storage_options: Options = None,
 ) -> tuple[da.Array, da.Array | None]:
@@ -84,8 +82,6 @@ def open_rows(
     impute : "mean", "median", "zero" or a number
         What replaces nulls and NaN of X. Mean (one pass) and median (of a seeded sample of 100,000 rows) are
         computed now and are fixed numbers from then on.
-    scaled : bool
-        Apply, lazily, the preprocessing recorded in the store.
     uniform : bool
         Parquet: blocks of equal rows, as a Zarr store needs them, at the price of reading some row groups twice.
 
@@ -119,17 +115,6 @@ def open_rows(
     X = _lazy([(source, *b) for b in starts], (d if chosen is None else len(chosen),), meta)
     if impute is not None:
         X = _impute_zarr(X, source, starts, impute, meta)
-    if info and scaled and info.spec.get("scale") and not info.preprocessing:
-        raise StoreError(
-            f"the scaling of {path!r} is not fitted yet; run the ingest again, and it ends what is left"
-        )
-    if info and info.preprocessing and scaled:
-        if chosen is not None:
-            raise InputError(
-                "the preprocessing of a store applies to all its columns; received columns= with scaled=True; "
-                "pass scaled=False"
-            )
-        X = _apply_preprocessing(X, info.preprocessing)
     if y_node is None:
         return X, None
     return X, _open_coded(path, group, y_name, y_node, starts, info, storage_options)
@@ -173,7 +158,7 @@ def describe(
         d, size = len(plan.columns), plan.dtype.itemsize
         largest = max(stop - start for _, start, stop in plan.blocks)
         return RowsInfo(
-            path, plan.n_rows, d, str(plan.dtype), largest, None, list(plan.columns), target, None,
+            path, plan.n_rows, d, str(plan.dtype), largest, None, list(plan.columns), target,
             plan.n_rows * d * size, False,
         )  # fmt: skip
     group, info = _open_node(path, storage_options)
@@ -194,7 +179,7 @@ def describe(
         nbytes = n * width * dtype.itemsize
     return RowsInfo(
         path, n, width, str(dtype), bounds[0][1] - bounds[0][0], info.classes if info else None, names,
-        info.target if info else target, info.preprocessing if info else None, nbytes, sparse,
+        info.target if info else target, nbytes, sparse,
     )  # fmt: skip
 
 
@@ -210,9 +195,7 @@ def impute_values(
 
     None where nothing can be missing (integers, CSR rows).
     """
-    X, _ = open_rows(
-        path, target=target, columns=columns, impute=rule, scaled=False, storage_options=storage_options
-    )
+    X, _ = open_rows(path, target=target, columns=columns, impute=rule, storage_options=storage_options)
     layer: Any = X.dask.layers[X.name]
     source = next(iter(layer.io_deps.values())).mapping[(0, 0)][0]  # the first block's; all share the numbers
     return None if source.impute is None else [float(value) for value in source.impute]
@@ -237,13 +220,6 @@ def _lazy(reads: Reads, tail: tuple[int, ...], meta: Any) -> da.Array:
     options: dict[str, Any] = {"numblocks": {}, "_data_producer": True}
     layer = blockwise(_read, name, index, arguments, index, **options)
     return da.Array(HighLevelGraph.from_collections(name, layer), name, chunks, meta=meta)
-
-
-def _apply_preprocessing(X: da.Array, spec: dict[str, Any]) -> da.Array:
-    # The only place where this floor calls a higher one; imported when needed, never at import time.
-    from distrf.features.scaler import apply_scaling, scaler_from_spec
-
-    return apply_scaling(scaler_from_spec(spec), X)
 
 
 # --- Zarr ----------------------------------------------------------------------------------------------------

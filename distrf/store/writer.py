@@ -36,7 +36,6 @@ def create(
     classes: Iterable[Any] | None = None,
     columns: Iterable[str] | None = None,
     target: str | None = None,
-    preprocessing: Mapping[str, Any] | None = None,
     provenance: Mapping[str, Any] | None = None,
     sparse: Iterable[str] = (),
     chunk_rows: int | None = None,
@@ -92,7 +91,6 @@ def create(
             "classes": None if classes is None else list(classes),
             "columns": None if columns is None else list(columns),
             "target": target,
-            "preprocessing": preprocessing,
             "provenance": provenance or {},
             "complete": False,
         },
@@ -183,18 +181,6 @@ def finish(path: str | os.PathLike[str], *, storage_options: Options = None) -> 
         fs, root = files.filesystem(path, storage_options)
         files.remove_partials(fs, root)
         group.attrs["distrf"] = {**attributes, "complete": True}
-    return _info(path, storage_options)
-
-
-def set_preprocessing(
-    path: str | os.PathLike[str], preprocessing: Mapping[str, Any], *, storage_options: Options = None
-) -> StoreInfo:
-    """Record how readers scale the rows of a store: fitted after writing, hence no part of its identity."""
-    path = files.normalise(path)
-    group = files.open_group(path, "r+", storage_options)
-    assert isinstance(group, zarr.Group)
-    attributes = _our_attributes(path, storage_options)
-    group.attrs["distrf"] = {**attributes, "preprocessing": to_json(preprocessing, where="preprocessing")}
     return _info(path, storage_options)
 
 
@@ -343,7 +329,6 @@ def _info(path: str, storage_options: Options, measure: bool = False) -> StoreIn
         classes=decoded["classes"],
         columns=decoded["columns"],
         target=decoded["target"],
-        preprocessing=decoded["preprocessing"],
         provenance=decoded["provenance"],
         complete=decoded["complete"],
         pending=pending,

@@ -74,10 +74,10 @@ def finder_flops(n_rows: int, source: FeatureTiles, width: int, sketch: str, n_i
     return n_rows * (sketching + n_iter * product + final * last)
 
 
-def gram_flops(n_rows: int, source: FeatureTiles) -> float:
-    """Arithmetic of the Gram way."""
+def gram_flops(n_rows: int, source: FeatureTiles, itemsize: int) -> float:
+    """Arithmetic of the Gram way, in operations on numbers of `itemsize` bytes: its products are float64."""
     D = float(source.n_features)
-    return n_rows * (source.flops_per_row() + D**2) + _EIGH * D**3
+    return n_rows * (source.flops_per_row() + D**2 * (8 / itemsize)) + _EIGH * D**3
 
 
 def gram_client_bytes(n_features: int) -> int:
@@ -94,8 +94,9 @@ def choose(
     n_iter: int,
     final: bool,
     workers: Workers,
+    itemsize: int,
 ) -> Choice:
-    """The solver that `solver` stands for. Raises InputError for an unknown one."""
+    """The solver that `solver` stands for, for features of `itemsize` bytes. Raises InputError for an unknown one."""
     if solver not in SOLVERS:
         raise InputError(f"solver is one of {', '.join(SOLVERS)}, got {solver!r}")
     if solver != "auto":
@@ -118,7 +119,10 @@ def choose(
             "finder",
             f"its eigenvectors need {format_bytes(gram_client_bytes(D))} in the client of {format_bytes(have)}",
         )
-    finder, gram = finder_flops(n_rows, source, width, sketch, n_iter, final), gram_flops(n_rows, source)
+    finder, gram = (
+        finder_flops(n_rows, source, width, sketch, n_iter, final),
+        gram_flops(n_rows, source, itemsize),
+    )
     taken, other = ("gram", "finder") if gram <= finder else ("finder", "gram")
     costs = {"gram": gram, "finder": finder}
     return Choice(taken, f"{costs[taken]:.2g} operations against {costs[other]:.2g} of the {other}")
@@ -154,7 +158,7 @@ def subspace_costs(
     D = source.n_features
     if choice.solver == "gram":
         return SubspaceCosts(
-            choice, 1, gram_flops(n_rows, source), GramTilesFold(source), 0, gram_client_bytes(D)
+            choice, 1, gram_flops(n_rows, source, itemsize), GramTilesFold(source), 0, gram_client_bytes(D)
         )
     cut = panels(n_rows, source, width)
     widest = ProductFold(source, width=sketch_width(n_rows, source, width), last=cut[0][1])

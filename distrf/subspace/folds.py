@@ -14,10 +14,8 @@ from ..maps import check_rows, working_dtype
 from ..maps.tiles import FeatureTiles
 from .sketches import Sketch, add_product
 
-#: Up to this many features Gram products are made in float64: cheap there.
-_FLOAT64_UP_TO = 1024
 _BASE = "base."
-#: Bytes of rows of Theta at once beside CSR features.
+#: Bytes of rows of Theta at once beside CSR features, and of features in float64 beside those in float32.
 _PART_BYTES = 64 * 2**20
 
 
@@ -98,7 +96,7 @@ class SketchFold(_TilesFold):
     def _add_csr(self, state: np.ndarray, first_row: int, X: Any) -> np.ndarray:
         """Features that are CSR rows stay so: some hundred entries in place of D numbers."""
         assert self.sketch is not None
-        check_rows(X, self.source.n_features)
+        X = check_rows(X, self.source.n_features)
         X = X.astype(working_dtype(X.dtype), copy=False)
         F = X if (self.first, self.last) == (0, X.shape[1]) else X[:, self.first : self.last]
         step = max(1, _PART_BYTES // (8 * self.sketch.width))
@@ -176,7 +174,8 @@ class RitzFold(_TilesFold):
 
 @dataclass(frozen=True)
 class GramTilesFold(_TilesFold):
-    """Lower tiles of F'F, float64."""
+    """Lower tiles of F'F, float64, of products in float64: those in float32 drown singular values below 3e-4 of the
+    first, whose squares they hold."""
 
     @property
     def nbytes(self) -> int:
@@ -192,5 +191,7 @@ class GramTilesFold(_TilesFold):
     def add(self, state: np.ndarray, first_row: int, X: Any) -> np.ndarray:
         for _, part in self.source.row_parts(X):
             F = self.source.all(part)
-            add_tiles(state, F.astype(np.float64, copy=False) if F.shape[1] <= _FLOAT64_UP_TO else F)
+            step = max(256, _PART_BYTES // (8 * F.shape[1]))
+            for a in range(0, F.shape[0], step):
+                add_tiles(state, F[a : a + step].astype(np.float64, copy=False))
         return state

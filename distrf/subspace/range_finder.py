@@ -23,6 +23,7 @@ from ..blocks.passes import run_pass
 from ..blocks.plan import Workers, check_client
 from ..blocks.rows import rows_per_block
 from ..blocks.samples import neighbours, sampled_rows, take_rows
+from ..checkpoint import IDENTITY_ROWS, Checkpoint
 from ..errors import InputError
 from ..maps import FeatureMap, working_dtype
 from ..maps.base import arrays_digest
@@ -30,8 +31,16 @@ from ..maps.tiles import FeatureTiles
 from .choice import SOLVERS, Choice, choose, gram_client_bytes, panels, sketch_width
 from .folds import GramTilesFold, ProductFold, RitzFold, SketchFold
 from .sketches import make_sketch
-from .spectrum import Residual, fix_signs, probe_residual, ritz, ritz_of_rows, rotated, top_eigenpairs
-from .steps import IDENTITY_ROWS, Steps
+from .spectrum import (
+    Residual,
+    fix_signs,
+    probe_residual,
+    probe_residuals,
+    ritz,
+    ritz_of_rows,
+    rotated,
+    top_eigenpairs,
+)
 from .tsqr import leading, orthonormalise
 
 VALUES = ("pass", "sample")
@@ -40,8 +49,8 @@ _PROBES = 1000
 _PROBE_FEATURES = 2**28
 _PROBE_BYTES = 256 * 2**20
 _FIRST_WIDTH = 32
-#: Relative residuals below this are rounding in float32.
-_LEAST_TOL = 1e-3
+#: Relative residuals below this are rounding in float32, and, as roots of 1 - sums of shares, in float64.
+_LEAST_TOL, _LEAST_TOL_DOUBLE = 1e-3, 1e-7
 
 
 @dataclass(frozen=True)
@@ -50,7 +59,7 @@ class Subspace:
 
     basis : Q, shape (D, l), orthonormal columns, leading direction first; in the dtype of the features
     singular_values : shape (l,), of F; energy : |F|_F^2
-    residual : |F - F Q Q'|_F / |F|_F on probe rows, with its confidence
+    residual : |F - F Q Q'|_F / |F|_F on probe rows, with its approximate confidence
     solver, reason : "finder" or "gram", and why; passes : sweeps over the rows
     """
 
@@ -91,7 +100,8 @@ def find_subspace(
     sketch : Theta, see `distrf.subspace.sketches`
     n_iter : q, products with F'F after the sketch; each is a pass
     oversampling : directions carried along and dropped at the end
-    solver : "finder" | "gram" (exact, one pass, D x D numbers) | "auto" (the cheaper that fits)
+    solver : "finder" | "gram" (one pass, D x D numbers, products in float64: exact to 2e-8 of the largest
+        singular value) | "auto" (the cheaper that fits)
     tol : grow l until |F - F Q Q'| / |F| <= tol, and keep no more directions than that takes; a warning says where
         `n_components` do not suffice
     values : singular values by a "pass" of their own, exact in the subspace, or from a "sample" of rows
@@ -107,7 +117,9 @@ def find_subspace(
     in float64 are nowhere whole. For D = 1,000,000 and k = 266 with float32 rows: 1.0 + 1.0 + 0.4 GiB and the
     process on a worker.
 
-    With float32 rows a residual below about 1e-3 is rounding: a smaller `tol` is refused.
+    A residual below about 1e-3 with float32 rows, and 1e-7 with float64 ones, is rounding: a smaller `tol` is refused.
+    With values="sample" the residual that `tol` speaks of is that of the probe rows, since directions fit the sampled
+    rows better than others.
     """
     return _Finder(
         X, base, n_components, sketch, n_iter, oversampling, solver, tol, values, seed, checkpoint
@@ -132,6 +144,8 @@ def check_parameters(
         raise InputError(f"n_components must be between 1 and the {n_features} base features, got {wanted}")
     if tol is not None and not (isinstance(tol, numbers.Real) and 0 < tol < 1):
         raise InputError(f"tol is a relative residual between 0 and 1, or None, got {tol!r}")
+    if tol is not None and tol < _LEAST_TOL_DOUBLE:
+        raise InputError(f"tol={tol:g} is below what float64 can tell, about {_LEAST_TOL_DOUBLE:g}")
     for name, value, known in (("solver", solver, SOLVERS), ("values", values, VALUES)):
         if value not in known:
             raise InputError(f"{name} is one of {', '.join(known)}, got {value!r}")
@@ -139,7 +153,7 @@ def check_parameters(
 
 
 def find_basis(
-    X: Any, base: FeatureMap | None, width: int, *, sketch: str, n_iter: int, seed: int, steps: Steps
+    X: Any, base: FeatureMap | None, width: int, *, sketch: str, n_iter: int, seed: int, steps: Checkpoint
 ) -> tuple[np.ndarray, int]:
     """Orthonormal (D, width) float64 and the passes it took: the finder without values or residual."""
     finder = _Finder(X, base, width, sketch, n_iter, 0, "finder", None, "sample", seed, None)
@@ -165,15 +179,17 @@ class _Finder:
         self._short = False
         workers = Workers.of_client(current_client())
         final = values == "pass"
-        self.choice: Choice = choose(solver, self.n, self.source, self.limit, sketch, n_iter, final, workers)
+        self.choice: Choice = choose(
+            solver, self.n, self.source, self.limit, sketch, n_iter, final, workers, self.dtype.itemsize
+        )
         if tol is not None and tol < _LEAST_TOL and self.dtype == np.float32:
             raise InputError(
                 f"tol={tol:g} is below what float32 rows can tell, about {_LEAST_TOL:g}; give float64 rows, or a "
                 "larger tol"
             )
-        self.steps = Steps(None, {})
+        self.steps = Checkpoint(None, {})
         if checkpoint is not None:
-            self.steps = Steps(checkpoint, self._identity())
+            self.steps = Checkpoint(checkpoint, self._identity())
             self.steps.check_rows(self._rows("identity", IDENTITY_ROWS))
 
     def _identity(self) -> dict[str, Any]:
@@ -313,7 +329,7 @@ class _Finder:
         sigma, energy = arrays["sigma"], float(arrays["energy"][0])
         keep = self.n_components
         if self.tol is not None:
-            keep = self._needed(sigma, energy)
+            keep = self._needed(_left(sigma, energy))
             self._short = keep > len(sigma)
         return arrays["basis"][:, :keep].astype(self.dtype), sigma, energy
 
@@ -327,7 +343,12 @@ class _Finder:
             sigma, directions = ritz(T)
             keep = wanted
             if self.tol is not None:
-                keep = self._needed(sigma[:wanted], energy)
+                if self.values == "sample":
+                    Q = rotated(basis, directions[:, :wanted], basis.dtype)
+                    left = probe_residuals(self.source, self._probes("probe"), Q)
+                else:
+                    left = _left(sigma[:wanted], energy)
+                keep = self._needed(left)
                 if keep > wanted and wanted < self.n_components:
                     wanted, round_ = min(2 * wanted, self.n_components), round_ + 1
                     continue
@@ -335,8 +356,15 @@ class _Finder:
                 keep = min(keep, wanted)
             return rotated(basis, directions[:, :keep], self.dtype), sigma, energy
 
-    def _needed(self, sigma: np.ndarray, energy: float) -> int:
-        """Directions until the relative residual is `tol`; one more than there are where it is not met."""
+    def _needed(self, left: np.ndarray) -> int:
+        """Directions until the relative residual is `tol`; one more than there are where it is not met.
+
+        left : squared relative residuals of the first 1, 2, ... directions, not increasing
+        """
         assert self.tol is not None
-        left = 1.0 - np.cumsum(sigma**2) / energy if energy > 0 else np.zeros(len(sigma))
         return int(np.searchsorted(-left, -(self.tol**2))) + 1
+
+
+def _left(sigma: np.ndarray, energy: float) -> np.ndarray:
+    """Squared relative residuals of the first 1, 2, ... directions, from singular values."""
+    return 1.0 - np.cumsum(sigma**2) / energy if energy > 0 else np.zeros(len(sigma))

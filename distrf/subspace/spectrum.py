@@ -16,7 +16,12 @@ _BLOCK_BYTES = 64 * 2**20
 
 @dataclass(frozen=True)
 class Residual:
-    """|F - F Q Q'| / |F| estimated on probe rows, with bounds of 95 % confidence."""
+    """|F - F Q Q'| / |F| estimated on probe rows, with approximate bounds of 95 % confidence (Student's t).
+
+    They fail where few rows have most of the energy or of the miss (Fourier features, whose rows all have norm 1, are
+    safe): no bounds hold without knowing the tail. Columns themselves as features, 1,000 of 200,000 rows: the bounds
+    cover 96 % of the time for normal columns, and for Student's t of 3, 2, 1.5 degrees of freedom 92, 79, 15 %.
+    """
 
     value: float
     low: float
@@ -60,7 +65,7 @@ def ritz_of_rows(source: FeatureTiles, rows: Any, basis: np.ndarray, n: int) -> 
 def probe_residual(
     source: FeatureTiles, rows: np.ndarray, basis: np.ndarray, n: int, together: int = 1
 ) -> Residual:
-    """Relative residual on some rows, by a ratio estimate over draws without replacement.
+    """Relative residual on some rows, by a ratio estimate over draws without replacement; see `Residual`.
 
     rows : array of shape (m, d), a uniform sample of n rows; together : rows of one draw, which may be alike.
     Features are computed in float64.
@@ -86,6 +91,16 @@ def probe_residual(
     error = quantile * spread / (np.sqrt(m) * s.mean()) * np.sqrt(max(0.0, 1.0 - len(rows) / n))
     bounds = np.sqrt(np.clip([ratio - error, ratio + error], 0.0, 1.0))
     return Residual(float(np.sqrt(ratio)), float(bounds[0]), float(bounds[1]), len(rows))
+
+
+def probe_residuals(source: FeatureTiles, rows: np.ndarray, basis: np.ndarray) -> np.ndarray:
+    """Squared relative residuals on some rows of the first 1, 2, ... l directions, shape (l,). Features in float64."""
+    kept, energy = np.zeros(basis.shape[1]), 0.0
+    for _, part in source.row_parts(rows.astype(np.float64)):
+        G = source.times(part, basis)
+        kept += np.einsum("ij,ij->j", G, G)
+        energy += sum(float(np.vdot(F, F)) for _, F in source.tiles(part))
+    return 1.0 - np.cumsum(kept) / energy if energy > 0 else np.zeros(len(kept))
 
 
 def top_eigenpairs(S: np.ndarray, keep: int) -> tuple[np.ndarray, np.ndarray]:

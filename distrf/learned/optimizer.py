@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from ..linear_model.steps import project
+from ..errors import InputError
+from ..sgd.optimizer import Optimizer, OptimizerState, project
 from .objectives import BOTH, MAP, MODEL, Layout
 
 RATES = ("adam", "pegasos")
@@ -18,38 +19,26 @@ _WARM = 20
 
 
 @dataclass
-class State:
-    """What a checkpoint keeps: shapes (P,), float64; rounds of both parts, of the model and of the map."""
+class MapState(OptimizerState):
+    """State of MapOptimizer.
 
-    parameters: np.ndarray
-    first: np.ndarray
-    second: np.ndarray
-    best: np.ndarray
-    t: int = 0
+    weights : what is learned, shape (P,), float64, its first number being the word of the next batch
+    first, second : Adam's means of gradients and of their squares; t_model, t_map : batches of both parts
+    """
+
+    first: np.ndarray = None  # type: ignore[assignment]
+    second: np.ndarray = None  # type: ignore[assignment]
     t_model: int = 0
     t_map: int = 0
 
-    @classmethod
-    def of(cls, start: np.ndarray) -> State:
-        return cls(start.copy(), np.zeros_like(start), np.zeros_like(start), start.copy())
-
-    @property
-    def arrays(self) -> dict[str, np.ndarray]:
-        return {
-            "parameters": self.parameters,
-            "first": self.first,
-            "second": self.second,
-            "best": self.best,
-        }
-
-    @property
-    def numbers(self) -> dict[str, Any]:
-        return {f.name: getattr(self, f.name) for f in fields(self) if f.name not in self.arrays}
+    def __post_init__(self) -> None:
+        if self.first is None:
+            self.first, self.second = np.zeros_like(self.weights), np.zeros_like(self.weights)
 
 
 @dataclass(frozen=True)
-class Stepper:
-    """How a gradient changes the state.
+class MapOptimizer(Optimizer):
+    """Steps of map and linear model, each part by its own rule.
 
     rates : first steps of Theta, b, w and c under Adam, numbers or one for each entry of a part; they fall
         linearly to 0 over `rounds`
@@ -72,15 +61,19 @@ class Stepper:
     alternate: tuple[int, int] | None = None
     units: tuple[float, float] = (1.0, 1.0)
 
+    def start(self, weights: np.ndarray) -> MapState:
+        weights[0] = self.mode(0)
+        return MapState(weights)
+
     def mode(self, t: int) -> float:
         """What round t, counted from 0, updates."""
         if self.alternate is None or not self.layout.n_outputs:
             return BOTH
         return MODEL if t % sum(self.alternate) < self.alternate[0] else MAP
 
-    def step(self, state: State, G: np.ndarray) -> None:
-        """Apply the mean gradient of the loss, shape (P,), in place; the next round's word is set."""
-        mode = state.parameters[0]
+    def step(self, state: MapState, G: np.ndarray, rows: int, whole: bool) -> None:
+        """Apply the mean gradient of the loss, shape (P,), in place; the next batch's word is set."""
+        mode = state.weights[0]
         _, theta, b, w, c = self.layout.bounds
         fall = max(0.0, 1.0 - state.t / max(self.rounds, 1))
         rate_theta, rate_b, rate_w, rate_c = self.rates
@@ -88,7 +81,7 @@ class Stepper:
         if mode != MAP:
             state.t_model += 1
             length = fall * min(1.0, state.t_model / _WARM)
-            G[w] += self.alpha * state.parameters[w]
+            G[w] += self.alpha * state.weights[w]
             if self.model_rate == "pegasos":
                 self._pegasos(state, G)
             else:
@@ -97,38 +90,44 @@ class Stepper:
         if mode != MODEL:
             state.t_map += 1
             length = fall * min(1.0, state.t_map / _WARM)
-            G[theta] += self.l2 * state.parameters[theta]
+            G[theta] += self.l2 * state.weights[theta]
             for part, rate in ((theta, rate_theta), (b, rate_b)):
                 if self.map_rate == "pegasos":
                     size: Any = 1.0 / (self.alpha * state.t_map)
-                    state.parameters[part] -= size * G[part]
+                    state.weights[part] -= size * G[part]
                 else:
                     size = self._adam(state, G, part, length * rate, state.t_map, self.units[1])
                 if self.l1 and part == theta:
-                    p = state.parameters[part]
-                    state.parameters[part] = np.sign(p) * np.maximum(np.abs(p) - size * self.l1, 0.0)
+                    p = state.weights[part]
+                    state.weights[part] = np.sign(p) * np.maximum(np.abs(p) - size * self.l1, 0.0)
         state.t += 1
-        state.parameters[0] = self.mode(state.t)
+        state.weights[0] = self.mode(state.t)
 
-    def _adam(self, state: State, G: np.ndarray, part: slice, rate: Any, t: int, unit: float) -> np.ndarray:
+    def _adam(self, state: MapState, G: np.ndarray, part: slice, rate: Any, t: int, unit: float) -> np.ndarray:
         """One Adam step of a part, its t-th; returns the factor on the mean gradient, for proximal steps."""
         first, second, g = state.first[part], state.second[part], G[part]
         first += (1.0 - _FIRST) * (g - first)
         second += (1.0 - _SECOND) * (g * g - second)
         size = rate / (np.sqrt(second / (1.0 - _SECOND**t)) + _TINY * unit)
-        state.parameters[part] -= size * (first / (1.0 - _FIRST**t))
+        state.weights[part] -= size * (first / (1.0 - _FIRST**t))
         return size
 
-    def _pegasos(self, state: State, G: np.ndarray) -> None:
+    def _pegasos(self, state: MapState, G: np.ndarray) -> None:
         _, _, _, w, c = self.layout.bounds
-        eta, p = 1.0 / (self.alpha * state.t_model), state.parameters
+        eta, p = 1.0 / (self.alpha * state.t_model), state.weights
         p[w] -= eta * G[w]
         project(p[w].reshape(self.layout.n_components, -1), self.alpha)
         # The intercept is outside the ball that bounds early steps.
         p[c] -= min(eta, 1.0 / np.sqrt(state.t_model)) * G[c]
 
-    def penalty(self, p: np.ndarray) -> float:
-        """The penalty at these parameters."""
+    def back_off(self, state: MapState, weights: np.ndarray, loss: float) -> None:
+        raise InputError(
+            f"the loss is no longer a number in round {state.t}: steps are too long; scale the rows, use "
+            "learning_rate='adam', or a smaller eta0"
+        )
+
+    def penalty(self, weights: np.ndarray) -> float:
         _, theta, _, w, _ = self.layout.bounds
-        model = 0.5 * self.alpha * float(p[w] @ p[w])
-        return model + 0.5 * self.l2 * float(p[theta] @ p[theta]) + self.l1 * float(np.abs(p[theta]).sum())
+        model = 0.5 * self.alpha * float(weights[w] @ weights[w])
+        Theta = weights[theta]
+        return model + 0.5 * self.l2 * float(Theta @ Theta) + self.l1 * float(np.abs(Theta).sum())

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from dask.base import is_dask_collection
 
-from ..blocks.passes import count_runs, run_pass
-from ..errors import InputError
+from .blocks.passes import count_runs, run_pass
+from .errors import InputError
 
 
 @dataclass(frozen=True)
@@ -19,11 +19,13 @@ class Targets:
     classes : labels, shape (c,): one +-1 column a class, a single one for two; None for regression
     centre : subtracted from regression targets, shape (width,), so that float32 products keep digits
     class_weight : factor on the weight of each class's rows, shape (c,), or None
+    shares : of each class in the weight of all rows, shape (c,); None where they were not counted
     """
 
     classes: np.ndarray | None
     centre: np.ndarray
     class_weight: np.ndarray | None = None
+    shares: np.ndarray | None = None
 
     @property
     def width(self) -> int:
@@ -137,7 +139,9 @@ def class_targets(y: Any, weight: Any, class_weight: Any) -> Targets:
     labels = sorted(counts)
     if len(labels) < 2:
         raise InputError(f"a classifier needs at least 2 classes, got {len(labels)} class: {labels}")
-    classes = np.asarray(labels, dtype=y.dtype if y.dtype.kind != "O" else None)
+    classes = np.asarray(labels)  # of their true width: Dask declares <U1 for whatever .astype(str) makes
+    if y.dtype.kind != "O":
+        classes = classes.astype(np.result_type(y.dtype, classes.dtype) if y.dtype.kind in "US" else y.dtype)
     factors = None
     if class_weight == "balanced":
         total = sum(counts.values())
@@ -151,7 +155,9 @@ def class_targets(y: Any, weight: Any, class_weight: Any) -> Targets:
         factors = np.array([float(class_weight.get(c, 1.0)) for c in labels])
     elif class_weight is not None:
         raise InputError(f"class_weight is None, 'balanced' or a dictionary, got {class_weight!r}")
-    return Targets(classes, np.zeros(1 if len(labels) == 2 else len(labels)), factors)
+    shares = np.array([counts[c] for c in labels]) * (1.0 if factors is None else factors)
+    shares = shares / shares.sum() if shares.sum() > 0 else None
+    return Targets(classes, np.zeros(1 if len(labels) == 2 else len(labels)), factors, shares)
 
 
 def regression_targets(y: Any, weight: Any) -> Targets:

@@ -134,25 +134,18 @@ def _shares(items: list, count: int) -> Iterator[list]:
 
 @dataclass(frozen=True)
 class Holdout:
-    """Rows kept out for validation: whole blocks where there are enough, else a seeded part of each block."""
+    """Rows kept out for validation: a seeded part of every block, since blocks may be sorted by class or date."""
 
     fraction: float
-    whole_blocks: frozenset[int]
     seed: int
-
-    @classmethod
-    def of_blocks(cls, rows: Sequence[int], fraction: float, seed: int) -> Holdout:
-        used = [i for i, r in enumerate(rows) if r]
-        if not fraction or len(used) * fraction < 2:
-            return cls(fraction, frozenset(), seed)
-        order = permutation(seed, "sgd validation blocks", 0, len(used))
-        return cls(fraction, frozenset(used[i] for i in order[: round(fraction * len(used))]), seed)
 
     def usable(self, block: int, rows: int) -> int:
         """Rows of a block left for training."""
-        if self.whole_blocks:
-            return 0 if block in self.whole_blocks else rows
         return rows - round(self.fraction * rows) if rows > 1 else rows
+
+    def blocks(self, rows: Sequence[int]) -> list[int]:
+        """Blocks, of all of so many rows, that have rows kept out."""
+        return [i for i, r in enumerate(rows) if r and self.usable(i, r) < r]
 
     def split(self, block: int, rows: int) -> tuple[np.ndarray, np.ndarray]:
         """(training rows, validation rows) of a block, ascending indices."""

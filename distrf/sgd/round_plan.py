@@ -7,7 +7,7 @@ from typing import Any
 
 from ..blocks.plan import PROCESS_BYTES, SLACK, PassMemory
 from . import assembly, rounds
-from .preconditioner import direction_count, sample_size
+from .preconditioner import sample_size
 from .schedules import Schedule, order_bytes
 
 #: Rounds whose features are held beside those made ahead: the one that is summed, and one on its way out.
@@ -109,6 +109,7 @@ def round_costs(
     directions = _directions(learner, s, P)
     wide = min(directions + 64, P)
     solver = 3 * P * wide * itemsize if min(s, P) > 1_536 else 24 * min(s, P) ** 2 + 8 * s * P
+    solver = max(solver, 4 * 8 * s * min(P, 2_000))  # the choice of alpha
     client = (
         s * (d + 3 * D) * itemsize + (solver if directions else 0) + P * (directions * itemsize + 48 * outputs)
     )
@@ -132,5 +133,4 @@ def _directions(learner: Any, sample: int, P: int) -> int:
     wanted = learner.n_directions
     if wanted is not None:
         return min(int(wanted), P)
-    told = direction_count(sample, P)
-    return min(told, assembly._MOST_DIRECTIONS) if min(sample, P) > assembly._MANY_FEATURES else told
+    return min(P, assembly._MOST_DIRECTIONS) if min(sample, P) > assembly._MANY_FEATURES else min(sample, P)

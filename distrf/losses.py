@@ -13,7 +13,7 @@ from typing import ClassVar
 import numpy as np
 from scipy.special import expit
 
-from ..errors import InputError
+from .errors import InputError
 
 
 @dataclass(frozen=True)
@@ -152,6 +152,10 @@ class EpsilonInsensitive(Loss):
 LOSSES: dict[str, type[Loss]] = {
     loss.name: loss for loss in (Hinge, SquaredHinge, Logistic, Multinomial, Squared, Huber, EpsilonInsensitive)
 }
+
+
+#: Losses whose epsilon is in units of the targets: outliers hardly move them.
+SCALED = ("huber", "epsilon_insensitive")
 
 
 def get_loss(name: str, task: str, n_classes: int = 0, epsilon: float = 0.1) -> Loss:

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..blocks.graphs import add_block
 from .schedules import Round
-from .slices import FAN_IN, LoadFold, SliceWork, add_sums
+from .slices import FAN_IN, LoadFold, SliceWork, Sums, add_sums
 
 
 class LocalRounds:
@@ -26,7 +26,7 @@ class LocalRounds:
     def begin(self, sequence: Iterator[tuple[int, Round]]) -> None:
         self._sequence = sequence
 
-    def gradient(self, W: np.ndarray, **numbers: Any) -> tuple[int, Round, tuple[Any, ...]] | None:
+    def gradient(self, W: np.ndarray, **numbers: Any) -> tuple[int, Round, Sums] | None:
         try:
             epoch, round_ = next(self._sequence)
         except StopIteration:
@@ -49,11 +49,11 @@ class LocalRounds:
             self.most_held = max(self.most_held, len(self._held))
         return self._held[block]
 
-    def validate(self, W: np.ndarray, blocks: Sequence[int]) -> np.ndarray:
-        total = 0.0
+    def validate(self, W: np.ndarray, blocks: Sequence[int], held: bool = True) -> np.ndarray:
+        total: Any = 0.0
         for block in blocks:
             loaded = self._held.get(block) or self._load(block)
-            total = total + self._work.score_block(loaded, self._maps, block, W)
+            total = total + self._work.score_block(loaded, self._maps, block, W, held)
         return np.asarray(total)
 
     def close(self) -> None:

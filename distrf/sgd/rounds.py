@@ -27,12 +27,13 @@ import numpy as np
 from dask._task_spec import DataNode, Task, TaskRef
 from dask.delayed import Delayed
 
+from ..alignment import aligned
 from ..blocks.batches import Batch, threads_of
-from ..blocks.engine import compute, return_freed_memory
+from ..blocks.engine import compute, gather, return_freed_memory, waiting
 from ..blocks.graphs import BlockGraphs
 from ..blocks.rows import shared_arrays
 from .schedules import Round
-from .slices import FAN_IN, LoadFold, SliceWork, add_sums
+from .slices import FAN_IN, LoadFold, SliceWork, Sums, add_sums
 
 #: Rounds whose features are made ahead.
 _AHEAD = 2
@@ -97,7 +98,7 @@ class DaskRounds:
         self._ahead.clear()
         self._sequence, self._next = sequence, None
 
-    def gradient(self, W: np.ndarray, **numbers: Any) -> tuple[int, Round, tuple[Any, ...]] | None:
+    def gradient(self, W: np.ndarray, **numbers: Any) -> tuple[int, Round, Sums] | None:
         """(epoch, round, sums of parcels) of the next round at weights W; None after the last.
 
         numbers : what else the work's `gradient` takes
@@ -112,7 +113,8 @@ class DaskRounds:
         self._fill(batch, 2 + _AHEAD)  # for workers to go on with while this round is summed
         self._futures |= batch.submit(self._client)
         try:
-            parts = self._client.gather([self._futures[key] for key in keys])
+            with waiting():
+                parts = self._client.gather([self._futures[key] for key in keys])
         finally:
             self._ahead.popleft()
             self._release([*keys, *(share.features for share in shares)])
@@ -198,8 +200,8 @@ class DaskRounds:
         for key in keys:
             self._futures.pop(key).release()
 
-    def validate(self, W: np.ndarray, blocks: Sequence[int]) -> np.ndarray:
-        """Score sums of the validation rows of the blocks, at most 16 blocks at a time."""
+    def validate(self, W: np.ndarray, blocks: Sequence[int], held: bool = True) -> np.ndarray:
+        """Score sums of the validation rows of the blocks, or of their training rows, at most 16 blocks at a time."""
         total = 0.0
         for a in range(0, len(blocks), _VALIDATE):
             batch = Batch()
@@ -215,14 +217,14 @@ class DaskRounds:
                     rows = load.key
                 key = f"distrf-sgd-score-{name}-{block}"
                 task = Task(
-                    key, _score, self._work, self._stubs, block, tuple(self._learned), TaskRef(rows),
+                    key, _score, self._work, self._stubs, block, held, tuple(self._learned), TaskRef(rows),
                     TaskRef(weights), *(TaskRef(k) for k in self._learned.values()),
                 )  # fmt: skip
                 batch.add({key: task}, 2, keep=[key])
                 keys.append(key)
             self._futures |= batch.submit(self._client)
             for key in keys:
-                total = total + self._futures[key].result()
+                total = total + gather(self._futures[key], self._client)
             self._release(keys)
         return np.asarray(total)
 
@@ -282,14 +284,15 @@ def _with_arrays(stubs: Sequence[Any], places: Sequence[int], learned: Sequence[
 
 def _take(work: SliceWork, stubs: Any, epoch: int, parcels: Any, places: Any, *inputs: Any) -> list[Any]:
     return_freed_memory()
-    loaded = iter(inputs)
+    loaded = iter(aligned(inputs))
     rows = [[next(loaded) for _ in parcel] for parcel in parcels]
     maps = _with_arrays(stubs, places, list(loaded))
     return [work.take(r, maps, epoch, parcel) for r, parcel in zip(rows, parcels, strict=True)]
 
 
 def _gradients(work: SliceWork, taken: Sequence[Any], arrays: dict[str, np.ndarray]) -> list[Any]:
-    return [work.gradient(t, **arrays) for t in taken]
+    arrays = aligned(arrays)
+    return [work.gradient(aligned(t), **arrays) for t in taken]
 
 
 def _sum_lists(*lists: Sequence[Any]) -> list[Any]:
@@ -297,6 +300,7 @@ def _sum_lists(*lists: Sequence[Any]) -> list[Any]:
 
 
 def _score(
-    work: SliceWork, stubs: Any, block: int, places: Any, loaded: Any, arrays: Any, *learned: Any
+    work: SliceWork, stubs: Any, block: int, held: bool, places: Any, loaded: Any, arrays: Any, *learned: Any
 ) -> Any:
-    return work.score_block(loaded, _with_arrays(stubs, places, learned), block, arrays["W"])
+    functions = _with_arrays(stubs, places, aligned(learned))
+    return work.score_block(aligned(loaded), functions, block, aligned(arrays["W"]), held)

@@ -1,0 +1,176 @@
+"""A folder from which an interrupted job goes on, to the same bits: for passes and for batches."""
+
+from __future__ import annotations
+
+import os
+import re
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from .errors import SpecMismatchError, StoreError
+from .store import files, is_bundle, read_bundle, read_spec, write_bundle
+from .store.spec import differences, from_json, to_json
+
+_FORMAT = "distrf-checkpoint"
+#: Rows, and rows of targets, whose equality tells a checkpoint of the same data.
+IDENTITY_ROWS, IDENTITY_TARGETS = 16, 256
+_STEP = re.compile(r"step-(\d{6,})")
+
+
+class Checkpoint:
+    """A chain of steps; each turns the named arrays of the steps before into new ones. Then states, one after another.
+
+    A step is written to a folder of its own, whole or not at all, and the folders of steps whose arrays have all
+    been made anew are removed: a job that dies at any moment loses the step it was in and no other. Of states the
+    last two are there, in case the newest is damaged.
+
+    Parameters
+    ----------
+    path : folder or URL of the checkpoint; None keeps nothing
+    identity : JSON that determines the numbers. A checkpoint of another one is refused
+    resume : whether to go on with what is there. If not, it goes with the first step that is written
+
+    Raises SpecMismatchError for a checkpoint of another job, StoreError for a folder that holds a model.
+    """
+
+    def __init__(
+        self, path: str | os.PathLike[str] | None, identity: Mapping[str, Any], *, resume: bool = True
+    ):
+        self.path = None if path is None else files.normalise(path)
+        self.identity = from_json(to_json(dict(identity)))
+        self.arrays: dict[str, np.ndarray] = {}
+        # A token of this job: what an earlier one with the same options left behind is not mixed with it.
+        self._run = uuid.uuid4().hex
+        self._names: dict[int, set[str]] = {}
+        self._states: dict[int, tuple[dict[str, np.ndarray], dict[str, Any]] | None] = {}
+        self._count = 0
+        self._fresh = not resume
+        if self.path is not None:
+            if is_bundle(self.path):
+                raise StoreError(f"{self.path!r} holds a model, not a checkpoint; choose another folder")
+            if resume:
+                self._read()
+
+    def _read(self) -> None:
+        newest = True
+        for number in sorted(self._found(), reverse=True):
+            if not is_bundle(self._place(number)):  # was being removed
+                continue
+            spec = read_spec(self._place(number))
+            changed = differences(spec["identity"], self.identity)
+            if changed:
+                raise SpecMismatchError(
+                    f"the checkpoint {self.path!r} is of another job; old -> new: "
+                    + "; ".join(changed[:8])
+                    + "; give the options it was started with, choose another folder, or remove it"
+                )
+            if newest:
+                self._run, newest = spec["run"], False
+            elif spec["run"] != self._run:
+                continue
+            self._names[number] = set(spec["names"])
+            if spec["numbers"] is not None:
+                self._states[number] = None
+                if not any(self._states.values()):
+                    try:
+                        self._states[number] = read_bundle(self._place(number))[1], spec["numbers"]
+                    except StoreError:  # damaged: the one before
+                        continue
+            elif self._names[number] - self.arrays.keys():
+                self.arrays = read_bundle(self._place(number))[1] | self.arrays
+
+    def _found(self) -> list[int]:
+        assert self.path is not None
+        fs, root = files.filesystem(self.path)
+        return [int(found[1]) for name in files.names_in(fs, root) if (found := _STEP.fullmatch(name))]
+
+    def _place(self, number: int) -> str:
+        return f"{self.path}/step-{number:06d}"
+
+    @property
+    def _done(self) -> int:
+        return max(self._names, default=0)
+
+    def check_rows(self, rows: np.ndarray, name: str = "rows") -> None:
+        """Keep a few rows as a step, or raise SpecMismatchError where those of the checkpoint are others."""
+        known = self._count < self._done
+        kept = self.run(lambda _: {name: rows})[name]
+        if not known:
+            return
+        # Features vary by rounding with the chunking.
+        close = 1e-3 * float(np.abs(rows, where=np.isfinite(rows), out=np.zeros(rows.shape)).max(initial=0))
+        if kept.shape != rows.shape or not np.allclose(kept, rows, rtol=0, atol=close, equal_nan=True):
+            raise SpecMismatchError(
+                f"the checkpoint {self.path!r} was written by a fit to other {name}; choose another folder, or "
+                "remove it"
+            )
+
+    def run(self, step: Callable[[dict[str, np.ndarray]], dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
+        """The arrays after this step; a step that an earlier run finished is not computed again."""
+        self._count += 1
+        if self._count > self._done:
+            # Rows first, as files give them back: another layout takes other ways through BLAS, to other last bits.
+            made = {name: np.asarray(array, order="C") for name, array in step(self.arrays).items()}
+            self.arrays = self.arrays | made
+            self._write(self._count, made)
+            self._remove([k for k, names in self._names.items() if k < self._count and names <= made.keys()])
+        return self.arrays
+
+    def once(self, make: Callable[[], np.ndarray]) -> np.ndarray:
+        """One array as a step of its own, which is handed out and not held here."""
+        self._count += 1
+        name = f"array{self._count}"
+        if self._count > self._done:
+            made = np.asarray(make(), order="C")
+            self._write(self._count, {name: made})
+            return made
+        return self.arrays.pop(name)
+
+    def keep(self, arrays: Mapping[str, np.ndarray], numbers: Mapping[str, Any]) -> None:
+        """Write a state, arrays and plain values, in place of the one before the last. After all steps."""
+        number = self._done + 1
+        self._write(number, arrays, numbers)
+        self._remove(sorted(self._states)[:-1])
+        if self.path is not None:
+            self._states[number] = None
+
+    def state(self) -> tuple[dict[str, np.ndarray], dict[str, Any]] | None:
+        """The newest state that an earlier run kept, handed out and not held here; None where there is none."""
+        for number, found in self._states.items():
+            if found is not None:
+                self._states[number] = None
+                return {name: np.array(array) for name, array in found[0].items()}, found[1]
+        return None
+
+    def _write(
+        self, number: int, made: Mapping[str, np.ndarray], numbers: Mapping[str, Any] | None = None
+    ) -> None:
+        if self.path is None:
+            return
+        if files.is_local(self.path):
+            os.makedirs(self.path, exist_ok=True)
+        if self._fresh:
+            self._remove(self._found())
+            self._fresh = False
+        spec = {
+            "format": _FORMAT,
+            "identity": self.identity,
+            "run": self._run,
+            "names": sorted(made),
+            "numbers": None if numbers is None else dict(numbers),
+        }
+        write_bundle(self._place(number), spec, made, overwrite=True)
+        self._names[number] = set(made)
+
+    def _remove(self, numbers: Sequence[int]) -> None:
+        if self.path is None:
+            return
+        fs, root = files.filesystem(self.path)
+        for number in sorted(numbers, reverse=True):  # a job that dies here leaves a chain without gaps
+            files.remove(fs, f"{root}/step-{number:06d}/model.json")  # no longer a step
+            files.remove(fs, f"{root}/step-{number:06d}")
+            self._names.pop(number, None)
+            self._states.pop(number, None)

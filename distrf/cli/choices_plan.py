@@ -1,0 +1,37 @@
+"""What choosing and comparing add to the plan of a training."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from ..blocks.passes import count_runs
+from ..blocks.plan import Plan
+from ..blocks.samples import sample_fold
+from ..pipeline.training import compares_all
+from .inputs import Input
+
+
+def with_choices(plan: Plan, data: Input, estimator: Any, learner: Any) -> Plan:
+    """The plan with the samples that are read first, and the linear model that is fitted beside."""
+    n, blocks = data.info.n, -(-data.info.n // data.info.block_rows)
+    sampled = 2 * min(count_runs(n, sample_fold()), blocks) - 1
+    made = replace(
+        plan,
+        passes=plan.passes + 2,
+        tasks=plan.tasks + 2 * sampled,
+        bytes_read=plan.bytes_read + data.info.nbytes,
+        notes=[
+            *plan.notes,
+            "choices read a sample of at most 6,000 rows and 10,000 targets, from all blocks at most",
+        ],
+    )
+    if not compares_all(learner, estimator is not None, data.info.sparse, data.d):
+        return made
+    return replace(
+        made,
+        passes=made.passes + 2,
+        bytes_read=made.bytes_read + data.info.nbytes,
+        flops=made.flops + float(n) * data.d**2,
+        notes=[*made.notes, "a linear model on the columns is fitted beside it, in a pass of its own"],
+    )

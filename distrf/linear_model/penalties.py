@@ -1,0 +1,101 @@
+"""Which penalties "auto" compares: decades, more of them beyond an edge, and halves beside the best. Number code.
+
+On 21 tables of 100 to 8,000 rows (1,024 Fourier features of columns in standard units, 5 folds, three splits of the
+small tables) the search loses 0.0023 of accuracy or R^2 on average to the best alpha in hindsight, as all half decades
+do, decades alone 0.0032, one held-out fifth in place of folds 0.0027; 1e-6 loses 0.09. To prefer the largest alpha within
+0.3 % or 1 % of the least error is no better (decades: 0.0032, 0.0033), within one standard error of the folds worse
+(0.010).
+"""
+
+from __future__ import annotations
+
+import math
+import numbers
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..errors import InputError
+
+#: The grid, as powers of ten times the energy of the features, and how far above it the search may go: there, weights
+#: are a hundredth of what they are without a penalty, at most.
+_FIRST, _LAST, _HIGHEST = -8, -1, 2
+#: The one taken where nothing can be compared, as with a single row.
+_ALONE = -3
+#: Errors that are equal but for rounding; the largest of such alphas is taken.
+_TIE = 1e-6
+#: How many alphas are compared, usually: the grid and two halves. For the plan.
+USUAL = _LAST - _FIRST + 3
+
+
+def given_alphas(alphas: Any) -> list[float] | None:
+    """The penalties as a list, None for "auto". Raises InputError as `check_alphas` does."""
+    return None if isinstance(alphas, str) and alphas == "auto" else check_alphas(alphas)
+
+
+def check_alphas(alphas: Any) -> list[float]:
+    """A number or a sequence of them as a list; raises InputError for anything else or negatives."""
+    listed = list(alphas) if np.iterable(alphas) else [alphas]
+    values = [float(a) if isinstance(a, numbers.Real) else np.nan for a in listed]
+    if not values or not all(np.isfinite(a) and a >= 0 for a in values):
+        raise InputError(
+            f"alphas must be one or more finite numbers >= 0, got {alphas!r}; models of ridge also take 'auto'"
+        )
+    return values
+
+
+def _decade(energy: float, power: int) -> float:
+    """10^power times the energy, rounded to a power of ten: 1 for the Fourier features of scattered rows."""
+    unit = math.ceil(math.log10(energy) - 0.3) if 0 < energy < math.inf else 0
+    return float(f"1e{min(max(unit, -280), 280) + power}")
+
+
+def lone_alpha(energy: float) -> float:
+    """The penalty where nothing can be compared.
+
+    energy : mean |z - mean|^2 of the features
+    """
+    return _decade(energy, _ALONE)
+
+
+def alpha_grid(energy: float, lowest: float = 0.0, *, wide: bool = False) -> list[float]:
+    """Ascending decades, none below `lowest`; `wide` adds those above the grid, for solvers that get them free."""
+    powers = range(_FIRST, (_HIGHEST if wide else _LAST) + 1)
+    above = [a for a in (_decade(energy, p) for p in powers) if a >= lowest]
+    return above or [float(f"1e{math.ceil(math.log10(lowest))}")]
+
+
+def best_alpha(alphas: Sequence[float], errors: Sequence[float] | np.ndarray) -> float:
+    """The alpha of least error, the largest one of equals."""
+    least = min(errors)
+    return max(a for a, e in zip(alphas, errors, strict=True) if e <= least + _TIE * abs(least))
+
+
+def search(
+    errors: Callable[[list[float]], np.ndarray], energy: float, lowest: float
+) -> tuple[list[float], np.ndarray]:
+    """Alphas compared, ascending, and their errors.
+
+    errors : function from alphas to errors, each of which costs a factorisation
+    lowest : the alpha that rounding would swallow; no smaller one is tried
+    """
+    found: dict[float, float] = {}
+
+    def best_with(alphas: Sequence[float]) -> float:
+        new = [a for a in alphas if a not in found and lowest <= a <= highest]
+        values = np.asarray(errors(new)) if new else np.empty(0)
+        found.update(zip(new, np.where(np.isfinite(values), values, np.inf).tolist(), strict=True))
+        return best_alpha(list(found), list(found.values()))
+
+    grid = alpha_grid(energy, lowest)
+    highest = max(*grid, _decade(energy, _HIGHEST))
+    best, before = best_with(grid), math.nan
+    while best in (min(found), max(found)) and best != before:
+        power = round(math.log10(best))
+        beyond = [float(f"1e{power + by}") for edge, by in ((min(found), -1), (max(found), 1)) if best == edge]
+        before, best = best, best_with(beyond)
+    power = round(math.log10(best))
+    best_with([float(f"3e{power - 1}"), float(f"3e{power}")])
+    alphas = sorted(found)
+    return alphas, np.array([found[a] for a in alphas])

@@ -1,0 +1,17 @@
+"""One public way to a good model: what is chosen from a sample of rows, and the training that follows."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+_EXPORTS = {"make_model": "making", "train": "training", "BaselineWarning": "training", "KINDS": "kinds"}
+
+__all__ = ["KINDS", "BaselineWarning", "make_model", "train"]
+
+
+def __getattr__(name: str) -> Any:
+    # On first use: the command line needs the names of the models and not what they stand for.
+    if name in _EXPORTS:
+        return getattr(importlib.import_module(f"{__name__}.{_EXPORTS[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

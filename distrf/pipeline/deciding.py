@@ -1,0 +1,231 @@
+"""Scaling, length scale, number of features, columns beside them: each decided on the sample, each with its reason."""
+
+from __future__ import annotations
+
+import numbers
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import clone
+
+from ..blocks.engine import current_client
+from ..blocks.plan import PROCESS_BYTES, Workers
+from ..features import TEFM, Blockwise, RandomBinningFeatures, StreamingScaler
+from ..features.scaler import check_method
+from ..features.with_columns import column_scale
+from ..learned import CompactNonlinearMap
+from ..record import Choice
+from ..targets import Targets
+from .families import scale_parameter, scout
+from .sample import Sample
+from .search import (
+    COMPONENTS,
+    SCOUT_COMPONENTS,
+    Verdict,
+    judge_columns,
+    judge_map,
+    rule_length_scale,
+    search_length_scale,
+)
+
+#: Columns up to which a linear model takes the solver that it takes, and what conjugate gradients get beyond.
+_GRAM_COLUMNS, _WIDE_DIRECTIONS, _WIDE_TOL = 4096, 16, 1e-2
+#: Learned features do the work of many drawn ones.
+_LEARNED_COMPONENTS = 256
+
+
+@dataclass
+class Decisions:
+    """What they are made on, and those made so far.
+
+    n : rows of the data; targets : None where the sample cannot judge
+    """
+
+    n: int
+    sample: Sample
+    targets: Targets | None
+    seed: int
+    choices: list[Choice] = field(default_factory=list)
+
+    def note(self, what: str, value: Any, why: str) -> None:
+        self.choices.append(Choice(what, value, why))
+
+    @property
+    def rows(self) -> str:
+        return f"on {self.sample.judged:,} held-out rows"
+
+
+def all_equal(X: Any) -> bool:
+    """Whether all rows are the same."""
+    return X.nnz == 0 if sp.issparse(X) else bool((X[:1] == X).all())
+
+
+def scaler(decisions: Decisions, asked: Any, map_: Any) -> StreamingScaler | None:
+    """The unfitted scaler, or None: as asked, else robust units where they lower the error of `map_`."""
+    if isinstance(asked, StreamingScaler):
+        decisions.note("scale", asked.method, "as given")
+        return clone(asked)
+    if asked is None or asked == "none":
+        decisions.note("scale", "none", "as asked")
+        return None
+    if asked != "auto":
+        check_method(asked)
+        decisions.note("scale", asked, "as asked")
+        return StreamingScaler(asked)
+    sample, targets = decisions.sample, decisions.targets
+    why = _without_scaling(sample.X, map_)
+    if why:
+        decisions.note("scale", "none", why)
+        return None
+    robust = StreamingScaler("robust")
+    if targets is None:
+        spread = np.ptp(sample.X, axis=0)
+        unlike = spread.max() > 10 * spread[spread > 0].min()
+        why = "by the ranges of the columns, since the sample cannot judge"
+    else:
+        errors = []
+        for rows in (sample, sample.scaled(robust)):
+            if map_ is None:
+                errors.append(judge_columns(rows, targets, decisions.seed).error)
+            else:
+                errors.append(judge_map(rows, targets, scout(map_, SCOUT_COMPONENTS, decisions.seed)).error)
+        unlike = errors[1] < errors[0]
+        why = f"squared error {errors[1]:.4g} in robust units, {errors[0]:.4g} as they are, {decisions.rows}"
+    decisions.note("scale", "robust" if unlike else "none", why)
+    return robust if unlike else None
+
+
+def _without_scaling(X: Any, map_: Any) -> str:
+    """Why rows are left as they are, whatever the errors; empty where scaling may help."""
+    if sp.issparse(X):
+        return "sparse rows stay sparse"
+    if map_ is not None and map_.__sklearn_tags__().input_tags.positive_only:
+        return "the map is for rows without negative entries"
+    return "all sampled rows are equal" if all_equal(X) else ""
+
+
+def length_scale(decisions: Decisions, map_: Any) -> None:
+    """Set the length scale of a map that has a rule for it to the best multiple of what the rule gives."""
+    name = scale_parameter(map_)
+    if name is None or isinstance(map_.get_params()[name], numbers.Real):
+        return
+    trial = scout(map_, SCOUT_COMPONENTS, decisions.seed)
+    own = scale_parameter(trial)
+    rule = map_.get_params()[name]
+    if own is None:
+        return
+    if all_equal(decisions.sample.X):
+        map_.set_params(**{name: 1.0})
+        decisions.note("length_scale", 1.0, "all sampled rows are equal")
+        return
+    middle = rule_length_scale(rule, trial.get_params(), decisions.sample, decisions.seed)
+    if middle is None:
+        return
+    if decisions.targets is None:
+        map_.set_params(**{name: middle})
+        decisions.note("length_scale", middle, f"the rule {rule!r}, since the sample cannot judge")
+        return
+
+    def at(multiple: float) -> Verdict:
+        assert decisions.targets is not None
+        return judge_map(
+            decisions.sample, decisions.targets, clone(trial).set_params(**{own: multiple * middle})
+        )
+
+    multiple = search_length_scale(at, at(1.0))
+    value = float(f"{multiple * middle:.6g}")
+    map_.set_params(**{name: value})
+    decisions.note(
+        "length_scale", value, f"{multiple:g} times the rule {rule!r}: by squared error {decisions.rows}"
+    )
+
+
+def auto_components(n: int, memory: int) -> int:
+    """D: 4,096 from 20,000 rows on, 2,048 from 5,000, else 1,024; at most twice the rows, and as memory allows.
+
+    memory : bytes of a worker, 0 for unknown
+    """
+    wanted = 4096 if n >= 20_000 else 2048 if n >= 5000 else 1024
+    while wanted > 256 and wanted > 2 * n:
+        wanted //= 2
+
+    def states(D: int) -> int:
+        """Half a float64 Gram matrix for each fold, of which some six meet on a worker."""
+        return 6 * (5 if D <= 2048 else 2) * 4 * D**2
+
+    while memory and wanted > 256 and states(wanted) > max(memory - PROCESS_BYTES, memory // 4):
+        wanted //= 2
+    return wanted
+
+
+def share_of(D: int, name: str) -> int:
+    """What a map of that name takes where drawn features are D."""
+    if name == "cnm":
+        return min(D, _LEARNED_COMPONENTS)
+    return D // 2 if name == "tefm" else D
+
+
+def components(decisions: Decisions, map_: Any) -> None:
+    """Set the number of features of a map that has one."""
+    known = map_.get_params(deep=True)
+    if "n_components" not in known:
+        return
+    D = auto_components(decisions.n, Workers.of_client(current_client()).memory_limit)
+    if isinstance(map_, TEFM):
+        D = share_of(D, "tefm")
+        if "base__n_components" in known:
+            map_.set_params(base__n_components=4 * D)
+    elif isinstance(map_, CompactNonlinearMap):
+        D = share_of(D, "cnm")
+    map_.set_params(n_components=D)
+    rows, d = decisions.n, decisions.sample.X.shape[1]
+    decisions.note("n_components", D, f"for {rows:,} rows of {d:,} columns, and the memory of a worker")
+
+
+def features(
+    decisions: Decisions, map_: Any, linear: Verdict | None, optional: bool, asked: bool | str
+) -> tuple[bool, bool, Verdict | None]:
+    """(whether the map is kept, whether the columns join its features, the verdict on what is kept).
+
+    asked : of `raw_columns`, True, False or "auto"; optional : whether the map may be left out
+    """
+    sample, targets, seed = decisions.sample, decisions.targets, decisions.seed
+    dense = not isinstance(map_, (RandomBinningFeatures, Blockwise))
+    if targets is None or linear is None:
+        return True, asked is True, None
+    D = int(getattr(map_, "n_components", None) or COMPONENTS)
+    trial = scout(map_, min(D, COMPONENTS), seed)
+    own, name = scale_parameter(trial), scale_parameter(map_)
+    if own is not None and name is not None:
+        trial.set_params(**{own: map_.get_params()[name]})
+    machine = judge_map(sample, targets, trial)
+    scores = f"squared error {linear.error:.4g} of the columns, {machine.error:.4g} of features"
+    joined = asked is True
+    if asked is not False and dense and (joined or 2 * sample.X.shape[1] <= max(D, COMPONENTS)):
+        both = judge_map(sample, targets, trial, True, seed)
+        scores += f", {both.error:.4g} of both"
+        # They cost little and save what is nearly linear: left out only where they do harm.
+        joined = joined or not machine.beats(both)
+        machine = both if joined else machine
+    kept = not optional or machine.beats(linear)
+    value = "columns" if not kept else "columns and map" if joined else "map"
+    decisions.note("features", value, f"{scores}, {decisions.rows}")
+    return kept, joined, machine if kept else linear
+
+
+def wide_ridge(decisions: Decisions, learner: Any, linear: Verdict | None) -> None:
+    """Make ridge on many columns affordable: by conjugate gradients, near the penalty that the sample chose.
+
+    Without it the Gram matrix of d columns is factorised for every penalty and fold: minutes from d = 5,000 on.
+    """
+    X = decisions.sample.X
+    if X.shape[1] <= _GRAM_COLUMNS:
+        return
+    learner.set_params(solver="cg", n_directions=_WIDE_DIRECTIONS, tol=_WIDE_TOL)
+    if linear is None:
+        return
+    alpha = float(f"{linear.alpha * column_scale(X, decisions.seed) ** 2:.3g}")
+    learner.set_params(alphas=[alpha / 10, alpha])
+    decisions.note("alphas", [alpha / 10, alpha], f"least squared error {decisions.rows}; conjugate gradients")

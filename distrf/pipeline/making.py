@@ -1,0 +1,198 @@
+"""`make_model`: an unfitted pipeline for these rows, each choice made on a sample of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from sklearn.base import clone, is_classifier
+from sklearn.pipeline import Pipeline
+
+from ..errors import InputError
+from ..features import WithColumns
+from ..features.with_columns import column_scale
+from ..randomness import draw_seed
+from ..record import Training
+from ..targets import Targets, class_targets, regression_targets
+from . import deciding
+from .deciding import Decisions
+from .families import named_map, named_model, scale_parameter, wants_labels
+from .kinds import KINDS, kind_for
+from .sample import Sample, as_rows, as_targets, read_sample, sample_targets
+from .search import Verdict, judge_columns, judge_constant
+from .target import Target, check_target, look_at
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a user says of a model; see `make_model`."""
+
+    model: Any = "auto"
+    map: Any = "auto"
+    scale: Any = "auto"
+    length_scale: float | str | None = "auto"
+    n_components: int | str | None = "auto"
+    raw_columns: bool | str = "auto"
+    random_state: Any = 0
+
+    def __post_init__(self) -> None:
+        if self.raw_columns not in (True, False, "auto"):
+            raise InputError(f"raw_columns is True, False or 'auto', got {self.raw_columns!r}")
+
+    @property
+    def optional_map(self) -> bool:
+        """Whether the columns alone may be taken."""
+        return isinstance(self.map, str) and self.map == "auto" and self.raw_columns == "auto"
+
+
+def make_model(
+    X: Any,
+    y: Any,
+    *,
+    model: Any = "auto",
+    map: Any = "auto",
+    scale: Any = "auto",
+    length_scale: float | str | None = "auto",
+    n_components: int | str | None = "auto",
+    raw_columns: bool | str = "auto",
+    random_state: Any = 0,
+) -> Pipeline:
+    """An unfitted pipeline for these rows: scaling where it helps, a random feature map, a linear model.
+
+    What is "auto" is chosen on a seeded sample of at most 6,000 rows: ridge on a candidate's features of some of
+    them, judged by the others. Of a Dask array only the blocks that hold sampled rows are read, and nothing of the
+    array is kept. `pipeline.training_` says what was chosen and why; docs/choices.md has the rules and the figures.
+
+    Parameters
+    ----------
+    X : array, CSR matrix or Dask array of shape (n, d); y : targets of shape (n,) or (n, C)
+    model : "auto" (ridge: a classifier for labels, a regressor for numbers), a name ("ridge", "ridge-classifier",
+        "sgd-regressor", "sgd-classifier", "svm", "logistic"), or an unfitted linear model, taken as it is
+    map : "auto" (Fourier features, or none where a linear model on the columns does better), None or "none", a
+        name ("fourier", "laplace", "binning", "tensor-sketch", "maclaurin", "compact", "nystroem", "tefm", "cnm"),
+        or an unfitted map, taken as it is but for what the next ones say
+    scale : "auto" ("robust" units, or none), None or "none", a method of StreamingScaler, or an unfitted one
+    length_scale : "auto" searches multiples of the map's rule; a number or a rule is taken; None leaves the map's
+    n_components : "auto" from n, d and memory; a number is taken; None leaves the map's
+    raw_columns : whether the columns stand beside the features; "auto": where held-out rows say so
+    random_state : seed of the sample, the map and the model
+
+    Returns
+    -------
+    Pipeline with the steps "scale", "map" (each where there is one) and "model", and the attribute
+    `training_`, a `distrf.record.Training`
+
+    Raises
+    ------
+    InputError : a classifier for a continuous target, a regressor for strings, rows that are not finite (the first
+        found is named), unknown names
+    """
+    options = Options(model, map, scale, length_scale, n_components, raw_columns, random_state)
+    return prepare(X, y, options).pipeline
+
+
+@dataclass
+class Prepared:
+    """The pipeline, and what it was chosen by: the sample as the map sees it, and verdicts on it.
+
+    verdicts : None where the sample cannot judge: too few rows, one class, a constant
+    """
+
+    pipeline: Pipeline
+    sample: Sample
+    machine: Verdict | None = None
+    linear: Verdict | None = None
+    constant: Verdict | None = None
+
+
+def prepare(X: Any, y: Any, options: Options) -> Prepared:
+    """`make_model`, with the evidence."""
+    X = as_rows(X)
+    y = as_targets(X, y)
+    seed = draw_seed(options.random_state)
+    target = look_at(sample_targets(y, seed))
+    learner, why = choose_learner(options.model, target, seed)
+    wanted = _unfitted_map(options, is_classifier(learner), seed)
+    sample = read_sample(X, y, seed)
+    decisions = Decisions(X.shape[0], sample, _targets(sample, is_classifier(learner)), seed)
+    decisions.note("model", _name(learner), why)
+    if wanted is not None and options.optional_map and deciding.all_equal(sample.X):
+        wanted = None
+        decisions.note("map", "none", "all sampled rows are equal")
+    scaler = deciding.scaler(decisions, options.scale, wanted)
+    if scaler is not None:
+        decisions.sample = sample = sample.scaled(scaler)
+    steps: list[tuple[str, Any]] = [] if scaler is None else [("scale", clone(scaler))]
+    made = Prepared(Pipeline([*steps, ("model", learner)]), sample)
+    if decisions.targets is not None:
+        made.constant = judge_constant(sample, decisions.targets)
+        made.machine = made.linear = judge_columns(sample, decisions.targets, seed)
+    kept = False
+    if wanted is not None:
+        if options.length_scale == "auto":
+            deciding.length_scale(decisions, wanted)
+        if options.n_components == "auto":
+            deciding.components(decisions, wanted)
+        kept, joined, made.machine = deciding.features(
+            decisions, wanted, made.linear, options.optional_map, options.raw_columns
+        )
+        if kept:
+            if joined:
+                wanted = WithColumns(wanted, scale=column_scale(sample.X, seed), random_state=seed)
+            steps.append(("map", wanted))
+            made.pipeline = Pipeline([*steps, ("model", learner)])
+    if not kept and isinstance(options.model, str) and hasattr(learner, "solver"):
+        deciding.wide_ridge(decisions, learner, made.linear)
+    made.pipeline.training_ = Training(tuple(decisions.choices))
+    return made
+
+
+def choose_scaler(X: Any, y: Any, labels: bool, map_: Any, scale: Any, seed: int) -> Any:
+    """The unfitted scaler of `make_model` for a map that is given, or None."""
+    X = as_rows(X)
+    sample = read_sample(X, as_targets(X, y), seed)
+    return deciding.scaler(Decisions(X.shape[0], sample, _targets(sample, labels), seed), scale, map_)
+
+
+def choose_learner(model: Any, target: Target, seed: int) -> tuple[Any, str]:
+    """The unfitted linear model for a target, and why. Raises InputError where they do not go together."""
+    asked = wants_labels(model)
+    if not isinstance(model, str):
+        check_target(type(model).__name__, bool(asked), target)
+        return clone(model), f"as given; {target.why}"
+    name = kind_for(target.labels) if asked is None else model
+    check_target(name, KINDS[name].classifier, target)
+    return named_model(name, seed), target.why if asked is None else f"as asked; {target.why}"
+
+
+def _unfitted_map(options: Options, labels: bool, seed: int) -> Any:
+    """The map as an unfitted estimator that may be changed, or None, with the numbers that were asked for."""
+    map_ = "fourier" if isinstance(options.map, str) and options.map == "auto" else options.map
+    if map_ is None or (isinstance(map_, str) and map_ == "none"):
+        return None
+    made = named_map(map_, labels, seed) if isinstance(map_, str) else clone(map_)
+    if options.length_scale not in ("auto", None):
+        name = scale_parameter(made)
+        if name is None:
+            raise InputError(
+                f"length_scale={options.length_scale!r} is for maps with one, and without gamma; got {made!r}"
+            )
+        made.set_params(**{name: options.length_scale})
+    if options.n_components not in ("auto", None):
+        made.set_params(n_components=options.n_components)
+    return made
+
+
+def _name(learner: Any) -> str:
+    loss = getattr(learner, "loss", None)
+    return type(learner).__name__ + (f", {loss} loss" if loss else "")
+
+
+def _targets(sample: Sample, labels: bool) -> Targets | None:
+    """The encoding of the sample's targets; None where they cannot judge anything."""
+    if not sample.splits or (sample.y == sample.y[:1]).all():
+        return None
+    return class_targets(sample.y, None, None) if labels else regression_targets(sample.y, None)
+
+
+__all__ = ["Options", "Prepared", "choose_scaler", "make_model", "prepare"]

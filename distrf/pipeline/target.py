@@ -1,0 +1,83 @@
+"""Labels or numbers: what a target is, and which models it takes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..errors import InputError
+
+#: Whole numbers with at most this many distinct values are labels; of an integer dtype more may be.
+_FEW, _FEW_INTEGERS = 20, 50
+#: More of them are labels where they look like codes, 0 ... c - 1 or 1 ... c, each for so many rows on average.
+_CODE_ROWS, _CODES_SEEN = 10, 0.9
+
+
+@dataclass(frozen=True)
+class Target:
+    """labels : classes rather than numbers; distinct : values among the `rows` looked at; why : a sentence."""
+
+    labels: bool
+    distinct: int
+    rows: int
+    why: str
+    whole: bool = True
+
+
+def look_at(y: np.ndarray) -> Target:
+    """What a sample of the target is. Strings and booleans are labels, and so are few or code-like whole numbers."""
+    if y.ndim > 1 and y.shape[1] > 1:
+        return Target(False, len(y), len(y), f"{y.shape[1]} columns of numbers", False)
+    y = y.ravel()
+    rows = len(y)
+    if y.dtype.kind in "USOb":
+        distinct = len(set(y.tolist()))
+        named = "booleans" if y.dtype.kind == "b" else "strings"
+        return Target(
+            True, distinct, rows, f"labels are {named}, {distinct:,} of them in {rows:,} rows looked at"
+        )
+    if y.dtype.kind not in "fiu":
+        raise InputError(f"y must be numbers, strings or booleans, got dtype {y.dtype}")
+    if not np.isfinite(y).all():
+        raise InputError(
+            f"y must be finite, but sampled row {int(np.argmin(np.isfinite(y)))} is not; drop such rows"
+        )
+    values = np.unique(y)
+    distinct, seen = len(values), f"{len(values):,} distinct values in {rows:,} rows looked at"
+    if (values != np.floor(values)).any():
+        return Target(False, distinct, rows, f"the target is not whole numbers: {seen}", False)
+    if distinct == 1:
+        return Target(False, 1, rows, "the target is one number")
+    first, last = int(values[0]), int(values[-1])
+    few = _FEW if y.dtype.kind == "f" else _FEW_INTEGERS
+    enough = rows >= (2 if distinct <= _FEW else 2 * _CODE_ROWS) * distinct
+    if distinct == 2 or (distinct <= few and enough):
+        return Target(True, distinct, rows, f"whole numbers with {seen}, at most {few}, are taken for labels")
+    codes = first in (0, 1) and distinct >= _CODES_SEEN * (last - first + 1) and rows >= _CODE_ROWS * distinct
+    if codes:
+        return Target(
+            True, distinct, rows, f"{seen}, nearly all of {first} ... {last}: taken for codes of labels"
+        )
+    return Target(False, distinct, rows, f"whole numbers with {seen} are taken for quantities")
+
+
+def check_target(name: str, classifier: bool, target: Target) -> None:
+    """Refuse a model that does not go with the target, before anything runs. Raises InputError with the remedy."""
+    if classifier and not target.whole:
+        raise InputError(
+            f"model {name!r} is a classifier, but {target.why}; take model='ridge' (regression), or make labels of y"
+        )
+    if classifier and not target.labels and target.distinct > _FEW:
+        raise InputError(
+            f"model {name!r} is a classifier, but {target.why}; take model='ridge' (regression), or y.astype(str) if "
+            "they are labels"
+        )
+    if not classifier and target.labels and "strings" in target.why:
+        raise InputError(
+            f"model {name!r} is a regressor, but {target.why}; take model='ridge-classifier', or numbers as y"
+        )
+    if classifier and target.distinct < 2:
+        raise InputError(
+            f"a classifier needs at least 2 classes, but the target has 1 class in {target.rows:,} rows looked at"
+        )

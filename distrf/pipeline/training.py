@@ -1,0 +1,128 @@
+"""`train`: make a model, fit it, and see whether it beats a linear model on the same columns."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from dask.base import is_dask_collection
+from sklearn.base import clone, is_classifier
+from sklearn.pipeline import Pipeline
+
+from ..record import Comparison, Training
+from .making import Options, Prepared, prepare
+
+#: Columns up to which the linear model is fitted to all rows.
+_NARROW = 1024
+
+
+class BaselineWarning(UserWarning):
+    """A machine that a linear model on the same columns, or a constant, does as well as."""
+
+
+def train(X: Any, y: Any, *, sample_weight: Any = None, baseline: bool = True, **options: Any) -> Pipeline:
+    """Make a model for these rows and fit it, with a linear model on the same columns beside it.
+
+    Parameters
+    ----------
+    X : array, CSR matrix or Dask array of shape (n, d); y : targets of shape (n,) or (n, C)
+    sample_weight : shape (n,), for the fit; choices are made without
+    baseline : whether a linear model is fitted to all rows too, which reads them once more: ridge on the scaled
+        columns, where these are dense and at most 1,024; else the sample alone compares
+    options : of `make_model`
+
+    Returns
+    -------
+    The fitted Pipeline of `make_model`; `training_` holds the choices, the comparisons with a linear model and a
+    constant, and what was warned of. `distrf.save_model` keeps it with the model.
+
+    Warns
+    -----
+    BaselineWarning : the machine does not beat a linear model on the columns, or the constant
+    """
+    return fit_prepared(prepare(X, y, Options(**options)), X, y, sample_weight, baseline)
+
+
+def fit_prepared(made: Prepared, X: Any, y: Any, sample_weight: Any = None, baseline: bool = True) -> Pipeline:
+    """Fit what `prepare` made, and compare it."""
+    pipeline = made.pipeline
+    weights = {} if sample_weight is None else {"model__sample_weight": sample_weight}
+    pipeline.fit(X, y, **weights)
+    comparisons, found = _compare_sample(made), []
+    if baseline:
+        comparisons += _compare_all(pipeline, X, y, sample_weight)
+    beaten = made.machine is not None and made.linear is not None and made.machine is not made.linear
+    if beaten and made.machine.error >= made.linear.error:  # type: ignore[union-attr]
+        found.append(
+            f"the machine does not beat a linear model on the same columns ({comparisons[0]}); take map='none', or "
+            "another map, kernel or scaling"
+        )
+    found += _check_fitted(made)
+    pipeline.training_ = Training(pipeline.training_.choices, tuple(comparisons), tuple(found))
+    for text in found:
+        warnings.warn(text, BaselineWarning, stacklevel=3)
+    return pipeline
+
+
+def _compare_sample(made: Prepared) -> list[Comparison]:
+    """Ridge on the features, on the columns, and a constant, on held-out rows of the sample."""
+    if made.linear is None or made.constant is None:
+        return []
+    what = "accuracy" if is_classifier(made.pipeline[-1]) else "R²"
+    machine = None if made.machine is None else made.machine.score
+    rows = f"{made.sample.judged:,} held-out rows of a sample (ridge)"
+    return [Comparison(what, rows, machine, made.linear.score, made.constant.score)]
+
+
+def compares_all(model: Any, mapped: bool, sparse: bool, d: int) -> bool:
+    """Whether a linear model on all rows is affordable beside this one, and comparable: ridge with several alphas."""
+    alphas = getattr(model, "alphas", 0.0)
+    several = isinstance(alphas, str) or np.size(alphas) > 1
+    return mapped and not sparse and d <= _NARROW and several
+
+
+def _compare_all(pipeline: Pipeline, X: Any, y: Any, sample_weight: Any) -> list[Comparison]:
+    """Squared errors of cross-validation over all rows, where the model is ridge and has them, as R^2 of its targets."""
+    model = pipeline[-1]
+    sparse = sp.issparse(X._meta if is_dask_collection(X) else X)
+    errors = getattr(model, "cv_errors_", None)
+    if not compares_all(model, "map" in pipeline.named_steps, sparse, X.shape[1]) or errors is None:
+        return []
+    scaled = pipeline.named_steps["scale"].transform(X) if "scale" in pipeline.named_steps else X
+    # The checkpoint is that of the machine.
+    linear = clone(model).set_params(checkpoint=None).fit(scaled, y, sample_weight)
+    if linear.cv_errors_ is None:
+        return []
+    return [
+        Comparison(
+            "minus the squared error",
+            f"all {X.shape[0]:,} rows (cross-validation)",
+            -float(np.min(errors)),
+            -float(np.min(linear.cv_errors_)),
+            None,
+        )
+    ]
+
+
+def _check_fitted(made: Prepared) -> list[str]:
+    """The fitted model on rows that it was trained on: below what was reached on rows not seen, it failed."""
+    if made.linear is None or made.constant is None or made.machine is None:
+        return []
+    sample = made.sample
+    fitted = Pipeline([step for step in made.pipeline.steps if step[0] != "scale"])  # the sample is scaled
+    rows = np.concatenate([held for _, held in sample.splits])
+    score = float(fitted.score(sample.X[rows], sample.y[rows]))
+    reached = max(min(made.linear.score, made.machine.score), made.constant.score)
+    slack = 1 / np.sqrt(len(rows)) if is_classifier(fitted[-1]) else 0.05  # two standard errors of a share
+    if np.isfinite(score) and score >= reached - slack:
+        return []
+    return [
+        f"the fitted machine scores {score:.4f} on sampled rows that it was trained on, where ridge in the trial or a "
+        f"constant reached {reached:.4f} on rows that it had not seen: training has failed; give more epochs, "
+        "another alpha, or model='ridge'"
+    ]
+
+
+__all__ = ["BaselineWarning", "fit_prepared", "train"]

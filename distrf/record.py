@@ -1,0 +1,78 @@
+"""What was chosen for a model and why, and what it was compared with: kept with the model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One decision. what : "model", "scale", "length_scale", ...; value : plain data; why : a sentence."""
+
+    what: str
+    value: Any
+    why: str
+
+    def __str__(self) -> str:
+        value = f"{self.value:.4g}" if isinstance(self.value, float) else self.value
+        return f"{self.what.replace('_', ' ')}: {value} ({self.why})"
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The machine beside a linear model on the same columns and beside a constant, on the same rows.
+
+    what : the measure, of which more is better: "accuracy", "R²"
+    rows : how they were judged, in words; machine, linear, constant : the measure, None where it is not known
+    """
+
+    what: str
+    rows: str
+    machine: float | None
+    linear: float | None
+    constant: float | None
+
+    def __str__(self) -> str:
+        parts = [("machine", self.machine), ("linear", self.linear), ("constant", self.constant)]
+        return f"{self.what} on {self.rows}: " + ", ".join(f"{n} {v:.4f}" for n, v in parts if v is not None)
+
+
+@dataclass(frozen=True)
+class Training:
+    """The attribute `training_` of pipelines that `distrf.make_model` or `distrf.train` made.
+
+    choices : what was chosen and why
+    baseline : comparisons with a linear model and a constant; empty for a pipeline that is not trained
+    warnings : what was found wrong
+    """
+
+    choices: tuple[Choice, ...] = ()
+    baseline: tuple[Comparison, ...] = ()
+    warnings: tuple[str, ...] = field(default=())
+
+    def chosen(self, what: str) -> Any:
+        """The value of a choice, None where it was not made."""
+        return next((c.value for c in self.choices if c.what == what), None)
+
+    def __str__(self) -> str:
+        return "\n".join(
+            [*map(str, self.choices), *map(str, self.baseline), *(f"warning: {w}" for w in self.warnings)]
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON."""
+        return {
+            "choices": [asdict(c) for c in self.choices],
+            "baseline": [asdict(c) for c in self.baseline],
+            "warnings": list(self.warnings),
+        }
+
+    @classmethod
+    def from_dict(cls, stored: Mapping[str, Any]) -> Training:
+        return cls(
+            tuple(Choice(**c) for c in stored["choices"]),
+            tuple(Comparison(**c) for c in stored["baseline"]),
+            tuple(stored["warnings"]),
+        )

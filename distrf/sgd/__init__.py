@@ -1,0 +1,1 @@
+"""Stochastic gradients in batches: schedule, work of a worker, optimizers, preconditioner, trainer, plan."""

@@ -1,0 +1,227 @@
+"""What a worker does with a parcel of rows: features, gradient, scores. Number code: NumPy and CSR in and out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from ..errors import InputError
+from ..losses import Loss
+from ..maps import check_rows, working_dtype
+from ..targets import Targets
+from .preconditioner import Preconditioner
+from .schedules import Holdout, Slice, row_order
+
+#: Sums of parcels that are added one after the other.
+FAN_IN = 8
+
+
+@dataclass(frozen=True)
+class LoadFold:
+    """Folds one block into itself, checked: the rows of a block as a value (X, y, weight)."""
+
+    n_columns: int
+    nbytes: int = 0
+    flops_per_row: float = 0.0
+
+    def start(self) -> None:
+        return None
+
+    def add(self, state: Any, first_row: int, X: Any, y: Any, weight: Any = None) -> tuple[Any, Any, Any]:
+        X = check_rows(X, self.n_columns)
+        y = np.asarray(y)
+        if y.dtype.kind == "f" and not np.isfinite(y).all():
+            raise InputError(f"y must be finite, but row {int(np.argwhere(~np.isfinite(y))[0, 0])} is not")
+        return X, y, None if weight is None else np.asarray(weight)
+
+    def merge(self, left: Any, right: Any) -> Any:
+        raise AssertionError("one block is loaded at a time")
+
+
+class Sums(NamedTuple):
+    """What a parcel adds to its round: sums over its rows, and one largest value.
+
+    gradient : in the shape of the weights; loss, weight
+    curved : curvature of each row as a share of the largest there is
+    null : loss of the constant prediction that training starts from, on the same rows
+    longest : the largest w z'P z, where it is asked for
+    """
+
+    gradient: np.ndarray
+    loss: float
+    weight: float
+    curved: float = 0.0
+    null: float = 0.0
+    longest: float = 0.0
+
+
+@dataclass(frozen=True)
+class RowLengths:
+    """Measures z'P z of rows; travels as maps do, its directions once to each worker."""
+
+    preconditioner: Preconditioner
+
+    def __call__(self, Z: Any, constant: float) -> np.ndarray:
+        return self.preconditioner.lengths(Z, constant)
+
+    @property
+    def arrays(self) -> dict[str, np.ndarray]:
+        return {"directions": self.preconditioner.directions, "shrink": self.preconditioner.shrink}
+
+    def with_arrays(self, arrays: dict[str, np.ndarray]) -> RowLengths:
+        given = replace(self.preconditioner, directions=arrays["directions"], shrink=arrays["shrink"])
+        return RowLengths(given)
+
+    def without_arrays(self) -> RowLengths:
+        return self.with_arrays({"directions": np.empty(0), "shrink": np.empty(0)})
+
+
+@dataclass(frozen=True)
+class SliceWork:
+    """How parcels are picked, featurised and scored; a few hundred bytes, sent with each task.
+
+    constant : value of the column that stands for the intercept, 0 for none
+    start : the constant prediction that training starts from, shape (C,); None is 0
+    probed : epochs in which the lengths of rows are measured; the last of the maps is then a RowLengths
+    shift : subtracted from dense features, shape (D,): means that would drown what varies; None for none
+    """
+
+    targets: Targets
+    loss: Loss
+    constant: float
+    seed: int
+    shuffle: bool
+    holdout: Holdout
+    start: np.ndarray | None = None
+    probed: int = 0
+    shift: np.ndarray | None = None
+
+    def take(
+        self, loaded: Sequence[tuple[Any, Any, Any]], maps: Sequence[Any], epoch: int, parcel: Sequence[Slice]
+    ) -> tuple[Any, ...]:
+        """(features, encoded targets, weights, longest row) of a parcel; `loaded` are the rows of each slice's block."""
+        joined = self.joined(loaded, epoch, parcel)
+        if not self.probed:
+            return (*self._features(joined, maps, slice(None)), 0.0)
+        Z, Y, w = self._features(joined, maps[:-1], slice(None))
+        if epoch >= self.probed:
+            return Z, Y, w, 0.0
+        lengths = maps[-1](Z, self.constant)
+        return Z, Y, w, float((lengths if w is None else lengths * w).max(initial=0.0))
+
+    def joined(self, loaded: Sequence[tuple[Any, Any, Any]], epoch: int, parcel: Sequence[Slice]) -> Any:
+        """(X, y, weight) of a parcel, rows in the order of the epoch."""
+        parts = []
+        for (X, y, weight), s in zip(loaded, parcel, strict=True):
+            order = row_order(self.seed, epoch, s.block, X.shape[0], self.shuffle, self.holdout)
+            rows = order[s.first : s.last]
+            parts.append((X[rows], y[rows], None if weight is None else weight[rows]))
+        return parts[0] if len(parts) == 1 else tuple(_stack(column) for column in zip(*parts, strict=True))
+
+    def _features(self, loaded, maps, rows):
+        X, y, weight = loaded
+        Z = X[rows]
+        for function in maps:
+            Z = function(Z)
+        if self.shift is not None:
+            Z = Z - self.shift.astype(np.result_type(Z.dtype, np.float32))
+        dtype = working_dtype(Z.dtype)
+        if Z.dtype != dtype:
+            Z = Z.astype(dtype)
+        Y, w = self.targets.encode(y[rows], None if weight is None else weight[rows])
+        return Z, Y.astype(dtype), w
+
+    def scores(self, Z: Any, W: np.ndarray) -> np.ndarray:
+        """z.w + b, shape (b, C)."""
+        if not self.constant:
+            return np.asarray(Z @ W)
+        return np.asarray(Z @ W[:-1]) + self.constant * W[-1]
+
+    def gradient(self, taken: Sequence[Any], W: np.ndarray) -> Sums:
+        """Sums over the parcel, the gradient of shape (P, C); two products for all classes."""
+        Z, Y, w, *longest = taken
+        value, slope = self.loss(self.scores(Z, W.astype(Z.dtype)), Y)
+        curved = self.loss.curved(slope)
+        null = self.loss(np.broadcast_to(self._start.astype(Y.dtype), Y.shape), Y)[0]
+        if w is not None:
+            slope = slope * w[:, None].astype(slope.dtype)
+            value, curved, null = value * w, curved * w, null * w
+        G = np.empty(W.shape, dtype=Z.dtype)
+        G[: Z.shape[1]] = Z.T @ slope
+        if self.constant:
+            G[-1] = self.constant * slope.sum(axis=0, dtype=np.float64)
+        total = float(len(value) if w is None else w.sum())
+        losses = (
+            float(value.sum(dtype=np.float64)),
+            total,
+            float(curved.sum()),
+            float(null.sum(dtype=np.float64)),
+        )
+        return Sums(G, *losses, *longest)
+
+    @property
+    def _start(self) -> np.ndarray:
+        return np.zeros(self.targets.width) if self.start is None else self.start
+
+    def score_block(
+        self, loaded: tuple[Any, Any, Any], maps: Sequence[Any], block: int, W: np.ndarray, held: bool = True
+    ) -> np.ndarray:
+        """Score sums of the validation rows of a block, or of its training rows: see `validation_score`."""
+        rows = self.holdout.split(block, loaded[0].shape[0])[1 if held else 0]
+        maps = maps[:-1] if self.probed else maps
+        total = np.zeros((5, W.shape[1]))
+        for a in range(0, len(rows), 4096):
+            Z, Y, w = self._features(loaded, maps, rows[a : a + 4096])
+            total += score_sums(self.targets, self.loss, self.scores(Z, W.astype(Z.dtype)), Y, w)
+        return total
+
+
+def score_sums(targets: Targets, loss: Loss, scores: np.ndarray, Y: np.ndarray, w: Any) -> np.ndarray:
+    """Sums over rows, shape (5, C): the weight; right labels, or squared errors, targets, their squares; the loss."""
+    total = np.zeros((5, Y.shape[1]))
+    w = np.ones(len(Y)) if w is None else w
+    total[0] = w.sum()
+    if targets.classes is None:
+        # Targets are centred: an offset would cancel in what the score divides by.
+        total[1:4] = [w @ (scores - Y) ** 2.0, w @ Y, w @ Y**2.0]
+    elif Y.shape[1] == 1:
+        total[1] = w @ ((scores[:, 0] > 0) == (Y[:, 0] > 0))
+    else:
+        total[1] = w @ (scores.argmax(axis=1) == Y.argmax(axis=1))
+    total[4] = w @ loss(scores, Y)[0]
+    return total
+
+
+def validation_score(total: np.ndarray, classes: bool) -> float:
+    """Accuracy, or R^2 averaged over outputs, from the score sums."""
+    weight = max(total[0, 0], np.finfo(float).tiny)
+    if classes:
+        return float(total[1, 0] / weight)
+    spread = total[3] - total[2] ** 2 / weight
+    return float(np.mean(1.0 - total[1] / np.where(spread > 0, spread, np.inf)))
+
+
+def _stack(parts: Sequence[Any]) -> Any:
+    """Rows of several blocks; None where they have none."""
+    if parts[0] is None:
+        return None
+    return sp.vstack(parts, format="csr") if sp.issparse(parts[0]) else np.concatenate(parts)
+
+
+def add_sums(*parts: Sums) -> Sums:
+    """Sums of parcels added in the order given, in float64."""
+    G = parts[0].gradient.astype(np.float64)
+    for part in parts[1:]:
+        G += part.gradient
+    return Sums(
+        G,
+        sum(part.loss for part in parts),
+        sum(part.weight for part in parts),
+        sum(part.curved for part in parts),
+        sum(part.null for part in parts),
+        max(part.longest for part in parts),
+    )

@@ -1,0 +1,324 @@
+"""The loop over epochs and batches: steps, history, stopping, the best epoch, checkpoints.
+
+Knows neither Dask nor what is learned: batches come from DaskRounds or LocalRounds, steps are an optimizer's.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from ..blocks.progress import current_listener
+from ..checkpoint import Checkpoint
+from .optimizer import Optimizer, OptimizerState
+from .schedules import Round, Schedule
+from .slices import Sums, validation_score
+
+_TINY = float(np.finfo(float).tiny)
+#: A batch whose loss is so many times that of a constant prediction, of the same rows and of all, says that steps are
+#: too long.
+_DIVERGED = 3.0
+#: An epoch that ends so much above the best, as a share of the loss of the constant, says the same.
+_ROSE = 0.02
+#: Above this share of it the solution is measured against the constant on all rows, before it is returned.
+_DOUBTFUL = 0.9
+#: Steps halved so often, and in such a share of the epochs, no longer move: a constant is then no finding.
+_OFTEN, _OFTEN_SHARE = 6, 0.25
+#: Nor where training ends so much above it; up to there the rows may have nothing to tell.
+_WORSE = 0.1
+#: Epochs whose gain tells whether more would help, and the gain: a share of the loss of the constant.
+_LAST, _UNFINISHED = 3, 0.01
+
+
+@dataclass
+class Progress:
+    """Where training is: what a checkpoint keeps beside the optimizer's state.
+
+    null, penalty : loss of the constant prediction that training starts from, and penalty of the weights that each batch
+        met, like `loss`; null_loss : the first's mean over all rows
+    first_ratio : loss of the first batch over that of the constant, where a start was worse
+    best, best_epoch : measures of the best epoch so far, see `Trainer._measure`, and its number from 1
+    waited : epochs since the last that was better by more than the tolerance; backed : times steps were halved
+    fell_back : whether the constant is what is returned; ended_best : whether the weights after the last batch are
+    """
+
+    epoch: int = 0
+    batch: int = 0  # batches done in this epoch
+    loss: float = 0.0  # weighted sums over the batches of this epoch
+    weight: float = 0.0
+    null: float = 0.0
+    penalty: float = 0.0
+    rows: int = 0
+    null_loss: float | None = None
+    first_ratio: float | None = None
+    best: list[float] | None = None
+    best_epoch: int = 0
+    waited: int = 0
+    backed: int = 0
+    fell_back: bool = False
+    ended_best: bool = False
+    stopped: bool = False
+    history: list[dict[str, Any]] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Rules:
+    """When training ends, and what it returns.
+
+    n_epochs : at most; tol, patience : stop after `patience` epochs without a gain of `tol` (relative; None: never)
+    classes : whether scores of held-out rows are accuracies
+    keep_best : whether the best epoch is the solution, else the last
+    guarded : whether what is learned must beat the constant that it starts from: batches and epochs whose loss rises
+        shorten the steps, and the constant is returned where nothing was better
+    """
+
+    n_epochs: int
+    tol: float | None
+    patience: int
+    classes: bool
+    keep_best: bool = False
+    guarded: bool = False
+
+
+@dataclass
+class Trainer:
+    """Takes batches until the rules say stop.
+
+    rounds : DaskRounds or LocalRounds; schedule : which rows
+    whole : whether a batch is all rows: an epoch then measures the weights that it began with, and those may be kept
+    mean_weight : total weight of the training rows over their number
+    validation : blocks with rows that are held out; empty for none
+    every : batches between two states of the checkpoint
+    first : the weights of the constant prediction, kept for the case that nothing is better
+    kept : the weights to go back to: those of the best epoch with `keep_best`, else of the last
+    measured : with `whole`, the weights that the last epoch began with
+    null_loss : mean loss of the constant prediction over all rows, or some; a batch may have none of a rare class
+    """
+
+    rounds: Any
+    schedule: Schedule
+    optimizer: Optimizer
+    state: Any  # of the optimizer's kind
+    rules: Rules
+    mean_weight: float
+    validation: list[int]
+    whole: bool = False
+    checkpoint: Checkpoint = field(default_factory=lambda: Checkpoint(None, {}))
+    every: int = 1
+    progress: Progress = field(default_factory=Progress)
+    kept: np.ndarray | None = None
+    first: np.ndarray | None = None
+    measured: np.ndarray | None = None
+    null_loss: float = 0.0
+
+    def resume(self) -> bool:
+        """Take up the state that the checkpoint keeps; False where there is none."""
+        found = self.checkpoint.state()
+        if found is None:
+            return False
+        arrays, numbers = found
+        self.kept = arrays.pop("kept")
+        self.state = type(self.state)(**arrays, **numbers["state"])
+        self.progress = Progress(**numbers["progress"])
+        self.progress.stopped = self._done()
+        return True
+
+    def run(self) -> None:
+        """Train; `solution` and the history are left in place."""
+        p = self.progress
+        if p.stopped:
+            return
+        if self.kept is None:
+            self.kept = self.optimizer.solution(self.state).copy()
+        if self.first is None:
+            self.first = self.kept
+        self.rounds.begin(self._sequence(p.epoch, p.batch))
+        while not p.stopped and p.epoch < self.rules.n_epochs:
+            started, count = time.perf_counter(), self.schedule.count(p.epoch)
+            while p.batch < count:
+                result = self.rounds.gradient(self.state.weights, **self.optimizer.sent(self.state))
+                assert result is not None
+                epoch, batch, sums = result
+                assert epoch == p.epoch
+                if self._advance(batch, sums) and p.batch % self.every == 0 and p.batch < count:
+                    self._keep()
+            self._end_epoch(time.perf_counter() - started)
+            if p.stopped and self.rules.guarded and self.rules.keep_best:
+                p.ended_best = self.whole and self._ended_best()
+                p.fell_back = self._beaten()
+            self._keep()
+
+    def _ended_best(self) -> bool:
+        """Whether the weights after the last batch, which no epoch has measured, are better than the best."""
+        weights = self.optimizer.solution(self.state)
+        return (
+            self.progress.best is None
+            or self._measure(weights, self._objective(weights))[1] < self.progress.best
+        )
+
+    def _objective(self, weights: np.ndarray) -> float:
+        """On all training rows: a pass."""
+        sums = self.rounds.validate(weights, [i for i, r in enumerate(self.schedule.rows) if r], held=False)
+        return float(sums[4, 0] / max(sums[0, 0], _TINY) + self.optimizer.penalty(weights))
+
+    def _beaten(self) -> bool:
+        """Whether the constant has the smaller objective; asked of all rows where the last epoch left a doubt."""
+        p = self.progress
+        if self.first is None or not p.null_loss:
+            return False
+        if p.history[p.best_epoch - 1]["loss"] < _DOUBTFUL * p.null_loss and p.best_epoch:
+            return False
+        return not self._objective(self.solution) < p.null_loss
+
+    @property
+    def solution(self) -> np.ndarray:
+        """The weights of the best epoch, or of the last, as the rules say; the constant where nothing beat it."""
+        p = self.progress
+        if p.fell_back and self.first is not None:
+            return self.first
+        best = self.rules.keep_best and (p.best is not None or self.rules.guarded)
+        if best and not p.ended_best and self.kept is not None:
+            return self.kept
+        return self.optimizer.solution(self.state)
+
+    @property
+    def epoch_of_solution(self) -> int:
+        """Its number, from 1; 0 before any."""
+        p = self.progress
+        return p.best_epoch if self.rules.keep_best and not p.ended_best else p.epoch
+
+    def _sequence(self, epoch: int, done: int) -> Iterator[tuple[int, Round]]:
+        for e in range(epoch, self.rules.n_epochs):
+            for b, batch in enumerate(self.schedule.rounds(e)):
+                if e > epoch or b >= done:
+                    yield e, batch
+
+    def _keep(self) -> None:
+        state: OptimizerState = self.state
+        assert self.kept is not None
+        numbers = {"state": state.numbers, "progress": asdict(self.progress)}
+        self.checkpoint.keep(state.arrays | {"kept": self.kept}, numbers)
+
+    def _advance(self, batch: Round, sums: Sums) -> bool:
+        """One step; False where the batch showed that steps had become too long, and is left out."""
+        p = self.progress
+        p.batch += 1
+        p.rows += batch.rows
+        weight = max(sums.weight, _TINY)
+        mean, null = sums.loss / weight, sums.null / weight
+        if p.first_ratio is None and sums.weight > 0:
+            p.first_ratio = max(1.0, mean / null) if null > 0 and np.isfinite(mean) else 1.0
+        p.null += sums.null
+        p.weight += sums.weight
+        most = _DIVERGED * (p.first_ratio or 1.0) * max(null, self.null_loss) + _TINY
+        too_long = self.rules.guarded and mean > most
+        if too_long or not (np.isfinite(mean) and np.isfinite(sums.gradient.sum())):
+            assert self.kept is not None
+            self.optimizer.back_off(self.state, self.kept, mean)
+            p.loss += max(sums.loss, sums.null) if np.isfinite(mean) else _DIVERGED * sums.null
+            p.backed += 1
+            return False
+        p.loss += sums.loss
+        if self.whole:
+            self.measured = self.optimizer.solution(self.state).copy()
+        if self.rules.guarded:
+            p.penalty += weight * self.optimizer.penalty(self.state.weights)
+        self.optimizer.observe(self.state, sums.curved / weight, sums.longest / self.mean_weight)
+        self.optimizer.advance(self.state, sums.gradient, batch, self.mean_weight, self.whole)
+        listener = current_listener()
+        if listener is not None:
+            label = f"epoch {p.epoch + 1}/{self.rules.n_epochs}"
+            listener(f"{label}|loss {mean:.4g}", p.rows, self.schedule.n_rows)
+        return True
+
+    def _end_epoch(self, seconds: float) -> None:
+        p, rules = self.progress, self.rules
+        weights = self.optimizer.solution(self.state)
+        if self.measured is not None and rules.guarded:
+            weights = self.measured
+        # Epochs are compared: loss and penalty must be of the same weights.
+        penalty = p.penalty / p.weight if rules.guarded and p.weight else self.optimizer.penalty(weights)
+        objective = float((p.loss / p.weight if p.weight else np.inf) + penalty)
+        null = p.null / p.weight if p.weight else 0.0
+        score, measure = self._measure(weights, objective)
+        p.history.append(
+            {
+                "epoch": p.epoch + 1,
+                "loss": objective,
+                "validation_score": score,
+                "seconds": round(seconds, 4),
+                "rows": p.rows,
+                "rounds": p.batch,
+            }
+        )
+        p.epoch += 1
+        p.batch, p.rows, p.loss, p.weight, p.null, p.penalty = 0, 0, 0.0, 0.0, 0.0, 0.0
+        p.null_loss = null
+        gain = (rules.tol or 0.0) * max(abs(p.best[0]), 1e-12) if p.best is not None else 0.0
+        p.waited = 0 if p.best is None or measure < [p.best[0] - gain, p.best[1]] else p.waited + 1
+        lowest = null if p.best_epoch == 0 else min(null, p.history[p.best_epoch - 1]["loss"])
+        rose = rules.guarded and objective > lowest + _ROSE * null
+        better = (p.best is None or measure < p.best) and np.isfinite(objective)
+        if better and (score is not None or not rose):
+            p.best, p.best_epoch = measure, p.epoch
+        if p.best_epoch == p.epoch or not rules.keep_best:
+            self.kept = weights.copy()
+        if rose and not self._done() and self.optimizer.backs_off(self.state):
+            assert self.kept is not None
+            self.optimizer.back_off(self.state, self.kept, objective)
+            p.backed += 1
+        if rules.tol is not None and p.waited >= rules.patience and self.optimizer.slow_down(self.state):
+            p.waited = 0
+        p.stopped = self._done()
+
+    def _measure(self, weights: np.ndarray, objective: float) -> tuple[float | None, list[float]]:
+        """(score on held-out rows, what makes one epoch better than another: less of it, the second where equal).
+
+        Held-out rows say it by their score and then their loss; without any the training objective does.
+        """
+        if not self.validation:
+            return None, [objective, objective]
+        sums = self.rounds.validate(weights, self.validation)
+        score = validation_score(sums, self.rules.classes)
+        return score, [1.0 - score, float(sums[4].sum() / max(sums[0, 0], _TINY))]
+
+    def _done(self) -> bool:
+        p, rules = self.progress, self.rules
+        return p.epoch >= rules.n_epochs or (rules.tol is not None and p.waited >= rules.patience)
+
+
+def warn_unconverged(progress: Progress, name: str, stacklevel: int = 3) -> None:
+    """Say what the numbers of a training give reason to doubt, with what to do: a ConvergenceWarning, or nothing."""
+    p = progress
+    if not p.history or p.null_loss is None:
+        return
+    losses, null = [entry["loss"] for entry in p.history], max(p.null_loss, _TINY)
+    scores = [entry["validation_score"] for entry in p.history]
+    said = None
+    often = p.backed >= max(_OFTEN, _OFTEN_SHARE * p.epoch)
+    if p.fell_back and (losses[-1] > (1.0 + _WORSE) * null or often):
+        shortened = f", though steps were shortened {p.backed} times" if p.backed else ""
+        said = (
+            f"no epoch ended below the loss of a constant, {null:.4g} (best {min(losses):.4g}){shortened}; the "
+            "constant is what is kept. Scale the columns, or take a larger alpha"
+        )
+    elif scores[-1] is not None and p.best_epoch == 1 and len(scores) > 2 and scores[-1] < scores[0] - 0.02:
+        said = (
+            f"the score on held-out rows fell from {scores[0]:.4g} after the first epoch to {scores[-1]:.4g}; the first "
+            "is what is kept. Take a larger alpha"
+        )
+    elif p.epoch > _LAST and not p.fell_back and p.waited == 0:
+        gained = (losses[-1 - _LAST] - losses[-1]) / null
+        if gained > _UNFINISHED:
+            said = (
+                f"the loss still falls after {len(losses)} epochs: {losses[-1 - _LAST]:.4g} to {losses[-1]:.4g} in the last "
+                f"{_LAST}, {gained:.1%} of that of a constant; raise n_epochs (now {len(losses)}), or take a larger alpha"
+            )
+    if said is not None:
+        warnings.warn(f"{name}: {said}", ConvergenceWarning, stacklevel=stacklevel)

@@ -1,0 +1,334 @@
+"""alphas="auto": which penalties ridge compares, and that the choice holds on rows of every kind."""
+
+from __future__ import annotations
+
+import json
+
+import dask.array as da
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.datasets import load_breast_cancer, load_diabetes, load_wine
+from sklearn.linear_model import Ridge
+from sklearn.model_selection import train_test_split
+from sklearn.pipeline import make_pipeline
+
+from distrf import RandomFourierFeatures, StreamingRidge, StreamingRidgeClassifier, StreamingScaler
+from distrf.blocks.plan import PassMemory, Workers
+from distrf.cli.model_options import ModelOptions, make_model
+from distrf.errors import InputError
+from distrf.linear_model.conjugate_fit import first_that_fits
+from distrf.linear_model.gram import FoldRule, GramFold
+from distrf.linear_model.penalties import alpha_grid, best_alpha, search
+from distrf.linear_model.ridge import fold_rules, gram_folds, solve_bytes
+from distrf.targets import Targets
+
+# ---- the search -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("energy", "unit"), [(1.0, 0), (0.3, 0), (1.9, 0), (3e-9, -8), (1.9e12, 12), (0.0, 0)])
+def test_the_grid_is_eight_decades_below_the_energy(energy, unit):
+    assert alpha_grid(energy) == [float(f"1e{unit + k}") for k in range(-8, 0)]
+    assert alpha_grid(energy, wide=True)[8:] == [float(f"1e{unit + k}") for k in range(3)]
+    assert min(alpha_grid(energy, float(f"2e{unit - 5}"))) == float(f"1e{unit - 4}")
+
+
+def valley(place, seen):
+    """Errors that are least at 10^place."""
+
+    def errors(alphas):
+        seen.extend(alphas)
+        return np.abs(np.log10(alphas) - place) + 1.0
+
+    return errors
+
+
+@pytest.mark.parametrize(
+    ("place", "best", "ends"),
+    [
+        (-4.1, 1e-4, (1e-8, 1e-1)),
+        (-4.6, 3e-5, (1e-8, 1e-1)),
+        (-3.4, 3e-4, (1e-8, 1e-1)),
+        (-10.0, 1e-10, (1e-11, 1e-1)),
+        (0.4, 3.0, (1e-8, 10.0)),
+        (9.0, 100.0, (1e-8, 100.0)),
+        (-30.0, 1e-13, (1e-13, 1e-1)),
+    ],
+)
+def test_an_edge_is_extended(place, best, ends):
+    seen = []
+    alphas, errors = search(valley(place, seen), 1.0, 0.5e-13)
+    assert best_alpha(alphas, errors) == best
+    assert (alphas[0], alphas[-1]) == ends
+    assert sorted(seen) == alphas  # each once
+    np.testing.assert_array_equal(errors, valley(place, [])(alphas))
+
+
+def test_flat_errors_take_the_largest_alpha():
+    assert best_alpha(*search(lambda alphas: np.zeros(len(alphas)), 1.0, 0.0)) == 100.0
+    alphas, errors = search(lambda a: np.where(np.array(a) < 1e-5, 2.0, 1 + 1e-9 * np.log10(a)), 1.0, 0.0)
+    assert best_alpha(alphas, errors) == 100.0  # but for rounding they are equal
+
+
+def test_errors_that_overflow_are_not_best():
+    alphas, errors = search(lambda a: np.where(np.array(a) < 1e-5, np.nan, a), 1.0, 0.0)
+    assert best_alpha(alphas, errors) == 1e-5
+
+
+def test_nothing_above_rounding():
+    """A grid that lies below the rounding floor is replaced, not empty."""
+    alphas, errors = search(lambda a: np.array(a), 1.0, 5.0)
+    assert alphas[0] == best_alpha(alphas, errors) == 10.0
+
+
+# ---- how folds are cut ------------------------------------------------------------------------------
+
+
+def test_auto_takes_folds_where_they_are_cheap():
+    def cut(n, D):
+        return [(r.n_folds, r.holdout) for r in fold_rules("auto", n, D, 0)]
+
+    assert cut(1000, 2048) == [(5, False), (2, True)]
+    assert cut(1000, 2049) == [(2, True)]
+    assert cut(3, 10) == cut(3, 10_000) == [(3, False)]
+    assert cut(1, 10) == [(1, False)]
+
+
+def test_short_memory_takes_one_held_out_set():
+    """Five Gram matrices of 2,048 features take 84 MB: a worker that lacks them keeps two, and without two it is cg."""
+    folds = gram_folds("auto", "auto", 10_000, 2048, Targets(None, np.zeros(1)), 0)
+
+    def taken(limit, solver="auto"):
+        made = first_that_fits(
+            solver, folds, lambda fold: PassMemory(0, 0, fold.nbytes), Workers(1, 1, limit), solve_bytes
+        )
+        return made[0].rule.n_folds, made[1]
+
+    peaks = [PassMemory(0, 0, fold.nbytes).peak for fold in folds]
+    assert peaks[1] < peaks[0]
+    assert taken(peaks[0]) == (5, "gram")
+    assert taken(peaks[0] - 1) == taken(peaks[1]) == (2, "gram")
+    assert taken(peaks[1] - 1) == (2, "cg")
+    assert taken(peaks[1] - 1, "gram") == (2, "gram")
+    assert gram_folds(1e-3, "auto", 10, 10_000, folds[0].targets, 0) == [GramFold(10_000, folds[0].targets)]
+
+
+# ---- against fits that were made one by one ---------------------------------------------------------
+
+
+def problem(n=240, D=12, noise=1.0, seed=0):
+    rng = np.random.default_rng([n, D, seed])
+    X = rng.normal(size=(n, D)) * np.geomspace(1, 0.1, D) + 3.0
+    return X, X @ rng.normal(size=D) + noise * rng.normal(size=n) + 5.0, rng.uniform(0.1, 2.0, size=n)
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+@pytest.mark.parametrize("weighted", [True, False])
+def test_errors_are_those_of_refits(intercept, weighted):
+    X, y, w = problem()
+    w = w if weighted else np.ones(len(X))
+    ours = StreamingRidge(fit_intercept=intercept, random_state=3).fit(X, y, w if weighted else None)
+    folds = FoldRule.for_rows(len(X), 5, 3).of_rows(0, len(X))
+    for alpha, made in zip(ours.alphas_, ours.cv_errors_, strict=True):
+        squares = 0.0
+        for f in range(5):
+            held = folds == f
+            peer = Ridge(alpha * w[~held].sum(), fit_intercept=intercept, solver="cholesky")
+            fitted = peer.fit(X[~held], y[~held], w[~held]).predict(X[held])
+            squares += w[held] @ (y[held] - fitted) ** 2
+        assert made == pytest.approx(squares / w.sum(), rel=1e-7)
+    assert ours.alpha_ == best_alpha(ours.alphas_, ours.cv_errors_)
+    assert len(ours.alphas_) >= 10
+    alone = StreamingRidge(ours.alpha_, fit_intercept=intercept).fit(X, y, w if weighted else None)
+    np.testing.assert_allclose(ours.coef_, alone.coef_, rtol=1e-9)
+
+
+@pytest.mark.parametrize("scale", [1e-7, 1e6])
+def test_units_of_columns_do_not_matter(scale):
+    """Weights grow by what columns shrink; the grid follows."""
+    X, y, _ = problem(80, 40, noise=4.0)
+    plain, scaled = StreamingRidge().fit(X, y), StreamingRidge().fit(X * scale, y)
+    np.testing.assert_allclose(scaled.predict(X * scale), plain.predict(X), rtol=0.02)
+    assert scaled.alpha_ / plain.alpha_ == pytest.approx(scale**2, rel=9.5)
+
+
+def test_noise_alone_takes_weights_that_vanish():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(200, 30)), rng.normal(size=200)
+    model = StreamingRidge().fit(X, y)
+    assert model.alpha_ > 3.0
+    assert model.alphas_.max() >= 10.0  # beyond the grid
+    assert np.std(model.predict(X)) < 0.4
+
+
+def test_no_noise_takes_the_smallest_alphas():
+    X, y, _ = problem(300, 12, noise=0.0)
+    model = StreamingRidge().fit(X, y)
+    assert model.alpha_ < 1e-9
+    assert model.score(X, y) > 1 - 1e-12
+
+
+@pytest.mark.parametrize(
+    ("load", "classes", "least"),
+    [(load_diabetes, False, 0.35), (load_breast_cancer, True, 0.95), (load_wine, True, 0.93)],
+)
+def test_defaults_on_tables(load, classes, least):
+    """1,024 Fourier features of a few hundred rows: with alpha = 1e-6 R^2 is -2.4, accuracy 0.88 and 0.95."""
+    X, X_test, y, y_test = train_test_split(*load(return_X_y=True), test_size=0.3, random_state=0)
+    cls = StreamingRidgeClassifier if classes else StreamingRidge
+    model = make_pipeline(
+        StreamingScaler(), RandomFourierFeatures(n_components=1024, random_state=0), cls()
+    ).fit(X, y)
+    assert model.score(X_test, y_test) > least
+
+
+# ---- rows of every kind -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("by", ["class", "target"])
+@pytest.mark.parametrize("solver", ["gram", "cg"])
+@pytest.mark.parametrize("cv", [5, "holdout"])
+def test_sorted_rows(by, solver, cv):
+    """Folds are stripes: each has rows of all classes and all ranges of the target."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(2000, 3))
+    Z = RandomFourierFeatures(length_scale=1.0, n_components=100, random_state=0).fit_transform(X)
+    y = np.sin(2 * X[:, 0]) + X[:, 1] + 0.5 * rng.normal(size=len(X))
+    cls, target = StreamingRidge, y
+    if by == "class":
+        cls, target = StreamingRidgeClassifier, np.digitize(y, [-2, 0, 1.5])
+    order = np.argsort(y, kind="stable")
+    test = np.arange(len(X)) % 4 == 0
+    order = order[~test[order]]
+    ordered = cls(solver=solver, cv=cv).fit(Z[order], target[order])
+    scores = [
+        cls(alpha).fit(Z[~test], target[~test]).score(Z[test], target[test])
+        for alpha in np.geomspace(1e-8, 1, 9)
+    ]
+    assert max(scores) - min(scores) > 0.03  # the choice matters
+    assert ordered.score(Z[test], target[test]) > max(scores) - 0.02
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 7])
+@pytest.mark.parametrize("solver", ["gram", "cg"])
+@pytest.mark.parametrize("kind", ["numpy", "dask", "csr"])
+def test_few_rows(n, solver, kind):
+    X, y, _ = problem(n, 6)
+    rows = {"numpy": X, "dask": da.from_array(X, chunks=(2, -1)), "csr": sp.csr_array(X)}[kind]
+    model = StreamingRidge(solver=solver).fit(rows, y)
+    assert np.isfinite(model.predict(X)).all()
+    assert np.mean((model.predict(X) - y) ** 2) <= np.var(y) * (1 + 1e-9)
+    if n > 1:
+        labels = np.arange(n) % 2
+        assert set(StreamingRidgeClassifier(solver=solver).fit(rows, labels).predict(X)) <= {0, 1}
+    if n == 1:
+        with pytest.raises(InputError, match="alpha"):
+            StreamingRidge((0.1, 1.0), solver="gram").fit(X, y)
+
+
+@pytest.mark.parametrize("solver", ["gram", "cg"])
+def test_classes_of_one_row(solver):
+    X, y, _ = problem(60, 5)
+    labels = np.where(np.arange(60) < 3, np.arange(60) + 10, y > np.median(y))
+    for weight in (None, "balanced"):
+        model = StreamingRidgeClassifier(solver=solver, class_weight=weight).fit(X, labels)
+        assert len(model.classes_) == 5
+        assert np.isfinite(model.decision_function(X)).all()
+        assert weight or model.score(X, labels) > 0.5
+
+
+@pytest.mark.parametrize("solver", ["gram", "cg"])
+@pytest.mark.parametrize("value", [0.0, 7.0, 1e6, 0.1])
+def test_constant_targets(solver, value):
+    X, _, _ = problem(60, 5)
+    model = StreamingRidge(solver=solver).fit(X, np.full(60, value))
+    np.testing.assert_allclose(model.predict(X), value, rtol=1e-9)
+
+
+@pytest.mark.parametrize("solver", ["gram", "cg"])
+@pytest.mark.parametrize("value", [0.0, 1.0, 1 / 3])
+def test_constant_features(solver, value):
+    y = np.random.default_rng(0).normal(size=60)
+    model = StreamingRidge(solver=solver).fit(np.full((60, 5), value), y)
+    np.testing.assert_allclose(model.predict(np.full((2, 5), value)), y.mean(), atol=1e-12)
+
+
+@pytest.mark.parametrize("solver", ["gram", "cg"])
+def test_weights_of_zero(solver):
+    X, y, w = problem(300, 6)
+    w[::3] = 0.0
+    model = StreamingRidge(solver=solver, tol=1e-6).fit(X, y, w)
+    exact = Ridge(model.alpha_ * w.sum(), solver="cholesky").fit(X, y, w)
+    np.testing.assert_allclose(model.predict(X), exact.predict(X), atol=1e-5)
+    for kept in (np.arange(300) == 7, np.arange(300) < 2):  # one row, or one fold, has all weight
+        lone = StreamingRidge(solver=solver).fit(X, y, kept.astype(float))
+        assert np.isfinite(lone.predict(X)).all()
+        assert abs(lone.predict(X[kept]) - y[kept]).max() <= np.ptp(y[kept]) + 1e-9
+    folds = FoldRule.for_rows(300, 5, 0).of_rows(0, 300)
+    with pytest.raises(InputError, match="give one alpha"):
+        StreamingRidge((0.1, 1.0), solver="gram").fit(X, y, (folds == 2).astype(float))
+    # Folds without weight are left out, and nearly all weight in one fold takes no digits from the others.
+    heavy = np.where(folds == 2, 1e15, np.where(folds == 1, 0.0, 1.0))
+    model = StreamingRidge((1e-3, 1e-2), solver="gram", cv=5).fit(X, y, heavy)
+    squares = 0.0
+    for f in (0, 2, 3, 4):
+        held = folds == f
+        peer = Ridge(1e-3 * heavy[~held].sum(), solver="svd").fit(X[~held], y[~held], heavy[~held])
+        squares += heavy[held] @ (y[held] - peer.predict(X[held])) ** 2
+    assert model.cv_errors_[0] == pytest.approx(squares / heavy.sum(), rel=1e-6)
+
+
+def test_same_bits_for_one_worker_and_two(client, one_worker_client):
+    X, y, _ = problem(1000, 30)
+    made = []
+    for worker in (client, one_worker_client):
+        with worker.as_current():
+            model = StreamingRidge().fit(da.from_array(X, chunks=(130, -1)), da.from_array(y, chunks=130))
+            made.append((model.alpha_, model.coef_.tobytes(), model.cv_errors_.tobytes()))
+    assert made[0] == made[1]
+
+
+# ---- conjugate gradients ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("noise", [0.5, 3.0])
+def test_conjugate_gradients_compare_decades(noise):
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(2500, 4))
+    Z = RandomFourierFeatures(length_scale=1.5, n_components=200, random_state=0).fit_transform(X)
+    y = np.sin(2 * X[:, 0]) + X[:, 1] * X[:, 2] + noise * rng.normal(size=2500)
+    cg = StreamingRidge(solver="cg", n_directions=60).fit(Z, y)
+    gram = StreamingRidge(cg.alphas_.tolist(), cv="holdout", solver="gram").fit(Z, y)
+    assert cg.n_iter_ < 40  # as many as the smallest of the alphas that it follows takes alone
+    assert cg.alphas_.tolist() == [10.0**k for k in range(-8, 3)]
+    assert gram.cv_errors_[cg.alphas_.tolist().index(cg.alpha_)] < 1.02 * gram.cv_errors_.min()
+    assert cg.cv_errors_[cg.alphas_.tolist().index(cg.alpha_)] == cg.cv_errors_.min()
+
+
+# ---- the command line -------------------------------------------------------------------------------
+
+
+def test_one_default_for_each_model():
+    assert make_model(ModelOptions(model="ridge"), seed=0).alphas == "auto"
+    assert make_model(ModelOptions(model="ridge", alpha="1e-3"), seed=0).alphas == 1e-3
+    assert make_model(ModelOptions(model="ridge", alpha="1e-3,1"), seed=0).alphas == [1e-3, 1.0]
+    assert make_model(ModelOptions(model="ridge"), seed=0).cv == "auto"
+    assert make_model(ModelOptions(model="ridge", cv="3"), seed=0).cv == 3
+    assert make_model(ModelOptions(model="svm"), seed=0).alpha == "auto"
+
+
+def test_train_and_plan_say_what_is_compared(cli, tmp_path):
+    from distrf.ingest import ingest
+
+    X, y, _ = problem(400, 6)
+    np.savez(tmp_path / "rows.npz", X=X, y=y)
+    ingest(tmp_path / "rows.npz", tmp_path / "rows.zarr", block_rows=100)
+    words = [tmp_path / "rows.zarr", "-D", 32, "--gamma", 0.1, "--model", "ridge"]
+    notes = json.loads(cli("plan", *words, "--json").out)["notes"]
+    assert "alpha by cross-validation: 10 or so, compared on 5 folds" in notes
+    assert any("51 factorisation(s)" in note for note in notes)
+    words.insert(1, tmp_path / "model")
+    made = json.loads(cli("train", *words, "--json", "--plot", tmp_path / "a.png", cluster=True).out)
+    assert made["alpha"] in made["alphas"]
+    assert len(made["alphas"]) == len(made["cv_errors"]) >= 10
+    assert (tmp_path / "a.png").stat().st_size > 0

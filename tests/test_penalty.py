@@ -1,0 +1,127 @@
+"""The penalty that a sample asks for, and the best constants of losses, against what is known."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+
+from distrf import StreamingRidge
+from distrf.losses import get_loss
+from distrf.sgd.assembly import _constant, _null_loss, epochs, patience
+from distrf.sgd.penalty import choose_alpha, choose_l1
+from distrf.targets import Targets
+
+
+def known(s, n_features, sigma, tau, seed=0, outputs=1):
+    """Rows of unit variance, weights of variance tau^2, noise sigma."""
+    rng = np.random.default_rng(seed)
+    Z = rng.normal(size=(s, n_features))
+    W = tau * rng.normal(size=(n_features, outputs))
+    return Z, Z @ W + sigma * rng.normal(size=(s, outputs)), W
+
+
+@pytest.mark.parametrize(("sigma", "tau"), [(1.0, 1.0), (10.0, 1.0), (0.3, 0.01), (3.0, 1.0)])
+def test_alpha_is_noise_over_rows_and_prior(sigma, tau):
+    """sigma^2 / (n tau^2), within the steps of half a power of ten and what folds cannot tell: a factor of 6."""
+    chosen = [choose_alpha(*known(900, 60, sigma, tau, seed)[:2], None, 50_000, seed, 1) for seed in range(8)]
+    exact = sigma**2 / (50_000 * tau**2)
+    assert exact / 6 < np.exp(np.median(np.log(chosen))) < exact * 6
+
+
+def test_alpha_of_all_rows_predicts_as_well_as_the_best_of_a_grid():
+    """Of a sample of 1,000 rows for 20,000; the best of the sample itself is worse."""
+    Z, Y, W = known(20_000, 400, 6.0, 0.5, seed=3)
+    rng = np.random.default_rng(4)
+    T = rng.normal(size=(2000, 400))
+
+    def error(alpha):
+        return (
+            (StreamingRidge(alpha, fit_intercept=False).fit(Z, Y[:, 0]).predict(T) - (T @ W)[:, 0]) ** 2
+        ).mean()
+
+    alpha = choose_alpha(Z[:1000], Y[:1000], None, len(Z), 0, 1)
+    best = min(error(10.0**k) for k in range(-6, 2))
+    assert error(alpha) < 1.05 * best
+    assert error(alpha) < 0.8 * error(20 * alpha)
+
+
+def test_units_and_weights():
+    """Of targets do not count, of rows do; zero weights are rows that are not there."""
+    Z, Y, _ = known(600, 20, 2.0, 1.0)
+    alpha = choose_alpha(Z, Y, None, 600, 0, 1)
+    assert choose_alpha(Z, 1000 * Y + 7.0, None, 600, 0, 1) == alpha
+    assert choose_alpha(100 * Z, Y, None, 600, 0, 1) == pytest.approx(1e4 * alpha, rel=0.05)
+    w = np.ones(600)
+    Y[::7], w[::7] = 1e6, 0.0
+    assert alpha / 20 < choose_alpha(Z, Y, w, 600, 0, 1) < 20 * alpha
+    assert choose_alpha(np.zeros((50, 3)), np.ones((50, 1)), None, 50, 0, 1) > 0
+    assert choose_alpha(Z[:2], Y[:2], None, 2, 0, 1) > 0
+    assert choose_alpha(Z, np.ones((600, 1)), None, 600, 0, 1) > 0
+
+
+def test_neighbours_are_held_out_together():
+    """Rows that come five times, side by side: apart, a fold would know the rows of another."""
+    Z, Y, _ = known(180, 400, 3.0, 0.2)
+    Z, Y = np.repeat(Z, 5, axis=0), np.repeat(Y, 5, axis=0)
+    assert choose_alpha(Z, Y, None, 900, 0, 5) > 10 * choose_alpha(Z, Y, None, 900, 0, 1)
+
+
+def test_l1_hides_noise():
+    """At half of the universal threshold no slope of pure noise, mean of n rows, is more than twice as large."""
+    rng = np.random.default_rng(0)
+    Z, Y = rng.normal(size=(2000, 300)), 4.0 * rng.normal(size=(2000, 1))
+    alpha = choose_l1(Z, Y, None, 2000)
+    slopes = np.abs(Z.T @ Y[:, 0]) / 2000
+    assert slopes.max() < 2.2 * alpha
+    assert (slopes < alpha).mean() > 0.8
+    assert alpha == pytest.approx(0.5 * 4.0 * np.sqrt(2 * np.log(300) / 2000), rel=0.1)
+
+
+CLASS_LOSSES = ["hinge", "squared_hinge", "logistic", "multinomial", "squared"]
+
+
+@pytest.mark.parametrize("classes", [2, 4])
+@pytest.mark.parametrize("name", CLASS_LOSSES)
+def test_constants_of_classes(name, classes):
+    """From the shares alone; no constant scores are better."""
+    counts = np.array([70, 30] if classes == 2 else [50, 30, 19, 1])
+    y = np.repeat(np.arange(classes), counts)
+    width = 1 if classes == 2 else classes
+    targets = Targets(np.arange(classes), np.zeros(width), None, counts / counts.sum())
+    loss = get_loss(name, "classification", classes)
+    Y = targets.encode(y, None)[0]
+    start = _constant(loss, targets, Y[:3], None)
+
+    def mean_loss(scores):
+        return loss(np.broadcast_to(scores, Y.shape), Y)[0].mean()
+
+    tried = [minimize(mean_loss, s * np.ones(width), method="Nelder-Mead", options={"maxiter": 4000, "fatol": 1e-12}).fun
+             for s in (-1.0, 0.0, 1.0)]  # fmt: skip
+    assert mean_loss(start) <= min(tried) + 1e-6
+    assert _null_loss(loss, targets, start, Y[:3], None) == pytest.approx(mean_loss(start))
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("name", ["squared", "huber", "epsilon_insensitive"])
+def test_constants_of_numbers(name, weighted):
+    rng = np.random.default_rng(0)
+    y = rng.exponential(size=(301, 2)) * [1.0, 1000.0]
+    w = rng.uniform(0.1, 3.0, 301) if weighted else None
+    targets = Targets(None, np.average(y, axis=0, weights=w))
+    loss = get_loss(name, "regression", epsilon=0.3)
+    Y = targets.encode(y, None)[0]
+    start = _constant(loss, targets, Y, w)
+    for c in range(2):
+        grid = np.linspace(Y[:, c].min(), Y[:, c].max(), 20_001)
+        losses = [np.average(loss(np.full((301, 1), s), Y[:, [c]])[0], weights=w) for s in grid]
+        reached = np.average(loss(np.full((301, 1), start[c]), Y[:, [c]])[0], weights=w)
+        assert reached <= min(losses) + 1e-9 * max(losses)
+
+
+def test_few_batches_make_many_epochs():
+    """300 batches at least, and as much patience as 20 epochs have."""
+    assert [epochs("auto", k) for k in (1, 7, 15, 100)] == [300, 43, 20, 20]
+    assert epochs(5, 1) == 5
+    assert [patience(3, "auto", epochs("auto", k)) for k in (1, 7, 100)] == [45, 6, 3]
+    assert patience(3, 5, 5) == 3

@@ -1,0 +1,291 @@
+"""make_model and train: the model follows the target, choices are measured and kept, baselines are honest."""
+
+from __future__ import annotations
+
+import warnings
+
+import dask.array as da
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone, is_classifier
+from sklearn.datasets import load_breast_cancer, load_diabetes, load_wine
+
+import distrf
+from distrf import StreamingRidge, StreamingScaler
+from distrf.errors import InputError
+from distrf.pipeline import BaselineWarning
+from distrf.pipeline.target import look_at
+
+
+def rows(rng, n=400, d=5):
+    X = rng.normal(size=(n, d))
+    return X, np.sin(2 * X[:, 0]) + X[:, 1] * X[:, 2]
+
+
+# --- the model follows the target
+
+
+@pytest.mark.parametrize(
+    ("y", "labels"),
+    [
+        (np.array(["a", "b", "a"]), True),
+        (np.array(["a", "b", "a"], dtype=object), True),
+        (np.array([True, False, True]), True),
+        (np.arange(300) % 7, True),
+        (np.arange(300.0) % 7, True),
+        (np.arange(5000) % 100, True),  # codes 0 ... 99
+        (1922 + np.arange(5000) % 89, False),  # years
+        (np.arange(300), False),
+        (np.linspace(0, 1, 300), False),
+        (np.full(9, 3), False),
+        (np.zeros((9, 2)), False),
+    ],
+)
+def test_labels_or_numbers(y, labels):
+    assert look_at(y).labels is labels
+
+
+@pytest.mark.parametrize("name", ["ridge-classifier", "svm", "logistic", "sgd-classifier"])
+@pytest.mark.parametrize("lazy", [False, True])
+def test_a_classifier_of_continuous_targets_is_refused_before_anything_runs(rng, name, lazy):
+    seen = []
+
+    def read(block):
+        seen.append(len(block))
+        return block
+
+    X, y = rng.normal(size=(1000, 3)), rng.normal(size=1000)
+    if lazy:
+        X = da.from_array(X, chunks=(100, 3)).map_blocks(read, meta=np.empty((0, 0)))
+        y = da.from_array(y, chunks=100)
+    with pytest.raises(InputError, match=r"is a classifier, but .*model='ridge'"):
+        distrf.make_model(X, y, model=name)
+    assert not seen
+
+
+def test_a_regressor_of_strings_is_refused(rng):
+    with pytest.raises(InputError, match="ridge-classifier"):
+        distrf.make_model(rng.normal(size=(20, 2)), np.repeat(["a", "b"], 10), model="ridge")
+
+
+@pytest.mark.parametrize("scheduler", ["threads", "synchronous"])
+def test_string_labels_of_a_dask_array_keep_their_width(rng, scheduler):
+    """`.astype(str)` of objects declares <U1, whatever the blocks hold: labels must not be cut to it."""
+    names = np.array(["negative", "positive"], dtype=object)
+    X = rng.normal(size=(300, 3))
+    y = names[(X[:, 0] > 0).astype(int)]
+    lazy = da.from_array(y, chunks=100).astype(str)
+    A = da.from_array(X, chunks=(100, 3))
+    import dask
+
+    with dask.config.set(scheduler=scheduler):
+        for model in ("ridge-classifier", "logistic"):
+            fitted = distrf.train(A, lazy, model=model, n_components=64)
+            assert (fitted.predict(X) == y).mean() > 0.9
+            assert (fitted.predict(A).compute() == y).mean() > 0.9
+            assert fitted.score(A, lazy) > 0.9
+
+
+# --- what comes out
+
+
+def test_a_pipeline_that_can_be_cloned_fitted_and_saved(rng, tmp_path):
+    X, y = rows(rng)
+    made = distrf.make_model(X, y, n_components=64)
+    assert made.training_.chosen("model") == "StreamingRidge"
+    assert not hasattr(made[-1], "coef_")
+    fitted = distrf.train(X, y, n_components=64)
+    assert np.array_equal(clone(made).fit(X, y).predict(X), fitted.predict(X))
+    distrf.save_model(fitted, tmp_path / "model")
+    loaded = distrf.load_model(tmp_path / "model")
+    assert np.array_equal(loaded.predict(X), fitted.predict(X))
+    assert loaded.training_ == fitted.training_
+    assert "length scale" in str(loaded.training_)
+    assert loaded.training_.baseline[0].machine > loaded.training_.baseline[0].linear
+
+
+def test_dask_and_numpy_give_the_same_model(rng):
+    X, y = rows(rng)
+    here = distrf.train(X, y, n_components=64)
+    lazy = distrf.train(da.from_array(X, chunks=(90, 5)), da.from_array(y, chunks=400), n_components=64)
+    assert here.training_.choices == lazy.training_.choices
+    np.testing.assert_allclose(here.predict(X), lazy.predict(X), atol=1e-6)
+
+
+def test_the_sample_is_over_all_rows_of_sorted_ones(rng):
+    X, y = rows(rng, 3000)
+    order = np.argsort(y)
+    A = da.from_array(X[order], chunks=(250, 5))
+    fitted = distrf.train(A, da.from_array(y[order], chunks=250), n_components=256)
+    assert fitted.score(X, y) > 0.8
+
+
+# --- each choice
+
+
+def test_columns_of_unlike_scale_are_scaled_and_images_are_not(rng):
+    X, y = rows(rng)
+    fitted = distrf.train(X * [1, 1e3, 1e-3, 1e6, 1e-6], y, n_components=256)
+    assert fitted.training_.chosen("scale") == "robust"
+    assert fitted.training_.baseline[0].machine > 0.7
+    from distrf.datasets import load_digits_split
+
+    images, labels, _, _ = load_digits_split(0)
+    assert distrf.make_model(images, labels).training_.chosen("scale") == "none"
+
+
+def test_one_far_outlier_does_not_squash_the_rest(rng):
+    X, y = rows(rng, 600)
+    X[17, 0], X[18, 1], X[19, 2] = 1e9, -1e7, 1e12
+    fitted = distrf.train(X, y, n_components=512, scale="robust")
+    calm = np.delete(np.arange(600), [17, 18, 19])
+    assert fitted.score(X[calm], y[calm]) > 0.8
+
+
+def test_robust_units():
+    X = np.column_stack([np.arange(101.0), np.r_[np.zeros(90), np.full(11, 5.0)], np.full(101, 7.0)])
+    scaler = StreamingScaler("robust").fit(X)
+    Z = scaler.transform(X)
+    np.testing.assert_allclose(np.sinh(Z[:, 0]), (X[:, 0] - 50) / (50 / 1.3489795), rtol=1e-6)
+    np.testing.assert_allclose(np.sinh(Z[:, 1]), X[:, 1] / 5)
+    assert not Z[:, 2].any()
+
+
+def test_the_linear_model_is_kept_where_it_wins(rng):
+    X = rng.normal(size=(300, 40))
+    y = X @ rng.normal(size=40) + 0.1 * rng.normal(size=300)
+    fitted = distrf.train(X, y)
+    assert fitted.training_.chosen("features") == "columns"
+    assert "map" not in fitted.named_steps
+
+
+def test_columns_join_the_features(rng):
+    X = rng.normal(size=(500, 6))
+    y = 5 * X @ rng.normal(size=6) + np.sin(3 * X[:, 0])
+    fitted = distrf.train(X, y, n_components=128, raw_columns=True)
+    assert fitted[-2].map_.n_components == 128 + 6
+    Z = head(fitted, X)
+    scale = fitted[-2].map_.scale
+    inner = fitted["scale"].transform(X) if "scale" in fitted.named_steps else X
+    np.testing.assert_allclose(Z[:, :6], inner / scale)
+    np.testing.assert_array_equal(fitted[-2].map_.columns(inner, 3, 9), Z[:, 3:9])
+
+
+def head(fitted, X):
+    return fitted[:-1].transform(X)
+
+
+def test_sparse_text_keeps_the_linear_model(rng):
+    n, d, topics = 600, 5000, 4
+    label = rng.integers(topics, size=n)
+    words = rng.integers(d // topics, size=(n, 30)) * topics + np.where(
+        rng.random((n, 30)) < 0.5, label[:, None], 0
+    )
+    X = sp.csr_matrix((np.ones(words.size), (np.repeat(np.arange(n), 30), words.ravel())), shape=(n, d))
+    made = distrf.make_model(X, label)
+    assert made.training_.chosen("features") == "columns"
+    assert made.training_.chosen("scale") == "none"
+    fitted = distrf.train(X[:400], label[:400])
+    assert fitted.score(X[400:], label[400:]) > 0.9
+
+
+def test_a_machine_that_loses_to_the_linear_model_warns(rng):
+    X = rng.normal(size=(300, 40))
+    y = X @ rng.normal(size=40)
+    with pytest.warns(BaselineWarning, match="does not beat a linear model"):
+        fitted = distrf.train(X, y, map="fourier", raw_columns=False, length_scale=0.5, n_components=64)
+    assert fitted.training_.warnings
+
+
+def test_a_training_that_fails_warns(rng):
+    X, y = rows(rng)
+    with pytest.warns(BaselineWarning, match="training has failed"):
+        distrf.train(X, y, model=StreamingRidge(1e6), n_components=64)
+
+
+# --- few rows, odd rows
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 7, 12])
+@pytest.mark.parametrize("d", [1, 4])
+def test_few_rows(rng, n, d):
+    X, y = rng.normal(size=(n, d)), rng.normal(size=n)
+    fitted = distrf.train(X, y)
+    assert np.isfinite(fitted.predict(X)).all()
+    lazy = distrf.train(da.from_array(X, chunks=(1, d)), da.from_array(y, chunks=1))
+    assert np.isfinite(np.asarray(lazy.predict(X))).all()
+
+
+def test_few_labelled_rows(rng):
+    fitted = distrf.train(rng.normal(size=(4, 2)), ["a", "b", "a", "b"])
+    assert is_classifier(fitted[-1])
+
+
+def test_one_class_is_refused_and_a_constant_is_predicted(rng):
+    X = rng.normal(size=(50, 3))
+    with pytest.raises(InputError, match="at least 2 classes"):
+        distrf.train(X, np.full(50, "a"))
+    fitted = distrf.train(X, np.full(50, 3.5))
+    np.testing.assert_allclose(fitted.predict(X), 3.5)
+
+
+@pytest.mark.parametrize("kind", ["constant", "zero rows", "constant columns", "heavy"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_odd_columns(rng, kind, dtype):
+    X, y = rows(rng, 200)
+    if kind == "constant":
+        X[:] = 4
+    elif kind == "zero rows":
+        X[::2] = 0
+    elif kind == "constant columns":
+        X[:, 1:] = [0, 1, -5, 1e8]
+    else:
+        X = X / rng.random(size=X.shape) ** 4
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", BaselineWarning)
+        fitted = distrf.train(X.astype(dtype), y)
+    assert np.isfinite(fitted.predict(X.astype(dtype))).all()
+
+
+@pytest.mark.parametrize("lazy", [False, True])
+def test_a_missing_value_is_refused_and_its_row_named(rng, lazy):
+    X, y = rows(rng)
+    X[123, 2] = np.nan
+    with pytest.raises(InputError, match="row 123, column 2 is nan"):
+        distrf.train(da.from_array(X, chunks=(90, 5)) if lazy else X, y)
+
+
+@pytest.mark.parametrize("name", ["fourier", "nystroem", "tefm", "cnm", "binning", "tensor-sketch"])
+def test_maps_by_name(name):
+    X, y = load_wine(return_X_y=True)
+    fitted = distrf.train(X[::2], y[::2], map=name)
+    assert fitted.score(X[1::2], y[1::2]) > 0.9
+
+
+@pytest.mark.parametrize("name", ["ridge", "sgd-regressor"])
+def test_regression_families(name):
+    X, y = load_diabetes(return_X_y=True)
+    assert distrf.train(X[:300], y[:300], model=name).score(X[300:], y[300:]) > 0.3
+
+
+@pytest.mark.parametrize("name", ["ridge-classifier", "svm", "logistic", "sgd-classifier"])
+def test_classification_families(name):
+    X, y = load_breast_cancer(return_X_y=True)
+    assert distrf.train(X[:400], y[:400], model=name).score(X[400:], y[400:]) > 0.93
+
+
+def test_unknown_names(rng):
+    X, y = rows(rng, 30)
+    for options in ({"model": "forest"}, {"map": "wavelets"}, {"scale": "log"}, {"raw_columns": "no"}):
+        with pytest.raises(InputError, match=r"unknown|columns is"):
+            distrf.make_model(X, y, **options)
+    with pytest.raises(TypeError, match="gamma"):
+        distrf.train(X, y, gamma=1.0)
+
+
+def test_features_are_as_many_as_rows_and_memory_allow():
+    from distrf.pipeline.deciding import auto_components
+
+    assert [auto_components(n, 0) for n in (10, 300, 4000, 9000, 10**6)] == [256, 512, 1024, 2048, 4096]
+    assert [auto_components(10**6, m) for m in (10**9, 600 * 2**20)] == [2048, 1024]

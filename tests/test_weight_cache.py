@@ -1,0 +1,86 @@
+"""Weights that exceed the cache are made once for a block of rows, not once for every tile of it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from distrf.kernels import Gaussian, Laplacian
+from distrf.maps import BinningMap, FourierMap, LaplaceMap
+from distrf.projections.base import Projection
+from distrf.projections.cache import weight_cache
+from distrf.projections.dense import DenseProjection
+from distrf.semigroup import ReciprocalSemigroup
+
+
+@pytest.fixture
+def made(monkeypatch):
+    """A cache of 200 kB, and the count of numbers made for it."""
+    count = [0]
+
+    def counted(cls, name):
+        plain = getattr(cls, name)
+
+        def call(*args):
+            out = plain(*args)
+            count[0] += out.size
+            return out
+
+        monkeypatch.setattr(cls, name, call)
+
+    counted(DenseProjection, "weights")
+    counted(BinningMap, "_words")
+    monkeypatch.setattr(weight_cache, "max_bytes", 200_000)
+    weight_cache.clear()
+    yield count
+    weight_cache.clear()
+
+
+def test_runs_cover_the_rows(monkeypatch):
+    monkeypatch.setattr(weight_cache, "max_bytes", 200_000)
+    projection = DenseProjection(Gaussian(), 40, 3000, 0)
+    assert projection.made_at_once == 256
+    assert projection.runs(0, 600, 8) == [(0, 600)]
+    runs = projection.runs(100, 2900, 8)
+    assert [a for a, _ in runs] == [100, *range(256, 2900, 256)]
+    assert [b for _, b in runs] == [*range(256, 2900, 256), 2900]
+    assert Projection.runs(projection, 0, 3000, 4) == [(a, min(a + 512, 3000)) for a in range(0, 3000, 512)]
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_array])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_weights_are_made_once(kind, dtype, made):
+    X = np.random.default_rng(0).random((3000, 40)).astype(dtype)
+    X[X < 0.96] = 0
+    maps = [
+        FourierMap(40, 2048, Gaussian(), 1.0, "dense", "paired", 0),
+        FourierMap(40, 1500, Gaussian(), 1.0, "dense", "offset", 0),
+        LaplaceMap(40, 1024, ReciprocalSemigroup(1.0), "dense", 0),
+        BinningMap(40, 4096, Laplacian(), 1.0, 512, 0),
+    ]
+    for map_ in maps:
+        made[0] = 0
+        Z = map_(kind(X))
+        numbers = 512 * 41 if isinstance(map_, BinningMap) else 40 * map_.projector.n_frequencies
+        print(f"{type(map_).__name__}: numbers made {made[0] / numbers:.3g} times")
+        assert made[0] == numbers
+        few = map_(kind(X[-40:]))
+        if sp.issparse(Z):
+            assert (few != Z[-40:]).nnz == 0
+        else:
+            np.testing.assert_allclose(few, Z[-40:], atol=1e-6)
+
+
+def test_features_do_not_depend_on_the_cache(monkeypatch):
+    X = np.random.default_rng(0).normal(size=(700, 40))
+    X[3] *= 1e9  # far rows go through the runs once more
+    map_ = FourierMap(40, 3000, Gaussian(), 5.0, "dense", "paired", 0)
+    for rows in (X, X.astype(np.float32)):
+        whole, part = map_(rows), map_.columns(rows, 7, 2901)
+        weight_cache.clear()
+        with monkeypatch.context() as patch:
+            patch.setattr(weight_cache, "max_bytes", 200_000)
+            np.testing.assert_allclose(map_(rows), whole, atol=1e-6)
+            np.testing.assert_allclose(map_.columns(rows, 7, 2901), part, atol=1e-6)
+        weight_cache.clear()
