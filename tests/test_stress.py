@@ -221,9 +221,9 @@ class Outcome:
 
 
 def make_model(p, kind):
-    if kind == "ridge":
+    if kind == "ridge":  # the smallest penalty stands for none named: ridge chooses
         maker = StreamingRidgeClassifier if p.n_classes else StreamingRidge
-        return maker(p.alpha, fit_intercept=p.intercept)
+        return maker("auto" if p.alpha == 1e-6 else p.alpha, fit_intercept=p.intercept)
     maker = StreamingSGDClassifier if p.n_classes else StreamingSGDRegressor
     return maker(p.loss, alpha=p.alpha, fit_intercept=p.intercept, epsilon=EPSILON)
 
@@ -249,7 +249,8 @@ def examine(p, kind):
         return Outcome("not finite", told, np.inf)
     name = "squared" if kind == "ridge" else p.loss
     S = X.astype(float) @ U.T + np.atleast_1d(model.intercept_)
-    objective = w @ losses(name, S, Y) + p.alpha / 2 * (U**2).sum()
+    alpha = float(model.alpha_) if kind == "ridge" else p.alpha
+    objective = w @ losses(name, S, Y) + alpha / 2 * (U**2).sum()
     constant = best_constant(name, Y, w, p.intercept)
     rounding = 1e-5 * constant + 1e-12 * (w @ losses(name, np.zeros_like(Y), Y))
     if kind == "sgd" and p.n > 9_000 and name in ("huber", "epsilon_insensitive"):
@@ -259,7 +260,7 @@ def examine(p, kind):
         return Outcome("diverged" if ratio > 2 else "above the constant", told, ratio)
     left = np.nan
     if name == "squared":
-        best = ridge_objective(X, Y, w, p.alpha, p.intercept)
+        best = ridge_objective(X, Y, w, alpha, p.intercept)
         if constant - best > 0.1 * constant + rounding:
             left = (objective - best) / (constant - best)
     return Outcome(None, told, ratio, left)

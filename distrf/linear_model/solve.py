@@ -111,31 +111,26 @@ class NormalEquations:
         lost = self.rounding_floor(without)
         covariance = self._covariance(without)
         for alpha in alphas:
-            singular = False
             if spectrum is None and len(alphas) < _EIGH_FACTOR:
                 S = covariance.copy(order="F") if len(alphas) > 1 else covariance
                 S.ravel(order="K")[:: self.n_features + 1] += alpha
                 try:
                     factor = cholesky(S, lower=True, overwrite_a=True, check_finite=False)
                 except LinAlgError:
-                    singular = True
-            if without is None and alpha > 0 and (singular or alpha < lost):
-                warnings.warn(
-                    f"alpha={alpha:g} is below the rounding error of the Gram matrix, about {lost:.1g}; directions "
-                    "without signal are dropped, or fitted to rounding. A larger alpha, or float64 rows, avoids this",
-                    RuntimeWarning,
-                    stacklevel=2,
-                )
-            if spectrum is None and len(alphas) < _EIGH_FACTOR and not singular:
-                yield alpha, cho_solve((factor, True), right, check_finite=False)
-                continue
+                    if S is covariance:
+                        covariance = self._covariance(without)  # the factorisation took its place
+                else:
+                    if without is None:
+                        _warn_if_lost(alpha, lost)
+                    yield alpha, cho_solve((factor, True), right, check_finite=False)
+                    continue
             if spectrum is None:
-                if singular and len(alphas) == 1:
-                    covariance = self._covariance(without)  # the factorisation took its place
                 values, vectors = eigh(covariance, lower=True, overwrite_a=True, check_finite=False)
                 spectrum = values, vectors, vectors.T @ right
             values, vectors, rotated = spectrum
             floor = max(values[-1], 0.0) * len(values) * np.finfo(np.float64).eps
+            if without is None:
+                _warn_if_lost(alpha, max(lost, floor) if values[0] <= floor else lost)
             inverse = np.where(values > floor, 1.0 / (np.maximum(values, floor) + alpha + (floor == 0)), 0.0)
             yield alpha, vectors @ (inverse[:, None] * rotated)
 
@@ -152,6 +147,16 @@ class NormalEquations:
         quadratic = (u * products).sum(axis=0) - 2 * (u * s.products[fold]).sum(axis=0) + s.squares[fold]
         shifted = s.weight[fold] * b**2 + 2 * b * (u.T @ s.sums[fold] - s.targets[fold])
         return float((quadratic + shifted).sum())
+
+
+def _warn_if_lost(alpha: float, lost: float) -> None:
+    if 0 < alpha < lost:
+        warnings.warn(
+            f"alpha={alpha:g} is below the rounding error of the Gram matrix, about {lost:.1g}; directions "
+            "without signal are dropped, or fitted to rounding. A larger alpha, or float64 rows, avoids this",
+            RuntimeWarning,
+            stacklevel=3,
+        )
 
 
 @dataclass(frozen=True)
