@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -202,7 +202,7 @@ class Trainer:
     def _keep(self) -> None:
         state: OptimizerState = self.state
         assert self.kept is not None
-        numbers = {"state": state.numbers, "progress": asdict(self.progress)}
+        numbers = {"state": state.numbers, "progress": vars(self.progress)}  # written at once, so not copied
         self.checkpoint.keep(state.arrays | {"kept": self.kept}, numbers)
 
     def _advance(self, batch: Round, sums: Sums) -> bool:
