@@ -175,6 +175,7 @@ def test_unsigned_hashing_is_biased():
     assert np.mean(unsigned) > k + 20 * np.std(unsigned) / np.sqrt(seeds)
 
 
+@pytest.mark.slow
 def test_hash_is_pairwise_independent():
     """Over the draw of the words: columns and signs of two bins, one step or 2^31 steps apart, are independent."""
     n, width = 40_000, 4

@@ -818,6 +818,7 @@ def test_other_errors_keep_their_traceback(cli, files, tmp_path, monkeypatch):
         run()
 
 
+@pytest.mark.slow
 def test_a_default_cluster(files, tmp_path):
     """Without --cluster: a cluster of its own, in a process of its own; nothing is left behind."""
     done = subprocess.run(

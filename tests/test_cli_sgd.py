@@ -268,6 +268,7 @@ def test_plots(cli, files, tmp_path):
 KEPT = ["--model", "svm", *MAP, "--epochs", 3, "--tol", "none", "--round-rows", 160]
 
 
+@pytest.mark.slow
 def test_killed_and_resumed_to_the_same_bits(cli, files, tmp_path, two_worker_cluster):
     """SIGKILL in the middle; --resume ends where the job that nobody disturbed ends."""
     state = tmp_path / "state"
@@ -429,6 +430,7 @@ def test_parts_of_the_memory():
     assert memory.parts["features"] == 23
 
 
+@pytest.mark.slow
 def test_training_stays_below_the_plan(tmp_path, cli):
     """On workers of their own: below the figure, which is not three times what the job takes."""
     from peaks import make_store

@@ -68,6 +68,7 @@ def test_verdicts(report):
         assert line in told.splitlines()
 
 
+@pytest.mark.slow
 def test_the_command_resumes(tmp_path, report):
     """One record a line, of fits on data; a second call runs what is new, and nothing again."""
     file = tmp_path / "records.json"

@@ -7,11 +7,13 @@ import subprocess
 import sys
 
 import numpy as np
+import pytest
 
 from distrf import load_model, open_rows
 from distrf.datasets import load_digits_split
 
 
+@pytest.mark.slow
 def test_demo(tmp_path):
     command = [sys.executable, "-m", "distrf", "demo", "--rows", "6000", "-D", "256", "--json"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)

@@ -426,6 +426,7 @@ def test_rules_of_the_map():
         CompactNonlinearMap(4, "hinge", n_epochs=1).fit(X, y).map_.exact_kernel(X)
 
 
+@pytest.mark.slow
 def test_usps_with_eight_features(shared_data):
     """90 % with k = 8, where drawn features need hundreds (Yu et al. 2015, Section 7.1)."""
     from distrf.datasets import load_npz

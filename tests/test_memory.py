@@ -6,12 +6,13 @@ import pytest
 from peaks import MIB, assert_flat, cluster_file, distrf, make_store, peak
 
 CASES = {
-    "gram": (40_000, ["-D", 512, "--gamma", 0.1]),
-    "rule-and-folds": (40_000, ["-D", 256, "--length-scale", "knn", "--alpha", "1e-6,1e-4", "--cv", 5]),
+    "gram": (120_000, ["-D", 512, "--gamma", 0.1]),
+    "rule-and-folds": (80_000, ["-D", 256, "--length-scale", "knn", "--alpha", "1e-6,1e-4", "--cv", 5]),
 }
 
 
-@pytest.mark.parametrize("case", ["gram", pytest.param("rule-and-folds", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("case", CASES)
 def test_training_over_ten_times_the_rows(tmp_path, case):
     """At most a tenth more for ten times the rows, and below the plan of both."""
     rows, options = CASES[case]

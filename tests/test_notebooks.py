@@ -22,6 +22,7 @@ def outputs(cell, kind):
     return [o.data[kind] for o in cell.outputs if "data" in o and kind in o.data]
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # of Jupyter's own making
 def test_quickstart(tmp_path, monkeypatch):
     monkeypatch.setenv("DISTRF_NOTEBOOK_ROWS", "5000")

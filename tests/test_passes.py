@@ -31,6 +31,7 @@ from folds import (
 from hypothesis import given
 from hypothesis import strategies as st
 
+from distrf.blocks import graphs
 from distrf.blocks.graphs import BlockGraphs
 from distrf.blocks.passes import count_runs, cut_runs, run_pass
 from distrf.blocks.progress import show_progress
@@ -435,7 +436,8 @@ def where(name, client=None):
 
 
 @pytest.mark.parametrize("scheduler", SCHEDULERS)
-def test_an_error_names_the_rows(scheduler):
+def test_an_error_names_the_rows(scheduler, monkeypatch):
+    monkeypatch.setattr(graphs, "PAUSES", (0.0,))
     X = np.arange(100.0).reshape(100, 1)
     dX = da.from_array(X, chunks=(30, 1))
     with where(scheduler):

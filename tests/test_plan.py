@@ -107,7 +107,7 @@ CASES = {
     "holdout-threads": (["-D", 2048, "--alpha", "1e-6,1e-5", "--cv", "holdout"], 2),
     "offset": (["-D", 3000, "--phase", "offset"], 1),
 }
-LONG = {"narrow", "offset"}
+LONG = {"narrow", "offset", "wide", "holdout-threads"}
 
 
 @pytest.mark.parametrize("case", [pytest.param(c, marks=[pytest.mark.slow] * (c in LONG)) for c in CASES])
@@ -122,6 +122,7 @@ def test_training_stays_below_the_plan(cli, store, tmp_path, case):
     assert made - PROCESS_BYTES <= 3 * max(measured - 0.9 * PROCESS_BYTES, 20 * MIB)
 
 
+@pytest.mark.slow
 def test_featurizing_and_predicting_stay_below_the_plan(cli, store, tmp_path):
     cluster = cluster_file(tmp_path / "c.json")
     options = ["-D", 4096, "--gamma", 0.1]

@@ -23,6 +23,9 @@ from ..errors import DistrfError, InputError
 from .progress import report
 from .rows import ARRAYS_PREFIX, shared_arrays
 
+#: Seconds before storage that hiccups is asked again.
+PAUSES = (0.5, 2.0, 8.0)
+
 
 class BlockGraphs:
     """Graphs of the row blocks of aligned Dask arrays.
@@ -207,7 +210,7 @@ def fold_blocks(fold: Any, payload: bytes, topic: str | None, names: bytes, *inp
     if has_arrays:
         fold, inputs = fold.with_arrays(aligned(inputs[0])), inputs[1:]
     shared = dict(zip(keys_of_inputs, inputs, strict=True))
-    for pause in (0.5, 2.0, 8.0):  # storage that hiccups is asked again, from an empty state
+    for pause in PAUSES:  # from an empty state each time
         try:
             return _fold_run(fold, payload, topic, shared)
         except DistrfError:
