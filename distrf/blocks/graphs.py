@@ -1,7 +1,8 @@
 """The graph of each block, cut out of a lazy array and shipped as opaque bytes.
 
-Embedded naively, the scheduler would see every task of every block and run ahead of the fold; as
-bytes a run is one task, and its blocks are evaluated one after the other inside it.
+Embedded naively, the scheduler would see every task of every block and run ahead of the fold; packed, a run is one
+task, and its blocks are evaluated one after the other inside it. What is packed turns into bytes when it travels, and
+only then: in threads of one process, arrays in memory are not copied.
 """
 
 from __future__ import annotations
@@ -25,6 +26,20 @@ from .rows import ARRAYS_PREFIX, shared_arrays
 
 #: Seconds before storage that hiccups is asked again.
 PAUSES = (0.5, 2.0, 8.0)
+
+
+class Packed:
+    """A value that Dask does not look into, and that turns into bytes when it is sent to another process."""
+
+    def __init__(self, value: Any = None, data: bytes | None = None):
+        self._value, self._data = value, data
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Packed, (None, cloudpickle.dumps(self._value) if self._data is None else self._data)
+
+    def value(self) -> Any:
+        """The value; made anew by each call where it came as bytes."""
+        return self._value if self._data is None else cloudpickle.loads(self._data)
 
 
 class BlockGraphs:
@@ -115,8 +130,7 @@ class BlockGraphs:
             blocks.append(([self._nodes[k] for k in fresh], self._keys[i], kept, start))
         names = sorted(needs, key=str)
         inputs = [TaskRef(k) for k in ([] if self.learned is None else [self.learned]) + names]
-        packed = cloudpickle.dumps((self.learned is not None, names))
-        arguments = (fold, cloudpickle.dumps(blocks), topic, packed, *inputs)
+        arguments = (fold, Packed(blocks), topic, Packed((self.learned is not None, names)), *inputs)
         if after is None:
             return Task(key, fold_blocks, *arguments)
         return Task(key, fold_blocks_after, TaskRef(after), *arguments)
@@ -200,13 +214,13 @@ def passed(*states: Any) -> None:
     """Runs once these states have been summed: the gate of a later run."""
 
 
-def fold_blocks(fold: Any, payload: bytes, topic: str | None, names: bytes, *inputs: Any) -> Any:
+def fold_blocks(fold: Any, payload: Packed, topic: str | None, names: Packed, *inputs: Any) -> Any:
     """Evaluate and fold the packed blocks one after the other; at most one is held at a time.
 
-    `names` are the shared keys, pickled for the same reason as the payload, `inputs` their values, the
+    `names` are the shared keys, packed for the same reason as the blocks, `inputs` their values, the
     fold's own arrays before them where it has any.
     """
-    has_arrays, keys_of_inputs = cloudpickle.loads(names)
+    has_arrays, keys_of_inputs = names.value()
     if has_arrays:
         fold, inputs = fold.with_arrays(aligned(inputs[0])), inputs[1:]
     shared = dict(zip(keys_of_inputs, inputs, strict=True))
@@ -220,10 +234,10 @@ def fold_blocks(fold: Any, payload: bytes, topic: str | None, names: bytes, *inp
     return _fold_run(fold, payload, topic, shared)
 
 
-def _fold_run(fold: Any, payload: bytes, topic: str | None, shared: Mapping[Any, Any]) -> Any:
+def _fold_run(fold: Any, payload: Packed, topic: str | None, shared: Mapping[Any, Any]) -> Any:
     state = fold.start()
     values: dict[Any, Any] = dict(shared)
-    for nodes, keys, kept, start in cloudpickle.loads(payload):
+    for nodes, keys, kept, start in payload.value():
         waiting: dict[Any, int] = {}
         for node in nodes:
             for key in node.dependencies:

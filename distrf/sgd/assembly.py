@@ -14,7 +14,7 @@ from scipy.optimize import minimize_scalar
 from ..blocks.engine import current_client
 from ..blocks.passes import run_pass
 from ..blocks.rows import mapped_from, rows_per_block
-from ..blocks.samples import neighbours, sampled_rows, take_rows
+from ..blocks.samples import neighbours, sampled_rows, take_aligned, take_rows
 from ..checkpoint import IDENTITY_ROWS, IDENTITY_TARGETS, Checkpoint
 from ..errors import InputError
 from ..losses import SCALED, Loss
@@ -104,7 +104,7 @@ class Rows:
     def sample(self, size: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
         """(features, y, weight) of about `size` seeded rows, dense."""
         indices = sampled_rows(sum(self.blocks), size, seed, "sgd sample")
-        parts = [take_rows(_two_dimensional(a), indices) for a in self.arrays]
+        parts = take_aligned([_two_dimensional(a) for a in self.arrays], indices)
         Z, y = parts[0], parts[1]
         # A row that is not finite is refused when its block is loaded, by its number.
         finite = np.isfinite(Z.sum(axis=1, dtype=np.float64))
