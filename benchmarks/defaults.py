@@ -153,7 +153,7 @@ METHODS = {
     "train sgd": Method(train(model="sgd-classifier"), train(model="sgd-regressor")),
     "train svm": Method(train(model="svm"), None),
     "train logistic": Method(train(model="logistic"), None),
-    "train huber": Method(None, train(model="sgd-regressor", loss="huber")),
+    "train huber": Method(None, train(model=distrf.StreamingSGDRegressor("huber"))),
     "train tefm": Method(train(map="tefm"), train(map="tefm")),
     "train cnm": Method(train(map="cnm"), train(map="cnm")),
     "bare ridge": Method(bare(RC), bare(R)),

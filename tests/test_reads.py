@@ -46,7 +46,11 @@ def sources(rng):
 def test_one_read_beyond_those_of_the_epochs(sources, epochs):
     """The row sample takes one, of rows and targets together; the targets' mean takes one of these alone."""
     X, y = sources
-    Z = RandomFourierFeatures(length_scale=1.0, n_components=64, random_state=0).fit(X.lazy()).transform(X.lazy())
+    Z = (
+        RandomFourierFeatures(length_scale=1.0, n_components=64, random_state=0)
+        .fit(X.lazy())
+        .transform(X.lazy())
+    )
     with dask.config.set(scheduler="sync"):
         StreamingSGDRegressor(n_epochs=epochs, tol=None, alpha=1e-4, random_state=0).fit(Z, y.lazy())
     assert set(X.reads.values()) == {2}  # blocks that were read are held for the epochs that follow

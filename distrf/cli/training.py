@@ -49,7 +49,12 @@ class Trained:
             if model.solver_ != "gram":
                 facts["passes"] = model.n_iter_ + model.n_finder_passes_
         else:
-            facts |= {"alpha": model.alpha, "loss": model.loss, "epochs": model.n_iter_, "rounds": model.t_}
+            facts |= {
+                "alpha": getattr(model, "alpha_", model.alpha),
+                "loss": model.loss,
+                "epochs": model.n_iter_,
+                "rounds": model.t_,
+            }
             facts["rows_per_round"] = model.round_rows_
             facts |= {"final_loss": history[-1]["loss"], "validation_score": history[-1]["validation_score"]}
             facts["history"] = history
