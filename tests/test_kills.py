@@ -64,7 +64,9 @@ class Setting:
                     time.sleep(0.01)
                 up = time.monotonic() - started
                 assert process.wait() == 0
-            self.known[command] = contents(out), up, time.monotonic() - started
+            seconds = time.monotonic() - started
+            # Ingesting has no workers: half of its time is that of the imports.
+            self.known[command] = contents(out), up if command != "ingest" else seconds / 2, seconds
         return self.known[command]
 
 
@@ -124,7 +126,7 @@ def run_killed(setting, number, out):
     """Kill and start again until it is done, at most three times; returns what was drawn."""
     rng = np.random.default_rng([20261122, number])
     # All pairs of command and victim in turn, in an order of their own.
-    pairs = [(c, v) for c in COMMANDS for v in VICTIMS]
+    pairs = [(c, v) for c in COMMANDS for v in VICTIMS if c != "ingest" or v in ("client", "group")]
     command, victim = pairs[np.random.default_rng(0).permutation(len(pairs))[number % len(pairs)]]
     expected, up, seconds = setting.undisturbed(command)
     words = setting.words(command, out)
