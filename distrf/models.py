@@ -65,6 +65,9 @@ SAVABLE: dict[str, type[BaseEstimator]] = {
     )
 }
 
+#: Columns of the rows that a saved map takes; loading makes some weights of each.
+MAX_WIDTH = 2**26
+
 
 def save_model(
     model: BaseEstimator, path: str | os.PathLike[str], *, overwrite: bool = False, **details: Any
@@ -181,15 +184,28 @@ def _encode(value: Any, where: str, arrays: dict[str, np.ndarray]) -> Any:
 _DECODERS: dict[str, Callable[[Any, dict[str, Any], dict[str, np.ndarray]], Any]] = {
     "$names": lambda value, entry, arrays: np.array(value, dtype=object),
     "$array": lambda value, entry, arrays: arrays[value],
-    "$map": lambda value, entry, arrays: map_from_spec(
-        value, {n: arrays[k] for n, k in entry["arrays"].items()}
-    ),
+    "$map": lambda value, entry, arrays: _map(value, {n: arrays[k] for n, k in entry["arrays"].items()}),
     "$kernel": lambda value, entry, arrays: get_any_kernel(value),
     "$estimator": lambda value, entry, arrays: _construct(value, entry["parameters"], arrays),
     "$transformer": lambda value, entry, arrays: transformer_from_spec(value, {}),
     "$tuple": lambda value, entry, arrays: tuple(_decode(v, arrays) for v in value),
     "$pairs": lambda value, entry, arrays: {_decode(k, arrays): _decode(v, arrays) for k, v in value},
 }
+
+
+def _map(spec: dict[str, Any], arrays: dict[str, np.ndarray]) -> FeatureMap:
+    """The map of a spec. Its checksum is of weights as wide as the rows: a few bytes must not make many."""
+    nested = [spec]
+    while nested:
+        part = nested.pop()
+        width = part.get("n_features_in", 0)
+        if not isinstance(width, int) or not 0 <= width <= MAX_WIDTH:
+            raise StoreError(
+                f"a saved map takes rows of at most {MAX_WIDTH:,} columns; this one declares {width!r}; restore the "
+                "model, or train on fewer columns"
+            )
+        nested += [value for value in part.values() if isinstance(value, dict)]
+    return map_from_spec(spec, arrays)
 
 
 def _decode(value: Any, arrays: dict[str, np.ndarray]) -> Any:

@@ -301,6 +301,16 @@ def test_an_edited_model_is_refused(saved, change, message):
         load_model(path)
 
 
+def test_a_map_of_a_few_bytes_does_not_make_large_weights(tmp_path):
+    save_model(RandomFourierFeatures(n_components=8, length_scale=1.0, random_state=0).fit(X), tmp_path / "m")
+    place = tmp_path / "m/model.json"
+    document = json.loads(place.read_text())
+    document["spec"]["model"]["fitted"]["map_"]["$map"] |= {"projection": "circulant", "n_features_in": 10**11}
+    place.write_text(json.dumps(document))
+    with pytest.raises(StoreError, match=r"at most 67,108,864 columns; this one declares 100000000000"):
+        load_model(tmp_path / "m")
+
+
 def test_damaged_and_missing_arrays(saved):
     path, _ = saved
     chunk = next(p for p in (path / "arrays.zarr/model.model.coef_").rglob("*") if p.name == "0")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -156,3 +157,50 @@ def test_remote(tmp_path):
     np.testing.assert_array_equal(read_bundle(url)[1]["w"], np.arange(3))
     write_bundle(url, {"seed": 2}, {}, overwrite=True)
     assert read_bundle(url) == ({"seed": 2}, {})
+
+
+def declared(path, shape, chunks, **changes):
+    """Rewrite the array w of a model: what its metadata and model.json declare, and nothing of its data."""
+    node = path / "arrays.zarr/w/zarr.json"
+    metadata = json.loads(node.read_text()) | {"shape": shape} | changes
+    metadata["chunk_grid"]["configuration"]["chunk_shape"] = chunks
+    node.write_text(json.dumps(metadata))
+    document = json.loads((path / "model.json").read_text())
+    document["arrays"]["w"]["shape"] = shape
+    (path / "model.json").write_text(json.dumps(document))
+
+
+@pytest.mark.parametrize(
+    ("shape", "chunks", "message"),
+    [
+        ([20_000_000], [1000], "declares 160,000,000 bytes of which"),
+        ([10**15], [1000], r"declares 8,000,000,000,000,000 bytes, this machine has"),
+        ([2], [10**9], "declares 16 bytes of which"),
+        ([-1], [1], "damaged"),
+    ],
+)
+def test_a_few_bytes_do_not_make_large_arrays(tmp_path, shape, chunks, message):
+    write_bundle(tmp_path / "m", {}, {"w": np.ones(2)})
+    declared(tmp_path / "m", shape, chunks)
+    tracemalloc.start()
+    with pytest.raises(StoreError, match=message):
+        read_bundle(tmp_path / "m")
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 20e6
+
+
+def test_compressed_arrays_are_refused(tmp_path):
+    write_bundle(tmp_path / "m", {}, {"w": np.ones(2)})
+    codecs = [{"name": "bytes", "configuration": {"endian": "little"}}, {"name": "zstd", "configuration": {}}]
+    declared(tmp_path / "m", [2], [2], codecs=codecs)
+    with pytest.raises(StoreError, match="not compressed"):
+        read_bundle(tmp_path / "m")
+
+
+def test_a_shape_that_differs_from_the_spec(tmp_path):
+    write_bundle(tmp_path / "m", {}, {"w": np.ones(2)})
+    node = tmp_path / "m/arrays.zarr/w/zarr.json"
+    node.write_text(node.read_text().replace("float64", "float32"))
+    with pytest.raises(StoreError, match="where model.json says"):
+        read_bundle(tmp_path / "m")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 import re
 import uuid
@@ -99,16 +100,17 @@ def read_bundle(
             f"{path!r} is not a model: it has no model.json; a model is a folder that distrf saved"
         )
     arrays = {}
+    _check_total(path, document["arrays"])
     group = files.open_group(f"{path}/arrays.zarr", "r", storage_options)
     for name, record in document["arrays"].items():
         if not isinstance(group, zarr.Group) or name not in group:
             raise StoreError(
                 f"the array {name!r} of the model {path!r} is missing; restore it or save it again"
             )
-        node = group[name]
-        assert isinstance(node, zarr.Array)
         try:
-            array = np.asarray(node[...])
+            node = group[name]
+            _check_size(node, record, int(fs.du(f"{root}/arrays.zarr/{name}")))
+            array = np.asarray(node[...])  # type: ignore[index]
         except Exception as error:
             raise StoreError(
                 f"the array {name!r} of the model {path!r} is damaged ({error}); restore it or save it again"
@@ -188,6 +190,47 @@ def _check_existing(path: str, fs: Any, root: str, document: dict[str, Any], ove
             + "; ".join(changed[:12])
             + "; choose another path, or pass overwrite=True (--overwrite)"
         )
+
+
+def _check_total(path: str, records: dict[str, Any]) -> None:
+    """Refuse, before anything is read, arrays that do not fit in the memory of this machine."""
+    import psutil
+
+    try:
+        total = sum(
+            math.prod(_sizes(record)) * np.dtype(record["dtype"]).itemsize for record in records.values()
+        )
+    except (LookupError, TypeError, ValueError) as error:
+        raise StoreError(
+            f"the model.json of {path!r} is damaged: a shape or dtype of its arrays cannot be read ({error!r}); "
+            "restore it"
+        ) from error
+    have = psutil.virtual_memory().total
+    if total > have:
+        raise StoreError(
+            f"the arrays of a model are read into memory: {path!r} declares {total:,} bytes, this machine has "
+            f"{have:,}; load it on a larger one, or restore the model if it should be smaller"
+        )
+
+
+def _sizes(record: dict[str, Any]) -> list[int]:
+    sizes = record["shape"]
+    if not all(isinstance(size, int) and size >= 0 for size in sizes):
+        raise ValueError(f"shape {sizes!r}")
+    return list(sizes)
+
+
+def _check_size(node: Any, record: dict[str, Any], stored: int) -> None:
+    """Refuse what would grow when it is read: an array is what the spec says, and as large on disk."""
+    shape, dtype = tuple(_sizes(record)), np.dtype(record["dtype"])
+    if not isinstance(node, zarr.Array) or tuple(node.shape) != shape or node.dtype != dtype:
+        raise ValueError(f"it is {node!r}, where model.json says shape {shape}, dtype {dtype}")
+    codecs = [type(codec).__name__ for codec in getattr(node.metadata, "codecs", ())]
+    if codecs not in (["BytesCodec", "Crc32cCodec"], ["BytesCodec"]):
+        raise ValueError(f"it is stored with {codecs}, where models are not compressed")
+    size = math.prod(shape) * dtype.itemsize
+    if stored < size or math.prod(node.chunks) > math.prod(max(1, n) for n in shape):
+        raise ValueError(f"it declares {size:,} bytes of which {stored:,} are there")
 
 
 def _storable(name: str, value: Any) -> np.ndarray:
