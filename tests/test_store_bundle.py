@@ -202,5 +202,5 @@ def test_a_shape_that_differs_from_the_spec(tmp_path):
     write_bundle(tmp_path / "m", {}, {"w": np.ones(2)})
     node = tmp_path / "m/arrays.zarr/w/zarr.json"
     node.write_text(node.read_text().replace("float64", "float32"))
-    with pytest.raises(StoreError, match="where model.json says"):
+    with pytest.raises(StoreError, match=r"where model\.json says"):
         read_bundle(tmp_path / "m")

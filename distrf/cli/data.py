@@ -102,11 +102,14 @@ def featurize(
     run: o.RunOptions,
 ) -> None:
     """Write random features of rows to Zarr, block by block; started again, it resumes."""
+    from ..store import check_apart
     from .featurizing import fitted_features, open_like, write_features
     from .inputs import open_input
     from .plans import refuse_if_too_big
 
     session = Session(run)
+    check_apart(save_map, [source])
+    check_apart(out, [source, like, save_map])
     if like is None:
         data = open_input(source, rows.target, rows.columns, rows.impute)
         estimator = o.map_of(map, data.d)

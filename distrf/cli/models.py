@@ -81,7 +81,7 @@ def train(
     data = open_input(source, rows.target, rows.columns, rows.impute)
     estimator = planned_estimator(map, data, run)
     scaler = o.checked(scale.scaler)
-    check_output(out, overwrite)
+    check_output(out, overwrite, [source, kept.checkpoint])
     learner = make_model(follow_target(model, data, map.seed), kept, seed=map.seed)
     if plot:
         check_plot(plot)
@@ -112,11 +112,13 @@ def predict(
     run: o.RunOptions,
 ) -> None:
     """Predict rows with a trained model, block by block; started again, it resumes."""
+    from ..store import check_apart
     from .plans import refuse_if_too_big
     from .predicting import load_trained, write_predictions
     from .reports import print_result
 
     session = Session(run)
+    check_apart(out, [source, model])
     trained = load_trained(model)
     data = trained.open(source)
     refuse_if_too_big("predict", data, trained.map, None, run.cluster, run.memory_limit)

@@ -73,9 +73,12 @@ def tune(
     run: o.RunOptions,
 ) -> None:
     """Search length scale, D and alpha on growing row samples; write the winner as a job file."""
+    from ..store import check_apart
     from .inputs import open_input
 
     session = Session(run)
+    check_apart(out, [source])
+    check_apart(model_out, [source])
     data = open_input(source, rows.target, rows.columns, rows.impute)
     alphas = alphas_of(model.alpha)
     check_name(model.model)

@@ -43,6 +43,11 @@ class ParquetSource:
     vector: bool = False
     storage_options: Mapping[str, Any] | None = field(default=None, repr=False)
 
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """What is read."""
+        return tuple(dict.fromkeys(span[0] for span in self.spans))
+
     def __dask_tokenize__(self) -> tuple[Any, ...]:
         return (
             "ParquetSource", self.spans, self.columns, self.dtype, self.identity, self.impute, self.vector,

@@ -33,6 +33,11 @@ class ZarrSource:
     decode: bool = False
     storage_options: Mapping[str, Any] | None = field(default=None, repr=False)
 
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """What is read."""
+        return (self.path,)
+
     def __dask_tokenize__(self) -> tuple[Any, ...]:
         # Credentials do not change the data, and have no place in a key.
         return (
