@@ -121,6 +121,27 @@ def read_json(fs: Any, path: str) -> Any:
         return None
 
 
+def read_ends(fs: Any, paths: list[str], size: int) -> list[bytes | None]:
+    """The last bytes of each file, None for one that is not there."""
+    if not isinstance(fs, LocalFileSystem):
+        count = len(paths)
+        found = fs.cat_ranges(paths, [-size] * count, [None] * count, on_error="return")
+        missing = [item for item in found if isinstance(item, Exception)]
+        for error in missing:
+            if not isinstance(error, FileNotFoundError):
+                raise error
+        return [None if isinstance(item, Exception) else bytes(item) for item in found]
+    ends: list[bytes | None] = []
+    for path in paths:
+        try:
+            with open(path, "rb", buffering=0) as file:
+                file.seek(max(0, os.fstat(file.fileno()).st_size - size))
+                ends.append(file.read(size))
+        except FileNotFoundError:
+            ends.append(None)
+    return ends
+
+
 def write_bytes(fs: Any, path: str, data: bytes) -> None:
     """Write a small file so that it appears whole or not at all."""
     if isinstance(fs, LocalFileSystem):

@@ -19,7 +19,7 @@ from distrf.errors import InputError, StoreError
 from distrf.store import csr, files, parquet, writer
 from distrf.store.files import Options
 from distrf.store.impute import resolve
-from distrf.store.layout import StoreInfo
+from distrf.store.layout import MANIFEST, StoreInfo
 from distrf.store.parquet import ParquetSource, read_parquet
 from distrf.store.zarr_source import ZarrSource, class_array, read_zarr
 
@@ -229,7 +229,14 @@ def _open_node(path: str, storage_options: Options) -> tuple[zarr.Group | zarr.A
     """The Zarr node, and our information about it if it is our store."""
     files.require(path, storage_options)
     node = files.open_group(path, "r", storage_options)
-    return node, writer.info(path, storage_options=storage_options) if _is_ours(node) else None
+    if _is_ours(node):
+        return node, writer.info(path, storage_options=storage_options)
+    if isinstance(node, zarr.Group) and MANIFEST in node and "distrf" in node[MANIFEST].attrs:
+        raise StoreError(
+            f"the zarr.json of {path!r} is damaged: it has the manifest of a store of distrf and no distrf attribute; "
+            "restore it, or make the store again"
+        )
+    return node, None
 
 
 def _is_ours(group: Any) -> bool:
