@@ -15,7 +15,7 @@ from sklearn.pipeline import Pipeline
 
 from . import __version__
 from .all_kernels import AnyKernel, get_any_kernel
-from .errors import InputError, SpecMismatchError, StoreError
+from .errors import DistrfError, InputError, SpecMismatchError, StoreError
 from .features import (
     TEFM,
     Blockwise,
@@ -114,7 +114,9 @@ def load_model(path: str | os.PathLike[str]) -> Any:
     spec, arrays = read_bundle(path)
     try:
         return _decode_model(spec["model"], arrays)
-    except (LookupError, TypeError, AttributeError) as error:
+    except (DistrfError, MemoryError):
+        raise
+    except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError) as error:
         raise StoreError(
             f"{os.fspath(path)!r} is not a valid model: {error!r}; restore it or train again"
         ) from error

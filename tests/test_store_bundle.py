@@ -14,6 +14,7 @@ from hypothesis.extra import numpy as hnp
 
 from distrf.errors import InputError, SpecMismatchError, StoreError
 from distrf.store import array_shapes, is_bundle, read_bundle, read_spec, write_bundle
+from distrf.store.bundle import sealed
 
 plain = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
@@ -113,6 +114,30 @@ def test_a_failed_write_leaves_the_old_model(tmp_path, monkeypatch):
     assert [p.name for p in tmp_path.iterdir()] == ["m"]
 
 
+def test_every_flipped_bit_of_the_document(tmp_path):
+    write_bundle(tmp_path / "m", {"scale": [0.5, 1.25], "seed": 12}, {"w": np.ones(2)})
+    place = tmp_path / "m/model.json"
+    whole = place.read_bytes()
+    for bit in range(8 * len(whole)):
+        data = bytearray(whole)
+        data[bit // 8] ^= 1 << bit % 8
+        place.write_bytes(data)
+        try:
+            spec = read_spec(tmp_path / "m")
+        except StoreError as error:
+            assert "model.json" in str(error) or "version" in str(error)  # noqa: PT017
+        else:  # blanks between entries
+            assert spec == {"scale": [0.5, 1.25], "seed": 12}
+
+
+def test_models_of_the_first_version(tmp_path):
+    write_bundle(tmp_path / "m", {"seed": 1}, {"w": np.ones(2)})
+    document = json.loads((tmp_path / "m/model.json").read_text())
+    del document["sha256"]
+    (tmp_path / "m/model.json").write_text(json.dumps(document | {"version": 1}))
+    assert read_bundle(tmp_path / "m")[0] == {"seed": 1}
+
+
 def test_damage(tmp_path):
     path = tmp_path / "m"
     with pytest.raises(StoreError, match="no such store"):
@@ -121,10 +146,10 @@ def test_damage(tmp_path):
     document = json.loads((path / "model.json").read_text())
 
     def rewrite(**changes):
-        (path / "model.json").write_text(json.dumps({**document, **changes}))
+        (path / "model.json").write_text(json.dumps(sealed({**document, **changes})))
 
-    rewrite(version=2)
-    with pytest.raises(StoreError, match="has version 2; update distrf"):
+    rewrite(version=3)
+    with pytest.raises(StoreError, match="has version 3; update distrf"):
         read_bundle(path)
     rewrite(format="other")
     with pytest.raises(StoreError, match="not a distrf model"):
@@ -167,7 +192,7 @@ def declared(path, shape, chunks, **changes):
     node.write_text(json.dumps(metadata))
     document = json.loads((path / "model.json").read_text())
     document["arrays"]["w"]["shape"] = shape
-    (path / "model.json").write_text(json.dumps(document))
+    (path / "model.json").write_text(json.dumps(sealed(document)))
 
 
 @pytest.mark.parametrize(

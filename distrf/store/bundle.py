@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import math
 import os
 import re
@@ -21,7 +22,8 @@ from distrf.store.layout import CHUNK_BYTES
 from distrf.store.spec import differences, from_json, to_json
 
 FORMAT = "distrf-model"
-VERSION = 1
+VERSION = 2
+VERSIONS = (1, 2)  # the first had no checksum of the document itself
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 
 
@@ -58,6 +60,7 @@ def write_bundle(
         "spec": to_json(spec),
         "arrays": {name: _record(array, np.asarray(arrays[name])) for name, array in stored.items()},
     }
+    document = sealed(document)
     _check_existing(path, fs, root, document, overwrite)
     if not files.is_local(path):
         # No rename in an object store: without model.json nothing reads as a model.
@@ -115,12 +118,12 @@ def read_bundle(
             raise StoreError(
                 f"the array {name!r} of the model {path!r} is damaged ({error}); restore it or save it again"
             ) from error
-        if _digest(array) != record["sha256"]:
+        if _digest(array) != record.get("sha256"):
             raise StoreError(
                 f"the array {name!r} of the model {path!r} is not the one that was saved (SHA-256 differs); "
                 "restore it or save it again"
             )
-        if record["text"]:
+        if record.get("text"):
             array = np.ascontiguousarray(array, "<u4").view(f"<U{array.shape[-1]}")[..., 0]
         arrays[name] = array
     return from_json(document["spec"]), arrays
@@ -164,10 +167,15 @@ def _document(path: str, fs: Any, root: str) -> dict[str, Any] | None:
         return None
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise StoreError(f"{path!r} is not a distrf model: its model.json does not say format {FORMAT!r}")
-    if document.get("version") != VERSION:
+    if document.get("version") not in VERSIONS:
         raise StoreError(
-            f"this version of distrf reads model version {VERSION}; {path!r} has version "
+            f"this version of distrf reads model versions {VERSIONS}; {path!r} has version "
             f"{document.get('version')!r}; update distrf or save the model again"
+        )
+    if document["version"] > 1 and document != sealed(document):
+        raise StoreError(
+            f"the model.json of {path!r} is not what was written: it is damaged or was edited (its checksum differs); "
+            "restore it, or remove the folder and save the model again"
         )
     if not isinstance(document.get("spec"), dict) or not isinstance(document.get("arrays"), dict):
         raise StoreError(f"the model.json of {path!r} is damaged: spec or arrays are missing; restore it")
@@ -259,6 +267,12 @@ def _record(stored: np.ndarray, original: np.ndarray) -> dict[str, Any]:
         "text": original.dtype.kind == "U",
         "sha256": _digest(stored),
     }
+
+
+def sealed(document: dict[str, Any]) -> dict[str, Any]:
+    """The document with its checksum as the entry ``sha256``."""
+    said = {key: value for key, value in document.items() if key != "sha256"}
+    return said | {"sha256": hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()}
 
 
 def _digest(array: np.ndarray) -> str:
