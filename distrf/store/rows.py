@@ -18,6 +18,7 @@ from dask.highlevelgraph import HighLevelGraph
 from distrf.errors import InputError, StoreError
 from distrf.store import csr, files, parquet, writer
 from distrf.store.files import Options
+from distrf.store.foreign import check_foreign, check_missing
 from distrf.store.impute import resolve
 from distrf.store.layout import MANIFEST, StoreInfo
 from distrf.store.parquet import ParquetSource, read_parquet
@@ -63,6 +64,7 @@ def open_rows(
     rows_per_block: int | None = None,
     impute: str | float | Sequence[float] | None = None,
     uniform: bool = False,
+    strict: bool = False,
     storage_options: Options = None,
 ) -> tuple[da.Array, da.Array | None]:
     """Open rows lazily.
@@ -84,6 +86,8 @@ def open_rows(
         computed now and are fixed numbers from then on.
     uniform : bool
         Parquet: blocks of equal rows, as a Zarr store needs them, at the price of reading some row groups twice.
+    strict : bool
+        Refuse a Zarr store of others that lacks chunks, which read as its fill value, where a warning counts them.
 
     Returns
     -------
@@ -93,7 +97,8 @@ def open_rows(
     Notes
     -----
     Keys change when the metadata of a Zarr store or the files of a Parquet data set change. Chunks of a foreign
-    Zarr array rewritten in place do not change them.
+    Zarr array rewritten in place do not change them. Arrays that are packed or masked by the CF conventions
+    (``scale_factor``, ``_FillValue``, ...) are refused.
     """
     path = files.normalise(path)
     if parquet.is_parquet(path, storage_options):
@@ -102,6 +107,11 @@ def open_rows(
     _require_complete(info)
     x_node, x_name = _find_x(group, path)
     y_node, y_name = _find_y(group, path, target)
+    if info is None:
+        for node in (x_node, y_node):
+            if isinstance(node, zarr.Array):
+                check_foreign(path, node)
+                check_missing(path, node, strict, storage_options)
     n, d = _shape(x_node)
     if y_node is not None and (y_node.ndim not in (1, 2) or y_node.shape[0] != n):
         raise StoreError(
@@ -125,11 +135,13 @@ def open_array(
     name: str,
     *,
     rows_per_block: int | None = None,
+    strict: bool = False,
     storage_options: Options = None,
 ) -> da.Array:
     """One dense row-aligned array of a Zarr store (a prediction, a sample weight), lazily.
 
-    Integer codes of an array called y or prediction become class names if the store has classes.
+    Integer codes of an array called y or prediction become class names if the store has classes. `strict` is that of
+    `open_rows`.
     """
     path = files.normalise(path)
     group, info = _open_node(path, storage_options)
@@ -138,6 +150,9 @@ def open_array(
         raise StoreError(f"{path!r} has no dense array {name!r}; it has {_names(group)}")
     node = group[name]
     assert isinstance(node, zarr.Array)
+    if info is None:
+        check_foreign(path, node)
+        check_missing(path, node, strict, storage_options)
     starts = _zarr_bounds(path, node, node.shape[0], _row_size(node), info, rows_per_block)
     return _open_coded(path, group, name, node, starts, info, storage_options)
 
@@ -163,6 +178,8 @@ def describe(
         )  # fmt: skip
     group, info = _open_node(path, storage_options)
     node, name = _find_x(group, path)
+    if info is None and isinstance(node, zarr.Array):
+        check_foreign(path, node)
     n, d = _shape(node)
     sparse = not isinstance(node, zarr.Array)
     dtype = _meta(node).dtype
