@@ -106,18 +106,19 @@ def read_bundle(
     _check_total(path, document["arrays"])
     group = files.open_group(f"{path}/arrays.zarr", "r", storage_options)
     for name, record in document["arrays"].items():
-        if not isinstance(group, zarr.Group) or name not in group:
-            raise StoreError(
-                f"the array {name!r} of the model {path!r} is missing; restore it or save it again"
-            )
         try:
-            node = group[name]
-            _check_size(node, record, int(fs.du(f"{root}/arrays.zarr/{name}")))
-            array = np.asarray(node[...])  # type: ignore[index]
+            node = group[name] if isinstance(group, zarr.Group) and name in group else None
+            if node is not None:
+                _check_size(node, record, int(fs.du(f"{root}/arrays.zarr/{name}")))
+                array = np.asarray(node[...])  # type: ignore[index]
         except Exception as error:
             raise StoreError(
                 f"the array {name!r} of the model {path!r} is damaged ({error}); restore it or save it again"
             ) from error
+        if node is None:
+            raise StoreError(
+                f"the array {name!r} of the model {path!r} is missing; restore it or save it again"
+            )
         if _digest(array) != record.get("sha256"):
             raise StoreError(
                 f"the array {name!r} of the model {path!r} is not the one that was saved (SHA-256 differs); "

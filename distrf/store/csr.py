@@ -97,6 +97,8 @@ def read(group: zarr.Group, start: int, stop: int, check: Any) -> sp.csr_array:
         check(indices, first, last)
         columns = np.asarray(indices[first:last])
         values = np.asarray(data[first:last])
+        if columns.size and (columns.min() < 0 or columns.max() >= d):  # would be read past the end of an array
+            raise StoreError(f"column numbers outside 0..{d - 1} in rows {low}:{high}: the store is damaged")
         parts.append(sp.csr_array((values, columns, indptr - indptr[0]), shape=(indptr.size - 1, d)))
     if len(parts) == 1:
         return parts[0]

@@ -105,8 +105,9 @@ def open_rows(
         return _open_parquet(path, target, columns, rows_per_block, impute, storage_options, uniform)
     group, info = _open_node(path, storage_options)
     _require_complete(info)
-    x_node, x_name = _find_x(group, path)
-    y_node, y_name = _find_y(group, path, target)
+    with files.reading(path, "a Zarr store"):
+        x_node, x_name = _find_x(group, path)
+        y_node, y_name = _find_y(group, path, target)
     if info is None:
         for node in (x_node, y_node):
             if isinstance(node, zarr.Array):
@@ -146,10 +147,10 @@ def open_array(
     path = files.normalise(path)
     group, info = _open_node(path, storage_options)
     _require_complete(info)
-    if not isinstance(group, zarr.Group) or name not in group or not isinstance(group[name], zarr.Array):
+    with files.reading(path, "a Zarr store"):
+        node = group[name] if isinstance(group, zarr.Group) and name in group else None
+    if not isinstance(node, zarr.Array):
         raise StoreError(f"{path!r} has no dense array {name!r}; it has {_names(group)}")
-    node = group[name]
-    assert isinstance(node, zarr.Array)
     if info is None:
         check_foreign(path, node)
         check_missing(path, node, strict, storage_options)
@@ -177,7 +178,8 @@ def describe(
             plan.n_rows * d * size, False,
         )  # fmt: skip
     group, info = _open_node(path, storage_options)
-    node, name = _find_x(group, path)
+    with files.reading(path, "a Zarr store"):
+        node, name = _find_x(group, path)
     if info is None and isinstance(node, zarr.Array):
         check_foreign(path, node)
     n, d = _shape(node)
