@@ -122,7 +122,8 @@ def read(path, out):
     if path.suffix == ".zarr" or is_parquet(str(path)):
         rows, y = open_rows(path, target="t" if path.name == "rows.parquet" else None)
     else:
-        ingest(path, out, target="label" if ".csv" in path.name else None)
+        target = "label" if ".csv" in path.name else "y" if path.suffix == ".npz" else None
+        ingest(path, out, target=target)
         rows, y = open_rows(out)
     found = [a.compute(scheduler="sync") for a in (rows, y) if a is not None]
     return [a.toarray() if sp.issparse(a) else a for a in found]

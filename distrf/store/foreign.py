@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import base64
-import itertools
+import math
+import re
 import struct
 import warnings
 from typing import Any
@@ -65,10 +66,8 @@ def check_missing(path: str, node: zarr.Array, strict: bool, storage_options: Op
     if not present:  # such as over HTTP: nothing can be listed
         return
     sizes = [-(-size // chunk) for size, chunk in zip(node.shape, node.shards or node.chunks, strict=True)]
-    total = missing = 0
-    for place in itertools.product(*(range(size) for size in sizes)):
-        total += 1
-        missing += node.metadata.encode_chunk_key(place) not in present
+    total = math.prod(sizes)
+    missing = total - sum(_is_chunk(node, name, sizes) for name in present)
     if not missing:
         return
     text = (
@@ -80,6 +79,13 @@ def check_missing(path: str, node: zarr.Array, strict: bool, storage_options: Op
             f"{text}; restore them, or leave out strict (--strict) if they were empty when written"
         )
     warnings.warn(f"{text}; strict=True (--strict) refuses such a store", UserWarning, stacklevel=2)
+
+
+def _is_chunk(node: zarr.Array, name: str, sizes: list[int]) -> bool:
+    """Whether a file is a chunk of an array with so many chunks beside each other."""
+    place = tuple(int(number) for number in re.findall(r"\d+", name))
+    inside = len(place) == len(sizes) and all(i < size for i, size in zip(place, sizes, strict=True))
+    return inside and node.metadata.encode_chunk_key(place) == name
 
 
 def _is_nan(value: Any, dtype: Any) -> bool:
