@@ -724,7 +724,7 @@ def test_corrupt_chunk(cli, files, model, tmp_path, damage):
             else "600:800.*damaged or out of reach",
             printed.err,
         )
-        assert_matches("restore the file, or make the store again", printed.err)
+        assert_matches("restore the file, or remove the store and make it again", printed.err)
         assert not reads_as_whole(out)
 
 

@@ -64,7 +64,9 @@ def test_swapped_chunks(tmp_path, pair, options):
     path = fill(tmp_path / "a.zarr", **options)
     read(path)
     swap(*(path / name for name in pair))
-    with pytest.raises(StoreError, match=r"c/\d.* damaged.*restore the file, or make the store again"):
+    with pytest.raises(
+        StoreError, match=r"c/\d.* damaged.*restore the file, or remove the store and make it again"
+    ):
         read(path)
 
 

@@ -253,7 +253,7 @@ def _open_node(path: str, storage_options: Options) -> tuple[zarr.Group | zarr.A
     if isinstance(node, zarr.Group) and MANIFEST in node and "distrf" in node[MANIFEST].attrs:
         raise StoreError(
             f"the zarr.json of {path!r} is damaged: it has the manifest of a store of distrf and no distrf attribute; "
-            "restore it, or make the store again"
+            "restore it, or remove the store and make it again"
         )
     return node, None
 

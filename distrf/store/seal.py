@@ -74,7 +74,7 @@ def our_attributes(path: str, storage_options: Options) -> dict[str, Any]:
     if not same:
         raise StoreError(
             f"the metadata of the store {path!r} are not what was written: a zarr.json in it is damaged or was edited "
-            "(its checksum differs); restore it, or make the store again"
+            "(its checksum differs); restore it, or remove the store and make it again"
         )
     return attributes
 
@@ -87,7 +87,7 @@ def checksum(path: str, attributes: Mapping[str, Any], storage_options: Options)
         nodes[name] = files.read_json(fs, f"{root}/{name}/zarr.json")
         if nodes[name] is None:
             raise StoreError(
-                f"{name}/zarr.json of the store {path!r} is missing; restore it, or make the store again"
+                f"{name}/zarr.json of the store {path!r} is missing; restore it, or remove the store and make it again"
             )
     said = {key: value for key, value in attributes.items() if key not in ("complete", "checksum")}
     return hashlib.sha256(json.dumps([said, nodes], sort_keys=True).encode()).hexdigest()
@@ -155,7 +155,7 @@ class Ledger:
 
 def _damaged(index: int, path: str, why: str) -> StoreError:
     return StoreError(
-        f"{MANIFEST}/c/{index} of the store {path!r} is damaged ({why}); restore the file, or make the store again"
+        f"{MANIFEST}/c/{index} of the store {path!r} is damaged ({why}); restore the file, or remove the store and make it again"
     )
 
 

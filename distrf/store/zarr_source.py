@@ -72,7 +72,7 @@ def read_zarr(source: ZarrSource, start: int, stop: int) -> Any:
     except Exception as error:
         raise StoreError(
             f"rows {start}:{stop} of array {source.array!r} in {source.path!r} cannot be read: a chunk is "
-            f"damaged or out of reach ({error}); restore the file, or make the store again"
+            f"damaged or out of reach ({error}); restore the file, or remove the store and make it again"
         ) from error
     if source.decode:
         return _decode(source, np.asarray(block), opened.classes, start)
@@ -101,7 +101,7 @@ def _decode(source: ZarrSource, codes: np.ndarray, classes: np.ndarray | None, s
     if codes.size and (codes.min() < 0 or codes.max() >= classes.size):
         raise StoreError(
             f"class codes lie in 0..{classes.size - 1}; array {source.array!r} of {source.path!r} has "
-            f"{codes.min()}..{codes.max()} in the block from row {start}; make the store again"
+            f"{codes.min()}..{codes.max()} in the block from row {start}; remove the store and make it again"
         )
     return classes[codes]
 
@@ -128,7 +128,7 @@ def _check_chunks(
         if found is None:
             raise StoreError(
                 f"chunk {key!r} of array {array.path!r} in {source.path!r} is missing though the store is "
-                f"complete (rows {rows[0]}:{rows[1]}); restore the file, or make the store again"
+                f"complete (rows {rows[0]}:{rows[1]}); restore the file, or remove the store and make it again"
             )
         if opened.ledger is None:
             continue
@@ -138,8 +138,8 @@ def _check_chunks(
         if found != records[block][slot]:
             raise StoreError(
                 f"chunk {key!r} of array {array.path!r} in {source.path!r} is damaged, or not the one that was written there "
-                f"(rows {rows[0]}:{rows[1]}; its checksum is not that of the manifest); restore the file, or make the "
-                "store again"
+                f"(rows {rows[0]}:{rows[1]}; its checksum is not that of the manifest); restore the file, or remove "
+                "the store and make it again"
             )
 
 
