@@ -13,6 +13,7 @@ import numpy as np
 from distrf import __version__
 from distrf.errors import InputError, StoreError
 from distrf.store import files, parquet, streams, writer
+from distrf.store.apart import check_apart
 from distrf.store.files import Options
 from distrf.store.identity import fingerprint
 from distrf.store.layout import StoreInfo
@@ -73,6 +74,7 @@ def ingest(
         ``out`` holds a store of other data or options.
     """
     source, out = files.normalise(source), files.normalise(out)
+    check_apart(out, [source], storage_options=storage_options)
     if sparse not in (None, "csr", "dense"):
         raise InputError(f'sparse= is "csr", "dense" or None; received {sparse!r}')
     stream = _open_source(source, target, columns, split, impute is not None, storage_options)

@@ -6,7 +6,7 @@ Only the classes registered here can be saved, so that loading an untrusted fold
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from sklearn.pipeline import Pipeline
 
 from . import __version__
 from .all_kernels import AnyKernel, get_any_kernel
-from .errors import InputError, SpecMismatchError, StoreError
+from .errors import DistrfError, InputError, SpecMismatchError, StoreError
 from .features import (
     TEFM,
     Blockwise,
@@ -39,7 +39,7 @@ from .linear_model import (
 from .maps import FeatureMap, map_from_spec
 from .maps.blockwise import transformer_from_spec, transformer_spec
 from .record import Training
-from .store import is_bundle, read_bundle, read_spec, write_bundle
+from .store import check_apart, is_bundle, read_bundle, read_spec, write_bundle
 
 SAVABLE: dict[str, type[BaseEstimator]] = {
     cls.__name__: cls
@@ -65,6 +65,9 @@ SAVABLE: dict[str, type[BaseEstimator]] = {
     )
 }
 
+#: Columns of the rows that a saved map takes; loading makes some weights of each.
+MAX_WIDTH = 2**26
+
 
 def save_model(
     model: BaseEstimator, path: str | os.PathLike[str], *, overwrite: bool = False, **details: Any
@@ -88,8 +91,9 @@ def save_model(
     write_bundle(path, spec, arrays, overwrite)
 
 
-def check_output(path: str | os.PathLike[str], overwrite: bool) -> None:
-    """Refuse early, before training, a path that holds something else or, without `overwrite`, a model."""
+def check_output(path: str | os.PathLike[str], overwrite: bool, inputs: Sequence[str | None] = ()) -> None:
+    """Refuse early, before training, a path that holds something else, an input or, without `overwrite`, a model."""
+    check_apart(path, inputs)
     if is_bundle(path):
         if not overwrite:
             raise SpecMismatchError(
@@ -110,7 +114,9 @@ def load_model(path: str | os.PathLike[str]) -> Any:
     spec, arrays = read_bundle(path)
     try:
         return _decode_model(spec["model"], arrays)
-    except (LookupError, TypeError, AttributeError) as error:
+    except (DistrfError, MemoryError):
+        raise
+    except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError) as error:
         raise StoreError(
             f"{os.fspath(path)!r} is not a valid model: {error!r}; restore it or train again"
         ) from error
@@ -181,15 +187,28 @@ def _encode(value: Any, where: str, arrays: dict[str, np.ndarray]) -> Any:
 _DECODERS: dict[str, Callable[[Any, dict[str, Any], dict[str, np.ndarray]], Any]] = {
     "$names": lambda value, entry, arrays: np.array(value, dtype=object),
     "$array": lambda value, entry, arrays: arrays[value],
-    "$map": lambda value, entry, arrays: map_from_spec(
-        value, {n: arrays[k] for n, k in entry["arrays"].items()}
-    ),
+    "$map": lambda value, entry, arrays: _map(value, {n: arrays[k] for n, k in entry["arrays"].items()}),
     "$kernel": lambda value, entry, arrays: get_any_kernel(value),
     "$estimator": lambda value, entry, arrays: _construct(value, entry["parameters"], arrays),
     "$transformer": lambda value, entry, arrays: transformer_from_spec(value, {}),
     "$tuple": lambda value, entry, arrays: tuple(_decode(v, arrays) for v in value),
     "$pairs": lambda value, entry, arrays: {_decode(k, arrays): _decode(v, arrays) for k, v in value},
 }
+
+
+def _map(spec: dict[str, Any], arrays: dict[str, np.ndarray]) -> FeatureMap:
+    """The map of a spec. Its checksum is of weights as wide as the rows: a few bytes must not make many."""
+    nested = [spec]
+    while nested:
+        part = nested.pop()
+        width = part.get("n_features_in", 0)
+        if not isinstance(width, int) or not 0 <= width <= MAX_WIDTH:
+            raise StoreError(
+                f"a saved map takes rows of at most {MAX_WIDTH:,} columns; this one declares {width!r}; restore the "
+                "model, or train on fewer columns"
+            )
+        nested += [value for value in part.values() if isinstance(value, dict)]
+    return map_from_spec(spec, arrays)
 
 
 def _decode(value: Any, arrays: dict[str, np.ndarray]) -> Any:

@@ -38,6 +38,7 @@ from distrf.kernels import Gaussian, Matern
 from distrf.models import SAVABLE, check_output, model_details
 from distrf.semigroup import ReciprocalSemigroup
 from distrf.store import is_bundle
+from distrf.store.bundle import sealed
 
 RNG = np.random.default_rng(3)
 X = RNG.normal(size=(90, 6)).astype(np.float32)
@@ -258,7 +259,7 @@ def saved(tmp_path):
     def edit(change):
         document = json.loads((path / "model.json").read_text())
         change(document)
-        (path / "model.json").write_text(json.dumps(document))
+        (path / "model.json").write_text(json.dumps(sealed(document)))
 
     return path, edit
 
@@ -299,6 +300,16 @@ def test_an_edited_model_is_refused(saved, change, message):
     edit(change)
     with pytest.raises(StoreError, match=message):
         load_model(path)
+
+
+def test_a_map_of_a_few_bytes_does_not_make_large_weights(tmp_path):
+    save_model(RandomFourierFeatures(n_components=8, length_scale=1.0, random_state=0).fit(X), tmp_path / "m")
+    place = tmp_path / "m/model.json"
+    document = json.loads(place.read_text())
+    document["spec"]["model"]["fitted"]["map_"]["$map"] |= {"projection": "circulant", "n_features_in": 10**11}
+    place.write_text(json.dumps(sealed(document)))
+    with pytest.raises(StoreError, match=r"at most 67,108,864 columns; this one declares 100000000000"):
+        load_model(tmp_path / "m")
 
 
 def test_damaged_and_missing_arrays(saved):

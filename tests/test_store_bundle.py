@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from hypothesis.extra import numpy as hnp
 
 from distrf.errors import InputError, SpecMismatchError, StoreError
 from distrf.store import array_shapes, is_bundle, read_bundle, read_spec, write_bundle
+from distrf.store.bundle import sealed
 
 plain = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
@@ -112,6 +114,30 @@ def test_a_failed_write_leaves_the_old_model(tmp_path, monkeypatch):
     assert [p.name for p in tmp_path.iterdir()] == ["m"]
 
 
+def test_every_flipped_bit_of_the_document(tmp_path):
+    write_bundle(tmp_path / "m", {"scale": [0.5, 1.25], "seed": 12}, {"w": np.ones(2)})
+    place = tmp_path / "m/model.json"
+    whole = place.read_bytes()
+    for bit in range(8 * len(whole)):
+        data = bytearray(whole)
+        data[bit // 8] ^= 1 << bit % 8
+        place.write_bytes(data)
+        try:
+            spec = read_spec(tmp_path / "m")
+        except StoreError as error:
+            assert "model.json" in str(error) or "version" in str(error)  # noqa: PT017
+        else:  # blanks between entries
+            assert spec == {"scale": [0.5, 1.25], "seed": 12}
+
+
+def test_models_of_the_first_version(tmp_path):
+    write_bundle(tmp_path / "m", {"seed": 1}, {"w": np.ones(2)})
+    document = json.loads((tmp_path / "m/model.json").read_text())
+    del document["sha256"]
+    (tmp_path / "m/model.json").write_text(json.dumps(document | {"version": 1}))
+    assert read_bundle(tmp_path / "m")[0] == {"seed": 1}
+
+
 def test_damage(tmp_path):
     path = tmp_path / "m"
     with pytest.raises(StoreError, match="no such store"):
@@ -120,10 +146,10 @@ def test_damage(tmp_path):
     document = json.loads((path / "model.json").read_text())
 
     def rewrite(**changes):
-        (path / "model.json").write_text(json.dumps({**document, **changes}))
+        (path / "model.json").write_text(json.dumps(sealed({**document, **changes})))
 
-    rewrite(version=2)
-    with pytest.raises(StoreError, match="has version 2; update distrf"):
+    rewrite(version=3)
+    with pytest.raises(StoreError, match="has version 3; update distrf"):
         read_bundle(path)
     rewrite(format="other")
     with pytest.raises(StoreError, match="not a distrf model"):
@@ -156,3 +182,50 @@ def test_remote(tmp_path):
     np.testing.assert_array_equal(read_bundle(url)[1]["w"], np.arange(3))
     write_bundle(url, {"seed": 2}, {}, overwrite=True)
     assert read_bundle(url) == ({"seed": 2}, {})
+
+
+def declared(path, shape, chunks, **changes):
+    """Rewrite the array w of a model: what its metadata and model.json declare, and nothing of its data."""
+    node = path / "arrays.zarr/w/zarr.json"
+    metadata = json.loads(node.read_text()) | {"shape": shape} | changes
+    metadata["chunk_grid"]["configuration"]["chunk_shape"] = chunks
+    node.write_text(json.dumps(metadata))
+    document = json.loads((path / "model.json").read_text())
+    document["arrays"]["w"]["shape"] = shape
+    (path / "model.json").write_text(json.dumps(sealed(document)))
+
+
+@pytest.mark.parametrize(
+    ("shape", "chunks", "message"),
+    [
+        ([20_000_000], [1000], "declares 160,000,000 bytes of which"),
+        ([10**15], [1000], r"declares 8,000,000,000,000,000 bytes, this machine has"),
+        ([2], [10**9], "declares 16 bytes of which"),
+        ([-1], [1], "damaged"),
+    ],
+)
+def test_a_few_bytes_do_not_make_large_arrays(tmp_path, shape, chunks, message):
+    write_bundle(tmp_path / "m", {}, {"w": np.ones(2)})
+    declared(tmp_path / "m", shape, chunks)
+    tracemalloc.start()
+    with pytest.raises(StoreError, match=message):
+        read_bundle(tmp_path / "m")
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 20e6
+
+
+def test_compressed_arrays_are_refused(tmp_path):
+    write_bundle(tmp_path / "m", {}, {"w": np.ones(2)})
+    codecs = [{"name": "bytes", "configuration": {"endian": "little"}}, {"name": "zstd", "configuration": {}}]
+    declared(tmp_path / "m", [2], [2], codecs=codecs)
+    with pytest.raises(StoreError, match="not compressed"):
+        read_bundle(tmp_path / "m")
+
+
+def test_a_shape_that_differs_from_the_spec(tmp_path):
+    write_bundle(tmp_path / "m", {}, {"w": np.ones(2)})
+    node = tmp_path / "m/arrays.zarr/w/zarr.json"
+    node.write_text(node.read_text().replace("float64", "float32"))
+    with pytest.raises(StoreError, match=r"where model\.json says"):
+        read_bundle(tmp_path / "m")

@@ -35,6 +35,7 @@ def write_parts(
     spec : what determines the content; another one in the folder is an error
     """
     names = list(arrays)
+    store.check_apart(path, [*store.graph_inputs(arrays.values()), key_source])
     aligned = [check_dask_rows(arrays[name], name) for name in names]
     chunks = aligned[0].chunks[0]
     if keys and not (key_source and store.is_parquet(key_source)):

@@ -45,10 +45,12 @@ def write_rows(
 
     Raises
     ------
-    InputError : blocks of unequal rows, NaN or infinity; the store then is unfinished
+    InputError : blocks of unequal rows, NaN or infinity; the store then is unfinished. A path at, inside or around
+        one that the arrays are read from
     SpecMismatchError : `path` holds a store with another spec
     """
     names = list(arrays)
+    store.check_apart(path, store.graph_inputs(arrays.values()), storage_options=storage_options)
     first = check_dask_rows(arrays[names[0]], names[0])
     aligned = [first, *(align_rows(first, arrays[name], name) for name in names[1:])]
     block_rows = _uniform_rows(first)

@@ -42,7 +42,7 @@ def compare(
         str | None, PATH, typer.Option("--plot", help="Write a plot of the errors to this file.")
     ] = None,
     *,
-    rows: o.RowOptions,
+    rows: o.ReadOptions,
     run: o.RunOptions,
 ) -> None:
     """Kernel error and time of every projection that fits the kernel, on a sample of the rows."""
@@ -55,7 +55,7 @@ def compare(
     if not sizes or seeds < 1 or sample_rows < 2:
         raise UsageError("compare needs at least one -D, one of --seeds and two --sample-rows")
     check_plot(plot)
-    data = open_input(source, rows.target, rows.columns, rows.impute)
+    data = open_input(source, rows.target, rows.columns, rows.impute, strict=rows.strict)
     names = _chosen(projections, kernel, nu)
     settings = {
         "kernel": kernel, "length_scale": length_scale, "gamma": gamma, "nu": nu, "phase": phase, "whiten": False,

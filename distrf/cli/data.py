@@ -85,7 +85,7 @@ def featurize(
     source: o.Source,
     out: Annotated[str, PATH, typer.Argument(help="The Zarr store of features to write.")],
     map: o.MapOptions,
-    rows: o.RowOptions,
+    rows: o.ReadOptions,
     scale: PlainScaleOptions,
     save_map: Annotated[
         str | None, PATH, typer.Option("--save-map", help="Folder to keep the fitted map in, for --like.")
@@ -102,13 +102,16 @@ def featurize(
     run: o.RunOptions,
 ) -> None:
     """Write random features of rows to Zarr, block by block; started again, it resumes."""
+    from ..store import check_apart
     from .featurizing import fitted_features, open_like, write_features
     from .inputs import open_input
     from .plans import refuse_if_too_big
 
     session = Session(run)
+    check_apart(save_map, [source])
+    check_apart(out, [source, like, save_map])
     if like is None:
-        data = open_input(source, rows.target, rows.columns, rows.impute)
+        data = open_input(source, rows.target, rows.columns, rows.impute, strict=rows.strict)
         estimator = o.map_of(map, data.d)
         scaler = o.checked(scale.scaler)
         if scaler == "auto":
@@ -124,7 +127,7 @@ def featurize(
                 "--like takes map, scaling, columns and imputation as they were fitted; leave out their options and "
                 "--save-map"
             )
-        trained, data = open_like(like, source, rows.target)
+        trained, data = open_like(like, source, rows.target, rows.strict)
         estimator = trained.map
     refuse_if_too_big("featurize", data, estimator, None, run.cluster, run.memory_limit)
     with session.connected():

@@ -60,7 +60,7 @@ class Like:
         )
 
 
-def open_like(path: str, source: str, target: str | None) -> tuple[Like, Input]:
+def open_like(path: str, source: str, target: str | None, strict: bool = False) -> tuple[Like, Input]:
     """The map in folder `path`, and the rows at `source` read as those it was fitted to.
 
     Raises StoreError for a folder that is not a model, InputError for one without a map.
@@ -70,7 +70,7 @@ def open_like(path: str, source: str, target: str | None) -> tuple[Like, Input]:
     if not any(hasattr(step, "map_") for _, step in steps):
         raise InputError(f"{path!r} holds no map: its features are the columns as they are")
     like = Like(Loaded.of(path, Pipeline(steps), details))
-    return like, like.loaded.open(source, target)
+    return like, like.loaded.open(source, target, strict=strict)
 
 
 def write_features(out: str, features: Features, data: Input, source: str, overwrite: bool) -> Written:

@@ -66,7 +66,13 @@ class Input:
 
 
 def open_input(
-    path: str, target: str | None, columns: str | list[str] | None, impute: Any, *, plan: bool = False
+    path: str,
+    target: str | None,
+    columns: str | list[str] | None,
+    impute: Any,
+    *,
+    strict: bool = False,
+    plan: bool = False,
 ) -> Input:
     """Describe the rows at `path`; an imputation rule reads them once to become numbers, but for a plan.
 
@@ -75,6 +81,8 @@ def open_input(
     names: list[Any] | None = o.listed(columns) if isinstance(columns, str) else columns
     if names is not None and not store.is_parquet(path):
         names = _numbers(names, store.describe(path, target=target).columns)
+    if strict:  # before anything starts
+        store.open_rows(path, target=target, columns=names, strict=True)
     rule = o.number_or_rule(impute) if isinstance(impute, str) else impute
     if plan and rule is not None:
         rule = 0.0  # whatever it becomes: blocks and bytes are the same

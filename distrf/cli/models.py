@@ -17,7 +17,7 @@ def plan(
     source: o.Source,
     map: TrainMapOptions,
     model: ModelOptions,
-    rows: o.RowOptions,
+    rows: o.ReadOptions,
     scale: ScaleOptions,
     job: Annotated[str, typer.Option("--job", help="train or featurize.")] = "train",
     classes: Annotated[
@@ -33,7 +33,7 @@ def plan(
     from .training import follow_metadata, planned_estimator
 
     session = Session(run)
-    data = open_input(source, rows.target, rows.columns, rows.impute, plan=True)
+    data = open_input(source, rows.target, rows.columns, rows.impute, strict=rows.strict, plan=True)
     estimator = planned_estimator(map, data, run)
     o.checked(scale.scaler)
     learner = make_model(follow_metadata(model, data), seed=map.seed)
@@ -50,7 +50,7 @@ def train(
     map: TrainMapOptions,
     model: ModelOptions,
     kept: CheckpointOptions,
-    rows: o.RowOptions,
+    rows: o.ReadOptions,
     scale: ScaleOptions,
     plot: Annotated[
         str | None,
@@ -78,10 +78,10 @@ def train(
 
     session = Session(run)
     check_name(model.model)
-    data = open_input(source, rows.target, rows.columns, rows.impute)
+    data = open_input(source, rows.target, rows.columns, rows.impute, strict=rows.strict)
     estimator = planned_estimator(map, data, run)
     scaler = o.checked(scale.scaler)
-    check_output(out, overwrite)
+    check_output(out, overwrite, [source, kept.checkpoint])
     learner = make_model(follow_target(model, data, map.seed), kept, seed=map.seed)
     if plot:
         check_plot(plot)
@@ -107,18 +107,21 @@ def predict(
         str | None, typer.Option("--keys", help="Parquet columns to write beside the predictions.")
     ] = None,
     scores: Annotated[bool, typer.Option("--scores", help="Write decision values too.")] = False,
+    strict: o.Strict = False,
     overwrite: o.Overwrite = False,
     *,
     run: o.RunOptions,
 ) -> None:
     """Predict rows with a trained model, block by block; started again, it resumes."""
+    from ..store import check_apart
     from .plans import refuse_if_too_big
     from .predicting import load_trained, write_predictions
     from .reports import print_result
 
     session = Session(run)
+    check_apart(out, [source, model])
     trained = load_trained(model)
-    data = trained.open(source)
+    data = trained.open(source, strict=strict)
     refuse_if_too_big("predict", data, trained.map, None, run.cluster, run.memory_limit)
     with session.connected():
         written = write_predictions(trained, data, out, o.listed(keys), scores, overwrite)
@@ -130,6 +133,7 @@ def evaluate(
     model: o.ModelPath,
     source: o.Source,
     target: o.Target = None,
+    strict: o.Strict = False,
     *,
     run: o.RunOptions,
 ) -> None:
@@ -140,7 +144,7 @@ def evaluate(
 
     session = Session(run)
     trained = load_trained(model)
-    data = trained.open(source, target, needs_target=True)
+    data = trained.open(source, target, needs_target=True, strict=strict)
     refuse_if_too_big("evaluate", data, trained.map, None, run.cluster, run.memory_limit)
     with session.connected():
         result = score(trained, data) | {"model": model, "rows": data.info.n}

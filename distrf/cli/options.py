@@ -17,6 +17,10 @@ from .session import Json, Quiet, RunOptions, UsageError
 Source = Annotated[str, PATH, typer.Argument(help="Rows: a Zarr store or Parquet.")]
 ModelPath = Annotated[str, PATH, typer.Argument(help="The folder of the model.")]
 Target = Annotated[str | None, typer.Option("--target", help="Column (Parquet) or array of the targets.")]
+Strict = Annotated[
+    bool,
+    typer.Option("--strict", help="Refuse a Zarr store of others that lacks chunks; else it is a warning."),
+]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace an output made with another spec.")]
 
 
@@ -34,6 +38,13 @@ class RowOptions:
             "--impute", help="What replaces nulls: mean, median, zero or a number. Default: refuse them."
         ),
     ] = None
+
+
+@dataclass(frozen=True)
+class ReadOptions(RowOptions):
+    """How rows of a store or of Parquet are read."""
+
+    strict: Strict = False
 
 
 def listed(text: str | None) -> list[str] | None:
@@ -87,9 +98,11 @@ __all__ = [
     "ModelPath",
     "Overwrite",
     "Quiet",
+    "ReadOptions",
     "RowOptions",
     "RunOptions",
     "Source",
+    "Strict",
     "Target",
     "checked",
     "listed",

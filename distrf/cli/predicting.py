@@ -39,7 +39,9 @@ class Loaded:
         maps = [step for step in self.pipeline if hasattr(step, "map_")]
         return max(maps, key=lambda step: step.map_.n_components, default=None)
 
-    def open(self, source: str, target: str | None = None, *, needs_target: bool = False) -> Input:
+    def open(
+        self, source: str, target: str | None = None, *, needs_target: bool = False, strict: bool = False
+    ) -> Input:
         """The rows at `source`, read as the training rows were: same columns, same imputation."""
         trained = self.details["input"]
         columns = trained["columns"]
@@ -53,7 +55,7 @@ class Loaded:
             if missing:
                 raise InputError(f"the model was trained on columns that {source!r} lacks: {missing[:10]}")
             columns = columns if known and known != columns else None
-        data = open_input(source, target, columns, trained["impute"])
+        data = open_input(source, target, columns, trained["impute"], strict=strict)
         width = self.pipeline[0].n_features_in_
         if data.d != width:
             raise InputError(
@@ -123,7 +125,7 @@ def score(trained: Loaded, data: Input) -> dict[str, Any]:
         raise InputError(f"evaluation needs a target: {data.info.path!r} has none; give --target")
     predicted = model.predict(X)
     if is_classifier(model[-1]):
-        return {"accuracy": accuracy_pass(predicted, y)}
+        return {"accuracy": accuracy_pass(predicted, y, classes=model[-1].classes_)}
     errors = error_pass(predicted, y)
     norm, varies = float(errors.norm.sum()), errors.spread > 0
     shares = errors.squares / np.where(varies, errors.spread, 1.0)

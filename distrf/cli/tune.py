@@ -59,7 +59,7 @@ def tune(
     out: Annotated[str, PATH, typer.Option("--out", help="The job file to write, such as best.toml.")],
     map: SearchedMap,
     model: SearchedModel,
-    rows: o.RowOptions,
+    rows: o.ReadOptions,
     scale: ScaleOptions,
     model_out: Annotated[
         str, PATH, typer.Option("--model-out", help="The folder of the model that the job file will train.")
@@ -73,10 +73,13 @@ def tune(
     run: o.RunOptions,
 ) -> None:
     """Search length scale, D and alpha on growing row samples; write the winner as a job file."""
+    from ..store import check_apart
     from .inputs import open_input
 
     session = Session(run)
-    data = open_input(source, rows.target, rows.columns, rows.impute)
+    check_apart(out, [source])
+    check_apart(model_out, [source])
+    data = open_input(source, rows.target, rows.columns, rows.impute, strict=rows.strict)
     alphas = alphas_of(model.alpha)
     check_name(model.model)
     scaler = o.checked(scale.scaler)
@@ -112,7 +115,7 @@ def tune(
             **({} if run.json or run.quiet else _printer(session, hasattr(learner, "alphas"))),
         )  # fmt: skip
     chosen = _chosen(tuned.best, first, parameters)
-    values = {"source": source, "out": model_out, **_said(chosen, o.MapOptions), **_said(rows, o.RowOptions)}
+    values = {"source": source, "out": model_out, **_said(chosen, o.MapOptions), **_said(rows, o.ReadOptions)}
     values |= _said(model, ModelOptions) | {"model": model.model, "alpha": tuned.best.alpha, "map": chosen.map}
     if scaler is not None and scaler.method == "divide":
         values["divide_by"] = scaler.divisor

@@ -72,7 +72,7 @@ class LinearClassifier(ClassifierMixin, LinearModel):
         if not is_dask_collection(X):
             return float(super().score(X, y, sample_weight))
         predicted = self.predict(X)
-        return accuracy_pass(predicted, y, sample_weight)
+        return accuracy_pass(predicted, y, sample_weight, classes=self.classes_)
 
 
 class LinearRegressor(RegressorMixin, LinearModel):
@@ -166,14 +166,36 @@ def _score_arrays(predicted: Any, y: Any, weight: Any) -> list[Any]:
     return arrays
 
 
-def accuracy_pass(predicted: Any, y: Any, weight: Any = None) -> float:
-    """Weighted share of equal labels, in one pass over lazy or in-memory arrays."""
+def accuracy_pass(predicted: Any, y: Any, weight: Any = None, *, classes: Any = None) -> float:
+    """Weighted share of equal labels, in one pass over lazy or in-memory arrays; `classes` are those of the model.
+
+    Raises InputError for text labels and numbers, which are never equal.
+    """
+    said, given = _label_kind(predicted if classes is None else classes), _label_kind(y)
+    if said and given and said.split()[0] != given.split()[0]:
+        raise InputError(
+            f"labels are compared with labels of one kind; the model predicts {said}, the target holds {given}; give "
+            "the target that the model was trained on, or turn it into the names of its classes"
+        )
     hits, total = run_pass(
         _AccuracyFold(), _score_arrays(predicted, y, weight), label="score", block_rows=1 << 20
     )
     return float(hits / total)
 
 
+def _label_kind(labels: Any) -> str:
+    """What labels are, as far as it is known without reading them."""
+    if labels.dtype.kind == "O":
+        first = labels.ravel()[:1].tolist() if isinstance(labels, np.ndarray) else []
+        return "" if not first else "text" if isinstance(first[0], str) else "numbers"
+    return f"text ({labels.dtype})" if labels.dtype.kind in "US" else f"numbers ({labels.dtype})"
+
+
 def error_pass(predicted: Any, y: Any, weight: Any = None) -> ErrorSums:
-    """Error sums in one pass over lazy or in-memory arrays."""
+    """Error sums in one pass over lazy or in-memory arrays. Raises InputError for targets that are text."""
+    if y.dtype.kind in "US":
+        raise InputError(
+            f"the errors of a regressor are of numbers; the target holds text ({y.dtype}); give another target, or a "
+            "classifier"
+        )
     return run_pass(_ErrorFold(), _score_arrays(predicted, y, weight), label="score", block_rows=1 << 20)

@@ -34,6 +34,8 @@ _EXPORTS = {
     "finish_parts": "parts",
     "pending_parts": "parts",
     "write_parquet_block": "parts",
+    "check_apart": "apart",
+    "graph_inputs": "apart",
     "array_shapes": "bundle",
     "is_bundle": "bundle",
     "read_bundle": "bundle",

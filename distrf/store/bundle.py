@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import json
+import math
 import os
 import re
 import uuid
@@ -20,7 +22,8 @@ from distrf.store.layout import CHUNK_BYTES
 from distrf.store.spec import differences, from_json, to_json
 
 FORMAT = "distrf-model"
-VERSION = 1
+VERSION = 2
+VERSIONS = (1, 2)  # the first had no checksum of the document itself
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 
 
@@ -57,6 +60,7 @@ def write_bundle(
         "spec": to_json(spec),
         "arrays": {name: _record(array, np.asarray(arrays[name])) for name, array in stored.items()},
     }
+    document = sealed(document)
     _check_existing(path, fs, root, document, overwrite)
     if not files.is_local(path):
         # No rename in an object store: without model.json nothing reads as a model.
@@ -99,26 +103,28 @@ def read_bundle(
             f"{path!r} is not a model: it has no model.json; a model is a folder that distrf saved"
         )
     arrays = {}
+    _check_total(path, document["arrays"])
     group = files.open_group(f"{path}/arrays.zarr", "r", storage_options)
     for name, record in document["arrays"].items():
-        if not isinstance(group, zarr.Group) or name not in group:
-            raise StoreError(
-                f"the array {name!r} of the model {path!r} is missing; restore it or save it again"
-            )
-        node = group[name]
-        assert isinstance(node, zarr.Array)
         try:
-            array = np.asarray(node[...])
+            node = group[name] if isinstance(group, zarr.Group) and name in group else None
+            if node is not None:
+                _check_size(node, record, int(fs.du(f"{root}/arrays.zarr/{name}")))
+                array = np.asarray(node[...])  # type: ignore[index]
         except Exception as error:
             raise StoreError(
                 f"the array {name!r} of the model {path!r} is damaged ({error}); restore it or save it again"
             ) from error
-        if _digest(array) != record["sha256"]:
+        if node is None:
+            raise StoreError(
+                f"the array {name!r} of the model {path!r} is missing; restore it or save it again"
+            )
+        if _digest(array) != record.get("sha256"):
             raise StoreError(
                 f"the array {name!r} of the model {path!r} is not the one that was saved (SHA-256 differs); "
                 "restore it or save it again"
             )
-        if record["text"]:
+        if record.get("text"):
             array = np.ascontiguousarray(array, "<u4").view(f"<U{array.shape[-1]}")[..., 0]
         arrays[name] = array
     return from_json(document["spec"]), arrays
@@ -162,10 +168,15 @@ def _document(path: str, fs: Any, root: str) -> dict[str, Any] | None:
         return None
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise StoreError(f"{path!r} is not a distrf model: its model.json does not say format {FORMAT!r}")
-    if document.get("version") != VERSION:
+    if document.get("version") not in VERSIONS:
         raise StoreError(
-            f"this version of distrf reads model version {VERSION}; {path!r} has version "
+            f"this version of distrf reads model versions {VERSIONS}; {path!r} has version "
             f"{document.get('version')!r}; update distrf or save the model again"
+        )
+    if document["version"] > 1 and document != sealed(document):
+        raise StoreError(
+            f"the model.json of {path!r} is not what was written: it is damaged or was edited (its checksum differs); "
+            "restore it, or remove the folder and save the model again"
         )
     if not isinstance(document.get("spec"), dict) or not isinstance(document.get("arrays"), dict):
         raise StoreError(f"the model.json of {path!r} is damaged: spec or arrays are missing; restore it")
@@ -188,6 +199,47 @@ def _check_existing(path: str, fs: Any, root: str, document: dict[str, Any], ove
             + "; ".join(changed[:12])
             + "; choose another path, or pass overwrite=True (--overwrite)"
         )
+
+
+def _check_total(path: str, records: dict[str, Any]) -> None:
+    """Refuse, before anything is read, arrays that do not fit in the memory of this machine."""
+    import psutil
+
+    try:
+        total = sum(
+            math.prod(_sizes(record)) * np.dtype(record["dtype"]).itemsize for record in records.values()
+        )
+    except (LookupError, TypeError, ValueError) as error:
+        raise StoreError(
+            f"the model.json of {path!r} is damaged: a shape or dtype of its arrays cannot be read ({error!r}); "
+            "restore it"
+        ) from error
+    have = psutil.virtual_memory().total
+    if total > have:
+        raise StoreError(
+            f"the arrays of a model are read into memory: {path!r} declares {total:,} bytes, this machine has "
+            f"{have:,}; load it on a larger one, or restore the model if it should be smaller"
+        )
+
+
+def _sizes(record: dict[str, Any]) -> list[int]:
+    sizes = record["shape"]
+    if not all(isinstance(size, int) and size >= 0 for size in sizes):
+        raise ValueError(f"shape {sizes!r}")
+    return list(sizes)
+
+
+def _check_size(node: Any, record: dict[str, Any], stored: int) -> None:
+    """Refuse what would grow when it is read: an array is what the spec says, and as large on disk."""
+    shape, dtype = tuple(_sizes(record)), np.dtype(record["dtype"])
+    if not isinstance(node, zarr.Array) or tuple(node.shape) != shape or node.dtype != dtype:
+        raise ValueError(f"it is {node!r}, where model.json says shape {shape}, dtype {dtype}")
+    codecs = [type(codec).__name__ for codec in getattr(node.metadata, "codecs", ())]
+    if codecs not in (["BytesCodec", "Crc32cCodec"], ["BytesCodec"]):
+        raise ValueError(f"it is stored with {codecs}, where models are not compressed")
+    size = math.prod(shape) * dtype.itemsize
+    if stored < size or math.prod(node.chunks) > math.prod(max(1, n) for n in shape):
+        raise ValueError(f"it declares {size:,} bytes of which {stored:,} are there")
 
 
 def _storable(name: str, value: Any) -> np.ndarray:
@@ -216,6 +268,12 @@ def _record(stored: np.ndarray, original: np.ndarray) -> dict[str, Any]:
         "text": original.dtype.kind == "U",
         "sha256": _digest(stored),
     }
+
+
+def sealed(document: dict[str, Any]) -> dict[str, Any]:
+    """The document with its checksum as the entry ``sha256``."""
+    said = {key: value for key, value in document.items() if key != "sha256"}
+    return said | {"sha256": hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()}
 
 
 def _digest(array: np.ndarray) -> str:

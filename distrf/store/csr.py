@@ -17,6 +17,13 @@ import zarr
 from distrf.errors import StoreError
 
 ENTRIES_PER_CHUNK = 2**20
+PARTS = ("data", "indices", "indptr_counts")
+
+
+def sizes(block_rows: int, d: int) -> tuple[int, int]:
+    """Entries of a chunk, and of the room that a block has."""
+    chunk = min(ENTRIES_PER_CHUNK, block_rows * d)
+    return chunk, -(-block_rows * d // chunk) * chunk
 
 
 def create(
@@ -29,8 +36,7 @@ def create(
     options: dict[str, Any],
 ) -> None:
     """Create the group ``name`` and the arrays in it that are missing."""
-    chunk = min(ENTRIES_PER_CHUNK, block_rows * d)
-    capacity = -(-block_rows * d // chunk) * chunk
+    chunk, capacity = sizes(block_rows, d)
     n_blocks = -(-n_rows // block_rows)
     attributes = {"encoding": "csr", "shape": [n_rows, d], "block_rows": block_rows, "capacity": capacity}
     group = parent[name] if name in parent else parent.create_group(name, attributes=attributes)
@@ -49,17 +55,25 @@ def create(
             )
 
 
-def write(group: zarr.Group, index: int, start: int, matrix: Any) -> None:
-    """Write block ``index``, whose first row is ``start``; the bytes depend on the values only."""
+def write(group: zarr.Group, index: int, start: int, matrix: Any) -> list[tuple[zarr.Array, int, int]]:
+    """Write block ``index``, whose first row is ``start``; the bytes depend on the values only.
+
+    Returns what was written: ``(array, first, last)``.
+    """
     rows = sp.csr_array(matrix)
     if not rows.has_canonical_format:
         rows = rows.copy()
         rows.sum_duplicates()
     first = index * int(group.attrs["capacity"])  # type: ignore[arg-type]
-    if rows.nnz:
-        _array(group, "data")[first : first + rows.nnz] = rows.data
-        _array(group, "indices")[first : first + rows.nnz] = rows.indices
-    _array(group, "indptr_counts")[start : start + rows.shape[0]] = np.diff(rows.indptr)
+    data, indices, counts = (_array(group, key) for key in PARTS)
+    counted = (counts, start, start + rows.shape[0])
+    counts[start : start + rows.shape[0]] = np.diff(rows.indptr)
+    if not rows.nnz:
+        return [counted]
+    last = first + int(rows.nnz)
+    data[first:last] = rows.data
+    indices[first:last] = rows.indices
+    return [(data, first, last), (indices, first, last), counted]
 
 
 def read(group: zarr.Group, start: int, stop: int, check: Any) -> sp.csr_array:
@@ -67,7 +81,7 @@ def read(group: zarr.Group, start: int, stop: int, check: Any) -> sp.csr_array:
     attributes: dict[str, Any] = dict(group.attrs)
     block_rows, capacity = int(attributes["block_rows"]), int(attributes["capacity"])
     d = int(attributes["shape"][1])
-    data, indices, counts = (_array(group, key) for key in ("data", "indices", "indptr_counts"))
+    data, indices, counts = (_array(group, key) for key in PARTS)
     parts = []
     for index in range(start // block_rows, -(-stop // block_rows)):
         low = index * block_rows
@@ -83,6 +97,8 @@ def read(group: zarr.Group, start: int, stop: int, check: Any) -> sp.csr_array:
         check(indices, first, last)
         columns = np.asarray(indices[first:last])
         values = np.asarray(data[first:last])
+        if columns.size and (columns.min() < 0 or columns.max() >= d):  # would be read past the end of an array
+            raise StoreError(f"column numbers outside 0..{d - 1} in rows {low}:{high}: the store is damaged")
         parts.append(sp.csr_array((values, columns, indptr - indptr[0]), shape=(indptr.size - 1, d)))
     if len(parts) == 1:
         return parts[0]

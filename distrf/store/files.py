@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
 import shutil
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import fsspec
@@ -15,7 +17,7 @@ import zarr
 from fsspec.implementations.local import LocalFileSystem
 from zarr.storage import FsspecStore, LocalStore
 
-from distrf.errors import StoreError
+from distrf.errors import DistrfError, StoreError
 
 Options = Mapping[str, Any] | None
 
@@ -48,19 +50,38 @@ def filesystem(path: str, storage_options: Options = None) -> tuple[Any, str]:
     return fs, root
 
 
+@contextmanager
+def reading(path: str, what: str) -> Iterator[None]:
+    """Whatever a library raises over the bytes of a file, as a StoreError with the path and what to do.
+
+    Damaged files raise nearly anything in Zarr, Arrow, NumPy, zip and gzip. Our own errors pass, and those of the
+    system (not permitted, no space left).
+    """
+    try:
+        yield
+    except DistrfError:
+        raise
+    except FileNotFoundError as error:
+        raise StoreError(f"no such file: {path!r} ({error}); check the path, or restore the file") from error
+    except Exception as error:
+        if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):  # a seek to nowhere
+            raise
+        raise StoreError(
+            f"{path!r} cannot be read as {what} ({type(error).__name__}: {error}); it is damaged or of another format: "
+            "restore it, or make it again"
+        ) from error
+
+
 def open_group(path: str, mode: str, storage_options: Options = None) -> zarr.Group | zarr.Array:
     """Open a Zarr group or array at ``path`` with mode ``"r"`` or ``"r+"``."""
-    try:
-        return zarr.open(store=zarr_store(path, mode == "r", storage_options), mode=mode)  # type: ignore[arg-type]
-    except FileNotFoundError as error:
-        raise StoreError(
-            f"no Zarr store at {path!r}: nothing there that Zarr can read; check the path, or write it with "
-            "`distrf ingest`"
-        ) from error
-    except (ValueError, KeyError, TypeError) as error:
-        raise StoreError(
-            f"the Zarr metadata at {path!r} cannot be read ({error}); restore the store or make it again"
-        ) from error
+    with reading(path, "a Zarr store"):
+        try:
+            return zarr.open(store=zarr_store(path, mode == "r", storage_options), mode=mode)  # type: ignore[arg-type]
+        except FileNotFoundError as error:
+            raise StoreError(
+                f"no Zarr store at {path!r}: nothing there that Zarr can read; check the path, or write it with "
+                "`distrf ingest`"
+            ) from error
 
 
 def zarr_store(path: str, read_only: bool, storage_options: Options = None) -> Any:
@@ -119,6 +140,27 @@ def read_json(fs: Any, path: str) -> Any:
         return json.loads(fs.cat_file(path))
     except (FileNotFoundError, NotADirectoryError):
         return None
+
+
+def read_ends(fs: Any, paths: list[str], size: int) -> list[bytes | None]:
+    """The last bytes of each file, None for one that is not there."""
+    if not isinstance(fs, LocalFileSystem):
+        count = len(paths)
+        found = fs.cat_ranges(paths, [-size] * count, [None] * count, on_error="return")
+        missing = [item for item in found if isinstance(item, Exception)]
+        for error in missing:
+            if not isinstance(error, FileNotFoundError):
+                raise error
+        return [None if isinstance(item, Exception) else bytes(item) for item in found]
+    ends: list[bytes | None] = []
+    for path in paths:
+        try:
+            with open(path, "rb", buffering=0) as file:
+                file.seek(max(0, os.fstat(file.fileno()).st_size - size))
+                ends.append(file.read(size))
+        except FileNotFoundError:
+            ends.append(None)
+    return ends
 
 
 def write_bytes(fs: Any, path: str, data: bytes) -> None:

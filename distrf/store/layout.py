@@ -2,9 +2,10 @@
 
 A row store is a Zarr (format 3) group. The first axis of every array is the rows. Rows are written in
 blocks of ``block_rows``; a block is a whole number of chunks, so two blocks never share a chunk and can be
-written by different processes. The array ``manifest`` has one chunk a block, written (as 1) after the data of
-the block: a block is finished if, and only if, its manifest chunk exists. The attribute ``complete`` is set
-when all blocks are. Every chunk carries a CRC32C checksum.
+written by different processes. The array ``manifest`` has one chunk a block, written after the data of the block: a
+block is finished if, and only if, its manifest chunk exists. The attribute ``complete`` is set when all blocks are.
+Every chunk carries a CRC32C checksum, and the manifest holds those of a block (see `distrf.store.seal`); in format 1
+it holds a 1.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ import numpy as np
 
 from distrf.errors import StoreError
 
-FORMAT = 1
+FORMAT = 2
+FORMATS = (1, 2)
 KINDS = ("rows", "features", "predictions")
 MANIFEST = "manifest"
 CHUNK_BYTES = 64 * 2**20

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from distrf.errors import InputError, StoreError
+from distrf.errors import InputError
 from distrf.store import files
 from distrf.store.files import Options
 from distrf.store.streams import BATCH_BYTES, Batches, RowStream, encode
@@ -22,16 +22,12 @@ def npy_stream(
     path: str, target: str | int | None, columns: Sequence[Any] | None, storage_options: Options
 ) -> RowStream:
     """Rows of a 2-D ``.npy`` file; ``target`` is a column number, which may count from the end."""
-    try:
+    with files.reading(path, "an .npy file of numbers, without running code"):
         if files.is_local(path):
             array = np.load(path, mmap_mode="r", allow_pickle=False)
         else:
             fs, root = files.filesystem(path, storage_options)
             array = np.load(io.BytesIO(fs.cat_file(root)), allow_pickle=False)
-    except (ValueError, EOFError) as error:
-        raise StoreError(
-            f"{path!r} cannot be read as .npy without running code ({error}); save numbers"
-        ) from error
     _require_matrix(array, path)
     d = array.shape[1]
     chosen = list(range(d)) if columns is None else _numbers(columns, None, d, path)
@@ -66,25 +62,20 @@ def npz_stream(
     """
     suffix = f"_{split}" if split else ""
     fs, root = files.filesystem(path, storage_options)
-    try:
-        with fs.open(root, "rb") as file, np.load(file, allow_pickle=False) as members:
-            names = list(members.files)
-            X = _member(members, names, f"X{suffix}", path)
-            label = f"{target or 'y'}{suffix}"
-            y = None
-            if label in names:
-                y = members[label]
-            elif target is not None:
-                raise InputError(f"the target {label!r} is not in {path!r}; its members are {names}")
-            titles = members["feature_names"].astype(str).tolist() if "feature_names" in names else None
-    except FileNotFoundError:
-        raise
-    except (ValueError, OSError, EOFError) as error:
-        if isinstance(error, InputError | StoreError):
-            raise
-        raise StoreError(
-            f"{path!r} cannot be read as .npz without running code ({error}); save numbers"
-        ) from error
+    with (
+        files.reading(path, "an .npz file of numbers, without running code"),
+        fs.open(root, "rb") as file,
+        np.load(file, allow_pickle=False) as members,
+    ):
+        names = list(members.files)
+        X = _member(members, names, f"X{suffix}", path)
+        label = f"{target or 'y'}{suffix}"
+        y = None
+        if label in names:
+            y = members[label]
+        elif target is not None:
+            raise InputError(f"the target {label!r} is not in {path!r}; its members are {names}")
+        titles = members["feature_names"].astype(str).tolist() if "feature_names" in names else None
     _require_matrix(X, path)
     if y is not None and (y.ndim not in (1, 2) or y.shape[0] != X.shape[0]):
         raise InputError(
@@ -100,7 +91,9 @@ def _member(members: Any, names: list[str], name: str, path: str) -> Any:
         return members[name]
     if all(f"{name}_{part}" in names for part in _PARTS):
         data, indices, indptr, shape = (members[f"{name}_{part}"] for part in _PARTS)
-        return sp.csr_array((data, indices, indptr), shape=tuple(int(size) for size in shape))
+        rows = sp.csr_array((data, indices, indptr), shape=tuple(int(size) for size in shape))
+        rows.check_format(full_check=True)  # an index out of its row would be written past the end of an array
+        return rows
     splits = sorted({n[2:].split("_")[0] for n in names if n.startswith("X_")} - set(_PARTS))
     remedy = f"pass split= one of {splits}" if splits else "name the members X and y"
     raise InputError(f"rows are the member {name!r}; {path!r} has the members {names}; {remedy}")

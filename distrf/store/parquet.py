@@ -43,6 +43,11 @@ class ParquetSource:
     vector: bool = False
     storage_options: Mapping[str, Any] | None = field(default=None, repr=False)
 
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """What is read."""
+        return tuple(dict.fromkeys(span[0] for span in self.spans))
+
     def __dask_tokenize__(self) -> tuple[Any, ...]:
         return (
             "ParquetSource", self.spans, self.columns, self.dtype, self.identity, self.impute, self.vector,
@@ -251,22 +256,21 @@ def list_files(path: str, storage_options: Options = None) -> list[str]:
 
 @contextmanager
 def _open(name: str, storage_options: Options) -> Iterator[pq.ParquetFile]:
-    try:
+    with files.reading(name, "Parquet"):
         if files.is_local(name):
             # Pre-buffering would hold the bytes of a whole row group beside its values.
-            with pq.ParquetFile(name, pre_buffer=False, buffer_size=2**16) as file:
+            with pq.ParquetFile(
+                name, pre_buffer=False, buffer_size=2**16, page_checksum_verification=True
+            ) as file:
                 yield file
         else:
             fs, inner = files.filesystem(name, storage_options)
             # One request for each run of column chunks; no read-ahead on top of it.
-            with fs.open(inner, "rb", cache_type="none") as raw, pq.ParquetFile(raw, pre_buffer=True) as file:
+            with (
+                fs.open(inner, "rb", cache_type="none") as raw,
+                pq.ParquetFile(raw, pre_buffer=True, page_checksum_verification=True) as file,
+            ):
                 yield file
-    except FileNotFoundError as error:
-        raise StoreError(f"no such file: {name!r}; it was there when the data set was opened") from error
-    except (pa.ArrowInvalid, OSError) as error:
-        if isinstance(error, StoreError):
-            raise
-        raise StoreError(f"{name!r} cannot be read as Parquet ({error}); restore the file") from error
 
 
 def _footers(path: str, storage_options: Options) -> list[tuple[str, pq.FileMetaData]]:

@@ -92,7 +92,7 @@ def write_parquet_block(
         raise StoreError(f"{path!r} is not a folder of parts; create it before writing blocks")
     table = pa.table(_flatten(columns))
     buffer = io.BytesIO()
-    pq.write_table(table, buffer, compression="zstd", compression_level=1)
+    pq.write_table(table, buffer, compression="zstd", compression_level=1, write_page_checksum=True)
     files.write_bytes(fs, f"{root}/part-{index:06d}.parquet", buffer.getvalue())
     return int(table.num_rows)
 

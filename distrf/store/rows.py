@@ -18,8 +18,9 @@ from dask.highlevelgraph import HighLevelGraph
 from distrf.errors import InputError, StoreError
 from distrf.store import csr, files, parquet, writer
 from distrf.store.files import Options
+from distrf.store.foreign import check_foreign, check_missing
 from distrf.store.impute import resolve
-from distrf.store.layout import StoreInfo
+from distrf.store.layout import MANIFEST, StoreInfo
 from distrf.store.parquet import ParquetSource, read_parquet
 from distrf.store.zarr_source import ZarrSource, class_array, read_zarr
 
@@ -63,6 +64,7 @@ def open_rows(
     rows_per_block: int | None = None,
     impute: str | float | Sequence[float] | None = None,
     uniform: bool = False,
+    strict: bool = False,
     storage_options: Options = None,
 ) -> tuple[da.Array, da.Array | None]:
     """Open rows lazily.
@@ -84,6 +86,8 @@ def open_rows(
         computed now and are fixed numbers from then on.
     uniform : bool
         Parquet: blocks of equal rows, as a Zarr store needs them, at the price of reading some row groups twice.
+    strict : bool
+        Refuse a Zarr store of others that lacks chunks, which read as its fill value, where a warning counts them.
 
     Returns
     -------
@@ -93,15 +97,22 @@ def open_rows(
     Notes
     -----
     Keys change when the metadata of a Zarr store or the files of a Parquet data set change. Chunks of a foreign
-    Zarr array rewritten in place do not change them.
+    Zarr array rewritten in place do not change them. Arrays that are packed or masked by the CF conventions
+    (``scale_factor``, ``_FillValue``, ...) are refused.
     """
     path = files.normalise(path)
     if parquet.is_parquet(path, storage_options):
         return _open_parquet(path, target, columns, rows_per_block, impute, storage_options, uniform)
     group, info = _open_node(path, storage_options)
     _require_complete(info)
-    x_node, x_name = _find_x(group, path)
-    y_node, y_name = _find_y(group, path, target)
+    with files.reading(path, "a Zarr store"):
+        x_node, x_name = _find_x(group, path)
+        y_node, y_name = _find_y(group, path, target)
+    if info is None:
+        for node in (x_node, y_node):
+            if isinstance(node, zarr.Array):
+                check_foreign(path, node)
+                check_missing(path, node, strict, storage_options)
     n, d = _shape(x_node)
     if y_node is not None and (y_node.ndim not in (1, 2) or y_node.shape[0] != n):
         raise StoreError(
@@ -125,19 +136,24 @@ def open_array(
     name: str,
     *,
     rows_per_block: int | None = None,
+    strict: bool = False,
     storage_options: Options = None,
 ) -> da.Array:
     """One dense row-aligned array of a Zarr store (a prediction, a sample weight), lazily.
 
-    Integer codes of an array called y or prediction become class names if the store has classes.
+    Integer codes of an array called y or prediction become class names if the store has classes. `strict` is that of
+    `open_rows`.
     """
     path = files.normalise(path)
     group, info = _open_node(path, storage_options)
     _require_complete(info)
-    if not isinstance(group, zarr.Group) or name not in group or not isinstance(group[name], zarr.Array):
+    with files.reading(path, "a Zarr store"):
+        node = group[name] if isinstance(group, zarr.Group) and name in group else None
+    if not isinstance(node, zarr.Array):
         raise StoreError(f"{path!r} has no dense array {name!r}; it has {_names(group)}")
-    node = group[name]
-    assert isinstance(node, zarr.Array)
+    if info is None:
+        check_foreign(path, node)
+        check_missing(path, node, strict, storage_options)
     starts = _zarr_bounds(path, node, node.shape[0], _row_size(node), info, rows_per_block)
     return _open_coded(path, group, name, node, starts, info, storage_options)
 
@@ -162,7 +178,10 @@ def describe(
             plan.n_rows * d * size, False,
         )  # fmt: skip
     group, info = _open_node(path, storage_options)
-    node, name = _find_x(group, path)
+    with files.reading(path, "a Zarr store"):
+        node, name = _find_x(group, path)
+    if info is None and isinstance(node, zarr.Array):
+        check_foreign(path, node)
     n, d = _shape(node)
     sparse = not isinstance(node, zarr.Array)
     dtype = _meta(node).dtype
@@ -229,7 +248,14 @@ def _open_node(path: str, storage_options: Options) -> tuple[zarr.Group | zarr.A
     """The Zarr node, and our information about it if it is our store."""
     files.require(path, storage_options)
     node = files.open_group(path, "r", storage_options)
-    return node, writer.info(path, storage_options=storage_options) if _is_ours(node) else None
+    if _is_ours(node):
+        return node, writer.info(path, storage_options=storage_options)
+    if isinstance(node, zarr.Group) and MANIFEST in node and "distrf" in node[MANIFEST].attrs:
+        raise StoreError(
+            f"the zarr.json of {path!r} is damaged: it has the manifest of a store of distrf and no distrf attribute; "
+            "restore it, or remove the store and make it again"
+        )
+    return node, None
 
 
 def _is_ours(group: Any) -> bool:

@@ -25,7 +25,7 @@ BATCH_BYTES = 2**20  # Arrow's CSV reader runs up to 32 pieces ahead
 @contextmanager
 def _open(path: str, storage_options: Options) -> Iterator[Any]:
     fs, root = files.filesystem(path, storage_options)
-    with fs.open(root, "rb") as raw:
+    with files.reading(path, "text"), fs.open(root, "rb") as raw:
         if path.endswith(".gz"):
             with gzip.GzipFile(fileobj=raw) as file:
                 yield file

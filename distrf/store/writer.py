@@ -18,11 +18,16 @@ from distrf.errors import InputError, SpecMismatchError, StoreError
 from distrf.store import csr, files, layout
 from distrf.store.files import Options
 from distrf.store.layout import MANIFEST, ArrayInfo, StoreInfo
+from distrf.store.seal import (
+    COMPARED,
+    Ledger,
+    checksum,
+    chunk_keys,
+    chunk_sums,
+    our_attributes,
+    read_attributes,
+)
 from distrf.store.spec import differences, from_json, to_json
-
-_COMPARED = (
-    "kind", "n_rows", "block_rows", "arrays", "spec", "classes", "columns", "target",
-)  # fmt: skip
 
 
 def create(
@@ -100,13 +105,13 @@ def create(
     present = {name for name in files.names_in(fs, root) if not name.endswith(".partial")}
     if present:
         # A store without zarr.json, or without our attribute, was not made here and is never touched.
-        old = _attributes(path, storage_options) if "zarr.json" in present else None
+        old = read_attributes(path, storage_options) if "zarr.json" in present else None
         if old is None:
             raise StoreError(
                 f"the output path must be free or hold a distrf store: {path!r} holds {sorted(present)[:5]}; "
                 "choose another path or remove it yourself"
             )
-        changed = differences({k: old[k] for k in _COMPARED}, {k: attributes[k] for k in _COMPARED})
+        changed = differences({k: old.get(k) for k in COMPARED}, {k: attributes[k] for k in COMPARED})
         if changed and not overwrite:
             raise SpecMismatchError(
                 f"{path!r} was made with another spec and is not overwritten; old -> new: "
@@ -124,7 +129,7 @@ def create(
 def pending_blocks(path: str | os.PathLike[str], *, storage_options: Options = None) -> list[int]:
     """Indices of the blocks that are not yet finished."""
     path = files.normalise(path)
-    return _pending(path, _our_attributes(path, storage_options), storage_options)
+    return _pending(path, our_attributes(path, storage_options), storage_options)
 
 
 def write_block(
@@ -154,20 +159,34 @@ def write_block(
             f"{sorted(arrays)}"
         )
     checked = {name: _checked(name, arrays[name], store.described[name], stop - start) for name in arrays}
+    written: list[tuple[zarr.Array, int, int]] = []
     for name, block in checked.items():
         node = store.nodes[name]
         if isinstance(node, zarr.Group):
-            csr.write(node, index, start, block)
+            written += csr.write(node, index, start, block)
         else:
             node[start:stop] = block
-    store.manifest[index] = 1
+            written.append((node, start, stop))
+    if store.ledger is None:
+        store.manifest[index] = 1
+        return stop - start
+    fs, root = files.filesystem(path, storage_options)
+    sums = np.zeros(store.ledger.width, np.uint32)
+    for array, first, last in written:
+        keys = chunk_keys(array, first, last)
+        for (row, column, _), found in zip(keys, chunk_sums(fs, f"{root}/{array.path}", keys), strict=True):
+            if found is None:
+                raise StoreError(f"a chunk of block {index} of {path!r} is gone right after it was written")
+            sums[store.ledger.slot(array.path, row, column)[1]] = found
+    record = store.ledger.record(index, sums)
+    store.manifest[index * len(record) : (index + 1) * len(record)] = record
     return stop - start
 
 
 def finish(path: str | os.PathLike[str], *, storage_options: Options = None) -> StoreInfo:
     """Mark the store as complete; StoreError while blocks are missing."""
     path = files.normalise(path)
-    attributes = _our_attributes(path, storage_options)
+    attributes = our_attributes(path, storage_options)
     group = files.open_group(path, "r+", storage_options)
     assert isinstance(group, zarr.Group)
     if not attributes["complete"]:
@@ -191,8 +210,8 @@ def info(path: str | os.PathLike[str], *, storage_options: Options = None, measu
 
 def made_from(path: str | os.PathLike[str], *, storage_options: Options = None) -> dict[str, Any] | None:
     """What determines the content of a store, as JSON; None for one that distrf did not write."""
-    attributes = _attributes(files.normalise(path), storage_options)
-    return None if attributes is None else {k: attributes.get(k) for k in _COMPARED}
+    attributes = read_attributes(files.normalise(path), storage_options)
+    return None if attributes is None else {k: attributes.get(k) for k in COMPARED}
 
 
 @dataclass(frozen=True)
@@ -202,6 +221,7 @@ class _Opened:
     described: dict[str, Any]
     nodes: dict[str, zarr.Array | zarr.Group]
     manifest: zarr.Array
+    ledger: Ledger | None
 
 
 _CACHE: OrderedDict[tuple[str, str, str], _Opened] = OrderedDict()
@@ -219,13 +239,16 @@ def _opened(path: str, storage_options: Options) -> _Opened:
         if key in _CACHE:
             _CACHE.move_to_end(key)
             return _CACHE[key]
-    attributes = _our_attributes(path, storage_options)
+    attributes = our_attributes(path, storage_options)
     group = files.open_group(path, "r+", storage_options)
     assert isinstance(group, zarr.Group)
     nodes = {name: _writable(group[name]) for name in attributes["arrays"]}
     manifest = _writable(group[MANIFEST])
     assert isinstance(manifest, zarr.Array)
-    opened = _Opened(attributes["n_rows"], attributes["block_rows"], attributes["arrays"], nodes, manifest)
+    ledger = Ledger.of(attributes) if attributes["format"] > 1 else None
+    opened = _Opened(
+        attributes["n_rows"], attributes["block_rows"], attributes["arrays"], nodes, manifest, ledger
+    )
     with _LOCK:
         _CACHE[key] = opened
         while len(_CACHE) > 8:
@@ -239,7 +262,7 @@ def _writable(node: Any) -> Any:
 
 
 def _create_nodes(path: str, attributes: dict[str, Any], storage_options: Options) -> None:
-    """Create what is missing: attributes first (incomplete), the manifest last."""
+    """Create what is missing: attributes first (incomplete), the manifest last; then the checksum of them all."""
     store = files.zarr_store(path, False, storage_options)
     group = zarr.open_group(store=store, mode="a", zarr_format=3, attributes={"distrf": attributes})
     n_rows, block_rows = attributes["n_rows"], attributes["block_rows"]
@@ -261,9 +284,13 @@ def _create_nodes(path: str, attributes: dict[str, Any], storage_options: Option
             )
     if MANIFEST not in group:
         blocks = layout.count_blocks(n_rows, block_rows)
+        width, dtype = (1, "uint8") if attributes["format"] == 1 else (Ledger.of(attributes).width, "uint32")
         group.create_array(
-            MANIFEST, shape=(blocks,), chunks=(1,), dtype="uint8", fill_value=0, compressors=[Crc32cCodec()]
-        )
+            MANIFEST, shape=(blocks * width,), chunks=(width,), dtype=dtype, fill_value=0,
+            compressors=[*([ZstdCodec(level=1)] if width > 64 else []), Crc32cCodec()], attributes={"distrf": MANIFEST},
+        )  # fmt: skip
+    if attributes["format"] > 1 and "checksum" not in attributes:
+        group.attrs["distrf"] = {**attributes, "checksum": checksum(path, attributes, storage_options)}
 
 
 def _delete(path: str, attributes: dict[str, Any], storage_options: Options) -> None:
@@ -271,33 +298,10 @@ def _delete(path: str, attributes: dict[str, Any], storage_options: Options) -> 
     # Killed half-way, the rest must still be known as an incomplete store of ours.
     group = files.open_group(path, "r+", storage_options)
     group.attrs["distrf"] = {**attributes, "complete": False}
-    for name in files.names_in(fs, root) - {"zarr.json"}:
+    # A block is unfinished before it is gone.
+    for name in sorted(files.names_in(fs, root) - {"zarr.json"}, key=lambda name: name != MANIFEST):
         files.remove(fs, f"{root}/{name}")
     files.remove(fs, f"{root}/zarr.json")
-
-
-def _attributes(path: str, storage_options: Options) -> dict[str, Any] | None:
-    """Our attribute of the group at ``path`` as JSON, None if there is none."""
-    fs, root = files.filesystem(path, storage_options)
-    try:
-        node = files.read_json(fs, f"{root}/zarr.json")
-    except ValueError:
-        return None
-    found = (node or {}).get("attributes", {}).get("distrf")
-    return found if isinstance(found, dict) else None
-
-
-def _our_attributes(path: str, storage_options: Options) -> dict[str, Any]:
-    attributes = _attributes(path, storage_options)
-    if attributes is None:
-        files.require(path, storage_options)
-        raise StoreError(f"{path!r} is not a store written by distrf: it has no distrf attribute")
-    if attributes.get("format") != layout.FORMAT:
-        raise StoreError(
-            f"this version of distrf reads store format {layout.FORMAT}; {path!r} has format "
-            f"{attributes.get('format')!r}; update distrf"
-        )
-    return attributes
 
 
 def _pending(path: str, attributes: dict[str, Any], storage_options: Options) -> list[int]:
@@ -309,7 +313,7 @@ def _pending(path: str, attributes: dict[str, Any], storage_options: Options) ->
 
 
 def _info(path: str, storage_options: Options, measure: bool = False) -> StoreInfo:
-    attributes = _our_attributes(path, storage_options)
+    attributes = our_attributes(path, storage_options)
     pending = 0 if attributes["complete"] else len(_pending(path, attributes, storage_options))
     arrays = tuple(
         ArrayInfo(

@@ -12,7 +12,8 @@ import numpy as np
 import zarr
 
 from distrf.errors import StoreError
-from distrf.store import csr, files
+from distrf.store import csr, files, seal
+from distrf.store.layout import MANIFEST
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,11 @@ class ZarrSource:
     decode: bool = False
     storage_options: Mapping[str, Any] | None = field(default=None, repr=False)
 
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """What is read."""
+        return (self.path,)
+
     def __dask_tokenize__(self) -> tuple[Any, ...]:
         # Credentials do not change the data, and have no place in a key.
         return (
@@ -48,11 +54,12 @@ def read_zarr(source: ZarrSource, start: int, stop: int) -> Any:
     StoreError
         A chunk is missing or fails its checksum, or the store was rewritten since it was opened.
     """
-    node, classes = _opened(source)
+    opened = _opened(source)
+    node = opened.node
 
     def check(array: zarr.Array, first: int, last: int) -> None:
         if source.content is not None:
-            _check_chunks(source, array, first, last, (start, stop))
+            _check_chunks(source, opened, array, first, last, (start, stop))
 
     try:
         if isinstance(node, zarr.Group):
@@ -65,10 +72,10 @@ def read_zarr(source: ZarrSource, start: int, stop: int) -> Any:
     except Exception as error:
         raise StoreError(
             f"rows {start}:{stop} of array {source.array!r} in {source.path!r} cannot be read: a chunk is "
-            f"damaged or out of reach ({error}); restore the file, or make the store again"
+            f"damaged or out of reach ({error}); restore the file, or remove the store and make it again"
         ) from error
     if source.decode:
-        return _decode(source, np.asarray(block), classes, start)
+        return _decode(source, np.asarray(block), opened.classes, start)
     if source.columns is not None:
         block = block[:, list(source.columns)]
     if source.impute is not None and isinstance(block, np.ndarray) and block.dtype.kind == "f":
@@ -94,33 +101,54 @@ def _decode(source: ZarrSource, codes: np.ndarray, classes: np.ndarray | None, s
     if codes.size and (codes.min() < 0 or codes.max() >= classes.size):
         raise StoreError(
             f"class codes lie in 0..{classes.size - 1}; array {source.array!r} of {source.path!r} has "
-            f"{codes.min()}..{codes.max()} in the block from row {start}; make the store again"
+            f"{codes.min()}..{codes.max()} in the block from row {start}; remove the store and make it again"
         )
     return classes[codes]
 
 
-def _check_chunks(source: ZarrSource, array: zarr.Array, first: int, last: int, rows: tuple[int, int]) -> None:
-    # Zarr gives the fill value for a chunk that is not there, so a lost file would read as data.
+@dataclass(frozen=True)
+class _Opened:
+    """The open array or CSR group; the class names; of a store with checksums, where those are."""
+
+    node: Any
+    classes: np.ndarray | None
+    ledger: seal.Ledger | None = None
+    manifest: Any = None
+
+
+def _check_chunks(
+    source: ZarrSource, opened: _Opened, array: zarr.Array, first: int, last: int, rows: tuple[int, int]
+) -> None:
+    """Every chunk is there, and is the one that was written there."""
+    # Zarr gives the fill value for a chunk that is not there, and takes any chunk for one that is.
     fs, root = files.filesystem(source.path, source.storage_options)
-    size, columns = array.chunks[0], -(-array.shape[1] // array.chunks[1]) if array.ndim > 1 else 1
-    tail = (0,) * (array.ndim - 2)
-    for index in range(first // size, -(-last // size)):
-        for column in range(columns):
-            where = (index,) if array.ndim == 1 else (index, column, *tail)
-            key = array.metadata.encode_chunk_key(where)
-            if not fs.exists(f"{root}/{array.path}/{key}"):
-                raise StoreError(
-                    f"chunk {key!r} of array {array.path!r} in {source.path!r} is missing though the store is "
-                    f"complete (rows {rows[0]}:{rows[1]}); restore the file, or make the store again"
-                )
+    keys = seal.chunk_keys(array, first, last)
+    records: dict[int, np.ndarray] = {}
+    for (row, column, key), found in zip(keys, seal.chunk_sums(fs, f"{root}/{array.path}", keys), strict=True):
+        if found is None:
+            raise StoreError(
+                f"chunk {key!r} of array {array.path!r} in {source.path!r} is missing though the store is "
+                f"complete (rows {rows[0]}:{rows[1]}); restore the file, or remove the store and make it again"
+            )
+        if opened.ledger is None:
+            continue
+        block, slot = opened.ledger.slot(array.path, row, column)
+        if block not in records:
+            records[block] = opened.ledger.read(opened.manifest, block, source.path)
+        if found != records[block][slot]:
+            raise StoreError(
+                f"chunk {key!r} of array {array.path!r} in {source.path!r} is damaged, or not the one that was written there "
+                f"(rows {rows[0]}:{rows[1]}; its checksum is not that of the manifest); restore the file, or remove "
+                "the store and make it again"
+            )
 
 
-_CACHE: OrderedDict[tuple[str | None, ...], tuple[Any, np.ndarray | None]] = OrderedDict()
+_CACHE: OrderedDict[tuple[str | None, ...], _Opened] = OrderedDict()
 _LOCK = threading.Lock()
 
 
-def _opened(source: ZarrSource) -> tuple[Any, np.ndarray | None]:
-    """The open array or CSR group, kept for this process, and the class names."""
+def _opened(source: ZarrSource) -> _Opened:
+    """What a source reads from, kept for this process."""
     fs, root = files.filesystem(source.path, source.storage_options)
     if source.content is not None and files.content_key(fs, f"{root}/zarr.json") != source.content:
         raise StoreError(
@@ -133,12 +161,15 @@ def _opened(source: ZarrSource) -> tuple[Any, np.ndarray | None]:
             return _CACHE[key]
     group: Any = files.open_group(source.path, "r", source.storage_options)
     node: Any = group[source.array] if source.array else group
-    classes = None
-    if source.decode:
-        attributes: Any = group.attrs["distrf"]
-        classes = class_array(attributes["classes"])
+    opened = _Opened(node, None)
+    if source.content is not None:
+        attributes = seal.our_attributes(source.path, source.storage_options)
+        classes = class_array(attributes["classes"]) if source.decode else None
+        checked = attributes["format"] > 1
+        ledger = seal.Ledger.of(attributes) if checked else None
+        opened = _Opened(node, classes, ledger, group[MANIFEST] if checked else None)
     with _LOCK:
-        _CACHE[key] = (node, classes)
+        _CACHE[key] = opened
         while len(_CACHE) > 32:
             _CACHE.popitem(last=False)
-    return node, classes
+    return opened

@@ -1,0 +1,135 @@
+"""An output at, inside or around an input is refused before anything is created or removed."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import dask
+import dask.array as da
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from distrf import RandomFourierFeatures, StreamingRidge, open_rows, save_model
+from distrf.blocks.parts import write_parts
+from distrf.blocks.writing import write_rows
+from distrf.cli.app import app
+from distrf.errors import InputError
+from distrf.ingest import ingest
+from distrf.store import check_apart, graph_inputs
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(60, 3))
+Y = X[:, 0]
+
+
+def contents(folder):
+    return {str(p.relative_to(folder)): p.read_bytes() for p in Path(folder).rglob("*") if p.is_file()}
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A store, Parquet, a model, a table, and a link to the store; the folder is the current one."""
+    monkeypatch.chdir(tmp_path)
+    np.savez("table.npz", X=X, y=Y)
+    ingest("table.npz", "good.zarr", block_rows=20)
+    os.mkdir("rows")
+    pq.write_table(pa.table({"a": X[:, 0], "b": X[:, 1], "y": Y}), "rows/a.parquet")
+    os.symlink("good.zarr", "link.zarr")
+    save_model(StreamingRidge(1.0).fit(X, Y), "model")
+    save_model(RandomFourierFeatures(n_components=4, length_scale=1.0, random_state=0).fit(X), "map")
+    return tmp_path
+
+
+def refused(folder, *arguments):
+    before = contents(folder)
+    with pytest.raises(
+        InputError, match=r"must lie apart from what it is made from.*choose another output path"
+    ):
+        app([str(a) for a in arguments], standalone_mode=False)
+    assert contents(folder) == before
+
+
+OUTPUTS = [
+    "good.zarr",
+    "good.zarr/",
+    "./good.zarr",
+    "link.zarr",
+    "good.zarr/inside",
+    "link.zarr/X",
+    ".",
+    "file",
+]
+
+
+@pytest.mark.parametrize("out", OUTPUTS)
+def test_predictions_over_their_rows(folder, out):
+    out = f"file://{folder}/good.zarr" if out == "file" else out
+    refused(folder, "predict", "model", "good.zarr", out, "--overwrite")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["predict", "model", "link.zarr", "good.zarr", "--overwrite"],
+        ["predict", "model", "good.zarr", "model/arrays.zarr", "--overwrite"],
+        ["predict", "model", "rows", "rows/predicted.parquet"],
+        ["predict", "model", "rows/*.parquet", "rows/a.parquet", "--overwrite"],
+        ["featurize", "good.zarr", "good.zarr", "--overwrite"],
+        ["featurize", "good.zarr", "out.zarr", "--save-map", "good.zarr/map"],
+        ["featurize", "good.zarr", "out.zarr", "--save-map", "out.zarr"],
+        ["featurize", "good.zarr", "map/features", "--like", "map", "--overwrite"],
+        ["train", "good.zarr", "good.zarr/model", "--overwrite"],
+        ["train", "good.zarr", "out", "--map", "none", "--model", "sgd-regressor", "--checkpoint", "good.zarr/state"],
+        ["tune", "rows/a.parquet", "--target", "y", "--out", "rows/a.parquet", "--overwrite"],
+        ["tune", "good.zarr", "--out", "job.toml", "--model-out", "good.zarr"],
+        ["ingest", "table.npz", ".", "--overwrite"],
+    ],
+    ids=" ".join,
+)  # fmt: skip
+def test_commands(folder, arguments):
+    refused(folder, *arguments)
+
+
+def test_functions(folder):
+    rows, _ = open_rows("good.zarr")
+    table, _ = open_rows("rows", target="y")
+    before = contents(folder)
+    for call in (
+        lambda: write_rows("link.zarr", {"X": rows * 2}, kind="rows", spec={"a": 1}, overwrite=True),
+        lambda: write_parts("rows/a.parquet", {"p": table[:, 0]}, None, None, {}, True),
+        lambda: ingest("good.zarr/table.npz", "good.zarr", overwrite=True),
+    ):
+        with pytest.raises(InputError, match="must lie apart"):
+            call()
+    assert contents(folder) == before
+
+
+def test_what_lazy_arrays_read(folder):
+    rows, y = open_rows("good.zarr")
+    place = os.path.abspath("good.zarr")
+    assert graph_inputs([rows, y]) == [place]
+    assert graph_inputs([(rows * 2).map_blocks(np.sqrt).blocks[1:]]) == [place]
+    assert graph_inputs(dask.optimize(rows + 1)) == [place]
+    assert graph_inputs([da.concatenate([rows, rows[:5]])]) == [place]
+    assert graph_inputs([da.from_zarr("good.zarr/X")])[0].endswith("good.zarr/X")
+    assert graph_inputs([open_rows("rows", target="y")[1]]) == [os.path.abspath("rows/a.parquet")]
+    assert graph_inputs([da.zeros(3)]) == []
+
+
+def test_neighbours_are_apart(folder):
+    check_apart("good.zarr2", ["good.zarr", None])
+    check_apart("good", ["good.zarr"])
+    check_apart(None, ["good.zarr"])
+    check_apart("rows/b.parquet", ["rows/a.parquet", "rows/*.parquet"])
+    check_apart("memory://bucket/ab", ["memory://bucket/a", "a"])
+
+
+@pytest.mark.parametrize(
+    "out", ["memory://bucket/a", "memory://bucket/a/", "memory://bucket/a/b", "memory://bucket"]
+)
+def test_urls(out):
+    with pytest.raises(InputError, match="memory://"):
+        check_apart(out, ["memory://bucket/a"])
