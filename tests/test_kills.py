@@ -27,7 +27,7 @@ COMMANDS = {
     "predict": [],
     "ridge": ["-D", 512, "--alpha", "1e-6,1e-3", "--cv", 3, "--seed", 1],
     "cg": ["-D", 512, "--solver", "cg", "--tol", 1e-3, "--alpha", 1e-4, "--seed", 1],
-    "sgd": ["-D", 512, "--model", "svm", "--epochs", 4, "--seed", 1, "--checkpoint-every", 2],
+    "sgd": ["-D", 512, "--model", "svm", "--epochs", 4, "--seed", 1, "--checkpoint-every", 8],
     "tefm": ["-D", 64, "--map", "tefm", "--base-D", 512, "--alpha", 1e-4, "--seed", 1],
     "cnm": ["-D", 16, "--map", "cnm", "--map-epochs", 3, "--seed", 1],
 }
