@@ -55,11 +55,18 @@ class Checkpoint:
                 self._read()
 
     def _read(self) -> None:
-        newest = True
+        newest, damaged = True, None
         for number in sorted(self._found(), reverse=True):
-            if not is_bundle(self._place(number)):  # was being removed
+            try:
+                if not is_bundle(self._place(number)):  # was being removed
+                    continue
+                spec = read_spec(self._place(number))
+            except StoreError as error:
+                damaged = error
                 continue
-            spec = read_spec(self._place(number))
+            if damaged is not None and spec["numbers"] is None:
+                raise damaged
+            damaged = None  # above a state there are only states: this one will do
             changed = differences(spec["identity"], self.identity)
             if changed:
                 raise SpecMismatchError(
@@ -81,6 +88,8 @@ class Checkpoint:
                         continue
             elif self._names[number] - self.arrays.keys():
                 self.arrays = read_bundle(self._place(number))[1] | self.arrays
+        if damaged is not None:
+            raise damaged
 
     def _found(self) -> list[int]:
         assert self.path is not None

@@ -1,0 +1,69 @@
+"""The checkpoint alone: steps, states, and what damage leaves of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from distrf.checkpoint import Checkpoint
+from distrf.errors import SpecMismatchError, StoreError
+
+JOB = {"job": "a test"}
+
+
+def filled(path, states=3):
+    """A chain of one step and some states."""
+    kept = Checkpoint(path, JOB)
+    kept.run(lambda _: {"start": np.arange(3.0)})
+    for t in range(states):
+        kept.keep({"weights": np.full(4, t)}, {"t": t})
+    return path
+
+
+def folders(path):
+    return sorted(p.name for p in Path(path).iterdir())
+
+
+def flip(path):
+    data = bytearray(Path(path).read_bytes())
+    data[len(data) // 2] ^= 1
+    Path(path).write_bytes(data)
+
+
+def test_the_last_two_states_are_kept(tmp_path):
+    path = filled(tmp_path / "c")
+    assert folders(path) == ["step-000001", "step-000003", "step-000004"]
+    again = Checkpoint(path, JOB)
+    arrays, numbers = again.state()
+    np.testing.assert_array_equal(arrays["weights"], np.full(4, 2))
+    assert numbers == {"t": 2}
+    again.run(lambda _: pytest.fail("the step is there"))
+
+
+@pytest.mark.parametrize("damaged", ["document", "array"])
+def test_a_damaged_state_gives_way_to_the_one_before(tmp_path, damaged):
+    path = filled(tmp_path / "c")
+    place = path / "step-000004"
+    chunks = [p for p in place.rglob("c/*") if p.is_file()]
+    flip(place / "model.json" if damaged == "document" else chunks[0])
+    again = Checkpoint(path, JOB)
+    assert again.state()[1] == {"t": 1}
+    again.run(lambda _: pytest.fail("the step is there"))
+    again.keep({"weights": np.full(4, 9)}, {"t": 9})
+    assert Checkpoint(path, JOB).state()[1] == {"t": 9}
+
+
+@pytest.mark.parametrize("states", [0, 3])
+def test_a_damaged_step_is_an_error(tmp_path, states):
+    path = filled(tmp_path / "c", states)
+    flip(path / "step-000001/model.json")
+    with pytest.raises(StoreError, match=r"step-000001"):
+        Checkpoint(path, JOB)
+
+
+def test_another_job_is_refused(tmp_path):
+    path = filled(tmp_path / "c")
+    with pytest.raises(SpecMismatchError, match="another job"):
+        Checkpoint(path, {"job": "another"})
