@@ -46,6 +46,7 @@ class Checkpoint:
         self._run = uuid.uuid4().hex
         self._names: dict[int, set[str]] = {}
         self._states: dict[int, tuple[dict[str, np.ndarray], dict[str, Any]] | None] = {}
+        self._damaged: list[int] = []
         self._count = 0
         self._fresh = not resume
         if self.path is not None:
@@ -63,6 +64,7 @@ class Checkpoint:
                 spec = read_spec(self._place(number))
             except StoreError as error:
                 damaged = error
+                self._damaged.append(number)
                 continue
             if damaged is not None and spec["numbers"] is None:
                 raise damaged
@@ -141,6 +143,8 @@ class Checkpoint:
     def keep(self, arrays: Mapping[str, np.ndarray], numbers: Mapping[str, Any]) -> None:
         """Write a state, arrays and plain values, in place of the one before the last. After all steps."""
         number = self._done + 1
+        self._remove(self._damaged)
+        self._damaged = []
         self._write(number, arrays, numbers)
         self._remove(sorted(self._states)[:-1])
         if self.path is not None:
