@@ -25,7 +25,7 @@ def ingest(
     shuffle: Annotated[
         bool, typer.Option("--shuffle", help="Shuffle all rows (files sorted by date or class).")
     ] = False,
-    seed: Annotated[int, typer.Option("--seed", help="Seed of the shuffle.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", help="Seed of the shuffle.", min=0, max=2**63 - 1)] = 0,
     sparse: Annotated[
         str | None, typer.Option("--sparse", help="csr or dense. Default: as the source suggests.")
     ] = None,
@@ -33,7 +33,9 @@ def ingest(
     dtype: Annotated[
         str | None, typer.Option("--dtype", help="float32 or float64. Default: the source's.")
     ] = None,
-    rows_per_block: Annotated[int | None, typer.Option("--rows-per-block", help="Rows of a block.")] = None,
+    rows_per_block: Annotated[
+        int | None, typer.Option("--rows-per-block", help="Rows of a block.", min=1, max=2**40)
+    ] = None,
     overwrite: o.Overwrite = False,
     *,
     run: o.RunOptions,
@@ -61,7 +63,7 @@ def ingest(
             source,
             out,
             target=rows.target,
-            columns=o.listed(rows.columns),
+            columns=o.column_names(rows.columns),
             sparse=sparse,
             shuffle=shuffle,
             seed=seed,

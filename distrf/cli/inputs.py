@@ -72,7 +72,7 @@ def open_input(
 
     Raises StoreError for a missing or unfinished store.
     """
-    names: list[Any] | None = o.listed(columns) if isinstance(columns, str) else columns
+    names: list[Any] | None = o.column_names(columns) if isinstance(columns, str) else columns
     if names is not None and not store.is_parquet(path):
         names = _numbers(names, store.describe(path, target=target).columns)
     rule = o.number_or_rule(impute) if isinstance(impute, str) else impute

@@ -21,7 +21,8 @@ def plan(
     scale: ScaleOptions,
     job: Annotated[str, typer.Option("--job", help="train or featurize.")] = "train",
     classes: Annotated[
-        int, typer.Option("--classes", help="Classes or targets, where the store does not tell.")
+        int,
+        typer.Option("--classes", help="Classes or targets, where the store does not tell.", min=1, max=2**31),
     ] = 10,
     *,
     run: o.RunOptions,
