@@ -504,7 +504,7 @@ def test_inverse_of_row_norms():
 
 
 def test_scaler_refuses():
-    with pytest.raises(InputError, match="method must be 'standard', 'minmax'.* got 'quantile'"):
+    with pytest.raises(InputError, match=r"method must be 'standard', 'minmax'.* got 'quantile'"):
         StreamingScaler("quantile").fit(rows(3, 2))
     with pytest.raises(InputError, match=r"divisor must be a finite number > 0 or a finite number < 0, got 0"):
         StreamingScaler("divide", divisor=0).fit(rows(3, 2))

@@ -6,6 +6,7 @@ import inspect
 import itertools
 import pickle
 
+import dask.array as da
 import numpy as np
 import pytest
 from sklearn.base import BaseEstimator, clone
@@ -123,3 +124,18 @@ def test_partial_fit_checks_too(kind):
         kind(eta0=-1).partial_fit(
             X, Y, **({"classes": [0, 1]} if kind is distrf.StreamingSGDClassifier else {})
         )
+
+
+@pytest.mark.parametrize(
+    "kind", [distrf.StreamingRidge, distrf.StreamingRidgeClassifier, distrf.StreamingSGDRegressor]
+)
+@pytest.mark.parametrize("lazy", [False, True])
+@pytest.mark.parametrize("dtype", ["c16", "M8[D]"])
+def test_targets_that_are_no_numbers_are_refused(kind, lazy, dtype):
+    rows, y = (
+        (da.from_array(X, chunks=(5, 3)), da.from_array(Y.astype(dtype), chunks=5))
+        if lazy
+        else (X, Y.astype(dtype))
+    )
+    with pytest.raises(InputError, match="y must hold numbers, booleans or text"):
+        kind().fit(rows, y)

@@ -62,6 +62,8 @@ def one_of(option: str, value: str | None, known: tuple[str, ...]) -> None:
 
 #: Options whose name is not that of the parameter.
 _OPTIONS = {
+    "divisor": "--divide-by",
+    "method": "--scale",
     "alphas": "--alpha",
     "n_components": "-D",
     "n_directions": "--directions",
@@ -106,7 +108,7 @@ def make_map(name: str, d: int, **options: Any) -> Any:
         unfitted_map(estimator, d)
         return estimator
 
-    return checked(build, n_epochs="--map-epochs", method="--scale", divisor="--divide-by")
+    return checked(build, n_epochs="--map-epochs")
 
 
 def map_of(options: MapOptions, d: int) -> Any:

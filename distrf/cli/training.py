@@ -27,7 +27,7 @@ from .jobs import command_line
 from .map_options import TrainMapOptions
 from .model_options import ModelOptions, check_name
 from .plans import planned_workers
-from .session import RunOptions, UsageError
+from .session import RunOptions, UsageError, running
 
 
 @dataclass(frozen=True)
@@ -138,9 +138,8 @@ def follow_metadata(model: ModelOptions, data: Input) -> ModelOptions:
 
 def planned_estimator(map: TrainMapOptions, data: Input, run: RunOptions) -> Any:
     """The unfitted map that the options stand for, with numbers in place of what is chosen later; None for none."""
-    running = run.cluster is not None and "://" in run.cluster  # asked later, when all is checked
     memory = 0
-    if map.components == "auto" and not running:
+    if map.components == "auto" and not running(run.cluster):  # one that runs is asked when all is checked
         memory = planned_workers(run.cluster, run.memory_limit).memory_limit
     return o.map_of(o.checked(lambda: map.plain(data.info.n, memory)), data.d)
 

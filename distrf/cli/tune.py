@@ -16,7 +16,7 @@ from .groups import PATH, path_parameters
 from .jobs import commands, job_text, keys_of
 from .map_options import ScaleOptions, whole_or_rule
 from .model_options import ModelOptions, alphas_of, check_name, make_model
-from .session import Session, UsageError
+from .session import Session, UsageError, running
 
 if TYPE_CHECKING:
     from ..tuning import Trial, Tuned
@@ -66,7 +66,7 @@ def tune(
         str, PATH, typer.Option("--model-out", help="The folder of the model that the job file will train.")
     ] = "model",
     sample_rows: Annotated[
-        int, typer.Option("--sample-rows", help="Rows of the largest sample.", min=20, max=2**40)
+        int, typer.Option("--sample-rows", help="Rows of the largest sample.", min=1, max=2**40)
     ] = 20_000,
     factor: Annotated[
         int,
@@ -95,6 +95,8 @@ def tune(
     parameters = _parameters(map, sizes, estimator, data.d, first)
     model = _following(model, data, map.seed)
     learner = make_model(replace(model, alpha=str(alphas[0])), seed=map.seed)
+    if sample_rows < 20:
+        raise UsageError(f"--sample-rows must be at least 20, got {sample_rows}")
     if os.path.isdir(out):
         raise UsageError(f"--out names a file, but {out!r} is a folder")
     if os.path.exists(out) and not overwrite:
@@ -132,7 +134,7 @@ def tune(
     if "length_scale" in values:
         values["length_scale"] = o.number_or_rule(values["length_scale"])
     values |= {"memory_limit": run.memory_limit}
-    if run.cluster is not None and "://" not in run.cluster:  # a scheduler is gone when others run the job
+    if not running(run.cluster):  # a scheduler is gone when others run the job
         values["cluster"] = run.cluster
     _write(out, values, tuned, data)
     result = {

@@ -17,7 +17,7 @@ from ..features.base import validate_rows
 from ..maps import working_dtype
 from ..parameters import CLASS_WEIGHT, FLAG, FOLDER, SEED, Rule, check_parameters, number, one_of, whole
 from ..randomness import draw_seed
-from ..targets import Targets, as_columns, class_targets, regression_targets
+from ..targets import Targets, as_columns, class_targets, refuse_unlike_targets, regression_targets
 from .base import LinearClassifier, LinearModel, LinearRegressor
 from .conjugate_fit import SOLVERS, choose_solver, fit_conjugate
 from .gram import FoldRule, GramFold
@@ -75,6 +75,11 @@ class _Ridge(LinearModel):
             self.alphas_, self.cv_errors_ = np.array(found.alphas), found.cv_errors
             self.residual_, self.error_bound_ = found.residual, found.bound
             self.n_iter_, self.n_finder_passes_ = found.passes, found.finder_passes
+        if not (np.isfinite(solution.weights).all() and np.isfinite(solution.intercept).all()):
+            raise InputError(
+                "the weights are no longer numbers: sums of squares overflow or alpha is lost in rounding; scale rows and "
+                "targets, or take a larger alpha"
+            )
         self.alpha_ = solution.alpha
         self.coef_ = np.ascontiguousarray(solution.weights.T)
         self.intercept_ = solution.intercept + (targets.centre if self.fit_intercept else 0.0)
@@ -288,6 +293,7 @@ def validate_fit(
         return X, y, sample_weight
     if is_dask_collection(y) or is_dask_collection(sample_weight):
         raise InputError("X is in memory, but y or sample_weight is a Dask array; compute() it first")
+    refuse_unlike_targets(y)
     X, y = validate_data(
         estimator, X, y, accept_sparse="csr", dtype="numeric", multi_output=True, y_numeric=numeric, reset=reset
     )
