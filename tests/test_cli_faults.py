@@ -165,7 +165,7 @@ def test_the_root_of_a_disk_is_no_data(cli, tmp_path, words):
 
 
 def test_a_folder_of_many_other_files_is_no_data(cli, tmp_path, monkeypatch):
-    monkeypatch.setattr("distrf.store.parquet._MOST_ENTRIES", 5)
+    monkeypatch.setattr("distrf.store.files._MOST_ENTRIES", 5)
     for i in range(8):
         (tmp_path / f"note{i}.txt").write_text("")
     assert "neither a store nor a folder of Parquet" in " ".join(cli("inspect", tmp_path, code=1).err.split())

@@ -43,11 +43,13 @@ def ingest(
     """Turn a table into a chunked Zarr store; started again, it resumes."""
     from ..blocks.progress import pass_topic, report
     from ..ingest import ingest as run_ingest
+    from .outputs import check_writable
 
     o.one_of("--sparse", sparse, ("csr", "dense"))
     o.one_of("--dtype", dtype, ("float32", "float64"))
     o.one_of("--split", split, ("train", "test"))
     session = Session(run)
+    check_writable(out)
 
     def write() -> Any:
         shown: list[Any] = []
@@ -106,9 +108,11 @@ def featurize(
     """Write random features of rows to Zarr, block by block; started again, it resumes."""
     from .featurizing import fitted_features, open_like, write_features
     from .inputs import open_input
+    from .outputs import check_writable
     from .plans import refuse_if_too_big
 
     session = Session(run)
+    check_writable(out, save_map)
     if like is None:
         data = open_input(source, rows.target, rows.columns, rows.impute)
         estimator = o.map_of(map, data.d)

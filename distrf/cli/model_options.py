@@ -167,7 +167,11 @@ class CheckpointOptions:
         int | None, _sgd("--checkpoint-every", help="rounds between two states.", default="50")
     ] = None
     resume: Annotated[
-        bool, _option("--resume", help="Continue from --checkpoint, to the same bits; starts if it is empty.")
+        bool,
+        _option(
+            "--resume",
+            help="Continue from --checkpoint, to the same bits; starts if it is empty. A model that is done is success.",
+        ),
     ] = False
 
 
@@ -198,7 +202,7 @@ def _check_applies(o: ModelOptions, c: CheckpointOptions) -> None:
         ("validation_fraction", o.early_stopping, "--early-stopping"),
         ("power_t", o.learning_rate == "inverse_scaling", "--learning-rate inverse_scaling"),
         ("checkpoint_every", c.checkpoint is not None, "--checkpoint"),
-        ("resume", c.checkpoint is not None, "--checkpoint"),
+        ("resume", c.checkpoint is not None or not sgd, "--checkpoint"),
     ]
     if not sgd:
         cg = o.solver in (None, "auto", "cg")

@@ -155,8 +155,8 @@ def fit_pipeline(data: Input, map: TrainMapOptions, scaler: Any, estimator: Any,
     return Trained(pipeline, time.perf_counter() - start, data.info.n)
 
 
-def save_trained(trained: Trained, data: Input, source: str, out: str, overwrite: bool) -> None:
-    """Write the model folder: spec and arrays, the reading of its input, provenance."""
+def save_trained(trained: Trained, source: str, out: str, overwrite: bool, asked: dict[str, Any]) -> None:
+    """Write the model folder: spec and arrays, the reading of its input, the options, provenance."""
     provenance = {
         "source": source,
         "command": command_line(),
@@ -164,4 +164,4 @@ def save_trained(trained: Trained, data: Input, source: str, out: str, overwrite
         "python": sys.version.split()[0],
         "seconds": round(trained.seconds, 3),
     }
-    save_model(trained.pipeline, out, overwrite=overwrite, input=data.description, provenance=provenance)
+    save_model(trained.pipeline, out, overwrite=overwrite, **asked, provenance=provenance)

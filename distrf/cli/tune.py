@@ -16,6 +16,7 @@ from .groups import PATH, path_parameters
 from .jobs import commands, job_text, keys_of
 from .map_options import ScaleOptions, whole_or_rule
 from .model_options import ModelOptions, alphas_of, check_name, make_model
+from .outputs import check_writable, said
 from .session import Session, UsageError, running
 
 if TYPE_CHECKING:
@@ -101,6 +102,7 @@ def tune(
         raise UsageError(f"--out names a file, but {out!r} is a folder")
     if os.path.exists(out) and not overwrite:
         raise SpecMismatchError(f"{out!r} exists; choose another file, or --overwrite")
+    check_writable(out)
     with session.connected():
         from sklearn.base import is_classifier
 
@@ -121,8 +123,12 @@ def tune(
             **({} if run.json or run.quiet else _printer(session, hasattr(learner, "alphas"))),
         )  # fmt: skip
     chosen = _chosen(tuned.best, first, parameters)
-    values = {"source": source, "out": model_out, **_said(chosen, o.MapOptions), **_said(rows, o.RowOptions)}
-    values |= _said(model, ModelOptions) | {"model": model.model, "alpha": tuned.best.alpha, "map": chosen.map}
+    values = {"source": source, "out": model_out, **said(chosen), **said(rows)}
+    values |= said(ModelOptions(**vars(model))) | {
+        "model": model.model,
+        "alpha": tuned.best.alpha,
+        "map": chosen.map,
+    }
     if scaler is not None and scaler.method == "divide":
         values["divide_by"] = scaler.divisor
     else:
@@ -240,11 +246,6 @@ def _chosen(best: Trial, first: o.MapOptions, parameters: Mapping[str, Any]) -> 
     if "length_scale" in values:
         values["length_scale"] = str(values["length_scale"])
     return replace(first, **values)
-
-
-def _said(group: Any, kind: type) -> dict[str, Any]:
-    """{field: value} of what differs from the defaults of `train`."""
-    return {f.name: getattr(group, f.name) for f in fields(kind) if getattr(group, f.name) != f.default}
 
 
 def _write(path: str, values: Mapping[str, Any], tuned: Tuned, data: Input) -> None:

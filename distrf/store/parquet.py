@@ -22,8 +22,6 @@ from distrf.store import files, impute
 from distrf.store.files import Options
 
 BLOCK_BYTES = 32 * 2**20
-#: Files and folders that are looked at for a first Parquet file: a folder above the data is no data set.
-_MOST_ENTRIES = 20_000
 SUFFIXES = (".parquet", ".parq", ".pq")
 _INDEX = re.compile(r"__index_level_\d+__")  # row labels that pandas adds
 
@@ -75,23 +73,7 @@ def is_parquet(path: str, storage_options: Options = None) -> bool:
     fs, root = files.filesystem(path, storage_options)
     if {"zarr.json", ".zgroup", ".zarray"} & files.names_in(fs, root):
         return False
-    if not fs.isdir(root):
-        return False
-    if os.path.dirname(root) == root:
-        raise StoreError(
-            f"{path!r} is the root of a file system; give the path of a store, a file or a folder in it"
-        )
-    seen = 0
-    for _, folders, names in fs.walk(root):
-        if any(name.endswith(SUFFIXES) for name in names):
-            return True
-        seen += len(folders) + len(names)
-        if seen > _MOST_ENTRIES:
-            raise StoreError(
-                f"{path!r} is neither a store nor a folder of Parquet files: none is among its first {seen:,} entries; "
-                "give the path of the data itself"
-            )
-    return False
+    return fs.isdir(root) and files.holds(fs, root, SUFFIXES)
 
 
 def plan(
