@@ -110,7 +110,7 @@ def load_model(path: str | os.PathLike[str]) -> Any:
     spec, arrays = read_bundle(path)
     try:
         return _decode_model(spec["model"], arrays)
-    except (LookupError, TypeError, AttributeError, OverflowError) as error:
+    except (LookupError, TypeError, AttributeError) as error:
         raise StoreError(
             f"{os.fspath(path)!r} is not a valid model: {error!r}; restore it or train again"
         ) from error

@@ -37,7 +37,7 @@ from distrf.errors import InputError, SpecMismatchError, StoreError
 from distrf.kernels import Gaussian, Matern
 from distrf.models import SAVABLE, check_output, model_details
 from distrf.semigroup import ReciprocalSemigroup
-from distrf.store import is_bundle
+from distrf.store import is_bundle, read_bundle, write_bundle
 
 RNG = np.random.default_rng(3)
 X = RNG.normal(size=(90, 6)).astype(np.float32)
@@ -437,7 +437,8 @@ def test_lost_weights_are_not_saved(attribute, tmp_path, rng):
 
 def test_widths_are_those_that_a_model_states(tmp_path, rng):
     save_model(StreamingRidge(1e-3).fit(rng.normal(size=(20, 3)), rng.normal(size=20)), tmp_path / "m")
-    path = tmp_path / "m/model.json"
-    path.write_text(path.read_text().replace('"n_features_in_": 3', '"n_features_in_": 600000000'))
+    spec, arrays = read_bundle(tmp_path / "m")
+    spec["model"]["fitted"]["n_features_in_"] = 600_000_000
+    write_bundle(tmp_path / "m", spec, arrays, overwrite=True)
     with pytest.raises(StoreError, match=r"says n_features_in_=600000000, and its arrays are of another width"):
         load_model(tmp_path / "m")

@@ -84,7 +84,10 @@ def open_input(
     filled = (store.made_from(path) or {"spec": {}})["spec"].get("impute")
     if filled is not None and names is not None:
         filled = [filled[j] for j in names]
-    return Input(info, target, names, rule, filled)
+    data = Input(info, target, names, rule, filled)
+    if target is not None and not plan:
+        data.rows()  # lazy; a target that is not there is an error now
+    return data
 
 
 def _numbers(names: list[Any], known: list[str] | None) -> list[Any]:

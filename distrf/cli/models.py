@@ -123,16 +123,18 @@ def predict(
     """Predict rows with a trained model, block by block; started again, it resumes."""
     from .outputs import check_writable
     from .plans import refuse_if_too_big
-    from .predicting import load_trained, write_predictions
+    from .predicting import check_extras, load_trained, write_predictions
     from .reports import print_result
 
     session = Session(run)
     check_writable(out)
     trained = load_trained(model)
     data = trained.open(source)
+    names = o.column_names(keys, "--keys")
+    check_extras(trained, data, out, names, scores)
     refuse_if_too_big("predict", data, trained.map, None, run.cluster, run.memory_limit)
     with session.connected():
-        written = write_predictions(trained, data, out, o.listed(keys), scores, overwrite)
+        written = write_predictions(trained, data, out, names, scores, overwrite)
     result = {"predictions": out, "rows": data.info.n, **written}
     session.finish(result, lambda console: print_result(console, f"predictions {out}", result))
 

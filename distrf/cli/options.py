@@ -41,14 +41,14 @@ def listed(text: str | None) -> list[str] | None:
     return None if text is None else [part.strip() for part in text.split(",") if part.strip()]
 
 
-def column_names(text: str | None) -> list[str] | None:
-    """`--columns` as a list. Raises UsageError for one that names a column twice, or none."""
+def column_names(text: str | None, option: str = "--columns") -> list[str] | None:
+    """The columns of an option as a list. Raises UsageError for one that names a column twice, or none."""
     names = listed(text)
     if names is not None:
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice or not names:
             raise UsageError(
-                f"--columns names columns once each, comma-separated, got {text!r}"
+                f"{option} names columns once each, comma-separated, got {text!r}"
                 + (f" with {', '.join(twice)} twice" if twice else "")
             )
     return names

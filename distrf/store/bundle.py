@@ -108,7 +108,6 @@ def read_bundle(
         node = group[name]
         assert isinstance(node, zarr.Array)
         try:
-            _check_size(node, record)
             array = np.asarray(node[...])
         except Exception as error:
             raise StoreError(
@@ -123,17 +122,6 @@ def read_bundle(
             array = np.ascontiguousarray(array, "<u4").view(f"<U{array.shape[-1]}")[..., 0]
         arrays[name] = array
     return from_json(document["spec"]), arrays
-
-
-def _check_size(node: zarr.Array, record: dict[str, Any]) -> None:
-    """Raise ValueError for an array of another shape than noted, or larger than its chunks: they are not compressed.
-
-    Before it is read: a few bytes of metadata may declare any size.
-    """
-    if list(node.shape) != record["shape"] or node.dtype.str != record["dtype"]:
-        raise ValueError(f"{node.shape} {node.dtype} instead of {record['shape']} {record['dtype']}")
-    if node.nbytes > (stored := node.nbytes_stored()):
-        raise ValueError(f"{node.nbytes} bytes are declared, {stored} are there")
 
 
 def read_spec(path: str | os.PathLike[str], *, storage_options: Options = None) -> dict[str, Any]:
