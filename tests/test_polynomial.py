@@ -477,7 +477,7 @@ def test_compact_estimator(rng):
     assert est.fit(X).map_ == est.map_
     own = CompactRandomFeatures(RandomFourierFeatures(length_scale=2.0, random_state=9), n_components=4).fit(X)
     assert own.map_.base.seed == 9
-    with pytest.raises(InputError, match=r"up_factor must be a finite number, at least 1, got 0.5"):
+    with pytest.raises(InputError, match=r"up_factor must be a finite number >= 1, got 0.5"):
         CompactRandomFeatures(up_factor=0.5).fit(X)
     with pytest.raises(InputError, match=r"base must be a feature estimator .*, got StreamingScaler"):
         CompactRandomFeatures(StreamingScaler()).fit(X)
@@ -553,3 +553,20 @@ def test_coefficients_beyond_float64_are_refused(kernel, degree):
         InputError, match=r"coefficient of \(x.y\)\^\d+ of .* beyond float64; choose a smaller gamma"
     ):
         est.fit(np.ones((4, 3)))
+
+
+@pytest.mark.parametrize(
+    "est",
+    [
+        TensorSketchFeatures(50, gamma=1e8, n_components=16, random_state=0),
+        RandomMaclaurinFeatures("polynomial", degree=12, gamma=1e12, n_components=64, random_state=0),
+    ],
+)
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_array, lambda X: da.from_array(X, chunks=(10, 3))])
+def test_features_beyond_their_dtype_are_refused(est, kind):
+    X = rows(20, 3).astype(np.float32)
+    with pytest.raises(InputError, match="features overflow float32"):
+        np.asarray(clone(est).fit(kind(X)).transform(kind(X)))
+    with pytest.raises(InputError, match="features overflow float32"):
+        clone(est).fit(X).map_.columns(X, 0, 16)
+    assert np.isfinite(clone(est).fit(X.astype(float)).transform(X.astype(float))).all()
