@@ -43,7 +43,7 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
         for name, value in given.items():
             if isinstance(value, str) and (not value.strip() or "\0" in value):
                 raise UsageError(
-                    f"{name.replace('_', '-')} must not be empty, got {value!r}; give a value, or leave it out"
+                    f"{_typed(parameters[name])} must not be empty, got {value!r}; give a value, or leave it out"
                 )
         made = {
             name: kind(**{field.name: given.pop(field.name) for field in dataclasses.fields(kind)})
@@ -54,6 +54,12 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
     called.__signature__ = inspect.Signature(list(parameters.values()))  # type: ignore[attr-defined]
     called.__annotations__ = {name: p.annotation for name, p in parameters.items()}
     return called
+
+
+def _typed(parameter: inspect.Parameter) -> str:
+    """The option of a parameter as it is typed, or the name of an argument."""
+    marks = get_args(parameter.annotation)[1:]
+    return next((mark.param_decls[0] for mark in marks if getattr(mark, "param_decls", None)), parameter.name)
 
 
 def _keyword(name: str, annotation: Any, default: Any) -> inspect.Parameter:
