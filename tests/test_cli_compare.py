@@ -71,7 +71,7 @@ def test_table(cli, store):
     ("words", "message"),
     [
         (["-D", "x"], "whole numbers"),
-        (["-D", ""], "-D must not be empty"),
+        (["-D", ""], "--components must not be empty"),
         (["--projections", "dense,fast"], "unknown --projections \\['fast'\\]; known: "),
         (["--kernel", "cubic"], "unknown kernel 'cubic'"),
         (["--kernel", "cauchy", "--gamma", "1"], "give length_scale"),
