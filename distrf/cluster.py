@@ -108,7 +108,7 @@ def read_cluster_spec(path: str | os.PathLike[str]) -> dict[str, Any]:
     with open(path, encoding="utf-8") as file:
         try:
             spec = yaml.safe_load(file)
-        except yaml.YAMLError as error:
+        except (yaml.YAMLError, UnicodeDecodeError) as error:
             raise InputError(f"the cluster spec {os.fspath(path)!r} is not YAML: {error}") from error
     known = {"class", "arguments", "scale", "adapt", "wait", "dask"}
     if not isinstance(spec, dict) or not isinstance(spec.get("class"), str) or set(spec) - known:

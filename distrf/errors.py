@@ -11,6 +11,17 @@ class InputError(DistrfError, ValueError):
     """Data or parameters that break a stated rule (wrong width, NaN, unknown kernel, ...)."""
 
 
+class ParameterError(InputError):
+    """A parameter that is not what its class declares; `parameter`, `rule` and `value` in words."""
+
+    def __init__(self, parameter: str, rule: str, value: str):
+        super().__init__(parameter, rule, value)  # so that it travels from a worker
+        self.parameter, self.rule, self.value = parameter, rule, value
+
+    def __str__(self) -> str:
+        return f"{self.parameter} must be {self.rule}, got {self.value}"
+
+
 class StoreError(DistrfError, OSError):
     """A store that is missing, incomplete, corrupt, misaligned or of an unknown format."""
 

@@ -158,13 +158,18 @@ LOSSES: dict[str, type[Loss]] = {
 SCALED = ("huber", "epsilon_insensitive")
 
 
+def losses_for(task: str) -> list[str]:
+    """Names of the losses for "classification" or "regression"."""
+    return [name for name, loss in LOSSES.items() if loss.task in (task, "both")]
+
+
 def get_loss(name: str, task: str, n_classes: int = 0, epsilon: float = 0.1) -> Loss:
     """The loss of that name for "classification" or "regression".
 
     Two classes share one score, for which multinomial and logistic are the same. Raises InputError for an
     unknown name, a loss of the other task, and epsilon below 0.
     """
-    known = [n for n, loss in LOSSES.items() if loss.task in (task, "both")]
+    known = losses_for(task)
     if name not in known:
         raise InputError(f"loss for {task} is one of {', '.join(known)}; got {name!r}")
     if not np.isfinite(epsilon) or epsilon < 0 or (epsilon == 0 and name == "huber"):

@@ -37,7 +37,7 @@ from .linear_model import (
     StreamingSGDRegressor,
 )
 from .maps import FeatureMap, map_from_spec
-from .maps.blockwise import transformer_from_spec, transformer_spec
+from .maps.blockwise import BlockwiseMap, transformer_from_spec, transformer_spec
 from .record import Training
 from .store import check_apart, is_bundle, read_bundle, read_spec, write_bundle
 
@@ -83,7 +83,7 @@ def save_model(
 
     Raises
     ------
-    InputError : a class that is not registered, an estimator that is not fitted
+    InputError : a class that is not registered, an estimator that is not fitted, weights that are not finite
     SpecMismatchError : `path` holds a model with another spec
     """
     arrays: dict[str, np.ndarray] = {}
@@ -142,11 +142,28 @@ def _encode_model(model: Any, where: str, arrays: dict[str, np.ndarray]) -> dict
     fitted = {k: v for k, v in vars(model).items() if k.endswith("_") and not k.startswith("_")}
     if not fitted:
         raise InputError(f"{where} ({name}) is not fitted; call fit before saving")
+    for attribute, value in fitted.items():
+        _refuse_lost(f"{where}.{attribute}", attribute, value)
     return {
         "class": name,
         "parameters": _parameters(model, where, arrays),
         "fitted": {k: _encode(v, f"{where}.{k}", arrays) for k, v in fitted.items()},
     }
+
+
+def _refuse_lost(where: str, attribute: str, value: Any) -> None:
+    """Raise InputError for weights, or numbers of a map, that are NaN or infinite: such a model predicts nothing."""
+    arrays: dict[str, Any] = {}
+    if attribute in ("coef_", "intercept_"):
+        arrays = {"": np.asarray(value)}
+    elif isinstance(value, FeatureMap) and not isinstance(value, BlockwiseMap):  # whose NaN are scikit-learn's
+        arrays = dict(value.arrays)
+    for name, array in arrays.items():
+        if array.dtype.kind in "fc" and not np.isfinite(array).all():
+            raise InputError(
+                f"{where}{name and '.'}{name} holds NaN or infinity, so the model predicts nothing and is not saved; "
+                "scale rows and targets, or take a larger alpha or shorter steps, and fit again"
+            )
 
 
 def _parameters(model: Any, where: str, arrays: dict[str, np.ndarray]) -> dict[str, Any]:
@@ -231,7 +248,21 @@ def _decode_model(spec: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
         if not name.endswith("_") or name.startswith("_"):  # a method of the class must not be replaced
             raise KeyError(f"fitted attribute {name!r}")
         setattr(model, name, _decode(value, arrays))
+    _check_widths(model)
     return model
+
+
+def _check_widths(model: Any) -> None:
+    """Raise StoreError for weights or a map of another width than the estimator states."""
+    map_ = getattr(model, "map_", None)
+    features = model.n_features_in_ if map_ is None else map_.n_components
+    if (map_ is not None and map_.n_features_in != model.n_features_in_) or (
+        hasattr(model, "coef_") and np.shape(model.coef_)[-1:] != (features,)
+    ):
+        raise StoreError(
+            f"the {type(model).__name__} of the model says n_features_in_={model.n_features_in_}, and its arrays are of "
+            "another width; restore the model or train again"
+        )
 
 
 def _construct(name: str, parameters: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:

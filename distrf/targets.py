@@ -168,8 +168,20 @@ def regression_targets(y: Any, weight: Any) -> Targets:
     return Targets(None, np.atleast_1d(sums / total))
 
 
+def refuse_unlike_targets(y: Any) -> None:
+    """Raise InputError for targets that are complex, times or records."""
+    kind = getattr(getattr(y, "dtype", None), "kind", "")
+    if kind in ("c", "m", "M", "V"):
+        what = "Complex data not supported: " if kind == "c" else ""
+        raise InputError(f"{what}y must hold numbers, booleans or text, got dtype {y.dtype}; convert it first")
+
+
 def as_columns(y: Any) -> Any:
-    """y as an array; labels that are objects become strings or numbers, Dask stays lazy."""
+    """y as an array; labels that are objects become strings or numbers, Dask stays lazy.
+
+    Raises InputError for what is neither a label nor a number.
+    """
+    refuse_unlike_targets(y)
     if is_dask_collection(y):
         if y.dtype.kind == "O":
             raise InputError("y of a Dask array must not have object dtype; use y.astype(str) or integers")

@@ -20,7 +20,7 @@ from .blocks.engine import current_client, results_in_order
 from .blocks.plan import PassMemory, Workers
 from .blocks.samples import neighbours, sampled_rows, take_rows
 from .errors import InputError
-from .linear_model.penalties import check_alphas
+from .linear_model.penalties import SEVERAL, given_alphas
 from .linear_model.ridge_path import BLOCK_ROWS, path_bytes, ridge_path
 from .maps import working_dtype
 from .randomness import permutation
@@ -100,7 +100,8 @@ def tune(
     InputError : no candidates, rows that are not finite, fewer than 20 rows, parameters that break a rule
     MemoryPlanError : a trial that does not fit a worker
     """
-    values = check_alphas(alphas)
+    SEVERAL.check("alphas", alphas)
+    values = given_alphas(alphas) or []
     candidates = [
         dict(zip(parameters, point, strict=True)) for point in itertools.product(*parameters.values())
     ]

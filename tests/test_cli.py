@@ -532,28 +532,28 @@ def test_the_training_mean_fills_test_rows(cli, files, tmp_path):
     [
         (["train", "{d}/train.zarr"], "Missing argument"),
         (["train", "{d}/train.zarr", "{o}", "--depth", "3"], "No such option"),
-        (["train", "{d}/train.zarr", "{o}", "-D", "many"], "-D is a whole number or auto, got 'many'"),
+        (["train", "{d}/train.zarr", "{o}", "-D", "many"], "-D must be an integer >= 1 or 'auto', got 'many'"),
         (["nothing"], "No such command"),
-        (["train", "{d}/train.zarr", "{o}", "--kernel", "cubic"], "unknown kernel 'cubic'; known: .*gaussian"),
+        (["train", "{d}/train.zarr", "{o}", "--kernel", "cubic"], "--kernel must be 'gaussian', .*got 'cubic'"),
         (["train", "{d}/train.zarr", "{o}", "--map", "fuorier"], "unknown --map 'fuorier'; known: fourier"),
         (["train", "{d}/train.zarr", "{o}", "--model", "svn"], "--model is one of auto, ridge, .*svm.*, got 'svn'"),
         (["train", "{d}/train.zarr", "{o}", "-D", "33"], "must be even, got 33; use 34"),
-        (["train", "{d}/train.zarr", "{o}", "--length-scale", "knm"], "unknown length-scale rule 'knm'; known: "),
-        (["train", "{d}/train.zarr", "{o}", "--length-scale", "-1"], "length_scale must be a positive number, got -1"),
+        (["train", "{d}/train.zarr", "{o}", "--length-scale", "knm"], "--length-scale must be .*, got 'knm'"),
+        (["train", "{d}/train.zarr", "{o}", "--length-scale", "-1"], "--length-scale must be a finite number > 0, .*got -1"),
         (["train", "{d}/train.zarr", "{o}", "--gamma", "0.1", "--kernel", "cauchy"], "gamma"),
-        (["train", "{d}/train.zarr", "{o}", "--gamma", "-0.1"], "gamma must be a positive number, got -0.1"),
-        (["train", "{d}/train.zarr", "{o}", "--projection", "dens"], "projection 'dens'"),
-        (["train", "{d}/train.zarr", "{o}", "--phase", "none"], "'paired' or 'offset', got 'none'"),
-        (["train", "{d}/train.zarr", "{o}", "--alpha", "1e-6,x"], r"alphas must be .*finite numbers >= 0"),
-        (["train", "{d}/train.zarr", "{o}", "--alpha", "-1"], r"alphas must be .*finite numbers >= 0"),
-        (["train", "{d}/train.zarr", "{o}", "--cv", "1"], "at least 2, got '1'"),
+        (["train", "{d}/train.zarr", "{o}", "--gamma", "-0.1"], "--gamma must be a finite number > 0, got -0.1"),
+        (["train", "{d}/train.zarr", "{o}", "--projection", "dens"], "--projection must be .*got 'dens'"),
+        (["train", "{d}/train.zarr", "{o}", "--phase", "none"], "--phase must be 'paired' or 'offset', got 'none'"),
+        (["train", "{d}/train.zarr", "{o}", "--alpha", "1e-6,x"], "--alpha must be .*finite numbers >= 0"),
+        (["train", "{d}/train.zarr", "{o}", "--alpha", "-1"], "--alpha must be .*finite numbers >= 0"),
+        (["train", "{d}/train.zarr", "{o}", "--cv", "1"], "--cv must be an integer >= 2, 'holdout' or 'auto', got 1"),
         (["train", "{d}/train.zarr", "{o}", "--class-weight", "heavy"], "--class-weight is one of balanced, none, got 'heavy'"),
         (["train", "{d}/train.zarr", "{o}", "--memory-limit", "much"], "size such as 4GiB, got 'much'"),
         (["train", "{d}/train.zarr", "{o}", "--memory-limit", "0"], "size such as 4GiB, got '0'"),
         (["train", "{d}/train.zarr", "{o}", "--memory-limit", "1GiB", "--cluster", "tcp://a:1"], "leave it out"),
         (["featurize", "{d}/train.zarr", "{o}", "--map", "none"], "featurize needs a map"),
         (["plan", "{d}/train.zarr", "--job", "sleep"], "--job is train or featurize, got 'sleep'"),
-        (["train", "{d}/train.zarr", "{o}", "--scale", "big"], "unknown scaling 'big'; known: standard"),
+        (["train", "{d}/train.zarr", "{o}", "--scale", "big"], "--scale must be 'standard', .*got 'big'"),
         (["train", "{d}/train.zarr", "{o}", "--scale", "standard", "--divide-by", "16"], "exclude each other"),
         (["train", "{d}/train.zarr", "{o}", "--divide-by", "0"], "other than 0, got 0"),
         (["train", "{d}/train.zarr", "{o}", "--raw-columns", "some"], "auto, yes or no, got 'some'"),
@@ -801,20 +801,6 @@ def test_clusters_that_are_not_there(cli, files, tmp_path, monkeypatch):
     printed = cli(*arguments, tmp_path / "bad.yaml", code=1)
     assert_matches("a cluster spec has 'class' and may have .*got \\['classs'\\]", printed.err)
     assert not (tmp_path / "m").exists()
-
-
-def test_other_errors_keep_their_traceback(cli, files, tmp_path, monkeypatch):
-    """A bug of ours is not dressed up as an error of the user's."""
-
-    def broken(*args, **kwargs):
-        raise ZeroDivisionError("ours")
-
-    monkeypatch.setattr("distrf.store.describe", broken, raising=False)
-    monkeypatch.setattr("sys.argv", ["distrf", "train", str(files / "train.zarr"), str(tmp_path / "m")])
-    from distrf.cli.app import run
-
-    with pytest.raises(ZeroDivisionError, match="ours"):
-        run()
 
 
 @pytest.mark.slow

@@ -71,11 +71,11 @@ def test_table(cli, store):
     ("words", "message"),
     [
         (["-D", "x"], "whole numbers"),
-        (["-D", ""], "at least one -D"),
+        (["-D", ""], "--components must not be empty"),
         (["--projections", "dense,fast"], "unknown --projections \\['fast'\\]; known: "),
         (["--kernel", "cubic"], "unknown kernel 'cubic'"),
         (["--kernel", "cauchy", "--gamma", "1"], "give length_scale"),
-        (["--length-scale", "knm"], "unknown length-scale rule"),
+        (["--length-scale", "knm"], "--length-scale must be"),
         (["-D", "33"], "must be even, got 33"),
         (["--plot", "error.txt"], "--plot writes .*png"),
     ],

@@ -480,13 +480,13 @@ def test_defaults_are_explained_by_the_rows():
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"kernel": "gaussian"}, "unknown semigroup kernel 'gaussian'"),
-        ({"beta": "mean"}, "beta must be a positive number or 'median', got 'mean'"),
-        ({"beta": -1.0}, "beta must be a positive number"),
-        ({"kernel": "reciprocal_semigroup", "lam": 0.0}, "lam must be a positive number"),
-        ({"n_mixed": 3}, "n_mixed is 2 or 'log2', got 3"),
+        ({"kernel": "gaussian"}, "kernel must be 'exponential_semigroup'.* got 'gaussian'"),
+        ({"beta": "mean"}, "beta must be a finite number > 0 or 'median', got 'mean'"),
+        ({"beta": -1.0}, "beta must be a finite number > 0"),
+        ({"kernel": "reciprocal_semigroup", "lam": 0.0}, "lam must be a finite number > 0"),
+        ({"n_mixed": 3}, "n_mixed must be 2 or 'log2', got 3"),
         ({"n_components": 2.5}, "n_components must be an integer.* got 2.5"),
-        ({"projection": "fastfood"}, "nonnegative weights"),
+        ({"projection": "fastfood"}, "keeps weights nonnegative"),
     ],
 )
 def test_estimator_refuses(parameters, message):

@@ -37,7 +37,7 @@ from distrf.errors import InputError, SpecMismatchError, StoreError
 from distrf.kernels import Gaussian, Matern
 from distrf.models import SAVABLE, check_output, model_details
 from distrf.semigroup import ReciprocalSemigroup
-from distrf.store import is_bundle
+from distrf.store import is_bundle, read_bundle, write_bundle
 from distrf.store.bundle import sealed
 
 RNG = np.random.default_rng(3)
@@ -369,7 +369,7 @@ from typing import ClassVar
 import numpy as np
 from distrf import StreamingRidge, save_model
 model = StreamingRidge().fit(np.random.default_rng(0).normal(size=(20, 3)), np.arange(20.0))
-model.coef_ = np.random.default_rng(0).normal(size=(40, 50_000))
+model.coef_, model.n_features_in_ = np.random.default_rng(0).normal(size=(40, 50_000)), 50_000
 print("ready", flush=True)
 for i in range(1000):
     save_model(model, sys.argv[1], overwrite=True, round=i)
@@ -435,3 +435,21 @@ def test_kernels_of_ones_own_are_refused_before_anything_is_written(est, tmp_pat
     with pytest.raises(InputError, match=r"is not one of .* could not be loaded"):
         save_model(make_pipeline(est, StreamingRidge()).fit(X, X[:, 0]), tmp_path / "m")
     assert not (tmp_path / "m").exists()
+
+
+@pytest.mark.parametrize("attribute", ["coef_", "intercept_"])
+def test_lost_weights_are_not_saved(attribute, tmp_path, rng):
+    model = StreamingRidge(1e-3).fit(rng.normal(size=(20, 3)), rng.normal(size=20))
+    setattr(model, attribute, getattr(model, attribute) * np.nan)
+    with pytest.raises(InputError, match=rf"model\.{attribute} holds NaN or infinity"):
+        save_model(model, tmp_path / "m")
+    assert not (tmp_path / "m").exists()
+
+
+def test_widths_are_those_that_a_model_states(tmp_path, rng):
+    save_model(StreamingRidge(1e-3).fit(rng.normal(size=(20, 3)), rng.normal(size=20)), tmp_path / "m")
+    spec, arrays = read_bundle(tmp_path / "m")
+    spec["model"]["fitted"]["n_features_in_"] = 600_000_000
+    write_bundle(tmp_path / "m", spec, arrays, overwrite=True)
+    with pytest.raises(StoreError, match=r"says n_features_in_=600000000, and its arrays are of another width"):
+        load_model(tmp_path / "m")

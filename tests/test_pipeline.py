@@ -278,7 +278,7 @@ def test_classification_families(name):
 def test_unknown_names(rng):
     X, y = rows(rng, 30)
     for options in ({"model": "forest"}, {"map": "wavelets"}, {"scale": "log"}, {"raw_columns": "no"}):
-        with pytest.raises(InputError, match=r"unknown|columns is"):
+        with pytest.raises(InputError, match=r"unknown|columns is|method must be"):
             distrf.make_model(X, y, **options)
     with pytest.raises(TypeError, match="gamma"):
         distrf.train(X, y, gamma=1.0)

@@ -452,7 +452,7 @@ def test_gamma_rule(rng):
     assert RandomMaclaurinFeatures(n_components=8).fit(X).map_.kernel.gamma == pytest.approx(gamma)
     kernel = Exponential(0.5)
     assert RandomMaclaurinFeatures(kernel, n_components=8).fit(X).map_.kernel == kernel
-    for bad, message in (("scale", "or 'norm'"), (0, "positive number"), (None, "got None")):
+    for bad, message in (("scale", "or 'norm'"), (0, "finite number > 0"), (None, "got None")):
         with pytest.raises(InputError, match=message):
             TensorSketchFeatures(gamma=bad).fit(X)
     with pytest.raises(InputError, match="needs a row that is not all zeros"):
@@ -477,7 +477,7 @@ def test_compact_estimator(rng):
     assert est.fit(X).map_ == est.map_
     own = CompactRandomFeatures(RandomFourierFeatures(length_scale=2.0, random_state=9), n_components=4).fit(X)
     assert own.map_.base.seed == 9
-    with pytest.raises(InputError, match=r"up_factor must be a finite number, at least 1, got 0.5"):
+    with pytest.raises(InputError, match=r"up_factor must be a finite number >= 1, got 0.5"):
         CompactRandomFeatures(up_factor=0.5).fit(X)
     with pytest.raises(InputError, match=r"base must be a feature estimator .*, got StreamingScaler"):
         CompactRandomFeatures(StreamingScaler()).fit(X)
@@ -529,12 +529,12 @@ def test_maps_of_the_command_line(name, options, rng):
     [
         ("tensor-sketch", {"kernel": "gaussian"}, "is for the polynomial kernel, got --kernel gaussian"),
         ("tensor-sketch", {"degree": 0}, "degree must be"),
-        ("maclaurin", {"kernel": "gaussian"}, "unknown dot-product kernel 'gaussian'"),
-        ("maclaurin", {"gamma": -1.0}, "gamma must be a positive number"),
+        ("maclaurin", {"kernel": "gaussian"}, "--kernel must be 'polynomial'.* got 'gaussian'"),
+        ("maclaurin", {"gamma": -1.0}, "--gamma must be a finite number > 0"),
         ("compact", {"base": "nystroem"}, "--base is one of fourier, .*, got 'nystroem'"),
-        ("compact", {"up_factor": 0.5}, "up_factor must be a finite number, at least 1"),
-        ("nystroem", {"landmarks": "best"}, "unknown landmarks rule 'best'"),
-        ("nystroem", {"kernel": "best"}, "unknown kernel 'best'"),
+        ("compact", {"up_factor": 0.5}, "--up-factor must be a finite number >= 1, got 0.5"),
+        ("nystroem", {"landmarks": "best"}, "--landmarks must be 'uniform'.* got 'best'"),
+        ("nystroem", {"kernel": "best"}, "--kernel must be .* got 'best'"),
         ("blockwise", {}, "needs --transformer, one of AdditiveChi2Sampler.*got None"),
         ("blockwise", {"transformer": "FunctionTransformer"}, "got 'FunctionTransformer'"),
     ],
@@ -553,3 +553,20 @@ def test_coefficients_beyond_float64_are_refused(kernel, degree):
         InputError, match=r"coefficient of \(x.y\)\^\d+ of .* beyond float64; choose a smaller gamma"
     ):
         est.fit(np.ones((4, 3)))
+
+
+@pytest.mark.parametrize(
+    "est",
+    [
+        TensorSketchFeatures(50, gamma=1e8, n_components=16, random_state=0),
+        RandomMaclaurinFeatures("homogeneous", degree=4, gamma=1e25, n_components=64, random_state=0),
+    ],
+)
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_array, lambda X: da.from_array(X, chunks=(10, 3))])
+def test_features_beyond_their_dtype_are_refused(est, kind):
+    X = rows(20, 3).astype(np.float32)
+    with pytest.raises(InputError, match="features overflow float32"):
+        np.asarray(clone(est).fit(kind(X)).transform(kind(X)))
+    with pytest.raises(InputError, match="features overflow float32"):
+        clone(est).fit(X).map_.columns(X, 0, 16)
+    assert np.isfinite(clone(est).fit(X.astype(float)).transform(X.astype(float))).all()

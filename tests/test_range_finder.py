@@ -329,15 +329,6 @@ def test_values_from_a_sample_save_a_pass(rows, base, features, sigma):
     [
         ({"n_components": D + 1}, "between 1 and the 256 base features, got 257"),
         ({"sketch": "dct"}, "unknown sketch 'dct'"),
-        ({"n_iter": -1}, "n_iter must be an integer, at least 0, got -1"),
-        ({"n_iter": 1.5}, "n_iter must be an integer, at least 0, got 1.5"),
-        ({"oversampling": -2}, "oversampling must be an integer, at least 0"),
-        ({"oversampling": None}, "oversampling must be an integer, at least 0"),
-        ({"tol": 1.5}, "between 0 and 1"),
-        ({"tol": "small"}, "between 0 and 1"),
-        ({"tol": 9e-8}, "tol=9e-08 is below what float64 can tell, about 1e-07"),
-        ({"solver": "svd"}, "solver is one of auto, finder, gram"),
-        ({"values": "none"}, "values is one of"),
         ({"tol": 1e-4, "float32": True}, "below what float32 rows can tell"),
     ],
 )

@@ -259,10 +259,10 @@ def test_saved_models_predict_the_same(tmp_path):
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"loss": "nope"}, "loss for classification is one of"),
-        ({"alpha": -1}, "alpha must be a number at least 0"),
-        ({"momentum": 1.0}, "momentum must be a number between 0 and 0.999"),
-        ({"penalty": "l3"}, "penalty is one of"),
+        ({"loss": "nope"}, "loss must be 'hinge', .* got 'nope'"),
+        ({"alpha": -1}, "alpha must be a finite number >= 0"),
+        ({"momentum": 1.0}, "momentum must be a finite number >= 0 and <= 0.999"),
+        ({"penalty": "l3"}, "penalty must be 'l2', 'l1' or"),
         ({"learning_rate": "pegasos", "loss": "logistic"}, "needs loss='hinge'"),
         ({"penalty": "l1", "preconditioner": "subspace"}, "needs penalty='l2'"),
         ({"resume": True}, "checkpoint=, which is None"),

@@ -219,7 +219,7 @@ def test_sparse_rows(tefm, rng):
 
 
 def test_base_must_be_a_feature_estimator(rows):
-    with pytest.raises(InputError, match="feature estimator of distrf, or None"):
+    with pytest.raises(InputError, match="base must be a feature estimator of distrf or None"):
         TEFM(StreamingRidge(), 3).fit(rows)
 
 

@@ -67,8 +67,8 @@ def test_refusals(rng):
     X = rng.normal(size=(20, 2))
     for made, message in (
         (WithColumns("fourier"), "base must be a feature estimator"),
-        (WithColumns(scale="unit"), "scale is a positive number or 'norm'"),
-        (WithColumns(scale=0.0), "scale must be a positive number"),
+        (WithColumns(scale="unit"), "scale must be a finite number > 0 or 'norm', got 'unit'"),
+        (WithColumns(scale=0.0), "scale must be a finite number > 0"),
         (WithColumns(RandomBinningFeatures(n_components=64)), "columns join dense features"),
     ):
         with pytest.raises(InputError, match=message):

@@ -7,10 +7,8 @@ import sys
 import typer
 
 from .. import __version__
-from ..errors import DistrfError
-from . import compare, data, demo, jobs, models, tune
+from . import compare, data, demo, faults, jobs, models, tune
 from .groups import grouped
-from .session import UsageError
 
 _INTERRUPTED = 130  # what Typer makes of Ctrl-C
 
@@ -49,50 +47,26 @@ def _options(
     version: bool = typer.Option(
         False, "--version", help="Print the version and stop.", is_eager=True, callback=_version
     ),
+    debug: bool = typer.Option(False, "--debug", help="Show where an error arose; before the command."),
 ) -> None:
-    pass
+    if debug:  # a job file, which comes here again, leaves it as it is
+        faults.set_debug(True)
 
 
 def run() -> None:
     """Run the command line; 0, 1 for a failure, 2 for wrong usage, 130 when interrupted."""
     code: int
+    faults.set_debug(False)
     try:
         code = app(standalone_mode=True)
-    except UsageError as error:
-        _print("Usage error", str(error))
-        code = 2
-    except (DistrfError, OSError) as error:
-        if not isinstance(error, DistrfError) and error.errno is None:
-            raise
-        _print(_title(error), str(error))  # of the system's: no such file, not permitted, no space left
-        code = 1
     except SystemExit as left:
         if left.code == _INTERRUPTED:
-            _print(
+            faults.print_error(
                 "Interrupted",
                 "ingest, featurize and predict resume when they are started again, train with --checkpoint when it "
                 "gets --resume",
             )
         raise
     except Exception as error:
-        if type(error).__name__ != "KilledWorker":
-            raise
-        _print(
-            "Workers died",
-            f"{error}\nA task lost its worker several times, most often for memory. Compare `distrf plan` with the "
-            "workers' limit; use smaller blocks or fewer components.",
-        )
-        code = 1
+        code = faults.report(error)
     sys.exit(code)
-
-
-def _print(title: str, text: str) -> None:
-    from rich.console import Console
-    from rich.markup import escape
-
-    Console(stderr=True, highlight=False, soft_wrap=True).print(f"[red]{title}:[/red] {escape(text)}")
-
-
-def _title(error: Exception) -> str:
-    name = type(error).__name__.removesuffix("Error")
-    return {"MemoryPlan": "Not enough memory", "SpecMismatch": "Spec mismatch"}.get(name, f"{name} error")

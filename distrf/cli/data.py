@@ -25,7 +25,7 @@ def ingest(
     shuffle: Annotated[
         bool, typer.Option("--shuffle", help="Shuffle all rows (files sorted by date or class).")
     ] = False,
-    seed: Annotated[int, typer.Option("--seed", help="Seed of the shuffle.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", help="Seed of the shuffle.", min=0, max=2**63 - 1)] = 0,
     sparse: Annotated[
         str | None, typer.Option("--sparse", help="csr or dense. Default: as the source suggests.")
     ] = None,
@@ -33,7 +33,9 @@ def ingest(
     dtype: Annotated[
         str | None, typer.Option("--dtype", help="float32 or float64. Default: the source's.")
     ] = None,
-    rows_per_block: Annotated[int | None, typer.Option("--rows-per-block", help="Rows of a block.")] = None,
+    rows_per_block: Annotated[
+        int | None, typer.Option("--rows-per-block", help="Rows of a block.", min=1, max=2**40)
+    ] = None,
     overwrite: o.Overwrite = False,
     *,
     run: o.RunOptions,
@@ -41,11 +43,13 @@ def ingest(
     """Turn a table into a chunked Zarr store; started again, it resumes."""
     from ..blocks.progress import pass_topic, report
     from ..ingest import ingest as run_ingest
+    from .outputs import check_writable
 
     o.one_of("--sparse", sparse, ("csr", "dense"))
     o.one_of("--dtype", dtype, ("float32", "float64"))
     o.one_of("--split", split, ("train", "test"))
     session = Session(run)
+    check_writable(out)
 
     def write() -> Any:
         shown: list[Any] = []
@@ -61,7 +65,7 @@ def ingest(
             source,
             out,
             target=rows.target,
-            columns=o.listed(rows.columns),
+            columns=o.column_names(rows.columns),
             sparse=sparse,
             shuffle=shuffle,
             seed=seed,
@@ -105,11 +109,13 @@ def featurize(
     from ..store import check_apart
     from .featurizing import fitted_features, open_like, write_features
     from .inputs import open_input
+    from .outputs import check_writable
     from .plans import refuse_if_too_big
 
     session = Session(run)
     check_apart(save_map, [source])
     check_apart(out, [source, like, save_map])
+    check_writable(out, save_map)
     if like is None:
         data = open_input(source, rows.target, rows.columns, rows.impute, strict=rows.strict)
         estimator = o.map_of(map, data.d)

@@ -17,10 +17,16 @@ if TYPE_CHECKING:
 
 
 def demo(
-    rows: Annotated[int, typer.Option("--rows", help="Rows to expand the training digits to.")] = 200_000,
-    components: Annotated[int, typer.Option("-D", "--components", help="Number of random features.")] = 2048,
+    rows: Annotated[
+        int, typer.Option("--rows", help="Rows to expand the training digits to.", min=1, max=2**40)
+    ] = 200_000,
+    components: Annotated[
+        int, typer.Option("-D", "--components", help="Number of random features.", min=2, max=2**30)
+    ] = 2048,
     out: Annotated[str, PATH, typer.Option("--out", help="Folder for the files.")] = "distrf-demo",
-    seed: Annotated[int, typer.Option("--seed", help="Seed of split, distortions and map.")] = 0,
+    seed: Annotated[
+        int, typer.Option("--seed", help="Seed of split, distortions and map.", min=0, max=2**32 - 1)
+    ] = 0,
     *,
     run: o.RunOptions,
 ) -> None:
@@ -34,12 +40,11 @@ def demo(
     from ..features import RandomFourierFeatures
     from ..linear_model import StreamingRidgeClassifier
     from ..models import load_model, save_model
+    from .outputs import check_writable
 
-    if rows < 1:
-        raise typer.BadParameter("--rows must be at least 1")
     session = Session(run)
     data, model_path = (os.path.join(out, name) for name in ("digits.zarr", "model"))
-    os.makedirs(out, exist_ok=True)
+    check_writable(data)
     _, _, X_test, y_test = load_digits_split(seed)
     with session.connected():
         session.say(f"Expanding the digits to {rows:,} rows in {data}")

@@ -8,6 +8,8 @@ import inspect
 from collections.abc import Callable
 from typing import Any, get_args, get_type_hints
 
+from .usage import UsageError
+
 
 class PathMark:
     """Marks an argument or an option that names a file, a folder or a URL: job files make it relative to them."""
@@ -38,6 +40,11 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(command)
     def called(**given: Any) -> None:
+        for name, value in given.items():
+            if isinstance(value, str) and (not value.strip() or "\0" in value):
+                raise UsageError(
+                    f"{_typed(parameters[name])} must not be empty, got {value!r}; give a value, or leave it out"
+                )
         made = {
             name: kind(**{field.name: given.pop(field.name) for field in dataclasses.fields(kind)})
             for name, kind in groups.items()
@@ -47,6 +54,12 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
     called.__signature__ = inspect.Signature(list(parameters.values()))  # type: ignore[attr-defined]
     called.__annotations__ = {name: p.annotation for name, p in parameters.items()}
     return called
+
+
+def _typed(parameter: inspect.Parameter) -> str:
+    """The option of a parameter as it is typed, or the name of an argument."""
+    marks = get_args(parameter.annotation)[1:]
+    return next((mark.param_decls[0] for mark in marks if getattr(mark, "param_decls", None)), parameter.name)
 
 
 def _keyword(name: str, annotation: Any, default: Any) -> inspect.Parameter:

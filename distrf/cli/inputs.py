@@ -78,7 +78,7 @@ def open_input(
 
     Raises StoreError for a missing or unfinished store.
     """
-    names: list[Any] | None = o.listed(columns) if isinstance(columns, str) else columns
+    names: list[Any] | None = o.column_names(columns) if isinstance(columns, str) else columns
     if names is not None and not store.is_parquet(path):
         names = _numbers(names, store.describe(path, target=target).columns)
     if strict:  # before anything starts
@@ -92,7 +92,10 @@ def open_input(
     filled = (store.made_from(path) or {"spec": {}})["spec"].get("impute")
     if filled is not None and names is not None:
         filled = [filled[j] for j in names]
-    return Input(info, target, names, rule, filled)
+    data = Input(info, target, names, rule, filled)
+    if target is not None and not plan:
+        data.rows()  # lazy; a target that is not there is an error now
+    return data
 
 
 def _numbers(names: list[Any], known: list[str] | None) -> list[Any]:

@@ -8,8 +8,9 @@ import os
 import shlex
 import sys
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextvars import ContextVar
+from types import MappingProxyType
 from typing import Annotated, Any
 
 import typer
@@ -27,9 +28,12 @@ def run(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print the equivalent command line and stop.")
     ] = False,
+    cluster: Annotated[
+        str | None, PATH, typer.Option("--cluster", help="As of every command; instead of the one in the file.")
+    ] = None,
 ) -> None:
     """Run the command that a job file describes; its paths are relative to the file."""
-    words = job_words(job)
+    words = job_words(job, {} if cluster is None else {"cluster": cluster})
     if dry_run:
         print(shlex.join(["distrf", *words]))
         return
@@ -70,8 +74,10 @@ def keys_of(command: Any) -> dict[str, Any]:
     return keys
 
 
-def job_words(path: str) -> list[str]:
+def job_words(path: str, instead: Mapping[str, str] = MappingProxyType({})) -> list[str]:
     """The words after `distrf` that say what a job file says.
+
+    instead : {option: text} that go before those of the file; their paths are relative to where we are
 
     Raises UsageError for what is not a job: not TOML, no command, an unknown key, a value of the wrong kind.
     """
@@ -92,9 +98,14 @@ def job_words(path: str) -> list[str]:
     if missing:
         raise UsageError(f"{path!r} lacks {', '.join(missing)}, which `distrf {name}` needs")
     paths = path_parameters(known[name].callback)
+    for key in set(instead) - set(keys):
+        raise UsageError(f"--{key} is given, but `distrf {name}` has none")
     folder = os.path.dirname(path)
     positional, options = [], []
     for key, parameter in keys.items():
+        if key in instead:
+            options += [f"--{key}", instead[key]]
+            continue
         if key not in entries:
             continue
         where = f"{key} in {path!r}"

@@ -13,8 +13,8 @@ MAPS = (
 )  # fmt: skip
 
 
-def _option(*names: str, help: str, default: bool = True) -> Any:
-    return typer.Option(*names, help=help, rich_help_panel="Map", show_default=default)
+def _option(*names: str, help: str, default: bool = True, **bounds: Any) -> Any:
+    return typer.Option(*names, help=help, rich_help_panel="Map", show_default=default, **bounds)
 
 
 KernelName = Annotated[
@@ -31,7 +31,9 @@ Nu = Annotated[float, _option("--nu", help="Smoothness of the Matern kernel: 0.5
 Phase = Annotated[
     str | None, _option("--phase", help="paired or offset. Default: paired; cnm: offset.", default=False)
 ]
-Seed = Annotated[int, _option("--seed", help="Seed of the map, the folds and the order of rows.")]
+Seed = Annotated[
+    int, _option("--seed", help="Seed of the map, the folds and the order of rows.", min=0, max=2**63 - 1)
+]
 
 
 @dataclass(frozen=True)
@@ -70,7 +72,7 @@ class MapOptions:
         _option("--transformer", help="Blockwise: a transformer of scikit-learn, such as AdditiveChi2Sampler."),
     ] = None
     base_components: Annotated[
-        int | None, _option("--base-D", help="Tefm: Fourier features below; default 4 D.")
+        int | None, _option("--base-D", help="Tefm: Fourier features below; default 4 D.", min=1)
     ] = None
     sketch: Annotated[str, _option("--sketch", help="Tefm: gaussian, srht or sparse.")] = "gaussian"
     objective: Annotated[
@@ -87,16 +89,6 @@ class MapOptions:
     structure: Annotated[str, _option("--structure", help="Cnm: dense or circulant frequencies.")] = "dense"
     n_iter: Annotated[int, _option("--n-iter", help="Tefm: products with F'F after the sketch.")] = 1
     seed: Seed = 0
-
-    def scale(self) -> float | str:
-        """`--length-scale` as a number or a known rule. Raises InputError for anything else."""
-        from ..errors import InputError
-        from ..features.length_scale import RULES
-
-        scale = number_or_rule(self.length_scale)
-        if isinstance(scale, str) and scale not in RULES:
-            raise InputError(f"unknown length-scale rule {scale!r}; known: {', '.join(RULES)}, or a number")
-        return scale
 
 
 @dataclass(frozen=True)
@@ -128,6 +120,7 @@ class TrainMapOptions(MapOptions):
         memory : bytes of a worker, 0 for unknown. Raises InputError for a value that is none.
         """
         from ..errors import InputError
+        from ..parameters import one_of, whole
         from ..pipeline.deciding import auto_components, share_of
 
         values = {f.name: getattr(self, f.name) for f in fields(MapOptions)}
@@ -136,10 +129,9 @@ class TrainMapOptions(MapOptions):
             values["length_scale"] = MapOptions.length_scale
         if self.components == "auto":
             values["components"] = share_of(auto_components(n, memory), values["map"])
-        elif str(self.components).isdigit():
-            values["components"] = int(self.components)
         else:
-            raise InputError(f"-D is a whole number or auto, got {self.components!r}")
+            values["components"] = whole_or_rule(str(self.components))
+            (whole() | one_of("auto")).check("n_components", values["components"])
         if self.raw_columns not in _JOINED:
             raise InputError(f"--raw-columns is auto, yes or no, got {self.raw_columns!r}")
         return MapOptions(**values)
@@ -162,7 +154,7 @@ class TrainMapOptions(MapOptions):
             else number_or_rule(self.length_scale)
             if self.free
             else None,
-            "n_components": (int(self.components) if self.free else None) if said else "auto",
+            "n_components": (whole_or_rule(self.components) if self.free else None) if said else "auto",
             "raw_columns": _JOINED[self.raw_columns],
             "random_state": self.seed,
         }
@@ -191,7 +183,7 @@ class ScaleOptions:
         """An unfitted scaler, "auto" or None. Raises InputError for an unknown method."""
         from ..errors import InputError
         from ..features import StreamingScaler
-        from ..features.scaler import check_method
+        from ..parameters import check_parameters
 
         if self.divide_by is not None:
             if self.scale not in ("auto", "none", "divide"):
@@ -203,8 +195,9 @@ class ScaleOptions:
             return "auto"
         if self.scale == "none":
             return None
-        check_method(self.scale)
-        return StreamingScaler(self.scale)
+        scaler = StreamingScaler(self.scale)
+        check_parameters(scaler)
+        return scaler
 
 
 @dataclass(frozen=True)
@@ -244,7 +237,7 @@ USED: dict[str, tuple[str, ...]] = {
 
 
 def check_applies(options: MapOptions) -> None:
-    """Raise InputError for an option that was given but that the map does not have: it would change nothing."""
+    """Raise InputError for an option that was given but would change nothing: the map does not have it, or another rules."""
     from ..errors import InputError
 
     def has(kind: str, name: str) -> bool:
@@ -258,6 +251,19 @@ def check_applies(options: MapOptions) -> None:
             flag = "--base-D" if name == "base_components" else "--" + name.replace("_", "-")
             maps = ", ".join(kind for kind in USED if has(kind, name))
             raise InputError(f"{flag} is for --map {maps}; this is --map {options.map}")
+    if options.gamma is not None and options.length_scale != MapOptions.length_scale:
+        raise InputError(
+            "--gamma and --length-scale exclude each other: gamma sets the length scale; leave one out"
+        )
+
+
+def whole_or_rule(text: str) -> int | str:
+    """An integer where the text is one, 1e3 too, else the text."""
+    try:
+        return int(text)
+    except ValueError:
+        value = number_or_rule(text)
+        return int(value) if isinstance(value, float) and value.is_integer() else text
 
 
 def number_or_rule(text: str | None) -> Any:

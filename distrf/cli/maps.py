@@ -8,7 +8,8 @@ from typing import Any
 
 from ..errors import InputError
 from ..maps import BinningMap, CompactMap, FeatureMap, FourierMap
-from .map_options import MapOptions, number_or_rule
+from ..parameters import check_parameters
+from .map_options import MapOptions, number_or_rule, whole_or_rule
 
 
 def fourier(o: MapOptions) -> Any:
@@ -16,7 +17,7 @@ def fourier(o: MapOptions) -> Any:
 
     return RandomFourierFeatures(
         o.kernel or "gaussian",
-        length_scale=o.scale(),
+        length_scale=number_or_rule(o.length_scale),
         gamma=o.gamma,
         n_components=o.components,
         projection=o.projection,
@@ -36,7 +37,7 @@ def laplace(o: MapOptions) -> Any:
         lam=number_or_rule(o.lam),
         n_components=o.components,
         projection=o.projection,
-        n_mixed=int(o.n_mixed) if o.n_mixed.isdigit() else o.n_mixed,
+        n_mixed=whole_or_rule(o.n_mixed),
         random_state=o.seed,
     )
 
@@ -46,7 +47,7 @@ def binning(o: MapOptions) -> Any:
 
     return RandomBinningFeatures(
         o.kernel or "laplacian",
-        length_scale=o.scale(),
+        length_scale=number_or_rule(o.length_scale),
         gamma=o.gamma,
         n_grids=o.grids,
         n_components=o.components,
@@ -97,7 +98,7 @@ def nystroem(o: MapOptions) -> Any:
 
     return NystroemFeatures(
         o.kernel or "gaussian",
-        length_scale=o.scale(),
+        length_scale=number_or_rule(o.length_scale),
         gamma=o.gamma,
         degree=o.degree,
         coef0=o.coef0,
@@ -113,7 +114,7 @@ def nystroem(o: MapOptions) -> Any:
 def tefm(o: MapOptions) -> Any:
     from ..features import TEFM
 
-    below = replace(o, components=o.base_components or 4 * o.components)
+    below = replace(o, components=4 * o.components if o.base_components is None else o.base_components)
     return TEFM(fourier(below), o.components, sketch=o.sketch, n_iter=o.n_iter, random_state=o.seed)
 
 
@@ -129,9 +130,9 @@ def cnm(o: MapOptions) -> Any:
         phase=o.phase or "offset",
         init=None if o.structure == "circulant" and o.projection == "dense" else o.projection,
         kernel=get_kernel(kernel, nu=o.nu) if kernel == "matern" else kernel,
-        length_scale=o.scale(),
+        length_scale=number_or_rule(o.length_scale),
         gamma=o.gamma,
-        n_epochs=o.map_epochs or "auto",
+        n_epochs="auto" if o.map_epochs is None else o.map_epochs,
         random_state=o.seed,
     )
 
@@ -172,6 +173,7 @@ def unfitted_map(estimator: Any, d: int) -> FeatureMap:
     from ..maps.fourier import count_frequencies
     from ..projections import choose_projection
 
+    check_parameters(estimator)
     if isinstance(estimator, CompactRandomFeatures):
         base = estimator.planned_base()
         return CompactMap(d, estimator.n_components, unfitted_map(base, d), 0)
@@ -190,7 +192,5 @@ def unfitted_map(estimator: Any, d: int) -> FeatureMap:
 
 def _scale(estimator: Any, kernel: Any) -> float:
     if estimator.gamma is not None:
-        if not 0 < estimator.gamma < float("inf"):
-            raise InputError(f"gamma must be a positive number, got {estimator.gamma}")
         return kernel.length_scale_of_gamma(estimator.gamma)
     return 1.0 if isinstance(estimator.length_scale, str) else estimator.length_scale

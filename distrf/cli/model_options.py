@@ -9,7 +9,7 @@ import typer
 
 from ..pipeline.kinds import KINDS
 from .groups import PATH
-from .map_options import number_or_rule
+from .map_options import number_or_rule, whole_or_rule
 from .options import checked, listed, one_of
 from .session import UsageError
 
@@ -167,7 +167,11 @@ class CheckpointOptions:
         int | None, _sgd("--checkpoint-every", help="rounds between two states.", default="50")
     ] = None
     resume: Annotated[
-        bool, _option("--resume", help="Continue from --checkpoint, to the same bits; starts if it is empty.")
+        bool,
+        _option(
+            "--resume",
+            help="Continue from --checkpoint, to the same bits; starts if it is empty. A model that is done is success.",
+        ),
     ] = False
 
 
@@ -198,7 +202,7 @@ def _check_applies(o: ModelOptions, c: CheckpointOptions) -> None:
         ("validation_fraction", o.early_stopping, "--early-stopping"),
         ("power_t", o.learning_rate == "inverse_scaling", "--learning-rate inverse_scaling"),
         ("checkpoint_every", c.checkpoint is not None, "--checkpoint"),
-        ("resume", c.checkpoint is not None, "--checkpoint"),
+        ("resume", c.checkpoint is not None or not sgd, "--checkpoint"),
     ]
     if not sgd:
         cg = o.solver in (None, "auto", "cg")
@@ -231,38 +235,33 @@ def make_model(o: ModelOptions, c: CheckpointOptions = CheckpointOptions(), *, s
 
 def alphas_of(text: str) -> list[float]:
     """`--alpha` as numbers. Raises UsageError for anything that is not one."""
-    from ..linear_model.penalties import check_alphas
+    from ..linear_model.penalties import SEVERAL
 
-    return checked(lambda: check_alphas([number_or_rule(a) for a in listed(text) or []]))
+    alphas = [number_or_rule(a) for a in listed(text) or []]
+    checked(lambda: SEVERAL.check("alphas", alphas))
+    return alphas
 
 
 def _make_ridge(o: ModelOptions, common: dict[str, Any]) -> Any:
     from ..linear_model import StreamingRidge, StreamingRidgeClassifier
+    from ..parameters import check_parameters
 
     alphas = ["auto"] if o.alpha == "auto" else alphas_of(o.alpha)
-    cv: str | int = o.cv or "auto"
-    if cv not in ("auto", "holdout"):
-        if not str(cv).isdigit() or int(cv) < 2:
-            raise UsageError(f"--cv is 'auto', 'holdout' or a number of folds of at least 2, got {cv!r}")
-        cv = int(cv)
-    one_of("--solver", o.solver, ("auto", "gram", "cg"))
-    if o.directions is not None and o.directions < 1:
-        raise UsageError(f"--directions must be at least 1, got {o.directions}")
-    if o.max_passes is not None and o.max_passes < 1:
-        raise UsageError(f"--max-passes must be at least 1, got {o.max_passes}")
-    tol = 1e-3 if o.tol is None else number_or_rule(o.tol)
-    if isinstance(tol, str) or not 0 < tol < 1:
-        raise UsageError(f"--tol of ridge is a number between 0 and 1, got {o.tol!r}")
+    given = {
+        "cv": o.cv and whole_or_rule(o.cv),
+        "solver": o.solver,
+        "n_directions": o.directions,
+        "tol": number_or_rule(o.tol),
+        "max_passes": o.max_passes,
+    }
     cls = StreamingRidgeClassifier if KINDS[o.model].classifier else StreamingRidge
-    return cls(
+    made = cls(
         alphas if len(alphas) > 1 else alphas[0],
-        cv=cv,
-        solver=o.solver or "auto",
-        n_directions=o.directions or "auto",
-        tol=tol,
-        max_passes=o.max_passes or 50,
+        **{name: value for name, value in given.items() if value is not None},
         **common,
     )
+    checked(lambda: check_parameters(made))
+    return made
 
 
 def _make_sgd(o: ModelOptions, c: CheckpointOptions, common: dict[str, Any]) -> Any:
@@ -282,14 +281,11 @@ def _make_sgd(o: ModelOptions, c: CheckpointOptions, common: dict[str, Any]) -> 
     if o.preconditioner is not None:
         parameters["preconditioner"] = None if o.preconditioner == "none" else o.preconditioner
     if o.tol is not None:
-        parameters["tol"] = None if o.tol == "none" else _number("--tol", o.tol, "none")
+        parameters["tol"] = None if o.tol == "none" else number_or_rule(o.tol)
     if o.momentum is not None:
-        parameters["momentum"] = "auto" if o.momentum == "auto" else _number("--momentum", o.momentum, "auto")
-    if o.round_rows not in (None, "auto"):
-        rows = _number("--round-rows", o.round_rows, "auto")
-        if rows != int(rows):
-            raise UsageError(f"--round-rows is a whole number, got {o.round_rows}")
-        parameters["round_rows"] = int(rows)
+        parameters["momentum"] = number_or_rule(o.momentum)
+    if o.round_rows is not None:
+        parameters["round_rows"] = whole_or_rule(o.round_rows)
     cls = StreamingSGDClassifier if kind.classifier else StreamingSGDRegressor
     made = cls(
         o.loss or kind.losses[0],
@@ -300,12 +296,5 @@ def _make_sgd(o: ModelOptions, c: CheckpointOptions, common: dict[str, Any]) -> 
         **parameters,
         **common,
     )
-    checked(lambda: made._check("classification" if kind.classifier else "regression"))
+    checked(lambda: made._check())
     return made
-
-
-def _number(option: str, text: str | None, rule: str) -> float:
-    value = number_or_rule(text)
-    if not isinstance(value, float):
-        raise UsageError(f"{option} is a number or {rule}, got {text!r}")
-    return value

@@ -21,7 +21,8 @@ def plan(
     scale: ScaleOptions,
     job: Annotated[str, typer.Option("--job", help="train or featurize.")] = "train",
     classes: Annotated[
-        int, typer.Option("--classes", help="Classes or targets, where the store does not tell.")
+        int,
+        typer.Option("--classes", help="Classes or targets, where the store does not tell.", min=1, max=2**31),
     ] = 10,
     *,
     run: o.RunOptions,
@@ -71,6 +72,7 @@ def train(
     from ..models import check_output
     from .checkpoints import claim_checkpoint
     from .inputs import open_input
+    from .outputs import check_writable, is_done, said
     from .plans import refuse_if_too_big
     from .plots import check_plot, write_plot
     from .reports import print_training
@@ -81,7 +83,14 @@ def train(
     data = open_input(source, rows.target, rows.columns, rows.impute, strict=rows.strict)
     estimator = planned_estimator(map, data, run)
     scaler = o.checked(scale.scaler)
+    asked = {"input": data.description, "options": said(map, model, scale)}
+    if kept.resume and not overwrite and is_done(out, asked):
+        session.finish(
+            {"model": out, "done": True}, lambda console: console.print(f"model {out} is done already")
+        )
+        return
     check_output(out, overwrite, [source, kept.checkpoint])
+    check_writable(out, plot, kept.checkpoint)
     learner = make_model(follow_target(model, data, map.seed), kept, seed=map.seed)
     if plot:
         check_plot(plot)
@@ -91,7 +100,7 @@ def train(
     with session.connected() as client:
         refuse_if_too_big("train", data, estimator, learner, run.cluster, run.memory_limit, client)
         trained = fit_pipeline(data, map, scaler, estimator, learner)
-    save_trained(trained, data, source, out, overwrite)
+    save_trained(trained, source, out, overwrite, asked)
     result = trained.summary() | {"model": out, "rows": data.info.n}
     if plot:
         write_plot(trained.draw(), plot)
@@ -114,17 +123,21 @@ def predict(
 ) -> None:
     """Predict rows with a trained model, block by block; started again, it resumes."""
     from ..store import check_apart
+    from .outputs import check_writable
     from .plans import refuse_if_too_big
-    from .predicting import load_trained, write_predictions
+    from .predicting import check_extras, load_trained, write_predictions
     from .reports import print_result
 
     session = Session(run)
     check_apart(out, [source, model])
+    check_writable(out)
     trained = load_trained(model)
     data = trained.open(source, strict=strict)
+    names = o.column_names(keys, "--keys")
+    check_extras(trained, data, out, names, scores)
     refuse_if_too_big("predict", data, trained.map, None, run.cluster, run.memory_limit)
     with session.connected():
-        written = write_predictions(trained, data, out, o.listed(keys), scores, overwrite)
+        written = write_predictions(trained, data, out, names, scores, overwrite)
     result = {"predictions": out, "rows": data.info.n, **written}
     session.finish(result, lambda console: print_result(console, f"predictions {out}", result))
 

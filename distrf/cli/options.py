@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ..errors import InputError
+from ..errors import InputError, ParameterError
 from .groups import PATH
 from .map_options import MAPS, MapOptions, check_applies, number_or_rule
 from .session import Json, Quiet, RunOptions, UsageError
@@ -52,16 +52,51 @@ def listed(text: str | None) -> list[str] | None:
     return None if text is None else [part.strip() for part in text.split(",") if part.strip()]
 
 
+def column_names(text: str | None, option: str = "--columns") -> list[str] | None:
+    """The columns of an option as a list. Raises UsageError for one that names a column twice, or none."""
+    names = listed(text)
+    if names is not None:
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice or not names:
+            raise UsageError(
+                f"{option} names columns once each, comma-separated, got {text!r}"
+                + (f" with {', '.join(twice)} twice" if twice else "")
+            )
+    return names
+
+
 def one_of(option: str, value: str | None, known: tuple[str, ...]) -> None:
     """Raise UsageError for a value that is not in the list; None is absent."""
     if value is not None and value not in known:
         raise UsageError(f"{option} is one of {', '.join(known)}, got {value!r}")
 
 
-def checked(build: Callable[[], Any]) -> Any:
-    """The value of `build`; a broken rule in it is a usage error."""
+#: Options whose name is not that of the parameter.
+_OPTIONS = {
+    "divisor": "--divide-by",
+    "method": "--scale",
+    "alphas": "--alpha",
+    "n_components": "-D",
+    "n_directions": "--directions",
+    "n_epochs": "--epochs",
+    "n_grids": "--grids",
+    "n_iter_no_change": "--patience",
+    "random_state": "--seed",
+}
+
+
+def checked(build: Callable[[], Any], **names: str) -> Any:
+    """The value of `build`; a broken rule in it is a usage error, which names the option of a parameter.
+
+    names : {parameter: option} where they are other than usual
+    """
     try:
         return build()
+    except ParameterError as error:
+        usual = "--" + error.parameter.replace("_", "-")
+        option = names.get(error.parameter) or _OPTIONS.get(error.parameter, usual)
+        rule = error.rule.removesuffix(" or None")
+        raise UsageError(f"{option} must be {rule}, got {error.value}") from error
     except InputError as error:
         raise UsageError(str(error)) from error
 
@@ -84,7 +119,7 @@ def make_map(name: str, d: int, **options: Any) -> Any:
         unfitted_map(estimator, d)
         return estimator
 
-    return checked(build)
+    return checked(build, n_epochs="--map-epochs")
 
 
 def map_of(options: MapOptions, d: int) -> Any:

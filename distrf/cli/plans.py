@@ -28,6 +28,7 @@ from .choices_plan import with_choices
 from .inputs import Input
 from .learned_plan import with_learning
 from .maps import unfitted_map
+from .session import running
 from .subspace_plan import with_subspace
 
 _LOG = logging.getLogger("distributed.worker.memory")
@@ -35,7 +36,7 @@ _LOG = logging.getLogger("distributed.worker.memory")
 
 def planned_workers(cluster: str | None, memory_limit: str | None) -> Workers:
     """Size of the cluster that a job would get; asks a running one, starts none."""
-    if cluster is not None and "://" in cluster:
+    if running(cluster):
         with connect(cluster) as client:
             return Workers.of_client(client)
     spec: dict[str, Any] = {"class": "LocalCluster", "arguments": local_arguments(memory_limit)}
@@ -66,7 +67,7 @@ def refuse_if_too_big(
     if client is not None:
         if hasattr(learner, "n_epochs"):
             write_plan(job, data, estimator, learner, 2, Workers.of_client(client)).check()
-    elif cluster is None or "://" not in cluster:
+    elif not running(cluster):
         write_plan(job, data, estimator, learner, 2, planned_workers(cluster, memory_limit)).check()
 
 

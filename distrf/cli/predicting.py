@@ -80,17 +80,30 @@ def load_trained(path: str) -> Loaded:
     return Loaded.of(path, pipeline, details)
 
 
+def is_parquet_output(out: str) -> bool:
+    """Whether predictions go to Parquet, by the ending of the path."""
+    return out.rstrip("/").endswith((".parquet", ".pq"))
+
+
+def check_extras(trained: Loaded, data: Input, out: str, keys: list[str] | None, scores: bool) -> None:
+    """Raise InputError for --keys or --scores that these rows, this output or this model do not have."""
+    if keys and not (is_parquet_output(out) and store.is_parquet(data.info.path)):
+        raise InputError(
+            f"--keys go with a .parquet output and a Parquet input, got {out!r} and {data.info.path!r}"
+        )
+    if scores and not is_classifier(trained.pipeline[-1]):
+        raise InputError("--scores are decision values of a classifier; this model is a regressor")
+
+
 def write_predictions(
     trained: Loaded, data: Input, out: str, keys: list[str] | None, scores: bool, overwrite: bool
 ) -> dict[str, Any]:
     """Predictions block by block, to Zarr or Parquet by the ending of `out`."""
     model = trained.pipeline
-    parquet = out.rstrip("/").endswith((".parquet", ".pq"))
+    parquet = is_parquet_output(out)
     X, _ = data.rows(uniform=not parquet)
     arrays = {"prediction": model.predict(X)}
     if scores:
-        if not is_classifier(model[-1]):
-            raise InputError("--scores are decision values of a classifier; this model is a regressor")
         arrays["decision"] = model.decision_function(X)
     spec = {"model": trained.details["model"], "input": data.description, "scores": scores, "keys": keys}
     if parquet:
@@ -98,8 +111,6 @@ def write_predictions(
             out, arrays, data.info.path if keys else None, keys, spec, overwrite, data.columns
         )
     else:
-        if keys:
-            raise InputError(f"--keys go with a .parquet output and a Parquet input, got {out!r}")
         classes = None
         if arrays["prediction"].dtype.kind == "U":
             classes = [str(c) for c in model[-1].classes_]

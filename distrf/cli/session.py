@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from .groups import PATH
+from .usage import UsageError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -22,8 +23,9 @@ Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.", 
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no report.", rich_help_panel="Run")]
 
 
-class UsageError(Exception):
-    """The command line itself is wrong: exit code 2."""
+def running(cluster: str | None) -> bool:
+    """Whether `--cluster` is the address of a scheduler that runs already, not of one to start."""
+    return cluster is not None and "://" in cluster
 
 
 @dataclass(frozen=True)
@@ -73,7 +75,7 @@ class Session:
             size = 0
         if size < 1:
             raise UsageError(f"--memory-limit is a size such as 4GiB, got {limit!r}")
-        if self.run.cluster is not None and "://" in self.run.cluster:
+        if running(self.run.cluster):
             raise UsageError(
                 "--memory-limit is for local workers; those of a running cluster have their own: leave it out"
             )
@@ -87,8 +89,13 @@ class Session:
     def connected(self) -> Iterator[Any]:
         """The cluster, with a progress bar for every pass that runs on it."""
         from ..cluster import connect
+        from .faults import debugging, quieten, quieten_workers
 
+        if not debugging():
+            quieten()
         with connect(self.run.cluster, memory_limit=self.run.memory_limit) as client:
+            if not debugging() and not running(self.run.cluster):
+                quieten_workers(client)
             workers = client.scheduler_info(n_workers=-1)["workers"]
             self.say(f"{len(workers)} workers, dashboard {client.dashboard_link}")
             with self.progress():

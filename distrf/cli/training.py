@@ -27,7 +27,7 @@ from .jobs import command_line
 from .map_options import TrainMapOptions
 from .model_options import ModelOptions, check_name
 from .plans import planned_workers
-from .session import RunOptions, UsageError
+from .session import RunOptions, UsageError, running
 
 
 @dataclass(frozen=True)
@@ -143,9 +143,8 @@ def follow_metadata(model: ModelOptions, data: Input) -> ModelOptions:
 
 def planned_estimator(map: TrainMapOptions, data: Input, run: RunOptions) -> Any:
     """The unfitted map that the options stand for, with numbers in place of what is chosen later; None for none."""
-    running = run.cluster is not None and "://" in run.cluster  # asked later, when all is checked
     memory = 0
-    if map.components == "auto" and not running:
+    if map.components == "auto" and not running(run.cluster):  # one that runs is asked when all is checked
         memory = planned_workers(run.cluster, run.memory_limit).memory_limit
     return o.map_of(o.checked(lambda: map.plain(data.info.n, memory)), data.d)
 
@@ -161,8 +160,8 @@ def fit_pipeline(data: Input, map: TrainMapOptions, scaler: Any, estimator: Any,
     return Trained(pipeline, time.perf_counter() - start, data.info.n)
 
 
-def save_trained(trained: Trained, data: Input, source: str, out: str, overwrite: bool) -> None:
-    """Write the model folder: spec and arrays, the reading of its input, provenance."""
+def save_trained(trained: Trained, source: str, out: str, overwrite: bool, asked: dict[str, Any]) -> None:
+    """Write the model folder: spec and arrays, the reading of its input, the options, provenance."""
     provenance = {
         "source": source,
         "command": command_line(),
@@ -170,4 +169,4 @@ def save_trained(trained: Trained, data: Input, source: str, out: str, overwrite
         "python": sys.version.split()[0],
         "seconds": round(trained.seconds, 3),
     }
-    save_model(trained.pipeline, out, overwrite=overwrite, input=data.description, provenance=provenance)
+    save_model(trained.pipeline, out, overwrite=overwrite, **asked, provenance=provenance)

@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..errors import SpecMismatchError
+from ..parameters import whole
 from . import options as o
 from .groups import PATH, path_parameters
 from .jobs import commands, job_text, keys_of
-from .map_options import ScaleOptions
+from .map_options import ScaleOptions, whole_or_rule
 from .model_options import ModelOptions, alphas_of, check_name, make_model
-from .session import Session, UsageError
+from .outputs import check_writable, said
+from .session import Session, UsageError, running
 
 if TYPE_CHECKING:
     from ..tuning import Trial, Tuned
@@ -64,9 +66,17 @@ def tune(
     model_out: Annotated[
         str, PATH, typer.Option("--model-out", help="The folder of the model that the job file will train.")
     ] = "model",
-    sample_rows: Annotated[int, typer.Option("--sample-rows", help="Rows of the largest sample.")] = 20_000,
+    sample_rows: Annotated[
+        int, typer.Option("--sample-rows", help="Rows of the largest sample.", min=1, max=2**40)
+    ] = 20_000,
     factor: Annotated[
-        int, typer.Option("--factor", help="A level keeps one candidate in so many, on so many times the rows.")
+        int,
+        typer.Option(
+            "--factor",
+            help="A level keeps one candidate in so many, on so many times the rows.",
+            min=2,
+            max=2**20,
+        ),
     ] = 3,
     overwrite: o.Overwrite = False,
     *,
@@ -89,12 +99,13 @@ def tune(
     parameters = _parameters(map, sizes, estimator, data.d, first)
     model = _following(model, data, map.seed)
     learner = make_model(replace(model, alpha=str(alphas[0])), seed=map.seed)
-    if sample_rows < 20 or factor < 2:
-        raise UsageError(f"tune needs --sample-rows of 20 and --factor of 2, got {sample_rows} and {factor}")
+    if sample_rows < 20:
+        raise UsageError(f"--sample-rows must be at least 20, got {sample_rows}")
     if os.path.isdir(out):
         raise UsageError(f"--out names a file, but {out!r} is a folder")
     if os.path.exists(out) and not overwrite:
         raise SpecMismatchError(f"{out!r} exists; choose another file, or --overwrite")
+    check_writable(out)
     with session.connected():
         from sklearn.base import is_classifier
 
@@ -115,8 +126,12 @@ def tune(
             **({} if run.json or run.quiet else _printer(session, hasattr(learner, "alphas"))),
         )  # fmt: skip
     chosen = _chosen(tuned.best, first, parameters)
-    values = {"source": source, "out": model_out, **_said(chosen, o.MapOptions), **_said(rows, o.ReadOptions)}
-    values |= _said(model, ModelOptions) | {"model": model.model, "alpha": tuned.best.alpha, "map": chosen.map}
+    values = {"source": source, "out": model_out, **said(chosen), **said(rows)}
+    values |= said(ModelOptions(**vars(model))) | {
+        "model": model.model,
+        "alpha": tuned.best.alpha,
+        "map": chosen.map,
+    }
     if scaler is not None and scaler.method == "divide":
         values["divide_by"] = scaler.divisor
     else:
@@ -127,7 +142,9 @@ def tune(
         values["components"] = chosen.components
     if "length_scale" in values:
         values["length_scale"] = o.number_or_rule(values["length_scale"])
-    values |= {"cluster": run.cluster, "memory_limit": run.memory_limit}
+    values |= {"memory_limit": run.memory_limit}
+    if not running(run.cluster):  # a scheduler is gone when others run the job
+        values["cluster"] = run.cluster
     _write(out, values, tuned, data)
     result = {
         "best": _facts(tuned.best, tuned),
@@ -148,9 +165,9 @@ def _following(model: SearchedModel, data: Input, seed: int) -> SearchedModel:
 
 
 def _whole(text: str) -> int:
-    if not text.isdigit() or int(text) < 1:
-        raise UsageError(f"-D takes whole numbers, comma-separated, got {text!r}")
-    return int(text)
+    value = whole_or_rule(text)
+    o.checked(lambda: whole().check("n_components", value))
+    return int(value)
 
 
 def _numbers(option: str, text: str) -> list[float]:
@@ -232,11 +249,6 @@ def _chosen(best: Trial, first: o.MapOptions, parameters: Mapping[str, Any]) -> 
     if "length_scale" in values:
         values["length_scale"] = str(values["length_scale"])
     return replace(first, **values)
-
-
-def _said(group: Any, kind: type) -> dict[str, Any]:
-    """{field: value} of what differs from the defaults of `train`."""
-    return {f.name: getattr(group, f.name) for f in fields(kind) if getattr(group, f.name) != f.default}
 
 
 def _write(path: str, values: Mapping[str, Any], tuned: Tuned, data: Input) -> None:

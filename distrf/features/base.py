@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -18,6 +18,7 @@ from ..blocks.rows import check_dask_rows, map_rows, rows_per_block, split_rows
 from ..errors import InputError
 from ..maps import FeatureMap, working_dtype
 from ..maps.base import canonical
+from ..parameters import Rule, check_parameters, instance
 from ..projections.cache import weight_cache
 from ..randomness import raw_words
 
@@ -29,7 +30,12 @@ def seed_base(base: Any, seed: int, stream: str) -> None:
 
 
 def validate_rows(estimator: BaseEstimator, X: Any, *, reset: bool) -> Any:
-    """Checked X: a Dask array stays lazy; anything else becomes an array or CSR of working dtype."""
+    """Checked X: a Dask array stays lazy; anything else becomes an array or CSR of working dtype.
+
+    reset : in `fit`: d is that of X, and the parameters are checked too
+    """
+    if reset:
+        check_parameters(estimator)
     if is_dask_collection(X):  # before any scikit-learn call: that would pull everything in
         X = check_dask_rows(X)
         working_dtype(X.dtype)
@@ -78,16 +84,11 @@ def effective_jobs(n_jobs: int | None) -> int:
     return n_jobs if n_jobs > 0 else max(1, cores + 1 + n_jobs)
 
 
-def check_components(value: Any, name: str = "n_components") -> int:
-    """The number of features (or of what `name` says) as an int. Raises InputError for anything below 1."""
-    if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < 1:
-        raise InputError(f"{name} must be an integer, at least 1, got {value!r}")
-    return int(value)
-
-
 class FeatureEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """Base of the estimators over the maps: `fit` sets `map_`, `transform` applies it."""
 
+    #: What each parameter of the constructor may be.
+    parameter_rules: ClassVar[dict[str, Rule]] = {}
     map_: FeatureMap
     n_features_in_: int
 
@@ -129,3 +130,6 @@ class FeatureEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         tags.input_tags.sparse = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+BASE = instance(FeatureEstimator, "a feature estimator of distrf")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -12,10 +12,12 @@ from ..blocks.rows import rows_per_block
 from ..errors import InputError
 from ..kernels import Kernel, get_kernel
 from ..maps.base import check_rows
-from ..maps.binning import BinningMap, check_pitch
+from ..maps.binning import BINS, BinningMap, check_pitch
+from ..parameters import JOBS, SEED, Rule, one_of, whole
 from ..randomness import draw_seed
-from .base import FeatureEstimator, check_components, validate_rows
-from .length_scale import resolve_length_scale
+from .base import FeatureEstimator, validate_rows
+from .fourier import GAMMA, KERNEL
+from .length_scale import LENGTH_SCALE, resolve_length_scale
 
 #: Bins that an exact dictionary may hold: 256 MB of keys, on every worker.
 _MOST_BINS = 2**25
@@ -45,6 +47,17 @@ class RandomBinningFeatures(FeatureEstimator):
     """
 
     map_: BinningMap
+
+    parameter_rules: ClassVar[dict[str, Rule]] = {
+        "kernel": KERNEL,
+        "length_scale": LENGTH_SCALE,
+        "gamma": GAMMA,
+        "n_grids": whole(),
+        "n_components": whole(),
+        "bins": one_of(*BINS),
+        "n_jobs": JOBS,
+        "random_state": SEED,
+    }
 
     def __init__(
         self,
@@ -76,10 +89,10 @@ class RandomBinningFeatures(FeatureEstimator):
         self.length_scale_ = resolve_length_scale(kernel, self.length_scale, self.gamma, X, seed)
         made = BinningMap(
             n_features_in=X.shape[1],
-            n_components=check_components(self.n_components),
+            n_components=int(self.n_components),
             kernel=kernel,
             length_scale=self.length_scale_,
-            n_grids=check_components(self.n_grids, "n_grids"),
+            n_grids=int(self.n_grids),
             seed=seed,
             bins=self.bins,
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -17,8 +17,9 @@ from ..blocks.samples import sampled_rows, take_rows
 from ..errors import InputError
 from ..maps import working_dtype
 from ..maps.blockwise import BlockwiseMap, as_rows
+from ..parameters import SEED, Rule, whole
 from ..randomness import draw_seed
-from .base import FeatureEstimator, check_components, validate_rows
+from .base import FeatureEstimator, validate_rows
 
 
 class Blockwise(FeatureEstimator):
@@ -47,6 +48,15 @@ class Blockwise(FeatureEstimator):
 
     map_: BlockwiseMap
 
+    parameter_rules: ClassVar[dict[str, Rule]] = {
+        "transformer": Rule(
+            ("a scikit-learn transformer, such as AdditiveChi2Sampler()",),
+            lambda value: isinstance(value, BaseEstimator) and hasattr(value, "transform"),
+        ),
+        "n_sample": whole(),
+        "random_state": SEED,
+    }
+
     def __init__(self, transformer: BaseEstimator, *, n_sample: int = 10_000, random_state: Any = None):
         self.transformer = transformer
         self.n_sample = n_sample
@@ -57,13 +67,7 @@ class Blockwise(FeatureEstimator):
 
         Raises InputError for a transformer whose output for a row depends on the other rows.
         """
-        if not hasattr(self.transformer, "transform"):
-            raise InputError(
-                f"transformer must have fit and transform, got {type(self.transformer).__name__}: pass an "
-                "estimator such as AdditiveChi2Sampler()"
-            )
         X = validate_rows(self, X, reset=True)
-        size = check_components(self.n_sample, "n_sample")
         d, dtype = X.shape[1], working_dtype(X.dtype)
         inner = clone(self.transformer)
         tags = get_tags(inner)
@@ -79,7 +83,7 @@ class Blockwise(FeatureEstimator):
             # Three unlike rows of positive numbers: a stateless transformer only learns the width.
             rows, targets = np.multiply.outer(np.array([1, 2, 3]), np.ones(d)).astype(dtype), None
         else:
-            chosen = sampled_rows(X.shape[0], size, draw_seed(self.random_state), "blockwise")
+            chosen = sampled_rows(X.shape[0], int(self.n_sample), draw_seed(self.random_state), "blockwise")
             rows = take_rows(X, chosen).astype(dtype, copy=False)
             targets = None if y is None and not tags.target_tags.required else _take_targets(X, y, chosen)
         inner = inner.fit(rows) if targets is None else inner.fit(rows, targets)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from sklearn.base import clone
 
 from ..errors import InputError
 from ..maps.compact import CompactMap
+from ..parameters import JOBS, NONE, SEED, Rule, number, whole
 from ..randomness import draw_seed
-from .base import FeatureEstimator, check_components, seed_base, validate_rows
+from .base import BASE, FeatureEstimator, seed_base, validate_rows
 from .tensor_sketch import TensorSketchFeatures
 
 
@@ -34,6 +35,14 @@ class CompactRandomFeatures(FeatureEstimator):
 
     map_: CompactMap
 
+    parameter_rules: ClassVar[dict[str, Rule]] = {
+        "base": BASE | NONE,
+        "up_factor": number(1),
+        "n_components": whole(),
+        "n_jobs": JOBS,
+        "random_state": SEED,
+    }
+
     def __init__(
         self,
         base: FeatureEstimator | None = None,
@@ -52,7 +61,7 @@ class CompactRandomFeatures(FeatureEstimator):
     def fit(self, X: Any, y: Any = None) -> CompactRandomFeatures:
         """Fit a clone of the base for up_factor * D features, and freeze both maps as one."""
         X = validate_rows(self, X, reset=True)
-        D = check_components(self.n_components)
+        D = int(self.n_components)
         seed, base = draw_seed(self.random_state), self.planned_base()
         seed_base(base, seed, "compact base")
         fitted = base.fit(X, y).map_
@@ -61,12 +70,10 @@ class CompactRandomFeatures(FeatureEstimator):
 
     def planned_base(self) -> FeatureEstimator:
         """A clone of the base for up_factor * D features."""
-        if not 1 <= self.up_factor < float("inf"):
-            raise InputError(f"up_factor must be a finite number, at least 1, got {self.up_factor!r}")
         base = TensorSketchFeatures() if self.base is None else clone(self.base)
-        if not isinstance(base, FeatureEstimator) or "n_components" not in base.get_params():
+        if "n_components" not in base.get_params():
             raise InputError(
                 f"base must be a feature estimator of distrf with n_components, got {type(base).__name__}"
             )
-        wanted = round(self.up_factor * check_components(self.n_components))
+        wanted = round(self.up_factor * int(self.n_components))
         return base.set_params(n_components=wanted + wanted % 2)  # pairs of Fourier features are even

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numbers
 from typing import Any
 
 import numpy as np
@@ -10,28 +9,25 @@ import numpy as np
 from ..blocks.samples import sampled_rows, take_rows
 from ..dot_products import DotProductKernel, get_dot_product
 from ..errors import InputError
+from ..parameters import number, one_of
 
 RULES = ("norm",)
+DOT_GAMMA = number(above=0) | one_of(*RULES)
 _SAMPLE = 1000
 
 
-def check_gamma(gamma: float | str) -> float:
-    """The number, or 1 for a rule. Raises InputError for anything else."""
-    if isinstance(gamma, numbers.Real) and 0 < float(gamma) < float("inf"):
-        return float(gamma)
-    if gamma not in RULES:
-        raise InputError(f"gamma must be a positive number or 'norm' (1 / mean |x|^2), got {gamma!r}")
-    return 1.0
+def known_gamma(gamma: float | str) -> float:
+    """The number, or 1 for a rule."""
+    return 1.0 if gamma in RULES else float(gamma)
 
 
 def resolve_gamma(gamma: float | str, X: Any, seed: int) -> float:
     """A number as it is; "norm": 1 / mean |x|^2 over at most 1,000 sampled rows, so that gamma x.x is 1 on average.
 
-    Raises InputError for other rules and for rows that are all zero.
+    Raises InputError for rows that are all zero.
     """
-    value = check_gamma(gamma)
     if gamma not in RULES:
-        return value
+        return float(gamma)
     rows = take_rows(X, sampled_rows(X.shape[0], _SAMPLE, seed, "length-scale")).astype(np.float64)
     mean = float((rows * rows).sum(axis=1).mean())
     if not np.isfinite(mean):
@@ -58,7 +54,7 @@ def resolve_dot_product(
     kernel: str | DotProductKernel, degree: int, gamma: float | str, coef0: float, X: Any, seed: int
 ) -> DotProductKernel:
     """`make_dot_product` with the gamma that a rule sets on the rows of X, which are read for a rule alone."""
-    made = make_dot_product(kernel, degree, check_gamma(gamma), coef0)
+    made = make_dot_product(kernel, degree, known_gamma(gamma), coef0)
     if isinstance(kernel, DotProductKernel) or gamma not in RULES:
         return made
     return make_dot_product(kernel, degree, resolve_gamma(gamma, X, seed), coef0)

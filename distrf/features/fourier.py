@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from ..blocks.moments import covariance
 from ..errors import InputError
-from ..kernels import Kernel, get_kernel
+from ..kernels import KERNELS, Kernel, get_kernel
 from ..maps import FourierMap
-from ..maps.fourier import count_frequencies
-from ..projections import choose_projection
+from ..maps.fourier import PHASES, count_frequencies
+from ..parameters import FLAG, JOBS, NONE, SEED, Rule, instance, number, one_of, whole
+from ..projections import PROJECTIONS, choose_projection
 from ..randomness import draw_seed
 from .base import FeatureEstimator, validate_rows
-from .length_scale import resolve_length_scale
+from .length_scale import LENGTH_SCALE, resolve_length_scale
+
+KERNEL = one_of(*KERNELS) | instance(Kernel, "a distrf.kernels.Kernel")
+PROJECTION = one_of("auto", *PROJECTIONS)
+GAMMA = number(above=0) | NONE
+NU = one_of(0.5, 1.5, 2.5)
 
 
 class RandomFourierFeatures(FeatureEstimator):
@@ -62,6 +68,19 @@ class RandomFourierFeatures(FeatureEstimator):
     (100, 512)
     """
 
+    parameter_rules: ClassVar[dict[str, Rule]] = {
+        "kernel": KERNEL,
+        "length_scale": LENGTH_SCALE,
+        "gamma": GAMMA,
+        "n_components": whole(),
+        "projection": PROJECTION,
+        "phase": one_of(*PHASES),
+        "whiten": FLAG,
+        "nu": NU,
+        "n_jobs": JOBS,
+        "random_state": SEED,
+    }
+
     def __init__(
         self,
         kernel: str | Kernel = "gaussian",
@@ -95,8 +114,6 @@ class RandomFourierFeatures(FeatureEstimator):
         """
         X = validate_rows(self, X, reset=True)
         kernel = get_kernel(self.kernel, **({"nu": self.nu} if self.kernel == "matern" else {}))
-        if not isinstance(self.n_components, (int, np.integer)):
-            raise InputError(f"n_components must be an integer, got {self.n_components!r}")
         seed = draw_seed(self.random_state)
         whitening = whitening_matrix(covariance(X)) if self.whiten else None
         self.length_scale_ = resolve_length_scale(kernel, self.length_scale, self.gamma, X, seed, whitening)

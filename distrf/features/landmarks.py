@@ -23,12 +23,6 @@ _SAMPLE_BYTES = 256 * 2**20
 _UNIFORM = 0.25
 
 
-def check_rule(rule: str) -> None:
-    """Raise InputError for a rule that does not exist."""
-    if rule not in RULES:
-        raise InputError(f"unknown landmarks rule {rule!r}; known: {', '.join(RULES)}")
-
-
 def choose_landmarks(
     rule: str, kernel: AnyKernel, length_scale: float, X: Any, m: int, seed: int
 ) -> np.ndarray:
@@ -43,7 +37,6 @@ def choose_landmarks(
 
     Raises InputError for an unknown rule, and for sampled rows that are not finite.
     """
-    check_rule(rule)
     n, d = X.shape
     m = min(m, n)
     if rule == "uniform":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numbers
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from dask.base import is_dask_collection
@@ -11,11 +11,14 @@ from dask.base import is_dask_collection
 from ..blocks.samples import sampled_rows, take_rows
 from ..errors import InputError
 from ..maps import LaplaceMap
+from ..maps.laplace import LAPLACE_PROJECTIONS
+from ..parameters import JOBS, SEED, Rule, instance, number, one_of, whole
 from ..randomness import draw_seed, permutation
 from ..semigroup import SEMIGROUP_KERNELS, SemigroupKernel, get_semigroup_kernel, refuse_negative
 from .base import FeatureEstimator, validate_rows
 
 _SAMPLE = 1000
+SEMIGROUP_PARAMETER = number(above=0) | one_of("median")
 
 
 class RandomLaplaceFeatures(FeatureEstimator):
@@ -57,6 +60,20 @@ class RandomLaplaceFeatures(FeatureEstimator):
 
     map_: LaplaceMap
 
+    parameter_rules: ClassVar[dict[str, Rule]] = {
+        "kernel": one_of(*SEMIGROUP_KERNELS) | instance(SemigroupKernel, "a distrf.semigroup.SemigroupKernel"),
+        "beta": SEMIGROUP_PARAMETER,
+        "lam": SEMIGROUP_PARAMETER,
+        "n_components": whole(),
+        "projection": Rule(
+            (f"one that keeps weights nonnegative ({', '.join(LAPLACE_PROJECTIONS)})",),
+            one_of(*LAPLACE_PROJECTIONS).allows,
+        ),
+        "n_mixed": one_of(2, "log2"),
+        "n_jobs": JOBS,
+        "random_state": SEED,
+    }
+
     def __init__(
         self,
         kernel: str | SemigroupKernel = "exponential_semigroup",
@@ -87,8 +104,6 @@ class RandomLaplaceFeatures(FeatureEstimator):
         X = validate_rows(self, X, reset=True)
         if not is_dask_collection(X):
             refuse_negative(X, "row {}")
-        if not isinstance(self.n_components, (int, np.integer)):
-            raise InputError(f"n_components must be an integer, got {self.n_components!r}")
         seed = draw_seed(self.random_state)
         self.kernel_ = resolve_semigroup_kernel(self.kernel, self.beta, self.lam, X, seed)
         self.map_ = LaplaceMap(
@@ -114,8 +129,6 @@ class RandomLaplaceFeatures(FeatureEstimator):
 
 def laplace_projection(projection: str, n_mixed: int | str) -> str:
     """Name in the registry of a projection with `n_mixed`, which speaks for "alternating_circulant" alone."""
-    if n_mixed not in (2, "log2"):
-        raise InputError(f"n_mixed is 2 or 'log2', got {n_mixed!r}")
     mixed = projection == "alternating_circulant" and n_mixed == "log2"
     return f"{projection}-log2" if mixed else projection
 

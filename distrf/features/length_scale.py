@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numbers
 from typing import Any
 
 import numpy as np
@@ -13,8 +12,10 @@ from scipy.spatial.distance import cdist, pdist
 from ..blocks.samples import sampled_rows, take_rows
 from ..errors import InputError
 from ..kernels import Kernel
+from ..parameters import number, one_of
 
 RULES = ("median", "knn", "knn-cnm", "scale")
+LENGTH_SCALE = number(above=0) | one_of(*RULES)
 _SAMPLE = 1000
 _NEIGHBOUR = 50
 #: Columns from which distances come from one product of matrices.
@@ -39,18 +40,12 @@ def resolve_length_scale(
     gamma : scikit-learn's parameter, which goes first; for the gaussian and laplacian kernels
     whitening : matrix of shape (d, d) that the rows go through first
 
-    Raises InputError for unknown rules and for rows that are all equal.
+    Raises InputError for rows that are all equal.
     """
     if gamma is not None:
-        if not _positive(gamma):
-            raise InputError(f"gamma must be a positive number, got {gamma!r}")
         return kernel.length_scale_of_gamma(float(gamma))
     if not isinstance(length_scale, str):
-        if not _positive(length_scale):
-            raise InputError(f"length_scale must be a positive number or one of {RULES}, got {length_scale!r}")
         return float(length_scale)
-    if length_scale not in RULES:
-        raise InputError(f"unknown length-scale rule {length_scale!r}; known: {', '.join(RULES)}, or a number")
     sparse = sp.issparse(X._meta if is_dask_collection(X) else X) and kernel.metric == "euclidean"
     picked = sampled_rows(X.shape[0], _SAMPLE, seed, "length-scale")
     rows = take_rows(X, picked, sparse=sparse and whitening is None and length_scale != "scale").astype(
@@ -123,7 +118,3 @@ def _distances(rows: Any, left: np.ndarray, right: np.ndarray) -> np.ndarray:
         return row.toarray() if sp.issparse(row) else row
 
     return np.array([cdist(dense(i), dense(j))[0, 0] for i, j in zip(left, right, strict=True)])
-
-
-def _positive(value: Any) -> bool:
-    return isinstance(value, numbers.Real) and 0 < float(value) < float("inf")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
-from ..dot_products import DotProductKernel
+from ..dot_products import DOT_PRODUCTS, DotProductKernel
 from ..maps.maclaurin import MaclaurinMap
+from ..parameters import JOBS, SEED, Rule, instance, number, one_of, whole
 from ..randomness import draw_seed
-from .base import FeatureEstimator, check_components, validate_rows
-from .dot_product_scale import check_gamma, make_dot_product, resolve_dot_product
+from .base import FeatureEstimator, validate_rows
+from .dot_product_scale import DOT_GAMMA, known_gamma, make_dot_product, resolve_dot_product
 
 
 class RandomMaclaurinFeatures(FeatureEstimator):
@@ -36,6 +37,18 @@ class RandomMaclaurinFeatures(FeatureEstimator):
 
     map_: MaclaurinMap
 
+    parameter_rules: ClassVar[dict[str, Rule]] = {
+        "kernel": one_of(*DOT_PRODUCTS) | instance(DotProductKernel, "a distrf.dot_products.DotProductKernel"),
+        "degree": whole(),
+        "gamma": DOT_GAMMA,
+        "coef0": number(0),
+        "base": number(above=1),
+        "exact": one_of(-1, 0, 1),
+        "n_components": whole(),
+        "n_jobs": JOBS,
+        "random_state": SEED,
+    }
+
     def __init__(
         self,
         kernel: str | DotProductKernel = "polynomial",
@@ -62,7 +75,7 @@ class RandomMaclaurinFeatures(FeatureEstimator):
     def fit(self, X: Any, y: Any = None) -> RandomMaclaurinFeatures:
         """Set gamma from at most 1,000 rows (none when it is a number), and freeze the map."""
         X = validate_rows(self, X, reset=True)
-        D = check_components(self.n_components)
+        D = int(self.n_components)
         seed = draw_seed(self.random_state)
         kernel = resolve_dot_product(self.kernel, self.degree, self.gamma, self.coef0, X, seed)
         self.map_ = MaclaurinMap(X.shape[1], D, kernel, float(self.base), self.exact, seed)
@@ -70,5 +83,5 @@ class RandomMaclaurinFeatures(FeatureEstimator):
 
     def planned_map(self, d: int) -> MaclaurinMap:
         """The map that `fit` would make on d columns, but for numbers that it takes from the rows."""
-        kernel = make_dot_product(self.kernel, self.degree, check_gamma(self.gamma), self.coef0)
-        return MaclaurinMap(d, check_components(self.n_components), kernel, float(self.base), self.exact, 0)
+        kernel = make_dot_product(self.kernel, self.degree, known_gamma(self.gamma), self.coef0)
+        return MaclaurinMap(d, int(self.n_components), kernel, float(self.base), self.exact, 0)

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
-from ..all_kernels import AnyKernel, get_any_kernel
+from ..all_kernels import FAMILIES, AnyKernel, get_any_kernel
 from ..dot_products import DOT_PRODUCTS
 from ..kernels import KERNELS, Kernel, get_kernel
 from ..maps.nystroem import NystroemMap
+from ..parameters import JOBS, NONE, SEED, Rule, instance, number, one_of, whole
 from ..randomness import draw_seed
 from ..semigroup import SEMIGROUP_KERNELS
-from .base import FeatureEstimator, check_components, validate_rows
+from .base import FeatureEstimator, validate_rows
 from .dot_product_scale import resolve_dot_product
-from .landmarks import check_rule, choose_landmarks
-from .laplace import planned_semigroup_kernel, resolve_semigroup_kernel
-from .length_scale import resolve_length_scale
+from .fourier import GAMMA, NU
+from .landmarks import RULES, choose_landmarks
+from .laplace import SEMIGROUP_PARAMETER, planned_semigroup_kernel, resolve_semigroup_kernel
+from .length_scale import LENGTH_SCALE, resolve_length_scale
 
 
 class NystroemFeatures(FeatureEstimator):
@@ -48,6 +50,23 @@ class NystroemFeatures(FeatureEstimator):
     """
 
     map_: NystroemMap
+
+    parameter_rules: ClassVar[dict[str, Rule]] = {
+        "kernel": one_of(*(name for _, registry, _ in FAMILIES for name in registry))
+        | instance(tuple(family for family, _, _ in FAMILIES), "a kernel object"),
+        "length_scale": LENGTH_SCALE,
+        "gamma": GAMMA,
+        "degree": whole(),
+        "coef0": number(0),
+        "beta": SEMIGROUP_PARAMETER,
+        "lam": SEMIGROUP_PARAMETER,
+        "nu": NU,
+        "n_components": whole(),
+        "landmarks": one_of(*RULES),
+        "rank": whole() | NONE,
+        "n_jobs": JOBS,
+        "random_state": SEED,
+    }
 
     def __init__(
         self,
@@ -86,8 +105,7 @@ class NystroemFeatures(FeatureEstimator):
         Reads seeded samples of rows and nothing else: O(m^2 d + m^3) operations, O(m (d + m)) numbers.
         """
         X = validate_rows(self, X, reset=True)
-        m = check_components(self.n_components)
-        rank = None if self.rank is None else check_components(self.rank, "rank")
+        m, rank = int(self.n_components), self.rank and int(self.rank)
         seed = draw_seed(self.random_state)
         kernel, length_scale = self._resolve_kernel(X, seed)
         chosen = choose_landmarks(self.landmarks, kernel, length_scale, X, m, seed)
@@ -110,8 +128,7 @@ class NystroemFeatures(FeatureEstimator):
 
     def planned_map(self, d: int) -> NystroemMap:
         """The map that `fit` would make on d columns, but for numbers that it takes from the rows."""
-        m = check_components(self.n_components)
-        check_rule(self.landmarks)
+        m = int(self.n_components)
         parameters = {"nu": self.nu} if self.kernel == "matern" else {}
         kernel = get_any_kernel(self.kernel, **parameters)
         if isinstance(self.kernel, str) and self.kernel in SEMIGROUP_KERNELS:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -17,6 +17,7 @@ from ..errors import InputError
 from ..maps import ScalingMap, check_rows, working_dtype
 from ..maps.base import FeatureMap
 from ..maps.scaling import METHODS, SHIFTING
+from ..parameters import Rule, number, one_of
 from .base import FeatureEstimator, validate_rows
 
 _BY_COLUMN = ("standard", "minmax", "maxabs", "robust")
@@ -52,6 +53,11 @@ class StreamingScaler(OneToOneFeatureMixin, FeatureEstimator):
 
     map_: ScalingMap
 
+    parameter_rules: ClassVar[dict[str, Rule]] = {
+        "method": one_of(*METHODS),
+        "divisor": number(above=0) | number(below=0),
+    }
+
     def __init__(self, method: str = "standard", *, divisor: float = 1.0):
         self.method = method
         self.divisor = divisor
@@ -59,7 +65,6 @@ class StreamingScaler(OneToOneFeatureMixin, FeatureEstimator):
     def fit(self, X: Any, y: Any = None) -> StreamingScaler:
         """Learn the scaling from the rows of X (array, CSR or Dask array)."""
         X = validate_rows(self, X, reset=True)
-        check_method(self.method)
         if sp.issparse(X) and self.method in SHIFTING:
             raise InputError(
                 f"scaling {self.method!r} shifts columns and would fill a sparse matrix; use 'maxabs', 'l1-rows' or "
@@ -114,12 +119,6 @@ def _robust_units(X: Any) -> tuple[np.ndarray, np.ndarray]:
         others = distance[distance > rounding[j]]
         spread[j] = np.median(others) if len(others) else 1.0
     return middle, spread
-
-
-def check_method(method: str) -> None:
-    """Raise InputError for a scaling that does not exist."""
-    if method not in METHODS:
-        raise InputError(f"unknown scaling {method!r}; known: {', '.join(METHODS)}")
 
 
 def apply_scaling(map_: FeatureMap, X: Any) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import clone
@@ -13,9 +13,12 @@ from sklearn.utils.validation import check_is_fitted
 from ..blocks.plan import Workers
 from ..errors import InputError
 from ..maps import SubspaceMap
+from ..parameters import FLAG, FOLDER, JOBS, NONE, SEED, Rule, number, one_of, whole
 from ..randomness import draw_seed
-from ..subspace import SubspaceCosts, check_parameters, choose, find_subspace, subspace_costs
-from .base import FeatureEstimator, check_components, seed_base, validate_rows
+from ..subspace import SKETCHES, SubspaceCosts, check_width, choose, find_subspace, subspace_costs
+from ..subspace.choice import SOLVERS
+from ..subspace.range_finder import LEAST_TOL, VALUES
+from .base import BASE, FeatureEstimator, seed_base, validate_rows
 
 
 class TEFM(FeatureEstimator):
@@ -68,6 +71,21 @@ class TEFM(FeatureEstimator):
 
     map_: SubspaceMap
 
+    parameter_rules: ClassVar[dict[str, Rule]] = {
+        "base": BASE | NONE,
+        "n_components": whole(),
+        "sketch": one_of(*SKETCHES),
+        "n_iter": whole(0),
+        "oversampling": whole(0),
+        "solver": one_of(*SOLVERS),
+        "tol": number(LEAST_TOL, below=1) | NONE,
+        "values": one_of(*VALUES),
+        "whiten": FLAG,
+        "checkpoint": FOLDER,
+        "n_jobs": JOBS,
+        "random_state": SEED,
+    }
+
     def __init__(
         self,
         base: FeatureEstimator | None = None,
@@ -104,7 +122,6 @@ class TEFM(FeatureEstimator):
         rule, SpecMismatchError for a checkpoint of another fit, MemoryPlanError for a job that cannot fit.
         """
         X = validate_rows(self, X, reset=True)
-        wanted = check_components(self.n_components)
         if self.checkpoint is not None and self.random_state is None:
             raise InputError(
                 "checkpoint= needs a random_state: with None every fit draws another seed, and none could resume; "
@@ -115,7 +132,7 @@ class TEFM(FeatureEstimator):
         found = find_subspace(
             X,
             base,
-            wanted,
+            int(self.n_components),
             sketch=self.sketch,
             n_iter=self.n_iter,
             oversampling=self.oversampling,
@@ -155,11 +172,8 @@ class TEFM(FeatureEstimator):
 
         Raises InputError for parameters that break a rule.
         """
-        wanted = check_components(self.n_components)
-        D = d if base is None else base.n_components
-        check_parameters(
-            wanted, D, self.sketch, self.n_iter, self.oversampling, self.solver, self.tol, self.values
-        )
+        wanted = int(self.n_components)
+        check_width(wanted, d if base is None else base.n_components)
         return SubspaceMap(d, wanted, base, self.whiten)
 
     def planned_costs(
@@ -204,7 +218,5 @@ class TEFM(FeatureEstimator):
 def fitted_base(base: Any, X: Any, y: Any, seed: int) -> Any:
     """The frozen map of a fitted clone of `base`; its seed comes from ours unless it has its own."""
     base = clone(base)
-    if not isinstance(base, FeatureEstimator):
-        raise InputError(f"base must be a feature estimator of distrf, or None, got {type(base).__name__}")
     seed_base(base, seed, "tefm base")
     return base.fit(X, y).map_  # type: ignore[attr-defined]

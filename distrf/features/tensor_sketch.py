@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from ..dot_products import Polynomial
 from ..maps.tensor_sketch import TensorSketchMap
+from ..parameters import JOBS, SEED, Rule, number, whole
 from ..randomness import draw_seed
-from .base import FeatureEstimator, check_components, validate_rows
-from .dot_product_scale import check_gamma, resolve_gamma
+from .base import FeatureEstimator, validate_rows
+from .dot_product_scale import DOT_GAMMA, known_gamma, resolve_gamma
 
 
 class TensorSketchFeatures(FeatureEstimator):
@@ -34,6 +35,15 @@ class TensorSketchFeatures(FeatureEstimator):
 
     map_: TensorSketchMap
 
+    parameter_rules: ClassVar[dict[str, Rule]] = {
+        "degree": whole(),
+        "gamma": DOT_GAMMA,
+        "coef0": number(0),
+        "n_components": whole(),
+        "n_jobs": JOBS,
+        "random_state": SEED,
+    }
+
     def __init__(
         self,
         degree: int = 2,
@@ -54,7 +64,7 @@ class TensorSketchFeatures(FeatureEstimator):
     def fit(self, X: Any, y: Any = None) -> TensorSketchFeatures:
         """Set gamma from at most 1,000 rows (none when it is a number), and freeze the map."""
         X = validate_rows(self, X, reset=True)
-        D = check_components(self.n_components)
+        D = int(self.n_components)
         seed = draw_seed(self.random_state)
         self.gamma_ = resolve_gamma(self.gamma, X, seed)
         self.map_ = TensorSketchMap(X.shape[1], D, Polynomial(self.degree, self.gamma_, self.coef0), seed)
@@ -62,5 +72,5 @@ class TensorSketchFeatures(FeatureEstimator):
 
     def planned_map(self, d: int) -> TensorSketchMap:
         """The map that `fit` would make on d columns, but for numbers that it takes from the rows."""
-        kernel = Polynomial(self.degree, check_gamma(self.gamma), self.coef0)
-        return TensorSketchMap(d, check_components(self.n_components), kernel, 0)
+        kernel = Polynomial(self.degree, known_gamma(self.gamma), self.coef0)
+        return TensorSketchMap(d, int(self.n_components), kernel, 0)

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import clone
 
 from ..blocks.samples import sampled_rows, take_rows
-from ..errors import InputError
 from ..maps.with_columns import WithColumnsMap
+from ..parameters import JOBS, NONE, SEED, Rule, number, one_of
 from ..randomness import draw_seed
-from .base import FeatureEstimator, seed_base, validate_rows
+from .base import BASE, FeatureEstimator, seed_base, validate_rows
 from .fourier import RandomFourierFeatures
 
 _SAMPLE = 1000
@@ -37,6 +37,13 @@ class WithColumns(FeatureEstimator):
 
     map_: WithColumnsMap
 
+    parameter_rules: ClassVar[dict[str, Rule]] = {
+        "base": BASE | NONE,
+        "scale": number(above=0) | one_of("norm"),
+        "n_jobs": JOBS,
+        "random_state": SEED,
+    }
+
     def __init__(
         self,
         base: FeatureEstimator | None = None,
@@ -56,19 +63,14 @@ class WithColumns(FeatureEstimator):
         seed, base = draw_seed(self.random_state), self.planned_base()
         seed_base(base, seed, "columns base")
         fitted = base.fit(X, y)
-        if isinstance(self.scale, str) and self.scale != "norm":
-            raise InputError(f"scale is a positive number or 'norm', got {self.scale!r}")
         scale = column_scale(X, seed) if isinstance(self.scale, str) else self.scale
         self.map_ = WithColumnsMap.over(fitted.map_, scale)
         self._fitted_base = fitted  # for reports; the map is all that is saved
         return self
 
     def planned_base(self) -> FeatureEstimator:
-        """A clone of the base. Raises InputError for what is no feature estimator."""
-        base = RandomFourierFeatures() if self.base is None else self.base
-        if not isinstance(base, FeatureEstimator):
-            raise InputError(f"base must be a feature estimator of distrf, got {type(base).__name__}")
-        return clone(base)
+        """A clone of the base."""
+        return clone(RandomFourierFeatures() if self.base is None else self.base)
 
 
 def column_scale(X: Any, seed: int) -> float:

@@ -2,20 +2,33 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from ..blocks.samples import sampled_rows
 from ..checkpoint import Checkpoint
 from ..errors import InputError
-from ..features.base import check_components
-from ..linear_model.sgd_base import _number, _one_of
+from ..features.fourier import GAMMA, KERNEL, PROJECTION, RandomFourierFeatures
+from ..features.length_scale import LENGTH_SCALE
+from ..linear_model.penalties import ALPHA
 from ..losses import get_loss
 from ..maps import FourierMap
 from ..maps.fourier import PHASES, count_frequencies
 from ..maps.frequencies import STRUCTURES
 from ..maps.learned import LearnedFourierMap
+from ..parameters import (
+    FLAG,
+    FOLDER,
+    JOBS,
+    NONE,
+    SEED,
+    Rule,
+    instance,
+    number,
+    one_of,
+    whole,
+)  # fmt: skip
 from ..randomness import draw_seed
 from ..sgd import assembly
 from ..sgd.schedules import Holdout
@@ -38,11 +51,10 @@ def pair_rows(d: int) -> int:
     return max(2, min(_PAIR_ROWS, _PAIR_BYTES // (8 * max(1, d))))
 
 
-def _whole(name: str, value: Any) -> None:
-    """Raise InputError unless the value is a whole number, at least 1."""
-    _number(name, value, 1)
-    if value != int(value):
-        raise InputError(f"{name} must be a whole number, got {value!r}")
+ROUNDS = Rule(
+    ("(T1, T2), rounds of w and of Theta",),
+    lambda value: isinstance(value, (tuple, list)) and len(value) == 2 and all(map(whole().allows, value)),
+)
 
 
 class MapLearner:
@@ -65,48 +77,47 @@ class MapLearner:
     map_: LearnedFourierMap
     history_: list[dict[str, Any]]
 
-    def _check_map(self) -> None:
-        """Raise InputError for a parameter of the map or of the rounds that breaks a rule."""
+    parameter_rules: ClassVar[dict[str, Rule]] = {
+        "n_components": whole(),
+        "structure": one_of(*STRUCTURES),
+        "phase": one_of(*PHASES),
+        "init": PROJECTION | instance(RandomFourierFeatures, "a RandomFourierFeatures") | NONE,
+        "kernel": KERNEL,
+        "length_scale": LENGTH_SCALE,
+        "gamma": GAMMA,
+        "alpha": ALPHA,
+        "theta_l2": number(0) | one_of("auto"),
+        "theta_l1": number(0),
+        "fit_intercept": FLAG,
+        "learning_rate": one_of(*RATES),
+        "theta_learning_rate": one_of(*RATES),
+        "eta0": number(above=0) | NONE,
+        "alternate": ROUNDS | NONE,
+        "n_epochs": whole() | one_of("auto"),
+        "round_rows": whole() | one_of("auto"),
+        "early_stopping": FLAG,
+        "validation_fraction": number(1e-6, 0.9),
+        "n_iter_no_change": whole(),
+        "checkpoint": FOLDER,
+        "checkpoint_every": whole(),
+        "resume": FLAG,
+        "n_jobs": JOBS,
+        "random_state": SEED,
+    }
+
+    def _check_together(self) -> None:
+        """Raise InputError for parameters that do not go together."""
         given: Any = self
-        check_components(self.n_components)
-        _one_of("structure", self.structure, tuple(STRUCTURES))
         if self.structure == "circulant" and isinstance(given.init, str) and given.init != "circulant":
             raise InputError(
                 f"structure='circulant' starts from circulant blocks alone, got projection {given.init!r}; leave it "
                 "out, or take structure='dense'"
             )
-        _one_of("phase", self.phase, PHASES)
         count_frequencies(self.phase, int(self.n_components))
-        _one_of("theta_learning_rate", self.theta_learning_rate, RATES)
-        _number("theta_l1", self.theta_l1, 0.0)
-        if self.theta_l2 != "auto":
-            _number("theta_l2", self.theta_l2, 0.0)
-        if self.eta0 is not None:
-            _number("eta0", self.eta0, 1e-300)
-        for name in ("n_epochs", "round_rows"):
-            if getattr(self, name) != "auto":
-                _whole(name, getattr(self, name))
-        _whole("checkpoint_every", given.checkpoint_every)
         if given.resume and given.checkpoint is None:
             raise InputError("resume=True continues from checkpoint=, which is None; give its folder")
-
-    def _check_model(self) -> None:
-        """Raise InputError for a parameter of the linear model that breaks a rule."""
-        given: Any = self
-        _one_of("learning_rate", given.learning_rate, RATES)
-        _number("alpha", given.alpha, 0.0)
-        _number("validation_fraction", given.validation_fraction, 1e-6, 0.9)
-        _whole("n_iter_no_change", given.n_iter_no_change)
         if "pegasos" in (given.learning_rate, self.theta_learning_rate) and not given.alpha > 0:
             raise InputError(f"steps of 1 / (alpha t) need alpha > 0, got {given.alpha}")
-        if given.alternate is not None and (
-            not isinstance(given.alternate, (tuple, list))
-            or len(given.alternate) != 2
-            or any(not isinstance(s, (int, np.integer)) or s < 1 for s in given.alternate)
-        ):
-            raise InputError(
-                f"alternate is None or (T1, T2), rounds of w and of Theta, got {given.alternate!r}"
-            )
 
     def _start(self, X: Any, seed: int) -> FourierMap:
         return start_map(
@@ -143,8 +154,7 @@ class MapLearner:
         self, X: Any, y: Any, weight: Any, targets: Targets, loss_name: str
     ) -> tuple[Layout, np.ndarray]:
         """Learn map and linear model; publishes the map, returns the vector of all and its layout."""
-        self._check_map()
-        self._check_model()
+        self._check_together()
         given: Any = self
         classes = targets.classes is not None
         loss = get_loss(
@@ -210,7 +220,7 @@ class MapLearner:
 
     def _learn_kernel(self, X: Any, weight: Any) -> None:
         """Learn the map alone, from pairs of sampled rows (Yu et al. 2015, Section 5)."""
-        self._check_map()
+        self._check_together()
         seed = draw_seed(self.random_state)
         start = self._start(X, seed)
         layout = self._layout(start, 0, False)

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from dask.base import is_dask_collection
 from sklearn.utils.validation import _check_sample_weight
 
 from ..blocks.rows import align_rows
-from ..errors import InputError
-from ..features.base import FeatureEstimator, check_components, validate_rows
+from ..features.base import FeatureEstimator, validate_rows
 from ..linear_model.ridge import validate_fit
 from ..losses import LOSSES
 from ..maps.learned import LearnedFourierMap
+from ..parameters import CLASS_WEIGHT, Rule, check_parameters, number, one_of
 from ..targets import class_targets, regression_targets
 from .base import MapLearner
 
@@ -55,6 +55,12 @@ class CompactNonlinearMap(MapLearner, FeatureEstimator):
     """
 
     map_: LearnedFourierMap
+
+    parameter_rules: ClassVar[dict[str, Rule]] = MapLearner.parameter_rules | {
+        "objective": one_of("kernel", *LOSSES),
+        "class_weight": CLASS_WEIGHT,
+        "epsilon": number(0),
+    }
 
     def __init__(
         self,
@@ -122,11 +128,11 @@ class CompactNonlinearMap(MapLearner, FeatureEstimator):
 
         Raises InputError for a parameter or data that break a rule, and where a loss has no y.
         """
+        check_parameters(self)
         if self.objective == "kernel":
             X = validate_rows(self, X, reset=True)
             self._learn_kernel(X, self._row_weights(X, sample_weight))
             return self
-        self._check_objective()
         numeric = LOSSES[self.objective].task != "classification"
         X, y, sample_weight = validate_fit(self, X, y, sample_weight, numeric=numeric)  # type: ignore[arg-type]
         targets = (
@@ -145,17 +151,10 @@ class CompactNonlinearMap(MapLearner, FeatureEstimator):
             return align_rows(X, weight, "sample_weight")
         return _check_sample_weight(weight, X, dtype=np.float64)
 
-    def _check_objective(self) -> None:
-        if self.objective not in ("kernel", *LOSSES):
-            raise InputError(f"objective is 'kernel' or one of {', '.join(LOSSES)}; got {self.objective!r}")
-
     def planned_map(self, d: int) -> LearnedFourierMap:
         """The map that `fit` would learn on d columns, without its numbers. Raises InputError as `fit` does."""
-        self._check_objective()
-        self._check_map()
-        self._check_model()
-        D = check_components(self.n_components)
-        return LearnedFourierMap(d, D, self.phase, self.structure, 0)
+        self._check_together()
+        return LearnedFourierMap(d, int(self.n_components), self.phase, self.structure, 0)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from dask.base import is_dask_collection
@@ -14,8 +14,9 @@ from ..features.base import apply_map, validate_rows
 from ..linear_model.base import LinearClassifier, LinearModel, LinearRegressor
 from ..linear_model.predictor import LinearPredictor
 from ..linear_model.ridge import validate_fit
-from ..losses import LOSSES
+from ..losses import LOSSES, losses_for
 from ..maps import working_dtype
+from ..parameters import CLASS_WEIGHT, Rule, number, one_of
 from ..targets import Targets, class_targets, regression_targets
 from .base import MapLearner
 
@@ -130,6 +131,11 @@ class CompactNonlinearClassifier(LinearClassifier, CompactModel):
     True
     """
 
+    parameter_rules: ClassVar[dict[str, Rule]] = MapLearner.parameter_rules | {
+        "loss": one_of(*losses_for("classification")),
+        "class_weight": CLASS_WEIGHT,
+    }
+
     def __init__(
         self,
         n_components: int = 128,
@@ -223,6 +229,11 @@ class CompactNonlinearRegressor(LinearRegressor, CompactModel):
     coef_ : array of shape (D,) or (C, D); intercept_ : number or array of shape (C,)
     history_, n_iter_, best_epoch_, t_, round_rows_, length_scale_ : see CompactNonlinearClassifier
     """
+
+    parameter_rules: ClassVar[dict[str, Rule]] = MapLearner.parameter_rules | {
+        "loss": one_of(*losses_for("regression")),
+        "epsilon": number(0),
+    }
 
     def __init__(
         self,

@@ -12,7 +12,6 @@ from ..errors import InputError
 from ..features import RandomFourierFeatures
 from ..kernels import Kernel
 from ..maps import FourierMap
-from ..maps.frequencies import STRUCTURES
 from ..randomness import raw_words
 from .objectives import Layout
 
@@ -42,17 +41,11 @@ def start_map(
     init : a RandomFourierFeatures estimator, which brings its own kernel and length scale; the name of a
         projection; None for the projection that `structure` is named after
     """
-    if structure not in STRUCTURES:
-        raise InputError(f"structure is one of {', '.join(STRUCTURES)}; got {structure!r}")
     if isinstance(init, RandomFourierFeatures):
         estimator = clone(init)
-    elif init is None or isinstance(init, str):
+    else:
         estimator = RandomFourierFeatures(
             kernel, length_scale=length_scale, gamma=gamma, projection=init or structure
-        )
-    else:
-        raise InputError(
-            f"init is a RandomFourierFeatures, the name of a projection, or None; got {type(init).__name__}"
         )
     if estimator.random_state is None:
         estimator.set_params(random_state=int(raw_words(seed, "learned start", 0, 1)[0] >> 1))

@@ -10,13 +10,12 @@ do, decades alone 0.0032, one held-out fifth in place of folds 0.0027; 1e-6 lose
 from __future__ import annotations
 
 import math
-import numbers
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from ..errors import InputError
+from ..parameters import Rule, number, one_of
 
 #: The grid, as powers of ten times the energy of the features, and how far above it the search may go: there, weights
 #: are a hundredth of what they are without a penalty, at most.
@@ -30,19 +29,20 @@ USUAL = _LAST - _FIRST + 3
 
 
 def given_alphas(alphas: Any) -> list[float] | None:
-    """The penalties as a list, None for "auto". Raises InputError as `check_alphas` does."""
-    return None if isinstance(alphas, str) and alphas == "auto" else check_alphas(alphas)
+    """The penalties as a list, None for "auto"."""
+    if isinstance(alphas, str):
+        return None
+    return [float(a) for a in alphas] if np.iterable(alphas) else [float(alphas)]
 
 
-def check_alphas(alphas: Any) -> list[float]:
-    """A number or a sequence of them as a list; raises InputError for anything else or negatives."""
-    listed = list(alphas) if np.iterable(alphas) else [alphas]
-    values = [float(a) if isinstance(a, numbers.Real) else np.nan for a in listed]
-    if not values or not all(np.isfinite(a) and a >= 0 for a in values):
-        raise InputError(
-            f"alphas must be one or more finite numbers >= 0, got {alphas!r}; models of ridge also take 'auto'"
-        )
-    return values
+def _are_alphas(value: Any) -> bool:
+    listed = list(value) if np.iterable(value) and not isinstance(value, (str, dict)) else [value]
+    return bool(listed) and all(map(ALPHA.allows, listed))
+
+
+ALPHA = number(0)
+SEVERAL = Rule(("one or more finite numbers >= 0",), _are_alphas)
+ALPHAS = SEVERAL | one_of("auto")
 
 
 def _decade(energy: float, power: int) -> float:

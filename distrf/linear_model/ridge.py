@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numbers
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from dask.base import is_dask_collection
@@ -15,12 +15,13 @@ from ..blocks.rows import align_rows, rows_per_block
 from ..errors import InputError
 from ..features.base import validate_rows
 from ..maps import working_dtype
+from ..parameters import CLASS_WEIGHT, FLAG, FOLDER, SEED, Rule, check_parameters, number, one_of, whole
 from ..randomness import draw_seed
-from ..targets import Targets, as_columns, class_targets, regression_targets
+from ..targets import Targets, as_columns, class_targets, refuse_unlike_targets, regression_targets
 from .base import LinearClassifier, LinearModel, LinearRegressor
-from .conjugate_fit import choose_solver, fit_conjugate
+from .conjugate_fit import SOLVERS, choose_solver, fit_conjugate
 from .gram import FoldRule, GramFold
-from .penalties import given_alphas
+from .penalties import ALPHAS, given_alphas
 from .solve import Compared, NormalEquations, Solution, choose_alpha
 
 #: Features up to which five Gram matrices are kept and factored for each alpha rather than two: 170 MB in float64.
@@ -37,6 +38,18 @@ class _Ridge(LinearModel):
     max_passes: int
     checkpoint: Any
     random_state: Any
+
+    parameter_rules: ClassVar[dict[str, Rule]] = {
+        "alphas": ALPHAS,
+        "fit_intercept": FLAG,
+        "cv": whole(2) | one_of("holdout", "auto"),
+        "solver": one_of(*SOLVERS),
+        "n_directions": whole() | one_of("auto"),
+        "tol": number(above=0, below=1),
+        "max_passes": whole(),
+        "checkpoint": FOLDER,
+        "random_state": SEED,
+    }
 
     def _fit(self, X: Any, y: Any, sample_weight: Any, targets: Targets) -> None:
         alphas = given_alphas(self.alphas)
@@ -62,6 +75,11 @@ class _Ridge(LinearModel):
             self.alphas_, self.cv_errors_ = np.array(found.alphas), found.cv_errors
             self.residual_, self.error_bound_ = found.residual, found.bound
             self.n_iter_, self.n_finder_passes_ = found.passes, found.finder_passes
+        if not (np.isfinite(solution.weights).all() and np.isfinite(solution.intercept).all()):
+            raise InputError(
+                "the weights are no longer numbers: sums of squares overflow or alpha is lost in rounding; scale rows and "
+                "targets, or take a larger alpha"
+            )
         self.alpha_ = solution.alpha
         self.coef_ = np.ascontiguousarray(solution.weights.T)
         self.intercept_ = solution.intercept + (targets.centre if self.fit_intercept else 0.0)
@@ -182,6 +200,8 @@ class StreamingRidgeClassifier(LinearClassifier, _Ridge):
     alpha_, alphas_, cv_errors_, solver_, solver_reason_, n_iter_, n_finder_passes_, residual_ : see StreamingRidge
     """
 
+    parameter_rules: ClassVar[dict[str, Rule]] = _Ridge.parameter_rules | {"class_weight": CLASS_WEIGHT}
+
     def __init__(
         self,
         alphas: Any = "auto",
@@ -261,7 +281,8 @@ def gram_folds(
 def validate_fit(
     estimator: LinearModel, X: Any, y: Any, sample_weight: Any, *, numeric: bool, reset: bool = True
 ) -> tuple[Any, Any, Any]:
-    """Checked (X, y, sample_weight) for fitting; Dask arrays stay lazy and come out aligned."""
+    """Checked (X, y, sample_weight) for fitting, and parameters; Dask arrays stay lazy and come out aligned."""
+    check_parameters(estimator)
     if y is None:
         raise InputError(f"{type(estimator).__name__} requires y to be passed, but the target y is None")
     if is_dask_collection(X):
@@ -272,6 +293,7 @@ def validate_fit(
         return X, y, sample_weight
     if is_dask_collection(y) or is_dask_collection(sample_weight):
         raise InputError("X is in memory, but y or sample_weight is a Dask array; compute() it first")
+    refuse_unlike_targets(y)
     X, y = validate_data(
         estimator, X, y, accept_sparse="csr", dtype="numeric", multi_output=True, y_numeric=numeric, reset=reset
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from dask.base import is_dask_collection
@@ -11,8 +11,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..blocks.rows import map_rows
 from ..errors import InputError
-from ..losses import LOSSES
+from ..losses import LOSSES, losses_for
 from ..maps import working_dtype
+from ..parameters import CLASS_WEIGHT, Rule, one_of
 from ..targets import Targets, class_counts, class_targets, regression_targets
 from .base import LinearClassifier, LinearRegressor
 from .ridge import validate_fit
@@ -132,6 +133,11 @@ class StreamingSGDClassifier(LinearClassifier, BaseSGD):
     coef_ : array of shape (c, D), or (1, D) for two classes; intercept_ : shape (c,) or (1,)
     alpha_, best_epoch_, history_, n_iter_, t_, round_rows_ : see StreamingSGDRegressor
     """
+
+    parameter_rules: ClassVar[dict[str, Rule]] = BaseSGD.parameter_rules | {
+        "loss": one_of(*losses_for("classification")),
+        "class_weight": CLASS_WEIGHT,
+    }
 
     def __init__(
         self,

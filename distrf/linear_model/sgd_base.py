@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import numbers
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from ..errors import InputError
-from ..losses import LOSSES, SCALED, Loss, get_loss
+from ..losses import LOSSES, SCALED, Loss, get_loss, losses_for
+from ..parameters import FLAG, FOLDER, NONE, SEED, Rule, check_parameters, number, one_of, whole
 from ..randomness import draw_seed
 from ..sgd import assembly
 from ..sgd.averaging import LocalSGD, LocalSteps, LocalWork, local_rows
@@ -19,6 +19,7 @@ from ..sgd.slices import RowLengths, SliceWork
 from ..sgd.trainer import Progress, Rules, Trainer, warn_unconverged
 from ..targets import Targets
 from .base import LinearModel
+from .penalties import ALPHA
 
 _NARROW = 0.5
 #: Epochs whose rows are measured as they come, of a stream; and batches over which steps of a stream fall at least.
@@ -50,6 +51,35 @@ class BaseSGD(LinearModel):
     loss: str
     history_: list[dict[str, Any]]
     t_: int
+
+    parameter_rules: ClassVar[dict[str, Rule]] = {
+        "loss": one_of(*losses_for("regression")),
+        "alpha": ALPHA | one_of("auto"),
+        "penalty": one_of(*PENALTIES),
+        "l1_ratio": number(0, 1),
+        "epsilon": number(0) | one_of("auto"),
+        "fit_intercept": FLAG,
+        "n_epochs": whole() | one_of("auto"),
+        "tol": number(0) | NONE,
+        "n_iter_no_change": whole(),
+        "early_stopping": FLAG,
+        "validation_fraction": number(1e-6, 0.9),
+        "learning_rate": one_of(*RATES),
+        "eta0": number(above=0) | NONE,
+        "power_t": number(0),
+        "momentum": number(0, 0.999) | one_of("auto"),
+        "average": FLAG | one_of("auto"),
+        "preconditioner": one_of("auto", "subspace") | NONE,
+        "n_directions": whole(0) | NONE,
+        "round_rows": whole() | one_of("auto"),
+        "shuffle": FLAG,
+        "distribution": one_of("synchronous", "average"),
+        "warm_start": FLAG,
+        "checkpoint": FOLDER,
+        "checkpoint_every": whole(),
+        "resume": FLAG,
+        "random_state": SEED,
+    }
 
     def __init__(
         self,
@@ -123,32 +153,9 @@ class BaseSGD(LinearModel):
             )
         return self.n_directions if fits else 0
 
-    def _check(self, task: str) -> None:
-        """Raise InputError for a parameter that breaks a rule."""
-        _one_of("penalty", self.penalty, PENALTIES)
-        _one_of("learning_rate", self.learning_rate, RATES)
-        _one_of("distribution", self.distribution, ("synchronous", "average"))
-        _one_of("preconditioner", self.preconditioner, ("auto", "subspace", None))
-        if self.alpha != "auto":
-            _number("alpha", self.alpha, 0.0)
-        if self.epsilon != "auto":
-            _number("epsilon", self.epsilon, 0.0)
-        _number("l1_ratio", self.l1_ratio, 0.0, 1.0)
-        if self.momentum != "auto":
-            _number("momentum", self.momentum, 0.0, 0.999)
-        _number("validation_fraction", self.validation_fraction, 1e-6, 0.9)
-        if self.n_epochs != "auto":
-            _number("n_epochs", self.n_epochs, 1)
-        _number("n_iter_no_change", self.n_iter_no_change, 1)
-        _number("checkpoint_every", self.checkpoint_every, 1)
-        if self.eta0 is not None:
-            _number("eta0", self.eta0, 1e-300)
-        if self.tol is not None:
-            _number("tol", self.tol, 0.0)
-        if self.round_rows != "auto":
-            _number("round_rows", self.round_rows, 1)
-        if self.n_directions is not None:
-            _number("n_directions", self.n_directions, 0)
+    def _check(self) -> None:
+        """Raise InputError for parameters that break a rule, each alone or together."""
+        check_parameters(self)
         if self.resume and self.checkpoint is None:
             raise InputError("resume=True continues from checkpoint=, which is None; give its folder")
         if self.learning_rate == "pegasos" and not (
@@ -284,7 +291,7 @@ class BaseSGD(LinearModel):
         }
 
     def _fit(self, X: Any, y: Any, weight: Any, targets: Targets) -> None:
-        self._check("classification" if targets.classes is not None else "regression")
+        self._check()
         old = (self.coef_, self.intercept_) if self.warm_start and hasattr(self, "coef_") else None
         trainer = self._start(X, y, weight, targets, draw_seed(self.random_state))
         if old is not None and not trainer.progress.history and trainer.state.t == 0:
@@ -332,7 +339,7 @@ class BaseSGD(LinearModel):
         self.round_rows_ = trainer.schedule.round_rows
 
     def _partial_fit(self, X: Any, y: Any, weight: Any, targets: Targets) -> None:
-        self._check("classification" if targets.classes is not None else "regression")
+        self._check()
         seed = draw_seed(self.random_state)
         stream: _Stream | None = getattr(self, "_stream", None)
         if stream is None:
@@ -386,14 +393,3 @@ def _rounds(rows: assembly.Rows, work: SliceWork, optimizer: Any) -> Any:
     if isinstance(work, LocalWork):
         return rows.rounds(work, (LocalSteps(optimizer),))
     return rows.rounds(work, (RowLengths(optimizer.preconditioner),) if work.probed else ())
-
-
-def _one_of(name: str, value: Any, known: tuple[Any, ...]) -> None:
-    if value not in known:
-        raise InputError(f"{name} is one of {', '.join(map(repr, known))}; got {value!r}")
-
-
-def _number(name: str, value: Any, low: float, high: float = np.inf) -> None:
-    if not isinstance(value, numbers.Real) or isinstance(value, bool) or not low <= float(value) <= high:
-        bounds = f"at least {low:g}" if high == np.inf else f"between {low:g} and {high:g}"
-        raise InputError(f"{name} must be a number {bounds}, got {value!r}")

@@ -55,6 +55,17 @@ def check_rows(X: Any, n_features_in: int) -> Any:
     )
 
 
+def refuse_overflow(features: np.ndarray) -> None:
+    """Raise InputError for features of finite rows that are beyond their dtype: powers of entries grow fast."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        lost = not np.isfinite(_any_sum(features)) and not np.isfinite(features).all()
+    if lost:
+        raise InputError(
+            f"features overflow {features.dtype}: powers of the entries of a row leave its range; choose a smaller gamma "
+            "(gamma='norm' makes gamma x.x 1 on average) or degree, scale the rows, or pass float64 rows"
+        )
+
+
 def canonical(X: Any) -> Any:
     """Sparse rows as CSR with one entry for each place, in order; X itself where it is so, or dense.
 

@@ -31,7 +31,7 @@ from ..dot_products import DotProductKernel, get_dot_product
 from ..errors import InputError
 from ..projections.cache import weight_cache
 from ..randomness import raw_words, uniforms
-from .base import FeatureMap, check_rows, row_tiles, verify_checksum, working_dtype
+from .base import FeatureMap, check_rows, refuse_overflow, row_tiles, verify_checksum, working_dtype
 
 #: Features that share one random block; a fixed part of the definition of the map.
 _BLOCK = 256
@@ -126,11 +126,13 @@ class MaclaurinMap(FeatureMap):
 
     def fill(self, X, out):
         self._fill(X, out, 0, self.n_components)
+        refuse_overflow(out)
 
     def columns(self, X, start, stop):
         X = check_rows(X, self.n_features_in)
         out = np.empty((X.shape[0], stop - start), dtype=working_dtype(X.dtype))
         self._fill(X, out, start, stop)
+        refuse_overflow(out)
         return out
 
     def _fill(self, X, out: np.ndarray, start: int, stop: int) -> None:

@@ -37,7 +37,7 @@ from ..dot_products import Polynomial, get_dot_product
 from ..errors import InputError
 from ..projections.cache import weight_cache
 from ..randomness import raw_words
-from .base import FeatureMap, check_rows, row_tiles, verify_checksum, working_dtype
+from .base import FeatureMap, check_rows, refuse_overflow, row_tiles, verify_checksum, working_dtype
 
 #: Bytes of the sketches of one row tile, which then stay near the core through the FFT.
 _TILE_BYTES = 2**20
@@ -86,12 +86,14 @@ class TensorSketchMap(FeatureMap):
     def fill(self, X, out):
         for rows, features in self._tiles(X, out.dtype):
             out[rows] = features
+        refuse_overflow(out)
 
     def columns(self, X, start, stop):
         X = check_rows(X, self.n_features_in)
         out = np.empty((X.shape[0], stop - start), dtype=working_dtype(X.dtype))
         for rows, features in self._tiles(X, out.dtype):
             out[rows] = features[:, start:stop]
+        refuse_overflow(out)
         return out
 
     def _tiles(self, X, dtype: np.dtype) -> Iterator[tuple[slice, np.ndarray]]:
@@ -115,8 +117,9 @@ class TensorSketchMap(FeatureMap):
                 continue
             spectra = scipy.fft.rfft(sketch)
             product = spectra[:, 0]
-            for k in range(1, p):
-                product *= spectra[:, k]
+            with np.errstate(over="ignore", invalid="ignore"):  # refused when they are all there
+                for k in range(1, p):
+                    product *= spectra[:, k]
             yield slice(a, b), scipy.fft.irfft(product, D, overwrite_x=True)
 
     def exact_kernel(self, X, Y=None):

@@ -13,9 +13,9 @@ from sklearn.base import clone
 from ..blocks.engine import current_client
 from ..blocks.plan import PROCESS_BYTES, Workers
 from ..features import TEFM, Blockwise, RandomBinningFeatures, StreamingScaler
-from ..features.scaler import check_method
 from ..features.with_columns import column_scale
 from ..learned import CompactNonlinearMap
+from ..parameters import check_parameters
 from ..record import Choice
 from ..targets import Targets
 from .families import scale_parameter, scout
@@ -71,9 +71,10 @@ def scaler(decisions: Decisions, asked: Any, map_: Any) -> StreamingScaler | Non
         decisions.note("scale", "none", "as asked")
         return None
     if asked != "auto":
-        check_method(asked)
+        made = StreamingScaler(asked)
+        check_parameters(made)
         decisions.note("scale", asked, "as asked")
-        return StreamingScaler(asked)
+        return made
     sample, targets = decisions.sample, decisions.targets
     why = _without_scaling(sample.X, map_)
     if why:

@@ -21,6 +21,9 @@ from distrf.errors import DistrfError, StoreError
 
 Options = Mapping[str, Any] | None
 
+#: Entries of a folder that are looked at for a first file of data: a folder far above the data is none.
+_MOST_ENTRIES = 20_000
+
 
 def normalise(path: str | os.PathLike[str]) -> str:
     """Absolute local path, or the URL as given; workers may run in another folder."""
@@ -187,6 +190,28 @@ def names_in(fs: Any, folder: str) -> set[str]:
         return {p.rstrip("/").rsplit("/", 1)[-1] for p in fs.ls(folder, detail=False)}
     except FileNotFoundError:
         return set()
+
+
+def holds(fs: Any, folder: str, suffixes: tuple[str, ...]) -> bool:
+    """Whether a file with such a name is in a folder, or in folders in it.
+
+    Raises StoreError for the root of a file system, and where none is among the first 20,000 entries.
+    """
+    if os.path.dirname(folder) == folder:
+        raise StoreError(
+            f"{folder!r} is the root of a file system; give the path of a store, a file or a folder in it"
+        )
+    seen = 0
+    for _, folders, names in fs.walk(folder):
+        if any(name.endswith(suffixes) for name in names):
+            return True
+        seen += len(folders) + len(names)
+        if seen > _MOST_ENTRIES:
+            raise StoreError(
+                f"{folder!r} is neither a store nor a folder of Parquet files: none is among its first {seen:,} "
+                "entries; give the path of the data itself"
+            )
+    return False
 
 
 def remove(fs: Any, path: str) -> None:

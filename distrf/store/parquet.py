@@ -78,7 +78,7 @@ def is_parquet(path: str, storage_options: Options = None) -> bool:
     fs, root = files.filesystem(path, storage_options)
     if {"zarr.json", ".zgroup", ".zarray"} & files.names_in(fs, root):
         return False
-    return fs.isdir(root) and any(name.endswith(SUFFIXES) for name in fs.find(root))
+    return fs.isdir(root) and files.holds(fs, root, SUFFIXES)
 
 
 def plan(

@@ -109,13 +109,13 @@ def _csv_header(path: str, storage_options: Options) -> tuple[list[str] | None, 
         try:
             options = pa.csv.ReadOptions(use_threads=False, block_size=BATCH_BYTES)
             with pa.csv.open_csv(file, read_options=options) as reader:
-                schema = reader.schema
-        except pa.ArrowInvalid as error:
+                names, types = reader.schema.names, reader.schema.types
+        except (pa.ArrowInvalid, UnicodeDecodeError) as error:  # names are decoded here, and need not be text
             raise StoreError(f"{path!r} cannot be read as CSV ({error}); correct the file") from error
-    header = [f"f{j}" for j in range(len(schema.names))] if all(_is_float(n) for n in schema.names) else None
-    if header is None and len(set(schema.names)) != len(schema.names):
-        raise InputError(f"column names are unique; {path!r} has {schema.names[:50]}; rename the columns")
-    return header, dict(zip(header or schema.names, schema.types, strict=True))
+    header = [f"f{j}" for j in range(len(names))] if all(_is_float(n) for n in names) else None
+    if header is None and len(set(names)) != len(names):
+        raise InputError(f"column names are unique; {path!r} has {names[:50]}; rename the columns")
+    return header, dict(zip(header or names, types, strict=True))
 
 
 def _csv_batches(

@@ -1,7 +1,7 @@
 """Dominant subspaces of feature matrices that are never stored."""
 
 from .choice import SubspaceCosts, choose, subspace_costs
-from .range_finder import Subspace, check_parameters, find_subspace
+from .range_finder import Subspace, check_width, find_subspace
 from .sketches import SKETCHES, make_sketch
 from .tsqr import TreeQR, orthonormalise, tree_qr
 
@@ -10,7 +10,7 @@ __all__ = [
     "Subspace",
     "SubspaceCosts",
     "TreeQR",
-    "check_parameters",
+    "check_width",
     "choose",
     "find_subspace",
     "make_sketch",

@@ -10,7 +10,6 @@ from dask.utils import format_bytes
 from ..blocks.gram_tiles import tiles_nbytes
 from ..blocks.passes import count_runs
 from ..blocks.plan import PassMemory, Workers, states_held
-from ..errors import InputError
 from ..maps.tiles import FeatureTiles
 from .folds import GramTilesFold, ProductFold
 from .sketches import make_sketch
@@ -96,9 +95,7 @@ def choose(
     workers: Workers,
     itemsize: int,
 ) -> Choice:
-    """The solver that `solver` stands for, for features of `itemsize` bytes. Raises InputError for an unknown one."""
-    if solver not in SOLVERS:
-        raise InputError(f"solver is one of {', '.join(SOLVERS)}, got {solver!r}")
+    """The solver that `solver` stands for, for features of `itemsize` bytes."""
     if solver != "auto":
         return Choice(solver, "asked for")
     import psutil

@@ -1,0 +1,90 @@
+"""What an error prints and the exit code: one or a few lines, a traceback with --debug alone."""
+
+from __future__ import annotations
+
+import logging
+import traceback
+
+from ..errors import DistrfError
+from .session import UsageError
+
+_TITLES = {"MemoryPlan": "Not enough memory", "SpecMismatch": "Spec mismatch", "Parameter": "Input error"}
+_MOST = 400  # letters of a message that others wrote
+
+_debug = False
+
+
+def set_debug(wanted: bool) -> None:
+    """Whether errors print where they arose, and workers log them."""
+    global _debug
+    _debug = wanted
+
+
+def debugging() -> bool:
+    return _debug
+
+
+def report(error: Exception) -> int:
+    """Print what went wrong; the exit code, 2 for wrong usage and else 1."""
+    if _debug:
+        traceback.print_exception(error)
+    if isinstance(error, UsageError):
+        print_error("Usage error", str(error))
+        return 2
+    if isinstance(error, DistrfError):
+        name = type(error).__name__.removesuffix("Error")
+        print_error(_TITLES.get(name, f"{name} error"), str(error))
+    elif isinstance(error, OSError) and error.errno is not None:
+        print_error("OS error", str(error))  # no such file, not permitted, no space left
+    elif type(error).__name__ == "KilledWorker":
+        print_error(
+            "Workers died",
+            f"{error}\nA task lost its worker several times, most often for memory. Compare `distrf plan` with the "
+            "workers' limit; use smaller blocks or fewer components.",
+        )
+    else:
+        text = " ".join(str(error).split())
+        text = text if len(text) <= _MOST else text[:_MOST] + " ..."
+        print_error(
+            "Unexpected error",
+            f"{type(error).__name__}: {text}. This is a fault of distrf or of its input; "
+            "`distrf --debug ...` shows where it arose",
+        )
+    return 1
+
+
+def print_error(title: str, text: str) -> None:
+    """A title in red and a text, on standard error."""
+    from rich.console import Console
+    from rich.markup import escape
+
+    text = text.encode(errors="backslashreplace").decode()  # names of files may be any bytes
+    Console(stderr=True, highlight=False, soft_wrap=True).print(f"[red]{title}:[/red] {escape(text)}")
+
+
+class _NoTracebacks(logging.Filter):
+    def filter(self, record: logging.LogRecord) -> bool:
+        return not (record.exc_info or "Traceback" in record.getMessage())
+
+
+def quieten() -> None:
+    """Dask logs no traceback in this process: the error itself arrives where it is reported."""
+    import distributed  # noqa: F401  sets up the handlers
+
+    names = [name for name in logging.root.manager.loggerDict if name.split(".")[0] == "distributed"]
+    for handler in {h for name in names for h in logging.getLogger(name).handlers}:
+        if not any(isinstance(f, _NoTracebacks) for f in handler.filters):
+            handler.addFilter(_NoTracebacks())
+
+
+def quieten_workers(client: object) -> None:
+    """The same in the workers of a cluster of our own, those that come later too."""
+    from distributed import WorkerPlugin
+
+    class Quiet(WorkerPlugin):
+        name = "distrf-quiet"
+
+        def setup(self, worker: object) -> None:
+            quieten()
+
+    client.register_plugin(Quiet())  # type: ignore[attr-defined]

@@ -1,0 +1,125 @@
+"""What the parameters of an estimator may be: declared once, in one table for each class, and checked by `fit`."""
+
+from __future__ import annotations
+
+import numbers
+import os
+import reprlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import inf, isfinite
+from typing import Any
+
+import numpy as np
+
+from .errors import ParameterError
+
+#: The largest integer that arrays, files and workers hold.
+_MOST = 2**63 - 1
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What a value may be, in words that follow "must be", and as a test. Rules join by `|`."""
+
+    words: tuple[str, ...]
+    allows: Callable[[Any], bool]
+
+    def __or__(self, other: Rule) -> Rule:
+        return Rule(self.words + other.words, lambda value: self.allows(value) or other.allows(value))
+
+    def __str__(self) -> str:
+        *first, last = self.words
+        return f"{', '.join(first)} or {last}" if first else last
+
+    def check(self, name: str, value: Any) -> None:
+        """Raise ParameterError for a value that the rule does not allow."""
+        if not self.allows(value):
+            raise ParameterError(name, str(self), _shown(value))
+
+
+def whole(least: int = 1, most: int = _MOST) -> Rule:
+    """An integer between bounds; 10.0 is none, nor is True."""
+    bounds = f">= {least}" if most == _MOST else f"between {least} and {most}"
+
+    def allows(value: Any) -> bool:
+        return isinstance(value, numbers.Integral) and not _is_flag(value) and least <= int(value) <= most
+
+    return Rule((f"an integer {bounds}",), allows)
+
+
+def number(least: float = -inf, most: float = inf, *, above: float = -inf, below: float = inf) -> Rule:
+    """A finite number, at least and at most so large, and strictly above and below those."""
+    bounds = [(">=", least), (">", above), ("<=", most), ("<", below)]
+    words = " and ".join(f"{what} {bound:g}" for what, bound in bounds if isfinite(bound))
+
+    def allows(value: Any) -> bool:
+        if not isinstance(value, numbers.Real) or _is_flag(value):
+            return False
+        try:
+            given = float(value)
+        except OverflowError:  # an integer beyond 1e308
+            return False
+        return isfinite(given) and least <= given <= most and above < given < below
+
+    return Rule((f"a finite number{words and ' '}{words}",), allows)
+
+
+def one_of(*values: Any) -> Rule:
+    """One of some texts or numbers."""
+    return Rule(
+        tuple(map(repr, values)),
+        lambda value: isinstance(value, (str, numbers.Real)) and not _is_flag(value) and value in values,
+    )
+
+
+def instance(kind: type | tuple[type, ...], words: str) -> Rule:
+    """An object of a class."""
+    return Rule((words,), lambda value: isinstance(value, kind))
+
+
+def _is_flag(value: Any) -> bool:
+    return isinstance(value, (bool, np.bool_))
+
+
+_SHORT = reprlib.Repr()
+_SHORT.maxstring = _SHORT.maxother = 80
+
+
+def _shown(value: Any) -> str:
+    """A value in a message: short, whatever it is."""
+    try:
+        return _SHORT.repr(value)
+    except Exception:  # of a class with a broken one, or of an integer of thousands of digits
+        return f"a value of type {type(value).__name__}"
+
+
+FLAG = Rule(("True", "False"), _is_flag)
+NONE = Rule(("None",), lambda value: value is None)
+FOLDER = Rule(
+    ("a folder or URL", "None"), lambda v: v is None or (isinstance(v, (str, os.PathLike)) and v != "")
+)
+JOBS = (
+    Rule(
+        ("a positive number of threads", "-1 for all cores"),
+        lambda value: whole(-_MOST).allows(value) and value != 0,
+    )
+    | NONE
+)
+SEED = (
+    whole(0) | instance((np.random.Generator, np.random.RandomState), "a NumPy Generator or RandomState") | NONE
+)
+CLASS_WEIGHT = (
+    one_of("balanced")
+    | Rule(
+        ("a dictionary {label: factor} of finite factors >= 0",),
+        lambda value: isinstance(value, dict) and all(map(number(0).allows, value.values())),
+    )
+    | NONE
+)
+
+
+def check_parameters(estimator: Any) -> None:
+    """Raise ParameterError for the first parameter that breaks what `parameter_rules` of its class declares."""
+    for name, rule in type(estimator).parameter_rules.items():
+        rule.check(name, getattr(estimator, name))

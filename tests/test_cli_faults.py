@@ -1,0 +1,171 @@
+"""The last line of defence: no traceback unless asked for, one line for what nobody foresaw, and nothing meaningless accepted."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from distrf.ingest import ingest
+
+
+@pytest.fixture(scope="module")
+def rows(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("faults")
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 3))
+    np.savez(folder / "rows.npz", X=X, y=(X[:, 0] > 0).astype(int))
+    ingest(folder / "rows.npz", folder / "rows.zarr", block_rows=20)
+    return folder / "rows.zarr"
+
+
+def broken(*args, **kwargs):
+    raise ZeroDivisionError("[ours] two\nlines")
+
+
+@pytest.mark.parametrize("debug", [False, True])
+def test_an_error_that_nobody_foresaw(cli, rows, monkeypatch, tmp_path, debug):
+    monkeypatch.setattr("distrf.store.describe", broken)
+    words = ["--debug"] if debug else []
+    printed = cli(*words, "train", rows, tmp_path / "m", code=1)
+    assert ("Traceback" in printed.err) == debug
+    line = printed.err.splitlines()[-1]
+    assert line == (
+        "Unexpected error: ZeroDivisionError: [ours] two lines. This is a fault of distrf or of its input; "
+        "`distrf --debug ...` shows where it arose"
+    )
+    assert debug or len(printed.err.splitlines()) == 1
+
+
+def test_a_job_file_keeps_debug(cli, rows, monkeypatch, tmp_path):
+    monkeypatch.setattr("distrf.store.describe", broken)
+    (tmp_path / "job.toml").write_text(f'command = "train"\nsource = "{rows}"\nout = "m"\n')
+    assert "Traceback" in cli("--debug", "run", tmp_path / "job.toml", code=1).err
+    assert "Traceback" not in cli("run", tmp_path / "job.toml", code=1).err
+
+
+def test_a_foreseen_error_shows_its_place_on_request(cli, tmp_path):
+    printed = cli("--debug", "inspect", tmp_path / "nothing", code=1)
+    assert "Traceback" in printed.err
+    assert printed.err.splitlines()[-1].startswith("Store error: ")
+
+
+def test_workers_print_no_traceback(rows, tmp_path):
+    """A task that fails on a worker: its error alone, by the command that waits for it."""
+    chunk = next(p for p in (rows / "X").rglob("*") if p.name == "0" and p.parent.name == "1")
+    kept = chunk.read_bytes()
+    chunk.write_bytes(kept[:-7] + b"garbage")
+    try:
+        (tmp_path / "one.yaml").write_text("class: distributed.LocalCluster\narguments: {n_workers: 1}\n")
+        command = [sys.executable, "-m", "distrf", "train", str(rows), str(tmp_path / "m"), "-D", "16"]
+        command += [
+            "--gamma",
+            "1",
+            "--scale",
+            "none",
+            "--cluster",
+            str(tmp_path / "one.yaml"),
+            "--raw-columns",
+            "no",
+        ]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=100)
+    finally:
+        chunk.write_bytes(kept)
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    assert "Compute Failed" not in done.stderr
+    assert "Store error" in done.stderr
+    assert not (tmp_path / "m").exists()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--gamma", "1", "--length-scale", "2"],
+        ["--gamma", "1", "--length-scale", "median"],
+        ["--columns", "0,0"],
+        ["--columns", ","],
+        ["--target", ""],
+        ["--map", "tefm", "--base-D", "0"],
+        ["--map", "cnm", "--map-epochs", "0"],
+        ["--map", "cnm", "--map-epochs", str(2**70)],
+        ["--seed", "-1"],
+        ["--seed", str(2**63)],
+        ["--seed", str(2**70)],
+        ["-D", str(2**70)],
+        ["-D", "²"],
+        ["-D", "10.5"],
+        ["-D", "9" * 5000],
+        ["--length-scale", "nan"],
+        ["--length-scale", "inf"],
+        ["--gamma", "inf"],
+        ["--alpha", "nan"],
+        ["--alpha", "inf"],
+        ["--alpha", "-1"],
+        ["--alpha", ","],
+        ["--cv", "0"],
+        ["--cv", "²"],
+        ["--tol", "nan"],
+        ["--max-passes", "0"],
+        ["--directions", "0"],
+        ["--divide-by", "nan"],
+        ["--scale", ""],
+        ["--model", "svm", "--epochs", "inf"],
+        ["--model", "svm", "--epochs", "0"],
+        ["--model", "svm", "--round-rows", "inf"],
+        ["--model", "svm", "--round-rows", "nan"],
+        ["--model", "svm", "--eta0", "inf"],
+        ["--model", "svm", "--learning-rate", "inverse_scaling", "--power-t", "nan"],
+        ["--model", "svm", "--momentum", "nan"],
+        ["--model", "svm", "--alpha", "inf"],
+        ["--model", "svm", "--patience", str(2**70)],
+        ["--plot", ""],
+        ["--cluster", ""],
+    ],
+    ids=lambda words: " ".join(words)[:40],
+)
+def test_meaningless_options_are_refused_by_train(cli, rows, tmp_path, words, monkeypatch):
+    monkeypatch.setattr("distrf.cluster._started", broken)
+    printed = cli("train", rows, tmp_path / "m", *words, code=2)
+    assert "Traceback" not in printed.err
+    assert words[-2].lstrip("-") in printed.err
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["plan", "{rows}", "--classes", "0"],
+        ["plan", "{rows}", "--classes", str(2**70)],
+        ["plan", ""],
+        ["train", "{rows}", ""],
+        ["inspect", " "],
+        ["ingest", "{rows}", "{out}", "--seed", "-1"],
+        ["ingest", "{rows}", "{out}", "--rows-per-block", "0"],
+        ["ingest", "{rows}", "{out}", "--columns", "a,a"],
+        ["tune", "{rows}", "--out", "{out}", "--sample-rows", str(2**70)],
+        ["tune", "{rows}", "--out", "{out}", "-D", "²"],
+        ["tune", "{rows}", "--out", "{out}", "--alpha", "auto"],
+        ["tune", "{rows}", "--out", "{out}", "--gamma", "1", "--length-scale", "1,2"],
+    ],
+    ids=lambda words: " ".join(words)[:40],
+)
+def test_meaningless_options_of_other_commands(cli, rows, tmp_path, words):
+    printed = cli(*(word.format(rows=rows, out=tmp_path / "o") for word in words), code=2)
+    assert "Traceback" not in printed.err
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("words", [["inspect", "/"], ["ingest", "/", "{out}"], ["train", "/", "{out}"]])
+def test_the_root_of_a_disk_is_no_data(cli, tmp_path, words):
+    printed = cli(*(word.format(out=tmp_path / "o") for word in words), code=1)
+    assert "root of a file system" in printed.err
+
+
+def test_a_folder_of_many_other_files_is_no_data(cli, tmp_path, monkeypatch):
+    monkeypatch.setattr("distrf.store.files._MOST_ENTRIES", 5)
+    for i in range(8):
+        (tmp_path / f"note{i}.txt").write_text("")
+    assert "neither a store nor a folder of Parquet" in " ".join(cli("inspect", tmp_path, code=1).err.split())

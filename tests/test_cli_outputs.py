@@ -1,0 +1,74 @@
+"""Outputs are checked before anything is computed, and a job that is done already is success when it is started again."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from distrf.cli.jobs import job_text
+from distrf.cli.outputs import check_writable
+from distrf.errors import StoreError
+from distrf.ingest import ingest
+
+SMALL = ["-D", "16", "--gamma", "1", "--scale", "none", "--raw-columns", "no", "--alpha", "1e-3"]
+
+
+@pytest.fixture(scope="module")
+def rows(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("outputs")
+    X = np.random.default_rng(0).normal(size=(60, 3))
+    np.savez(folder / "rows.npz", X=X, y=(X[:, 0] > 0).astype(int))
+    ingest(folder / "rows.npz", folder / "rows.zarr", block_rows=20)
+    return folder / "rows.zarr"
+
+
+def no_cluster(*args, **kwargs):
+    raise AssertionError("a cluster was started")
+
+
+def test_a_job_that_is_done_is_success(cli, rows, tmp_path, monkeypatch):
+    words = ["train", rows, tmp_path / "m", *SMALL]
+    cli(*words, "--resume", cluster=True)
+    before = {p: p.stat().st_mtime_ns for p in (tmp_path / "m").rglob("*")}
+    monkeypatch.setattr("distrf.cli.session.Session.connected", no_cluster)
+    assert "is done already" in " ".join(cli(*words, "--resume").out.split())
+    assert json.loads(cli(*words, "--resume", "--json").out)["done"] is True
+    assert {p: p.stat().st_mtime_ns for p in (tmp_path / "m").rglob("*")} == before
+    assert "holds a model already" in cli(*words, code=1).err
+    for other in (["--seed", "3"], ["--columns", "0,1"], ["--no-intercept"]):
+        assert "model of another job" in cli(*words, *other, "--resume", code=1).err
+
+
+@pytest.mark.parametrize("command", ["train", "featurize", "ingest", "tune"])
+def test_outputs_that_cannot_be_written_are_found_first(cli, rows, tmp_path, monkeypatch, command):
+    (tmp_path / "file").write_text("mine")
+    monkeypatch.setattr("distrf.cli.session.Session.connected", no_cluster)
+    monkeypatch.setattr("distrf.ingest.ingest", no_cluster)
+    source = rows.parent / "rows.npz" if command == "ingest" else rows
+    for out in (tmp_path / "file" / "m", tmp_path / ("n" * 300)):
+        place = ["--out", out] if command == "tune" else [out]
+        assert "cannot be written" in cli(command, source, *place, code=1).err
+    assert [p.name for p in tmp_path.iterdir()] == ["file"]
+
+
+def test_no_permission(tmp_path, monkeypatch):
+    monkeypatch.setattr("os.access", lambda path, mode: path != str(tmp_path))
+    with pytest.raises(StoreError, match="no permission in"):
+        check_writable(str(tmp_path / "new" / "m"))
+    check_writable(None, "s3://bucket/m", str(tmp_path.parent / "m"))
+
+
+def test_run_takes_a_cluster(cli, rows, tmp_path, two_worker_cluster):
+    job = tmp_path / "job.toml"
+    job.write_text(
+        job_text("train", {"source": str(rows), "out": "m", "components": 16, "cluster": "tcp://gone:1"})
+    )
+    line = cli("run", job, "--dry-run", "--cluster", "here.yaml").out
+    assert "--cluster here.yaml" in line
+    assert "gone" not in line
+    cli("run", job, cluster=True)
+    assert (tmp_path / "m" / "model.json").exists()
+    job.write_text(job_text("demo", {}))
+    assert cli("run", job, "--dry-run", "--cluster", "tcp://a:1").out == "distrf demo --cluster tcp://a:1\n"

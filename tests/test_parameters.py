@@ -1,0 +1,141 @@
+"""Parameters of all public estimators: declared once, refused by `fit` where they break their rule."""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+import pickle
+
+import dask.array as da
+import numpy as np
+import pytest
+from sklearn.base import BaseEstimator, clone
+from sklearn.preprocessing import Normalizer
+
+import distrf
+from distrf.errors import InputError, ParameterError
+from distrf.parameters import check_parameters, number, one_of, whole
+
+X = np.abs(np.random.default_rng(0).normal(size=(12, 3)))
+Y = (X[:, 0] > np.median(X[:, 0])).astype(int)
+
+ESTIMATORS = [
+    kind
+    for kind in (getattr(distrf, name) for name in distrf.__all__)
+    if inspect.isclass(kind) and issubclass(kind, BaseEstimator)
+]
+
+#: Refused by every rule, but for the parameter that takes any text.
+NEVER = [
+    object(),
+    float("nan"),
+    float("inf"),
+    -float("inf"),
+    1j,
+    [],
+    "no such value",
+    b"",
+    np.array([1.0, np.nan]),
+]
+#: Refused but by those that say otherwise.
+HARDLY = [True, -1, 0, 10.5, 2**63, 10**400, None, "", -0.5, {"a": "b"}, 1.0]
+ALLOWED = {
+    "n_jobs": [-1, None],
+    "random_state": [0, None],
+    "exact": [-1, 0, 1.0],
+    "divisor": [-1, 10.5, 2**63, -0.5, 1.0],
+    "class_weight": [None],
+    "n_mixed": [],
+}
+
+
+def usual(kind):
+    return kind(Normalizer()) if kind is distrf.Blockwise else kind()
+
+
+@pytest.mark.parametrize("kind", ESTIMATORS)
+def test_every_parameter_is_declared(kind):
+    assert set(kind.parameter_rules) == set(inspect.signature(kind).parameters)
+    check_parameters(usual(kind))  # the defaults keep the rules
+
+
+@pytest.mark.parametrize("kind", ESTIMATORS)
+def test_values_that_are_never_meant_are_refused_by_fit(kind):
+    for name, value in itertools.product(kind.parameter_rules, NEVER):
+        if name == "checkpoint" and isinstance(value, str):
+            continue
+        estimator = clone(usual(kind)).set_params(**{name: value})
+        with pytest.raises(InputError, match=rf"^{name} must be .*, got ") as refused:
+            estimator.fit(X, Y)
+        assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("kind", ESTIMATORS)
+def test_values_are_checked_by_type_and_range(kind):
+    """Whatever a rule allows is of a type that its words name."""
+    for name, rule in kind.parameter_rules.items():
+        allowed = [value for value in HARDLY if rule.allows(value)]
+        if name in ALLOWED:
+            assert allowed == ALLOWED[name]
+            continue
+        for value in allowed:
+            if isinstance(value, bool) or value is None:
+                assert str(value) in rule.words
+            else:
+                word = "number" if isinstance(value, float) or value == 2**63 else ">= 0"
+                assert word in str(rule), f"{name} of {kind.__name__} allows {value!r}"
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "value", "message"),
+    [
+        (distrf.RandomFourierFeatures, "n_components", 10.5, "n_components must be an integer >= 1, got 10.5"),
+        (distrf.RandomFourierFeatures, "whiten", "yes", "whiten must be True or False, got 'yes'"),
+        (distrf.RandomFourierFeatures, "length_scale", True, "length_scale must be a finite number > 0, .*True"),
+        (distrf.StreamingRidge, "cv", 0, "cv must be an integer >= 2, 'holdout' or 'auto', got 0"),
+        (distrf.StreamingRidge, "fit_intercept", "x", "fit_intercept must be True or False, got 'x'"),
+        (distrf.StreamingSGDRegressor, "n_epochs", float("inf"), "n_epochs must be an integer.*got inf"),
+        (distrf.StreamingSGDRegressor, "eta0", float("inf"), "eta0 must be a finite number > 0 or None, got inf"),
+        (distrf.StreamingSGDRegressor, "power_t", float("nan"), "power_t must be a finite number >= 0, got nan"),
+        (distrf.StreamingSGDRegressor, "alpha", float("inf"), "alpha must be a finite number >= 0 or 'auto'"),
+        (distrf.StreamingRidgeClassifier, "class_weight", {0: np.nan}, "a dictionary {label: factor} of finite"),
+        (distrf.TEFM, "random_state", -1, "random_state must be an integer >= 0, .*got -1"),
+        (distrf.TensorSketchFeatures, "n_components", 2**70, "n_components must be an integer >= 1, got 118"),
+    ],
+)  # fmt: skip
+def test_messages_name_parameter_rule_and_value(kind, name, value, message):
+    with pytest.raises(InputError, match=message):
+        usual(kind).set_params(**{name: value}).fit(X, Y)
+
+
+def test_errors_travel_and_values_are_shown_short():
+    with pytest.raises(ParameterError) as refused:
+        whole().check("n", 10**5000)  # of more digits than Python prints
+    again = pickle.loads(pickle.dumps(refused.value))
+    assert str(again) == str(refused.value) == "n must be an integer >= 1, got a value of type int"
+    with pytest.raises(ParameterError) as refused:
+        (number(0, 1) | one_of("auto")).check("share", "x" * 10_000)
+    assert len(str(refused.value)) < 160
+
+
+@pytest.mark.parametrize("kind", [distrf.StreamingSGDClassifier, distrf.StreamingSGDRegressor])
+def test_partial_fit_checks_too(kind):
+    with pytest.raises(InputError, match="eta0 must be"):
+        kind(eta0=-1).partial_fit(
+            X, Y, **({"classes": [0, 1]} if kind is distrf.StreamingSGDClassifier else {})
+        )
+
+
+@pytest.mark.parametrize(
+    "kind", [distrf.StreamingRidge, distrf.StreamingRidgeClassifier, distrf.StreamingSGDRegressor]
+)
+@pytest.mark.parametrize("lazy", [False, True])
+@pytest.mark.parametrize("dtype", ["c16", "M8[D]"])
+def test_targets_that_are_no_numbers_are_refused(kind, lazy, dtype):
+    rows, y = (
+        (da.from_array(X, chunks=(5, 3)), da.from_array(Y.astype(dtype), chunks=5))
+        if lazy
+        else (X, Y.astype(dtype))
+    )
+    with pytest.raises(InputError, match="y must hold numbers, booleans or text"):
+        kind().fit(rows, y)
