@@ -74,15 +74,6 @@ def run() -> None:
                 "gets --resume",
             )
         raise
-    except Exception as error:
-        if type(error).__name__ != "KilledWorker":
-            raise
-        _print(
-            "Workers died",
-            f"{error}\nA task lost its worker several times, most often for memory. Compare `distrf plan` with the "
-            "workers' limit; use smaller blocks or fewer components.",
-        )
-        code = 1
     sys.exit(code)
 
 

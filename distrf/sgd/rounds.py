@@ -29,9 +29,10 @@ from dask.delayed import Delayed
 
 from ..alignment import aligned
 from ..blocks.batches import Batch, threads_of
-from ..blocks.engine import compute, gather, return_freed_memory, waiting
+from ..blocks.engine import compute, gather, gather_all
 from ..blocks.graphs import BlockGraphs
 from ..blocks.rows import shared_arrays
+from ..blocks.workers import return_freed_memory
 from .schedules import Round
 from .slices import FAN_IN, LoadFold, SliceWork, Sums, add_sums
 
@@ -113,8 +114,7 @@ class DaskRounds:
         self._fill(batch, 2 + _AHEAD)  # for workers to go on with while this round is summed
         self._futures |= batch.submit(self._client)
         try:
-            with waiting():
-                parts = self._client.gather([self._futures[key] for key in keys])
+            parts = gather_all([self._futures[key] for key in keys], self._client)
         finally:
             self._ahead.popleft()
             self._release([*keys, *(share.features for share in shares)])
