@@ -17,6 +17,7 @@ import numpy as np
 from sklearn.base import clone, is_classifier
 
 from .blocks.engine import current_client, results_in_order
+from .blocks.release import same_release
 from .blocks.plan import PassMemory, Workers
 from .blocks.samples import neighbours, sampled_rows, take_rows
 from .errors import InputError
@@ -227,6 +228,7 @@ class Task:
         return 3 * rows * D * itemsize
 
 
+@same_release
 def run_trial(
     arrays: dict[str, np.ndarray], task: Task, parameters: Mapping[str, Any], level: int, rows: int
 ) -> Trial:

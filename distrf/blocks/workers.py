@@ -14,6 +14,8 @@ from typing import Any
 from distributed import SchedulerPlugin, WorkerPlugin
 from threadpoolctl import threadpool_limits
 
+from .release import check_release
+
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8  # of glibc's malloc.h
 
 #: Seconds whose profiles a worker keeps for the dashboard. Dask would keep 1,000: 27 KiB a second, two times over.
@@ -72,7 +74,8 @@ _prepared: weakref.WeakSet = weakref.WeakSet()
 
 
 def prepare(client: Any) -> None:
-    """Make ready the cluster of a client, once."""
+    """Make ready the cluster of a client, once; raises ClusterError for a worker of another release."""
+    check_release(client)
     if client in _prepared:
         return
     client.register_plugin(_PreparedWorker(), name="distrf-prepared-worker")
