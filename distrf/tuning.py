@@ -17,8 +17,8 @@ import numpy as np
 from sklearn.base import clone, is_classifier
 
 from .blocks.engine import current_client, results_in_order
-from .blocks.release import same_release
 from .blocks.plan import PassMemory, Workers
+from .blocks.release import same_release
 from .blocks.samples import neighbours, sampled_rows, take_rows
 from .errors import InputError
 from .linear_model.penalties import check_alphas

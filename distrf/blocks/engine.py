@@ -107,7 +107,11 @@ def merge_states(fold: Any, left: Any, right: Any, client: Any) -> Any:
 
 def gather(value: Any, client: Any) -> Any:
     """The value of a future; what is no future, without a client, is its own."""
-    return value if client is None else gather_all([value], client)[0]
+    if client is None:
+        return value
+    settle(value)
+    with waiting(), watch.in_plain_words():
+        return value.result()  # a copy, where `gather` inside a task takes what the worker holds as it lies
 
 
 def gather_all(futures: Sequence[Any], client: Any) -> list[Any]:
