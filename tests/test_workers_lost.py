@@ -27,7 +27,7 @@ from distrf.blocks import watch
 from distrf.blocks.batches import Batch, threads_of
 from distrf.blocks.engine import current_client, settle
 from distrf.blocks.writing import write_rows
-from distrf.errors import ClusterError
+from distrf.errors import ClusterError, MemoryPlanError
 
 #: Fits are cut short for the sake of time.
 pytestmark = pytest.mark.filterwarnings("ignore:.*the loss still falls:sklearn.exceptions.ConvergenceWarning")
@@ -111,6 +111,27 @@ def test_a_job_ends_where_no_worker_comes_back(threads, monkeypatch):
         settle(threads.submit(sum, [1, 2]))
 
 
+def test_a_worker_that_has_paused_for_good(monkeypatch):
+    class Paused:
+        def get_events(self, topic):
+            return ()
+
+        def scheduler_info(self, n_workers):
+            counts = {"executing": next(running)} if running else {"ready": 1}
+            metrics = {"memory": 450 * 2**20, "task_counts": counts}
+            return {
+                "workers": {"tcp://w": {"status": "paused", "metrics": metrics, "memory_limit": 500 * 2**20}}
+            }
+
+    monkeypatch.setattr(watch, "_PAUSED", 0.0)
+    running = iter([1])
+    looking = watch.Watch(Paused())
+    looking.look()  # what runs may free memory
+    running = None
+    with pytest.raises(MemoryPlanError, match=r"tcp://w holds 450.00 MiB of its 500.00 MiB and has paused"):
+        looking.look()
+
+
 @pytest.fixture(scope="module")
 def nannies():
     options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": ":0", "silence_logs": 50}
@@ -132,3 +153,25 @@ def test_all_workers_killed(nannies, tmp_path, rng, fit, after):
     assert (tmp_path / "reads-killed").exists()
     nannies.wait_for_workers(2, timeout=60)
     np.testing.assert_array_equal(disturbed, undisturbed)
+
+
+def hungry(block):
+    """Holds 600 MiB for longer than a nanny takes to look."""
+    held = np.ones(75 * 2**20)
+    time.sleep(5)
+    return block + held[0]
+
+
+@pytest.mark.slow
+def test_a_worker_restarted_for_memory_ends_the_job():
+    X = da.ones((40, 3), chunks=(10, 3), dtype=np.float32).map_blocks(hungry, dtype=np.float32)
+    options = {"n_workers": 1, "threads_per_worker": 1, "dashboard_address": ":0", "silence_logs": 50}
+    planned = (
+        r"was ended: the worker tcp\S+ held .* was started anew\. Planned was a peak of 423.* MiB \(process 350"
+    )
+    with (
+        LocalCluster(**options, memory_limit="500MiB") as cluster,
+        Client(cluster),
+        pytest.raises(MemoryPlanError, match=planned + r".*Remedy: .*memory_limit\)"),
+    ):
+        StreamingRidge(1e-3).fit(X, np.arange(40.0))

@@ -24,6 +24,10 @@ _WITHOUT_WORKERS = 300.0
 _PAUSED = 60.0
 
 
+class WorkerMemoryError(MemoryPlanError):
+    """A worker that ran out of memory amid a job, which its plan said would fit."""
+
+
 class Watch:
     """Looks at the workers of a client from now on."""
 
@@ -33,12 +37,12 @@ class Watch:
         self._since: dict[str, float] = {}  # what is wrong -> first seen
 
     def look(self) -> None:
-        """Raise ClusterError where no worker comes back, MemoryPlanError where one cannot go on for lack of memory."""
+        """Raise ClusterError where no worker comes back, WorkerMemoryError where one cannot go on for lack of memory."""
         for moment, event in self._client.get_events("worker-restart-memory"):
             if moment > self._begun:
-                raise MemoryPlanError(
+                raise WorkerMemoryError(
                     f"the worker {event['worker']} held {format_bytes(event['rss'])}, nearly all of its memory limit, and "
-                    "was started anew. Remedy: smaller blocks, fewer components or workers with more memory"
+                    "was started anew"
                 )
         workers = self._client.scheduler_info(n_workers=-1)["workers"]
         patience = parse_timedelta(dask.config.get("distrf.workers-timeout", _WITHOUT_WORKERS))
@@ -51,10 +55,9 @@ class Watch:
         for address in stuck:
             if self._lasts(address, _PAUSED):
                 worker = workers[address]
-                raise MemoryPlanError(
+                raise WorkerMemoryError(
                     f"the worker {address} holds {format_bytes(worker['metrics']['memory'])} of its "
-                    f"{format_bytes(worker['memory_limit'])} and has paused: it takes no task. Remedy: smaller blocks, "
-                    "fewer components or workers with more memory"
+                    f"{format_bytes(worker['memory_limit'])} and has paused: it takes no task"
                 )
         wrong = set(stuck) if workers else {""}
         self._since = {what: since for what, since in self._since.items() if what in wrong}
