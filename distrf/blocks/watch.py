@@ -19,7 +19,7 @@ from ..errors import ClusterError, MemoryPlanError
 #: Seconds between two looks at the cluster; a wait that is shorter takes none.
 EVERY = 2.0
 #: Seconds without any worker after which a job ends; Dask's configuration `distrf.workers-timeout` goes before it.
-_WITHOUT_WORKERS = 300.0
+WITHOUT_WORKERS = 300.0
 #: Seconds that a worker may be paused for memory with nothing left to run.
 _PAUSED = 60.0
 
@@ -45,7 +45,7 @@ class Watch:
                     "was started anew"
                 )
         workers = self._client.scheduler_info(n_workers=-1)["workers"]
-        patience = parse_timedelta(dask.config.get("distrf.workers-timeout", _WITHOUT_WORKERS))
+        patience = parse_timedelta(dask.config.get("distrf.workers-timeout", WITHOUT_WORKERS))
         if not workers and self._lasts("", patience):
             raise ClusterError(
                 f"no worker has been left for {patience:g} s; look in the workers' logs for why they ended. Where others "
@@ -63,7 +63,8 @@ class Watch:
         self._since = {what: since for what, since in self._since.items() if what in wrong}
 
     def _lasts(self, what: str, seconds: float) -> bool:
-        return time.monotonic() - self._since.setdefault(what, time.monotonic()) >= seconds
+        first = self._since.setdefault(what, time.monotonic())
+        return time.monotonic() - first >= seconds
 
 
 def _is_stuck(worker: Any) -> bool:
