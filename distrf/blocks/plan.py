@@ -72,6 +72,11 @@ def states_held(nbytes: int, runs: int, threads: int = 1) -> int:
     return max(_SENT, min(runs, states_ahead(nbytes, threads) + 2))
 
 
+def reading_scratch(stored: float, block: float) -> int:
+    """Bytes beyond a block that reading stored rows takes: what came from storage, decoded, and where it goes."""
+    return max(0, int(3 * stored - block))
+
+
 @dataclass(frozen=True)
 class PassMemory:
     """Bytes one worker needs at the peak of a pass, by part."""
