@@ -20,6 +20,7 @@ import yaml
 from dask.system import CPU_COUNT
 from dask.utils import parse_bytes
 
+from .blocks.watch import WITHOUT_WORKERS
 from .errors import ClusterError, InputError
 
 _SCHEMES = ("tcp://", "tls://", "ws://", "wss://", "ucx://", "inproc://")
@@ -67,8 +68,10 @@ def connect(
                 raise _not_local(memory_limit, f"workers of {spec['class']}")
             spec["arguments"]["memory_limit"] = _bytes(memory_limit)
     with _started(spec) as started, _client(started, timeout) as client:
-        wait = spec.get("wait", {})
-        _wait(client, int(wait.get("workers", 1)), float(wait.get("timeout", timeout)))
+        wait = spec.get("wait") or {}
+        # Those of an adaptive cluster that come only with tasks cannot be waited for.
+        least = 1 if spec.get("adapt") is None else spec["adapt"].get("minimum", 0)
+        _wait(client, int(wait.get("workers", least)), float(wait.get("timeout", timeout)))
         yield client
 
 
@@ -135,7 +138,14 @@ def _started(spec: dict[str, Any]) -> Iterator[Any]:
             f"the cluster class {spec['class']!r} cannot be imported ({error}); install the extra that provides it "
             "(distrf[jobqueue], distrf[kubernetes], distrf[cloud])"
         ) from error
+    if not _is_cluster(factory):
+        raise InputError(
+            f"'class' of a cluster spec is a Dask cluster (a subclass of distributed.deploy.Cluster), such as "
+            f"distributed.LocalCluster; {spec['class']!r} is none, and was not called"
+        )
     settings = {"distributed.scheduler.worker-saturation": 1.0, **(spec.get("dask") or {})}
+    if "timeout" in (spec.get("wait") or {}):  # where workers take so long to come, they do so too amid a job
+        settings.setdefault("distrf.workers-timeout", max(float(spec["wait"]["timeout"]), WITHOUT_WORKERS))
     arguments = dict(spec["arguments"])
     with ExitStack() as stack:
         stack.enter_context(dask.config.set(settings))
@@ -150,17 +160,28 @@ def _started(spec: dict[str, Any]) -> Iterator[Any]:
         try:
             with _interrupts_held():
                 cluster = stack.enter_context(factory(**arguments))
-        except TypeError as error:
-            raise InputError(f"{spec['class']} refused its arguments {sorted(arguments)}: {error}") from error
-        except (OSError, RuntimeError) as error:
-            raise ClusterError(f"{spec['class']} did not start: {error}") from error
+            if spec.get("scale"):
+                cluster.scale(**_keywords(spec["scale"], "n"))
+            if spec.get("adapt") is not None:
+                cluster.adapt(**spec["adapt"])
+        except (
+            Exception
+        ) as error:  # of a provider: no region, no credentials, an argument that it does not know
+            raise ClusterError(
+                f"{spec['class']} with the arguments {sorted(arguments)} did not start: "
+                f"{type(error).__name__}: {' '.join(str(error).split())}"
+            ) from error
         # On a busy machine workers leave late; at the end of a job that is no news.
         stack.callback(nannies.setLevel, logging.ERROR)
-        if spec.get("scale"):
-            cluster.scale(**_keywords(spec["scale"], "n"))
-        if spec.get("adapt"):
-            cluster.adapt(**spec["adapt"])
         yield cluster
+
+
+def _is_cluster(factory: Any) -> bool:
+    """Whether it makes a Dask cluster; Dask's own over SSH is a function."""
+    from distributed import SSHCluster
+    from distributed.deploy import Cluster
+
+    return factory is SSHCluster or (isinstance(factory, type) and issubclass(factory, Cluster))
 
 
 @contextmanager
@@ -221,11 +242,14 @@ async def _shake_hands(address: str, timeout: float) -> None:
 
 
 def _wait(client: Any, count: int, timeout: float) -> None:
+    if count < 1:
+        return
     try:
         client.wait_for_workers(count, timeout=timeout)
     except TimeoutError as error:
         have = len(client.scheduler_info(n_workers=-1)["workers"])
         raise ClusterError(
             f"{have} of {count} workers came within {timeout:g} s; check the queue, the worker logs and the network "
-            "between workers and scheduler"
+            "between workers and scheduler. In a cluster spec, 'scale' (or 'adapt') asks for workers, and 'wait.timeout' "
+            "says for how many seconds to wait"
         ) from error

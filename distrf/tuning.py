@@ -18,6 +18,7 @@ from sklearn.base import clone, is_classifier
 
 from .blocks.engine import current_client, results_in_order
 from .blocks.plan import PassMemory, Workers
+from .blocks.release import same_release
 from .blocks.samples import neighbours, sampled_rows, take_rows
 from .errors import InputError
 from .linear_model.penalties import SEVERAL, given_alphas
@@ -228,6 +229,7 @@ class Task:
         return 3 * rows * D * itemsize
 
 
+@same_release
 def run_trial(
     arrays: dict[str, np.ndarray], task: Task, parameters: Mapping[str, Any], level: int, rows: int
 ) -> Trial:

@@ -13,11 +13,23 @@ import dask
 import pytest
 import yaml
 from dask.system import CPU_COUNT
+from distributed import LocalCluster
 from threadpoolctl import threadpool_info
 
 from distrf.blocks.engine import current_client
 from distrf.cluster import connect, local_arguments, read_cluster_spec
 from distrf.errors import ClusterError, InputError
+
+
+class Regionless(LocalCluster):
+    """A provider's error of several lines."""
+
+    def __init__(self):
+        raise ValueError("You must specify a region.\nSee the manual")
+
+    def __del__(self):
+        pass
+
 
 LOCAL = Path(__file__).parents[1] / "cluster/local/cluster.yaml"
 
@@ -97,6 +109,20 @@ def test_scale_and_json(tmp_path):
         assert len(workers_of(client)) == 3
 
 
+def test_an_adaptive_cluster_without_workers_is_not_waited_for(tmp_path):
+    """They come with the first task."""
+    spec = {
+        "class": "distributed.LocalCluster",
+        "arguments": {"n_workers": 0, "threads_per_worker": 1, "processes": False},
+        "adapt": {"minimum": 0, "maximum": 1},
+        "wait": {"timeout": 400},
+    }
+    with connect(spec_file(tmp_path / "c.yaml", **spec)) as client:
+        assert workers_of(client) == []
+        assert dask.config.get("distrf.workers-timeout") == 400
+        assert client.submit(sum, [1, 2]).result(timeout=20) == 3
+
+
 def test_local_arguments():
     assert local_arguments() == {"n_workers": CPU_COUNT, "threads_per_worker": 1, "processes": True}
     assert local_arguments("4GiB", 3)["memory_limit"] == 4 * 2**30
@@ -139,7 +165,14 @@ def test_files_that_are_no_files(tmp_path):
         ({"class": "nothing.Cluster"}, ClusterError, r"'nothing.Cluster' cannot be imported.*distrf\[jobqueue\]"),
         ({"class": "distributed.NoCluster"}, ClusterError, "'distributed.NoCluster' cannot be imported"),
         ({"class": "distributed.Nanny.nothing"}, ClusterError, "'distributed.Nanny.nothing' cannot be imported"),
-        ({"class": "fractions.Fraction", "arguments": {"workers": 2}}, InputError, r"its arguments \['workers'\]"),
+        ({"class": "os.system", "arguments": {"command": "false"}}, InputError, "'os.system' is none, and was not called"),
+        ({"class": "fractions.Fraction"}, InputError, "a subclass of distributed.deploy.Cluster"),
+        (
+            {"class": "distributed.LocalCluster", "arguments": {"n_workers": 0, "processes": False, "security": 3}},
+            ClusterError,
+            r"\['dashboard_address', 'local_directory', 'n_workers', 'processes', 'security'\] did not start: TypeError: .*Security object",
+        ),
+        ({"class": f"{__name__}.Regionless"}, ClusterError, "did not start: ValueError: You must specify a region. See"),
         (
             {
                 "class": "distributed.LocalCluster",
@@ -147,10 +180,10 @@ def test_files_that_are_no_files(tmp_path):
                 "wait": {"workers": 2, "timeout": 0.2},
             },
             ClusterError,
-            "0 of 2 workers came within 0.2 s; check the queue",
+            r"0 of 2 workers came within 0.2 s; check the queue.*'scale'.*'wait.timeout'",
         ),
     ],
-    ids=["module", "class", "member", "arguments", "workers"],
+    ids=["module", "class", "member", "call", "no cluster", "arguments", "provider", "workers"],
 )  # fmt: skip
 @pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
 def test_clusters_that_do_not_start(tmp_path, spec, error, message):

@@ -8,11 +8,13 @@ import json
 import dask.array as da
 import numpy as np
 import pytest
+from dask.sizeof import sizeof
 from peaks import MIB, cluster_file, distrf, make_store, peak
 
 from distrf import RandomFourierFeatures, open_rows
 from distrf.blocks import plan
 from distrf.blocks.batches import Batch
+from distrf.blocks.moments import MomentsFold
 from distrf.blocks.passes import count_runs, pass_memory, run_pass
 from distrf.blocks.plan import PROCESS_BYTES, PassMemory, Plan, Workers, check_client
 from distrf.errors import MemoryPlanError
@@ -212,3 +214,16 @@ def test_the_client_is_checked_too(monkeypatch):
 
 def test_the_rate_is_measured_once():
     assert plan.gemm_rate() == plan.gemm_rate() > 1e8
+
+
+@pytest.mark.parametrize("fold", [GramFold(64, Targets(None, np.zeros(2))), MomentsFold(500)])
+def test_dask_sees_the_size_of_a_state(fold):
+    """It places, sends and spills by it."""
+    assert fold.nbytes <= sizeof(fold.start()) + 8 * 64 <= 1.1 * fold.nbytes + 1000
+
+
+def test_wide_blocks_are_counted_thrice_while_they_are_read(tmp_path):
+    """What came from storage, decoded, and where it goes; features are not there yet."""
+    store = make_store(tmp_path / "wide.zarr", 600, 8000, 300)
+    planned = distrf("plan", store, "--model", "ridge", "--components", "64", "--gamma", "1e-5")["peak_parts"]
+    assert planned["blocks"] + planned["scratch"] >= 3 * 300 * 8000 * 4

@@ -11,10 +11,12 @@ import pytest
 from distributed import span
 from peaks import assert_flat
 
-from distrf import StreamingSGDClassifier
-from distrf.blocks import engine
+from distrf import RandomFourierFeatures, StreamingSGDClassifier
+from distrf.blocks import engine, workers
 from distrf.blocks.batches import _SPAN, Batch
+from distrf.blocks.plan import Workers
 from distrf.blocks.samples import take_rows
+from distrf.errors import MemoryPlanError
 from distrf.sgd.schedules import ORDERS, Holdout, Schedule, row_order
 
 
@@ -49,7 +51,21 @@ def test_profiles_that_a_worker_keeps(client):
         return dask_worker.profile_history.maxlen, dask_worker.profile_keys_history.maxlen
 
     engine.current_client()
-    assert set(client.run(lengths).values()) == {(engine._PROFILES, engine._PROFILES)}
+    assert set(client.run(lengths).values()) == {(workers._PROFILES, workers._PROFILES)}
+
+
+def test_classes_that_only_the_rows_tell_are_counted(client, monkeypatch):
+    """Before the first step: a plan made before the rows were read has two classes for integers."""
+    small = Workers(2, 1, 370 * 2**20)
+    monkeypatch.setattr(Workers, "of_client", classmethod(lambda cls, client: small))
+    X = np.random.default_rng(0).normal(size=(1200, 3)).astype(np.float32)
+    lazy = da.from_array(X, chunks=(300, 3))
+    Z = RandomFourierFeatures(gamma=0.1, n_components=256, random_state=0).fit(lazy).transform(lazy)
+    model = StreamingSGDClassifier("logistic", n_epochs=1, tol=None, alpha=1e-4)
+    model.fit(Z, da.arange(1200, chunks=300) % 2)
+    refused = r"to 1000 output\(s\) was refused: .* which has 370.00 MiB .* Remedy: fewer components or outputs"
+    with pytest.raises(MemoryPlanError, match=refused):
+        model.fit(Z, da.arange(1200, chunks=300) % 1000)
 
 
 def test_sampled_rows_travel_once(client, monkeypatch):

@@ -2,13 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
-import functools
-import os
-import platform
-import time
-import weakref
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -17,63 +10,11 @@ from typing import Any
 import dask
 import dask.system
 from dask.delayed import Delayed
-from distributed import WorkerPlugin, rejoin, secede, threadpoolexecutor, worker
+from distributed import rejoin, secede, threadpoolexecutor, wait, worker
 from threadpoolctl import threadpool_limits
 
-_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8  # of glibc's malloc.h
-
-#: Seconds whose profiles a worker keeps for the dashboard. Dask would keep 1,000: 27 KiB a second, two times over.
-_PROFILES = 100
-#: Seconds between two calls that return freed memory: each costs some 10 ms, with the pages that are then touched anew.
-_RETURN_EVERY = 5.0
-
-_prepared: weakref.WeakSet = weakref.WeakSet()
-
-
-class _PreparedWorker(WorkerPlugin):
-    """Settings of a worker process, made once when it starts.
-
-    BLAS gets one thread: limits set per task race between threads. The allocator keeps what it frees: Dask's nanny sets
-    MALLOC_TRIM_THRESHOLD_, with which glibc returns every scratch array beyond 128 KiB to the system and faults its
-    pages in anew, and a map takes twice as long.
-    """
-
-    def setup(self, worker: Any) -> None:
-        import scipy.linalg  # noqa: F401  a limit reaches only libraries that are loaded
-
-        threadpool_limits(1)
-        keep_freed_memory()
-        for history in ("profile_history", "profile_keys_history"):
-            setattr(worker, history, deque(getattr(worker, history, ()), maxlen=_PROFILES))
-
-
-def keep_freed_memory() -> None:
-    """glibc keeps up to 32 MiB of what arrays below 16 MiB have freed; larger ones return at once. Else no effect."""
-    glibc = _glibc()
-    if glibc is not None:
-        glibc.mallopt(_M_ARENA_MAX, 1)  # each arena keeps its own
-        glibc.mallopt(_M_TRIM_THRESHOLD, 32 * 2**20)
-        glibc.mallopt(_M_MMAP_THRESHOLD, 16 * 2**20)
-
-
-def return_freed_memory() -> None:
-    """Return what has been freed between arrays in use, at most every five seconds; for tasks that leave such holes.
-
-    A hole takes no array larger than itself, so the more arrays of several sizes come and go, the more holes there are.
-    """
-    glibc = _glibc()
-    if glibc is not None and time.monotonic() - _returned[0] > _RETURN_EVERY:
-        _returned[0] = time.monotonic()
-        glibc.malloc_trim(0)
-
-
-_returned = [0.0]
-
-
-@functools.cache
-def _glibc() -> Any:
-    """The C library of this process where it is glibc, else None."""
-    return ctypes.CDLL(None) if os.name == "posix" and platform.libc_ver()[0] == "glibc" else None
+from . import watch
+from .workers import prepare
 
 
 def current_client() -> Any:
@@ -86,9 +27,7 @@ def current_client() -> Any:
         client = get_client()
     except ValueError:
         return None
-    if client not in _prepared:
-        client.register_plugin(_PreparedWorker(), name="distrf-prepared-worker")
-        _prepared.add(client)
+    prepare(client)
     return client
 
 
@@ -122,14 +61,20 @@ def compute_many(tasks: list[Delayed], client: Any) -> list[Any]:
 
 
 def settle(*futures: Any) -> None:
-    """Wait for futures; raises what one of them has raised."""
-    from distributed import wait
-
+    """Wait for futures; raises what one of them has raised, and what `Watch` sees meanwhile."""
+    watching = None
     with waiting():
-        wait(futures)
+        while futures:
+            try:
+                wait(futures, timeout=watch.EVERY)
+                break
+            except TimeoutError:
+                watching = watching or watch.Watch(futures[0].client)
+                watching.look()
     for future in futures:
         if future.status != "finished":
-            future.result()
+            with watch.in_plain_words():
+                future.result()
 
 
 def results_in_order(
@@ -164,8 +109,16 @@ def gather(value: Any, client: Any) -> Any:
     """The value of a future; what is no future, without a client, is its own."""
     if client is None:
         return value
-    with waiting():
-        return value.result()
+    settle(value)
+    with waiting(), watch.in_plain_words():
+        return value.result()  # a copy, where `gather` inside a task takes what the worker holds as it lies
+
+
+def gather_all(futures: Sequence[Any], client: Any) -> list[Any]:
+    """The values of futures."""
+    settle(*futures)
+    with waiting(), watch.in_plain_words():
+        return client.gather(list(futures))
 
 
 @contextmanager

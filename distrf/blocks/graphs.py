@@ -22,6 +22,7 @@ from dask.highlevelgraph import HighLevelGraph
 from ..alignment import aligned
 from ..errors import DistrfError, InputError
 from .progress import report
+from .release import same_release
 from .rows import ARRAYS_PREFIX, shared_arrays
 
 #: Seconds before storage that hiccups is asked again.
@@ -197,6 +198,7 @@ def add_block(fold: Any, state: Any, start: int, values: Sequence[Any]) -> Any:
         return fold.add(state, start, *(aligned(value) for value in values))
 
 
+@same_release
 def _fold_values(fold: Any, learned: Any, state: Any, start: int, topic: str | None, *values: Any) -> Any:
     if learned is not None:
         fold = fold.with_arrays(aligned(learned))
@@ -205,6 +207,7 @@ def _fold_values(fold: Any, learned: Any, state: Any, start: int, topic: str | N
     return state
 
 
+@same_release
 def fold_blocks_after(gate: None, *arguments: Any) -> Any:
     """`fold_blocks`, held back until the gate has run."""
     return fold_blocks(*arguments)
@@ -214,6 +217,7 @@ def passed(*states: Any) -> None:
     """Runs once these states have been summed: the gate of a later run."""
 
 
+@same_release
 def fold_blocks(fold: Any, payload: Packed, topic: str | None, names: Packed, *inputs: Any) -> Any:
     """Evaluate and fold the packed blocks one after the other; at most one is held at a time.
 

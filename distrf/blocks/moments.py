@@ -11,13 +11,14 @@ import scipy.sparse as sp
 from ..maps import check_rows
 from .passes import run_pass
 from .rows import rows_per_block
+from .states import SizedState
 
 #: Block of in-memory rows for a pass over plain columns.
 _ROW_BYTES = 8
 
 
 @dataclass
-class Moments:
+class Moments(SizedState):
     """Column moments of the rows seen, float64, arrays of shape (d,)."""
 
     count: int

@@ -152,11 +152,13 @@ def _run_dask(fold: Fold, arrays: Sequence[Any], label: str, starts: Sequence[in
             return _run_windowed(fold, blocks, rows, firsts, topic, client)
         runs = cut_runs(rows, blocks.atoms, count_runs(sum(rows), fold))
         workers = Workers.of_client(client)
-        pass_memory(fold, arrays, len(runs), workers, learned).check(workers, label)
+        memory = pass_memory(fold, arrays, len(runs), workers, learned)
+        memory.check(workers, label)
         window = states_ahead(fold.nbytes, workers.count * workers.threads)
         # Not that of an earlier pass: states change in place, a lingering one must not be taken for a new one.
         steps = _Steps(f"distrf-pass-{uuid.uuid4().hex}", fold, blocks, runs, firsts, topic)
-        return _run_threads(steps, window) if client is None else _run_workers(steps, window, client)
+        with memory.explains(label):
+            return _run_threads(steps, window) if client is None else _run_workers(steps, window, client)
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,8 @@ a single one takes its size three times while it is sent (measured).
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,6 +18,7 @@ from dask.utils import format_bytes
 from threadpoolctl import threadpool_limits
 
 from ..errors import MemoryPlanError
+from .watch import WorkerMemoryError
 
 #: A worker that has imported everything and holds nothing.
 PROCESS_BYTES = 350 * 2**20
@@ -31,6 +34,7 @@ _REMEDIES = {
     "scratch": "smaller blocks (Dask's array.chunk-size), or fewer threads per worker",
     "cached weights": "a structured projection, or a smaller DISTRF_CACHE_BYTES",
     "features": "fewer rows in a round (round_rows), fewer components, or more workers",
+    "process": "workers with more memory",
     "gradients": "fewer components or outputs, or workers with more memory",
 }
 
@@ -68,6 +72,11 @@ def states_held(nbytes: int, runs: int, threads: int = 1) -> int:
     return max(_SENT, min(runs, states_ahead(nbytes, threads) + 2))
 
 
+def reading_scratch(stored: float, block: float) -> int:
+    """Bytes beyond a block that reading stored rows takes: what came from storage, decoded, and where it goes."""
+    return max(0, int(3 * stored - block))
+
+
 @dataclass(frozen=True)
 class PassMemory:
     """Bytes one worker needs at the peak of a pass, by part."""
@@ -98,14 +107,30 @@ class PassMemory:
         """Raise MemoryPlanError where the peak exceeds the smallest worker."""
         if not workers.memory_limit or self.peak <= workers.memory_limit:
             return
-        largest = max(self.parts, key=lambda part: self.parts[part] if part != "process" else 0)
-        remedy = _REMEDIES[largest]
-        listed = ", ".join(f"{name} {format_bytes(size)}" for name, size in self.parts.items() if size)
         raise MemoryPlanError(
             f"{label} was refused: it needs {format_bytes(self.peak)} on each worker, which has "
-            f"{format_bytes(workers.memory_limit)} ({listed}). Remedy: {remedy}, or --memory-limit / memory_limit "
-            f"of at least {format_bytes(self.peak)}"
+            f"{format_bytes(workers.memory_limit)} ({self._listed}). Remedy: {self._remedy}, or --memory-limit / "
+            f"memory_limit of at least {format_bytes(self.peak)}"
         )
+
+    @contextmanager
+    def explains(self, label: str) -> Iterator[None]:
+        """Around the tasks of this plan: a worker that runs out of memory all the same ends them with its numbers."""
+        try:
+            yield
+        except WorkerMemoryError as error:
+            raise MemoryPlanError(
+                f"{label} was ended: {error}. Planned was a peak of {format_bytes(self.peak)} ({self._listed}). Remedy: "
+                f"{self._remedy}, or workers with more memory (--memory-limit / memory_limit)"
+            ) from error
+
+    @property
+    def _listed(self) -> str:
+        return ", ".join(f"{name} {format_bytes(size)}" for name, size in self.parts.items() if size)
+
+    @property
+    def _remedy(self) -> str:
+        return _REMEDIES[max(self.parts, key=lambda part: self.parts[part] if part != "process" else 0)]
 
 
 @dataclass

@@ -19,6 +19,7 @@ from ..alignment import aligned
 from ..errors import InputError
 from ..maps.base import arrays_digest
 from .engine import current_client
+from .release import same_release
 
 #: Graph keys with this prefix hold learned arrays: one key, sent once to each worker.
 ARRAYS_PREFIX = "distrf-arrays-"
@@ -100,6 +101,7 @@ def shared_arrays(arrays: dict[str, np.ndarray]) -> Delayed:
     return Delayed(key, {key: DataNode(key, dict(arrays))})
 
 
+@same_release
 def _apply(block, function, arrays=None):
     """One block through a frozen function; learned arrays join it here, on the worker."""
     if arrays is not None:

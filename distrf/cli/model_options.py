@@ -87,13 +87,21 @@ class ModelOptions:
         ),
     ] = None
     epsilon: Annotated[
-        float | None, _sgd("--epsilon", help="of huber and epsilon_insensitive.", default="0.1")
+        str | None,
+        _sgd(
+            "--epsilon",
+            help="of huber and epsilon_insensitive; auto takes it from the targets.",
+            default="auto",
+        ),
     ] = None
     penalty: Annotated[str | None, _sgd("--penalty", help="l2, l1 or elasticnet.", default="l2")] = None
     l1_ratio: Annotated[float | None, _sgd("--l1-ratio", help="share of l1 in elasticnet.", default="0.15")] = (
         None
     )
-    epochs: Annotated[int | None, _sgd("--epochs", help="passes over the rows, at most.", default="20")] = None
+    epochs: Annotated[
+        str | None,
+        _sgd("--epochs", help="passes over the rows, at most; auto is 20, or more of few.", default="auto"),
+    ] = None
     patience: Annotated[
         int | None, _sgd("--patience", help="epochs without a gain of --tol before it stops.", default="3")
     ] = None
@@ -273,7 +281,7 @@ def _make_sgd(o: ModelOptions, c: CheckpointOptions, common: dict[str, Any]) -> 
     if len(alphas) > 1:
         raise UsageError(f"--model {o.model} takes one --alpha, got {o.alpha!r}; several are for ridge")
     plain = [
-        "penalty", "l1_ratio", "epsilon", "epochs", "patience", "validation_fraction", "learning_rate", "eta0",
+        "penalty", "l1_ratio", "patience", "validation_fraction", "learning_rate", "eta0",
         "power_t", "average", "shuffle", "directions", "distribution",
     ]  # fmt: skip
     given = {name: getattr(o, name) for name in plain} | {"checkpoint_every": c.checkpoint_every}
@@ -284,8 +292,11 @@ def _make_sgd(o: ModelOptions, c: CheckpointOptions, common: dict[str, Any]) -> 
         parameters["tol"] = None if o.tol == "none" else number_or_rule(o.tol)
     if o.momentum is not None:
         parameters["momentum"] = number_or_rule(o.momentum)
-    if o.round_rows is not None:
-        parameters["round_rows"] = whole_or_rule(o.round_rows)
+    for name in ("epochs", "round_rows"):
+        if getattr(o, name) is not None:
+            parameters[_NAMES.get(name, name)] = whole_or_rule(getattr(o, name))
+    if o.epsilon is not None:
+        parameters["epsilon"] = number_or_rule(o.epsilon)
     cls = StreamingSGDClassifier if kind.classifier else StreamingSGDRegressor
     made = cls(
         o.loss or kind.losses[0],

@@ -11,7 +11,7 @@ from distributed.worker_memory import parse_memory_limit
 from sklearn.base import ClassifierMixin
 
 from ..blocks.passes import count_runs
-from ..blocks.plan import PassMemory, Plan, Workers
+from ..blocks.plan import PassMemory, Plan, Workers, reading_scratch
 from ..cluster import connect, local_arguments, read_cluster_spec
 from ..kernels import KERNELS, Kernel
 from ..linear_model.conjugate import NormalFold
@@ -98,6 +98,7 @@ def _plan_with(
     blocks = -(-n // rows)
     source_bytes = data.info.block_rows * d * itemsize if data.info.block_rows != rows else 0
     block = rows * (d + entries) * itemsize + source_bytes
+    reading = reading_scratch(source_bytes or rows * d * itemsize, block)
     read = data.info.nbytes
     cached = int(min(weights * itemsize / 4, CACHE_BYTES))
     notes = []
@@ -112,7 +113,7 @@ def _plan_with(
             "weights exceed the cache and are made anew for every block; a structured projection avoids it"
         )
     if job != "train":
-        memory = PassMemory(block, rows * entries * itemsize, 0, cached, blocks, workers.threads)
+        memory = PassMemory(block, max(rows * entries * itemsize, reading), 0, cached, blocks, workers.threads)
         written = n * (entries * itemsize + (8 if data.target else 0))
         flops = n * map_flops
         return Plan(job, n, blocks, rows, 1, blocks, read, written, memory, 0, flops, workers, notes)
@@ -126,7 +127,9 @@ def _plan_with(
 
     def gram_memory(fold: GramFold) -> PassMemory:
         runs = min(count_runs(n, fold), blocks)
-        return PassMemory(block, _scratch(fold, rows, sparse), fold.nbytes, cached, runs, workers.threads)
+        return PassMemory(
+            block, max(_scratch(fold, rows, sparse), reading), fold.nbytes, cached, runs, workers.threads
+        )
 
     fold, solver, reason = first_that_fits(learner.solver, folds, gram_memory, workers, solve_bytes)
     memory, client, runs = gram_memory(fold), solve_bytes(fold), min(count_runs(n, fold), blocks)
@@ -145,7 +148,7 @@ def _plan_with(
         cost = conjugate_costs(n, D, width, count, learner.n_directions, map_flops)
         runs = min(count_runs(n, cost.widest), blocks)
         sent = 4 * D * cost.widest.width  # directions, as the workers get them
-        scratch = _scratch(cost.widest, rows, sparse)
+        scratch = max(_scratch(cost.widest, rows, sparse), reading)
         memory = PassMemory(block, scratch, cost.widest.nbytes, cached + sent, runs, workers.threads)
         notes.append(f"{cost.passes} passes or so; how many conjugate gradients take depends on the data")
         return Plan(

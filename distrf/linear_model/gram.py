@@ -17,6 +17,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..blocks.gram_tiles import SLICE_ROWS, add_tiles, lower_tiles, tile_width, tiles_nbytes
+from ..blocks.states import SizedState
 from ..errors import InputError
 from ..randomness import permutation
 from ..targets import Targets
@@ -30,7 +31,7 @@ _SUMS = ("tiles", "products", "sums", "weight", "targets", "squares")
 
 
 @dataclass
-class GramState:
+class GramState(SizedState):
     """Sums of one fold set, with Z the rows less `shift`; the first axis of the other arrays is the fold.
 
     tiles (k, tiles, T, T) of Z'WZ; products (k, D, C) = Z'WY; sums (k, D) = Z'w; weight (k,);

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -14,6 +15,7 @@ from ..randomness import draw_seed
 from ..sgd import assembly
 from ..sgd.averaging import LocalSGD, LocalSteps, LocalWork, local_rows
 from ..sgd.optimizer import PENALTIES, RATES, PreconditionedSGD, SGDState
+from ..sgd.round_plan import check_rounds
 from ..sgd.schedules import AVERAGED_BLOCKS, Holdout
 from ..sgd.slices import RowLengths, SliceWork
 from ..sgd.trainer import Progress, Rules, Trainer, warn_unconverged
@@ -211,6 +213,7 @@ class BaseSGD(LinearModel):
         loss = replace(loss, epsilon=spectrum.epsilon)
         n = sum(holdout.usable(i, r) for i, r in enumerate(rows.blocks))
         round_rows = assembly.round_size(self.round_rows, n, spectrum.preconditioner, stream)
+        memory = check_rounds(self, rows, targets.width, round_rows)
         local = local_rows(round_rows) if self.distribution == "average" else 0
         schedule = assembly.make_schedule(
             rows, holdout, round_rows, self.shuffle, seed, bool(local), assembly.parcel_rows(rows.n_features)
@@ -253,6 +256,7 @@ class BaseSGD(LinearModel):
             first=first.copy(),
             null_loss=spectrum.null_loss,
         )  # fmt: skip
+        trainer.memory = memory
         trainer.resume()
         return trainer
 
@@ -316,7 +320,8 @@ class BaseSGD(LinearModel):
 
     def _train(self, trainer: Trainer, targets: Targets) -> None:
         try:
-            trainer.run()
+            with nullcontext() if trainer.memory is None else trainer.memory.explains("the fit"):
+                trainer.run()
         finally:
             trainer.rounds.close()
         self._publish(trainer, targets)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
@@ -162,6 +163,13 @@ class FeatureMap:
         """The JSON that, with `arrays`, determines the map; holds a checksum of some weights."""
         raise NotImplementedError
 
+    def checksum(self) -> float | None:
+        """A number made from some of the weights, the same wherever they are; None for a map that draws none."""
+        return None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _unpickled, (type(self), self.__getstate__(), self.checksum())
+
     @classmethod
     def from_spec(cls, spec: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> FeatureMap:
         raise NotImplementedError
@@ -194,9 +202,40 @@ class OverBase:
         return replace(self, base=self.base.without_arrays())  # type: ignore[type-var]
 
 
-def verify_checksum(made: float, stored: Any) -> None:
+def _unpickled(cls: type[FeatureMap], state: dict[str, Any], sent: float | None) -> Any:
+    """The map, if the weights that are made here are those of where it comes from."""
+    map_ = cls.__new__(cls)
+    map_.__dict__.update(state)
+    made = map_.checksum()
+    if made is not None and not _agree(made, sent):
+        return _OtherWeights(
+            f"{socket.gethostname()} makes other weights from the seed of a {cls.kind!r} map than the process that sent "
+            f"it: checksum {made!r}, sent {sent!r}; install the same distrf and NumPy on both, or leave that worker out"
+        )
+    return map_
+
+
+class _OtherWeights:
+    """In place of a map whose weights differ here: any use raises. A task then says so; an error while a worker reads
+    its messages would end it without a word."""
+
+    def __init__(self, message: str):
+        self.__dict__["message"] = message
+
+    def __getattr__(self, name: str) -> Any:
+        raise SpecMismatchError(self.message)
+
+    def __call__(self, X: Any) -> Any:
+        raise SpecMismatchError(self.message)
+
+
+def _agree(made: float, stored: Any) -> bool:
+    return bool(np.isclose(made, float(stored), rtol=1e-9, atol=1e-9))
+
+
+def verify_checksum(made: Any, stored: Any) -> None:
     """Raise SpecMismatchError where weights made from a spec are not those it was written with."""
-    if not np.isclose(made, float(stored), rtol=1e-9, atol=1e-9):
+    if not _agree(made, stored):
         raise SpecMismatchError(
             f"this version makes other weights from the spec: checksum {made!r}, stored {float(stored)!r}; "
             "the spec was edited or written by an incompatible release"

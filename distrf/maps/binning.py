@@ -236,6 +236,9 @@ class BinningMap(FeatureMap):
             total += float(words.astype(np.float64).sum() * 2.0**-63)
         return total
 
+    def checksum(self) -> float:
+        return _checksum(self.without_arrays())
+
     def spec(self) -> dict[str, Any]:
         return {
             "map": self.kind,
@@ -246,7 +249,7 @@ class BinningMap(FeatureMap):
             "n_grids": self.n_grids,
             "bins": self.bins,
             "seed": self.seed,
-            "checksum": _checksum(self.without_arrays()),
+            "checksum": self.checksum(),
         }
 
     @classmethod
@@ -266,7 +269,7 @@ class BinningMap(FeatureMap):
             keys=arrays.get("keys") if spec["bins"] == "exact" else None,
             starts=arrays.get("starts") if spec["bins"] == "exact" else None,
         )
-        verify_checksum(_checksum(map_.without_arrays()), spec["checksum"])
+        verify_checksum(map_.checksum(), spec["checksum"])
         return map_
 
 

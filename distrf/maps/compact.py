@@ -136,6 +136,9 @@ class CompactMap(OverBase, FeatureMap):
         transform = self.order * (np.log2(max(self.order, 2)) + 1.0)
         return operations + transform + 4.0 * self.n_components, parameters + 4.0 * self.order
 
+    def checksum(self) -> float:
+        return _checksum(self.n_components, self.order, self.seed)
+
     def spec(self) -> dict[str, Any]:
         return {
             "map": self.kind,
@@ -143,7 +146,7 @@ class CompactMap(OverBase, FeatureMap):
             "n_features_in": self.n_features_in,
             "n_components": self.n_components,
             "seed": self.seed,
-            "checksum": _checksum(self.n_components, self.order, self.seed),
+            "checksum": self.checksum(),
         }
 
     @classmethod
@@ -156,7 +159,7 @@ class CompactMap(OverBase, FeatureMap):
             base=map_from_spec(spec["base"], arrays),
             seed=int(spec["seed"]),
         )
-        verify_checksum(_checksum(map_.n_components, map_.order, map_.seed), spec["checksum"])
+        verify_checksum(map_.checksum(), spec["checksum"])
         return map_
 
 

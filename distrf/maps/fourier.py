@@ -15,7 +15,7 @@ from ..errors import InputError, SpecMismatchError
 from ..kernels import Kernel, get_kernel
 from ..projections import Projection, make_projection
 from ..randomness import uniforms
-from .base import FeatureMap, check_rows, row_tiles, working_dtype
+from .base import FeatureMap, check_rows, row_tiles, verify_checksum, working_dtype
 from .reach import fill_by_reach, near_rows
 
 PHASES = ("paired", "offset")
@@ -182,6 +182,9 @@ class FourierMap(FeatureMap):
         head, tail = self.projector.weights(0, 1)[0, :64], self.projector.weights(m - 1, m)[0, -64:]
         return float(head.sum() + tail.sum())
 
+    def checksum(self) -> float:
+        return _checksum(self.without_arrays())
+
     def spec(self) -> dict[str, Any]:
         return {
             "map": self.kind,
@@ -193,7 +196,7 @@ class FourierMap(FeatureMap):
             "phase": self.phase,
             "seed": self.seed,
             "whitened": self.whitening is not None,
-            "checksum": _checksum(self.without_arrays()),
+            "checksum": self.checksum(),
         }
 
     @classmethod
@@ -212,12 +215,7 @@ class FourierMap(FeatureMap):
             seed=int(spec["seed"]),
             whitening=arrays["whitening"] if spec["whitened"] else None,
         )
-        made, stored = _checksum(map_.without_arrays()), float(spec["checksum"])
-        if not np.isclose(made, stored, rtol=1e-9, atol=1e-9):
-            raise SpecMismatchError(
-                f"this version makes other weights from the spec: checksum {made!r}, stored {stored!r}; "
-                "the spec was edited or written by an incompatible release"
-            )
+        verify_checksum(map_.checksum(), spec["checksum"])
         return map_
 
 

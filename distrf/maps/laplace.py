@@ -110,6 +110,9 @@ class LaplaceMap(FeatureMap):
         head, tail = self.projector.weights(0, 1)[0, :64], self.projector.weights(D - 1, D)[0, -64:]
         return float(np.log(head).sum() + np.log(tail).sum())
 
+    def checksum(self) -> float:
+        return _checksum(self)
+
     def spec(self) -> dict[str, Any]:
         return {
             "map": self.kind,
@@ -118,7 +121,7 @@ class LaplaceMap(FeatureMap):
             "n_components": self.n_components,
             "projection": self.projection,
             "seed": self.seed,
-            "checksum": _checksum(self),
+            "checksum": self.checksum(),
         }
 
     @classmethod
@@ -130,7 +133,7 @@ class LaplaceMap(FeatureMap):
             projection=spec["projection"],
             seed=int(spec["seed"]),
         )
-        verify_checksum(_checksum(map_), spec["checksum"])
+        verify_checksum(map_.checksum(), spec["checksum"])
         return map_
 
 

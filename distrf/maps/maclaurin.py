@@ -195,6 +195,9 @@ class MaclaurinMap(FeatureMap):
         vectors = float((self.degrees * self.probabilities).sum()) * (self.n_components - self.n_exact)
         return 2.0 * self.n_features_in * vectors + 4.0 * self.n_components, 4.0 * self.n_features_in * vectors
 
+    def checksum(self) -> float:
+        return _checksum(self)
+
     def spec(self) -> dict[str, Any]:
         return {
             "map": self.kind,
@@ -204,7 +207,7 @@ class MaclaurinMap(FeatureMap):
             "base": self.base,
             "exact": self.exact,
             "seed": self.seed,
-            "checksum": _checksum(self),
+            "checksum": self.checksum(),
         }
 
     @classmethod
@@ -217,7 +220,7 @@ class MaclaurinMap(FeatureMap):
             exact=int(spec["exact"]),
             seed=int(spec["seed"]),
         )
-        verify_checksum(_checksum(map_), spec["checksum"])
+        verify_checksum(map_.checksum(), spec["checksum"])
         return map_
 
 

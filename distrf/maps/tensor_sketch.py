@@ -141,6 +141,9 @@ class TensorSketchMap(FeatureMap):
         transforms = (p + 1) * 2.5 * D * np.log2(max(D, 2)) if p > 1 else 0.0
         return 4.0 * p * d + 2.0 * transforms, 8.0 * p * (d + 1)
 
+    def checksum(self) -> float:
+        return _checksum(self)
+
     def spec(self) -> dict[str, Any]:
         return {
             "map": self.kind,
@@ -148,7 +151,7 @@ class TensorSketchMap(FeatureMap):
             "n_features_in": self.n_features_in,
             "n_components": self.n_components,
             "seed": self.seed,
-            "checksum": _checksum(self),
+            "checksum": self.checksum(),
         }
 
     @classmethod
@@ -159,7 +162,7 @@ class TensorSketchMap(FeatureMap):
             kernel=get_dot_product(dict(spec["kernel"])),  # type: ignore[arg-type]  # checked by the map
             seed=int(spec["seed"]),
         )
-        verify_checksum(_checksum(map_), spec["checksum"])
+        verify_checksum(map_.checksum(), spec["checksum"])
         return map_
 
 

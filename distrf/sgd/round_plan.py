@@ -5,7 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ..blocks.plan import PROCESS_BYTES, SLACK, PassMemory
+import numpy as np
+
+from ..blocks.engine import current_client
+from ..blocks.plan import PROCESS_BYTES, SLACK, PassMemory, Workers
+from ..projections.cache import CACHE_BYTES
 from . import assembly, rounds
 from .preconditioner import sample_size
 from .schedules import Schedule, order_bytes
@@ -21,8 +25,8 @@ class RoundMemory(PassMemory):
     """Bytes one worker needs at the peak of a fit in rounds; `block` is what one block being read and cut takes.
 
     held : blocks of the group in use and the next, and the order of the rows of as many
-    features : of the rounds ahead; gradients : of one round
-    weights : cached weights of the map, and those of the model
+    features : of the rounds ahead; gradients : of one round, and weights of the model
+    weights : cached weights of the map
     """
 
     held: int = 0
@@ -68,16 +72,18 @@ def round_costs(
     source_bytes: int,
     workers: int,
     threads: int,
+    round_rows: int | None = None,
 ) -> RoundCosts:
     """Costs of fitting an SGD model to blocks of so many rows of d columns, with D features and so many outputs.
 
     entries : numbers that a row of features takes; map_flops : operations of the map for a row
     cached, source_bytes : weights of the map on a worker, and the stored chunk that a block is cut from
+    round_rows : None where the spectrum is not known yet: the most that it may ask for
     """
     n = sum(blocks)
     held_out = learner.validation_fraction if learner.early_stopping else 0.0
     usable = max(1, n - round(n * held_out))
-    wanted = learner.round_rows
+    wanted = learner.round_rows if round_rows is None else round_rows
     low, high = assembly._ROUND_ROWS
     most = (
         usable if usable <= assembly._WHOLE_UP_TO else min(high, max(low, usable // assembly._ROUNDS_PER_EPOCH))
@@ -99,11 +105,11 @@ def round_costs(
         block=source_bytes,
         scratch=most_rows * (d + 2 * D) * itemsize,
         partial=0,
-        weights=cached + 3 * 8 * P * outputs,
+        weights=cached,
         threads=threads,
         held=-(-resident // workers) * block_bytes + order_bytes(blocks),
         features=int(-(-ahead * round_rows // workers) * (entries * itemsize + 16 * outputs)),
-        gradients=-(-parcels // workers) * P * outputs * itemsize + 4 * 8 * P * outputs,
+        gradients=-(-parcels // workers) * P * outputs * itemsize + 7 * 8 * P * outputs,
     )
     s = sample_size(n, D)
     directions = _directions(learner, s, P)
@@ -123,6 +129,27 @@ def round_costs(
         map_flops + products,
         directions,
     )
+
+
+def check_rounds(learner: Any, rows: assembly.Rows, outputs: int, round_rows: int) -> RoundMemory | None:
+    """The memory of the rounds of a fit to lazy rows, whose classes and spectrum are known; None in this process.
+
+    Raises MemoryPlanError where a worker cannot hold it.
+    """
+    client = current_client() if rows.lazy else None
+    if client is None:
+        return None
+    last = rows.maps[-1] if rows.maps else None
+    itemsize = np.dtype(rows.arrays[0].dtype).itemsize
+    workers = Workers.of_client(client)
+    cached = min(sum(function.work()[1] for function in rows.maps) * itemsize / 4, CACHE_BYTES)
+    memory = round_costs(
+        learner, rows.blocks, rows.arrays[0].shape[1], rows.n_features, outputs, itemsize,
+        entries=rows.n_features if last is None else last.entries_per_row, map_flops=0.0, cached=int(cached),
+        source_bytes=0, workers=workers.count, threads=workers.threads, round_rows=round_rows,
+    ).memory  # fmt: skip
+    memory.check(workers, f"a fit to {outputs} output(s)")
+    return memory
 
 
 def _directions(learner: Any, sample: int, P: int) -> int:

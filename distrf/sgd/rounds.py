@@ -29,9 +29,11 @@ from dask.delayed import Delayed
 
 from ..alignment import aligned
 from ..blocks.batches import Batch, threads_of
-from ..blocks.engine import compute, gather, return_freed_memory, waiting
+from ..blocks.engine import compute, gather, gather_all
 from ..blocks.graphs import BlockGraphs
+from ..blocks.release import same_release
 from ..blocks.rows import shared_arrays
+from ..blocks.workers import return_freed_memory
 from .schedules import Round
 from .slices import FAN_IN, LoadFold, SliceWork, Sums, add_sums
 
@@ -113,8 +115,7 @@ class DaskRounds:
         self._fill(batch, 2 + _AHEAD)  # for workers to go on with while this round is summed
         self._futures |= batch.submit(self._client)
         try:
-            with waiting():
-                parts = self._client.gather([self._futures[key] for key in keys])
+            parts = gather_all([self._futures[key] for key in keys], self._client)
         finally:
             self._ahead.popleft()
             self._release([*keys, *(share.features for share in shares)])
@@ -282,6 +283,7 @@ def _with_arrays(stubs: Sequence[Any], places: Sequence[int], learned: Sequence[
     return [f.with_arrays(arrays[i]) if i in arrays else f for i, f in enumerate(stubs)]
 
 
+@same_release
 def _take(work: SliceWork, stubs: Any, epoch: int, parcels: Any, places: Any, *inputs: Any) -> list[Any]:
     return_freed_memory()
     loaded = iter(aligned(inputs))
@@ -290,15 +292,18 @@ def _take(work: SliceWork, stubs: Any, epoch: int, parcels: Any, places: Any, *i
     return [work.take(r, maps, epoch, parcel) for r, parcel in zip(rows, parcels, strict=True)]
 
 
+@same_release
 def _gradients(work: SliceWork, taken: Sequence[Any], arrays: dict[str, np.ndarray]) -> list[Any]:
     arrays = aligned(arrays)
     return [work.gradient(aligned(t), **arrays) for t in taken]
 
 
+@same_release
 def _sum_lists(*lists: Sequence[Any]) -> list[Any]:
     return [add_sums(*itertools.chain(*lists))]
 
 
+@same_release
 def _score(
     work: SliceWork, stubs: Any, block: int, held: bool, places: Any, loaded: Any, arrays: Any, *learned: Any
 ) -> Any:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from ..blocks.plan import PassMemory
 from ..blocks.progress import current_listener
 from ..checkpoint import Checkpoint
 from .optimizer import Optimizer, OptimizerState
@@ -98,6 +99,7 @@ class Trainer:
     first : the weights of the constant prediction, kept for the case that nothing is better
     kept : the weights to go back to: those of the best epoch with `keep_best`, else of the last
     measured : with `whole`, the weights that the last epoch began with
+    memory : what was planned for a worker, where there are workers
     null_loss : mean loss of the constant prediction over all rows, or some; a batch may have none of a rare class
     """
 
@@ -116,6 +118,7 @@ class Trainer:
     first: np.ndarray | None = None
     measured: np.ndarray | None = None
     null_loss: float = 0.0
+    memory: PassMemory | None = None
 
     def resume(self) -> bool:
         """Take up the state that the checkpoint keeps; False where there is none."""

@@ -1,0 +1,82 @@
+"""One release of distrf in a job: a worker with another one would make other numbers, and the fit would succeed.
+
+Workers that are there are asked before the first task; one that joins later refuses the first task it gets, since every
+function that a task calls says of which release it is. That weights are the same, maps check themselves.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import socket
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+from .. import __version__
+from ..errors import ClusterError
+
+#: Workers that were asked, by client.
+_asked: weakref.WeakKeyDictionary[Any, set[str]] = weakref.WeakKeyDictionary()
+
+
+def check_release(client: Any) -> None:
+    """Ask workers that are new to this client; raises ClusterError, with its name, for one of another release."""
+    asked = _asked.setdefault(client, set())
+    new = client.nthreads().keys() - asked
+    if not new:
+        return
+    answers = client.run(_question(), workers=sorted(new), on_error="return")
+    for worker, answer in sorted(answers.items()):
+        if answer != __version__:
+            raise refusal(f"the worker {worker}", answer)
+    asked |= new
+
+
+def _question() -> Callable[[], str | None]:
+    """Made in here so that it travels by value: a worker need not have distrf."""
+
+    def release() -> str | None:
+        try:
+            import distrf
+        except ModuleNotFoundError:
+            return None
+        return distrf.__version__
+
+    return release
+
+
+def refusal(worker: str, found: Any, release: str = __version__) -> ClusterError:
+    """The error that names the worker, what it has (None: no distrf) and what it needs."""
+    have = (
+        f"distrf {found}" if isinstance(found, str) else "no distrf" if found is None else f"failed ({found})"
+    )
+    return ClusterError(
+        f"workers need the distrf of the client, {release}; {worker} has {have}. Install distrf=={release} in "
+        "its environment (or its image), and start it anew"
+    )
+
+
+class same_release:
+    """Decorator of a function that tasks call: a worker of another release refuses it."""
+
+    def __init__(self, function: Callable[..., Any]):
+        functools.update_wrapper(self, function)
+        self._function = function
+
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
+        return self._function(*arguments, **named)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _find, (self._function.__module__, self._function.__qualname__, __version__)
+
+
+def _find(module: str, name: str, release: str) -> Any:
+    """What a task calls. Refused when it is called: Dask ends a worker, without a word, whose messages cannot be read."""
+    if release == __version__:
+        return getattr(importlib.import_module(module), name)
+
+    def refuse(*arguments: Any, **named: Any) -> None:
+        raise refusal(f"a worker on {socket.gethostname()} that joined late", __version__, release)
+
+    return refuse

@@ -1,0 +1,103 @@
+"""What the workers of a cluster, and its scheduler, are made ready with before the first task of a job."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+import platform
+import time
+import weakref
+from collections import deque
+from typing import Any
+
+from distributed import SchedulerPlugin, WorkerPlugin
+from threadpoolctl import threadpool_limits
+
+from .release import check_release
+
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8  # of glibc's malloc.h
+
+#: Seconds whose profiles a worker keeps for the dashboard. Dask would keep 1,000: 27 KiB a second, two times over.
+_PROFILES = 100
+#: Seconds between two calls that return freed memory: each costs some 10 ms, with the pages that are then touched anew.
+_RETURN_EVERY = 5.0
+
+
+class _PreparedWorker(WorkerPlugin):
+    """Settings of a worker process, made once when it starts.
+
+    BLAS gets one thread: limits set per task race between threads. The allocator keeps what it frees: Dask's nanny sets
+    MALLOC_TRIM_THRESHOLD_, with which glibc returns every scratch array beyond 128 KiB to the system and faults its
+    pages in anew, and a map takes twice as long.
+    """
+
+    def setup(self, worker: Any) -> None:
+        import scipy.linalg  # noqa: F401  a limit reaches only libraries that are loaded
+
+        threadpool_limits(1)
+        keep_freed_memory()
+        for history in ("profile_history", "profile_keys_history"):
+            setattr(worker, history, deque(getattr(worker, history, ()), maxlen=_PROFILES))
+
+
+def keep_freed_memory() -> None:
+    """glibc keeps up to 32 MiB of what arrays below 16 MiB have freed; larger ones return at once. Else no effect."""
+    glibc = _glibc()
+    if glibc is not None:
+        glibc.mallopt(_M_ARENA_MAX, 1)  # each arena keeps its own
+        glibc.mallopt(_M_TRIM_THRESHOLD, 32 * 2**20)
+        glibc.mallopt(_M_MMAP_THRESHOLD, 16 * 2**20)
+
+
+def return_freed_memory() -> None:
+    """Return what has been freed between arrays in use, at most every five seconds; for tasks that leave such holes.
+
+    A hole takes no array larger than itself, so the more arrays of several sizes come and go, the more holes there are.
+    """
+    glibc = _glibc()
+    if glibc is not None and time.monotonic() - _returned[0] > _RETURN_EVERY:
+        _returned[0] = time.monotonic()
+        glibc.malloc_trim(0)
+
+
+_returned = [0.0]
+
+
+@functools.cache
+def _glibc() -> Any:
+    """The C library of this process where it is glibc, else None."""
+    return ctypes.CDLL(None) if os.name == "posix" and platform.libc_ver()[0] == "glibc" else None
+
+
+_prepared: weakref.WeakSet = weakref.WeakSet()
+
+
+def prepare(client: Any) -> None:
+    """Make ready the cluster of a client, once; raises ClusterError for a worker of another release."""
+    check_release(client)
+    if client in _prepared:
+        return
+    client.register_plugin(_PreparedWorker(), name="distrf-prepared-worker")
+    client.register_plugin(_loose_placement(), name="distrf-loose-placement")
+    _prepared.add(client)
+
+
+def _loose_placement() -> SchedulerPlugin:
+    """Frees tasks whose worker has gone, so that any other may take them.
+
+    Dask lets a task that allows other workers go elsewhere, unless there was none at the time: then it waits for the
+    address it was meant for, which never comes back. Made in here so that it travels by value: a scheduler need not
+    have distrf.
+    """
+
+    class LoosePlacement(SchedulerPlugin):
+        idempotent = True
+
+        def add_worker(self, scheduler: Any, worker: str) -> None:
+            """Before tasks without a worker are looked through for the new one."""
+            for task in scheduler.unrunnable:
+                if task.loose_restrictions:
+                    task.worker_restrictions = None
+
+    return LoosePlacement()

@@ -1,0 +1,177 @@
+"""All workers of a cluster are lost at once: the job goes on with those that come back, to the same bits."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import time
+import uuid
+
+import dask
+import dask.array as da
+import numpy as np
+import pytest
+import zarr
+from dask._task_spec import Task
+from distributed import Client, LocalCluster
+
+from distrf import (
+    TEFM,
+    CompactNonlinearClassifier,
+    RandomFourierFeatures,
+    StreamingRidge,
+    StreamingSGDClassifier,
+)
+from distrf.blocks import watch
+from distrf.blocks.batches import Batch, threads_of
+from distrf.blocks.engine import current_client, settle
+from distrf.blocks.writing import write_rows
+from distrf.errors import ClusterError, MemoryPlanError
+
+#: Fits are cut short for the sake of time.
+pytestmark = pytest.mark.filterwarnings("ignore:.*the loss still falls:sklearn.exceptions.ConvergenceWarning")
+
+N, CHUNK = 2000, 200
+
+
+def fourier():
+    return RandomFourierFeatures(gamma=0.1, n_components=32, random_state=7)
+
+
+def features(X):
+    return fourier().fit(X).transform(X)
+
+
+def ridge(X, y, folder):
+    return StreamingRidge(1e-3).fit(features(X), y.astype(np.float32)).coef_
+
+
+def sgd(X, y, folder):
+    return StreamingSGDClassifier(alpha=1e-4, n_epochs=2, tol=None, round_rows=250).fit(features(X), y).coef_
+
+
+def tefm(X, y, folder):
+    return TEFM(fourier(), n_components=8, random_state=0).fit(X).map_.basis
+
+
+def learned(X, y, folder):
+    model = CompactNonlinearClassifier(n_components=8, n_epochs=1, random_state=0, round_rows=250)
+    return model.fit(X, y).coef_
+
+
+def featurize(X, y, folder):
+    write_rows(str(folder), {"X": features(X)}, kind="features", spec={"of": "a test"})
+    return np.asarray(zarr.open_group(folder, mode="r")["X"])
+
+
+def killing(block, folder, after, pids):
+    """The worker that reads the block number `after` kills all of them, itself last."""
+    folder.mkdir(exist_ok=True)
+    (folder / uuid.uuid4().hex).touch()
+    if len(list(folder.iterdir())) > after:
+        with contextlib.suppress(FileExistsError), open(f"{folder}-killed", "x"):
+            for pid in sorted(pids, key=lambda pid: pid == os.getpid()):
+                os.kill(pid, signal.SIGKILL)
+    return block
+
+
+@pytest.fixture
+def threads():
+    """A cluster in this process, without workers."""
+    options = {"n_workers": 0, "threads_per_worker": 1, "processes": False, "dashboard_address": ":0"}
+    with LocalCluster(**options, silence_logs=50) as cluster, Client(cluster) as client:
+        yield client
+
+
+def test_a_task_meant_for_a_lost_worker_runs_elsewhere(threads):
+    """Dask alone leaves it without a worker for ever where there was none when it became ready."""
+    threads.cluster.scale(1)
+    threads.wait_for_workers(1)
+    assert current_client() is threads
+    (address,) = threads_of(threads)
+    threads.cluster.scale(0)
+    while threads.nthreads():
+        time.sleep(0.02)
+    batch = Batch()
+    batch.add({"task": Task("task", sum, [1, 2])}, worker=address, keep=["task"])
+    futures = batch.submit(threads)
+    while getattr(threads.cluster.scheduler.tasks.get("task"), "state", "") != "no-worker":
+        time.sleep(0.02)
+    threads.cluster.scale(1)
+    assert futures["task"].result(timeout=5) == 3
+
+
+def test_a_job_ends_where_no_worker_comes_back(threads, monkeypatch):
+    monkeypatch.setattr(watch, "EVERY", 0.1)
+    with (
+        dask.config.set({"distrf.workers-timeout": "300ms"}),
+        pytest.raises(ClusterError, match=r"no worker has been left for 0.3 s; .*distrf.workers-timeout"),
+    ):
+        settle(threads.submit(sum, [1, 2]))
+
+
+def test_a_worker_that_has_paused_for_good(monkeypatch):
+    class Paused:
+        def get_events(self, topic):
+            return ()
+
+        def scheduler_info(self, n_workers):
+            counts = {"executing": next(running)} if running else {"ready": 1}
+            metrics = {"memory": 450 * 2**20, "task_counts": counts}
+            return {
+                "workers": {"tcp://w": {"status": "paused", "metrics": metrics, "memory_limit": 500 * 2**20}}
+            }
+
+    monkeypatch.setattr(watch, "_PAUSED", 0.0)
+    running = iter([1])
+    looking = watch.Watch(Paused())
+    looking.look()  # what runs may free memory
+    running = None
+    with pytest.raises(MemoryPlanError, match=r"tcp://w holds 450.00 MiB of its 500.00 MiB and has paused"):
+        looking.look()
+
+
+@pytest.fixture(scope="module")
+def nannies():
+    options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": ":0", "silence_logs": 50}
+    with LocalCluster(**options) as cluster, Client(cluster) as client:
+        yield client
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("fit", "after"), [(ridge, 4), (sgd, 13), (tefm, 13), (learned, 13), (featurize, 4)])
+def test_all_workers_killed(nannies, tmp_path, rng, fit, after):
+    X = rng.normal(size=(N, 5)).astype(np.float32)
+    y = da.from_array((X[:, 0] * X[:, 1] > 0).astype(np.int64), chunks=CHUNK)
+    X = da.from_array(X, chunks=(CHUNK, -1))
+    undisturbed = fit(X, y, tmp_path / "plain")
+    pids = list(nannies.run(os.getpid).values())
+    reads = tmp_path / "reads"
+    dying = X.map_blocks(killing, reads, after, pids, dtype=X.dtype, meta=np.empty((0, 0), np.float32))
+    disturbed = fit(dying, y, tmp_path / "disturbed")
+    assert (tmp_path / "reads-killed").exists()
+    nannies.wait_for_workers(2, timeout=60)
+    np.testing.assert_array_equal(disturbed, undisturbed)
+
+
+def hungry(block):
+    """Holds 600 MiB for longer than a nanny takes to look."""
+    held = np.ones(75 * 2**20)
+    time.sleep(5)
+    return block + held[0]
+
+
+@pytest.mark.slow
+def test_a_worker_restarted_for_memory_ends_the_job():
+    X = da.ones((40, 3), chunks=(10, 3), dtype=np.float32).map_blocks(hungry, dtype=np.float32)
+    options = {"n_workers": 1, "threads_per_worker": 1, "dashboard_address": ":0", "silence_logs": 50}
+    planned = (
+        r"was ended: the worker tcp\S+ held .* was started anew\. Planned was a peak of 423.* MiB \(process 350"
+    )
+    with (
+        LocalCluster(**options, memory_limit="500MiB") as cluster,
+        Client(cluster),
+        pytest.raises(MemoryPlanError, match=planned + r".*Remedy: .*memory_limit\)"),
+    ):
+        StreamingRidge(1e-3).fit(X, np.arange(40.0))
