@@ -85,6 +85,7 @@ def tune(
     """Search length scale, D and alpha on growing row samples; write the winner as a job file."""
     from ..store import check_apart
     from .inputs import open_input
+    from .outputs import check_writable, said
 
     session = Session(run)
     check_apart(out, [source])
@@ -165,6 +166,8 @@ def _following(model: SearchedModel, data: Input, seed: int) -> SearchedModel:
 
 
 def _whole(text: str) -> int:
+    from ..parameters import whole
+
     value = whole_or_rule(text)
     o.checked(lambda: whole().check("n_components", value))
     return int(value)
