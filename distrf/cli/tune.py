@@ -10,13 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..errors import SpecMismatchError
-from ..parameters import whole
 from . import options as o
 from .groups import PATH, path_parameters
 from .jobs import commands, job_text, keys_of
 from .map_options import ScaleOptions, whole_or_rule
 from .model_options import ModelOptions, alphas_of, check_name, make_model
-from .outputs import check_writable, said
 from .session import Session, UsageError, running
 
 if TYPE_CHECKING:
