@@ -82,7 +82,7 @@ def test_the_table_grows(cli, store, tmp_path, monkeypatch):
     [
         (["--map", "none"], {"map": "none"}),
         (["--gamma", "0.2,20", "-D", 64], {"gamma": 0.2, "components": 64}),
-        (["--model", "svm", "--epochs", 2, "-D", 64, "--length-scale", "1.5"], {"model": "svm", "epochs": 2}),
+        (["--model", "svm", "--epochs", 2, "-D", 64, "--length-scale", "1.5"], {"model": "svm", "epochs": "2"}),
         (
             ["--map", "tensor-sketch", "-D", "64,128", "--class-weight", "balanced"],
             {"class-weight": "balanced"},
