@@ -594,7 +594,7 @@ def assert_matches(pattern, text):
         (["train", "{d}/train.parquet", "{o}", "--target", "lable"], r"columns \['lable'\] are not in .*train.parquet"),
         (["train", "{d}/train.zarr", "{o}", "--columns", "p1,p2"], "column 'p1' .*no column names, only numbers 0..63"),
         (["ingest", "{d}/digits.csv", "{o}"], r"label \(string\)"),
-        (["train", "{d}/train.zarr", "{d}"], "exists and is not a model; choose another path"),
+        (["train", "{d}/train.zarr", "{d}"], "an output must lie apart from what it is made from"),
     ],
 )  # fmt: skip
 def test_data_that_is_not_there(cli, files, tmp_path, words, message, monkeypatch):
@@ -678,7 +678,7 @@ def test_bad_targets(cli, tmp_path):
     for name, values, message in (
         ("nan", np.where(np.arange(300) == 9, np.nan, y), "y must be finite"),
         ("half", y + 0.5, "is a classifier, but the target is not whole numbers: 10 distinct values"),
-        ("one", np.zeros(300, "i4"), "at least 2 classes, but the target has 1"),
+        ("one", np.ones(300, "i4"), "at least 2 classes, but the target has 1"),
     ):
         foreign(tmp_path / f"{name}.zarr", TRAIN_X[:300], values)
         words = [*SMALL, "--model", "ridge-classifier"]
