@@ -52,6 +52,7 @@ def test_a_foreseen_error_shows_its_place_on_request(cli, tmp_path):
     assert printed.err.splitlines()[-1].startswith("Store error: ")
 
 
+@pytest.mark.slow
 def test_workers_print_no_traceback(rows, tmp_path):
     """A task that fails on a worker: its error alone, by the command that waits for it."""
     chunk = next(p for p in (rows / "X").rglob("*") if p.name == "0" and p.parent.name == "1")

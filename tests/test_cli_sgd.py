@@ -228,6 +228,7 @@ def test_train_reports_the_epochs(cli, files, tmp_path):
     np.testing.assert_allclose(first.predict_proba(np.ones((2, 64), np.float32)).sum(axis=1), 1, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_kinds_learn(cli, files, tmp_path):
     """Nearly as well as the exact ridge on the same features."""
     for kind, exact, data in (("svm", "ridge-classifier", "train"), ("sgd-regressor", "ridge", "numbers")):

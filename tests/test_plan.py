@@ -109,7 +109,7 @@ CASES = {
     "holdout-threads": (["-D", 2048, "--alpha", "1e-6,1e-5", "--cv", "holdout"], 2),
     "offset": (["-D", 3000, "--phase", "offset"], 1),
 }
-LONG = {"narrow", "offset", "wide", "holdout-threads"}
+LONG = {"folds", "offset", "wide", "holdout-threads"}
 
 
 @pytest.mark.parametrize("case", [pytest.param(c, marks=[pytest.mark.slow] * (c in LONG)) for c in CASES])

@@ -215,6 +215,7 @@ def test_a_worker_killed_while_writing(tmp_path, client):
     assert contents(tmp_path / "killed.zarr") == contents(tmp_path / "whole.zarr")
 
 
+@pytest.mark.slow
 def test_featurize_killed_half_way(tmp_path, cli):
     """SIGKILL to the command when half the blocks are there; started again, it ends with the same bytes."""
     rows = np.random.default_rng(1).normal(size=(150 * 128, 20)).astype(np.float32)
