@@ -1,9 +1,10 @@
 """What a first run gives: our defaults beside common peers on 25 data sets that nobody tuned for.
 
-    python benchmarks/defaults.py DATA --json results.json           # run what is missing (hours)
-    python benchmarks/defaults.py DATA --json results.json --only peer "bare ridge" --sets wine digits --seeds 1
-    python benchmarks/defaults.py --json results.json --table        # the tables and verdicts of docs/defaults.md
+    python benchmarks/defaults.py DATA --json RECORDS           # run what is missing (hours)
+    python benchmarks/defaults.py DATA --json RECORDS --only peer "bare ridge" --sets wine digits --seeds 1
+    python benchmarks/defaults.py --json RECORDS --table        # the tables and verdicts of docs/defaults.md
 
+RECORDS is benchmarks/defaults.jsonl for those that are kept.
 DATA is the folder of the .npz archives. Every fit runs in a process of its own, so that a crash, a time limit or
 lack of memory is one record and not the end. Records are appended as lines of JSON; what is in the file is not run
 again. Seconds are CPU seconds of all threads, children included, of `fit` and of predicting the test rows.
