@@ -138,7 +138,7 @@ def run_killed(setting, number, out):
     try:
         time.sleep(moment)
         kill(process, victim, rng)
-        said = process.communicate(timeout=120)[1]
+        said = process.communicate(timeout=240)[1]
         done = process.returncode == 0
         if not done and victim in ("worker", "workers"):
             assert process.returncode == 1, said
@@ -146,7 +146,7 @@ def run_killed(setting, number, out):
         for _ in range(2):
             if done:
                 break
-            again = subprocess.run(words, capture_output=True, text=True, timeout=120)
+            again = subprocess.run(words, capture_output=True, text=True, timeout=240)
             done, said = again.returncode == 0, again.stderr
         assert done, (command, victim, said)
         found = contents(out)
@@ -159,7 +159,7 @@ def run_killed(setting, number, out):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("number", range(int(os.environ.get("DISTRF_KILLS", "10"))))
 def test_killed_and_started_again(setting, tmp_path, number):
     print(number, *run_killed(setting, number, tmp_path / "out"))
