@@ -19,6 +19,7 @@ import distrf
 from distrf import RandomFourierFeatures, StreamingRidge
 from distrf.blocks import release
 from distrf.blocks.engine import current_client, settle
+from distrf.blocks.release import check_release
 from distrf.blocks.rows import _apply
 from distrf.errors import ClusterError, SpecMismatchError
 from distrf.maps import fourier
@@ -51,6 +52,23 @@ def test_a_known_cluster_is_asked_once(client, monkeypatch):
     assert current_client() is client
     monkeypatch.setattr(client, "run", None)
     assert current_client() is client
+
+
+def test_a_worker_out_of_reach_is_asked_again():
+    """It may be lost already: that is no other release."""
+
+    class Client:
+        def nthreads(self):
+            return {"tcp://gone": 1, "tcp://here": 1}
+
+        def run(self, question, workers, on_error):
+            asked.append(workers)
+            return {w: OSError("timed out") if w == "tcp://gone" else distrf.__version__ for w in workers}
+
+    asked, client = [], Client()
+    check_release(client)
+    check_release(client)
+    assert asked == [["tcp://gone", "tcp://here"], ["tcp://gone"]]
 
 
 def older(folder):

@@ -600,5 +600,14 @@ def test_width_of_other_rows():
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_weights_that_are_lost_are_an_error():
     X, y, _ = problem(30, 2)
-    with pytest.raises(InputError, match=r"no longer numbers|finite"):
+    with pytest.raises(InputError, match=r"no longer numbers|finite|overflow float64"):
         StreamingRidge(1e-3).fit(X * 1e200, y * 1e200)
+
+
+@pytest.mark.parametrize("make", [StreamingRidge, StreamingRidgeClassifier])
+@pytest.mark.parametrize("alphas", ["auto", 1e-3, [1e-3, 1.0]])
+def test_rows_whose_squares_overflow_are_refused(make, alphas, rng):
+    """The weights would be zeros, which are finite."""
+    X, y = rng.normal(size=(40, 3)), np.arange(40) % 2
+    with np.errstate(all="ignore"), pytest.raises(InputError, match=r"overflow float64.*scale the rows"):
+        make(alphas).fit(1e200 * X, y)

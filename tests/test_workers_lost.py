@@ -120,8 +120,12 @@ def test_a_worker_that_has_paused_for_good(monkeypatch):
             counts = {"executing": next(running)} if running else {"ready": 1}
             metrics = {"memory": 450 * 2**20, "task_counts": counts}
             return {
-                "workers": {"tcp://w": {"status": "paused", "metrics": metrics, "memory_limit": 500 * 2**20}}
-            }
+                "workers": {
+                    "tcp://w": {
+                        "status": "paused", "metrics": metrics, "memory_limit": 500 * 2**20, "last_seen": 0.0
+                    }
+                }
+            }  # fmt: skip
 
     monkeypatch.setattr(watch, "_PAUSED", 0.0)
     running = iter([1])
@@ -129,6 +133,31 @@ def test_a_worker_that_has_paused_for_good(monkeypatch):
     looking.look()  # what runs may free memory
     running = None
     with pytest.raises(MemoryPlanError, match=r"tcp://w holds 450.00 MiB of its 500.00 MiB and has paused"):
+        looking.look()
+
+
+@pytest.mark.parametrize("skew", [-1e4, 0.0, 1e4])
+def test_restarts_before_the_job_are_not_its_own(skew):
+    """By the scheduler's clock, whatever the client's says; and one alone may be another job's."""
+    event = {"worker": "tcp://w", "rss": 450 * 2**20}
+    events = []
+
+    class Shared:
+        def get_events(self, topic):
+            return tuple(events)
+
+        def scheduler_info(self, n_workers):
+            metrics = {"memory": 0, "task_counts": {}}
+            worker = {"status": "running", "metrics": metrics, "last_seen": time.time() + skew}
+            return {"workers": {"tcp://w": worker}}
+
+    events += [(time.time() + skew - 30, event)] * 3
+    looking = watch.Watch(Shared())
+    looking.look()
+    events.append((time.time() + skew, event))
+    looking.look()
+    events.append((time.time() + skew, event))
+    with pytest.raises(MemoryPlanError, match=r"tcp://w held 450.00 MiB.* 2 were since"):
         looking.look()
 
 

@@ -21,16 +21,21 @@ _asked: weakref.WeakKeyDictionary[Any, set[str]] = weakref.WeakKeyDictionary()
 
 
 def check_release(client: Any) -> None:
-    """Ask workers that are new to this client; raises ClusterError, with its name, for one of another release."""
+    """Ask workers that are new to this client; raises ClusterError, with its name, for one of another release.
+
+    One that cannot answer may be lost already: it is asked again, and its tasks say of which release they are.
+    """
     asked = _asked.setdefault(client, set())
     new = client.nthreads().keys() - asked
     if not new:
         return
     answers = client.run(_question(), workers=sorted(new), on_error="return")
     for worker, answer in sorted(answers.items()):
+        if isinstance(answer, BaseException):
+            continue
         if answer != __version__:
             raise refusal(f"the worker {worker}", answer)
-    asked |= new
+        asked.add(worker)
 
 
 def _question() -> Callable[[], str | None]:
@@ -48,9 +53,7 @@ def _question() -> Callable[[], str | None]:
 
 def refusal(worker: str, found: Any, release: str = __version__) -> ClusterError:
     """The error that names the worker, what it has (None: no distrf) and what it needs."""
-    have = (
-        f"distrf {found}" if isinstance(found, str) else "no distrf" if found is None else f"failed ({found})"
-    )
+    have = "no distrf" if found is None else f"distrf {found}"
     return ClusterError(
         f"workers need the distrf of the client, {release}; {worker} has {have}. Install distrf=={release} in "
         "its environment (or its image), and start it anew"

@@ -20,8 +20,11 @@ from ..errors import ClusterError, MemoryPlanError
 EVERY = 2.0
 #: Seconds without any worker after which a job ends; Dask's configuration `distrf.workers-timeout` goes before it.
 WITHOUT_WORKERS = 300.0
-#: Seconds that a worker may be paused for memory with nothing left to run.
+#: Seconds that all workers may be paused for memory with nothing left to run. One of several may be, as long as a job
+#: may be without workers: the others go on.
 _PAUSED = 60.0
+#: Restarts for memory that end a job: the first may be for the memory of somebody else, whose job shares the worker.
+_RESTARTS = 2
 
 
 class WorkerMemoryError(MemoryPlanError):
@@ -38,13 +41,19 @@ class Watch:
 
     def look(self) -> None:
         """Raise ClusterError where no worker comes back, WorkerMemoryError where one cannot go on for lack of memory."""
-        for moment, event in self._client.get_events("worker-restart-memory"):
-            if moment > self._begun:
-                raise WorkerMemoryError(
-                    f"the worker {event['worker']} held {format_bytes(event['rss'])}, nearly all of its memory limit, and "
-                    "was started anew"
-                )
         workers = self._client.scheduler_info(n_workers=-1)["workers"]
+        # Moments are of the scheduler's clock: so is that of the last heartbeat.
+        now = max((worker["last_seen"] for worker in workers.values()), default=time.time())
+        begun = now - (time.time() - self._begun)
+        restarts = [
+            event for moment, event in self._client.get_events("worker-restart-memory") if moment > begun
+        ]
+        if len(restarts) >= _RESTARTS:
+            event = restarts[-1]
+            raise WorkerMemoryError(
+                f"the worker {event['worker']} held {format_bytes(event['rss'])}, nearly all of its memory limit, and was "
+                f"started anew; {len(restarts)} were since the job began to wait"
+            )
         patience = parse_timedelta(dask.config.get("distrf.workers-timeout", WITHOUT_WORKERS))
         if not workers and self._lasts("", patience):
             raise ClusterError(
@@ -53,7 +62,7 @@ class Watch:
             )
         stuck = [address for address, worker in workers.items() if _is_stuck(worker)]
         for address in stuck:
-            if self._lasts(address, _PAUSED):
+            if self._lasts(address, _PAUSED if len(stuck) == len(workers) else patience):
                 worker = workers[address]
                 raise WorkerMemoryError(
                     f"the worker {address} holds {format_bytes(worker['metrics']['memory'])} of its "

@@ -41,6 +41,12 @@ class NormalEquations:
         self.n_features = n_features
         self.fit_intercept = fit_intercept
         self.shift = state.shifts
+        known = (state.weight, state.sums, state.targets, state.products, state.squares)
+        if not all(np.isfinite(a).all() for a in known) or not np.isfinite(self._second_moment(None)):
+            raise InputError(
+                "the sums of squares of the features or the targets overflow float64: entries above about 1e150 are too "
+                "large; scale the rows and the targets"
+            )
 
     def _sum(self, name: str, without: int | None) -> np.ndarray:
         return self._total(getattr(self.state, name), without)
