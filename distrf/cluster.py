@@ -123,6 +123,18 @@ def read_cluster_spec(path: str | os.PathLike[str]) -> dict[str, Any]:
         raise InputError(
             f"'class' of a cluster spec is module.Class, such as distributed.LocalCluster; got {spec['class']!r}"
         )
+    for key in ("arguments", "adapt", "wait", "dask"):
+        if spec.get(key) is not None and not isinstance(spec[key], dict):
+            raise InputError(
+                f"{key!r} of a cluster spec has keys and values below it, got {spec[key]!r} in {path}"
+            )
+    numbers = {"scale": _keywords(spec.get("scale"), "n").get("n")} | {
+        f"wait: {key}": value for key, value in (spec.get("wait") or {}).items()
+    }
+    for key, value in numbers.items():
+        whole = isinstance(value, (int, float)) and not isinstance(value, bool) and value >= 0
+        if value is not None and not whole:
+            raise InputError(f"'{key}' of a cluster spec is a number of at least 0, got {value!r} in {path}")
     spec["arguments"] = dict(spec.get("arguments") or {})
     return spec
 

@@ -214,3 +214,21 @@ def test_somebody_else_answers(answer):
             pass
         thread.join()
         held[0].close()
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("arguments", [1], "'arguments' of a cluster spec has keys and values below it"),
+        ("wait", 5, "'wait' of a cluster spec has keys and values below it"),
+        ("dask", 5, "'dask' of a cluster spec has keys and values below it"),
+        ("adapt", 3, "'adapt' of a cluster spec has keys and values below it"),
+        ("scale", "abc", "'scale' of a cluster spec is a number of at least 0, got 'abc'"),
+        ("wait", {"timeout": "abc"}, "'wait: timeout' of a cluster spec is a number of at least 0, got 'abc'"),
+    ],
+)
+def test_values_of_the_wrong_kind_are_named(tmp_path, key, value, message):
+    path = tmp_path / "c.json"
+    path.write_text(json.dumps({"class": "distributed.LocalCluster", key: value}))
+    with pytest.raises(InputError, match=message):
+        read_cluster_spec(path)

@@ -195,9 +195,7 @@ def hungry(block):
 def test_a_worker_restarted_for_memory_ends_the_job():
     X = da.ones((40, 3), chunks=(10, 3), dtype=np.float32).map_blocks(hungry, dtype=np.float32)
     options = {"n_workers": 1, "threads_per_worker": 1, "dashboard_address": ":0", "silence_logs": 50}
-    planned = (
-        r"was ended: the worker tcp\S+ held .* was started anew; .* Planned was a peak of 423.* MiB \(process 350"
-    )
+    planned = r"was ended: the worker tcp\S+ held .* was started anew; .* Planned was a peak of 423.* MiB \(process 350"
     with (
         LocalCluster(**options, memory_limit="500MiB") as cluster,
         Client(cluster),

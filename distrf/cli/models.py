@@ -70,6 +70,7 @@ def train(
     What is not said is chosen from a sample of rows, and printed with a linear model on the columns beside it.
     """
     from ..models import check_output
+    from ..store import check_apart
     from .checkpoints import claim_checkpoint
     from .inputs import open_input
     from .outputs import check_writable, is_done, said
@@ -90,6 +91,7 @@ def train(
         )
         return
     check_output(out, overwrite, [source, kept.checkpoint])
+    check_apart(plot, [source])
     check_writable(out, plot, kept.checkpoint)
     learner = make_model(follow_target(model, data, map.seed), kept, seed=map.seed)
     if plot:
