@@ -50,7 +50,8 @@ class Setting:
         source = "rows.csv" if command == "ingest" else "rows.zarr"
         inputs = [self.folder / "model"] if command == "predict" else []
         verb = command if command in ("ingest", "featurize", "predict") else "train"
-        kept = ["--checkpoint", f"{out}-state", "--resume"] if command in RESUMED else []
+        kept = ["--checkpoint", f"{out}-state"] if command in RESUMED else []
+        kept += ["--resume"] if verb == "train" else []  # one that is done already is a success
         cluster = ["--cluster", self.folder / "cluster.json"]
         words = [verb, *inputs, self.folder / source, out, *COMMANDS[command], *kept, *cluster, "--quiet"]
         return [sys.executable, "-m", "distrf", *map(str, words)]
