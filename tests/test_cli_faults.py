@@ -52,6 +52,28 @@ def test_a_foreseen_error_shows_its_place_on_request(cli, tmp_path):
     assert printed.err.splitlines()[-1].startswith("Store error: ")
 
 
+LOGGED = """
+import asyncio, logging
+from distrf.cli.faults import quieten
+quieten()
+for name in ("distributed.scheduler", "tornado.application", "asyncio"):
+    try:
+        raise OSError("Stream is closed")
+    except OSError:
+        logging.getLogger(name).exception("lost a worker")
+    logging.getLogger(name).error("a line of %s", name)
+"""
+
+
+def test_libraries_log_no_traceback():
+    """Tornado logs one when a worker ends while the scheduler speaks with it."""
+    said = subprocess.run([sys.executable, "-c", LOGGED], capture_output=True, text=True, check=True).stderr
+    assert "Traceback" not in said
+    assert all(
+        f"a line of {name}" in said for name in ("distributed.scheduler", "tornado.application", "asyncio")
+    )
+
+
 @pytest.mark.slow
 def test_workers_print_no_traceback(rows, tmp_path):
     """A task that fails on a worker: its error alone, by the command that waits for it."""

@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 from peaks import MIB, assert_flat, cluster_file, distrf, make_store, peak
 
+#: With so few features that how many partial results meet on a worker, which is bounded but left to chance, moves the
+#: peak by less than what is tested.
 CASES = {
-    "gram": (120_000, ["-D", 512, "--gamma", 0.1]),
+    "gram": (120_000, ["-D", 256, "--gamma", 0.1]),
     "rule-and-folds": (80_000, ["-D", 256, "--length-scale", "knn", "--alpha", "1e-6,1e-4", "--cv", 5]),
 }
 

@@ -15,6 +15,7 @@ import pytest
 import zarr
 from dask._task_spec import Task
 from distributed import Client, LocalCluster
+from distributed.comm import CommClosedError
 
 from distrf import (
     TEFM,
@@ -26,6 +27,7 @@ from distrf import (
 from distrf.blocks import watch
 from distrf.blocks.batches import Batch, threads_of
 from distrf.blocks.engine import current_client, settle
+from distrf.blocks.workers import register
 from distrf.blocks.writing import write_rows
 from distrf.errors import ClusterError, MemoryPlanError
 
@@ -202,3 +204,24 @@ def test_a_worker_restarted_for_memory_ends_the_job():
         pytest.raises(MemoryPlanError, match=planned + r".*Remedy: .*memory_limit\)"),
     ):
         StreamingRidge(1e-3).fit(X, np.arange(40.0))
+
+
+@pytest.mark.parametrize("lost", [1, 100])
+def test_a_worker_that_ends_while_plugins_are_registered(monkeypatch, lost):
+    """The scheduler names it as if the registration had failed: the rest are asked again, but not for ever."""
+    monkeypatch.setattr("distrf.blocks.workers._REGISTER_EVERY", 0.0)
+
+    class Cluster:
+        asked = 0
+
+        def register_plugin(self, plugin, name):
+            self.asked += 1
+            if self.asked <= lost:
+                raise CommClosedError(
+                    "in <TCP (closed) ConnectionPool.register_worker_plugin>: Stream is closed"
+                )
+
+    cluster = Cluster()
+    with contextlib.nullcontext() if lost == 1 else pytest.raises(CommClosedError):
+        register(cluster, object(), "ours")
+    assert cluster.asked == (2 if lost == 1 else 20)

@@ -22,6 +22,8 @@ _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8  # of glibc's ma
 _PROFILES = 100
 #: Seconds between two calls that return freed memory: each costs some 10 ms, with the pages that are then touched anew.
 _RETURN_EVERY = 5.0
+#: Times that a plugin is registered while workers end, and the seconds between.
+_REGISTRATIONS, _REGISTER_EVERY = 20, 0.5
 
 
 class _PreparedWorker(WorkerPlugin):
@@ -78,9 +80,23 @@ def prepare(client: Any) -> None:
     check_release(client)
     if client in _prepared:
         return
-    client.register_plugin(_PreparedWorker(), name="distrf-prepared-worker")
-    client.register_plugin(_loose_placement(), name="distrf-loose-placement")
+    register(client, _loose_placement(), "distrf-loose-placement")
+    register(client, _PreparedWorker(), "distrf-prepared-worker")
     _prepared.add(client)
+
+
+def register(client: Any, plugin: Any, name: str) -> None:
+    """Register a plugin. The scheduler keeps it, sets up all workers, and says so of a worker that ends meanwhile.
+
+    Raises OSError where the scheduler itself does not answer.
+    """
+    for left in range(_REGISTRATIONS - 1, -1, -1):
+        try:
+            return client.register_plugin(plugin, name=name)
+        except OSError:
+            if not left:
+                raise
+            time.sleep(_REGISTER_EVERY)
 
 
 def _loose_placement() -> SchedulerPlugin:

@@ -71,15 +71,22 @@ def quieten() -> None:
     """Dask logs no traceback in this process: the error itself arrives where it is reported."""
     import distributed  # noqa: F401  sets up the handlers
 
-    names = [name for name in logging.root.manager.loggerDict if name.split(".")[0] == "distributed"]
-    for handler in {h for name in names for h in logging.getLogger(name).handlers}:
-        if not any(isinstance(f, _NoTracebacks) for f in handler.filters):
-            handler.addFilter(_NoTracebacks())
+    loggers = [logging.getLogger("asyncio")]  # has no handler of its own
+    loggers += [
+        logging.getLogger(name)
+        for name in logging.root.manager.loggerDict
+        if name.split(".")[0] in ("distributed", "tornado")
+    ]
+    for place in {*loggers, *(h for logger in loggers for h in logger.handlers)}:
+        if not any(isinstance(f, _NoTracebacks) for f in place.filters):
+            place.addFilter(_NoTracebacks())
 
 
 def quieten_workers(client: object) -> None:
     """The same in the workers of a cluster of our own, those that come later too."""
     from distributed import WorkerPlugin
+
+    from ..blocks.workers import register
 
     class Quiet(WorkerPlugin):
         name = "distrf-quiet"
@@ -87,4 +94,4 @@ def quieten_workers(client: object) -> None:
         def setup(self, worker: object) -> None:
             quieten()
 
-    client.register_plugin(Quiet())  # type: ignore[attr-defined]
+    register(client, Quiet(), Quiet.name)

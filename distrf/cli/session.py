@@ -169,8 +169,9 @@ def listener(bars: Progress) -> Callable[[str, int, int], None]:
 
 
 def peak_memory(client: Any) -> dict[str, int]:
-    """Largest resident size each worker process has had, in bytes."""
-    return {str(k): int(v) for k, v in client.run(_peak_rss).items()}
+    """Largest resident size each worker process has had, in bytes; none for one that ends just now."""
+    answers = client.run(_peak_rss, on_error="return")
+    return {str(k): int(v) for k, v in answers.items() if not isinstance(v, BaseException)}
 
 
 def _peak_rss() -> int:
