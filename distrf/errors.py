@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 
 class DistrfError(Exception):
     """Base of every error that distrf raises on purpose."""
@@ -9,6 +12,17 @@ class DistrfError(Exception):
 
 class InputError(DistrfError, ValueError):
     """Data or parameters that break a stated rule (wrong width, NaN, unknown kernel, ...)."""
+
+
+@contextmanager
+def input_errors() -> Iterator[None]:
+    """Around the checks of scikit-learn, which raise ValueError for data that break a rule: InputError of the same text."""
+    try:
+        yield
+    except DistrfError:
+        raise
+    except ValueError as error:
+        raise InputError(str(error)) from error
 
 
 class ParameterError(InputError):

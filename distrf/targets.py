@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 from dataclasses import dataclass
 from typing import Any
 
@@ -169,8 +170,19 @@ def regression_targets(y: Any, weight: Any) -> Targets:
 
 
 def refuse_unlike_targets(y: Any) -> None:
-    """Raise InputError for targets that are complex, times or records."""
+    """Raise InputError for targets that are complex, times, records, or objects that are not of one kind."""
     kind = getattr(getattr(y, "dtype", None), "kind", "")
+    if kind == "O" and not is_dask_collection(y):
+        found = {type(v) for v in np.asarray(y).ravel().tolist()}
+        alike = all(issubclass(t, str) for t in found) or all(
+            issubclass(t, (bool, np.bool_, numbers.Real)) for t in found
+        )
+        if not alike:
+            names = ", ".join(sorted(t.__name__ for t in found))
+            raise InputError(
+                f"Unknown label type: y must hold numbers, booleans or text of one kind, got objects of the types {names}; "
+                "argument must be a string or a real number: convert them, or drop the rows"
+            )
     if kind in ("c", "m", "M", "V"):
         what = "Complex data not supported: " if kind == "c" else ""
         raise InputError(f"{what}y must hold numbers, booleans or text, got dtype {y.dtype}; convert it first")

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
 from ..blocks.rows import check_dask_rows, map_rows, rows_per_block, split_rows
-from ..errors import InputError
+from ..errors import InputError, input_errors
 from ..maps import FeatureMap, working_dtype
 from ..maps.base import canonical
 from ..parameters import Rule, check_parameters, instance
@@ -51,7 +51,8 @@ def validate_rows(estimator: BaseEstimator, X: Any, *, reset: bool) -> Any:
         if X.shape[0] == 0:
             raise InputError("Found array with 0 sample(s), at least 1 is required")
         return X
-    X = validate_data(estimator, X, accept_sparse="csr", dtype="numeric", reset=reset)
+    with input_errors():
+        X = validate_data(estimator, X, accept_sparse="csr", dtype="numeric", reset=reset)
     return canonical(X.astype(working_dtype(X.dtype), copy=False))
 
 

@@ -9,6 +9,7 @@ from dask.base import is_dask_collection
 from sklearn.utils.validation import _check_sample_weight
 
 from ..blocks.rows import align_rows
+from ..errors import input_errors
 from ..features.base import FeatureEstimator, validate_rows
 from ..linear_model.ridge import validate_fit
 from ..losses import LOSSES
@@ -149,7 +150,8 @@ class CompactNonlinearMap(MapLearner, FeatureEstimator):
             return None
         if is_dask_collection(X):
             return align_rows(X, weight, "sample_weight")
-        return _check_sample_weight(weight, X, dtype=np.float64)
+        with input_errors():
+            return _check_sample_weight(weight, X, dtype=np.float64)
 
     def planned_map(self, d: int) -> LearnedFourierMap:
         """The map that `fit` would learn on d columns, without its numbers. Raises InputError as `fit` does."""

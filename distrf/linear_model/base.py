@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..blocks.passes import run_pass
 from ..blocks.rows import align_rows, map_rows
-from ..errors import InputError
+from ..errors import InputError, input_errors
 from ..features.base import validate_rows
 from ..maps import working_dtype
 from ..targets import float_columns
@@ -70,7 +70,8 @@ class LinearClassifier(ClassifierMixin, LinearModel):
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Accuracy; one pass for a Dask array."""
         if not is_dask_collection(X):
-            return float(super().score(X, y, sample_weight))
+            with input_errors():
+                return float(super().score(X, y, sample_weight))
         predicted = self.predict(X)
         return accuracy_pass(predicted, y, sample_weight, classes=self.classes_)
 
@@ -86,7 +87,8 @@ class LinearRegressor(RegressorMixin, LinearModel):
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Coefficient of determination R^2, mean over outputs; one pass for a Dask array."""
         if not is_dask_collection(X):
-            return float(super().score(X, y, sample_weight))
+            with input_errors():
+                return float(super().score(X, y, sample_weight))
         errors = error_pass(self.predict(X), y, sample_weight)
         perfect = np.where(errors.squares == 0, 1.0, 0.0)  # scikit-learn's score of a constant target
         varies = errors.spread > 0

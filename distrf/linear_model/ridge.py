@@ -7,12 +7,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 from dask.base import is_dask_collection
-from sklearn.utils.validation import _check_sample_weight, validate_data
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_sample_weight, column_or_1d, validate_data
 
 from ..blocks.passes import run_pass
 from ..blocks.plan import check_client
 from ..blocks.rows import align_rows, rows_per_block
-from ..errors import InputError
+from ..errors import InputError, input_errors
 from ..features.base import validate_rows
 from ..maps import working_dtype
 from ..parameters import CLASS_WEIGHT, FLAG, FOLDER, SEED, Rule, check_parameters, number, one_of, whole
@@ -285,6 +286,8 @@ def validate_fit(
     check_parameters(estimator)
     if y is None:
         raise InputError(f"{type(estimator).__name__} requires y to be passed, but the target y is None")
+    if numeric and getattr(getattr(y, "dtype", None), "kind", "") in ("U", "S"):
+        raise InputError(f"{type(estimator).__name__} needs numbers as y, got text; take a classifier")
     if is_dask_collection(X):
         X = validate_rows(estimator, X, reset=reset)
         y = align_rows(X, as_columns(y), "y")
@@ -294,16 +297,21 @@ def validate_fit(
     if is_dask_collection(y) or is_dask_collection(sample_weight):
         raise InputError("X is in memory, but y or sample_weight is a Dask array; compute() it first")
     refuse_unlike_targets(y)
-    X, y = validate_data(
-        estimator, X, y, accept_sparse="csr", dtype="numeric", multi_output=True, y_numeric=numeric, reset=reset
-    )
-    X = X.astype(working_dtype(X.dtype), copy=False)
-    if not numeric:
-        from sklearn.utils.multiclass import check_classification_targets
-        from sklearn.utils.validation import column_or_1d
-
-        y = as_columns(column_or_1d(y, warn=True))
-        check_classification_targets(y)
-    if sample_weight is not None:
-        sample_weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
+    with input_errors():
+        X, y = validate_data(
+            estimator,
+            X,
+            y,
+            accept_sparse="csr",
+            dtype="numeric",
+            multi_output=True,
+            y_numeric=numeric,
+            reset=reset,
+        )
+        X = X.astype(working_dtype(X.dtype), copy=False)
+        if not numeric:
+            y = as_columns(column_or_1d(y, warn=True))
+            check_classification_targets(y)
+        if sample_weight is not None:
+            sample_weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
     return X, y, sample_weight

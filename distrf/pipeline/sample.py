@@ -49,6 +49,8 @@ def as_rows(X: Any) -> Any:
     X = X.tocsr() if sp.issparse(X) else np.asarray(X)
     if X.ndim != 2:
         raise InputError(f"Expected 2D array: X must have 2 dimensions (rows, columns), got shape {X.shape}")
+    if X.shape[1] == 0:
+        raise InputError(f"X must have at least one column, got shape {X.shape}")
     working_dtype(X.dtype)
     return X
 

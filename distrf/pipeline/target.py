@@ -10,6 +10,10 @@ from ..errors import InputError
 
 #: Whole numbers with at most this many distinct values are labels; of an integer dtype more may be.
 _FEW, _FEW_INTEGERS = 20, 50
+#: The sum of squares of a billion of them is finite.
+_LARGEST = 1e149
+#: Beyond it, floating-point numbers have no units.
+_EXACT = 2**53
 #: More of them are labels where they look like codes, 0 ... c - 1 or 1 ... c, each for so many rows on average.
 _CODE_ROWS, _CODES_SEEN = 10, 0.9
 
@@ -43,9 +47,12 @@ def look_at(y: np.ndarray) -> Target:
         raise InputError(
             f"y must be finite, but sampled row {int(np.argmin(np.isfinite(y)))} is not; drop such rows"
         )
+    largest = float(np.abs(y.astype(np.float64)).max())
+    if largest > _LARGEST:
+        raise InputError(f"y is too large, its squares overflow: up to {largest:g}; give it in other units")
     values = np.unique(y)
     distinct, seen = len(values), f"{len(values):,} distinct values in {rows:,} rows looked at"
-    if (values != np.floor(values)).any():
+    if (values != np.floor(values)).any() or np.abs(values[[0, -1]]).max() > _EXACT:
         return Target(False, distinct, rows, f"the target is not whole numbers: {seen}", False)
     if distinct == 1:
         return Target(False, 1, rows, "the target is one number")

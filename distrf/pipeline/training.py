@@ -42,6 +42,7 @@ def train(X: Any, y: Any, *, sample_weight: Any = None, baseline: bool = True, *
     -----
     BaselineWarning : the machine does not beat a linear model on the columns, or the constant
     """
+    X, y = (values if hasattr(values, "shape") else np.asarray(values) for values in (X, y))
     return fit_prepared(prepare(X, y, Options(**options)), X, y, sample_weight, baseline)
 
 

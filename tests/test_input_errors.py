@@ -1,0 +1,117 @@
+"""What cannot be fitted, predicted or scored raises InputError from Python, whoever finds it: a ValueError of ours."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import distrf
+from distrf.errors import InputError
+from distrf.pipeline.target import look_at
+
+rng = np.random.default_rng(0)
+X = rng.normal(size=(40, 3))
+y = (X[:, 0] > 0).astype(int)
+
+ESTIMATORS = {
+    "ridge classifier": lambda: distrf.StreamingRidgeClassifier(1e-3),
+    "ridge": lambda: distrf.StreamingRidge(1e-3),
+    "sgd": lambda: distrf.StreamingSGDClassifier(alpha=1e-3, n_epochs=1, tol=None),
+    "learned": lambda: distrf.CompactNonlinearClassifier(n_components=4, n_epochs=1),
+    "map": lambda: distrf.RandomFourierFeatures(n_components=8),
+    "subspace": lambda: distrf.TEFM(distrf.RandomFourierFeatures(n_components=8), n_components=3),
+}
+ROWS = {
+    "text": X.astype(str),
+    "complex": X + 1j,
+    "one dimension": X[:, 0],
+    "no rows": X[:0],
+    "no columns": X[:, :0],
+    "None": None,
+    "infinite": np.where(X > 1, np.inf, X),
+    "times": X.astype("datetime64[s]"),
+}
+TARGETS = {
+    "dictionaries": np.array([{}] * 40, dtype=object),
+    "numbers and text": np.array([1, "a"] * 20, dtype=object),
+    "missing text": np.array([None, "a"] * 20, dtype=object),
+    "complex": y + 1j,
+    "times": np.arange(40).astype("datetime64[s]"),
+    "NaN": np.where(y, np.nan, 0.0),
+    "too few": y[:10],
+    "three dimensions": np.ones((40, 2, 2)),
+    "None": None,
+}
+WEIGHTS = {
+    "NaN": np.full(40, np.nan),
+    "negative": np.full(40, -1.0),
+    "zero": np.zeros(40),
+    "too few": np.ones(5),
+    "text": "x",
+    "two columns": np.ones((40, 2)),
+}
+MODELS = [name for name in ESTIMATORS if name not in ("map", "subspace")]
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+@pytest.mark.parametrize("rows", ROWS)
+@pytest.mark.filterwarnings("ignore")
+def test_rows(name, rows):
+    with pytest.raises(InputError):
+        ESTIMATORS[name]().fit(ROWS[rows], y[: 0 if rows == "no rows" else None])
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("targets", TARGETS)
+def test_targets(name, targets):
+    with pytest.raises(InputError):
+        ESTIMATORS[name]().fit(X, TARGETS[targets])
+
+
+def test_text_for_a_regressor():
+    with pytest.raises(InputError, match="needs numbers as y, got text; take a classifier"):
+        distrf.StreamingRidge(1e-3).fit(X, np.where(y, "a", "b"))
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("weights", WEIGHTS)
+def test_sample_weights(name, weights):
+    with pytest.raises(InputError):
+        ESTIMATORS[name]().fit(X, y, sample_weight=WEIGHTS[weights])
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.filterwarnings("ignore")
+def test_fitted(name):
+    model = ESTIMATORS[name]().fit(X, y)
+    for rows in (X[:, :2], X.astype(str), X[0], X * np.nan, None):
+        with pytest.raises(InputError):
+            model.predict(rows)
+    for targets in (np.where(y, "a", "b"), y[:5], y + 1j, np.full(40, np.nan), None):
+        with pytest.raises(InputError):
+            model.score(X, targets)
+
+
+@pytest.mark.parametrize("rows", ROWS)
+@pytest.mark.filterwarnings("ignore")
+def test_train_refuses_rows(rows):
+    with pytest.raises(InputError):
+        distrf.train(ROWS[rows], y[: 0 if rows == "no rows" else None])
+
+
+@pytest.mark.parametrize("targets", TARGETS)
+def test_train_refuses_targets(targets):
+    with pytest.raises(InputError):
+        distrf.train(X, TARGETS[targets])
+
+
+def test_train_takes_lists():
+    model = distrf.train(X.tolist(), y.tolist(), n_components=16)
+    np.testing.assert_array_equal(model.predict(X), distrf.train(X, y, n_components=16).predict(X))
+
+
+def test_two_numbers_beyond_whole_ones_are_no_labels():
+    """scikit-learn's classifiers refuse them."""
+    assert not look_at(y * 1e100).labels
+    with pytest.raises(InputError, match="its squares overflow: up to 1e\\+300"):
+        distrf.train(X, y * 1e300)
