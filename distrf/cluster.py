@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import difflib
 import importlib
+import inspect
 import logging
 import os
 import signal
@@ -155,6 +157,8 @@ def _started(spec: dict[str, Any]) -> Iterator[Any]:
             f"'class' of a cluster spec is a Dask cluster (a subclass of distributed.deploy.Cluster), such as "
             f"distributed.LocalCluster; {spec['class']!r} is none, and was not called"
         )
+    if factory.__name__ == "LocalCluster":
+        _check_local(spec["arguments"])
     settings = {"distributed.scheduler.worker-saturation": 1.0, **(spec.get("dask") or {})}
     if "timeout" in (spec.get("wait") or {}):  # where workers take so long to come, they do so too amid a job
         settings.setdefault("distrf.workers-timeout", max(float(spec["wait"]["timeout"]), WITHOUT_WORKERS))
@@ -186,6 +190,22 @@ def _started(spec: dict[str, Any]) -> Iterator[Any]:
         # On a busy machine workers leave late; at the end of a job that is no news.
         stack.callback(nannies.setLevel, logging.ERROR)
         yield cluster
+
+
+def _check_local(arguments: dict[str, Any]) -> None:
+    """Raise InputError for arguments that nothing takes: workers would fail one by one, each with a traceback."""
+    from distributed import LocalCluster, Nanny, Worker
+
+    known: set[str] = set()
+    for taker in (LocalCluster, Nanny, Worker):
+        known |= inspect.signature(taker.__init__).parameters.keys()
+    unknown = sorted(set(arguments) - known)
+    if unknown:
+        near = [match for name in unknown for match in difflib.get_close_matches(name, known, 1)]
+        raise InputError(
+            f"distributed.LocalCluster has no argument {', '.join(unknown)}"
+            + (f"; did you mean {', '.join(near)}?" if near else "")
+        )
 
 
 def _is_cluster(factory: Any) -> bool:

@@ -197,6 +197,14 @@ def test_nobody_answers():
         pass
 
 
+def test_an_argument_that_no_local_worker_takes(tmp_path):
+    """Workers would say so one by one, each in a traceback of its own."""
+    spec = tmp_path / "c.yaml"
+    spec.write_text("class: distributed.LocalCluster\narguments: {n_workerz: 1, lifetime: 1 hour}\n")
+    with pytest.raises(InputError, match=r"has no argument n_workerz; did you mean n_workers\?"), connect(spec):
+        pass
+
+
 @pytest.mark.parametrize("answer", [b"", b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n"])
 def test_somebody_else_answers(answer):
     """A web server, such as the dashboard, and one that accepts and is silent."""
