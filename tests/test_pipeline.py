@@ -13,7 +13,8 @@ from sklearn.datasets import load_breast_cancer, load_diabetes, load_wine
 
 import distrf
 from distrf import StreamingRidge, StreamingScaler
-from distrf.errors import InputError
+from distrf.errors import InputError, MemoryPlanError
+from distrf.linear_model import ridge
 from distrf.pipeline import BaselineWarning
 from distrf.pipeline.target import look_at
 
@@ -103,6 +104,46 @@ def test_a_pipeline_that_can_be_cloned_fitted_and_saved(rng, tmp_path):
     assert loaded.training_ == fitted.training_
     assert "length scale" in str(loaded.training_)
     assert loaded.training_.baseline[0].machine > loaded.training_.baseline[0].linear
+
+
+@pytest.mark.parametrize("lazy", [False, True])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_baseline_is_that_of_ridge_on_the_scaled_columns(rng, lazy, weighted, monkeypatch):
+    """In the pass that fits the machine: the same errors as a fit of its own, and the same machine."""
+    X, y = rows(rng)
+    weight = rng.uniform(0.5, 2, len(X)) if weighted else None
+    given = [X, y, weight]
+    if lazy:
+        given = [None if a is None else da.from_array(a, chunks=(90, 5)[: a.ndim]) for a in given]
+    passes = []
+    run = ridge.run_pass
+    monkeypatch.setattr(ridge, "run_pass", lambda *a, **k: passes.append(k["label"]) or run(*a, **k))
+    fitted = distrf.train(*given[:2], sample_weight=given[2], n_components=64)
+    assert passes == ["Gram matrices"]
+    found = fitted.training_.baseline[-1]
+    assert found.rows == f"all {len(X):,} rows (cross-validation)"
+    scaled = fitted["scale"].transform(given[0]) if "scale" in fitted.named_steps else given[0]
+    alone = clone(fitted[-1]).fit(scaled, given[1], given[2])
+    np.testing.assert_allclose(found.linear, -min(alone.cv_errors_), rtol=1e-9)
+    np.testing.assert_allclose(found.machine, -min(fitted[-1].cv_errors_))
+    without = distrf.train(*given[:2], sample_weight=given[2], n_components=64, baseline=False)
+    assert len(without.training_.baseline) == 1
+    np.testing.assert_allclose(without[-1].coef_, fitted[-1].coef_, rtol=1e-6, atol=1e-9)
+
+
+def test_a_baseline_that_does_not_fit_is_left_out(rng, monkeypatch):
+    X, y = rows(rng)
+    run = ridge.run_pass
+
+    def refused(fold, *args, **kwargs):
+        if isinstance(fold, ridge.GramPair):
+            raise MemoryPlanError("too large")
+        return run(fold, *args, **kwargs)
+
+    monkeypatch.setattr(ridge, "run_pass", refused)
+    fitted = distrf.train(X, y, n_components=64)
+    assert len(fitted.training_.baseline) == 1
+    assert fitted.score(X, y) > 0.5
 
 
 def test_dask_and_numpy_give_the_same_model(rng):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from ..blocks.gram_tiles import tiles_nbytes
 from ..blocks.passes import count_runs
 from ..blocks.plan import Plan
 from ..blocks.samples import sample_fold
@@ -12,7 +13,7 @@ from ..pipeline.training import compares_all
 from .inputs import Input
 
 
-def with_choices(plan: Plan, data: Input, estimator: Any, learner: Any) -> Plan:
+def with_choices(plan: Plan, data: Input, map_: Any, learner: Any) -> Plan:
     """The plan with the samples that are read first, and the linear model that is fitted beside."""
     n, blocks = data.info.n, -(-data.info.n // data.info.block_rows)
     sampled = 2 * min(count_runs(n, sample_fold()), blocks) - 1
@@ -26,12 +27,15 @@ def with_choices(plan: Plan, data: Input, estimator: Any, learner: Any) -> Plan:
             "choices read a sample of at most 6,000 rows and 10,000 targets, from all blocks at most",
         ],
     )
-    if not compares_all(learner, estimator is not None, data.info.sparse, data.d):
+    if not compares_all(learner, map_ is not None, data.info.sparse, data.d):
         return made
+    beside = tiles_nbytes(data.d) / tiles_nbytes(
+        map_.n_components
+    )  # its Gram matrices to those of the features
     return replace(
         made,
-        passes=made.passes + 2,
-        bytes_read=made.bytes_read + data.info.nbytes,
+        memory=replace(made.memory, partial=int((1 + beside) * made.memory.partial)),
+        client_peak=int((1 + beside) * made.client_peak),
         flops=made.flops + float(n) * data.d**2,
-        notes=[*made.notes, "a linear model on the columns is fitted beside it, in a pass of its own"],
+        notes=[*made.notes, "a linear model on the columns is fitted beside it, in the same pass"],
     )

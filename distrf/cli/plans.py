@@ -80,7 +80,7 @@ def write_plan(job: str, data: Input, estimator: Any, learner: Any, classes: int
         made = with_learning(made, data, estimator, _outputs(data, learner, classes))
     if isinstance(map_, SubspaceMap):
         made = with_subspace(made, data, estimator, map_)
-    return with_choices(made, data, estimator, learner) if job == "train" else made
+    return with_choices(made, data, map_, learner) if job == "train" else made
 
 
 def _plan_with(

@@ -201,6 +201,50 @@ class GramFold:
         return left
 
 
+@dataclass(frozen=True)
+class GramPair:
+    """Pass that accumulates a GramState of the features and one of other columns, blocks (Z, X, y[, weight])."""
+
+    features: GramFold
+    columns: GramFold
+
+    @property
+    def nbytes(self) -> int:
+        return self.features.nbytes + self.columns.nbytes
+
+    @property
+    def flops_per_row(self) -> float:
+        return self.features.flops_per_row + self.columns.flops_per_row
+
+    @property
+    def scratch_bytes(self) -> int:
+        return max(self.features.scratch_bytes, self.columns.scratch_bytes)
+
+    def start(self) -> GramStates:
+        return GramStates(self.features.start(), self.columns.start())
+
+    def add(self, states: GramStates, first_row: int, Z: Any, X: Any, *targets: Any) -> GramStates:
+        self.features.add(states.features, first_row, Z, *targets)
+        self.columns.add(states.columns, first_row, X, *targets)
+        return states
+
+    def merge(self, left: GramStates, right: GramStates) -> GramStates:
+        return GramStates(
+            self.features.merge(left.features, right.features), self.columns.merge(left.columns, right.columns)
+        )
+
+
+@dataclass
+class GramStates:
+    """What a GramPair accumulates."""
+
+    features: GramState
+    columns: GramState
+
+    def __sizeof__(self) -> int:
+        return self.features.__sizeof__() + self.columns.__sizeof__()
+
+
 def _middle(Z: Any) -> np.ndarray:
     """An entry in the middle of each column, in float64."""
     rows = Z.toarray() if sp.issparse(Z) else np.asarray(Z)

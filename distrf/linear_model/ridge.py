@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import numbers
+from contextlib import suppress
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,7 +15,7 @@ from sklearn.utils.validation import _check_sample_weight, column_or_1d, validat
 from ..blocks.passes import run_pass
 from ..blocks.plan import check_client
 from ..blocks.rows import align_rows, rows_per_block
-from ..errors import InputError, input_errors
+from ..errors import InputError, MemoryPlanError, input_errors
 from ..features.base import validate_rows
 from ..maps import working_dtype
 from ..parameters import CLASS_WEIGHT, FLAG, FOLDER, SEED, Rule, check_parameters, number, one_of, whole
@@ -21,7 +23,7 @@ from ..randomness import draw_seed
 from ..targets import Targets, as_columns, class_targets, refuse_unlike_targets, regression_targets
 from .base import LinearClassifier, LinearModel, LinearRegressor
 from .conjugate_fit import SOLVERS, choose_solver, fit_conjugate
-from .gram import FoldRule, GramFold
+from .gram import FoldRule, GramFold, GramPair
 from .penalties import ALPHAS, given_alphas
 from .solve import Compared, NormalEquations, Solution, choose_alpha
 
@@ -52,14 +54,16 @@ class _Ridge(LinearModel):
         "random_state": SEED,
     }
 
-    def _fit(self, X: Any, y: Any, sample_weight: Any, targets: Targets) -> None:
+    def _fit(self, X: Any, y: Any, sample_weight: Any, targets: Targets, columns: Any) -> np.ndarray | None:
+        """Fit to features X; the squared errors of a linear model on `columns`, where the same pass can tell."""
         alphas = given_alphas(self.alphas)
         seed = draw_seed(self.random_state)
+        errors = None
         folds = gram_folds(self.alphas, self.cv, X.shape[0], X.shape[1], targets, seed)
         arrays = [X, y] if sample_weight is None else [X, y, sample_weight]
         fold, self.solver_, self.solver_reason_ = choose_solver(self.solver, folds, arrays, solve_bytes)
         if self.solver_ == "gram":
-            solution = self._solve_gram(fold, arrays, alphas)
+            solution, errors = self._solve_gram(fold, arrays, alphas, columns)
         else:
             found = fit_conjugate(
                 arrays,
@@ -84,14 +88,27 @@ class _Ridge(LinearModel):
         self.alpha_ = solution.alpha
         self.coef_ = np.ascontiguousarray(solution.weights.T)
         self.intercept_ = solution.intercept + (targets.centre if self.fit_intercept else 0.0)
+        return errors
 
-    def _solve_gram(self, fold: GramFold, arrays: list[Any], alphas: list[float] | None) -> Solution:
+    def _solve_gram(
+        self, fold: GramFold, arrays: list[Any], alphas: list[float] | None, columns: Any
+    ) -> tuple[Solution, np.ndarray | None]:
         check_client(solve_bytes(fold), type(self).__name__)
-        X = arrays[0]
+        X, beside, errors = arrays[0], None, None
         rows = rows_per_block(X.dtype.itemsize * X.shape[1])
-        state = run_pass(fold, arrays, label="Gram matrix", block_rows=rows)
+        if columns is not None and fold.rule.n_folds > 1:
+            pair = GramPair(fold, replace(fold, n_features=columns.shape[1]))
+            with suppress(MemoryPlanError):  # the features alone may fit
+                check_client(solve_bytes(fold) + solve_bytes(pair.columns), type(self).__name__)
+                states = run_pass(pair, [X, columns, *arrays[1:]], label="Gram matrices", block_rows=rows)
+                state, beside = states.features, states.columns
+        if beside is None:
+            state = run_pass(fold, arrays, label="Gram matrix", block_rows=rows)
         if not state.weight.sum() > 0:
             raise InputError("sample_weight must not be zero everywhere")
+        if beside is not None:
+            linear = NormalEquations(beside, columns.shape[1], self.fit_intercept)
+            errors = choose_alpha(linear, alphas, fold.rule.holdout).errors
         system = NormalEquations(state, fold.n_features, self.fit_intercept)
         if alphas is not None and len(alphas) == 1:
             compared = Compared(alphas[0], alphas, None)
@@ -99,7 +116,7 @@ class _Ridge(LinearModel):
             compared = choose_alpha(system, alphas, fold.rule.holdout)
         self.alphas_, self.cv_errors_ = np.array(compared.alphas), compared.errors
         self.residual_, self.error_bound_, self.n_iter_, self.n_finder_passes_ = 0.0, 0.0, 0, 0
-        return next(system.solve([compared.alpha]))
+        return next(system.solve([compared.alpha])), errors
 
 
 class StreamingRidge(LinearRegressor, _Ridge):
@@ -170,14 +187,18 @@ class StreamingRidge(LinearRegressor, _Ridge):
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> StreamingRidge:
         """Fit to features X of shape (n, D) and targets y of shape (n,) or (n, C); Dask arrays out of core."""
+        self._fit_beside(X, None, y, sample_weight)
+        return self
+
+    def _fit_beside(self, X: Any, columns: Any, y: Any, sample_weight: Any) -> np.ndarray | None:
         X, y, sample_weight = validate_fit(self, X, y, sample_weight, numeric=True)
         targets = regression_targets(y, sample_weight)
         if not self.fit_intercept:
             targets = Targets(None, np.zeros_like(targets.centre))
-        self._fit(X, y, sample_weight, targets)
+        errors = self._fit(X, y, sample_weight, targets, columns)
         if y.ndim == 1:
             self.coef_, self.intercept_ = self.coef_[0], float(self.intercept_[0])
-        return self
+        return errors
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -230,11 +251,32 @@ class StreamingRidgeClassifier(LinearClassifier, _Ridge):
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> StreamingRidgeClassifier:
         """Fit to features X of shape (n, D) and labels y of shape (n,); Dask arrays out of core."""
+        self._fit_beside(X, None, y, sample_weight)
+        return self
+
+    def _fit_beside(self, X: Any, columns: Any, y: Any, sample_weight: Any) -> np.ndarray | None:
         X, y, sample_weight = validate_fit(self, X, y, sample_weight, numeric=False)
         targets = class_targets(y, sample_weight, self.class_weight)
         self.classes_ = np.asarray(targets.classes)
-        self._fit(X, y, sample_weight, targets)
-        return self
+        return self._fit(X, y, sample_weight, targets, columns)
+
+
+def fit_beside(
+    model: StreamingRidge | StreamingRidgeClassifier, X: Any, columns: Any, y: Any, sample_weight: Any = None
+) -> np.ndarray | None:
+    """Fit `model` to features X, and a linear model to other columns of the same rows in the same pass.
+
+    Parameters
+    ----------
+    X, columns : of shapes (n, D) and (n, d), both dense, in memory or both Dask arrays with the same row chunks
+    y, sample_weight : as for `fit`
+
+    Returns
+    -------
+    The squared error on the columns for each penalty tried, by the folds that `model.cv_errors_` is measured on; None
+    where nothing is held out (one penalty), or conjugate gradients fit the model
+    """
+    return model._fit_beside(X, columns, y, sample_weight)
 
 
 def solve_bytes(fold: GramFold) -> int:

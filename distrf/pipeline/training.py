@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from dask.base import is_dask_collection
-from sklearn.base import clone, is_classifier
+from sklearn.base import is_classifier
 from sklearn.pipeline import Pipeline
 
+from ..linear_model.ridge import fit_beside
 from ..record import Comparison, Training
 from .making import Options, Prepared, prepare
 
@@ -29,8 +30,8 @@ def train(X: Any, y: Any, *, sample_weight: Any = None, baseline: bool = True, *
     ----------
     X : array, CSR matrix or Dask array of shape (n, d); y : targets of shape (n,) or (n, C)
     sample_weight : shape (n,), for the fit; choices are made without
-    baseline : whether a linear model is fitted to all rows too, which reads them once more: ridge on the scaled
-        columns, where these are dense and at most 1,024; else the sample alone compares
+    baseline : whether a linear model is fitted to all rows too, in the same pass: ridge on the scaled columns, where
+        these are dense and at most 1,024 and the model is ridge; else the sample alone compares
     options : of `make_model`
 
     Returns
@@ -49,11 +50,14 @@ def train(X: Any, y: Any, *, sample_weight: Any = None, baseline: bool = True, *
 def fit_prepared(made: Prepared, X: Any, y: Any, sample_weight: Any = None, baseline: bool = True) -> Pipeline:
     """Fit what `prepare` made, and compare it."""
     pipeline = made.pipeline
-    weights = {} if sample_weight is None else {"model__sample_weight": sample_weight}
-    pipeline.fit(X, y, **weights)
+    model, mapped = pipeline[-1], "map" in pipeline.named_steps
+    sparse = sp.issparse(X._meta if is_dask_collection(X) else X)
     comparisons, found = _compare_sample(made), []
-    if baseline:
-        comparisons += _compare_all(pipeline, X, y, sample_weight)
+    if baseline and compares_all(model, mapped, sparse, X.shape[1]):
+        comparisons += _fit_and_compare(pipeline, X, y, sample_weight)
+    else:
+        weights = {} if sample_weight is None else {"model__sample_weight": sample_weight}
+        pipeline.fit(X, y, **weights)
     beaten = made.machine is not None and made.linear is not None and made.machine is not made.linear
     if beaten and made.machine.error >= made.linear.error:  # type: ignore[union-attr]
         found.append(
@@ -84,24 +88,23 @@ def compares_all(model: Any, mapped: bool, sparse: bool, d: int) -> bool:
     return mapped and not sparse and d <= _NARROW and several
 
 
-def _compare_all(pipeline: Pipeline, X: Any, y: Any, sample_weight: Any) -> list[Comparison]:
-    """Squared errors of cross-validation over all rows, where the model is ridge and has them, as R^2 of its targets."""
+def _fit_and_compare(pipeline: Pipeline, X: Any, y: Any, sample_weight: Any) -> list[Comparison]:
+    """Fit the steps; squared errors of cross-validation over all rows, where ridge has them."""
+    columns = X
+    for name, step in pipeline.steps[:-1]:
+        X = step.fit_transform(X, y)
+        if name == "scale":
+            columns = X
     model = pipeline[-1]
-    sparse = sp.issparse(X._meta if is_dask_collection(X) else X)
-    errors = getattr(model, "cv_errors_", None)
-    if not compares_all(model, "map" in pipeline.named_steps, sparse, X.shape[1]) or errors is None:
-        return []
-    scaled = pipeline.named_steps["scale"].transform(X) if "scale" in pipeline.named_steps else X
-    # The checkpoint is that of the machine.
-    linear = clone(model).set_params(checkpoint=None).fit(scaled, y, sample_weight)
-    if linear.cv_errors_ is None:
+    errors = fit_beside(model, X, columns, y, sample_weight)
+    if errors is None or model.cv_errors_ is None:
         return []
     return [
         Comparison(
             "minus the squared error",
             f"all {X.shape[0]:,} rows (cross-validation)",
+            -float(np.min(model.cv_errors_)),
             -float(np.min(errors)),
-            -float(np.min(linear.cv_errors_)),
             None,
         )
     ]
