@@ -39,7 +39,7 @@ def test_blocks_and_bytes(cli, store, tmp_path):
     described = describe(store)
     made = planned(cli, store, "-D", 512)
     assert (made["rows"], made["block_rows"], made["blocks"]) == (20_000, 4096, 5)
-    # The sample may touch every block; then the fit, and the linear model beside it.
+    # The sample may touch every block; then the fit, with the linear model beside it.
     assert made["bytes_read"] == 2 * described.nbytes == 2 * 20_000 * 64 * 4
     assert made["bytes_written"] == 8 * 512 * 10
     wide = planned(cli, store, "-D", 16_384)

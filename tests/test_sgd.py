@@ -33,16 +33,26 @@ def chosen_by_folds(estimator):
 
 @parametrize_with_checks(
     [
-        StreamingSGDRegressor(),
         StreamingSGDRegressor(alpha=1e-4),
-        StreamingSGDRegressor("huber", penalty="l1", alpha=1e-4),
         StreamingSGDClassifier(),
+    ],
+    expected_failed_checks=chosen_by_folds,
+)
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.slow
+@parametrize_with_checks(
+    [
+        StreamingSGDRegressor(),
+        StreamingSGDRegressor("huber", penalty="l1", alpha=1e-4),
         StreamingSGDClassifier("multinomial", alpha=1e-3),
         StreamingSGDClassifier("logistic", learning_rate="adaptive", momentum=0.9),
     ],
     expected_failed_checks=chosen_by_folds,
 )
-def test_scikit_learn_checks(estimator, check):
+def test_scikit_learn_checks_of_other_options(estimator, check):
     check(estimator)
 
 
