@@ -7,6 +7,7 @@ import json
 import numpy as np
 import pytest
 
+from distrf import StreamingRidge, save_model
 from distrf.cli.jobs import job_text
 from distrf.cli.outputs import check_writable
 from distrf.errors import StoreError
@@ -39,6 +40,41 @@ def test_a_job_that_is_done_is_success(cli, rows, tmp_path, monkeypatch):
     assert "holds a model already" in cli(*words, code=1).err
     for other in (["--seed", "3"], ["--columns", "0,1"], ["--no-intercept"]):
         assert "model of another job" in cli(*words, *other, "--resume", code=1).err
+
+
+SAME = [
+    ["--alpha", "0.0010"],
+    ["--gamma", "1e0", "--seed", "0"],
+    ["--target", "y", "--model", "ridge-classifier"],
+    ["--kernel", "gaussian", "--phase", "paired", "--raw-columns", "no"],
+    ["--tol", "1e-3", "--cv", "auto", "--solver", "auto", "--max-passes", "50", "--class-weight", "none"],
+]
+
+
+def test_options_that_mean_the_same_are_the_same_job(cli, rows, tmp_path, monkeypatch):
+    words = ["train", rows, tmp_path / "m", *SMALL]
+    cli(*words, cluster=True)
+    monkeypatch.setattr("distrf.cli.session.Session.connected", no_cluster)
+    for more in SAME:
+        assert "is done already" in " ".join(cli(*words, *more, "--resume").out.split())
+    for other in (["--alpha", "auto"], ["--kernel", "laplacian"], ["-D", "auto"], ["--raw-columns", "auto"]):
+        assert "model of another job" in cli(*words, *other, "--resume", code=1).err
+
+
+def test_a_job_that_is_done_draws_a_plot_that_is_missing(cli, rows, tmp_path, monkeypatch):
+    words = ["train", rows, tmp_path / "m", *SMALL, "--alpha", "1e-3,1e-2"]
+    cli(*words, cluster=True)
+    monkeypatch.setattr("distrf.cli.session.Session.connected", no_cluster)
+    plot = tmp_path / "errors.svg"
+    assert "plot written to" in cli(*words, "--resume", "--plot", plot).out
+    plot.write_text("mine")
+    assert "plot" not in json.loads(cli(*words, "--resume", "--plot", plot, "--json").out)
+    assert plot.read_text() == "mine"
+
+
+def test_a_model_without_a_job_is_another_one(cli, rows, tmp_path):
+    save_model(StreamingRidge(1.0).fit(np.eye(3), np.arange(3.0)), tmp_path / "m")
+    assert "does not say of which job" in cli("train", rows, tmp_path / "m", "--resume", code=1).err
 
 
 @pytest.mark.parametrize("command", ["train", "featurize", "ingest", "tune"])

@@ -38,7 +38,7 @@ def claim_checkpoint(
     check_apart(path, [data.info.path])
     place = f"{path.rstrip('/')}/job"
     parameters = {} if estimator is None else estimator.get_params(deep=True)
-    spec = to_json({"input": data.description, "map": {k: str(v) for k, v in parameters.items()}})
+    spec = to_json({"input": data.identity, "map": {k: str(v) for k, v in parameters.items()}})
     ours = is_bundle(place)
     if ours and kept.resume:
         changed = differences(read_spec(place), spec)

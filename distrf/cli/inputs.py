@@ -43,6 +43,12 @@ class Input:
             "impute": self.filled if self.impute is None else self.impute,
         }
 
+    @property
+    def identity(self) -> dict[str, Any]:
+        """`description` with one name of the target, whether it was given or is the usual one: to compare jobs."""
+        usual = not store.is_parquet(self.info.path) and self.target in (None, self.info.target)
+        return self.description | {"target": "y" if usual else self.target}
+
     def block_rows(self, widest: int) -> int:
         """Rows of the blocks to read so that `widest` columns stay near Dask's chunk size."""
         limit = max(1, target_block_bytes() // (max(widest, self.d) * self.dtype.itemsize))

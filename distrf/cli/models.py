@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import os
+from typing import Annotated, Any
 
 import typer
 
@@ -69,43 +70,50 @@ def train(
 
     What is not said is chosen from a sample of rows, and printed with a linear model on the columns beside it.
     """
-    from ..models import check_output
-    from ..store import check_apart
+    from ..models import check_output, load_model
+    from ..store import check_apart, is_bundle
     from .checkpoints import claim_checkpoint
     from .inputs import open_input
-    from .outputs import check_writable, is_done, said
+    from .outputs import check_same_job, check_writable, job_of
     from .plans import refuse_if_too_big
     from .plots import check_plot, write_plot
-    from .reports import print_training
-    from .training import check_drawable, fit_pipeline, follow_target, planned_estimator, save_trained
+    from .reports import print_done, print_training
+    from .training import check_drawable, draw, fit_pipeline, follow_target, planned_estimator, save_trained
 
     session = Session(run)
     check_name(model.model)
     data = open_input(source, rows.target, rows.columns, rows.impute, strict=rows.strict)
     estimator = planned_estimator(map, data, run)
     scaler = o.checked(scale.scaler)
-    asked = {"input": data.description, "options": said(map, model, scale)}
-    if kept.resume and not overwrite and is_done(out, asked):
-        session.finish(
-            {"model": out, "done": True}, lambda console: console.print(f"model {out} is done already")
-        )
-        return
-    check_output(out, overwrite, [source, kept.checkpoint])
+    done = kept.resume and not overwrite and is_bundle(out)
+    if not done:
+        check_output(out, overwrite, [source, kept.checkpoint])
+        check_writable(out, kept.checkpoint)
     check_apart(plot, [source])
-    check_writable(out, plot, kept.checkpoint)
-    learner = make_model(follow_target(model, data, map.seed), kept, seed=map.seed)
+    check_writable(plot)
+    model = follow_target(model, data, map.seed)
+    learner = make_model(model, kept, seed=map.seed)
     if plot:
         check_plot(plot)
         check_drawable(learner, estimator)
+    job = job_of(data, map, scaler, make_model(model, seed=map.seed))
+    if done:
+        check_same_job(out, job)
+        facts: dict[str, Any] = {"model": out, "done": True}
+        if plot and not os.path.exists(plot):
+            write_plot(draw(load_model(out)), plot)
+            facts["plot"] = plot
+        session.finish(facts, lambda console: print_done(console, facts))
+        return
     refuse_if_too_big("train", data, estimator, learner, run.cluster, run.memory_limit)
     claim_checkpoint(kept, learner, estimator, data, overwrite)
     with session.connected() as client:
         refuse_if_too_big("train", data, estimator, learner, run.cluster, run.memory_limit, client)
         trained = fit_pipeline(data, map, scaler, estimator, learner)
-    save_trained(trained, source, out, overwrite, asked)
+    save_trained(trained, data, source, out, overwrite, job)
     result = trained.summary() | {"model": out, "rows": data.info.n}
     if plot:
-        write_plot(trained.draw(), plot)
+        write_plot(draw(trained.pipeline), plot)
         result["plot"] = plot
     session.finish(result, lambda console: print_training(console, f"model {out}", result))
 

@@ -6,10 +6,15 @@ import os
 from dataclasses import fields
 from typing import Any
 
+from sklearn.base import BaseEstimator
+
 from ..errors import SpecMismatchError, StoreError
-from ..store import is_bundle, read_spec
+from ..store import read_spec
 from ..store.files import is_local
 from ..store.spec import differences, to_json
+from . import options as o
+from .inputs import Input
+from .map_options import TrainMapOptions
 
 
 def check_writable(*paths: str | None) -> None:
@@ -44,18 +49,35 @@ def said(*groups: Any) -> dict[str, Any]:
     }
 
 
-def is_done(out: str, asked: dict[str, Any]) -> bool:
-    """Whether `out` holds the model of this very job, for one that is started again with --resume.
+def job_of(data: Input, map: TrainMapOptions, scaler: Any, learner: Any) -> dict[str, Any]:
+    """What a training is asked for, as JSON: equal for options that mean the same, however they are typed.
 
-    asked : rows and options, as they are saved with the model. Raises SpecMismatchError for a model of another job.
+    learner : without its checkpoint, which changes no model
     """
-    if not is_bundle(out):
-        return False
-    found = read_spec(out)
-    changed = differences({k: found.get(k) for k in asked}, to_json(asked))
+    # What a worker's memory would choose is no part of the job: "auto" stands beside it.
+    estimator = o.map_of(o.checked(lambda: map.plain(data.info.n, 0)), data.d)
+    parts = {"input": data.identity, "scale": scaler, "model": learner, **map.chosen(estimator)}
+    return {name: _plain(part) for name, part in parts.items()}
+
+
+def _plain(value: Any) -> Any:
+    """The JSON of an unfitted estimator, of a kernel, or of what is JSON."""
+    if isinstance(value, BaseEstimator):
+        parameters = value.get_params(deep=False)
+        return {"class": type(value).__name__} | {name: _plain(v) for name, v in parameters.items()}
+    return to_json(value.spec() if hasattr(value, "spec") else value)
+
+
+def check_same_job(out: str, job: dict[str, Any]) -> None:
+    """Raise SpecMismatchError where the model in `out` is not the one of this job; it is started again with --resume."""
+    found = read_spec(out).get("job")
+    if found is None:
+        raise SpecMismatchError(
+            f"{out!r} holds a model that does not say of which job it is; give another path, or --overwrite"
+        )
+    changed = differences(found, job)
     if changed:
         raise SpecMismatchError(
             f"{out!r} holds a model of another job ({'; '.join(changed[:12])}); give the options it was made with, or "
             "another path, or --overwrite"
         )
-    return True

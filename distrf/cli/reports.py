@@ -63,6 +63,12 @@ def _print_choices(console: Console, training: Training) -> None:
         console.print(f"warning: {text}", soft_wrap=True)
 
 
+def print_done(console: Console, facts: dict[str, Any]) -> None:
+    """A model that was there already."""
+    drawn = f"; plot written to {facts['plot']}" if "plot" in facts else ""
+    console.print(f"model {facts['model']} is done already{drawn}")
+
+
 def print_training(console: Console, title: str, result: dict[str, Any]) -> None:
     """Facts of a trained model, and the history of one that learns by epochs."""
     print_result(console, title, result)

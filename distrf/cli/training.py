@@ -73,26 +73,30 @@ class Trained:
                 facts |= {"subspace_solver": step.solver_, "subspace_residual": step.residual_}
         return facts | training.to_dict()
 
-    def draw(self) -> Any:
-        """Axes with the learning curve or the errors of several alphas, beside the spectrum of a subspace."""
-        from ..plot import plot_alphas, plot_learning_curve, plot_spectrum
 
-        model = self.pipeline[-1]
-        displays: list[Callable[..., Any]] = []
-        if any(hasattr(step, "explained_energy_") for step in self.pipeline):
-            displays.append(plot_spectrum)
-        if hasattr(model, "history_"):
-            displays.append(plot_learning_curve)
-        elif model.cv_errors_ is not None:
-            displays.append(plot_alphas)
-        if len(displays) == 1:
-            return displays[0](self.pipeline)
-        from matplotlib import pyplot
+def draw(pipeline: Any) -> Any:
+    """Axes with the learning curve or the errors of several alphas, beside the spectrum of a subspace.
 
-        _, axes = pyplot.subplots(1, len(displays), figsize=(6.4 * len(displays), 4.8), layout="constrained")
-        for display, ax in zip(displays, axes, strict=True):
-            display(self.pipeline, ax)
-        return axes[0]
+    pipeline : trained just now, or loaded: it keeps what is drawn
+    """
+    from ..plot import plot_alphas, plot_learning_curve, plot_spectrum
+
+    model = pipeline[-1]
+    displays: list[Callable[..., Any]] = []
+    if any(hasattr(step, "explained_energy_") for step in pipeline):
+        displays.append(plot_spectrum)
+    if hasattr(model, "history_"):
+        displays.append(plot_learning_curve)
+    elif model.cv_errors_ is not None:
+        displays.append(plot_alphas)
+    if len(displays) == 1:
+        return displays[0](pipeline)
+    from matplotlib import pyplot
+
+    _, axes = pyplot.subplots(1, len(displays), figsize=(6.4 * len(displays), 4.8), layout="constrained")
+    for display, ax in zip(displays, axes, strict=True):
+        display(pipeline, ax)
+    return axes[0]
 
 
 def _compares(learner: Any) -> bool:
@@ -160,8 +164,8 @@ def fit_pipeline(data: Input, map: TrainMapOptions, scaler: Any, estimator: Any,
     return Trained(pipeline, time.perf_counter() - start, data.info.n)
 
 
-def save_trained(trained: Trained, source: str, out: str, overwrite: bool, asked: dict[str, Any]) -> None:
-    """Write the model folder: spec and arrays, the reading of its input, the options, provenance."""
+def save_trained(trained: Trained, data: Input, source: str, out: str, overwrite: bool, job: Any) -> None:
+    """Write the model folder: spec and arrays, the reading of its input, what the job was, provenance."""
     provenance = {
         "source": source,
         "command": command_line(),
@@ -169,4 +173,6 @@ def save_trained(trained: Trained, source: str, out: str, overwrite: bool, asked
         "python": sys.version.split()[0],
         "seconds": round(trained.seconds, 3),
     }
-    save_model(trained.pipeline, out, overwrite=overwrite, **asked, provenance=provenance)
+    save_model(
+        trained.pipeline, out, overwrite=overwrite, input=data.description, job=job, provenance=provenance
+    )
