@@ -21,6 +21,7 @@ from distrf.store.numpy_files import npy_stream, npz_stream
 from distrf.store.shuffle import shuffled
 from distrf.store.streams import Batches, RowStream
 from distrf.store.text_files import csv_stream, svmlight_stream
+from distrf.store.writer import existing_store
 
 BLOCK_BYTES = 32 * 2**20
 BLOCK_ROWS = 2**17  # rows of narrow or sparse data grow when they are featurised
@@ -75,6 +76,7 @@ def ingest(
     """
     source, out = files.normalise(source), files.normalise(out)
     check_apart(out, [source], storage_options=storage_options)
+    existing_store(out, storage_options=storage_options)  # of others: refused now
     if sparse not in (None, "csr", "dense"):
         raise InputError(f'sparse= is "csr", "dense" or None; received {sparse!r}')
     stream = _open_source(source, target, columns, split, impute is not None, storage_options)

@@ -39,7 +39,7 @@ from .linear_model import (
 from .maps import FeatureMap, map_from_spec
 from .maps.blockwise import BlockwiseMap, transformer_from_spec, transformer_spec
 from .record import Training
-from .store import check_apart, is_bundle, read_bundle, read_spec, write_bundle
+from .store import check_apart, existing_bundle, read_bundle, read_spec, write_bundle
 
 SAVABLE: dict[str, type[BaseEstimator]] = {
     cls.__name__: cls
@@ -94,13 +94,10 @@ def save_model(
 def check_output(path: str | os.PathLike[str], overwrite: bool, inputs: Sequence[str | None] = ()) -> None:
     """Refuse early, before training, a path that holds something else, an input or, without `overwrite`, a model."""
     check_apart(path, inputs)
-    if is_bundle(path):
-        if not overwrite:
-            raise SpecMismatchError(
-                f"{os.fspath(path)!r} holds a model already; choose another path, or --overwrite"
-            )
-    elif os.path.isfile(path) or (os.path.isdir(path) and os.listdir(path)):
-        raise StoreError(f"{os.fspath(path)!r} exists and is not a model; choose another path")
+    if existing_bundle(path) is not None and not overwrite:
+        raise SpecMismatchError(
+            f"{os.fspath(path)!r} holds a model already; choose another path, or --overwrite"
+        )
 
 
 def load_model(path: str | os.PathLike[str]) -> Any:

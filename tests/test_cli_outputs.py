@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import re
+from tempfile import mkdtemp
 
 import numpy as np
 import pytest
@@ -89,9 +92,44 @@ def test_outputs_that_cannot_be_written_are_found_first(cli, rows, tmp_path, mon
     assert [p.name for p in tmp_path.iterdir()] == ["file"]
 
 
+@pytest.mark.parametrize("command", ["train", "featurize", "predict", "parts", "save-map", "ingest", "demo"])
+@pytest.mark.parametrize("place", ["full", "/dev/null", "/proc/x"])
+def test_places_of_others_are_found_first(cli, rows, tmp_path, monkeypatch, command, place):
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "notes.txt").write_text("mine")
+    save_model(StreamingRidge(1.0).fit(np.eye(3), np.arange(3.0)), tmp_path / "m")
+    monkeypatch.setattr("distrf.cli.session.Session.connected", no_cluster)
+    monkeypatch.setattr("distrf.ingest._open_source", no_cluster)
+    if command == "parts" and place == "full":
+        (tmp_path / "full").rename(tmp_path / "full.parquet")
+        place = "full.parquet"
+    out = tmp_path / place if place.startswith("full") else place
+    words = {
+        "train": ["train", rows, out],
+        "featurize": ["featurize", rows, out],
+        "predict": ["predict", tmp_path / "m", rows, out],
+        "parts": ["predict", tmp_path / "m", rows, f"{out}.parquet" if place == "/proc/x" else out],
+        "save-map": ["featurize", rows, tmp_path / "out", "--save-map", out],
+        "ingest": ["ingest", rows.parent / "rows.npz", out],
+        "demo": ["demo", "--out", out],
+    }[command]
+    if (command, place) == ("demo", "full"):
+        (out / "digits.zarr").mkdir()
+        (out / "notes.txt").rename(out / "digits.zarr" / "notes.txt")
+    before = sorted(tmp_path.rglob("*"))
+    more = [] if command in ("save-map", "demo") else ["--overwrite"]
+    assert re.search("cannot be written|must be free or hold", cli(*words, *more, code=1).err)
+    assert sorted(tmp_path.rglob("*")) == before
+
+
 def test_no_permission(tmp_path, monkeypatch):
-    monkeypatch.setattr("os.access", lambda path, mode: path != str(tmp_path))
-    with pytest.raises(StoreError, match="no permission in"):
+    def refused(prefix, dir):
+        if dir == str(tmp_path):
+            raise PermissionError(errno.EACCES, "Permission denied")
+        return mkdtemp(prefix=prefix, dir=dir)
+
+    monkeypatch.setattr("tempfile.mkdtemp", refused)
+    with pytest.raises(StoreError, match="Permission denied in"):
         check_writable(str(tmp_path / "new" / "m"))
     check_writable(None, "s3://bucket/m", str(tmp_path.parent / "m"))
 

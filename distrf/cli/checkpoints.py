@@ -33,7 +33,7 @@ def claim_checkpoint(
             "--checkpoint is for jobs of many passes: --model sgd-classifier, sgd-regressor, svm or logistic, "
             "--solver cg, --map tefm or cnm"
         )
-    if os.path.isfile(path):
+    if os.path.exists(path) and not os.path.isdir(path):
         raise UsageError(f"--checkpoint is a folder, but {path!r} is a file")
     check_apart(path, [data.info.path])
     place = f"{path.rstrip('/')}/job"

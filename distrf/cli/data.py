@@ -106,7 +106,7 @@ def featurize(
     run: o.RunOptions,
 ) -> None:
     """Write random features of rows to Zarr, block by block; started again, it resumes."""
-    from ..store import check_apart
+    from ..store import check_apart, existing_bundle, existing_store
     from .featurizing import fitted_features, open_like, write_features
     from .inputs import open_input
     from .outputs import check_writable
@@ -116,6 +116,9 @@ def featurize(
     check_apart(save_map, [source])
     check_apart(out, [source, like, save_map])
     check_writable(out, save_map)
+    existing_store(out)  # of others: refused now
+    if save_map is not None:
+        existing_bundle(save_map)
     if like is None:
         data = open_input(source, rows.target, rows.columns, rows.impute, strict=rows.strict)
         estimator = o.map_of(map, data.d)

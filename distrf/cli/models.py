@@ -87,8 +87,8 @@ def train(
     scaler = o.checked(scale.scaler)
     done = kept.resume and not overwrite and is_bundle(out)
     if not done:
-        check_output(out, overwrite, [source, kept.checkpoint])
         check_writable(out, kept.checkpoint)
+        check_output(out, overwrite, [source, kept.checkpoint])
     check_apart(plot, [source])
     check_writable(plot)
     model = follow_target(model, data, map.seed)
@@ -132,15 +132,16 @@ def predict(
     run: o.RunOptions,
 ) -> None:
     """Predict rows with a trained model, block by block; started again, it resumes."""
-    from ..store import check_apart
+    from ..store import check_apart, existing_parts, existing_store
     from .outputs import check_writable
     from .plans import refuse_if_too_big
-    from .predicting import check_extras, load_trained, write_predictions
+    from .predicting import check_extras, is_parquet_output, load_trained, write_predictions
     from .reports import print_result
 
     session = Session(run)
     check_apart(out, [source, model])
     check_writable(out)
+    existing_parts(out) if is_parquet_output(out) else existing_store(out)
     trained = load_trained(model)
     data = trained.open(source, strict=strict)
     names = o.column_names(keys, "--keys")

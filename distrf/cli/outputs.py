@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from dataclasses import fields
 from typing import Any
 
@@ -18,7 +19,7 @@ from .map_options import TrainMapOptions
 
 
 def check_writable(*paths: str | None) -> None:
-    """Raise StoreError for a local path that cannot be made or replaced: no folder above it, or no permission."""
+    """Raise StoreError for a local path that cannot be made or replaced: no folder above it, or none can be made."""
     for path in paths:
         if path is None or not is_local(path):
             continue
@@ -35,8 +36,12 @@ def check_writable(*paths: str | None) -> None:
         folder = os.path.dirname(place) if there == place else there
         if not os.path.isdir(folder):
             raise StoreError(f"{path!r} cannot be written: {folder!r} is no folder; choose another path")
-        if not os.access(folder, os.W_OK | os.X_OK):
-            raise StoreError(f"{path!r} cannot be written: no permission in {folder!r}; choose another path")
+        try:  # permissions do not tell all: a disk may be read-only or full, and /proc takes no folder from anyone
+            os.rmdir(tempfile.mkdtemp(prefix=".distrf-", dir=folder))
+        except OSError as error:
+            raise StoreError(
+                f"{path!r} cannot be written: {error.strerror} in {folder!r}; choose another path"
+            ) from error
 
 
 def said(*groups: Any) -> dict[str, Any]:

@@ -159,6 +159,12 @@ def is_bundle(path: str | os.PathLike[str], *, storage_options: Options = None) 
     return bool(fs.exists(f"{root}/model.json"))
 
 
+def existing_bundle(path: str | os.PathLike[str], *, storage_options: Options = None) -> dict[str, Any] | None:
+    """The model.json at an output path, None where it is free; StoreError where it holds something else."""
+    path = files.normalise(path)
+    return _existing(path, *files.filesystem(path, storage_options))
+
+
 def _document(path: str, fs: Any, root: str) -> dict[str, Any] | None:
     try:
         document = files.read_json(fs, f"{root}/model.json")
@@ -183,14 +189,15 @@ def _document(path: str, fs: Any, root: str) -> dict[str, Any] | None:
     return document
 
 
+def _existing(path: str, fs: Any, root: str) -> dict[str, Any] | None:
+    found = _document(path, fs, root)
+    files.require_ours(path, found, fs, root, "a distrf model", free=("arrays.zarr",))
+    return found
+
+
 def _check_existing(path: str, fs: Any, root: str, document: dict[str, Any], overwrite: bool) -> None:
-    old = _document(path, fs, root)
+    old = _existing(path, fs, root)
     if old is None:
-        if files.names_in(fs, root) - {"arrays.zarr"} or (fs.exists(root) and not fs.isdir(root)):
-            raise StoreError(
-                f"the output path must be free or hold a distrf model: {path!r} holds something else; choose "
-                "another path or remove it yourself"
-            )
         return
     changed = differences(old["spec"], document["spec"])
     if changed and not overwrite:

@@ -192,6 +192,31 @@ def names_in(fs: Any, folder: str) -> set[str]:
         return set()
 
 
+def require_ours(path: str, ours: Any, fs: Any, root: str, what: str, free: tuple[str, ...] = ()) -> None:
+    """Refuse an output path that holds something else: what is there is not ours to replace.
+
+    ours : what of distrf is there, None for nothing. free : names that may be there all the same.
+
+    Raises
+    ------
+    StoreError
+        With what is there and what to do.
+    """
+    if ours is not None:
+        return
+    if fs.exists(root) and not fs.isdir(root):
+        found = "a file"
+    else:
+        names = sorted(name for name in names_in(fs, root) - set(free) if not name.endswith(".partial"))
+        if not names:
+            return
+        found = f"{names[:5]}" + (f" and {len(names) - 5:,} more" if len(names) > 5 else "")
+    raise StoreError(
+        f"the output path must be free or hold {what}: {path!r} holds {found}; choose another path, or remove "
+        "it yourself"
+    )
+
+
 def holds(fs: Any, folder: str, suffixes: tuple[str, ...]) -> bool:
     """Whether a file with such a name is in a folder, or in folders in it.
 

@@ -41,13 +41,7 @@ def create_parts(
     path = files.normalise(path)
     fs, root = files.filesystem(path, storage_options)
     wanted = to_json({"format": "distrf-parts", "version": 1, "n_blocks": int(n_blocks), "spec": spec})
-    present = {name for name in files.names_in(fs, root) if not name.endswith(".partial")}
-    old = files.read_json(fs, f"{root}/{_SPEC}") if _SPEC in present else None
-    if present and (old is None or old.get("format") != "distrf-parts"):
-        raise StoreError(
-            f"the output path must be free or hold parts written by distrf: {path!r} holds {sorted(present)[:5]}; "
-            "choose another path or remove it yourself"
-        )
+    old = existing_parts(path, storage_options=storage_options)
     changed = [] if old is None else differences(old, wanted)
     if changed and not overwrite:
         raise SpecMismatchError(
@@ -57,11 +51,24 @@ def create_parts(
         )
     if changed:
         # The mark of completion goes first, the spec last: killed half-way, it is an unfinished folder of ours.
-        for name in sorted(present - {_SPEC}, key=lambda name: name != _DONE):
+        for name in sorted(files.names_in(fs, root) - {_SPEC}, key=lambda name: name != _DONE):
             files.remove(fs, f"{root}/{name}")
     if changed or old is None:
         files.write_json(fs, f"{root}/{_SPEC}", wanted)
     return pending_parts(path, n_blocks, storage_options=storage_options)
+
+
+def existing_parts(path: str | os.PathLike[str], *, storage_options: Options = None) -> dict[str, Any] | None:
+    """The spec of the parts at an output path, None where it is free; StoreError where it holds something else."""
+    path = files.normalise(path)
+    fs, root = files.filesystem(path, storage_options)
+    try:
+        found = files.read_json(fs, f"{root}/{_SPEC}")
+    except ValueError:
+        found = None
+    ours = found if isinstance(found, dict) and found.get("format") == "distrf-parts" else None
+    files.require_ours(path, ours, fs, root, "parts written by distrf")
+    return ours
 
 
 def pending_parts(path: str | os.PathLike[str], n_blocks: int, *, storage_options: Options = None) -> list[int]:

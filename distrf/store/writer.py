@@ -101,16 +101,8 @@ def create(
         },
         where="store",
     )
-    fs, root = files.filesystem(path, storage_options)
-    present = {name for name in files.names_in(fs, root) if not name.endswith(".partial")}
-    if present:
-        # A store without zarr.json, or without our attribute, was not made here and is never touched.
-        old = read_attributes(path, storage_options) if "zarr.json" in present else None
-        if old is None:
-            raise StoreError(
-                f"the output path must be free or hold a distrf store: {path!r} holds {sorted(present)[:5]}; "
-                "choose another path or remove it yourself"
-            )
+    old = existing_store(path, storage_options=storage_options)
+    if old is not None:
         changed = differences({k: old.get(k) for k in COMPARED}, {k: attributes[k] for k in COMPARED})
         if changed and not overwrite:
             raise SpecMismatchError(
@@ -124,6 +116,18 @@ def create(
             attributes = old
     _create_nodes(path, attributes, storage_options)
     return _info(path, storage_options)
+
+
+def existing_store(path: str | os.PathLike[str], *, storage_options: Options = None) -> dict[str, Any] | None:
+    """Attributes of the store at an output path, None where it is free; StoreError where it holds something else.
+
+    A store without zarr.json, or without our attribute, was not made here and is never touched.
+    """
+    path = files.normalise(path)
+    fs, root = files.filesystem(path, storage_options)
+    found = read_attributes(path, storage_options)
+    files.require_ours(path, found, fs, root, "a distrf store")
+    return found
 
 
 def pending_blocks(path: str | os.PathLike[str], *, storage_options: Options = None) -> list[int]:
