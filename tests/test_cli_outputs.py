@@ -146,3 +146,18 @@ def test_run_takes_a_cluster(cli, rows, tmp_path, two_worker_cluster):
     assert (tmp_path / "m" / "model.json").exists()
     job.write_text(job_text("demo", {}))
     assert cli("run", job, "--dry-run", "--cluster", "tcp://a:1").out == "distrf demo --cluster tcp://a:1\n"
+
+
+def test_a_running_cluster_has_its_own_memory(cli, tmp_path):
+    job = tmp_path / "job.toml"
+    job.write_text(job_text("demo", {"memory-limit": "2GiB", "rows": 10}))
+    printed = cli("run", job, "--dry-run", "--cluster", "tcp://a:1")
+    assert printed.out == "distrf demo --rows 10 --cluster tcp://a:1\n"
+    assert "memory-limit of" in printed.err
+    assert "is left out" in printed.err
+    assert "--memory-limit 2GiB" in cli("run", job, "--dry-run", "--cluster", "here.yaml").out
+    job.write_text(job_text("demo", {"memory-limit": "2GiB", "quiet": True}))
+    assert cli("run", job, "--dry-run", "--cluster", "tcp://a:1").err == ""
+    job.write_text(job_text("demo", {"memory-limit": "2GiB", "cluster": "tcp://a:1"}))
+    for words in (["run", job], ["demo", "--cluster", "tcp://a:1", "--memory-limit", "2GiB"]):
+        assert "--memory-limit is for local workers" in cli(*words, code=2).err

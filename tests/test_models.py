@@ -358,7 +358,7 @@ def test_outputs_are_checked_before_training(tmp_path):
     check_output(tmp_path / "folder", False)
     (tmp_path / "folder/file").write_text("mine")
     for name in ("file", "folder"):
-        with pytest.raises(StoreError, match="must be free or hold a distrf model.*choose another path"):
+        with pytest.raises(StoreError, match=r"must be free or hold a distrf model.*choose another path"):
             check_output(tmp_path / name, True)
 
 

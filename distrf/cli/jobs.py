@@ -16,7 +16,7 @@ from typing import Annotated, Any
 import typer
 
 from .groups import PATH, path_parameters
-from .session import UsageError
+from .session import UsageError, running
 
 _words: ContextVar[list[str] | None] = ContextVar("distrf_job", default=None)
 
@@ -33,7 +33,16 @@ def run(
     ] = None,
 ) -> None:
     """Run the command that a job file describes; its paths are relative to the file."""
-    words = job_words(job, {} if cluster is None else {"cluster": cluster})
+    instead: dict[str, str | None] = {} if cluster is None else {"cluster": cluster}
+    entries = _read(job) if running(cluster) else {}
+    if "memory-limit" in entries:
+        instead["memory-limit"] = None
+        if entries.get("quiet") is not True:
+            print(
+                f"memory-limit of {job!r} is left out: it is for local workers, and those of {cluster} have their own",
+                file=sys.stderr,
+            )
+    words = job_words(job, instead)
     if dry_run:
         print(shlex.join(["distrf", *words]))
         return
@@ -74,10 +83,11 @@ def keys_of(command: Any) -> dict[str, Any]:
     return keys
 
 
-def job_words(path: str, instead: Mapping[str, str] = MappingProxyType({})) -> list[str]:
+def job_words(path: str, instead: Mapping[str, str | None] = MappingProxyType({})) -> list[str]:
     """The words after `distrf` that say what a job file says.
 
-    instead : {option: text} that go before those of the file; their paths are relative to where we are
+    instead : {option: text} that go before those of the file, None to leave one out; their paths are relative to
+        where we are
 
     Raises UsageError for what is not a job: not TOML, no command, an unknown key, a value of the wrong kind.
     """
@@ -103,10 +113,10 @@ def job_words(path: str, instead: Mapping[str, str] = MappingProxyType({})) -> l
     folder = os.path.dirname(path)
     positional, options = [], []
     for key, parameter in keys.items():
-        if key in instead:
-            options += [f"--{key}", instead[key]]
-            continue
-        if key not in entries:
+        given = instead.get(key)
+        if given is not None:
+            options += [f"--{key}", given]
+        if key in instead or key not in entries:
             continue
         where = f"{key} in {path!r}"
         if getattr(parameter, "is_flag", False):
