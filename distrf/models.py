@@ -6,7 +6,7 @@ Only the classes registered here can be saved, so that loading an untrusted fold
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -39,7 +39,7 @@ from .linear_model import (
 from .maps import FeatureMap, map_from_spec
 from .maps.blockwise import BlockwiseMap, transformer_from_spec, transformer_spec
 from .record import Training
-from .store import check_apart, existing_bundle, read_bundle, read_spec, write_bundle
+from .store import existing_bundle, read_bundle, read_spec, write_bundle
 
 SAVABLE: dict[str, type[BaseEstimator]] = {
     cls.__name__: cls
@@ -91,9 +91,8 @@ def save_model(
     write_bundle(path, spec, arrays, overwrite)
 
 
-def check_output(path: str | os.PathLike[str], overwrite: bool, inputs: Sequence[str | None] = ()) -> None:
-    """Refuse early, before training, a path that holds something else, an input or, without `overwrite`, a model."""
-    check_apart(path, inputs)
+def check_output(path: str | os.PathLike[str], overwrite: bool) -> None:
+    """Refuse early, before training, a path that holds something else or, without `overwrite`, a model."""
     if existing_bundle(path) is not None and not overwrite:
         raise SpecMismatchError(
             f"{os.fspath(path)!r} holds a model already; choose another path, or --overwrite"

@@ -45,9 +45,7 @@ def folder(tmp_path, monkeypatch):
 
 def refused(folder, *arguments):
     before = contents(folder)
-    with pytest.raises(
-        InputError, match=r"must lie apart from what it is made from.*choose another output path"
-    ):
+    with pytest.raises(InputError, match=r"must lie apart from .*choose another path for"):
         app([str(a) for a in arguments], standalone_mode=False)
     assert contents(folder) == before
 
@@ -83,6 +81,10 @@ def test_predictions_over_their_rows(folder, out):
         ["featurize", "good.zarr", "map/features", "--like", "map", "--overwrite"],
         ["train", "good.zarr", "good.zarr/model", "--overwrite"],
         ["train", "good.zarr", "out", "--map", "none", "--model", "sgd-regressor", "--checkpoint", "good.zarr/state"],
+        ["train", "good.zarr", "out.png", "--plot", "good.zarr/out.png"],
+        ["compare", "good.zarr", "--plot", "good.zarr/errors.png"],
+        ["compare", "link.zarr", "--plot", "good.zarr/X/errors.png"],
+        ["tune", "good.zarr", "--out", "model/job.toml", "--model-out", "model"],
         ["tune", "rows/a.parquet", "--target", "y", "--out", "rows/a.parquet", "--overwrite"],
         ["tune", "good.zarr", "--out", "job.toml", "--model-out", "good.zarr"],
         ["ingest", "table.npz", ".", "--overwrite"],
@@ -91,6 +93,24 @@ def test_predictions_over_their_rows(folder, out):
 )  # fmt: skip
 def test_commands(folder, arguments):
     refused(folder, *arguments)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["train", "good.zarr", "out", "--checkpoint", "out/state"], "--checkpoint must lie apart from the model fol"),
+        (["train", "good.zarr", "a/b", "--checkpoint", "a"], "--checkpoint must lie apart from the model folder: 'a' l"),
+        (["train", "good.zarr", "out", "--checkpoint", "good.zarr"], "--checkpoint must lie apart from its input"),
+        (["train", "good.zarr", "out", "--plot", "good.zarr/a.png"], "--plot must lie apart from its input"),
+        (["predict", "model", "good.zarr", "model/out"], "an output must lie apart from the model: 'model/out' lies in"),
+        (["featurize", "good.zarr", "out", "--save-map", "out/map"], "an output must lie apart from --save-map: 'out'"),
+        (["featurize", "good.zarr", "map/out", "--like", "map"], "an output must lie apart from the map of --like"),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_messages_name_both(folder, arguments, message):
+    with pytest.raises(InputError, match=message):
+        app(arguments, standalone_mode=False)
 
 
 def test_functions(folder):

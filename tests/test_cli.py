@@ -594,7 +594,7 @@ def assert_matches(pattern, text):
         (["train", "{d}/train.parquet", "{o}", "--target", "lable"], r"columns \['lable'\] are not in .*train.parquet"),
         (["train", "{d}/train.zarr", "{o}", "--columns", "p1,p2"], "column 'p1' .*no column names, only numbers 0..63"),
         (["ingest", "{d}/digits.csv", "{o}"], r"label \(string\)"),
-        (["train", "{d}/train.zarr", "{d}"], "an output must lie apart from what it is made from"),
+        (["train", "{d}/train.zarr", "{d}"], "the model must lie apart from its input"),
     ],
 )  # fmt: skip
 def test_data_that_is_not_there(cli, files, tmp_path, words, message, monkeypatch):

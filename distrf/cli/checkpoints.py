@@ -6,7 +6,7 @@ import os
 from typing import Any
 
 from ..errors import SpecMismatchError
-from ..store import check_apart, files, is_bundle, read_spec, write_bundle
+from ..store import files, is_bundle, read_spec, write_bundle
 from ..store.spec import differences, to_json
 from .inputs import Input
 from .model_options import CheckpointOptions
@@ -35,7 +35,6 @@ def claim_checkpoint(
         )
     if os.path.exists(path) and not os.path.isdir(path):
         raise UsageError(f"--checkpoint is a folder, but {path!r} is a file")
-    check_apart(path, [data.info.path])
     place = f"{path.rstrip('/')}/job"
     parameters = {} if estimator is None else estimator.get_params(deep=True)
     spec = to_json({"input": data.identity, "map": {k: str(v) for k, v in parameters.items()}})

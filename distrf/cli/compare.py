@@ -47,7 +47,9 @@ def compare(
 ) -> None:
     """Kernel error and time of every projection that fits the kernel, on a sample of the rows."""
     from ..blocks.samples import sampled_rows, take_rows
+    from ..store import check_apart
     from .inputs import open_input
+    from .outputs import check_writable
     from .plots import check_plot
 
     session, kernel = Session(run), kernel or "gaussian"
@@ -55,6 +57,8 @@ def compare(
     if not sizes or seeds < 1 or sample_rows < 2:
         raise UsageError("compare needs at least one -D, one of --seeds and two --sample-rows")
     check_plot(plot)
+    check_apart(plot, [source], what="--plot")
+    check_writable(plot)
     data = open_input(source, rows.target, rows.columns, rows.impute, strict=rows.strict)
     names = _chosen(projections, kernel, nu)
     settings = {

@@ -113,8 +113,10 @@ def featurize(
     from .plans import refuse_if_too_big
 
     session = Session(run)
-    check_apart(save_map, [source])
-    check_apart(out, [source, like, save_map])
+    check_apart(save_map, [source], what="--save-map")
+    check_apart(out, [source])
+    check_apart(out, [like], than="the map of --like")
+    check_apart(out, [save_map], than="--save-map")
     check_writable(out, save_map)
     existing_store(out)  # of others: refused now
     if save_map is not None:

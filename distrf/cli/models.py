@@ -85,11 +85,14 @@ def train(
     data = open_input(source, rows.target, rows.columns, rows.impute, strict=rows.strict)
     estimator = planned_estimator(map, data, run)
     scaler = o.checked(scale.scaler)
+    check_apart(out, [source], what="the model")
+    check_apart(kept.checkpoint, [source], what="--checkpoint")
+    check_apart(kept.checkpoint, [out], what="--checkpoint", than="the model folder")
+    check_apart(plot, [source], what="--plot")
     done = kept.resume and not overwrite and is_bundle(out)
     if not done:
         check_writable(out, kept.checkpoint)
-        check_output(out, overwrite, [source, kept.checkpoint])
-    check_apart(plot, [source])
+        check_output(out, overwrite)
     check_writable(plot)
     model = follow_target(model, data, map.seed)
     learner = make_model(model, kept, seed=map.seed)
@@ -139,7 +142,8 @@ def predict(
     from .reports import print_result
 
     session = Session(run)
-    check_apart(out, [source, model])
+    check_apart(out, [source])
+    check_apart(out, [model], than="the model")
     check_writable(out)
     existing_parts(out) if is_parquet_output(out) else existing_store(out)
     trained = load_trained(model)

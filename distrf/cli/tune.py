@@ -86,8 +86,9 @@ def tune(
     from .outputs import check_writable, said
 
     session = Session(run)
-    check_apart(out, [source])
-    check_apart(model_out, [source])
+    check_apart(out, [source], what="--out")
+    check_apart(model_out, [source], what="--model-out")
+    check_apart(out, [model_out], what="--out", than="--model-out")
     data = open_input(source, rows.target, rows.columns, rows.impute, strict=rows.strict)
     alphas = alphas_of(model.alpha)
     check_name(model.model)

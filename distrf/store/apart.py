@@ -1,4 +1,4 @@
-"""An output may not lie at, inside or around an input: writing it would destroy what is read."""
+"""What is written may not lie at, inside or around what is read, or written beside it: it would destroy that."""
 
 from __future__ import annotations
 
@@ -18,11 +18,15 @@ def check_apart(
     out: str | os.PathLike[str] | None,
     inputs: Iterable[str | os.PathLike[str] | None],
     *,
+    what: str = "an output",
+    than: str = "its input",
     storage_options: Options = None,
 ) -> None:
     """Refuse an output that is one of the inputs, lies inside one or around one; None is no path.
 
     Links are followed, and different names of one place (``file://``, a slash at the end, ``..``) are one.
+
+    what, than : the output and the inputs in words, for the message
 
     Raises
     ------
@@ -43,8 +47,8 @@ def check_apart(
             else:
                 continue
             raise InputError(
-                f"an output must lie apart from what it is made from: {os.fspath(out)!r} {how} the input "
-                f"{os.fspath(source)!r} ({place} and {other}); choose another output path"
+                f"{what} must lie apart from {than}: {os.fspath(out)!r} {how} {os.fspath(source)!r} "
+                f"({place} and {other}); choose another path for {what}"
             )
 
 
