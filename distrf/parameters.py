@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import numbers
 import os
 import reprlib
@@ -12,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from .errors import ParameterError
+from .errors import InputError, ParameterError
 
 #: The largest integer that arrays, files and workers hold.
 _MOST = 2**63 - 1
@@ -120,6 +121,18 @@ CLASS_WEIGHT = (
 
 
 def check_parameters(estimator: Any) -> None:
-    """Raise ParameterError for the first parameter that breaks what `parameter_rules` of its class declares."""
-    for name, rule in type(estimator).parameter_rules.items():
+    """Raise ParameterError for the first parameter that breaks what `parameter_rules` of its class declares.
+
+    InputError for `gamma` with a `length_scale` that is not the default one: they are two names of one number.
+    """
+    rules = type(estimator).parameter_rules
+    for name, rule in rules.items():
         rule.check(name, getattr(estimator, name))
+    if not {"gamma", "length_scale"} <= rules.keys() or estimator.gamma is None:
+        return
+    usual = inspect.signature(type(estimator)).parameters["length_scale"].default
+    if estimator.length_scale != usual:
+        raise InputError(
+            f"gamma and length_scale exclude each other, since gamma sets the length scale; got gamma={estimator.gamma!r} "
+            f"and length_scale={estimator.length_scale!r}; leave one out"
+        )

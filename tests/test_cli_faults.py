@@ -108,6 +108,8 @@ def test_workers_print_no_traceback(rows, tmp_path):
     [
         ["--gamma", "1", "--length-scale", "2"],
         ["--gamma", "1", "--length-scale", "median"],
+        ["--gamma", "1", "--length-scale", "knn"],
+        ["--gamma", "1", "--length-scale", "auto"],
         ["--columns", "0,0"],
         ["--columns", ","],
         ["--target", ""],
@@ -172,6 +174,10 @@ def test_meaningless_options_are_refused_by_train(cli, rows, tmp_path, words, mo
         ["tune", "{rows}", "--out", "{out}", "-D", "²"],
         ["tune", "{rows}", "--out", "{out}", "--alpha", "auto"],
         ["tune", "{rows}", "--out", "{out}", "--gamma", "1", "--length-scale", "1,2"],
+        ["tune", "{rows}", "--out", "{out}", "--gamma", "1", "--length-scale", "knn"],
+        ["compare", "{rows}", "--gamma", "1", "--length-scale", "knn"],
+        ["plan", "{rows}", "--gamma", "1", "--length-scale", "auto"],
+        ["featurize", "{rows}", "{out}", "--gamma", "1", "--length-scale", "knn"],
     ],
     ids=lambda words: " ".join(words)[:40],
 )

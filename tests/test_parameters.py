@@ -70,6 +70,18 @@ def test_values_that_are_never_meant_are_refused_by_fit(kind):
         assert "\n" not in str(refused.value)
 
 
+@pytest.mark.parametrize(
+    "kind", [k for k in ESTIMATORS if {"gamma", "length_scale"} <= k.parameter_rules.keys()]
+)
+def test_gamma_and_a_length_scale_exclude_each_other(kind):
+    for scale in (2.0, "median"):
+        estimator = clone(kind(gamma=0.1, length_scale=scale))
+        with pytest.raises(InputError, match=r"exclude each other.*gamma=0.1 and length_scale=.*leave one out"):
+            estimator.fit(X, Y)
+    check_parameters(clone(kind(gamma=0.1)))
+    check_parameters(clone(kind(length_scale=2.0)))
+
+
 @pytest.mark.parametrize("kind", ESTIMATORS)
 def test_values_are_checked_by_type_and_range(kind):
     """Whatever a rule allows is of a type that its words name."""

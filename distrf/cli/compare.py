@@ -25,7 +25,7 @@ def compare(
         str, typer.Option("-D", "--components", help="Numbers of random features, comma-separated.")
     ] = "256,1024,4096",
     kernel: KernelName = None,
-    length_scale: LengthScale = "knn",
+    length_scale: LengthScale = None,
     gamma: Gamma = None,
     nu: Nu = 1.5,
     phase: Phase = "paired",

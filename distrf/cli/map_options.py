@@ -13,7 +13,7 @@ MAPS = (
 )  # fmt: skip
 
 
-def _option(*names: str, help: str, default: bool = True, **bounds: Any) -> Any:
+def _option(*names: str, help: str, default: bool | str = True, **bounds: Any) -> Any:
     return typer.Option(*names, help=help, rich_help_panel="Map", show_default=default, **bounds)
 
 
@@ -25,7 +25,10 @@ KernelName = Annotated[
         "Default: the map's first.",
     ),
 ]
-LengthScale = Annotated[str, _option("--length-scale", help="A number, or knn, knn-cnm, median, scale.")]
+LengthScale = Annotated[
+    str | None,
+    _option("--length-scale", help="A number, or knn, knn-cnm, median, scale.", default="knn"),
+]
 Gamma = Annotated[float | None, _option("--gamma", help="scikit-learn's gamma instead of a length scale.")]
 Nu = Annotated[float, _option("--nu", help="Smoothness of the Matern kernel: 0.5, 1.5 or 2.5.")]
 Phase = Annotated[
@@ -44,7 +47,7 @@ class MapOptions:
         "fourier"
     )
     kernel: KernelName = None
-    length_scale: LengthScale = "knn"
+    length_scale: LengthScale = None
     gamma: Gamma = None
     nu: Nu = 1.5
     components: Annotated[int, _option("-D", "--components", help="Number of random features.")] = 1024
@@ -103,9 +106,13 @@ class TrainMapOptions(MapOptions):
         ),
     ] = "auto"
     length_scale: Annotated[
-        str,
-        _option("--length-scale", help="A number, or knn, knn-cnm, median, scale; auto searches around knn."),
-    ] = "auto"
+        str | None,
+        _option(
+            "--length-scale",
+            help="A number, or knn, knn-cnm, median, scale; auto searches around knn.",
+            default="auto",
+        ),
+    ] = None
     components: Annotated[str, _option("-D", "--components", help="Number of random features, or auto.")] = (
         "auto"  # type: ignore[assignment]
     )
@@ -125,8 +132,9 @@ class TrainMapOptions(MapOptions):
 
         values = {f.name: getattr(self, f.name) for f in fields(MapOptions)}
         values["map"] = "fourier" if self.map == "auto" else self.map
+        check_gamma(self)
         if self.length_scale == "auto":
-            values["length_scale"] = MapOptions.length_scale
+            values["length_scale"] = None
         if self.components == "auto":
             values["components"] = share_of(auto_components(n, memory), values["map"])
         else:
@@ -150,7 +158,7 @@ class TrainMapOptions(MapOptions):
         return {
             "map": "auto" if self.free else estimator,
             "length_scale": "auto"
-            if self.length_scale == "auto"
+            if self.length_scale in (None, "auto")
             else number_or_rule(self.length_scale)
             if self.free
             else None,
@@ -251,7 +259,14 @@ def check_applies(options: MapOptions) -> None:
             flag = "--base-D" if name == "base_components" else "--" + name.replace("_", "-")
             maps = ", ".join(kind for kind in USED if has(kind, name))
             raise InputError(f"{flag} is for --map {maps}; this is --map {options.map}")
-    if options.gamma is not None and options.length_scale != MapOptions.length_scale:
+    check_gamma(options)
+
+
+def check_gamma(options: MapOptions) -> None:
+    """Raise InputError for both of two options that say the same thing."""
+    from ..errors import InputError
+
+    if options.gamma is not None and options.length_scale is not None:
         raise InputError(
             "--gamma and --length-scale exclude each other: gamma sets the length scale; leave one out"
         )

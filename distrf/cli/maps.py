@@ -12,12 +12,16 @@ from ..parameters import check_parameters
 from .map_options import MapOptions, number_or_rule, whole_or_rule
 
 
+def _length_scale(o: MapOptions) -> Any:
+    return "knn" if o.length_scale is None else number_or_rule(o.length_scale)
+
+
 def fourier(o: MapOptions) -> Any:
     from ..features import RandomFourierFeatures
 
     return RandomFourierFeatures(
         o.kernel or "gaussian",
-        length_scale=number_or_rule(o.length_scale),
+        length_scale=_length_scale(o),
         gamma=o.gamma,
         n_components=o.components,
         projection=o.projection,
@@ -47,7 +51,7 @@ def binning(o: MapOptions) -> Any:
 
     return RandomBinningFeatures(
         o.kernel or "laplacian",
-        length_scale=number_or_rule(o.length_scale),
+        length_scale=_length_scale(o),
         gamma=o.gamma,
         n_grids=o.grids,
         n_components=o.components,
@@ -98,7 +102,7 @@ def nystroem(o: MapOptions) -> Any:
 
     return NystroemFeatures(
         o.kernel or "gaussian",
-        length_scale=number_or_rule(o.length_scale),
+        length_scale=_length_scale(o),
         gamma=o.gamma,
         degree=o.degree,
         coef0=o.coef0,
@@ -130,7 +134,7 @@ def cnm(o: MapOptions) -> Any:
         phase=o.phase or "offset",
         init=None if o.structure == "circulant" and o.projection == "dense" else o.projection,
         kernel=get_kernel(kernel, nu=o.nu) if kernel == "matern" else kernel,
-        length_scale=number_or_rule(o.length_scale),
+        length_scale=_length_scale(o),
         gamma=o.gamma,
         n_epochs="auto" if o.map_epochs is None else o.map_epochs,
         random_state=o.seed,

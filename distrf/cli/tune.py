@@ -30,12 +30,13 @@ class SearchedMap(o.MapOptions):
     """The options of the map, some of them lists."""
 
     length_scale: Annotated[
-        str,
+        str | None,
         typer.Option(
             "--length-scale",
             help="Numbers, comma-separated, or a rule: its number times 0.35, 0.5, 0.71 ... 2.8.",
+            show_default="knn",
         ),
-    ] = "knn"
+    ] = None
     gamma: Annotated[
         str | None,
         typer.Option("--gamma", help="scikit-learn's gammas, comma-separated, instead of length scales."),
@@ -181,7 +182,7 @@ def _numbers(option: str, text: str) -> list[float]:
 
 def _rule(map: SearchedMap) -> str | None:
     """The rule that `--length-scale` names; None where it lists numbers."""
-    value = o.number_or_rule((o.listed(map.length_scale) or [""])[0])
+    value = o.number_or_rule((o.listed(map.length_scale or "knn") or [""])[0])
     return value if isinstance(value, str) else None
 
 
@@ -193,7 +194,7 @@ def _plain(map: SearchedMap, sizes: list[int]) -> o.MapOptions:
     if map.gamma is not None:
         values["gamma"] = _numbers("--gamma", map.gamma)[0]
     if _rule(map) is None:
-        values["length_scale"] = str(_numbers("--length-scale", map.length_scale)[0])
+        values["length_scale"] = str(_numbers("--length-scale", map.length_scale or "")[0])
     if map.map == "tefm" and map.base_components is None:
         values["base_components"] = 4 * max(sizes)
     return o.MapOptions(**values)
@@ -209,7 +210,7 @@ def _parameters(
     found: dict[str, list[Any]] = {}
     for name, values in (
         ("gamma", None if map.gamma is None else _numbers("--gamma", map.gamma)),
-        ("length_scale", None if _rule(map) or map.gamma else _numbers("--length-scale", map.length_scale)),
+        ("length_scale", None if _rule(map) or map.gamma else _numbers("--length-scale", map.length_scale or "")),
     ):
         if values is not None:
             found[name if name in known else f"base__{name}"] = values

@@ -36,7 +36,8 @@ class RandomFourierFeatures(FeatureEstimator):
         prod_j 1 / (1 + (v_j / l)^2) | "matern" | a `distrf.kernels.Kernel`, with v = x - y
     length_scale : l, a number, or a rule: "knn" (default), "knn-cnm", "median", "scale"; see
         `distrf.features.length_scale.resolve_length_scale`
-    gamma : scikit-learn's parameter instead: 1 / 2 l^2 (gaussian), 1 / l (laplacian)
+    gamma : scikit-learn's parameter instead: 1 / 2 l^2 (gaussian), 1 / l (laplacian); with it `length_scale` is left
+        at its default
     n_components : D, the number of features; even for phase="paired"
     projection : how the weights are drawn: "dense" (independent), "circulant", "alternating_circulant",
         "fastfood", "structured_orthogonal", "orthogonal", "quasi", or another name in

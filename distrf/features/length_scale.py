@@ -37,7 +37,7 @@ def resolve_length_scale(
     length_scale : number, or "knn" (mean distance, in the kernel's norm, to the 50th neighbour within
         1,000 sampled rows), "knn-cnm" (half of it: Yu et al. 2015 use exp(-2 |v|^2 / sigma^2)),
         "median" (median distance within the sample) or "scale" (scikit-learn's gamma = 1 / (d var X))
-    gamma : scikit-learn's parameter, which goes first; for the gaussian and laplacian kernels
+    gamma : scikit-learn's parameter in place of `length_scale`; for the gaussian and laplacian kernels
     whitening : matrix of shape (d, d) that the rows go through first
 
     Raises InputError for rows that are all equal.
