@@ -75,6 +75,7 @@ def ingest(
         ``out`` holds a store of other data or options.
     """
     source, out = files.normalise(source), files.normalise(out)
+    files.refuse_root(source)
     check_apart(out, [source], storage_options=storage_options)
     existing_store(out, storage_options=storage_options)  # of others: refused now
     if sparse not in (None, "csr", "dense"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import numbers
 import os
+import re
 import reprlib
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -35,8 +36,14 @@ class Rule:
 
     def check(self, name: str, value: Any) -> None:
         """Raise ParameterError for a value that the rule does not allow."""
-        if not self.allows(value):
-            raise ParameterError(name, str(self), _shown(value))
+        if self.allows(value):
+            return
+        words = str(self)
+        if (
+            isinstance(value, numbers.Integral) and abs(int(value)) > _MOST
+        ):  # the bound that goes without saying
+            words = re.sub(r"an integer >= (-?\d+)", rf"an integer between \1 and {_MOST}", words)
+        raise ParameterError(name, words, _shown(value))
 
 
 def whole(least: int = 1, most: int = _MOST) -> Rule:

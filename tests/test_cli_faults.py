@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 
@@ -190,11 +191,40 @@ def test_meaningless_options_of_other_commands(cli, rows, tmp_path, words):
 @pytest.mark.parametrize("words", [["inspect", "/"], ["ingest", "/", "{out}"], ["train", "/", "{out}"]])
 def test_the_root_of_a_disk_is_no_data(cli, tmp_path, words):
     printed = cli(*(word.format(out=tmp_path / "o") for word in words), code=1)
-    assert "root of a file system" in printed.err or "must lie apart" in printed.err
+    assert printed.err.startswith("Store error: '/' is the root of a file system; give the path of a ")
+    assert "folder of Parquet files" in printed.err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--target", ""], "--target must not be empty"),
+        (["--plot", " "], "--plot must not be empty"),
+        (["-D", str(2**63)], f"-D must be an integer between 1 and {2**63 - 1} or 'auto', got 9223372036854775808"),
+        (["--max-passes", str(2**70)], f"--max-passes must be an integer between 1 and {2**63 - 1}, got"),
+        (["--map", "cnm", "--map-epochs", "0"], "--map-epochs must be an integer >= 1 or 'auto', got 0"),
+        (["--model", "svm", "--resume"], "--resume needs --checkpoint FOLDER, the one whose state it continues"),
+    ],
+    ids=lambda value: " ".join(value)[:40] if isinstance(value, list) else "",
+)  # fmt: skip
+def test_messages_name_the_option_and_what_it_takes(cli, rows, tmp_path, words, message):
+    assert message in cli("train", rows, tmp_path / "m", *words, code=2).err
+
+
+def test_epochs_of_the_map_may_be_auto(cli, rows):
+    words = ["plan", rows, "-D", "16", "--map", "cnm", "--json"]
+    said, unsaid = (json.loads(cli(*words, *more).out) for more in (["--map-epochs", "auto"], []))
+    assert said["flops"] == unsaid["flops"]
+
+
+def test_an_error_before_the_first_bar_leaves_no_empty_line(cli, rows, tmp_path):
+    printed = cli("ingest", rows, tmp_path / "o", "--columns", "7", code=1)
+    assert printed.err.startswith(("Store error: ", "Input error: "))
 
 
 def test_a_folder_of_many_other_files_is_no_data(cli, tmp_path, monkeypatch):
     monkeypatch.setattr("distrf.store.files._MOST_ENTRIES", 5)
     for i in range(8):
         (tmp_path / f"note{i}.txt").write_text("")
-    assert "neither a store nor a folder of Parquet" in " ".join(cli("inspect", tmp_path, code=1).err.split())
+    printed = " ".join(cli("inspect", tmp_path, code=1).err.split())
+    assert "neither a store nor a folder of Parquet files: it holds more than 5 entries" in printed

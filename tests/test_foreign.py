@@ -98,6 +98,14 @@ def test_missing_chunks_are_counted(tmp_path, options):
         open_array(path, "X", strict=True)
 
 
+def test_missing_chunks_of_a_single_array_name_it_once(tmp_path):
+    path = foreign(tmp_path / "a.zarr") / "X"
+    (path / "c/1/0").unlink()
+    with pytest.warns(UserWarning, match="1 of 4 chunks of the array") as warned:
+        open_rows(path)
+    assert str(warned[0].message).count(str(path)) == 1
+
+
 def test_strict_commands(tmp_path, cli):
     path = foreign(tmp_path / "a.zarr")
     (path / "y/c/1").unlink()

@@ -112,7 +112,7 @@ def test_values_are_checked_by_type_and_range(kind):
         (distrf.StreamingSGDRegressor, "alpha", float("inf"), "alpha must be a finite number >= 0 or 'auto'"),
         (distrf.StreamingRidgeClassifier, "class_weight", {0: np.nan}, "a dictionary {label: factor} of finite"),
         (distrf.TEFM, "random_state", -1, "random_state must be an integer >= 0, .*got -1"),
-        (distrf.TensorSketchFeatures, "n_components", 2**70, "n_components must be an integer >= 1, got 118"),
+        (distrf.TensorSketchFeatures, "n_components", 2**70, f"n_components must be an integer between 1 and {2**63 - 1}, got 118"),
     ],
 )  # fmt: skip
 def test_messages_name_parameter_rule_and_value(kind, name, value, message):

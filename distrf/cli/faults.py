@@ -58,7 +58,7 @@ def print_error(title: str, text: str) -> None:
     from rich.console import Console
     from rich.markup import escape
 
-    text = text.encode(errors="backslashreplace").decode()  # names of files may be any bytes
+    text = text.strip().encode(errors="backslashreplace").decode()  # names of files may be any bytes
     Console(stderr=True, highlight=False, soft_wrap=True).print(f"[red]{title}:[/red] {escape(text)}")
 
 

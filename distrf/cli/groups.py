@@ -58,8 +58,12 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
 
 def _typed(parameter: inspect.Parameter) -> str:
     """The option of a parameter as it is typed, or the name of an argument."""
-    marks = get_args(parameter.annotation)[1:]
-    return next((mark.param_decls[0] for mark in marks if getattr(mark, "param_decls", None)), parameter.name)
+    for mark in get_args(parameter.annotation)[1:]:
+        # Typer takes the first name of an annotation for the default of the option.
+        for name in (getattr(mark, "default", None), *(getattr(mark, "param_decls", None) or ())):
+            if isinstance(name, str) and name.startswith("--"):
+                return name
+    return parameter.name
 
 
 def _keyword(name: str, annotation: Any, default: Any) -> inspect.Parameter:

@@ -86,8 +86,10 @@ class MapOptions:
         ),
     ] = "kernel"
     map_epochs: Annotated[
-        int | None,
-        _option("--map-epochs", help="Cnm: passes over the rows. Default: from their number.", default=False),
+        str | None,
+        _option(
+            "--map-epochs", help="Cnm: passes over the rows; auto takes them from their number.", default="auto"
+        ),
     ] = None
     structure: Annotated[str, _option("--structure", help="Cnm: dense or circulant frequencies.")] = "dense"
     n_iter: Annotated[int, _option("--n-iter", help="Tefm: products with F'F after the sketch.")] = 1

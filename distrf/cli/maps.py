@@ -136,7 +136,7 @@ def cnm(o: MapOptions) -> Any:
         kernel=get_kernel(kernel, nu=o.nu) if kernel == "matern" else kernel,
         length_scale=_length_scale(o),
         gamma=o.gamma,
-        n_epochs="auto" if o.map_epochs is None else o.map_epochs,
+        n_epochs="auto" if o.map_epochs is None else whole_or_rule(o.map_epochs),
         random_state=o.seed,
     )
 

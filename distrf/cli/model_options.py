@@ -210,7 +210,11 @@ def _check_applies(o: ModelOptions, c: CheckpointOptions) -> None:
         ("validation_fraction", o.early_stopping, "--early-stopping"),
         ("power_t", o.learning_rate == "inverse_scaling", "--learning-rate inverse_scaling"),
         ("checkpoint_every", c.checkpoint is not None, "--checkpoint"),
-        ("resume", c.checkpoint is not None or not sgd, "--checkpoint"),
+        (
+            "resume",
+            c.checkpoint is not None or not sgd,
+            "--checkpoint FOLDER, the one whose state it continues",
+        ),
     ]
     if not sgd:
         cg = o.solver in (None, "auto", "cg")

@@ -125,8 +125,18 @@ class Session:
         # What a command prints meanwhile stands above the bars, but in a file where output goes to one.
         shared = sys.stdout.isatty()
         bars = Progress(*columns, console=self.errors, redirect_stdout=shared)
-        with bars, show_progress(listener(bars)):
-            yield
+        listen = listener(bars)
+
+        def show(label: str, done: int, total: int) -> None:
+            bars.start()
+            listen(label, done, total)
+
+        try:
+            with show_progress(show):
+                yield
+        finally:
+            if bars.live.is_started:  # else it would print an empty line, before an error too
+                bars.stop()
 
     def finish(self, result: dict[str, Any], show: Callable[[Console], None]) -> None:
         """Print the result: one JSON object, or what `show` prints."""

@@ -210,7 +210,10 @@ def _parameters(
     found: dict[str, list[Any]] = {}
     for name, values in (
         ("gamma", None if map.gamma is None else _numbers("--gamma", map.gamma)),
-        ("length_scale", None if _rule(map) or map.gamma else _numbers("--length-scale", map.length_scale or "")),
+        (
+            "length_scale",
+            None if _rule(map) or map.gamma else _numbers("--length-scale", map.length_scale or ""),
+        ),
     ):
         if values is not None:
             found[name if name in known else f"base__{name}"] = values

@@ -217,15 +217,20 @@ def require_ours(path: str, ours: Any, fs: Any, root: str, what: str, free: tupl
     )
 
 
+def refuse_root(path: str) -> None:
+    """Raise StoreError for the root of a file system, which is no data."""
+    if os.path.dirname(path) == path:
+        raise StoreError(
+            f"{path!r} is the root of a file system; give the path of a store, of a file, or of a folder of Parquet files"
+        )
+
+
 def holds(fs: Any, folder: str, suffixes: tuple[str, ...]) -> bool:
     """Whether a file with such a name is in a folder, or in folders in it.
 
     Raises StoreError for the root of a file system, and where none is among the first 20,000 entries.
     """
-    if os.path.dirname(folder) == folder:
-        raise StoreError(
-            f"{folder!r} is the root of a file system; give the path of a store, a file or a folder in it"
-        )
+    refuse_root(folder)
     seen = 0
     for _, folders, names in fs.walk(folder):
         if any(name.endswith(suffixes) for name in names):
@@ -233,8 +238,8 @@ def holds(fs: Any, folder: str, suffixes: tuple[str, ...]) -> bool:
         seen += len(folders) + len(names)
         if seen > _MOST_ENTRIES:
             raise StoreError(
-                f"{folder!r} is neither a store nor a folder of Parquet files: none is among its first {seen:,} "
-                "entries; give the path of the data itself"
+                f"{folder!r} is neither a store nor a folder of Parquet files: it holds more than {_MOST_ENTRIES:,} "
+                "entries, and none of those looked at is one; give the path of the data itself"
             )
     return False
 

@@ -46,7 +46,7 @@ def check_foreign(path: str, node: zarr.Array) -> None:
         said["fill_value"] = fill.item() if isinstance(fill, np.generic) else fill
     if said:
         raise StoreError(
-            f"rows are read as they are stored; the array {node.path or path!r} of {path!r} is encoded by the CF "
+            f"rows are read as they are stored; {_named(node, path)} is encoded by the CF "
             f"conventions ({', '.join(f'{name} = {value!r}' for name, value in said.items())}), so its numbers would "
             "be other ones; decode it first: xarray.open_zarr(path).drop_encoding().to_zarr(other)"
         )
@@ -71,7 +71,7 @@ def check_missing(path: str, node: zarr.Array, strict: bool, storage_options: Op
     if not missing:
         return
     text = (
-        f"{missing} of {total} chunks of the array {node.path or path!r} of {path!r} are not there and are read as its "
+        f"{missing} of {total} chunks of {_named(node, path)} are not there and are read as its "
         f"fill value {node.fill_value}"
     )
     if strict:
@@ -79,6 +79,11 @@ def check_missing(path: str, node: zarr.Array, strict: bool, storage_options: Op
             f"{text}; restore them, or leave out strict (--strict) if they were empty when written"
         )
     warnings.warn(f"{text}; strict=True (--strict) refuses such a store", UserWarning, stacklevel=2)
+
+
+def _named(node: zarr.Array, path: str) -> str:
+    """An array in a message; one that is the whole store has no name of its own."""
+    return f"the array {node.path!r} of {path!r}" if node.path else f"the array {path!r}"
 
 
 def _is_chunk(node: zarr.Array, name: str, sizes: list[int]) -> bool:
