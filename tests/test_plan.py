@@ -18,6 +18,7 @@ from distrf.blocks.moments import MomentsFold
 from distrf.blocks.passes import count_runs, pass_memory, run_pass
 from distrf.blocks.plan import PROCESS_BYTES, PassMemory, Plan, Workers, check_client
 from distrf.errors import MemoryPlanError
+from distrf.ingest import ingest
 from distrf.linear_model.gram import FoldRule, GramFold
 from distrf.store import describe, info
 from distrf.targets import Targets
@@ -83,6 +84,42 @@ def test_train_runs_the_tasks_that_were_planned(cli, store, tmp_path, monkeypatc
         sent = [key for key in every if key.startswith("distrf-pass-")]  # not the row numbers of a sample
         assert len({key.removeprefix("distrf-pass-").split("-")[0] for key in sent}) == made["passes"]
         assert len(sent) == made["tasks"]
+
+
+@pytest.fixture(scope="module")
+def labelled(tmp_path_factory):
+    """Sorted labels 0 ... 6 in 20 blocks, as a store of numbers; the rows cannot be read."""
+    path = tmp_path_factory.mktemp("labelled")
+    X = np.random.default_rng(0).normal(size=(2000, 3))
+    np.savez(path / "rows.npz", X=X, y=np.arange(2000) * 7 // 2000)
+    ingest(path / "rows.npz", path / "rows.zarr", block_rows=100)
+    for chunk in (path / "rows.zarr" / "X" / "c").rglob("*"):
+        if chunk.is_file():
+            chunk.unlink()
+    return path / "rows.zarr"
+
+
+def test_classes_are_counted_in_a_sample_of_the_labels(cli, labelled):
+    made = planned(cli, labelled, "-D", 64)
+    assert made["notes"][0] == "classes: at least 7, in 800 sampled rows"
+    assert made["bytes_written"] == 8 * 64 * 7
+    said = planned(cli, labelled, "-D", 64, "--classes", 30)
+    assert said["bytes_written"] == 8 * 64 * 30
+    assert not any("classes" in note for note in said["notes"])
+    assert planned(cli, labelled, "-D", 64, "--model", "ridge")["bytes_written"] == 8 * 64
+    assert not any("classes" in n for n in planned(cli, labelled, "-D", 64, "--job", "featurize")["notes"])
+
+
+def test_train_is_refused_by_the_classes_of_its_labels(cli, labelled, tmp_path, monkeypatch):
+    seen = []
+
+    def refused(job, data, estimator, learner, classes, workers):
+        seen.append(classes)
+        raise MemoryPlanError("too big")
+
+    monkeypatch.setattr("distrf.cli.plans.write_plan", refused)
+    cli("train", labelled, tmp_path / "m", "-D", 64, code=1)
+    assert seen == [7]
 
 
 def test_more_of_everything_costs_more(cli, store):

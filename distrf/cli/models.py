@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from typing import Annotated, Any
 
 import typer
@@ -22,26 +23,33 @@ def plan(
     scale: ScaleOptions,
     job: Annotated[str, typer.Option("--job", help="train or featurize.")] = "train",
     classes: Annotated[
-        int,
-        typer.Option("--classes", help="Classes or targets, where the store does not tell.", min=1, max=2**31),
-    ] = 10,
+        int | None,
+        typer.Option(
+            "--classes",
+            help="Classes, where the store does not tell. Default: those in a sample of the labels.",
+            min=1,
+            max=2**31,
+        ),
+    ] = None,
     *,
     run: o.RunOptions,
 ) -> None:
-    """Say what a job would do: tasks, bytes, peak memory, time. Runs nothing."""
+    """Say what a job would do: tasks, bytes, peak memory, time. Runs nothing, and reads but a few labels."""
     from .inputs import open_input
     from .plans import planned_workers, write_plan
     from .reports import print_plan
-    from .training import follow_metadata, planned_estimator
+    from .training import follow_sample, planned_estimator
 
     session = Session(run)
     data = open_input(source, rows.target, rows.columns, rows.impute, strict=rows.strict, plan=True)
     estimator = planned_estimator(map, data, run)
     o.checked(scale.scaler)
-    learner = make_model(follow_metadata(model, data), seed=map.seed)
     if job not in ("train", "featurize"):
         raise UsageError(f"--job is train or featurize, got {job!r}")
+    model, classes, notes = follow_sample(model, data, classes or (2 if job == "featurize" else None), map.seed)
+    learner = make_model(model, seed=map.seed)
     made = write_plan(job, data, estimator, learner, classes, planned_workers(run.cluster, run.memory_limit))
+    made = replace(made, notes=[*notes, *made.notes])
     session.finish(made.to_dict(), lambda console: print_plan(console, made))
     made.check()
 
@@ -78,7 +86,15 @@ def train(
     from .plans import refuse_if_too_big
     from .plots import check_plot, write_plot
     from .reports import print_done, print_training
-    from .training import check_drawable, draw, fit_pipeline, follow_target, planned_estimator, save_trained
+    from .training import (
+        check_drawable,
+        draw,
+        fit_pipeline,
+        follow_target,
+        look_at_target,
+        planned_estimator,
+        save_trained,
+    )
 
     session = Session(run)
     check_name(model.model)
@@ -94,7 +110,8 @@ def train(
         check_writable(out, kept.checkpoint)
         check_output(out, overwrite)
     check_writable(plot)
-    model = follow_target(model, data, map.seed)
+    target = look_at_target(data, map.seed)
+    model = follow_target(model, target)
     learner = make_model(model, kept, seed=map.seed)
     if plot:
         check_plot(plot)
@@ -108,10 +125,11 @@ def train(
             facts["plot"] = plot
         session.finish(facts, lambda console: print_done(console, facts))
         return
-    refuse_if_too_big("train", data, estimator, learner, run.cluster, run.memory_limit)
+    sizes = ("train", data, estimator, learner, run.cluster, run.memory_limit)
+    refuse_if_too_big(*sizes, classes=target.distinct)
     claim_checkpoint(kept, learner, estimator, data, overwrite)
     with session.connected() as client:
-        refuse_if_too_big("train", data, estimator, learner, run.cluster, run.memory_limit, client)
+        refuse_if_too_big(*sizes, client, classes=target.distinct)
         trained = fit_pipeline(data, map, scaler, estimator, learner)
     save_trained(trained, data, source, out, overwrite, job)
     result = trained.summary() | {"model": out, "rows": data.info.n}

@@ -1,4 +1,4 @@
-"""The plan of a job from its options; nothing is read but metadata."""
+"""The plan of a job from its options and from metadata."""
 
 from __future__ import annotations
 
@@ -59,16 +59,18 @@ def refuse_if_too_big(
     cluster: str | None,
     memory_limit: str | None,
     client: Any = None,
+    classes: int = 2,
 ) -> None:
     """Raise MemoryPlanError before anything starts, where the size of the cluster is known in advance.
 
     client : of the cluster that has been reached. A pass checks its workers itself; rounds do not.
+    classes : of the target, where the store does not tell
     """
     if client is not None:
         if hasattr(learner, "n_epochs"):
-            write_plan(job, data, estimator, learner, 2, Workers.of_client(client)).check()
+            write_plan(job, data, estimator, learner, classes, Workers.of_client(client)).check()
     elif not running(cluster):
-        write_plan(job, data, estimator, learner, 2, planned_workers(cluster, memory_limit)).check()
+        write_plan(job, data, estimator, learner, classes, planned_workers(cluster, memory_limit)).check()
 
 
 def write_plan(job: str, data: Input, estimator: Any, learner: Any, classes: int, workers: Workers) -> Plan:

@@ -19,7 +19,7 @@ from ..models import save_model
 from ..pipeline.kinds import KINDS, kind_for
 from ..pipeline.making import Options, prepare
 from ..pipeline.sample import sample_targets
-from ..pipeline.target import check_target, look_at
+from ..pipeline.target import Target, check_target, look_at
 from ..pipeline.training import BaselineWarning, fit_prepared
 from . import options as o
 from .inputs import Input
@@ -28,6 +28,9 @@ from .map_options import TrainMapOptions
 from .model_options import ModelOptions, check_name
 from .plans import planned_workers
 from .session import RunOptions, UsageError, running
+
+#: Blocks, over all of them, whose targets a plan looks at.
+_PLAN_BLOCKS = 8
 
 
 @dataclass(frozen=True)
@@ -122,27 +125,49 @@ def rows_with_target(data: Input) -> tuple[Any, Any]:
     return X, y
 
 
-def follow_target(model: ModelOptions, data: Input, seed: int) -> ModelOptions:
-    """The options with a model that goes with the target, from a sample of it: before any cluster starts.
+def look_at_target(data: Input, seed: int) -> Target:
+    """What the target is, from a seeded sample of it: before any cluster starts. Raises InputError for none."""
+    return look_at(sample_targets(rows_with_target(data)[1], seed))
+
+
+def follow_target(model: ModelOptions, target: Target) -> ModelOptions:
+    """The options with a model that goes with the target.
 
     Raises UsageError for an unknown name, InputError for a classifier of a continuous target and for a regressor
     of strings.
     """
     check_name(model.model)
-    _, y = rows_with_target(data)
-    target = look_at(sample_targets(y, seed))
     name = kind_for(target.labels) if model.model == "auto" else model.model
     check_target(name, KINDS[name].classifier, target)
     return replace(model, model=name)
 
 
-def follow_metadata(model: ModelOptions, data: Input) -> ModelOptions:
-    """The same for a plan, which reads no rows: whole numbers and texts are taken for labels."""
+def follow_sample(
+    model: ModelOptions, data: Input, classes: int | None, seed: int
+) -> tuple[ModelOptions, int, list[str]]:
+    """For a plan: the options with a model that goes with the target, its classes, and a note on how they were counted.
+
+    Reads targets of a few blocks alone, and none where `classes` or the store say how many there are: then whole
+    numbers and texts are taken for labels.
+    """
     check_name(model.model)
-    if model.model != "auto":
-        return model
     _, y = data.rows()
-    return replace(model, model=kind_for(y is None or y.dtype.kind != "f"))
+    known = classes or len(data.info.classes or ())
+    if y is not None and not known:
+        blocks = np.unique(np.linspace(0, y.numblocks[0] - 1, _PLAN_BLOCKS).astype(int)).tolist()
+        target = look_at(sample_targets(y.blocks[blocks], seed))
+        if target.distinct > 1:
+            model = follow_target(model, target)
+            if not KINDS[model.model].classifier:
+                return model, 1, []
+            return (
+                model,
+                target.distinct,
+                [f"classes: at least {target.distinct:,}, in {target.rows:,} sampled rows"],
+            )
+    if model.model == "auto":
+        model = replace(model, model=kind_for(y is None or y.dtype.kind != "f"))
+    return model, known or 2, []
 
 
 def planned_estimator(map: TrainMapOptions, data: Input, run: RunOptions) -> Any:

@@ -160,9 +160,10 @@ def tune(
 
 def _following(model: SearchedModel, data: Input, seed: int) -> SearchedModel:
     """The options with a model that goes with the target."""
-    from .training import follow_target
+    from .training import follow_target, look_at_target
 
-    return follow_target(model, data, seed)  # type: ignore[return-value]
+    check_name(model.model)
+    return follow_target(model, look_at_target(data, seed))  # type: ignore[return-value]
 
 
 def _whole(text: str) -> int:
