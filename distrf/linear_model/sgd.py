@@ -150,7 +150,7 @@ class StreamingSGDClassifier(LinearClassifier, BaseSGD):
         fit_intercept: bool = True,
         class_weight: Any = None,
         n_epochs: int | str = "auto",
-        tol: float | None = 1e-3,
+        tol: float | None = 1e-4,
         n_iter_no_change: int = 3,
         early_stopping: bool = False,
         validation_fraction: float = 0.1,

@@ -93,7 +93,7 @@ class BaseSGD(LinearModel):
         epsilon: float | str = "auto",
         fit_intercept: bool = True,
         n_epochs: int | str = "auto",
-        tol: float | None = 1e-3,
+        tol: float | None = 1e-4,
         n_iter_no_change: int = 3,
         early_stopping: bool = False,
         validation_fraction: float = 0.1,
