@@ -58,7 +58,7 @@ class ModelOptions:
             "--tol",
             help="SGD: stop when epochs gain less than this share of the loss, or none. Ridge by cg: error of "
             "predictions.",
-            default="1e-3",
+            default="1e-4, cg 1e-3",
         ),
     ] = None
     directions: Annotated[
