@@ -20,6 +20,18 @@ settings.register_profile("explore", deadline=None, max_examples=300, print_blob
 settings.load_profile(os.environ.get("DISTRF_HYPOTHESIS", "repeatable"))
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """Of the options that a file hands to scikit-learn's checks, the first of each class; the others are slow tests."""
+    first: dict = {}
+    for item in items:
+        if item.originalname == "test_scikit_learn_checks":
+            estimator = item.callspec.id.rsplit("-check_", 1)[0]
+            name = estimator.split("(")[0]
+            if first.setdefault((item.path, name), estimator) != estimator:
+                item.add_marker(pytest.mark.slow)
+
+
 @pytest.fixture
 def rng():
     return np.random.default_rng(20260401)

@@ -265,7 +265,11 @@ def test_gamma(gamma):
     ("parameters", "message"),
     [
         ({"kernel": "sigmoid"}, "kernel must be 'gaussian', .* got 'sigmoid'"),
-        ({"kernel": "cauchy", "gamma": 1.0}, "gamma is scikit-learn's parameter.* got kernel='cauchy'"),
+        (
+            {"kernel": "cauchy", "gamma": 1.0, "length_scale": "knn"},
+            "gamma is scikit-learn's parameter.* got kernel='cauchy'",
+        ),
+        ({"gamma": 1.0}, "gamma and length_scale exclude each other.* got gamma=1.0 and length_scale=1.0"),
         ({"kernel": "matern", "nu": 2.0}, "nu must be 0.5, 1.5 or 2.5, got 2.0"),
         ({"kernel": "matern", "length_scale": "scale"}, "give length_scale"),
         ({"gamma": -1.0}, "gamma must be a finite number > 0 or None, got -1.0"),

@@ -100,24 +100,13 @@ WEIGHTED = (
         CompactNonlinearMap(**FAST),
         CompactNonlinearClassifier(**FAST | {"n_epochs": 25}),
         CompactNonlinearRegressor(**FAST | {"n_epochs": 25}),
-    ],
-    expected_failed_checks=lambda estimator: dict.fromkeys(WEIGHTED, ROUNDS_ARE_ROWS),
-    xfail_strict=True,
-)
-def test_scikit_learn_checks(estimator, check):
-    check(estimator)
-
-
-@pytest.mark.slow
-@parametrize_with_checks(
-    [
         CompactNonlinearMap(objective="multinomial", structure="circulant", **FAST),
         CompactNonlinearClassifier(loss="hinge", structure="circulant", **FAST | {"n_epochs": 25}),
     ],
     expected_failed_checks=lambda estimator: dict.fromkeys(WEIGHTED, ROUNDS_ARE_ROWS),
     xfail_strict=True,
 )
-def test_scikit_learn_checks_of_other_options(estimator, check):
+def test_scikit_learn_checks(estimator, check):
     check(estimator)
 
 

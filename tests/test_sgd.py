@@ -35,16 +35,6 @@ def chosen_by_folds(estimator):
     [
         StreamingSGDRegressor(alpha=1e-4),
         StreamingSGDClassifier(),
-    ],
-    expected_failed_checks=chosen_by_folds,
-)
-def test_scikit_learn_checks(estimator, check):
-    check(estimator)
-
-
-@pytest.mark.slow
-@parametrize_with_checks(
-    [
         StreamingSGDRegressor(),
         StreamingSGDRegressor("huber", penalty="l1", alpha=1e-4),
         StreamingSGDClassifier("multinomial", alpha=1e-3),
@@ -52,7 +42,7 @@ def test_scikit_learn_checks(estimator, check):
     ],
     expected_failed_checks=chosen_by_folds,
 )
-def test_scikit_learn_checks_of_other_options(estimator, check):
+def test_scikit_learn_checks(estimator, check):
     check(estimator)
 
 
