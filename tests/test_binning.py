@@ -145,6 +145,7 @@ def test_pitch_law():
     assert abs((u < 3.0).mean() - (1 - 2 / np.e)) < 4.5 * 0.5 / np.sqrt(n)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("D", [64, 96, 1000, 5])
 def test_unbiased_with_its_variance(D):
     """Mean k; variance k (1 - k) / P + (1 - k) / D for D >= P (the hash's share: different bins, one column)."""

@@ -274,6 +274,7 @@ def test_row_words_do_not_depend_on_the_cut():
     assert (row_words(8, 0, 50) != words).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shuffle", [False, True])
 def test_kill_and_resume_gives_the_same_bytes(tmp_path, shuffle):
     np.savez(tmp_path / "a.npz", X=RNG.normal(size=(400, 3)), y=np.arange(400))

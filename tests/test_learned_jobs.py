@@ -14,6 +14,7 @@ from distrf.models import load_model
 from distrf.sgd.trainer import Trainer
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("objective", ["kernel", "multinomial"])
 def test_resume_on_the_command_line(cli, tmp_path, monkeypatch, objective):
     """A map that was learned is not learned again, one that was interrupted ends with the same bits."""

@@ -377,6 +377,7 @@ for i in range(1000):
 """
 
 
+@pytest.mark.slow
 def test_killed_while_saving(tmp_path):
     """SIGKILL at many moments: at any of them the path holds a whole model, or nothing."""
     script, path = tmp_path / "saver.py", tmp_path / "models/m"

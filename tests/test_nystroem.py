@@ -250,6 +250,7 @@ def test_landmarks_of_text(rule, kernel):
     assert all(found) or rule == "kmeans"  # centres are means
 
 
+@pytest.mark.slow
 def test_leverage_finds_what_is_rare(rng):
     """Ten far points among a thousand in a clump: uniform sampling of 50 rows finds half a one."""
     X = rng.normal(size=(1000, 2)) * 0.05

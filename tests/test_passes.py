@@ -602,6 +602,7 @@ def test_take_rows_reads_only_their_blocks(tmp_path):
     assert len(list(tmp_path.iterdir())) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("nbytes", "window"), [(2**26 + 8, 3), (2**20 + 8, 6), (8, 16)])  # two threads
 def test_a_slow_run_holds_back_the_others(client, tmp_path, nbytes, window):
     """While one run is slow, at most a window of others is made: their states wait in memory for its sum."""

@@ -146,7 +146,7 @@ CASES = {
     "holdout-threads": (["-D", 2048, "--alpha", "1e-6,1e-5", "--cv", "holdout"], 2),
     "offset": (["-D", 3000, "--phase", "offset"], 1),
 }
-LONG = {"folds", "offset", "wide", "holdout-threads"}
+LONG = {"folds", "narrow", "offset", "wide", "holdout-threads"}
 
 
 @pytest.mark.parametrize("case", [pytest.param(c, marks=[pytest.mark.slow] * (c in LONG)) for c in CASES])
@@ -259,6 +259,7 @@ def test_dask_sees_the_size_of_a_state(fold):
     assert fold.nbytes <= sizeof(fold.start()) + 8 * 64 <= 1.1 * fold.nbytes + 1000
 
 
+@pytest.mark.slow
 def test_wide_blocks_are_counted_thrice_while_they_are_read(tmp_path):
     """What came from storage, decoded, and where it goes; features are not there yet."""
     store = make_store(tmp_path / "wide.zarr", 600, 8000, 300)

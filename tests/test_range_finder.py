@@ -111,6 +111,7 @@ def test_tol_grows_until_met(rows, base, features, sigma, solver, tol):
     assert needed <= kept <= needed + (0 if solver == "gram" else 2 + needed // 10)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 2])
 def test_tol_with_sampled_values_is_met_on_rows_that_were_not_fitted(seed):
     """Directions of the sampled rows leave less of these than of others."""
@@ -125,6 +126,7 @@ def test_tol_with_sampled_values_is_met_on_rows_that_were_not_fitted(seed):
     assert true < 1.3e-3
 
 
+@pytest.mark.slow
 def test_tol_with_sampled_values_warns_by_the_probes():
     X = np.random.default_rng(0).normal(size=(20_000, 5))
     base = RandomFourierFeatures(gamma=0.02, n_components=400, random_state=0).fit(X).map_

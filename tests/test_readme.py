@@ -96,7 +96,13 @@ def test_the_flow_of_the_readme(workplace, cli):
 SNIPPETS = [(page.relative_to(ROOT), i) for page in PAGES for i, _ in enumerate(blocks(page, "python"))]
 
 
-@pytest.mark.parametrize(("page", "index"), SNIPPETS, ids=[f"{p}-{i}" for p, i in SNIPPETS])
+@pytest.mark.parametrize(
+    ("page", "index"),
+    [
+        pytest.param(p, i, id=f"{p}-{i}", marks=[pytest.mark.slow] * (str(p) != "README.md"))
+        for p, i in SNIPPETS
+    ],
+)
 def test_python_runs(workplace, page, index):
     ingest(workplace / "digits.npz", workplace / "data.zarr", split="train", block_rows=500)
     code = re.sub(r"\b8192\b", "128", blocks(ROOT / page, "python")[index])

@@ -92,6 +92,7 @@ class CountLoads(SchedulerPlugin):
                 self.most[kind] = max(self.most[kind], len(held))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("round_rows", [120, 240])
 def test_a_window_of_blocks_is_resident(client, round_rows):
     """Two groups of 16 blocks, of 200; features of three rounds beside the one in work."""
@@ -112,6 +113,7 @@ def test_a_window_of_blocks_is_resident(client, round_rows):
     assert left == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("where", ["rows", "features", "y"])
 def test_nan_in_block_137_of_200_is_named(client, where):
     """In the rows before the map, in features of an unknown origin, and in targets."""
@@ -212,6 +214,7 @@ np.save({out!r}, model(checkpoint={path!r}, checkpoint_every=2, resume={resume})
 """
 
 
+@pytest.mark.slow
 def test_resuming_after_sigkill_gives_the_same_bits(tmp_path):
     def run(path, **options):
         out = str(tmp_path / "coef.npy")

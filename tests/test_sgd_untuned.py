@@ -71,6 +71,7 @@ def test_balanced_weights_of_a_rare_class():
         assert model.history_[-1]["loss"] < 0.3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cls", [StreamingSGDClassifier, StreamingSGDRegressor])
 def test_early_stopping_holds_out_of_every_block(cls):
     """Of blocks sorted by class or target, not whole ones: nothing would be left to learn a class from."""

@@ -294,6 +294,7 @@ def test_plots_from_the_command_line(cli, store, tmp_path):
         assert plot.read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reached", ["subspace/step-000002", "cg/step-000006"])
 def test_killed_and_resumed_to_the_same_bits(cli, store, tmp_path, two_worker_cluster, reached):
     """SIGKILL in the finder, or in the conjugate gradients after it; --resume makes the passes that are missing."""

@@ -195,6 +195,7 @@ def slow(block, seconds):
     return block * 2
 
 
+@pytest.mark.slow
 def test_a_worker_killed_while_writing(tmp_path, client):
     rows = da.from_array(np.random.default_rng(1).normal(size=(600, 50)), chunks=(10, 50))
     arrays = {"X": rows.map_blocks(slow, 0.02, dtype=rows.dtype)}
