@@ -58,7 +58,7 @@ def rows(dtype="float64"):
 
 
 NUMBERS = rows() @ np.arange(1.0, D + 1) / D
-TEXT = np.where(NUMBERS > np.median(NUMBERS), "yes", "no")
+TEXT = np.where(np.median(NUMBERS) < NUMBERS, "yes", "no")
 CLASSES = np.array([10, -3, 7])[np.digitize(NUMBERS, np.quantile(NUMBERS, [0.3, 0.6]))]
 
 
