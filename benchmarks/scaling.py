@@ -47,14 +47,14 @@ class ColumnSums:
     def flops_per_row(self) -> float:
         return 100.0 * self.width
 
-    def start(self) -> np.ndarray:
+    def initial(self) -> np.ndarray:
         return np.zeros(self.width)
 
-    def add(self, state: np.ndarray, first_row: int, features: np.ndarray) -> np.ndarray:
+    def update(self, state: np.ndarray, first_row: int, features: np.ndarray) -> np.ndarray:
         state += features.sum(axis=0, dtype=features.dtype)
         return state
 
-    def merge(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    def combine(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
         return left + right
 
 
@@ -63,10 +63,10 @@ def bare_loop(map_: FourierMap, store: str, block: int, start: int = 0, end: int
     rows = zarr.open_group(store, mode="r")["X"]
     end = rows.shape[0] if end is None else end
     fold = ColumnSums(map_.n_components)
-    state = fold.start()
+    state = fold.initial()
     with threadpool_limits(1):
         for first in range(start, end, block):
-            state = fold.add(state, first, map_(np.asarray(rows[first : min(first + block, end)])))
+            state = fold.update(state, first, map_(np.asarray(rows[first : min(first + block, end)])))
     return state
 
 

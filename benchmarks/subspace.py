@@ -36,7 +36,7 @@ from distrf.maps.tiles import FeatureTiles
 from distrf.projections.cache import CACHE_BYTES
 from distrf.subspace import find_subspace, subspace_costs
 from distrf.subspace.choice import Choice
-from distrf.subspace.folds import ProductFold, SketchFold
+from distrf.subspace.reductions import ProductReduction, SketchReduction
 from distrf.subspace.sketches import SKETCHES, make_sketch
 
 #: Rows that the paper samples for Figure 1.
@@ -253,9 +253,9 @@ def sketches(args: argparse.Namespace) -> list[dict[str, Any]]:
             for repeat in range(args.repeats + 1):
                 for name in SKETCHES:
                     theta = make_sketch(name, len(F), wide + 10, repeat)
-                    fold = SketchFold(FeatureTiles(None, D), sketch=theta, first=0, last=D)
+                    fold = SketchReduction(FeatureTiles(None, D), sketch=theta, first=0, last=D)
                     start = args.clock()
-                    fold.add(fold.start(), 0, F)
+                    fold.update(fold.initial(), 0, F)
                     alone.setdefault(name, []).append(args.clock() - start)
                     start = args.clock()
                     find_subspace(X, map_, wide, sketch=name, n_iter=0, solver="finder", values=args.values)
@@ -307,7 +307,7 @@ def product(args: argparse.Namespace) -> list[dict[str, Any]]:
         return W
 
     def by_pass() -> np.ndarray:
-        return run_pass(ProductFold(FeatureTiles(map_, D), Q, width, 0, D), [lazy])
+        return run_pass(ProductReduction(FeatureTiles(map_, D), Q, width, 0, D), [lazy])
 
     times: dict[str, list[float]] = {"bare": [], "pass": []}
     made = {}
@@ -339,7 +339,7 @@ def workers(args: argparse.Namespace) -> list[dict[str, Any]]:
     X = repeated(load(args.data, "mnist")[0], args.rows)
     map_ = RandomFourierFeatures(n_components=D, random_state=0).fit(X[:5000]).map_
     Q = np.linalg.qr(np.random.default_rng(0).normal(size=(D, width)))[0].astype(np.float32)
-    fold = ProductFold(FeatureTiles(map_, D), Q, width, 0, D)
+    fold = ProductReduction(FeatureTiles(map_, D), Q, width, 0, D)
     times: dict[int, list[float]] = {1: [], 2: []}
     made = {}
     with tempfile.TemporaryDirectory() as folder:

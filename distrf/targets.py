@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from dask.base import is_dask_collection
 
-from .blocks.passes import count_runs, run_pass
+from .blocks.passes import count_segments, run_pass
 from .errors import InputError
 
 
@@ -51,16 +51,16 @@ class Targets:
 
 
 @dataclass(frozen=True)
-class _ClassFold:
+class _ClassReduction:
     """Weighted count of every label seen: {label: weight}."""
 
     nbytes: int = 1024
     flops_per_row: float = 10.0
 
-    def start(self):
+    def initial(self):
         return {}
 
-    def add(self, state, first_row, y, weight=None):
+    def update(self, state, first_row, y, weight=None):
         if y.ndim != 1:
             raise InputError(f"class labels must be one column, got y of shape (n, {y.shape[1]})")
         if y.dtype.kind == "f":
@@ -75,30 +75,30 @@ class _ClassFold:
         weight = None if weight is None else checked_weights(weight, y)
         labels, codes = np.unique(y, return_inverse=True)
         counts = np.bincount(codes, weights=weight, minlength=len(labels))
-        return self.merge(state, dict(zip(labels.tolist(), counts.tolist(), strict=True)))
+        return self.combine(state, dict(zip(labels.tolist(), counts.tolist(), strict=True)))
 
-    def merge(self, left, right):
+    def combine(self, left, right):
         return {k: left.get(k, 0) + right.get(k, 0) for k in left.keys() | right.keys()}
 
 
 @dataclass(frozen=True)
-class _MeanFold:
+class _MeanReduction:
     nbytes: int = 1024
     flops_per_row: float = 10.0
 
-    def start(self):
+    def initial(self):
         return [0.0, 0.0]
 
-    def add(self, state, first_row, y, weight=None):
+    def update(self, state, first_row, y, weight=None):
         y = float_columns(y)
         if not np.isfinite(y).all():
             raise InputError(
                 f"y must be finite, but row {int(np.argwhere(~np.isfinite(y))[0, 0])} of the block is not"
             )
         w = np.ones(len(y)) if weight is None else checked_weights(weight, y)
-        return self.merge(state, [w.sum(), w @ y])
+        return self.combine(state, [w.sum(), w @ y])
 
-    def merge(self, left, right):
+    def combine(self, left, right):
         return [a + b for a, b in zip(left, right, strict=True)]
 
 
@@ -116,19 +116,19 @@ def checked_weights(weight: np.ndarray, y: np.ndarray) -> np.ndarray:
     return weight
 
 
-def _pass(fold: Any, y: Any, weight: Any) -> Any:
+def _pass(reduction: Any, y: Any, weight: Any) -> Any:
     arrays = [y] if weight is None else [y, weight]
-    return run_pass(fold, arrays, label="targets", block_rows=1 << 20)
+    return run_pass(reduction, arrays, label="targets", block_rows=1 << 20)
 
 
 def class_counts(y: Any, weight: Any) -> dict[Any, float]:
     """Weighted count of every label of y."""
-    return _pass(_ClassFold(), y, weight)
+    return _pass(_ClassReduction(), y, weight)
 
 
-def target_runs(n_rows: int) -> int:
+def target_segments(n_rows: int) -> int:
     """Runs of the pass over the targets alone; for the plan."""
-    return count_runs(n_rows, _ClassFold())
+    return count_segments(n_rows, _ClassReduction())
 
 
 def class_targets(y: Any, weight: Any, class_weight: Any) -> Targets:
@@ -163,7 +163,7 @@ def class_targets(y: Any, weight: Any, class_weight: Any) -> Targets:
 
 def regression_targets(y: Any, weight: Any) -> Targets:
     """Targets of a regressor, centred at their mean by one pass over y alone."""
-    total, sums = _pass(_MeanFold(), y, weight)
+    total, sums = _pass(_MeanReduction(), y, weight)
     if not total > 0:
         raise InputError("sample_weight must not be zero everywhere")
     return Targets(None, np.atleast_1d(sums / total))

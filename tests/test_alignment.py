@@ -10,7 +10,7 @@ from distrf import RandomFourierFeatures
 from distrf.alignment import aligned
 from distrf.blocks.graphs import add_block
 from distrf.blocks.rows import _apply
-from distrf.linear_model.gram import GramFold
+from distrf.linear_model.gram import GramReduction
 from distrf.losses import LOSSES
 from distrf.sgd.rounds import _gradients, _take
 from distrf.sgd.schedules import Holdout, Slice
@@ -66,9 +66,9 @@ def test_aligned_csr():
 @pytest.mark.parametrize("move", MOVES)
 def test_a_reduction(move, dtype):
     X, y, w = rows(dtype)
-    fold = GramFold(17, Targets(None, np.zeros(1)))
-    here = add_block(fold, fold.start(), 0, [X, y, w])
-    moved = add_block(fold, fold.start(), 0, [MOVES[move](a) for a in (X, y, w)])
+    fold = GramReduction(17, Targets(None, np.zeros(1)))
+    here = add_block(fold, fold.initial(), 0, [X, y, w])
+    moved = add_block(fold, fold.initial(), 0, [MOVES[move](a) for a in (X, y, w)])
     for name in ("tiles", "products", "sums", "weight", "targets", "squares"):
         np.testing.assert_array_equal(getattr(here, name), getattr(moved, name))
 

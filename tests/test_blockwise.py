@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from contracts import EPS, MapContract
-from folds import count_calls
 from hypothesis import given
 from hypothesis import strategies as st
+from reductions import count_calls
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.decomposition import PCA
 from sklearn.feature_selection import SelectFpr, SelectKBest, VarianceThreshold, f_classif

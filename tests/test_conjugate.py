@@ -18,14 +18,14 @@ from distrf import RandomFourierFeatures, StreamingRidge, StreamingRidgeClassifi
 from distrf.blocks.plan import PassMemory, Workers
 from distrf.errors import InputError, SpecMismatchError
 from distrf.linear_model import conjugate_fit
-from distrf.linear_model.conjugate import NormalFold, RightFold
+from distrf.linear_model.conjugate import NormalReduction, RightReduction
 from distrf.linear_model.conjugate_fit import (
     choose_solver,
     direction_count,
     product_width,
     solver_that_fits,
 )
-from distrf.linear_model.gram import FoldRule, GramFold
+from distrf.linear_model.gram import FoldRule, GramReduction
 from distrf.targets import Targets
 
 D = 200
@@ -290,17 +290,17 @@ def test_folds_against_dense_formulas(problem):
     rule = FoldRule.for_rows(len(Z), "holdout", 0)
     held = rule.of_rows(0, len(Z)) == 0
     weight = np.linspace(0, 1, len(Z))
-    right = RightFold(D, targets, rule)
-    state = right.start()
+    right = RightReduction(D, targets, rule)
+    state = right.initial()
     V = np.random.default_rng(0).normal(size=(D, 6))
-    normal = NormalFold(D, targets, rule, 6, V)
+    normal = NormalReduction(D, targets, rule, 6, V)
     assert state.nbytes == right.nbytes
-    assert normal.start().nbytes == normal.nbytes
-    products = normal.start()
+    assert normal.initial().nbytes == normal.nbytes
+    products = normal.initial()
     for a in range(0, len(Z), 700):
         block = (a, Z[a : a + 700], y[a : a + 700], weight[a : a + 700])
-        state = right.add(state, *block)
-        products = normal.add(products, *block)
+        state = right.update(state, *block)
+        products = normal.update(products, *block)
     for s, rows in ((0, held), (1, ~held)):
         assert state[s, -1, 2] == pytest.approx(weight[rows] @ (Z[rows] ** 2).sum(axis=1))
         W = weight[rows, None]
@@ -316,7 +316,7 @@ def test_auto_says_why(problem):
     model = StreamingRidge(1e-3).fit(Z, y)
     assert model.solver_ == "gram"
     assert "fits: one pass, exact" in model.solver_reason_
-    fold = GramFold(65_536, Targets(None, np.zeros(10)))
+    fold = GramReduction(65_536, Targets(None, np.zeros(10)))
     small = Workers(2, 1, 2 * 2**30)
     chosen, reason = solver_that_fits(fold, PassMemory(0, 0, fold.nbytes, runs=2), small, 0)
     assert chosen == "cg"

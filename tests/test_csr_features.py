@@ -19,10 +19,10 @@ from distrf.blocks.passes import pass_memory
 from distrf.blocks.plan import Workers
 from distrf.blocks.rows import row_bytes
 from distrf.compiled.csr import add_transposed_product, row_products, square_distances
-from distrf.linear_model.conjugate import NormalFold, RightFold
-from distrf.linear_model.gram import FoldRule, GramFold
+from distrf.linear_model.conjugate import NormalReduction, RightReduction
+from distrf.linear_model.gram import FoldRule, GramReduction
 from distrf.maps.tiles import FeatureTiles
-from distrf.subspace.folds import SketchFold
+from distrf.subspace.reductions import SketchReduction
 from distrf.subspace.sketches import SKETCHES, make_sketch
 from distrf.targets import Targets
 
@@ -55,10 +55,10 @@ def test_products(dtype):
 def test_sketch(name, columns):
     """Of all features, and of a panel of them."""
     X = matrix(50, 30)
-    fold = SketchFold(
+    fold = SketchReduction(
         FeatureTiles(None, 30), sketch=make_sketch(name, 60, 8, 3), first=columns[0], last=columns[1]
     )
-    made, exact = (fold.add(fold.start(), 5, rows) for rows in (X, X.toarray()))
+    made, exact = (fold.update(fold.initial(), 5, rows) for rows in (X, X.toarray()))
     np.testing.assert_allclose(made, exact, atol=1e-13)
 
 
@@ -67,8 +67,8 @@ def test_folds_of_conjugate_gradients(held_out):
     X, y, weight = matrix(120, 30), np.arange(120.0), np.linspace(0, 2, 120)
     targets, rule = Targets(None, np.zeros(1)), FoldRule.for_rows(120, "holdout", 0) if held_out else FoldRule()
     V = np.random.default_rng(0).normal(size=(30, 4))
-    for fold in (RightFold(30, targets, rule), NormalFold(30, targets, rule, 4, V)):
-        made, exact = (fold.add(fold.start(), 0, rows, y, weight) for rows in (X, X.toarray()))
+    for fold in (RightReduction(30, targets, rule), NormalReduction(30, targets, rule, 4, V)):
+        made, exact = (fold.update(fold.initial(), 0, rows, y, weight) for rows in (X, X.toarray()))
         np.testing.assert_allclose(made, exact, rtol=1e-12, atol=1e-12 * abs(exact).max())
 
 
@@ -124,9 +124,9 @@ def test_sgd(client):
 def test_finite_features():
     Z = matrix(30, 20)
     Z.data[7] = np.inf
-    fold = NormalFold(20, Targets(None, np.zeros(1)), FoldRule(), 2, np.ones((20, 2)))
+    fold = NormalReduction(20, Targets(None, np.zeros(1)), FoldRule(), 2, np.ones((20, 2)))
     with pytest.raises(ValueError, match="features must be finite"):
-        fold.add(fold.start(), 0, Z, np.zeros(30))
+        fold.update(fold.initial(), 0, Z, np.zeros(30))
 
 
 def test_memory_counts_entries():
@@ -139,11 +139,11 @@ def test_memory_counts_entries():
     assert row_bytes(dX) == 16
     workers = Workers(1, 1, 2**31)
     targets = Targets(None, np.zeros(1))
-    for fold in (NormalFold(100_000, targets, FoldRule(), 8), RightFold(100_000, targets)):
+    for fold in (NormalReduction(100_000, targets, FoldRule(), 8), RightReduction(100_000, targets)):
         memory = pass_memory(fold, [Z], 2, workers)
         assert memory.block == 20_000 * row_bytes(Z)
         assert memory.scratch <= fold.csr_scratch_bytes
         assert memory.peak < 2**30
     made = map_.transform(np.zeros((10, 4), np.float32))
     assert row_bytes(made) == 32 * 8
-    assert GramFold(1024, targets).scratch_bytes < 2**28
+    assert GramReduction(1024, targets).scratch_bytes < 2**28

@@ -12,9 +12,9 @@ import pytest
 import scipy.sparse as sp
 import sklearn
 from contracts import EPS, FourierContract
-from folds import count_calls
 from hypothesis import given
 from hypothesis import strategies as st
+from reductions import count_calls
 from scipy.spatial.distance import cdist, pdist
 from sklearn.base import clone
 from sklearn.metrics.pairwise import rbf_kernel

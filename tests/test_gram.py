@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from distrf import RandomFourierFeatures, StreamingRidge, StreamingRidgeClassifier
 from distrf.blocks.gram_tiles import SLICE_ROWS, add_tiles, each_tile, empty_tiles
 from distrf.linear_model import gram
-from distrf.linear_model.gram import FoldRule, GramFold
+from distrf.linear_model.gram import FoldRule, GramReduction
 from distrf.targets import Targets
 
 
@@ -118,14 +118,14 @@ def test_classes_far_from_zero():
 def test_states_of_other_shifts_add_up():
     X, y, w = far_rows(D=1030, n=90, dtype=np.float64)  # four tiles
     X[:30] += 7.0
-    fold = GramFold(1030, Targets(None, np.zeros(2)), FoldRule.for_rows(90, 3, 0))
-    parts = [fold.add(fold.start(), a, X[a : a + 30], y[a : a + 30], w[a : a + 30]) for a in (0, 30, 60)]
+    fold = GramReduction(1030, Targets(None, np.zeros(2)), FoldRule.for_rows(90, 3, 0))
+    parts = [fold.update(fold.initial(), a, X[a : a + 30], y[a : a + 30], w[a : a + 30]) for a in (0, 30, 60)]
     assert not np.allclose(parts[0].shift, parts[1].shift)
     for part in parts[:2]:
         for name in ("tiles", "products", "sums"):
             getattr(part, name).flags.writeable = False  # as they come over the wire
-    made = fold.merge(fold.merge(fold.merge(fold.start(), parts[0]), fold.start()), parts[1])
-    made = fold.merge(made, parts[2])
+    made = fold.combine(fold.combine(fold.combine(fold.initial(), parts[0]), fold.initial()), parts[1])
+    made = fold.combine(made, parts[2])
     made.move(np.full(1030, 1000.0))
     Z = X - 1000.0
     sets = fold.rule.of_rows(0, 90)

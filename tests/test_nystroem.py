@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from contracts import EPS, MapContract
-from folds import count_calls
 from hypothesis import given
 from hypothesis import strategies as st
+from reductions import count_calls
 from sklearn.base import clone
 from sklearn.kernel_approximation import Nystroem
 from sklearn.metrics.pairwise import rbf_kernel

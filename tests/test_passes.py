@@ -15,7 +15,9 @@ import dask.array as da
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from folds import (
+from hypothesis import given
+from hypothesis import strategies as st
+from reductions import (
     HiccupFold,
     ListFold,
     Live,
@@ -28,12 +30,10 @@ from folds import (
     make_live,
     refuse_row,
 )
-from hypothesis import given
-from hypothesis import strategies as st
 
 from distrf.blocks import graphs
 from distrf.blocks.graphs import BlockGraphs
-from distrf.blocks.passes import count_runs, cut_runs, run_pass
+from distrf.blocks.passes import count_segments, cut_segments, run_pass
 from distrf.blocks.progress import show_progress
 from distrf.blocks.rows import ARRAYS_PREFIX, check_dask_rows, map_rows, split_chunk, split_rows
 from distrf.blocks.samples import sampled_rows, take_rows
@@ -172,41 +172,41 @@ def test_no_rows_at_all():
 
 @given(
     rows=st.lists(st.integers(0, 50), min_size=1, max_size=60),
-    n_runs=st.integers(1, 80),
+    n_segments=st.integers(1, 80),
     data=st.data(),
 )
-def test_cut_runs(rows, n_runs, data):
+def test_cut_runs(rows, n_segments, data):
     inner = data.draw(st.sets(st.integers(1, max(1, len(rows) - 1)), max_size=len(rows)))
     atoms = [0, *sorted(i for i in inner if i < len(rows))]
-    runs = cut_runs(rows, atoms, n_runs)
+    runs = cut_segments(rows, atoms, n_segments)
     assert runs[0][0] == 0
     assert runs[-1][1] == len(rows)
     assert all(a < b for a, b in runs)
     assert all(left[1] == right[0] for left, right in itertools.pairwise(runs))
     assert {a for a, _ in runs} <= set(atoms)
-    assert len(runs) <= n_runs
+    assert len(runs) <= n_segments
 
 
 def test_runs_are_even():
-    runs = cut_runs([10] * 1000, range(1000), 64)
+    runs = cut_segments([10] * 1000, range(1000), 64)
     assert len(runs) == 64
     assert {b - a for a, b in runs} == {15, 16}
     lengths = [sum(r) for r in ([1, 99, 50, 50, 100],)]
     assert lengths == [300]
-    assert cut_runs([1, 99, 50, 50, 100], range(5), 3) == [(0, 2), (2, 4), (4, 5)]
+    assert cut_segments([1, 99, 50, 50, 100], range(5), 3) == [(0, 2), (2, 4), (4, 5)]
 
 
 def test_cutting_many_blocks_is_quick():
     started = time.perf_counter()
-    assert len(cut_runs([100] * 200_000, range(200_000), 5000)) == 5000
+    assert len(cut_segments([100] * 200_000, range(200_000), 5000)) == 5000
     assert time.perf_counter() - started < 5
 
 
 def test_run_count_grows_as_the_root_of_n():
     fold = SumFold(3, nbytes=1000, flops_per_row=1024.0)  # 1,000 rows a run at least
-    assert [count_runs(n, fold) for n in (0, 999, 2000, 5000, 64_000)] == [1, 1, 2, 4, 64]
-    assert count_runs(6_400_000, fold) == 640
-    assert count_runs(640_000_000, fold) == 6400
+    assert [count_segments(n, fold) for n in (0, 999, 2000, 5000, 64_000)] == [1, 1, 2, 4, 64]
+    assert count_segments(6_400_000, fold) == 640
+    assert count_segments(640_000_000, fold) == 6400
 
 
 # ---- splitting --------------------------------------------------------------------------------------
@@ -406,7 +406,7 @@ def test_one_block_per_thread_is_resident(scheduler, workers, name):
     }[name]
     with dask.config.set(scheduler=scheduler, num_workers=workers):
         fold = SumFold(3 * len(arrays), nbytes=100)
-        assert count_runs(400, fold) == 2  # of twenty blocks each
+        assert count_segments(400, fold) == 2  # of twenty blocks each
         run_pass(fold, arrays)
     assert Live.made == 40
     assert Live.now == 0
@@ -422,7 +422,7 @@ def test_one_block_is_resident_in_memory():
 
 
 class ViewFold(StackFold):
-    def add(self, state, first_row, *blocks):
+    def update(self, state, first_row, *blocks):
         return [*state, *blocks]
 
 
@@ -608,7 +608,7 @@ def test_a_slow_run_holds_back_the_others(client, tmp_path, nbytes, window):
     """While one run is slow, at most a window of others is made: their states wait in memory for its sum."""
     X = da.zeros((64, 2), chunks=(1, 2))
     fold = StragglerFold(2, folder=str(tmp_path), seconds=3.0, nbytes=nbytes, flops_per_row=1e12)
-    runs = count_runs(64, fold)
+    runs = count_segments(64, fold)
     assert runs > 30
     np.testing.assert_array_equal(run_pass(fold, [X]), 0)
     assert int((tmp_path / "before").read_text()) <= window * -(-64 // runs)

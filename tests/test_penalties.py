@@ -18,9 +18,9 @@ from distrf.blocks.plan import PassMemory, Workers
 from distrf.cli.model_options import ModelOptions, make_model
 from distrf.errors import InputError
 from distrf.linear_model.conjugate_fit import first_that_fits
-from distrf.linear_model.gram import FoldRule, GramFold
+from distrf.linear_model.gram import FoldRule, GramReduction
 from distrf.linear_model.penalties import alpha_grid, best_alpha, search
-from distrf.linear_model.ridge import fold_rules, gram_folds, solve_bytes
+from distrf.linear_model.ridge import fold_rules, gram_reductions, solve_bytes
 from distrf.targets import Targets
 
 # ---- the search -------------------------------------------------------------------------------------
@@ -96,7 +96,7 @@ def test_auto_takes_folds_where_they_are_cheap():
 
 def test_short_memory_takes_one_held_out_set():
     """Five Gram matrices of 2,048 features take 84 MB: a worker that lacks them keeps two, and without two it is cg."""
-    folds = gram_folds("auto", "auto", 10_000, 2048, Targets(None, np.zeros(1)), 0)
+    folds = gram_reductions("auto", "auto", 10_000, 2048, Targets(None, np.zeros(1)), 0)
 
     def taken(limit, solver="auto"):
         made = first_that_fits(
@@ -110,7 +110,9 @@ def test_short_memory_takes_one_held_out_set():
     assert taken(peaks[0] - 1) == taken(peaks[1]) == (2, "gram")
     assert taken(peaks[1] - 1) == (2, "cg")
     assert taken(peaks[1] - 1, "gram") == (2, "gram")
-    assert gram_folds(1e-3, "auto", 10, 10_000, folds[0].targets, 0) == [GramFold(10_000, folds[0].targets)]
+    assert gram_reductions(1e-3, "auto", 10, 10_000, folds[0].targets, 0) == [
+        GramReduction(10_000, folds[0].targets)
+    ]
 
 
 # ---- against fits that were made one by one ---------------------------------------------------------

@@ -14,12 +14,12 @@ from peaks import MIB, cluster_file, distrf, make_store, peak
 from distrf import RandomFourierFeatures, open_rows
 from distrf.blocks import plan
 from distrf.blocks.batches import Batch
-from distrf.blocks.moments import MomentsFold
-from distrf.blocks.passes import count_runs, pass_memory, run_pass
+from distrf.blocks.moments import MomentsReduction
+from distrf.blocks.passes import count_segments, pass_memory, run_pass
 from distrf.blocks.plan import PROCESS_BYTES, PassMemory, Plan, Workers, check_client
 from distrf.errors import MemoryPlanError
 from distrf.ingest import ingest
-from distrf.linear_model.gram import FoldRule, GramFold
+from distrf.linear_model.gram import FoldRule, GramReduction
 from distrf.store import describe, info
 from distrf.targets import Targets
 
@@ -216,16 +216,16 @@ def test_parts_grow_with_threads_and_runs():
 
 
 def test_the_plan_does_not_grow_with_the_rows():
-    fold = GramFold(1024, Targets(None, np.zeros(10)), FoldRule())
+    fold = GramReduction(1024, Targets(None, np.zeros(10)), FoldRule())
     peaks = set()
     for n in (10**6, 10**8, 10**10):
         X, y = (da.zeros((n, *tail), chunks=(2**17, *tail), dtype=np.float32) for tail in ((1024,), ()))
-        peaks.add(pass_memory(fold, [X, y], count_runs(n, fold), Workers(2, 1, 0)).peak)
+        peaks.add(pass_memory(fold, [X, y], count_segments(n, fold), Workers(2, 1, 0)).peak)
     assert len(peaks) == 1
 
 
 def test_a_pass_is_refused_before_it_reads(client, tmp_path, monkeypatch):
-    from folds import SumFold, count_calls
+    from reductions import SumFold, count_calls
 
     X = da.zeros((100, 4), chunks=(10, 4)).map_blocks(
         count_calls, str(tmp_path), dtype=float, meta=np.empty((0, 0))
@@ -253,10 +253,10 @@ def test_the_rate_is_measured_once():
     assert plan.gemm_rate() == plan.gemm_rate() > 1e8
 
 
-@pytest.mark.parametrize("fold", [GramFold(64, Targets(None, np.zeros(2))), MomentsFold(500)])
+@pytest.mark.parametrize("fold", [GramReduction(64, Targets(None, np.zeros(2))), MomentsReduction(500)])
 def test_dask_sees_the_size_of_a_state(fold):
     """It places, sends and spills by it."""
-    assert fold.nbytes <= sizeof(fold.start()) + 8 * 64 <= 1.1 * fold.nbytes + 1000
+    assert fold.nbytes <= sizeof(fold.initial()) + 8 * 64 <= 1.1 * fold.nbytes + 1000
 
 
 @pytest.mark.slow

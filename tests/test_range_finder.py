@@ -23,7 +23,7 @@ from distrf.maps.tiles import FeatureTiles
 from distrf.store import write_bundle
 from distrf.subspace import choice, find_subspace, range_finder
 from distrf.subspace.choice import choose, panels, subspace_costs
-from distrf.subspace.folds import GramTilesFold, ProductFold, RitzFold, SketchFold
+from distrf.subspace.reductions import GramTilesReduction, ProductReduction, RitzReduction, SketchReduction
 from distrf.subspace.sketches import make_sketch
 from distrf.subspace.spectrum import probe_residual
 from distrf.subspace.tsqr import qr_positive
@@ -208,12 +208,12 @@ class TestPanels:
         source = FeatureTiles(base, D)
         sketch = make_sketch("gaussian", N, 20, 0)
         for fold in (
-            SketchFold(source, sketch=sketch, first=10, last=50),
-            ProductFold(source, width=20, first=10, last=50),
-            RitzFold(source, width=20),
-            GramTilesFold(source),
+            SketchReduction(source, sketch=sketch, first=10, last=50),
+            ProductReduction(source, width=20, first=10, last=50),
+            RitzReduction(source, width=20),
+            GramTilesReduction(source),
         ):
-            assert fold.start().nbytes == fold.nbytes
+            assert fold.initial().nbytes == fold.nbytes
             assert fold.flops_per_row > 0
             assert fold.scratch_bytes > 0
 
@@ -422,11 +422,11 @@ def test_map_with_learned_arrays_travels_apart(client, rows):
     lazy = find_subspace(da.from_array(rows, chunks=(700, 5)), base, 10, solver="finder")
     now = find_subspace(rows, base, 10, solver="finder")
     np.testing.assert_allclose(lazy.singular_values, now.singular_values, rtol=1e-9)
-    fold = ProductFold(FeatureTiles(base, 64), now.basis, 10, 0, 64)
+    fold = ProductReduction(FeatureTiles(base, 64), now.basis, 10, 0, 64)
     assert set(fold.arrays) == {"basis", "base.whitening"}
     stub = fold.without_arrays()
     assert not stub.arrays
-    state = stub.with_arrays(fold.arrays).add(fold.start(), 0, rows)
+    state = stub.with_arrays(fold.arrays).update(fold.initial(), 0, rows)
     F = base(rows)
     np.testing.assert_allclose(state, F.T @ (F @ now.basis), rtol=1e-9, atol=1e-9)
 

@@ -7,9 +7,9 @@ import dask.array as da
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from folds import count_calls
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from reductions import count_calls
 from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.linear_model import Ridge, RidgeClassifier
@@ -22,7 +22,7 @@ from distrf.blocks.passes import run_pass
 from distrf.blocks.rows import ARRAYS_PREFIX
 from distrf.errors import InputError
 from distrf.linear_model import solve
-from distrf.linear_model.gram import FoldRule, GramFold, lower_tiles, tile_width
+from distrf.linear_model.gram import FoldRule, GramReduction, lower_tiles, tile_width
 from distrf.targets import Targets
 
 FOLDS_ARE_STRIPES = (
@@ -207,7 +207,7 @@ def test_tiles_hold_the_gram_matrix(D):
     rng = np.random.default_rng(D)
     Z = rng.normal(size=(40, D)).astype(np.float32)
     y, w = rng.normal(size=(40, 2)), rng.uniform(size=40)
-    fold = GramFold(D, Targets(None, np.zeros(2)))
+    fold = GramReduction(D, Targets(None, np.zeros(2)))
     state = run_pass(fold, [Z, y, w], block_rows=13)
     state.move(np.zeros(D))
     G = (Z.T.astype(np.float64) * w) @ Z
@@ -565,7 +565,7 @@ def test_features_that_are_not_finite():
 def test_large_rows_are_finite():
     """Entries whose plain sum overflows are still entries."""
     X = np.array([[1e308, 0], [1e308, 1], [1e308, 2], [1e308, 3]])
-    state = run_pass(GramFold(2, Targets(None, np.zeros(1))), [X[:, :] * [0, 1], np.arange(4.0)])
+    state = run_pass(GramReduction(2, Targets(None, np.zeros(1))), [X[:, :] * [0, 1], np.arange(4.0)])
     state.move(np.zeros(2))
     assert state.sums[0].tolist() == [0, 6]
 

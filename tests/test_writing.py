@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from folds import count_calls
+from reductions import count_calls
 
 from distrf import open_rows
 from distrf.blocks.parts import write_parts

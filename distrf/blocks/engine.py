@@ -99,10 +99,10 @@ def results_in_order(
         held.release()
 
 
-def merge_states(fold: Any, left: Any, right: Any, client: Any) -> Any:
+def merge_states(reduction: Any, left: Any, right: Any, client: Any) -> Any:
     if client is None:
-        return fold.merge(left, right)
-    return client.submit(fold.merge, left, right, pure=False)
+        return reduction.combine(left, right)
+    return client.submit(reduction.combine, left, right, pure=False)
 
 
 def gather(value: Any, client: Any) -> Any:

@@ -49,7 +49,7 @@ class BlockGraphs:
     Attributes
     ----------
     shared : nodes that all runs may refer to: learned arrays, and data that several blocks use
-    learned : key of the fold's own arrays, which `run_task` hands to it on the worker; None without any
+    learned : key of the fold's own arrays, which `segment_task` hands to it on the worker; None without any
     atoms : ascending first blocks of groups whose blocks share upstream tasks and must stay in one
         run; None where no such grouping exists, or where a block is held as a future
     """
@@ -109,17 +109,17 @@ class BlockGraphs:
         # One atom over everything (a global reduction upstream) would serialise the pass.
         return atoms if len(atoms) > 1 or n == 1 or not joined else (None if n > 64 else atoms)
 
-    def run_task(
+    def segment_task(
         self,
         key: str,
-        fold: Any,
+        reduction: Any,
         first: int,
         last: int,
         starts: Sequence[int],
         topic: str | None,
         after: str | None = None,
     ) -> Task:
-        """Blocks first:last, whose first rows are `starts`, as the one task `fold_blocks`; waits for task `after`."""
+        """Blocks first:last, whose first rows are `starts`, as the one task `reduce_blocks`; waits for task `after`."""
         blocks: list[Any] = []
         made: set[Any] = set()
         needs: set[Any] = set()
@@ -131,10 +131,10 @@ class BlockGraphs:
             blocks.append(([self._nodes[k] for k in fresh], self._keys[i], kept, start))
         names = sorted(needs, key=str)
         inputs = [TaskRef(k) for k in ([] if self.learned is None else [self.learned]) + names]
-        arguments = (fold, Packed(blocks), topic, Packed((self.learned is not None, names)), *inputs)
+        arguments = (reduction, Packed(blocks), topic, Packed((self.learned is not None, names)), *inputs)
         if after is None:
-            return Task(key, fold_blocks, *arguments)
-        return Task(key, fold_blocks_after, TaskRef(after), *arguments)
+            return Task(key, reduce_blocks, *arguments)
+        return Task(key, reduce_blocks_after, TaskRef(after), *arguments)
 
     def send_learned(self, client: Any) -> None:
         """Send learned arrays ahead as futures, so that they do not travel again with every block."""
@@ -143,7 +143,7 @@ class BlockGraphs:
                 future = client.compute(Delayed(key, {key: node}), optimize_graph=False)
                 self._nodes[key] = DataNode(key, future)
 
-    def fold_one(self, fold: Any, block: int, start: int, state: Any, topic: str | None) -> Delayed:
+    def reduce_block(self, reduction: Any, block: int, start: int, state: Any, topic: str | None) -> Delayed:
         """One block folded into `state` (a value, a future or None) as a task of its own."""
         graph: dict[Any, Any] = {k: self._nodes[k] for k in self._order[block]}
         for k, node in graph.items():
@@ -162,7 +162,14 @@ class BlockGraphs:
             graph[self.learned] = node.value if sent else node  # type: ignore[union-attr]
             learned = TaskRef(self.learned)
         graph[key] = Task(
-            key, _fold_values, fold, learned, previous, start, topic, *(TaskRef(k) for k in self._keys[block])
+            key,
+            _fold_values,
+            reduction,
+            learned,
+            previous,
+            start,
+            topic,
+            *(TaskRef(k) for k in self._keys[block]),
         )
         return Delayed(key, graph)
 
@@ -192,25 +199,25 @@ def _located(where: str) -> Iterator[None]:
         raise
 
 
-def add_block(fold: Any, state: Any, start: int, values: Sequence[Any]) -> Any:
+def add_block(reduction: Any, state: Any, start: int, values: Sequence[Any]) -> Any:
     """The state with one block folded in; an error names its rows."""
     with _located(f"rows {start} to {start + values[0].shape[0] - 1}"):
-        return fold.add(state, start, *(aligned(value) for value in values))
+        return reduction.update(state, start, *(aligned(value) for value in values))
 
 
 @same_release
-def _fold_values(fold: Any, learned: Any, state: Any, start: int, topic: str | None, *values: Any) -> Any:
+def _fold_values(reduction: Any, learned: Any, state: Any, start: int, topic: str | None, *values: Any) -> Any:
     if learned is not None:
-        fold = fold.with_arrays(aligned(learned))
-    state = add_block(fold, fold.start() if state is None else state, start, values)
+        reduction = reduction.with_arrays(aligned(learned))
+    state = add_block(reduction, reduction.initial() if state is None else state, start, values)
     report(topic, values[0].shape[0])
     return state
 
 
 @same_release
-def fold_blocks_after(gate: None, *arguments: Any) -> Any:
-    """`fold_blocks`, held back until the gate has run."""
-    return fold_blocks(*arguments)
+def reduce_blocks_after(gate: None, *arguments: Any) -> Any:
+    """`reduce_blocks`, held back until the gate has run."""
+    return reduce_blocks(*arguments)
 
 
 def passed(*states: Any) -> None:
@@ -218,7 +225,7 @@ def passed(*states: Any) -> None:
 
 
 @same_release
-def fold_blocks(fold: Any, payload: Packed, topic: str | None, names: Packed, *inputs: Any) -> Any:
+def reduce_blocks(reduction: Any, payload: Packed, topic: str | None, names: Packed, *inputs: Any) -> Any:
     """Evaluate and fold the packed blocks one after the other; at most one is held at a time.
 
     `names` are the shared keys, packed for the same reason as the blocks, `inputs` their values, the
@@ -226,20 +233,20 @@ def fold_blocks(fold: Any, payload: Packed, topic: str | None, names: Packed, *i
     """
     has_arrays, keys_of_inputs = names.value()
     if has_arrays:
-        fold, inputs = fold.with_arrays(aligned(inputs[0])), inputs[1:]
+        reduction, inputs = reduction.with_arrays(aligned(inputs[0])), inputs[1:]
     shared = dict(zip(keys_of_inputs, inputs, strict=True))
     for pause in PAUSES:  # from an empty state each time
         try:
-            return _fold_run(fold, payload, topic, shared)
+            return _reduce_segment(reduction, payload, topic, shared)
         except DistrfError:
             raise
         except OSError:
             time.sleep(pause)
-    return _fold_run(fold, payload, topic, shared)
+    return _reduce_segment(reduction, payload, topic, shared)
 
 
-def _fold_run(fold: Any, payload: Packed, topic: str | None, shared: Mapping[Any, Any]) -> Any:
-    state = fold.start()
+def _reduce_segment(reduction: Any, payload: Packed, topic: str | None, shared: Mapping[Any, Any]) -> Any:
+    state = reduction.initial()
     values: dict[Any, Any] = dict(shared)
     for nodes, keys, kept, start in payload.value():
         waiting: dict[Any, int] = {}
@@ -257,7 +264,7 @@ def _fold_run(fold: Any, payload: Packed, topic: str | None, shared: Mapping[Any
         rows = blocks[0].shape[0]
         for key in [k for k in values if k not in kept and k not in shared]:
             del values[key]
-        state = add_block(fold, state, start, blocks)
+        state = add_block(reduction, state, start, blocks)
         del blocks
         report(topic, rows)
     return state

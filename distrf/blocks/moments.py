@@ -33,7 +33,7 @@ class Moments(SizedState):
 
 
 @dataclass(frozen=True)
-class MomentsFold:
+class MomentsReduction:
     """Merges block moments by the pairwise update of Chan, Golub & LeVeque 1983."""
 
     d: int
@@ -46,11 +46,11 @@ class MomentsFold:
     def flops_per_row(self) -> float:
         return 6.0 * self.d
 
-    def start(self) -> Moments:
+    def initial(self) -> Moments:
         z = np.zeros(self.d)
         return Moments(0, z, z.copy(), np.full(self.d, np.inf), np.full(self.d, -np.inf))
 
-    def add(self, state: Moments, first_row: int, X: Any) -> Moments:
+    def update(self, state: Moments, first_row: int, X: Any) -> Moments:
         X = check_rows(X, self.d)
         n = X.shape[0]
         if n == 0:
@@ -65,9 +65,9 @@ class MomentsFold:
             squares = ((X - mean) ** 2).sum(axis=0)
             low, high = X.min(axis=0), X.max(axis=0)
         low, high = low.astype(np.float64), high.astype(np.float64)  # differences of int8 would wrap
-        return self.merge(state, Moments(n, mean, np.maximum(squares, 0), low, high))
+        return self.combine(state, Moments(n, mean, np.maximum(squares, 0), low, high))
 
-    def merge(self, left: Moments, right: Moments) -> Moments:
+    def combine(self, left: Moments, right: Moments) -> Moments:
         n = left.count + right.count
         if left.count == 0 or right.count == 0:
             return left if right.count == 0 else right
@@ -83,11 +83,11 @@ class MomentsFold:
 
 def column_moments(X: Any) -> Moments:
     """Moments of the columns of X (array, CSR or Dask array), in one pass."""
-    return run_pass(MomentsFold(X.shape[1]), [X], label="moments", block_rows=_block_rows(X))
+    return run_pass(MomentsReduction(X.shape[1]), [X], label="moments", block_rows=_block_rows(X))
 
 
 @dataclass(frozen=True)
-class _CovarianceFold:
+class _CovarianceReduction:
     d: int
     shift: tuple[float, ...]
 
@@ -99,10 +99,10 @@ class _CovarianceFold:
     def flops_per_row(self) -> float:
         return 2.0 * self.d**2
 
-    def start(self):
+    def initial(self):
         return [0, np.zeros(self.d), np.zeros((self.d, self.d))]
 
-    def add(self, state, first_row, X):
+    def update(self, state, first_row, X):
         X = check_rows(X, self.d)
         D = (X.toarray() if sp.issparse(X) else X) - np.asarray(self.shift)
         state[0] += X.shape[0]
@@ -110,7 +110,7 @@ class _CovarianceFold:
         state[2] += D.T @ D
         return state
 
-    def merge(self, left, right):
+    def combine(self, left, right):
         return [a + b for a, b in zip(left, right, strict=True)]
 
 
@@ -122,8 +122,8 @@ def covariance(X: Any) -> np.ndarray:
     from .samples import sampled_rows, take_rows
 
     shift = take_rows(X, sampled_rows(X.shape[0], 64, 0, "shift")).mean(axis=0, dtype=np.float64)
-    fold = _CovarianceFold(X.shape[1], tuple(float(s) for s in shift))
-    count, total, squares = run_pass(fold, [X], label="covariance", block_rows=_block_rows(X))
+    reduction = _CovarianceReduction(X.shape[1], tuple(float(s) for s in shift))
+    count, total, squares = run_pass(reduction, [X], label="covariance", block_rows=_block_rows(X))
     mean = total / count
     C = squares / count - np.outer(mean, mean)
     same = np.diag(C) <= (10 * np.finfo(np.float64).eps * (shift + mean)) ** 2

@@ -48,10 +48,10 @@ def write_parts(
     if pending:
         numbers = da.map_blocks(_block_number, da.arange(sum(chunks), chunks=(chunks,)), dtype=np.int64)
         keys_of_rows = _Keys(str(key_source), tuple(keys), tuple(columns or ()), version) if keys else None
-        fold = _PartFold(normalise(path), tuple(names), keys_of_rows)
+        reduction = _PartReduction(normalise(path), tuple(names), keys_of_rows)
         every = [a.blocks[pending] if len(pending) < n_blocks else a for a in (*aligned, numbers)]
         starts = np.concatenate([[0], np.cumsum(chunks)])[pending]
-        run_pass(fold, every, label="write", starts=[int(start) for start in starts])
+        run_pass(reduction, every, label="write", starts=[int(start) for start in starts])
     store.finish_parts(path, n_blocks)
     return len(pending), n_blocks
 
@@ -76,17 +76,17 @@ def _key_sources(keys: _Keys) -> list[Any]:
 
 
 @dataclass(frozen=True)
-class _PartFold:
+class _PartReduction:
     path: str
     names: tuple[str, ...]
     keys: _Keys | None
     nbytes: int = 0
     flops_per_row: float = 1.0
 
-    def start(self) -> int:
+    def initial(self) -> int:
         return 0
 
-    def add(self, state: int, first_row: int, *blocks: Any) -> int:
+    def update(self, state: int, first_row: int, *blocks: Any) -> int:
         *values, numbers = blocks
         columns: dict[str, Any] = {}
         if self.keys is not None:
@@ -94,7 +94,7 @@ class _PartFold:
         columns.update(zip(self.names, values, strict=True))
         return state + store.write_parquet_block(self.path, int(numbers[0]), columns)
 
-    def merge(self, left: int, right: int) -> int:
+    def combine(self, left: int, right: int) -> int:
         return left + right
 
 

@@ -35,10 +35,10 @@ from .rows import align_rows, check_dask_rows, row_bytes
 #: 1 GB/s this keeps moving below 5 % of computing.
 BYTES_PER_FLOP = 1 / 1024
 #: Up to here runs are as many as the ratio allows; beyond, they also grow, as the square root of n.
-_FREE_RUNS = 64
+_FREE_SEGMENTS = 64
 
 
-class Fold(Protocol):
+class Reduction(Protocol):
     """What a pass computes. Small and picklable; its state is created and summed on workers.
 
     `nbytes` is the size of one state, `flops_per_row` the arithmetic of one row including its features.
@@ -52,33 +52,33 @@ class Fold(Protocol):
     @property
     def flops_per_row(self) -> float: ...
 
-    def start(self) -> Any:
+    def initial(self) -> Any:
         """An empty state."""
 
-    def add(self, state: Any, first_row: int, *blocks: Any) -> Any:
+    def update(self, state: Any, first_row: int, *blocks: Any) -> Any:
         """The state with one block of each array folded in; may work in place."""
 
-    def merge(self, left: Any, right: Any) -> Any:
+    def combine(self, left: Any, right: Any) -> Any:
         """The sum of two neighbouring states; may work in place on `left`."""
 
 
-def count_runs(n_rows: int, fold: Fold) -> int:
+def count_segments(n_rows: int, reduction: Reduction) -> int:
     """How many runs a pass over `n_rows` rows aims at; a power of two up to 64."""
-    rows_per_run = max(1.0, fold.nbytes / (max(fold.flops_per_row, 1.0) * BYTES_PER_FLOP))
-    most = max(1.0, n_rows / rows_per_run)
-    if most <= _FREE_RUNS:
+    rows_per_segment = max(1.0, reduction.nbytes / (max(reduction.flops_per_row, 1.0) * BYTES_PER_FLOP))
+    most = max(1.0, n_rows / rows_per_segment)
+    if most <= _FREE_SEGMENTS:
         return 2 ** int(math.log2(most))
-    return int(math.sqrt(most * _FREE_RUNS))
+    return int(math.sqrt(most * _FREE_SEGMENTS))
 
 
-def cut_runs(rows: Sequence[int], atoms: Sequence[int], n_runs: int) -> list[tuple[int, int]]:
+def cut_segments(rows: Sequence[int], atoms: Sequence[int], n_segments: int) -> list[tuple[int, int]]:
     """Bounds (first block, last block + 1) of runs of nearly equal row counts.
 
     rows : rows of each block; atoms : ascending first blocks of groups that must stay together.
     """
     edges = np.array([*atoms, len(rows)])
     position = np.concatenate([[0], np.cumsum(rows)])[edges]
-    targets = np.arange(1, n_runs) * (position[-1] / n_runs)
+    targets = np.arange(1, n_segments) * (position[-1] / n_segments)
     after = np.searchsorted(position, targets)  # the nearer of the edges on either side of a target
     before = np.maximum(after - 1, 0)
     nearest = np.where(targets - position[before] <= position[after] - targets, before, after)
@@ -87,7 +87,7 @@ def cut_runs(rows: Sequence[int], atoms: Sequence[int], n_runs: int) -> list[tup
 
 
 def run_pass(
-    fold: Fold,
+    reduction: Reduction,
     arrays: Sequence[Any],
     *,
     label: str = "pass",
@@ -107,56 +107,58 @@ def run_pass(
     Raises InputError for misaligned arrays and whatever a block function raises.
     """
     if not any(is_dask_collection(a) for a in arrays):
-        return _run_in_memory(fold, arrays, label, block_rows)
+        return _run_in_memory(reduction, arrays, label, block_rows)
     first = check_dask_rows(next(a for a in arrays if is_dask_collection(a)), "array 0")
     aligned = [a if a is first else align_rows(first, a, f"array {i}") for i, a in enumerate(arrays)]
-    return _run_dask(fold, aligned, label, starts)
+    return _run_dask(reduction, aligned, label, starts)
 
 
-def _group_size(n_runs: int) -> int:
-    return math.isqrt(max(n_runs - 1, 0)) + 1
+def _group_size(n_segments: int) -> int:
+    return math.isqrt(max(n_segments - 1, 0)) + 1
 
 
-def _run_in_memory(fold: Fold, arrays: Sequence[Any], label: str, block_rows: int | None) -> Any:
+def _run_in_memory(reduction: Reduction, arrays: Sequence[Any], label: str, block_rows: int | None) -> Any:
     n = arrays[0].shape[0]
     if any(a.shape[0] != n for a in arrays):
         raise InputError(f"all arrays must have the same number of rows, got {[a.shape[0] for a in arrays]}")
     step = max(1, min(block_rows or n, n))
     rows = [min(step, n - a) for a in range(0, n, step)]
-    runs = cut_runs(rows, range(len(rows)), count_runs(n, fold))
+    segments = cut_segments(rows, range(len(rows)), count_segments(n, reduction))
     total = group = None
     with pass_topic(label, n, None) as topic:
-        for r, (first, last) in enumerate(runs):
-            state = fold.start()
+        for r, (first, last) in enumerate(segments):
+            state = reduction.initial()
             for a in range(first * step, min(last * step, n), step):
                 b = min(a + step, n)
-                state = add_block(fold, state, a, [x[a:b] for x in arrays])
+                state = add_block(reduction, state, a, [x[a:b] for x in arrays])
                 report(topic, b - a)
-            group = state if group is None else fold.merge(group, state)
-            if (r + 1) % _group_size(len(runs)) == 0 or r + 1 == len(runs):
-                total = group if total is None else fold.merge(total, group)
+            group = state if group is None else reduction.combine(group, state)
+            if (r + 1) % _group_size(len(segments)) == 0 or r + 1 == len(segments):
+                total = group if total is None else reduction.combine(total, group)
                 group = None
-    return total if runs else fold.start()
+    return total if segments else reduction.initial()
 
 
-def _run_dask(fold: Fold, arrays: Sequence[Any], label: str, starts: Sequence[int] | None = None) -> Any:
+def _run_dask(
+    reduction: Reduction, arrays: Sequence[Any], label: str, starts: Sequence[int] | None = None
+) -> Any:
     client = current_client()
     rows = [int(r) for r in arrays[0].chunks[0]]
     firsts = [int(s) for s in (itertools.accumulate(rows, initial=0) if starts is None else starts)]
-    learned = getattr(fold, "arrays", {})
+    learned = getattr(reduction, "arrays", {})
     blocks = BlockGraphs(arrays, learned)
     if learned:
-        fold = fold.without_arrays()  # type: ignore[attr-defined]
+        reduction = reduction.without_arrays()  # type: ignore[attr-defined]
     with pass_topic(label, sum(rows), client) as topic:
         if blocks.atoms is None:
-            return _run_windowed(fold, blocks, rows, firsts, topic, client)
-        runs = cut_runs(rows, blocks.atoms, count_runs(sum(rows), fold))
+            return _run_windowed(reduction, blocks, rows, firsts, topic, client)
+        segments = cut_segments(rows, blocks.atoms, count_segments(sum(rows), reduction))
         workers = Workers.of_client(client)
-        memory = pass_memory(fold, arrays, len(runs), workers, learned)
+        memory = pass_memory(reduction, arrays, len(segments), workers, learned)
         memory.check(workers, label)
-        window = states_ahead(fold.nbytes, workers.count * workers.threads)
+        window = states_ahead(reduction.nbytes, workers.count * workers.threads)
         # Not that of an earlier pass: states change in place, a lingering one must not be taken for a new one.
-        steps = _Steps(f"distrf-pass-{uuid.uuid4().hex}", fold, blocks, runs, firsts, topic)
+        steps = _Steps(f"distrf-pass-{uuid.uuid4().hex}", reduction, blocks, segments, firsts, topic)
         with memory.explains(label):
             return _run_threads(steps, window) if client is None else _run_workers(steps, window, client)
 
@@ -166,32 +168,32 @@ class _Steps:
     """The tasks of a pass, step by step: run r, then the sums that it completes."""
 
     name: str
-    fold: Fold
+    reduction: Reduction
     blocks: BlockGraphs
-    runs: Sequence[tuple[int, int]]
+    segments: Sequence[tuple[int, int]]
     firsts: Sequence[int]
     topic: str | None
 
-    def run(self, r: int, after: str | None = None) -> Task:
-        first, last = self.runs[r]
-        return self.blocks.run_task(
-            f"{self.name}-run-{r}", self.fold, first, last, self.firsts[first:last], self.topic, after
+    def segment(self, r: int, after: str | None = None) -> Task:
+        first, last = self.segments[r]
+        return self.blocks.segment_task(
+            f"{self.name}-run-{r}", self.reduction, first, last, self.firsts[first:last], self.topic, after
         )
 
     def sums(self) -> Iterator[tuple[list[Task], list[str]]]:
         """For each run: the sums to make once it is there, and the keys that later ones go on from."""
         group = total = None
-        for r in range(len(self.runs)):
+        for r in range(len(self.segments)):
             tasks: list[Task] = []
             key = f"{self.name}-run-{r}"
             if group is not None:
-                tasks.append(Task(f"{key}-sum", self.fold.merge, TaskRef(group), TaskRef(key)))
+                tasks.append(Task(f"{key}-sum", self.reduction.combine, TaskRef(group), TaskRef(key)))
                 key = f"{key}-sum"
             group = key
-            if (r + 1) % _group_size(len(self.runs)) == 0 or r + 1 == len(self.runs):
+            if (r + 1) % _group_size(len(self.segments)) == 0 or r + 1 == len(self.segments):
                 if total is not None:
                     key = f"{self.name}-total-{r}"
-                    tasks.append(Task(key, self.fold.merge, TaskRef(total), TaskRef(group)))
+                    tasks.append(Task(key, self.reduction.combine, TaskRef(total), TaskRef(group)))
                 group, total = None, key
             yield tasks, [key for key in (group, total) if key is not None]
 
@@ -202,9 +204,9 @@ def _run_threads(steps: _Steps, window: int) -> Any:
     graph: dict[Any, Any] = dict(steps.blocks.shared)
     live: list[str] = []
     for r, (tasks, live) in enumerate(steps.sums()):
-        run = steps.run(r, f"{steps.name}-gate-{r - window}" if r >= window else None)
-        graph |= {task.key: task for task in (run, *tasks)}
-        if r + window < len(steps.runs):
+        segment = steps.segment(r, f"{steps.name}-gate-{r - window}" if r >= window else None)
+        graph |= {task.key: task for task in (segment, *tasks)}
+        if r + window < len(steps.segments):
             gate = f"{steps.name}-gate-{r}"
             graph[gate] = Task(gate, passed, *(TaskRef(key) for key in live))
     return compute(Delayed(live[-1], graph), None)
@@ -222,8 +224,12 @@ def _run_workers(steps: _Steps, window: int, client: Any) -> Any:
         for r, (tasks, live) in enumerate(steps.sums()):
             if r >= window:
                 settle(*(futures[key] for key in summed[r - window]))
-            run = steps.run(r)
-            batch.add({run.key: run}, worker=threads[r % len(threads)] if threads else None, keep=[run.key])
+            segment = steps.segment(r)
+            batch.add(
+                {segment.key: segment},
+                worker=threads[r % len(threads)] if threads else None,
+                keep=[segment.key],
+            )
             batch.add({task.key: task for task in tasks}, 1, keep=[task.key for task in tasks])
             summed.append(live)
             if r + 1 < window:
@@ -241,9 +247,9 @@ def _run_workers(steps: _Steps, window: int, client: Any) -> Any:
 
 
 def pass_memory(
-    fold: Fold,
+    reduction: Reduction,
     arrays: Sequence[Any],
-    n_runs: int,
+    n_segments: int,
     workers: Workers,
     learned: Mapping[str, np.ndarray] | None = None,
 ) -> PassMemory:
@@ -253,44 +259,50 @@ def pass_memory(
     are CSR, `csr_scratch_bytes` bounds the first.
     """
     block = int(sum(max(a.chunks[0]) * row_bytes(a) for a in arrays))
-    scratch = max(arrays[0].chunks[0]) * getattr(fold, "scratch_per_row", 0)
+    scratch = max(arrays[0].chunks[0]) * getattr(reduction, "scratch_per_row", 0)
     if sp.issparse(arrays[0]._meta):
-        scratch = min(scratch, getattr(fold, "csr_scratch_bytes", scratch))
-    scratch += getattr(fold, "scratch_bytes", 0)
+        scratch = min(scratch, getattr(reduction, "csr_scratch_bytes", scratch))
+    scratch += getattr(reduction, "scratch_bytes", 0)
     held = sum(array.nbytes for array in (learned or {}).values())
-    return PassMemory(block, int(scratch), fold.nbytes, held, n_runs, workers.threads)
+    return PassMemory(block, int(scratch), reduction.nbytes, held, n_segments, workers.threads)
 
 
 def _run_windowed(
-    fold: Fold, blocks: BlockGraphs, rows: list[int], firsts: list[int], topic: str | None, client: Any
+    reduction: Reduction,
+    blocks: BlockGraphs,
+    rows: list[int],
+    firsts: list[int],
+    topic: str | None,
+    client: Any,
 ) -> Any:
     """One task per block, in waves of a bounded number of runs.
 
     For blocks that share upstream tasks across run borders or are held as futures: a run's graph cannot
     travel as one task without pulling all of its inputs to one worker at once.
     """
-    n_runs = count_runs(sum(rows), fold)
-    runs = cut_runs(rows, range(len(rows)), n_runs)
+    n_segments = count_segments(sum(rows), reduction)
+    segments = cut_segments(rows, range(len(rows)), n_segments)
     width = 1 if client is None else max(1, sum(client.nthreads().values()))
     states: list[Any] = []
     if client is not None:
         blocks.send_learned(client)
-    for wave in range(0, len(runs), width):
-        current = runs[wave : wave + width]
+    for wave in range(0, len(segments), width):
+        current = segments[wave : wave + width]
         partial: list[Any] = [None] * len(current)
         for step in range(max(last - first for first, last in current)):
             wanted = {i: first + step for i, (first, last) in enumerate(current) if first + step < last}
             tasks = [
-                blocks.fold_one(fold, block, firsts[block], partial[i], topic) for i, block in wanted.items()
+                blocks.reduce_block(reduction, block, firsts[block], partial[i], topic)
+                for i, block in wanted.items()
             ]
             for i, state in zip(wanted, compute_many(tasks, client), strict=True):
                 partial[i] = state
         states.extend(partial)
-    size = _group_size(len(runs))
+    size = _group_size(len(segments))
     total = None
     for g in range(0, len(states), size):
         group = states[g]
         for state in states[g + 1 : g + size]:
-            group = merge_states(fold, group, state, client)
-        total = group if total is None else merge_states(fold, total, group, client)
+            group = merge_states(reduction, group, state, client)
+        total = group if total is None else merge_states(reduction, total, group, client)
     return gather(total, client)

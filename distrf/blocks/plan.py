@@ -67,9 +67,9 @@ def states_ahead(nbytes: int, threads: int) -> int:
     return threads + -(-threads // 2)
 
 
-def states_held(nbytes: int, runs: int, threads: int = 1) -> int:
+def states_held(nbytes: int, segments: int, threads: int = 1) -> int:
     """Partial results of so many bytes that meet on a worker, at most."""
-    return max(_SENT, min(runs, states_ahead(nbytes, threads) + 2))
+    return max(_SENT, min(segments, states_ahead(nbytes, threads) + 2))
 
 
 def reading_scratch(stored: float, block: float) -> int:
@@ -85,12 +85,12 @@ class PassMemory:
     scratch: int
     partial: int
     weights: int = 0
-    runs: int = 1
+    segments: int = 1
     threads: int = 1
 
     @property
     def parts(self) -> dict[str, int]:
-        held = states_held(self.partial, self.runs, self.threads) * self.partial
+        held = states_held(self.partial, self.segments, self.threads) * self.partial
         return {
             "process": PROCESS_BYTES,
             "cached weights": self.weights,

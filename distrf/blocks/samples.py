@@ -51,13 +51,13 @@ def take_aligned(arrays: Sequence[Any], rows: np.ndarray, *, sparse: bool = Fals
     subsets = [(X if i == 0 else align_rows(X, y, "y")).blocks[used.tolist()] for i, y in enumerate(arrays)]
     packed = np.concatenate([[0], np.cumsum(subsets[0].chunks[0])])[:-1]  # first rows of the blocks kept
     local = rows - starts[block] + packed[np.searchsorted(used, block)]
-    parts = zip(*run_pass(_TakeFold(local, sparse=sparse), subsets, label="sample rows"), strict=True)
+    parts = zip(*run_pass(_TakeReduction(local, sparse=sparse), subsets, label="sample rows"), strict=True)
     return [sp.vstack(p, format="csr") if sp.issparse(p[0]) else np.concatenate(p) for p in parts]
 
 
-def sample_fold() -> _TakeFold:
+def sample_reduction() -> _TakeReduction:
     """The fold of `take_rows`; for the plan."""
-    return _TakeFold(None)
+    return _TakeReduction(None)
 
 
 def _dense(X: Any) -> np.ndarray:
@@ -65,7 +65,7 @@ def _dense(X: Any) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class _TakeFold:
+class _TakeReduction:
     """Takes the rows of these sorted indices; they go to each worker once, not with every run."""
 
     rows: np.ndarray | None
@@ -77,20 +77,20 @@ class _TakeFold:
     def arrays(self) -> dict[str, np.ndarray]:
         return {} if self.rows is None else {"rows": self.rows}
 
-    def without_arrays(self) -> _TakeFold:
+    def without_arrays(self) -> _TakeReduction:
         return replace(self, rows=None)
 
-    def with_arrays(self, arrays: Mapping[str, np.ndarray]) -> _TakeFold:
+    def with_arrays(self, arrays: Mapping[str, np.ndarray]) -> _TakeReduction:
         return replace(self, rows=arrays["rows"])
 
-    def start(self) -> list[tuple[Any, ...]]:
+    def initial(self) -> list[tuple[Any, ...]]:
         return []
 
-    def add(self, state, first_row, *blocks):
+    def update(self, state, first_row, *blocks):
         assert self.rows is not None
         first, last = np.searchsorted(self.rows, [first_row, first_row + blocks[0].shape[0]])
         wanted = self.rows[first:last] - first_row
         return [*state, tuple(X[wanted] if self.sparse else _dense(X[wanted]) for X in blocks)]
 
-    def merge(self, left, right):
+    def combine(self, left, right):
         return left + right

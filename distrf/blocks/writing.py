@@ -70,9 +70,9 @@ def write_rows(
     )
     pending = store.pending_blocks(path, storage_options=storage_options)
     if pending:
-        fold = _WriteFold(info.path, tuple(names), block_rows, storage_options)
+        reduction = _WriteReduction(info.path, tuple(names), block_rows, storage_options)
         left = [a.blocks[pending] if len(pending) < info.n_blocks else a for a in coded]
-        run_pass(fold, left, label="write", starts=[info.bounds(index)[0] for index in pending])
+        run_pass(reduction, left, label="write", starts=[info.bounds(index)[0] for index in pending])
     return Written(store.finish(path, storage_options=storage_options), len(pending), info.n_blocks)
 
 
@@ -98,7 +98,7 @@ def _encode(y: np.ndarray, classes: np.ndarray) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class _WriteFold:
+class _WriteReduction:
     """Writes each block and marks it; the state is the number of rows written."""
 
     path: str
@@ -108,10 +108,10 @@ class _WriteFold:
     nbytes: int = 0
     flops_per_row: float = 1.0
 
-    def start(self) -> int:
+    def initial(self) -> int:
         return 0
 
-    def add(self, state: int, first_row: int, *blocks: Any) -> int:
+    def update(self, state: int, first_row: int, *blocks: Any) -> int:
         index = first_row // self.block_rows
         for name, block in zip(self.names, blocks, strict=True):
             if block.dtype.kind == "f" and not np.isfinite(block.sum(dtype=np.float64)):
@@ -123,5 +123,5 @@ class _WriteFold:
         values = dict(zip(self.names, blocks, strict=True))
         return state + store.write_block(self.path, index, values, storage_options=self.storage_options)
 
-    def merge(self, left: int, right: int) -> int:
+    def combine(self, left: int, right: int) -> int:
         return left + right

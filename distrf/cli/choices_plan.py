@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import Any
 
 from ..blocks.gram_tiles import tiles_nbytes
-from ..blocks.passes import count_runs
+from ..blocks.passes import count_segments
 from ..blocks.plan import Plan
-from ..blocks.samples import sample_fold
+from ..blocks.samples import sample_reduction
 from ..pipeline.training import compares_all
 from .inputs import Input
 
@@ -16,7 +16,7 @@ from .inputs import Input
 def with_choices(plan: Plan, data: Input, map_: Any, learner: Any) -> Plan:
     """The plan with the samples that are read first, and the linear model that is fitted beside."""
     n, blocks = data.info.n, -(-data.info.n // data.info.block_rows)
-    sampled = 2 * min(count_runs(n, sample_fold()), blocks) - 1
+    sampled = 2 * min(count_segments(n, sample_reduction()), blocks) - 1
     made = replace(
         plan,
         passes=plan.passes + 2,

@@ -10,20 +10,20 @@ from dask.system import CPU_COUNT
 from distributed.worker_memory import parse_memory_limit
 from sklearn.base import ClassifierMixin
 
-from ..blocks.passes import count_runs
+from ..blocks.passes import count_segments
 from ..blocks.plan import PassMemory, Plan, Workers, reading_scratch
 from ..cluster import connect, local_arguments, read_cluster_spec
 from ..kernels import KERNELS, Kernel
-from ..linear_model.conjugate import NormalFold
+from ..linear_model.conjugate import NormalReduction
 from ..linear_model.conjugate_fit import conjugate_costs, first_that_fits
-from ..linear_model.gram import GramFold
+from ..linear_model.gram import GramReduction
 from ..linear_model.penalties import USUAL, given_alphas
-from ..linear_model.ridge import gram_folds, solve_bytes
+from ..linear_model.ridge import gram_reductions, solve_bytes
 from ..maps import LearnedFourierMap, SubspaceMap
 from ..projections.cache import CACHE_BYTES
 from ..sgd.assembly import epochs as rounds_epochs
 from ..sgd.round_plan import round_costs
-from ..targets import Targets, target_runs
+from ..targets import Targets, target_segments
 from .choices_plan import with_choices
 from .inputs import Input
 from .learned_plan import with_learning
@@ -125,42 +125,53 @@ def _plan_with(
             data, learner, workers, blocks, rows, notes, D=D, outputs=width, entries=entries, map_flops=map_flops,
             cached=cached, source_bytes=source_bytes,
         )  # fmt: skip
-    folds = gram_folds(learner.alphas, learner.cv, n, D, Targets(None, np.zeros(width)), 0)
+    reductions = gram_reductions(learner.alphas, learner.cv, n, D, Targets(None, np.zeros(width)), 0)
 
-    def gram_memory(fold: GramFold) -> PassMemory:
-        runs = min(count_runs(n, fold), blocks)
+    def gram_memory(reduction: GramReduction) -> PassMemory:
+        segments = min(count_segments(n, reduction), blocks)
         return PassMemory(
-            block, max(_scratch(fold, rows, sparse), reading), fold.nbytes, cached, runs, workers.threads
+            block,
+            max(_scratch(reduction, rows, sparse), reading),
+            reduction.nbytes,
+            cached,
+            segments,
+            workers.threads,
         )
 
-    fold, solver, reason = first_that_fits(learner.solver, folds, gram_memory, workers, solve_bytes)
-    memory, client, runs = gram_memory(fold), solve_bytes(fold), min(count_runs(n, fold), blocks)
+    reduction, solver, reason = first_that_fits(learner.solver, reductions, gram_memory, workers, solve_bytes)
+    memory, client, segments = (
+        gram_memory(reduction),
+        solve_bytes(reduction),
+        min(count_segments(n, reduction), blocks),
+    )
     given = given_alphas(learner.alphas)
     count = USUAL if given is None else len(given)
-    held_out = 1 if fold.rule.holdout else fold.rule.n_folds
+    held_out = 1 if reduction.rule.holdout else reduction.rule.n_folds
     solves = 1 + (0 if count == 1 else count * held_out)
-    flops = n * (map_flops + fold.flops_per_row)
+    flops = n * (map_flops + reduction.flops_per_row)
     notes.append(f"solver {solver!r}: {reason}")
     if count > 1:
-        cut = "a held-out fifth" if fold.rule.holdout or solver == "cg" else f"{held_out} folds"
+        cut = "a held-out fifth" if reduction.rule.holdout or solver == "cg" else f"{held_out} folds"
         notes.append(
             f"alpha by cross-validation: {count}{' or so' if given is None else ''}, compared on {cut}"
         )
     if solver == "cg":
         cost = conjugate_costs(n, D, width, count, learner.n_directions, map_flops)
-        runs = min(count_runs(n, cost.widest), blocks)
+        segments = min(count_segments(n, cost.widest), blocks)
         sent = 4 * D * cost.widest.width  # directions, as the workers get them
         scratch = max(_scratch(cost.widest, rows, sparse), reading)
-        memory = PassMemory(block, scratch, cost.widest.nbytes, cached + sent, runs, workers.threads)
+        memory = PassMemory(block, scratch, cost.widest.nbytes, cached + sent, segments, workers.threads)
         notes.append(f"{cost.passes} passes or so; how many conjugate gradients take depends on the data")
         return Plan(
-            job, n, blocks, rows, 1 + cost.passes, 2 * runs * cost.passes, (1 + cost.passes) * read,
+            job, n, blocks, rows, 1 + cost.passes, 2 * segments * cost.passes, (1 + cost.passes) * read,
             8 * D * width, memory, cost.client_bytes, n * cost.flops_per_row, workers, notes,
         )  # fmt: skip
     solve_flops = solves * D**3 / 3 * 2  # float64 runs at half the rate
-    notes.append(f"{solves} factorisation(s) of a {D} x {D} matrix in the client, {runs} run(s) of blocks")
-    first = min(target_runs(n), blocks)  # the targets are read once before
-    tasks = 2 * first - 1 + 2 * runs - 1  # runs and their sums
+    notes.append(
+        f"{solves} factorisation(s) of a {D} x {D} matrix in the client, {segments} segment(s) of blocks"
+    )
+    first = min(target_segments(n), blocks)  # the targets are read once before
+    tasks = 2 * first - 1 + 2 * segments - 1  # segments and their sums
     return Plan(
         job, n, blocks, rows, 2, tasks, read, 8 * D * width, memory, client, flops + solve_flops, workers, notes
     )
@@ -185,7 +196,7 @@ def _plan_rounds(
         notes.append(
             f"stops earlier when {learner.n_iter_no_change} epochs gain less than tol = {learner.tol:g}"
         )
-    tasks = 2 * min(target_runs(n), blocks) - 1 + epochs * (blocks + cost.rounds * cost.tasks)
+    tasks = 2 * min(target_segments(n), blocks) - 1 + epochs * (blocks + cost.rounds * cost.tasks)
     weighted = isinstance(learner, ClassifierMixin) and learner.class_weight is not None
     passes = 1 + weighted + epochs
     return Plan(
@@ -195,12 +206,12 @@ def _plan_rounds(
     )  # fmt: skip
 
 
-def _scratch(fold: GramFold | NormalFold, rows: int, sparse: bool) -> int:
+def _scratch(reduction: GramReduction | NormalReduction, rows: int, sparse: bool) -> int:
     """Bytes that a block of so many rows takes while it is folded in."""
-    scratch = int(rows * getattr(fold, "scratch_per_row", 0))
+    scratch = int(rows * getattr(reduction, "scratch_per_row", 0))
     if sparse:
-        scratch = min(scratch, getattr(fold, "csr_scratch_bytes", scratch))
-    return scratch + getattr(fold, "scratch_bytes", 0)
+        scratch = min(scratch, getattr(reduction, "csr_scratch_bytes", scratch))
+    return scratch + getattr(reduction, "scratch_bytes", 0)
 
 
 def _has_rule(estimator: Any) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from ..blocks.passes import count_runs
+from ..blocks.passes import count_segments
 from ..blocks.plan import PassMemory, Plan
 from ..features import TEFM
 from ..maps import SubspaceMap
@@ -31,14 +31,14 @@ def _with_finder(plan: Plan, data: Input, estimator: TEFM, map_: SubspaceMap) ->
     costs = estimator.planned_costs(n, map_, itemsize, plan.workers)
     rows = data.info.block_rows
     blocks = -(-n // rows)
-    runs = min(count_runs(n, costs.fold), blocks)
+    segments = min(count_segments(n, costs.reduction), blocks)
     cached = 0 if map_.base is None else int(min(map_.base.work()[1] * itemsize / 4, CACHE_BYTES))
     finder = PassMemory(
         rows * data.d * itemsize,
-        costs.fold.scratch_bytes,
-        costs.fold.nbytes,
+        costs.reduction.scratch_bytes,
+        costs.reduction.nbytes,
         cached + costs.learned_bytes,
-        runs,
+        segments,
         plan.workers.threads,
     )
     notes = [
@@ -53,7 +53,7 @@ def _with_finder(plan: Plan, data: Input, estimator: TEFM, map_: SubspaceMap) ->
     return replace(
         plan,
         passes=plan.passes + costs.passes,
-        tasks=plan.tasks + costs.passes * (2 * runs - 1),
+        tasks=plan.tasks + costs.passes * (2 * segments - 1),
         bytes_read=plan.bytes_read + costs.passes * data.info.nbytes,
         memory=max(plan.memory, finder, key=lambda m: m.peak),
         client_peak=max(plan.client_peak, costs.client_bytes),

@@ -97,7 +97,7 @@ class RandomBinningFeatures(FeatureEstimator):
             bins=self.bins,
         )
         if made.bins == "exact":
-            keys = run_pass(BinFold(made), [X], label="bins", block_rows=rows_per_block(8 * made.n_grids))
+            keys = run_pass(BinReduction(made), [X], label="bins", block_rows=rows_per_block(8 * made.n_grids))
             starts = np.concatenate([[0], np.cumsum([len(k) for k in keys])])
             made = replace(made, n_components=int(starts[-1]), keys=np.concatenate(keys), starts=starts)
         self.map_ = made
@@ -105,7 +105,7 @@ class RandomBinningFeatures(FeatureEstimator):
 
 
 @dataclass(frozen=True)
-class BinFold:
+class BinReduction:
     """Pass that collects the bins that rows fall into: sorted hashes, one array for each grid."""
 
     map_: BinningMap
@@ -122,15 +122,15 @@ class BinFold:
     def scratch_per_row(self) -> float:
         return 16.0 * self.map_.n_grids
 
-    def start(self) -> list[np.ndarray]:
+    def initial(self) -> list[np.ndarray]:
         return [np.empty(0, dtype=np.uint64) for _ in range(self.map_.n_grids)]
 
-    def add(self, state: list[np.ndarray], first_row: int, X: Any) -> list[np.ndarray]:
+    def update(self, state: list[np.ndarray], first_row: int, X: Any) -> list[np.ndarray]:
         X = check_rows(X, self.map_.n_features_in)
         self.map_.refuse_far(X)
-        return self.merge(state, list(self.map_.hashes(X).T))
+        return self.combine(state, list(self.map_.hashes(X).T))
 
-    def merge(self, left: list[np.ndarray], right: list[np.ndarray]) -> list[np.ndarray]:
+    def combine(self, left: list[np.ndarray], right: list[np.ndarray]) -> list[np.ndarray]:
         merged = [np.union1d(a, b) for a, b in zip(left, right, strict=True)]
         count = sum(map(len, merged))
         if count > _MOST_BINS:

@@ -109,41 +109,41 @@ class ErrorSums:
 
 
 @dataclass(frozen=True)
-class _AccuracyFold:
+class _AccuracyReduction:
     nbytes: int = 16
     flops_per_row: float = 10.0
 
-    def start(self):
+    def initial(self):
         return np.zeros(2)
 
-    def add(self, state, first_row, predicted, y, weight=None):
+    def update(self, state, first_row, predicted, y, weight=None):
         w = np.ones(len(y)) if weight is None else np.asarray(weight, dtype=np.float64)
         return state + np.array([w[predicted == y].sum(), w.sum()])
 
-    def merge(self, left, right):
+    def combine(self, left, right):
         return left + right
 
 
 @dataclass(frozen=True)
-class _ErrorFold:
+class _ErrorReduction:
     nbytes: int = 64
     flops_per_row: float = 10.0
 
-    def start(self):
+    def initial(self):
         return None
 
-    def add(self, state, first_row, predicted, y, weight=None):
+    def update(self, state, first_row, predicted, y, weight=None):
         y, predicted = float_columns(y), float_columns(predicted)
         if y.shape != predicted.shape:
             raise InputError(f"predictions have {predicted.shape[1]} columns, y has {y.shape[1]}")
         w = np.ones(len(y)) if weight is None else np.asarray(weight, dtype=np.float64)
         total = w.sum()
         mean = w @ y / total if total > 0 else np.zeros(y.shape[1])
-        return self.merge(
+        return self.combine(
             state, ErrorSums(total, w @ (y - predicted) ** 2, mean, w @ (y - mean) ** 2, w @ y**2)
         )
 
-    def merge(self, left, right):
+    def combine(self, left, right):
         if left is None or right is None:
             return left if right is None else right
         total = left.weight + right.weight
@@ -180,7 +180,7 @@ def accuracy_pass(predicted: Any, y: Any, weight: Any = None, *, classes: Any = 
             "the target that the model was trained on, or turn it into the names of its classes"
         )
     hits, total = run_pass(
-        _AccuracyFold(), _score_arrays(predicted, y, weight), label="score", block_rows=1 << 20
+        _AccuracyReduction(), _score_arrays(predicted, y, weight), label="score", block_rows=1 << 20
     )
     return float(hits / total)
 
@@ -200,4 +200,4 @@ def error_pass(predicted: Any, y: Any, weight: Any = None) -> ErrorSums:
             f"the errors of a regressor are of numbers; the target holds text ({y.dtype}); give another target, or a "
             "classifier"
         )
-    return run_pass(_ErrorFold(), _score_arrays(predicted, y, weight), label="score", block_rows=1 << 20)
+    return run_pass(_ErrorReduction(), _score_arrays(predicted, y, weight), label="score", block_rows=1 << 20)

@@ -32,7 +32,7 @@ _INDEPENDENT = 1e-3
 
 
 @dataclass(frozen=True)
-class _RowsFold:
+class _RowsReduction:
     """Base: rows in parts with their weights and cross-validation set (0 held out, 1 the rest).
 
     CSR rows stay CSR: their parts are bounded by what they are multiplied with.
@@ -83,14 +83,14 @@ class _RowsFold:
     def csr_scratch_bytes(self) -> int:
         return 3 * _PART_BYTES
 
-    def merge(self, left: Any, right: Any) -> Any:
+    def combine(self, left: Any, right: Any) -> Any:
         left = left if left.flags.writeable else left.copy()  # read-only where it came over the wire
         left += right
         return left
 
 
 @dataclass(frozen=True)
-class RightFold(_RowsFold):
+class RightReduction(_RowsReduction):
     """Right-hand sides: state (sets, D + 2, C + 1), rows Z'w[Y, 1], then sums of w[Y, 1] and of w[Y^2, |z|^2]."""
 
     @property
@@ -101,10 +101,10 @@ class RightFold(_RowsFold):
     def flops_per_row(self) -> float:
         return 2.0 * self.n_features * (self.targets.width + 1)
 
-    def start(self) -> np.ndarray:
+    def initial(self) -> np.ndarray:
         return np.zeros((self.sets, self.n_features + 2, self.targets.width + 1))
 
-    def add(self, state, first_row, Z, y, sample_weight=None):
+    def update(self, state, first_row, Z, y, sample_weight=None):
         for s, rows, Y, weight in self.parts(first_row, Z, y, sample_weight):
             right = np.column_stack([Y, np.ones(len(Y))]) * weight[:, None]
             add_product(rows, right.astype(rows.dtype), state[s, :-2])
@@ -118,7 +118,7 @@ class RightFold(_RowsFold):
 
 
 @dataclass(frozen=True)
-class NormalFold(_RowsFold):
+class NormalReduction(_RowsReduction):
     """Z'w(Z V) of each set: state (sets, D, m), float64."""
 
     width: int = 0
@@ -132,10 +132,10 @@ class NormalFold(_RowsFold):
     def arrays(self) -> dict[str, np.ndarray]:
         return {} if self.directions is None else {"directions": self.directions}
 
-    def with_arrays(self, arrays: Mapping[str, np.ndarray]) -> NormalFold:
+    def with_arrays(self, arrays: Mapping[str, np.ndarray]) -> NormalReduction:
         return replace(self, directions=arrays["directions"])
 
-    def without_arrays(self) -> NormalFold:
+    def without_arrays(self) -> NormalReduction:
         return replace(self, directions=None)
 
     @property
@@ -146,10 +146,10 @@ class NormalFold(_RowsFold):
     def flops_per_row(self) -> float:
         return 4.0 * self.n_features * self.width
 
-    def start(self) -> np.ndarray:
+    def initial(self) -> np.ndarray:
         return np.zeros((self.sets, self.n_features, self.width))
 
-    def add(self, state, first_row, Z, y, sample_weight=None):
+    def update(self, state, first_row, Z, y, sample_weight=None):
         assert self.directions is not None
         for s, rows, _, weight in self.parts(first_row, Z, y, sample_weight):
             G = rows @ self.directions.astype(rows.dtype, copy=False)
@@ -303,7 +303,7 @@ def prediction_bounds(
 def held_out_error(solution: Solution, z: np.ndarray, sums: np.ndarray) -> float:
     """Weighted sum of squared errors over the held-out rows, all targets.
 
-    z : Z_h'w Z_h u, shape (D, C); sums : the held-out part of RightFold's state
+    z : Z_h'w Z_h u, shape (D, C); sums : the held-out part of RightReduction's state
     """
     u, b = solution.weights, solution.intercept
     weight, targets, squares = sums[-2, -1], sums[-2, :-1], sums[-1, :-1]

@@ -14,7 +14,7 @@ from dask.utils import format_bytes
 from sklearn.exceptions import ConvergenceWarning
 
 from ..blocks.engine import current_client
-from ..blocks.passes import count_runs, pass_memory, run_pass
+from ..blocks.passes import count_segments, pass_memory, run_pass
 from ..blocks.plan import PassMemory, Workers
 from ..blocks.rows import row_bytes, rows_per_block
 from ..blocks.samples import sampled_rows, take_rows
@@ -25,16 +25,16 @@ from ..subspace.choice import PANEL_BYTES, PARTIALS, partials_held
 from ..subspace.range_finder import find_basis
 from ..targets import Targets
 from .conjugate import (
-    NormalFold,
+    NormalReduction,
     Projection,
-    RightFold,
+    RightReduction,
     Space,
     System,
     held_out_error,
     prediction_bounds,
     relative_residuals,
 )
-from .gram import FoldRule, GramFold
+from .gram import FoldRule, GramReduction
 from .penalties import alpha_grid, best_alpha, lone_alpha
 from .solve import Solution
 
@@ -62,41 +62,46 @@ class Conjugate:
 
 
 def choose_solver(
-    solver: str, folds: Sequence[GramFold], arrays: Sequence[Any], solve_bytes: Callable[[GramFold], int]
-) -> tuple[GramFold, str, str]:
+    solver: str,
+    reductions: Sequence[GramReduction],
+    arrays: Sequence[Any],
+    solve_bytes: Callable[[GramReduction], int],
+) -> tuple[GramReduction, str, str]:
     """The pass over the Gram matrix, the solver and why, as `first_that_fits`."""
     n = arrays[0].shape[0]
     workers = Workers.of_client(current_client())
 
-    def memory(fold: GramFold) -> PassMemory:
+    def memory(reduction: GramReduction) -> PassMemory:
         if not is_dask_collection(arrays[0]):
-            return PassMemory(0, 0, fold.nbytes, runs=count_runs(n, fold))
-        runs = min(count_runs(n, fold), len(arrays[0].chunks[0]))
-        return pass_memory(fold, list(arrays), runs, workers)
+            return PassMemory(0, 0, reduction.nbytes, segments=count_segments(n, reduction))
+        segments = min(count_segments(n, reduction), len(arrays[0].chunks[0]))
+        return pass_memory(reduction, list(arrays), segments, workers)
 
-    return first_that_fits(solver, folds, memory, workers, solve_bytes)
+    return first_that_fits(solver, reductions, memory, workers, solve_bytes)
 
 
 def first_that_fits(
     solver: str,
-    folds: Sequence[GramFold],
-    memory: Callable[[GramFold], PassMemory],
+    reductions: Sequence[GramReduction],
+    memory: Callable[[GramReduction], PassMemory],
     workers: Workers,
-    solve_bytes: Callable[[GramFold], int],
-) -> tuple[GramFold, str, str]:
+    solve_bytes: Callable[[GramReduction], int],
+) -> tuple[GramReduction, str, str]:
     """The first pass that workers and client hold, or the last, the solver that `solver` stands for, and the reason."""
-    for fold in folds:
-        chosen, reason = solver_that_fits(fold, memory(fold), workers, solve_bytes(fold))
+    for reduction in reductions:
+        chosen, reason = solver_that_fits(reduction, memory(reduction), workers, solve_bytes(reduction))
         if chosen == "gram":
             break
-    return (fold, chosen, reason) if solver == "auto" else (fold, solver, "asked for")
+    return (reduction, chosen, reason) if solver == "auto" else (reduction, solver, "asked for")
 
 
-def solver_that_fits(fold: GramFold, memory: PassMemory, workers: Workers, solve_bytes: int) -> tuple[str, str]:
+def solver_that_fits(
+    reduction: GramReduction, memory: PassMemory, workers: Workers, solve_bytes: int
+) -> tuple[str, str]:
     """("gram" or "cg", the reason in words)."""
     import psutil
 
-    D = fold.n_features
+    D = reduction.n_features
     if workers.memory_limit and memory.peak > workers.memory_limit:
         return "cg", (
             f"the Gram matrix of {D} features needs {format_bytes(memory.peak)} on a worker of "
@@ -120,8 +125,8 @@ def direction_count(n_directions: int | str, n_features: int) -> int:
 
 def product_width(n_rows: int, n_features: int, sets: int, wanted: int) -> int:
     """Directions that one pass multiplies, so that partial results on a worker stay near 1 GiB."""
-    fold = NormalFold(n_features, Targets(None, np.zeros(1)), FoldRule(holdout=sets > 1), wanted)
-    held = partials_held(n_rows, fold)
+    reduction = NormalReduction(n_features, Targets(None, np.zeros(1)), FoldRule(holdout=sets > 1), wanted)
+    held = partials_held(n_rows, reduction)
     while wanted > 16 and held * 8 * sets * n_features * wanted > PANEL_BYTES:
         wanted = -(-wanted // 2)
         held = PARTIALS
@@ -132,8 +137,8 @@ def product_width(n_rows: int, n_features: int, sets: int, wanted: int) -> int:
 class ConjugateCosts:
     """What a fit by conjugate gradients takes, for the plan: folds of its widest and its usual pass."""
 
-    widest: NormalFold
-    usual: NormalFold
+    widest: NormalReduction
+    usual: NormalReduction
     passes: int
     flops_per_row: float
     client_bytes: int
@@ -152,7 +157,7 @@ def conjugate_costs(
     sets, count = (2 if n_alphas > 1 else 1), direction_count(n_directions, n_features)
     step = product_width(n_rows, n_features, sets, count)
     products = -(-count // step)
-    widest, usual = (NormalFold(n_features, targets, rule, w) for w in (step, width))
+    widest, usual = (NormalReduction(n_features, targets, rule, w) for w in (step, width))
     passes = 2 + products + _EXPECTED
     flops = passes * feature_flops + 2.0 * n_features * (count + width) + products * widest.flops_per_row
     kept = 8 * n_features * (count + _EXPECTED * width) * (1 + sets)
@@ -167,12 +172,12 @@ class _Fit:
         self.n, self.D = (int(s) for s in arrays[0].shape)
         self.dtype = working_dtype(arrays[0].dtype)
 
-    def run(self, fold: Any, label: str) -> np.ndarray:
+    def run(self, reduction: Any, label: str) -> np.ndarray:
         rows = rows_per_block(row_bytes(self.arrays[0]))
-        return self.steps.once(lambda: run_pass(fold, self.arrays, label=label, block_rows=rows))
+        return self.steps.once(lambda: run_pass(reduction, self.arrays, label=label, block_rows=rows))
 
     def right_hand_sides(self) -> np.ndarray:
-        return self.run(RightFold(self.D, self.targets, self.rule), "right-hand sides")
+        return self.run(RightReduction(self.D, self.targets, self.rule), "right-hand sides")
 
     def products(self, V: np.ndarray, label: str) -> tuple[np.ndarray, int]:
         """Z'wZ V of each set, shape (sets, D, k), and the passes it took."""
@@ -180,7 +185,9 @@ class _Fit:
         width = product_width(self.n, self.D, sets, V.shape[1])
         parts = [
             self.run(
-                NormalFold(self.D, self.targets, self.rule, v.shape[1], np.ascontiguousarray(v, self.dtype)),
+                NormalReduction(
+                    self.D, self.targets, self.rule, v.shape[1], np.ascontiguousarray(v, self.dtype)
+                ),
                 label,
             )
             for v in np.split(V, range(width, V.shape[1], width), axis=1)

@@ -102,7 +102,7 @@ class FoldRule:
 
 
 @dataclass(frozen=True)
-class GramFold:
+class GramReduction:
     """Pass that accumulates a GramState over blocks (Z, y) or (Z, y, sample_weight)."""
 
     n_features: int
@@ -129,7 +129,7 @@ class GramFold:
         row = 16 * self.n_features + 24 * (self.targets.width + 1)
         return self.part_rows * row + 16 * tile_width(self.n_features) ** 2
 
-    def start(self) -> GramState:
+    def initial(self) -> GramState:
         k, D, C = self.rule.n_folds, self.n_features, self.targets.width
         T = tile_width(D)
         return GramState(
@@ -141,7 +141,7 @@ class GramFold:
             squares=np.zeros((k, C)),
         )
 
-    def add(self, state: GramState, first_row: int, Z: Any, y: Any, sample_weight: Any = None) -> GramState:
+    def update(self, state: GramState, first_row: int, Z: Any, y: Any, sample_weight: Any = None) -> GramState:
         if Z.shape[1] != self.n_features:
             raise InputError(f"blocks must have {self.n_features} columns, got {Z.shape[1]}")
         if state.shift is None and len(y):
@@ -186,7 +186,7 @@ class GramFold:
         state.sums[f] += left[:, -1]
         add_tiles(state.tiles[f], Z)
 
-    def merge(self, left: GramState, right: GramState) -> GramState:
+    def combine(self, left: GramState, right: GramState) -> GramState:
         """In place on `left`: it has no other reader, and a D = 8,192 state is hundreds of MB."""
         if left.shift is None or right.shift is None:
             return right if left.shift is None else left
@@ -205,8 +205,8 @@ class GramFold:
 class GramPair:
     """Pass that accumulates a GramState of the features and one of other columns, blocks (Z, X, y[, weight])."""
 
-    features: GramFold
-    columns: GramFold
+    features: GramReduction
+    columns: GramReduction
 
     @property
     def nbytes(self) -> int:
@@ -220,17 +220,18 @@ class GramPair:
     def scratch_bytes(self) -> int:
         return max(self.features.scratch_bytes, self.columns.scratch_bytes)
 
-    def start(self) -> GramStates:
-        return GramStates(self.features.start(), self.columns.start())
+    def initial(self) -> GramStates:
+        return GramStates(self.features.initial(), self.columns.initial())
 
-    def add(self, states: GramStates, first_row: int, Z: Any, X: Any, *targets: Any) -> GramStates:
-        self.features.add(states.features, first_row, Z, *targets)
-        self.columns.add(states.columns, first_row, X, *targets)
+    def update(self, states: GramStates, first_row: int, Z: Any, X: Any, *targets: Any) -> GramStates:
+        self.features.update(states.features, first_row, Z, *targets)
+        self.columns.update(states.columns, first_row, X, *targets)
         return states
 
-    def merge(self, left: GramStates, right: GramStates) -> GramStates:
+    def combine(self, left: GramStates, right: GramStates) -> GramStates:
         return GramStates(
-            self.features.merge(left.features, right.features), self.columns.merge(left.columns, right.columns)
+            self.features.combine(left.features, right.features),
+            self.columns.combine(left.columns, right.columns),
         )
 
 

@@ -23,7 +23,7 @@ from ..randomness import draw_seed
 from ..targets import Targets, as_columns, class_targets, refuse_unlike_targets, regression_targets
 from .base import LinearClassifier, LinearModel, LinearRegressor
 from .conjugate_fit import SOLVERS, choose_solver, fit_conjugate
-from .gram import FoldRule, GramFold, GramPair
+from .gram import FoldRule, GramPair, GramReduction
 from .penalties import ALPHAS, given_alphas
 from .solve import Compared, NormalEquations, Solution, choose_alpha
 
@@ -59,11 +59,13 @@ class _Ridge(LinearModel):
         alphas = given_alphas(self.alphas)
         seed = draw_seed(self.random_state)
         errors = None
-        folds = gram_folds(self.alphas, self.cv, X.shape[0], X.shape[1], targets, seed)
+        reductions = gram_reductions(self.alphas, self.cv, X.shape[0], X.shape[1], targets, seed)
         arrays = [X, y] if sample_weight is None else [X, y, sample_weight]
-        fold, self.solver_, self.solver_reason_ = choose_solver(self.solver, folds, arrays, solve_bytes)
+        reduction, self.solver_, self.solver_reason_ = choose_solver(
+            self.solver, reductions, arrays, solve_bytes
+        )
         if self.solver_ == "gram":
-            solution, errors = self._solve_gram(fold, arrays, alphas, columns)
+            solution, errors = self._solve_gram(reduction, arrays, alphas, columns)
         else:
             found = fit_conjugate(
                 arrays,
@@ -91,29 +93,29 @@ class _Ridge(LinearModel):
         return errors
 
     def _solve_gram(
-        self, fold: GramFold, arrays: list[Any], alphas: list[float] | None, columns: Any
+        self, reduction: GramReduction, arrays: list[Any], alphas: list[float] | None, columns: Any
     ) -> tuple[Solution, np.ndarray | None]:
-        check_client(solve_bytes(fold), type(self).__name__)
+        check_client(solve_bytes(reduction), type(self).__name__)
         X, beside, errors = arrays[0], None, None
         rows = rows_per_block(X.dtype.itemsize * X.shape[1])
-        if columns is not None and fold.rule.n_folds > 1:
-            pair = GramPair(fold, replace(fold, n_features=columns.shape[1]))
+        if columns is not None and reduction.rule.n_folds > 1:
+            pair = GramPair(reduction, replace(reduction, n_features=columns.shape[1]))
             with suppress(MemoryPlanError):  # the features alone may fit
-                check_client(solve_bytes(fold) + solve_bytes(pair.columns), type(self).__name__)
+                check_client(solve_bytes(reduction) + solve_bytes(pair.columns), type(self).__name__)
                 states = run_pass(pair, [X, columns, *arrays[1:]], label="Gram matrices", block_rows=rows)
                 state, beside = states.features, states.columns
         if beside is None:
-            state = run_pass(fold, arrays, label="Gram matrix", block_rows=rows)
+            state = run_pass(reduction, arrays, label="Gram matrix", block_rows=rows)
         if not state.weight.sum() > 0:
             raise InputError("sample_weight must not be zero everywhere")
         if beside is not None:
             linear = NormalEquations(beside, columns.shape[1], self.fit_intercept)
-            errors = choose_alpha(linear, alphas, fold.rule.holdout).errors
-        system = NormalEquations(state, fold.n_features, self.fit_intercept)
+            errors = choose_alpha(linear, alphas, reduction.rule.holdout).errors
+        system = NormalEquations(state, reduction.n_features, self.fit_intercept)
         if alphas is not None and len(alphas) == 1:
             compared = Compared(alphas[0], alphas, None)
         else:
-            compared = choose_alpha(system, alphas, fold.rule.holdout)
+            compared = choose_alpha(system, alphas, reduction.rule.holdout)
         self.alphas_, self.cv_errors_ = np.array(compared.alphas), compared.errors
         self.residual_, self.error_bound_, self.n_iter_, self.n_finder_passes_ = 0.0, 0.0, 0, 0
         return next(system.solve([compared.alpha])), errors
@@ -279,9 +281,9 @@ def fit_beside(
     return model._fit_beside(X, columns, y, sample_weight)
 
 
-def solve_bytes(fold: GramFold) -> int:
+def solve_bytes(reduction: GramReduction) -> int:
     """Memory of the final solve: the sums as they arrive, and a D x D matrix with its copy."""
-    return 2 * fold.nbytes + 16 * fold.n_features**2
+    return 2 * reduction.nbytes + 16 * reduction.n_features**2
 
 
 def fold_rules(cv: int | str, n_rows: int, n_features: int, seed: int) -> list[FoldRule]:
@@ -307,9 +309,9 @@ def fold_rules(cv: int | str, n_rows: int, n_features: int, seed: int) -> list[F
     return [FoldRule.for_rows(n_rows, way, seed) for way in ways]
 
 
-def gram_folds(
+def gram_reductions(
     alphas: Any, cv: int | str, n_rows: int, n_features: int, targets: Targets, seed: int
-) -> list[GramFold]:
+) -> list[GramReduction]:
     """The passes over the Gram matrix that would do, in order of preference.
 
     Raises InputError for several alphas of one row, and as `given_alphas` and `fold_rules`.
@@ -318,7 +320,7 @@ def gram_folds(
     if given is not None and len(given) > 1 and n_rows < 2:
         raise InputError(f"alphas cannot be compared with n_samples = {n_rows}; give one alpha")
     rules = [FoldRule()] if given and len(given) == 1 else fold_rules(cv, n_rows, n_features, seed)
-    return [GramFold(n_features, targets, rule) for rule in rules]
+    return [GramReduction(n_features, targets, rule) for rule in rules]
 
 
 def validate_fit(

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from scipy.linalg import cho_factor, cho_solve
 
 from ..targets import Targets
-from .gram import GramFold
+from .gram import GramReduction
 from .solve import NormalEquations, Solution
 
 #: Rows featurised at a time.
@@ -35,11 +35,11 @@ def ridge_path(
     """
     if X.shape[0] < n_features:
         return _dual(features(X), *targets.encode(y, None), alphas, intercept, targets.width)
-    fold = GramFold(n_features, targets)
-    state = fold.start()
+    reduction = GramReduction(n_features, targets)
+    state = reduction.initial()
     for a in range(0, X.shape[0], BLOCK_ROWS):
         part = slice(a, a + BLOCK_ROWS)
-        state = fold.add(state, a, features(X[part]), y[part])
+        state = reduction.update(state, a, features(X[part]), y[part])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # an alpha below rounding: compared like the others
         return list(NormalEquations(state, n_features, intercept).solve(alphas))

@@ -374,28 +374,30 @@ def measure_weights(rows: Rows, targets: Targets) -> Weights:
     """Mean and largest weight of the rows; one pass over y if there are weights."""
     if len(rows.arrays) == 2 and targets.class_weight is None:
         return Weights()
-    total, largest = run_pass(_WeightFold(targets), list(rows.arrays[1:]), label="weights", block_rows=1 << 20)
+    total, largest = run_pass(
+        _WeightReduction(targets), list(rows.arrays[1:]), label="weights", block_rows=1 << 20
+    )
     if not total > 0:
         raise InputError("sample_weight must not be zero everywhere")
     return Weights(float(total / sum(rows.blocks)), float(largest))
 
 
 @dataclass(frozen=True)
-class _WeightFold:
+class _WeightReduction:
     targets: Targets
     nbytes: int = 16
     flops_per_row: float = 10.0
 
-    def start(self) -> tuple[float, float]:
+    def initial(self) -> tuple[float, float]:
         return 0.0, 0.0
 
-    def add(self, state, first_row, y, weight=None):
+    def update(self, state, first_row, y, weight=None):
         w = self.targets.encode(y, weight)[1]
         if w is None:
-            return self.merge(state, (float(len(y)), 1.0))
-        return self.merge(state, (float(w.sum()), float(w.max(initial=0.0))))
+            return self.combine(state, (float(len(y)), 1.0))
+        return self.combine(state, (float(w.sum()), float(w.max(initial=0.0))))
 
-    def merge(self, left, right):
+    def combine(self, left, right):
         return left[0] + right[0], max(left[1], right[1])
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..blocks.graphs import add_block
 from .schedules import Round
-from .slices import FAN_IN, LoadFold, SliceWork, Sums, add_sums
+from .slices import FAN_IN, LoadReduction, SliceWork, Sums, add_sums
 
 
 class LocalRounds:
@@ -63,10 +63,10 @@ class LocalRounds:
 def memory_loader(arrays: Sequence[Any], rows: Sequence[int]) -> Callable[[int], Any]:
     """Blocks of in-memory (X, y) or (X, y, weight), cut after the given numbers of rows."""
     starts = np.concatenate([[0], np.cumsum(rows)]).tolist()
-    fold = LoadFold(arrays[0].shape[1])
+    reduction = LoadReduction(arrays[0].shape[1])
 
     def load(block: int) -> Any:
         a, b = starts[block], starts[block + 1]
-        return add_block(fold, None, a, [array[a:b] for array in arrays])
+        return add_block(reduction, None, a, [array[a:b] for array in arrays])
 
     return load

@@ -35,7 +35,7 @@ from ..blocks.release import same_release
 from ..blocks.rows import shared_arrays
 from ..blocks.workers import return_freed_memory
 from .schedules import Round
-from .slices import FAN_IN, LoadFold, SliceWork, Sums, add_sums
+from .slices import FAN_IN, LoadReduction, SliceWork, Sums, add_sums
 
 #: Rounds whose features are made ahead.
 _AHEAD = 2
@@ -68,7 +68,7 @@ class DaskRounds:
         self._work = work
         self._rows = [int(r) for r in arrays[0].chunks[0]]
         self._starts = np.concatenate([[0], np.cumsum(self._rows)]).tolist()
-        self._fold = LoadFold(arrays[0].shape[1])
+        self._fold = LoadReduction(arrays[0].shape[1])
         self._blocks = BlockGraphs(arrays)
         self._run = uuid.uuid4().hex
         self._stubs = [function.without_arrays() for function in maps]
@@ -260,13 +260,13 @@ def round_tasks(parcels: int, threads: int) -> int:
 
 
 def load_task(
-    blocks: BlockGraphs, fold: LoadFold, block: int, start: int, shared: dict[Any, Any] | None
+    blocks: BlockGraphs, reduction: LoadReduction, block: int, start: int, shared: dict[Any, Any] | None
 ) -> Delayed:
     """The task that makes the rows of one block; `shared` are futures of the graph's shared nodes, if held."""
     if blocks.atoms is None:
-        return blocks.fold_one(fold, block, start, None, None)
+        return blocks.reduce_block(reduction, block, start, None, None)
     key = f"distrf-sgd-load-{uuid.uuid4().hex}-{block}"
-    task = blocks.run_task(key, fold, block, block + 1, [start], None)
+    task = blocks.segment_task(key, reduction, block, block + 1, [start], None)
     nodes = blocks.shared if shared is None else shared
     return Delayed(key, {k: nodes[k] for k in task.dependencies} | {key: task})
 
@@ -274,8 +274,8 @@ def load_task(
 def lazy_loader(arrays: Sequence[Any]) -> Callable[[int], Any]:
     """Blocks of lazy arrays one at a time in this process."""
     starts = np.concatenate([[0], np.cumsum(arrays[0].chunks[0])]).tolist()
-    blocks, fold = BlockGraphs(arrays), LoadFold(arrays[0].shape[1])
-    return lambda block: compute(load_task(blocks, fold, block, starts[block], None), None)
+    blocks, reduction = BlockGraphs(arrays), LoadReduction(arrays[0].shape[1])
+    return lambda block: compute(load_task(blocks, reduction, block, starts[block], None), None)
 
 
 def _with_arrays(stubs: Sequence[Any], places: Sequence[int], learned: Sequence[Any]) -> list[Any]:

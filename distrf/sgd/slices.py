@@ -21,24 +21,24 @@ FAN_IN = 8
 
 
 @dataclass(frozen=True)
-class LoadFold:
+class LoadReduction:
     """Folds one block into itself, checked: the rows of a block as a value (X, y, weight)."""
 
     n_columns: int
     nbytes: int = 0
     flops_per_row: float = 0.0
 
-    def start(self) -> None:
+    def initial(self) -> None:
         return None
 
-    def add(self, state: Any, first_row: int, X: Any, y: Any, weight: Any = None) -> tuple[Any, Any, Any]:
+    def update(self, state: Any, first_row: int, X: Any, y: Any, weight: Any = None) -> tuple[Any, Any, Any]:
         X = check_rows(X, self.n_columns)
         y = np.asarray(y)
         if y.dtype.kind == "f" and not np.isfinite(y).all():
             raise InputError(f"y must be finite, but row {int(np.argwhere(~np.isfinite(y))[0, 0])} is not")
         return X, y, None if weight is None else np.asarray(weight)
 
-    def merge(self, left: Any, right: Any) -> Any:
+    def combine(self, left: Any, right: Any) -> Any:
         raise AssertionError("one block is loaded at a time")
 
 

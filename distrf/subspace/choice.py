@@ -8,10 +8,10 @@ from typing import Any
 from dask.utils import format_bytes
 
 from ..blocks.gram_tiles import tiles_nbytes
-from ..blocks.passes import count_runs
+from ..blocks.passes import count_segments
 from ..blocks.plan import PassMemory, Workers, states_held
 from ..maps.tiles import FeatureTiles
-from .folds import GramTilesFold, ProductFold
+from .reductions import GramTilesReduction, ProductReduction
 from .sketches import make_sketch
 
 SOLVERS = ("auto", "finder", "gram")
@@ -32,9 +32,9 @@ class Choice:
     reason: str
 
 
-def partials_held(n_rows: int, fold: Any) -> int:
+def partials_held(n_rows: int, reduction: Any) -> int:
     """How many partial results of a pass meet on a worker, at most."""
-    return states_held(fold.nbytes, count_runs(n_rows, fold))
+    return states_held(reduction.nbytes, count_segments(n_rows, reduction))
 
 
 def panels(n_rows: int, source: FeatureTiles, width: int) -> list[tuple[int, int]]:
@@ -44,7 +44,7 @@ def panels(n_rows: int, source: FeatureTiles, width: int) -> list[tuple[int, int
     worker; panels keep these within 1 GiB. Each panel repeats the product F Q, not the other half of the work.
     """
     D = source.n_features
-    whole = ProductFold(source, width=width, last=D)
+    whole = ProductReduction(source, width=width, last=D)
     if partials_held(n_rows, whole) * whole.nbytes <= PANEL_BYTES:
         return [(0, D)]
     step = max(1024, PANEL_BYTES // (PARTIALS * 8 * width) // 1024 * 1024)
@@ -101,9 +101,11 @@ def choose(
     import psutil
 
     D = source.n_features
-    fold = GramTilesFold(source)
-    runs = count_runs(n_rows, fold)
-    memory = PassMemory(0, fold.scratch_bytes, fold.nbytes, runs=runs, threads=workers.threads)
+    reduction = GramTilesReduction(source)
+    segments = count_segments(n_rows, reduction)
+    memory = PassMemory(
+        0, reduction.scratch_bytes, reduction.nbytes, segments=segments, threads=workers.threads
+    )
     if workers.memory_limit and memory.peak > workers.memory_limit:
         return Choice(
             "finder",
@@ -136,7 +138,7 @@ class SubspaceCosts:
     choice: Choice
     passes: int
     flops: float
-    fold: GramTilesFold | ProductFold
+    reduction: GramTilesReduction | ProductReduction
     learned_bytes: int
     client_bytes: int
 
@@ -155,10 +157,10 @@ def subspace_costs(
     D = source.n_features
     if choice.solver == "gram":
         return SubspaceCosts(
-            choice, 1, gram_flops(n_rows, source, itemsize), GramTilesFold(source), 0, gram_client_bytes(D)
+            choice, 1, gram_flops(n_rows, source, itemsize), GramTilesReduction(source), 0, gram_client_bytes(D)
         )
     cut = panels(n_rows, source, width)
-    widest = ProductFold(source, width=sketch_width(n_rows, source, width), last=cut[0][1])
+    widest = ProductReduction(source, width=sketch_width(n_rows, source, width), last=cut[0][1])
     passes = (1 + n_iter) * len(cut) + final
     # The sum of a panel arrives, is factored beside it, and Q is sent while it is kept.
     client = 4 * widest.nbytes + 3 * itemsize * D * width

@@ -28,7 +28,7 @@ from ..maps import FeatureMap, working_dtype
 from ..maps.base import arrays_digest
 from ..maps.tiles import FeatureTiles
 from .choice import Choice, choose, gram_client_bytes, panels, sketch_width
-from .folds import GramTilesFold, ProductFold, RitzFold, SketchFold
+from .reductions import GramTilesReduction, ProductReduction, RitzReduction, SketchReduction
 from .sketches import make_sketch
 from .spectrum import (
     Residual,
@@ -191,10 +191,10 @@ class _Finder:
 
     # --- passes -----------------------------------------------------------------------------------------------
 
-    def _pass(self, fold: Any, label: str) -> Any:
+    def _pass(self, reduction: Any, label: str) -> Any:
         self.passes += 1
         rows = rows_per_block(self.dtype.itemsize * self.X.shape[1])
-        return run_pass(fold, [self.X], label=label, block_rows=rows)
+        return run_pass(reduction, [self.X], label=label, block_rows=rows)
 
     def _by_panels(self, width: int, make: Callable[[int, int], Any], label: str) -> np.ndarray:
         """A (D, width) sum, by one pass for each panel of features."""
@@ -209,13 +209,13 @@ class _Finder:
     def _sketched(self, round_: int, width: int) -> np.ndarray:
         theta = make_sketch(self.sketch, self.n, width, self.seed, f"sketch/{round_}")
         return self._by_panels(
-            width, lambda a, b: SketchFold(self.source, sketch=theta, first=a, last=b), "sketch"
+            width, lambda a, b: SketchReduction(self.source, sketch=theta, first=a, last=b), "sketch"
         )
 
     def _product(self, basis: np.ndarray) -> np.ndarray:
         Q, width = basis.astype(self.dtype, copy=False), basis.shape[1]
         return self._by_panels(
-            width, lambda a, b: ProductFold(self.source, Q, width, a, b), "subspace iteration"
+            width, lambda a, b: ProductReduction(self.source, Q, width, a, b), "subspace iteration"
         )
 
     # --- steps ------------------------------------------------------------------------------------------------
@@ -260,7 +260,7 @@ class _Finder:
                 rows = self._probes("ritz", 4 * Q.shape[1])
                 T, energy = ritz_of_rows(self.source, rows, Q, self.n)
             else:
-                state = self._pass(RitzFold(self.source, Q, width=Q.shape[1]), "singular values")
+                state = self._pass(RitzReduction(self.source, Q, width=Q.shape[1]), "singular values")
                 T, energy = state[:-1], float(state[-1, 0])
             return {f"ritz{round_}": T, f"energy{round_}": np.array([energy])}
 
@@ -299,7 +299,7 @@ class _Finder:
         check_client(gram_client_bytes(D), "solver='gram'")
 
         def step(arrays):
-            S = lower_matrix(self._pass(GramTilesFold(self.source), "Gram matrix"), D)
+            S = lower_matrix(self._pass(GramTilesReduction(self.source), "Gram matrix"), D)
             energy = float(np.trace(S))
             sigma, vectors = top_eigenpairs(S, self.n_components)
             return {"basis": fix_signs(vectors), "sigma": sigma, "energy": np.array([energy])}

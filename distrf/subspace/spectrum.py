@@ -55,10 +55,10 @@ def fix_signs(basis: np.ndarray) -> np.ndarray:
 
 def ritz_of_rows(source: FeatureTiles, rows: Any, basis: np.ndarray, n: int) -> tuple[np.ndarray, float]:
     """(Q'F'FQ, |F|^2) estimated from m of n rows."""
-    from .folds import RitzFold
+    from .reductions import RitzReduction
 
-    state = RitzFold(source, basis, width=basis.shape[1])
-    total = state.add(state.start(), 0, rows) * (n / max(len(rows), 1))
+    state = RitzReduction(source, basis, width=basis.shape[1])
+    total = state.update(state.initial(), 0, rows) * (n / max(len(rows), 1))
     return total[:-1], float(total[-1, 0])
 
 

@@ -25,7 +25,7 @@ def _writeable(state: np.ndarray) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class _TilesFold:
+class _TilesReduction:
     """Base: features come from `source`; its map's learned arrays and the basis travel apart."""
 
     source: FeatureTiles
@@ -53,14 +53,14 @@ class _TilesFold:
     def scratch_bytes(self) -> int:
         return 2 * self.source.scratch_bytes()
 
-    def merge(self, left: Any, right: Any) -> Any:
+    def combine(self, left: Any, right: Any) -> Any:
         left = _writeable(left)
         left += right
         return left
 
 
 @dataclass(frozen=True)
-class SketchFold(_TilesFold):
+class SketchReduction(_TilesReduction):
     """Columns first:last of F' Theta, transposed: state (last - first, l), float64."""
 
     sketch: Sketch | None = None
@@ -79,11 +79,11 @@ class SketchFold(_TilesFold):
         share = width / self.source.n_features
         return self.source.flops_per_row() * share + self.sketch.flops_per_row(width)
 
-    def start(self) -> np.ndarray:
+    def initial(self) -> np.ndarray:
         assert self.sketch is not None
         return np.zeros((self.last - self.first, self.sketch.width))
 
-    def add(self, state: np.ndarray, first_row: int, X: Any) -> np.ndarray:
+    def update(self, state: np.ndarray, first_row: int, X: Any) -> np.ndarray:
         assert self.sketch is not None
         if self.source.base is None and self.sketch.accepts_sparse and sp.issparse(X):
             return self._add_csr(state, first_row, X)
@@ -106,7 +106,7 @@ class SketchFold(_TilesFold):
 
 
 @dataclass(frozen=True)
-class ProductFold(_TilesFold):
+class ProductReduction(_TilesReduction):
     """Features first:last of F' (F Q): state (last - first, l), float64. One step of subspace iteration."""
 
     width: int = 0
@@ -123,10 +123,10 @@ class ProductFold(_TilesFold):
         share = (self.last - self.first) / D
         return self.source.flops_per_row() * (1 + again * share) + 2.0 * D * self.width * (1 + share)
 
-    def start(self) -> np.ndarray:
+    def initial(self) -> np.ndarray:
         return np.zeros((self.last - self.first, self.width))
 
-    def add(self, state: np.ndarray, first_row: int, X: Any) -> np.ndarray:
+    def update(self, state: np.ndarray, first_row: int, X: Any) -> np.ndarray:
         assert self.basis is not None
         for _, part in self.source.row_parts(X):
             whole = self.source.whole(self.basis.itemsize)
@@ -142,7 +142,7 @@ class ProductFold(_TilesFold):
 
 
 @dataclass(frozen=True)
-class RitzFold(_TilesFold):
+class RitzReduction(_TilesReduction):
     """Q'F'FQ and |F|^2: state (l + 1, l), the last row holding the energy. Float64."""
 
     width: int = 0
@@ -155,10 +155,10 @@ class RitzFold(_TilesFold):
     def flops_per_row(self) -> float:
         return self.source.flops_per_row() + 2.0 * self.source.n_features * self.width + 2.0 * self.width**2
 
-    def start(self) -> np.ndarray:
+    def initial(self) -> np.ndarray:
         return np.zeros((self.width + 1, self.width))
 
-    def add(self, state: np.ndarray, first_row: int, X: Any) -> np.ndarray:
+    def update(self, state: np.ndarray, first_row: int, X: Any) -> np.ndarray:
         assert self.basis is not None
         for _, part in self.source.row_parts(X):
             G = None
@@ -173,7 +173,7 @@ class RitzFold(_TilesFold):
 
 
 @dataclass(frozen=True)
-class GramTilesFold(_TilesFold):
+class GramTilesReduction(_TilesReduction):
     """Lower tiles of F'F, float64, of products in float64: those in float32 drown singular values below 3e-4 of the
     first, whose squares they hold."""
 
@@ -185,10 +185,10 @@ class GramTilesFold(_TilesFold):
     def flops_per_row(self) -> float:
         return self.source.flops_per_row() + float(self.source.n_features) ** 2
 
-    def start(self) -> np.ndarray:
+    def initial(self) -> np.ndarray:
         return empty_tiles(self.source.n_features)
 
-    def add(self, state: np.ndarray, first_row: int, X: Any) -> np.ndarray:
+    def update(self, state: np.ndarray, first_row: int, X: Any) -> np.ndarray:
         for _, part in self.source.row_parts(X):
             F = self.source.all(part)
             step = max(256, _PART_BYTES // (8 * F.shape[1]))

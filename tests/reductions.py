@@ -21,14 +21,14 @@ class SumFold:
     nbytes: int = 8
     flops_per_row: float = 1000.0
 
-    def start(self):
+    def initial(self):
         return np.zeros(self.width, dtype=np.float32)
 
-    def add(self, state, first_row, *blocks):
+    def update(self, state, first_row, *blocks):
         state += np.concatenate([np.atleast_1d(b.sum(axis=0)) for b in blocks]).astype(np.float32)
         return state
 
-    def merge(self, left, right):
+    def combine(self, left, right):
         return left + right
 
 
@@ -39,14 +39,14 @@ class ListFold:
     nbytes: int = 8
     flops_per_row: float = 1.0e6
 
-    def start(self):
+    def initial(self):
         return []
 
-    def add(self, state, first_row, *blocks):
+    def update(self, state, first_row, *blocks):
         assert len({len(b) for b in blocks}) == 1
         return [*state, (first_row, len(blocks[0]))]
 
-    def merge(self, left, right):
+    def combine(self, left, right):
         return [*left, "|", *right]
 
 
@@ -57,13 +57,13 @@ class StackFold:
     nbytes: int = 8
     flops_per_row: float = 1.0e6
 
-    def start(self):
+    def initial(self):
         return []
 
-    def add(self, state, first_row, *blocks):
+    def update(self, state, first_row, *blocks):
         return [*state, *(np.array(b) for b in blocks)]
 
-    def merge(self, left, right):
+    def combine(self, left, right):
         return left + right
 
 
@@ -73,9 +73,9 @@ class SlowSumFold(SumFold):
 
     seconds: float = 0.02
 
-    def add(self, state, first_row, *blocks):
+    def update(self, state, first_row, *blocks):
         time.sleep(self.seconds)
-        return super().add(state, first_row, *blocks)
+        return super().update(state, first_row, *blocks)
 
 
 @dataclass(frozen=True)
@@ -85,13 +85,13 @@ class StragglerFold(SumFold):
     folder: str = ""
     seconds: float = 1.0
 
-    def add(self, state, first_row, *blocks):
+    def update(self, state, first_row, *blocks):
         if first_row == 0:
             time.sleep(self.seconds)
             with open(f"{self.folder}/before", "w") as file:
                 file.write(str(len(os.listdir(self.folder)) - 1))
         open(f"{self.folder}/{first_row}", "w").close()
-        return super().add(state, first_row, *blocks)
+        return super().update(state, first_row, *blocks)
 
 
 @dataclass(frozen=True)
@@ -101,10 +101,10 @@ class RefusingFold(SumFold):
     row: int = 0
     error: type = InputError
 
-    def add(self, state, first_row, *blocks):
+    def update(self, state, first_row, *blocks):
         if first_row <= self.row < first_row + len(blocks[0]):
             raise self.error("this block is refused")
-        return super().add(state, first_row, *blocks)
+        return super().update(state, first_row, *blocks)
 
 
 @dataclass(frozen=True)
@@ -115,8 +115,8 @@ class HiccupFold(SumFold):
     cured: str = ""
     once: bool = False
 
-    def add(self, state, first_row, *blocks):
-        state = super().add(state, first_row, *blocks)
+    def update(self, state, first_row, *blocks):
+        state = super().update(state, first_row, *blocks)
         if first_row <= self.row < first_row + len(blocks[0]) and not os.path.exists(self.cured):
             if self.once:
                 open(self.cured, "w").close()
