@@ -318,7 +318,7 @@ def test_auto_says_why(problem):
     assert "fits: one pass, exact" in model.solver_reason_
     fold = GramReduction(65_536, Targets(None, np.zeros(10)))
     small = Workers(2, 1, 2 * 2**30)
-    chosen, reason = solver_that_fits(fold, PassMemory(0, 0, fold.nbytes, runs=2), small, 0)
+    chosen, reason = solver_that_fits(fold, PassMemory(0, 0, fold.nbytes, segments=2), small, 0)
     assert chosen == "cg"
     assert "on a worker of 2.00 GiB" in reason
     chosen, reason = solver_that_fits(fold, PassMemory(0, 0, 0), small, 10**15)

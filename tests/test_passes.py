@@ -287,14 +287,14 @@ def test_shared_tasks_run_once(tmp_path):
     before = len(list(tmp_path.iterdir()))  # Dask may try the function on an empty block
     run_pass(SumFold(8), [array, array])
     assert len(list(tmp_path.iterdir())) - before == 6
-    assert BlockGraphs([array]).atoms == [0, 4, 8, 12, 16, 20]
+    assert BlockGraphs([array]).edges == [0, 4, 8, 12, 16, 20]
 
 
 def test_many_blocks_that_share_everything():
     """A global reduction upstream of more than 64 blocks: one task a block."""
     source = da.from_array(data(300, 2), chunks=(3, 2)).map_blocks(np.array)
     array = source - source.mean(axis=0)
-    assert BlockGraphs([array]).atoms is None
+    assert BlockGraphs([array]).edges is None
     np.testing.assert_array_equal(np.concatenate(run_pass(StackFold(), [array])), array.compute())
 
 
@@ -307,7 +307,7 @@ def test_persisted_arrays(client, one_worker_client):
         with worker.as_current():
             lazy = da.from_array(X, chunks=(30, 5))
             held = lazy.persist()
-            assert BlockGraphs([held]).atoms is None
+            assert BlockGraphs([held]).edges is None
             np.testing.assert_array_equal(np.concatenate(run_pass(StackFold(), [held])), X)
             np.testing.assert_array_equal(np.concatenate(run_pass(StackFold(), [held[10:] * 2])), X[10:] * 2)
             made += [run_pass(fold, [held, y]), run_pass(fold, [held, y]), run_pass(fold, [lazy, y])]
@@ -347,8 +347,8 @@ def test_learned_arrays_travel_under_one_key(monkeypatch):
     assert sum(str(k).startswith(ARRAYS_PREFIX) for k in graph) == 1
     arrays = len(pickle.dumps(np.zeros((2, 500))))
     whole = sum(len(cloudpickle.dumps(node)) for node in graph.values())
-    runs = sum("run" in str(k) for k in graph)
-    assert runs > 8
+    segments = sum("segment" in str(k) for k in graph)
+    assert segments > 8
     assert arrays < whole < arrays + 100_000
 
 

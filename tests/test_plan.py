@@ -184,7 +184,7 @@ def small_memory(**parts):
 
 
 def test_the_threshold_is_the_peak():
-    memory = small_memory(runs=8)
+    memory = small_memory(segments=8)
     memory.check(Workers(2, 1, memory.peak), "a pass")
     memory.check(Workers(2, 1, 0), "a pass")  # a limit that nobody knows refuses nothing
     with pytest.raises(
@@ -208,10 +208,10 @@ def test_the_remedy_fits_the_largest_part(parts, remedy):
 
 
 def test_parts_grow_with_threads_and_runs():
-    one, two = small_memory(runs=20), small_memory(runs=20, threads=2)
+    one, two = small_memory(segments=20), small_memory(segments=20, threads=2)
     assert two.parts["blocks"] == 2 * one.parts["blocks"]
     assert two.parts["partial results"] > one.parts["partial results"]
-    assert small_memory(runs=20).peak == small_memory(runs=2000).peak  # flat in the rows
+    assert small_memory(segments=20).peak == small_memory(segments=2000).peak  # flat in the rows
     assert one.parts["process"] == PROCESS_BYTES
 
 

@@ -155,7 +155,7 @@ def test_fold_into_the_base_features(rows, tefm, whiten):
     G = tefm.set_params(whiten=whiten).fit_transform(rows)
     for model, target in ((StreamingRidgeClassifier(1e-3), y), (StreamingRidge(1e-3), rows[:, 0])):
         model.fit(G, target)
-        folded = tefm.fold(model)
+        folded = tefm.to_base_model(model)
         F = tefm.map_.base(rows)
         assert folded.n_features_in_ == 128
         pipeline = make_pipeline(tefm.base_, folded)
@@ -166,7 +166,7 @@ def test_fold_into_the_base_features(rows, tefm, whiten):
         else:
             np.testing.assert_allclose(folded.predict(F), model.predict(G), atol=1e-4)
     with pytest.raises(InputError, match="16 features of this map, got coef_ of shape"):
-        tefm.fold(folded)
+        tefm.to_base_model(folded)
 
 
 @pytest.mark.parametrize("based", [True, False])
@@ -278,7 +278,7 @@ def test_train_from_the_command_line(cli, store, tmp_path):
     assert loaded[0].map_.base.n_components == 128
     X = np.random.default_rng(1).normal(size=(300, 5)).astype(np.float32)
     assert loaded.score(X, (X[:, 0] > 0).astype(np.int32)) > 0.9
-    folded = make_pipeline(loaded[0].base_, loaded[0].fold(loaded[1]))
+    folded = make_pipeline(loaded[0].base_, loaded[0].to_base_model(loaded[1]))
     np.testing.assert_allclose(folded.decision_function(X), loaded.decision_function(X), atol=1e-4)
 
 

@@ -1,7 +1,7 @@
 """The graph of each block, cut out of a lazy array and shipped as opaque bytes.
 
-Embedded naively, the scheduler would see every task of every block and run ahead of the fold; packed, a run is one
-task, and its blocks are evaluated one after the other inside it. What is packed turns into bytes when it travels, and
+Embedded naively, the scheduler would see every task of every block, and read blocks long before they are reduced. Packed,
+a segment is one task, which evaluates its blocks one after the other. What is packed turns into bytes when it travels, and
 only then: in threads of one process, arrays in memory are not copied.
 """
 
@@ -48,10 +48,10 @@ class BlockGraphs:
 
     Attributes
     ----------
-    shared : nodes that all runs may refer to: learned arrays, and data that several blocks use
-    learned : key of the fold's own arrays, which `segment_task` hands to it on the worker; None without any
-    atoms : ascending first blocks of groups whose blocks share upstream tasks and must stay in one
-        run; None where no such grouping exists, or where a block is held as a future
+    shared : nodes that all segments may refer to: learned arrays, and data that several blocks use
+    learned : key of the reduction's own arrays, which `segment_task` hands to it on the worker; None without any
+    edges : ascending blocks at which a segment may begin: blocks that share upstream tasks must stay in one segment.
+        None where nothing may be cut, or where a block is held as a future
     """
 
     def __init__(self, arrays: Sequence[Any], learned: Mapping[str, Any] | None = None):
@@ -79,7 +79,7 @@ class BlockGraphs:
             self.learned = held_arrays.key
             self.shared |= dict(held_arrays.dask)
         self._last_use = {key: blocks[-1] for key, blocks in users.items()}
-        self.atoms = self._group(users)
+        self.edges = self._edges(users)
 
     def _closure(self, keys: Sequence[Any]) -> list[Any]:
         """Keys that `keys` need, dependencies first."""
@@ -96,8 +96,8 @@ class BlockGraphs:
             stack.extend((k, False) for k in sorted(self._nodes[key].dependencies, key=str) if k not in order)
         return list(order)
 
-    def _group(self, users: dict[Any, list[int]]) -> list[int] | None:
-        joined: set[int] = set()  # block i must be in the run of block i - 1
+    def _edges(self, users: dict[Any, list[int]]) -> list[int] | None:
+        joined: set[int] = set()  # block i must be in the segment of block i - 1
         for key, blocks in users.items():
             node = self._nodes[key]
             if isinstance(node, DataNode) and _is_future(node.value):
@@ -105,9 +105,9 @@ class BlockGraphs:
             if key not in self.shared:
                 joined.update(range(blocks[0] + 1, blocks[-1] + 1))
         n = len(self._keys)
-        atoms = [i for i in range(n) if i not in joined]
-        # One atom over everything (a global reduction upstream) would serialise the pass.
-        return atoms if len(atoms) > 1 or n == 1 or not joined else (None if n > 64 else atoms)
+        edges = [i for i in range(n) if i not in joined]
+        # A single segment (all blocks depend on one task upstream) would serialise the pass.
+        return edges if len(edges) > 1 or n == 1 or not joined else (None if n > 64 else edges)
 
     def segment_task(
         self,
@@ -144,13 +144,13 @@ class BlockGraphs:
                 self._nodes[key] = DataNode(key, future)
 
     def reduce_block(self, reduction: Any, block: int, start: int, state: Any, topic: str | None) -> Delayed:
-        """One block folded into `state` (a value, a future or None) as a task of its own."""
+        """One block added to `state` (a value, a future or None) as a task of its own."""
         graph: dict[Any, Any] = {k: self._nodes[k] for k in self._order[block]}
         for k, node in graph.items():
             if isinstance(node, DataNode) and _is_future(node.value):
                 graph[k] = node.value  # Dask's own form, which it recognises as held
         # A name of its own: states change in place, so a lingering one of an earlier pass must not be reused.
-        key = f"distrf-fold-{uuid.uuid4().hex}"
+        key = f"distrf-block-{uuid.uuid4().hex}"
         previous: Any = state
         if _is_future(state):
             graph[state.key] = state
@@ -200,7 +200,7 @@ def _located(where: str) -> Iterator[None]:
 
 
 def add_block(reduction: Any, state: Any, start: int, values: Sequence[Any]) -> Any:
-    """The state with one block folded in; an error names its rows."""
+    """The state with one block added; an error names its rows."""
     with _located(f"rows {start} to {start + values[0].shape[0] - 1}"):
         return reduction.update(state, start, *(aligned(value) for value in values))
 
@@ -221,15 +221,15 @@ def reduce_blocks_after(gate: None, *arguments: Any) -> Any:
 
 
 def passed(*states: Any) -> None:
-    """Runs once these states have been summed: the gate of a later run."""
+    """Runs once these states have been summed: the gate of a later segment."""
 
 
 @same_release
 def reduce_blocks(reduction: Any, payload: Packed, topic: str | None, names: Packed, *inputs: Any) -> Any:
-    """Evaluate and fold the packed blocks one after the other; at most one is held at a time.
+    """Evaluate and add the packed blocks one after the other; at most one is held at a time.
 
     `names` are the shared keys, packed for the same reason as the blocks, `inputs` their values, the
-    fold's own arrays before them where it has any.
+    reduction's own arrays before them where it has any.
     """
     has_arrays, keys_of_inputs = names.value()
     if has_arrays:

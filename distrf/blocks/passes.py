@@ -1,11 +1,14 @@
 """Passes: one sweep over all row blocks that ends in a small result.
 
-A *run* of neighbouring blocks is folded in place inside one task: each block is read, transformed,
-folded in and dropped before the next, so that one block per thread is resident whatever the
-scheduler does. Runs depend on the data and on the fold, never on the workers, and their results are
-summed along a fixed two-level chain: the same bits for one worker or twenty. A run starts only when the one
-that is a window back has been summed, so that however slow one run is, few partial results are on one worker
-(see plan.states_ahead).
+A *segment* is a few neighbouring blocks that one task works through: it reads a block, computes with it, adds the result
+to the segment's state and drops the block before it reads the next. So at most one block per thread is in memory,
+whatever the scheduler does.
+
+How blocks are cut into segments depends on the data and on the reduction, never on the workers, and the states of the
+segments are added in a fixed order. So one worker and twenty give the same bits.
+
+The client does not submit all segments at once. It submits segment r only when segment r - w has been added to the sum,
+where w is the submission window. So a worker holds few states, however slow one segment is (see plan.states_ahead).
 """
 
 from __future__ import annotations
@@ -34,16 +37,17 @@ from .rows import align_rows, check_dask_rows, row_bytes
 #: Bytes of partial results moved for each floating-point operation of a pass, at most. At 50 GF/s and
 #: 1 GB/s this keeps moving below 5 % of computing.
 BYTES_PER_FLOP = 1 / 1024
-#: Up to here runs are as many as the ratio allows; beyond, they also grow, as the square root of n.
+#: Up to here there are as many segments as the ratio allows; beyond, segments also grow longer: their number is the
+#: square root of what the ratio allows.
 _FREE_SEGMENTS = 64
 
 
 class Reduction(Protocol):
-    """What a pass computes. Small and picklable; its state is created and summed on workers.
+    """What a pass computes. Small and picklable; its state is made and combined on workers.
 
     `nbytes` is the size of one state, `flops_per_row` the arithmetic of one row including its features.
-    A fold that carries large arrays has `arrays`, `without_arrays` and `with_arrays`, as maps do: they travel
-    once to each worker, and only `start` and `merge` are called without them.
+    A reduction that carries large arrays has `arrays`, `without_arrays` and `with_arrays`, as maps do: they travel
+    once to each worker, and only `initial` and `combine` are called without them.
     """
 
     @property
@@ -56,14 +60,14 @@ class Reduction(Protocol):
         """An empty state."""
 
     def update(self, state: Any, first_row: int, *blocks: Any) -> Any:
-        """The state with one block of each array folded in; may work in place."""
+        """The state with one block of each array added; may work in place."""
 
     def combine(self, left: Any, right: Any) -> Any:
         """The sum of two neighbouring states; may work in place on `left`."""
 
 
 def count_segments(n_rows: int, reduction: Reduction) -> int:
-    """How many runs a pass over `n_rows` rows aims at; a power of two up to 64."""
+    """How many segments a pass over `n_rows` rows aims at; a power of two up to 64."""
     rows_per_segment = max(1.0, reduction.nbytes / (max(reduction.flops_per_row, 1.0) * BYTES_PER_FLOP))
     most = max(1.0, n_rows / rows_per_segment)
     if most <= _FREE_SEGMENTS:
@@ -71,18 +75,18 @@ def count_segments(n_rows: int, reduction: Reduction) -> int:
     return int(math.sqrt(most * _FREE_SEGMENTS))
 
 
-def cut_segments(rows: Sequence[int], atoms: Sequence[int], n_segments: int) -> list[tuple[int, int]]:
-    """Bounds (first block, last block + 1) of runs of nearly equal row counts.
+def cut_segments(rows: Sequence[int], edges: Sequence[int], n_segments: int) -> list[tuple[int, int]]:
+    """Bounds (first block, last block + 1) of segments of nearly equal row counts.
 
-    rows : rows of each block; atoms : ascending first blocks of groups that must stay together.
+    rows : rows of each block; edges : ascending blocks at which a segment may begin.
     """
-    edges = np.array([*atoms, len(rows)])
-    position = np.concatenate([[0], np.cumsum(rows)])[edges]
+    bounds = np.array([*edges, len(rows)])
+    position = np.concatenate([[0], np.cumsum(rows)])[bounds]
     targets = np.arange(1, n_segments) * (position[-1] / n_segments)
-    after = np.searchsorted(position, targets)  # the nearer of the edges on either side of a target
+    after = np.searchsorted(position, targets)  # the nearer of the bounds on either side of a target
     before = np.maximum(after - 1, 0)
     nearest = np.where(targets - position[before] <= position[after] - targets, before, after)
-    ordered = sorted({0, len(rows), *edges[nearest].tolist()})
+    ordered = sorted({0, len(rows), *bounds[nearest].tolist()})
     return list(itertools.pairwise(ordered))
 
 
@@ -98,7 +102,7 @@ def run_pass(
 
     Parameters
     ----------
-    fold : Fold
+    reduction : Reduction
     arrays : NumPy arrays / CSR matrices, or Dask arrays, with equal row counts. The row chunks of the
         first Dask array are the blocks; in-memory arrays are cut into blocks of `block_rows`.
     label : what progress displays call the pass
@@ -113,7 +117,7 @@ def run_pass(
     return _run_dask(reduction, aligned, label, starts)
 
 
-def _group_size(n_segments: int) -> int:
+def _segments_per_sum(n_segments: int) -> int:
     return math.isqrt(max(n_segments - 1, 0)) + 1
 
 
@@ -124,7 +128,7 @@ def _run_in_memory(reduction: Reduction, arrays: Sequence[Any], label: str, bloc
     step = max(1, min(block_rows or n, n))
     rows = [min(step, n - a) for a in range(0, n, step)]
     segments = cut_segments(rows, range(len(rows)), count_segments(n, reduction))
-    total = group = None
+    total = partial_sum = None
     with pass_topic(label, n, None) as topic:
         for r, (first, last) in enumerate(segments):
             state = reduction.initial()
@@ -132,10 +136,10 @@ def _run_in_memory(reduction: Reduction, arrays: Sequence[Any], label: str, bloc
                 b = min(a + step, n)
                 state = add_block(reduction, state, a, [x[a:b] for x in arrays])
                 report(topic, b - a)
-            group = state if group is None else reduction.combine(group, state)
-            if (r + 1) % _group_size(len(segments)) == 0 or r + 1 == len(segments):
-                total = group if total is None else reduction.combine(total, group)
-                group = None
+            partial_sum = state if partial_sum is None else reduction.combine(partial_sum, state)
+            if (r + 1) % _segments_per_sum(len(segments)) == 0 or r + 1 == len(segments):
+                total = partial_sum if total is None else reduction.combine(total, partial_sum)
+                partial_sum = None
     return total if segments else reduction.initial()
 
 
@@ -150,9 +154,9 @@ def _run_dask(
     if learned:
         reduction = reduction.without_arrays()  # type: ignore[attr-defined]
     with pass_topic(label, sum(rows), client) as topic:
-        if blocks.atoms is None:
+        if blocks.edges is None:
             return _run_windowed(reduction, blocks, rows, firsts, topic, client)
-        segments = cut_segments(rows, blocks.atoms, count_segments(sum(rows), reduction))
+        segments = cut_segments(rows, blocks.edges, count_segments(sum(rows), reduction))
         workers = Workers.of_client(client)
         memory = pass_memory(reduction, arrays, len(segments), workers, learned)
         memory.check(workers, label)
@@ -165,7 +169,7 @@ def _run_dask(
 
 @dataclass(frozen=True)
 class _Steps:
-    """The tasks of a pass, step by step: run r, then the sums that it completes."""
+    """The tasks of a pass, step by step: segment r, then the sums that it completes."""
 
     name: str
     reduction: Reduction
@@ -177,30 +181,32 @@ class _Steps:
     def segment(self, r: int, after: str | None = None) -> Task:
         first, last = self.segments[r]
         return self.blocks.segment_task(
-            f"{self.name}-run-{r}", self.reduction, first, last, self.firsts[first:last], self.topic, after
+            f"{self.name}-segment-{r}", self.reduction, first, last, self.firsts[first:last], self.topic, after
         )
 
     def sums(self) -> Iterator[tuple[list[Task], list[str]]]:
-        """For each run: the sums to make once it is there, and the keys that later ones go on from."""
-        group = total = None
+        """For each segment: the sums to make once it is there, and the keys that later ones go on from."""
+        partial_sum = total = None
         for r in range(len(self.segments)):
             tasks: list[Task] = []
-            key = f"{self.name}-run-{r}"
-            if group is not None:
-                tasks.append(Task(f"{key}-sum", self.reduction.combine, TaskRef(group), TaskRef(key)))
+            key = f"{self.name}-segment-{r}"
+            if partial_sum is not None:
+                tasks.append(Task(f"{key}-sum", self.reduction.combine, TaskRef(partial_sum), TaskRef(key)))
                 key = f"{key}-sum"
-            group = key
-            if (r + 1) % _group_size(len(self.segments)) == 0 or r + 1 == len(self.segments):
+            partial_sum = key
+            if (r + 1) % _segments_per_sum(len(self.segments)) == 0 or r + 1 == len(self.segments):
                 if total is not None:
                     key = f"{self.name}-total-{r}"
-                    tasks.append(Task(key, self.reduction.combine, TaskRef(total), TaskRef(group)))
-                group, total = None, key
-            yield tasks, [key for key in (group, total) if key is not None]
+                    tasks.append(Task(key, self.reduction.combine, TaskRef(total), TaskRef(partial_sum)))
+                partial_sum, total = None, key
+            yield tasks, [key for key in (partial_sum, total) if key is not None]
 
 
 def _run_threads(steps: _Steps, window: int) -> Any:
-    """In threads of this process. A slow run holds up the sums of those behind it: without gates, they would all be
-    made and wait."""
+    """In threads of this process.
+
+    A slow segment holds up the sums of those after it. Without gates, these would all be computed, and wait in memory.
+    """
     graph: dict[Any, Any] = dict(steps.blocks.shared)
     live: list[str] = []
     for r, (tasks, live) in enumerate(steps.sums()):
@@ -213,13 +219,16 @@ def _run_threads(steps: _Steps, window: int) -> Any:
 
 
 def _run_workers(steps: _Steps, window: int, client: Any) -> Any:
-    """On a cluster, runs in turn on its threads: left alone, the scheduler prefers the worker that holds the fold's
-    arrays. A run is sent when its turn comes: a gate that is a task would itself wait for a thread."""
+    """On a cluster. The client assigns segments to the threads in turn: left alone, the scheduler prefers the worker that
+    holds the reduction's arrays.
+
+    The client itself waits before it submits a segment. A gate that is a task would occupy a thread while it waits.
+    """
     threads = threads_of(client)
     futures: dict[Any, Any] = {}
     batch = Batch()
     batch.add(dict(steps.blocks.shared), keep=list(steps.blocks.shared))
-    summed: list[list[str]] = []  # for each run: the keys of sums that are made once it is in them
+    summed: list[list[str]] = []  # for each segment: the keys of the sums that contain it
     try:
         for r, (tasks, live) in enumerate(steps.sums()):
             if r >= window:
@@ -255,7 +264,7 @@ def pass_memory(
 ) -> PassMemory:
     """Peak memory of a pass over lazy arrays; a block counts at its widest of the arrays given.
 
-    `scratch_per_row` and `scratch_bytes` of the fold count for each thread, `learned` arrays once; where blocks
+    `scratch_per_row` and `scratch_bytes` of the reduction count for each thread, `learned` arrays once; where blocks
     are CSR, `csr_scratch_bytes` bounds the first.
     """
     block = int(sum(max(a.chunks[0]) * row_bytes(a) for a in arrays))
@@ -275,10 +284,10 @@ def _run_windowed(
     topic: str | None,
     client: Any,
 ) -> Any:
-    """One task per block, in waves of a bounded number of runs.
+    """One task per block, of a bounded number of segments at a time.
 
-    For blocks that share upstream tasks across run borders or are held as futures: a run's graph cannot
-    travel as one task without pulling all of its inputs to one worker at once.
+    For blocks that share upstream tasks across the borders of segments, or are held as futures: the graph of such a
+    segment cannot travel as one task without pulling all of its inputs to one worker at once.
     """
     n_segments = count_segments(sum(rows), reduction)
     segments = cut_segments(rows, range(len(rows)), n_segments)
@@ -286,8 +295,8 @@ def _run_windowed(
     states: list[Any] = []
     if client is not None:
         blocks.send_learned(client)
-    for wave in range(0, len(segments), width):
-        current = segments[wave : wave + width]
+    for begin in range(0, len(segments), width):
+        current = segments[begin : begin + width]
         partial: list[Any] = [None] * len(current)
         for step in range(max(last - first for first, last in current)):
             wanted = {i: first + step for i, (first, last) in enumerate(current) if first + step < last}
@@ -298,11 +307,11 @@ def _run_windowed(
             for i, state in zip(wanted, compute_many(tasks, client), strict=True):
                 partial[i] = state
         states.extend(partial)
-    size = _group_size(len(segments))
+    size = _segments_per_sum(len(segments))
     total = None
     for g in range(0, len(states), size):
-        group = states[g]
+        partial_sum = states[g]
         for state in states[g + 1 : g + size]:
-            group = merge_states(reduction, group, state, client)
-        total = group if total is None else merge_states(reduction, total, group, client)
+            partial_sum = merge_states(reduction, partial_sum, state, client)
+        total = partial_sum if total is None else merge_states(reduction, total, partial_sum, client)
     return gather(total, client)

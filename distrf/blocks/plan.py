@@ -1,7 +1,7 @@
 """The memory of a pass, and the plan that is printed or refused before anything runs.
 
-Peak of one worker = process + cached weights + threads x (source block, widest block, scratch of the fold)
-+ partial results. Of these as many meet on a worker as are made ahead of their sum, a group's sum and the total;
+Peak of one worker = process + cached weights + threads x (source block, widest block, scratch of the reduction)
++ partial results. Of these as many meet on a worker as are made ahead of their sum, a partial sum and the total;
 a single one takes its size three times while it is sent (measured).
 """
 

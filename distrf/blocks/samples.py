@@ -56,7 +56,7 @@ def take_aligned(arrays: Sequence[Any], rows: np.ndarray, *, sparse: bool = Fals
 
 
 def sample_reduction() -> _TakeReduction:
-    """The fold of `take_rows`; for the plan."""
+    """The reduction of `take_rows`; for the plan."""
     return _TakeReduction(None)
 
 
@@ -66,7 +66,7 @@ def _dense(X: Any) -> np.ndarray:
 
 @dataclass(frozen=True)
 class _TakeReduction:
-    """Takes the rows of these sorted indices; they go to each worker once, not with every run."""
+    """Takes the rows of these sorted indices; they go to each worker once, not with every segment."""
 
     rows: np.ndarray | None
     nbytes: int = 0

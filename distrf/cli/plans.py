@@ -207,7 +207,7 @@ def _plan_rounds(
 
 
 def _scratch(reduction: GramReduction | NormalReduction, rows: int, sparse: bool) -> int:
-    """Bytes that a block of so many rows takes while it is folded in."""
+    """Bytes that a block of so many rows takes while it is added to the state."""
     scratch = int(rows * getattr(reduction, "scratch_per_row", 0))
     if sparse:
         scratch = min(scratch, getattr(reduction, "csr_scratch_bytes", scratch))

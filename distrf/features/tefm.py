@@ -159,7 +159,7 @@ class TEFM(FeatureEstimator):
 
     @property
     def base_(self) -> Any:
-        """The fitted base estimator, or None: `make_pipeline(tefm.base_, tefm.fold(model))`."""
+        """The fitted base estimator, or None: `make_pipeline(tefm.base_, tefm.to_base_model(model))`."""
         check_is_fitted(self)
         if self.base is None:
             return None
@@ -191,10 +191,10 @@ class TEFM(FeatureEstimator):
         assert self.map_.basis is not None
         return self.map_.basis.T
 
-    def fold(self, model: Any) -> Any:
+    def to_base_model(self, model: Any) -> Any:
         """A linear model on the l features as one on the D base features: weights Q w.
 
-        Predicting with it costs what the base map costs: `make_pipeline(tefm.base_, tefm.fold(model))` gives the
+        Predicting with it costs what the base map costs: `make_pipeline(tefm.base_, tefm.to_base_model(model))` gives the
         predictions of `make_pipeline(tefm, model)`.
 
         model : a fitted linear model with `coef_` of shape (l,) or (C, l); it is left as it is
@@ -204,15 +204,15 @@ class TEFM(FeatureEstimator):
         coef = np.asarray(model.coef_)
         if coef.shape[-1] != self.map_.n_components:
             raise InputError(
-                f"fold takes a linear model on the {self.map_.n_components} features of this map, got coef_ of "
+                f"to_base_model takes a linear model on the {self.map_.n_components} features of this map, got coef_ of "
                 f"shape {coef.shape}; fit the model on the output of transform"
             )
-        folded = copy.copy(model)
-        folded.coef_ = coef @ self.map_.weights().T.astype(coef.dtype)
-        folded.n_features_in_ = folded.coef_.shape[-1]
-        if hasattr(folded, "feature_names_in_"):
-            del folded.feature_names_in_
-        return folded
+        made = copy.copy(model)
+        made.coef_ = coef @ self.map_.weights().T.astype(coef.dtype)
+        made.n_features_in_ = made.coef_.shape[-1]
+        if hasattr(made, "feature_names_in_"):
+            del made.feature_names_in_
+        return made
 
 
 def fitted_base(base: Any, X: Any, y: Any, seed: int) -> Any:

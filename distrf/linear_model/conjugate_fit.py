@@ -135,7 +135,7 @@ def product_width(n_rows: int, n_features: int, sets: int, wanted: int) -> int:
 
 @dataclass(frozen=True)
 class ConjugateCosts:
-    """What a fit by conjugate gradients takes, for the plan: folds of its widest and its usual pass."""
+    """What a fit by conjugate gradients takes, for the plan: reductions of its widest and its usual pass."""
 
     widest: NormalReduction
     usual: NormalReduction

@@ -125,7 +125,7 @@ class GramReduction:
 
     @property
     def scratch_bytes(self) -> int:
-        """Bytes that folding in takes beside the block: rows of a fold and their shifted copy, targets, a product."""
+        """Bytes that an update takes beside the block: rows of a fold and their shifted copy, targets, a product."""
         row = 16 * self.n_features + 24 * (self.targets.width + 1)
         return self.part_rows * row + 16 * tile_width(self.n_features) ** 2
 

@@ -263,7 +263,7 @@ def load_task(
     blocks: BlockGraphs, reduction: LoadReduction, block: int, start: int, shared: dict[Any, Any] | None
 ) -> Delayed:
     """The task that makes the rows of one block; `shared` are futures of the graph's shared nodes, if held."""
-    if blocks.atoms is None:
+    if blocks.edges is None:
         return blocks.reduce_block(reduction, block, start, None, None)
     key = f"distrf-sgd-load-{uuid.uuid4().hex}-{block}"
     task = blocks.segment_task(key, reduction, block, block + 1, [start], None)

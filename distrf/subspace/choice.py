@@ -131,7 +131,7 @@ def choose(
 class SubspaceCosts:
     """What finding a subspace takes, for the plan; nothing is run.
 
-    passes : sweeps over the rows; flops : of all of them; fold : the one with the largest partial result
+    passes : sweeps over the rows; flops : of all of them; reduction : the one with the largest state
     learned_bytes : Q as the workers get it; client_bytes : the most that the client holds
     """
 
