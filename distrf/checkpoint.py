@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from .errors import SpecMismatchError, StoreError
-from .store import files, is_bundle, read_bundle, read_spec, write_bundle
+from .store import files, is_model_folder, read_model_folder, read_spec, write_model_folder
 from .store.spec import differences, from_json, to_json
 
 _FORMAT = "distrf-checkpoint"
@@ -50,7 +50,7 @@ class Checkpoint:
         self._count = 0
         self._fresh = not resume
         if self.path is not None:
-            if is_bundle(self.path):
+            if is_model_folder(self.path):
                 raise StoreError(f"{self.path!r} holds a model, not a checkpoint; choose another folder")
             if resume:
                 self._read()
@@ -59,7 +59,7 @@ class Checkpoint:
         newest, damaged = True, None
         for number in sorted(self._found(), reverse=True):
             try:
-                if not is_bundle(self._place(number)):  # was being removed
+                if not is_model_folder(self._place(number)):  # was being removed
                     continue
                 spec = read_spec(self._place(number))
             except StoreError as error:
@@ -85,11 +85,11 @@ class Checkpoint:
                 self._states[number] = None
                 if not any(self._states.values()):
                     try:
-                        self._states[number] = read_bundle(self._place(number))[1], spec["numbers"]
+                        self._states[number] = read_model_folder(self._place(number))[1], spec["numbers"]
                     except StoreError:  # damaged: the one before
                         continue
             elif self._names[number] - self.arrays.keys():
-                self.arrays = read_bundle(self._place(number))[1] | self.arrays
+                self.arrays = read_model_folder(self._place(number))[1] | self.arrays
         if damaged is not None:
             raise damaged
 
@@ -175,7 +175,7 @@ class Checkpoint:
             "names": sorted(made),
             "numbers": None if numbers is None else dict(numbers),
         }
-        write_bundle(self._place(number), spec, made, overwrite=True)
+        write_model_folder(self._place(number), spec, made, overwrite=True)
         self._names[number] = set(made)
 
     def _remove(self, numbers: Sequence[int]) -> None:

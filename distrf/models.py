@@ -39,7 +39,7 @@ from .linear_model import (
 from .maps import FeatureMap, map_from_spec
 from .maps.blockwise import BlockwiseMap, transformer_from_spec, transformer_spec
 from .record import Training
-from .store import existing_bundle, read_bundle, read_spec, write_bundle
+from .store import existing_model_folder, read_model_folder, read_spec, write_model_folder
 
 SAVABLE: dict[str, type[BaseEstimator]] = {
     cls.__name__: cls
@@ -88,12 +88,12 @@ def save_model(
     """
     arrays: dict[str, np.ndarray] = {}
     spec = {"distrf": __version__, "model": _encode_model(model, "model", arrays), **details}
-    write_bundle(path, spec, arrays, overwrite)
+    write_model_folder(path, spec, arrays, overwrite)
 
 
 def check_output(path: str | os.PathLike[str], overwrite: bool) -> None:
     """Refuse early, before training, a path that holds something else or, without `overwrite`, a model."""
-    if existing_bundle(path) is not None and not overwrite:
+    if existing_model_folder(path) is not None and not overwrite:
         raise SpecMismatchError(
             f"{os.fspath(path)!r} holds a model already; choose another path, or --overwrite"
         )
@@ -107,7 +107,7 @@ def load_model(path: str | os.PathLike[str]) -> Any:
     StoreError : no model, a newer format, an unregistered class, damaged arrays
     SpecMismatchError : this release makes other weights from the seed
     """
-    spec, arrays = read_bundle(path)
+    spec, arrays = read_model_folder(path)
     try:
         return _decode_model(spec["model"], arrays)
     except (DistrfError, MemoryError):

@@ -37,8 +37,8 @@ from distrf.errors import InputError, SpecMismatchError, StoreError
 from distrf.kernels import Gaussian, Matern
 from distrf.models import SAVABLE, check_output, model_details
 from distrf.semigroup import ReciprocalSemigroup
-from distrf.store import is_bundle, read_bundle, write_bundle
-from distrf.store.bundle import sealed
+from distrf.store import is_model_folder, read_model_folder, write_model_folder
+from distrf.store.model_folder import sealed
 
 RNG = np.random.default_rng(3)
 X = RNG.normal(size=(90, 6)).astype(np.float32)
@@ -393,7 +393,7 @@ def test_killed_while_saving(tmp_path):
         pass
     os.kill(process.pid, signal.SIGKILL)
     process.communicate()
-    if is_bundle(path):
+    if is_model_folder(path):
         assert load_model(path).coef_.shape == (40, 50_000)
     else:
         assert not path.exists()
@@ -449,8 +449,8 @@ def test_lost_weights_are_not_saved(attribute, tmp_path, rng):
 
 def test_widths_are_those_that_a_model_states(tmp_path, rng):
     save_model(StreamingRidge(1e-3).fit(rng.normal(size=(20, 3)), rng.normal(size=20)), tmp_path / "m")
-    spec, arrays = read_bundle(tmp_path / "m")
+    spec, arrays = read_model_folder(tmp_path / "m")
     spec["model"]["fitted"]["n_features_in_"] = 600_000_000
-    write_bundle(tmp_path / "m", spec, arrays, overwrite=True)
+    write_model_folder(tmp_path / "m", spec, arrays, overwrite=True)
     with pytest.raises(StoreError, match=r"says n_features_in_=600000000, and its arrays are of another width"):
         load_model(tmp_path / "m")

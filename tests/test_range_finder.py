@@ -20,7 +20,7 @@ from distrf.blocks.plan import Workers
 from distrf.errors import InputError, SpecMismatchError, StoreError
 from distrf.maps import FeatureMap
 from distrf.maps.tiles import FeatureTiles
-from distrf.store import write_bundle
+from distrf.store import write_model_folder
 from distrf.subspace import choice, find_subspace, range_finder
 from distrf.subspace.choice import choose, panels, subspace_costs
 from distrf.subspace.reductions import GramTilesReduction, ProductReduction, RitzReduction, SketchReduction
@@ -297,7 +297,7 @@ def test_checkpoint_of_another_fit_is_refused(tmp_path, rows, base):
         find_subspace(rows, base, 9, checkpoint=tmp_path / "a", solver="finder")
     with pytest.raises(SpecMismatchError, match="a fit to other rows"):
         find_subspace(rows + 1, base, 8, checkpoint=tmp_path / "a", solver="finder")
-    write_bundle(tmp_path / "b", {"model": 1}, {})
+    write_model_folder(tmp_path / "b", {"model": 1}, {})
     with pytest.raises(StoreError, match="not a checkpoint"):
         find_subspace(rows, base, 9, checkpoint=tmp_path / "b")
 

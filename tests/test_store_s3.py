@@ -8,7 +8,15 @@ import pyarrow.parquet as pq
 import pytest
 
 from distrf.errors import StoreError
-from distrf.store import create, finish, open_rows, pending_blocks, read_bundle, write_block, write_bundle
+from distrf.store import (
+    create,
+    finish,
+    open_rows,
+    pending_blocks,
+    read_model_folder,
+    write_block,
+    write_model_folder,
+)
 
 pytest.importorskip("s3fs", reason="needs s3fs")
 server = pytest.importorskip("moto.server", reason="needs moto[server] to imitate S3")
@@ -57,7 +65,7 @@ def test_rows(options):
         open_rows("s3://bucket/none.zarr", storage_options=options)
 
 
-def test_parquet_and_bundle(options):
+def test_parquet_and_model_folder(options):
     import s3fs
 
     fs = s3fs.S3FileSystem(**options)
@@ -67,7 +75,7 @@ def test_parquet_and_bundle(options):
     X, y = open_rows("s3://bucket/data", target="t", storage_options=options)
     np.testing.assert_array_equal(X.compute(scheduler="sync").ravel(), np.arange(10.0))
     assert set(y.compute(scheduler="sync")) == {"a"}
-    write_bundle("s3://bucket/model", {"seed": 1}, {"w": np.arange(4)}, storage_options=options)
-    spec, arrays = read_bundle("s3://bucket/model", storage_options=options)
+    write_model_folder("s3://bucket/model", {"seed": 1}, {"w": np.arange(4)}, storage_options=options)
+    spec, arrays = read_model_folder("s3://bucket/model", storage_options=options)
     assert spec == {"seed": 1}
     np.testing.assert_array_equal(arrays["w"], np.arange(4))

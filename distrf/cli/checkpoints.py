@@ -6,7 +6,7 @@ import os
 from typing import Any
 
 from ..errors import SpecMismatchError
-from ..store import files, is_bundle, read_spec, write_bundle
+from ..store import files, is_model_folder, read_spec, write_model_folder
 from ..store.spec import differences, to_json
 from .inputs import Input
 from .model_options import CheckpointOptions
@@ -38,7 +38,7 @@ def claim_checkpoint(
     place = f"{path.rstrip('/')}/job"
     parameters = {} if estimator is None else estimator.get_params(deep=True)
     spec = to_json({"input": data.identity, "map": {k: str(v) for k, v in parameters.items()}})
-    ours = is_bundle(place)
+    ours = is_model_folder(place)
     if ours and kept.resume:
         changed = differences(read_spec(place), spec)
         if changed:
@@ -56,7 +56,7 @@ def claim_checkpoint(
             fs, root = files.filesystem(files.normalise(f"{path.rstrip('/')}/{part}"))
             files.remove(fs, root)
     if not (ours and kept.resume):
-        write_bundle(place, spec, {}, overwrite=True)
+        write_model_folder(place, spec, {}, overwrite=True)
     if learns:
         estimator.set_params(checkpoint=f"{path.rstrip('/')}/subspace")
     if hasattr(estimator, "resume"):

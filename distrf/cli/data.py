@@ -106,7 +106,7 @@ def featurize(
     run: o.RunOptions,
 ) -> None:
     """Write random features of rows to Zarr, block by block; started again, it resumes."""
-    from ..store import check_apart, existing_bundle, existing_store
+    from ..store import check_apart, existing_model_folder, existing_store
     from .featurizing import fitted_features, open_like, write_features
     from .inputs import open_input
     from .outputs import check_writable
@@ -120,7 +120,7 @@ def featurize(
     check_writable(out, save_map)
     existing_store(out)  # of others: refused now
     if save_map is not None:
-        existing_bundle(save_map)
+        existing_model_folder(save_map)
     if like is None:
         data = open_input(source, rows.target, rows.columns, rows.impute, strict=rows.strict)
         estimator = o.map_of(map, data.d)
@@ -164,7 +164,7 @@ def inspect(
     from ..models import model_details
 
     session = Session(run)
-    if store.is_bundle(path):
+    if store.is_model_folder(path):
         details, shapes = model_details(path), store.array_shapes(path)
         session.finish(
             {"kind": "model", **details, "arrays": shapes},

@@ -46,7 +46,7 @@ def demo(
     data, model_path = (os.path.join(out, name) for name in ("digits.zarr", "model"))
     check_writable(data)
     store.existing_store(data)
-    store.existing_bundle(model_path)
+    store.existing_model_folder(model_path)
     _, _, X_test, y_test = load_digits_split(seed)
     with session.connected():
         session.say(f"Expanding the digits to {rows:,} rows in {data}")

@@ -79,7 +79,7 @@ def train(
     What is not said is chosen from a sample of rows, and printed with a linear model on the columns beside it.
     """
     from ..models import check_output, load_model
-    from ..store import check_apart, is_bundle
+    from ..store import check_apart, is_model_folder
     from .checkpoints import claim_checkpoint
     from .inputs import open_input
     from .outputs import check_same_job, check_writable, job_of
@@ -105,7 +105,7 @@ def train(
     check_apart(kept.checkpoint, [source], what="--checkpoint")
     check_apart(kept.checkpoint, [out], what="--checkpoint", than="the model folder")
     check_apart(plot, [source], what="--plot")
-    done = kept.resume and not overwrite and is_bundle(out)
+    done = kept.resume and not overwrite and is_model_folder(out)
     if not done:
         check_writable(out, kept.checkpoint)
         check_output(out, overwrite)

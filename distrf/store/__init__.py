@@ -38,12 +38,12 @@ _EXPORTS = {
     "write_parquet_block": "parts",
     "check_apart": "apart",
     "graph_inputs": "apart",
-    "array_shapes": "bundle",
-    "existing_bundle": "bundle",
-    "is_bundle": "bundle",
-    "read_bundle": "bundle",
-    "read_spec": "bundle",
-    "write_bundle": "bundle",
+    "array_shapes": "model_folder",
+    "existing_model_folder": "model_folder",
+    "is_model_folder": "model_folder",
+    "read_model_folder": "model_folder",
+    "read_spec": "model_folder",
+    "write_model_folder": "model_folder",
 }
 
 __all__ = sorted(_EXPORTS)

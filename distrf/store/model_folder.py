@@ -27,7 +27,7 @@ VERSIONS = (1, 2)  # the first had no checksum of the document itself
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 
 
-def write_bundle(
+def write_model_folder(
     path: str | os.PathLike[str],
     spec: Mapping[str, Any],
     arrays: Mapping[str, Any],
@@ -35,14 +35,14 @@ def write_bundle(
     *,
     storage_options: Options = None,
 ) -> None:
-    """Write a spec and its arrays; a local bundle appears whole or not at all.
+    """Write a spec and its arrays; a local folder appears whole or not at all.
 
     Parameters
     ----------
     spec : dict of numbers, text, lists and dicts; NaN and infinities are kept, tuples become lists.
     arrays : {name: array} of numbers, booleans, complex numbers or fixed-width text, of any shape.
     overwrite : bool
-        Replace a bundle with another spec. One with the same spec is always replaced.
+        Replace a folder with another spec. One with the same spec is always replaced.
 
     Raises
     ------
@@ -84,7 +84,7 @@ def write_bundle(
         files.remove(fs, retired)
 
 
-def read_bundle(
+def read_model_folder(
     path: str | os.PathLike[str], *, storage_options: Options = None
 ) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """Read ``(spec, arrays)`` and check the version and every checksum.
@@ -131,7 +131,7 @@ def read_bundle(
 
 
 def read_spec(path: str | os.PathLike[str], *, storage_options: Options = None) -> dict[str, Any]:
-    """The spec of a bundle alone, without its arrays."""
+    """The spec of a model folder alone, without its arrays."""
     path = files.normalise(path)
     fs, root = files.filesystem(path, storage_options)
     document = _document(path, fs, root)
@@ -143,7 +143,7 @@ def read_spec(path: str | os.PathLike[str], *, storage_options: Options = None) 
 
 
 def array_shapes(path: str | os.PathLike[str], *, storage_options: Options = None) -> dict[str, str]:
-    """{name: "shape dtype"} of the arrays of a bundle, without reading them."""
+    """{name: "shape dtype"} of the arrays of a model folder, without reading them."""
     path = files.normalise(path)
     fs, root = files.filesystem(path, storage_options)
     records = (_document(path, fs, root) or {"arrays": {}})["arrays"]
@@ -153,13 +153,15 @@ def array_shapes(path: str | os.PathLike[str], *, storage_options: Options = Non
     }
 
 
-def is_bundle(path: str | os.PathLike[str], *, storage_options: Options = None) -> bool:
+def is_model_folder(path: str | os.PathLike[str], *, storage_options: Options = None) -> bool:
     """True for a folder with a ``model.json``."""
     fs, root = files.filesystem(files.normalise(path), storage_options)
     return bool(fs.exists(f"{root}/model.json"))
 
 
-def existing_bundle(path: str | os.PathLike[str], *, storage_options: Options = None) -> dict[str, Any] | None:
+def existing_model_folder(
+    path: str | os.PathLike[str], *, storage_options: Options = None
+) -> dict[str, Any] | None:
     """The model.json at an output path, None where it is free; StoreError where it holds something else."""
     path = files.normalise(path)
     return _existing(path, *files.filesystem(path, storage_options))

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from distrf.errors import InputError, SpecMismatchError, StoreError
-from distrf.store import array_shapes, is_bundle, read_bundle, read_spec, write_bundle
-from distrf.store.bundle import sealed
+from distrf.store import array_shapes, is_model_folder, read_model_folder, read_spec, write_model_folder
+from distrf.store.model_folder import sealed
 
 plain = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
@@ -33,8 +33,8 @@ plain = st.recursive(
 )
 def test_round_trip(tmp_path_factory, spec, array):
     path = tmp_path_factory.mktemp("m") / "model"
-    write_bundle(path, spec, {"a": array})
-    got, arrays = read_bundle(path)
+    write_model_folder(path, spec, {"a": array})
+    got, arrays = read_model_folder(path)
     assert got == spec
     assert arrays["a"].shape == array.shape
     assert arrays["a"].dtype == array.dtype.newbyteorder("=")
@@ -42,7 +42,7 @@ def test_round_trip(tmp_path_factory, spec, array):
 
 
 def test_shapes(tmp_path):
-    write_bundle(tmp_path / "m", {}, {"a": np.zeros((2, 3), "f4"), "b": np.array(["x", "yy"])})
+    write_model_folder(tmp_path / "m", {}, {"a": np.zeros((2, 3), "f4"), "b": np.array(["x", "yy"])})
     assert array_shapes(tmp_path / "m") == {"a": "(2, 3) <f4", "b": "(2,) text"}
 
 
@@ -55,14 +55,14 @@ def test_numpy_scalars_and_non_finite_numbers(tmp_path):
         "t": (1, (2,)),
         "e": True,
     }
-    write_bundle(tmp_path / "m", spec, {})
+    write_model_folder(tmp_path / "m", spec, {})
     got = read_spec(tmp_path / "m")
     assert math.isnan(got.pop("c"))
     assert got == {"a": float(np.float32(0.1)), "b": 2**60, "d": -math.inf, "t": [1, [2]], "e": True}
     # Strict JSON, readable by anyone.
     json.loads((tmp_path / "m/model.json").read_text(), parse_constant=lambda c: pytest.fail(c))
-    assert is_bundle(tmp_path / "m")
-    assert not is_bundle(tmp_path)
+    assert is_model_folder(tmp_path / "m")
+    assert not is_model_folder(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -80,42 +80,42 @@ def test_numpy_scalars_and_non_finite_numbers(tmp_path):
 )
 def test_what_is_not_plain_data_is_refused(tmp_path, spec, arrays, message):
     with pytest.raises(InputError, match=message):
-        write_bundle(tmp_path / "m", spec, arrays)
+        write_model_folder(tmp_path / "m", spec, arrays)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_other_spec_needs_overwrite(tmp_path):
-    write_bundle(tmp_path / "m", {"seed": 1}, {"w": np.ones(2)})
-    write_bundle(tmp_path / "m", {"seed": 1}, {"w": np.zeros(2)})
-    assert (read_bundle(tmp_path / "m")[1]["w"] == 0).all()
+    write_model_folder(tmp_path / "m", {"seed": 1}, {"w": np.ones(2)})
+    write_model_folder(tmp_path / "m", {"seed": 1}, {"w": np.zeros(2)})
+    assert (read_model_folder(tmp_path / "m")[1]["w"] == 0).all()
     with pytest.raises(SpecMismatchError, match=r"seed: 1 -> 2.*overwrite"):
-        write_bundle(tmp_path / "m", {"seed": 2}, {})
-    write_bundle(tmp_path / "m", {"seed": 2}, {}, overwrite=True)
-    assert read_bundle(tmp_path / "m") == ({"seed": 2}, {})
+        write_model_folder(tmp_path / "m", {"seed": 2}, {})
+    write_model_folder(tmp_path / "m", {"seed": 2}, {}, overwrite=True)
+    assert read_model_folder(tmp_path / "m") == ({"seed": 2}, {})
     assert [p.name for p in tmp_path.iterdir()] == ["m"]
     (tmp_path / "other").mkdir()
     (tmp_path / "other/file").touch()
     with pytest.raises(StoreError, match="must be free"):
-        write_bundle(tmp_path / "other", {}, {}, overwrite=True)
+        write_model_folder(tmp_path / "other", {}, {}, overwrite=True)
 
 
 def test_a_failed_write_leaves_the_old_model(tmp_path, monkeypatch):
-    from distrf.store import bundle
+    from distrf.store import model_folder
 
-    write_bundle(tmp_path / "m", {"seed": 1}, {"w": np.ones(2)})
+    write_model_folder(tmp_path / "m", {"seed": 1}, {"w": np.ones(2)})
 
     def fail(*args):
         raise OSError("disk full")
 
-    monkeypatch.setattr(bundle.files, "write_json", fail)
+    monkeypatch.setattr(model_folder.files, "write_json", fail)
     with pytest.raises(OSError, match="disk full"):
-        write_bundle(tmp_path / "m", {"seed": 2}, {"w": np.zeros(2)}, overwrite=True)
-    assert read_bundle(tmp_path / "m")[0] == {"seed": 1}
+        write_model_folder(tmp_path / "m", {"seed": 2}, {"w": np.zeros(2)}, overwrite=True)
+    assert read_model_folder(tmp_path / "m")[0] == {"seed": 1}
     assert [p.name for p in tmp_path.iterdir()] == ["m"]
 
 
 def test_every_flipped_bit_of_the_document(tmp_path):
-    write_bundle(tmp_path / "m", {"scale": [0.5, 1.25], "seed": 12}, {"w": np.ones(2)})
+    write_model_folder(tmp_path / "m", {"scale": [0.5, 1.25], "seed": 12}, {"w": np.ones(2)})
     place = tmp_path / "m/model.json"
     whole = place.read_bytes()
     for bit in range(8 * len(whole)):
@@ -131,18 +131,18 @@ def test_every_flipped_bit_of_the_document(tmp_path):
 
 
 def test_models_of_the_first_version(tmp_path):
-    write_bundle(tmp_path / "m", {"seed": 1}, {"w": np.ones(2)})
+    write_model_folder(tmp_path / "m", {"seed": 1}, {"w": np.ones(2)})
     document = json.loads((tmp_path / "m/model.json").read_text())
     del document["sha256"]
     (tmp_path / "m/model.json").write_text(json.dumps(document | {"version": 1}))
-    assert read_bundle(tmp_path / "m")[0] == {"seed": 1}
+    assert read_model_folder(tmp_path / "m")[0] == {"seed": 1}
 
 
 def test_damage(tmp_path):
     path = tmp_path / "m"
     with pytest.raises(StoreError, match="no such store"):
-        read_bundle(path)
-    write_bundle(path, {"seed": 1}, {"w": np.ones(2), "v": np.ones((3, 2))})
+        read_model_folder(path)
+    write_model_folder(path, {"seed": 1}, {"w": np.ones(2), "v": np.ones((3, 2))})
     document = json.loads((path / "model.json").read_text())
 
     def rewrite(**changes):
@@ -150,38 +150,38 @@ def test_damage(tmp_path):
 
     rewrite(version=3)
     with pytest.raises(StoreError, match="has version 3; update distrf"):
-        read_bundle(path)
+        read_model_folder(path)
     rewrite(format="other")
     with pytest.raises(StoreError, match="not a distrf model"):
-        read_bundle(path)
+        read_model_folder(path)
     rewrite(spec=None)
     with pytest.raises(StoreError, match="damaged"):
-        read_bundle(path)
+        read_model_folder(path)
     records = {**document["arrays"], "w": {**document["arrays"]["w"], "sha256": "0"}}
     rewrite(arrays=records)
     with pytest.raises(StoreError, match=r"'w' .*SHA-256"):
-        read_bundle(path)
+        read_model_folder(path)
     rewrite(arrays={**document["arrays"], "gone": document["arrays"]["w"]})
     with pytest.raises(StoreError, match=r"'gone' .*is missing"):
-        read_bundle(path)
+        read_model_folder(path)
     rewrite()
     chunk = path / "arrays.zarr/v/c/0/0"
     data = bytearray(chunk.read_bytes())
     data[3] ^= 1
     chunk.write_bytes(data)
     with pytest.raises(StoreError, match=r"'v' .*damaged"):
-        read_bundle(path)
+        read_model_folder(path)
     (path / "model.json").write_text("{")
     with pytest.raises(StoreError, match="cannot be read"):
-        read_bundle(path)
+        read_model_folder(path)
 
 
 def test_remote(tmp_path):
-    url = "memory://bundle/model"
-    write_bundle(url, {"seed": 1}, {"w": np.arange(3)})
-    np.testing.assert_array_equal(read_bundle(url)[1]["w"], np.arange(3))
-    write_bundle(url, {"seed": 2}, {}, overwrite=True)
-    assert read_bundle(url) == ({"seed": 2}, {})
+    url = "memory://folder/model"
+    write_model_folder(url, {"seed": 1}, {"w": np.arange(3)})
+    np.testing.assert_array_equal(read_model_folder(url)[1]["w"], np.arange(3))
+    write_model_folder(url, {"seed": 2}, {}, overwrite=True)
+    assert read_model_folder(url) == ({"seed": 2}, {})
 
 
 def declared(path, shape, chunks, **changes):
@@ -205,27 +205,27 @@ def declared(path, shape, chunks, **changes):
     ],
 )
 def test_a_few_bytes_do_not_make_large_arrays(tmp_path, shape, chunks, message):
-    write_bundle(tmp_path / "m", {}, {"w": np.ones(2)})
+    write_model_folder(tmp_path / "m", {}, {"w": np.ones(2)})
     declared(tmp_path / "m", shape, chunks)
     tracemalloc.start()
     with pytest.raises(StoreError, match=message):
-        read_bundle(tmp_path / "m")
+        read_model_folder(tmp_path / "m")
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 20e6
 
 
 def test_compressed_arrays_are_refused(tmp_path):
-    write_bundle(tmp_path / "m", {}, {"w": np.ones(2)})
+    write_model_folder(tmp_path / "m", {}, {"w": np.ones(2)})
     codecs = [{"name": "bytes", "configuration": {"endian": "little"}}, {"name": "zstd", "configuration": {}}]
     declared(tmp_path / "m", [2], [2], codecs=codecs)
     with pytest.raises(StoreError, match="not compressed"):
-        read_bundle(tmp_path / "m")
+        read_model_folder(tmp_path / "m")
 
 
 def test_a_shape_that_differs_from_the_spec(tmp_path):
-    write_bundle(tmp_path / "m", {}, {"w": np.ones(2)})
+    write_model_folder(tmp_path / "m", {}, {"w": np.ones(2)})
     node = tmp_path / "m/arrays.zarr/w/zarr.json"
     node.write_text(node.read_text().replace("float64", "float32"))
     with pytest.raises(StoreError, match=r"where model\.json says"):
-        read_bundle(tmp_path / "m")
+        read_model_folder(tmp_path / "m")
