@@ -261,8 +261,15 @@ def _check_widths(model: Any) -> None:
         )
 
 
+#: Parameters, and values of them, that older model folders call by another name.
+_RENAMED = {"round_rows": "batch_size"}
+_RENAMED_VALUES = {("distribution", "average"): "local_sgd"}
+
+
 def _construct(name: str, parameters: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
     """An unfitted estimator of a registered class."""
     if name not in SAVABLE:
         raise StoreError(f"the model names the class {name!r}; this release loads {', '.join(sorted(SAVABLE))}")
-    return SAVABLE[name](**{k: _decode(v, arrays) for k, v in parameters.items()})
+    given = {_RENAMED.get(k, k): _decode(v, arrays) for k, v in parameters.items()}
+    renamed = {k: new for (k, old), new in _RENAMED_VALUES.items() if given.get(k) == old}
+    return SAVABLE[name](**given | renamed)

@@ -12,9 +12,9 @@ from distrf.blocks.graphs import add_block
 from distrf.blocks.rows import _apply
 from distrf.linear_model.gram import GramReduction
 from distrf.losses import LOSSES
-from distrf.sgd.rounds import _gradients, _take
-from distrf.sgd.schedules import Holdout, Slice
-from distrf.sgd.slices import SliceWork
+from distrf.sgd.batch_work import BatchWork
+from distrf.sgd.dask_batches import _gradients, _take
+from distrf.sgd.schedules import BlockRows, Holdout
 from distrf.targets import Targets
 
 
@@ -83,11 +83,11 @@ def test_a_gradient(loss, move, dtype):
         y = (y > 0).astype(np.int64)
     elif classes is not None:
         classes = None
-    work = SliceWork(Targets(classes, np.zeros(1)), LOSSES[loss](0.1), 0.5, 0, True, Holdout(0.0, 0))
+    work = BatchWork(Targets(classes, np.zeros(1)), LOSSES[loss](0.1), 0.5, 0, True, Holdout(0.0, 0))
     moved, W = MOVES[move], np.random.default_rng(1).normal(size=(18, 1))
-    parcel = [(Slice(0, 0, 200),)]
-    here = _gradients(work, _take(work, [], 0, parcel, (), (X, y, w)), {"W": W})[0]
-    taken = _take(work, [], 0, parcel, (), (moved(X), moved(y), moved(w)))
+    microbatch = [(BlockRows(0, 0, 200),)]
+    here = _gradients(work, _take(work, [], 0, microbatch, (), (X, y, w)), {"W": W})[0]
+    taken = _take(work, [], 0, microbatch, (), (moved(X), moved(y), moved(w)))
     there = _gradients(work, [tuple(moved(a) for a in taken[0][:3]) + taken[0][3:]], {"W": moved(W)})[0]
     np.testing.assert_array_equal(here.gradient, there.gradient)
     assert here[1:] == there[1:]

@@ -30,7 +30,7 @@ from distrf.cli.session import UsageError, listener
 from distrf.datasets import load_digits_split
 from distrf.errors import InputError
 from distrf.ingest import ingest
-from distrf.sgd.round_plan import RoundMemory
+from distrf.sgd.batch_plan import BatchMemory
 
 TRAIN_X, TRAIN_Y, TEST_X, TEST_Y = load_digits_split(0)
 MAP = ["-D", 64, "--gamma", 0.5]
@@ -108,9 +108,9 @@ GIVEN = {
     "average": (False, "average", False),
     "preconditioner": ("none", "preconditioner", None),
     "directions": (9, "n_directions", 9),
-    "round_rows": ("128", "round_rows", 128),
+    "batch_size": ("128", "batch_size", 128),
     "shuffle": (False, "shuffle", False),
-    "distribution": ("average", "distribution", "average"),
+    "distribution": ("local_sgd", "distribution", "local_sgd"),
     "intercept": (False, "fit_intercept", False),
     "alpha": ("0.5", "alpha", 0.5),
     "class_weight": ("balanced", "class_weight", "balanced"),
@@ -178,7 +178,7 @@ def test_models_by_name():
         (["--model", "svm", "--momentum", "2"], "--momentum must be a finite number >= 0 and <= 0.999"),
         (["--model", "svm", "--learning-rate", "fast"], "--learning-rate must be 'auto'"),
         (["--model", "svm", "--tol", "small"], "--tol must be a finite number >= 0, got 'small'"),
-        (["--model", "svm", "--round-rows", "2.5"], "--round-rows must be an integer >= 1 or 'auto', got '2.5'"),
+        (["--model", "svm", "--batch-size", "2.5"], "--batch-size must be an integer >= 1 or 'auto', got '2.5'"),
         (["--model", "logistic", "--learning-rate", "pegasos"], "pegasos' needs loss='hinge'"),
         (["--model", "sgd-regressor", "--class-weight", "balanced"], "--class-weight is for classifiers"),
         (["--model", "svm", "--plot", "curve.doc"], "--plot writes .*png.* got 'curve.doc'"),
@@ -216,10 +216,10 @@ def test_train_reports_the_epochs(cli, files, tmp_path):
     assert [entry["epoch"] for entry in history] == [1, 2] == list(range(1, result["epochs"] + 1))
     assert result["final_loss"] == history[-1]["loss"] < history[0]["loss"]
     assert result["validation_score"] == history[-1]["validation_score"] > 0.8
-    assert result["rounds"] == sum(entry["rounds"] for entry in history)
+    assert result["batches"] == sum(entry["batches"] for entry in history)
     assert result["loss"] == "multinomial"
     shown = cli("train", files / "train.zarr", tmp_path / "n", *arguments, cluster=True)
-    assert re.search(r"epoch .* loss .* validation .* rounds .* seconds .* rows/s", said(shown.out))
+    assert re.search(r"epoch .* loss .* validation .* batches .* seconds .* rows/s", said(shown.out))
     assert f"{history[-1]['loss']:.5g}" in shown.out
     assert f"{history[-1]['validation_score']:.4f}" in shown.out
     assert re.search(r"epoch 2/2 loss 0\.\d+", said(shown.err))
@@ -266,7 +266,7 @@ def test_plots(cli, files, tmp_path):
 
 # ---- checkpoints ------------------------------------------------------------------------------------
 
-KEPT = ["--model", "svm", *MAP, "--epochs", 3, "--tol", "none", "--round-rows", 160]
+KEPT = ["--model", "svm", *MAP, "--epochs", 3, "--tol", "none", "--batch-size", 160]
 
 
 @pytest.mark.slow
@@ -352,16 +352,16 @@ def test_checkpoints_are_folders(cli, files, tmp_path):
 
 def test_plan_counts_the_rounds(cli, files, tmp_path):
     options = ["--model", "svm", *MAP, "--epochs", 3, "--tol", "none"]
-    made = json.loads(cli("plan", files / "train.zarr", *options, "--round-rows", 90, "--json").out)
+    made = json.loads(cli("plan", files / "train.zarr", *options, "--batch-size", 90, "--json").out)
     done = json.loads(
         cli(
-            "train", files / "train.zarr", tmp_path / "m", *options, "--round-rows", 90, "--json", cluster=True
+            "train", files / "train.zarr", tmp_path / "m", *options, "--batch-size", 90, "--json", cluster=True
         ).out
     )
     assert made["passes"] == 1 + 3 + 2  # two samples for what is chosen
     assert made["bytes_read"] == (3 + 1) * TRAIN_X.nbytes
-    rounds = int(re.search(r"about (\d+) rounds of 90 rows", " ".join(made["notes"]))[1])
-    assert rounds == pytest.approx(done["rounds"] / 3, abs=1)
+    rounds = int(re.search(r"about (\d+) batches of 90 rows", " ".join(made["notes"]))[1])
+    assert rounds == pytest.approx(done["batches"] / 3, abs=1)
     auto = json.loads(cli("plan", files / "train.zarr", *options, "--json").out)
     assert any("rows at most, as the spectrum of a row sample says" in note for note in auto["notes"])
     assert any("directions" in note for note in auto["notes"])
@@ -375,12 +375,12 @@ def test_plan_counts_the_rounds(cli, files, tmp_path):
 
 def test_plan_grows_with_what_costs(cli, files):
     def made(*words):
-        printed = cli("plan", files / "train.zarr", "--model", "svm", "--round-rows", 1000, *words, "--json")
+        printed = cli("plan", files / "train.zarr", "--model", "svm", "--batch-size", 1000, *words, "--json")
         return json.loads(printed.out)
 
     for option, values in (
         ("-D", (256, 1024, 4096)),
-        ("--round-rows", (100, 400, 1400)),
+        ("--batch-size", (100, 400, 1400)),
         ("--classes", (3, 300)),
     ):
         peaks = [made("-D", 2048, option, v)["peak_bytes_per_worker"] for v in values]
@@ -406,7 +406,7 @@ def test_refused_before_a_cluster_starts(cli, files, tmp_path, monkeypatch):
     ]
     printed = cli(*words, "--memory-limit", "512MiB", code=1)
     assert "Not enough memory: train was refused: it needs" in said(printed.err)
-    assert "fewer rows in a round (round_rows), fewer components" in said(printed.err)
+    assert "a smaller batch_size, fewer components" in said(printed.err)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -423,7 +423,7 @@ def test_refused_by_a_running_cluster(cli, files, tmp_path, monkeypatch):
 
 
 def test_parts_of_the_memory():
-    memory = RoundMemory(
+    memory = BatchMemory(
         block=1, scratch=2, partial=0, weights=3, threads=2, held=10, features=20, gradients=30
     )
     assert sum(memory.parts.values()) == memory.peak
@@ -438,7 +438,7 @@ def test_training_stays_below_the_plan(tmp_path, cli):
 
     store = make_store(tmp_path / "rows.zarr", 20_000, 64, 4096)
     cluster = cluster_file(tmp_path / "c.json")
-    options = ["--model", "svm", "-D", 2048, "--gamma", 0.1, "--epochs", 1, "--round-rows", 4096]
+    options = ["--model", "svm", "-D", 2048, "--gamma", 0.1, "--epochs", 1, "--batch-size", 4096]
     made = json.loads(cli("plan", store, *options, "--cluster", cluster, "--json").out)["peak_bytes_per_worker"]
     measured = peak(distrf("train", store, tmp_path / "m", *options, "--cluster", cluster))
     print(f"plan {made / MIB:.0f} MiB, peak {measured / MIB:.0f} MiB")

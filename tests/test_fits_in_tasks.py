@@ -33,14 +33,14 @@ def ridge_by_passes():
 
 def sgd():
     Z, y = lazy()
-    model = StreamingSGDRegressor(n_epochs=2, tol=None, round_rows=100, early_stopping=True).fit(Z, y)
+    model = StreamingSGDRegressor(n_epochs=2, tol=None, batch_size=100, early_stopping=True).fit(Z, y)
     return model.coef_
 
 
 def classifier():
     Z, y = lazy()
     return (
-        StreamingSGDClassifier("logistic", n_epochs=2, round_rows=100, distribution="average")
+        StreamingSGDClassifier("logistic", n_epochs=2, batch_size=100, distribution="local_sgd")
         .fit(Z, y > 0)
         .coef_
     )

@@ -71,24 +71,24 @@ def learned(model):
 
 
 def regressor(dtype="float64", y=None, weight=None, **options):
-    options = {"n_epochs": 3, "round_rows": 60, "random_state": 3, "alpha": 1e-3} | options
+    options = {"n_epochs": 3, "batch_size": 60, "random_state": 3, "alpha": 1e-3} | options
     y = scores()[:, 0] if y is None else y
     return linear(StreamingSGDRegressor(**options).fit(rows(dtype), y, weight))
 
 
 def classifier(dtype="float64", y=None, **options):
-    options = {"n_epochs": 3, "round_rows": 60, "random_state": 3, "alpha": 1e-3} | options
+    options = {"n_epochs": 3, "batch_size": 60, "random_state": 3, "alpha": 1e-3} | options
     return linear(StreamingSGDClassifier(**options).fit(rows(dtype), labels() if y is None else y))
 
 
 def lazy(**options):
     X, y = da.from_array(rows(), chunks=(90, D)), da.from_array(labels(), chunks=90)
-    options = {"n_epochs": 3, "round_rows": 60, "random_state": 3, "alpha": 1e-3} | options
+    options = {"n_epochs": 3, "batch_size": 60, "random_state": 3, "alpha": 1e-3} | options
     return linear(StreamingSGDClassifier(**options).fit(X, y))
 
 
 def stream():
-    model = StreamingSGDClassifier("logistic", alpha=1e-3, round_rows=60, random_state=3)
+    model = StreamingSGDClassifier("logistic", alpha=1e-3, batch_size=60, random_state=3)
     X, y = rows(), labels()
     for a in range(0, N, 250):
         model.partial_fit(X[a : a + 250], y[a : a + 250], classes=[0, 1, 2])
@@ -107,7 +107,7 @@ def compact(kind=CompactNonlinearClassifier, y=None, show=learned, **options):
     options = {
         "n_components": 6,
         "n_epochs": 3,
-        "round_rows": 100,
+        "batch_size": 100,
         "random_state": 5,
         "length_scale": 1.0,
     } | options
@@ -116,7 +116,7 @@ def compact(kind=CompactNonlinearClassifier, y=None, show=learned, **options):
 
 
 def kernel_map(**options):
-    options = {"n_epochs": 4, "round_rows": 100, "random_state": 5, "length_scale": 1.0} | options
+    options = {"n_epochs": 4, "batch_size": 100, "random_state": 5, "length_scale": 1.0} | options
     return learned(CompactNonlinearMap(8, **options).fit(rows()[:, :4]))
 
 
@@ -155,13 +155,13 @@ CASES = {
     "early stopping": lambda: classifier(early_stopping=True, n_epochs=6, n_iter_no_change=2),
     "weights": lambda: regressor(y=scores(), weight=weights(), n_directions=3),
     "balanced": lambda: classifier(class_weight="balanced", y=labels(2), fit_intercept=False),
-    "whole": lambda: regressor(round_rows="auto", n_epochs=5),
-    "average": lambda: regressor(distribution="average"),
-    "lazy average": lambda: lazy(distribution="average", loss="logistic"),
+    "whole": lambda: regressor(batch_size="auto", n_epochs=5),
+    "average": lambda: regressor(distribution="local_sgd"),
+    "lazy average": lambda: lazy(distribution="local_sgd", loss="logistic"),
     "lazy": lambda: lazy(early_stopping=True),
     "stream": stream,
     "resumed": lambda: resumed(classifier, tol=None),
-    "resumed average": lambda: resumed(regressor, tol=None, distribution="average"),
+    "resumed average": lambda: resumed(regressor, tol=None, distribution="local_sgd"),
     "compact dense": compact,
     "compact paired": lambda: compact(phase="paired", loss="logistic", theta_l1=1e-3),
     "compact circulant": lambda: compact(structure="circulant", loss="hinge", early_stopping=True),

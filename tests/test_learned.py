@@ -261,7 +261,7 @@ def test_dask_is_numpy_and_a_pipeline_streams():
 def test_same_bits_for_one_worker_and_two(client, one_worker_client):
     X, y = rings(4096, 4, 3)
     dX, dy = da.from_array(X, chunks=(512, 4)), da.from_array(y, chunks=512)
-    model = CompactNonlinearClassifier(8, n_epochs=2, early_stopping=True, round_rows=1024, random_state=1)
+    model = CompactNonlinearClassifier(8, n_epochs=2, early_stopping=True, batch_size=1024, random_state=1)
     made = [clone(model).fit(dX, dy)]  # in this process
     for worker in (client, one_worker_client):
         with worker.as_current():
@@ -301,7 +301,7 @@ def test_kernel_objective_reads_lazy_rows_and_pipelines():
 )
 def test_resume_gives_the_bits_it_would_have_given(tmp_path, monkeypatch, kind, when):
     X, y = rings(1000, 4, 3)
-    model = kind.set_params(n_components=8, n_epochs=6, round_rows=200, checkpoint_every=4, random_state=1)
+    model = kind.set_params(n_components=8, n_epochs=6, batch_size=200, checkpoint_every=4, random_state=1)
     expected = clone(model).fit(X, y)
     advance, rounds = Trainer._advance, []
 
@@ -360,7 +360,7 @@ def test_the_best_epoch_is_kept():
 
 def test_weights_of_classes_and_rows():
     X, y = rings(900, 2, 3)
-    given = {"n_epochs": 30, "random_state": 1, "round_rows": 900}
+    given = {"n_epochs": 30, "random_state": 1, "batch_size": 900}
     doubled = CompactNonlinearClassifier(8, class_weight={2: 2.0}, **given).fit(X, y)
     weighted = CompactNonlinearClassifier(8, **given).fit(X, y, np.where(y == 2, 2.0, 1.0))
     np.testing.assert_allclose(doubled.coef_, weighted.coef_, rtol=1e-9)
@@ -396,8 +396,8 @@ def test_files_and_sparse_rows(tmp_path, structure):
         ({"structure": "circulant", "init": "dense"}, "starts from circulant blocks alone"),
         ({"structure": "circulant", "kernel": "matern"}, "starts from circulant blocks alone"),
         ({"init": 3}, "init must be .*a RandomFourierFeatures"),
-        ({"alternate": (3,)}, "alternate must be .T1, T2., rounds"),
-        ({"alternate": 3}, "alternate must be .T1, T2., rounds"),
+        ({"alternate": (3,)}, "alternate must be .T1, T2., batches"),
+        ({"alternate": 3}, "alternate must be .T1, T2., batches"),
         ({"n_epochs": 2.5}, "n_epochs must be an integer >= 1"),
         ({"learning_rate": "pegasos", "alpha": 0.0}, "need alpha > 0"),
         ({"resume": True}, "resume=True continues from checkpoint"),

@@ -23,11 +23,11 @@ def test_resume_on_the_command_line(cli, tmp_path, monkeypatch, objective):
     words += ["--model", "ridge-classifier", "--length-scale", 1, "--quiet"]
     cli(*words, tmp_path / "whole", cluster=True)
     kept = [*words, tmp_path / "m", "--checkpoint", tmp_path / "state"]
-    advance, rounds = Trainer._advance, []
+    advance, batches = Trainer._advance, []
 
     def counts(self, *given):
-        rounds.append(None)
-        if len(rounds) == 11:
+        batches.append(None)
+        if len(batches) == 11:
             raise distrf.errors.InputError("stopped")
         return advance(self, *given)
 
@@ -37,12 +37,12 @@ def test_resume_on_the_command_line(cli, tmp_path, monkeypatch, objective):
     whole, resumed = (load_model(tmp_path / name)["map"].map_ for name in ("whole", "m"))
     np.testing.assert_array_equal(resumed.frequencies, whole.frequencies)
     np.testing.assert_array_equal(resumed.offsets, whole.offsets)
-    assert 20 < len(rounds) <= 23  # four rounds an epoch: two epochs were kept
-    rounds.clear()
+    assert 20 < len(batches) <= 23  # four rounds an epoch: two epochs were kept
+    batches.clear()
     cli(*kept, "--resume", "--overwrite", cluster=True)
-    assert not rounds
+    assert not batches
     cli(*kept, "--overwrite", cluster=True, code=1)  # anew
-    assert len(rounds) == 11
+    assert len(batches) == 11
 
 
 @pytest.mark.slow

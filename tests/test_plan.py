@@ -13,10 +13,10 @@ from peaks import MIB, cluster_file, distrf, make_store, peak
 
 from distrf import RandomFourierFeatures, open_rows
 from distrf.blocks import plan
-from distrf.blocks.batches import Batch
 from distrf.blocks.moments import MomentsReduction
 from distrf.blocks.passes import count_segments, pass_memory, run_pass
 from distrf.blocks.plan import PROCESS_BYTES, PassMemory, Plan, Workers, check_client
+from distrf.blocks.submission import Submission
 from distrf.errors import MemoryPlanError
 from distrf.ingest import ingest
 from distrf.linear_model.gram import FoldRule, GramReduction
@@ -72,9 +72,9 @@ def test_featurize_does_what_was_planned(cli, store, tmp_path):
 def test_train_runs_the_tasks_that_were_planned(cli, store, tmp_path, monkeypatch):
     """Tasks of the plan: those of both passes, as Dask sees them."""
     every = []
-    add = Batch.add
+    add = Submission.add
     monkeypatch.setattr(
-        Batch, "add", lambda self, graph, *a, **k: every.extend(graph) or add(self, graph, *a, **k)
+        Submission, "add", lambda self, graph, *a, **k: every.extend(graph) or add(self, graph, *a, **k)
     )
     for D in (64, 512):
         words = ["--map", "fourier", "-D", D, "--scale", "none", "--raw-columns", "no", "--alpha", "1e-6"]

@@ -80,7 +80,7 @@ def learned():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(1200, 6))
     y = (X[:, 0] + 0.3 * rng.normal(size=1200) > 0).astype(int)
-    settings = {"n_epochs": 4, "tol": None, "round_rows": 100}
+    settings = {"n_epochs": 4, "tol": None, "batch_size": 100}
     with pytest.warns(ConvergenceWarning, match="still falls"):  # four epochs are few
         return [StreamingSGDClassifier(early_stopping=held, **settings).fit(X, y) for held in (True, False)]
 

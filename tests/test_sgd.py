@@ -149,7 +149,7 @@ def test_pegasos_as_published():
 def test_schedules_learn(rate, momentum):
     X, y = digits()
     model = StreamingSGDClassifier(
-        "logistic", learning_rate=rate, momentum=momentum, round_rows=100, alpha=1e-4
+        "logistic", learning_rate=rate, momentum=momentum, batch_size=100, alpha=1e-4
     )
     assert model.fit(X[:1400], y[:1400]).score(X[1400:], y[1400:]) > 0.85
     assert model.history_[-1]["loss"] < model.history_[0]["loss"]
@@ -202,7 +202,7 @@ def test_outliers_hardly_move_robust_losses(loss):
 def test_rows_sorted_by_class():
     X, y = digits()
     order = np.argsort(y, kind="stable")
-    model = StreamingSGDClassifier("logistic", round_rows=200, n_epochs=5, tol=None)
+    model = StreamingSGDClassifier("logistic", batch_size=200, n_epochs=5, tol=None)
     mixed = clone(model).fit(X, y).score(X, y)
     assert model.fit(X[order], y[order]).score(X, y) > mixed - 0.02
 

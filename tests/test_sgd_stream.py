@@ -48,7 +48,7 @@ def test_a_stream_of_numbers():
         assert batches(StreamingSGDRegressor(), X, y, rows).score(X, y) > whole - 0.01 > 0.9
 
 
-@pytest.mark.parametrize("distribution", ["synchronous", "average"])
+@pytest.mark.parametrize("distribution", ["synchronous", "local_sgd"])
 def test_pickling_between_calls_changes_no_bit(distribution):
     """Counters of steps, averages and steps themselves go along."""
     Z, y, _, _ = digits(1200)

@@ -96,7 +96,7 @@ def test_l1_weights_are_zero():
     X = rng.normal(size=(5000, 40))
     y = X[:, :4] @ [1.0, -2.0, 3.0, -1.0] + 0.5 * rng.normal(size=5000)
     model = StreamingSGDRegressor(penalty="l1").fit(X, y)
-    assert model.round_rows_ < 5000
+    assert model.batch_size_ < 5000
     assert (model.coef_[4:] == 0).sum() >= 30
     assert (model.coef_[:4] != 0).all()
     assert model.score(X, y) > 0.97

@@ -25,8 +25,8 @@ from distrf import (
     StreamingSGDClassifier,
 )
 from distrf.blocks import watch
-from distrf.blocks.batches import Batch, threads_of
 from distrf.blocks.engine import current_client, settle
+from distrf.blocks.submission import Submission, threads_of
 from distrf.blocks.workers import register
 from distrf.blocks.writing import write_rows
 from distrf.errors import ClusterError, MemoryPlanError
@@ -50,7 +50,7 @@ def ridge(X, y, folder):
 
 
 def sgd(X, y, folder):
-    return StreamingSGDClassifier(alpha=1e-4, n_epochs=2, tol=None, round_rows=250).fit(features(X), y).coef_
+    return StreamingSGDClassifier(alpha=1e-4, n_epochs=2, tol=None, batch_size=250).fit(features(X), y).coef_
 
 
 def tefm(X, y, folder):
@@ -58,7 +58,7 @@ def tefm(X, y, folder):
 
 
 def learned(X, y, folder):
-    model = CompactNonlinearClassifier(n_components=8, n_epochs=1, random_state=0, round_rows=250)
+    model = CompactNonlinearClassifier(n_components=8, n_epochs=1, random_state=0, batch_size=250)
     return model.fit(X, y).coef_
 
 
@@ -95,7 +95,7 @@ def test_a_task_meant_for_a_lost_worker_runs_elsewhere(threads):
     threads.cluster.scale(0)
     while threads.nthreads():
         time.sleep(0.02)
-    batch = Batch()
+    batch = Submission()
     batch.add({"task": Task("task", sum, [1, 2])}, worker=address, keep=["task"])
     futures = batch.submit(threads)
     while getattr(threads.cluster.scheduler.tasks.get("task"), "state", "") != "no-worker":

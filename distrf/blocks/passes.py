@@ -27,12 +27,12 @@ from dask.base import is_dask_collection
 from dask.delayed import Delayed
 
 from ..errors import InputError
-from .batches import Batch, threads_of
 from .engine import compute, compute_many, current_client, gather, merge_states, settle
 from .graphs import BlockGraphs, add_block, passed
 from .plan import PassMemory, Workers, states_ahead
 from .progress import pass_topic, report
 from .rows import align_rows, check_dask_rows, row_bytes
+from .submission import Submission, threads_of
 
 #: Bytes of partial results moved for each floating-point operation of a pass, at most. At 50 GF/s and
 #: 1 GB/s this keeps moving below 5 % of computing.
@@ -226,29 +226,29 @@ def _run_workers(steps: _Steps, window: int, client: Any) -> Any:
     """
     threads = threads_of(client)
     futures: dict[Any, Any] = {}
-    batch = Batch()
-    batch.add(dict(steps.blocks.shared), keep=list(steps.blocks.shared))
+    submission = Submission()
+    submission.add(dict(steps.blocks.shared), keep=list(steps.blocks.shared))
     summed: list[list[str]] = []  # for each segment: the keys of the sums that contain it
     try:
         for r, (tasks, live) in enumerate(steps.sums()):
             if r >= window:
                 settle(*(futures[key] for key in summed[r - window]))
             segment = steps.segment(r)
-            batch.add(
+            submission.add(
                 {segment.key: segment},
                 worker=threads[r % len(threads)] if threads else None,
                 keep=[segment.key],
             )
-            batch.add({task.key: task for task in tasks}, 1, keep=[task.key for task in tasks])
+            submission.add({task.key: task for task in tasks}, 1, keep=[task.key for task in tasks])
             summed.append(live)
             if r + 1 < window:
                 continue
-            futures |= batch.submit(client)
-            batch = Batch()
+            futures |= submission.submit(client)
+            submission = Submission()
             needed = {*steps.blocks.shared, *itertools.chain(*summed[r + 1 - window :])}
             for key in futures.keys() - needed:
                 futures.pop(key).release()
-        futures |= batch.submit(client)
+        futures |= submission.submit(client)
         return gather(futures[summed[-1][-1]], client)
     finally:
         for future in futures.values():

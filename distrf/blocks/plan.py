@@ -33,7 +33,7 @@ _REMEDIES = {
     "blocks": "smaller blocks (Dask's array.chunk-size, or rows_per_block), or fewer threads per worker",
     "scratch": "smaller blocks (Dask's array.chunk-size), or fewer threads per worker",
     "cached weights": "a structured projection, or a smaller DISTRF_CACHE_BYTES",
-    "features": "fewer rows in a round (round_rows), fewer components, or more workers",
+    "features": "a smaller batch_size, fewer components, or more workers",
     "process": "workers with more memory",
     "gradients": "fewer components or outputs, or workers with more memory",
 }

@@ -27,8 +27,8 @@ def claim_checkpoint(
     path = kept.checkpoint
     if path is None:
         return
-    rounds, learns = hasattr(learner, "n_epochs"), hasattr(estimator, "checkpoint")
-    if not (rounds or learns or learner.solver == "cg"):
+    in_batches, learns = hasattr(learner, "n_epochs"), hasattr(estimator, "checkpoint")
+    if not (in_batches or learns or learner.solver == "cg"):
         raise UsageError(
             "--checkpoint is for jobs of many passes: --model sgd-classifier, sgd-regressor, svm or logistic, "
             "--solver cg, --map tefm or cnm"
@@ -61,5 +61,5 @@ def claim_checkpoint(
         estimator.set_params(checkpoint=f"{path.rstrip('/')}/subspace")
     if hasattr(estimator, "resume"):
         estimator.set_params(resume=kept.resume)
-    if rounds or learner.solver != "gram":
-        learner.set_params(checkpoint=f"{path.rstrip('/')}/{'sgd' if rounds else 'cg'}")
+    if in_batches or learner.solver != "gram":
+        learner.set_params(checkpoint=f"{path.rstrip('/')}/{'sgd' if in_batches else 'cg'}")

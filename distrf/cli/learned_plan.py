@@ -1,4 +1,4 @@
-"""What a compact nonlinear map that is not fitted adds to the plan of a job: the rounds that learn it."""
+"""What a compact nonlinear map that is not fitted adds to the plan of a job: the batches that learn it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def with_learning(plan: Plan, data: Input, estimator: Any, outputs: int) -> Plan
     cost = learning_costs(
         estimator, blocks, data.d, outputs, data.dtype.itemsize, 0, plan.workers.count, plan.workers.threads
     )
-    what = f"{cost.epochs} epochs of {cost.rounds:,} rounds of {cost.round_rows:,} rows"
+    what = f"{cost.epochs} epochs of {cost.batches:,} batches of {cost.batch_size:,} rows"
     client = max(plan.client_peak, cost.client_bytes)
     if cost.memory is None:
         note = f"features learned for the kernel in the client, from a sample: {what}"
@@ -25,7 +25,7 @@ def with_learning(plan: Plan, data: Input, estimator: Any, outputs: int) -> Plan
     return replace(
         plan,
         passes=plan.passes + cost.epochs,
-        tasks=plan.tasks + cost.epochs * (len(blocks) + cost.rounds * cost.tasks),
+        tasks=plan.tasks + cost.epochs * (len(blocks) + cost.batches * cost.tasks),
         bytes_read=plan.bytes_read + cost.epochs * data.info.nbytes,
         memory=max(plan.memory, cost.memory, key=lambda m: m.peak),
         client_peak=client,

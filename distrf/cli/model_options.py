@@ -126,13 +126,13 @@ class ModelOptions:
     )
     momentum: Annotated[
         str | None,
-        _sgd("--momentum", help="Nesterov's, or auto (from the curvature that rounds meet).", default="auto"),
+        _sgd("--momentum", help="Nesterov's, or auto (from the curvature that batches meet).", default="auto"),
     ] = None
     average: Annotated[
         bool | None,
         _sgd(
             "--average/--no-average",
-            help="average the weights of the last rounds.",
+            help="average the weights of the last batches.",
             default="where steps do not vanish",
         ),
     ] = None
@@ -140,14 +140,14 @@ class ModelOptions:
         str | None,
         _sgd("--preconditioner", help="auto, subspace or none.", default="auto: wherever it applies"),
     ] = None
-    round_rows: Annotated[
-        str | None, _sgd("--round-rows", help="rows of one step, or auto.", default="auto")
+    batch_size: Annotated[
+        str | None, _sgd("--batch-size", help="rows of one step, or auto.", default="auto")
     ] = None
     distribution: Annotated[
         str | None,
         _sgd(
             "--distribution",
-            help="synchronous (one step a round), or average (steps of their own in each block, then the mean: fewer "
+            help="synchronous (one step a batch), or local_sgd (steps of their own in each block, then the mean: fewer "
             "messages, less accurate).",
             default="synchronous",
         ),
@@ -172,7 +172,7 @@ class CheckpointOptions:
         ),
     ] = None
     checkpoint_every: Annotated[
-        int | None, _sgd("--checkpoint-every", help="rounds between two states.", default="50")
+        int | None, _sgd("--checkpoint-every", help="batches between two states.", default="50")
     ] = None
     resume: Annotated[
         bool,
@@ -296,7 +296,7 @@ def _make_sgd(o: ModelOptions, c: CheckpointOptions, common: dict[str, Any]) -> 
         parameters["tol"] = None if o.tol == "none" else number_or_rule(o.tol)
     if o.momentum is not None:
         parameters["momentum"] = number_or_rule(o.momentum)
-    for name in ("epochs", "round_rows"):
+    for name in ("epochs", "batch_size"):
         if getattr(o, name) is not None:
             parameters[_NAMES.get(name, name)] = whole_or_rule(getattr(o, name))
     if o.epsilon is not None:

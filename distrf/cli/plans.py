@@ -21,8 +21,8 @@ from ..linear_model.penalties import USUAL, given_alphas
 from ..linear_model.ridge import gram_reductions, solve_bytes
 from ..maps import LearnedFourierMap, SubspaceMap
 from ..projections.cache import CACHE_BYTES
-from ..sgd.assembly import epochs as rounds_epochs
-from ..sgd.round_plan import round_costs
+from ..sgd.assembly import epochs as sgd_epochs
+from ..sgd.batch_plan import batch_costs
 from ..targets import Targets, target_segments
 from .choices_plan import with_choices
 from .inputs import Input
@@ -63,7 +63,7 @@ def refuse_if_too_big(
 ) -> None:
     """Raise MemoryPlanError before anything starts, where the size of the cluster is known in advance.
 
-    client : of the cluster that has been reached. A pass checks its workers itself; rounds do not.
+    client : of the cluster that has been reached. A pass checks its workers itself; fits in batches do not.
     classes : of the target, where the store does not tell
     """
     if client is not None:
@@ -121,7 +121,7 @@ def _plan_with(
         return Plan(job, n, blocks, rows, 1, blocks, read, written, memory, 0, flops, workers, notes)
     width = _outputs(data, learner, classes)
     if hasattr(learner, "n_epochs"):
-        return _plan_rounds(
+        return _plan_batches(
             data, learner, workers, blocks, rows, notes, D=D, outputs=width, entries=entries, map_flops=map_flops,
             cached=cached, source_bytes=source_bytes,
         )  # fmt: skip
@@ -177,26 +177,28 @@ def _plan_with(
     )
 
 
-def _plan_rounds(
+def _plan_batches(
     data: Input, learner: Any, workers: Workers, blocks: int, rows: int, notes: list[str], **sizes: Any
 ) -> Plan:
-    """The plan of a model that learns in rounds: as many epochs as it may take."""
+    """The plan of a model that learns in batches: as many epochs as it may take."""
     n = data.info.n
     cut = tuple(min(rows, n - a) for a in range(0, n, rows))
     itemsize = data.dtype.itemsize
-    cost = round_costs(
+    cost = batch_costs(
         learner, cut, data.d, itemsize=itemsize, workers=workers.count, threads=workers.threads, **sizes
     )
-    epochs = rounds_epochs(learner.n_epochs, cost.rounds)
-    bound = "" if learner.round_rows != "auto" else " at most, as the spectrum of a row sample says"
-    notes.append(f"at most {epochs} epochs of about {cost.rounds:,} rounds of {cost.round_rows:,} rows{bound}")
+    epochs = sgd_epochs(learner.n_epochs, cost.batches)
+    bound = "" if learner.batch_size != "auto" else " at most, as the spectrum of a row sample says"
+    notes.append(
+        f"at most {epochs} epochs of about {cost.batches:,} batches of {cost.batch_size:,} rows{bound}"
+    )
     if cost.directions:
         notes.append(f"preconditioned along up to {cost.directions:,} directions of the features")
     if learner.tol is not None:
         notes.append(
             f"stops earlier when {learner.n_iter_no_change} epochs gain less than tol = {learner.tol:g}"
         )
-    tasks = 2 * min(target_segments(n), blocks) - 1 + epochs * (blocks + cost.rounds * cost.tasks)
+    tasks = 2 * min(target_segments(n), blocks) - 1 + epochs * (blocks + cost.batches * cost.tasks)
     weighted = isinstance(learner, ClassifierMixin) and learner.class_weight is not None
     passes = 1 + weighted + epochs
     return Plan(

@@ -78,7 +78,7 @@ def print_training(console: Console, title: str, result: dict[str, Any]) -> None
         return
     scored = any(entry["validation_score"] is not None for entry in history)
     table = Table(title="epochs", title_justify="left")
-    for heading in ("epoch", "loss", *(("validation",) if scored else ()), "rounds", "seconds", "rows/s"):
+    for heading in ("epoch", "loss", *(("validation",) if scored else ()), "batches", "seconds", "rows/s"):
         table.add_column(heading, justify="right")
     for entry in history:
         score = entry["validation_score"]
@@ -86,7 +86,7 @@ def print_training(console: Console, title: str, result: dict[str, Any]) -> None
             str(entry["epoch"]),
             f"{entry['loss']:.5g}",
             *(("" if score is None else f"{score:.4f}",) if scored else ()),
-            f"{entry['rounds']:,}",
+            f"{entry['batches']:,}",
             f"{entry['seconds']:.2f}",
             f"{entry['rows'] / max(entry['seconds'], 1e-9):,.0f}",
         )

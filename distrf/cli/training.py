@@ -56,9 +56,9 @@ class Trained:
                 "alpha": getattr(model, "alpha_", model.alpha),
                 "loss": model.loss,
                 "epochs": model.n_iter_,
-                "rounds": model.t_,
+                "batches": model.t_,
             }
-            facts["rows_per_round"] = model.round_rows_
+            facts["batch_size"] = model.batch_size_
             facts |= {"final_loss": history[-1]["loss"], "validation_score": history[-1]["validation_score"]}
             facts["history"] = history
         if getattr(model, "cv_errors_", None) is not None:

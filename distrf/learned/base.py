@@ -1,4 +1,4 @@
-"""What the estimators of learned maps share: parameters and their rules, the fit on rounds, the learned map."""
+"""What the estimators of learned maps share: parameters and their rules, the fit on batches, the learned map."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ from ..sgd.trainer import Rules, Trainer
 from ..targets import Targets, float_columns
 from .objectives import CompactWork, KernelWork, Layout
 from .optimizer import RATES, MapOptimizer
-from .start import SAMPLE, epochs, reach, round_size, start_map, start_parameters
+from .start import SAMPLE, choose_batch_size, epochs, reach, start_map, start_parameters
 
-#: First steps of Adam: radians that the phase of a usual row moves at most in a round, and parts of a score.
+#: First steps of Adam: radians that the phase of a usual row moves at most in a batch, and parts of a score.
 _PHASE_STEP = 0.3
 _SCORE_STEP = 0.5
 #: Rows that stand for all of them where pairs of rows are wanted, and their bytes at most.
@@ -51,8 +51,8 @@ def pair_rows(d: int) -> int:
     return max(2, min(_PAIR_ROWS, _PAIR_BYTES // (8 * max(1, d))))
 
 
-ROUNDS = Rule(
-    ("(T1, T2), rounds of w and of Theta",),
+BATCHES = Rule(
+    ("(T1, T2), batches of w and of Theta",),
     lambda value: isinstance(value, (tuple, list)) and len(value) == 2 and all(map(whole().allows, value)),
 )
 
@@ -72,7 +72,7 @@ class MapLearner:
     theta_learning_rate: str
     eta0: float | None
     n_epochs: int | str
-    round_rows: int | str
+    batch_size: int | str
     random_state: Any
     map_: LearnedFourierMap
     history_: list[dict[str, Any]]
@@ -92,9 +92,9 @@ class MapLearner:
         "learning_rate": one_of(*RATES),
         "theta_learning_rate": one_of(*RATES),
         "eta0": number(above=0) | NONE,
-        "alternate": ROUNDS | NONE,
+        "alternate": BATCHES | NONE,
         "n_epochs": whole() | one_of("auto"),
-        "round_rows": whole() | one_of("auto"),
+        "batch_size": whole() | one_of("auto"),
         "early_stopping": FLAG,
         "validation_fraction": number(1e-6, 0.9),
         "n_iter_no_change": whole(),
@@ -137,7 +137,7 @@ class MapLearner:
         )
 
     def _optimizer(
-        self, layout: Layout, sample: np.ndarray, rounds: int, scores: np.ndarray, prior: float, **model: Any
+        self, layout: Layout, sample: np.ndarray, batches: int, scores: np.ndarray, prior: float, **model: Any
     ) -> MapOptimizer:
         """Steps as long as these rows allow; `scores` are the spreads of those wanted, `prior` an automatic l2."""
         factor = 1.0 if self.eta0 is None else float(self.eta0)
@@ -146,7 +146,7 @@ class MapLearner:
         of_w = np.tile(factor * w / np.sqrt(D), D)
         rates = (factor * theta, factor * _PHASE_STEP, of_w, (factor * w / D)[: layout.sizes[4]])
         return MapOptimizer(
-            layout, rates, rounds, map_rate=self.theta_learning_rate,
+            layout, rates, batches, map_rate=self.theta_learning_rate,
             l2=prior if self.theta_l2 == "auto" else float(self.theta_l2), l1=float(self.theta_l1), **model,
         )  # fmt: skip
 
@@ -169,7 +169,7 @@ class MapLearner:
         held = given.validation_fraction if given.early_stopping else 0.0
         holdout = Holdout(held, seed)
         usable = sum(holdout.usable(i, r) for i, r in enumerate(rows.blocks))
-        schedule = assembly.make_schedule(rows, holdout, round_size(self.round_rows, usable), True, seed)
+        schedule = assembly.make_schedule(rows, holdout, choose_batch_size(self.batch_size, usable), True, seed)
         per_epoch = schedule.count(0)
         n_epochs = epochs(self.n_epochs, per_epoch)
         sample, y_sample, _ = rows.sample(min(SAMPLE, sum(rows.blocks)), seed)
@@ -187,7 +187,7 @@ class MapLearner:
         work = CompactWork(targets, loss, 0.0, seed, True, holdout, layout=layout)
         validation = holdout.blocks(rows.blocks)
         trainer = Trainer(
-            rows.rounds(work),
+            rows.batches(work),
             schedule,
             optimizer,
             optimizer.start(start_parameters(layout, start)),
@@ -235,7 +235,9 @@ class MapLearner:
             raise InputError(f"X must be finite, but {missing} sampled rows are not; impute or drop such rows")
         rows = assembly.Rows.of(sample, np.zeros(len(sample)), kept)
         holdout = Holdout(0.0, seed)
-        schedule = assembly.make_schedule(rows, holdout, round_size(self.round_rows, len(sample)), True, seed)
+        schedule = assembly.make_schedule(
+            rows, holdout, choose_batch_size(self.batch_size, len(sample)), True, seed
+        )
         n_epochs = epochs(self.n_epochs, schedule.count(0))
         optimizer = self._optimizer(layout, sample[:SAMPLE], schedule.count(0) * n_epochs, np.ones(0), 0.0)
         none: Any = None
@@ -251,7 +253,7 @@ class MapLearner:
             length_scale=start.length_scale,
         )
         trainer = Trainer(
-            rows.rounds(work),
+            rows.batches(work),
             schedule,
             optimizer,
             optimizer.start(start_parameters(layout, start)),
@@ -269,7 +271,7 @@ class MapLearner:
         try:
             trainer.run()
         finally:
-            trainer.rounds.close()
+            trainer.batches.close()
 
     def _publish(self, trainer: Trainer, layout: Layout, start: FourierMap, kernel: Any) -> None:
         theta, b, _, _ = layout.split(trainer.solution)
@@ -289,4 +291,4 @@ class MapLearner:
         self.n_iter_ = len(self.history_)
         self.t_ = trainer.state.t
         self.best_epoch_ = trainer.epoch_of_solution
-        self.round_rows_ = trainer.schedule.round_rows
+        self.batch_size_ = trainer.schedule.batch_size

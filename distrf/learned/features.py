@@ -29,7 +29,7 @@ class CompactNonlinearMap(MapLearner, FeatureEstimator):
         labels needed | a loss of CompactNonlinearClassifier or CompactNonlinearRegressor, with labels or
         targets y; "squared" is regression
     structure, phase, init, kernel, length_scale, gamma, theta_l2, theta_l1, theta_learning_rate, eta0, n_epochs,
-        round_rows, n_jobs, random_state : see CompactNonlinearClassifier
+        batch_size, n_jobs, random_state : see CompactNonlinearClassifier
     learning_rate, alpha, alternate, early_stopping, validation_fraction, n_iter_no_change, class_weight, epsilon,
         fit_intercept : of a loss alone, see there
     checkpoint, checkpoint_every, resume : see there
@@ -37,14 +37,14 @@ class CompactNonlinearMap(MapLearner, FeatureEstimator):
     Attributes
     ----------
     map_ : LearnedFourierMap, with arrays `frequencies` and, for offset phases, `offsets`
-    history_ : for each epoch {"epoch", "loss" (while learning), "validation_score", "seconds", "rows", "rounds"}
-    n_iter_, best_epoch_, t_, round_rows_, length_scale_ : see CompactNonlinearClassifier
+    history_ : for each epoch {"epoch", "loss" (while learning), "validation_score", "seconds", "rows", "batches"}
+    n_iter_, best_epoch_, t_, batch_size_, length_scale_ : see CompactNonlinearClassifier
     n_features_in_ : int, d
 
     Notes
     -----
     The kernel objective reads a seeded sample of at most 16,384 rows, once, and learns from it where `fit` is called.
-    Its loss is the mean of (k(x, y) - z(x).z(y))^2 over pairs of different rows of a round; theta_l2="auto" is 0.
+    Its loss is the mean of (k(x, y) - z(x).z(y))^2 over pairs of different rows of a batch; theta_l2="auto" is 0.
 
     Examples
     --------
@@ -83,7 +83,7 @@ class CompactNonlinearMap(MapLearner, FeatureEstimator):
         eta0: float | None = None,
         alternate: tuple[int, int] | None = None,
         n_epochs: int | str = "auto",
-        round_rows: int | str = "auto",
+        batch_size: int | str = "auto",
         early_stopping: bool = False,
         validation_fraction: float = 0.1,
         n_iter_no_change: int = 20,
@@ -112,7 +112,7 @@ class CompactNonlinearMap(MapLearner, FeatureEstimator):
         self.eta0 = eta0
         self.alternate = alternate
         self.n_epochs = n_epochs
-        self.round_rows = round_rows
+        self.batch_size = batch_size
         self.early_stopping = early_stopping
         self.validation_fraction = validation_fraction
         self.n_iter_no_change = n_iter_no_change

@@ -70,7 +70,7 @@ class CompactNonlinearClassifier(LinearClassifier, CompactModel):
 
         (1 / W) sum_i w_i loss(w.z(x_i) + c, y_i) + (alpha/2) |w|^2 + (theta_l2/2) |Theta|^2 + theta_l1 |Theta|_1,
 
-    z(x) = sqrt(2/D) cos(Theta x + b), by stochastic gradients in rounds: the same bits for any number of workers.
+    z(x) = sqrt(2/D) cos(Theta x + b), by stochastic gradients in batches: the same bits for any number of workers.
 
     Parameters
     ----------
@@ -97,16 +97,16 @@ class CompactNonlinearClassifier(LinearClassifier, CompactModel):
     theta_learning_rate : of Theta and b: "adam" | "pegasos": 1 / (alpha t), the paper's, which needs an alpha
         large enough for its first steps not to throw the start away
     eta0 : factor on the steps of Adam, which are set from the rows; None is 1
-    alternate : (T1, T2) alternates T1 rounds of w and T2 of Theta (Algorithm 3; the paper takes 100 and 100);
-        None updates both in each round
-    n_epochs : passes over the rows; "auto": about 3,000 rounds, 10 passes at least
-    round_rows : rows of a round; "auto": 500 (the paper's), more where there are millions, a quarter of few.
+    alternate : (T1, T2) alternates T1 batches of w and T2 of Theta (Algorithm 3; the paper takes 100 and 100);
+        None updates both in each batch
+    n_epochs : passes over the rows; "auto": about 3,000 batches, 10 passes at least
+    batch_size : rows of a batch; "auto": 500 (the paper's), more where there are millions, a quarter of few.
         Never depends on the workers
     early_stopping, validation_fraction : hold out a share of the rows, and keep the epoch that is best on them: the
         paper's regularisation. The prior of Theta and falling steps mostly gain more, and use all rows
     n_iter_no_change : with early_stopping, stop after so many epochs without a better score on held-out rows
     class_weight : None, "balanced" (n / (classes * count)), or {label: factor}
-    checkpoint, checkpoint_every, resume : folder that keeps the state, every so many rounds and at the end of
+    checkpoint, checkpoint_every, resume : folder that keeps the state, every so many batches and at the end of
         an epoch; with resume=True `fit` continues from it, to the bits it would have reached
     n_jobs : threads for NumPy and CSR input of predictions; -1 takes all cores. Dask decides for Dask arrays
     random_state : seed of the start, of the order of rows and of what is held out
@@ -117,8 +117,8 @@ class CompactNonlinearClassifier(LinearClassifier, CompactModel):
     coef_ : array of shape (c, D), or (1, D) for two classes; intercept_ : shape (c,) or (1,)
     classes_ : labels, shape (c,)
     history_ : for each epoch {"epoch", "loss" (with penalty; while learning), "validation_score", "seconds",
-        "rows", "rounds"}
-    n_iter_ : epochs; best_epoch_ : the one that was kept; t_ : rounds; round_rows_ : rows of a round
+        "rows", "batches"}
+    n_iter_ : epochs; best_epoch_ : the one that was kept; t_ : batches; batch_size_ : rows of a batch
     length_scale_ : of the start; n_features_in_ : int, d
 
     Examples
@@ -156,7 +156,7 @@ class CompactNonlinearClassifier(LinearClassifier, CompactModel):
         eta0: float | None = None,
         alternate: tuple[int, int] | None = None,
         n_epochs: int | str = "auto",
-        round_rows: int | str = "auto",
+        batch_size: int | str = "auto",
         early_stopping: bool = False,
         validation_fraction: float = 0.1,
         n_iter_no_change: int = 20,
@@ -184,7 +184,7 @@ class CompactNonlinearClassifier(LinearClassifier, CompactModel):
         self.eta0 = eta0
         self.alternate = alternate
         self.n_epochs = n_epochs
-        self.round_rows = round_rows
+        self.batch_size = batch_size
         self.early_stopping = early_stopping
         self.validation_fraction = validation_fraction
         self.n_iter_no_change = n_iter_no_change
@@ -227,7 +227,7 @@ class CompactNonlinearRegressor(LinearRegressor, CompactModel):
     ----------
     map_ : LearnedFourierMap
     coef_ : array of shape (D,) or (C, D); intercept_ : number or array of shape (C,)
-    history_, n_iter_, best_epoch_, t_, round_rows_, length_scale_ : see CompactNonlinearClassifier
+    history_, n_iter_, best_epoch_, t_, batch_size_, length_scale_ : see CompactNonlinearClassifier
     """
 
     parameter_rules: ClassVar[dict[str, Rule]] = MapLearner.parameter_rules | {
@@ -256,7 +256,7 @@ class CompactNonlinearRegressor(LinearRegressor, CompactModel):
         eta0: float | None = None,
         alternate: tuple[int, int] | None = None,
         n_epochs: int | str = "auto",
-        round_rows: int | str = "auto",
+        batch_size: int | str = "auto",
         early_stopping: bool = False,
         validation_fraction: float = 0.1,
         n_iter_no_change: int = 20,
@@ -284,7 +284,7 @@ class CompactNonlinearRegressor(LinearRegressor, CompactModel):
         self.eta0 = eta0
         self.alternate = alternate
         self.n_epochs = n_epochs
-        self.round_rows = round_rows
+        self.batch_size = batch_size
         self.early_stopping = early_stopping
         self.validation_fraction = validation_fraction
         self.n_iter_no_change = n_iter_no_change

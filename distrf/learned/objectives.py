@@ -25,7 +25,7 @@ from ..compiled.waves import cos_sin_planes
 from ..kernels import Kernel
 from ..maps.fourier import count_frequencies
 from ..maps.frequencies import Frequencies, get_frequencies
-from ..sgd.slices import SliceWork, Sums, score_sums
+from ..sgd.batch_work import BatchWork, Sums, score_sums
 
 #: What the first number of the vector asks for: gradients of all, of the linear model, of the map.
 BOTH, MODEL, MAP = 0.0, 1.0, 2.0
@@ -129,8 +129,8 @@ class Waves:
 
 
 @dataclass(frozen=True)
-class CompactWork(SliceWork):
-    """Slices of rounds that learn map and linear model together."""
+class CompactWork(BatchWork):
+    """Slices of batches that learn map and linear model together."""
 
     layout: Layout = None  # type: ignore[assignment]
 
@@ -164,7 +164,7 @@ class CompactWork(SliceWork):
     def score_block(
         self, loaded: tuple[Any, Any, Any], maps: Any, block: int, W: np.ndarray, held: bool = True
     ) -> np.ndarray:
-        """Score sums of the validation rows of a block, or its training rows: see `sgd.slices.validation_score`."""
+        """Score sums of the validation rows of a block, or its training rows: see `sgd.batch_work.validation_score`."""
         rows = self.holdout.split(block, loaded[0].shape[0])[1 if held else 0]
         total = np.zeros((5, self.layout.n_outputs))
         for a in range(0, len(rows), 4096):
@@ -180,8 +180,8 @@ class CompactWork(SliceWork):
 
 
 @dataclass(frozen=True)
-class KernelWork(SliceWork):
-    """Slices of rounds that fit the map to a kernel (Yu et al. 2015, Eq. 10), over pairs of a slice's rows.
+class KernelWork(BatchWork):
+    """Slices of batches that fit the map to a kernel (Yu et al. 2015, Eq. 10), over pairs of a slice's rows.
 
     The loss of a slice is its weight, the sum of v_i over its rows, times the mean of (K(x_i, x_j) - z_i.z_j)^2 over
     ordered pairs of different rows, weighted by v_i v_j. With R = Z Z' - K, its diagonal zero, and P the matrix of

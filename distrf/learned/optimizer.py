@@ -14,7 +14,7 @@ from .objectives import BOTH, MAP, MODEL, Layout
 RATES = ("adam", "pegasos")
 #: Adam's memory of gradients and of their squares (Kingma & Ba 2015), and its guard against zeros.
 _FIRST, _SECOND, _TINY = 0.9, 0.999, 1e-12
-#: Rounds of a part over which its steps grow to their length: early squares of gradients say little.
+#: Batches of a part over which its steps grow to their length: early squares of gradients say little.
 _WARM = 20
 
 
@@ -41,18 +41,18 @@ class MapOptimizer(Optimizer):
     """Steps of map and linear model, each part by its own rule.
 
     rates : first steps of Theta, b, w and c under Adam, numbers or one for each entry of a part; they fall
-        linearly to 0 over `rounds`
+        linearly to 0 over `batches`
     model_rate, map_rate : "adam", or the paper's "pegasos": 1 / (alpha t), and w in the ball of radius
         1 / sqrt(alpha) (Algorithms 1 and 2, where the radius is misprinted as 1 / alpha). t goes on over the
         alternations: Pegasos' first step forgets w
     alpha : penalty alpha / 2 |w|^2; l2, l1 : penalty l2 / 2 |Theta|^2 + l1 |Theta|_1
-    alternate : (T1, T2): T1 rounds of w, then T2 of Theta (Algorithm 3); None: both in each round
+    alternate : (T1, T2): T1 batches of w, then T2 of Theta (Algorithm 3); None: both in each batch
     units : what gradients of the linear model and of the map are measured in: small for targets of small numbers
     """
 
     layout: Layout
     rates: tuple[Any, Any, Any, Any]
-    rounds: int
+    batches: int
     model_rate: str = "adam"
     map_rate: str = "adam"
     alpha: float = 1e-6
@@ -66,7 +66,7 @@ class MapOptimizer(Optimizer):
         return MapState(weights)
 
     def mode(self, t: int) -> float:
-        """What round t, counted from 0, updates."""
+        """What batch t, counted from 0, updates."""
         if self.alternate is None or not self.layout.n_outputs:
             return BOTH
         return MODEL if t % sum(self.alternate) < self.alternate[0] else MAP
@@ -75,7 +75,7 @@ class MapOptimizer(Optimizer):
         """Apply the mean gradient of the loss, shape (P,), in place; the next batch's word is set."""
         mode = state.weights[0]
         _, theta, b, w, c = self.layout.bounds
-        fall = max(0.0, 1.0 - state.t / max(self.rounds, 1))
+        fall = max(0.0, 1.0 - state.t / max(self.batches, 1))
         rate_theta, rate_b, rate_w, rate_c = self.rates
         G = G.copy()
         if mode != MAP:
@@ -122,7 +122,7 @@ class MapOptimizer(Optimizer):
 
     def back_off(self, state: MapState, weights: np.ndarray, loss: float) -> None:
         raise InputError(
-            f"the loss is no longer a number in round {state.t}: steps are too long; scale the rows, use "
+            f"the loss is no longer a number in batch {state.t}: steps are too long; scale the rows, use "
             "learning_rate='adam', or a smaller eta0"
         )
 

@@ -1,18 +1,18 @@
-"""What learning a map takes, before anything runs: rounds, memory of a worker and of the client, operations."""
+"""What learning a map takes, before anything runs: batches, memory of a worker and of the client, operations."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
 
-from ..sgd import rounds
-from ..sgd.round_plan import RoundMemory
+from ..sgd import dask_batches
+from ..sgd.batch_plan import BatchMemory
 from ..sgd.schedules import Schedule, order_bytes
 from .base import pair_rows
 from .objectives import Layout
-from .start import SAMPLE, epochs, round_size
+from .start import SAMPLE, choose_batch_size, epochs
 
-#: Features of a round that is worked on, beside the rows of those ahead.
+#: Features of a batch that is worked on, beside the rows of those ahead.
 _IN_WORK = 2
 #: Blocks that the plan lays out.
 _LOOKED_AT = 1_024
@@ -20,13 +20,13 @@ _LOOKED_AT = 1_024
 
 @dataclass(frozen=True)
 class LearningCosts:
-    """Figures of the plan. memory : None where the client learns alone, from a sample; rounds : of an epoch."""
+    """Figures of the plan. memory : None where the client learns alone, from a sample; batches : of an epoch."""
 
     epochs: int
-    rounds: int
+    batches: int
     tasks: int
-    round_rows: int
-    memory: RoundMemory | None
+    batch_size: int
+    memory: BatchMemory | None
     client_bytes: int
     flops: float
 
@@ -49,7 +49,7 @@ def learning_costs(
     n = sum(blocks)
     if kernel:
         n = min(n, pair_rows(d))
-    size = min(n, round_size(learner.round_rows, n))
+    size = min(n, choose_batch_size(learner.batch_size, n))
     per_epoch = max(1, round(n / size))
     n_epochs = epochs(learner.n_epochs, per_epoch)
     state = 8 * P * 8
@@ -60,21 +60,21 @@ def learning_costs(
         return LearningCosts(n_epochs, per_epoch, 1, size, None, client, flops)
     block_bytes = max(blocks) * (d * itemsize + 8)
     schedule = Schedule(blocks[:_LOOKED_AT], size, block_bytes, 0)
-    parcels = next(schedule.rounds(0)).parcels
-    resident = min(len(blocks), 2 * max(len(group) for group in schedule.groups(0)))
-    # A round has no more shares than parcels: with few of them a worker holds groups that others have no part of.
-    holders = min(workers, len(parcels))
-    ahead = rounds._AHEAD + 1 + _IN_WORK
-    memory = RoundMemory(
+    microbatches = next(schedule.batches(0)).microbatches
+    resident = min(len(blocks), 2 * max(len(window) for window in schedule.windows(0)))
+    # No more threads work on a batch than it has microbatches: with few of these, a worker holds windows alone.
+    holders = min(workers, len(microbatches))
+    ahead = dask_batches._AHEAD + 1 + _IN_WORK
+    memory = BatchMemory(
         block=source_bytes,
-        scratch=max(sum(s.last - s.first for s in p) for p in parcels) * (d + 6 * D) * itemsize,
+        scratch=max(sum(s.last - s.first for s in p) for p in microbatches) * (d + 6 * D) * itemsize,
         partial=0,
         weights=3 * 8 * P,
         threads=threads,
         held=-(-resident // holders) * block_bytes + order_bytes(blocks),
         features=-(-ahead * size // holders) * (d * itemsize + 16 * outputs),
-        gradients=(-(-len(parcels) // holders) + 4) * 8 * P,
+        gradients=(-(-len(microbatches) // holders) + 4) * 8 * P,
     )
     client = SAMPLE * d * itemsize + state
-    tasks = rounds.round_tasks(len(parcels), workers * threads)
+    tasks = dask_batches.batch_tasks(len(microbatches), workers * threads)
     return LearningCosts(n_epochs, per_epoch, tasks, size, memory, client, flops)

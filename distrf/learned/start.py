@@ -15,11 +15,11 @@ from ..maps import FourierMap
 from ..randomness import raw_words
 from .objectives import Layout
 
-#: Rows of a round: the paper's (Section 7), and more where rows are many, since a round costs messages.
-_ROUND_ROWS = (500, 4_096)
-_MOST_ROUNDS_PER_EPOCH = 1_000
-#: Rounds after which small data have been learned, and epochs over large ones.
-_ROUNDS = 3_000
+#: Rows of a batch: the paper's (Section 7), and more where rows are many, since a batch costs messages.
+_BATCH_SIZES = (500, 4_096)
+_MOST_BATCHES_PER_EPOCH = 1_000
+#: Batches after which small data have been learned, and epochs over large ones.
+_BATCHES = 3_000
 _LEAST_EPOCHS = 10
 #: Rows from which the reach of a step is measured.
 SAMPLE = 1_000
@@ -83,14 +83,14 @@ def reach(rows: np.ndarray) -> float:
     return float(distances.mean()) or 1.0
 
 
-def round_size(wanted: int | str, n: int) -> int:
-    """Rows of a round, a function of the rows alone."""
+def choose_batch_size(wanted: int | str, n: int) -> int:
+    """Rows of a batch, a function of the rows alone."""
     if wanted != "auto":
         return int(wanted)
-    low, high = _ROUND_ROWS
-    return max(1, min(max(low, n // _MOST_ROUNDS_PER_EPOCH), high, -(-n // 4)))
+    low, high = _BATCH_SIZES
+    return max(1, min(max(low, n // _MOST_BATCHES_PER_EPOCH), high, -(-n // 4)))
 
 
 def epochs(wanted: int | str, per_epoch: int) -> int:
     """Passes over the rows."""
-    return max(_LEAST_EPOCHS, math.ceil(_ROUNDS / max(per_epoch, 1))) if wanted == "auto" else int(wanted)
+    return max(_LEAST_EPOCHS, math.ceil(_BATCHES / max(per_epoch, 1))) if wanted == "auto" else int(wanted)

@@ -1,4 +1,4 @@
-"""Linear models by stochastic gradients in rounds: any loss, any number of rows, the same bits on any cluster."""
+"""Linear models by stochastic gradients in batches: any loss, any number of rows, the same bits on any cluster."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .sgd_base import BaseSGD
 
 
 class StreamingSGDRegressor(LinearRegressor, BaseSGD):
-    """Linear regression by stochastic gradients in rounds.
+    """Linear regression by stochastic gradients in batches.
 
     Minimises (1 / W) sum_i w_i loss(z_i.u + b, y_i) + penalty, W = sum_i w_i, b not penalised.
 
@@ -35,9 +35,9 @@ class StreamingSGDRegressor(LinearRegressor, BaseSGD):
     epsilon : of the Huber and the epsilon-insensitive loss, in units of the targets; "auto" is a robust standard
         deviation of the targets for the first and a tenth of it for the second
     fit_intercept : whether to fit b
-    n_epochs : passes over the rows, at most; "auto" is 20, or as many as make 300 rounds
+    n_epochs : passes over the rows, at most; "auto" is 20, or as many as make 300 batches
     tol, n_iter_no_change : stop when so many epochs in a row (with n_epochs="auto" more of them where an epoch has few
-        rounds) lower the loss, or with early stopping the error on held-out rows, by less than a share `tol`; None
+        batches) lower the loss, or with early stopping the error on held-out rows, by less than a share `tol`; None
         never stops early
     early_stopping, validation_fraction : hold out that share of the rows of every block. Each epoch then reads all
         blocks once more
@@ -46,22 +46,22 @@ class StreamingSGDRegressor(LinearRegressor, BaseSGD):
         divided by 5 whenever progress stops | "pegasos": 1 / (alpha t) with projection (classifier, hinge)
     eta0 : first step; None takes it from the spectrum
     momentum : Nesterov's factor; "auto", in `fit` with learning_rate="auto": 1 minus the curvature that the rows of the last
-        rounds had, as a share of the largest of the loss, at most 0.8. None for the squared loss, which is curved
+        batches had, as a share of the largest of the loss, at most 0.8. None for the squared loss, which is curved
         everywhere; most for hinges once few rows are within the margin
-    average : weights averaged over about the last tenth of the rounds; "auto": where steps do not vanish. Zeros of an
+    average : weights averaged over about the last tenth of the batches; "auto": where steps do not vanish. Zeros of an
         l1 penalty are those of a last step from the average along the average gradient
     preconditioner : "subspace": the top directions of the features are slowed down so that the others can be fast
         (EigenPro; see `preconditioner`). They come from two thirds of a seeded sample of 9,000 rows; the other third,
         which they have not seen, says how long steps may be, and the rows of the first epoch say it of rows longer
         than those | None | "auto": wherever it applies (l2, not Pegasos)
     n_directions : of the preconditioner; None takes as many as the sample can tell, 512 at most where D > 1,536
-    round_rows : rows of one step; "auto" from the spectrum. Never depends on the workers
+    batch_size : rows of one step; "auto" from the spectrum. Never depends on the workers
     shuffle : permute blocks, and rows in blocks, anew each epoch
-    distribution : "synchronous": a round is one step, from the gradient of all its rows | "average": a round is
+    distribution : "synchronous": a batch is one step, from the gradient of all its rows | "local_sgd": a batch is
         eight blocks, each a run of small steps of its own, and the mean of where they end; fewer messages, less
         accurate (see `averaging`)
     warm_start : `fit` starts from the present weights
-    checkpoint, checkpoint_every, resume : folder that keeps the state, every so many rounds and at the end of
+    checkpoint, checkpoint_every, resume : folder that keeps the state, every so many batches and at the end of
         an epoch; with resume=True `fit` continues from it, to the bits it would have reached
     random_state : seed of the sample and of the permutations
 
@@ -75,8 +75,8 @@ class StreamingSGDRegressor(LinearRegressor, BaseSGD):
     alpha_, epsilon_ : as they were used
     best_epoch_ : the epoch that was kept, from 1; 0 for the constant
     history_ : for each epoch {"epoch", "loss" (with penalty; while training), "validation_score", "seconds",
-        "rows", "rounds"}
-    n_iter_ : epochs; t_ : rounds; round_rows_ : rows of a round
+        "rows", "batches"}
+    n_iter_ : epochs; t_ : batches; batch_size_ : rows of a batch
 
     Warns
     -----
@@ -91,7 +91,7 @@ class StreamingSGDRegressor(LinearRegressor, BaseSGD):
         return self._flat(y)
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> StreamingSGDRegressor:
-        """The rounds of one epoch over these rows, from where the last call ended.
+        """The batches of one epoch over these rows, from where the last call ended.
 
         The first call measures steps and alpha on its rows; alpha then falls as one over the rows seen.
         """
@@ -118,7 +118,7 @@ class StreamingSGDRegressor(LinearRegressor, BaseSGD):
 
 
 class StreamingSGDClassifier(LinearClassifier, BaseSGD):
-    """Linear classification by stochastic gradients in rounds; the largest score wins.
+    """Linear classification by stochastic gradients in batches; the largest score wins.
 
     Parameters
     ----------
@@ -131,7 +131,7 @@ class StreamingSGDClassifier(LinearClassifier, BaseSGD):
     ----------
     classes_ : labels, shape (c,)
     coef_ : array of shape (c, D), or (1, D) for two classes; intercept_ : shape (c,) or (1,)
-    alpha_, best_epoch_, history_, n_iter_, t_, round_rows_ : see StreamingSGDRegressor
+    alpha_, best_epoch_, history_, n_iter_, t_, batch_size_ : see StreamingSGDRegressor
     """
 
     parameter_rules: ClassVar[dict[str, Rule]] = BaseSGD.parameter_rules | {
@@ -161,7 +161,7 @@ class StreamingSGDClassifier(LinearClassifier, BaseSGD):
         average: bool | str = "auto",
         preconditioner: str | None = "auto",
         n_directions: int | None = None,
-        round_rows: int | str = "auto",
+        batch_size: int | str = "auto",
         shuffle: bool = True,
         distribution: str = "synchronous",
         warm_start: bool = False,
@@ -185,7 +185,7 @@ class StreamingSGDClassifier(LinearClassifier, BaseSGD):
     def partial_fit(
         self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None
     ) -> StreamingSGDClassifier:
-        """The rounds of one epoch over these rows, from where the last call ended.
+        """The batches of one epoch over these rows, from where the last call ended.
 
         classes : all labels there will be; needed at the first call
         """

@@ -13,11 +13,11 @@ from ..losses import LOSSES, SCALED, Loss, get_loss, losses_for
 from ..parameters import FLAG, FOLDER, NONE, SEED, Rule, check_parameters, number, one_of, whole
 from ..randomness import draw_seed
 from ..sgd import assembly
-from ..sgd.averaging import LocalSGD, LocalSteps, LocalWork, local_rows
+from ..sgd.batch_plan import check_batches
+from ..sgd.batch_work import BatchWork, RowLengths
+from ..sgd.local_sgd import LocalSGD, LocalSteps, LocalWork, local_rows
 from ..sgd.optimizer import PENALTIES, RATES, PreconditionedSGD, SGDState
-from ..sgd.round_plan import check_rounds
-from ..sgd.schedules import AVERAGED_BLOCKS, Holdout
-from ..sgd.slices import RowLengths, SliceWork
+from ..sgd.schedules import LOCAL_BLOCKS, Holdout
 from ..sgd.trainer import Progress, Rules, Trainer, warn_unconverged
 from ..targets import Targets
 from .base import LinearModel
@@ -36,7 +36,7 @@ class _Stream:
     null_loss : mean loss of the constant prediction on the first rows
     """
 
-    work: SliceWork
+    work: BatchWork
     optimizer: PreconditionedSGD
     state: SGDState
     progress: Progress
@@ -73,9 +73,9 @@ class BaseSGD(LinearModel):
         "average": FLAG | one_of("auto"),
         "preconditioner": one_of("auto", "subspace") | NONE,
         "n_directions": whole(0) | NONE,
-        "round_rows": whole() | one_of("auto"),
+        "batch_size": whole() | one_of("auto"),
         "shuffle": FLAG,
-        "distribution": one_of("synchronous", "average"),
+        "distribution": one_of("synchronous", "local_sgd"),
         "warm_start": FLAG,
         "checkpoint": FOLDER,
         "checkpoint_every": whole(),
@@ -104,7 +104,7 @@ class BaseSGD(LinearModel):
         average: bool | str = "auto",
         preconditioner: str | None = "auto",
         n_directions: int | None = None,
-        round_rows: int | str = "auto",
+        batch_size: int | str = "auto",
         shuffle: bool = True,
         distribution: str = "synchronous",
         warm_start: bool = False,
@@ -131,7 +131,7 @@ class BaseSGD(LinearModel):
         self.average = average
         self.preconditioner = preconditioner
         self.n_directions = n_directions
-        self.round_rows = round_rows
+        self.batch_size = batch_size
         self.shuffle = shuffle
         self.distribution = distribution
         self.warm_start = warm_start
@@ -172,7 +172,7 @@ class BaseSGD(LinearModel):
             )
 
     def _momentum(self) -> float | None:
-        """Nesterov's factor; None: by the curvature that rounds meet. It would keep noise from becoming zeros."""
+        """Nesterov's factor; None: by the curvature that batches meet. It would keep noise from becoming zeros."""
         if self.momentum == "auto":
             fits = self.learning_rate == "auto" and self.distribution == "synchronous" and not self._l1_ratio()
             return None if fits else 0.0
@@ -212,13 +212,19 @@ class BaseSGD(LinearModel):
         )  # fmt: skip
         loss = replace(loss, epsilon=spectrum.epsilon)
         n = sum(holdout.usable(i, r) for i, r in enumerate(rows.blocks))
-        round_rows = assembly.round_size(self.round_rows, n, spectrum.preconditioner, stream)
-        memory = check_rounds(self, rows, targets.width, round_rows)
-        local = local_rows(round_rows) if self.distribution == "average" else 0
+        batch_size = assembly.choose_batch_size(self.batch_size, n, spectrum.preconditioner, stream)
+        memory = check_batches(self, rows, targets.width, batch_size)
+        local = local_rows(batch_size) if self.distribution == "local_sgd" else 0
         schedule = assembly.make_schedule(
-            rows, holdout, round_rows, self.shuffle, seed, bool(local), assembly.parcel_rows(rows.n_features)
+            rows,
+            holdout,
+            batch_size,
+            self.shuffle,
+            seed,
+            bool(local),
+            assembly.microbatch_rows(rows.n_features),
         )
-        per_epoch = max(1, n // (local * AVERAGED_BLOCKS)) if local else schedule.count(0)
+        per_epoch = max(1, n // (local * LOCAL_BLOCKS)) if local else schedule.count(0)
         whole = per_epoch == 1 and not local and not stream
         optimizer = self._optimizer(loss, spectrum, per_epoch, whole, local)
         probed = 0 if local or spectrum.preconditioner.certain else (_ALWAYS if stream else 1)
@@ -233,14 +239,14 @@ class BaseSGD(LinearModel):
             probed,
             spectrum.shift,
         )
-        work = LocalWork(*common, local, weights.mean) if local else SliceWork(*common)
+        work = LocalWork(*common, local, weights.mean) if local else BatchWork(*common)
         first = np.zeros((rows.n_features + self.fit_intercept, targets.width))
         if self.fit_intercept:
             first[-1] = spectrum.start / spectrum.constant
         n_epochs = 1 if stream else assembly.epochs(self.n_epochs, per_epoch)
         patience = assembly.patience(int(self.n_iter_no_change), self.n_epochs, n_epochs)
         trainer = Trainer(
-            _rounds(rows, work, optimizer),
+            _batches(rows, work, optimizer),
             schedule,
             optimizer,
             optimizer.start(first),
@@ -283,7 +289,7 @@ class BaseSGD(LinearModel):
             "alpha": spectrum.alpha,
             "l1_ratio": self._l1_ratio(),
             "intercept": self.fit_intercept,
-            "decay_rounds": float(max(per_epoch, 1)) if kinked else None,
+            "decay_batches": float(max(per_epoch, 1)) if kinked else None,
         }
         return LocalSGD(**options, step_rows=local) if local else PreconditionedSGD(**options)
 
@@ -314,20 +320,20 @@ class BaseSGD(LinearModel):
             )
         W[: coef.shape[1]] = coef.T
         if self.fit_intercept:
-            shift = trainer.rounds._work.shift
+            shift = trainer.batches._work.shift
             moved = 0.0 if shift is None else shift @ coef.T
-            W[-1] = (np.atleast_1d(intercept) + moved - targets.centre) / trainer.rounds._work.constant
+            W[-1] = (np.atleast_1d(intercept) + moved - targets.centre) / trainer.batches._work.constant
 
     def _train(self, trainer: Trainer, targets: Targets) -> None:
         try:
             with nullcontext() if trainer.memory is None else trainer.memory.explains("the fit"):
                 trainer.run()
         finally:
-            trainer.rounds.close()
+            trainer.batches.close()
         self._publish(trainer, targets)
 
     def _publish(self, trainer: Trainer, targets: Targets) -> None:
-        W, work = trainer.solution, trainer.rounds._work
+        W, work = trainer.solution, trainer.batches._work
         D = len(W) - self.fit_intercept
         if not np.isfinite(W).all():
             raise InputError("the weights are no longer numbers; scale the rows, or leave learning_rate='auto'")
@@ -341,7 +347,7 @@ class BaseSGD(LinearModel):
         self.epsilon_ = work.loss.epsilon
         self.t_ = trainer.state.t
         self.best_epoch_ = 0 if trainer.progress.fell_back else trainer.epoch_of_solution
-        self.round_rows_ = trainer.schedule.round_rows
+        self.batch_size_ = trainer.schedule.batch_size
 
     def _partial_fit(self, X: Any, y: Any, weight: Any, targets: Targets) -> None:
         self._check()
@@ -353,18 +359,18 @@ class BaseSGD(LinearModel):
                 self._warm(trainer, self.coef_, self.intercept_, targets)
                 trainer.progress.history = list(getattr(self, "history_", []))
             optimizer: Any = trainer.optimizer
-            # What the next call brings need not be of the same kind as what rounds remember.
-            decay = optimizer.decay_rounds and max(optimizer.decay_rounds, _STREAM_DECAY)
-            trainer.optimizer = replace(optimizer, momentum=optimizer.momentum or 0.0, decay_rounds=decay)
+            # What the next call brings need not be of the same kind as what batches remember.
+            decay = optimizer.decay_batches and max(optimizer.decay_batches, _STREAM_DECAY)
+            trainer.optimizer = replace(optimizer, momentum=optimizer.momentum or 0.0, decay_batches=decay)
             rows = sum(trainer.schedule.rows)
             penalty = optimizer.alpha * rows if self.alpha == "auto" else None
-            total, batch_rows = rows * trainer.mean_weight, trainer.schedule.round_rows
+            total, batch_rows = rows * trainer.mean_weight, trainer.schedule.batch_size
             null = trainer.null_loss
         else:
             trainer, rows, total = self._continue(stream, X, y, weight, targets, seed)
             penalty, batch_rows, null = stream.penalty, stream.batch_rows, stream.null_loss
         self._train(trainer, targets)
-        work, optimizer = trainer.rounds._work, trainer.optimizer
+        work, optimizer = trainer.batches._work, trainer.optimizer
         self._stream = _Stream(
             work, optimizer, trainer.state, trainer.progress, batch_rows, rows, total, penalty, null
         )
@@ -372,7 +378,7 @@ class BaseSGD(LinearModel):
     def _continue(
         self, stream: _Stream, X: Any, y: Any, weight: Any, targets: Targets, seed: int
     ) -> tuple[Trainer, int, float]:
-        """The rounds of new rows, with the steps, the weights and the counters of the calls before."""
+        """The batches of new rows, with the steps, the weights and the counters of the calls before."""
         rows = assembly.Rows.of(X, y, weight)
         n, weights = sum(rows.blocks), assembly.measure_weights(rows, targets)
         seen, total = stream.rows + n, stream.weight + n * weights.mean
@@ -381,10 +387,10 @@ class BaseSGD(LinearModel):
             optimizer = replace(optimizer, alpha=stream.penalty / seen)
         schedule = assembly.make_schedule(
             rows, stream.work.holdout, min(stream.batch_rows, n), self.shuffle, seed,
-            isinstance(optimizer, LocalSGD), assembly.parcel_rows(rows.n_features),
+            isinstance(optimizer, LocalSGD), assembly.microbatch_rows(rows.n_features),
         )  # fmt: skip
         trainer = Trainer(
-            _rounds(rows, stream.work, optimizer), schedule, optimizer, stream.state,
+            _batches(rows, stream.work, optimizer), schedule, optimizer, stream.state,
             Rules(done + 1, None, 1, targets.classes is not None, guarded=True), total / seen, [],
             null_loss=stream.null_loss,
         )  # fmt: skip
@@ -394,7 +400,7 @@ class BaseSGD(LinearModel):
         return trainer, seen, total
 
 
-def _rounds(rows: assembly.Rows, work: SliceWork, optimizer: Any) -> Any:
+def _batches(rows: assembly.Rows, work: BatchWork, optimizer: Any) -> Any:
     if isinstance(work, LocalWork):
-        return rows.rounds(work, (LocalSteps(optimizer),))
-    return rows.rounds(work, (RowLengths(optimizer.preconditioner),) if work.probed else ())
+        return rows.batches(work, (LocalSteps(optimizer),))
+    return rows.batches(work, (RowLengths(optimizer.preconditioner),) if work.probed else ())

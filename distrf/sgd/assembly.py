@@ -20,7 +20,9 @@ from ..errors import InputError
 from ..losses import SCALED, Loss
 from ..maps import working_dtype
 from ..targets import Targets
-from .local_rounds import LocalRounds, memory_loader
+from .batch_work import BatchWork
+from .dask_batches import DaskBatches, lazy_loader
+from .local_batches import LocalBatches, memory_loader
 from .penalty import choose_alpha, choose_l1
 from .preconditioner import (
     Preconditioner,
@@ -29,30 +31,28 @@ from .preconditioner import (
     sample_size,
     weighted_rows,
 )
-from .rounds import DaskRounds, lazy_loader
-from .schedules import PARCEL_ROWS, Holdout, Schedule
-from .slices import SliceWork
+from .schedules import MICROBATCH_ROWS, Holdout, Schedule
 
-#: Rows of a round: no fewer, since a round costs some 10 ms of messages; no more, by measurement (D = 4,096).
-_ROUND_ROWS = (256, 8_192)
-_STREAM_ROWS = 32
-#: Rounds of an epoch at least, where rows are few.
-_ROUNDS_PER_EPOCH = 16
-#: Rows of a round over the critical batch, at which a row is worth half of one taken alone. MNIST with D = 4,096 in
-#: rounds of 903, 1,807 (critical) and 3,615 rows: 96.64, 96.63, 96.31 % after one pass. R^2 after 20 epochs in rounds
+#: Rows of a batch: no fewer, since a batch costs some 10 ms of messages; no more, by measurement (D = 4,096).
+_BATCH_SIZES = (256, 8_192)
+_STREAM_BATCH = 32
+#: Batches of an epoch at least, where rows are few.
+_BATCHES_PER_EPOCH = 16
+#: Rows of a batch over the critical batch, at which a row is worth half of one taken alone. MNIST with D = 4,096 in
+#: batches of 903, 1,807 (critical) and 3,615 rows: 96.64, 96.63, 96.31 % after one pass. R^2 after 20 epochs in batches
 #: of a quarter, a half and once the critical batch: kin40k 0.9516, 0.9504, 0.9488; airline 0.3543, 0.3531, 0.3488.
 _OVER_CRITICAL = 0.5
-#: Features of a parcel, and its rows: 16 MiB of float32.
-_PARCEL_VALUES = 2**22
-_PARCEL_ROWS = (256, 8_192)
+#: Features of a microbatch, and its rows: 16 MiB of float32.
+_MICROBATCH_VALUES = 2**22
+_MICROBATCH_ROWS = (256, 8_192)
 #: Directions of the preconditioner where features are many: as accurate as 1,000 on MNIST with D = 4,096
 #: (96.65 and 96.63 % after one pass), in a third of the time. Few features get all directions.
 _MOST_DIRECTIONS = 512
 _MANY_FEATURES = 1_536
-#: Up to here a round is all rows: exact gradients.
+#: Up to here a batch is all rows: exact gradients.
 _WHOLE_UP_TO = 1_024
-#: Epochs, and rounds that there are at least where rows are few.
-_EPOCHS, _LEAST_ROUNDS = 20, 300
+#: Epochs, and batches that there are at least where rows are few.
+_EPOCHS, _LEAST_BATCHES = 20, 300
 #: Lengths of rows are measured as rows come where a sample shows them to be this much below what they may be.
 _PROBE_GAIN = 2.0
 #: Where the penalty of a robust loss is chosen by squared errors, targets are brought within so many spreads.
@@ -118,17 +118,17 @@ class Rows:
         Z = Z.astype(working_dtype(Z.dtype), copy=False)
         return Z, y if self.arrays[1].ndim == 2 else y[:, 0], weight
 
-    def rounds(self, work: SliceWork, functions: Sequence[Any] = ()) -> Any:
-        """Where parcels are worked on: the cluster for lazy rows, if there is one, else this process.
+    def batches(self, work: BatchWork, functions: Sequence[Any] = ()) -> Any:
+        """Where microbatches are worked on: the cluster for lazy rows, if there is one, else this process.
 
         functions : what the work takes along beside the maps, in their form
         """
         if not self.lazy:
-            return LocalRounds(memory_loader(self.arrays, self.blocks), functions, work)
+            return LocalBatches(memory_loader(self.arrays, self.blocks), functions, work)
         client = current_client()
         if client is None:
-            return LocalRounds(lazy_loader(self.arrays), (*self.maps, *functions), work)
-        return DaskRounds(client, self.arrays, (*self.maps, *functions), work)
+            return LocalBatches(lazy_loader(self.arrays), (*self.maps, *functions), work)
+        return DaskBatches(client, self.arrays, (*self.maps, *functions), work)
 
 
 def open_checkpoint(
@@ -403,45 +403,45 @@ class _WeightReduction:
 
 def epochs(wanted: int | str, per_epoch: int) -> int:
     """Passes over the rows, at most."""
-    return max(_EPOCHS, -(-_LEAST_ROUNDS // max(per_epoch, 1))) if wanted == "auto" else int(wanted)
+    return max(_EPOCHS, -(-_LEAST_BATCHES // max(per_epoch, 1))) if wanted == "auto" else int(wanted)
 
 
 def patience(wanted: int, n_epochs: int | str, most: int) -> int:
-    """Epochs without a gain after which training stops: as many more as "auto" takes more than 20 of few rounds."""
+    """Epochs without a gain after which training stops: as many more as "auto" takes more than 20 of few batches."""
     return wanted * most // _EPOCHS if n_epochs == "auto" else wanted
 
 
-def round_size(wanted: int | str, n: int, preconditioner: Preconditioner, stream: bool = False) -> int:
-    """Rows of a round: the critical batch in bounds, at least 16 rounds an epoch; all where rows are few.
+def choose_batch_size(wanted: int | str, n: int, preconditioner: Preconditioner, stream: bool = False) -> int:
+    """Rows of a batch: the critical batch in bounds, at least 16 batches an epoch; all where rows are few.
 
     stream : these rows are seen once: the critical batch, which wastes none of them
     """
     if wanted != "auto":
         return int(wanted)
     if stream:
-        return int(min(max(preconditioner.critical_rows, _STREAM_ROWS), _ROUND_ROWS[1], n))
+        return int(min(max(preconditioner.critical_rows, _STREAM_BATCH), _BATCH_SIZES[1], n))
     if n <= _WHOLE_UP_TO:
         return n
-    low, high = _ROUND_ROWS
-    most = max(low, n // _ROUNDS_PER_EPOCH)
+    low, high = _BATCH_SIZES
+    most = max(low, n // _BATCHES_PER_EPOCH)
     return int(min(max(_OVER_CRITICAL * preconditioner.critical_rows, low), high, most))
 
 
-def parcel_rows(n_features: int) -> int:
+def microbatch_rows(n_features: int) -> int:
     """Rows whose features are the work of one task."""
-    low, high = _PARCEL_ROWS
-    return min(max(_PARCEL_VALUES // n_features, low), high)
+    low, high = _MICROBATCH_ROWS
+    return min(max(_MICROBATCH_VALUES // n_features, low), high)
 
 
 def make_schedule(
     rows: Rows,
     holdout: Holdout,
-    round_rows: int,
+    batch_size: int,
     shuffle: bool,
     seed: int,
     whole_blocks: bool = False,
-    parcel_rows: int = PARCEL_ROWS,
+    microbatch_rows: int = MICROBATCH_ROWS,
 ) -> Schedule:
-    """Rounds over the rows that are not held out."""
+    """Batches over the rows that are not held out."""
     usable = tuple(holdout.usable(i, r) for i, r in enumerate(rows.blocks))
-    return Schedule(usable, max(1, round_rows), rows.block_bytes, seed, shuffle, whole_blocks, parcel_rows)
+    return Schedule(usable, max(1, batch_size), rows.block_bytes, seed, shuffle, whole_blocks, microbatch_rows)

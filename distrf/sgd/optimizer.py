@@ -13,17 +13,17 @@ import numpy as np
 
 from ..errors import InputError
 from .preconditioner import Preconditioner
-from .schedules import Round
+from .schedules import Batch
 
 RATES = ("auto", "pegasos", "constant", "inverse_scaling", "adaptive")
 PENALTIES = ("l2", "l1", "elasticnet")
-#: Momentum is at most this, and follows the curvature with the memory of so many rounds.
+#: Momentum is at most this, and follows the curvature with the memory of so many batches.
 _MOST_MOMENTUM = 0.8
 #: And at least this where the curvature is that of a sample, and so a bound with a margin: MNIST with D = 4,096 after one
 #: pass 96.63 % with it and 96.46 % without; kin40k, letter, covtype and census gain likewise.
 _LEAST_MOMENTUM = 0.5
 _MEMORY = 5.0
-#: Averages weigh round t by about t^8: the last tenth of the rounds counts (Shamir & Zhang, ICML 2013, 4).
+#: Averages weigh batch t by about t^8: the last tenth of the batches counts (Shamir & Zhang, ICML 2013, 4).
 _AVERAGE_POWER = 8.0
 _MOST_HALVINGS = 30
 
@@ -64,7 +64,7 @@ class Optimizer:
     def observe(self, state: Any, curved: float, longest: float) -> None:
         """Take note of what else a batch has measured: curvature, a mean share, and the longest row in units of weight."""
 
-    def advance(self, state: Any, G: np.ndarray, batch: Round, mean_weight: float, whole: bool) -> None:
+    def advance(self, state: Any, G: np.ndarray, batch: Batch, mean_weight: float, whole: bool) -> None:
         """Apply what the microbatches of a batch sum up to, in place; whole : whether it is all rows."""
         self.step(state, G / (batch.rows * mean_weight), batch.rows, whole)
 
@@ -127,12 +127,12 @@ class PreconditionedSGD(Optimizer):
 
     rate : one of RATES; eta0 : first step, None for the one of the spectrum
     power_t : of inverse_scaling; average : whether weights are averaged
-    momentum : of Nesterov; None: what the curvature leaves room for. Where the rows of a round have the share c of the
-        largest curvature, 1 / c such rounds together are what one step was made for, and 1 - c is their memory; at
+    momentum : of Nesterov; None: what the curvature leaves room for. Where the rows of a batch have the share c of the
+        largest curvature, 1 / c such batches together are what one step was made for, and 1 - c is their memory; at
         least 1/2 where the curvature was measured on a sample
     alpha, l1_ratio : penalty alpha (l1_ratio |w|_1 + (1 - l1_ratio) |w|^2 / 2)
     intercept : whether the last row is one, unpenalised
-    decay_rounds : for losses with a kink "auto" falls as 1 / sqrt(1 + t / decay_rounds); None: it does not fall
+    decay_batches : for losses with a kink "auto" falls as 1 / sqrt(1 + t / decay_batches); None: it does not fall
     """
 
     preconditioner: Preconditioner
@@ -144,13 +144,13 @@ class PreconditionedSGD(Optimizer):
     alpha: float
     l1_ratio: float
     intercept: bool
-    decay_rounds: float | None = None
+    decay_batches: float | None = None
 
     def start(self, weights: np.ndarray) -> SGDState:
         return SGDState(weights)
 
     def eta(self, state: SGDState, rows: int, whole: bool) -> float:
-        """The step of round state.t, counted from 0, over so many rows or the whole of them."""
+        """The step of batch state.t, counted from 0, over so many rows or the whole of them."""
         t = state.t + 1
         stable = self.preconditioner.bounded(state.longest).step(None if whole else rows)
         if self.rate == "pegasos":
@@ -159,8 +159,8 @@ class PreconditionedSGD(Optimizer):
         first = stable if self.eta0 is None else self.eta0
         if self.rate == "inverse_scaling":
             return state.scale * first / t**self.power_t
-        if self.rate == "auto" and self.decay_rounds is not None:
-            return state.scale * first / np.sqrt(1.0 + state.t / self.decay_rounds)
+        if self.rate == "auto" and self.decay_batches is not None:
+            return state.scale * first / np.sqrt(1.0 + state.t / self.decay_batches)
         return state.scale * first
 
     def observe(self, state: SGDState, curved: float, longest: float) -> None:
@@ -196,10 +196,10 @@ class PreconditionedSGD(Optimizer):
         least = _LEAST_MOMENTUM if self.preconditioner.unseen else 0.0
         return min(_MOST_MOMENTUM, max(least, 1.0 - state.curved))
 
-    def move(self, state: SGDState, W: np.ndarray, rounds: int = 1) -> None:
+    def move(self, state: SGDState, W: np.ndarray, batches: int = 1) -> None:
         """Take new weights over, and into the average."""
         state.weights = W
-        state.t += rounds
+        state.t += batches
         if self.average:
             state.averaged += 1
             state.average = state.average + _share(state.averaged) * (W - state.average)
@@ -238,7 +238,7 @@ class PreconditionedSGD(Optimizer):
         """Half the step."""
         if self._asked:
             raise InputError(
-                f"the loss rose to {loss:.3g} in round {state.t}: steps are too long or the features too "
+                f"the loss rose to {loss:.3g} in batch {state.t}: steps are too long or the features too "
                 f"large; use learning_rate='auto' or a smaller eta0 (now {self.eta0}), or scale the rows"
             )
         if self.backs_off(state):

@@ -1,8 +1,8 @@
-"""Which rows a round takes: seeded, new in each epoch, a function of the blocks and never of the workers.
+"""Which rows a batch takes: seeded, new in each epoch, a function of the blocks and never of the workers.
 
-A *group* of blocks is resident at a time, one drawn from each stretch of the data, and each round takes an equal
-share of every block of its group: so rounds mix files that are sorted by date or class. What a round takes from
-neighbours in the group is a *parcel*, the work of one task. Number code.
+A *shuffle window* is the blocks that are held at a time: one drawn from each stretch of neighbouring blocks. Each batch
+takes an equal part of every block of its window, so a batch mixes files that are sorted by date or class. What it takes
+from neighbouring blocks of the window is a *microbatch*, whose gradient is one summand. Number code.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ import numpy as np
 
 from ..randomness import permutation
 
-#: Blocks of a group, and their bytes, at most, unless one round needs more; the next group is read meanwhile.
-_GROUP_BLOCKS = 16
-_GROUP_BYTES = 512 * 2**20
-#: Orders of rows that a process keeps: of the blocks of two groups.
-ORDERS = 2 * _GROUP_BLOCKS
-#: Rows of a parcel, at most; a quarter of them makes parcels of their own until a round has four. A task costs some
+#: Blocks of a shuffle window, and their bytes, at most, unless one batch needs more; the next window is read meanwhile.
+_WINDOW_BLOCKS = 16
+_WINDOW_BYTES = 512 * 2**20
+#: Orders of rows that a process keeps: of the blocks of two windows.
+ORDERS = 2 * _WINDOW_BLOCKS
+#: Rows of a microbatch, at most; a quarter of them makes microbatches of their own until a batch has four. A task costs some
 #: milliseconds whatever it does, and more workers want more tasks.
-PARCEL_ROWS = 1024
-_PARCELS = 4
-#: Blocks side by side in a round of whole blocks.
-AVERAGED_BLOCKS = 8
+MICROBATCH_ROWS = 1024
+_MICROBATCHES = 4
+#: Blocks side by side in a batch of whole blocks.
+LOCAL_BLOCKS = 8
 
 
 @dataclass(frozen=True)
-class Slice:
+class BlockRows:
     """Rows first:last of the seeded permutation of a block's usable rows."""
 
     block: int
@@ -38,96 +38,100 @@ class Slice:
 
 
 @dataclass(frozen=True)
-class Round:
-    """Parcels of slices of one step; `group` counts the groups of the epoch, `blocks` are those of the group."""
+class Batch:
+    """The rows of one step.
 
-    group: int
+    window, blocks : number of the shuffle window in the epoch, and its blocks
+    microbatches : of each, the rows that it takes of some blocks
+    """
+
+    window: int
     blocks: tuple[int, ...]
-    parcels: tuple[tuple[Slice, ...], ...]
+    microbatches: tuple[tuple[BlockRows, ...], ...]
 
     @property
     def rows(self) -> int:
-        return sum(s.last - s.first for parcel in self.parcels for s in parcel)
+        return sum(s.last - s.first for microbatch in self.microbatches for s in microbatch)
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """Rounds of about `round_rows` rows over blocks of the given numbers of usable rows.
+    """Batches of about `batch_size` rows over blocks of the given numbers of usable rows.
 
     rows : usable rows of each block; 0 leaves it out
     block_bytes : of the largest block as it is held
-    whole_blocks : rounds are whole blocks, each a parcel, whatever `round_rows`
-    parcel_rows : rows of a parcel, at most
+    whole_blocks : batches are whole blocks, each a microbatch, whatever `batch_size`
+    microbatch_rows : rows of a microbatch, at most
     """
 
     rows: tuple[int, ...]
-    round_rows: int
+    batch_size: int
     block_bytes: int
     seed: int
     shuffle: bool = True
     whole_blocks: bool = False
-    parcel_rows: int = PARCEL_ROWS
+    microbatch_rows: int = MICROBATCH_ROWS
 
     @property
     def n_rows(self) -> int:
         return sum(self.rows)
 
-    def groups(self, epoch: int) -> list[list[int]]:
-        """Blocks of each group, in the order of an epoch.
+    def windows(self, epoch: int) -> list[list[int]]:
+        """Blocks of each shuffle window, in the order of an epoch.
 
-        With `shuffle` each group gets at most one block of every stretch of neighbours, at random.
+        With `shuffle` each window gets at most one block of every stretch of neighbours, at random.
         """
         used = [i for i, r in enumerate(self.rows) if r]
-        most = max(2, min(_GROUP_BLOCKS, _GROUP_BYTES // max(1, self.block_bytes)))
-        count = max(1, min(-(-len(used) // most), self.n_rows // self.round_rows))
+        most = max(2, min(_WINDOW_BLOCKS, _WINDOW_BYTES // max(1, self.block_bytes)))
+        count = max(1, min(-(-len(used) // most), self.n_rows // self.batch_size))
         if not self.shuffle:
-            return list(_shares(used, count))
-        groups: list[list[int]] = [[] for _ in range(count)]
-        for stretch, a in enumerate(range(0, len(used), count)):
-            order = permutation(self.seed, f"sgd blocks {epoch}", stretch, count)
-            for block, group in zip(used[a : a + count], order.tolist(), strict=False):
-                groups[group].append(block)
-        return groups
+            return list(split_evenly(used, count))
+        windows: list[list[int]] = [[] for _ in range(count)]
+        for neighbours, a in enumerate(range(0, len(used), count)):
+            order = permutation(self.seed, f"sgd blocks {epoch}", neighbours, count)
+            for block, window in zip(used[a : a + count], order.tolist(), strict=False):
+                windows[window].append(block)
+        return windows
 
-    def rounds(self, epoch: int) -> Iterator[Round]:
-        """The rounds of an epoch, in order; every usable row is in exactly one."""
-        parcels = parcel_count(self.round_rows, self.parcel_rows)
-        for g, blocks in enumerate(self.groups(epoch)):
+    def batches(self, epoch: int) -> Iterator[Batch]:
+        """The batches of an epoch, in order; every usable row is in exactly one."""
+        microbatches = microbatch_count(self.batch_size, self.microbatch_rows)
+        for g, blocks in enumerate(self.windows(epoch)):
             if self.whole_blocks:
-                for part in _shares(blocks, -(-len(blocks) // AVERAGED_BLOCKS)):
-                    yield Round(g, tuple(part), tuple((Slice(b, 0, self.rows[b]),) for b in part))
+                for part in split_evenly(blocks, -(-len(blocks) // LOCAL_BLOCKS)):
+                    yield Batch(g, tuple(part), tuple((BlockRows(b, 0, self.rows[b]),) for b in part))
                 continue
-            count = max(1, round(sum(self.rows[b] for b in blocks) / self.round_rows))
-            sets = list(_shares(list(enumerate(blocks)), min(len(blocks), parcels)))
-            cuts = -(-parcels // len(sets)) if sets else 0
+            count = max(1, round(sum(self.rows[b] for b in blocks) / self.batch_size))
+            sets = list(split_evenly(list(enumerate(blocks)), min(len(blocks), microbatches)))
+            cuts = -(-microbatches // len(sets)) if sets else 0
             pieces = count * cuts  # of each block
             for r in range(count):
                 taken = []
                 for members in sets:
                     for piece in range(r * cuts, (r + 1) * cuts):
-                        # Blocks with few rows give them in different rounds.
+                        # Blocks with few rows give them in different batches.
                         offsets = ((b, self.rows[b], pieces * i // len(blocks)) for i, b in members)
                         cut = (
-                            Slice(b, (n * piece + shift) // pieces, (n * (piece + 1) + shift) // pieces)
+                            BlockRows(b, (n * piece + shift) // pieces, (n * (piece + 1) + shift) // pieces)
                             for b, n, shift in offsets
                         )
                         taken.append(tuple(s for s in cut if s.last > s.first))
                 if any(taken):
-                    yield Round(g, tuple(blocks), tuple(parcel for parcel in taken if parcel))
+                    yield Batch(g, tuple(blocks), tuple(microbatch for microbatch in taken if microbatch))
 
     def count(self, epoch: int) -> int:
-        """Rounds of an epoch."""
-        return sum(1 for _ in self.rounds(epoch))
+        """Batches of an epoch."""
+        return sum(1 for _ in self.batches(epoch))
 
 
-def parcel_count(round_rows: int, parcel_rows: int) -> int:
-    """Parcels of a round: a power of two, so that they go evenly to most numbers of workers."""
-    wanted = max(min(_PARCELS, 4 * round_rows // parcel_rows), -(-round_rows // parcel_rows), 1)
+def microbatch_count(batch_size: int, microbatch_rows: int) -> int:
+    """Microbatches of a batch: a power of two, so that they go evenly to most numbers of workers."""
+    wanted = max(min(_MICROBATCHES, 4 * batch_size // microbatch_rows), -(-batch_size // microbatch_rows), 1)
     return 1 << (wanted - 1).bit_length()
 
 
-def _shares(items: list, count: int) -> Iterator[list]:
-    """`count` runs of nearly equal length."""
+def split_evenly(items: list, count: int) -> Iterator[list]:
+    """`count` lists of neighbours, of nearly equal length."""
     for i in range(count):
         yield items[len(items) * i // count : len(items) * (i + 1) // count]
 

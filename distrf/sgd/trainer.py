@@ -1,6 +1,6 @@
 """The loop over epochs and batches: steps, history, stopping, the best epoch, checkpoints.
 
-Knows neither Dask nor what is learned: batches come from DaskRounds or LocalRounds, steps are an optimizer's.
+Knows neither Dask nor what is learned: batches come from DaskBatches or LocalBatches, steps are an optimizer's.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from sklearn.exceptions import ConvergenceWarning
 from ..blocks.plan import PassMemory
 from ..blocks.progress import current_listener
 from ..checkpoint import Checkpoint
+from .batch_work import Sums, validation_score
 from .optimizer import Optimizer, OptimizerState
-from .schedules import Round, Schedule
-from .slices import Sums, validation_score
+from .schedules import Batch, Schedule
 
 _TINY = float(np.finfo(float).tiny)
 #: A batch whose loss is so many times that of a constant prediction, of the same rows and of all, says that steps are
@@ -91,7 +91,7 @@ class Rules:
 class Trainer:
     """Takes batches until the rules say stop.
 
-    rounds : DaskRounds or LocalRounds; schedule : which rows
+    batches : DaskBatches or LocalBatches; schedule : which rows
     whole : whether a batch is all rows: an epoch then measures the weights that it began with, and those may be kept
     mean_weight : total weight of the training rows over their number
     validation : blocks with rows that are held out; empty for none
@@ -103,7 +103,7 @@ class Trainer:
     null_loss : mean loss of the constant prediction over all rows, or some; a batch may have none of a rare class
     """
 
-    rounds: Any
+    batches: Any
     schedule: Schedule
     optimizer: Optimizer
     state: Any  # of the optimizer's kind
@@ -141,11 +141,11 @@ class Trainer:
             self.kept = self.optimizer.solution(self.state).copy()
         if self.first is None:
             self.first = self.kept
-        self.rounds.begin(self._sequence(p.epoch, p.batch))
+        self.batches.begin(self._sequence(p.epoch, p.batch))
         while not p.stopped and p.epoch < self.rules.n_epochs:
             started, count = time.perf_counter(), self.schedule.count(p.epoch)
             while p.batch < count:
-                result = self.rounds.gradient(self.state.weights, **self.optimizer.sent(self.state))
+                result = self.batches.gradient(self.state.weights, **self.optimizer.sent(self.state))
                 assert result is not None
                 epoch, batch, sums = result
                 assert epoch == p.epoch
@@ -167,7 +167,7 @@ class Trainer:
 
     def _objective(self, weights: np.ndarray) -> float:
         """On all training rows: a pass."""
-        sums = self.rounds.validate(weights, [i for i, r in enumerate(self.schedule.rows) if r], held=False)
+        sums = self.batches.validate(weights, [i for i, r in enumerate(self.schedule.rows) if r], held=False)
         return float(sums[4, 0] / max(sums[0, 0], _TINY) + self.optimizer.penalty(weights))
 
     def _beaten(self) -> bool:
@@ -196,9 +196,9 @@ class Trainer:
         p = self.progress
         return p.best_epoch if self.rules.keep_best and not p.ended_best else p.epoch
 
-    def _sequence(self, epoch: int, done: int) -> Iterator[tuple[int, Round]]:
+    def _sequence(self, epoch: int, done: int) -> Iterator[tuple[int, Batch]]:
         for e in range(epoch, self.rules.n_epochs):
-            for b, batch in enumerate(self.schedule.rounds(e)):
+            for b, batch in enumerate(self.schedule.batches(e)):
                 if e > epoch or b >= done:
                     yield e, batch
 
@@ -208,7 +208,7 @@ class Trainer:
         numbers = {"state": state.numbers, "progress": vars(self.progress)}  # written at once, so not copied
         self.checkpoint.keep(state.arrays | {"kept": self.kept}, numbers)
 
-    def _advance(self, batch: Round, sums: Sums) -> bool:
+    def _advance(self, batch: Batch, sums: Sums) -> bool:
         """One step; False where the batch showed that steps had become too long, and is left out."""
         p = self.progress
         p.batch += 1
@@ -257,7 +257,7 @@ class Trainer:
                 "validation_score": score,
                 "seconds": round(seconds, 4),
                 "rows": p.rows,
-                "rounds": p.batch,
+                "batches": p.batch,
             }
         )
         p.epoch += 1
@@ -287,7 +287,7 @@ class Trainer:
         """
         if not self.validation:
             return None, [objective, objective]
-        sums = self.rounds.validate(weights, self.validation)
+        sums = self.batches.validate(weights, self.validation)
         score = validation_score(sums, self.rules.classes)
         return score, [1.0 - score, float(sums[4].sum() / max(sums[0, 0], _TINY))]
 

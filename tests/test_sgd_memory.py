@@ -13,9 +13,9 @@ from peaks import assert_flat
 
 from distrf import RandomFourierFeatures, StreamingSGDClassifier
 from distrf.blocks import engine, workers
-from distrf.blocks.batches import _SPAN, Batch
 from distrf.blocks.plan import Workers
 from distrf.blocks.samples import take_rows
+from distrf.blocks.submission import _SPAN, Submission
 from distrf.errors import MemoryPlanError
 from distrf.sgd.schedules import ORDERS, Holdout, Schedule, row_order
 
@@ -23,7 +23,7 @@ from distrf.sgd.schedules import ORDERS, Holdout, Schedule, row_order
 def fit(rows=2000):
     X = np.random.default_rng(0).normal(size=(rows, 4)).astype(np.float32)
     y = (X[:, 0] > 0).astype(int)
-    model = StreamingSGDClassifier("logistic", n_epochs=2, tol=None, round_rows=100)
+    model = StreamingSGDClassifier("logistic", n_epochs=2, tol=None, batch_size=100)
     return model.fit(da.from_array(X, chunks=(200, 4)), da.from_array(y, chunks=200))
 
 
@@ -71,13 +71,13 @@ def test_classes_that_only_the_rows_tell_are_counted(client, monkeypatch):
 def test_sampled_rows_travel_once(client, monkeypatch):
     """Their numbers go to each worker, not with each run: those that wait would hold a copy each."""
     sizes = []
-    add = Batch.add
+    add = Submission.add
 
     def recorded(self, graph, *arguments, **named):
         sizes.extend(len(cloudpickle.dumps(node)) for key, node in graph.items() if "-run-" in str(key))
         add(self, graph, *arguments, **named)
 
-    monkeypatch.setattr(Batch, "add", recorded)
+    monkeypatch.setattr(Submission, "add", recorded)
     rows = np.arange(0, 40_000, 5)
     values = np.arange(80_000.0).reshape(40_000, 2)
     lazy = da.from_array(np.arange(40_000), chunks=2000).map_blocks(

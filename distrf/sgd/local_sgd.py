@@ -1,7 +1,7 @@
-"""Local steps and averaged weights: each block of a round is a run of small steps of its own.
+"""Local steps and averaged weights: each block of a batch is a run of small steps of its own.
 
-All blocks of a round start from the same weights, and the mean of where they end, weighted by rows, is where the
-next round starts (Zinkevich et al., NIPS 2010, with an average after every block). One message a block instead
+All blocks of a batch start from the same weights, and the mean of where they end, weighted by rows, is where the
+next batch starts (Zinkevich et al., NIPS 2010, with an average after every block). One message a block instead
 of one a step; what it costs in accuracy grows with the steps between averages. Number code.
 """
 
@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from .batch_work import BatchWork, Sums
 from .optimizer import PreconditionedSGD, SGDState
-from .schedules import AVERAGED_BLOCKS, Round
-from .slices import SliceWork, Sums
+from .schedules import LOCAL_BLOCKS, Batch
 
 
 @dataclass(frozen=True)
@@ -30,9 +30,9 @@ class LocalSGD(PreconditionedSGD):
     def sent(self, state: SGDState) -> dict[str, Any]:  # type: ignore[override]
         return {"t": state.t, "scale": state.scale}
 
-    def advance(self, state: SGDState, G: np.ndarray, batch: Round, mean_weight: float, whole: bool) -> None:
+    def advance(self, state: SGDState, G: np.ndarray, batch: Batch, mean_weight: float, whole: bool) -> None:
         """Take over the mean of the weights, by rows; G is their sum times the rows."""
-        steps = max(1, round(batch.rows / len(batch.parcels) / self.step_rows))
+        steps = max(1, round(batch.rows / len(batch.microbatches) / self.step_rows))
         self.move(state, G / batch.rows, steps)
 
 
@@ -57,8 +57,8 @@ class LocalSteps:
 
 
 @dataclass(frozen=True)
-class LocalWork(SliceWork):
-    """Parcels that move the weights themselves; the last of the maps is a LocalSteps.
+class LocalWork(BatchWork):
+    """Microbatches that move the weights themselves; the last of the maps is a LocalSteps.
 
     step_rows : rows of a local step; mean_weight : of a row
     """
@@ -66,9 +66,9 @@ class LocalWork(SliceWork):
     step_rows: int = 1
     mean_weight: float = 1.0
 
-    def take(self, loaded: Any, maps: Sequence[Any], epoch: int, parcel: Any) -> Any:
-        """Rows of a parcel in the order of the epoch, and the maps: features are made step by step."""
-        return self.joined(loaded, epoch, parcel), maps
+    def take(self, loaded: Any, maps: Sequence[Any], epoch: int, microbatch: Any) -> Any:
+        """Rows of a microbatch in the order of the epoch, and the maps: features are made step by step."""
+        return self.joined(loaded, epoch, microbatch), maps
 
     def gradient(self, taken: Any, W: np.ndarray, t: Any = 0, scale: Any = 1.0) -> Sums:
         """Weights after the steps times the rows, and the sums along the way."""
@@ -89,6 +89,6 @@ class LocalWork(SliceWork):
         return super().score_block(loaded, maps[:-1], block, W, held)
 
 
-def local_rows(round_rows: int) -> int:
-    """Rows of a local step: the steps of a round side by side take about as many rows as one of all blocks."""
-    return max(64, round_rows // AVERAGED_BLOCKS)
+def local_rows(batch_size: int) -> int:
+    """Rows of a local step: the steps of a batch side by side take about as many rows as one of all blocks."""
+    return max(64, batch_size // LOCAL_BLOCKS)

@@ -10,11 +10,11 @@ import dask
 from dask.highlevelgraph import HighLevelGraph, MaterializedLayer
 
 #: Where the scheduler counts what tasks took, unless the caller names a span. Without one it begins another each time
-#: all tasks are done, and workers keep the counts of each while they live: 3,400 after 1,100 rounds, here 40.
+#: all tasks are done, and workers keep the counts of each while they live: 3,400 after 1,100 batches, here 40.
 _SPAN = {"name": ("distrf",), "ids": (str(uuid.uuid4()),)}
 
 
-class Batch:
+class Submission:
     """Tasks that are sent to the scheduler together: a message costs it as much as some tasks do."""
 
     def __init__(self) -> None:

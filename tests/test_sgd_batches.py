@@ -18,9 +18,9 @@ from distributed import SchedulerPlugin
 from distrf import RandomFourierFeatures, StreamingSGDClassifier, StreamingSGDRegressor
 from distrf.blocks.rows import mapped_from
 from distrf.errors import InputError, SpecMismatchError
-from distrf.sgd import rounds as rounds_module
+from distrf.sgd import dask_batches as batches_module
 from distrf.sgd.optimizer import PreconditionedSGD
-from distrf.sgd.schedules import PARCEL_ROWS, Holdout, Schedule, parcel_count, row_order
+from distrf.sgd.schedules import MICROBATCH_ROWS, Holdout, Schedule, microbatch_count, row_order
 from distrf.sgd.trainer import Trainer
 
 #: Fits are cut short for the sake of time.
@@ -37,11 +37,11 @@ def problem(n=3000, chunk=250):
 
 
 def model(**parameters):
-    given = {"alpha": 1e-4, "n_epochs": 3, "tol": None, "round_rows": 500} | parameters
+    given = {"alpha": 1e-4, "n_epochs": 3, "tol": None, "batch_size": 500} | parameters
     return StreamingSGDClassifier("logistic", **given)
 
 
-@pytest.mark.parametrize("distribution", ["synchronous", "average"])
+@pytest.mark.parametrize("distribution", ["synchronous", "local_sgd"])
 @pytest.mark.parametrize("chunk", [250, 60])
 def test_same_bits_for_one_worker_and_two(client, one_worker_client, distribution, chunk):
     """With parts of blocks of 250 rows held out, and of 60."""
@@ -64,7 +64,7 @@ def test_cluster_and_memory_agree(client):
 def test_same_bits_after_a_worker_was_killed(client, monkeypatch):
     Z, y = problem()
     expected = model().fit(Z, y)
-    make, calls = rounds_module.DaskRounds.gradient, []
+    make, calls = batches_module.DaskBatches.gradient, []
 
     def gradient(self, W, **numbers):
         calls.append(None)
@@ -73,7 +73,7 @@ def test_same_bits_after_a_worker_was_killed(client, monkeypatch):
             os.kill(next(iter(pids.values())), signal.SIGKILL)
         return make(self, W, **numbers)
 
-    monkeypatch.setattr(rounds_module.DaskRounds, "gradient", gradient)
+    monkeypatch.setattr(batches_module.DaskBatches, "gradient", gradient)
     np.testing.assert_array_equal(model().fit(Z, y).coef_, expected.coef_)
     client.wait_for_workers(2, timeout=60)
 
@@ -93,19 +93,19 @@ class CountLoads(SchedulerPlugin):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("round_rows", [120, 240])
-def test_a_window_of_blocks_is_resident(client, round_rows):
+@pytest.mark.parametrize("batch_size", [120, 240])
+def test_a_window_of_blocks_is_resident(client, batch_size):
     """Two groups of 16 blocks, of 200; features of three rounds beside the one in work."""
     Z, y = problem(6000, 30)
     assert len(Z.chunks[0]) == 200
     client.register_plugin(CountLoads(), name="count-loads")
     try:
-        model(n_epochs=1, round_rows=round_rows).fit(Z, y)
+        model(n_epochs=1, batch_size=batch_size).fit(Z, y)
         most = client.run_on_scheduler(lambda dask_scheduler: dask_scheduler.plugins["count-loads"].most)
     finally:
         client.unregister_scheduler_plugin("count-loads")
     assert 16 <= most["-load-"] <= 32
-    assert 2 <= most["-features-"] <= 4 * parcel_count(round_rows, PARCEL_ROWS)
+    assert 2 <= most["-features-"] <= 4 * microbatch_count(batch_size, MICROBATCH_ROWS)
     time.sleep(0.5)
     left = client.run_on_scheduler(
         lambda dask_scheduler: [k for k in dask_scheduler.tasks if "distrf-sgd" in str(k)]
@@ -127,7 +127,7 @@ def test_nan_in_block_137_of_200_is_named(client, where):
     else:
         y = da.map_blocks(_spoil, y, dtype=y.dtype)
     with pytest.raises(InputError, match=r"row 13 .*rows 4110 to 4139"):
-        StreamingSGDRegressor(n_epochs=1, tol=None, round_rows=500).fit(Z, y)
+        StreamingSGDRegressor(n_epochs=1, tol=None, batch_size=500).fit(Z, y)
 
 
 def _spoil(block, block_id=None):
@@ -159,27 +159,27 @@ def test_features_are_traced_to_their_source():
 def test_schedule_covers_every_row_once_and_mixes():
     schedule = Schedule((500, 0, 300, 700) * 10, 400, 1, 5)
     for epoch in (0, 1):
-        slices = [s for r in schedule.rounds(epoch) for parcel in r.parcels for s in parcel]
+        slices = [s for r in schedule.batches(epoch) for microbatch in r.microbatches for s in microbatch]
         seen = [(s.block, i) for s in slices for i in range(s.first, s.last)]
         assert len(seen) == len(set(seen)) == 15_000
-    assert list(schedule.rounds(0)) == list(schedule.rounds(0)) != list(schedule.rounds(1))
-    for r in schedule.rounds(0):
-        assert {s.block for parcel in r.parcels for s in parcel} == set(r.blocks)
+    assert list(schedule.batches(0)) == list(schedule.batches(0)) != list(schedule.batches(1))
+    for r in schedule.batches(0):
+        assert {s.block for microbatch in r.microbatches for s in microbatch} == set(r.blocks)
         assert 15 <= len(r.blocks) <= 16
         assert 350 <= r.rows <= 450
-        assert max(len(p) for p in r.parcels) <= 16 / parcel_count(400, PARCEL_ROWS)
+        assert max(len(p) for p in r.microbatches) <= 16 / microbatch_count(400, MICROBATCH_ROWS)
 
 
-def test_groups_span_the_data():
-    """Of files sorted by date each group has one block of every stretch, another one in the next epoch."""
+def test_windows_span_the_data():
+    """Of files sorted by date each shuffle window has one block of every stretch, another one in the next epoch."""
     schedule = Schedule((100,) * 200, 400, 1, 5)
-    first, second = schedule.groups(0), schedule.groups(1)
-    for groups in (first, second):
-        assert sorted(b for group in groups for b in group) == list(range(200))
-        for group in groups:
-            assert np.diff([0, *group, 199]).max() < 2 * len(groups)
+    first, second = schedule.windows(0), schedule.windows(1)
+    for windows in (first, second):
+        assert sorted(b for window in windows for b in window) == list(range(200))
+        for window in windows:
+            assert np.diff([0, *window, 199]).max() < 2 * len(windows)
     assert first != second
-    assert Schedule((100,) * 200, 400, 1, 5, shuffle=False).groups(0)[0] == list(range(15))
+    assert Schedule((100,) * 200, 400, 1, 5, shuffle=False).windows(0)[0] == list(range(15))
 
 
 def test_holdout_is_the_same_in_every_epoch():
@@ -199,7 +199,7 @@ SCRIPT = """
 import os, signal, sys
 import numpy as np
 sys.path.insert(0, {tests!r})
-from test_rounds import model, problem
+from test_sgd_batches import model, problem
 from distrf.checkpoint import Checkpoint
 if {kill}:
     write, calls = Checkpoint.keep, []
@@ -267,7 +267,7 @@ def test_a_resumed_fit_backs_off_to_where_the_epoch_began(tmp_path, monkeypatch)
     X = rng.normal(size=(600, 5)) * np.where(np.arange(600) < 6, 300.0, 1.0)[:, None]
     y = X @ np.ones(5)
     given = {"alpha": 0.0, "learning_rate": "adaptive", "eta0": 0.05, "n_epochs": 3, "tol": None}
-    given |= {"round_rows": 20, "preconditioner": None, "momentum": 0.0}
+    given |= {"batch_size": 20, "preconditioner": None, "momentum": 0.0}
     backed, taken, dies = [], [], []
     back_off, advance = PreconditionedSGD.back_off, Trainer._advance
 
@@ -301,7 +301,7 @@ def test_a_damaged_state_is_not_taken_up(tmp_path):
     """The one before it is, to the same bits; what an earlier job left behind goes when another begins."""
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(400, 5)), rng.integers(0, 2, 400)
-    kept = model(checkpoint=str(tmp_path / "s"), checkpoint_every=2, round_rows=50, resume=True)
+    kept = model(checkpoint=str(tmp_path / "s"), checkpoint_every=2, batch_size=50, resume=True)
     whole = kept.fit(X, y)
     coef = whole.coef_.copy()
     newest = max((tmp_path / "s").glob("step-*"))

@@ -1,4 +1,4 @@
-"""Rounds in this process: the same parcels and sums as on a cluster. Number code."""
+"""Batches in this process: the same microbatches and sums as on a cluster. Number code."""
 
 from __future__ import annotations
 
@@ -8,40 +8,40 @@ from typing import Any
 import numpy as np
 
 from ..blocks.graphs import add_block
-from .schedules import Round
-from .slices import FAN_IN, LoadReduction, SliceWork, Sums, add_sums
+from .batch_work import FAN_IN, BatchWork, LoadReduction, Sums, add_sums
+from .schedules import Batch
 
 
-class LocalRounds:
-    """Gradients of a sequence of rounds over blocks that `load` returns; see DaskRounds for the methods."""
+class LocalBatches:
+    """Gradients of a sequence of batches over blocks that `load` returns; see DaskBatches for the methods."""
 
-    def __init__(self, load: Callable[[int], Any], maps: Sequence[Any], work: SliceWork):
+    def __init__(self, load: Callable[[int], Any], maps: Sequence[Any], work: BatchWork):
         self._load = load
         self._maps = list(maps)
         self._work = work
         self._held: dict[int, Any] = {}
-        self._sequence: Iterator[tuple[int, Round]] = iter(())
+        self._sequence: Iterator[tuple[int, Batch]] = iter(())
         self.most_held = 0
 
-    def begin(self, sequence: Iterator[tuple[int, Round]]) -> None:
+    def begin(self, sequence: Iterator[tuple[int, Batch]]) -> None:
         self._sequence = sequence
 
-    def gradient(self, W: np.ndarray, **numbers: Any) -> tuple[int, Round, Sums] | None:
+    def gradient(self, W: np.ndarray, **numbers: Any) -> tuple[int, Batch, Sums] | None:
         try:
-            epoch, round_ = next(self._sequence)
+            epoch, batch = next(self._sequence)
         except StopIteration:
             return None
-        wanted = set(round_.blocks)
+        wanted = set(batch.blocks)
         self._held = {b: rows for b, rows in self._held.items() if b in wanted}
         sums = []
-        for parcel in round_.parcels:
-            loaded = [self._block(s.block) for s in parcel]
-            taken = self._work.take(loaded, self._maps, epoch, parcel)
+        for microbatch in batch.microbatches:
+            loaded = [self._block(s.block) for s in microbatch]
+            taken = self._work.take(loaded, self._maps, epoch, microbatch)
             sums.append(self._work.gradient(taken, W, **numbers))
         while True:  # at least once: sums are in float64
             sums = [add_sums(*sums[a : a + FAN_IN]) for a in range(0, len(sums), FAN_IN)]
             if len(sums) == 1:
-                return epoch, round_, sums[0]
+                return epoch, batch, sums[0]
 
     def _block(self, block: int) -> Any:
         if block not in self._held:

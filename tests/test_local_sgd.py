@@ -7,11 +7,11 @@ import pytest
 
 from distrf import StreamingRidge, StreamingSGDRegressor
 from distrf.losses import get_loss
-from distrf.sgd.averaging import LocalSteps, LocalWork, local_rows
-from distrf.sgd.local_rounds import LocalRounds, memory_loader
+from distrf.sgd.local_batches import LocalBatches, memory_loader
+from distrf.sgd.local_sgd import LocalSteps, LocalWork, local_rows
 from distrf.sgd.optimizer import PreconditionedSGD
 from distrf.sgd.preconditioner import make_preconditioner
-from distrf.sgd.schedules import AVERAGED_BLOCKS, Holdout, Schedule, row_order
+from distrf.sgd.schedules import LOCAL_BLOCKS, Holdout, Schedule, row_order
 from distrf.targets import Targets
 
 ALPHA = 1e-2
@@ -43,12 +43,12 @@ def test_a_round_is_the_mean_of_runs_of_its_blocks():
         holdout,
         step_rows=step_rows,
     )
-    rounds = LocalRounds(memory_loader((X, y), blocks), (LocalSteps(local),), work)
+    batches = LocalBatches(memory_loader((X, y), blocks), (LocalSteps(local),), work)
     schedule = Schedule(blocks, 10, 1, seed, whole_blocks=True)
-    rounds.begin((0, r) for r in schedule.rounds(0))
+    batches.begin((0, r) for r in schedule.batches(0))
     start = np.full((5, 1), 0.3)
-    _, round_, (total, loss, weight, curved, null, _) = rounds.gradient(start, t=0, scale=1.0)
-    assert round_.rows == weight == curved == 600
+    _, batch, (total, loss, weight, curved, null, _) = batches.gradient(start, t=0, scale=1.0)
+    assert batch.rows == weight == curved == 600
 
     expected, losses = np.zeros((5, 1)), 0.0
     for b, (a, n) in enumerate(zip((0, 100, 300), blocks, strict=True)):
@@ -60,7 +60,7 @@ def test_a_round_is_the_mean_of_runs_of_its_blocks():
             G = X[rows].T @ residual / step_rows + ALPHA * W
             W = W - local.preconditioner.step(step_rows) * local.preconditioner(G)
         expected += n / 600 * W
-    np.testing.assert_allclose(total / round_.rows, expected, rtol=1e-12)
+    np.testing.assert_allclose(total / batch.rows, expected, rtol=1e-12)
     assert loss == pytest.approx(losses)
     assert null == pytest.approx((y**2).sum() / 2)
 
@@ -76,7 +76,7 @@ def test_arrays_travel_apart():
 
 
 def test_local_steps_share_the_rows_of_a_round():
-    assert local_rows(4096) * AVERAGED_BLOCKS == 4096
+    assert local_rows(4096) * LOCAL_BLOCKS == 4096
     assert local_rows(10) == 64
 
 
@@ -84,7 +84,7 @@ def test_averaged_weights_come_near_ridge():
     """The objective ends within a tenth of what the noise, 0.1^2 / 2, adds to it."""
     X, y = data(4000)
     exact = StreamingRidge(ALPHA).fit(X, y[:, 0])
-    ours = StreamingSGDRegressor(alpha=ALPHA, n_epochs=10, tol=None, distribution="average", average=True)
+    ours = StreamingSGDRegressor(alpha=ALPHA, n_epochs=10, tol=None, distribution="local_sgd", average=True)
     ours.fit(X, y[:, 0])
     best, reached = (
         ((model.predict(X) - y[:, 0]) ** 2).mean() / 2 + ALPHA / 2 * (model.coef_**2).sum()

@@ -1,4 +1,4 @@
-"""What a fit in rounds takes, before anything runs: rounds, memory of a worker and of the client, operations."""
+"""What a fit in batches takes, before anything runs: batches, memory of a worker and of the client, operations."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ import numpy as np
 from ..blocks.engine import current_client
 from ..blocks.plan import PROCESS_BYTES, SLACK, PassMemory, Workers
 from ..projections.cache import CACHE_BYTES
-from . import assembly, rounds
+from . import assembly, dask_batches
 from .preconditioner import sample_size
 from .schedules import Schedule, order_bytes
 
-#: Rounds whose features are held beside those made ahead: the one that is summed, and one on its way out.
+#: Batches whose features are held beside those made ahead: the one that is summed, and one on its way out.
 _IN_WORK = 2
-#: Blocks that the plan lays out: enough to fill several groups.
+#: Blocks that the plan lays out: enough to fill several shuffle windows.
 _LOOKED_AT = 1_024
 
 
 @dataclass(frozen=True)
-class RoundMemory(PassMemory):
-    """Bytes one worker needs at the peak of a fit in rounds; `block` is what one block being read and cut takes.
+class BatchMemory(PassMemory):
+    """Bytes one worker needs at the peak of a fit in batches; `block` is what one block being read and cut takes.
 
-    held : blocks of the group in use and the next, and the order of the rows of as many
-    features : of the rounds ahead; gradients : of one round, and weights of the model
+    held : blocks of the shuffle window in use and of the next, and the order of the rows of as many
+    features : of the batches ahead; gradients : of one batch, and weights of the model
     weights : cached weights of the map
     """
 
@@ -46,19 +46,19 @@ class RoundMemory(PassMemory):
 
 
 @dataclass(frozen=True)
-class RoundCosts:
-    """The plan's figures. rounds : of an epoch; tasks : of a round; round_rows : the most where the spectrum decides it."""
+class BatchCosts:
+    """The plan's figures. batches : of an epoch; tasks : of a batch; batch_size : the most where the spectrum decides it."""
 
-    round_rows: int
-    rounds: int
+    batch_size: int
+    batches: int
     tasks: int
-    memory: RoundMemory
+    memory: BatchMemory
     client_bytes: int
     flops_per_row: float
     directions: int
 
 
-def round_costs(
+def batch_costs(
     learner: Any,
     blocks: tuple[int, ...],
     d: int,
@@ -72,44 +72,48 @@ def round_costs(
     source_bytes: int,
     workers: int,
     threads: int,
-    round_rows: int | None = None,
-) -> RoundCosts:
+    batch_size: int | None = None,
+) -> BatchCosts:
     """Costs of fitting an SGD model to blocks of so many rows of d columns, with D features and so many outputs.
 
     entries : numbers that a row of features takes; map_flops : operations of the map for a row
     cached, source_bytes : weights of the map on a worker, and the stored chunk that a block is cut from
-    round_rows : None where the spectrum is not known yet: the most that it may ask for
+    batch_size : None where the spectrum is not known yet: the most that it may ask for
     """
     n = sum(blocks)
     held_out = learner.validation_fraction if learner.early_stopping else 0.0
     usable = max(1, n - round(n * held_out))
-    wanted = learner.round_rows if round_rows is None else round_rows
-    low, high = assembly._ROUND_ROWS
+    wanted = learner.batch_size if batch_size is None else batch_size
+    low, high = assembly._BATCH_SIZES
     most = (
-        usable if usable <= assembly._WHOLE_UP_TO else min(high, max(low, usable // assembly._ROUNDS_PER_EPOCH))
+        usable
+        if usable <= assembly._WHOLE_UP_TO
+        else min(high, max(low, usable // assembly._BATCHES_PER_EPOCH))
     )
-    round_rows = min(usable, most if wanted == "auto" else int(wanted))
+    batch_size = min(usable, most if wanted == "auto" else int(wanted))
     block_bytes = max(blocks) * (d * itemsize + 8)
-    averaged = learner.distribution == "average"
+    averaged = learner.distribution == "local_sgd"
     some = blocks[:_LOOKED_AT]
-    parcel_rows = assembly.parcel_rows(D)
-    schedule = Schedule(some, max(1, round_rows), block_bytes, 0, bool(learner.shuffle), averaged, parcel_rows)
-    groups, first = schedule.groups(0), next(schedule.rounds(0))
-    resident = min(len(blocks), 2 * max(len(group) for group in groups))
-    round_rows = max(first.rows, 1) if averaged else round_rows
-    parcels = len(first.parcels)
-    most_rows = max(sum(s.last - s.first for s in parcel) for parcel in first.parcels)
+    microbatch_rows = assembly.microbatch_rows(D)
+    schedule = Schedule(
+        some, max(1, batch_size), block_bytes, 0, bool(learner.shuffle), averaged, microbatch_rows
+    )
+    windows, first = schedule.windows(0), next(schedule.batches(0))
+    resident = min(len(blocks), 2 * max(len(window) for window in windows))
+    batch_size = max(first.rows, 1) if averaged else batch_size
+    microbatches = len(first.microbatches)
+    most_rows = max(sum(s.last - s.first for s in microbatch) for microbatch in first.microbatches)
     P = D + 1
-    ahead = rounds._AHEAD + 1 + _IN_WORK
-    memory = RoundMemory(
+    ahead = dask_batches._AHEAD + 1 + _IN_WORK
+    memory = BatchMemory(
         block=source_bytes,
         scratch=most_rows * (d + 2 * D) * itemsize,
         partial=0,
         weights=cached,
         threads=threads,
         held=-(-resident // workers) * block_bytes + order_bytes(blocks),
-        features=int(-(-ahead * round_rows // workers) * (entries * itemsize + 16 * outputs)),
-        gradients=-(-parcels // workers) * P * outputs * itemsize + 7 * 8 * P * outputs,
+        features=int(-(-ahead * batch_size // workers) * (entries * itemsize + 16 * outputs)),
+        gradients=-(-microbatches // workers) * P * outputs * itemsize + 7 * 8 * P * outputs,
     )
     s = sample_size(n, D)
     directions = _directions(learner, s, P)
@@ -119,11 +123,11 @@ def round_costs(
     client = (
         s * (d + 3 * D) * itemsize + (solver if directions else 0) + P * (directions * itemsize + 48 * outputs)
     )
-    products = 4.0 * P * outputs + 4.0 * P * directions * outputs / round_rows
-    return RoundCosts(
-        round_rows,
-        max(1, round(usable / round_rows)),
-        rounds.round_tasks(parcels, workers * threads),
+    products = 4.0 * P * outputs + 4.0 * P * directions * outputs / batch_size
+    return BatchCosts(
+        batch_size,
+        max(1, round(usable / batch_size)),
+        dask_batches.batch_tasks(microbatches, workers * threads),
         memory,
         client,
         map_flops + products,
@@ -131,8 +135,8 @@ def round_costs(
     )
 
 
-def check_rounds(learner: Any, rows: assembly.Rows, outputs: int, round_rows: int) -> RoundMemory | None:
-    """The memory of the rounds of a fit to lazy rows, whose classes and spectrum are known; None in this process.
+def check_batches(learner: Any, rows: assembly.Rows, outputs: int, batch_size: int) -> BatchMemory | None:
+    """The memory of the batches of a fit to lazy rows, whose classes and spectrum are known; None in this process.
 
     Raises MemoryPlanError where a worker cannot hold it.
     """
@@ -143,10 +147,10 @@ def check_rounds(learner: Any, rows: assembly.Rows, outputs: int, round_rows: in
     itemsize = np.dtype(rows.arrays[0].dtype).itemsize
     workers = Workers.of_client(client)
     cached = min(sum(function.work()[1] for function in rows.maps) * itemsize / 4, CACHE_BYTES)
-    memory = round_costs(
+    memory = batch_costs(
         learner, rows.blocks, rows.arrays[0].shape[1], rows.n_features, outputs, itemsize,
         entries=rows.n_features if last is None else last.entries_per_row, map_flops=0.0, cached=int(cached),
-        source_bytes=0, workers=workers.count, threads=workers.threads, round_rows=round_rows,
+        source_bytes=0, workers=workers.count, threads=workers.threads, batch_size=batch_size,
     ).memory  # fmt: skip
     memory.check(workers, f"a fit to {outputs} output(s)")
     return memory

@@ -1,4 +1,4 @@
-"""What a worker does with a parcel of rows: features, gradient, scores. Number code: NumPy and CSR in and out."""
+"""What a worker does with a microbatch of rows: features, gradient, scores. Number code: NumPy and CSR in and out."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from ..losses import Loss
 from ..maps import check_rows, working_dtype
 from ..targets import Targets
 from .preconditioner import Preconditioner
-from .schedules import Holdout, Slice, row_order
+from .schedules import BlockRows, Holdout, row_order
 
-#: Sums of parcels that are added one after the other.
+#: Sums of microbatches that are added one after the other.
 FAN_IN = 8
 
 
@@ -43,7 +43,7 @@ class LoadReduction:
 
 
 class Sums(NamedTuple):
-    """What a parcel adds to its round: sums over its rows, and one largest value.
+    """What a microbatch adds to its batch: sums over its rows, and one largest value.
 
     gradient : in the shape of the weights; loss, weight
     curved : curvature of each row as a share of the largest there is
@@ -81,8 +81,8 @@ class RowLengths:
 
 
 @dataclass(frozen=True)
-class SliceWork:
-    """How parcels are picked, featurised and scored; a few hundred bytes, sent with each task.
+class BatchWork:
+    """How microbatches are picked, featurised and scored; a few hundred bytes, sent with each task.
 
     constant : value of the column that stands for the intercept, 0 for none
     start : the constant prediction that training starts from, shape (C,); None is 0
@@ -101,10 +101,14 @@ class SliceWork:
     shift: np.ndarray | None = None
 
     def take(
-        self, loaded: Sequence[tuple[Any, Any, Any]], maps: Sequence[Any], epoch: int, parcel: Sequence[Slice]
+        self,
+        loaded: Sequence[tuple[Any, Any, Any]],
+        maps: Sequence[Any],
+        epoch: int,
+        microbatch: Sequence[BlockRows],
     ) -> tuple[Any, ...]:
-        """(features, encoded targets, weights, longest row) of a parcel; `loaded` are the rows of each slice's block."""
-        joined = self.joined(loaded, epoch, parcel)
+        """(features, encoded targets, weights, longest row) of a microbatch; `loaded` are the rows of each slice's block."""
+        joined = self.joined(loaded, epoch, microbatch)
         if not self.probed:
             return (*self._features(joined, maps, slice(None)), 0.0)
         Z, Y, w = self._features(joined, maps[:-1], slice(None))
@@ -113,10 +117,12 @@ class SliceWork:
         lengths = maps[-1](Z, self.constant)
         return Z, Y, w, float((lengths if w is None else lengths * w).max(initial=0.0))
 
-    def joined(self, loaded: Sequence[tuple[Any, Any, Any]], epoch: int, parcel: Sequence[Slice]) -> Any:
-        """(X, y, weight) of a parcel, rows in the order of the epoch."""
+    def joined(
+        self, loaded: Sequence[tuple[Any, Any, Any]], epoch: int, microbatch: Sequence[BlockRows]
+    ) -> Any:
+        """(X, y, weight) of a microbatch, rows in the order of the epoch."""
         parts = []
-        for (X, y, weight), s in zip(loaded, parcel, strict=True):
+        for (X, y, weight), s in zip(loaded, microbatch, strict=True):
             order = row_order(self.seed, epoch, s.block, X.shape[0], self.shuffle, self.holdout)
             rows = order[s.first : s.last]
             parts.append((X[rows], y[rows], None if weight is None else weight[rows]))
@@ -142,7 +148,7 @@ class SliceWork:
         return np.asarray(Z @ W[:-1]) + self.constant * W[-1]
 
     def gradient(self, taken: Sequence[Any], W: np.ndarray) -> Sums:
-        """Sums over the parcel, the gradient of shape (P, C); two products for all classes."""
+        """Sums over the microbatch, the gradient of shape (P, C); two products for all classes."""
         Z, Y, w, *longest = taken
         value, slope = self.loss(self.scores(Z, W.astype(Z.dtype)), Y)
         curved = self.loss.curved(slope)
@@ -213,7 +219,7 @@ def _stack(parts: Sequence[Any]) -> Any:
 
 
 def add_sums(*parts: Sums) -> Sums:
-    """Sums of parcels added in the order given, in float64."""
+    """Sums of microbatches added in the order given, in float64."""
     G = parts[0].gradient.astype(np.float64)
     for part in parts[1:]:
         G += part.gradient

@@ -1,0 +1,317 @@
+"""Batches on a Dask cluster: loads, features, gradients and their sums as tasks, a bounded number at a time.
+
+The tasks of a batch:
+
+* a load task for each block, whose rows stay on a worker while the block's shuffle window is in use;
+* for each thread a features task and a gradient task, both for the microbatches assigned to that thread. Features are
+  made ahead of their batch. The gradient task returns one sum for each microbatch, because the order in which sums are
+  added must not depend on the workers.
+
+A task or a message costs milliseconds, so there are no more of them than threads. Small weights travel inside the
+gradient tasks; large ones are one key a batch, sent once to each worker. The client decides which worker gets an
+assignment: left alone, the scheduler would move features to where fewer tasks wait. If a worker is lost, the scheduler
+makes its results again: each is a function of the data and the weights.
+
+The scheduler groups tasks by the words that their keys begin with, and estimates from them how long others take. A graph
+names results that the client holds by their keys alone: a future inside a graph would become another future where the
+graph is read, and keep its result for as long.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import uuid
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from dask._task_spec import DataNode, Task, TaskRef
+from dask.delayed import Delayed
+
+from ..alignment import aligned
+from ..blocks.engine import compute, gather, gather_all
+from ..blocks.graphs import BlockGraphs
+from ..blocks.release import same_release
+from ..blocks.rows import shared_arrays
+from ..blocks.submission import Submission, threads_of
+from ..blocks.workers import return_freed_memory
+from .batch_work import FAN_IN, BatchWork, LoadReduction, Sums, add_sums
+from .schedules import Batch
+
+#: Batches whose features are made ahead.
+_AHEAD = 2
+#: Weights travel inside the gradient tasks up to so many bytes in all. Gradients that had to wait for a key of its own
+#: would find their threads busy with features, and then nothing is left to do while the next weights are made.
+_MESSAGE_BYTES = 8 * 2**20
+#: Blocks validated at a time.
+_VALIDATE = 16
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """Microbatches of a batch that one thread works on, neighbours that are summed together, and their features' key."""
+
+    worker: str | None
+    microbatches: tuple[int, ...]
+    features: str
+
+
+class DaskBatches:
+    """Gradients of a sequence of batches, computed where the rows are.
+
+    client : distributed client
+    arrays : aligned lazy (X, y) or (X, y, weight), row chunks being the blocks
+    maps : functions from blocks of X to features, learned arrays and all
+    """
+
+    def __init__(self, client: Any, arrays: Sequence[Any], maps: Sequence[Any], work: BatchWork):
+        self._client = client
+        self._work = work
+        self._rows = [int(r) for r in arrays[0].chunks[0]]
+        self._starts = np.concatenate([[0], np.cumsum(self._rows)]).tolist()
+        self._reduction = LoadReduction(arrays[0].shape[1])
+        self._blocks = BlockGraphs(arrays)
+        self._run = uuid.uuid4().hex
+        self._stubs = [function.without_arrays() for function in maps]
+        submission = Submission()
+        for key, node in self._blocks.shared.items():
+            submission.add({key: node}, keep=[key])
+        self._learned: dict[int, Any] = {}  # place of a map -> key of its arrays
+        for i, function in enumerate(maps):
+            if function.arrays:
+                arrays_ = shared_arrays(function.arrays)
+                self._learned[i] = arrays_.key
+                submission.add(dict(arrays_.dask), keep=[arrays_.key])
+        self._futures: dict[Any, Any] = submission.submit(client)  # everything held on workers
+        self._shared = {key: self._futures[key] for key in self._blocks.shared}
+        self._threads: list[str] = []  # the worker of each
+        self._window: tuple[int, int] | None = None
+        self._held: dict[int, Any] = {}  # block -> key of its rows
+        self._ahead: deque[tuple[int, Batch, list[Assignment]]] = deque()
+        self._sequence: Iterator[tuple[int, Batch]] = iter(())
+        self._next: tuple[int, Batch] | None = None
+        self._count = 0
+        #: Blocks held at most so far, for the record.
+        self.most_held = 0
+
+    def begin(self, sequence: Iterator[tuple[int, Batch]]) -> None:
+        """Set the (epoch, batch) pairs that `gradient` will work through."""
+        for _, _, assignments in self._ahead:
+            self._release(assignment.features for assignment in assignments)
+        self._ahead.clear()
+        self._sequence, self._next = sequence, None
+
+    def gradient(self, W: np.ndarray, **numbers: Any) -> tuple[int, Batch, Sums] | None:
+        """(epoch, batch, sums of microbatches) of the next batch at weights W; None after the last.
+
+        numbers : what else the work's `gradient` takes
+        """
+        submission = Submission()
+        self._fill(submission, 1 + _AHEAD)
+        if not self._ahead:
+            return None
+        epoch, batch, assignments = self._ahead[0]
+        arrays = {"W": W} | {k: np.asarray(v) for k, v in numbers.items()}
+        keys = self._sum(submission, assignments, arrays)
+        self._fill(submission, 2 + _AHEAD)  # for workers to go on with while this batch is summed
+        self._futures |= submission.submit(self._client)
+        try:
+            parts = gather_all([self._futures[key] for key in keys], self._client)
+        finally:
+            self._ahead.popleft()
+            self._release([*keys, *(assignment.features for assignment in assignments)])
+        self._drop_blocks()
+        return epoch, batch, add_sums(*itertools.chain(*parts))
+
+    def _fill(self, submission: Submission, most: int) -> None:
+        """Have the features of up to so many batches made, of two shuffle windows at most: no more blocks are held."""
+        while len(self._ahead) < most:
+            if self._next is None:
+                self._next = next(self._sequence, None)
+            if self._next is None:
+                return
+            windows = {(epoch, batch.window) for epoch, batch, _ in self._ahead}
+            if len(windows | {(self._next[0], self._next[1].window)}) > 2:
+                return
+            self._make(submission, *self._next)
+            self._next = None
+
+    def _make(self, submission: Submission, epoch: int, batch: Batch) -> None:
+        if self._window != (epoch, batch.window):
+            self._window = (epoch, batch.window)
+            self._threads = threads_of(self._client)
+        # Loads and features of earlier batches first.
+        self._count += 1
+        assignments = []
+        for worker, microbatches in assign(len(batch.microbatches), batch.window, self._threads):
+            key = f"distrf-sgd-features-{self._run}-{self._count}-{microbatches[0]}"
+            members = [batch.microbatches[i] for i in microbatches]
+            for s in itertools.chain(*members):
+                if s.block not in self._held:
+                    load = self._load_task(s.block)
+                    submission.add(dict(load.dask), -self._count, worker, [load.key])
+                    self._held[s.block] = load.key
+            task = Task(
+                key, _take, self._work, self._stubs, epoch, members, tuple(self._learned),
+                *(TaskRef(self._held[s.block]) for s in itertools.chain(*members)),
+                *(TaskRef(k) for k in self._learned.values()),
+            )  # fmt: skip
+            submission.add({key: task}, -self._count, worker, [key])
+            assignments.append(Assignment(worker, microbatches, key))
+        self.most_held = max(self.most_held, len(self._held))
+        self._ahead.append((epoch, batch, assignments))
+
+    def _load_task(self, block: int) -> Delayed:
+        return load_task(self._blocks, self._reduction, block, self._starts[block], self._shared)
+
+    def _sum(
+        self, submission: Submission, assignments: Sequence[Assignment], arrays: dict[str, np.ndarray]
+    ) -> list[str]:
+        """Keys of lists of sums, at most FAN_IN sums in all, in the order of the microbatches."""
+        name = uuid.uuid4().hex
+        weights: Any = arrays
+        if len(assignments) * sum(a.nbytes for a in arrays.values()) > _MESSAGE_BYTES:
+            weights = TaskRef(f"distrf-sgd-weights-{name}")
+            submission.add({weights.key: DataNode(weights.key, arrays)}, 1)
+        groups: dict[int, list[str]] = {}  # summed together
+        for assignment in assignments:
+            key = f"distrf-sgd-gradient-{name}-{assignment.microbatches[0]}"
+            task = Task(key, _gradients, self._work, TaskRef(assignment.features), weights)
+            submission.add({key: task}, 1, assignment.worker)
+            groups.setdefault(assignment.microbatches[0] // FAN_IN, []).append(key)
+        lists = list(groups.values())
+        while len(lists) > 1:
+            sums: list[str] = []
+            for keys in lists:
+                key = f"distrf-sgd-sum-{name}-{len(lists)}-{len(sums)}"
+                submission.add({key: Task(key, _sum_lists, *(TaskRef(k) for k in keys))}, 1)
+                sums.append(key)
+            lists = [sums[a : a + FAN_IN] for a in range(0, len(sums), FAN_IN)]
+        submission.keep.extend(lists[0])
+        return lists[0]
+
+    def _drop_blocks(self) -> None:
+        """Release blocks that no batch ahead uses, unless their shuffle window goes on."""
+        if not self._ahead:
+            return
+        wanted = {block for _, batch, _ in self._ahead for block in batch.blocks}
+        dropped = [b for b in self._held if b not in wanted]
+        self._release([self._held.pop(block) for block in dropped])
+        if dropped:  # these messages leave before loads of the next window do
+            self._client.sync(asyncio.sleep, 0.001)
+
+    def _release(self, keys: Iterable[Any]) -> None:
+        for key in keys:
+            self._futures.pop(key).release()
+
+    def validate(self, W: np.ndarray, blocks: Sequence[int], held: bool = True) -> np.ndarray:
+        """Score sums of the validation rows of the blocks, or of their training rows, at most 16 blocks at a time."""
+        total = 0.0
+        for a in range(0, len(blocks), _VALIDATE):
+            submission = Submission()
+            name = uuid.uuid4().hex
+            weights = f"distrf-sgd-weights-{name}"
+            submission.add({weights: DataNode(weights, {"W": W})}, 2)
+            keys = []
+            for block in blocks[a : a + _VALIDATE]:
+                rows = self._held.get(block)
+                if rows is None:
+                    load = self._load_task(block)
+                    submission.add(dict(load.dask), 2)
+                    rows = load.key
+                key = f"distrf-sgd-score-{name}-{block}"
+                task = Task(
+                    key, _score, self._work, self._stubs, block, held, tuple(self._learned), TaskRef(rows),
+                    TaskRef(weights), *(TaskRef(k) for k in self._learned.values()),
+                )  # fmt: skip
+                submission.add({key: task}, 2, keep=[key])
+                keys.append(key)
+            self._futures |= submission.submit(self._client)
+            for key in keys:
+                total = total + gather(self._futures[key], self._client)
+            self._release(keys)
+        return np.asarray(total)
+
+    def close(self) -> None:
+        """Release everything that is held on workers."""
+        self._release(list(self._futures))
+        self._ahead.clear()
+        self._held.clear()
+
+
+def assign(microbatches: int, window: int, threads: Sequence[str]) -> list[tuple[str | None, tuple[int, ...]]]:
+    """(worker, microbatches) for each thread: neighbouring microbatches, which are summed together.
+
+    All batches of a shuffle window are assigned alike, to where its blocks are; those of the next begin at another thread.
+    """
+    assignments: dict[tuple[int, int], list[int]] = {}
+    used = min(len(threads), microbatches) or microbatches
+    for i in range(microbatches):
+        assignments.setdefault((i // FAN_IN, i * used // microbatches), []).append(i)
+    return [
+        (threads[(place + window * used) % len(threads)] if threads else None, tuple(own))
+        for (_, place), own in assignments.items()
+    ]
+
+
+def batch_tasks(microbatches: int, threads: int) -> int:
+    """Tasks of a batch on so many threads beside its loads: features and gradients, and sums of many."""
+    groups, sums = -(-microbatches // FAN_IN), 0
+    while groups > 1:
+        sums, groups = sums + groups, -(-groups // FAN_IN)
+    return 2 * len(assign(microbatches, 0, [""] * threads)) + sums
+
+
+def load_task(
+    blocks: BlockGraphs, reduction: LoadReduction, block: int, start: int, shared: dict[Any, Any] | None
+) -> Delayed:
+    """The task that makes the rows of one block; `shared` are futures of the graph's shared nodes, if held."""
+    if blocks.edges is None:
+        return blocks.reduce_block(reduction, block, start, None, None)
+    key = f"distrf-sgd-load-{uuid.uuid4().hex}-{block}"
+    task = blocks.segment_task(key, reduction, block, block + 1, [start], None)
+    nodes = blocks.shared if shared is None else shared
+    return Delayed(key, {k: nodes[k] for k in task.dependencies} | {key: task})
+
+
+def lazy_loader(arrays: Sequence[Any]) -> Callable[[int], Any]:
+    """Blocks of lazy arrays one at a time in this process."""
+    starts = np.concatenate([[0], np.cumsum(arrays[0].chunks[0])]).tolist()
+    blocks, reduction = BlockGraphs(arrays), LoadReduction(arrays[0].shape[1])
+    return lambda block: compute(load_task(blocks, reduction, block, starts[block], None), None)
+
+
+def _with_arrays(stubs: Sequence[Any], places: Sequence[int], learned: Sequence[Any]) -> list[Any]:
+    arrays = dict(zip(places, learned, strict=True))
+    return [f.with_arrays(arrays[i]) if i in arrays else f for i, f in enumerate(stubs)]
+
+
+@same_release
+def _take(work: BatchWork, stubs: Any, epoch: int, microbatches: Any, places: Any, *inputs: Any) -> list[Any]:
+    return_freed_memory()
+    loaded = iter(aligned(inputs))
+    rows = [[next(loaded) for _ in microbatch] for microbatch in microbatches]
+    maps = _with_arrays(stubs, places, list(loaded))
+    return [work.take(r, maps, epoch, microbatch) for r, microbatch in zip(rows, microbatches, strict=True)]
+
+
+@same_release
+def _gradients(work: BatchWork, taken: Sequence[Any], arrays: dict[str, np.ndarray]) -> list[Any]:
+    arrays = aligned(arrays)
+    return [work.gradient(aligned(t), **arrays) for t in taken]
+
+
+@same_release
+def _sum_lists(*lists: Sequence[Any]) -> list[Any]:
+    return [add_sums(*itertools.chain(*lists))]
+
+
+@same_release
+def _score(
+    work: BatchWork, stubs: Any, block: int, held: bool, places: Any, loaded: Any, arrays: Any, *learned: Any
+) -> Any:
+    functions = _with_arrays(stubs, places, aligned(learned))
+    return work.score_block(aligned(loaded), functions, block, aligned(arrays["W"]), held)
