@@ -229,23 +229,25 @@ def test_resumes_at_the_last_finished_pass(tmp_path, monkeypatch, rows, base, fi
     whole = find_subspace(rows, base, 20, **options)
     made = []
 
-    def failing(fold, *args, **kwargs):
-        if len(made) == finished:
+    def failing(*args, **kwargs):
+        if len(made) == stop:
             raise Interrupted
-        made.append(fold)
-        return range_finder_pass(fold, *args, **kwargs)
+        made.append(None)
+        return range_finder_pass(*args, **kwargs)
 
-    range_finder_pass = range_finder.run_pass
+    range_finder_pass, stop = range_finder.run_pass, finished
     monkeypatch.setattr(range_finder, "run_pass", failing)
     with pytest.raises(Interrupted):
         find_subspace(rows, base, 20, checkpoint=path, **options)
-    monkeypatch.setattr(range_finder, "run_pass", range_finder_pass)
+    made, stop = [], None
     resumed = find_subspace(rows, base, 20, checkpoint=path, **options)
-    assert resumed.passes == 4 - finished
+    assert len(made) == 4 - finished
+    assert resumed.passes == whole.passes == 4  # of the whole job
     np.testing.assert_array_equal(resumed.basis, whole.basis)
     np.testing.assert_array_equal(resumed.singular_values, whole.singular_values)
     again = find_subspace(rows, base, 20, checkpoint=path, **options)
-    assert again.passes == 0
+    assert len(made) == 4 - finished
+    assert again.passes == 4
     np.testing.assert_array_equal(again.basis, whole.basis)
 
 
@@ -266,9 +268,9 @@ def test_growing_resumes_at_the_last_finished_pass(tmp_path, monkeypatch, rows, 
     monkeypatch.setattr(range_finder, "run_pass", failing)
     with pytest.raises(Interrupted):
         find_subspace(rows, base, 96, checkpoint=tmp_path, **options)
-    left[0] = -1
+    left[0] = 9 - finished
     resumed = find_subspace(rows, base, 96, checkpoint=tmp_path, **options)
-    assert resumed.passes == 9 - finished
+    assert (left, resumed.passes) == ([0], 9)
     np.testing.assert_array_equal(resumed.basis, whole.basis)
     kept = [p.name for p in tmp_path.iterdir()]
     assert len(kept) == 5, "the rows, the last basis and three sets of values"
@@ -286,8 +288,10 @@ def test_killed_while_the_checkpoint_was_written(tmp_path, monkeypatch, rows, ba
     os.remove(tmp_path / names[1] / "model.json")
     shutil.rmtree(tmp_path / names[4])
     (tmp_path / ".step-000005.0123.partial").mkdir()
+    real, made = range_finder.run_pass, []
+    monkeypatch.setattr(range_finder, "run_pass", lambda *a, **k: made.append(None) or real(*a, **k))
     resumed = find_subspace(rows, base, 20, checkpoint=tmp_path, **options)
-    assert resumed.passes == 1
+    assert (len(made), resumed.passes) == (1, whole.passes)
     np.testing.assert_array_equal(resumed.basis, whole.basis)
 
 

@@ -198,7 +198,7 @@ def test_same_seed_same_map(rows, tefm):
 def test_checkpoint_resumes(tmp_path, rows, tefm):
     tefm.set_params(checkpoint=tmp_path / "c", solver="finder").fit(rows)
     again = clone(tefm).fit(rows)
-    assert again.n_passes_ == 0
+    assert again.n_passes_ == tefm.n_passes_ > 0  # of the whole job, made or kept
     np.testing.assert_array_equal(again.components_, tefm.components_)
     save_model(again, tmp_path / "m")
     assert load_model(tmp_path / "m").checkpoint == str(tmp_path / "c")
@@ -321,8 +321,7 @@ def test_killed_and_resumed_to_the_same_bits(cli, store, tmp_path, two_worker_cl
     whole, resumed = (load_model(tmp_path / name) for name in ("whole", "m"))
     np.testing.assert_array_equal(resumed["map"].components_, whole["map"].components_)
     np.testing.assert_array_equal(resumed["model"].coef_, whole["model"].coef_)
-    assert whole["map"].n_passes_ == 3
-    assert resumed["map"].n_passes_ == (0 if reached.startswith("cg") else 2)
+    assert whole["map"].n_passes_ == resumed["map"].n_passes_ == 3
 
 
 def test_nothing_to_keep(cli, store, tmp_path):

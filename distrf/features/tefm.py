@@ -55,7 +55,7 @@ class TEFM(FeatureEstimator):
     explained_energy_ : array of shape (l,), shares of |F|^2 (not centred)
     residual_ : |F - F Q Q'| / |F| estimated on 1,000 rows; `residual_interval_` : approximate 95 % confidence bounds,
         too narrow where a few rows have most of the energy, see `distrf.subspace.spectrum.Residual`
-    solver_, solver_reason_ : what "auto" took and why; n_passes_ : sweeps over the rows
+    solver_, solver_reason_ : what "auto" took and why; n_passes_ : passes over the rows, those that a checkpoint kept included
     n_features_in_ : int, d
 
     Examples

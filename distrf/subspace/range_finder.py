@@ -196,6 +196,16 @@ class _Finder:
         rows = rows_per_block(self.dtype.itemsize * self.X.shape[1])
         return run_pass(reduction, [self.X], label=label, block_rows=rows)
 
+    def _step(self, make: Callable[[dict[str, np.ndarray]], dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
+        """A step of the checkpoint, which keeps how many passes there were up to its end."""
+
+        def counted(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+            return make(arrays) | {"passes": np.array(self.passes)}
+
+        arrays = self.steps.run(counted)
+        self.passes = int(arrays["passes"])
+        return arrays
+
     def _by_panels(self, width: int, make: Callable[[int, int], Any], label: str) -> np.ndarray:
         """A (D, width) sum, by one pass for each panel of features."""
         cut = panels(self.n, self.source, width)
@@ -246,9 +256,9 @@ class _Finder:
         def product(arrays):
             return {"basis": orthonormalise(self._product(arrays["basis"]))}
 
-        arrays = self.steps.run(sketch)
+        arrays = self._step(sketch)
         for _ in range(self.n_iter):
-            arrays = self.steps.run(product)
+            arrays = self._step(product)
         return arrays["basis"]
 
     def _ritz(self, basis: np.ndarray, round_: int) -> tuple[np.ndarray, float]:
@@ -264,7 +274,7 @@ class _Finder:
                 T, energy = state[:-1], float(state[-1, 0])
             return {f"ritz{round_}": T, f"energy{round_}": np.array([energy])}
 
-        arrays = self.steps.run(step)
+        arrays = self._step(step)
         return arrays[f"ritz{round_}"], float(arrays[f"energy{round_}"][0])
 
     def _rows(self, stream: str, count: int) -> np.ndarray:
@@ -304,7 +314,7 @@ class _Finder:
             sigma, vectors = top_eigenpairs(S, self.n_components)
             return {"basis": fix_signs(vectors), "sigma": sigma, "energy": np.array([energy])}
 
-        arrays = self.steps.run(step)
+        arrays = self._step(step)
         sigma, energy = arrays["sigma"], float(arrays["energy"][0])
         keep = self.n_components
         if self.tol is not None:
