@@ -69,12 +69,12 @@ def test_classes_that_only_the_rows_tell_are_counted(client, monkeypatch):
 
 
 def test_sampled_rows_travel_once(client, monkeypatch):
-    """Their numbers go to each worker, not with each run: those that wait would hold a copy each."""
+    """Their numbers go to each worker, not with each segment: those that wait would hold a copy each."""
     sizes = []
     add = Submission.add
 
     def recorded(self, graph, *arguments, **named):
-        sizes.extend(len(cloudpickle.dumps(node)) for key, node in graph.items() if "-run-" in str(key))
+        sizes.extend(len(cloudpickle.dumps(node)) for key, node in graph.items() if "-segment-" in str(key))
         add(self, graph, *arguments, **named)
 
     monkeypatch.setattr(Submission, "add", recorded)
@@ -89,8 +89,8 @@ def test_sampled_rows_travel_once(client, monkeypatch):
 
 
 def test_orders_of_rows_that_a_process_keeps():
-    """As many as blocks of two groups; four bytes a row, which the plan counts."""
-    assert max(len(group) for group in Schedule((1000,) * 200, 4000, 1, 0).groups(0)) * 2 <= ORDERS
+    """As many as blocks of two shuffle windows; four bytes a row, which the plan counts."""
+    assert max(len(window) for window in Schedule((1000,) * 200, 4000, 1, 0).windows(0)) * 2 <= ORDERS
     assert row_order.cache_info().maxsize == ORDERS
     for holdout in (Holdout(0.0, 0), Holdout(0.2, 0)):
         for shuffle in (True, False):
@@ -98,7 +98,7 @@ def test_orders_of_rows_that_a_process_keeps():
 
 
 @pytest.mark.slow
-def test_rounds_over_ten_times_the_rows(tmp_path):
+def test_batches_over_ten_times_the_rows(tmp_path):
     """At most a tenth more, and below the plan of both; blocks are small, so that what readers keep is too."""
     options = ["-D", 512, "--gamma", 0.1, "--model", "sgd-classifier", "--epochs", 1, "--tol", "none"]
     assert_flat(tmp_path, 150_000, 8, options)
