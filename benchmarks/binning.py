@@ -28,7 +28,7 @@ from rich.table import Table
 
 from distrf import RandomBinningFeatures, RandomFourierFeatures, StreamingRidgeClassifier
 from distrf.features.length_scale import resolve_length_scale
-from distrf.kernels import get_kernel
+from distrf.kernels import get_shift_invariant_kernel
 
 METHODS = {"binning": "laplacian", "fourier-gaussian": "gaussian", "fourier-laplacian": "laplacian"}
 #: Length scales that are tried, in units of the mean distance to the 50th neighbour, and alphas.
@@ -69,7 +69,7 @@ def ridge(method: str, alphas: Any, args: argparse.Namespace) -> StreamingRidgeC
 
 def choose(method: str, size: int, X: np.ndarray, y: np.ndarray, args: argparse.Namespace) -> dict[str, float]:
     """The length scale and alpha of least squared error on the held-out rows."""
-    unit = resolve_length_scale(get_kernel(METHODS[method]), "knn", None, X, 0)
+    unit = resolve_length_scale(get_shift_invariant_kernel(METHODS[method]), "knn", None, X, 0)
     best: dict[str, float] = {"held_out": np.inf}
     for scale in SCALES:
         Z = features(method, size, scale * unit, args.columns, 0).fit_transform(X)

@@ -35,13 +35,12 @@ import zarr
 from scipy.linalg import cho_solve, cholesky
 from sklearn.pipeline import Pipeline, make_pipeline
 
-from distrf import RandomFourierFeatures, StreamingRidgeClassifier, StreamingScaler, open_rows
-from distrf.blocks.plan import Workers
-from distrf.blocks.writing import write_rows
+from distrf import RandomFourierFeatures, StreamingRidgeClassifier, StreamingScaler, ingest, open_rows
 from distrf.cli.inputs import open_input
 from distrf.cli.plans import write_plan
 from distrf.cluster import connect
-from distrf.ingest import ingest
+from distrf.execution.memory import Workers
+from distrf.execution.write_zarr import write_rows
 
 RATIO_BAR, ACCURACY_BAR, FLAT_BAR = 1.25, 0.976, 1.10
 _MIB = 2**20

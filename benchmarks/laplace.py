@@ -34,8 +34,8 @@ from rich.table import Table
 from sklearn.model_selection import train_test_split
 
 from distrf import RandomFourierFeatures, RandomLaplaceFeatures, StreamingRidgeClassifier
+from distrf.kernels import ExponentialSemigroup
 from distrf.maps import LaplaceMap
-from distrf.semigroup import ExponentialSemigroup
 
 PROJECTIONS = ("dense", "alternating_circulant-log2", "alternating_circulant", "circulant")
 SHORT = {

@@ -28,8 +28,8 @@ from distributed import Client, LocalCluster
 from threadpoolctl import threadpool_limits
 
 from distrf import RandomFourierFeatures, open_rows
-from distrf.blocks.passes import run_pass
-from distrf.blocks.writing import write_rows
+from distrf.execution.passes import run_pass
+from distrf.execution.write_zarr import write_rows
 from distrf.maps import FourierMap
 
 

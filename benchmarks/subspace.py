@@ -30,8 +30,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from distrf import TEFM, CompactRandomFeatures, RandomFourierFeatures, StreamingRidge
-from distrf.blocks.passes import run_pass
-from distrf.blocks.plan import PROCESS_BYTES, PassMemory
+from distrf.execution.memory import PROCESS_BYTES, PassMemory
+from distrf.execution.passes import run_pass
 from distrf.maps.tiles import FeatureTiles
 from distrf.projections.cache import CACHE_BYTES
 from distrf.subspace import find_subspace, subspace_costs

@@ -22,8 +22,8 @@ import yaml
 from dask.system import CPU_COUNT
 from dask.utils import parse_bytes
 
-from .blocks.watch import WITHOUT_WORKERS
 from .errors import ClusterError, InputError
+from .execution.watch import WITHOUT_WORKERS
 
 _SCHEMES = ("tcp://", "tls://", "ws://", "wss://", "ucx://", "inproc://")
 

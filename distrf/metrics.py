@@ -12,8 +12,8 @@ from dask.base import is_dask_collection
 from scipy.linalg import eigvalsh
 from scipy.sparse.linalg import LinearOperator, eigsh
 
-from .blocks.samples import sampled_rows, take_rows
 from .errors import InputError
+from .execution.sampling import sampled_rows, take_rows
 from .linear_model.base import ErrorSums, accuracy_pass, error_pass
 from .maps import FeatureMap, check_rows, working_dtype
 from .randomness import variates

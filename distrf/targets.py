@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from dask.base import is_dask_collection
 
-from .blocks.passes import count_segments, run_pass
 from .errors import InputError
+from .execution.passes import count_segments, run_pass
 
 
 @dataclass(frozen=True)

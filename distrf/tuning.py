@@ -16,15 +16,15 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone, is_classifier
 
-from .blocks.engine import current_client, results_in_order
-from .blocks.plan import PassMemory, Workers
-from .blocks.release import same_release
-from .blocks.samples import neighbours, sampled_rows, take_rows
 from .errors import InputError
-from .linear_model.penalties import SEVERAL, given_alphas
-from .linear_model.ridge_path import BLOCK_ROWS, path_bytes, ridge_path
+from .execution.memory import PassMemory, Workers
+from .execution.release import same_release
+from .execution.sampling import neighbours, sampled_rows, take_rows
+from .execution.scheduler import current_client, results_in_order
 from .maps import working_dtype
 from .randomness import permutation
+from .ridge.alphas import SEVERAL, given_alphas
+from .ridge.path import BLOCK_ROWS, path_bytes, ridge_path
 from .targets import Targets, class_targets, regression_targets
 
 __all__ = ["Trial", "Tuned", "tune"]

@@ -10,7 +10,7 @@ from pathlib import Path
 import dask.array as da
 import numpy as np
 
-from distrf.blocks.writing import write_rows
+from distrf.execution.write_zarr import write_rows
 
 MIB = 2**20
 

@@ -8,10 +8,10 @@ import scipy.sparse as sp
 
 from distrf import RandomFourierFeatures
 from distrf.alignment import aligned
-from distrf.blocks.graphs import add_block
-from distrf.blocks.rows import _apply
-from distrf.linear_model.gram import GramReduction
+from distrf.execution.block_graphs import add_block
+from distrf.execution.row_blocks import _apply
 from distrf.losses import LOSSES
+from distrf.ridge.gram import GramReduction
 from distrf.sgd.batch_work import BatchWork
 from distrf.sgd.dask_batches import _gradients, _take
 from distrf.sgd.schedules import BlockRows, Holdout

@@ -12,12 +12,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from distrf import RandomFourierFeatures, StreamingRidge, open_rows, save_model
-from distrf.blocks.parts import write_parts
-from distrf.blocks.writing import write_rows
+from distrf import RandomFourierFeatures, StreamingRidge, ingest, open_rows, save_model
 from distrf.cli.app import app
 from distrf.errors import InputError
-from distrf.ingest import ingest
+from distrf.execution.write_parquet import write_parts
+from distrf.execution.write_zarr import write_rows
 from distrf.store import check_apart, graph_inputs
 
 RNG = np.random.default_rng(0)

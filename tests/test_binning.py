@@ -21,10 +21,10 @@ from distrf import (
     open_rows,
     save_model,
 )
-from distrf.blocks.rows import ARRAYS_PREFIX
-from distrf.blocks.writing import write_rows
 from distrf.compiled.binning import bin_hashes, signed_columns
 from distrf.errors import InputError, SpecMismatchError
+from distrf.execution.row_blocks import ARRAYS_PREFIX
+from distrf.execution.write_zarr import write_rows
 from distrf.kernels import Cauchy, Gaussian, Laplacian, Matern
 from distrf.maps import BinningMap, map_from_spec
 from distrf.randomness import raw_words

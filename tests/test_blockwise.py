@@ -35,9 +35,9 @@ from sklearn.preprocessing import (
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from distrf import Blockwise, StreamingRidge, load_model, save_model
-from distrf.blocks.rows import ARRAYS_PREFIX
-from distrf.blocks.samples import sampled_rows
 from distrf.errors import InputError, SpecMismatchError, StoreError
+from distrf.execution.row_blocks import ARRAYS_PREFIX
+from distrf.execution.sampling import sampled_rows
 from distrf.maps import BlockwiseMap, map_from_spec
 from distrf.maps.blockwise import SAVABLE_TRANSFORMERS, listed_transformer
 
@@ -208,7 +208,7 @@ def test_subclass_is_not_its_parent(tmp_path):
 def test_files_do_not_run_code(tmp_path):
     """A pickle put where arrays belong is never loaded, and a class off the list is refused."""
     save_model(Blockwise(StandardScaler()).fit(X), tmp_path / "model")
-    from distrf.models import _decode_model, model_details
+    from distrf.persistence import _decode_model, model_details
 
     spec = model_details(tmp_path / "model")["model"]
     state = spec["fitted"]["map_"]["$map"]["transformer"]

@@ -15,9 +15,9 @@ import zarr
 from sklearn.datasets import dump_svmlight_file
 
 import distrf
+from distrf import ingest
 from distrf.datasets import load_digits_split
 from distrf.errors import StoreError
-from distrf.ingest import ingest
 from distrf.store import open_array, open_rows
 
 TRAIN_X, TRAIN_Y, TEST_X, TEST_Y = load_digits_split(0)
@@ -776,10 +776,10 @@ def test_not_enough_memory(cli, files, model, tmp_path, where, monkeypatch):
 
 def test_a_cluster_that_is_too_small(cli, files, tmp_path, two_worker_cluster, monkeypatch):
     """A running cluster is asked: the pass is refused before it starts."""
-    from distrf.blocks import plan
+    from distrf.execution import memory
 
-    small = plan.PROCESS_BYTES + 20 * 2**20
-    monkeypatch.setattr(plan.Workers, "of_client", classmethod(lambda cls, client: cls(2, 1, small)))
+    small = memory.PROCESS_BYTES + 20 * 2**20
+    monkeypatch.setattr(memory.Workers, "of_client", classmethod(lambda cls, client: cls(2, 1, small)))
     printed = cli("train", files / "train.zarr", tmp_path / "m", "-D", 4096, code=1, cluster=True)
     assert_matches("was refused: it needs", printed.err)
     assert not (tmp_path / "m").exists()

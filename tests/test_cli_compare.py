@@ -7,10 +7,10 @@ import json
 import numpy as np
 import pytest
 
+from distrf import ingest
 from distrf.cli.compare import _NORMS
 from distrf.datasets import load_digits_split
 from distrf.features import RandomFourierFeatures
-from distrf.ingest import ingest
 from distrf.metrics import kernel_error
 from distrf.projections import PROJECTIONS
 

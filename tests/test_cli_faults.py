@@ -9,7 +9,7 @@ import sys
 import numpy as np
 import pytest
 
-from distrf.ingest import ingest
+from distrf import ingest
 
 
 @pytest.fixture(scope="module")

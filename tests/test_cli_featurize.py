@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from distrf import ingest
 from distrf.datasets import load_digits_split
-from distrf.ingest import ingest
-from distrf.models import load_model
+from distrf.persistence import load_model
 from distrf.store import open_array
 
 TRAIN_X, TRAIN_Y, TEST_X, TEST_Y = load_digits_split(0)

@@ -15,12 +15,12 @@ import pytest
 import typer
 
 import distrf
+from distrf import ingest
 from distrf.cli.app import app
 from distrf.cli.groups import grouped, path_parameters
 from distrf.cli.jobs import commands, job_text, job_words, keys_of
 from distrf.cli.session import UsageError
 from distrf.datasets import load_digits_split
-from distrf.ingest import ingest
 
 COMMANDS = commands()
 PATHS = {

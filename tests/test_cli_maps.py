@@ -9,7 +9,7 @@ import pytest
 import scipy.sparse as sp
 
 import distrf
-from distrf.ingest import ingest
+from distrf import ingest
 from distrf.store import open_rows
 
 N, M, D = 300, 60, 16

@@ -10,11 +10,10 @@ from tempfile import mkdtemp
 import numpy as np
 import pytest
 
-from distrf import StreamingRidge, save_model
+from distrf import StreamingRidge, ingest, save_model
 from distrf.cli.jobs import job_text
 from distrf.cli.outputs import check_writable
 from distrf.errors import StoreError
-from distrf.ingest import ingest
 
 SMALL = ["-D", "16", "--gamma", "1", "--scale", "none", "--raw-columns", "no", "--alpha", "1e-3"]
 
@@ -84,7 +83,7 @@ def test_a_model_without_a_job_is_another_one(cli, rows, tmp_path):
 def test_outputs_that_cannot_be_written_are_found_first(cli, rows, tmp_path, monkeypatch, command):
     (tmp_path / "file").write_text("mine")
     monkeypatch.setattr("distrf.cli.session.Session.connected", no_cluster)
-    monkeypatch.setattr("distrf.ingest.ingest", no_cluster)
+    monkeypatch.setattr("distrf.ingestion.ingest", no_cluster)
     source = rows.parent / "rows.npz" if command == "ingest" else rows
     for out in (tmp_path / "file" / "m", tmp_path / ("n" * 300)):
         place = ["--out", out] if command == "tune" else [out]
@@ -99,7 +98,7 @@ def test_places_of_others_are_found_first(cli, rows, tmp_path, monkeypatch, comm
     (tmp_path / "full" / "notes.txt").write_text("mine")
     save_model(StreamingRidge(1.0).fit(np.eye(3), np.arange(3.0)), tmp_path / "m")
     monkeypatch.setattr("distrf.cli.session.Session.connected", no_cluster)
-    monkeypatch.setattr("distrf.ingest._open_source", no_cluster)
+    monkeypatch.setattr("distrf.ingestion.ingest._open_source", no_cluster)
     if command == "parts" and place == "full":
         (tmp_path / "full").rename(tmp_path / "full.parquet")
         place = "full.parquet"

@@ -20,8 +20,7 @@ from peaks import MIB, cluster_file, distrf, peak
 from rich.console import Console
 from rich.progress import Progress, TextColumn
 
-from distrf import StreamingSGDClassifier, load_model
-from distrf.blocks.progress import split_label
+from distrf import StreamingSGDClassifier, ingest, load_model
 from distrf.cli.jobs import job_text
 from distrf.cli.map_options import MAPS, USED, MapOptions, check_applies
 from distrf.cli.maps import ESTIMATORS
@@ -29,7 +28,7 @@ from distrf.cli.model_options import KINDS, CheckpointOptions, ModelOptions, mak
 from distrf.cli.session import UsageError, listener
 from distrf.datasets import load_digits_split
 from distrf.errors import InputError
-from distrf.ingest import ingest
+from distrf.execution.progress import split_label
 from distrf.sgd.batch_plan import BatchMemory
 
 TRAIN_X, TRAIN_Y, TEST_X, TEST_Y = load_digits_split(0)
@@ -411,10 +410,10 @@ def test_refused_before_a_cluster_starts(cli, files, tmp_path, monkeypatch):
 
 
 def test_refused_by_a_running_cluster(cli, files, tmp_path, monkeypatch):
-    from distrf.blocks import plan
+    from distrf.execution import memory
 
     monkeypatch.setattr(
-        plan.Workers, "of_client", classmethod(lambda cls, client: cls(2, 1, plan.PROCESS_BYTES + 4 * MIB))
+        memory.Workers, "of_client", classmethod(lambda cls, client: cls(2, 1, memory.PROCESS_BYTES + 4 * MIB))
     )
     printed = cli(
         "train", files / "train.zarr", tmp_path / "m", "--model", "svm", "-D", 4096, code=1, cluster=True
@@ -442,7 +441,7 @@ def test_training_stays_below_the_plan(tmp_path, cli):
     made = json.loads(cli("plan", store, *options, "--cluster", cluster, "--json").out)["peak_bytes_per_worker"]
     measured = peak(distrf("train", store, tmp_path / "m", *options, "--cluster", cluster))
     print(f"plan {made / MIB:.0f} MiB, peak {measured / MIB:.0f} MiB")
-    from distrf.blocks.plan import PROCESS_BYTES
+    from distrf.execution.memory import PROCESS_BYTES
 
     assert measured <= made
     # Workers of rounds import no estimators: 80 MiB less than the plan counts for a process.

@@ -8,10 +8,9 @@ import tomllib
 import numpy as np
 import pytest
 
-from distrf import load_model
+from distrf import ingest, load_model
 from distrf.cli.jobs import job_words
 from distrf.datasets import load_digits_split
-from distrf.ingest import ingest
 
 X, Y, TEST_X, TEST_Y = load_digits_split(0)
 QUICK = ["-D", "32,128", "--alpha", "1e-6,1e-3"]

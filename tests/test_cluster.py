@@ -16,9 +16,9 @@ from dask.system import CPU_COUNT
 from distributed import LocalCluster
 from threadpoolctl import threadpool_info
 
-from distrf.blocks.engine import current_client
 from distrf.cluster import connect, local_arguments, read_cluster_spec
 from distrf.errors import ClusterError, InputError
+from distrf.execution.scheduler import current_client
 
 
 class Regionless(LocalCluster):

@@ -15,17 +15,12 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from distrf import RandomFourierFeatures, StreamingRidge, StreamingRidgeClassifier
-from distrf.blocks.plan import PassMemory, Workers
 from distrf.errors import InputError, SpecMismatchError
-from distrf.linear_model import conjugate_fit
-from distrf.linear_model.conjugate import NormalReduction, RightReduction
-from distrf.linear_model.conjugate_fit import (
-    choose_solver,
-    direction_count,
-    product_width,
-    solver_that_fits,
-)
-from distrf.linear_model.gram import FoldRule, GramReduction
+from distrf.execution.memory import PassMemory, Workers
+from distrf.ridge import conjugate_passes
+from distrf.ridge.conjugate_gradients import NormalReduction, RightReduction
+from distrf.ridge.conjugate_passes import choose_solver, direction_count, product_width, solver_that_fits
+from distrf.ridge.gram import FoldRule, GramReduction
 from distrf.targets import Targets
 
 D = 200
@@ -189,7 +184,7 @@ class Interrupted(Exception):
 def test_resumes_at_the_last_finished_pass(problem, tmp_path, monkeypatch, alphas, finished):
     Z, y = problem
     whole = StreamingRidge(alphas, solver="cg", n_directions=20).fit(Z, y)
-    run_pass, labels = conjugate_fit.run_pass, []
+    run_pass, labels = conjugate_passes.run_pass, []
 
     def counted(*args, label, **kwargs):
         if len(labels) == finished:
@@ -198,7 +193,7 @@ def test_resumes_at_the_last_finished_pass(problem, tmp_path, monkeypatch, alpha
         return run_pass(*args, label=label, **kwargs)
 
     model = StreamingRidge(alphas, solver="cg", n_directions=20, checkpoint=tmp_path / "c")
-    monkeypatch.setattr(conjugate_fit, "run_pass", counted)
+    monkeypatch.setattr(conjugate_passes, "run_pass", counted)
     with pytest.raises(Interrupted):
         model.fit(Z, y)
     finished = -1

@@ -15,13 +15,13 @@ from distrf import (
     StreamingSGDClassifier,
     StreamingSGDRegressor,
 )
-from distrf.blocks.passes import pass_memory
-from distrf.blocks.plan import Workers
-from distrf.blocks.rows import row_bytes
-from distrf.compiled.csr import add_transposed_product, row_products, square_distances
-from distrf.linear_model.conjugate import NormalReduction, RightReduction
-from distrf.linear_model.gram import FoldRule, GramReduction
+from distrf.compiled.csr_products import add_transposed_product, row_products, square_distances
+from distrf.execution.memory import Workers
+from distrf.execution.passes import pass_memory
+from distrf.execution.row_blocks import row_bytes
 from distrf.maps.tiles import FeatureTiles
+from distrf.ridge.conjugate_gradients import NormalReduction, RightReduction
+from distrf.ridge.gram import FoldRule, GramReduction
 from distrf.subspace.reductions import SketchReduction
 from distrf.subspace.sketches import SKETCHES, make_sketch
 from distrf.targets import Targets

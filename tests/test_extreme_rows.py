@@ -8,12 +8,12 @@ import pytest
 import scipy.sparse as sp
 
 from distrf import RandomFourierFeatures
-from distrf.all_kernels import kernel_block
 from distrf.errors import InputError
 from distrf.features import landmarks
 from distrf.features.fourier import whitening_matrix
 from distrf.features.landmarks import _leverage
 from distrf.kernels import Gaussian, Laplacian, Matern
+from distrf.kernels.exact import kernel_block
 from distrf.maps import BinningMap, FourierMap, LearnedFourierMap
 from distrf.maps.frequencies import get_frequencies
 from distrf.maps.nystroem import NystroemMap

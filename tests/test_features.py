@@ -24,9 +24,9 @@ from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, Normalizer, Standa
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from distrf import RandomFourierFeatures, StreamingRidge, StreamingScaler
-from distrf.blocks.rows import ARRAYS_PREFIX
-from distrf.blocks.samples import sampled_rows
 from distrf.errors import InputError
+from distrf.execution.row_blocks import ARRAYS_PREFIX
+from distrf.execution.sampling import sampled_rows
 from distrf.kernels import Gaussian, Matern
 
 PAIRED_IS_EVEN = "the check asks for n_components=1, but paired features come in twos; phase='offset' passes it"

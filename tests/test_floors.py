@@ -80,7 +80,9 @@ def test_seams(path):
     assert "pandas" not in found
     assert "matplotlib" not in found or name == "distrf.plot" or name.startswith("distrf.cli")
     assert not found & {"typer", "rich"} or name.startswith("distrf.cli")
-    assert not found & {"pyarrow", "zarr", "fsspec"} or name.startswith(("distrf.store", "distrf.blocks.parts"))
+    assert not found & {"pyarrow", "zarr", "fsspec"} or name.startswith(
+        ("distrf.store", "distrf.ingestion", "distrf.execution.write_parquet")
+    )
     if floor_of(name) in ("kernels", "compiled", "randomness", "projections", "maps"):
         assert not found & {"dask", "distributed", "zarr"}, "a block function does not know that Dask exists"
 

@@ -12,9 +12,8 @@ import numpy as np
 import pytest
 import zarr
 
-from distrf import StreamingRidge, StreamingRidgeClassifier, open_rows, save_model
+from distrf import StreamingRidge, StreamingRidgeClassifier, ingest, open_rows, save_model
 from distrf.errors import InputError, StoreError
-from distrf.ingest import ingest
 from distrf.metrics import accuracy
 from distrf.store import describe, open_array
 

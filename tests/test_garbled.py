@@ -15,9 +15,8 @@ import zarr
 from sklearn.datasets import dump_svmlight_file
 from sklearn.pipeline import Pipeline
 
-from distrf import RandomFourierFeatures, StreamingRidge, load_model, open_rows, save_model
+from distrf import RandomFourierFeatures, StreamingRidge, ingest, load_model, open_rows, save_model
 from distrf.errors import InputError, StoreError
-from distrf.ingest import ingest
 from distrf.store import create_parts, finish_parts, is_parquet, write_parquet_block
 
 RNG = np.random.default_rng(8)

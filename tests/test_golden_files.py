@@ -41,7 +41,7 @@ from distrf import (
     open_rows,
     save_model,
 )
-from distrf.blocks.writing import write_rows
+from distrf.execution.write_zarr import write_rows
 from distrf.kernels import Matern
 from distrf.randomness import variates
 

@@ -8,9 +8,9 @@ import pytest
 import scipy.sparse as sp
 
 from distrf import RandomFourierFeatures, StreamingRidge, StreamingRidgeClassifier
-from distrf.blocks.gram_tiles import SLICE_ROWS, add_tiles, each_tile, empty_tiles
-from distrf.linear_model import gram
-from distrf.linear_model.gram import FoldRule, GramReduction
+from distrf.gram_tiles import SLICE_ROWS, add_tiles, each_tile, empty_tiles
+from distrf.ridge import gram
+from distrf.ridge.gram import FoldRule, GramReduction
 from distrf.targets import Targets
 
 

@@ -20,10 +20,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.datasets import dump_svmlight_file
 
+from distrf import ingest
 from distrf.errors import InputError, SpecMismatchError, StoreError
-from distrf.ingest import ingest
-from distrf.store import open_rows, streams
-from distrf.store.order import row_words
+from distrf.ingestion import streams
+from distrf.store import open_rows
+from distrf.store.random_words import row_words
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(37, 3))
@@ -33,7 +34,7 @@ LABELS = np.array(["no", "yes", "maybe"])[RNG.integers(0, 3, 37)]
 @pytest.fixture(autouse=True)
 def small_batches(monkeypatch):
     """Pieces of a few rows, so that every seam is crossed."""
-    from distrf.store import numpy_files, text_files
+    from distrf.ingestion import numpy_files, text_files
 
     for module in (numpy_files, text_files):
         monkeypatch.setattr(module, "BATCH_BYTES", 256)
@@ -127,7 +128,7 @@ def test_real_archives(tmp_path, name, monkeypatch):
     source = Path(os.environ.get("DISTRF_DATA", "data")) / f"{name}.npz"
     if not source.exists():
         pytest.skip("DISTRF_DATA does not name the folder of the data sets")
-    monkeypatch.setattr("distrf.store.numpy_files.BATCH_BYTES", 2**23)
+    monkeypatch.setattr("distrf.ingestion.numpy_files.BATCH_BYTES", 2**23)
     ingest(source, tmp_path / "a.zarr", split="test")
     got, y = read(tmp_path / "a.zarr")
     with np.load(source) as z:
@@ -250,7 +251,7 @@ def test_parquet(tmp_path):
 )
 @pytest.mark.parametrize("kind", ["dense", "csr"])
 def test_shuffle_depends_on_seed_and_row_alone(tmp_path_factory, kind, n, seed, blocks):
-    from distrf.store import shuffle
+    from distrf.ingestion import shuffle
 
     folder = tmp_path_factory.mktemp("s")
     data = np.arange(1.0, 1 + 2 * n).reshape(n, 2)
@@ -279,7 +280,7 @@ def test_row_words_do_not_depend_on_the_cut():
 def test_kill_and_resume_gives_the_same_bytes(tmp_path, shuffle):
     np.savez(tmp_path / "a.npz", X=RNG.normal(size=(400, 3)), y=np.arange(400))
     code = (
-        "import sys, time; from distrf.ingest import ingest\n"
+        "import sys, time; from distrf import ingest\n"
         "def wait(done, n):\n    print(done, flush=True); time.sleep(float(sys.argv[2]))\n"
         f"ingest({str(tmp_path / 'a.npz')!r}, sys.argv[1], block_rows=20, shuffle={shuffle}, seed=3, progress=wait)"
     )
@@ -363,7 +364,7 @@ def test_other_data_at_the_same_path(tmp_path):
 def test_pandas_is_not_needed(tmp_path):
     pq.write_table(pa.table({"a": X[:, 0], "t": LABELS}), tmp_path / "a.parquet")
     code = (
-        "import sys; sys.modules['pandas'] = None; from distrf.ingest import ingest; "
+        "import sys; sys.modules['pandas'] = None; from distrf import ingest; "
         "ingest(sys.argv[1], sys.argv[2], target='t')"
     )
     subprocess.run([sys.executable, "-c", code, tmp_path / "a.parquet", tmp_path / "a.zarr"], check=True)

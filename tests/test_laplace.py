@@ -16,16 +16,11 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from distrf import RandomLaplaceFeatures, StreamingRidgeClassifier, load_model, save_model
 from distrf.compiled.exponential import exp_negative
 from distrf.errors import InputError
+from distrf.kernels import ExponentialSemigroup, ReciprocalSemigroup, get_semigroup_kernel, refuse_negative
 from distrf.maps import LaplaceMap
 from distrf.maps.laplace import LAPLACE_PROJECTIONS
 from distrf.projections.nonnegative import NonnegativeProduct
 from distrf.randomness import quantile, variates
-from distrf.semigroup import (
-    ExponentialSemigroup,
-    ReciprocalSemigroup,
-    get_semigroup_kernel,
-    refuse_negative,
-)
 
 KERNELS = [ExponentialSemigroup(0.6), ReciprocalSemigroup(0.8)]
 MIXED = {"circulant": 1, "alternating_circulant": 2, "alternating_circulant-log2": 3}  # at d = 8

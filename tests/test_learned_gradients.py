@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from distrf.compiled.waves import correlate_spectra, cos_sin_planes
+from distrf.compiled.phase_gradients import correlate_spectra, cos_sin_planes
 from distrf.kernels import Cauchy, Gaussian, Matern
 from distrf.learned.objectives import BOTH, MAP, MODEL, CompactWork, KernelWork, Layout, Waves
 from distrf.losses import LOSSES

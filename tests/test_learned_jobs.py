@@ -10,7 +10,7 @@ import distrf
 from distrf.cli.session import peak_memory
 from distrf.cluster import connect
 from distrf.learned.plan import learning_costs
-from distrf.models import load_model
+from distrf.persistence import load_model
 from distrf.sgd.trainer import Trainer
 
 

@@ -18,10 +18,10 @@ import pytest
 from sklearn.datasets import dump_svmlight_file
 
 import distrf
+from distrf import ingest
 from distrf.cli.groups import path_parameters
 from distrf.cli.jobs import commands
 from distrf.errors import ClusterError
-from distrf.ingest import ingest
 
 LINES, FEW_LINES = 500, 40
 FILES, FEW_FILES = 200, 24

@@ -32,11 +32,9 @@ from distrf import (
     load_model,
     save_model,
 )
-from distrf.dot_products import Exponential
 from distrf.errors import InputError, SpecMismatchError, StoreError
-from distrf.kernels import Gaussian, Matern
-from distrf.models import SAVABLE, check_output, model_details
-from distrf.semigroup import ReciprocalSemigroup
+from distrf.kernels import Exponential, Gaussian, Matern, ReciprocalSemigroup
+from distrf.persistence import SAVABLE, check_output, model_details
 from distrf.store import is_model_folder, read_model_folder, write_model_folder
 from distrf.store.model_folder import sealed
 

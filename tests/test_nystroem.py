@@ -20,15 +20,26 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from distrf import NystroemFeatures, StreamingRidge, load_model, save_model
-from distrf.all_kernels import FAMILIES, get_any_kernel, kernel_block, kernel_diagonal
-from distrf.blocks.rows import ARRAYS_PREFIX
-from distrf.dot_products import Exponential, Polynomial
 from distrf.errors import InputError, SpecMismatchError
+from distrf.execution.row_blocks import ARRAYS_PREFIX
 from distrf.features.landmarks import RULES, choose_landmarks
-from distrf.kernels import Cauchy, Gaussian, Kernel, Laplacian, Matern
+from distrf.kernels import (
+    FAMILIES,
+    Cauchy,
+    Exponential,
+    ExponentialSemigroup,
+    Gaussian,
+    Kernel,
+    Laplacian,
+    Matern,
+    Polynomial,
+    ReciprocalSemigroup,
+    SemigroupKernel,
+    get_kernel,
+)
+from distrf.kernels.exact import kernel_block, kernel_diagonal
 from distrf.maps import NystroemMap, map_from_spec
 from distrf.randomness import sample_indices
-from distrf.semigroup import ExponentialSemigroup, ReciprocalSemigroup, SemigroupKernel
 
 SHIFT_INVARIANT = [Gaussian(), Laplacian(), Cauchy(), Matern(0.5), Matern(1.5), Matern(2.5)]
 KERNELS = [
@@ -137,7 +148,7 @@ def test_every_registered_kernel(rng):
             est = NystroemFeatures(name, n_components=40, random_state=0).fit(X)
             Z = est.transform(X)
             np.testing.assert_allclose(Z @ Z.T, est.map_.exact_kernel(X), atol=1e-8)
-            assert get_any_kernel(est.map_.kernel.spec()) == est.map_.kernel
+            assert get_kernel(est.map_.kernel.spec()) == est.map_.kernel
 
 
 @pytest.mark.parametrize(

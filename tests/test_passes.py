@@ -31,13 +31,13 @@ from reductions import (
     refuse_row,
 )
 
-from distrf.blocks import graphs
-from distrf.blocks.graphs import BlockGraphs
-from distrf.blocks.passes import count_segments, cut_segments, run_pass
-from distrf.blocks.progress import show_progress
-from distrf.blocks.rows import ARRAYS_PREFIX, check_dask_rows, map_rows, split_chunk, split_rows
-from distrf.blocks.samples import sampled_rows, take_rows
 from distrf.errors import InputError
+from distrf.execution import block_graphs
+from distrf.execution.block_graphs import BlockGraphs
+from distrf.execution.passes import count_segments, cut_segments, run_pass
+from distrf.execution.progress import show_progress
+from distrf.execution.row_blocks import ARRAYS_PREFIX, check_dask_rows, map_rows, split_chunk, split_rows
+from distrf.execution.sampling import sampled_rows, take_rows
 from distrf.maps import ScalingMap
 
 SCHEDULERS = ["sync", "threads"]
@@ -331,7 +331,7 @@ def scaled(n_blocks, d=500, rows=2):
 
 def pass_graph(arrays, fold, monkeypatch):
     """The graph that `run_pass` would run."""
-    from distrf.blocks import passes
+    from distrf.execution import passes
 
     caught = []
     with monkeypatch.context() as patch:
@@ -353,7 +353,7 @@ def test_learned_arrays_travel_under_one_key(monkeypatch):
 
 
 def test_learned_arrays_travel_once_beside_persisted_blocks(client, monkeypatch):
-    from distrf.blocks import passes
+    from distrf.execution import passes
 
     map_ = ScalingMap(500, 500, "standard", 1.0, np.arange(500.0), np.full(500, 2.0))
     X = da.ones((40, 500), chunks=(4, 500)).persist()
@@ -437,7 +437,7 @@ def where(name, client=None):
 
 @pytest.mark.parametrize("scheduler", SCHEDULERS)
 def test_an_error_names_the_rows(scheduler, monkeypatch):
-    monkeypatch.setattr(graphs, "PAUSES", (0.0,))
+    monkeypatch.setattr(block_graphs, "PAUSES", (0.0,))
     X = np.arange(100.0).reshape(100, 1)
     dX = da.from_array(X, chunks=(30, 1))
     with where(scheduler):

@@ -14,13 +14,13 @@ from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
 
 from distrf import RandomFourierFeatures, StreamingRidge, StreamingRidgeClassifier, StreamingScaler
-from distrf.blocks.plan import PassMemory, Workers
 from distrf.cli.model_options import ModelOptions, make_model
 from distrf.errors import InputError
-from distrf.linear_model.conjugate_fit import first_that_fits
-from distrf.linear_model.gram import FoldRule, GramReduction
-from distrf.linear_model.penalties import alpha_grid, best_alpha, search
+from distrf.execution.memory import PassMemory, Workers
 from distrf.linear_model.ridge import fold_rules, gram_reductions, solve_bytes
+from distrf.ridge.alphas import alpha_grid, best_alpha, search
+from distrf.ridge.conjugate_passes import first_that_fits
+from distrf.ridge.gram import FoldRule, GramReduction
 from distrf.targets import Targets
 
 # ---- the search -------------------------------------------------------------------------------------
@@ -320,7 +320,7 @@ def test_one_default_for_each_model():
 
 
 def test_train_and_plan_say_what_is_compared(cli, tmp_path):
-    from distrf.ingest import ingest
+    from distrf import ingest
 
     X, y, _ = problem(400, 6)
     np.savez(tmp_path / "rows.npz", X=X, y=y)

@@ -11,15 +11,14 @@ import pytest
 from dask.sizeof import sizeof
 from peaks import MIB, cluster_file, distrf, make_store, peak
 
-from distrf import RandomFourierFeatures, open_rows
-from distrf.blocks import plan
-from distrf.blocks.moments import MomentsReduction
-from distrf.blocks.passes import count_segments, pass_memory, run_pass
-from distrf.blocks.plan import PROCESS_BYTES, PassMemory, Plan, Workers, check_client
-from distrf.blocks.submission import Submission
+from distrf import RandomFourierFeatures, ingest, open_rows
 from distrf.errors import MemoryPlanError
-from distrf.ingest import ingest
-from distrf.linear_model.gram import FoldRule, GramReduction
+from distrf.execution import memory
+from distrf.execution.memory import PROCESS_BYTES, PassMemory, Plan, Workers, check_client
+from distrf.execution.moments import MomentsReduction
+from distrf.execution.passes import count_segments, pass_memory, run_pass
+from distrf.execution.submission import Submission
+from distrf.ridge.gram import FoldRule, GramReduction
 from distrf.store import describe, info
 from distrf.targets import Targets
 
@@ -250,7 +249,7 @@ def test_the_client_is_checked_too(monkeypatch):
 
 
 def test_the_rate_is_measured_once():
-    assert plan.gemm_rate() == plan.gemm_rate() > 1e8
+    assert memory.gemm_rate() == memory.gemm_rate() > 1e8
 
 
 @pytest.mark.parametrize("fold", [GramReduction(64, Targets(None, np.zeros(2))), MomentsReduction(500)])

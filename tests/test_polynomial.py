@@ -33,9 +33,8 @@ from distrf.cli.maps import unfitted_map
 from distrf.cli.options import make_map
 from distrf.cli.session import UsageError
 from distrf.compiled import walsh_hadamard
-from distrf.dot_products import DOT_PRODUCTS, Exponential, Homogeneous, Polynomial, get_dot_product
 from distrf.errors import InputError
-from distrf.kernels import Gaussian
+from distrf.kernels import DOT_PRODUCTS, Exponential, Gaussian, Homogeneous, Polynomial, get_dot_product_kernel
 from distrf.maps import CompactMap, FourierMap, MaclaurinMap, TensorSketchMap
 from distrf.maps.compact import _TILE
 
@@ -57,7 +56,7 @@ def test_series_is_the_kernel(kernel):
     series = sum(kernel.coefficient(n) * t**n for n in range(40))
     np.testing.assert_allclose(series, kernel.of_products(t), rtol=1e-13, atol=1e-14)
     assert all(kernel.coefficient(n) >= 0 for n in range(40))
-    assert get_dot_product(kernel.spec()) == kernel
+    assert get_dot_product_kernel(kernel.spec()) == kernel
 
 
 def test_polynomial_is_scikit_learns(rng):
@@ -81,7 +80,7 @@ def test_polynomial_is_scikit_learns(rng):
 )
 def test_bad_kernels(name, parameters, message):
     with pytest.raises(InputError, match=message):
-        get_dot_product(name, **parameters)
+        get_dot_product_kernel(name, **parameters)
 
 
 # ---- TensorSketch -----------------------------------------------------------------------------------

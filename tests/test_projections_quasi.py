@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 from scipy.stats import qmc
 
-from distrf.compiled.points import digital_net, radical_inverses
+from distrf.compiled.low_discrepancy import digital_net, radical_inverses
 from distrf.errors import InputError
 from distrf.kernels import Cauchy, Gaussian, Laplacian, Matern
 from distrf.maps import FourierMap

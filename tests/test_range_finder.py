@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from sklearn.exceptions import ConvergenceWarning
 
 from distrf import RandomFourierFeatures, checkpoint
-from distrf.blocks.plan import Workers
 from distrf.errors import InputError, SpecMismatchError, StoreError
+from distrf.execution.memory import Workers
 from distrf.maps import FeatureMap
 from distrf.maps.tiles import FeatureTiles
 from distrf.store import write_model_folder

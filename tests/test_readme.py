@@ -14,9 +14,9 @@ import pyarrow.parquet as pq
 import pytest
 import typer
 
+from distrf import ingest
 from distrf.cli.app import app
 from distrf.datasets import load_digits_split
-from distrf.ingest import ingest
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([ROOT / "README.md", ROOT / "cluster/README.md", *(ROOT / "docs").glob("*.md")])

@@ -17,11 +17,11 @@ from distributed import Client, LocalCluster
 
 import distrf
 from distrf import RandomFourierFeatures, StreamingRidge
-from distrf.blocks import release
-from distrf.blocks.engine import current_client, settle
-from distrf.blocks.release import check_release
-from distrf.blocks.rows import _apply
 from distrf.errors import ClusterError, SpecMismatchError
+from distrf.execution import release
+from distrf.execution.release import check_release
+from distrf.execution.row_blocks import _apply
+from distrf.execution.scheduler import current_client, settle
 from distrf.maps import fourier
 
 PACKAGE = Path(distrf.__file__).parent

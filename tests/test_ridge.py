@@ -18,11 +18,11 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from distrf import RandomFourierFeatures, StreamingRidge, StreamingRidgeClassifier, StreamingScaler
-from distrf.blocks.passes import run_pass
-from distrf.blocks.rows import ARRAYS_PREFIX
 from distrf.errors import InputError
-from distrf.linear_model import solve
-from distrf.linear_model.gram import FoldRule, GramReduction, lower_tiles, tile_width
+from distrf.execution.passes import run_pass
+from distrf.execution.row_blocks import ARRAYS_PREFIX
+from distrf.ridge import normal_equations
+from distrf.ridge.gram import FoldRule, GramReduction, lower_tiles, tile_width
 from distrf.targets import Targets
 
 FOLDS_ARE_STRIPES = (
@@ -167,7 +167,7 @@ def test_labels_of_every_type(labelled):
 def test_spectrum_and_factorisation_agree(monkeypatch, alpha):
     X, y, w = problem(outputs=2)
     by_factor = StreamingRidge(alpha).fit(X, y, w)
-    monkeypatch.setattr(solve, "_EIGH_FACTOR", 0)
+    monkeypatch.setattr(normal_equations, "_EIGH_FACTOR", 0)
     by_spectrum = StreamingRidge(alpha).fit(X, y, w)
     assert by_factor.coef_.tobytes() != by_spectrum.coef_.tobytes()  # two ways indeed
     np.testing.assert_allclose(by_spectrum.coef_, by_factor.coef_, rtol=1e-10)
@@ -189,7 +189,7 @@ def test_dependent_columns():
     shifted = X @ np.diag([1.0] * 6 + [1e3, 1.0])
     for rows in (X, shifted):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(solve, "cholesky", _singular)
+            patch.setattr(normal_equations, "cholesky", _singular)
             with pytest.warns(RuntimeWarning, match="alpha=1e-20 is below the rounding error"):
                 ours = StreamingRidge(1e-20, fit_intercept=False).fit(rows, y)
         np.testing.assert_allclose(ours.predict(rows), fitted, rtol=1e-6)
@@ -274,7 +274,7 @@ def test_folds_are_stripes_of_row_numbers(n, cv, seed, data):
 @pytest.mark.parametrize("path", ["factor", "spectrum"])
 def test_cv_errors_are_those_of_refits(monkeypatch, cv, weighted, intercept, path):
     if path == "spectrum":
-        monkeypatch.setattr(solve, "_EIGH_FACTOR", 0)
+        monkeypatch.setattr(normal_equations, "_EIGH_FACTOR", 0)
     X, y, w = problem(350, 8, outputs=2)
     X, y = X[:, :8], y + 3 * np.random.default_rng(1).normal(size=y.shape)
     w = w if weighted else np.ones(len(X))

@@ -15,7 +15,16 @@ import zarr
 
 from distrf import open_rows
 from distrf.errors import StoreError
-from distrf.store import create, describe, finish, layout, open_array, pending_blocks, write_block, zarr_source
+from distrf.store import (
+    create,
+    describe,
+    finish,
+    open_array,
+    pending_blocks,
+    write_block,
+    zarr_layout,
+    zarr_reader,
+)
 
 RNG = np.random.default_rng(5)
 X = RNG.normal(size=(50, 4))
@@ -137,7 +146,7 @@ def test_changed_attributes(tmp_path):
 
 def test_stores_of_the_first_format(tmp_path, monkeypatch):
     """They have no checksums; they are read, and finished where they are not."""
-    monkeypatch.setattr(layout, "FORMAT", 1)
+    monkeypatch.setattr(zarr_layout, "FORMAT", 1)
     path = fill(tmp_path / "a.zarr")
     part = tmp_path / "b.zarr"
     create(part, {"X": ((4,), "f8")}, 50, 20, kind="rows", spec={})
@@ -163,7 +172,7 @@ def test_the_check_costs_little(tmp_path):
     finish(path)
     lazy, _ = open_rows(path)
     spent = []
-    checked = zarr_source._check_chunks
+    checked = zarr_reader._check_chunks
 
     def timed(*arguments):
         start = time.perf_counter()
@@ -172,7 +181,7 @@ def test_the_check_costs_little(tmp_path):
 
     whole, check = [], []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(zarr_source, "_check_chunks", timed)
+        patch.setattr(zarr_reader, "_check_chunks", timed)
         for _ in range(3):
             spent.clear()
             start = time.perf_counter()

@@ -11,13 +11,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from distrf import (
-    StreamingRidge,
-    StreamingSGDClassifier,
-    StreamingSGDRegressor,
-    load_model,
-    save_model,
-)
+from distrf import StreamingRidge, StreamingSGDClassifier, StreamingSGDRegressor, load_model, save_model
 from distrf.errors import InputError
 from distrf.sgd.optimizer import PreconditionedSGD, project
 from distrf.sgd.preconditioner import Preconditioner

@@ -16,8 +16,8 @@ import pytest
 from distributed import SchedulerPlugin
 
 from distrf import RandomFourierFeatures, StreamingSGDClassifier, StreamingSGDRegressor
-from distrf.blocks.rows import mapped_from
 from distrf.errors import InputError, SpecMismatchError
+from distrf.execution.row_blocks import mapped_from
 from distrf.sgd import dask_batches as batches_module
 from distrf.sgd.optimizer import PreconditionedSGD
 from distrf.sgd.schedules import MICROBATCH_ROWS, Holdout, Schedule, microbatch_count, row_order

@@ -12,11 +12,11 @@ from distributed import span
 from peaks import assert_flat
 
 from distrf import RandomFourierFeatures, StreamingSGDClassifier
-from distrf.blocks import engine, workers
-from distrf.blocks.plan import Workers
-from distrf.blocks.samples import take_rows
-from distrf.blocks.submission import _SPAN, Submission
 from distrf.errors import MemoryPlanError
+from distrf.execution import scheduler, workers
+from distrf.execution.memory import Workers
+from distrf.execution.sampling import take_rows
+from distrf.execution.submission import _SPAN, Submission
 from distrf.sgd.schedules import ORDERS, Holdout, Schedule, row_order
 
 
@@ -50,7 +50,7 @@ def test_profiles_that_a_worker_keeps(client):
     def lengths(dask_worker):
         return dask_worker.profile_history.maxlen, dask_worker.profile_keys_history.maxlen
 
-    engine.current_client()
+    scheduler.current_client()
     assert set(client.run(lengths).values()) == {(workers._PROFILES, workers._PROFILES)}
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from distrf import RandomFourierFeatures, StreamingSGDClassifier, StreamingSGDRegressor
-from distrf.digits import expanded_labels, expanded_rows, load_digits_split
+from distrf.datasets.digits import expanded_labels, expanded_rows, load_digits_split
 
 
 def digits(n):

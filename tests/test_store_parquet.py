@@ -17,7 +17,7 @@ from distrf.store import (
     finish_parts,
     key_blocks,
     open_rows,
-    parquet,
+    parquet_reader,
     pending_parts,
     read_table,
     write_parquet_block,
@@ -82,7 +82,7 @@ def test_uniform_blocks(tmp_path_factory, sizes, rows_per_block):
 
 
 def test_uniform_blocks_split_evenly(tmp_path, monkeypatch):
-    monkeypatch.setattr(parquet, "BLOCK_BYTES", 8 * 11)
+    monkeypatch.setattr(parquet_reader, "BLOCK_BYTES", 8 * 11)
     save(tmp_path / "a.parquet", {"x": np.arange(100.0)}, 13)
     assert open_rows(tmp_path / "a.parquet", uniform=True)[0].chunks[0] == (8,) * 12 + (4,)
 
@@ -197,9 +197,9 @@ def test_imputed_values_change_the_key_and_need_values(tmp_path):
 
 
 def test_median_of_a_sample_does_not_depend_on_blocks(tmp_path, monkeypatch):
-    from distrf.store import impute
+    from distrf.store import missing_values
 
-    monkeypatch.setattr(impute, "SAMPLE_ROWS", 500)
+    monkeypatch.setattr(missing_values, "SAMPLE_ROWS", 500)
     x = np.random.default_rng(0).normal(size=5000)
     path = save(tmp_path / "a.parquet", {"x": np.where(np.arange(5000) % 10 == 0, np.nan, x)}, 900)
     first, second = (
@@ -234,7 +234,7 @@ def test_other_schema_rewritten_and_broken_files(tmp_path):
 
 
 def test_default_blocks_cut_only_large_row_groups(tmp_path, monkeypatch):
-    monkeypatch.setattr(parquet, "BLOCK_BYTES", 80)
+    monkeypatch.setattr(parquet_reader, "BLOCK_BYTES", 80)
     save(tmp_path / "a.parquet", {"x": np.arange(60.0)}, 30)
     assert open_rows(tmp_path / "a.parquet")[0].chunks[0] == (30, 30)
     save(tmp_path / "a.parquet", {"x": np.arange(60.0)}, 60)
@@ -324,7 +324,7 @@ def test_remote_parquet(memory_url):
     X, y = open_rows(f"{memory_url}/data", target="t")
     np.testing.assert_array_equal(run(X).ravel(), np.arange(10.0))
     assert set(run(y)) == {"a"}
-    assert parquet.is_parquet(f"{memory_url}/data/part-*.parquet")
+    assert parquet_reader.is_parquet(f"{memory_url}/data/part-*.parquet")
     assert create_parts(f"{memory_url}/out", {}, 1) == [0]
     write_parquet_block(f"{memory_url}/out", 0, {"p": np.arange(3)})
     finish_parts(f"{memory_url}/out", 1)

@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from distrf.errors import InputError, SpecMismatchError, StoreError
-from distrf.store import create, finish, info, layout, open_rows, pending_blocks, write_block
+from distrf.store import create, finish, info, open_rows, pending_blocks, write_block, zarr_layout
 
 WRITER = """
 import sys, time
@@ -137,14 +137,14 @@ def test_codecs(tmp_path):
 
 
 def test_chunks_divide_blocks():
-    assert layout.chunk_shape((1000,), np.dtype("f4"), 16_384) == (16_384, 1000)
-    rows, columns = layout.chunk_shape((1000,), np.dtype("f8"), 100_000)
+    assert zarr_layout.chunk_shape((1000,), np.dtype("f4"), 16_384) == (16_384, 1000)
+    rows, columns = zarr_layout.chunk_shape((1000,), np.dtype("f8"), 100_000)
     assert 100_000 % rows == 0
     assert rows < 100_000
     assert columns == 1000
-    assert rows * 8000 <= layout.CHUNK_BYTES
-    assert layout.chunk_shape((2**24,), np.dtype("f8"), 10) == (1, 2**23)
-    assert layout.chunk_shape((), np.dtype("i4"), 10) == (10,)
+    assert rows * 8000 <= zarr_layout.CHUNK_BYTES
+    assert zarr_layout.chunk_shape((2**24,), np.dtype("f8"), 10) == (1, 2**23)
+    assert zarr_layout.chunk_shape((), np.dtype("i4"), 10) == (10,)
 
 
 def test_misaligned_chunks_are_refused(tmp_path):

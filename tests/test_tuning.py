@@ -14,10 +14,10 @@ from distrf import (
     StreamingSGDClassifier,
     StreamingSGDRegressor,
 )
-from distrf.blocks.plan import Workers
 from distrf.datasets import load_digits_split
 from distrf.errors import InputError, MemoryPlanError
-from distrf.linear_model.ridge_path import ridge_path
+from distrf.execution.memory import Workers
+from distrf.ridge.path import ridge_path
 from distrf.targets import class_targets, regression_targets
 from distrf.tuning import level_sizes, read_sample, tune
 

@@ -6,12 +6,11 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from distrf.kernels import Gaussian, Laplacian
+from distrf.kernels import Gaussian, Laplacian, ReciprocalSemigroup
 from distrf.maps import BinningMap, FourierMap, LaplaceMap
 from distrf.projections.base import Projection
 from distrf.projections.cache import weight_cache
 from distrf.projections.dense import DenseProjection
-from distrf.semigroup import ReciprocalSemigroup
 
 
 @pytest.fixture

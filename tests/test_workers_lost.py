@@ -24,12 +24,12 @@ from distrf import (
     StreamingRidge,
     StreamingSGDClassifier,
 )
-from distrf.blocks import watch
-from distrf.blocks.engine import current_client, settle
-from distrf.blocks.submission import Submission, threads_of
-from distrf.blocks.workers import register
-from distrf.blocks.writing import write_rows
 from distrf.errors import ClusterError, MemoryPlanError
+from distrf.execution import watch
+from distrf.execution.scheduler import current_client, settle
+from distrf.execution.submission import Submission, threads_of
+from distrf.execution.workers import register
+from distrf.execution.write_zarr import write_rows
 
 #: Fits are cut short for the sake of time.
 pytestmark = pytest.mark.filterwarnings("ignore:.*the loss still falls:sklearn.exceptions.ConvergenceWarning")
@@ -209,7 +209,7 @@ def test_a_worker_restarted_for_memory_ends_the_job():
 @pytest.mark.parametrize("lost", [1, 100])
 def test_a_worker_that_ends_while_plugins_are_registered(monkeypatch, lost):
     """The scheduler names it as if the registration had failed: the rest are asked again, but not for ever."""
-    monkeypatch.setattr("distrf.blocks.workers._REGISTER_EVERY", 0.0)
+    monkeypatch.setattr("distrf.execution.workers._REGISTER_EVERY", 0.0)
 
     class Cluster:
         asked = 0

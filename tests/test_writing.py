@@ -18,10 +18,10 @@ import pytest
 from reductions import count_calls
 
 from distrf import open_rows
-from distrf.blocks.parts import write_parts
-from distrf.blocks.progress import show_progress
-from distrf.blocks.writing import write_rows
 from distrf.errors import InputError, SpecMismatchError, StoreError
+from distrf.execution.progress import show_progress
+from distrf.execution.write_parquet import write_parts
+from distrf.execution.write_zarr import write_rows
 from distrf.store import create, create_parts, finish_parts, open_array, pending_blocks, write_block
 
 X = np.random.default_rng(0).normal(size=(95, 4)).astype(np.float32)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from ..blocks.gram_tiles import tiles_nbytes
-from ..blocks.passes import count_segments
-from ..blocks.plan import Plan
-from ..blocks.samples import sample_reduction
+from ..execution.memory import Plan
+from ..execution.passes import count_segments
+from ..execution.sampling import sample_reduction
+from ..gram_tiles import tiles_nbytes
 from ..pipeline.training import compares_all
 from .inputs import Input
 

@@ -46,7 +46,7 @@ def compare(
     run: o.RunOptions,
 ) -> None:
     """Kernel error and time of every projection that fits the kernel, on a sample of the rows."""
-    from ..blocks.samples import sampled_rows, take_rows
+    from ..execution.sampling import sampled_rows, take_rows
     from ..store import check_apart
     from .inputs import open_input
     from .outputs import check_writable
@@ -93,10 +93,10 @@ def _size(text: str) -> int:
 def _chosen(projections: str | None, kernel: str, nu: float) -> list[str]:
     """Projections asked for, or all that can serve the kernel (the papers' flawed forms left out)."""
     from ..errors import InputError
-    from ..kernels import get_kernel
+    from ..kernels.shift_invariant import get_shift_invariant_kernel
     from ..projections import PROJECTIONS
 
-    chosen = o.checked(lambda: get_kernel(kernel, **({"nu": nu} if kernel == "matern" else {})))
+    chosen = o.checked(lambda: get_shift_invariant_kernel(kernel, **({"nu": nu} if kernel == "matern" else {})))
     if projections is not None:
         unknown = [name for name in o.listed(projections) or [] if name not in PROJECTIONS]
         if unknown:

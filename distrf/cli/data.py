@@ -41,8 +41,8 @@ def ingest(
     run: o.RunOptions,
 ) -> None:
     """Turn a table into a chunked Zarr store; started again, it resumes."""
-    from ..blocks.progress import pass_topic, report
-    from ..ingest import ingest as run_ingest
+    from ..execution.progress import pass_topic, report
+    from ..ingestion.ingest import ingest as run_ingest
     from .outputs import check_writable
 
     o.one_of("--sparse", sparse, ("csr", "dense"))
@@ -161,7 +161,7 @@ def inspect(
 ) -> None:
     """Show what a store or a model holds: spec, shapes, manifest, provenance. Needs no cluster."""
     from .. import store
-    from ..models import model_details
+    from ..persistence import model_details
 
     session = Session(run)
     if store.is_model_folder(path):

@@ -35,11 +35,11 @@ def demo(
     from sklearn.pipeline import make_pipeline
 
     from .. import store
-    from ..blocks.writing import write_rows
-    from ..datasets import expanded_digits, load_digits_split
+    from ..datasets.loaders import expanded_digits, load_digits_split
+    from ..execution.write_zarr import write_rows
     from ..features import RandomFourierFeatures
     from ..linear_model import StreamingRidgeClassifier
-    from ..models import load_model, save_model
+    from ..persistence import load_model, save_model
     from .outputs import check_writable
 
     session = Session(run)

@@ -86,7 +86,7 @@ def quieten_workers(client: object) -> None:
     """The same in the workers of a cluster of our own, those that come later too."""
     from distributed import WorkerPlugin
 
-    from ..blocks.workers import register
+    from ..execution.workers import register
 
     class Quiet(WorkerPlugin):
         name = "distrf-quiet"

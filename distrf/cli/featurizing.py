@@ -9,9 +9,9 @@ import dask.array as da
 from sklearn.pipeline import Pipeline
 
 from .. import __version__
-from ..blocks.writing import Written, write_rows
 from ..errors import InputError
-from ..models import load_model, model_details, save_model
+from ..execution.write_zarr import Written, write_rows
+from ..persistence import load_model, model_details, save_model
 from .inputs import Input
 from .predicting import Loaded, as_pipeline
 

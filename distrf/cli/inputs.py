@@ -9,7 +9,7 @@ import dask.array as da
 import numpy as np
 
 from .. import store
-from ..blocks.rows import split_chunk, target_block_bytes
+from ..execution.row_blocks import split_chunk, target_block_bytes
 from ..maps import working_dtype
 from . import options as o
 

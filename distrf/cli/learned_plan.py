@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from ..blocks.plan import Plan
+from ..execution.memory import Plan
 from ..learned.plan import learning_costs
 from .inputs import Input
 

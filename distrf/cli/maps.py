@@ -123,7 +123,7 @@ def tefm(o: MapOptions) -> Any:
 
 
 def cnm(o: MapOptions) -> Any:
-    from ..kernels import get_kernel
+    from ..kernels.shift_invariant import get_shift_invariant_kernel
     from ..learned import CompactNonlinearMap
 
     kernel = o.kernel or "gaussian"
@@ -133,7 +133,7 @@ def cnm(o: MapOptions) -> Any:
         structure=o.structure,
         phase=o.phase or "offset",
         init=None if o.structure == "circulant" and o.projection == "dense" else o.projection,
-        kernel=get_kernel(kernel, nu=o.nu) if kernel == "matern" else kernel,
+        kernel=get_shift_invariant_kernel(kernel, nu=o.nu) if kernel == "matern" else kernel,
         length_scale=_length_scale(o),
         gamma=o.gamma,
         n_epochs="auto" if o.map_epochs is None else whole_or_rule(o.map_epochs),
@@ -173,7 +173,7 @@ def unfitted_map(estimator: Any, d: int) -> FeatureMap:
     Raises InputError for options that break a rule: before any cluster starts.
     """
     from ..features import TEFM, CompactRandomFeatures, RandomBinningFeatures
-    from ..kernels import get_kernel
+    from ..kernels.shift_invariant import get_shift_invariant_kernel
     from ..maps.fourier import count_frequencies
     from ..projections import choose_projection
 
@@ -187,9 +187,11 @@ def unfitted_map(estimator: Any, d: int) -> FeatureMap:
         return estimator.planned_map(d)
     D = estimator.n_components
     if isinstance(estimator, RandomBinningFeatures):
-        chosen = get_kernel(estimator.kernel)
+        chosen = get_shift_invariant_kernel(estimator.kernel)
         return BinningMap(d, D, chosen, _scale(estimator, chosen), estimator.n_grids, 0, estimator.bins)
-    chosen = get_kernel(estimator.kernel, **({"nu": estimator.nu} if estimator.kernel == "matern" else {}))
+    chosen = get_shift_invariant_kernel(
+        estimator.kernel, **({"nu": estimator.nu} if estimator.kernel == "matern" else {})
+    )
     projection = choose_projection(estimator.projection, chosen, d, count_frequencies(estimator.phase, D))
     return FourierMap(d, D, chosen, _scale(estimator, chosen), projection, estimator.phase, 0)
 

@@ -247,7 +247,7 @@ def make_model(o: ModelOptions, c: CheckpointOptions = CheckpointOptions(), *, s
 
 def alphas_of(text: str) -> list[float]:
     """`--alpha` as numbers. Raises UsageError for anything that is not one."""
-    from ..linear_model.penalties import SEVERAL
+    from ..ridge.alphas import SEVERAL
 
     alphas = [number_or_rule(a) for a in listed(text) or []]
     checked(lambda: SEVERAL.check("alphas", alphas))

@@ -78,7 +78,7 @@ def train(
 
     What is not said is chosen from a sample of rows, and printed with a linear model on the columns beside it.
     """
-    from ..models import check_output, load_model
+    from ..persistence import check_output, load_model
     from ..store import check_apart, is_model_folder
     from .checkpoints import claim_checkpoint
     from .inputs import open_input

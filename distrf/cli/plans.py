@@ -10,17 +10,17 @@ from dask.system import CPU_COUNT
 from distributed.worker_memory import parse_memory_limit
 from sklearn.base import ClassifierMixin
 
-from ..blocks.passes import count_segments
-from ..blocks.plan import PassMemory, Plan, Workers, reading_scratch
 from ..cluster import connect, local_arguments, read_cluster_spec
-from ..kernels import KERNELS, Kernel
-from ..linear_model.conjugate import NormalReduction
-from ..linear_model.conjugate_fit import conjugate_costs, first_that_fits
-from ..linear_model.gram import GramReduction
-from ..linear_model.penalties import USUAL, given_alphas
+from ..execution.memory import PassMemory, Plan, Workers, reading_scratch
+from ..execution.passes import count_segments
+from ..kernels.shift_invariant import KERNELS, Kernel
 from ..linear_model.ridge import gram_reductions, solve_bytes
 from ..maps import LearnedFourierMap, SubspaceMap
 from ..projections.cache import CACHE_BYTES
+from ..ridge.alphas import USUAL, given_alphas
+from ..ridge.conjugate_gradients import NormalReduction
+from ..ridge.conjugate_passes import conjugate_costs, first_that_fits
+from ..ridge.gram import GramReduction
 from ..sgd.assembly import epochs as sgd_epochs
 from ..sgd.batch_plan import batch_costs
 from ..targets import Targets, target_segments

@@ -10,11 +10,11 @@ from sklearn.base import is_classifier
 from sklearn.pipeline import Pipeline
 
 from .. import __version__, store
-from ..blocks.parts import write_parts
-from ..blocks.writing import write_rows
 from ..errors import InputError
+from ..execution.write_parquet import write_parts
+from ..execution.write_zarr import write_rows
 from ..linear_model.base import accuracy_pass, error_pass
-from ..models import load_model, model_details
+from ..persistence import load_model, model_details
 from .inputs import Input, open_input
 
 

@@ -111,7 +111,7 @@ class Session:
         from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
         from rich.table import Column
 
-        from ..blocks.progress import show_progress
+        from ..execution.progress import show_progress
 
         columns = (
             TextColumn("{task.description:>14}"),
@@ -155,7 +155,7 @@ def listener(bars: Progress) -> Callable[[str, int, int], None]:
 
     Where the output is no terminal, an epoch leaves a line, so that the log of a batch job shows how far it is.
     """
-    from ..blocks.progress import split_label
+    from ..execution.progress import split_label
 
     tasks: dict[str, Any] = {}
     begun: dict[str, float] = {}

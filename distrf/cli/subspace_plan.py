@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from ..blocks.passes import count_segments
-from ..blocks.plan import PassMemory, Plan
+from ..execution.memory import PassMemory, Plan
+from ..execution.passes import count_segments
 from ..features import TEFM
 from ..maps import SubspaceMap
 from ..projections.cache import CACHE_BYTES

@@ -15,7 +15,7 @@ from sklearn.pipeline import Pipeline
 
 from ..errors import InputError
 from ..features import TEFM
-from ..models import save_model
+from ..persistence import save_model
 from ..pipeline.kinds import KINDS, kind_for
 from ..pipeline.making import Options, prepare
 from ..pipeline.sample import sample_targets

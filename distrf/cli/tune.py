@@ -238,12 +238,12 @@ def _searched_rule(map: SearchedMap, estimator: Any) -> tuple[str, str] | None:
 def _scales(rule: str, estimator: Any, X: Any, map: SearchedMap) -> list[float]:
     """The rule's number times the factors, four digits each."""
     from ..features.length_scale import resolve_length_scale
-    from ..kernels import KERNELS, get_kernel
+    from ..kernels.shift_invariant import KERNELS, get_shift_invariant_kernel
 
     owner = estimator if "length_scale" in estimator.get_params(deep=False) else estimator.base
     if owner.kernel not in KERNELS:
         return [owner.length_scale]
-    kernel = get_kernel(owner.kernel, **({"nu": map.nu} if owner.kernel == "matern" else {}))
+    kernel = get_shift_invariant_kernel(owner.kernel, **({"nu": map.nu} if owner.kernel == "matern" else {}))
     middle = resolve_length_scale(kernel, rule, None, X, map.seed)
     return [float(f"{middle * factor:.4g}") for factor in FACTORS]
 

@@ -1,9 +1,9 @@
 """Numba loops for the hot spots: no GIL, one core, cached on disk."""
 
 from .cosine import cos_offset, cos_sin
-from .hadamard import hadamard_blocks, walsh_hadamard
 from .jit import jit
-from .quantiles import normal_quantiles, words_to_uniforms
+from .normal_quantiles import normal_quantiles, words_to_uniforms
+from .walsh_hadamard import hadamard_blocks, walsh_hadamard
 
 __all__ = [
     "cos_offset",

@@ -14,8 +14,8 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
-from ..blocks.rows import check_dask_rows, map_rows, rows_per_block, split_rows
 from ..errors import InputError, input_errors
+from ..execution.row_blocks import check_dask_rows, map_rows, rows_per_block, split_rows
 from ..maps import FeatureMap, working_dtype
 from ..maps.base import canonical
 from ..parameters import Rule, check_parameters, instance

@@ -7,10 +7,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..blocks.passes import run_pass
-from ..blocks.rows import rows_per_block
 from ..errors import InputError
-from ..kernels import Kernel, get_kernel
+from ..execution.passes import run_pass
+from ..execution.row_blocks import rows_per_block
+from ..kernels.shift_invariant import Kernel, get_shift_invariant_kernel
 from ..maps.base import check_rows
 from ..maps.binning import BINS, BinningMap, check_pitch
 from ..parameters import JOBS, SEED, Rule, one_of, whole
@@ -28,7 +28,7 @@ class RandomBinningFeatures(FeatureEstimator):
 
     Parameters
     ----------
-    kernel : "laplacian" exp(-|x - y|_1 / l), or a `distrf.kernels.Kernel`. Kernels whose factors are not convex
+    kernel : "laplacian" exp(-|x - y|_1 / l), or a `distrf.kernels.shift_invariant.Kernel`. Kernels whose factors are not convex
         (gaussian, cauchy) or that are no product (matern) are refused
     length_scale, gamma : l, a rule for it, or scikit-learn's gamma = 1 / l; see RandomFourierFeatures
     n_grids : P, the grids; a row has P entries, and the kernel estimate the variance k (1 - k) / P
@@ -83,7 +83,7 @@ class RandomBinningFeatures(FeatureEstimator):
     def fit(self, X: Any, y: Any = None) -> RandomBinningFeatures:
         """Set the length scale from a row sample and freeze the map; one pass more for bins="exact"."""
         X = validate_rows(self, X, reset=True)
-        kernel = get_kernel(self.kernel)
+        kernel = get_shift_invariant_kernel(self.kernel)
         check_pitch(kernel)
         seed = draw_seed(self.random_state)
         self.length_scale_ = resolve_length_scale(kernel, self.length_scale, self.gamma, X, seed)

@@ -12,9 +12,9 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_non_negative
 
-from ..blocks.rows import align_rows, check_dask_rows
-from ..blocks.samples import sampled_rows, take_rows
 from ..errors import InputError
+from ..execution.row_blocks import align_rows, check_dask_rows
+from ..execution.sampling import sampled_rows, take_rows
 from ..maps import working_dtype
 from ..maps.blockwise import BlockwiseMap, as_rows
 from ..parameters import SEED, Rule, whole

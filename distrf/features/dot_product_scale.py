@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from ..blocks.samples import sampled_rows, take_rows
-from ..dot_products import DotProductKernel, get_dot_product
 from ..errors import InputError
+from ..execution.sampling import sampled_rows, take_rows
+from ..kernels.dot_product import DotProductKernel, get_dot_product_kernel
 from ..parameters import number, one_of
 
 RULES = ("norm",)
@@ -47,7 +47,7 @@ def make_dot_product(
         "polynomial": {"degree": degree, "gamma": gamma, "coef0": coef0},
         "homogeneous": {"degree": degree, "gamma": gamma},
     }
-    return get_dot_product(kernel, **parameters.get(kernel, {"gamma": gamma}))
+    return get_dot_product_kernel(kernel, **parameters.get(kernel, {"gamma": gamma}))
 
 
 def resolve_dot_product(

@@ -7,9 +7,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..blocks.moments import covariance
 from ..errors import InputError
-from ..kernels import KERNELS, Kernel, get_kernel
+from ..execution.moments import covariance
+from ..kernels.shift_invariant import KERNELS, Kernel, get_shift_invariant_kernel
 from ..maps import FourierMap
 from ..maps.fourier import PHASES, count_frequencies
 from ..parameters import FLAG, JOBS, NONE, SEED, Rule, instance, number, one_of, whole
@@ -18,7 +18,7 @@ from ..randomness import draw_seed
 from .base import FeatureEstimator, validate_rows
 from .length_scale import LENGTH_SCALE, resolve_length_scale
 
-KERNEL = one_of(*KERNELS) | instance(Kernel, "a distrf.kernels.Kernel")
+KERNEL = one_of(*KERNELS) | instance(Kernel, "a distrf.kernels.shift_invariant.Kernel")
 PROJECTION = one_of("auto", *PROJECTIONS)
 GAMMA = number(above=0) | NONE
 NU = one_of(0.5, 1.5, 2.5)
@@ -33,7 +33,7 @@ class RandomFourierFeatures(FeatureEstimator):
     Parameters
     ----------
     kernel : "gaussian" exp(-|v|^2 / 2 l^2) | "laplacian" exp(-|v|_1 / l) | "cauchy"
-        prod_j 1 / (1 + (v_j / l)^2) | "matern" | a `distrf.kernels.Kernel`, with v = x - y
+        prod_j 1 / (1 + (v_j / l)^2) | "matern" | a `distrf.kernels.shift_invariant.Kernel`, with v = x - y
     length_scale : l, a number, or a rule: "knn" (default), "knn-cnm", "median", "scale"; see
         `distrf.features.length_scale.resolve_length_scale`
     gamma : scikit-learn's parameter instead: 1 / 2 l^2 (gaussian), 1 / l (laplacian); with it `length_scale` is left
@@ -114,7 +114,7 @@ class RandomFourierFeatures(FeatureEstimator):
         takes one pass. Raises InputError for a parameter or data that break a rule.
         """
         X = validate_rows(self, X, reset=True)
-        kernel = get_kernel(self.kernel, **({"nu": self.nu} if self.kernel == "matern" else {}))
+        kernel = get_shift_invariant_kernel(self.kernel, **({"nu": self.nu} if self.kernel == "matern" else {}))
         seed = draw_seed(self.random_state)
         whitening = whitening_matrix(covariance(X)) if self.whiten else None
         self.length_scale_ = resolve_length_scale(kernel, self.length_scale, self.gamma, X, seed, whitening)

@@ -10,9 +10,10 @@ import scipy.linalg
 import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 
-from ..all_kernels import AnyKernel, kernel_block, kernel_diagonal, lean, middle
-from ..blocks.samples import sampled_rows, take_rows
 from ..errors import InputError
+from ..execution.sampling import sampled_rows, take_rows
+from ..kernels.exact import kernel_block, kernel_diagonal, lean, middle
+from ..kernels.registry import AnyKernel
 from ..randomness import permutation, raw_words, sample_indices, uniforms
 
 RULES = ("uniform", "k-means++", "kmeans", "leverage")

@@ -8,13 +8,13 @@ from typing import Any, ClassVar
 import numpy as np
 from dask.base import is_dask_collection
 
-from ..blocks.samples import sampled_rows, take_rows
 from ..errors import InputError
+from ..execution.sampling import sampled_rows, take_rows
+from ..kernels.semigroup import SEMIGROUP_KERNELS, SemigroupKernel, get_semigroup_kernel, refuse_negative
 from ..maps import LaplaceMap
 from ..maps.laplace import LAPLACE_PROJECTIONS
 from ..parameters import JOBS, SEED, Rule, instance, number, one_of, whole
 from ..randomness import draw_seed, permutation
-from ..semigroup import SEMIGROUP_KERNELS, SemigroupKernel, get_semigroup_kernel, refuse_negative
 from .base import FeatureEstimator, validate_rows
 
 _SAMPLE = 1000
@@ -30,7 +30,7 @@ class RandomLaplaceFeatures(FeatureEstimator):
     Parameters
     ----------
     kernel : "exponential_semigroup" exp(-beta sum_j sqrt(x_j + y_j)) | "reciprocal_semigroup"
-        prod_j lam / (x_j + y_j + lam) | a `distrf.semigroup.SemigroupKernel`
+        prod_j lam / (x_j + y_j + lam) | a `distrf.kernels.semigroup.SemigroupKernel`
     beta : number, or "median": 1 / (median over sampled pairs of sum_j sqrt(x_j + y_j)), so that the median
         pair has k = 1/e
     lam : number, or "median": the lam at which the median sampled pair has k = 1/e, that is
@@ -61,7 +61,8 @@ class RandomLaplaceFeatures(FeatureEstimator):
     map_: LaplaceMap
 
     parameter_rules: ClassVar[dict[str, Rule]] = {
-        "kernel": one_of(*SEMIGROUP_KERNELS) | instance(SemigroupKernel, "a distrf.semigroup.SemigroupKernel"),
+        "kernel": one_of(*SEMIGROUP_KERNELS)
+        | instance(SemigroupKernel, "a distrf.kernels.semigroup.SemigroupKernel"),
         "beta": SEMIGROUP_PARAMETER,
         "lam": SEMIGROUP_PARAMETER,
         "n_components": whole(),

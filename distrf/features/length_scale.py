@@ -9,9 +9,9 @@ import scipy.sparse as sp
 from dask.base import is_dask_collection
 from scipy.spatial.distance import cdist, pdist
 
-from ..blocks.samples import sampled_rows, take_rows
 from ..errors import InputError
-from ..kernels import Kernel
+from ..execution.sampling import sampled_rows, take_rows
+from ..kernels.shift_invariant import Kernel
 from ..parameters import number, one_of
 
 RULES = ("median", "knn", "knn-cnm", "scale")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from ..dot_products import DOT_PRODUCTS, DotProductKernel
+from ..kernels.dot_product import DOT_PRODUCTS, DotProductKernel
 from ..maps.maclaurin import MaclaurinMap
 from ..parameters import JOBS, SEED, Rule, instance, number, one_of, whole
 from ..randomness import draw_seed
@@ -18,7 +18,7 @@ class RandomMaclaurinFeatures(FeatureEstimator):
     Parameters
     ----------
     kernel : "polynomial" (gamma x.y + coef0)^degree | "homogeneous" (gamma x.y)^degree | "exponential"
-        exp(gamma x.y) | a `distrf.dot_products.DotProductKernel`, which brings its own parameters
+        exp(gamma x.y) | a `distrf.kernels.dot_product.DotProductKernel`, which brings its own parameters
     degree, coef0 : of the polynomial kernels
     gamma : number, or "norm": 1 / mean |x|^2 over at most 1,000 sampled rows, so that gamma x.x is 1 on average
     base : degrees n are drawn with probability proportional to base^-(n+1); 2 is the paper's choice
@@ -38,7 +38,8 @@ class RandomMaclaurinFeatures(FeatureEstimator):
     map_: MaclaurinMap
 
     parameter_rules: ClassVar[dict[str, Rule]] = {
-        "kernel": one_of(*DOT_PRODUCTS) | instance(DotProductKernel, "a distrf.dot_products.DotProductKernel"),
+        "kernel": one_of(*DOT_PRODUCTS)
+        | instance(DotProductKernel, "a distrf.kernels.dot_product.DotProductKernel"),
         "degree": whole(),
         "gamma": DOT_GAMMA,
         "coef0": number(0),

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from ..all_kernels import FAMILIES, AnyKernel, get_any_kernel
-from ..dot_products import DOT_PRODUCTS
-from ..kernels import KERNELS, Kernel, get_kernel
+from ..kernels.dot_product import DOT_PRODUCTS
+from ..kernels.registry import FAMILIES, AnyKernel, get_kernel
+from ..kernels.semigroup import SEMIGROUP_KERNELS
+from ..kernels.shift_invariant import KERNELS, Kernel, get_shift_invariant_kernel
 from ..maps.nystroem import NystroemMap
 from ..parameters import JOBS, NONE, SEED, Rule, instance, number, one_of, whole
 from ..randomness import draw_seed
-from ..semigroup import SEMIGROUP_KERNELS
 from .base import FeatureEstimator, validate_rows
 from .dot_product_scale import resolve_dot_product
 from .fourier import GAMMA, NU
@@ -29,7 +29,7 @@ class NystroemFeatures(FeatureEstimator):
     ----------
     kernel : any kernel by name: "gaussian", "laplacian", "cauchy", "matern" | "polynomial", "homogeneous",
         "exponential" | "exponential_semigroup", "reciprocal_semigroup"; or a kernel object of
-        `distrf.kernels`, `distrf.dot_products` or `distrf.semigroup`
+        `distrf.kernels.shift_invariant`, `distrf.kernels.dot_product` or `distrf.kernels.semigroup`
     length_scale : of the first four, a number or a rule, as in RandomFourierFeatures
     gamma : scikit-learn's parameter: of the gaussian and laplacian kernels instead of a length scale; of the
         dot-product kernels a number, by default 1 / mean |x|^2
@@ -117,20 +117,20 @@ class NystroemFeatures(FeatureEstimator):
         name = self.kernel if isinstance(self.kernel, str) else None
         if name in KERNELS or isinstance(self.kernel, Kernel):
             parameters = {"nu": self.nu} if name == "matern" else {}
-            kernel = get_kernel(self.kernel, **parameters)  # type: ignore[arg-type]
+            kernel = get_shift_invariant_kernel(self.kernel, **parameters)  # type: ignore[arg-type]
             return kernel, resolve_length_scale(kernel, self.length_scale, self.gamma, X, seed)
         if name in DOT_PRODUCTS:
             gamma = "norm" if self.gamma is None else self.gamma
             return resolve_dot_product(name, self.degree, gamma, self.coef0, X, seed), 1.0
         if name in SEMIGROUP_KERNELS:
             return resolve_semigroup_kernel(name, self.beta, self.lam, X, seed), 1.0
-        return get_any_kernel(self.kernel), 1.0  # an object, or a refusal
+        return get_kernel(self.kernel), 1.0  # an object, or a refusal
 
     def planned_map(self, d: int) -> NystroemMap:
         """The map that `fit` would make on d columns, but for numbers that it takes from the rows."""
         m = int(self.n_components)
         parameters = {"nu": self.nu} if self.kernel == "matern" else {}
-        kernel = get_any_kernel(self.kernel, **parameters)
+        kernel = get_kernel(self.kernel, **parameters)
         if isinstance(self.kernel, str) and self.kernel in SEMIGROUP_KERNELS:
             kernel = planned_semigroup_kernel(self.kernel, self.beta, self.lam)
         if isinstance(kernel, Kernel) and self.gamma is not None:

@@ -10,10 +10,10 @@ from dask.base import is_dask_collection
 from sklearn.base import OneToOneFeatureMixin
 from sklearn.utils.validation import check_is_fitted
 
-from ..blocks.moments import column_moments
-from ..blocks.rows import check_dask_rows, map_rows
-from ..blocks.samples import sampled_rows, take_rows
 from ..errors import InputError
+from ..execution.moments import column_moments
+from ..execution.row_blocks import check_dask_rows, map_rows
+from ..execution.sampling import sampled_rows, take_rows
 from ..maps import ScalingMap, check_rows, working_dtype
 from ..maps.base import FeatureMap
 from ..maps.scaling import METHODS, SHIFTING

@@ -10,8 +10,8 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from ..blocks.plan import Workers
 from ..errors import InputError
+from ..execution.memory import Workers
 from ..maps import SubspaceMap
 from ..parameters import FLAG, FOLDER, JOBS, NONE, SEED, Rule, number, one_of, whole
 from ..randomness import draw_seed

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from ..dot_products import Polynomial
+from ..kernels.dot_product import Polynomial
 from ..maps.tensor_sketch import TensorSketchMap
 from ..parameters import JOBS, SEED, Rule, number, whole
 from ..randomness import draw_seed

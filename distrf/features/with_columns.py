@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import clone
 
-from ..blocks.samples import sampled_rows, take_rows
+from ..execution.sampling import sampled_rows, take_rows
 from ..maps.with_columns import WithColumnsMap
 from ..parameters import JOBS, NONE, SEED, Rule, number, one_of
 from ..randomness import draw_seed

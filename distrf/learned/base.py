@@ -6,30 +6,19 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..blocks.samples import sampled_rows
 from ..checkpoint import Checkpoint
 from ..errors import InputError
+from ..execution.sampling import sampled_rows
 from ..features.fourier import GAMMA, KERNEL, PROJECTION, RandomFourierFeatures
 from ..features.length_scale import LENGTH_SCALE
-from ..linear_model.penalties import ALPHA
 from ..losses import get_loss
 from ..maps import FourierMap
 from ..maps.fourier import PHASES, count_frequencies
 from ..maps.frequencies import STRUCTURES
 from ..maps.learned import LearnedFourierMap
-from ..parameters import (
-    FLAG,
-    FOLDER,
-    JOBS,
-    NONE,
-    SEED,
-    Rule,
-    instance,
-    number,
-    one_of,
-    whole,
-)  # fmt: skip
+from ..parameters import FLAG, FOLDER, JOBS, NONE, SEED, Rule, instance, number, one_of, whole  # fmt: skip
 from ..randomness import draw_seed
+from ..ridge.alphas import ALPHA
 from ..sgd import assembly
 from ..sgd.schedules import Holdout
 from ..sgd.trainer import Rules, Trainer

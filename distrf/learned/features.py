@@ -8,8 +8,8 @@ import numpy as np
 from dask.base import is_dask_collection
 from sklearn.utils.validation import _check_sample_weight
 
-from ..blocks.rows import align_rows
 from ..errors import input_errors
+from ..execution.row_blocks import align_rows
 from ..features.base import FeatureEstimator, validate_rows
 from ..linear_model.ridge import validate_fit
 from ..losses import LOSSES

@@ -9,7 +9,7 @@ from dask.base import is_dask_collection
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from ..blocks.rows import map_rows, rows_per_block, split_rows
+from ..execution.row_blocks import map_rows, rows_per_block, split_rows
 from ..features.base import apply_map, validate_rows
 from ..linear_model.base import LinearClassifier, LinearModel, LinearRegressor
 from ..linear_model.predictor import LinearPredictor

@@ -20,9 +20,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..all_kernels import kernel_block
-from ..compiled.waves import cos_sin_planes
-from ..kernels import Kernel
+from ..compiled.phase_gradients import cos_sin_planes
+from ..kernels.exact import kernel_block
+from ..kernels.shift_invariant import Kernel
 from ..maps.fourier import count_frequencies
 from ..maps.frequencies import Frequencies, get_frequencies
 from ..sgd.batch_work import BatchWork, Sums, score_sums

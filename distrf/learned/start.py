@@ -10,7 +10,7 @@ from sklearn.base import clone
 
 from ..errors import InputError
 from ..features import RandomFourierFeatures
-from ..kernels import Kernel
+from ..kernels.shift_invariant import Kernel
 from ..maps import FourierMap
 from ..randomness import raw_words
 from .objectives import Layout

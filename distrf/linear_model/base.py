@@ -10,9 +10,9 @@ from dask.base import is_dask_collection
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from ..blocks.passes import run_pass
-from ..blocks.rows import align_rows, map_rows
 from ..errors import InputError, input_errors
+from ..execution.passes import run_pass
+from ..execution.row_blocks import align_rows, map_rows
 from ..features.base import validate_rows
 from ..maps import working_dtype
 from ..targets import float_columns

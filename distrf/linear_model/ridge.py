@@ -12,20 +12,20 @@ from dask.base import is_dask_collection
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, column_or_1d, validate_data
 
-from ..blocks.passes import run_pass
-from ..blocks.plan import check_client
-from ..blocks.rows import align_rows, rows_per_block
 from ..errors import InputError, MemoryPlanError, input_errors
+from ..execution.memory import check_client
+from ..execution.passes import run_pass
+from ..execution.row_blocks import align_rows, rows_per_block
 from ..features.base import validate_rows
 from ..maps import working_dtype
 from ..parameters import CLASS_WEIGHT, FLAG, FOLDER, SEED, Rule, check_parameters, number, one_of, whole
 from ..randomness import draw_seed
+from ..ridge.alphas import ALPHAS, given_alphas
+from ..ridge.conjugate_passes import SOLVERS, choose_solver, fit_conjugate
+from ..ridge.gram import FoldRule, GramPair, GramReduction
+from ..ridge.normal_equations import Compared, NormalEquations, Solution, choose_alpha
 from ..targets import Targets, as_columns, class_targets, refuse_unlike_targets, regression_targets
 from .base import LinearClassifier, LinearModel, LinearRegressor
-from .conjugate_fit import SOLVERS, choose_solver, fit_conjugate
-from .gram import FoldRule, GramPair, GramReduction
-from .penalties import ALPHAS, given_alphas
-from .solve import Compared, NormalEquations, Solution, choose_alpha
 
 #: Features up to which five Gram matrices are kept and factored for each alpha rather than two: 170 MB in float64.
 _FOLDS_UP_TO = 2048

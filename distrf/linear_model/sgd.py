@@ -9,8 +9,8 @@ from dask.base import is_dask_collection
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from ..blocks.rows import map_rows
 from ..errors import InputError
+from ..execution.row_blocks import map_rows
 from ..losses import LOSSES, losses_for
 from ..maps import working_dtype
 from ..parameters import CLASS_WEIGHT, Rule, one_of

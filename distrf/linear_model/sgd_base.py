@@ -12,6 +12,7 @@ from ..errors import InputError
 from ..losses import LOSSES, SCALED, Loss, get_loss, losses_for
 from ..parameters import FLAG, FOLDER, NONE, SEED, Rule, check_parameters, number, one_of, whole
 from ..randomness import draw_seed
+from ..ridge.alphas import ALPHA
 from ..sgd import assembly
 from ..sgd.batch_plan import check_batches
 from ..sgd.batch_work import BatchWork, RowLengths
@@ -21,7 +22,6 @@ from ..sgd.schedules import LOCAL_BLOCKS, Holdout
 from ..sgd.trainer import Progress, Rules, Trainer, warn_unconverged
 from ..targets import Targets
 from .base import LinearModel
-from .penalties import ALPHA
 
 _NARROW = 0.5
 #: Epochs whose rows are measured as they come, of a stream; and batches over which steps of a stream fall at least.

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 
 from ..compiled.binning import bin_hashes, bin_hashes_csr, signed_columns
 from ..errors import InputError, SpecMismatchError
-from ..kernels import Kernel, get_kernel
+from ..kernels.shift_invariant import Kernel, get_shift_invariant_kernel
 from ..projections.cache import weight_cache
 from ..randomness import raw_words, uniforms, variates
 from .base import FeatureMap, check_rows, row_tiles, verify_checksum, working_dtype
@@ -261,7 +261,7 @@ class BinningMap(FeatureMap):
         map_ = cls(
             n_features_in=int(spec["n_features_in"]),
             n_components=int(spec["n_components"]),
-            kernel=get_kernel(dict(spec["kernel"])),
+            kernel=get_shift_invariant_kernel(dict(spec["kernel"])),
             length_scale=float(spec["length_scale"]),
             n_grids=int(spec["n_grids"]),
             seed=int(spec["seed"]),

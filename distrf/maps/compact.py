@@ -26,7 +26,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..compiled import walsh_hadamard
-from ..compiled.sketching import add_signed_columns
+from ..compiled.count_sketches import add_signed_columns
 from ..errors import InputError
 from ..projections.cache import weight_cache
 from ..randomness import sample_indices, signs

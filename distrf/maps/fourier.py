@@ -12,7 +12,7 @@ import scipy.sparse as sp
 
 from ..compiled import cos_offset, cos_sin
 from ..errors import InputError, SpecMismatchError
-from ..kernels import Kernel, get_kernel
+from ..kernels.shift_invariant import Kernel, get_shift_invariant_kernel
 from ..projections import Projection, make_projection
 from ..randomness import uniforms
 from .base import FeatureMap, check_rows, row_tiles, verify_checksum, working_dtype
@@ -208,7 +208,7 @@ class FourierMap(FeatureMap):
         map_ = cls(
             n_features_in=int(spec["n_features_in"]),
             n_components=int(spec["n_components"]),
-            kernel=get_kernel(dict(spec["kernel"])),
+            kernel=get_shift_invariant_kernel(dict(spec["kernel"])),
             length_scale=float(spec["length_scale"]),
             projection=spec["projection"],
             phase=spec["phase"],

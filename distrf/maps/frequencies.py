@@ -20,8 +20,8 @@ import numpy as np
 import scipy.fft
 import scipy.sparse as sp
 
-from ..compiled.products import mix_spectra
-from ..compiled.waves import correlate_spectra
+from ..compiled.phase_gradients import correlate_spectra
+from ..compiled.spectra import mix_spectra
 from ..errors import InputError
 from ..projections.circulant import fast_order
 from ..randomness import signs

@@ -12,10 +12,10 @@ import scipy.sparse as sp
 
 from ..compiled.exponential import exp_negative
 from ..errors import InputError
+from ..kernels.semigroup import SemigroupKernel, get_semigroup_kernel, refuse_negative
 from ..projections import Projection, make_projection
 from ..projections.circulant import CirculantProjection
 from ..projections.nonnegative import NonnegativeProduct
-from ..semigroup import SemigroupKernel, get_semigroup_kernel, refuse_negative
 from .base import FeatureMap, check_rows, row_tiles, verify_checksum, working_dtype
 
 #: Projections that keep weights nonnegative; the circulant ones draw no signs for such a law.

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from ..compiled import cos_offset, cos_sin
 from ..errors import InputError, SpecMismatchError
-from ..kernels import Kernel, get_kernel
+from ..kernels.shift_invariant import Kernel, get_shift_invariant_kernel
 from .base import FeatureMap, arrays_digest, check_rows, row_tiles, verify_digest, working_dtype
 from .fourier import count_frequencies
 from .frequencies import Frequencies, get_frequencies
@@ -139,7 +139,7 @@ class LearnedFourierMap(FeatureMap):
             phase=spec["phase"],
             structure=spec["structure"],
             seed=int(spec["seed"]),
-            kernel=None if kernel is None else get_kernel(dict(kernel)),
+            kernel=None if kernel is None else get_shift_invariant_kernel(dict(kernel)),
             length_scale=None if scale is None else float(scale),
         )
         wanted = {"frequencies": map_.linear.shape}

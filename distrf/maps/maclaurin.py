@@ -26,9 +26,9 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.sparse as sp
 
-from ..compiled.sketching import segment_products
-from ..dot_products import DotProductKernel, get_dot_product
+from ..compiled.count_sketches import segment_products
 from ..errors import InputError
+from ..kernels.dot_product import DotProductKernel, get_dot_product_kernel
 from ..projections.cache import weight_cache
 from ..randomness import raw_words, uniforms
 from .base import FeatureMap, check_rows, refuse_overflow, row_tiles, verify_checksum, working_dtype
@@ -215,7 +215,7 @@ class MaclaurinMap(FeatureMap):
         map_ = cls(
             n_features_in=int(spec["n_features_in"]),
             n_components=int(spec["n_components"]),
-            kernel=get_dot_product(dict(spec["kernel"])),
+            kernel=get_dot_product_kernel(dict(spec["kernel"])),
             base=float(spec["base"]),
             exact=int(spec["exact"]),
             seed=int(spec["seed"]),

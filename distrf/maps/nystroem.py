@@ -19,10 +19,11 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
 
-from ..all_kernels import AnyKernel, exact_kernel, get_any_kernel, kernel_block, lean, middle
 from ..errors import InputError, SpecMismatchError
-from ..kernels import Kernel
-from ..semigroup import SemigroupKernel, refuse_negative
+from ..kernels.exact import exact_kernel, kernel_block, lean, middle
+from ..kernels.registry import AnyKernel, get_kernel
+from ..kernels.semigroup import SemigroupKernel, refuse_negative
+from ..kernels.shift_invariant import Kernel
 from .base import FeatureMap, arrays_digest, check_rows, row_tiles, verify_digest, working_dtype
 
 #: Numbers of the kernel block of one row tile (16 MiB).
@@ -135,7 +136,7 @@ class NystroemMap(FeatureMap):
         map_ = cls(
             n_features_in=int(spec["n_features_in"]),
             n_components=int(spec["n_components"]),
-            kernel=get_any_kernel(dict(spec["kernel"])),
+            kernel=get_kernel(dict(spec["kernel"])),
             length_scale=float(spec["length_scale"]),
             n_landmarks=int(spec["n_landmarks"]),
             landmarks=arrays.get("landmarks"),

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..compiled.sizes import row_sizes, row_sizes_csr
+from ..compiled.row_norms import row_sizes, row_sizes_csr
 from ..errors import InputError
 
 #: Sizes beyond which phases are made in float64, and beyond which rows are refused.

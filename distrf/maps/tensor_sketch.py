@@ -32,9 +32,9 @@ import numpy as np
 import scipy.fft
 import scipy.sparse as sp
 
-from ..compiled.sketching import count_sketch, count_sketch_csr
-from ..dot_products import Polynomial, get_dot_product
+from ..compiled.count_sketches import count_sketch, count_sketch_csr
 from ..errors import InputError
+from ..kernels.dot_product import Polynomial, get_dot_product_kernel
 from ..projections.cache import weight_cache
 from ..randomness import raw_words
 from .base import FeatureMap, check_rows, refuse_overflow, row_tiles, verify_checksum, working_dtype
@@ -159,7 +159,7 @@ class TensorSketchMap(FeatureMap):
         map_ = cls(
             n_features_in=int(spec["n_features_in"]),
             n_components=int(spec["n_components"]),
-            kernel=get_dot_product(dict(spec["kernel"])),  # type: ignore[arg-type]  # checked by the map
+            kernel=get_dot_product_kernel(dict(spec["kernel"])),  # type: ignore[arg-type]  # checked by the map
             seed=int(spec["seed"]),
         )
         verify_checksum(map_.checksum(), spec["checksum"])

@@ -10,8 +10,8 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import clone
 
-from ..blocks.engine import current_client
-from ..blocks.plan import PROCESS_BYTES, Workers
+from ..execution.memory import PROCESS_BYTES, Workers
+from ..execution.scheduler import current_client
 from ..features import TEFM, Blockwise, RandomBinningFeatures, StreamingScaler
 from ..features.with_columns import column_scale
 from ..learned import CompactNonlinearMap

@@ -18,7 +18,7 @@ from ..features import (
     RandomMaclaurinFeatures,
     TensorSketchFeatures,
 )
-from ..kernels import KERNELS, Kernel
+from ..kernels.shift_invariant import KERNELS, Kernel
 from ..learned import CompactNonlinearMap
 from ..linear_model import (
     StreamingRidge,

@@ -10,9 +10,9 @@ import scipy.sparse as sp
 from dask.base import is_dask_collection
 from sklearn.base import clone
 
-from ..blocks.rows import check_dask_rows
-from ..blocks.samples import neighbours, sampled_rows, take_aligned, take_rows
 from ..errors import InputError
+from ..execution.row_blocks import check_dask_rows
+from ..execution.sampling import neighbours, sampled_rows, take_aligned, take_rows
 from ..maps import working_dtype
 from ..randomness import permutation
 from ..targets import as_columns

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..errors import InputError
-from ..kernels import Kernel
+from ..kernels.shift_invariant import Kernel
 from .alternating_circulant import (
     AlternatingCirculantLogPaperProjection,
     AlternatingCirculantLogProjection,

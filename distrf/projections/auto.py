@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..kernels import Kernel
+from ..kernels.shift_invariant import Kernel
 
 #: One number out of a Walsh-Hadamard transform, and out of a circulant block, in multiply-adds of a GEMM.
 _TRANSFORM, _FFT = 28, 70

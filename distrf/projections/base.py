@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from ..errors import InputError
-from ..kernels import Kernel
+from ..kernels.shift_invariant import Kernel
 from .cache import weight_cache
 
 

@@ -27,7 +27,7 @@ from typing import ClassVar
 import numpy as np
 import scipy.fft
 
-from ..compiled.products import mix_spectra
+from ..compiled.spectra import mix_spectra
 from ..randomness import signs, uniforms, variates
 from .base import Projection
 from .cache import weight_cache

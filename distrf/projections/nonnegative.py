@@ -24,8 +24,8 @@ from functools import cached_property
 
 import numpy as np
 
-from ..compiled.products import mix_spectra
-from ..compiled.shifts import TOGETHER, add_entry_shifts, add_weight_shifts, spread_columns
+from ..compiled.circular_shifts import TOGETHER, add_entry_shifts, add_weight_shifts, spread_columns
+from ..compiled.spectra import mix_spectra
 from .cache import weight_cache
 from .circulant import CirculantProjection
 

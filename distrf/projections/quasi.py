@@ -14,7 +14,7 @@ from typing import ClassVar
 import numpy as np
 from scipy.stats import qmc
 
-from ..compiled.points import digital_net, radical_inverses
+from ..compiled.low_discrepancy import digital_net, radical_inverses
 from ..errors import InputError
 from ..randomness import quantile, raw_words, uniforms
 from .cache import weight_cache

@@ -11,26 +11,20 @@ import scipy.sparse as sp
 from dask.base import is_dask_collection
 from scipy.optimize import minimize_scalar
 
-from ..blocks.engine import current_client
-from ..blocks.passes import run_pass
-from ..blocks.rows import mapped_from, rows_per_block
-from ..blocks.samples import neighbours, sampled_rows, take_aligned, take_rows
 from ..checkpoint import IDENTITY_ROWS, IDENTITY_TARGETS, Checkpoint
 from ..errors import InputError
+from ..execution.passes import run_pass
+from ..execution.row_blocks import mapped_from, rows_per_block
+from ..execution.sampling import neighbours, sampled_rows, take_aligned, take_rows
+from ..execution.scheduler import current_client
 from ..losses import SCALED, Loss
 from ..maps import working_dtype
 from ..targets import Targets
+from .alpha import choose_alpha, choose_l1
 from .batch_work import BatchWork
 from .dask_batches import DaskBatches, lazy_loader
 from .local_batches import LocalBatches, memory_loader
-from .penalty import choose_alpha, choose_l1
-from .preconditioner import (
-    Preconditioner,
-    intercept_scale,
-    make_preconditioner,
-    sample_size,
-    weighted_rows,
-)
+from .preconditioner import Preconditioner, intercept_scale, make_preconditioner, sample_size, weighted_rows
 from .schedules import MICROBATCH_ROWS, Holdout, Schedule
 
 #: Rows of a batch: no fewer, since a batch costs some 10 ms of messages; no more, by measurement (D = 4,096).

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ..blocks.engine import current_client
-from ..blocks.plan import PROCESS_BYTES, SLACK, PassMemory, Workers
+from ..execution.memory import PROCESS_BYTES, SLACK, PassMemory, Workers
+from ..execution.scheduler import current_client
 from ..projections.cache import CACHE_BYTES
 from . import assembly, dask_batches
 from .preconditioner import sample_size

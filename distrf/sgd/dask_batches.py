@@ -32,12 +32,12 @@ from dask._task_spec import DataNode, Task, TaskRef
 from dask.delayed import Delayed
 
 from ..alignment import aligned
-from ..blocks.engine import compute, gather, gather_all
-from ..blocks.graphs import BlockGraphs
-from ..blocks.release import same_release
-from ..blocks.rows import shared_arrays
-from ..blocks.submission import Submission, threads_of
-from ..blocks.workers import return_freed_memory
+from ..execution.block_graphs import BlockGraphs
+from ..execution.release import same_release
+from ..execution.row_blocks import shared_arrays
+from ..execution.scheduler import compute, gather, gather_all
+from ..execution.submission import Submission, threads_of
+from ..execution.workers import return_freed_memory
 from .batch_work import FAN_IN, BatchWork, LoadReduction, Sums, add_sums
 from .schedules import Batch
 

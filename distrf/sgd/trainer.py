@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from ..blocks.plan import PassMemory
-from ..blocks.progress import current_listener
 from ..checkpoint import Checkpoint
+from ..execution.memory import PassMemory
+from ..execution.progress import current_listener
 from .batch_work import Sums, validation_score
 from .optimizer import Optimizer, OptimizerState
 from .schedules import Batch, Schedule

@@ -17,7 +17,7 @@ import zarr
 from fsspec.implementations.local import LocalFileSystem
 from zarr.storage import FsspecStore, LocalStore
 
-from distrf.errors import DistrfError, StoreError
+from ..errors import DistrfError, StoreError
 
 Options = Mapping[str, Any] | None
 

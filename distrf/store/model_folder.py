@@ -15,11 +15,11 @@ import numpy as np
 import zarr
 from zarr.codecs import Crc32cCodec
 
-from distrf.errors import InputError, SpecMismatchError, StoreError
-from distrf.store import files
-from distrf.store.files import Options
-from distrf.store.layout import CHUNK_BYTES
-from distrf.store.spec import differences, from_json, to_json
+from ..errors import InputError, SpecMismatchError, StoreError
+from . import files
+from .files import Options
+from .spec import differences, from_json, to_json
+from .zarr_layout import CHUNK_BYTES
 
 FORMAT = "distrf-model"
 VERSION = 2

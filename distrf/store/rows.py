@@ -15,14 +15,14 @@ from dask.base import tokenize
 from dask.blockwise import BlockwiseDepDict, blockwise
 from dask.highlevelgraph import HighLevelGraph
 
-from distrf.errors import InputError, StoreError
-from distrf.store import csr, files, parquet, writer
-from distrf.store.files import Options
-from distrf.store.foreign import check_foreign, check_missing
-from distrf.store.impute import resolve
-from distrf.store.layout import MANIFEST, StoreInfo
-from distrf.store.parquet import ParquetSource, read_parquet
-from distrf.store.zarr_source import ZarrSource, class_array, read_zarr
+from ..errors import InputError, StoreError
+from . import csr_groups, files, parquet_reader, zarr_writer
+from .files import Options
+from .foreign_arrays import check_foreign, check_missing
+from .missing_values import resolve
+from .parquet_reader import ParquetSource, read_parquet
+from .zarr_layout import MANIFEST, StoreInfo
+from .zarr_reader import ZarrSource, class_array, read_zarr
 
 BLOCK_BYTES = 32 * 2**20
 
@@ -101,7 +101,7 @@ def open_rows(
     (``scale_factor``, ``_FillValue``, ...) are refused.
     """
     path = files.normalise(path)
-    if parquet.is_parquet(path, storage_options):
+    if parquet_reader.is_parquet(path, storage_options):
         return _open_parquet(path, target, columns, rows_per_block, impute, storage_options, uniform)
     group, info = _open_node(path, storage_options)
     _require_complete(info)
@@ -169,8 +169,10 @@ def describe(
 ) -> RowsInfo:
     """Rows, columns, dtype and blocks of a data set, without reading data; `impute` as numbers, not a rule."""
     path = files.normalise(path)
-    if parquet.is_parquet(path, storage_options):
-        plan = parquet.plan(path, target, _names_only(columns), rows_per_block, storage_options, impute=impute)
+    if parquet_reader.is_parquet(path, storage_options):
+        plan = parquet_reader.plan(
+            path, target, _names_only(columns), rows_per_block, storage_options, impute=impute
+        )
         d, size = len(plan.columns), plan.dtype.itemsize
         largest = max(stop - start for _, start, stop in plan.blocks)
         return RowsInfo(
@@ -249,7 +251,7 @@ def _open_node(path: str, storage_options: Options) -> tuple[zarr.Group | zarr.A
     files.require(path, storage_options)
     node = files.open_group(path, "r", storage_options)
     if _is_ours(node):
-        return node, writer.info(path, storage_options=storage_options)
+        return node, zarr_writer.info(path, storage_options=storage_options)
     if isinstance(node, zarr.Group) and MANIFEST in node and "distrf" in node[MANIFEST].attrs:
         raise StoreError(
             f"the zarr.json of {path!r} is damaged: it has the manifest of a store of distrf and no distrf attribute; "
@@ -288,7 +290,7 @@ def _find_x(group: Any, path: str) -> tuple[Any, str]:
                 "array by its own path, or open_array(path, name)"
             )
         node, name = group[matrices[0]], matrices[0]
-    if isinstance(node, zarr.Group) and not csr.is_csr(node):
+    if isinstance(node, zarr.Group) and not csr_groups.is_csr(node):
         raise StoreError(f"{name!r} of {path!r} is a group that is not in distrf's CSR layout")
     if isinstance(node, zarr.Array) and (node.ndim != 2 or node.dtype.kind not in "biuf"):
         raise StoreError(
@@ -430,11 +432,11 @@ def _open_parquet(
     storage_options: Options,
     uniform: bool,
 ) -> tuple[da.Array, da.Array | None]:
-    plan = parquet.plan(
+    plan = parquet_reader.plan(
         path, target, _names_only(columns), rows_per_block, storage_options, impute=impute, uniform=uniform
     )
     X = _lazy(list(plan.blocks), (len(plan.columns),), np.empty((0, 0), plan.dtype))
     if target is None:
         return X, None
-    reads, dtype = parquet.target_blocks(plan)
+    reads, dtype = parquet_reader.target_blocks(plan)
     return X, _lazy(list(reads), (), np.empty((0,), dtype))

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from distrf.errors import InputError
+from ..errors import InputError
 
 _FLOAT = "__float__"  # JSON has no NaN or infinity
 

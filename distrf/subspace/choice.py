@@ -7,9 +7,9 @@ from typing import Any
 
 from dask.utils import format_bytes
 
-from ..blocks.gram_tiles import tiles_nbytes
-from ..blocks.passes import count_segments
-from ..blocks.plan import PassMemory, Workers, states_held
+from ..execution.memory import PassMemory, Workers, states_held
+from ..execution.passes import count_segments
+from ..gram_tiles import tiles_nbytes
 from ..maps.tiles import FeatureTiles
 from .reductions import GramTilesReduction, ProductReduction
 from .sketches import make_sketch

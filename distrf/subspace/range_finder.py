@@ -16,14 +16,14 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from ..blocks.engine import current_client
-from ..blocks.gram_tiles import lower_matrix
-from ..blocks.passes import run_pass
-from ..blocks.plan import Workers, check_client
-from ..blocks.rows import rows_per_block
-from ..blocks.samples import neighbours, sampled_rows, take_rows
 from ..checkpoint import IDENTITY_ROWS, Checkpoint
 from ..errors import InputError
+from ..execution.memory import Workers, check_client
+from ..execution.passes import run_pass
+from ..execution.row_blocks import rows_per_block
+from ..execution.sampling import neighbours, sampled_rows, take_rows
+from ..execution.scheduler import current_client
+from ..gram_tiles import lower_matrix
 from ..maps import FeatureMap, working_dtype
 from ..maps.base import arrays_digest
 from ..maps.tiles import FeatureTiles

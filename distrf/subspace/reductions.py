@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..blocks.gram_tiles import add_tiles, empty_tiles, tiles_nbytes
+from ..gram_tiles import add_tiles, empty_tiles, tiles_nbytes
 from ..maps import check_rows, working_dtype
 from ..maps.tiles import FeatureTiles
 from .sketches import Sketch, add_product

@@ -12,8 +12,8 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.sparse as sp
 
-from ..compiled.csr import add_transposed_product
-from ..compiled.srht import add_hadamard_samples
+from ..compiled.csr_products import add_transposed_product
+from ..compiled.subsampled_hadamard import add_hadamard_samples
 from ..errors import InputError
 from ..randomness import raw_words, sample_indices, signs, variates
 

@@ -1,0 +1,138 @@
+"""Handwritten digits that need no download, and seeded small distortions of them. NumPy in, NumPy out."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+
+from ..randomness import permutation, uniforms
+
+SIDE = 8
+PIXELS = SIDE * SIDE
+TEST_ROWS = 360
+#: Rows that share one block of random words; a fixed part of the definition of the expanded set.
+_LOGICAL = 4096
+_DRAWS = 5  # angle, scale, shear, shift along both axes
+#: Rows distorted at once: the temporaries stay in cache.
+_TILE = 512
+
+#: Half-widths of the uniform distortions at strength 1.
+MAX_ANGLE = np.deg2rad(12.0)
+MAX_SCALE = 0.10
+MAX_SHEAR = 0.15
+MAX_SHIFT = 0.5  # pixels
+
+
+@lru_cache(maxsize=4)
+def _split(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    from sklearn.datasets import load_digits
+
+    X, y = load_digits(return_X_y=True)
+    X, y = (X / 16.0).astype(np.float32), y.astype(np.int32)
+    test = np.zeros(len(y), dtype=bool)
+    exact = np.bincount(y) * (TEST_ROWS / len(y))
+    wanted = exact.astype(int)
+    # Largest remainders fill up to 360 rows.
+    wanted[np.argsort(wanted - exact, kind="stable")[: TEST_ROWS - wanted.sum()]] += 1
+    for label, count in enumerate(wanted):
+        rows = np.flatnonzero(y == label)
+        test[rows[permutation(seed, "digits/split", label, len(rows))[:count]]] = True
+    parts = X[~test], y[~test], X[test], y[test]
+    for part in parts:
+        part.flags.writeable = False
+    return parts
+
+
+def load_digits_split(seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """scikit-learn's bundled 8 x 8 digits, split by class: 1,437 rows to train, 360 to test.
+
+    Returns
+    -------
+    X_train, y_train, X_test, y_test : X float32 in [0, 1] with 64 columns, y int32 in 0 ... 9. The split
+        is a function of `seed` alone
+    """
+    X_train, y_train, X_test, y_test = _split(seed)
+    return X_train.copy(), y_train.copy(), X_test.copy(), y_test.copy()
+
+
+def source_rows(n_train: int, first: int, last: int, seed: int) -> np.ndarray:
+    """Training row behind each of the rows first:last of the expanded set: one shuffled cycle after another."""
+    cycle, place = np.divmod(np.arange(first, last), n_train)
+    out = np.empty(last - first, dtype=np.int64)
+    for c in np.unique(cycle):
+        inside = cycle == c
+        out[inside] = permutation(seed, "digits/order", int(c), n_train)[place[inside]]
+    return out
+
+
+def _draws(first: int, last: int, seed: int) -> np.ndarray:
+    """Numbers uniform in (-1, 1) for rows first:last, shape (last - first, 5)."""
+    out = np.empty((last - first, _DRAWS))
+    for block in range(first // _LOGICAL, -(-last // _LOGICAL)):
+        a, b = max(first, block * _LOGICAL), min(last, (block + 1) * _LOGICAL)
+        skip = a - block * _LOGICAL
+        numbers = uniforms(seed, "digits/distortion", block, (b - a) * _DRAWS, skip * _DRAWS)
+        out[a - first : b - first] = numbers.reshape(b - a, _DRAWS)
+    return 2.0 * out - 1.0
+
+
+def distort_digits(X: np.ndarray, rows: tuple[int, int], seed: int = 0, *, strength: float = 1.0) -> np.ndarray:
+    """Rows first:last of the expanded set: training digits rotated, scaled, sheared and shifted a little.
+
+    Parameters
+    ----------
+    X : array of shape (n, 64), the training digits. Row i of the expanded set shows digit i mod n of the
+        (i // n)-th shuffle of them
+    rows : (first, last)
+    seed : with the row number, all that the result depends on
+    strength : factor on the distortions, which at 1 are uniform up to 12 degrees, 10 % of scale, a
+        shear of 0.15 and a shift of 0.5 pixels
+
+    Returns
+    -------
+    Array of shape (last - first, 64), float32, bilinear between pixels; outside the image is 0.
+    """
+    first, last = int(rows[0]), int(rows[1])
+    source = source_rows(len(X), first, last, seed)
+    padded = np.zeros((len(X), SIDE + 3, SIDE + 3), dtype=np.float32)
+    padded[:, 1:-2, 1:-2] = np.reshape(X, (-1, SIDE, SIDE))
+    flat = padded.ravel()
+    draws = strength * _draws(first, last, seed)
+    angle, scale, shear = MAX_ANGLE * draws[:, 0], 1.0 + MAX_SCALE * draws[:, 1], MAX_SHEAR * draws[:, 2]
+    cos, sin = np.cos(angle) / scale, np.sin(angle) / scale
+    # The inverse map, from a pixel of the result to a point of the source.
+    matrix = np.stack([cos, cos * shear - sin, sin, sin * shear + cos], axis=1).astype(np.float32)
+    shift = (MAX_SHIFT * draws[:, 3:]).astype(np.float32)
+    centre = np.float32((SIDE - 1) / 2)
+    grid = np.arange(SIDE, dtype=np.float32) - centre
+    gx, gy = np.tile(grid, SIDE), np.repeat(grid, SIDE)
+    out = np.empty((last - first, PIXELS), dtype=np.float32)
+    for a in range(0, last - first, _TILE):
+        part = slice(a, min(a + _TILE, last - first))
+        m, s = matrix[part, :, None], shift[part, :, None] + (centre + np.float32(1))
+        x = np.clip(m[:, 0] * gx + m[:, 1] * gy + s[:, 0], 0, SIDE + 1)
+        y = np.clip(m[:, 2] * gx + m[:, 3] * gy + s[:, 1], 0, SIDE + 1)
+        left, top = x.astype(np.int32), y.astype(np.int32)
+        x -= left
+        y -= top
+        corner = (source[part, None] * padded[0].size).astype(np.int32) + top * (SIDE + 3) + left
+        upper = flat[corner]
+        upper += x * (flat[corner + 1] - upper)
+        corner += SIDE + 3
+        lower = flat[corner]
+        lower += x * (flat[corner + 1] - lower)
+        upper += y * (lower - upper)
+        out[part] = upper
+    return out
+
+
+def expanded_rows(first: int, last: int, seed: int, strength: float) -> np.ndarray:
+    """Rows first:last of the expanded set, shape (last - first, 64)."""
+    return distort_digits(_split(seed)[0], (first, last), seed, strength=strength)
+
+
+def expanded_labels(first: int, last: int, seed: int) -> np.ndarray:
+    """Labels of rows first:last of the expanded set, shape (last - first,)."""
+    labels = _split(seed)[1]
+    return labels[source_rows(len(labels), first, last, seed)]

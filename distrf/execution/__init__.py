@@ -1,0 +1,1 @@
+"""Work on row blocks with Dask: passes over segments, submission to workers, memory, progress, writing."""

@@ -1,0 +1,270 @@
+"""The graph of each block, cut out of a lazy array and shipped as opaque bytes.
+
+Embedded naively, the scheduler would see every task of every block, and read blocks long before they are reduced. Packed,
+a segment is one task, which evaluates its blocks one after the other. What is packed turns into bytes when it travels, and
+only then: in threads of one process, arrays in memory are not copied.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import cloudpickle
+from dask._task_spec import DataNode, GraphNode, Task, TaskRef, convert_legacy_graph
+from dask.array.optimization import optimize
+from dask.delayed import Delayed
+from dask.highlevelgraph import HighLevelGraph
+
+from ..alignment import aligned
+from ..errors import DistrfError, InputError
+from .progress import report
+from .release import same_release
+from .row_blocks import ARRAYS_PREFIX, shared_arrays
+
+#: Seconds before storage that hiccups is asked again.
+PAUSES = (0.5, 2.0, 8.0)
+
+
+class Packed:
+    """A value that Dask does not look into, and that turns into bytes when it is sent to another process."""
+
+    def __init__(self, value: Any = None, data: bytes | None = None):
+        self._value, self._data = value, data
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Packed, (None, cloudpickle.dumps(self._value) if self._data is None else self._data)
+
+    def value(self) -> Any:
+        """The value; made anew by each call where it came as bytes."""
+        return self._value if self._data is None else cloudpickle.loads(self._data)
+
+
+class BlockGraphs:
+    """Graphs of the row blocks of aligned Dask arrays.
+
+    Attributes
+    ----------
+    shared : nodes that all segments may refer to: learned arrays, and data that several blocks use
+    learned : key of the reduction's own arrays, which `segment_task` hands to it on the worker; None without any
+    edges : ascending blocks at which a segment may begin: blocks that share upstream tasks must stay in one segment.
+        None where nothing may be cut, or where a block is held as a future
+    """
+
+    def __init__(self, arrays: Sequence[Any], learned: Mapping[str, Any] | None = None):
+        graph = HighLevelGraph.merge(*(array.__dask_graph__() for array in arrays))
+        keys = [_block_keys(array) for array in arrays]
+        # All arrays at once (dask.optimize would fuse a source that two arrays share into each of them).
+        optimised = optimize(graph, [key for column in keys for key in column])
+        # Optimisation and conversion drop a future, whose key is its own: hold it as a node.
+        held = {k: DataNode(k, v) for k, v in dict(graph).items() if _is_future(v)}
+        self._nodes: dict[Any, GraphNode] = convert_legacy_graph(dict(optimised)) | held
+        self._keys = [tuple(k[i] for k in keys) for i in range(len(keys[0]))]
+        self._order = [self._closure(keys) for keys in self._keys]
+        users: dict[Any, list[int]] = {}
+        for i, order in enumerate(self._order):
+            for key in order:
+                users.setdefault(key, []).append(i)
+        self.shared = {
+            key: self._nodes[key]
+            for key, blocks in users.items()
+            if isinstance(self._nodes[key], DataNode) and (len(blocks) > 1 or _is_learned(key))
+        }
+        self.learned: str | None = None
+        if learned:
+            held_arrays = shared_arrays(dict(learned))
+            self.learned = held_arrays.key
+            self.shared |= dict(held_arrays.dask)
+        self._last_use = {key: blocks[-1] for key, blocks in users.items()}
+        self.edges = self._edges(users)
+
+    def _closure(self, keys: Sequence[Any]) -> list[Any]:
+        """Keys that `keys` need, dependencies first."""
+        order: dict[Any, None] = {}
+        stack = [(key, False) for key in reversed(keys)]
+        while stack:
+            key, ready = stack.pop()
+            if key in order:
+                continue
+            if ready:
+                order[key] = None
+                continue
+            stack.append((key, True))
+            stack.extend((k, False) for k in sorted(self._nodes[key].dependencies, key=str) if k not in order)
+        return list(order)
+
+    def _edges(self, users: dict[Any, list[int]]) -> list[int] | None:
+        joined: set[int] = set()  # block i must be in the segment of block i - 1
+        for key, blocks in users.items():
+            node = self._nodes[key]
+            if isinstance(node, DataNode) and _is_future(node.value):
+                return None
+            if key not in self.shared:
+                joined.update(range(blocks[0] + 1, blocks[-1] + 1))
+        n = len(self._keys)
+        edges = [i for i in range(n) if i not in joined]
+        # A single segment (all blocks depend on one task upstream) would serialise the pass.
+        return edges if len(edges) > 1 or n == 1 or not joined else (None if n > 64 else edges)
+
+    def segment_task(
+        self,
+        key: str,
+        reduction: Any,
+        first: int,
+        last: int,
+        starts: Sequence[int],
+        topic: str | None,
+        after: str | None = None,
+    ) -> Task:
+        """Blocks first:last, whose first rows are `starts`, as the one task `reduce_blocks`; waits for task `after`."""
+        blocks: list[Any] = []
+        made: set[Any] = set()
+        needs: set[Any] = set()
+        for i, start in zip(range(first, last), starts, strict=True):
+            needs.update(k for k in self._order[i] if k in self.shared)
+            fresh = [k for k in self._order[i] if k not in made and k not in self.shared]
+            made.update(fresh)
+            kept = {k for k in self._order[i] if k not in self.shared and self._last_use[k] > i}
+            blocks.append(([self._nodes[k] for k in fresh], self._keys[i], kept, start))
+        names = sorted(needs, key=str)
+        inputs = [TaskRef(k) for k in ([] if self.learned is None else [self.learned]) + names]
+        arguments = (reduction, Packed(blocks), topic, Packed((self.learned is not None, names)), *inputs)
+        if after is None:
+            return Task(key, reduce_blocks, *arguments)
+        return Task(key, reduce_blocks_after, TaskRef(after), *arguments)
+
+    def send_learned(self, client: Any) -> None:
+        """Send learned arrays ahead as futures, so that they do not travel again with every block."""
+        for key, node in self.shared.items():
+            if _is_learned(key):
+                future = client.compute(Delayed(key, {key: node}), optimize_graph=False)
+                self._nodes[key] = DataNode(key, future)
+
+    def reduce_block(self, reduction: Any, block: int, start: int, state: Any, topic: str | None) -> Delayed:
+        """One block added to `state` (a value, a future or None) as a task of its own."""
+        graph: dict[Any, Any] = {k: self._nodes[k] for k in self._order[block]}
+        for k, node in graph.items():
+            if isinstance(node, DataNode) and _is_future(node.value):
+                graph[k] = node.value  # Dask's own form, which it recognises as held
+        # A name of its own: states change in place, so a lingering one of an earlier pass must not be reused.
+        key = f"distrf-block-{uuid.uuid4().hex}"
+        previous: Any = state
+        if _is_future(state):
+            graph[state.key] = state
+            previous = TaskRef(state.key)
+        learned: Any = None
+        if self.learned is not None:
+            node = self._nodes.get(self.learned, self.shared[self.learned])
+            sent = isinstance(node, DataNode) and _is_future(node.value)
+            graph[self.learned] = node.value if sent else node  # type: ignore[union-attr]
+            learned = TaskRef(self.learned)
+        graph[key] = Task(
+            key,
+            _fold_values,
+            reduction,
+            learned,
+            previous,
+            start,
+            topic,
+            *(TaskRef(k) for k in self._keys[block]),
+        )
+        return Delayed(key, graph)
+
+
+def _is_future(value: Any) -> bool:
+    return hasattr(value, "key") and hasattr(value, "cancelled") and hasattr(value, "status")
+
+
+def _is_learned(key: Any) -> bool:
+    return isinstance(key, str) and key.startswith(ARRAYS_PREFIX)
+
+
+def _block_keys(array: Any) -> list[Any]:
+    keys = array.__dask_keys__()
+    return keys if array.ndim == 1 else [row[0] for row in keys]
+
+
+@contextmanager
+def _located(where: str) -> Iterator[None]:
+    """Say in any error that passes which block it comes from."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(f"{error} [block: {where}]") from error
+    except Exception as error:
+        error.add_note(f"[block: {where}]")
+        raise
+
+
+def add_block(reduction: Any, state: Any, start: int, values: Sequence[Any]) -> Any:
+    """The state with one block added; an error names its rows."""
+    with _located(f"rows {start} to {start + values[0].shape[0] - 1}"):
+        return reduction.update(state, start, *(aligned(value) for value in values))
+
+
+@same_release
+def _fold_values(reduction: Any, learned: Any, state: Any, start: int, topic: str | None, *values: Any) -> Any:
+    if learned is not None:
+        reduction = reduction.with_arrays(aligned(learned))
+    state = add_block(reduction, reduction.initial() if state is None else state, start, values)
+    report(topic, values[0].shape[0])
+    return state
+
+
+@same_release
+def reduce_blocks_after(gate: None, *arguments: Any) -> Any:
+    """`reduce_blocks`, held back until the gate has run."""
+    return reduce_blocks(*arguments)
+
+
+def passed(*states: Any) -> None:
+    """Runs once these states have been summed: the gate of a later segment."""
+
+
+@same_release
+def reduce_blocks(reduction: Any, payload: Packed, topic: str | None, names: Packed, *inputs: Any) -> Any:
+    """Evaluate and add the packed blocks one after the other; at most one is held at a time.
+
+    `names` are the shared keys, packed for the same reason as the blocks, `inputs` their values, the
+    reduction's own arrays before them where it has any.
+    """
+    has_arrays, keys_of_inputs = names.value()
+    if has_arrays:
+        reduction, inputs = reduction.with_arrays(aligned(inputs[0])), inputs[1:]
+    shared = dict(zip(keys_of_inputs, inputs, strict=True))
+    for pause in PAUSES:  # from an empty state each time
+        try:
+            return _reduce_segment(reduction, payload, topic, shared)
+        except DistrfError:
+            raise
+        except OSError:
+            time.sleep(pause)
+    return _reduce_segment(reduction, payload, topic, shared)
+
+
+def _reduce_segment(reduction: Any, payload: Packed, topic: str | None, shared: Mapping[Any, Any]) -> Any:
+    state = reduction.initial()
+    values: dict[Any, Any] = dict(shared)
+    for nodes, keys, kept, start in payload.value():
+        waiting: dict[Any, int] = {}
+        for node in nodes:
+            for key in node.dependencies:
+                waiting[key] = waiting.get(key, 0) + 1
+        with _located(f"from row {start} on"):
+            for node in nodes:
+                values[node.key] = node(values)
+                for key in node.dependencies:  # drop inputs as soon as nothing waits for them
+                    waiting[key] -= 1
+                    if not waiting[key] and key not in kept and key not in keys and key not in shared:
+                        del values[key]
+        blocks = [values[key] for key in keys]
+        rows = blocks[0].shape[0]
+        for key in [k for k in values if k not in kept and k not in shared]:
+            del values[key]
+        state = add_block(reduction, state, start, blocks)
+        del blocks
+        report(topic, rows)
+    return state

@@ -1,0 +1,136 @@
+"""Moments of the columns in one pass: mean, variance, range, covariance."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from ..maps import check_rows
+from .passes import run_pass
+from .row_blocks import rows_per_block
+from .states import SizedState
+
+#: Block of in-memory rows for a pass over plain columns.
+_ROW_BYTES = 8
+
+
+@dataclass
+class Moments(SizedState):
+    """Column moments of the rows seen, float64, arrays of shape (d,)."""
+
+    count: int
+    mean: np.ndarray
+    squares: np.ndarray  # sum of squared deviations from the mean
+    low: np.ndarray
+    high: np.ndarray
+
+    @property
+    def variance(self) -> np.ndarray:
+        return self.squares / max(self.count, 1)
+
+
+@dataclass(frozen=True)
+class MomentsReduction:
+    """Merges block moments by the pairwise update of Chan, Golub & LeVeque 1983."""
+
+    d: int
+
+    @property
+    def nbytes(self) -> int:
+        return 32 * self.d
+
+    @property
+    def flops_per_row(self) -> float:
+        return 6.0 * self.d
+
+    def initial(self) -> Moments:
+        z = np.zeros(self.d)
+        return Moments(0, z, z.copy(), np.full(self.d, np.inf), np.full(self.d, -np.inf))
+
+    def update(self, state: Moments, first_row: int, X: Any) -> Moments:
+        X = check_rows(X, self.d)
+        n = X.shape[0]
+        if n == 0:
+            return state
+        if sp.issparse(X):
+            X = sp.csr_array(X, dtype=np.float64)
+            mean = np.asarray(X.mean(axis=0)).ravel()
+            squares = np.asarray((X * X).sum(axis=0)).ravel() - n * mean**2
+            low, high = (np.asarray(f(axis=0).todense()).ravel() for f in (X.min, X.max))
+        else:
+            mean = X.mean(axis=0, dtype=np.float64)
+            squares = ((X - mean) ** 2).sum(axis=0)
+            low, high = X.min(axis=0), X.max(axis=0)
+        low, high = low.astype(np.float64), high.astype(np.float64)  # differences of int8 would wrap
+        return self.combine(state, Moments(n, mean, np.maximum(squares, 0), low, high))
+
+    def combine(self, left: Moments, right: Moments) -> Moments:
+        n = left.count + right.count
+        if left.count == 0 or right.count == 0:
+            return left if right.count == 0 else right
+        delta = right.mean - left.mean
+        return Moments(
+            n,
+            left.mean + delta * (right.count / n),
+            left.squares + right.squares + delta**2 * (left.count * right.count / n),
+            np.minimum(left.low, right.low),
+            np.maximum(left.high, right.high),
+        )
+
+
+def column_moments(X: Any) -> Moments:
+    """Moments of the columns of X (array, CSR or Dask array), in one pass."""
+    return run_pass(MomentsReduction(X.shape[1]), [X], label="moments", block_rows=_block_rows(X))
+
+
+@dataclass(frozen=True)
+class _CovarianceReduction:
+    d: int
+    shift: tuple[float, ...]
+
+    @property
+    def nbytes(self) -> int:
+        return 8 * self.d * (self.d + 1)
+
+    @property
+    def flops_per_row(self) -> float:
+        return 2.0 * self.d**2
+
+    def initial(self):
+        return [0, np.zeros(self.d), np.zeros((self.d, self.d))]
+
+    def update(self, state, first_row, X):
+        X = check_rows(X, self.d)
+        D = (X.toarray() if sp.issparse(X) else X) - np.asarray(self.shift)
+        state[0] += X.shape[0]
+        state[1] += D.sum(axis=0)
+        state[2] += D.T @ D
+        return state
+
+    def combine(self, left, right):
+        return [a + b for a, b in zip(left, right, strict=True)]
+
+
+def covariance(X: Any) -> np.ndarray:
+    """Covariance of the columns of X, shape (d, d), float64, in one pass about a shift near the mean.
+
+    A column whose spread is a few roundings of its size has none: zero, exactly.
+    """
+    from .sampling import sampled_rows, take_rows
+
+    shift = take_rows(X, sampled_rows(X.shape[0], 64, 0, "shift")).mean(axis=0, dtype=np.float64)
+    reduction = _CovarianceReduction(X.shape[1], tuple(float(s) for s in shift))
+    count, total, squares = run_pass(reduction, [X], label="covariance", block_rows=_block_rows(X))
+    mean = total / count
+    C = squares / count - np.outer(mean, mean)
+    same = np.diag(C) <= (10 * np.finfo(np.float64).eps * (shift + mean)) ** 2
+    C[same] = 0.0
+    C[:, same] = 0.0
+    return C
+
+
+def _block_rows(X: Any) -> int:
+    return rows_per_block(_ROW_BYTES * X.shape[1])

@@ -1,0 +1,175 @@
+"""Row blocks of a Dask array: checks, splitting, and block functions as lazy arrays."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import dask
+import dask.array as da
+import numpy as np
+import scipy.sparse as sp
+from dask._task_spec import DataNode
+from dask.base import is_dask_collection, tokenize
+from dask.delayed import Delayed
+from dask.utils import parse_bytes
+
+from ..alignment import aligned
+from ..errors import InputError
+from ..maps.base import arrays_digest
+from .release import same_release
+from .scheduler import current_client
+
+#: Graph keys with this prefix hold learned arrays: one key, sent once to each worker.
+ARRAYS_PREFIX = "distrf-arrays-"
+
+
+def target_block_bytes() -> int:
+    """Bytes one block of a widened array should stay near: Dask's `array.chunk-size`."""
+    return parse_bytes(dask.config.get("array.chunk-size"))
+
+
+def check_dask_rows(X: Any, name: str = "X") -> da.Array:
+    """The Dask array, rows in blocks and columns whole: column chunks are put together, as of a FeatureUnion.
+
+    Raises InputError for other collections and unknown row counts.
+    """
+    if not isinstance(X, da.Array):
+        raise InputError(
+            f"{name} must be a NumPy array, a SciPy CSR matrix or a Dask array, got {type(X).__module__}."
+            f"{type(X).__name__}; a Dask DataFrame converts with .to_dask_array(lengths=True)"
+        )
+    if X.ndim != 2 and (name == "X" or X.ndim != 1):
+        raise InputError(
+            f"Expected 2D array: {name} must have 2 dimensions (rows, columns), got shape {X.shape}"
+        )
+    if any(np.isnan(c) for c in X.chunks[0]):
+        raise InputError(
+            f"the row counts of {name}'s chunks must be known; call {name}.compute_chunk_sizes() first"
+        )
+    if X.ndim == 2 and len(X.chunks[1]) > 1:
+        return X.rechunk({1: -1}, method="tasks")
+    return X
+
+
+def rows_per_block(bytes_per_row: float) -> int:
+    """Rows whose widest form stays near `array.chunk-size`; at least one."""
+    return max(1, int(target_block_bytes() / max(bytes_per_row, 1)))
+
+
+def split_chunk(rows: int, limit: int) -> int:
+    """Rows of equal pieces of a chunk, at most `limit`: a divisor of it where a fair one exists."""
+    pieces = -(-rows // limit)
+    for count in range(pieces, min(2 * pieces, rows) + 1):
+        if rows % count == 0:
+            return rows // count
+    return -(-rows // pieces)
+
+
+def split_rows(X: da.Array, limit: int) -> da.Array:
+    """X with every row chunk above `limit` rows cut into equal pieces; nothing is merged.
+
+    Chunks of equal rows but for a shorter last one stay so.
+    """
+    chunks: list[int] = []
+    usual = split_chunk(X.chunks[0][0], limit) if X.chunks[0][0] > limit else limit
+    for rows in X.chunks[0]:
+        even = rows <= X.chunks[0][0] and X.chunks[0][0] > limit
+        piece = max(rows, 1) if rows <= limit else usual if even else split_chunk(rows, limit)
+        chunks.extend(min(piece, rows - a) for a in range(0, rows, piece))
+    if tuple(chunks) == X.chunks[0]:
+        return X
+    return X.rechunk({0: tuple(chunks)}, method="tasks")
+
+
+def align_rows(X: da.Array, y: Any, name: str) -> da.Array:
+    """y (Dask or NumPy) in the row chunks of X. Raises InputError if the lengths differ."""
+    y = check_dask_rows(y, name) if is_dask_collection(y) else np.asarray(y)
+    if y.shape[:1] != X.shape[:1]:
+        raise InputError(
+            f"{name} must have as many rows as X, got {y.shape[0] if y.ndim else 1} and {X.shape[0]}"
+        )
+    if not is_dask_collection(y):
+        return da.from_array(y, chunks=(X.chunks[0], *((n,) for n in y.shape[1:])))
+    return y if y.chunks[0] == X.chunks[0] else y.rechunk({0: X.chunks[0]}, method="tasks")
+
+
+def shared_arrays(arrays: dict[str, np.ndarray]) -> Delayed:
+    """Learned arrays under one graph key, whatever the number of tasks that use them."""
+    key = ARRAYS_PREFIX + arrays_digest(arrays)
+    return Delayed(key, {key: DataNode(key, dict(arrays))})
+
+
+@same_release
+def _apply(block, function, arrays=None):
+    """One block through a frozen function; learned arrays join it here, on the worker."""
+    if arrays is not None:
+        function = function.with_arrays(aligned(arrays))
+    out = function(aligned(block))
+    return out if out.ndim == 2 else out[:, None]
+
+
+def _meta(function: Callable, X: da.Array, dtype: Any) -> Any:
+    """An empty block of the kind that the function makes of the blocks of X: CSR where it says so."""
+    asked = getattr(function, "makes_csr", None)
+    csr = asked is not None and asked(sp.issparse(X._meta))
+    return (sp.csr_array if csr else np.empty)((0, 0), dtype=dtype)
+
+
+def map_rows(function: Callable, X: da.Array, n_columns: int | None, dtype: Any) -> da.Array:
+    """function(block) for every row block of X, lazily.
+
+    Parameters
+    ----------
+    function : a frozen, picklable callable with `arrays`, `without_arrays` and `with_arrays`
+        (see maps.base.FeatureMap) that takes and returns NumPy blocks with the same rows
+    n_columns : columns of a result block, or None for results of shape (rows,)
+    dtype : dtype of the result
+    """
+    arrays = function.arrays  # type: ignore[attr-defined]
+    stub = function.without_arrays()  # type: ignore[attr-defined]
+    current_client()  # prepares its workers
+    out = da.map_blocks(
+        _apply,
+        X,
+        stub,
+        *([shared_arrays(arrays)] if arrays else []),
+        dtype=dtype,
+        chunks=(X.chunks[0], (1 if n_columns is None else n_columns,)),
+        meta=_meta(function, X, dtype),
+        name=f"{type(function).__name__.lower()}-{tokenize(X.name, function)}",
+    )
+    if n_columns is None:
+        return out[:, 0]
+    # Lets a reader of a few rows apply the function to those rows alone: see `mapped_from`.
+    out.__dict__["distrf_mapped_from"] = (function, X)
+    return out
+
+
+def row_bytes(X: Any) -> float:
+    """Bytes of a row in memory: all its columns, but of CSR rows their entries.
+
+    Lazy CSR features take what their map says, beside its input.
+    """
+    if sp.issparse(X):
+        return (X.data.nbytes + X.indices.nbytes) / max(1, X.shape[0])
+    made = getattr(X, "distrf_mapped_from", None)
+    if made is not None and getattr(made[0], "sparse_output", False):
+        return made[0].entries_per_row * X.dtype.itemsize + row_bytes(made[1])
+    return float(max(1, math.prod(X.shape[1:])) * X.dtype.itemsize)
+
+
+def mapped_from(X: Any) -> tuple[Any, list[Callable]]:
+    """(source, functions) with X = functions[-1](... functions[0](source)), block by block.
+
+    The source is the array of fewest bytes a row on the way up from X: what to hold where only some rows of a
+    block are used at a time. An array that `map_rows` did not make is its own source.
+    """
+    arrays: list[Any] = [X]
+    functions: list[Callable] = []
+    while (made := getattr(arrays[-1], "distrf_mapped_from", None)) is not None:
+        functions.append(made[0])
+        arrays.append(made[1])
+    best = int(np.argmin([a.dtype.itemsize * a.shape[1] for a in arrays]))
+    return arrays[best], functions[:best][::-1]

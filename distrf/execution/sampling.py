@@ -1,0 +1,96 @@
+"""A few seeded rows of an array, without pulling the array in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from dask.base import is_dask_collection
+
+from ..randomness import sample_indices
+from .passes import run_pass
+from .row_blocks import align_rows, check_dask_rows
+
+#: Above this many rows, sampled rows come in groups of eight neighbours, to touch fewer blocks.
+_GROUPED_ABOVE = 64_000
+_GROUP = 8
+
+
+def neighbours(n: int) -> int:
+    """How many neighbouring rows of n are sampled together: they are no independent draws."""
+    return 1 if n <= _GROUPED_ABOVE else _GROUP
+
+
+def sampled_rows(n: int, size: int, seed: int, stream: str) -> np.ndarray:
+    """Sorted indices of about `size` seeded rows of n: a function of its arguments alone."""
+    if n <= _GROUPED_ABOVE:
+        return sample_indices(seed, stream, n, size)
+    groups = sample_indices(seed, stream, n // _GROUP, size // _GROUP)
+    return (groups[:, None] * _GROUP + np.arange(_GROUP)).ravel()
+
+
+def take_rows(X: Any, rows: np.ndarray, *, sparse: bool = False) -> Any:
+    """X[rows] for sorted row indices, shape (len(rows), d); reads only the blocks they lie in.
+
+    Dense, or with `sparse` a CSR array where the rows are CSR.
+    """
+    return take_aligned([X], rows, sparse=sparse)[0]
+
+
+def take_aligned(arrays: Sequence[Any], rows: np.ndarray, *, sparse: bool = False) -> list[Any]:
+    """`take_rows` of arrays of equal row counts, in one pass; the first is Dask where any is."""
+    if not is_dask_collection(arrays[0]):
+        return [X[rows] if sparse else _dense(X[rows]) for X in arrays]
+    X = check_dask_rows(arrays[0], "y" if arrays[0].ndim == 1 else "X")
+    starts = np.concatenate([[0], np.cumsum(X.chunks[0])])
+    block = np.searchsorted(starts, rows, side="right") - 1
+    used = np.unique(block)
+    subsets = [(X if i == 0 else align_rows(X, y, "y")).blocks[used.tolist()] for i, y in enumerate(arrays)]
+    packed = np.concatenate([[0], np.cumsum(subsets[0].chunks[0])])[:-1]  # first rows of the blocks kept
+    local = rows - starts[block] + packed[np.searchsorted(used, block)]
+    parts = zip(*run_pass(_TakeReduction(local, sparse=sparse), subsets, label="sample rows"), strict=True)
+    return [sp.vstack(p, format="csr") if sp.issparse(p[0]) else np.concatenate(p) for p in parts]
+
+
+def sample_reduction() -> _TakeReduction:
+    """The reduction of `take_rows`; for the plan."""
+    return _TakeReduction(None)
+
+
+def _dense(X: Any) -> np.ndarray:
+    return X.toarray() if sp.issparse(X) else np.asarray(X)
+
+
+@dataclass(frozen=True)
+class _TakeReduction:
+    """Takes the rows of these sorted indices; they go to each worker once, not with every segment."""
+
+    rows: np.ndarray | None
+    nbytes: int = 0
+    flops_per_row: float = 0.0
+    sparse: bool = False
+
+    @property
+    def arrays(self) -> dict[str, np.ndarray]:
+        return {} if self.rows is None else {"rows": self.rows}
+
+    def without_arrays(self) -> _TakeReduction:
+        return replace(self, rows=None)
+
+    def with_arrays(self, arrays: Mapping[str, np.ndarray]) -> _TakeReduction:
+        return replace(self, rows=arrays["rows"])
+
+    def initial(self) -> list[tuple[Any, ...]]:
+        return []
+
+    def update(self, state, first_row, *blocks):
+        assert self.rows is not None
+        first, last = np.searchsorted(self.rows, [first_row, first_row + blocks[0].shape[0]])
+        wanted = self.rows[first:last] - first_row
+        return [*state, tuple(X[wanted] if self.sparse else _dense(X[wanted]) for X in blocks)]
+
+    def combine(self, left, right):
+        return left + right

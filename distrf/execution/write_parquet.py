@@ -1,0 +1,110 @@
+"""Lazy row arrays into a folder of Parquet parts, one for each block, resumable."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import dask.array as da
+import numpy as np
+
+from .. import store
+from ..errors import InputError
+from ..store.files import normalise
+from .passes import run_pass
+from .row_blocks import check_dask_rows
+
+
+def write_parts(
+    path: str,
+    arrays: dict[str, da.Array],
+    key_source: str | None,
+    keys: list[str] | None,
+    spec: dict[str, Any],
+    overwrite: bool = False,
+    columns: list[str] | None = None,
+) -> tuple[int, int]:
+    """Write aligned arrays, and key columns of a Parquet source beside them; returns (computed, blocks).
+
+    Parameters
+    ----------
+    arrays : {column name: Dask array (n,) or (n, k)}, with the same row chunks
+    key_source, keys : the Parquet data the rows came from, and the columns of it to carry over
+    columns : the feature columns of that data
+    spec : what determines the content; another one in the folder is an error
+    """
+    names = list(arrays)
+    store.check_apart(path, [*store.graph_inputs(arrays.values()), key_source])
+    aligned = [check_dask_rows(arrays[name], name) for name in names]
+    chunks = aligned[0].chunks[0]
+    if keys and not (key_source and store.is_parquet(key_source)):
+        raise InputError(f"key columns {keys} need rows that come from Parquet, got {key_source!r}")
+    version = ""
+    if keys:  # names the missing columns before anything runs
+        version = store.key_blocks(str(key_source), keys, columns=columns)[0][0].identity
+    n_blocks = len(chunks)
+    pending = store.create_parts(path, spec, n_blocks, overwrite=overwrite)
+    if pending:
+        numbers = da.map_blocks(_block_number, da.arange(sum(chunks), chunks=(chunks,)), dtype=np.int64)
+        keys_of_rows = _Keys(str(key_source), tuple(keys), tuple(columns or ()), version) if keys else None
+        reduction = _PartReduction(normalise(path), tuple(names), keys_of_rows)
+        every = [a.blocks[pending] if len(pending) < n_blocks else a for a in (*aligned, numbers)]
+        starts = np.concatenate([[0], np.cumsum(chunks)])[pending]
+        run_pass(reduction, every, label="write", starts=[int(start) for start in starts])
+    store.finish_parts(path, n_blocks)
+    return len(pending), n_blocks
+
+
+def _block_number(rows: np.ndarray, block_id: tuple[int] | None = None) -> np.ndarray:
+    return np.full(len(rows), block_id[0] if block_id else 0)
+
+
+@dataclass(frozen=True)
+class _Keys:
+    """Key columns of Parquet data; `version` tells files that were rewritten in place."""
+
+    path: str
+    names: tuple[str, ...]
+    columns: tuple[str, ...]
+    version: str
+
+
+@lru_cache(maxsize=8)
+def _key_sources(keys: _Keys) -> list[Any]:
+    return store.key_blocks(keys.path, list(keys.names), columns=list(keys.columns) or None)
+
+
+@dataclass(frozen=True)
+class _PartReduction:
+    path: str
+    names: tuple[str, ...]
+    keys: _Keys | None
+    nbytes: int = 0
+    flops_per_row: float = 1.0
+
+    def initial(self) -> int:
+        return 0
+
+    def update(self, state: int, first_row: int, *blocks: Any) -> int:
+        *values, numbers = blocks
+        columns: dict[str, Any] = {}
+        if self.keys is not None:
+            columns.update(_key_columns(self.keys, first_row, len(numbers)))
+        columns.update(zip(self.names, values, strict=True))
+        return state + store.write_parquet_block(self.path, int(numbers[0]), columns)
+
+    def combine(self, left: int, right: int) -> int:
+        return left + right
+
+
+def _key_columns(keys: _Keys, start: int, rows: int) -> dict[str, Any]:
+    import pyarrow as pa
+
+    tables = [
+        store.read_table(source, max(start, a), min(start + rows, b))
+        for source, a, b in _key_sources(keys)
+        if a < start + rows and start < b
+    ]
+    table = pa.concat_tables(tables)
+    return {name: table.column(name) for name in keys.names}

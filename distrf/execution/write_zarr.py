@@ -1,0 +1,127 @@
+"""Lazy row arrays into a Zarr store, block by block, resumable."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import dask.array as da
+import numpy as np
+import scipy.sparse as sp
+
+from .. import store
+from ..errors import InputError
+from .passes import run_pass
+from .row_blocks import align_rows, check_dask_rows
+
+
+@dataclass(frozen=True)
+class Written:
+    """Result of a write: the finished store, and how many of its blocks this call computed."""
+
+    info: store.StoreInfo
+    computed: int
+    blocks: int
+
+
+def write_rows(
+    path: str,
+    arrays: dict[str, da.Array],
+    *,
+    kind: str,
+    spec: dict[str, Any],
+    classes: list[Any] | None = None,
+    storage_options: dict[str, Any] | None = None,
+    overwrite: bool = False,
+    **attributes: Any,
+) -> Written:
+    """Write aligned Dask arrays to one store; blocks that the manifest lists as finished are not computed.
+
+    Parameters
+    ----------
+    arrays : {name: Dask array with rows in blocks}; the first one sets the blocks. Text arrays become
+        codes of `classes`
+    kind, spec, attributes : see `distrf.store.create`
+
+    Raises
+    ------
+    InputError : blocks of unequal rows, NaN or infinity; the store then is unfinished. A path at, inside or around
+        one that the arrays are read from
+    SpecMismatchError : `path` holds a store with another spec
+    """
+    names = list(arrays)
+    store.check_apart(path, store.graph_inputs(arrays.values()), storage_options=storage_options)
+    first = check_dask_rows(arrays[names[0]], names[0])
+    aligned = [first, *(align_rows(first, arrays[name], name) for name in names[1:])]
+    block_rows = _uniform_rows(first)
+    coded = [_codes(a, classes) if a.dtype.kind == "U" else a for a in aligned]
+    info = store.create(
+        path,
+        {name: (a.shape[1:], a.dtype) for name, a in zip(names, coded, strict=True)},
+        first.shape[0],
+        block_rows,
+        kind=kind,
+        spec=spec,
+        classes=classes,
+        sparse=[name for name, a in zip(names, coded, strict=True) if sp.issparse(a._meta)],
+        storage_options=storage_options,
+        overwrite=overwrite,
+        **attributes,
+    )
+    pending = store.pending_blocks(path, storage_options=storage_options)
+    if pending:
+        reduction = _WriteReduction(info.path, tuple(names), block_rows, storage_options)
+        left = [a.blocks[pending] if len(pending) < info.n_blocks else a for a in coded]
+        run_pass(reduction, left, label="write", starts=[info.bounds(index)[0] for index in pending])
+    return Written(store.finish(path, storage_options=storage_options), len(pending), info.n_blocks)
+
+
+def _uniform_rows(X: da.Array) -> int:
+    rows = X.chunks[0]
+    if any(r != rows[0] for r in rows[:-1]) or rows[-1] > rows[0]:
+        raise InputError(
+            f"blocks to write must have equal rows, the last one at most as many, got {rows[:4]} ... {rows[-1]}; "
+            f"use rechunk(({max(rows)}, -1)), or ingest the rows in blocks of a power of two (--rows-per-block)"
+        )
+    return int(rows[0])
+
+
+def _codes(y: da.Array, classes: list[Any] | None) -> da.Array:
+    if classes is None:
+        raise InputError("text arrays are written as codes of classes=, which is missing")
+    return da.map_blocks(_encode, y, np.asarray(classes), dtype=np.int32)  # type: ignore[arg-type]
+
+
+def _encode(y: np.ndarray, classes: np.ndarray) -> np.ndarray:
+    order = np.argsort(classes)
+    return order[np.searchsorted(classes, y, sorter=order)].astype(np.int32)
+
+
+@dataclass(frozen=True)
+class _WriteReduction:
+    """Writes each block and marks it; the state is the number of rows written."""
+
+    path: str
+    names: tuple[str, ...]
+    block_rows: int
+    storage_options: Any
+    nbytes: int = 0
+    flops_per_row: float = 1.0
+
+    def initial(self) -> int:
+        return 0
+
+    def update(self, state: int, first_row: int, *blocks: Any) -> int:
+        index = first_row // self.block_rows
+        for name, block in zip(self.names, blocks, strict=True):
+            if block.dtype.kind == "f" and not np.isfinite(block.sum(dtype=np.float64)):
+                bad = np.argwhere(~np.isfinite(block))
+                if len(bad):
+                    raise InputError(
+                        f"{name} must be finite, but row {first_row + int(bad[0][0])} is not; impute or drop such rows"
+                    )
+        values = dict(zip(self.names, blocks, strict=True))
+        return state + store.write_block(self.path, index, values, storage_options=self.storage_options)
+
+    def combine(self, left: int, right: int) -> int:
+        return left + right

@@ -1,0 +1,1 @@
+"""Other tables into a row store: CSV, NumPy archives, svmlight, Parquet."""

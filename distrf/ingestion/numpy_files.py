@@ -1,0 +1,149 @@
+"""Row streams of ``.npy`` (memory-mapped) and ``.npz`` files (each member is read whole)."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from ..errors import InputError
+from ..store import files
+from ..store.files import Options
+from .streams import BATCH_BYTES, Batches, RowStream, encode
+
+_PARTS = ("data", "indices", "indptr", "shape")
+
+
+def npy_stream(
+    path: str, target: str | int | None, columns: Sequence[Any] | None, storage_options: Options
+) -> RowStream:
+    """Rows of a 2-D ``.npy`` file; ``target`` is a column number, which may count from the end."""
+    with files.reading(path, "an .npy file of numbers, without running code"):
+        if files.is_local(path):
+            array = np.load(path, mmap_mode="r", allow_pickle=False)
+        else:
+            fs, root = files.filesystem(path, storage_options)
+            array = np.load(io.BytesIO(fs.cat_file(root)), allow_pickle=False)
+    _require_matrix(array, path)
+    d = array.shape[1]
+    chosen = list(range(d)) if columns is None else _numbers(columns, None, d, path)
+    y = None
+    if target is not None:
+        try:
+            position = int(target)
+        except ValueError:
+            position = d
+        if not -d <= position < d:
+            raise InputError(
+                f"the target of a .npy file is a column number in -{d}..{d - 1}; received {target!r}"
+            )
+        position %= d
+        y = np.array(array[:, position])
+        if columns is not None and position in chosen:
+            raise InputError(f"the target column {position} is among columns=; leave it out")
+        chosen = [j for j in chosen if j != position]
+    return _matrix_stream(array, y, None, chosen)
+
+
+def npz_stream(
+    path: str,
+    target: str | None,
+    columns: Sequence[Any] | None,
+    split: str | None,
+    storage_options: Options,
+) -> RowStream:
+    """Rows of the members X and y (or ``X_train``, ``y_train`` with split="train"; ``target`` renames y).
+
+    A sparse X is stored as ``X_data, X_indices, X_indptr, X_shape``. A member ``feature_names`` names columns.
+    """
+    suffix = f"_{split}" if split else ""
+    fs, root = files.filesystem(path, storage_options)
+    with (
+        files.reading(path, "an .npz file of numbers, without running code"),
+        fs.open(root, "rb") as file,
+        np.load(file, allow_pickle=False) as members,
+    ):
+        names = list(members.files)
+        X = _member(members, names, f"X{suffix}", path)
+        label = f"{target or 'y'}{suffix}"
+        y = None
+        if label in names:
+            y = members[label]
+        elif target is not None:
+            raise InputError(f"the target {label!r} is not in {path!r}; its members are {names}")
+        titles = members["feature_names"].astype(str).tolist() if "feature_names" in names else None
+    _require_matrix(X, path)
+    if y is not None and (y.ndim not in (1, 2) or y.shape[0] != X.shape[0]):
+        raise InputError(
+            f"X and y must have the same rows; X has shape {X.shape}, {label!r} has shape {y.shape} in {path!r}"
+        )
+    titles = titles if titles and len(titles) == X.shape[1] else None
+    chosen = _numbers(columns, titles, X.shape[1], path) if columns is not None else list(range(X.shape[1]))
+    return _matrix_stream(X, y, titles, chosen)
+
+
+def _member(members: Any, names: list[str], name: str, path: str) -> Any:
+    if name in names:
+        return members[name]
+    if all(f"{name}_{part}" in names for part in _PARTS):
+        data, indices, indptr, shape = (members[f"{name}_{part}"] for part in _PARTS)
+        rows = sp.csr_array((data, indices, indptr), shape=tuple(int(size) for size in shape))
+        rows.check_format(full_check=True)  # an index out of its row would be written past the end of an array
+        return rows
+    splits = sorted({n[2:].split("_")[0] for n in names if n.startswith("X_")} - set(_PARTS))
+    remedy = f"pass split= one of {splits}" if splits else "name the members X and y"
+    raise InputError(f"rows are the member {name!r}; {path!r} has the members {names}; {remedy}")
+
+
+def _require_matrix(X: Any, path: str) -> None:
+    if X.ndim != 2 or X.dtype.kind not in "biuf" or 0 in X.shape:
+        raise InputError(
+            f"rows are a 2-D array of numbers that is not empty; {path!r} has shape {X.shape} and dtype {X.dtype}"
+        )
+
+
+def _numbers(columns: Sequence[Any], names: list[str] | None, d: int, path: str) -> list[int]:
+    chosen = []
+    for column in columns:
+        if names and column in names:
+            chosen.append(names.index(column))
+        elif str(column).isdigit() and int(column) < d:
+            chosen.append(int(column))
+        else:
+            known = f"columns {names[:50]}" if names else f"no names, only numbers 0..{d - 1}"
+            raise InputError(f"column {column!r} is not in {path!r}, which has {known}")
+    if not chosen:
+        raise InputError("columns= chooses at least one column; received none")
+    return chosen
+
+
+def _matrix_stream(X: Any, y: np.ndarray | None, names: list[str] | None, chosen: list[int]) -> RowStream:
+    everything = chosen == list(range(X.shape[1]))
+    # Half floats and booleans have no use further on; other numbers keep their dtype.
+    dtype = X.dtype.newbyteorder("=")
+    if dtype.char in "?e":
+        dtype = np.dtype(np.uint8 if dtype.char == "?" else np.float32)
+    if y is not None:
+        y = y.astype(y.dtype.newbyteorder("="), copy=False)
+    labels, classes = (None, None) if y is None else encode(y)
+    step = max(1, BATCH_BYTES // (X.shape[1] * X.dtype.itemsize))
+
+    def read() -> Batches:
+        for start in range(0, X.shape[0], step):
+            rows = X[start : start + step]
+            rows = rows if everything else rows[:, chosen]
+            yield (
+                rows.astype(dtype) if sp.issparse(rows) else np.array(rows, dtype),
+                None if labels is None else labels[start : start + step],
+            )
+
+    stream = RowStream(X.shape[0], len(chosen), dtype, read, columns=names and [names[j] for j in chosen])
+    if sp.issparse(X):
+        stream = replace(stream, sparse=True, stored=int(X.nnz))
+    if labels is not None:
+        stream = replace(stream, y_dtype=labels.dtype, y_tail=labels.shape[1:], classes=classes)
+    return stream

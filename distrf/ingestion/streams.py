@@ -1,0 +1,173 @@
+"""A stream of rows from any source, and the steps between a source and the blocks of a store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from ..errors import InputError
+from ..store import missing_values
+
+BATCH_BYTES = 8 * 2**20
+
+Batches = Iterator[tuple[Any, np.ndarray | None]]
+
+
+@dataclass(frozen=True)
+class RowStream:
+    """Rows that can be read again and again, in order, as batches of any size.
+
+    ``read()`` yields ``(X, y)``; X is an array (m, d) or, if ``sparse``, a csr_array; y is (m, ...) in
+    ``y_dtype``, int32 codes into ``classes`` where the labels are text, or None.
+    """
+
+    n_rows: int
+    n_columns: int
+    dtype: np.dtype
+    read: Callable[[], Batches]
+    sparse: bool = False
+    columns: list[str] | None = None
+    y_dtype: np.dtype | None = None
+    y_tail: tuple[int, ...] = ()
+    classes: list[str] | None = None
+    stored: int | None = None  # entries of a sparse source
+
+    def row_bytes(self) -> int:
+        """Mean bytes of a row of X."""
+        if self.sparse:
+            return max(1, (self.stored or 0) * (self.dtype.itemsize + 4) // max(1, self.n_rows))
+        return self.n_columns * self.dtype.itemsize
+
+
+def encode(labels: np.ndarray) -> tuple[np.ndarray, list[str] | None]:
+    """Labels as they are, or int32 codes and the sorted class names for text."""
+    if labels.dtype.kind in "biuf":
+        return labels, None
+    if labels.dtype.kind not in "US":
+        raise InputError(f"targets are numbers or text; received dtype {labels.dtype}; convert them first")
+    names, codes = np.unique(labels.astype(str), return_inverse=True)
+    return codes.astype(np.int32).reshape(labels.shape), [str(name) for name in names]
+
+
+def densify(stream: RowStream) -> RowStream:
+    """The same rows as dense arrays."""
+    if not stream.sparse:
+        return stream
+    return replace(stream, sparse=False, read=lambda: ((X.toarray(), y) for X, y in stream.read()))
+
+
+def sparsify(stream: RowStream) -> RowStream:
+    """The same rows as CSR."""
+    if stream.sparse:
+        return stream
+    stored = sum(int(np.count_nonzero(X)) for X, _ in stream.read())
+    return replace(
+        stream, sparse=True, stored=stored, read=lambda: ((sp.csr_array(X), y) for X, y in stream.read())
+    )
+
+
+def fill(stream: RowStream, rule: str | float) -> tuple[RowStream, tuple[float, ...] | None]:
+    """The rows with NaN replaced by fixed numbers, and these numbers."""
+    if stream.dtype.kind != "f":
+        return stream, None
+    if stream.sparse:
+        raise InputError('impute= works on dense rows; pass sparse="dense"')
+
+    def numbered() -> Iterator[tuple[int, np.ndarray]]:
+        row = 0
+        for X, _ in stream.read():
+            yield row, X
+            row += X.shape[0]
+
+    values = missing_values.resolve(
+        rule, numbered(), stream.n_rows, stream.columns or list(range(stream.n_columns))
+    )
+    return replace(stream, read=lambda: ((_fill(X, values), y) for X, y in stream.read())), values
+
+
+def cast(stream: RowStream, dtype: Any) -> RowStream:
+    """The rows in another float dtype (or the same kind of integer)."""
+    dtype = np.dtype(dtype)
+    if not np.can_cast(stream.dtype, dtype, "same_kind") or (dtype.kind in "iu" and dtype != stream.dtype):
+        raise InputError(f"dtype= is float32 or float64; received {dtype} for rows of {stream.dtype}")
+
+    def read() -> Batches:
+        with np.errstate(over="ignore"):  # an overflow is reported with its row by `checked`
+            for X, y in stream.read():
+                yield X.astype(dtype, copy=False), y
+
+    return replace(stream, dtype=dtype, read=read)
+
+
+def checked(stream: RowStream) -> RowStream:
+    """The same rows; reading stops with InputError at a value that is not finite, or if rows are missing."""
+
+    def read() -> Batches:
+        row = 0
+        for X, y in stream.read():
+            _require_finite(X, row, stream)
+            if y is not None and y.dtype.kind == "f" and not np.isfinite(y).all():
+                bad = row + int(np.argwhere(~np.isfinite(y))[0][0])
+                raise InputError(f"targets must be finite; row {bad} has NaN or infinity; remove the row")
+            row += X.shape[0]
+            yield X, y
+        if row != stream.n_rows:
+            raise InputError(
+                f"the source changed while it was read: {stream.n_rows} rows were counted, {row} were read; "
+                "start again"
+            )
+
+    return replace(stream, read=read)
+
+
+def reblock(batches: Batches, block_rows: int) -> Iterator[tuple[int, Any, np.ndarray | None]]:
+    """``(index, X, y)`` in blocks of exactly ``block_rows`` rows, the last one shorter."""
+    held: list[tuple[Any, np.ndarray | None]] = []
+    count = index = 0
+    for X, y in batches:
+        while X.shape[0]:
+            take = min(block_rows - count, X.shape[0])
+            held.append((X[:take], None if y is None else y[:take]))
+            X, y = X[take:], None if y is None else y[take:]
+            count += take
+            if count == block_rows:
+                yield index, *_joined(held)
+                held, count, index = [], 0, index + 1
+    if held:
+        yield index, *_joined(held)
+
+
+def _joined(held: list[tuple[Any, np.ndarray | None]]) -> tuple[Any, np.ndarray | None]:
+    if len(held) == 1:
+        return held[0]
+    parts = [X for X, _ in held]
+    X = sp.csr_array(sp.vstack(parts, format="csr")) if sp.issparse(parts[0]) else np.concatenate(parts)
+    labels = [y for _, y in held if y is not None]
+    return X, np.concatenate(labels) if labels else None
+
+
+def _fill(X: np.ndarray, values: tuple[float, ...]) -> np.ndarray:
+    missing = np.isnan(X)
+    return np.where(missing, np.asarray(values, X.dtype), X) if missing.any() else X
+
+
+def _require_finite(X: Any, row: int, stream: RowStream) -> None:
+    values = X.data if sp.issparse(X) else X
+    if values.dtype.kind != "f" or np.isfinite(values).all():
+        return
+    if sp.issparse(X):
+        entry = int(np.argmin(np.isfinite(values)))
+        i, j = int(np.searchsorted(X.indptr, entry, side="right")) - 1, int(X.indices[entry])
+        value = values[entry]
+    else:
+        i, j = (int(k) for k in np.argwhere(~np.isfinite(X))[0])
+        value = X[i, j]
+    name = f" ({stream.columns[j]!r})" if stream.columns else ""
+    raise InputError(
+        f"values must be finite; row {row + i}, column {j}{name} is {value} in {stream.dtype}; pass "
+        'impute="mean", "median", "zero" or a number for missing values, or clean the data'
+    )

@@ -1,0 +1,222 @@
+"""Row streams of CSV and svmlight text, plain or gzipped, read in pieces; a first pass counts and checks."""
+
+from __future__ import annotations
+
+import gzip
+import io
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+import scipy.sparse as sp
+
+from ..errors import InputError, StoreError
+from ..store import files
+from ..store.files import Options
+from .streams import Batches, RowStream
+
+BATCH_BYTES = 2**20  # Arrow's CSV reader runs up to 32 pieces ahead
+
+
+@contextmanager
+def _open(path: str, storage_options: Options) -> Iterator[Any]:
+    fs, root = files.filesystem(path, storage_options)
+    with files.reading(path, "text"), fs.open(root, "rb") as raw:
+        if path.endswith(".gz"):
+            with gzip.GzipFile(fileobj=raw) as file:
+                yield file
+        else:
+            yield raw
+
+
+# --- CSV -----------------------------------------------------------------------------------------------------
+
+
+def csv_stream(
+    path: str, target: str | None, columns: Sequence[Any] | None, allow_nulls: bool, storage_options: Options
+) -> RowStream:
+    """Rows of a CSV file as float64; labels are int64, float64 or text, by what the whole column holds.
+
+    A first line of numbers only is data: the columns are then called f0, f1, ...
+    """
+    header, types = _csv_header(path, storage_options)
+    unknown = [name for name in [*(columns or []), *([target] if target else [])] if name not in types]
+    if unknown:
+        raise InputError(f"columns {unknown} are not in {path!r}; its columns are {list(types)[:50]}")
+    names = [name for name in types if name != target] if columns is None else list(columns)
+    if target in names:
+        raise InputError(f"the target {target!r} is among columns=; leave it out")
+    numeric = (pa.types.is_integer, pa.types.is_floating, pa.types.is_null, pa.types.is_boolean)
+    other = [f"{name} ({types[name]})" for name in names if not any(test(types[name]) for test in numeric)]
+    if other or not names:
+        raise InputError(
+            f"features are numbers or booleans; {path!r} has the columns {other[:20]}; choose others with "
+            "columns=, name the target with target=, or encode them first"
+        )
+    booleans = {name for name in names if pa.types.is_boolean(types[name])}
+    kinds = {name: pa.bool_() if name in booleans else pa.float64() for name in names}
+    if target:
+        kinds[target] = pa.string()
+
+    def tables() -> Iterator[pa.Table]:
+        return _csv_batches(path, header, kinds, storage_options)
+
+    n_rows, whole, number = 0, True, True
+    for part in tables():
+        if not allow_nulls:
+            _refuse_nulls(part, names, n_rows)
+        if target:
+            _refuse_nulls(part, [target], n_rows)
+            number = number and _casts(part.column(target), pa.float64())
+            whole = number and whole and _casts(part.column(target), pa.int64())
+        n_rows += part.num_rows
+    if not n_rows:
+        raise InputError(f"{path!r} has no rows")
+    classes: list[str] | None = None
+    if target and not number:
+        found: set[str] = set()
+        for part in tables():
+            found.update(pc.unique(part.column(target)).to_pylist())
+        classes = sorted(found)
+    y_dtype = np.dtype(np.int32 if classes else np.int64 if whole else np.float64)
+
+    def read() -> Batches:
+        for part in tables():
+            X = np.empty((part.num_rows, len(names)))
+            for j, name in enumerate(names):
+                X[:, j] = part.column(name).cast(pa.float64()).to_numpy()
+            y = None
+            if target and classes:
+                codes = pc.index_in(part.column(target), value_set=pa.array(classes, pa.string()))
+                y = codes.to_numpy().astype(np.int32)
+            elif target:
+                y = part.column(target).cast(pa.int64() if whole else pa.float64()).to_numpy()
+            yield X, y
+
+    return RowStream(
+        n_rows, len(names), np.dtype(np.float64), read, columns=names, y_dtype=y_dtype if target else None,
+        classes=classes,
+    )  # fmt: skip
+
+
+def _csv_header(path: str, storage_options: Options) -> tuple[list[str] | None, dict[str, pa.DataType]]:
+    """Generated names if the file has no header line, and the types seen in the first piece."""
+    with _open(path, storage_options) as file:
+        try:
+            options = pa.csv.ReadOptions(use_threads=False, block_size=BATCH_BYTES)
+            with pa.csv.open_csv(file, read_options=options) as reader:
+                names, types = reader.schema.names, reader.schema.types
+        except (pa.ArrowInvalid, UnicodeDecodeError) as error:  # names are decoded here, and need not be text
+            raise StoreError(f"{path!r} cannot be read as CSV ({error}); correct the file") from error
+    header = [f"f{j}" for j in range(len(names))] if all(_is_float(n) for n in names) else None
+    if header is None and len(set(names)) != len(names):
+        raise InputError(f"column names are unique; {path!r} has {names[:50]}; rename the columns")
+    return header, dict(zip(header or names, types, strict=True))
+
+
+def _csv_batches(
+    path: str, header: list[str] | None, kinds: dict[str, pa.DataType], storage_options: Options
+) -> Iterator[pa.Table]:
+    with _open(path, storage_options) as file:
+        try:
+            reader = pa.csv.open_csv(
+                file,
+                read_options=pa.csv.ReadOptions(use_threads=False, block_size=BATCH_BYTES, column_names=header),
+                convert_options=pa.csv.ConvertOptions(
+                    column_types=kinds, include_columns=list(kinds), strings_can_be_null=True
+                ),
+            )
+            with reader:
+                for batch in reader:
+                    yield pa.Table.from_batches([batch])
+        except pa.ArrowInvalid as error:
+            raise InputError(
+                f"every value of a feature column must be a number; {path!r}: {error}; correct the file or leave "
+                "the column out with columns="
+            ) from error
+
+
+def _refuse_nulls(part: pa.Table, names: Sequence[str], row: int) -> None:
+    for name in names:
+        column = part.column(name)
+        if column.null_count:
+            bad = row + int(np.argmax(column.is_null().to_numpy()))
+            raise InputError(
+                f'values may not be missing; row {bad}, column {name!r} is empty; pass impute="mean", "median", '
+                '"zero" or a number for features, or clean the data'
+            )
+
+
+def _casts(column: pa.ChunkedArray, kind: pa.DataType) -> bool:
+    try:
+        column.cast(kind)
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+def _is_float(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+# --- svmlight ------------------------------------------------------------------------------------------------
+
+
+def svmlight_stream(path: str, storage_options: Options) -> RowStream:
+    """CSR rows (float64) of an svmlight / libsvm file; indices count from 1 unless a 0 occurs."""
+    n_rows = stored = 0
+    lowest, highest, whole = 2**62, -1, True
+    for X, y in _svmlight_batches(path, None, storage_options):
+        if X.nnz:
+            lowest, highest = min(lowest, int(X.indices.min())), max(highest, int(X.indices.max()))
+        whole = whole and bool(np.isfinite(y).all() and (y == np.rint(y)).all() and np.abs(y).max() < 2**53)
+        n_rows, stored = n_rows + X.shape[0], stored + int(X.nnz)
+    if highest < 0:
+        raise InputError(f"{path!r} has no rows with values")
+    base = 1 if lowest > 0 else 0
+    width = highest + 1 - base
+
+    def read() -> Batches:
+        for X, y in _svmlight_batches(path, highest + 1, storage_options):
+            rows = sp.csr_array((X.data, X.indices - base, X.indptr), shape=(X.shape[0], width))
+            rows.sort_indices()
+            yield rows, y.astype(np.int64) if whole else y
+
+    y_dtype = np.dtype(np.int64 if whole else np.float64)
+    return RowStream(n_rows, width, np.dtype(np.float64), read, sparse=True, y_dtype=y_dtype, stored=stored)
+
+
+def _svmlight_batches(
+    path: str, width: int | None, storage_options: Options
+) -> Iterator[tuple[Any, np.ndarray]]:
+    from sklearn.datasets import load_svmlight_file
+
+    with _open(path, storage_options) as file:
+        rest, line = b"", 0
+        while True:
+            piece = file.read(BATCH_BYTES)
+            text = rest + piece
+            cut = text.rfind(b"\n") + 1 if piece else len(text)
+            lines, rest = text[:cut], text[cut:]
+            if lines.strip():
+                try:
+                    X, y = load_svmlight_file(io.BytesIO(lines), n_features=width, zero_based=True)
+                except ValueError as error:
+                    last = line + 1 + lines.count(b"\n")
+                    raise InputError(
+                        f"lines are `label index:value ...` with rising indices; {path!r} breaks this between "
+                        f"lines {line + 1} and {last}: {error}"
+                    ) from error
+                if X.shape[0]:
+                    yield X, y
+            line += lines.count(b"\n")
+            if not piece:
+                return

@@ -1,0 +1,135 @@
+"""Exact values of any kernel for blocks of rows, through one matrix product where the kernel allows it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.spatial.distance import cdist
+
+from ..compiled.csr_products import row_products, square_distances
+from .dot_product import DotProductKernel
+from .registry import AnyKernel
+from .semigroup import SemigroupKernel
+from .shift_invariant import Gaussian, Kernel, Matern
+
+#: Share of nonzeros below which rows are worth keeping as CSR.
+_FEW = 0.05
+#: Length scales from the centre beyond which a pair of rows is compared by differences: |x|^2 - 2 x.y + |y|^2 would
+#: err by more than 1e-9 squared length scales.
+_FAR = 1e3
+#: Rows whose median is the centre, and far CSR rows made dense at once.
+_MIDDLE, _DENSE_ROWS = 65, 64
+
+
+def middle(Y: np.ndarray) -> np.ndarray:
+    """Medians of the columns over at most 65 rows spread over Y, shape (d,), float64.
+
+    A few far rows move a mean as far as they like, and with it the digits of all the others; no median.
+    """
+    return np.median(Y[:: max(1, len(Y) // _MIDDLE)].astype(np.float64), axis=0)
+
+
+def kernel_block(
+    kernel: AnyKernel, X: Any, Y: Any, length_scale: float, centre: np.ndarray | None = None
+) -> np.ndarray:
+    """k(x, y) for a block of rows, through one matrix product where the kernel allows it.
+
+    Parameters
+    ----------
+    X : array or CSR matrix of shape (n, d)
+    Y : array of shape (m, d), or CSR where X is
+    length_scale : that of a shift-invariant kernel; the others carry their parameters
+    centre : `middle(Y)` where it is known
+
+    Returns
+    -------
+    Array of shape (n, m), float64. Distances come from |x|^2 - 2 x.y + |y|^2, about the middle of Y for dense
+    rows, so that an offset common to all rows costs no digits; pairs of which both lie far from it, by
+    differences. That errs by rounding in the squared distance, which exp(-|v|) alone would turn into its root:
+    Matern 1/2 sums differences, as the other kernels do.
+    """
+    X = sp.csr_array(X, dtype=np.float64) if sp.issparse(X) else np.ascontiguousarray(X, dtype=np.float64)
+    Y = sp.csr_array(Y, dtype=np.float64) if sp.issparse(Y) else np.asarray(Y, dtype=np.float64)
+    if isinstance(kernel, DotProductKernel):
+        return kernel.of_products(_products(X, Y))
+    if isinstance(kernel, Kernel) and kernel.isotropic and kernel != Matern(0.5):
+        given = X, Y
+        if not sp.issparse(X):
+            centre = middle(Y) if centre is None else centre
+            X, Y = X - centre, Y - centre
+        squares = _products(X, Y)
+        squares *= -2.0
+        x_squares, y_squares = _square_norms(X), _square_norms(Y)
+        squares += x_squares[:, None]
+        squares += y_squares
+        bound = (_FAR * length_scale) ** 2
+        _compare_far(
+            *given, np.flatnonzero(~(x_squares <= bound)), np.flatnonzero(~(y_squares <= bound)), squares
+        )
+        if isinstance(kernel, Gaussian) and length_scale > 1e-150:
+            squares *= -0.5 / length_scale**2
+            return np.exp(np.minimum(squares, 0.0, out=squares), out=squares)
+        return _of_squares(kernel, np.maximum(squares, 0.0, out=squares), length_scale)
+    X, Y = _dense(X), _dense(Y)
+    return kernel(X, Y, length_scale) if isinstance(kernel, Kernel) else kernel(X, Y)
+
+
+def _compare_far(X: Any, Y: Any, far_x: np.ndarray, far_y: np.ndarray, squares: np.ndarray) -> None:
+    """Squared distances of far rows of X and far rows of Y, by differences, into their places in `squares`."""
+    if not (far_x.size and far_y.size):
+        return
+    them = _dense(Y[far_y])
+    for a in range(0, far_x.size, _DENSE_ROWS):
+        part = far_x[a : a + _DENSE_ROWS]
+        squares[np.ix_(part, far_y)] = cdist(_dense(X[part]), them, "sqeuclidean")
+
+
+def exact_kernel(kernel: AnyKernel, X: np.ndarray, length_scale: float) -> np.ndarray:
+    """k(x, y) of all pairs of rows of an array of shape (n, d), from entries and not from squared norms: float64.
+
+    Small eigenvalues of the matrix keep their digits.
+    """
+    # A column where all rows are 0 changes no kernel: most words of a text.
+    used = np.flatnonzero(X.any(axis=0))
+    X = X[:, used if used.size else slice(1)].astype(np.float64)
+    points = lean(X)
+    if isinstance(kernel, Kernel) and kernel.isotropic and sp.issparse(points):
+        return _of_squares(kernel, square_distances(points), length_scale)
+    return kernel(X, None, length_scale) if isinstance(kernel, Kernel) else kernel(X)
+
+
+def _of_squares(kernel: Kernel, squares: np.ndarray, length_scale: float) -> np.ndarray:
+    """An isotropic kernel of squared distances, which it may overwrite."""
+    distances = np.sqrt(squares, out=squares)
+    # On the line, between the distances and zero.
+    return kernel(distances.reshape(-1, 1), np.zeros((1, 1)), length_scale).reshape(distances.shape)
+
+
+def lean(X: np.ndarray) -> Any:
+    """X as CSR where so few entries are not zero that products by entries cost less than dense ones."""
+    return sp.csr_array(X) if np.count_nonzero(X) < _FEW * X.size else X
+
+
+def _products(X: Any, Y: Any) -> np.ndarray:
+    """X Y' as a new array."""
+    return row_products(X, Y) if sp.issparse(X) and sp.issparse(Y) else np.asarray(X @ Y.T)
+
+
+def _dense(X: Any) -> np.ndarray:
+    return X.toarray() if sp.issparse(X) else np.asarray(X)
+
+
+def _square_norms(X: Any) -> np.ndarray:
+    return np.asarray((X * X).sum(axis=1)).ravel() if sp.issparse(X) else np.einsum("ij,ij->i", X, X)
+
+
+def kernel_diagonal(kernel: AnyKernel, X: Any) -> np.ndarray:
+    """k(x, x) of each row of an array or CSR matrix, shape (n,), float64."""
+    if isinstance(kernel, Kernel):
+        return np.ones(X.shape[0])
+    X = X.astype(np.float64)
+    if isinstance(kernel, SemigroupKernel):
+        return kernel.of_sum(2 * _dense(X))
+    return kernel.of_products(_square_norms(X))

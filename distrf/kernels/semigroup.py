@@ -1,0 +1,181 @@
+"""Semigroup kernels on nonnegative data: exact values and the law of their weights (Laplace).
+
+k(x, y) = kappa(x + y) = E[exp(-w . (x + y))] for x, y >= 0, w with independent nonnegative coordinates
+(Berg, Christensen & Ressel 1984; Yang et al. 2014; Mukuta et al. 2018, Eq. 1). A weight is
+`weight_scale` times a draw of a standard law, so that projections need to know the law alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import scipy.sparse as sp
+
+from ..errors import InputError
+from .shift_invariant import WeightLaw
+
+#: Parameters whose squares and reciprocals, times weights and rows, stay in float64.
+_RANGE = (1e-75, 1e75)
+
+
+@dataclass(frozen=True)
+class SemigroupKernel(WeightLaw):
+    """Base of the semigroup kernels; its parameters are fields, so there is no length scale."""
+
+    #: The field that holds the parameter, beta or lam.
+    parameter: ClassVar[str]
+
+    def __post_init__(self):
+        value = getattr(self, self.parameter)
+        if not (np.isfinite(value) and _RANGE[0] < value < _RANGE[1]):
+            raise InputError(f"{self.parameter} must be a positive number between 1e-75 and 1e75, got {value}")
+
+    @classmethod
+    def _registry(cls):
+        return SEMIGROUP_KERNELS
+
+    @property
+    def weight_scale(self) -> float:
+        """Factor from a draw of the standard law to a weight."""
+        raise NotImplementedError
+
+    def of_sum(self, Z: np.ndarray) -> np.ndarray:
+        """kappa(z) for z = x + y along the last axis, float64; Theorem 1 needs it at 2 z."""
+        return np.exp(-self._exponent(np.asarray(Z, dtype=np.float64)))
+
+    def _exponent(self, Z: np.ndarray) -> np.ndarray:
+        """-log kappa, shape Z.shape[:-1]."""
+        raise NotImplementedError
+
+    def with_median(self, Z: np.ndarray) -> SemigroupKernel:
+        """This kernel with the parameter at which the median row of sums Z = x + y has kappa = 1/e.
+
+        Raises InputError where more than half of the rows are zero.
+        """
+        raise NotImplementedError
+
+    def __call__(self, X: np.ndarray, Y: np.ndarray | None = None) -> np.ndarray:
+        """Exact kernel matrix, shape (n, m), for nonnegative X of shape (n, d) and Y of shape (m, d), float64.
+
+        Raises InputError for a negative entry.
+        """
+        X = np.asarray(X, dtype=np.float64)
+        Y = X if Y is None else np.asarray(Y, dtype=np.float64)
+        refuse_negative(X, "row {} of X")
+        refuse_negative(Y, "row {} of Y")
+        out = np.empty((len(X), len(Y)))
+        for i, x in enumerate(X):
+            out[i] = self.of_sum(x + Y)
+        return out
+
+
+@dataclass(frozen=True)
+class ExponentialSemigroup(SemigroupKernel):
+    """exp(-beta sum_j sqrt(x_j + y_j)); Levy weights w = beta^2 / (2 g^2), g normal."""
+
+    beta: float = 1.0
+
+    name: ClassVar[str] = "exponential_semigroup"
+    law: ClassVar[str] = "levy"
+    heavy_tailed: ClassVar[bool] = True
+    parameter: ClassVar[str] = "beta"
+
+    @property
+    def weight_scale(self):
+        return self.beta**2
+
+    def _exponent(self, Z):
+        return self.beta * np.sqrt(Z).sum(axis=-1)
+
+    def with_median(self, Z):
+        middle = float(np.median(np.sqrt(Z).sum(axis=-1)))
+        _require_rows(middle, "beta")
+        return ExponentialSemigroup(1.0 / middle)
+
+
+@dataclass(frozen=True)
+class ReciprocalSemigroup(SemigroupKernel):
+    """prod_j lam / (x_j + y_j + lam); exponential weights of rate lam."""
+
+    lam: float = 1.0
+
+    name: ClassVar[str] = "reciprocal_semigroup"
+    law: ClassVar[str] = "exponential"
+    parameter: ClassVar[str] = "lam"
+
+    @property
+    def weight_scale(self):
+        return 1.0 / self.lam
+
+    def _exponent(self, Z):
+        return np.log1p(Z / self.lam).sum(axis=-1)
+
+    def with_median(self, Z):
+        _require_rows(float(np.median(Z.sum(axis=-1))), "lam")
+        # Within what the kernel takes: a single entry of 1e-300 or 1e300 must not lead out of it.
+        least, most = np.log(_RANGE)
+        low = max(np.log(Z[Z > 0].min()) - 40.0, least + 1e-9)
+        high = min(np.log(Z.sum(axis=-1).max()) + 1.0, most - 1e-9)
+        for _ in range(60):  # the median exponent falls as lam grows: log1p(z / lam) <= z / lam
+            middle = 0.5 * (low + high)
+            above = float(np.median(ReciprocalSemigroup(float(np.exp(middle)))._exponent(Z))) > 1.0
+            low, high = (middle, high) if above else (low, middle)
+        return ReciprocalSemigroup(float(np.exp(0.5 * (low + high))))
+
+
+SEMIGROUP_KERNELS: dict[str, type[SemigroupKernel]] = {
+    k.name: k for k in (ExponentialSemigroup, ReciprocalSemigroup)
+}
+
+
+def get_semigroup_kernel(kernel: str | SemigroupKernel | dict[str, Any], **parameters: Any) -> SemigroupKernel:
+    """A semigroup kernel from its name, its spec or itself.
+
+    Raises InputError for a name that is not in the registry.
+    """
+    if isinstance(kernel, SemigroupKernel):
+        return kernel
+    if isinstance(kernel, dict):
+        parameters = {k: v for k, v in kernel.items() if k != "name"}
+        kernel = kernel.get("name", "")
+    if not isinstance(kernel, str) or kernel not in SEMIGROUP_KERNELS:
+        raise InputError(
+            f"unknown semigroup kernel {kernel!r}; known: {', '.join(sorted(SEMIGROUP_KERNELS))}, or a "
+            "SemigroupKernel object"
+        )
+    try:
+        return SEMIGROUP_KERNELS[kernel](**parameters)
+    except TypeError:
+        raise InputError(
+            f"kernel {kernel!r} takes the parameter {SEMIGROUP_KERNELS[kernel].parameter!r}, "
+            f"got {sorted(parameters)}"
+        ) from None
+
+
+def refuse_negative(X: Any, rows: str = "row {} of the block") -> None:
+    """Raise InputError with the position of the first negative entry of an array or CSR matrix."""
+    values = X.data if sp.issparse(X) else X
+    if values.size == 0 or values.dtype.kind in "ub" or not values.min() < 0:
+        return
+    if sp.issparse(X):
+        at = int(np.flatnonzero(values < 0)[0])
+        row, column = int(np.searchsorted(X.indptr, at, side="right") - 1), int(X.indices[at])
+        value = values[at]
+    else:
+        row, column = (int(i) for i in np.argwhere(values < 0)[0])
+        value = X[row, column]
+    raise InputError(
+        "Negative values in data: a semigroup kernel is defined for nonnegative entries, but "
+        f"{rows.format(row)}, column {column} is {value} ({int((values < 0).sum())} such entries); "
+        "shift or clip the columns, or use RandomFourierFeatures"
+    )
+
+
+def _require_rows(middle: float, parameter: str) -> None:
+    if not (middle > 0 and np.isfinite(middle)):
+        raise InputError(
+            f"the rule {parameter}='median' needs rows that are not all zeros, but the median sampled pair sums "
+            f"to {middle}; give a number"
+        )

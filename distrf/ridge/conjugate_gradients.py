@@ -1,0 +1,312 @@
+"""Ridge regression without a Gram matrix: conjugate gradients over passes, all targets and alphas together.
+
+The system is (S + alpha I) u = c, S the (centred) covariance of the features, see solve.py. One pass multiplies S
+by a block of directions V and nothing else. Since S V of every direction is kept, the best solution within the
+whole space spanned so far (least error in the norm of S + alpha I) is a small system for each alpha, for all
+targets at once: block conjugate gradients with full orthogonalisation, so rounding in float32 passes does
+not undo it. The space starts with the dominant directions of the features, from the range finder; what is left
+is well conditioned, hence a handful of passes. Memory O(D l): a Gram matrix takes D^2 / 2 numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.linalg import eigh
+
+from ..errors import InputError
+from ..maps.base import arrays_digest
+from ..subspace.sketches import add_product
+from ..targets import Targets
+from .gram import FoldRule
+from .normal_equations import Solution
+
+_PART_BYTES = 64 * 2**20
+ALL_ROWS = FoldRule()
+#: Directions are dropped that add less than this to the ones there are.
+_INDEPENDENT = 1e-3
+
+
+@dataclass(frozen=True)
+class _RowsReduction:
+    """Base: rows in parts with their weights and cross-validation set (0 held out, 1 the rest).
+
+    CSR rows stay CSR: their parts are bounded by what they are multiplied with.
+    """
+
+    n_features: int
+    targets: Targets
+    rule: FoldRule = ALL_ROWS
+
+    def parts(self, first_row: int, Z: Any, y: Any, sample_weight: Any):
+        """(set, rows of Z, encoded targets, weights), weights float64."""
+        if Z.shape[1] != self.n_features:
+            raise InputError(f"blocks must have {self.n_features} columns, got {Z.shape[1]}")
+        step = max(1, _PART_BYTES // (8 * (self.products_width if sp.issparse(Z) else self.n_features)))
+        for a in range(0, len(y), step):
+            part = slice(a, min(a + step, len(y)))
+            rows = Z[part]
+            if not np.isfinite(rows.sum(dtype=np.float64)):
+                raise InputError(
+                    f"features must be finite, but rows {first_row + a} on are not; impute or drop such rows"
+                )
+            Y, weight = self.targets.encode(
+                np.asarray(y[part]), None if sample_weight is None else np.asarray(sample_weight[part])
+            )
+            weight = np.ones(len(Y)) if weight is None else weight
+            sets = self.rule.of_rows(first_row + a, len(Y)) if self.sets > 1 else np.zeros(len(Y), dtype=int)
+            for s in range(self.sets):
+                chosen = sets == s
+                if chosen.all():
+                    yield s, rows, Y, weight
+                elif chosen.any():
+                    yield s, rows[chosen], Y[chosen], weight[chosen]
+
+    @property
+    def sets(self) -> int:
+        return 2 if self.rule.holdout else 1
+
+    @property
+    def products_width(self) -> int:
+        """Columns of what a row is multiplied with."""
+        return self.targets.width + 1
+
+    @property
+    def scratch_per_row(self) -> float:
+        return 8.0 * self.n_features
+
+    @property
+    def csr_scratch_bytes(self) -> int:
+        return 3 * _PART_BYTES
+
+    def combine(self, left: Any, right: Any) -> Any:
+        left = left if left.flags.writeable else left.copy()  # read-only where it came over the wire
+        left += right
+        return left
+
+
+@dataclass(frozen=True)
+class RightReduction(_RowsReduction):
+    """Right-hand sides: state (sets, D + 2, C + 1), rows Z'w[Y, 1], then sums of w[Y, 1] and of w[Y^2, |z|^2]."""
+
+    @property
+    def nbytes(self) -> int:
+        return 8 * self.sets * (self.n_features + 2) * (self.targets.width + 1)
+
+    @property
+    def flops_per_row(self) -> float:
+        return 2.0 * self.n_features * (self.targets.width + 1)
+
+    def initial(self) -> np.ndarray:
+        return np.zeros((self.sets, self.n_features + 2, self.targets.width + 1))
+
+    def update(self, state, first_row, Z, y, sample_weight=None):
+        for s, rows, Y, weight in self.parts(first_row, Z, y, sample_weight):
+            right = np.column_stack([Y, np.ones(len(Y))]) * weight[:, None]
+            add_product(rows, right.astype(rows.dtype), state[s, :-2])
+            state[s, -2] += right.sum(axis=0)
+            state[s, -1, :-1] += weight @ Y**2
+            squares = (
+                rows.multiply(rows).sum(axis=1) if sp.issparse(rows) else np.einsum("ij,ij->i", rows, rows)
+            )
+            state[s, -1, -1] += weight @ np.asarray(squares, dtype=np.float64).ravel()
+        return state
+
+
+@dataclass(frozen=True)
+class NormalReduction(_RowsReduction):
+    """Z'w(Z V) of each set: state (sets, D, m), float64."""
+
+    width: int = 0
+    directions: np.ndarray | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def products_width(self) -> int:
+        return self.width
+
+    @property
+    def arrays(self) -> dict[str, np.ndarray]:
+        return {} if self.directions is None else {"directions": self.directions}
+
+    def with_arrays(self, arrays: Mapping[str, np.ndarray]) -> NormalReduction:
+        return replace(self, directions=arrays["directions"])
+
+    def without_arrays(self) -> NormalReduction:
+        return replace(self, directions=None)
+
+    @property
+    def nbytes(self) -> int:
+        return 8 * self.sets * self.n_features * self.width
+
+    @property
+    def flops_per_row(self) -> float:
+        return 4.0 * self.n_features * self.width
+
+    def initial(self) -> np.ndarray:
+        return np.zeros((self.sets, self.n_features, self.width))
+
+    def update(self, state, first_row, Z, y, sample_weight=None):
+        assert self.directions is not None
+        for s, rows, _, weight in self.parts(first_row, Z, y, sample_weight):
+            G = rows @ self.directions.astype(rows.dtype, copy=False)
+            add_product(rows, G * weight[:, None].astype(rows.dtype), state[s])
+        return state
+
+    def __dask_tokenize__(self):
+        return (
+            type(self).__name__,
+            self.n_features,
+            self.targets,
+            self.rule,
+            self.width,
+            arrays_digest(self.arrays),
+        )
+
+
+class System:
+    """Right-hand side, mean and weight of all rows, or of all but the held-out ones.
+
+    eps : rounding of the features. A right-hand side that centring leaves below it, as of constant features, is 0
+    """
+
+    def __init__(self, sums: np.ndarray, fit_intercept: bool, eps: float = 0.0):
+        self.weight = sums[-2, -1]
+        if not self.weight > 0:
+            raise InputError("sample_weight must not be zero everywhere, nor on all rows that are not held out")
+        self.centred = fit_intercept
+        self.mean = sums[:-2, -1] / self.weight
+        self.target_mean = sums[-2, :-1] / self.weight
+        mean = np.linalg.norm(self.mean) if fit_intercept else 0.0
+        #: Mean |z|^2 of the features, about their mean where there is an intercept.
+        self.energy = max(0.0, float(sums[-1, -1] / self.weight - mean**2))
+        self.right = sums[:-2, :-1] / self.weight
+        if fit_intercept:
+            self.right = self.right - np.outer(self.mean, self.target_mean)
+            rounding = eps * np.linalg.norm(self.mean) * np.sqrt(sums[-1, :-1] / self.weight)
+            self.right[:, np.linalg.norm(self.right, axis=0) <= rounding] = 0.0
+
+    def covariance_times(self, V: np.ndarray, product: np.ndarray) -> np.ndarray:
+        """S V from Z'wZ V."""
+        out = product / self.weight
+        if self.centred:
+            out -= np.outer(self.mean, self.mean @ V)
+        return out
+
+    def solution(self, alpha: float, u: np.ndarray) -> Solution:
+        """Weights with their intercept."""
+        zero = np.zeros_like(self.target_mean)
+        return Solution(alpha, u, self.target_mean - self.mean @ u if self.centred else zero)
+
+
+@dataclass
+class Space:
+    """Directions V (D, k), orthonormal, and Z'wZ V of each set, (sets, D, k)."""
+
+    V: np.ndarray
+    products: np.ndarray
+
+    def extend(self, V: np.ndarray, products: np.ndarray) -> None:
+        self.V = np.concatenate([self.V, V], axis=1)
+        self.products = np.concatenate([self.products, products], axis=2)
+
+    def independent(self, R: np.ndarray) -> np.ndarray:
+        """Orthonormal directions of R that the space lacks, shape (D, <= columns of R)."""
+        norms = np.linalg.norm(R, axis=0)
+        R = R[:, norms > 0] / norms[norms > 0]
+        for _ in range(2):
+            R = R - self.V @ (self.V.T @ R)
+        if R.shape[1] == 0:
+            return R
+        U, s, _ = np.linalg.svd(R, full_matrices=False)
+        U = U[:, s > max(s[0] * _INDEPENDENT, 1e-10)]
+        U = U - self.V @ (self.V.T @ U)
+        return np.linalg.qr(U)[0]
+
+    def projected(self, covariance: np.ndarray, old: np.ndarray | None = None) -> np.ndarray:
+        """V' S V, shape (k, k), from S V; `old` is that of the first directions, which it need not make again."""
+        k = 0 if old is None else len(old)
+        T = np.empty((self.V.shape[1],) * 2)
+        if old is not None:
+            T[:k, :k] = old
+        T[:, k:] = self.V.T @ covariance[:, k:]
+        T[k:, :k] = T[:k, k:].T
+        return T
+
+    def solve(
+        self, system: System, covariance: np.ndarray, T: np.ndarray, alphas: Sequence[float]
+    ) -> tuple[list[np.ndarray], list[np.ndarray]]:
+        """Solutions (D, C) and residuals c - (S + alpha I) u for each alpha, from S V and T = V' S V."""
+        values, vectors = eigh((T + T.T) / 2, check_finite=False)
+        rotated = vectors.T @ (self.V.T @ system.right)
+        floor = max(values[-1], 0.0) * len(values) * np.finfo(np.float64).eps
+        solutions, residuals = [], []
+        for alpha in alphas:
+            inverse = np.where(values > floor, 1.0 / (np.maximum(values, floor) + alpha + (floor == 0)), 0.0)
+            z = vectors @ (inverse[:, None] * rotated)
+            u = self.V @ z
+            solutions.append(u)
+            residuals.append(system.right - covariance @ z - alpha * u)
+        return solutions, residuals
+
+
+class Projection:
+    """S V and V' S V of one system, kept up with a space that grows.
+
+    first_set : 0 counts all rows, 1 leaves the held-out ones out
+    """
+
+    def __init__(self, space: Space, system: System, first_set: int):
+        self.space, self.system, self.first_set = space, system, first_set
+        self.covariance = np.empty((len(space.V), 0))
+        self.T: np.ndarray | None = None
+
+    def solve(self, alphas: Sequence[float]) -> tuple[list[np.ndarray], list[np.ndarray]]:
+        """Solutions (D, C) within the space as it is now, and their residuals, for each alpha."""
+        known = self.covariance.shape[1]
+        products = self.space.products[self.first_set :, :, known:].sum(axis=0)
+        added = self.system.covariance_times(self.space.V[:, known:], products)
+        self.covariance = np.concatenate([self.covariance, added], axis=1)
+        self.T = self.space.projected(self.covariance, self.T)
+        return self.space.solve(self.system, self.covariance, self.T, alphas)
+
+
+def relative_residuals(system: System, residuals: Sequence[np.ndarray]) -> np.ndarray:
+    """|r| / |c| of each alpha and target, shape (alphas, C); 0 where c is 0."""
+    size = np.linalg.norm(system.right, axis=0)
+    norms = np.stack([np.linalg.norm(r, axis=0) for r in residuals])
+    return np.divide(norms, size, out=np.zeros_like(norms), where=size > 0)
+
+
+def prediction_bounds(
+    system: System, alphas: Sequence[float], solutions: Sequence[np.ndarray], residuals: Sequence[np.ndarray]
+) -> np.ndarray:
+    """Bound on |Z (u - u*)| / |Z u| over the rows, of each alpha and target, shape (alphas, C).
+
+    The error of the weights is (S + alpha I)^-1 r, and sqrt(s) / (s + alpha) is at most 1 / 2 sqrt(alpha). For
+    alphas below rounding the bound is that of an alpha of 1e-7 times a mean eigenvalue, as float32 passes give.
+    """
+    out = []
+    for alpha, u, r in zip(alphas, solutions, residuals, strict=True):
+        applied = system.right - r - alpha * u
+        size = np.sqrt(np.maximum((u * applied).sum(axis=0), 0.0))
+        # |S| >= u'Su / u'u for any u.
+        scale = (size**2).sum() / max((u * u).sum(), np.finfo(float).tiny)
+        bound = np.linalg.norm(r, axis=0) / (2.0 * np.sqrt(max(alpha, 1e-7 * scale, np.finfo(float).tiny)))
+        out.append(np.divide(bound, size, out=np.zeros_like(bound), where=size > 0))
+    return np.stack(out)
+
+
+def held_out_error(solution: Solution, z: np.ndarray, sums: np.ndarray) -> float:
+    """Weighted sum of squared errors over the held-out rows, all targets.
+
+    z : Z_h'w Z_h u, shape (D, C); sums : the held-out part of RightReduction's state
+    """
+    u, b = solution.weights, solution.intercept
+    weight, targets, squares = sums[-2, -1], sums[-2, :-1], sums[-1, :-1]
+    quadratic = (u * z).sum(axis=0) - 2 * (u * sums[:-2, :-1]).sum(axis=0) + squares
+    shifted = weight * b**2 + 2 * b * (u.T @ sums[:-2, -1] - targets)
+    return float((quadratic + shifted).sum())

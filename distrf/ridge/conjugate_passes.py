@@ -1,0 +1,377 @@
+"""Drives the passes of ridge by conjugate gradients, and says when they are needed."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from dask.base import is_dask_collection
+from dask.utils import format_bytes
+from sklearn.exceptions import ConvergenceWarning
+
+from ..checkpoint import IDENTITY_ROWS, IDENTITY_TARGETS, Checkpoint
+from ..errors import InputError
+from ..execution.memory import PassMemory, Workers
+from ..execution.passes import count_segments, pass_memory, run_pass
+from ..execution.row_blocks import row_bytes, rows_per_block
+from ..execution.sampling import sampled_rows, take_rows
+from ..execution.scheduler import current_client
+from ..maps import working_dtype
+from ..subspace.choice import PANEL_BYTES, PARTIALS, partials_held
+from ..subspace.range_finder import find_basis
+from ..targets import Targets
+from .alphas import alpha_grid, best_alpha, lone_alpha
+from .conjugate_gradients import (
+    NormalReduction,
+    Projection,
+    RightReduction,
+    Space,
+    System,
+    held_out_error,
+    prediction_bounds,
+    relative_residuals,
+)
+from .gram import FoldRule, GramReduction
+from .normal_equations import Solution
+
+SOLVERS = ("auto", "gram", "cg")
+#: Alphas are told apart at this error of predictions.
+_CONTEST_TOL = 1e-2
+
+
+@dataclass(frozen=True)
+class Conjugate:
+    """Result of `fit_conjugate`: the solution, and what it took.
+
+    alphas : those compared; cv_errors : mean squared error of each over held-out rows, or None; passes : conjugate-gradient passes;
+    finder_passes : those of the starting directions, their products and the right-hand sides; residual :
+    largest |c - (S + alpha I) u| / |c| over the targets; bound : largest bound on the relative error of predictions
+    """
+
+    solution: Solution
+    alphas: list[float]
+    cv_errors: np.ndarray | None
+    passes: int
+    finder_passes: int
+    residual: float
+    bound: float
+
+
+def choose_solver(
+    solver: str,
+    reductions: Sequence[GramReduction],
+    arrays: Sequence[Any],
+    solve_bytes: Callable[[GramReduction], int],
+) -> tuple[GramReduction, str, str]:
+    """The pass over the Gram matrix, the solver and why, as `first_that_fits`."""
+    n = arrays[0].shape[0]
+    workers = Workers.of_client(current_client())
+
+    def memory(reduction: GramReduction) -> PassMemory:
+        if not is_dask_collection(arrays[0]):
+            return PassMemory(0, 0, reduction.nbytes, segments=count_segments(n, reduction))
+        segments = min(count_segments(n, reduction), len(arrays[0].chunks[0]))
+        return pass_memory(reduction, list(arrays), segments, workers)
+
+    return first_that_fits(solver, reductions, memory, workers, solve_bytes)
+
+
+def first_that_fits(
+    solver: str,
+    reductions: Sequence[GramReduction],
+    memory: Callable[[GramReduction], PassMemory],
+    workers: Workers,
+    solve_bytes: Callable[[GramReduction], int],
+) -> tuple[GramReduction, str, str]:
+    """The first pass that workers and client hold, or the last, the solver that `solver` stands for, and the reason."""
+    for reduction in reductions:
+        chosen, reason = solver_that_fits(reduction, memory(reduction), workers, solve_bytes(reduction))
+        if chosen == "gram":
+            break
+    return (reduction, chosen, reason) if solver == "auto" else (reduction, solver, "asked for")
+
+
+def solver_that_fits(
+    reduction: GramReduction, memory: PassMemory, workers: Workers, solve_bytes: int
+) -> tuple[str, str]:
+    """("gram" or "cg", the reason in words)."""
+    import psutil
+
+    D = reduction.n_features
+    if workers.memory_limit and memory.peak > workers.memory_limit:
+        return "cg", (
+            f"the Gram matrix of {D} features needs {format_bytes(memory.peak)} on a worker of "
+            f"{format_bytes(workers.memory_limit)}"
+        )
+    have = psutil.virtual_memory().total
+    if solve_bytes > have:
+        return "cg", (
+            f"factoring the Gram matrix of {D} features needs {format_bytes(solve_bytes)} in the client of "
+            f"{format_bytes(have)}"
+        )
+    return "gram", f"the Gram matrix of {D} features fits: one pass, exact"
+
+
+def direction_count(n_directions: int | str, n_features: int) -> int:
+    """The number of starting directions: "auto" is an eighth of the features, 64 to 512."""
+    if n_directions == "auto":
+        return min(n_features, max(64, min(512, n_features // 8)))
+    return min(int(n_directions), n_features)
+
+
+def product_width(n_rows: int, n_features: int, sets: int, wanted: int) -> int:
+    """Directions that one pass multiplies, so that partial results on a worker stay near 1 GiB."""
+    reduction = NormalReduction(n_features, Targets(None, np.zeros(1)), FoldRule(holdout=sets > 1), wanted)
+    held = partials_held(n_rows, reduction)
+    while wanted > 16 and held * 8 * sets * n_features * wanted > PANEL_BYTES:
+        wanted = -(-wanted // 2)
+        held = PARTIALS
+    return wanted
+
+
+@dataclass(frozen=True)
+class ConjugateCosts:
+    """What a fit by conjugate gradients takes, for the plan: reductions of its widest and its usual pass."""
+
+    widest: NormalReduction
+    usual: NormalReduction
+    passes: int
+    flops_per_row: float
+    client_bytes: int
+
+
+#: Passes of conjugate gradients that a plan counts on; how many there are depends on the data.
+_EXPECTED = 12
+
+
+def conjugate_costs(
+    n_rows: int, n_features: int, width: int, n_alphas: int, n_directions: int | str, feature_flops: float
+) -> ConjugateCosts:
+    """Passes, arithmetic and memory of `fit_conjugate`; width : number of targets."""
+    targets = Targets(None, np.zeros(width))
+    rule = FoldRule(2, holdout=True) if n_alphas > 1 else FoldRule()
+    sets, count = (2 if n_alphas > 1 else 1), direction_count(n_directions, n_features)
+    step = product_width(n_rows, n_features, sets, count)
+    products = -(-count // step)
+    widest, usual = (NormalReduction(n_features, targets, rule, w) for w in (step, width))
+    passes = 2 + products + _EXPECTED
+    flops = passes * feature_flops + 2.0 * n_features * (count + width) + products * widest.flops_per_row
+    kept = 8 * n_features * (count + _EXPECTED * width) * (1 + sets)
+    return ConjugateCosts(widest, usual, passes, flops + _EXPECTED * usual.flops_per_row, 3 * kept)
+
+
+class _Fit:
+    """The passes of one fit."""
+
+    def __init__(self, arrays: Sequence[Any], targets: Targets, rule: FoldRule, steps: Checkpoint):
+        self.arrays, self.targets, self.rule, self.steps = list(arrays), targets, rule, steps
+        self.n, self.D = (int(s) for s in arrays[0].shape)
+        self.dtype = working_dtype(arrays[0].dtype)
+
+    def run(self, reduction: Any, label: str) -> np.ndarray:
+        rows = rows_per_block(row_bytes(self.arrays[0]))
+        return self.steps.once(lambda: run_pass(reduction, self.arrays, label=label, block_rows=rows))
+
+    def right_hand_sides(self) -> np.ndarray:
+        return self.run(RightReduction(self.D, self.targets, self.rule), "right-hand sides")
+
+    def products(self, V: np.ndarray, label: str) -> tuple[np.ndarray, int]:
+        """Z'wZ V of each set, shape (sets, D, k), and the passes it took."""
+        sets = 2 if self.rule.holdout else 1
+        width = product_width(self.n, self.D, sets, V.shape[1])
+        parts = [
+            self.run(
+                NormalReduction(
+                    self.D, self.targets, self.rule, v.shape[1], np.ascontiguousarray(v, self.dtype)
+                ),
+                label,
+            )
+            for v in np.split(V, range(width, V.shape[1], width), axis=1)
+        ]
+        return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=2), len(parts)
+
+    def extension(self, V: np.ndarray) -> tuple[np.ndarray, np.ndarray, int]:
+        """V as it was kept by an earlier run, or else as given; its products; the passes it took."""
+        V = self.steps.once(lambda: V)
+        return V, *self.products(V, "conjugate gradients")
+
+
+def fit_conjugate(
+    arrays: Sequence[Any],
+    targets: Targets,
+    alphas: Sequence[float] | None,
+    *,
+    fit_intercept: bool,
+    n_directions: int | str = "auto",
+    tol: float = 1e-3,
+    max_passes: int = 50,
+    seed: int = 0,
+    checkpoint: str | os.PathLike[str] | None = None,
+) -> Conjugate:
+    """Solve for all alphas at once; of several, the one of least error on a held-out fifth is refitted.
+
+    Parameters
+    ----------
+    arrays : [features, targets] or [features, targets, weights]
+    alphas : None for decades around the energy of the features
+    tol : passes stop when the predictions of every target are within tol of the exact ones, relative to their
+        norm, by the bound that the residual gives; after `max_passes` with a warning
+    checkpoint : folder that keeps the result of each pass; the same call then resumes there, and with one alpha
+        more `max_passes` go on from there
+    """
+    n = int(arrays[0].shape[0])
+    several = alphas is None or len(alphas) > 1
+    rule = FoldRule.for_rows(n, "holdout", seed) if several else FoldRule()
+    count = direction_count(n_directions, int(arrays[0].shape[1]))
+    steps = Checkpoint(None, {})
+    if checkpoint is not None:
+        steps = Checkpoint(
+            checkpoint,
+            _identity(arrays, targets, rule, alphas, count, seed)
+            | {"fit_intercept": fit_intercept, "tol": tol, "max_passes": max_passes if several else None},
+        )
+        steps.check_rows(take_rows(arrays[0], sampled_rows(n, min(IDENTITY_ROWS, n), seed, "identity")))
+        column = arrays[1].ndim == 1
+        y = take_rows(
+            arrays[1][:, None] if column else arrays[1],
+            sampled_rows(n, min(IDENTITY_TARGETS, n), seed, "targets"),
+        )
+        steps.check_rows(targets.encode(y[:, 0] if column else y, None)[0], "targets")
+    fit = _Fit(arrays, targets, rule, steps)
+    sums = fit.right_hand_sides()
+    eps = float(np.finfo(fit.dtype).eps)
+    system = System(sums.sum(axis=0), fit_intercept, eps)
+    if alphas is None:
+        several = all(part[-2, -1] > 0 for part in sums)  # else there is nothing to compare them on
+        alphas = alpha_grid(system.energy, wide=True) if several else [lone_alpha(system.energy)]
+    compared = [float(a) for a in alphas]
+    basis, finder_passes = find_basis(
+        arrays[0], None, count, sketch="gaussian", n_iter=0, seed=seed, steps=steps
+    )
+    basis = basis.astype(fit.dtype).astype(np.float64)  # as the workers see it
+    first, count = fit.products(basis, "starting directions")
+    space, finder_passes = Space(basis, first), finder_passes + count + 1
+    passes, errors = 0, None
+    whole = Projection(space, system, 0)
+    if several:
+        # Solve without the held-out rows, and in the same passes go ahead with all rows and the best alpha so far.
+        contest = _Contest(space, System(sums[1], fit_intercept, eps), sums[0], list(alphas), whole, tol)
+        loose = max(tol, _CONTEST_TOL)
+        part = Projection(space, contest.system, 1)
+        solutions, passes, _, _ = _iterate(fit, part, alphas, loose, max_passes, contest)
+        errors = contest.errors(solutions)
+        alphas = [best_alpha(compared, errors)]
+    solutions, more, residual, bound = _iterate(fit, whole, alphas, tol, max_passes - passes)
+    if bound > tol:
+        warnings.warn(
+            f"conjugate gradients stopped after {passes + more} passes at a relative residual of {residual:.2g}; "
+            f"predictions may be off by {bound:.2g}, above tol={tol:g}; more passes (max_passes), more starting "
+            "directions (n_directions) or a larger alpha would help",
+            ConvergenceWarning,
+            stacklevel=3,
+        )
+    solution = system.solution(float(alphas[0]), solutions[0])
+    return Conjugate(solution, compared, errors, passes + more, finder_passes, residual, bound)
+
+
+def _identity(
+    arrays: Sequence[Any],
+    targets: Targets,
+    rule: FoldRule,
+    alphas: Sequence[float] | None,
+    count: int,
+    seed: int,
+) -> dict[str, Any]:
+    """What determines the numbers of every pass, but for the rows themselves."""
+    return {
+        "rows": int(arrays[0].shape[0]),
+        "columns": int(arrays[0].shape[1]),
+        "dtype": working_dtype(arrays[0].dtype).name,
+        "weighted": len(arrays) > 2,
+        "class_weight": None if targets.class_weight is None else [float(w) for w in targets.class_weight],
+        "held_out": asdict(rule),
+        "alphas": "auto" if alphas is None else [float(a) for a in alphas],
+        "n_directions": count,
+        "seed": seed,
+    }
+
+
+class _Contest:
+    """Errors of the alphas over held-out rows; `whole` is the system of all rows, to be solved to `tol` after it."""
+
+    def __init__(
+        self,
+        space: Space,
+        system: System,
+        held_out: np.ndarray,
+        alphas: list[float],
+        whole: Projection,
+        tol: float,
+    ):
+        self.space, self.system, self.held_out, self.alphas = space, system, held_out, alphas
+        self.whole, self.tol = whole, tol
+        if not held_out[-2, -1] > 0:
+            raise InputError(
+                "sample_weight is zero on all rows held out to compare alphas; give one alpha, or another random_state"
+            )
+
+    def errors(self, solutions: Sequence[np.ndarray]) -> np.ndarray:
+        """Mean squared error of each alpha."""
+        total = self.held_out[-2, -1] * self.system.right.shape[1]
+        out = []
+        for alpha, u in zip(self.alphas, solutions, strict=True):
+            product = self.space.products[0] @ (self.space.V.T @ u)
+            out.append(held_out_error(self.system.solution(alpha, u), product, self.held_out) / total)
+        return np.array(out)
+
+    def close(self, solutions: Sequence[np.ndarray]) -> list[int]:
+        """The best alpha so far and its neighbours: the ones that must converge.
+
+        Alphas far below would take the most passes. Errors that fall into two valleys may end in either.
+        """
+        order = np.argsort(self.alphas).tolist()
+        best = order.index(int(np.argmin(self.errors(solutions))))
+        return order[max(best - 1, 0) : best + 2]
+
+    def ahead(self, solutions: Sequence[np.ndarray]) -> np.ndarray:
+        """Residuals of all rows at the best alpha so far, for the targets that are not solved yet."""
+        alphas = [self.alphas[int(np.argmin(self.errors(solutions)))]]
+        solved, residuals = self.whole.solve(alphas)
+        return residuals[0][:, prediction_bounds(self.whole.system, alphas, solved, residuals)[0] > self.tol]
+
+
+def _iterate(
+    fit: _Fit,
+    projection: Projection,
+    alphas: Sequence[float],
+    tol: float,
+    most: int,
+    contest: _Contest | None = None,
+) -> tuple[list[np.ndarray], int, float, float]:
+    """Extend the space by the residuals until they are small: solutions, passes, largest residual and bound.
+
+    contest : says which alphas must converge, default all
+    """
+    passes, space, system = 0, projection.space, projection.system
+    while True:
+        solutions, residuals = projection.solve(alphas)
+        which = range(len(alphas)) if contest is None else contest.close(solutions)
+        followed = [residuals[i] for i in which]
+        bounds = prediction_bounds(system, [alphas[i] for i in which], [solutions[i] for i in which], followed)
+        worst = float(relative_residuals(system, followed).max()), float(bounds.max())
+        if worst[1] <= tol or passes >= most:
+            return solutions, passes, *worst
+        wanted = [r[:, row > tol] for r, row in zip(followed, bounds, strict=True)]
+        if contest is not None:
+            wanted.append(contest.ahead(solutions))
+        V = space.independent(np.concatenate(wanted, axis=1))
+        V = V.astype(fit.dtype).astype(np.float64)
+        if V.shape[1] == 0:  # nothing new: the residual is rounding
+            return solutions, passes, *worst
+        V, products, count = fit.extension(V)
+        space.extend(V, products)
+        passes += count

@@ -1,0 +1,252 @@
+"""The normal equations of a linear model, accumulated block by block.
+
+One pass builds, for each cross-validation fold, the Gram matrix Z'Z of the features and the products
+Z'Y. Only lower tiles of the Gram matrix are computed and kept: half the arithmetic, memory and traffic
+of the full product. Rows are multiplied in their own precision and summed in float64.
+
+Z are the rows less a shift, a row of medians of the first block of a state: columns whose mean is a thousand times
+their spread would lose all digits of float32 products. States of different shifts add up exactly.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from ..errors import InputError
+from ..execution.states import SizedState
+from ..gram_tiles import SLICE_ROWS, add_tiles, lower_tiles, tile_width, tiles_nbytes
+from ..randomness import permutation
+from ..targets import Targets
+
+#: Up to this many features the products are made in float64: cheap there, and raw columns may be large.
+_FLOAT64_UP_TO = 1024
+_PART_BYTES = 16 * 2**20
+#: Rows of which the shift is the median.
+_SHIFT_ROWS = 64
+_SUMS = ("tiles", "products", "sums", "weight", "targets", "squares")
+
+
+@dataclass
+class GramState(SizedState):
+    """Sums of one fold set, with Z the rows less `shift`; the first axis of the other arrays is the fold.
+
+    tiles (k, tiles, T, T) of Z'WZ; products (k, D, C) = Z'WY; sums (k, D) = Z'w; weight (k,);
+    targets (k, C) = sums of wY; squares (k, C) = sums of wY^2; shift (D,), None before the first row. Float64.
+    rounding : of the products, half a unit in the last place of 1 in their precision
+    """
+
+    tiles: np.ndarray
+    products: np.ndarray
+    sums: np.ndarray
+    weight: np.ndarray
+    targets: np.ndarray
+    squares: np.ndarray
+    shift: np.ndarray | None = None
+    rounding: float = 0.0
+
+    @property
+    def shifts(self) -> np.ndarray:
+        """The shift, zeros before the first row."""
+        return np.zeros(self.sums.shape[1]) if self.shift is None else self.shift
+
+    def move(self, shift: np.ndarray) -> None:
+        """Make the sums, in place, those of rows less another shift; exact but for float64 rounding."""
+        d = self.shifts - shift
+        if not d.any():
+            return
+        # All memory first: a move that fails half way cannot be tried again.
+        scratch = np.empty((2, *self.tiles.shape[2:]))
+        products = self.products + d[:, None] * self.targets[:, None, :]
+        sums = self.sums + d * self.weight[:, None]
+        # (Z + d)'W(Z + d) = Z'WZ + d h' + h d' with h = Z'w + d w / 2
+        for f, h in enumerate((self.sums + sums) / 2):
+            for tile, (rows, columns) in zip(self.tiles[f], lower_tiles(len(d)), strict=True):
+                shape = (rows.stop - rows.start, columns.stop - columns.start)
+                one, two = (part[: shape[0], : shape[1]] for part in scratch)
+                np.multiply.outer(d[rows], h[columns], out=one)
+                one += np.multiply.outer(h[rows], d[columns], out=two)
+                tile[: shape[0], : shape[1]] += one
+        self.products, self.sums, self.shift = products, sums, shift
+
+
+@dataclass(frozen=True)
+class FoldRule:
+    """Which cross-validation fold a row belongs to: seeded stripes of neighbouring global rows.
+
+    Independent of the chunking. `n_folds` sets; with `holdout`, set 0 is one stripe in five and set 1
+    the rest.
+    """
+
+    n_folds: int = 1
+    stripe: int = 1
+    holdout: bool = False
+    seed: int = 0
+
+    @classmethod
+    def for_rows(cls, n_rows: int, cv: int | str, seed: int) -> FoldRule:
+        k = 5 if cv == "holdout" else int(cv)
+        return cls(2 if cv == "holdout" else k, max(1, min(n_rows // (20 * k), 1024)), cv == "holdout", seed)
+
+    def of_rows(self, first_row: int, n_rows: int) -> np.ndarray:
+        """Fold of rows first_row ... first_row + n_rows - 1, shape (n_rows,)."""
+        k = 5 if self.holdout else self.n_folds
+        stripes = np.arange(first_row, first_row + n_rows) // self.stripe
+        groups, place = np.divmod(stripes, k)
+        orders = {int(g): permutation(self.seed, "folds", int(g), k) for g in np.unique(groups)}
+        fold = np.stack([orders[g] for g in sorted(orders)])[groups - groups[0], place] if n_rows else stripes
+        return np.minimum(fold, 1) if self.holdout else fold
+
+
+@dataclass(frozen=True)
+class GramReduction:
+    """Pass that accumulates a GramState over blocks (Z, y) or (Z, y, sample_weight)."""
+
+    n_features: int
+    targets: Targets
+    rule: FoldRule = FoldRule()
+
+    @property
+    def nbytes(self) -> int:
+        D = self.n_features
+        return self.rule.n_folds * (tiles_nbytes(D) + 8 * D * (self.targets.width + 1)) + 8 * D
+
+    @property
+    def flops_per_row(self) -> float:
+        return float(self.n_features) ** 2 + 2.0 * self.n_features * (self.targets.width + 1)
+
+    @property
+    def part_rows(self) -> int:
+        """Rows that are shifted and multiplied at a time."""
+        return max(SLICE_ROWS, _PART_BYTES // (8 * self.n_features))
+
+    @property
+    def scratch_bytes(self) -> int:
+        """Bytes that an update takes beside the block: rows of a fold and their shifted copy, targets, a product."""
+        row = 16 * self.n_features + 24 * (self.targets.width + 1)
+        return self.part_rows * row + 16 * tile_width(self.n_features) ** 2
+
+    def initial(self) -> GramState:
+        k, D, C = self.rule.n_folds, self.n_features, self.targets.width
+        T = tile_width(D)
+        return GramState(
+            tiles=np.zeros((k, len(lower_tiles(D)), T, T)),
+            products=np.zeros((k, D, C)),
+            sums=np.zeros((k, D)),
+            weight=np.zeros(k),
+            targets=np.zeros((k, C)),
+            squares=np.zeros((k, C)),
+        )
+
+    def update(self, state: GramState, first_row: int, Z: Any, y: Any, sample_weight: Any = None) -> GramState:
+        if Z.shape[1] != self.n_features:
+            raise InputError(f"blocks must have {self.n_features} columns, got {Z.shape[1]}")
+        if state.shift is None and len(y):
+            state.shift = _middle(Z[:: -(-len(y) // _SHIFT_ROWS)])
+        folds = self.rule.of_rows(first_row, len(y)) if self.rule.n_folds > 1 else np.zeros(len(y), dtype=int)
+        for f in np.unique(folds):
+            chosen = np.flatnonzero(folds == f)
+            for a in range(0, len(chosen), self.part_rows):
+                rows: Any = chosen[a : a + self.part_rows]
+                if rows[-1] - rows[0] + 1 == len(rows):
+                    rows = slice(rows[0], rows[-1] + 1)  # no copy
+                weight = None if sample_weight is None else np.asarray(sample_weight[rows])
+                self._add_part(state, int(f), first_row, rows, Z[rows], np.asarray(y[rows]), weight)
+        return state
+
+    def _add_part(self, state: GramState, f: int, first_row: int, rows: Any, Z, y, weight) -> None:
+        """Add rows of one fold; `rows` are their places in the block."""
+        Z = Z.toarray() if sp.issparse(Z) else Z
+        with np.errstate(over="ignore", invalid="ignore"):
+            suspect = not np.isfinite(Z.sum(dtype=np.float64))
+        if suspect and (bad := ~np.isfinite(Z)).any():
+            place = int(np.argwhere(bad)[0, 0])
+            row = first_row + (rows.start + place if isinstance(rows, slice) else int(rows[place]))
+            raise InputError(f"features must be finite, but row {row} is not; impute or drop such rows")
+        dtype = np.float64 if self.n_features <= _FLOAT64_UP_TO or Z.dtype != np.float32 else np.float32
+        Z = np.subtract(Z, state.shifts.astype(dtype), dtype=dtype)
+        Y, weight = self.targets.encode(y, weight)
+        w = np.ones(len(Y)) if weight is None else weight
+        state.weight[f] += w.sum()
+        state.targets[f] += w @ Y
+        state.squares[f] += w @ Y**2
+        right = np.empty((len(Y), Y.shape[1] + 1), dtype=dtype)
+        right[:, :-1] = Y
+        right[:, -1] = 1.0
+        if weight is not None:  # both factors by sqrt(w), so that tiles stay symmetric
+            root = np.sqrt(weight).astype(dtype)[:, None]
+            Z *= root
+            right *= root
+        state.rounding = max(state.rounding, float(np.finfo(dtype).eps) / 2)
+        left = Z.T @ right
+        state.products[f] += left[:, :-1]
+        state.sums[f] += left[:, -1]
+        add_tiles(state.tiles[f], Z)
+
+    def combine(self, left: GramState, right: GramState) -> GramState:
+        """In place on `left`: it has no other reader, and a D = 8,192 state is hundreds of MB."""
+        if left.shift is None or right.shift is None:
+            return right if left.shift is None else left
+        for name in _SUMS:  # copies first: a merge that fails half way would, tried again, add twice
+            if not getattr(left, name).flags.writeable:  # arrived over the wire in a read-only buffer
+                setattr(left, name, getattr(left, name).copy())
+        left.move(right.shift)
+        left.rounding = max(left.rounding, right.rounding)
+        for name in _SUMS:
+            into = getattr(left, name)
+            into += getattr(right, name)
+        return left
+
+
+@dataclass(frozen=True)
+class GramPair:
+    """Pass that accumulates a GramState of the features and one of other columns, blocks (Z, X, y[, weight])."""
+
+    features: GramReduction
+    columns: GramReduction
+
+    @property
+    def nbytes(self) -> int:
+        return self.features.nbytes + self.columns.nbytes
+
+    @property
+    def flops_per_row(self) -> float:
+        return self.features.flops_per_row + self.columns.flops_per_row
+
+    @property
+    def scratch_bytes(self) -> int:
+        return max(self.features.scratch_bytes, self.columns.scratch_bytes)
+
+    def initial(self) -> GramStates:
+        return GramStates(self.features.initial(), self.columns.initial())
+
+    def update(self, states: GramStates, first_row: int, Z: Any, X: Any, *targets: Any) -> GramStates:
+        self.features.update(states.features, first_row, Z, *targets)
+        self.columns.update(states.columns, first_row, X, *targets)
+        return states
+
+    def combine(self, left: GramStates, right: GramStates) -> GramStates:
+        return GramStates(
+            self.features.combine(left.features, right.features),
+            self.columns.combine(left.columns, right.columns),
+        )
+
+
+@dataclass
+class GramStates:
+    """What a GramPair accumulates."""
+
+    features: GramState
+    columns: GramState
+
+    def __sizeof__(self) -> int:
+        return self.features.__sizeof__() + self.columns.__sizeof__()
+
+
+def _middle(Z: Any) -> np.ndarray:
+    """An entry in the middle of each column, in float64."""
+    rows = Z.toarray() if sp.issparse(Z) else np.asarray(Z)
+    return np.sort(rows, axis=0)[len(rows) // 2].astype(np.float64)

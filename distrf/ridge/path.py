@@ -1,0 +1,94 @@
+"""Ridge solutions of a row sample for many penalties at once: one Gram matrix, of the shorter side. Number code."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.linalg import cho_factor, cho_solve
+
+from ..targets import Targets
+from .gram import GramReduction
+from .normal_equations import NormalEquations, Solution
+
+#: Rows featurised at a time.
+BLOCK_ROWS = 2048
+
+
+def ridge_path(
+    features: Callable[[Any], Any],
+    n_features: int,
+    X: Any,
+    y: np.ndarray,
+    targets: Targets,
+    alphas: Sequence[float],
+    intercept: bool,
+) -> list[Solution]:
+    """The ridge solution on features(X) for each alpha, the objective being that of StreamingRidge.
+
+    features : function from rows of shape (b, d), dense or CSR, to (b, D), D = n_features
+    With fewer rows than features the system solved is the n x n one of the kernel matrix, else the D x D one; a
+    Cholesky factorisation for each alpha costs less than one eigendecomposition for all, up to a dozen of them.
+    """
+    if X.shape[0] < n_features:
+        return _dual(features(X), *targets.encode(y, None), alphas, intercept, targets.width)
+    reduction = GramReduction(n_features, targets)
+    state = reduction.initial()
+    for a in range(0, X.shape[0], BLOCK_ROWS):
+        part = slice(a, a + BLOCK_ROWS)
+        state = reduction.update(state, a, features(X[part]), y[part])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # an alpha below rounding: compared like the others
+        return list(NormalEquations(state, n_features, intercept).solve(alphas))
+
+
+def _dual(
+    Z: Any,
+    Y: np.ndarray,
+    weight: np.ndarray | None,
+    alphas: Sequence[float],
+    intercept: bool,
+    width: int,
+) -> list[Solution]:
+    """u = Z'R c with (R Z Z' R / W + alpha) c = R Y / W, R the roots of the weights, Z and Y centred.
+
+    CSR rows stay CSR: their products are centred instead of them.
+    """
+    w = np.ones(Z.shape[0]) if weight is None else weight
+    total = w.sum()
+    mean = np.asarray(w @ Z).ravel() / total if intercept else np.zeros(Z.shape[1])
+    target_mean = w @ Y / total if intercept else np.zeros(width)
+    root = np.sqrt(w)[:, None]
+    if sp.issparse(Z):
+        products = np.asarray(Z @ mean)
+        K = (Z @ Z.T).toarray().astype(np.float64)
+        K = (K - products - products[:, None] + mean @ mean) * root * root.T / total
+    else:
+        A = (Z - mean) * root
+        K = A @ A.T / total
+    right = (Y - target_mean) * root / total
+    floor = 1e-13 * float(np.trace(K))  # below it the factorisation may fail
+    solutions = []
+    for alpha in alphas:
+        shifted = K.copy()
+        shifted.ravel()[:: len(K) + 1] += max(alpha, floor)
+        factor = cho_factor(shifted, lower=True, overwrite_a=True, check_finite=False)
+        c = cho_solve(factor, right, check_finite=False)
+        if sp.issparse(Z):
+            c = root * c
+            weights = Z.T @ c - np.outer(mean, c.sum(axis=0))
+        else:
+            weights = A.T @ c
+        solutions.append(Solution(alpha, weights, target_mean - mean @ weights))
+    return solutions
+
+
+def path_bytes(n_rows: int, n_features: int, width: int, n_alphas: int, itemsize: int) -> int:
+    """Memory of `ridge_path` beside the rows themselves, at its peak."""
+    weights = 8 * n_features * width * (n_alphas + 1)
+    if n_rows < n_features:
+        return n_rows * n_features * (itemsize + 16) + 24 * n_rows**2 + weights
+    return BLOCK_ROWS * n_features * (itemsize + 8) + 24 * n_features**2 + weights

@@ -1,0 +1,176 @@
+"""What tells that a row store is the one that was written: its attributes, and which chunk belongs where.
+
+The attribute ``checksum`` is over the other attributes and the metadata of every array. The manifest holds a record
+for each block: the CRC32C of each of its chunks, which are the last four bytes of the chunk's file, after a CRC32 that
+ties them to the store and to the number of the block. Zarr checks a chunk against its own CRC32C when it decodes it,
+so comparing the four bytes is all that is left to do on reading.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..errors import StoreError
+from . import csr_groups, files, zarr_layout
+from .files import Options
+from .zarr_layout import MANIFEST
+
+#: What determines the content of a store.
+COMPARED = (
+    "kind", "n_rows", "block_rows", "arrays", "spec", "classes", "columns", "target",
+)  # fmt: skip
+
+
+def read_attributes(path: str, storage_options: Options) -> dict[str, Any] | None:
+    """Our attribute of the group at ``path`` as JSON, None if there is none that can be read."""
+    fs, root = files.filesystem(path, storage_options)
+    try:
+        node = files.read_json(fs, f"{root}/zarr.json")
+    except ValueError:
+        return None
+    attributes = node.get("attributes") if isinstance(node, dict) else None
+    found = attributes.get("distrf") if isinstance(attributes, dict) else None
+    return found if isinstance(found, dict) else None
+
+
+def our_attributes(path: str, storage_options: Options) -> dict[str, Any]:
+    """The attributes of a store that distrf wrote, with their checksum verified.
+
+    Raises
+    ------
+    StoreError
+        No such store, one of a newer format, or metadata that were changed since they were written.
+    """
+    attributes = read_attributes(path, storage_options)
+    if attributes is None:
+        files.require(path, storage_options)
+        raise StoreError(f"{path!r} is not a store written by distrf: it has no distrf attribute")
+    if attributes.get("format") not in zarr_layout.FORMATS:
+        raise StoreError(
+            f"this version of distrf reads store formats {zarr_layout.FORMATS}; {path!r} has format "
+            f"{attributes.get('format')!r}; update distrf, or restore its zarr.json"
+        )
+    if attributes["format"] == 1:  # has no checksums
+        return attributes
+    stored, unfinished = attributes.get("checksum"), attributes.get("complete") is False
+    if stored is None and unfinished:  # killed while it was created
+        return attributes
+    try:
+        same = checksum(path, attributes, storage_options) == stored
+    except StoreError:
+        if unfinished:  # killed while it was removed, to be made anew
+            return attributes
+        raise
+    except (LookupError, TypeError, ValueError, AttributeError):
+        same = False
+    if not same:
+        raise StoreError(
+            f"the metadata of the store {path!r} are not what was written: a zarr.json in it is damaged or was edited "
+            "(its checksum differs); restore it, or remove the store and make it again"
+        )
+    return attributes
+
+
+def checksum(path: str, attributes: Mapping[str, Any], storage_options: Options) -> str:
+    """SHA-256 of the attributes and of the metadata of every array; StoreError where one is missing."""
+    fs, root = files.filesystem(path, storage_options)
+    nodes = {}
+    for name in [MANIFEST, *_node_names(attributes)]:
+        nodes[name] = files.read_json(fs, f"{root}/{name}/zarr.json")
+        if nodes[name] is None:
+            raise StoreError(
+                f"{name}/zarr.json of the store {path!r} is missing; restore it, or remove the store and make it again"
+            )
+    said = {key: value for key, value in attributes.items() if key not in ("complete", "checksum")}
+    return hashlib.sha256(json.dumps([said, nodes], sort_keys=True).encode()).hexdigest()
+
+
+def _node_names(attributes: Mapping[str, Any]) -> list[str]:
+    names = []
+    for name, item in attributes["arrays"].items():
+        names.append(name)
+        if item["sparse"]:
+            names += [f"{name}/{part}" for part in csr_groups.PARTS]
+    return names
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """Where the checksum of a chunk stands in the manifest of a store.
+
+    places : {array: (first slot in a record, row chunks in a block, chunks beside each other)}
+    width : numbers of a record
+    """
+
+    places: dict[str, tuple[int, int, int]]
+    width: int
+    identity: bytes
+
+    @classmethod
+    def of(cls, attributes: Mapping[str, Any]) -> Ledger:
+        """From the attributes of a store."""
+        places, slot, block_rows = {}, 1, attributes["block_rows"]
+        for name, item in attributes["arrays"].items():
+            if item["sparse"]:
+                chunk, capacity = csr_groups.sizes(block_rows, item["tail"][0])
+                counts = {part: (capacity // chunk, 1) for part in csr_groups.PARTS} | {"indptr_counts": (1, 1)}
+                parts = {f"{name}/{part}": count for part, count in counts.items()}
+            else:
+                columns = math.ceil(item["tail"][0] / item["chunks"][1]) if item["tail"] else 1
+                parts = {name: (block_rows // item["chunks"][0], columns)}
+            for part, (rows, beside) in parts.items():
+                places[part] = slot, rows, beside
+                slot += rows * beside
+        made = json.dumps([attributes[key] for key in COMPARED], sort_keys=True)
+        return cls(places, slot, hashlib.sha256(made.encode()).digest())
+
+    def slot(self, array: str, row: int, column: int) -> tuple[int, int]:
+        """Block and slot of the chunk at (row, column) of the grid of an array."""
+        first, rows, beside = self.places[array]
+        return row // rows, first + row % rows * beside + column
+
+    def record(self, index: int, sums: np.ndarray) -> np.ndarray:
+        """The record of a block, from the checksums of its chunks with slot 0 empty."""
+        head = f"{index} ".encode() + self.identity + sums[1:].astype("<u4").tobytes()
+        return np.concatenate([[np.uint32(zlib.crc32(head))], sums[1:]]).astype(np.uint32)
+
+    def read(self, manifest: Any, index: int, path: str) -> np.ndarray:
+        """The record of a block; StoreError for one that was not written for this block of this store."""
+        try:
+            record = np.asarray(manifest[index * self.width : (index + 1) * self.width])
+        except Exception as error:
+            raise _damaged(index, path, str(error)) from error
+        if not np.array_equal(self.record(index, record), record):
+            raise _damaged(index, path, "it is missing, or belongs to another block or store")
+        return record
+
+
+def _damaged(index: int, path: str, why: str) -> StoreError:
+    return StoreError(
+        f"{MANIFEST}/c/{index} of the store {path!r} is damaged ({why}); restore the file, or remove the store and make it again"
+    )
+
+
+def chunk_keys(array: Any, first: int, last: int) -> list[tuple[int, int, str]]:
+    """``(row, column, file name)`` in the chunk grid, for the chunks with rows ``first:last`` of an array."""
+    size, columns = array.chunks[0], -(-array.shape[1] // array.chunks[1]) if array.ndim > 1 else 1
+    tail = (0,) * (array.ndim - 2)
+    return [
+        (row, column, array.metadata.encode_chunk_key((row, column, *tail)[: array.ndim]))
+        for row in range(first // size, -(-last // size))
+        for column in range(columns)
+    ]
+
+
+def chunk_sums(fs: Any, folder: str, keys: list[tuple[int, int, str]]) -> list[int | None]:
+    """The CRC32C at the end of each chunk's file, None for a file that is not there."""
+    ends = files.read_ends(fs, [f"{folder}/{key}" for _, _, key in keys], 4)
+    return [None if end is None else int.from_bytes(end, "little") for end in ends]

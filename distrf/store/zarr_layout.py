@@ -1,0 +1,138 @@
+"""The layout of a row store: its attributes, its chunks, and what `info` reports.
+
+A row store is a Zarr (format 3) group. The first axis of every array is the rows. Rows are written in
+blocks of ``block_rows``; a block is a whole number of chunks, so two blocks never share a chunk and can be
+written by different processes. The array ``manifest`` has one chunk a block, written after the data of the block: a
+block is finished if, and only if, its manifest chunk exists. The attribute ``complete`` is set when all blocks are.
+Every chunk carries a CRC32C checksum, and the manifest holds those of a block (see `distrf.store.checksums`); in format 1
+it holds a 1.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ..errors import StoreError
+
+FORMAT = 2
+FORMATS = (1, 2)
+KINDS = ("rows", "features", "predictions")
+MANIFEST = "manifest"
+CHUNK_BYTES = 64 * 2**20
+
+
+@dataclass(frozen=True)
+class ArrayInfo:
+    """One row-aligned array: shape (n, ...), dtype, chunk shape; ``sparse`` for CSR rows."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    chunks: tuple[int, ...]
+    sparse: bool = False
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the dense array."""
+        return math.prod(self.shape) * np.dtype(self.dtype).itemsize
+
+
+@dataclass(frozen=True)
+class StoreInfo:
+    """What a row store holds and how much of it is written.
+
+    ``nbytes`` are the bytes of the dense arrays in memory; ``stored_bytes`` are those of all files, None unless
+    `info` was asked to measure.
+    """
+
+    path: str
+    kind: str
+    n_rows: int
+    block_rows: int
+    arrays: tuple[ArrayInfo, ...]
+    spec: dict[str, Any]
+    classes: list[Any] | None
+    columns: list[str] | None
+    target: str | None
+    provenance: dict[str, Any]
+    complete: bool
+    pending: int
+    nbytes: int
+    stored_bytes: int | None = field(default=None)
+
+    @property
+    def n_blocks(self) -> int:
+        """Number of row blocks."""
+        return count_blocks(self.n_rows, self.block_rows)
+
+    def bounds(self, index: int) -> tuple[int, int]:
+        """First row and end row of block ``index``."""
+        return bounds(index, self.n_rows, self.block_rows)
+
+    def blocks(self) -> Iterator[tuple[int, int, int]]:
+        """``(index, start, stop)`` of every block."""
+        for index in range(self.n_blocks):
+            yield index, *self.bounds(index)
+
+    def array(self, name: str) -> ArrayInfo:
+        """The array called ``name``."""
+        for item in self.arrays:
+            if item.name == name:
+                return item
+        raise StoreError(
+            f"the store {self.path!r} has no array {name!r}; it has {[item.name for item in self.arrays]}"
+        )
+
+
+def count_blocks(n_rows: int, block_rows: int) -> int:
+    """Number of blocks of ``block_rows`` rows, the last one possibly shorter."""
+    return -(-n_rows // block_rows)
+
+
+def bounds(index: int, n_rows: int, block_rows: int) -> tuple[int, int]:
+    """Rows ``start, stop`` of one block; StoreError for an index outside the store."""
+    if not 0 <= index < count_blocks(n_rows, block_rows):
+        raise StoreError(
+            f"block {index} is outside the store: {n_rows} rows in blocks of {block_rows} make "
+            f"{count_blocks(n_rows, block_rows)} blocks, counted from 0"
+        )
+    return index * block_rows, min(n_rows, (index + 1) * block_rows)
+
+
+def chunk_shape(
+    tail: tuple[int, ...], dtype: np.dtype, block_rows: int, chunk_rows: int | None = None
+) -> tuple[int, ...]:
+    """Chunks of an array of shape (n, *tail): one block, or an equal part of it above 64 MB.
+
+    All columns lie in one chunk unless a single row is larger than that.
+    """
+    row_bytes = max(1, math.prod(tail) * dtype.itemsize)
+    if chunk_rows is not None:
+        if chunk_rows < 1 or block_rows % chunk_rows:
+            lower = max(1, block_rows // max(1, chunk_rows)) * max(1, chunk_rows)
+            raise StoreError(
+                f"a block must be a whole multiple of a chunk, or two blocks would share a chunk: block_rows="
+                f"{block_rows}, chunk_rows={chunk_rows}; use block_rows={lower} or a divisor of {block_rows}"
+            )
+    elif row_bytes > CHUNK_BYTES:
+        chunk_rows = 1
+    else:
+        chunk_rows = _chunk_rows(block_rows, row_bytes)
+    if not tail or row_bytes <= CHUNK_BYTES:
+        return (chunk_rows, *(max(1, size) for size in tail))
+    columns = max(1, CHUNK_BYTES // (row_bytes // tail[0]))
+    return (chunk_rows, columns, *tail[1:])
+
+
+def _chunk_rows(block_rows: int, row_bytes: int) -> int:
+    parts = -(-block_rows * row_bytes // CHUNK_BYTES)
+    for count in range(parts, min(8 * parts, block_rows) + 1):
+        if block_rows % count == 0:
+            return block_rows // count
+    # No divisor near the wanted size (a prime number of rows): one chunk a block is still correct.
+    return block_rows

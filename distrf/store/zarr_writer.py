@@ -1,0 +1,395 @@
+"""Row stores in Zarr, written block by block: create, write, resume, finish (NumPy and SciPy blocks)."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+import zarr
+from zarr.codecs import Crc32cCodec, ZstdCodec
+
+from ..errors import InputError, SpecMismatchError, StoreError
+from . import csr_groups, files, zarr_layout
+from .checksums import (
+    COMPARED,
+    Ledger,
+    checksum,
+    chunk_keys,
+    chunk_sums,
+    our_attributes,
+    read_attributes,
+)
+from .files import Options
+from .spec import differences, from_json, to_json
+from .zarr_layout import MANIFEST, ArrayInfo, StoreInfo
+
+
+def create(
+    path: str | os.PathLike[str],
+    arrays: Mapping[str, tuple[tuple[int, ...], Any]],
+    n_rows: int,
+    block_rows: int,
+    *,
+    kind: str,
+    spec: Mapping[str, Any],
+    classes: Iterable[Any] | None = None,
+    columns: Iterable[str] | None = None,
+    target: str | None = None,
+    provenance: Mapping[str, Any] | None = None,
+    sparse: Iterable[str] = (),
+    chunk_rows: int | None = None,
+    storage_options: Options = None,
+    overwrite: bool = False,
+) -> StoreInfo:
+    """Create a row store, or return the existing one with the same spec so that it can be resumed.
+
+    Parameters
+    ----------
+    arrays : {name: (shape_tail, dtype)}
+        Row-aligned arrays of shape (n_rows, *shape_tail).
+    block_rows : int
+        Rows of a block; more than n_rows means n_rows.
+    kind : "rows", "features" or "predictions"
+        Features are stored without compression.
+    spec : dict
+        What determines the content. ``provenance`` is kept beside it and not compared.
+    sparse : names of arrays kept as CSR rows.
+    chunk_rows : int, optional
+        Rows of a chunk of every dense array; must divide ``block_rows``.
+    overwrite : bool
+        Replace an existing distrf store with another spec.
+
+    Raises
+    ------
+    SpecMismatchError
+        The store exists with another spec or other shapes.
+    StoreError
+        The path holds something else, or blocks and chunks do not line up.
+    """
+    path = files.normalise(path)
+    n_rows, block_rows = int(n_rows), min(int(block_rows), int(n_rows))
+    sparse = set(sparse)
+    _check_request(arrays, n_rows, block_rows, kind, sparse)
+    described = {}
+    for name, (tail, dtype) in arrays.items():
+        chunks = zarr_layout.chunk_shape(tuple(tail), np.dtype(dtype), block_rows, chunk_rows)
+        described[name] = {
+            "tail": [int(size) for size in tail],
+            "dtype": np.dtype(dtype).newbyteorder("<").str,
+            "chunks": list(chunks),
+            "sparse": name in sparse,
+        }
+    attributes = to_json(
+        {
+            "format": zarr_layout.FORMAT,
+            "kind": kind,
+            "n_rows": n_rows,
+            "block_rows": block_rows,
+            "arrays": described,
+            "spec": spec,
+            "classes": None if classes is None else list(classes),
+            "columns": None if columns is None else list(columns),
+            "target": target,
+            "provenance": provenance or {},
+            "complete": False,
+        },
+        where="store",
+    )
+    old = existing_store(path, storage_options=storage_options)
+    if old is not None:
+        changed = differences({k: old.get(k) for k in COMPARED}, {k: attributes[k] for k in COMPARED})
+        if changed and not overwrite:
+            raise SpecMismatchError(
+                f"{path!r} was made with another spec and is not overwritten; old -> new: "
+                + "; ".join(changed[:12])
+                + "; choose another path, or pass overwrite=True (--overwrite)"
+            )
+        if changed:
+            _delete(path, old, storage_options)
+        else:
+            attributes = old
+    _create_nodes(path, attributes, storage_options)
+    return _info(path, storage_options)
+
+
+def existing_store(path: str | os.PathLike[str], *, storage_options: Options = None) -> dict[str, Any] | None:
+    """Attributes of the store at an output path, None where it is free; StoreError where it holds something else.
+
+    A store without zarr.json, or without our attribute, was not made here and is never touched.
+    """
+    path = files.normalise(path)
+    fs, root = files.filesystem(path, storage_options)
+    found = read_attributes(path, storage_options)
+    files.require_ours(path, found, fs, root, "a distrf store")
+    return found
+
+
+def pending_blocks(path: str | os.PathLike[str], *, storage_options: Options = None) -> list[int]:
+    """Indices of the blocks that are not yet finished."""
+    path = files.normalise(path)
+    return _pending(path, our_attributes(path, storage_options), storage_options)
+
+
+def write_block(
+    path: str | os.PathLike[str],
+    index: int,
+    arrays: Mapping[str, Any],
+    *,
+    storage_options: Options = None,
+) -> int:
+    """Write all arrays of one block, then mark the block as finished. May be repeated at will.
+
+    Parameters
+    ----------
+    arrays : {name: array of shape (rows of the block, ...)}
+        Every array of the store; SciPy sparse for the CSR ones.
+
+    Returns
+    -------
+    int : rows written
+    """
+    path = files.normalise(path)
+    store = _opened(path, storage_options)
+    start, stop = zarr_layout.bounds(index, store.n_rows, store.block_rows)
+    if set(arrays) != set(store.described):
+        raise InputError(
+            f"a block holds every array of its store: expected {sorted(store.described)}, received "
+            f"{sorted(arrays)}"
+        )
+    checked = {name: _checked(name, arrays[name], store.described[name], stop - start) for name in arrays}
+    written: list[tuple[zarr.Array, int, int]] = []
+    for name, block in checked.items():
+        node = store.nodes[name]
+        if isinstance(node, zarr.Group):
+            written += csr_groups.write(node, index, start, block)
+        else:
+            node[start:stop] = block
+            written.append((node, start, stop))
+    if store.ledger is None:
+        store.manifest[index] = 1
+        return stop - start
+    fs, root = files.filesystem(path, storage_options)
+    sums = np.zeros(store.ledger.width, np.uint32)
+    for array, first, last in written:
+        keys = chunk_keys(array, first, last)
+        for (row, column, _), found in zip(keys, chunk_sums(fs, f"{root}/{array.path}", keys), strict=True):
+            if found is None:
+                raise StoreError(f"a chunk of block {index} of {path!r} is gone right after it was written")
+            sums[store.ledger.slot(array.path, row, column)[1]] = found
+    record = store.ledger.record(index, sums)
+    store.manifest[index * len(record) : (index + 1) * len(record)] = record
+    return stop - start
+
+
+def finish(path: str | os.PathLike[str], *, storage_options: Options = None) -> StoreInfo:
+    """Mark the store as complete; StoreError while blocks are missing."""
+    path = files.normalise(path)
+    attributes = our_attributes(path, storage_options)
+    group = files.open_group(path, "r+", storage_options)
+    assert isinstance(group, zarr.Group)
+    if not attributes["complete"]:
+        missing = _pending(path, attributes, storage_options)
+        if missing:
+            total = zarr_layout.count_blocks(attributes["n_rows"], attributes["block_rows"])
+            raise StoreError(
+                f"a store is finished when all blocks are: {len(missing)} of {total} blocks of {path!r} are "
+                f"missing, the first is {missing[0]}; write them first"
+            )
+        fs, root = files.filesystem(path, storage_options)
+        files.remove_partials(fs, root)
+        group.attrs["distrf"] = {**attributes, "complete": True}
+    return _info(path, storage_options)
+
+
+def info(path: str | os.PathLike[str], *, storage_options: Options = None, measure: bool = False) -> StoreInfo:
+    """What the store holds; ``measure=True`` also sums the bytes on disk."""
+    return _info(files.normalise(path), storage_options, measure)
+
+
+def made_from(path: str | os.PathLike[str], *, storage_options: Options = None) -> dict[str, Any] | None:
+    """What determines the content of a store, as JSON; None for one that distrf did not write."""
+    attributes = read_attributes(files.normalise(path), storage_options)
+    return None if attributes is None else {k: attributes.get(k) for k in COMPARED}
+
+
+@dataclass(frozen=True)
+class _Opened:
+    n_rows: int
+    block_rows: int
+    described: dict[str, Any]
+    nodes: dict[str, zarr.Array | zarr.Group]
+    manifest: zarr.Array
+    ledger: Ledger | None
+
+
+_CACHE: OrderedDict[tuple[str, str, str], _Opened] = OrderedDict()
+_LOCK = threading.Lock()
+
+
+def _opened(path: str, storage_options: Options) -> _Opened:
+    """The open arrays of a store, kept for this process until the store is made anew."""
+    fs, root = files.filesystem(path, storage_options)
+    content = files.content_key(fs, f"{root}/zarr.json")
+    if content is None:
+        raise StoreError(f"no such store: {path!r}; create it before writing blocks")
+    key = (path, repr(storage_options), content)
+    with _LOCK:
+        if key in _CACHE:
+            _CACHE.move_to_end(key)
+            return _CACHE[key]
+    attributes = our_attributes(path, storage_options)
+    group = files.open_group(path, "r+", storage_options)
+    assert isinstance(group, zarr.Group)
+    nodes = {name: _writable(group[name]) for name in attributes["arrays"]}
+    manifest = _writable(group[MANIFEST])
+    assert isinstance(manifest, zarr.Array)
+    ledger = Ledger.of(attributes) if attributes["format"] > 1 else None
+    opened = _Opened(
+        attributes["n_rows"], attributes["block_rows"], attributes["arrays"], nodes, manifest, ledger
+    )
+    with _LOCK:
+        _CACHE[key] = opened
+        while len(_CACHE) > 8:
+            _CACHE.popitem(last=False)
+    return opened
+
+
+def _writable(node: Any) -> Any:
+    # Zarr skips chunks that equal the fill value by default; then a finished block of zeros leaves no file.
+    return node.with_config({"write_empty_chunks": True}) if isinstance(node, zarr.Array) else node
+
+
+def _create_nodes(path: str, attributes: dict[str, Any], storage_options: Options) -> None:
+    """Create what is missing: attributes first (incomplete), the manifest last; then the checksum of them all."""
+    store = files.zarr_store(path, False, storage_options)
+    group = zarr.open_group(store=store, mode="a", zarr_format=3, attributes={"distrf": attributes})
+    n_rows, block_rows = attributes["n_rows"], attributes["block_rows"]
+    compress = [] if attributes["kind"] == "features" else [ZstdCodec(level=1)]
+    options = {"compressors": [*compress, Crc32cCodec()]}
+    for name, item in attributes["arrays"].items():
+        dtype = np.dtype(item["dtype"])
+        if item["sparse"]:
+            csr_groups.create(group, name, n_rows, item["tail"][0], dtype, block_rows, options)
+        elif name not in group:
+            fill = float("nan") if dtype.kind == "f" else 0
+            group.create_array(
+                name,
+                shape=(n_rows, *item["tail"]),
+                chunks=tuple(item["chunks"]),
+                dtype=dtype,
+                fill_value=fill,
+                **options,  # type: ignore[arg-type]
+            )
+    if MANIFEST not in group:
+        blocks = zarr_layout.count_blocks(n_rows, block_rows)
+        width, dtype = (1, "uint8") if attributes["format"] == 1 else (Ledger.of(attributes).width, "uint32")
+        group.create_array(
+            MANIFEST, shape=(blocks * width,), chunks=(width,), dtype=dtype, fill_value=0,
+            compressors=[*([ZstdCodec(level=1)] if width > 64 else []), Crc32cCodec()], attributes={"distrf": MANIFEST},
+        )  # fmt: skip
+    if attributes["format"] > 1 and "checksum" not in attributes:
+        group.attrs["distrf"] = {**attributes, "checksum": checksum(path, attributes, storage_options)}
+
+
+def _delete(path: str, attributes: dict[str, Any], storage_options: Options) -> None:
+    fs, root = files.filesystem(path, storage_options)
+    # Killed half-way, the rest must still be known as an incomplete store of ours.
+    group = files.open_group(path, "r+", storage_options)
+    group.attrs["distrf"] = {**attributes, "complete": False}
+    # A block is unfinished before it is gone.
+    for name in sorted(files.names_in(fs, root) - {"zarr.json"}, key=lambda name: name != MANIFEST):
+        files.remove(fs, f"{root}/{name}")
+    files.remove(fs, f"{root}/zarr.json")
+
+
+def _pending(path: str, attributes: dict[str, Any], storage_options: Options) -> list[int]:
+    # A manifest chunk is only ever written as 1, so one listing replaces n_blocks small reads.
+    fs, root = files.filesystem(path, storage_options)
+    done = files.names_in(fs, f"{root}/{MANIFEST}/c")
+    total = zarr_layout.count_blocks(attributes["n_rows"], attributes["block_rows"])
+    return [index for index in range(total) if str(index) not in done]
+
+
+def _info(path: str, storage_options: Options, measure: bool = False) -> StoreInfo:
+    attributes = our_attributes(path, storage_options)
+    pending = 0 if attributes["complete"] else len(_pending(path, attributes, storage_options))
+    arrays = tuple(
+        ArrayInfo(
+            name, (attributes["n_rows"], *item["tail"]), item["dtype"], tuple(item["chunks"]), item["sparse"]
+        )
+        for name, item in attributes["arrays"].items()
+    )
+    fs, root = files.filesystem(path, storage_options)
+    decoded = from_json(attributes)
+    return StoreInfo(
+        path=path,
+        kind=decoded["kind"],
+        n_rows=decoded["n_rows"],
+        block_rows=decoded["block_rows"],
+        arrays=arrays,
+        spec=decoded["spec"],
+        classes=decoded["classes"],
+        columns=decoded["columns"],
+        target=decoded["target"],
+        provenance=decoded["provenance"],
+        complete=decoded["complete"],
+        pending=pending,
+        nbytes=sum(item.nbytes for item in arrays if not item.sparse),
+        stored_bytes=int(fs.du(root)) if measure else None,
+    )
+
+
+def _check_request(
+    arrays: Mapping[str, tuple[tuple[int, ...], Any]],
+    n_rows: int,
+    block_rows: int,
+    kind: str,
+    sparse: set[str],
+) -> None:
+    if kind not in zarr_layout.KINDS:
+        raise InputError(f"kind must be one of {zarr_layout.KINDS}; received {kind!r}")
+    if n_rows < 1 or block_rows < 1:
+        raise InputError(f"a store needs rows: received n_rows={n_rows}, block_rows={block_rows}")
+    if not arrays or MANIFEST in arrays or not sparse <= set(arrays):
+        raise InputError(
+            f"a store needs arrays not called {MANIFEST!r}, and sparse names among them; received arrays "
+            f"{sorted(arrays)}, sparse {sorted(sparse)}"
+        )
+    for name, (tail, dtype) in arrays.items():
+        if np.dtype(dtype).kind not in "biuf":
+            raise InputError(
+                f"stored arrays are numeric; {name!r} has dtype {np.dtype(dtype)}; store labels as int32 "
+                "codes and pass classes="
+            )
+        if any(int(size) < 1 for size in tail) or (name in sparse and len(tail) != 1):
+            raise InputError(f"sizes are >= 1 and CSR rows 1-D; array {name!r} has the row shape {tuple(tail)}")
+
+
+def _checked(name: str, block: Any, item: dict[str, Any], rows: int) -> Any:
+    """The block in the dtype of the store; InputError for a wrong shape or an unsafe cast."""
+    wanted, dtype = (rows, *item["tail"]), np.dtype(item["dtype"])
+    if sp.issparse(block) != item["sparse"]:
+        raise InputError(
+            f"array {name!r} is stored {'as CSR rows' if item['sparse'] else 'dense'}; received a "
+            f"{type(block).__name__}"
+        )
+    if not item["sparse"]:
+        block = np.asarray(block)
+    if tuple(block.shape) != wanted:
+        raise InputError(f"array {name!r} of this block has shape {wanted}; received {tuple(block.shape)}")
+    safe = np.can_cast(block.dtype, dtype, "same_kind")
+    if safe and dtype.kind in "iu" and not np.can_cast(block.dtype, dtype) and block.size:
+        # An integer out of range would wrap around.
+        limits = np.iinfo(dtype)
+        safe = limits.min <= block.min() and block.max() <= limits.max
+    if not safe:
+        raise InputError(
+            f"array {name!r} is stored as {dtype}; the {block.dtype} values received do not fit; cast them first"
+        )
+    return block.astype(dtype, copy=False)
