@@ -14,7 +14,7 @@ The rounding bound for one output, c and x with the shifts taken out, L outputs:
     8 eps log2(2 L) (|c|_2 |x|_2 / sqrt(L) + |c|_1 |x|_1 / L),
 
 the rounding of a spectrum spread evenly over the outputs plus that of its largest term, the mean. Measured
-errors stay below a quarter of it (tests/test_laplace.py).
+errors stay below a quarter of it (tests/maps/test_laplace.py).
 """
 
 from __future__ import annotations
