@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 import os
+import random
 from pathlib import Path
+from types import SimpleNamespace
 
 # BLAS threads that wait for each other on a busy machine take 40 times as long as one; before NumPy loads.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -35,6 +37,13 @@ def pytest_collection_modifyitems(items):
 @pytest.fixture
 def rng():
     return np.random.default_rng(20260401)
+
+
+@pytest.fixture(autouse=True)
+def _seeded(request, monkeypatch):
+    """`random_state=None` draws a seed; in a test it is the same in every run, so that no test passes by luck."""
+    draws = random.Random(request.node.nodeid)
+    monkeypatch.setattr("distrf.randomness.secrets", SimpleNamespace(randbelow=draws.randrange))
 
 
 def _cluster(n_workers):

@@ -514,7 +514,8 @@ def test_rows_of_zeros_have_no_median():
 def test_save_and_load(tmp_path):
     X = histograms(300, 12)
     y = (X[:, 0] > np.median(X[:, 0])).astype(int)
-    est = RandomLaplaceFeatures(ReciprocalSemigroup(0.2), n_components=60, projection="alternating_circulant")
+    kernel = ReciprocalSemigroup(0.2)
+    est = RandomLaplaceFeatures(kernel, n_components=60, projection="alternating_circulant", random_state=0)
     model = make_pipeline(est, StreamingRidgeClassifier(1e-9)).fit(X, y)
     assert model.score(X, y) > 0.9
     save_model(model, tmp_path / "model")
