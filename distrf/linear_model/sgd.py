@@ -35,7 +35,7 @@ class StreamingSGDRegressor(LinearRegressor, BaseSGD):
     epsilon : of the Huber and the epsilon-insensitive loss, in units of the targets; "auto" is a robust standard
         deviation of the targets for the first and a tenth of it for the second
     fit_intercept : whether to fit b
-    n_epochs : passes over the rows, at most; "auto" is 20, or as many as make 300 batches
+    n_epochs : passes over the rows, at most; "auto" is 40, or as many as make 600 batches
     tol, n_iter_no_change : stop when so many epochs in a row (with n_epochs="auto" more of them where an epoch has few
         batches) lower the loss, or with early stopping the error on held-out rows, by less than a share `tol`; None
         never stops early

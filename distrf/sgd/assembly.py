@@ -46,7 +46,7 @@ _MANY_FEATURES = 1_536
 #: Up to here a batch is all rows: exact gradients.
 _WHOLE_UP_TO = 1_024
 #: Epochs, and batches that there are at least where rows are few.
-_EPOCHS, _LEAST_BATCHES = 20, 300
+_EPOCHS, _LEAST_BATCHES = 40, 600
 #: Lengths of rows are measured as rows come where a sample shows them to be this much below what they may be.
 _PROBE_GAIN = 2.0
 #: Where the penalty of a robust loss is chosen by squared errors, targets are brought within so many spreads.
@@ -401,7 +401,7 @@ def epochs(wanted: int | str, per_epoch: int) -> int:
 
 
 def patience(wanted: int, n_epochs: int | str, most: int) -> int:
-    """Epochs without a gain after which training stops: as many more as "auto" takes more than 20 of few batches."""
+    """Epochs without a gain after which training stops: as many more as "auto" takes more than 40 of few batches."""
     return wanted * most // _EPOCHS if n_epochs == "auto" else wanted
 
 

@@ -46,6 +46,18 @@ def test_alpha_of_all_rows_predicts_as_well_as_the_best_of_a_grid():
     assert error(alpha) < 0.8 * error(20 * alpha)
 
 
+def test_alpha_falls_faster_where_more_rows_tell_more():
+    """Smooth targets without noise: ever smaller penalties; noise alone in all directions: sigma^2 / (n tau^2)."""
+    rng, k = np.random.default_rng(0), np.arange(1, 1401)[:, None]
+    Z = rng.normal(size=(1200, 1400)) / k.T
+    smooth = Z @ (rng.normal(size=(1400, 1)) * k)
+    fell = [choose_alpha(Z, smooth, None, n, 0, 1) for n in (2_000, 200_000)]
+    assert fell[0] / fell[1] > 300
+    Z, Y, _ = known(1200, 50, 10.0, 0.3)
+    fell = [choose_alpha(Z, Y, None, n, 0, 1) for n in (2_000, 200_000)]
+    assert 10 * 0.9 <= fell[0] / fell[1] <= 1000 * 1.1
+
+
 def test_units_and_weights():
     """Of targets do not count, of rows do; zero weights are rows that are not there."""
     Z, Y, _ = known(600, 20, 2.0, 1.0)
@@ -120,8 +132,8 @@ def test_constants_of_numbers(name, weighted):
 
 
 def test_few_batches_make_many_epochs():
-    """300 batches at least, and as much patience as 20 epochs have."""
-    assert [epochs("auto", k) for k in (1, 7, 15, 100)] == [300, 43, 20, 20]
+    """600 batches at least, and as much patience as 40 epochs have."""
+    assert [epochs("auto", k) for k in (1, 7, 15, 100)] == [600, 86, 40, 40]
     assert epochs(5, 1) == 5
     assert [patience(3, "auto", epochs("auto", k)) for k in (1, 7, 100)] == [45, 6, 3]
     assert patience(3, 5, 5) == 3
