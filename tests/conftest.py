@@ -23,8 +23,13 @@ settings.load_profile(os.environ.get("DISTRF_HYPOTHESIS", "repeatable"))
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items):
-    """Of the options that a file hands to scikit-learn's checks, the first of each class; the others are slow tests."""
+def pytest_collection_modifyitems(config, items):
+    """One instance of a class where many exercise the same code.
+
+    Of the options that a file hands to scikit-learn's checks, the first of each class; the others are slow tests.
+    Of the maps that a contract is parametrised with, the first meets the tests that are marked `base_code`.
+    """
+    _keep_first_maps(config, items)
     first: dict = {}
     for item in items:
         if item.originalname == "test_scikit_learn_checks":
@@ -32,6 +37,19 @@ def pytest_collection_modifyitems(items):
             name = estimator.split("(")[0]
             if first.setdefault((item.path, name), estimator) != estimator:
                 item.add_marker(pytest.mark.slow)
+
+
+def _keep_first_maps(config, items):
+    first, left = {}, []
+    for item in items:
+        if item.get_closest_marker("base_code") and hasattr(item, "callspec"):
+            own = {mark.args[0] for mark in item.iter_markers("parametrize")}
+            maps = tuple(sorted((k, str(v)) for k, v in item.callspec.indices.items() if k not in own))
+            if first.setdefault((item.cls, item.originalname), maps) != maps:
+                left.append(item)
+    if left:
+        config.hook.pytest_deselected(items=left)
+        items[:] = [item for item in items if item not in set(left)]
 
 
 @pytest.fixture

@@ -13,6 +13,15 @@ PACKAGE = ROOT / "distrf"
 FILES = sorted(PACKAGE.rglob("*.py"))
 LINES = 500
 
+every_file = pytest.mark.parametrize(
+    "files",
+    [
+        [f for f in FILES if f.relative_to(PACKAGE).parts[0] == part]
+        for part in sorted({f.relative_to(PACKAGE).parts[0] for f in FILES})
+    ],
+    ids=lambda files: files[0].relative_to(PACKAGE).parts[0],
+)
+
 
 def floors():
     """Names of the package in the order of docs/design.md, lowest first."""
@@ -59,40 +68,45 @@ def test_every_part_has_a_floor():
     assert parts == set(listed)
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda p: module_name(p))
-def test_imports_go_down(path):
-    name, order = module_name(path), floors()
-    own = floor_of(name)
-    if own in (None, "__main__"):
-        return
-    for module in imports(path):
-        other = floor_of(module)
-        if not module.startswith("distrf.") or other in (own, "__version__"):
+@every_file
+def test_imports_go_down(files):
+    for path in files:
+        name, order = module_name(path), floors()
+        own = floor_of(name)
+        if own in (None, "__main__"):
             continue
-        assert order.index(other) < order.index(own), f"{name} imports {module}, which is on a higher floor"
+        for module in imports(path):
+            other = floor_of(module)
+            if not module.startswith("distrf.") or other in (own, "__version__"):
+                continue
+            assert order.index(other) < order.index(own), f"{name} imports {module}, which is on a higher floor"
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda p: module_name(p))
-def test_seams(path):
+@every_file
+def test_seams(files):
     """pandas nowhere; distributed and the console only where they belong."""
-    name = module_name(path)
-    found = {module.split(".")[0] for module in imports(path)}
-    assert "pandas" not in found
-    assert "matplotlib" not in found or name == "distrf.plot" or name.startswith("distrf.cli")
-    assert not found & {"typer", "rich"} or name.startswith("distrf.cli")
-    assert not found & {"pyarrow", "zarr", "fsspec"} or name.startswith(
-        ("distrf.store", "distrf.ingestion", "distrf.execution.write_parquet")
-    )
-    if floor_of(name) in ("kernels", "compiled", "randomness", "projections", "maps"):
-        assert not found & {"dask", "distributed", "zarr"}, "a block function does not know that Dask exists"
+    for path in files:
+        name = module_name(path)
+        found = {module.split(".")[0] for module in imports(path)}
+        assert "pandas" not in found, name
+        assert "matplotlib" not in found or name == "distrf.plot" or name.startswith("distrf.cli"), name
+        assert not found & {"typer", "rich"} or name.startswith("distrf.cli"), name
+        assert not found & {"pyarrow", "zarr", "fsspec"} or name.startswith(
+            ("distrf.store", "distrf.ingestion", "distrf.execution.write_parquet")
+        )
+        if floor_of(name) in ("kernels", "compiled", "randomness", "projections", "maps"):
+            assert not found & {"dask", "distributed", "zarr"}, (
+                "a block function does not know that Dask exists"
+            )
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda p: module_name(p))
-def test_files_stay_readable(path):
-    lines = path.read_text().splitlines()
-    assert len(lines) <= LINES, f"{path.name} has {len(lines)} lines: split it"
-    if any(lines):
-        assert ast.get_docstring(ast.parse(path.read_text())), f"{path.name} does not say what it is"
+@every_file
+def test_files_stay_readable(files):
+    for path in files:
+        lines = path.read_text().splitlines()
+        assert len(lines) <= LINES, f"{path.name} has {len(lines)} lines: split it"
+        if any(lines):
+            assert ast.get_docstring(ast.parse(path.read_text())), f"{path.name} does not say what it is"
 
 
 def test_importing_distrf_is_cheap():
