@@ -83,6 +83,8 @@ def test_seams(path):
     assert not found & {"pyarrow", "zarr", "fsspec"} or name.startswith(
         ("distrf.store", "distrf.ingestion", "distrf.execution.write_parquet")
     )
+    if floor_of(name) == "store":
+        assert not found & {"dask", "distributed"}, "readers and writers of blocks do not know that Dask exists"
     if floor_of(name) in ("kernels", "compiled", "randomness", "projections", "maps"):
         assert not found & {"dask", "distributed", "zarr"}, "a block function does not know that Dask exists"
 
