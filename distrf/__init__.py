@@ -24,7 +24,7 @@ _EXPORTS = {
     "StreamingRidgeClassifier": "distrf.linear_model",
     "StreamingSGDClassifier": "distrf.linear_model",
     "StreamingSGDRegressor": "distrf.linear_model",
-    "open_rows": "distrf.store",
+    "open_rows": "distrf.execution.open_rows",
     "save_model": "distrf.persistence",
     "load_model": "distrf.persistence",
     "ingest": "distrf.ingestion.ingest",

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..errors import StoreError
 from . import options as o
 from .groups import PATH
 from .map_options import PlainScaleOptions
@@ -171,20 +170,12 @@ def inspect(
             lambda console: print_spec(console, f"model {path}", _with_shapes(details, shapes)),
         )
         return
-    if store.is_parquet(path):
-        rows, groups, columns = store.table_columns(path)
-        facts = {"rows": rows, "row_groups": groups, "columns": columns}
-        session.finish({"kind": "parquet", **facts}, lambda console: print_spec(console, path, facts))
+    if store.made_from(path) is None:
+        facts = store.facts(path)
+        shown = {name: value for name, value in facts.items() if name != "kind"}
+        session.finish(facts, lambda console: print_spec(console, path, shown))
         return
-    try:
-        info = store.info(path, measure=True)
-    except StoreError as error:
-        if "no such" in str(error):
-            raise
-        described = store.describe(path)
-        entries = {k: v for k, v in vars(described).items() if v is not None}
-        session.finish({"kind": "rows", **entries}, lambda console: print_spec(console, path, entries))
-        return
+    info = store.info(path, measure=True)
     session.finish(store_summary(info), lambda console: print_store(console, info))
 
 

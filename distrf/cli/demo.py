@@ -36,6 +36,7 @@ def demo(
 
     from .. import store
     from ..datasets.loaders import expanded_digits, load_digits_split
+    from ..execution.open_rows import open_rows
     from ..execution.write_zarr import write_rows
     from ..features import RandomFourierFeatures
     from ..linear_model import StreamingRidgeClassifier
@@ -55,7 +56,7 @@ def demo(
         write_rows(data, {"X": X, "y": y}, kind="rows", spec=spec, overwrite=True)
 
         session.say("Training the linear model on the pixels")
-        X, y = store.open_rows(data)
+        X, y = open_rows(data)  # type: ignore[assignment]
         linear = StreamingRidgeClassifier(1e-3).fit(X, y)
 
         session.say(f"Training the kernel machine, D = {components}")

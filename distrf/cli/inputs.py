@@ -9,6 +9,7 @@ import dask.array as da
 import numpy as np
 
 from .. import store
+from ..execution.open_rows import open_rows
 from ..execution.row_blocks import split_chunk, target_block_bytes
 from ..maps import working_dtype
 from . import options as o
@@ -46,7 +47,7 @@ class Input:
     @property
     def identity(self) -> dict[str, Any]:
         """`description` with one name of the target, whether it was given or is the usual one: to compare jobs."""
-        usual = not store.is_parquet(self.info.path) and self.target in (None, self.info.target)
+        usual = not store.find_format(self.info.path).table and self.target in (None, self.info.target)
         return self.description | {"target": "y" if usual else self.target}
 
     def block_rows(self, widest: int) -> int:
@@ -58,7 +59,7 @@ class Input:
 
     def rows(self, *, uniform: bool = False) -> tuple[da.Array, da.Array | None]:
         """Lazy (X, y); `uniform` makes the blocks of Parquet equal, as a store that is written needs them."""
-        return store.open_rows(
+        return open_rows(
             self.info.path, target=self.target, columns=self.columns, impute=self.impute, uniform=uniform
         )
 
@@ -85,10 +86,10 @@ def open_input(
     Raises StoreError for a missing or unfinished store.
     """
     names: list[Any] | None = o.column_names(columns) if isinstance(columns, str) else columns
-    if names is not None and not store.is_parquet(path):
+    if names is not None and not store.find_format(path).table:
         names = _numbers(names, store.describe(path, target=target).columns)
     if strict:  # before anything starts
-        store.open_rows(path, target=target, columns=names, strict=True)
+        open_rows(path, target=target, columns=names, strict=True)
     rule = o.number_or_rule(impute) if isinstance(impute, str) else impute
     if plan and rule is not None:
         rule = 0.0  # whatever it becomes: blocks and bytes are the same

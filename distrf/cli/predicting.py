@@ -45,7 +45,7 @@ class Loaded:
         """The rows at `source`, read as the training rows were: same columns, same imputation."""
         trained = self.details["input"]
         columns = trained["columns"]
-        if store.is_parquet(source):
+        if store.find_format(source).table:
             if needs_target:
                 target = target or trained["target"]
         elif columns and isinstance(columns[0], str):
@@ -87,7 +87,7 @@ def is_parquet_output(out: str) -> bool:
 
 def check_extras(trained: Loaded, data: Input, out: str, keys: list[str] | None, scores: bool) -> None:
     """Raise InputError for --keys or --scores that these rows, this output or this model do not have."""
-    if keys and not (is_parquet_output(out) and store.is_parquet(data.info.path)):
+    if keys and not (is_parquet_output(out) and store.find_format(data.info.path).table):
         raise InputError(
             f"--keys go with a .parquet output and a Parquet input, got {out!r} and {data.info.path!r}"
         )

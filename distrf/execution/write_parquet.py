@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 import dask.array as da
 import numpy as np
+from dask.base import tokenize
 
 from .. import store
 from ..errors import InputError
 from ..store.files import normalise
+from .graph_inputs import graph_inputs
 from .passes import run_pass
 from .row_blocks import check_dask_rows
 
@@ -35,14 +38,14 @@ def write_parts(
     spec : what determines the content; another one in the folder is an error
     """
     names = list(arrays)
-    store.check_apart(path, [*store.graph_inputs(arrays.values()), key_source])
+    store.check_apart(path, [*graph_inputs(arrays.values()), key_source])
     aligned = [check_dask_rows(arrays[name], name) for name in names]
     chunks = aligned[0].chunks[0]
-    if keys and not (key_source and store.is_parquet(key_source)):
+    if keys and not (key_source and store.find_format(key_source).table):
         raise InputError(f"key columns {keys} need rows that come from Parquet, got {key_source!r}")
     version = ""
     if keys:  # names the missing columns before anything runs
-        version = store.key_blocks(str(key_source), keys, columns=columns)[0][0].identity
+        version = tokenize(_key_blocks(str(key_source), keys, columns))
     n_blocks = len(chunks)
     pending = store.create_parts(path, spec, n_blocks, overwrite=overwrite)
     if pending:
@@ -72,7 +75,12 @@ class _Keys:
 
 @lru_cache(maxsize=8)
 def _key_sources(keys: _Keys) -> list[Any]:
-    return store.key_blocks(keys.path, list(keys.names), columns=list(keys.columns) or None)
+    return _key_blocks(keys.path, keys.names, keys.columns or None)
+
+
+def _key_blocks(path: str, keys: Sequence[str], columns: Sequence[str] | None) -> list[Any]:
+    selection = store.Selection(columns=columns, missing=True)  # nulls among the features are not our concern
+    return store.open_source(path, selection).key_blocks(keys)
 
 
 @dataclass(frozen=True)
@@ -102,9 +110,9 @@ def _key_columns(keys: _Keys, start: int, rows: int) -> dict[str, Any]:
     import pyarrow as pa
 
     tables = [
-        store.read_table(source, max(start, a), min(start + rows, b))
-        for source, a, b in _key_sources(keys)
-        if a < start + rows and start < b
+        reader.read_table(max(start, first), min(start + rows, last))
+        for reader, first, last in _key_sources(keys)
+        if first < start + rows and start < last
     ]
     table = pa.concat_tables(tables)
     return {name: table.column(name) for name in keys.names}

@@ -11,6 +11,7 @@ import scipy.sparse as sp
 
 from .. import store
 from ..errors import InputError
+from .graph_inputs import graph_inputs
 from .passes import run_pass
 from .row_blocks import align_rows, check_dask_rows
 
@@ -50,7 +51,7 @@ def write_rows(
     SpecMismatchError : `path` holds a store with another spec
     """
     names = list(arrays)
-    store.check_apart(path, store.graph_inputs(arrays.values()), storage_options=storage_options)
+    store.check_apart(path, graph_inputs(arrays.values()), storage_options=storage_options)
     first = check_dask_rows(arrays[names[0]], names[0])
     aligned = [first, *(align_rows(first, arrays[name], name) for name in names[1:])]
     block_rows = _uniform_rows(first)

@@ -13,10 +13,12 @@ import numpy as np
 from distrf import __version__
 
 from ..errors import InputError, StoreError
-from ..store import files, parquet_reader, zarr_writer
+from ..store import files, zarr_writer
 from ..store.files import Options
-from ..store.fingerprints import fingerprint
+from ..store.formats import fingerprint
 from ..store.overlap import check_apart
+from ..store.parquet_source import ParquetSource
+from ..store.row_source import Selection
 from ..store.zarr_layout import StoreInfo
 from ..store.zarr_writer import existing_store
 from . import streams
@@ -166,7 +168,7 @@ def _open_source(
         if target is not None or columns is not None:
             raise InputError("svmlight has one label and no column names; leave out target= and columns=")
         return svmlight_stream(source, storage_options)
-    if parquet_reader.is_parquet(source, storage_options):
+    if ParquetSource.recognises(source, storage_options):
         return _parquet_stream(source, target, columns, allow_nulls, storage_options)
     raise StoreError(
         f"the format of {source!r} is not known; it is told by the name: .parquet (or a folder of such files), "
@@ -177,33 +179,23 @@ def _open_source(
 def _parquet_stream(
     source: str, target: str | None, columns: Sequence[Any] | None, allow_nulls: bool, storage_options: Options
 ) -> RowStream:
-    plan = parquet_reader.plan(source, target, columns, None, storage_options, check_nulls=not allow_nulls)
-    # Nulls arrive as NaN and are filled by the common step, which needs a float dtype.
-    dtype = np.dtype(np.float32) if allow_nulls and plan.dtype.itemsize <= 2 else plan.dtype
-    y_dtype, classes = None, None
-    if target is not None:
-        y_dtype = parquet_reader.target_blocks(plan)[1]
-        assert plan.target_type is not None
-        if parquet_reader.is_text(plan.target_type):
-            classes = parquet_reader.target_classes(plan)
-            y_dtype = np.dtype(np.int32)
-    batch_rows = max(1, streams.BATCH_BYTES // (len(plan.columns) * dtype.itemsize))
+    # Missing values arrive as NaN and are filled by the common step, which needs a float dtype.
+    selection = Selection(target=target, columns=columns, missing=allow_nulls, storage_options=storage_options)
+    X = ParquetSource.open(source, selection)
+    if allow_nulls:
+        X = X.filled((np.nan,) * X.shape[1])
+    labels, classes = X.target_source(), X.text_classes()
+    y_dtype = None if labels is None else labels.dtype if classes is None else np.dtype(np.int32)
+    batch_rows = max(1, streams.BATCH_BYTES // (X.shape[1] * X.dtype.itemsize))
 
     def read() -> Batches:
-        for X, y in parquet_reader.stream(plan, dtype, allow_nulls, batch_rows):
+        for rows, y in X.stream(labels, batch_rows):
             if y is not None and classes is not None:
                 y = np.searchsorted(np.asarray(classes), y).astype(np.int32)
-            yield X, y
+            yield rows, y
 
-    return RowStream(
-        plan.n_rows,
-        len(plan.columns),
-        dtype,
-        read,
-        columns=list(plan.columns),
-        y_dtype=y_dtype,
-        classes=classes,
-    )
+    n, d = X.shape
+    return RowStream(n, d, X.dtype, read, columns=X.columns, y_dtype=y_dtype, classes=classes)
 
 
 def _scratch(out: str) -> str:

@@ -105,21 +105,16 @@ def require(path: str, storage_options: Options = None) -> None:
         raise StoreError(f"no such store: nothing exists at {path!r}; check the path")
 
 
-def identity(fs: Any, path: str) -> str:
-    """A short text that changes when a file is rewritten (size, time and inode, or etag)."""
-    return str(fs.ukey(path))
-
-
-def exists_identity(fs: Any, path: str) -> str | None:
-    """`identity`, or None if there is no such file."""
+def fingerprint(fs: Any, path: str) -> str | None:
+    """A short text that changes when a file is rewritten (size, time and inode, or etag); None if there is none."""
     try:
-        return identity(fs, path)
+        return str(fs.ukey(path))
     except FileNotFoundError:
         return None
 
 
-def content_key(fs: Any, path: str) -> str | None:
-    """A hash of a small file, None if there is none.
+def checksum(fs: Any, path: str) -> str | None:
+    """SHA-256 of a small file, None if there is none.
 
     Unlike times and inodes it is the same on every machine, and reading a file on NFS never gives a stale one.
     """

@@ -52,7 +52,7 @@ def check_foreign(path: str, node: zarr.Array) -> None:
         )
 
 
-def check_missing(path: str, node: zarr.Array, strict: bool, storage_options: Options) -> None:
+def count_missing(path: str, node: zarr.Array, strict: bool, storage_options: Options) -> None:
     """Say how many chunks are not there: Zarr reads them as the fill value, and a lost file is not told from it.
 
     Warns

@@ -87,43 +87,14 @@ def _inside(inner: str, outer: str) -> bool:
         inner = parent
 
 
-def graph_inputs(arrays: Iterable[Any]) -> list[str]:
-    """Paths of the stores and files that lazy arrays read: of `open_rows` and of Dask's own ``from_zarr``."""
-    found: dict[str, None] = {}
-    for array in arrays:
-        for layer in getattr(getattr(array, "dask", None), "layers", {}).values():  # others are refused later
-            # A Blockwise layer holds what its tasks read as mappings; asked for its tasks, it would make them all.
-            dependencies = getattr(layer, "io_deps", None)
-            tasks = (
-                layer.values()
-                if dependencies is None
-                else [d.mapping for d in dependencies.values() if hasattr(d, "mapping")]
-            )
-            for task in tasks:
-                found.update(dict.fromkeys(_paths_in(task)))
-    return list(found)
-
-
-def _root(store: Any) -> str:
+def place_of_array(value: Any) -> str | None:
+    """The path or URL of an open Zarr array, such as Dask's ``from_zarr`` holds; None for any other value."""
+    if not isinstance(value, zarr.Array):
+        return None
+    store = value.store
     if isinstance(store, FsspecStore):
         fs = getattr(store.fs, "sync_fs", store.fs)  # a local folder opened through fsspec is wrapped
-        return str(fs.unstrip_protocol(store.path))
-    return str(getattr(store, "root", store))
-
-
-def _paths_in(value: Any) -> Iterator[str]:
-    paths = getattr(value, "paths", None)
-    if isinstance(paths, tuple):  # ZarrSource, ParquetSource
-        yield from paths
-    elif isinstance(value, zarr.Array):
-        yield f"{_root(value.store)}/{value.path}".rstrip("/")
-    elif isinstance(value, dict):
-        for item in value.values():
-            yield from _paths_in(item)
-    elif isinstance(value, tuple | list):
-        for item in value:
-            yield from _paths_in(item)
-    elif hasattr(value, "args"):  # a task
-        yield from _paths_in(value.args)
-    elif hasattr(value, "value") and hasattr(value, "key"):  # data in a graph
-        yield from _paths_in(value.value)
+        root = str(fs.unstrip_protocol(store.path))
+    else:
+        root = str(getattr(store, "root", store))
+    return f"{root}/{value.path}".rstrip("/")

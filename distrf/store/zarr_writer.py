@@ -235,10 +235,10 @@ _LOCK = threading.Lock()
 def _opened(path: str, storage_options: Options) -> _Opened:
     """The open arrays of a store, kept for this process until the store is made anew."""
     fs, root = files.filesystem(path, storage_options)
-    content = files.content_key(fs, f"{root}/zarr.json")
-    if content is None:
+    written = files.checksum(fs, f"{root}/zarr.json")
+    if written is None:
         raise StoreError(f"no such store: {path!r}; create it before writing blocks")
-    key = (path, repr(storage_options), content)
+    key = (path, repr(storage_options), written)
     with _LOCK:
         if key in _CACHE:
             _CACHE.move_to_end(key)

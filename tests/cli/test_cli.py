@@ -18,7 +18,7 @@ import distrf
 from distrf import ingest
 from distrf.datasets import load_digits_split
 from distrf.errors import StoreError
-from distrf.store import open_array, open_rows
+from distrf.execution.open_rows import open_array, open_rows
 
 TRAIN_X, TRAIN_Y, TEST_X, TEST_Y = load_digits_split(0)
 GREY, TEST_GREY = (np.rint(16 * x).astype(np.uint8) for x in (TRAIN_X, TEST_X))

@@ -7,8 +7,8 @@ import pytest
 
 from distrf import ingest
 from distrf.datasets import load_digits_split
+from distrf.execution.open_rows import open_array
 from distrf.persistence import load_model
-from distrf.store import open_array
 
 TRAIN_X, TRAIN_Y, TEST_X, TEST_Y = load_digits_split(0)
 

@@ -9,8 +9,7 @@ import pytest
 import scipy.sparse as sp
 
 import distrf
-from distrf import ingest
-from distrf.store import open_rows
+from distrf import ingest, open_rows
 
 N, M, D = 300, 60, 16
 #: Options of each map and what they make in Python, on the same rows; None where a width is all that is known.

@@ -17,7 +17,7 @@ from sklearn.pipeline import Pipeline
 
 from distrf import RandomFourierFeatures, StreamingRidge, ingest, load_model, open_rows, save_model
 from distrf.errors import InputError, StoreError
-from distrf.store import create_parts, finish_parts, is_parquet, write_parquet_block
+from distrf.store import create_parts, find_format, finish_parts, write_parquet_block
 
 RNG = np.random.default_rng(8)
 X = RNG.normal(size=(60, 3))
@@ -118,7 +118,7 @@ def read(path, out):
     """The numbers of a file or folder, by whatever reads its kind."""
     if path.name == "model":
         return [load_model(path).predict(X)]
-    if path.suffix == ".zarr" or is_parquet(str(path)):
+    if path.suffix == ".zarr" or find_format(path).table:
         rows, y = open_rows(path, target="t" if path.name == "rows.parquet" else None)
     else:
         target = "label" if ".csv" in path.name else "y" if path.suffix == ".npz" else None

@@ -19,10 +19,11 @@ from reductions import count_calls
 
 from distrf import open_rows
 from distrf.errors import InputError, SpecMismatchError, StoreError
+from distrf.execution.open_rows import open_array
 from distrf.execution.progress import show_progress
 from distrf.execution.write_parquet import write_parts
 from distrf.execution.write_zarr import write_rows
-from distrf.store import create, create_parts, finish_parts, open_array, pending_blocks, write_block
+from distrf.store import create, create_parts, finish_parts, pending_blocks, write_block
 
 X = np.random.default_rng(0).normal(size=(95, 4)).astype(np.float32)
 Y = np.arange(95)

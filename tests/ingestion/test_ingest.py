@@ -20,10 +20,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.datasets import dump_svmlight_file
 
-from distrf import ingest
+from distrf import ingest, open_rows
 from distrf.errors import InputError, SpecMismatchError, StoreError
 from distrf.ingestion import streams
-from distrf.store import open_rows
 from distrf.store.random_words import row_words
 
 RNG = np.random.default_rng(0)

@@ -15,11 +15,11 @@ import zarr
 
 from distrf import open_rows
 from distrf.errors import StoreError
+from distrf.execution.open_rows import open_array
 from distrf.store import (
     create,
     describe,
     finish,
-    open_array,
     pending_blocks,
     write_block,
     zarr_layout,

@@ -14,8 +14,9 @@ import zarr
 
 from distrf import StreamingRidge, StreamingRidgeClassifier, ingest, open_rows, save_model
 from distrf.errors import InputError, StoreError
+from distrf.execution.open_rows import open_array
 from distrf.metrics import accuracy
-from distrf.store import describe, open_array
+from distrf.store import describe
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(40, 3))

@@ -15,9 +15,10 @@ import pytest
 from distrf import RandomFourierFeatures, StreamingRidge, ingest, open_rows, save_model
 from distrf.cli.app import app
 from distrf.errors import InputError
+from distrf.execution.graph_inputs import graph_inputs
 from distrf.execution.write_parquet import write_parts
 from distrf.execution.write_zarr import write_rows
-from distrf.store import check_apart, graph_inputs
+from distrf.store import check_apart
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(60, 3))

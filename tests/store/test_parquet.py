@@ -10,16 +10,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from distrf import open_rows
 from distrf.errors import InputError, SpecMismatchError, StoreError
 from distrf.store import (
+    ParquetSource,
+    Selection,
     create_parts,
     describe,
+    find_format,
     finish_parts,
-    key_blocks,
-    open_rows,
-    parquet_reader,
+    open_source,
+    parquet_source,
     pending_parts,
-    read_table,
     write_parquet_block,
 )
 
@@ -82,7 +84,7 @@ def test_uniform_blocks(tmp_path_factory, sizes, rows_per_block):
 
 
 def test_uniform_blocks_split_evenly(tmp_path, monkeypatch):
-    monkeypatch.setattr(parquet_reader, "BLOCK_BYTES", 8 * 11)
+    monkeypatch.setattr(parquet_source, "BLOCK_BYTES", 8 * 11)
     save(tmp_path / "a.parquet", {"x": np.arange(100.0)}, 13)
     assert open_rows(tmp_path / "a.parquet", uniform=True)[0].chunks[0] == (8,) * 12 + (4,)
 
@@ -234,7 +236,7 @@ def test_other_schema_rewritten_and_broken_files(tmp_path):
 
 
 def test_default_blocks_cut_only_large_row_groups(tmp_path, monkeypatch):
-    monkeypatch.setattr(parquet_reader, "BLOCK_BYTES", 80)
+    monkeypatch.setattr(parquet_source, "BLOCK_BYTES", 80)
     save(tmp_path / "a.parquet", {"x": np.arange(60.0)}, 30)
     assert open_rows(tmp_path / "a.parquet")[0].chunks[0] == (30, 30)
     save(tmp_path / "a.parquet", {"x": np.arange(60.0)}, 60)
@@ -270,13 +272,13 @@ def test_part_files_with_keys(tmp_path):
         {"id": [f"k{i}" for i in range(n)], "day": np.arange(n).astype("M8[D]"), "x": np.arange(1.0 * n)},
         10,
     )
-    keys = key_blocks(source, ["id", "day"], columns=["x"], rows_per_block=10)
+    keys = open_source(source, Selection(columns=["x"], rows_per_block=10)).key_blocks(["id", "day"])
     X, _ = open_rows(source, columns=["x"], rows_per_block=10)
     out = tmp_path / "out"
     assert create_parts(out, {"model": 1}, len(keys)) == [0, 1, 2]
     for index in (2, 0):
-        where, block = keys[index], run(X.blocks[index])
-        table = read_table(*where)
+        (reader, first, last), block = keys[index], run(X.blocks[index])
+        table = reader.read_table(first, last)
         columns = {name: table.column(name) for name in table.column_names}
         prediction = np.where(block[:, 0] > 12, "yes", "no")
         assert write_parquet_block(
@@ -324,7 +326,7 @@ def test_remote_parquet(memory_url):
     X, y = open_rows(f"{memory_url}/data", target="t")
     np.testing.assert_array_equal(run(X).ravel(), np.arange(10.0))
     assert set(run(y)) == {"a"}
-    assert parquet_reader.is_parquet(f"{memory_url}/data/part-*.parquet")
+    assert find_format(f"{memory_url}/data/part-*.parquet") is ParquetSource
     assert create_parts(f"{memory_url}/out", {}, 1) == [0]
     write_parquet_block(f"{memory_url}/out", 0, {"p": np.arange(3)})
     finish_parts(f"{memory_url}/out", 1)

@@ -7,11 +7,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from distrf import open_rows
 from distrf.errors import StoreError
 from distrf.store import (
     create,
     finish,
-    open_rows,
     pending_blocks,
     read_model_folder,
     write_block,

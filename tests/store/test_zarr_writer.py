@@ -17,12 +17,14 @@ import zarr
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from distrf import open_rows
 from distrf.errors import InputError, SpecMismatchError, StoreError
-from distrf.store import create, finish, info, open_rows, pending_blocks, write_block, zarr_layout
+from distrf.store import create, finish, info, pending_blocks, write_block, zarr_layout
 
 WRITER = """
 import sys, time
 import numpy as np
+from distrf import open_rows
 from distrf.store import create, pending_blocks, write_block, finish
 path, delay = sys.argv[1], float(sys.argv[2])
 store = create(path, {"X": ((7,), "f4"), "y": ((), "i4")}, 410, 20, kind="rows", spec={"seed": 1})

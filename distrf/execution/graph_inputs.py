@@ -1,0 +1,54 @@
+"""The stores and files that lazy arrays read, found in their graphs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from ..store import place_of_array
+
+
+def graph_inputs(arrays: Iterable[Any]) -> list[str]:
+    """Paths of the stores and files that lazy arrays read: of `open_rows` and of Dask's own ``from_zarr``.
+
+    Parameters
+    ----------
+    arrays : iterable of Dask arrays
+        Other values are skipped.
+
+    Returns
+    -------
+    list of str
+        Each path once.
+    """
+    found: dict[str, None] = {}
+    for array in arrays:
+        for layer in getattr(getattr(array, "dask", None), "layers", {}).values():  # others are refused later
+            # A Blockwise layer holds what its tasks read as mappings; asked for its tasks, it would make them all.
+            dependencies = getattr(layer, "io_deps", None)
+            tasks = (
+                layer.values()
+                if dependencies is None
+                else [d.mapping for d in dependencies.values() if hasattr(d, "mapping")]
+            )
+            for task in tasks:
+                found.update(dict.fromkeys(_paths_in(task)))
+    return list(found)
+
+
+def _paths_in(value: Any) -> Iterator[str]:
+    paths = getattr(value, "paths", None)
+    if isinstance(paths, tuple):  # of a RowReader
+        yield from paths
+    elif (place := place_of_array(value)) is not None:
+        yield place
+    elif isinstance(value, dict):
+        for item in value.values():
+            yield from _paths_in(item)
+    elif isinstance(value, tuple | list):
+        for item in value:
+            yield from _paths_in(item)
+    elif hasattr(value, "args"):  # a task
+        yield from _paths_in(value.args)
+    elif hasattr(value, "value") and hasattr(value, "key"):  # data in a graph
+        yield from _paths_in(value.value)

@@ -1,0 +1,157 @@
+"""`open_rows`: rows of any format as lazy Dask arrays, one task a block."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import dask.array as da
+import numpy as np
+import scipy.sparse as sp
+from dask.base import tokenize
+from dask.blockwise import BlockwiseDepDict, blockwise
+from dask.highlevelgraph import HighLevelGraph
+
+from ..store import files
+from ..store.files import Options
+from ..store.formats import open_source
+from ..store.row_source import RowSource, Selection
+from ..store.rows import fill, read_block
+from ..store.zarr_source import ZarrSource
+
+
+def open_rows(
+    path: str | os.PathLike[str],
+    *,
+    target: str | None = None,
+    columns: Sequence[str] | Sequence[int] | None = None,
+    rows_per_block: int | None = None,
+    impute: str | float | Sequence[float] | None = None,
+    uniform: bool = False,
+    strict: bool = False,
+    storage_options: Options = None,
+) -> tuple[da.Array, da.Array | None]:
+    """Open rows lazily.
+
+    Parameters
+    ----------
+    path : path or URL
+        A Zarr store of distrf; any other Zarr group (arrays X and y) or 2-D array; Parquet: a file, a folder,
+        a glob; a format that was registered with `distrf.store.register_format`.
+    target : str, optional
+        The column (Parquet) or array (Zarr, default ``"y"``) of targets.
+    columns : names or, for Zarr, column numbers
+        Which columns of X, in this order. Default: all; for Parquet all but the target.
+    rows_per_block : int, optional
+        Zarr: a whole multiple of the chunk rows; default the block of the store, else near 32 MiB of X.
+        Parquet: wanted size; row groups are joined or cut towards it.
+    impute : "mean", "median", "zero", a number, or a number for each column
+        What replaces nulls and NaN of X. Mean (one pass) and median (of a seeded sample of 100,000 rows) are
+        computed now and are fixed numbers from then on.
+    uniform : bool
+        Parquet: blocks of equal rows, as a Zarr store needs them, at the price of reading some row groups twice.
+    strict : bool
+        Refuse a Zarr store of others that lacks chunks, which read as its fill value, where a warning counts them.
+    storage_options : mapping, optional
+        Options of the fsspec file system.
+
+    Returns
+    -------
+    X : Dask array of shape (n, d)
+        Blocks are ``csr_array`` for CSR stores.
+    y : Dask array of shape (n,) or (n, t), or None
+        Text classes as fixed-width unicode.
+
+    Raises
+    ------
+    StoreError
+        Nothing can be read at the path, or it is not complete.
+    InputError
+        There are no such columns, or values are missing and ``impute`` is not given.
+
+    Notes
+    -----
+    Keys change when the metadata of a Zarr store or the files of a Parquet data set change. Chunks of a foreign
+    Zarr array rewritten in place do not change them. Arrays that are packed or masked by the CF conventions
+    (``scale_factor``, ``_FillValue``, ...) are refused.
+    """
+    selection = Selection(
+        target=target,
+        columns=columns,
+        rows_per_block=rows_per_block,
+        uniform=uniform,
+        missing=impute is not None,
+        storage_options=storage_options,
+    )
+    source = open_source(path, selection)
+    source.check_missing(strict)
+    labels = source.target_source()
+    if labels is not None:
+        labels.check_missing(strict)
+    X = lazy_rows(fill(source, impute)[0])
+    return X, None if labels is None else lazy_rows(labels)
+
+
+def open_array(
+    path: str | os.PathLike[str],
+    name: str,
+    *,
+    rows_per_block: int | None = None,
+    strict: bool = False,
+    storage_options: Options = None,
+) -> da.Array:
+    """One dense row-aligned array of a Zarr store (a prediction, a sample weight), lazily.
+
+    Parameters
+    ----------
+    path : path or URL
+        A Zarr store of distrf or of others.
+    name : str
+        Name of the array. Integer codes of one called y or prediction become class names if the store has classes.
+    rows_per_block, strict, storage_options
+        As of `open_rows`.
+
+    Returns
+    -------
+    Dask array of shape (n, ...)
+
+    Raises
+    ------
+    StoreError
+        There is no such array, or the store is not complete.
+    """
+    selection = Selection(rows_per_block=rows_per_block, storage_options=storage_options)
+    source = ZarrSource.open_array(files.normalise(path), name, selection)
+    source.check_missing(strict)
+    return lazy_rows(source)
+
+
+def lazy_rows(source: RowSource) -> da.Array:
+    """A Dask array with one `read_block` task for every block.
+
+    Parameters
+    ----------
+    source : RowSource
+        X, a target, or another array of rows.
+
+    Returns
+    -------
+    Dask array of the shape of the source
+        Its row chunks are the blocks; other axes are whole.
+    """
+    tail = source.shape[1:]
+    empty = (0,) * len(source.shape)
+    meta: Any = sp.csr_array((0, 0), dtype=source.dtype) if source.sparse else np.empty(empty, source.dtype)
+    blocks = list(source.blocks())
+    name = "rows-" + tokenize(blocks, tail, meta.dtype.str)
+    chunks = (source.block_lengths, *((size,) for size in tail))
+    index = tuple(range(len(chunks)))
+    zeros = (0,) * len(tail)
+    arguments = BlockwiseDepDict(
+        {(i, *zeros): block for i, block in enumerate(blocks)},
+        numblocks=tuple(len(sizes) for sizes in chunks),
+    )
+    options: dict[str, Any] = {"numblocks": {}, "_data_producer": True}
+    layer = blockwise(read_block, name, index, arguments, index, **options)
+    return da.Array(HighLevelGraph.from_collections(name, layer), name, chunks, meta=meta)

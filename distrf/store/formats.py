@@ -1,0 +1,110 @@
+"""The formats of rows that can be read where they lie: which source opens a path."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from . import files
+from .files import Options
+from .parquet_source import ParquetSource
+from .row_source import RowSource, Selection
+from .zarr_source import ZarrSource
+
+#: Asked in this order. Zarr is the last and recognises everything: its errors say what is missing at a path.
+FORMATS: list[type[RowSource]] = [
+    ParquetSource,  # type: ignore[type-abstract]
+    ZarrSource,
+]
+
+
+def register_format(source: type[RowSource]) -> type[RowSource]:
+    """Add a format of rows, asked before those that are there; may decorate the class.
+
+    Parameters
+    ----------
+    source : subclass of RowSource
+        Workers import its module, or get it by value where it stands in ``__main__``.
+
+    Returns
+    -------
+    type
+        The class.
+    """
+    FORMATS.insert(0, source)
+    return source
+
+
+def find_format(path: str | os.PathLike[str], storage_options: Options = None) -> type[RowSource]:
+    """The source class that opens a path or URL. Raises StoreError for a folder far above any data."""
+    path = files.normalise(path)
+    return next(source for source in FORMATS if source.recognises(path, storage_options))
+
+
+def open_source(path: str | os.PathLike[str], selection: Selection) -> RowSource:
+    """X at a path or URL, whatever its format.
+
+    Parameters
+    ----------
+    path : path or URL
+    selection : Selection
+        Columns, target and blocks that are wanted.
+
+    Returns
+    -------
+    RowSource
+        X; its `target_source` is y.
+
+    Raises
+    ------
+    StoreError
+        Nothing can be read there.
+    InputError
+        The place has no such columns or target.
+    """
+    path = files.normalise(path)
+    return find_format(path, selection.storage_options).open(path, selection)
+
+
+def fingerprint(path: str | os.PathLike[str], *, storage_options: Options = None) -> str:
+    """The same text for a copy of the data, and another for other data, as far as sizes and edges tell.
+
+    Of a store of distrf it tells what the store was made from; of another Zarr store its path and metadata (chunks
+    rewritten in place do not show); of files their sizes and their first and last 64 KiB.
+
+    Parameters
+    ----------
+    path : path or URL
+    storage_options : mapping, optional
+        Options of the fsspec file system.
+
+    Returns
+    -------
+    str
+        32 hexadecimal digits.
+    """
+    path = files.normalise(path)
+    return find_format(path, storage_options).fingerprint(path, storage_options)
+
+
+def facts(path: str | os.PathLike[str], *, storage_options: Options = None) -> dict[str, Any]:
+    """What ``distrf inspect`` shows of rows that distrf did not write, as JSON.
+
+    Parameters
+    ----------
+    path : path or URL
+    storage_options : mapping, optional
+        Options of the fsspec file system.
+
+    Returns
+    -------
+    dict
+        ``kind``, and what the format says.
+
+    Raises
+    ------
+    StoreError
+        Nothing can be read there.
+    """
+    path = files.normalise(path)
+    return find_format(path, storage_options).facts(path, storage_options)

@@ -1,0 +1,215 @@
+"""What a readable place of rows says of itself, and how its blocks are read: NumPy or SciPy out, no graphs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol, Self
+
+import numpy as np
+
+from ..errors import InputError
+from .files import Options
+from .fingerprints import fingerprint_of_files
+
+#: Bytes of X in a block where the caller does not say how many rows it has.
+BLOCK_BYTES = 32 * 2**20
+
+
+@dataclass(frozen=True, kw_only=True)
+class Selection:
+    """What a caller wants of a place of rows.
+
+    Parameters
+    ----------
+    target : str, optional
+        Name of the target. None: the usual one of the place, if it has one.
+    columns : sequence of str or int, optional
+        Columns of X in this order, by name or number. None: all but the target.
+    rows_per_block : int, optional
+        Wanted rows of a block.
+    uniform : bool
+        All blocks have the same rows, but for a shorter last one.
+    missing : bool
+        Missing values of X are read as NaN instead of being refused, since the caller replaces them.
+    storage_options : mapping, optional
+        Options of the fsspec file system.
+    """
+
+    target: str | None = None
+    columns: Sequence[Any] | None = None
+    rows_per_block: int | None = None
+    uniform: bool = False
+    missing: bool = False
+    storage_options: Options = None
+
+
+@dataclass(frozen=True)
+class RowsInfo:
+    """Rows, columns and layout of a data set, known without reading data.
+
+    Attributes
+    ----------
+    path : str
+        The normalised path or URL.
+    n, d : int
+        Rows, and columns of X.
+    dtype : str
+        Type of X.
+    block_rows : int
+        Rows of the largest block.
+    classes : list, optional
+        Class names behind integer codes of the target, where the place holds codes.
+    columns : list of str, optional
+        Names of the columns of X.
+    target : str, optional
+        Name of the target.
+    nbytes : int
+        Bytes of X in memory; of the stored entries for CSR rows.
+    sparse : bool
+        Whether blocks of X are ``csr_array``.
+    """
+
+    path: str
+    n: int
+    d: int
+    dtype: str
+    block_rows: int
+    classes: list[Any] | None
+    columns: list[str] | None
+    target: str | None
+    nbytes: int
+    sparse: bool
+
+
+class RowReader(Protocol):
+    """What travels in the task of a block: picklable, below 1 KiB, the same token for the same data."""
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """Files and stores that are read."""
+
+    def read(self, first: int, last: int) -> Any:
+        """Rows ``first:last``: an array of shape (last - first, ...), or a ``csr_array``."""
+
+
+class RowSource(Protocol):
+    """One array of rows in a place: X, or through `target_source` its y.
+
+    A new format is a subclass and one line in `distrf.store.formats`, or a call of
+    `distrf.store.register_format` from outside the package. It must set the attributes without a default, and
+    implement `recognises`, `open` and `read`.
+
+    Attributes
+    ----------
+    path : str
+        The normalised path or URL.
+    shape : tuple of int
+        (n, d) for X; (n,) or (n, t) for a target.
+    dtype : numpy.dtype
+        Type of what `read` returns.
+    block_lengths : tuple of int
+        Rows of each block; their sum is n.
+    columns : list of str, optional
+        Names of the columns.
+    sparse : bool
+        Whether `read` returns a ``csr_array``.
+    target : str, optional
+        Name of the target.
+    classes : list, optional
+        Class names behind integer codes of the target, where the place holds codes: `read` gives the names.
+    table : bool
+        Whether the place is a table of named columns: the target is one of them and must be named, and other columns
+        can be carried along as keys.
+    """
+
+    table: ClassVar[bool] = False
+
+    path: str
+    shape: tuple[int, ...]
+    dtype: np.dtype
+    block_lengths: tuple[int, ...]
+    columns: list[str] | None = None
+    sparse: bool = False
+    target: str | None = None
+    classes: list[Any] | None = None
+
+    @classmethod
+    def recognises(cls, path: str, storage_options: Options = None) -> bool:
+        """Whether the rows at a normalised path are of this format; decided by names, without reading data."""
+        ...
+
+    @classmethod
+    def open(cls, path: str, selection: Selection) -> Self:
+        """X at a normalised path, as selected. Raises StoreError or InputError for what cannot be read so."""
+        ...
+
+    def read(self, first: int, last: int) -> Any:
+        """Rows ``first:last`` with 0 <= first <= last <= n: an array, or a ``csr_array`` where `sparse`."""
+        ...
+
+    def check_missing(self, strict: bool) -> None:
+        """Called before rows are read: warns of data that are not there and are read as a fill value.
+
+        With `strict` it raises StoreError instead.
+        """
+
+    def target_source(self) -> RowSource | None:
+        """The selected target in the blocks of X; None where there is none."""
+        return None
+
+    def filled(self, values: tuple[float, ...]) -> RowSource:
+        """This source with missing values of column j read as ``values[j]``, NaN included.
+
+        Only called for dense floating-point sources.
+        """
+        raise InputError(f"impute= cannot fill rows of {self.path!r}: its format knows no missing values")
+
+    def blocks(self) -> Iterator[tuple[RowReader, int, int]]:
+        """For each block what travels in its task, its first row, and the row after its last."""
+        last = 0
+        for length in self.block_lengths:
+            yield self, last, last + length
+            last += length
+
+    def key_blocks(self, keys: Sequence[str]) -> list[tuple[Any, int, int]]:
+        """`blocks` with readers of other columns of the table, whose ``read_table`` returns an Arrow table."""
+        raise InputError(f"key columns {list(keys)} need rows that come from a table; {self.path!r} is none")
+
+    @classmethod
+    def fingerprint(cls, path: str, storage_options: Options = None) -> str:
+        """The same text for a copy of the data, and another for other data, as far as sizes and edges tell."""
+        return fingerprint_of_files([path], storage_options)
+
+    @classmethod
+    def facts(cls, path: str, storage_options: Options = None) -> dict[str, Any]:
+        """What ``distrf inspect`` shows, as JSON: the kind, and what the source says of itself."""
+        info = cls.open(path, Selection(storage_options=storage_options)).info
+        return {"kind": "rows", **{name: value for name, value in vars(info).items() if value is not None}}
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """Files and stores that are read."""
+        return (self.path,)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in memory; of the stored entries for CSR rows."""
+        return math.prod(self.shape) * self.dtype.itemsize
+
+    @property
+    def info(self) -> RowsInfo:
+        """The facts of X."""
+        return RowsInfo(
+            path=self.path,
+            n=self.shape[0],
+            d=self.shape[1],
+            dtype=str(self.dtype),
+            block_rows=max(self.block_lengths),
+            classes=self.classes,
+            columns=self.columns,
+            target=self.target,
+            nbytes=self.nbytes,
+            sparse=self.sparse,
+        )

@@ -1,0 +1,130 @@
+"""A format of rows from outside the package: one class, registered, goes through every door."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+
+from distrf import StreamingRidge, load_model, open_rows
+from distrf.cli.app import app
+from distrf.errors import InputError, StoreError
+from distrf.store import RowSource, describe, find_format, fingerprint, formats, impute_values, register_format
+from distrf.store.row_source import BLOCK_BYTES
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextRows(RowSource):
+    """Lines of numbers with a line of names before them; the last column is the target, and gaps are "nan"."""
+
+    path: str
+    shape: tuple[int, ...]
+    dtype: np.dtype
+    block_lengths: tuple[int, ...]
+    columns: list[str] | None
+    target: str | None
+    numbers: tuple[int, ...]  # of the columns read
+    impute: tuple[float, ...] | None = None
+
+    @classmethod
+    def recognises(cls, path, storage_options=None):
+        return path.endswith(".rows")
+
+    @classmethod
+    def open(cls, path, selection):
+        with open(path) as file:
+            *names, target = file.readline().split()
+            n = sum(1 for _ in file)
+        numbers = tuple(names.index(c) if c in names else c for c in selection.columns or range(len(names)))
+        step = selection.rows_per_block or BLOCK_BYTES // (8 * len(names))
+        return cls(
+            path=path,
+            shape=(n, len(numbers)),
+            dtype=np.dtype(np.float64),
+            block_lengths=tuple(min(step, n - first) for first in range(0, n, step)),
+            columns=[names[j] for j in numbers],
+            target=target,
+            numbers=numbers,
+        )
+
+    def target_source(self):
+        return replace(self, shape=self.shape[:1], numbers=(-1,), columns=None, impute=None)
+
+    def filled(self, values):
+        return replace(self, impute=values)
+
+    def read(self, first, last):
+        rows = np.loadtxt(self.path, skiprows=1 + first, max_rows=last - first, ndmin=2)[:, self.numbers]
+        if self.impute is not None:
+            rows = np.where(np.isnan(rows), self.impute, rows)
+        return rows[:, 0] if len(self.shape) == 1 else rows
+
+
+N, RNG = 60, np.random.default_rng(0)
+X = RNG.normal(size=(N, 3))
+Y = X @ [1.0, -2.0, 0.5]
+
+
+@pytest.fixture
+def path(tmp_path, monkeypatch):
+    monkeypatch.setattr(formats, "FORMATS", list(formats.FORMATS))
+    register_format(TextRows)
+    np.savetxt(tmp_path / "a.rows", np.c_[X, Y], header="p q r t", comments="")
+    return tmp_path / "a.rows"
+
+
+def run(x):
+    return x.compute(scheduler="sync")
+
+
+def test_open_rows_and_describe(path):
+    assert find_format(path) is TextRows
+    info = describe(path)
+    assert (info.n, info.d, info.dtype, info.columns, info.target) == (N, 3, "float64", ["p", "q", "r"], "t")
+    assert info.nbytes == X.nbytes
+    rows, y = open_rows(path, rows_per_block=25)
+    assert rows.chunks == ((25, 25, 10), (3,))
+    np.testing.assert_array_equal(run(rows), X)
+    np.testing.assert_array_equal(run(y), Y)
+    np.testing.assert_array_equal(run(open_rows(path, columns=["r", "p"])[0]), X[:, [2, 0]])
+    assert fingerprint(path) == fingerprint(str(path))
+
+
+def test_fit_on_lazy_rows(path):
+    rows, y = open_rows(path, rows_per_block=25)
+    lazy, whole = StreamingRidge(1e-6).fit(rows, y), StreamingRidge(1e-6).fit(X, Y)
+    np.testing.assert_allclose(lazy.coef_, whole.coef_, rtol=1e-9)
+
+
+def test_missing_values_are_filled(path):
+    holes = X.copy()
+    holes[3, 1] = np.nan
+    np.savetxt(path, np.c_[holes, Y], header="p q r t", comments="")
+    mean = np.nanmean(holes, axis=0)
+    np.testing.assert_allclose(impute_values(path, "mean"), mean)
+    assert run(open_rows(path, impute="mean", rows_per_block=25)[0])[3, 1] == pytest.approx(mean[1])
+
+
+def test_the_commands(path, tmp_path, capsys):
+    (tmp_path / "here.yaml").write_text(
+        "class: distributed.LocalCluster\narguments: {n_workers: 1, processes: false, dashboard_address: null}\n"
+    )
+    app(["inspect", str(path), "--json"], standalone_mode=False)
+    shown = json.loads(capsys.readouterr().out)
+    assert (shown["kind"], shown["n"], shown["columns"]) == ("rows", N, ["p", "q", "r"])
+    options = ["--map", "none", "--alpha", "1e-6", "--cluster", str(tmp_path / "here.yaml"), "--json"]
+    app(["train", str(path), str(tmp_path / "model"), *options], standalone_mode=False)
+    assert json.loads(capsys.readouterr().out)["model"] == str(tmp_path / "model")
+    np.testing.assert_allclose(load_model(tmp_path / "model").predict(X), Y, atol=1e-3)
+
+
+def test_what_a_format_need_not_know(path):
+    source = TextRows.open(str(path), formats.Selection())
+    with pytest.raises(InputError, match="need rows that come from a table"):
+        source.key_blocks(["p"])
+    with pytest.raises(InputError, match="knows no missing values"):
+        RowSource.filled(source, (0.0,))
+    with pytest.raises(StoreError, match="no such store"):
+        open_rows(path.with_suffix(".other"))
