@@ -7,7 +7,7 @@ import numbers
 import os
 import re
 import reprlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import inf, isfinite
 from typing import Any
@@ -22,16 +22,23 @@ _MOST = 2**63 - 1
 
 @dataclass(frozen=True)
 class Rule:
-    """What a value may be, in words that follow "must be", and as a test. Rules join by `|`."""
+    """What a value may be, in words that follow "must be", and as a test. Rules join by `|`.
 
-    words: tuple[str, ...]
+    words : texts, or a function that makes them where they may change, as the names in a registry do
+    """
+
+    words: tuple[str, ...] | Callable[[], tuple[str, ...]]
     allows: Callable[[Any], bool]
 
+    def said(self) -> tuple[str, ...]:
+        """The words of now."""
+        return self.words() if callable(self.words) else self.words
+
     def __or__(self, other: Rule) -> Rule:
-        return Rule(self.words + other.words, lambda value: self.allows(value) or other.allows(value))
+        return Rule(lambda: self.said() + other.said(), lambda value: self.allows(value) or other.allows(value))
 
     def __str__(self) -> str:
-        *first, last = self.words
+        *first, last = self.said()
         return f"{', '.join(first)} or {last}" if first else last
 
     def check(self, name: str, value: Any) -> None:
@@ -78,6 +85,14 @@ def one_of(*values: Any) -> Rule:
     return Rule(
         tuple(map(repr, values)),
         lambda value: isinstance(value, (str, numbers.Real)) and not _is_flag(value) and value in values,
+    )
+
+
+def name_in(*registries: Mapping[str, Any]) -> Rule:
+    """A name in a registry, with what has been registered since the rule was made."""
+    return Rule(
+        lambda: tuple(repr(name) for registry in registries for name in registry),
+        lambda value: isinstance(value, str) and any(value in registry for registry in registries),
     )
 
 

@@ -28,7 +28,8 @@ from .features import (
     TensorSketchFeatures,
     WithColumns,
 )
-from .kernels.registry import AnyKernel, get_kernel
+from .kernels.base import AnyKernel
+from .kernels.registry import get_kernel
 from .learned import CompactNonlinearClassifier, CompactNonlinearMap, CompactNonlinearRegressor
 from .linear_model import (
     StreamingRidge,

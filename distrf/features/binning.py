@@ -10,7 +10,8 @@ import numpy as np
 from ..errors import InputError
 from ..execution.passes import run_pass
 from ..execution.row_blocks import rows_per_block
-from ..kernels.shift_invariant import Kernel, get_shift_invariant_kernel
+from ..kernels.base import kernel_with
+from ..kernels.shift_invariant import Kernel
 from ..maps.base import check_rows
 from ..maps.binning import BINS, BinningMap, check_pitch
 from ..parameters import JOBS, SEED, Rule, one_of, whole
@@ -83,7 +84,7 @@ class RandomBinningFeatures(FeatureEstimator):
     def fit(self, X: Any, y: Any = None) -> RandomBinningFeatures:
         """Set the length scale from a row sample and freeze the map; one pass more for bins="exact"."""
         X = validate_rows(self, X, reset=True)
-        kernel = get_shift_invariant_kernel(self.kernel)
+        kernel = kernel_with(self.kernel, vars(self), Kernel)
         check_pitch(kernel)
         seed = draw_seed(self.random_state)
         self.length_scale_ = resolve_length_scale(kernel, self.length_scale, self.gamma, X, seed)

@@ -8,7 +8,8 @@ import numpy as np
 
 from ..errors import InputError
 from ..execution.sampling import sampled_rows, take_rows
-from ..kernels.dot_product import DotProductKernel, get_dot_product_kernel
+from ..kernels.base import kernel_with
+from ..kernels.dot_product import DotProductKernel
 from ..parameters import number, one_of
 
 RULES = ("norm",)
@@ -41,13 +42,7 @@ def make_dot_product(
     kernel: str | DotProductKernel, degree: int, gamma: float, coef0: float
 ) -> DotProductKernel:
     """The kernel of that name with those of the parameters that it takes; an object as it is."""
-    if isinstance(kernel, DotProductKernel):
-        return kernel
-    parameters = {
-        "polynomial": {"degree": degree, "gamma": gamma, "coef0": coef0},
-        "homogeneous": {"degree": degree, "gamma": gamma},
-    }
-    return get_dot_product_kernel(kernel, **parameters.get(kernel, {"gamma": gamma}))
+    return kernel_with(kernel, {"degree": degree, "gamma": gamma, "coef0": coef0}, DotProductKernel)
 
 
 def resolve_dot_product(

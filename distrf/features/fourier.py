@@ -9,19 +9,20 @@ import numpy as np
 
 from ..errors import InputError
 from ..execution.moments import covariance
-from ..kernels.shift_invariant import KERNELS, Kernel, get_shift_invariant_kernel
+from ..kernels.base import kernel_with, parameter_rule
+from ..kernels.shift_invariant import KERNELS, Kernel
 from ..maps import FourierMap
 from ..maps.fourier import PHASES, count_frequencies
-from ..parameters import FLAG, JOBS, NONE, SEED, Rule, instance, number, one_of, whole
+from ..parameters import FLAG, JOBS, NONE, SEED, Rule, instance, name_in, number, one_of, whole
 from ..projections import PROJECTIONS, choose_projection
 from ..randomness import draw_seed
 from .base import FeatureEstimator, validate_rows
 from .length_scale import LENGTH_SCALE, resolve_length_scale
 
-KERNEL = one_of(*KERNELS) | instance(Kernel, "a distrf.kernels.shift_invariant.Kernel")
+KERNEL = name_in(KERNELS) | instance(Kernel, "a distrf.kernels.shift_invariant.Kernel")
 PROJECTION = one_of("auto", *PROJECTIONS)
 GAMMA = number(above=0) | NONE
-NU = one_of(0.5, 1.5, 2.5)
+NU = parameter_rule("nu")
 
 
 class RandomFourierFeatures(FeatureEstimator):
@@ -114,7 +115,7 @@ class RandomFourierFeatures(FeatureEstimator):
         takes one pass. Raises InputError for a parameter or data that break a rule.
         """
         X = validate_rows(self, X, reset=True)
-        kernel = get_shift_invariant_kernel(self.kernel, **({"nu": self.nu} if self.kernel == "matern" else {}))
+        kernel = kernel_with(self.kernel, vars(self), Kernel)
         seed = draw_seed(self.random_state)
         whitening = whitening_matrix(covariance(X)) if self.whiten else None
         self.length_scale_ = resolve_length_scale(kernel, self.length_scale, self.gamma, X, seed, whitening)

@@ -12,8 +12,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ..errors import InputError
 from ..execution.sampling import sampled_rows, take_rows
-from ..kernels.exact import kernel_block, kernel_diagonal, lean, middle
-from ..kernels.registry import AnyKernel
+from ..kernels.base import AnyKernel
+from ..kernels.exact import kernel_block, lean, middle
 from ..randomness import permutation, raw_words, sample_indices, uniforms
 
 RULES = ("uniform", "k-means++", "kmeans", "leverage")
@@ -117,5 +117,5 @@ def _leverage(
         part = rows[a : a + 1024]
         B = kernel_block(kernel, part, J, length_scale, centre)
         B = scipy.linalg.solve_triangular(factor, B.T, lower=True)
-        scores[a : a + 1024] = (kernel_diagonal(kernel, part) - (B * B).sum(axis=0)) / ridge
+        scores[a : a + 1024] = (kernel.diagonal(part) - (B * B).sum(axis=0)) / ridge
     return np.clip(scores, 1e-12, 1.0)

@@ -13,7 +13,7 @@ from ..execution.sampling import sampled_rows, take_rows
 from ..kernels.semigroup import SEMIGROUP_KERNELS, SemigroupKernel, get_semigroup_kernel, refuse_negative
 from ..maps import LaplaceMap
 from ..maps.laplace import LAPLACE_PROJECTIONS
-from ..parameters import JOBS, SEED, Rule, instance, number, one_of, whole
+from ..parameters import JOBS, SEED, Rule, instance, name_in, number, one_of, whole
 from ..randomness import draw_seed, permutation
 from .base import FeatureEstimator, validate_rows
 
@@ -61,7 +61,7 @@ class RandomLaplaceFeatures(FeatureEstimator):
     map_: LaplaceMap
 
     parameter_rules: ClassVar[dict[str, Rule]] = {
-        "kernel": one_of(*SEMIGROUP_KERNELS)
+        "kernel": name_in(SEMIGROUP_KERNELS)
         | instance(SemigroupKernel, "a distrf.kernels.semigroup.SemigroupKernel"),
         "beta": SEMIGROUP_PARAMETER,
         "lam": SEMIGROUP_PARAMETER,
@@ -144,12 +144,17 @@ def planned_semigroup_kernel(
     if isinstance(kernel, SemigroupKernel):
         return kernel
     chosen = get_semigroup_kernel(kernel)
-    value = {"beta": beta, "lam": lam}[chosen.parameter]
+    value = _given(chosen, beta, lam)
     if isinstance(value, numbers.Real):
-        return SEMIGROUP_KERNELS[chosen.name](float(value))
+        return get_semigroup_kernel(kernel, **{chosen.parameter: float(value)})
     if value != "median":
         raise InputError(f"{chosen.parameter} must be a positive number or 'median', got {value!r}")
     return chosen
+
+
+def _given(kernel: SemigroupKernel, beta: float | str, lam: float | str) -> float | str:
+    """What the keywords say of the kernel's parameter; of another parameter, its default."""
+    return {"beta": beta, "lam": lam}.get(kernel.parameter, getattr(kernel, kernel.parameter))
 
 
 def resolve_semigroup_kernel(
@@ -162,7 +167,7 @@ def resolve_semigroup_kernel(
     if isinstance(kernel, SemigroupKernel):
         return kernel
     chosen = planned_semigroup_kernel(kernel, beta, lam)
-    if {"beta": beta, "lam": lam}[chosen.parameter] != "median":
+    if _given(chosen, beta, lam) != "median":
         return chosen
     picked = sampled_rows(X.shape[0], _SAMPLE, seed, "semigroup")
     rows = take_rows(X, picked).astype(np.float64)

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from ..kernels.dot_product import DOT_PRODUCTS, DotProductKernel
 from ..maps.maclaurin import MaclaurinMap
-from ..parameters import JOBS, SEED, Rule, instance, number, one_of, whole
+from ..parameters import JOBS, SEED, Rule, instance, name_in, number, one_of, whole
 from ..randomness import draw_seed
 from .base import FeatureEstimator, validate_rows
 from .dot_product_scale import DOT_GAMMA, known_gamma, make_dot_product, resolve_dot_product
@@ -38,7 +38,7 @@ class RandomMaclaurinFeatures(FeatureEstimator):
     map_: MaclaurinMap
 
     parameter_rules: ClassVar[dict[str, Rule]] = {
-        "kernel": one_of(*DOT_PRODUCTS)
+        "kernel": name_in(DOT_PRODUCTS)
         | instance(DotProductKernel, "a distrf.kernels.dot_product.DotProductKernel"),
         "degree": whole(),
         "gamma": DOT_GAMMA,

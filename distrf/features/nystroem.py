@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from ..kernels.base import AnyKernel, kernel_with
 from ..kernels.dot_product import DOT_PRODUCTS
-from ..kernels.registry import FAMILIES, AnyKernel, get_kernel
+from ..kernels.registry import FAMILIES, get_kernel
 from ..kernels.semigroup import SEMIGROUP_KERNELS
-from ..kernels.shift_invariant import KERNELS, Kernel, get_shift_invariant_kernel
+from ..kernels.shift_invariant import KERNELS, Kernel
 from ..maps.nystroem import NystroemMap
-from ..parameters import JOBS, NONE, SEED, Rule, instance, number, one_of, whole
+from ..parameters import JOBS, NONE, SEED, Rule, instance, name_in, number, one_of, whole
 from ..randomness import draw_seed
 from .base import FeatureEstimator, validate_rows
-from .dot_product_scale import resolve_dot_product
+from .dot_product_scale import known_gamma, make_dot_product, resolve_dot_product
 from .fourier import GAMMA, NU
 from .landmarks import RULES, choose_landmarks
 from .laplace import SEMIGROUP_PARAMETER, planned_semigroup_kernel, resolve_semigroup_kernel
@@ -52,8 +53,7 @@ class NystroemFeatures(FeatureEstimator):
     map_: NystroemMap
 
     parameter_rules: ClassVar[dict[str, Rule]] = {
-        "kernel": one_of(*(name for _, registry, _ in FAMILIES for name in registry))
-        | instance(tuple(family for family, _, _ in FAMILIES), "a kernel object"),
+        "kernel": name_in(*(family.registry for family in FAMILIES)) | instance(AnyKernel, "a kernel object"),
         "length_scale": LENGTH_SCALE,
         "gamma": GAMMA,
         "degree": whole(),
@@ -116,23 +116,28 @@ class NystroemFeatures(FeatureEstimator):
         """The kernel with its parameters, and the length scale (1 for families without one)."""
         name = self.kernel if isinstance(self.kernel, str) else None
         if name in KERNELS or isinstance(self.kernel, Kernel):
-            parameters = {"nu": self.nu} if name == "matern" else {}
-            kernel = get_shift_invariant_kernel(self.kernel, **parameters)  # type: ignore[arg-type]
+            kernel = kernel_with(self.kernel, vars(self), Kernel)
             return kernel, resolve_length_scale(kernel, self.length_scale, self.gamma, X, seed)
         if name in DOT_PRODUCTS:
-            gamma = "norm" if self.gamma is None else self.gamma
-            return resolve_dot_product(name, self.degree, gamma, self.coef0, X, seed), 1.0
+            return resolve_dot_product(name, self.degree, self._dot_gamma, self.coef0, X, seed), 1.0
         if name in SEMIGROUP_KERNELS:
             return resolve_semigroup_kernel(name, self.beta, self.lam, X, seed), 1.0
         return get_kernel(self.kernel), 1.0  # an object, or a refusal
 
+    @property
+    def _dot_gamma(self) -> float | str:
+        return "norm" if self.gamma is None else self.gamma
+
     def planned_map(self, d: int) -> NystroemMap:
         """The map that `fit` would make on d columns, but for numbers that it takes from the rows."""
         m = int(self.n_components)
-        parameters = {"nu": self.nu} if self.kernel == "matern" else {}
-        kernel = get_kernel(self.kernel, **parameters)
-        if isinstance(self.kernel, str) and self.kernel in SEMIGROUP_KERNELS:
+        kernel: AnyKernel
+        if self.kernel in SEMIGROUP_KERNELS:
             kernel = planned_semigroup_kernel(self.kernel, self.beta, self.lam)
+        elif self.kernel in DOT_PRODUCTS:
+            kernel = make_dot_product(self.kernel, self.degree, known_gamma(self._dot_gamma), self.coef0)
+        else:
+            kernel = kernel_with(self.kernel, vars(self))
         if isinstance(kernel, Kernel) and self.gamma is not None:
             kernel.length_scale_of_gamma(self.gamma)
         return NystroemMap(d, m if self.rank is None else min(m, self.rank), kernel, 1.0, m)

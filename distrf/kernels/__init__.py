@@ -1,5 +1,6 @@
 """Kernels: exact values, and the laws of the weights that random features draw."""
 
+from .base import AnyKernel, KernelParameter, declared, kernel_with, register_kernel
 from .dot_product import (
     DOT_PRODUCTS,
     DotProductKernel,
@@ -8,7 +9,7 @@ from .dot_product import (
     Polynomial,
     get_dot_product_kernel,
 )
-from .registry import FAMILIES, AnyKernel, get_kernel
+from .registry import FAMILIES, get_kernel
 from .semigroup import (
     SEMIGROUP_KERNELS,
     ExponentialSemigroup,
@@ -32,14 +33,18 @@ __all__ = [
     "Gaussian",
     "Homogeneous",
     "Kernel",
+    "KernelParameter",
     "Laplacian",
     "Matern",
     "Polynomial",
     "ReciprocalSemigroup",
     "SemigroupKernel",
+    "declared",
     "get_dot_product_kernel",
     "get_kernel",
     "get_semigroup_kernel",
     "get_shift_invariant_kernel",
+    "kernel_with",
     "refuse_negative",
+    "register_kernel",
 ]

@@ -9,10 +9,8 @@ import scipy.sparse as sp
 from scipy.spatial.distance import cdist
 
 from ..compiled.csr_products import row_products, square_distances
-from .dot_product import DotProductKernel
-from .registry import AnyKernel
-from .semigroup import SemigroupKernel
-from .shift_invariant import Gaussian, Kernel, Matern
+from .base import AnyKernel
+from .shift_invariant import Kernel
 
 #: Share of nonzeros below which rows are worth keeping as CSR.
 _FEW = 0.05
@@ -47,33 +45,27 @@ def kernel_block(
     -------
     Array of shape (n, m), float64. Distances come from |x|^2 - 2 x.y + |y|^2, about the middle of Y for dense
     rows, so that an offset common to all rows costs no digits; pairs of which both lie far from it, by
-    differences. That errs by rounding in the squared distance, which exp(-|v|) alone would turn into its root:
-    Matern 1/2 sums differences, as the other kernels do.
+    differences. That errs by rounding in the squared distance: a kernel that would turn it into its root, such as
+    exp(-|v|), has values from differences, see `exact_from`.
     """
     X = sp.csr_array(X, dtype=np.float64) if sp.issparse(X) else np.ascontiguousarray(X, dtype=np.float64)
     Y = sp.csr_array(Y, dtype=np.float64) if sp.issparse(Y) else np.asarray(Y, dtype=np.float64)
-    if isinstance(kernel, DotProductKernel):
+    if kernel.exact_from == "products":
         return kernel.of_products(_products(X, Y))
-    if isinstance(kernel, Kernel) and kernel.isotropic and kernel != Matern(0.5):
-        given = X, Y
-        if not sp.issparse(X):
-            centre = middle(Y) if centre is None else centre
-            X, Y = X - centre, Y - centre
-        squares = _products(X, Y)
-        squares *= -2.0
-        x_squares, y_squares = _square_norms(X), _square_norms(Y)
-        squares += x_squares[:, None]
-        squares += y_squares
-        bound = (_FAR * length_scale) ** 2
-        _compare_far(
-            *given, np.flatnonzero(~(x_squares <= bound)), np.flatnonzero(~(y_squares <= bound)), squares
-        )
-        if isinstance(kernel, Gaussian) and length_scale > 1e-150:
-            squares *= -0.5 / length_scale**2
-            return np.exp(np.minimum(squares, 0.0, out=squares), out=squares)
-        return _of_squares(kernel, np.maximum(squares, 0.0, out=squares), length_scale)
-    X, Y = _dense(X), _dense(Y)
-    return kernel(X, Y, length_scale) if isinstance(kernel, Kernel) else kernel(X, Y)
+    if kernel.exact_from == "differences":
+        return kernel(_dense(X), _dense(Y), length_scale)
+    given = X, Y
+    if not sp.issparse(X):
+        centre = middle(Y) if centre is None else centre
+        X, Y = X - centre, Y - centre
+    squares = _products(X, Y)
+    squares *= -2.0
+    x_squares, y_squares = _square_norms(X), _square_norms(Y)
+    squares += x_squares[:, None]
+    squares += y_squares
+    bound = (_FAR * length_scale) ** 2
+    _compare_far(*given, np.flatnonzero(~(x_squares <= bound)), np.flatnonzero(~(y_squares <= bound)), squares)
+    return kernel.of_squares(squares, length_scale)
 
 
 def _compare_far(X: Any, Y: Any, far_x: np.ndarray, far_y: np.ndarray, squares: np.ndarray) -> None:
@@ -82,8 +74,8 @@ def _compare_far(X: Any, Y: Any, far_x: np.ndarray, far_y: np.ndarray, squares: 
         return
     them = _dense(Y[far_y])
     for a in range(0, far_x.size, _DENSE_ROWS):
-        part = far_x[a : a + _DENSE_ROWS]
-        squares[np.ix_(part, far_y)] = cdist(_dense(X[part]), them, "sqeuclidean")
+        tile = far_x[a : a + _DENSE_ROWS]
+        squares[np.ix_(tile, far_y)] = cdist(_dense(X[tile]), them, "sqeuclidean")
 
 
 def exact_kernel(kernel: AnyKernel, X: np.ndarray, length_scale: float) -> np.ndarray:
@@ -96,15 +88,9 @@ def exact_kernel(kernel: AnyKernel, X: np.ndarray, length_scale: float) -> np.nd
     X = X[:, used if used.size else slice(1)].astype(np.float64)
     points = lean(X)
     if isinstance(kernel, Kernel) and kernel.isotropic and sp.issparse(points):
-        return _of_squares(kernel, square_distances(points), length_scale)
-    return kernel(X, None, length_scale) if isinstance(kernel, Kernel) else kernel(X)
-
-
-def _of_squares(kernel: Kernel, squares: np.ndarray, length_scale: float) -> np.ndarray:
-    """An isotropic kernel of squared distances, which it may overwrite."""
-    distances = np.sqrt(squares, out=squares)
-    # On the line, between the distances and zero.
-    return kernel(distances.reshape(-1, 1), np.zeros((1, 1)), length_scale).reshape(distances.shape)
+        squares = square_distances(points)
+        return kernel.of_distances(np.sqrt(squares, out=squares), length_scale)
+    return kernel(X, None, length_scale)
 
 
 def lean(X: np.ndarray) -> Any:
@@ -123,13 +109,3 @@ def _dense(X: Any) -> np.ndarray:
 
 def _square_norms(X: Any) -> np.ndarray:
     return np.asarray((X * X).sum(axis=1)).ravel() if sp.issparse(X) else np.einsum("ij,ij->i", X, X)
-
-
-def kernel_diagonal(kernel: AnyKernel, X: Any) -> np.ndarray:
-    """k(x, x) of each row of an array or CSR matrix, shape (n,), float64."""
-    if isinstance(kernel, Kernel):
-        return np.ones(X.shape[0])
-    X = X.astype(np.float64)
-    if isinstance(kernel, SemigroupKernel):
-        return kernel.of_sum(2 * _dense(X))
-    return kernel.of_products(_square_norms(X))

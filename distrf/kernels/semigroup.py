@@ -14,27 +14,27 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..errors import InputError
+from ..parameters import number
+from .base import declared, find_kernel, register_kernel
 from .shift_invariant import WeightLaw
 
 #: Parameters whose squares and reciprocals, times weights and rows, stay in float64.
 _RANGE = (1e-75, 1e75)
+_IN_RANGE = number(above=_RANGE[0], below=_RANGE[1])
 
 
 @dataclass(frozen=True)
 class SemigroupKernel(WeightLaw):
-    """Base of the semigroup kernels; its parameters are fields, so there is no length scale."""
+    """Base of the semigroup kernels; its parameters are fields, so there is no length scale.
 
-    #: The field that holds the parameter, beta or lam.
+    Attributes
+    ----------
+    parameter : str, the field that sets the scale, such as beta or lam
+    """
+
+    registry: ClassVar[dict[str, type[SemigroupKernel]]] = {}
+    family: ClassVar[str] = "semigroup "
     parameter: ClassVar[str]
-
-    def __post_init__(self):
-        value = getattr(self, self.parameter)
-        if not (np.isfinite(value) and _RANGE[0] < value < _RANGE[1]):
-            raise InputError(f"{self.parameter} must be a positive number between 1e-75 and 1e75, got {value}")
-
-    @classmethod
-    def _registry(cls):
-        return SEMIGROUP_KERNELS
 
     @property
     def weight_scale(self) -> float:
@@ -56,7 +56,13 @@ class SemigroupKernel(WeightLaw):
         """
         raise NotImplementedError
 
-    def __call__(self, X: np.ndarray, Y: np.ndarray | None = None) -> np.ndarray:
+    def check_rows(self, X: Any) -> None:
+        refuse_negative(X)
+
+    def diagonal(self, X: Any) -> np.ndarray:
+        return self.of_sum(2 * (X.toarray() if sp.issparse(X) else np.asarray(X)).astype(np.float64))
+
+    def __call__(self, X: np.ndarray, Y: np.ndarray | None = None, length_scale: float = 1.0) -> np.ndarray:
         """Exact kernel matrix, shape (n, m), for nonnegative X of shape (n, d) and Y of shape (m, d), float64.
 
         Raises InputError for a negative entry.
@@ -71,11 +77,12 @@ class SemigroupKernel(WeightLaw):
         return out
 
 
+@register_kernel
 @dataclass(frozen=True)
 class ExponentialSemigroup(SemigroupKernel):
     """exp(-beta sum_j sqrt(x_j + y_j)); Levy weights w = beta^2 / (2 g^2), g normal."""
 
-    beta: float = 1.0
+    beta: float = declared(1.0, _IN_RANGE, "factor on the sum of roots")
 
     name: ClassVar[str] = "exponential_semigroup"
     law: ClassVar[str] = "levy"
@@ -95,11 +102,12 @@ class ExponentialSemigroup(SemigroupKernel):
         return ExponentialSemigroup(1.0 / middle)
 
 
+@register_kernel
 @dataclass(frozen=True)
 class ReciprocalSemigroup(SemigroupKernel):
     """prod_j lam / (x_j + y_j + lam); exponential weights of rate lam."""
 
-    lam: float = 1.0
+    lam: float = declared(1.0, _IN_RANGE, "entry at which a factor of the kernel is 1/2")
 
     name: ClassVar[str] = "reciprocal_semigroup"
     law: ClassVar[str] = "exponential"
@@ -125,33 +133,16 @@ class ReciprocalSemigroup(SemigroupKernel):
         return ReciprocalSemigroup(float(np.exp(0.5 * (low + high))))
 
 
-SEMIGROUP_KERNELS: dict[str, type[SemigroupKernel]] = {
-    k.name: k for k in (ExponentialSemigroup, ReciprocalSemigroup)
-}
+#: The semigroup kernels by name.
+SEMIGROUP_KERNELS = SemigroupKernel.registry
 
 
 def get_semigroup_kernel(kernel: str | SemigroupKernel | dict[str, Any], **parameters: Any) -> SemigroupKernel:
-    """A semigroup kernel from its name, its spec or itself.
+    """A semigroup kernel from its name and its parameters, from its spec, or itself.
 
-    Raises InputError for a name that is not in the registry.
+    Raises InputError for a name that is not in the registry and for parameters that the kernel has not.
     """
-    if isinstance(kernel, SemigroupKernel):
-        return kernel
-    if isinstance(kernel, dict):
-        parameters = {k: v for k, v in kernel.items() if k != "name"}
-        kernel = kernel.get("name", "")
-    if not isinstance(kernel, str) or kernel not in SEMIGROUP_KERNELS:
-        raise InputError(
-            f"unknown semigroup kernel {kernel!r}; known: {', '.join(sorted(SEMIGROUP_KERNELS))}, or a "
-            "SemigroupKernel object"
-        )
-    try:
-        return SEMIGROUP_KERNELS[kernel](**parameters)
-    except TypeError:
-        raise InputError(
-            f"kernel {kernel!r} takes the parameter {SEMIGROUP_KERNELS[kernel].parameter!r}, "
-            f"got {sorted(parameters)}"
-        ) from None
+    return find_kernel(kernel, SemigroupKernel, parameters)
 
 
 def refuse_negative(X: Any, rows: str = "row {} of the block") -> None:

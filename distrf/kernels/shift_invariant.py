@@ -7,90 +7,123 @@ scale mixture). Rahimi & Recht 2007, Figure 1; Matern: multivariate t with 2 nu 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 from scipy.spatial.distance import cdist
 
 from ..errors import InputError
+from ..parameters import one_of
 from ..randomness import variates
+from .base import AnyKernel, declared, find_kernel, register_kernel
 
 
 @dataclass(frozen=True)
-class WeightLaw:
+class WeightLaw(AnyKernel):
     """What a projection must know of a kernel: the law of its weight rows. A plain, frozen value.
 
     Attributes
     ----------
-    name : key in the registry and in specs
-    law : law of the coordinates of a weight row, see `distrf.randomness.quantile`
-    isotropic : whether k depends on |v|_2 alone, so that weight directions are uniform on the sphere
-    heavy_tailed : weights without variance; their phases are computed in float64
+    law : str, law of the coordinates of a weight row, see `distrf.randomness.quantile`
+    symmetric : bool, whether the law is that of the negative weights too, so that weights may change sign
+    isotropic : bool, whether k depends on |v|_2 alone, so that weight directions are uniform on the sphere
+    heavy_tailed : bool, weights without variance; their phases are computed in float64
     """
 
-    name: ClassVar[str]
     law: ClassVar[str]
+    symmetric: ClassVar[bool] = False
     isotropic: ClassVar[bool] = False
     heavy_tailed: ClassVar[bool] = False
 
     def radii(self, seed: int, block: int, count: int, start: int = 0) -> np.ndarray | None:
-        """Radii of `count` weight rows, shape (count,), or None where every radius is 1."""
+        """Radii of weight rows start, start + 1, ... of a block, or None where every radius is 1.
+
+        Parameters
+        ----------
+        seed : seed of the map
+        block : number of the block of weight rows
+        count : radii wanted
+        start : row of the block that the first radius belongs to: a radius depends on its place alone
+
+        Returns
+        -------
+        Array of shape (count,), float64, or None.
+        """
         return None
-
-    @classmethod
-    def _registry(cls) -> Mapping[str, type]:
-        """The kernels of this family that a spec can name."""
-        raise NotImplementedError
-
-    def spec(self) -> dict[str, Any]:
-        """The JSON of the kernel. Raises InputError for one that no spec can name, since it could not be loaded."""
-        check_registered(self, self._registry())
-        return {"name": self.name, **asdict(self)}
-
-
-def check_registered(kernel: Any, registry: Mapping[str, type]) -> None:
-    """Raise InputError for a kernel of a class that its registry does not hold under its name."""
-    if registry.get(kernel.name) is not type(kernel):
-        raise InputError(
-            f"the kernel {type(kernel).__name__}, named {kernel.name!r}, is not one of {', '.join(sorted(registry))}: "
-            "what is saved with it could not be loaded; it serves for fitting and transforming alone"
-        )
 
 
 @dataclass(frozen=True)
 class Kernel(WeightLaw):
-    """Base of the shift-invariant kernels; a subclass is one entry in the registry below.
+    """Base of the shift-invariant kernels.
+
+    A kernel defines `_values` and the attributes `name` and `law`; the others where they differ from those here.
 
     Attributes
     ----------
-    metric : SciPy name of the norm in which length-scale rules measure distances
+    metric : str, SciPy's name of the norm in which length-scale rules measure distances
+    why_not_binned : str, why random binning cannot serve the kernel; None where `pitches` gives the law
     """
 
+    registry: ClassVar[dict[str, type[Kernel]]] = {}
+    family: ClassVar[str] = ""
+    symmetric: ClassVar[bool] = True
     metric: ClassVar[str] = "euclidean"
-
-    @classmethod
-    def _registry(cls):
-        return KERNELS
+    why_not_binned: ClassVar[str | None] = "it has no law of pitches"
 
     def __call__(self, X: np.ndarray, Y: np.ndarray | None = None, length_scale: float = 1.0) -> np.ndarray:
-        """Exact kernel matrix, shape (n, m), for X of shape (n, d) and Y of shape (m, d), float64."""
         X = np.asarray(X, dtype=np.float64) / length_scale
         Y = X if Y is None else np.asarray(Y, dtype=np.float64) / length_scale
         return self._values(X, Y)
 
     def _values(self, X: np.ndarray, Y: np.ndarray) -> np.ndarray:
+        """The kernel matrix of rows in units of the length scale, float64."""
         raise NotImplementedError
 
+    @property
+    def exact_from(self) -> str:
+        return "squares" if self.isotropic else "differences"
+
+    def of_distances(self, distances: np.ndarray, length_scale: float) -> np.ndarray:
+        """An isotropic kernel of distances |v|_2, elementwise, float64."""
+        # On the line, between the distances and zero.
+        return self(distances.reshape(-1, 1), np.zeros((1, 1)), length_scale).reshape(distances.shape)
+
+    def of_squares(self, squares: np.ndarray, length_scale: float) -> np.ndarray:
+        np.sqrt(np.maximum(squares, 0.0, out=squares), out=squares)
+        return self.of_distances(squares, length_scale)
+
+    def diagonal(self, X: Any) -> np.ndarray:
+        return np.ones(X.shape[0])
+
     def length_scale_of_gamma(self, gamma: float) -> float:
-        """The length scale that scikit-learn's `gamma` stands for."""
+        """The length scale that scikit-learn's `gamma` stands for. Raises InputError where scikit-learn has none."""
+        mine = Kernel.length_scale_of_gamma
+        known = [name for name, kernel in self.registry.items() if kernel.length_scale_of_gamma is not mine]
         raise InputError(
-            f"gamma is scikit-learn's parameter of the gaussian and laplacian kernels, got kernel={self.name!r}; "
+            f"gamma is scikit-learn's parameter of the kernels {', '.join(known)}; got kernel={self.name!r}; "
             "give length_scale"
         )
 
+    def pitches(self, seed: int, grid: int, d: int) -> np.ndarray:
+        """Draws of the law p(u) = u k''(u) of a product of one-dimensional kernels at length scale 1.
 
+        Rahimi & Recht 2007, Section 4: k is convex and decreasing on (0, inf).
+
+        Parameters
+        ----------
+        seed : seed of the map
+        grid : number of the grid
+        d : columns
+
+        Returns
+        -------
+        Array of shape (d,), float64: the width of a bin in each column.
+        """
+        raise NotImplementedError
+
+
+@register_kernel
 @dataclass(frozen=True)
 class Gaussian(Kernel):
     """exp(-|v|_2^2 / 2 l^2)."""
@@ -98,14 +131,22 @@ class Gaussian(Kernel):
     name: ClassVar[str] = "gaussian"
     law: ClassVar[str] = "normal"
     isotropic: ClassVar[bool] = True
+    why_not_binned: ClassVar[str | None] = "k'' < 0 for u < l, so that p(u) is no probability"
 
     def _values(self, X, Y):
         return np.exp(-0.5 * cdist(X, Y, "sqeuclidean"))
+
+    def of_squares(self, squares, length_scale):
+        if length_scale <= 1e-150:  # its square is no number that divides
+            return super().of_squares(squares, length_scale)
+        squares *= -0.5 / length_scale**2
+        return np.exp(np.minimum(squares, 0.0, out=squares), out=squares)
 
     def length_scale_of_gamma(self, gamma: float) -> float:
         return float((2.0 * gamma) ** -0.5)
 
 
+@register_kernel
 @dataclass(frozen=True)
 class Laplacian(Kernel):
     """exp(-|v|_1 / l); Cauchy weights."""
@@ -114,6 +155,7 @@ class Laplacian(Kernel):
     law: ClassVar[str] = "cauchy"
     metric: ClassVar[str] = "cityblock"
     heavy_tailed: ClassVar[bool] = True
+    why_not_binned: ClassVar[str | None] = None
 
     def _values(self, X, Y):
         return np.exp(-cdist(X, Y, "cityblock"))
@@ -121,13 +163,19 @@ class Laplacian(Kernel):
     def length_scale_of_gamma(self, gamma: float) -> float:
         return 1.0 / gamma
 
+    def pitches(self, seed, grid, d):
+        # p(u) = u e^-u: the sum of two exponential draws.
+        return variates(seed, "binning pitch", grid, 2 * d, "exponential").reshape(2, d).sum(axis=0)
 
+
+@register_kernel
 @dataclass(frozen=True)
 class Cauchy(Kernel):
     """prod_j 1 / (1 + (v_j / l)^2); Laplace weights."""
 
     name: ClassVar[str] = "cauchy"
     law: ClassVar[str] = "laplace"
+    why_not_binned: ClassVar[str | None] = "k'' < 0 for u < l / sqrt(3), so that p(u) is no probability"
 
     def _values(self, X, Y):
         out = np.empty((len(X), len(Y)))
@@ -136,20 +184,23 @@ class Cauchy(Kernel):
         return out
 
 
+@register_kernel
 @dataclass(frozen=True)
 class Matern(Kernel):
     """Matern kernel of |v|_2 / l with smoothness nu = 1/2, 3/2 or 5/2 (Rasmussen & Williams 2006, Eq. 4.17)."""
 
-    nu: float = 1.5
+    nu: float = declared(1.5, one_of(0.5, 1.5, 2.5), "smoothness of the Matern kernel, 1/2, 3/2 or 5/2")
 
     name: ClassVar[str] = "matern"
     law: ClassVar[str] = "normal"
     isotropic: ClassVar[bool] = True
     heavy_tailed: ClassVar[bool] = True
+    why_not_binned: ClassVar[str | None] = "it depends on |v|_2 and is no product over the columns"
 
-    def __post_init__(self):
-        if self.nu not in (0.5, 1.5, 2.5):
-            raise InputError(f"the Matern kernel is offered for nu in {{0.5, 1.5, 2.5}}, got nu={self.nu!r}")
+    @property
+    def exact_from(self):
+        # exp(-|v|) turns rounding of the squared distance into its root.
+        return "differences" if self.nu == 0.5 else "squares"
 
     def _values(self, X, Y):
         r = np.sqrt(2 * self.nu) * cdist(X, Y)
@@ -162,22 +213,13 @@ class Matern(Kernel):
         return np.sqrt(dof / (g * g).sum(axis=1))
 
 
-KERNELS: dict[str, type[Kernel]] = {k.name: k for k in (Gaussian, Laplacian, Cauchy, Matern)}
+#: The shift-invariant kernels by name.
+KERNELS = Kernel.registry
 
 
 def get_shift_invariant_kernel(kernel: str | Kernel | dict[str, Any], **parameters: Any) -> Kernel:
-    """A kernel from its name, its spec or itself.
+    """A shift-invariant kernel from its name and its parameters, from its spec, or itself.
 
-    Raises InputError for a name that is not in the registry.
+    Raises InputError for a name that is not in the registry and for parameters that the kernel has not.
     """
-    if isinstance(kernel, Kernel):
-        return kernel
-    if isinstance(kernel, dict):
-        parameters = {k: v for k, v in kernel.items() if k != "name"}
-        kernel = kernel.get("name", "")
-    if not isinstance(kernel, str) or kernel not in KERNELS:
-        raise InputError(f"unknown kernel {kernel!r}; known: {', '.join(sorted(KERNELS))}, or a Kernel object")
-    try:
-        return KERNELS[kernel](**parameters)
-    except TypeError:
-        raise InputError(f"kernel {kernel!r} does not take the parameters {sorted(parameters)}") from None
+    return find_kernel(kernel, Kernel, parameters)

@@ -57,7 +57,7 @@ def start_map(
     ):
         raise InputError(
             "structure='circulant' starts from circulant blocks alone: projection 'circulant', no whitening and a "
-            f"kernel other than matern; got projection={start.projection!r}, kernel={start.kernel.name!r}, "
+            f"kernel whose weight rows have no radii; got projection={start.projection!r}, kernel={start.kernel.name!r}, "
             f"whiten={start.whitening is not None}"
         )
     return start

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, ClassVar
@@ -14,7 +14,7 @@ from ..compiled.binning import bin_hashes, bin_hashes_csr, signed_columns
 from ..errors import InputError, SpecMismatchError
 from ..kernels.shift_invariant import Kernel, get_shift_invariant_kernel
 from ..projections.cache import weight_cache
-from ..randomness import raw_words, uniforms, variates
+from ..randomness import raw_words, uniforms
 from .base import FeatureMap, check_rows, row_tiles, verify_checksum, working_dtype
 from .reach import near_rows
 
@@ -23,29 +23,14 @@ BINS = ("hashed", "exact")
 _PANEL_BYTES, _TILE, _HASHES = 2**24, 512, 2**20
 
 
-def _gamma2(seed: int, grid: int, d: int) -> np.ndarray:
-    """p(u) = u k''(u) = u e^-u for k(v) = e^-v: the sum of two exponential draws."""
-    return variates(seed, "binning pitch", grid, 2 * d, "exponential").reshape(2, d).sum(axis=0)
-
-
-#: Kernels that are products of one-dimensional ones, convex and decreasing on (0, inf), and the law of their
-#: pitches at length scale 1, p(u) = u k''(u).
-PITCHES: dict[str, Callable[[int, int, int], np.ndarray]] = {"laplacian": _gamma2}
-_WHY_NOT = {
-    "gaussian": "k'' < 0 for u < l, so that p(u) is no probability",
-    "cauchy": "k'' < 0 for u < l / sqrt(3), so that p(u) is no probability",
-    "matern": "it depends on |v|_2 and is no product over the columns",
-}
-
-
 def check_pitch(kernel: Kernel) -> None:
     """Raise InputError, with the reason, for a kernel that random binning cannot serve."""
-    if kernel.name not in PITCHES:
+    if kernel.why_not_binned is not None:
+        able = [repr(name) for name, k in kernel.registry.items() if k.why_not_binned is None]
         raise InputError(
             "random binning needs a product of one-dimensional kernels, convex and decreasing on (0, inf), whose "
             f"pitch has the density p(u) = u k''(u) (Rahimi & Recht 2007); got kernel={kernel.name!r}: "
-            f"{_WHY_NOT.get(kernel.name, 'no pitch law is registered')}; use kernel='laplacian', or "
-            "RandomFourierFeatures"
+            f"{kernel.why_not_binned}; use kernel={' or '.join(able)}, or RandomFourierFeatures"
         )
 
 
@@ -95,7 +80,7 @@ class BinningMap(FeatureMap):
     def grids(self, start: int = 0, stop: int | None = None) -> tuple[np.ndarray, np.ndarray]:
         """Pitches u and shifts s of grids start:stop, shape (stop - start, d) each; bin floor(x / u + s)."""
         d, made = self.n_features_in, range(start, self.n_grids if stop is None else stop)
-        pitches = [PITCHES[self.kernel.name](self.seed, p, d) for p in made]
+        pitches = [self.kernel.pitches(self.seed, p, d) for p in made]
         shifts = [uniforms(self.seed, "binning shift", p, d) for p in made]
         return self.length_scale * np.stack(pitches), np.stack(shifts)
 

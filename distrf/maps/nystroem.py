@@ -20,10 +20,9 @@ import scipy.linalg
 import scipy.sparse as sp
 
 from ..errors import InputError, SpecMismatchError
+from ..kernels.base import AnyKernel
 from ..kernels.exact import exact_kernel, kernel_block, lean, middle
-from ..kernels.registry import AnyKernel, get_kernel
-from ..kernels.semigroup import SemigroupKernel, refuse_negative
-from ..kernels.shift_invariant import Kernel
+from ..kernels.registry import get_kernel
 from .base import FeatureMap, arrays_digest, check_rows, row_tiles, verify_digest, working_dtype
 
 #: Numbers of the kernel block of one row tile (16 MiB).
@@ -90,8 +89,7 @@ class NystroemMap(FeatureMap):
     def _fill(self, X, out: np.ndarray, start: int, stop: int) -> None:
         assert self.landmarks is not None
         assert self.normalization is not None
-        if isinstance(self.kernel, SemigroupKernel):
-            refuse_negative(X)
+        self.kernel.check_rows(X)
         M, most, centre = self.normalization[:, start:stop], 512, None
         if sp.issparse(X):
             X, most, L = sp.csr_array(X), 4096, _once(_beside_csr, self.landmarks)
@@ -101,7 +99,7 @@ class NystroemMap(FeatureMap):
             out[a:b] = kernel_block(self.kernel, X[a:b], L, self.length_scale, centre) @ M
 
     def exact_kernel(self, X, Y=None):
-        return _values(self.kernel, X, Y, self.length_scale)
+        return self.kernel(X, Y, self.length_scale)
 
     @property
     def arrays(self):
@@ -173,8 +171,3 @@ def _beside_csr(landmarks: np.ndarray) -> Any:
     made = lean(landmarks)
     # SciPy multiplies CSR rows by the rows of the transpose.
     return made.astype(np.float64) if sp.issparse(made) else np.array(made, dtype=np.float64, order="F")
-
-
-def _values(kernel: AnyKernel, X: Any, Y: Any, length_scale: float) -> np.ndarray:
-    """The kernel entry by entry."""
-    return kernel(X, Y, length_scale) if isinstance(kernel, Kernel) else kernel(X, Y)

@@ -12,7 +12,8 @@ from sklearn.base import clone
 
 from ..features.length_scale import resolve_length_scale
 from ..features.with_columns import column_scale
-from ..kernels.shift_invariant import KERNELS, Kernel, get_shift_invariant_kernel
+from ..kernels.base import kernel_with
+from ..kernels.shift_invariant import KERNELS, Kernel
 from ..ridge.path import BLOCK_ROWS, ridge_path
 from ..targets import Targets
 from .sample import Sample
@@ -114,7 +115,7 @@ def rule_length_scale(rule: str, parts: dict[str, Any], sample: Sample, seed: in
     kernel = parts.get("kernel", "gaussian")
     if not (isinstance(kernel, Kernel) or kernel in KERNELS):
         return None
-    chosen = get_shift_invariant_kernel(kernel, **({"nu": parts.get("nu", 1.5)} if kernel == "matern" else {}))
+    chosen = kernel_with(kernel, parts, Kernel)
     return resolve_length_scale(chosen, rule, None, sample.X, seed)
 
 

@@ -96,8 +96,10 @@ class Projection:
 
 
 def require_isotropic(projection: str, kernel: Kernel) -> None:
+    """Raise InputError for a kernel whose weight directions are not uniform on the sphere."""
     if not kernel.isotropic:
+        able = [name for name, k in kernel.registry.items() if k.isotropic]
         raise InputError(
-            f"projection={projection!r} needs an isotropic kernel (gaussian, matern), got kernel={kernel.name!r}; "
+            f"projection={projection!r} needs an isotropic kernel ({', '.join(able)}), got kernel={kernel.name!r}; "
             "use projection='dense'"
         )

@@ -34,8 +34,6 @@ from .cache import weight_cache
 
 #: Numbers in one panel of 32 rows: its spectra and phases stay near the core (flat from 2^17 to 2^19).
 _PANEL_NUMBERS = 2**18
-#: Laws symmetric about zero, whose weights may change sign.
-_SYMMETRIC_LAWS = ("normal", "cauchy", "laplace")
 
 
 @lru_cache(maxsize=256)
@@ -103,7 +101,7 @@ class CirculantProjection(Projection):
         """Factor of each input coordinate for each mixed matrix, shape (n_mixed, d): sign or 0."""
         d, parts = self.n_features_in, self.n_mixed
         factors = np.ones(d)
-        if self.sign_place == "columns" and self.kernel.law in _SYMMETRIC_LAWS:
+        if self.sign_place == "columns" and self.kernel.symmetric:
             factors = signs(self.seed, f"{self._stream} signs", 0, d)
         if parts == 1:
             return factors[None]
@@ -112,7 +110,7 @@ class CirculantProjection(Projection):
 
     @property
     def _has_row_signs(self) -> bool:
-        return self.sign_place == "rows" and self.kernel.law in _SYMMETRIC_LAWS
+        return self.sign_place == "rows" and self.kernel.symmetric
 
     @property
     def _has_row_factors(self) -> bool:

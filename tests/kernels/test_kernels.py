@@ -125,5 +125,5 @@ def test_bad_parameters():
     with pytest.raises(InputError, match="does not take the parameters \\['nu'\\]"):
         get_shift_invariant_kernel("gaussian", nu=1.5)
     for nu in (1.0, "1.5", None, np.inf):
-        with pytest.raises(InputError, match="offered for nu in"):
+        with pytest.raises(InputError, match=r"nu must be 0\.5, 1\.5 or 2\.5, got"):
             Matern(nu)

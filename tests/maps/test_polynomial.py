@@ -70,11 +70,11 @@ def test_polynomial_is_scikit_learns(rng):
     ("name", "parameters", "message"),
     [
         ("sigmoid", {}, "unknown dot-product kernel 'sigmoid'; known: exponential, homogeneous, polynomial"),
-        ("polynomial", {"degree": 0}, "degree must be an integer, at least 1, got 0"),
-        ("polynomial", {"degree": 2.5}, "at least 1, got 2.5"),
-        ("polynomial", {"coef0": -1}, "coef0 must be a finite number, at least 0, got -1"),
-        ("exponential", {"gamma": 0}, "gamma must be a finite number, above 0, got 0"),
-        ("homogeneous", {"gamma": math.nan}, "above 0, got nan"),
+        ("polynomial", {"degree": 0}, "degree must be an integer >= 1, got 0"),
+        ("polynomial", {"degree": 2.5}, "an integer >= 1, got 2.5"),
+        ("polynomial", {"coef0": -1}, "coef0 must be a finite number >= 0, got -1"),
+        ("exponential", {"gamma": 0}, "gamma must be a finite number > 0, got 0"),
+        ("homogeneous", {"gamma": math.nan}, "> 0, got nan"),
         ("exponential", {"degree": 2}, r"does not take the parameters \['degree'\]"),
     ],
 )
