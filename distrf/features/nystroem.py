@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from ..execution.planned import Costs, PlannedRows
 from ..kernels.dot_product import DOT_PRODUCTS
 from ..kernels.registry import FAMILIES, AnyKernel, get_kernel
 from ..kernels.semigroup import SEMIGROUP_KERNELS
 from ..kernels.shift_invariant import KERNELS, Kernel, get_shift_invariant_kernel
+from ..maps import FeatureMap
 from ..maps.nystroem import NystroemMap
 from ..parameters import JOBS, NONE, SEED, Rule, instance, number, one_of, whole
 from ..randomness import draw_seed
@@ -16,7 +18,7 @@ from .dot_product_scale import resolve_dot_product
 from .fourier import GAMMA, NU
 from .landmarks import RULES, choose_landmarks
 from .laplace import SEMIGROUP_PARAMETER, planned_semigroup_kernel, resolve_semigroup_kernel
-from .length_scale import LENGTH_SCALE, resolve_length_scale
+from .length_scale import LENGTH_SCALE, resolve_length_scale, rule_note
 
 
 class NystroemFeatures(FeatureEstimator):
@@ -126,8 +128,7 @@ class NystroemFeatures(FeatureEstimator):
             return resolve_semigroup_kernel(name, self.beta, self.lam, X, seed), 1.0
         return get_kernel(self.kernel), 1.0  # an object, or a refusal
 
-    def planned_map(self, d: int) -> NystroemMap:
-        """The map that `fit` would make on d columns, but for numbers that it takes from the rows."""
+    def _planned_map(self, d: int) -> NystroemMap:
         m = int(self.n_components)
         parameters = {"nu": self.nu} if self.kernel == "matern" else {}
         kernel = get_kernel(self.kernel, **parameters)
@@ -136,3 +137,6 @@ class NystroemFeatures(FeatureEstimator):
         if isinstance(kernel, Kernel) and self.gamma is not None:
             kernel.length_scale_of_gamma(self.gamma)
         return NystroemMap(d, m if self.rank is None else min(m, self.rank), kernel, 1.0, m)
+
+    def planned_costs(self, rows: PlannedRows, planned: FeatureMap) -> Costs:
+        return Costs(notes=rule_note(self.kernel, self.length_scale, self.gamma))
