@@ -36,11 +36,11 @@ from scipy.linalg import cho_solve, cholesky
 from sklearn.pipeline import Pipeline, make_pipeline
 
 from distrf import RandomFourierFeatures, StreamingRidgeClassifier, StreamingScaler, ingest, open_rows
-from distrf.cli.inputs import open_input
-from distrf.cli.plans import write_plan
 from distrf.cluster import connect
 from distrf.execution.memory import Workers
 from distrf.execution.write_zarr import write_rows
+from distrf.pipeline.inputs import open_input
+from distrf.planning import plan_job
 
 RATIO_BAR, ACCURACY_BAR, FLAT_BAR = 1.25, 0.976, 1.10
 _MIB = 2**20
@@ -111,10 +111,8 @@ def peak_bytes() -> int:
 
 def planned_bytes(args: argparse.Namespace, store: str, client: Any) -> int:
     """What `distrf plan` says that one worker needs."""
-    _, features, ridge = (step for _, step in make_model(args).steps)
-    data = open_input(store, "y", None, None)
-    plan = write_plan("train", data, features, ridge, 10, Workers.of_client(client))
-    return int(plan.memory.peak)
+    steps = [step for _, step in make_model(args).steps]
+    return plan_job("train", steps, open_input(store, "y"), Workers.of_client(client), 10).memory.peak
 
 
 def cpu_seconds(client: Any | None = None) -> float:

@@ -29,6 +29,8 @@ _EXPORTS = {
     "load_model": "distrf.persistence",
     "ingest": "distrf.ingestion.ingest",
     "make_model": "distrf.pipeline",
+    "plan": "distrf.planning",
+    "connect": "distrf.cluster",
     "train": "distrf.pipeline",
     "WithColumns": "distrf.features",
 }

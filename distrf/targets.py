@@ -131,6 +131,11 @@ def target_segments(n_rows: int) -> int:
     return count_segments(n_rows, _ClassReduction())
 
 
+def target_tasks(n_rows: int, blocks: int) -> int:
+    """Tasks of reading the targets of so many blocks once: segments and their sums."""
+    return 2 * min(target_segments(n_rows), blocks) - 1
+
+
 def class_targets(y: Any, weight: Any, class_weight: Any) -> Targets:
     """Targets of a classifier, from one pass over the labels alone.
 

@@ -95,7 +95,9 @@ def test_seams(files):
             ("distrf.store", "distrf.ingestion", "distrf.execution.write_parquet")
         )
         if floor_of(name) == "store":
-            assert not found & {"dask", "distributed"}, f"{name}: readers and writers of blocks do not know Dask"
+            assert not found & {"dask", "distributed"}, (
+                f"{name}: readers and writers of blocks do not know Dask"
+            )
         if floor_of(name) in ("kernels", "compiled", "randomness", "projections", "maps"):
             assert not found & {"dask", "distributed", "zarr"}, (
                 "a block function does not know that Dask exists"

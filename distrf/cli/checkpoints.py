@@ -6,9 +6,9 @@ import os
 from typing import Any
 
 from ..errors import SpecMismatchError
+from ..pipeline.inputs import Input
 from ..store import files, is_model_folder, read_spec, write_model_folder
 from ..store.spec import differences, to_json
-from .inputs import Input
 from .model_options import CheckpointOptions
 from .session import UsageError
 

@@ -48,7 +48,6 @@ def compare(
     """Kernel error and time of every projection that fits the kernel, on a sample of the rows."""
     from ..execution.sampling import sampled_rows, take_rows
     from ..store import check_apart
-    from .inputs import open_input
     from .outputs import check_writable
     from .plots import check_plot
 
@@ -59,7 +58,7 @@ def compare(
     check_plot(plot)
     check_apart(plot, [source], what="--plot")
     check_writable(plot)
-    data = open_input(source, rows.target, rows.columns, rows.impute, strict=rows.strict)
+    data = o.open_source(source, rows)
     names = _chosen(projections, kernel, nu)
     settings = {
         "kernel": kernel, "length_scale": length_scale, "gamma": gamma, "nu": nu, "phase": phase, "whiten": False,

@@ -107,9 +107,7 @@ def featurize(
     """Write random features of rows to Zarr, block by block; started again, it resumes."""
     from ..store import check_apart, existing_model_folder, existing_store
     from .featurizing import fitted_features, open_like, write_features
-    from .inputs import open_input
     from .outputs import check_writable
-    from .plans import refuse_if_too_big
 
     session = Session(run)
     check_apart(save_map, [source], what="--save-map")
@@ -121,7 +119,7 @@ def featurize(
     if save_map is not None:
         existing_model_folder(save_map)
     if like is None:
-        data = open_input(source, rows.target, rows.columns, rows.impute, strict=rows.strict)
+        data = o.open_source(source, rows)
         estimator = o.map_of(map, data.d)
         scaler = o.checked(scale.scaler)
         if scaler == "auto":
@@ -129,7 +127,8 @@ def featurize(
                 "--scale auto judges by a target, which features do without; name a scaling, or none"
             )
         if estimator is None:
-            raise UsageError("featurize needs a map; --map none has no features")
+            raise UsageError(o.NO_FEATURES)
+        steps = [step for step in (scaler, estimator) if step is not None]
     else:
         said = map != o.MapOptions() or scale != PlainScaleOptions()
         if said or save_map or rows.columns or rows.impute:
@@ -138,8 +137,8 @@ def featurize(
                 "--save-map"
             )
         trained, data = open_like(like, source, rows.target, rows.strict)
-        estimator = trained.map
-    refuse_if_too_big("featurize", data, estimator, None, run.cluster, run.memory_limit)
+        steps = list(trained.loaded.pipeline)
+    session.refuse_if_too_big("featurize", steps, data)
     with session.connected():
         if like is None:
             features = fitted_features(data, scaler, estimator, save_map, overwrite, source)

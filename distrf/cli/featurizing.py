@@ -12,7 +12,7 @@ from .. import __version__
 from ..errors import InputError
 from ..execution.write_zarr import Written, write_rows
 from ..persistence import load_model, model_details, save_model
-from .inputs import Input
+from ..pipeline.inputs import Input
 from .predicting import Loaded, as_pipeline
 
 
@@ -47,11 +47,6 @@ class Like:
     """The transformers of a saved map or model."""
 
     loaded: Loaded
-
-    @property
-    def map(self) -> Any:
-        """The step that widens rows."""
-        return self.loaded.map
 
     def features(self, data: Input) -> Features:
         X, y = data.rows(uniform=True)

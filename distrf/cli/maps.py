@@ -7,8 +7,6 @@ from dataclasses import replace
 from typing import Any
 
 from ..errors import InputError
-from ..maps import BinningMap, CompactMap, FeatureMap, FourierMap
-from ..parameters import check_parameters
 from .map_options import MapOptions, number_or_rule, whole_or_rule
 
 
@@ -165,38 +163,3 @@ ESTIMATORS: dict[str, Callable[[MapOptions], Any]] = {
     "cnm": cnm,
     "blockwise": blockwise,
 }
-
-
-def unfitted_map(estimator: Any, d: int) -> FeatureMap:
-    """The map that the estimator would fit on d columns, but for numbers that it takes from the rows.
-
-    Raises InputError for options that break a rule: before any cluster starts.
-    """
-    from ..features import TEFM, CompactRandomFeatures, RandomBinningFeatures
-    from ..kernels.shift_invariant import get_shift_invariant_kernel
-    from ..maps.fourier import count_frequencies
-    from ..projections import choose_projection
-
-    check_parameters(estimator)
-    if isinstance(estimator, CompactRandomFeatures):
-        base = estimator.planned_base()
-        return CompactMap(d, estimator.n_components, unfitted_map(base, d), 0)
-    if isinstance(estimator, TEFM):
-        return estimator.planned_map(d, unfitted_map(estimator.base, d))
-    if hasattr(estimator, "planned_map"):
-        return estimator.planned_map(d)
-    D = estimator.n_components
-    if isinstance(estimator, RandomBinningFeatures):
-        chosen = get_shift_invariant_kernel(estimator.kernel)
-        return BinningMap(d, D, chosen, _scale(estimator, chosen), estimator.n_grids, 0, estimator.bins)
-    chosen = get_shift_invariant_kernel(
-        estimator.kernel, **({"nu": estimator.nu} if estimator.kernel == "matern" else {})
-    )
-    projection = choose_projection(estimator.projection, chosen, d, count_frequencies(estimator.phase, D))
-    return FourierMap(d, D, chosen, _scale(estimator, chosen), projection, estimator.phase, 0)
-
-
-def _scale(estimator: Any, kernel: Any) -> float:
-    if estimator.gamma is not None:
-        return kernel.length_scale_of_gamma(estimator.gamma)
-    return 1.0 if isinstance(estimator.length_scale, str) else estimator.length_scale

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from ..pipeline.kinds import KINDS
 from . import options as o
 from .groups import PATH
 from .map_options import ScaleOptions, TrainMapOptions
@@ -35,20 +36,29 @@ def plan(
     run: o.RunOptions,
 ) -> None:
     """Say what a job would do: tasks, bytes, peak memory, time. Runs nothing, and reads but a few labels."""
-    from .inputs import open_input
-    from .plans import planned_workers, write_plan
+    from sklearn.pipeline import Pipeline
+
+    from .. import planning
     from .reports import print_plan
-    from .training import follow_sample, planned_estimator
+    from .training import follow_plan, planned_estimator
 
     session = Session(run)
-    data = open_input(source, rows.target, rows.columns, rows.impute, strict=rows.strict, plan=True)
+    data = o.open_source(source, rows, plan=True)
     estimator = planned_estimator(map, data, run)
-    o.checked(scale.scaler)
+    scaler = o.checked(scale.scaler)
     if job not in ("train", "featurize"):
         raise UsageError(f"--job is train or featurize, got {job!r}")
-    model, classes, notes = follow_sample(model, data, classes or (2 if job == "featurize" else None), map.seed)
-    learner = make_model(model, seed=map.seed)
-    made = write_plan(job, data, estimator, learner, classes, planned_workers(run.cluster, run.memory_limit))
+    steps: list[tuple[str, Any]] = [] if scaler in (None, "auto") else [("scale", scaler)]
+    steps += [] if estimator is None else [("map", estimator)]
+    notes: tuple[str, ...] = ()
+    if job == "train":
+        model, target = follow_plan(model, data, classes, map.seed)
+        steps.append(("model", make_model(model, seed=map.seed)))
+        classes, notes = target.classes, target.notes if KINDS[model.model].classifier else ()
+    elif estimator is None:
+        raise UsageError(o.NO_FEATURES)
+    where = {"cluster": run.cluster, "memory_limit": run.memory_limit}
+    made = planning.plan(Pipeline(steps), data, job=job, classes=classes, **where)
     made = replace(made, notes=[*notes, *made.notes])
     session.finish(made.to_dict(), lambda console: print_plan(console, made))
     made.check()
@@ -81,9 +91,7 @@ def train(
     from ..persistence import check_output, load_model
     from ..store import check_apart, is_model_folder
     from .checkpoints import claim_checkpoint
-    from .inputs import open_input
     from .outputs import check_same_job, check_writable, job_of
-    from .plans import refuse_if_too_big
     from .plots import check_plot, write_plot
     from .reports import print_done, print_training
     from .training import (
@@ -98,7 +106,7 @@ def train(
 
     session = Session(run)
     check_name(model.model)
-    data = open_input(source, rows.target, rows.columns, rows.impute, strict=rows.strict)
+    data = o.open_source(source, rows)
     estimator = planned_estimator(map, data, run)
     scaler = o.checked(scale.scaler)
     check_apart(out, [source], what="the model")
@@ -125,11 +133,12 @@ def train(
             facts["plot"] = plot
         session.finish(facts, lambda console: print_done(console, facts))
         return
-    sizes = ("train", data, estimator, learner, run.cluster, run.memory_limit)
-    refuse_if_too_big(*sizes, classes=target.distinct)
+    steps = [step for step in (scaler, estimator, learner) if step not in (None, "auto")]
+    classes = len(data.info.classes or ()) or target.distinct
+    session.refuse_if_too_big("train", steps, data, classes=classes)
     claim_checkpoint(kept, learner, estimator, data, overwrite)
     with session.connected() as client:
-        refuse_if_too_big(*sizes, client, classes=target.distinct)
+        session.refuse_if_too_big("train", steps, data, client, classes)
         trained = fit_pipeline(data, map, scaler, estimator, learner)
     save_trained(trained, data, source, out, overwrite, job)
     result = trained.summary() | {"model": out, "rows": data.info.n}
@@ -155,7 +164,6 @@ def predict(
     """Predict rows with a trained model, block by block; started again, it resumes."""
     from ..store import check_apart, existing_parts, existing_store
     from .outputs import check_writable
-    from .plans import refuse_if_too_big
     from .predicting import check_extras, is_parquet_output, load_trained, write_predictions
     from .reports import print_result
 
@@ -168,7 +176,7 @@ def predict(
     data = trained.open(source, strict=strict)
     names = o.column_names(keys, "--keys")
     check_extras(trained, data, out, names, scores)
-    refuse_if_too_big("predict", data, trained.map, None, run.cluster, run.memory_limit)
+    session.refuse_if_too_big("predict", list(trained.pipeline), data)
     with session.connected():
         written = write_predictions(trained, data, out, names, scores, overwrite)
     result = {"predictions": out, "rows": data.info.n, **written}
@@ -184,14 +192,13 @@ def evaluate(
     run: o.RunOptions,
 ) -> None:
     """Score a trained model on rows with known targets, in one pass."""
-    from .plans import refuse_if_too_big
     from .predicting import load_trained, score
     from .reports import print_result
 
     session = Session(run)
     trained = load_trained(model)
     data = trained.open(source, target, needs_target=True, strict=strict)
-    refuse_if_too_big("evaluate", data, trained.map, None, run.cluster, run.memory_limit)
+    session.refuse_if_too_big("evaluate", list(trained.pipeline), data)
     with session.connected():
         result = score(trained, data) | {"model": model, "rows": data.info.n}
     session.finish(result, lambda console: print_result(console, f"{model} on {source}", result))

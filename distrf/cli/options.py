@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,6 +13,9 @@ from ..errors import InputError, ParameterError
 from .groups import PATH
 from .map_options import MAPS, MapOptions, check_applies, number_or_rule
 from .session import Json, Quiet, RunOptions, UsageError
+
+if TYPE_CHECKING:
+    from ..pipeline.inputs import Input
 
 Source = Annotated[str, PATH, typer.Argument(help="Rows: a Zarr store or Parquet.")]
 ModelPath = Annotated[str, PATH, typer.Argument(help="The folder of the model.")]
@@ -47,6 +50,14 @@ class ReadOptions(RowOptions):
     strict: Strict = False
 
 
+def open_source(source: str, rows: ReadOptions, *, plan: bool = False) -> Input:
+    """The rows that the options name; for a plan, an imputation rule is not computed."""
+    from ..pipeline.inputs import open_input
+
+    names, impute = column_names(rows.columns), number_or_rule(rows.impute)
+    return open_input(source, rows.target, names, impute, strict=rows.strict, plan=plan)
+
+
 def listed(text: str | None) -> list[str] | None:
     """Comma-separated names as a list."""
     return None if text is None else [part.strip() for part in text.split(",") if part.strip()]
@@ -70,6 +81,8 @@ def one_of(option: str, value: str | None, known: tuple[str, ...]) -> None:
     if value is not None and value not in known:
         raise UsageError(f"{option} is one of {', '.join(known)}, got {value!r}")
 
+
+NO_FEATURES = "featurize needs a map; --map none has no features"
 
 #: Options whose name is not that of the parameter.
 _OPTIONS = {
@@ -112,11 +125,11 @@ def make_map(name: str, d: int, **options: Any) -> Any:
     checked(lambda: check_applies(said))
     if name == "none":
         return None
-    from .maps import ESTIMATORS, unfitted_map
+    from .maps import ESTIMATORS
 
     def build() -> Any:
         estimator = ESTIMATORS[name](said)
-        unfitted_map(estimator, d)
+        estimator.planned_map(d)
         return estimator
 
     return checked(build, n_epochs="--map-epochs")

@@ -10,11 +10,11 @@ from typing import Any
 from sklearn.base import BaseEstimator
 
 from ..errors import SpecMismatchError, StoreError
+from ..pipeline.inputs import Input
 from ..store import read_spec
 from ..store.files import is_local
 from ..store.spec import differences, to_json
 from . import options as o
-from .inputs import Input
 from .map_options import TrainMapOptions
 
 

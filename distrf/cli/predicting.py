@@ -15,7 +15,7 @@ from ..execution.write_parquet import write_parts
 from ..execution.write_zarr import write_rows
 from ..linear_model.base import accuracy_pass, error_pass
 from ..persistence import load_model, model_details
-from .inputs import Input, open_input
+from ..pipeline.inputs import Input, open_input
 
 
 @dataclass(frozen=True)
@@ -32,12 +32,6 @@ class Loaded:
         if "input" in details:
             return cls(path, pipeline, details)
         return cls(path, pipeline, {**details, "input": {"columns": None, "target": None, "impute": None}})
-
-    @property
-    def map(self) -> Any:
-        """The step that widens rows, or None."""
-        maps = [step for step in self.pipeline if hasattr(step, "map_")]
-        return max(maps, key=lambda step: step.map_.n_components, default=None)
 
     def open(
         self, source: str, target: str | None = None, *, needs_target: bool = False, strict: bool = False

@@ -14,22 +14,8 @@ from ..record import Training
 def print_plan(console: Console, made: Any) -> None:
     """A plan as a table."""
     table = Table(title=f"plan: {made.job}", title_justify="left", show_header=False)
-    table.add_row("rows", f"{made.rows:,} in {made.blocks} blocks of up to {made.block_rows:,}")
-    table.add_row("tasks", f"{made.tasks} in {made.passes} passes")
-    table.add_row("read", format_bytes(made.bytes_read))
-    table.add_row("written", format_bytes(made.bytes_written))
-    limit = made.workers.memory_limit
-    table.add_row(
-        "peak per worker", f"{format_bytes(made.memory.peak)} of {format_bytes(limit) if limit else 'no limit'}"
-    )
-    for part, size in made.memory.parts.items():
-        if size:
-            table.add_row(f"  {part}", format_bytes(size))
-    table.add_row("peak of the client", format_bytes(made.client_peak))
-    table.add_row("workers", f"{made.workers.count} x {made.workers.threads} threads")
-    table.add_row("time, roughly", f"{made.seconds:,.0f} s ({made.flops:.2g} operations)")
-    for note in made.notes:
-        table.add_row("note", note)
+    for what, value in made.lines():
+        table.add_row(what, value)
     console.print(table)
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ..planning.workers import running
 from .groups import PATH
 from .usage import UsageError
 
@@ -21,11 +22,6 @@ if TYPE_CHECKING:
 
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.", rich_help_panel="Run")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no report.", rich_help_panel="Run")]
-
-
-def running(cluster: str | None) -> bool:
-    """Whether `--cluster` is the address of a scheduler that runs already, not of one to start."""
-    return cluster is not None and "://" in cluster
 
 
 @dataclass(frozen=True)
@@ -84,6 +80,22 @@ class Session:
         """A remark on standard error, unless quiet."""
         if not self.run.json:
             self.errors.print(text)
+
+    def refuse_if_too_big(
+        self, job: str, steps: list[Any], data: Any, client: Any = None, classes: int = 2
+    ) -> None:
+        """Raise MemoryPlanError before anything starts, where the size of the cluster is known in advance.
+
+        client : of the cluster that has been reached
+        """
+        from ..execution.memory import Workers
+        from ..planning import plan_job, planned_workers
+
+        cluster = self.run.cluster
+        if client is None and running(cluster):
+            return
+        known = Workers.of_client(client) if client else planned_workers(cluster, self.run.memory_limit)
+        plan_job(job, steps, data, known, classes).check()
 
     @contextmanager
     def connected(self) -> Iterator[Any]:

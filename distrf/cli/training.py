@@ -16,21 +16,19 @@ from sklearn.pipeline import Pipeline
 from ..errors import InputError
 from ..features import TEFM
 from ..persistence import save_model
+from ..pipeline.inputs import Input
 from ..pipeline.kinds import KINDS, kind_for
 from ..pipeline.making import Options, prepare
 from ..pipeline.sample import sample_targets
 from ..pipeline.target import Target, check_target, look_at
 from ..pipeline.training import BaselineWarning, fit_prepared
+from ..planning.classes import PlannedTarget, planned_target
+from ..planning.workers import planned_workers
 from . import options as o
-from .inputs import Input
 from .jobs import command_line
 from .map_options import TrainMapOptions
 from .model_options import ModelOptions, check_name
-from .plans import planned_workers
 from .session import RunOptions, UsageError, running
-
-#: Blocks, over all of them, whose targets a plan looks at.
-_PLAN_BLOCKS = 8
 
 
 @dataclass(frozen=True)
@@ -142,32 +140,22 @@ def follow_target(model: ModelOptions, target: Target) -> ModelOptions:
     return replace(model, model=name)
 
 
-def follow_sample(
+def follow_plan(
     model: ModelOptions, data: Input, classes: int | None, seed: int
-) -> tuple[ModelOptions, int, list[str]]:
-    """For a plan: the options with a model that goes with the target, its classes, and a note on how they were counted.
+) -> tuple[ModelOptions, PlannedTarget]:
+    """For a plan: the options with a model that goes with the target, and what is known of this.
 
     Reads targets of a few blocks alone, and none where `classes` or the store say how many there are: then whole
     numbers and texts are taken for labels.
     """
     check_name(model.model)
     _, y = data.rows()
-    known = classes or len(data.info.classes or ())
-    if y is not None and not known:
-        blocks = np.unique(np.linspace(0, y.numblocks[0] - 1, _PLAN_BLOCKS).astype(int)).tolist()
-        target = look_at(sample_targets(y.blocks[blocks], seed))
-        if target.distinct > 1:
-            model = follow_target(model, target)
-            if not KINDS[model.model].classifier:
-                return model, 1, []
-            return (
-                model,
-                target.distinct,
-                [f"classes: at least {target.distinct:,}, in {target.rows:,} sampled rows"],
-            )
+    target = planned_target(y, classes or len(data.info.classes or ()), seed)
+    if target.seen is not None:
+        return follow_target(model, target.seen), target
     if model.model == "auto":
         model = replace(model, model=kind_for(y is None or y.dtype.kind != "f"))
-    return model, known or 2, []
+    return model, target
 
 
 def planned_estimator(map: TrainMapOptions, data: Input, run: RunOptions) -> Any:

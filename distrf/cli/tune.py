@@ -18,8 +18,8 @@ from .model_options import ModelOptions, alphas_of, check_name, make_model
 from .session import Session, UsageError, running
 
 if TYPE_CHECKING:
+    from ..pipeline.inputs import Input
     from ..tuning import Trial, Tuned
-    from .inputs import Input
 
 #: What a length-scale rule is multiplied by.
 FACTORS = tuple(2.0**k for k in (-1.5, -1.0, -0.5, 0.0, 0.5, 1.0, 1.5))
@@ -83,14 +83,13 @@ def tune(
 ) -> None:
     """Search length scale, D and alpha on growing row samples; write the winner as a job file."""
     from ..store import check_apart
-    from .inputs import open_input
     from .outputs import check_writable, said
 
     session = Session(run)
     check_apart(out, [source], what="--out")
     check_apart(model_out, [source], what="--model-out")
     check_apart(out, [model_out], what="--out", than="--model-out")
-    data = open_input(source, rows.target, rows.columns, rows.impute, strict=rows.strict)
+    data = o.open_source(source, rows)
     alphas = alphas_of(model.alpha)
     check_name(model.model)
     scaler = o.checked(scale.scaler)

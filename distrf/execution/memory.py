@@ -168,7 +168,29 @@ class Plan:
         self.memory.check(self.workers, self.job)
         check_client(self.client_peak, self.job)
 
+    def lines(self) -> list[tuple[str, str]]:
+        """(what, how much) in words, as it is printed."""
+        limit = self.workers.memory_limit
+        held = f"{format_bytes(self.memory.peak)} of {format_bytes(limit) if limit else 'no limit'}"
+        return [
+            ("rows", f"{self.rows:,} in {self.blocks} blocks of up to {self.block_rows:,}"),
+            ("tasks", f"{self.tasks} in {self.passes} passes"),
+            ("read", format_bytes(self.bytes_read)),
+            ("written", format_bytes(self.bytes_written)),
+            ("peak per worker", held),
+            *((f"  {part}", format_bytes(size)) for part, size in self.memory.parts.items() if size),
+            ("peak of the client", format_bytes(self.client_peak)),
+            ("workers", f"{self.workers.count} x {self.workers.threads} threads"),
+            ("time, roughly", f"{self.seconds:,.0f} s ({self.flops:.2g} operations)"),
+            *(("note", note) for note in self.notes),
+        ]
+
+    def __str__(self) -> str:
+        lines = [f"plan: {self.job}", *(f"{what:<20}{value}" for what, value in self.lines())]
+        return "\n".join(lines)
+
     def to_dict(self) -> dict[str, Any]:
+        """Plain JSON."""
         return {
             "job": self.job,
             "rows": self.rows,

@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
 from ..errors import InputError, input_errors
+from ..execution.planned import Costs, PlannedRows
 from ..execution.row_blocks import check_dask_rows, map_rows, rows_per_block, split_rows
 from ..maps import FeatureMap, working_dtype
 from ..maps.base import canonical
@@ -92,6 +93,21 @@ class FeatureEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
     parameter_rules: ClassVar[dict[str, Rule]] = {}
     map_: FeatureMap
     n_features_in_: int
+
+    def planned_map(self, d: int) -> FeatureMap:
+        """The map that `fit` would make on d columns, but for what it takes from the rows.
+
+        Raises InputError for parameters that break a rule.
+        """
+        check_parameters(self)
+        return self._planned_map(d)
+
+    def _planned_map(self, d: int) -> FeatureMap:
+        raise NotImplementedError
+
+    def planned_costs(self, rows: PlannedRows, planned: FeatureMap) -> Costs:
+        """What `fit` takes on such rows; `planned` is of `planned_map`."""
+        return Costs()
 
     def transform(self, X: Any) -> Any:
         """Features of X.

@@ -9,16 +9,17 @@ import numpy as np
 
 from ..errors import InputError
 from ..execution.passes import run_pass
+from ..execution.planned import Costs, PlannedRows
 from ..execution.row_blocks import rows_per_block
 from ..kernels.base import kernel_with
 from ..kernels.shift_invariant import Kernel
-from ..maps.base import check_rows
+from ..maps.base import FeatureMap, check_rows
 from ..maps.binning import BINS, BinningMap, check_pitch
 from ..parameters import JOBS, SEED, Rule, one_of, whole
 from ..randomness import draw_seed
 from .base import FeatureEstimator, validate_rows
 from .fourier import GAMMA, KERNEL
-from .length_scale import LENGTH_SCALE, resolve_length_scale
+from .length_scale import LENGTH_SCALE, known_length_scale, resolve_length_scale, rule_note
 
 #: Bins that an exact dictionary may hold: 256 MB of keys, on every worker.
 _MOST_BINS = 2**25
@@ -103,6 +104,20 @@ class RandomBinningFeatures(FeatureEstimator):
             made = replace(made, n_components=int(starts[-1]), keys=np.concatenate(keys), starts=starts)
         self.map_ = made
         return self
+
+    def _planned_map(self, d: int) -> BinningMap:
+        kernel = kernel_with(self.kernel, vars(self), Kernel)
+        scale = known_length_scale(kernel, self.length_scale, self.gamma)
+        return BinningMap(d, int(self.n_components), kernel, scale, int(self.n_grids), 0, self.bins)
+
+    def planned_costs(self, rows: PlannedRows, planned: FeatureMap) -> Costs:
+        notes = rule_note(self.kernel, self.length_scale, self.gamma)
+        if self.bins == "exact":
+            D = planned.n_components
+            notes += (
+                f"counted with {D} columns: exact bins have one for each that a pass over the rows meets",
+            )
+        return Costs(notes=notes)
 
 
 @dataclass(frozen=True)

@@ -91,8 +91,8 @@ class Blockwise(FeatureEstimator):
         self.map_ = BlockwiseMap.of_transformer(inner, d, made.shape[1])
         return self
 
-    def planned_map(self, d: int) -> BlockwiseMap:
-        """A map of the width that `fit` would make on d columns: fitted on unlike positive numbers."""
+    def _planned_map(self, d: int) -> BlockwiseMap:
+        """Of the right width: fitted on unlike positive numbers."""
         n = min(2 * d + 10, max(3, 2**22 // d))  # more rows than columns, where they are not too many
         rows = np.random.default_rng(0).uniform(0.5, 2.0, size=(n, d))
         with warnings.catch_warnings():

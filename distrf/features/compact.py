@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 from sklearn.base import clone
 
 from ..errors import InputError
+from ..execution.planned import Costs, PlannedRows
 from ..maps.compact import CompactMap
 from ..parameters import JOBS, NONE, SEED, Rule, number, whole
 from ..randomness import draw_seed
@@ -67,6 +68,12 @@ class CompactRandomFeatures(FeatureEstimator):
         fitted = base.fit(X, y).map_
         self.map_ = CompactMap(X.shape[1], D, fitted, seed)
         return self
+
+    def _planned_map(self, d: int) -> CompactMap:
+        return CompactMap(d, int(self.n_components), self.planned_base().planned_map(d), 0)
+
+    def planned_costs(self, rows: PlannedRows, planned: Any) -> Costs:
+        return self.planned_base().planned_costs(rows, planned.base)
 
     def planned_base(self) -> FeatureEstimator:
         """A clone of the base for up_factor * D features."""

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..errors import InputError
 from ..execution.moments import covariance
+from ..execution.planned import Costs, PlannedRows
 from ..kernels.base import kernel_with, parameter_rule
 from ..kernels.shift_invariant import KERNELS, Kernel
 from ..maps import FourierMap
@@ -17,7 +18,7 @@ from ..parameters import FLAG, JOBS, NONE, SEED, Rule, instance, name_in, number
 from ..projections import PROJECTIONS, choose_projection
 from ..randomness import draw_seed
 from .base import FeatureEstimator, validate_rows
-from .length_scale import LENGTH_SCALE, resolve_length_scale
+from .length_scale import LENGTH_SCALE, known_length_scale, resolve_length_scale, rule_note
 
 KERNEL = name_in(KERNELS) | instance(Kernel, "a distrf.kernels.shift_invariant.Kernel")
 PROJECTION = one_of("auto", *PROJECTIONS)
@@ -134,6 +135,19 @@ class RandomFourierFeatures(FeatureEstimator):
         if caution := self.map_.projector.caution:
             warnings.warn(caution, stacklevel=2)
         return self
+
+    def _planned_map(self, d: int) -> FourierMap:
+        D = int(self.n_components)
+        kernel = kernel_with(self.kernel, vars(self), Kernel)
+        projection = choose_projection(self.projection, kernel, d, count_frequencies(self.phase, D))
+        scale = known_length_scale(kernel, self.length_scale, self.gamma)
+        return FourierMap(d, D, kernel, scale, projection, self.phase, 0)
+
+    def planned_costs(self, rows: PlannedRows, planned: Any) -> Costs:
+        notes = rule_note(self.kernel, self.length_scale, self.gamma)
+        if self.projection == "auto":
+            notes += (f"projection 'auto' takes {planned.projection!r} for {planned.n_features_in} columns",)
+        return Costs(notes=notes)
 
 
 def whitening_matrix(C: np.ndarray) -> np.ndarray:

@@ -116,8 +116,7 @@ class RandomLaplaceFeatures(FeatureEstimator):
         )
         return self
 
-    def planned_map(self, d: int) -> LaplaceMap:
-        """The map that `fit` would make on d columns, but for numbers that it takes from the rows."""
+    def _planned_map(self, d: int) -> LaplaceMap:
         kernel = planned_semigroup_kernel(self.kernel, self.beta, self.lam)
         projection = laplace_projection(self.projection, self.n_mixed)
         return LaplaceMap(d, self.n_components, kernel, projection, 0)

@@ -11,7 +11,7 @@ from scipy.spatial.distance import cdist, pdist
 
 from ..errors import InputError
 from ..execution.sampling import sampled_rows, take_rows
-from ..kernels.shift_invariant import Kernel
+from ..kernels.shift_invariant import KERNELS, Kernel
 from ..parameters import number, one_of
 
 RULES = ("median", "knn", "knn-cnm", "scale")
@@ -20,6 +20,20 @@ _SAMPLE = 1000
 _NEIGHBOUR = 50
 #: Columns from which distances come from one product of matrices.
 _WIDE = 64
+
+
+def rule_note(kernel: Any, length_scale: Any, gamma: float | None) -> tuple[str, ...]:
+    """What a plan says of a length scale that is a rule."""
+    if gamma or not isinstance(length_scale, str) or not (isinstance(kernel, Kernel) or kernel in KERNELS):
+        return ()
+    return (f"length scale by the rule {length_scale!r}, from at most 1,000 sampled rows",)
+
+
+def known_length_scale(kernel: Kernel, length_scale: float | str, gamma: float | None) -> float:
+    """The length scale before any rows are seen: 1 where a rule takes it from them."""
+    if gamma is not None:
+        return kernel.length_scale_of_gamma(gamma)
+    return 1.0 if isinstance(length_scale, str) else length_scale
 
 
 def resolve_length_scale(

@@ -82,7 +82,6 @@ class RandomMaclaurinFeatures(FeatureEstimator):
         self.map_ = MaclaurinMap(X.shape[1], D, kernel, float(self.base), self.exact, seed)
         return self
 
-    def planned_map(self, d: int) -> MaclaurinMap:
-        """The map that `fit` would make on d columns, but for numbers that it takes from the rows."""
+    def _planned_map(self, d: int) -> MaclaurinMap:
         kernel = make_dot_product(self.kernel, self.degree, known_gamma(self.gamma), self.coef0)
         return MaclaurinMap(d, int(self.n_components), kernel, float(self.base), self.exact, 0)

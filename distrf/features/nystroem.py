@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from ..execution.planned import Costs, PlannedRows
 from ..kernels.base import AnyKernel, kernel_with
 from ..kernels.dot_product import DOT_PRODUCTS
 from ..kernels.registry import FAMILIES, get_kernel
 from ..kernels.semigroup import SEMIGROUP_KERNELS
 from ..kernels.shift_invariant import KERNELS, Kernel
+from ..maps import FeatureMap
 from ..maps.nystroem import NystroemMap
 from ..parameters import JOBS, NONE, SEED, Rule, instance, name_in, number, one_of, whole
 from ..randomness import draw_seed
@@ -17,7 +19,7 @@ from .dot_product_scale import known_gamma, make_dot_product, resolve_dot_produc
 from .fourier import GAMMA, NU
 from .landmarks import RULES, choose_landmarks
 from .laplace import SEMIGROUP_PARAMETER, planned_semigroup_kernel, resolve_semigroup_kernel
-from .length_scale import LENGTH_SCALE, resolve_length_scale
+from .length_scale import LENGTH_SCALE, resolve_length_scale, rule_note
 
 
 class NystroemFeatures(FeatureEstimator):
@@ -128,7 +130,7 @@ class NystroemFeatures(FeatureEstimator):
     def _dot_gamma(self) -> float | str:
         return "norm" if self.gamma is None else self.gamma
 
-    def planned_map(self, d: int) -> NystroemMap:
+    def _planned_map(self, d: int) -> NystroemMap:
         """The map that `fit` would make on d columns, but for numbers that it takes from the rows."""
         m = int(self.n_components)
         kernel: AnyKernel
@@ -141,3 +143,6 @@ class NystroemFeatures(FeatureEstimator):
         if isinstance(kernel, Kernel) and self.gamma is not None:
             kernel.length_scale_of_gamma(self.gamma)
         return NystroemMap(d, m if self.rank is None else min(m, self.rank), kernel, 1.0, m)
+
+    def planned_costs(self, rows: PlannedRows, planned: FeatureMap) -> Costs:
+        return Costs(notes=rule_note(self.kernel, self.length_scale, self.gamma))

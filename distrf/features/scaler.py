@@ -11,7 +11,8 @@ from sklearn.base import OneToOneFeatureMixin
 from sklearn.utils.validation import check_is_fitted
 
 from ..errors import InputError
-from ..execution.moments import column_moments
+from ..execution.moments import MomentsReduction, column_moments
+from ..execution.planned import Costs, PlannedRows
 from ..execution.row_blocks import check_dask_rows, map_rows
 from ..execution.sampling import sampled_rows, take_rows
 from ..maps import ScalingMap, check_rows, working_dtype
@@ -88,6 +89,15 @@ class StreamingScaler(OneToOneFeatureMixin, FeatureEstimator):
             scale = np.where(scale > 0, scale, 1.0)
         self.map_ = ScalingMap(d, d, self.method, float(self.divisor), shift, scale)
         return self
+
+    def _planned_map(self, d: int) -> ScalingMap:
+        return ScalingMap(d, d, self.method, float(self.divisor))
+
+    def planned_costs(self, rows: PlannedRows, planned: FeatureMap) -> Costs:
+        if self.method == "robust":
+            return Costs(notes=(f"scale 'robust', from at most {_SAMPLE:,} sampled rows",))
+        by_column = self.method in _BY_COLUMN
+        return rows.costs_of(MomentsReduction(planned.n_features_in)) if by_column else Costs()
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

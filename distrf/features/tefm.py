@@ -11,11 +11,11 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from ..errors import InputError
-from ..execution.memory import Workers
+from ..execution.planned import Costs, PlannedRows
 from ..maps import SubspaceMap
 from ..parameters import FLAG, FOLDER, JOBS, NONE, SEED, Rule, number, one_of, whole
 from ..randomness import draw_seed
-from ..subspace import SKETCHES, SubspaceCosts, check_width, choose, find_subspace, subspace_costs
+from ..subspace import SKETCHES, check_width, choose, find_subspace, subspace_costs
 from ..subspace.choice import SOLVERS
 from ..subspace.range_finder import LEAST_TOL, VALUES
 from .base import BASE, FeatureEstimator, seed_base, validate_rows
@@ -167,23 +167,25 @@ class TEFM(FeatureEstimator):
         base.map_, base.n_features_in_ = self.map_.base, self.n_features_in_
         return base
 
-    def planned_map(self, d: int, base: Any = None) -> SubspaceMap:
-        """The map that `fit` would learn on d columns, without its basis; `base` is that of the base estimator.
-
-        Raises InputError for parameters that break a rule.
-        """
-        wanted = int(self.n_components)
+    def _planned_map(self, d: int) -> SubspaceMap:
+        wanted, base = int(self.n_components), None if self.base is None else self.base.planned_map(d)
         check_width(wanted, d if base is None else base.n_components)
         return SubspaceMap(d, wanted, base, self.whiten)
 
-    def planned_costs(
-        self, n_rows: int, planned: SubspaceMap, itemsize: int, workers: Workers
-    ) -> SubspaceCosts:
-        """What `fit` will take on rows whose features have `itemsize` bytes; `planned` is of `planned_map`."""
+    def planned_costs(self, rows: PlannedRows, planned: Any) -> Costs:
         tiles, final = planned.tiles, self.values == "pass"
         width = min(tiles.n_features, planned.n_components + self.oversampling)
-        chosen = choose(self.solver, n_rows, tiles, width, self.sketch, self.n_iter, final, workers, itemsize)
-        return subspace_costs(chosen, n_rows, tiles, width, self.sketch, self.n_iter, final, itemsize)
+        how = (rows.n, tiles, width, self.sketch, self.n_iter, final)
+        found = subspace_costs(choose(self.solver, *how, rows.workers, rows.itemsize), *how, rows.itemsize)
+        notes = [
+            f"subspace of {tiles.n_features} features by {found.choice.solver!r}, {found.passes} pass(es): "
+            f"{found.choice.reason}"
+        ]
+        if self.tol is not None:
+            notes.append("tol: passes, time and memory are those of one round with all components")
+        costs = found.costs(rows, 0.0 if planned.base is None else planned.base.work()[1])
+        below = Costs() if self.base is None else self.base.planned_costs(rows, planned.base)
+        return below + costs + Costs(notes=tuple(notes))
 
     @property
     def components_(self) -> np.ndarray:

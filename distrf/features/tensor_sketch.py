@@ -70,7 +70,6 @@ class TensorSketchFeatures(FeatureEstimator):
         self.map_ = TensorSketchMap(X.shape[1], D, Polynomial(self.degree, self.gamma_, self.coef0), seed)
         return self
 
-    def planned_map(self, d: int) -> TensorSketchMap:
-        """The map that `fit` would make on d columns, but for numbers that it takes from the rows."""
+    def _planned_map(self, d: int) -> TensorSketchMap:
         kernel = Polynomial(self.degree, known_gamma(self.gamma), self.coef0)
         return TensorSketchMap(d, int(self.n_components), kernel, 0)

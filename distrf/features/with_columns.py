@@ -8,6 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import clone
 
+from ..execution.planned import Costs, PlannedRows
 from ..execution.sampling import sampled_rows, take_rows
 from ..maps.with_columns import WithColumnsMap
 from ..parameters import JOBS, NONE, SEED, Rule, number, one_of
@@ -67,6 +68,14 @@ class WithColumns(FeatureEstimator):
         self.map_ = WithColumnsMap.over(fitted.map_, scale)
         self._fitted_base = fitted  # for reports; the map is all that is saved
         return self
+
+    def _planned_map(self, d: int) -> WithColumnsMap:
+        return WithColumnsMap.over(
+            self.planned_base().planned_map(d), 1.0 if isinstance(self.scale, str) else self.scale
+        )
+
+    def planned_costs(self, rows: PlannedRows, planned: Any) -> Costs:
+        return self.planned_base().planned_costs(rows, planned.base)
 
     def planned_base(self) -> FeatureEstimator:
         """A clone of the base."""

@@ -9,8 +9,10 @@ from dask.base import is_dask_collection
 from sklearn.utils.validation import _check_sample_weight
 
 from ..errors import input_errors
+from ..execution.planned import Costs, PlannedRows
 from ..execution.row_blocks import align_rows
 from ..features.base import FeatureEstimator, validate_rows
+from ..features.length_scale import rule_note
 from ..linear_model.ridge import validate_fit
 from ..losses import LOSSES
 from ..maps.learned import LearnedFourierMap
@@ -153,10 +155,14 @@ class CompactNonlinearMap(MapLearner, FeatureEstimator):
         with input_errors():
             return _check_sample_weight(weight, X, dtype=np.float64)
 
-    def planned_map(self, d: int) -> LearnedFourierMap:
-        """The map that `fit` would learn on d columns, without its numbers. Raises InputError as `fit` does."""
+    def _planned_map(self, d: int) -> LearnedFourierMap:
         self._check_together()
         return LearnedFourierMap(d, int(self.n_components), self.phase, self.structure, 0)
+
+    def planned_costs(self, rows: PlannedRows, planned: Any) -> Costs:
+        from .plan import planned_learning
+
+        return Costs(notes=rule_note(self.kernel, self.length_scale, self.gamma)) + planned_learning(self, rows)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

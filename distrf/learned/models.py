@@ -9,15 +9,17 @@ from dask.base import is_dask_collection
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from ..execution.planned import Costs, PlannedRows
 from ..execution.row_blocks import map_rows, rows_per_block, split_rows
 from ..features.base import apply_map, validate_rows
+from ..features.length_scale import rule_note
 from ..linear_model.base import LinearClassifier, LinearModel, LinearRegressor
 from ..linear_model.predictor import LinearPredictor
 from ..linear_model.ridge import validate_fit
 from ..losses import LOSSES, losses_for
 from ..maps import working_dtype
-from ..parameters import CLASS_WEIGHT, Rule, number, one_of
-from ..targets import Targets, class_targets, regression_targets
+from ..parameters import CLASS_WEIGHT, Rule, check_parameters, number, one_of
+from ..targets import Targets, class_targets, regression_targets, target_tasks
 from .base import MapLearner
 
 
@@ -31,6 +33,18 @@ class CompactModel(MapLearner, LinearModel):
         _, _, w, c = layout.split(p)
         self.coef_ = np.ascontiguousarray(layout.interleaved(w).T)
         self.intercept_ = (c if len(c) else np.zeros(targets.width)) + targets.centre
+
+    def planned_costs(self, rows: PlannedRows) -> Costs:
+        """What `fit` takes on such rows. Raises InputError for parameters that break a rule."""
+        from .plan import planned_learning
+
+        check_parameters(self)
+        self._check_together()
+        notes = rule_note(self.kernel, self.length_scale, self.gamma)
+        written = 8 * int(self.n_components) * (rows.d + rows.outputs)
+        return Costs(1, target_tasks(rows.n, rows.blocks), 0, written, notes=notes) + planned_learning(
+            self, rows
+        )
 
     def _features(self, X: Any) -> Any:
         if not is_dask_collection(X):

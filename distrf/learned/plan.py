@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from ..execution.planned import Costs, PlannedRows
 from ..sgd import dask_batches
 from ..sgd.batch_plan import BatchMemory
 from ..sgd.schedules import Schedule, order_bytes
@@ -29,6 +30,32 @@ class LearningCosts:
     memory: BatchMemory | None
     client_bytes: int
     flops: float
+
+    def costs(self, rows: PlannedRows) -> Costs:
+        """As a part of a plan."""
+        what = f"{self.epochs} epochs of {self.batches:,} batches of {self.batch_size:,} rows"
+        if self.memory is None:
+            note = f"features learned for the kernel in the client, from a sample: {what}"
+            return Costs(flops=self.flops, client_bytes=self.client_bytes, notes=(note,))
+        return Costs(
+            self.epochs,
+            self.epochs * (-(-rows.n // rows.uncut_rows) + self.batches * self.tasks),
+            self.epochs,
+            flops=self.flops + self.epochs * rows.n * rows.map_flops,
+            memory=self.memory,
+            client_bytes=self.client_bytes,
+            notes=(f"features learned first: {what}",),
+        )
+
+
+def planned_learning(learner: Any, rows: PlannedRows) -> Costs:
+    """Learning a map, as a part of a plan."""
+    size = rows.uncut_rows
+    blocks = tuple(min(size, rows.n - a) for a in range(0, rows.n, size))
+    workers = rows.workers
+    return learning_costs(
+        learner, blocks, rows.width, rows.outputs, rows.itemsize, 0, workers.count, workers.threads
+    ).costs(rows)
 
 
 def learning_costs(

@@ -15,6 +15,7 @@ from sklearn.utils.validation import _check_sample_weight, column_or_1d, validat
 from ..errors import InputError, MemoryPlanError, input_errors
 from ..execution.memory import check_client
 from ..execution.passes import run_pass
+from ..execution.planned import Costs, PlannedRows
 from ..execution.row_blocks import align_rows, rows_per_block
 from ..features.base import validate_rows
 from ..maps import working_dtype
@@ -24,6 +25,7 @@ from ..ridge.alphas import ALPHAS, given_alphas
 from ..ridge.conjugate_passes import SOLVERS, choose_solver, fit_conjugate
 from ..ridge.gram import FoldRule, GramPair, GramReduction
 from ..ridge.normal_equations import Compared, NormalEquations, Solution, choose_alpha
+from ..ridge.plan import ridge_costs
 from ..targets import Targets, as_columns, class_targets, refuse_unlike_targets, regression_targets
 from .base import LinearClassifier, LinearModel, LinearRegressor
 
@@ -119,6 +121,13 @@ class _Ridge(LinearModel):
         self.alphas_, self.cv_errors_ = np.array(compared.alphas), compared.errors
         self.residual_, self.error_bound_, self.n_iter_, self.n_finder_passes_ = 0.0, 0.0, 0, 0
         return next(system.solve([compared.alpha])), errors
+
+    def planned_costs(self, rows: PlannedRows) -> Costs:
+        """What `fit` takes on such features. Raises InputError for parameters that break a rule."""
+        check_parameters(self)
+        targets = Targets(None, np.zeros(rows.outputs))
+        reductions = gram_reductions(self.alphas, self.cv, rows.n, rows.width, targets, 0)
+        return ridge_costs(self, rows, reductions, solve_bytes)
 
 
 class StreamingRidge(LinearRegressor, _Ridge):

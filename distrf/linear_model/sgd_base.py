@@ -9,12 +9,13 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..errors import InputError
+from ..execution.planned import Costs, PlannedRows
 from ..losses import LOSSES, SCALED, Loss, get_loss, losses_for
 from ..parameters import FLAG, FOLDER, NONE, SEED, Rule, check_parameters, number, one_of, whole
 from ..randomness import draw_seed
 from ..ridge.alphas import ALPHA
 from ..sgd import assembly
-from ..sgd.batch_plan import check_batches
+from ..sgd.batch_plan import check_batches, fit_costs
 from ..sgd.batch_work import BatchWork, RowLengths
 from ..sgd.local_sgd import LocalSGD, LocalSteps, LocalWork, local_rows
 from ..sgd.optimizer import PENALTIES, RATES, PreconditionedSGD, SGDState
@@ -374,6 +375,11 @@ class BaseSGD(LinearModel):
         self._stream = _Stream(
             work, optimizer, trainer.state, trainer.progress, batch_rows, rows, total, penalty, null
         )
+
+    def planned_costs(self, rows: PlannedRows) -> Costs:
+        """What `fit` takes on such features. Raises InputError for parameters that break a rule."""
+        check_parameters(self)
+        return fit_costs(self, rows)
 
     def _continue(
         self, stream: _Stream, X: Any, y: Any, weight: Any, targets: Targets, seed: int

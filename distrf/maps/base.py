@@ -106,6 +106,8 @@ class FeatureMap:
     whole_rows: ClassVar[bool] = False
     #: Whether the features are CSR arrays.
     sparse_output: ClassVar[bool] = False
+    #: Whether the columns stay what they are, in other units.
+    same_columns: ClassVar[bool] = False
 
     def __call__(self, X: np.ndarray) -> np.ndarray:
         """Features of a block, shape (n, D); float32 for float32 and small integers, else float64.
@@ -178,6 +180,14 @@ class FeatureMap:
         """Floating-point operations per row, and bytes of cached parameters; for the plan."""
         raise NotImplementedError
 
+    def held_bytes(self, itemsize: int) -> int:
+        """Bytes that a worker holds beside cached parameters and blocks; for the plan."""
+        return 0
+
+    def scratch_bytes(self, itemsize: int) -> int:
+        """Bytes beside a block and its features while these are made; for the plan."""
+        return 0
+
     def __dask_tokenize__(self):
         try:
             state: Any = json.dumps(self.spec(), sort_keys=True)
@@ -200,6 +210,12 @@ class OverBase:
 
     def without_arrays(self) -> Any:
         return replace(self, base=self.base.without_arrays())  # type: ignore[type-var]
+
+    def held_bytes(self, itemsize: int) -> int:
+        return self.base.held_bytes(itemsize)
+
+    def scratch_bytes(self, itemsize: int) -> int:
+        return self.base.scratch_bytes(itemsize)
 
 
 def _unpickled(cls: type[FeatureMap], state: dict[str, Any], sent: float | None) -> Any:

@@ -31,6 +31,7 @@ class ScalingMap(FeatureMap):
     scale: np.ndarray | None = field(default=None, compare=False, repr=False)
 
     kind: ClassVar[str] = "scaling"
+    same_columns: ClassVar[bool] = True
 
     def __post_init__(self):
         if self.method not in METHODS:

@@ -85,8 +85,10 @@ class SubspaceMap(FeatureMap):
         return operations + 2.0 * self.tiles.n_features * self.n_components, parameters
 
     def held_bytes(self, itemsize: int) -> int:
-        """Bytes of the basis, which a worker holds beside the cached weights of the base."""
-        return itemsize * self.tiles.n_features * self.n_components
+        return itemsize * self.tiles.n_features * self.n_components  # the basis
+
+    def scratch_bytes(self, itemsize: int) -> int:
+        return self.tiles.scratch_bytes(itemsize)  # a part of the base features
 
     def spec(self) -> dict[str, Any]:
         return {

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from ..execution.memory import PROCESS_BYTES, SLACK, PassMemory, Workers
+from ..execution.planned import Costs, PlannedRows, cached_bytes
 from ..execution.scheduler import current_client
-from ..projections.cache import CACHE_BYTES
+from ..targets import target_tasks
 from . import assembly, dask_batches
 from .preconditioner import sample_size
 from .schedules import Schedule, order_bytes
@@ -135,6 +136,36 @@ def batch_costs(
     )
 
 
+def fit_costs(learner: Any, rows: PlannedRows) -> Costs:
+    """A fit in batches as a part of a plan: as many epochs as it may take."""
+    n, size = rows.n, rows.block_rows
+    cost = batch_costs(
+        learner, tuple(min(size, n - a) for a in range(0, n, size)), rows.d, rows.width, rows.outputs, rows.itemsize,
+        entries=rows.entries, map_flops=rows.map_flops, cached=rows.cached, source_bytes=rows.source_bytes,
+        workers=rows.workers.count, threads=rows.workers.threads,
+    )  # fmt: skip
+    epochs = assembly.epochs(learner.n_epochs, cost.batches)
+    bound = "" if learner.batch_size != "auto" else " at most, as the spectrum of a row sample says"
+    notes = [f"at most {epochs} epochs of about {cost.batches:,} batches of {cost.batch_size:,} rows{bound}"]
+    if cost.directions:
+        notes.append(f"preconditioned along up to {cost.directions:,} directions of the features")
+    if learner.tol is not None:
+        notes.append(
+            f"stops earlier when {learner.n_iter_no_change} epochs gain less than tol = {learner.tol:g}"
+        )
+    weighted = getattr(learner, "class_weight", None) is not None
+    return Costs(
+        1 + weighted + epochs,
+        target_tasks(n, rows.blocks) + epochs * (rows.blocks + cost.batches * cost.tasks),
+        epochs,
+        8 * rows.width * rows.outputs,
+        epochs * n * cost.flops_per_row,
+        cost.memory,
+        cost.client_bytes,
+        tuple(notes),
+    )
+
+
 def check_batches(learner: Any, rows: assembly.Rows, outputs: int, batch_size: int) -> BatchMemory | None:
     """The memory of the batches of a fit to lazy rows, whose classes and spectrum are known; None in this process.
 
@@ -146,10 +177,10 @@ def check_batches(learner: Any, rows: assembly.Rows, outputs: int, batch_size: i
     last = rows.maps[-1] if rows.maps else None
     itemsize = np.dtype(rows.arrays[0].dtype).itemsize
     workers = Workers.of_client(client)
-    cached = min(sum(function.work()[1] for function in rows.maps) * itemsize / 4, CACHE_BYTES)
+    cached = cached_bytes(sum(function.work()[1] for function in rows.maps), itemsize)
     memory = batch_costs(
         learner, rows.blocks, rows.arrays[0].shape[1], rows.n_features, outputs, itemsize,
-        entries=rows.n_features if last is None else last.entries_per_row, map_flops=0.0, cached=int(cached),
+        entries=rows.n_features if last is None else last.entries_per_row, map_flops=0.0, cached=cached,
         source_bytes=0, workers=workers.count, threads=workers.threads, batch_size=batch_size,
     ).memory  # fmt: skip
     memory.check(workers, f"a fit to {outputs} output(s)")

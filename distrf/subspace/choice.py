@@ -9,6 +9,7 @@ from dask.utils import format_bytes
 
 from ..execution.memory import PassMemory, Workers, states_held
 from ..execution.passes import count_segments
+from ..execution.planned import Costs, PlannedRows, cached_bytes
 from ..gram_tiles import tiles_nbytes
 from ..maps.tiles import FeatureTiles
 from .reductions import GramTilesReduction, ProductReduction
@@ -141,6 +142,24 @@ class SubspaceCosts:
     reduction: GramTilesReduction | ProductReduction
     learned_bytes: int
     client_bytes: int
+
+    def costs(self, rows: PlannedRows, weights: float) -> Costs:
+        """As a part of a plan; weights : bytes of the weights of the map below."""
+        reduction, at_once = self.reduction, rows.uncut_rows
+        segments = rows.segments(reduction, at_once)
+        memory = PassMemory(
+            at_once * rows.columns * rows.itemsize,
+            reduction.scratch_bytes,
+            reduction.nbytes,
+            cached_bytes(rows.weights + weights, rows.itemsize) + self.learned_bytes,
+            segments,
+            rows.workers.threads,
+        )
+        flops = self.flops + self.passes * rows.n * rows.map_flops
+        tasks = self.passes * (2 * segments - 1)
+        return Costs(
+            self.passes, tasks, self.passes, flops=flops, memory=memory, client_bytes=self.client_bytes
+        )
 
 
 def subspace_costs(

@@ -29,7 +29,6 @@ from distrf import (
     load_model,
     save_model,
 )
-from distrf.cli.maps import unfitted_map
 from distrf.cli.options import make_map
 from distrf.cli.session import UsageError
 from distrf.compiled import walsh_hadamard
@@ -517,7 +516,7 @@ def test_maps_of_the_command_line(name, options, rng):
     """What is planned before anything is read has the width and the work of what is fitted."""
     X = abs(rng.normal(size=(60, 5)))
     estimator = make_map(name, 5, components=16, seed=3, **options)
-    planned, fitted = unfitted_map(estimator, 5), estimator.fit(X).map_
+    planned, fitted = estimator.planned_map(5), estimator.fit(X).map_
     assert type(planned) is type(fitted)
     assert planned.n_components == fitted.n_components
     assert planned.work()[0] == pytest.approx(fitted.work()[0])

@@ -112,11 +112,11 @@ def test_classes_are_counted_in_a_sample_of_the_labels(cli, labelled):
 def test_train_is_refused_by_the_classes_of_its_labels(cli, labelled, tmp_path, monkeypatch):
     seen = []
 
-    def refused(job, data, estimator, learner, classes, workers):
+    def refused(job, steps, data, workers, classes):
         seen.append(classes)
         raise MemoryPlanError("too big")
 
-    monkeypatch.setattr("distrf.cli.plans.write_plan", refused)
+    monkeypatch.setattr("distrf.planning.job.plan_job", refused)
     cli("train", labelled, tmp_path / "m", "-D", 64, code=1)
     assert seen == [7]
 

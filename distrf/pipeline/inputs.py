@@ -1,4 +1,4 @@
-"""The rows a command works on: where they are and how they are read."""
+"""Rows at a path: where they are and how they are read."""
 
 from __future__ import annotations
 
@@ -10,9 +10,7 @@ import numpy as np
 
 from .. import store
 from ..execution.open_rows import open_rows
-from ..execution.row_blocks import split_chunk, target_block_bytes
 from ..maps import working_dtype
-from . import options as o
 
 
 @dataclass(frozen=True)
@@ -50,13 +48,6 @@ class Input:
         usual = not store.find_format(self.info.path).table and self.target in (None, self.info.target)
         return self.description | {"target": "y" if usual else self.target}
 
-    def block_rows(self, widest: int) -> int:
-        """Rows of the blocks to read so that `widest` columns stay near Dask's chunk size."""
-        limit = max(1, target_block_bytes() // (max(widest, self.d) * self.dtype.itemsize))
-        return int(
-            self.info.block_rows if self.info.block_rows <= limit else split_chunk(self.info.block_rows, limit)
-        )
-
     def rows(self, *, uniform: bool = False) -> tuple[da.Array, da.Array | None]:
         """Lazy (X, y); `uniform` makes the blocks of Parquet equal, as a store that is written needs them."""
         return open_rows(
@@ -74,9 +65,9 @@ class Input:
 
 def open_input(
     path: str,
-    target: str | None,
-    columns: str | list[str] | None,
-    impute: Any,
+    target: str | None = None,
+    columns: list[Any] | None = None,
+    impute: Any = None,
     *,
     strict: bool = False,
     plan: bool = False,
@@ -85,12 +76,12 @@ def open_input(
 
     Raises StoreError for a missing or unfinished store.
     """
-    names: list[Any] | None = o.column_names(columns) if isinstance(columns, str) else columns
+    names = columns
     if names is not None and not store.find_format(path).table:
         names = _numbers(names, store.describe(path, target=target).columns)
     if strict:  # before anything starts
         open_rows(path, target=target, columns=names, strict=True)
-    rule = o.number_or_rule(impute) if isinstance(impute, str) else impute
+    rule = impute
     if plan and rule is not None:
         rule = 0.0  # whatever it becomes: blocks and bytes are the same
     elif isinstance(rule, (str, float)):  # fixed numbers, so that later rows are filled as these are

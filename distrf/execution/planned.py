@@ -1,0 +1,167 @@
+"""What a plan tells a step of a job about the rows it will get, and what the step answers. Nothing is read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ..maps import FeatureMap
+from ..projections.cache import CACHE_BYTES
+from .memory import PassMemory, Workers, reading_scratch
+from .passes import count_segments
+from .row_blocks import split_chunk, target_block_bytes
+
+
+@dataclass(frozen=True)
+class Costs:
+    """What a step takes.
+
+    passes : sweeps over rows or targets; sweeps : those that read all rows; written : bytes; memory : of the pass
+    with the highest peak on a worker; client_bytes : the most that the client holds
+    """
+
+    passes: int = 0
+    tasks: int = 0
+    sweeps: int = 0
+    written: int = 0
+    flops: float = 0.0
+    memory: PassMemory | None = None
+    client_bytes: int = 0
+    notes: tuple[str, ...] = ()
+
+    def __add__(self, other: Costs) -> Costs:
+        """Both, one after the other."""
+        memories = [memory for memory in (self.memory, other.memory) if memory is not None]
+        return Costs(
+            self.passes + other.passes,
+            self.tasks + other.tasks,
+            self.sweeps + other.sweeps,
+            self.written + other.written,
+            self.flops + other.flops,
+            max(memories, key=lambda memory: memory.peak, default=None),
+            max(self.client_bytes, other.client_bytes),
+            self.notes + other.notes,
+        )
+
+
+@dataclass(frozen=True)
+class PlannedRows:
+    """Rows as they reach a step, known from metadata.
+
+    n, d : rows and columns as stored; itemsize : bytes of a number; stored_rows : rows of a stored block
+    nbytes : what one sweep reads; sparse : whether the stored rows are CSR
+    outputs : columns of the target as a model sees them; labelled : whether there is a target
+    maps : what the rows went through
+    """
+
+    n: int
+    d: int
+    itemsize: int
+    stored_rows: int
+    nbytes: int
+    workers: Workers
+    sparse: bool = False
+    outputs: int = 1
+    labelled: bool = False
+    maps: tuple[FeatureMap, ...] = ()
+
+    def after(self, map_: FeatureMap) -> PlannedRows:
+        """The features that `map_` makes of them."""
+        return replace(self, maps=(*self.maps, map_))
+
+    @property
+    def width(self) -> int:
+        """Columns as they arrive."""
+        return self.maps[-1].n_components if self.maps else self.d
+
+    @property
+    def entries(self) -> int:
+        """Numbers that a row takes as it arrives."""
+        return self.maps[-1].entries_per_row if self.maps else self.d
+
+    @property
+    def widening(self) -> list[FeatureMap]:
+        return [map_ for map_ in self.maps if not map_.same_columns]
+
+    @property
+    def columns(self) -> int:
+        """Numbers that a row takes in all its forms: as it is read, and the features."""
+        return self.d + sum(map_.entries_per_row for map_ in self.widening)
+
+    @property
+    def map_flops(self) -> float:
+        """Operations of the maps for a row."""
+        return sum(map_.work()[0] for map_ in self.maps)
+
+    @property
+    def weights(self) -> float:
+        """Bytes of the weights of the maps, as the cache counts them: in float32."""
+        return sum(map_.work()[1] for map_ in self.maps)
+
+    @property
+    def cached(self) -> int:
+        return cached_bytes(self.weights, self.itemsize)
+
+    @property
+    def block_rows(self) -> int:
+        """Rows of the blocks to read so that the widest form stays near Dask's chunk size."""
+        widest = max(self.d, *(map_.entries_per_row for map_ in self.maps), 0)
+        limit = max(1, target_block_bytes() // (widest * self.itemsize))
+        return self.stored_rows if self.stored_rows <= limit else split_chunk(self.stored_rows, limit)
+
+    @property
+    def uncut_rows(self) -> int:
+        """Rows of a block where no features are made of all columns at once."""
+        return self.block_rows if self.widening else self.stored_rows
+
+    @property
+    def blocks(self) -> int:
+        return -(-self.n // self.block_rows)
+
+    @property
+    def source_bytes(self) -> int:
+        """The stored block that a smaller one is cut from."""
+        return self.stored_rows * self.d * self.itemsize if self.stored_rows != self.block_rows else 0
+
+    @property
+    def block_bytes(self) -> int:
+        columns = self.columns if self.widening else 2 * self.d
+        return self.block_rows * columns * self.itemsize + self.source_bytes
+
+    @property
+    def reading(self) -> int:
+        """Scratch of reading a block."""
+        stored = self.source_bytes or self.block_rows * self.d * self.itemsize
+        return reading_scratch(stored, self.block_bytes)
+
+    def segments(self, reduction: Any, rows: int | None = None) -> int:
+        """Segments of a pass over blocks of so many rows, by default `block_rows`."""
+        return min(count_segments(self.n, reduction), -(-self.n // (rows or self.block_rows)))
+
+    def pass_memory(self, reduction: Any, sent: int = 0) -> PassMemory:
+        """Of a pass; `sent` are bytes that each worker gets beside the maps."""
+        scratch = int(self.block_rows * getattr(reduction, "scratch_per_row", 0))
+        if self.maps and self.maps[-1].sparse_output:
+            scratch = min(scratch, getattr(reduction, "csr_scratch_bytes", scratch))
+        scratch = max(scratch + getattr(reduction, "scratch_bytes", 0), self.reading)
+        segments, threads = self.segments(reduction), self.workers.threads
+        return PassMemory(self.block_bytes, scratch, reduction.nbytes, self.cached + sent, segments, threads)
+
+    def costs_of(self, reduction: Any) -> Costs:
+        """Of one pass with this reduction."""
+        tasks = 2 * self.segments(reduction) - 1
+        flops = self.n * (self.map_flops + reduction.flops_per_row)
+        return Costs(1, tasks, 1, flops=flops, memory=self.pass_memory(reduction))
+
+    def with_held(self, memory: PassMemory) -> PassMemory:
+        """The memory with what the maps hold beside blocks and cached weights."""
+        return replace(
+            memory,
+            weights=memory.weights + sum(map_.held_bytes(self.itemsize) for map_ in self.maps),
+            scratch=memory.scratch + sum(map_.scratch_bytes(self.itemsize) for map_ in self.maps),
+        )
+
+
+def cached_bytes(weights: float, itemsize: int) -> int:
+    """What the cache of a worker holds of so many bytes of weights in float32."""
+    return int(min(weights * itemsize / 4, CACHE_BYTES))

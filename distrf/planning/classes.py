@@ -1,0 +1,39 @@
+"""How many classes a target has, from a few of its labels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from dask.base import is_dask_collection
+
+from ..pipeline.sample import sample_targets
+from ..pipeline.target import Target, look_at
+
+#: Blocks, over all of them, whose targets a plan looks at.
+_BLOCKS = 8
+
+
+@dataclass(frozen=True)
+class PlannedTarget:
+    """classes : their number, as far as it is known; seen : the sample that was looked at, None where none was."""
+
+    classes: int
+    seen: Target | None = None
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        if self.seen is None:
+            return ()
+        return (f"classes: at least {self.seen.distinct:,}, in {self.seen.rows:,} sampled rows",)
+
+
+def planned_target(y: Any, known: int, seed: int = 0) -> PlannedTarget:
+    """What a plan knows of a target. Reads labels of a few blocks alone, and none where `known` says their number."""
+    if y is None or known:
+        return PlannedTarget(known or 2)
+    if is_dask_collection(y):
+        y = y.blocks[np.unique(np.linspace(0, y.numblocks[0] - 1, _BLOCKS).astype(int)).tolist()]
+    seen = look_at(sample_targets(y, seed))
+    return PlannedTarget(seen.distinct, seen) if seen.distinct > 1 else PlannedTarget(2)

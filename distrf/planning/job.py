@@ -1,0 +1,244 @@
+"""`plan`: what a job will read, write, hold and compute."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from dask.base import is_dask_collection
+from sklearn.base import is_classifier, is_regressor
+from sklearn.exceptions import NotFittedError
+from sklearn.pipeline import Pipeline
+from sklearn.utils import get_tags
+from sklearn.utils.validation import check_is_fitted
+
+from .. import store
+from ..errors import InputError
+from ..execution.memory import PassMemory, Plan, Workers
+from ..execution.passes import count_segments
+from ..execution.planned import Costs, PlannedRows
+from ..execution.row_blocks import check_dask_rows, rows_per_block
+from ..execution.sampling import sample_reduction
+from ..execution.scheduler import current_client
+from ..gram_tiles import tiles_nbytes
+from ..maps import working_dtype
+from ..pipeline.inputs import Input, open_input
+from ..pipeline.sample import as_rows
+from ..pipeline.training import compares_all
+from ..projections.cache import CACHE_BYTES
+from .classes import planned_target
+from .workers import planned_workers
+
+JOBS = ("train", "fit", "featurize", "predict", "evaluate")
+
+
+def plan(
+    estimator: Any,
+    X: Any,
+    y: Any = None,
+    *,
+    job: str | None = None,
+    classes: int | None = None,
+    cluster: str | os.PathLike[str] | None = None,
+    memory_limit: str | int | None = None,
+) -> Plan:
+    """What a job will read, write, hold and compute. Nothing of it runs; of the data a few labels are read.
+
+    Parameters
+    ----------
+    estimator : estimator of distrf, or a Pipeline of them, fitted or not
+    X : path of a store or of Parquet, Dask array of shape (n, d), or rows in memory
+    y : targets; None takes those of the store at a path
+    job : "fit" (`estimator.fit`), "train" (`distrf.train`, which also reads samples to choose, and fits a linear model
+        on the columns beside), "featurize", "predict" or "evaluate". Default: "fit" for a model that is not fitted,
+        "predict" for one that is, and "featurize" for maps, whose `fit` is counted where it is still to come
+    classes : their number, where it is known; default: those in a sample of the labels
+    cluster, memory_limit : as of `distrf.connect`. Default: the Dask client in use, else the local cluster that
+        `connect()` would start; this process for rows in memory
+
+    Returns
+    -------
+    Plan, which prints as a table. `plan.check()` raises MemoryPlanError where a worker or the client cannot hold its
+    peak; `plan.to_dict()` is plain JSON; `plan.notes` says what was assumed
+
+    Raises
+    ------
+    InputError : an estimator that is not of distrf, parameters that break a rule, a job that does not go with it
+    StoreError : no store at the path
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from distrf import RandomFourierFeatures, plan
+    >>> plan(RandomFourierFeatures(n_components=256), np.zeros((1000, 8), np.float32)).bytes_written
+    1024000
+    """
+    steps = list(estimator) if isinstance(estimator, Pipeline) else [estimator]
+    job = _job_of(steps) if job is None else job
+    if isinstance(X, (str, os.PathLike)):
+        X = open_input(os.fspath(X), plan=True)
+    known = classes or 0
+    if isinstance(X, Input):
+        y = X.rows()[1] if y is None else y
+        known = known or len(X.info.classes or ())
+    elif y is not None:
+        y = y if is_dask_collection(y) else np.asarray(y)
+    learns = job in ("fit", "train", "featurize") and _learns_labels(steps)
+    target = planned_target(y if learns else None, known)
+    if cluster is None and memory_limit is None and _in_use(X):
+        workers = Workers.of_client(current_client())
+    else:
+        workers = planned_workers(cluster, memory_limit)
+    columns = 1 if y is None or y.ndim == 1 else int(y.shape[1])
+    made = plan_job(job, steps, X, workers, target.classes if learns else 0, columns, y is not None)
+    return replace(made, notes=[*target.notes, *made.notes])
+
+
+def plan_job(
+    job: str,
+    steps: Sequence[Any],
+    X: Any,
+    workers: Workers,
+    classes: int = 2,
+    columns: int = 1,
+    labelled: bool = False,
+) -> Plan:
+    """The plan of a job with these steps on described, lazy or in-memory rows.
+
+    classes, columns : of the target, the first for classifiers
+    """
+    last = steps[-1]
+    model = last if is_classifier(last) or is_regressor(last) else None
+    _check_job(job, model)
+    transformers = [step for step in steps if step is not model]
+    labels = is_classifier(model) if model is not None else classes > 0
+    outputs = columns if not labels else 1 if classes == 2 else classes
+    rows = _described(X, workers, outputs, labelled)
+    total = Costs()
+    for step in transformers:
+        map_ = getattr(step, "map_", None)
+        if map_ is None:
+            if not hasattr(step, "planned_map"):
+                raise _not_ours(step)
+            map_ = step.planned_map(rows.width)
+            total += step.planned_costs(rows, map_)
+        rows = rows.after(map_)
+    if model is not None and job in ("fit", "train"):
+        if not hasattr(model, "planned_costs"):
+            raise _not_ours(model)
+        final = model.planned_costs(rows)
+    else:
+        if getattr(model, "map_", None) is not None:
+            rows = rows.after(model.map_)  # type: ignore[union-attr]
+        final = _writing(job, rows)
+    if rows.weights > CACHE_BYTES:
+        note = "weights exceed the cache and are made anew for every block; a structured projection avoids it"
+        total += Costs(notes=(note,))
+    assert final.memory is not None
+    total += replace(final, memory=rows.with_held(final.memory))
+    assert total.memory is not None
+    made = Plan(
+        job, rows.n, rows.blocks, rows.block_rows, total.passes, total.tasks, total.sweeps * rows.nbytes,
+        total.written, total.memory, total.client_bytes, total.flops, workers, list(total.notes),
+    )  # fmt: skip
+    return _with_choices(made, rows, model) if job == "train" else made
+
+
+def _job_of(steps: Sequence[Any]) -> str:
+    """What is most likely meant."""
+    if not (is_classifier(steps[-1]) or is_regressor(steps[-1])):
+        return "featurize"
+    try:
+        check_is_fitted(steps[-1])
+    except NotFittedError:
+        return "fit"
+    return "predict"
+
+
+def _check_job(job: str, model: Any) -> None:
+    if job not in JOBS:
+        raise InputError(f"job is one of {', '.join(JOBS)}, got {job!r}")
+    if model is None and job != "featurize":
+        raise InputError(
+            f"job {job!r} is of a classifier or a regressor; of transformers alone it is 'featurize'"
+        )
+    if model is not None and job == "featurize":
+        raise InputError("job 'featurize' is of transformers, but the last step is a model; leave it out")
+
+
+def _not_ours(step: Any) -> InputError:
+    return InputError(
+        f"a plan is made of estimators of distrf, got {type(step).__name__}; wrap a transformer in Blockwise"
+    )
+
+
+def _learns_labels(steps: Sequence[Any]) -> bool:
+    """Whether the number of classes decides what a step takes."""
+    last = steps[-1]
+    if is_classifier(last) or is_regressor(last):
+        return is_classifier(last)
+    return any(get_tags(step).target_tags.required for step in steps)
+
+
+def _in_use(X: Any) -> bool:
+    """Whether the job would run where it is called: with a client of Dask's, or on rows in memory."""
+    return current_client() is not None or not (isinstance(X, Input) or is_dask_collection(X))
+
+
+def _described(X: Any, workers: Workers, outputs: int, labelled: bool) -> PlannedRows:
+    if isinstance(X, Input):
+        info = X.info
+        return PlannedRows(
+            info.n, X.d, X.dtype.itemsize, info.block_rows, info.nbytes, workers, info.sparse, outputs,
+            X.target is not None,
+        )  # fmt: skip
+    if is_dask_collection(X):
+        X = check_dask_rows(X)
+        sparse, block = sp.issparse(X._meta), max(X.chunks[0])
+        nbytes = sum(store.describe(path).nbytes for path in store.graph_inputs([X])) if sparse else X.nbytes
+    else:
+        X = as_rows(X)
+        sparse, block = sp.issparse(X), min(X.shape[0], rows_per_block(X.dtype.itemsize * X.shape[1]))
+        nbytes = X.data.nbytes + X.indices.nbytes + X.indptr.nbytes if sparse else X.nbytes
+    n, d = X.shape
+    itemsize = working_dtype(X.dtype).itemsize
+    return PlannedRows(n, d, itemsize, block, int(nbytes), workers, sparse, outputs, labelled)
+
+
+def _writing(job: str, rows: PlannedRows) -> Costs:
+    """Features or predictions, a block at a time."""
+    made = rows.block_rows * rows.entries * rows.itemsize
+    memory = PassMemory(
+        rows.block_bytes, max(made, rows.reading), 0, rows.cached, rows.blocks, rows.workers.threads
+    )
+    of_row = rows.entries * rows.itemsize + (8 if rows.labelled else 0)
+    written = {"featurize": rows.n * of_row, "predict": 8 * rows.n}.get(job, 0)
+    return Costs(1, rows.blocks, 1, written, rows.n * rows.map_flops, memory)
+
+
+def _with_choices(plan: Plan, rows: PlannedRows, model: Any) -> Plan:
+    """The plan with the samples that are read first, and the linear model that is fitted beside."""
+    n, d, blocks = rows.n, rows.d, -(-rows.n // rows.stored_rows)
+    sampled = 2 * min(count_segments(n, sample_reduction()), blocks) - 1
+    note = "choices read a sample of at most 6,000 rows and 10,000 targets, from all blocks at most"
+    made = replace(
+        plan,
+        passes=plan.passes + 2,
+        tasks=plan.tasks + 2 * sampled,
+        bytes_read=plan.bytes_read + rows.nbytes,
+        notes=[*plan.notes, note],
+    )
+    if not compares_all(model, bool(rows.widening), rows.sparse, d):
+        return made
+    beside = tiles_nbytes(d) / tiles_nbytes(rows.width)  # its Gram matrices to those of the features
+    return replace(
+        made,
+        memory=replace(made.memory, partial=int((1 + beside) * made.memory.partial)),
+        client_peak=int((1 + beside) * made.client_peak),
+        flops=made.flops + float(n) * d**2,
+        notes=[*made.notes, "a linear model on the columns is fitted beside it, in the same pass"],
+    )

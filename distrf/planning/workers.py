@@ -1,0 +1,42 @@
+"""The workers that a job would get, before there are any."""
+
+from __future__ import annotations
+
+import logging
+import os
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ..execution.memory import Workers
+
+_LOG = logging.getLogger("distributed.worker.memory")
+
+
+def running(cluster: str | os.PathLike[str] | None) -> bool:
+    """Whether this is the address of a scheduler that runs already, not of one to start."""
+    return cluster is not None and "://" in os.fspath(cluster)
+
+
+def planned_workers(
+    cluster: str | os.PathLike[str] | None = None, memory_limit: str | int | None = None
+) -> Workers:
+    """Size of the cluster that `distrf.connect` would give; asks a running one, starts none."""
+    from dask.system import CPU_COUNT
+    from distributed.worker_memory import parse_memory_limit
+
+    from ..cluster import connect, local_arguments, read_cluster_spec
+    from ..execution.memory import Workers
+
+    if running(cluster):
+        with connect(cluster) as client:
+            return Workers.of_client(client)
+    spec: dict[str, Any] = {"class": "LocalCluster", "arguments": local_arguments(memory_limit)}
+    if cluster is not None:
+        spec = read_cluster_spec(cluster)
+    arguments = spec["arguments"]
+    count = int(arguments.get("n_workers") or CPU_COUNT)
+    threads = int(arguments.get("threads_per_worker") or 1)
+    if not spec["class"].endswith("LocalCluster"):
+        return Workers(count, threads, 0)  # known once it runs
+    limit = memory_limit or arguments.get("memory_limit", "auto")
+    return Workers(count, threads, parse_memory_limit(limit, threads, count, logger=_LOG) or 0)

@@ -1,0 +1,63 @@
+"""What ridge takes, before anything runs: the pass over the Gram matrix, or those of conjugate gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..execution.planned import Costs, PlannedRows
+from ..targets import target_tasks
+from .alphas import USUAL, given_alphas
+from .conjugate_passes import conjugate_costs, first_that_fits
+from .gram import GramReduction
+
+
+def ridge_costs(
+    learner: Any,
+    rows: PlannedRows,
+    reductions: Sequence[GramReduction],
+    solve_bytes: Callable[[GramReduction], int],
+) -> Costs:
+    """Costs of fitting a ridge model to features; `reductions` are the passes that would do, `solve_bytes` of a solve."""
+    n, D, width = rows.n, rows.width, rows.outputs
+    reduction, solver, reason = first_that_fits(
+        learner.solver, reductions, rows.pass_memory, rows.workers, solve_bytes
+    )
+    given = given_alphas(learner.alphas)
+    count = USUAL if given is None else len(given)
+    held_out = 1 if reduction.rule.holdout else reduction.rule.n_folds
+    notes = [f"solver {solver!r}: {reason}"]
+    if count > 1:
+        cut = "a held-out fifth" if reduction.rule.holdout or solver == "cg" else f"{held_out} folds"
+        notes.append(
+            f"alpha by cross-validation: {count}{' or so' if given is None else ''}, compared on {cut}"
+        )
+    if solver == "cg":
+        cost = conjugate_costs(n, D, width, count, learner.n_directions, rows.map_flops)
+        notes.append(f"{cost.passes} passes or so; how many conjugate gradients take depends on the data")
+        return Costs(
+            1 + cost.passes,
+            2 * rows.segments(cost.widest) * cost.passes,
+            1 + cost.passes,
+            8 * D * width,
+            n * cost.flops_per_row,
+            rows.pass_memory(cost.widest, 4 * D * cost.widest.width),  # directions, as the workers get them
+            cost.client_bytes,
+            tuple(notes),
+        )
+    segments = rows.segments(reduction)
+    solves = 1 + (0 if count == 1 else count * held_out)
+    notes.append(
+        f"{solves} factorisation(s) of a {D} x {D} matrix in the client, {segments} segment(s) of blocks"
+    )
+    # The targets are read once before; float64 runs at half the rate.
+    return Costs(
+        2,
+        target_tasks(n, rows.blocks) + 2 * segments - 1,
+        1,
+        8 * D * width,
+        n * (rows.map_flops + reduction.flops_per_row) + solves * D**3 / 3 * 2,
+        rows.pass_memory(reduction),
+        solve_bytes(reduction),
+        tuple(notes),
+    )

@@ -1,0 +1,195 @@
+"""`distrf.plan` says what `distrf plan` says, and it says so of lazy rows and of rows in memory too."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from peaks import cluster_file
+from sklearn.datasets import dump_svmlight_file
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import distrf
+from distrf import (
+    TEFM,
+    CompactNonlinearClassifier,
+    CompactNonlinearMap,
+    RandomFourierFeatures,
+    StreamingRidge,
+    StreamingRidgeClassifier,
+    StreamingScaler,
+    StreamingSGDClassifier,
+    ingest,
+    open_rows,
+)
+from distrf.errors import InputError, MemoryPlanError
+from distrf.planning.job import plan_job
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """Ten classes, 1,000 classes, numbers, CSR rows; a cluster of four threads."""
+    path, rng = tmp_path_factory.mktemp("planned"), np.random.default_rng(0)
+    X = rng.normal(size=(4000, 8)).astype(np.float32)
+    for name, y in (("ten", np.arange(4000) % 10), ("many", np.arange(4000) % 1000), ("numbers", X[:, 0])):
+        np.savez(path / f"{name}.npz", X=X, y=y)
+        ingest(path / f"{name}.npz", path / f"{name}.zarr", block_rows=1024)
+    csr = sp.random(3000, 50, 0.1, format="csr", random_state=0)
+    dump_svmlight_file(csr, np.arange(3000) % 2, str(path / "csr.svmlight"))
+    ingest(path / "csr.svmlight", path / "csr.zarr", block_rows=1024)
+    cluster_file(path / "c.json", workers=2, threads=2)
+    return path
+
+
+def fourier(D=64):
+    return RandomFourierFeatures(n_components=D, random_state=0)
+
+
+CLASSIFIER, SGD = StreamingRidgeClassifier(), StreamingSGDClassifier("hinge")
+TRAINED = {
+    "ridge": ("ten", ["-D", 64, "--map", "fourier"], make_pipeline(fourier(), CLASSIFIER)),
+    "numbers": ("numbers", ["-D", 64, "--map", "fourier"], make_pipeline(fourier(), StreamingRidge())),
+    "sgd": ("ten", ["-D", 64, "--map", "fourier", "--model", "svm"], make_pipeline(fourier(), SGD)),
+    "cg": (
+        "ten",
+        ["-D", 64, "--map", "fourier", "--solver", "cg"],
+        make_pipeline(fourier(), StreamingRidgeClassifier(solver="cg")),
+    ),
+    "tefm": ("ten", ["-D", 16, "--map", "tefm"], make_pipeline(TEFM(fourier(), 16), CLASSIFIER)),
+    "cnm": ("ten", ["-D", 16, "--map", "cnm"], make_pipeline(CompactNonlinearMap(16), CLASSIFIER)),
+    "learned": (
+        "ten",
+        ["-D", 16, "--map", "cnm", "--objective", "multinomial"],
+        make_pipeline(CompactNonlinearMap(16, "multinomial"), CLASSIFIER),
+    ),
+    "scaled": (
+        "ten",
+        ["-D", 64, "--map", "fourier", "--scale", "standard"],
+        make_pipeline(StreamingScaler(), fourier(), CLASSIFIER),
+    ),
+    "csr": ("csr", ["-D", 64, "--map", "fourier"], make_pipeline(fourier(), CLASSIFIER)),
+    "many": ("many", ["-D", 64, "--map", "fourier", "--classes", 1000], make_pipeline(fourier(), CLASSIFIER)),
+    "columns": ("ten", ["--map", "none"], CLASSIFIER),
+}
+
+
+def facts(plan):
+    """The plan without the time, which is measured anew in each process."""
+    plan = plan if isinstance(plan, dict) else plan.to_dict()
+    return {key: value for key, value in plan.items() if key not in ("seconds", "seconds_estimate")}
+
+
+@pytest.mark.parametrize("case", TRAINED)
+def test_training_is_planned_as_by_the_command_line(cli, files, case):
+    name, words, pipeline = TRAINED[case]
+    store, cluster = files / f"{name}.zarr", files / "c.json"
+    said = json.loads(cli("plan", store, *words, "--cluster", cluster, "--json").out)
+    known = 1000 if case == "many" else None
+    made = distrf.plan(pipeline, store, job="train", classes=known, cluster=cluster)
+    assert facts(made) == facts(said)
+    X, y = open_rows(store)
+    assert facts(distrf.plan(pipeline, X, y, job="train", classes=known, cluster=cluster)) == facts(said)
+
+
+def test_featurizing_is_planned_as_by_the_command_line(cli, files):
+    store, cluster = files / "ten.zarr", files / "c.json"
+    for words, estimator in ((["fourier", "-D", 64], fourier()), (["tefm", "-D", 16], TEFM(fourier(), 16))):
+        said = json.loads(
+            cli("plan", store, "--map", *words, "--job", "featurize", "--cluster", cluster, "--json").out
+        )
+        assert facts(distrf.plan(estimator, store, cluster=cluster)) == facts(said)
+        assert facts(distrf.plan(estimator, open_rows(store)[0], cluster=cluster)) == facts(said)
+
+
+def test_predicting_is_planned_as_by_the_command_line(cli, files, tmp_path, monkeypatch):
+    """The command plans the same steps of the same model, and says nothing where they fit."""
+    X, y = open_rows(files / "ten.zarr")
+    model = make_pipeline(StreamingScaler(), fourier(), StreamingRidgeClassifier(1e-3)).fit(X, y)
+    distrf.save_model(model, tmp_path / "m")
+    seen = []
+
+    def kept(*arguments):
+        seen.append(plan_job(*arguments))
+        raise MemoryPlanError("too big")
+
+    monkeypatch.setattr("distrf.planning.job.plan_job", kept)
+    cli(
+        "predict",
+        tmp_path / "m",
+        files / "ten.zarr",
+        tmp_path / "p.zarr",
+        "--cluster",
+        files / "c.json",
+        code=1,
+    )
+    monkeypatch.undo()
+    made = distrf.plan(model, files / "ten.zarr", cluster=files / "c.json")
+    assert (made.job, made.passes, made.bytes_written) == ("predict", 1, 8 * 4000)
+    assert facts(made) == facts(seen[0])
+
+
+def test_a_fit_is_less_than_a_training(files):
+    """`distrf.train` reads samples, and fits a linear model beside; the estimator alone does not."""
+    pipeline = make_pipeline(fourier(), CLASSIFIER)
+    fit, train = (distrf.plan(pipeline, files / "ten.zarr", job=job) for job in (None, "train"))
+    assert fit.job == "fit"
+    assert fit.passes + 2 == train.passes
+    assert fit.flops < train.flops
+
+
+def test_every_step_has_its_share(files):
+    X, y = open_rows(files / "ten.zarr")
+    plain = distrf.plan(make_pipeline(fourier(), CLASSIFIER), X, y)
+    scaled = distrf.plan(make_pipeline(StreamingScaler(), fourier(), CLASSIFIER), X, y)
+    assert (scaled.passes, scaled.bytes_read) == (plain.passes + 1, plain.bytes_read + X.nbytes)
+    tefm = TEFM(fourier(), 16)
+    assert distrf.plan(make_pipeline(tefm, CLASSIFIER), X, y).passes > plain.passes
+    fitted = tefm.fit(X[:1024].compute())  # what is there is not found again
+    assert distrf.plan(make_pipeline(fitted, CLASSIFIER), X, y).passes == plain.passes
+    learned = distrf.plan(CompactNonlinearClassifier(16), X, y)
+    assert learned.passes > 10
+    assert any("features learned first" in note for note in learned.notes)
+
+
+def test_rows_in_memory(rng):
+    X, y = rng.normal(size=(500, 6)), np.arange(500) % 3
+    made = distrf.plan(make_pipeline(fourier(), CLASSIFIER), X, y)
+    assert (made.rows, made.bytes_read, made.workers.count) == (500, X.nbytes, 1)
+    assert made.bytes_written == 8 * 64 * 3
+    assert made.notes[0] == "classes: at least 3, in 500 sampled rows"
+
+
+def test_it_prints_and_refuses(files):
+    made = distrf.plan(make_pipeline(fourier(40_000), StreamingRidge(solver="gram")), files / "numbers.zarr",
+                       cluster=files / "c.json", memory_limit="1GiB")  # fmt: skip
+    text = str(made)
+    assert text.startswith("plan: fit\n")
+    assert "peak per worker" in text
+    assert "4,000 in 8 blocks of up to 512" in text
+    with pytest.raises(MemoryPlanError, match="fit was refused: it needs"):
+        made.check()
+
+
+@pytest.mark.parametrize(
+    ("estimator", "options", "message"),
+    [
+        (make_pipeline(StandardScaler(), StreamingRidge()), {}, "of distrf, got StandardScaler; wrap"),
+        (LogisticRegression(), {}, "of distrf, got LogisticRegression"),
+        (fourier(), {"job": "fit"}, "of transformers alone it is 'featurize'"),
+        (StreamingRidge(), {"job": "featurize"}, "the last step is a model"),
+        (
+            StreamingRidge(),
+            {"job": "cook"},
+            "job is one of train, fit, featurize, predict, evaluate, got 'cook'",
+        ),
+        (fourier(7), {}, "even"),
+        (StreamingRidge(alphas=-1.0), {}, "alphas must be"),
+    ],
+)
+def test_what_cannot_be_planned_is_refused(estimator, options, message):
+    with pytest.raises(InputError, match=message):
+        distrf.plan(estimator, np.zeros((50, 4)), np.zeros(50), **options)
