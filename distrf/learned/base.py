@@ -5,14 +5,20 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import numpy as np
+from dask.base import is_dask_collection
+from sklearn.utils.validation import check_is_fitted
 
 from ..checkpoint import Checkpoint
 from ..errors import InputError
+from ..execution.row_blocks import map_rows, rows_per_block, split_rows
 from ..execution.sampling import sampled_rows
+from ..features.base import apply_map, validate_rows
 from ..features.fourier import GAMMA, KERNEL, PROJECTION, RandomFourierFeatures
 from ..features.length_scale import LENGTH_SCALE
+from ..linear_model.base import LinearModel
+from ..linear_model.predictor import LinearPredictor
 from ..losses import get_loss
-from ..maps import FourierMap
+from ..maps import FourierMap, working_dtype
 from ..maps.fourier import PHASES, count_frequencies
 from ..maps.frequencies import STRUCTURES
 from ..maps.learned import LearnedFourierMap
@@ -281,3 +287,45 @@ class MapLearner:
         self.t_ = trainer.state.t
         self.best_epoch_ = trainer.epoch_of_solution
         self.batch_size_ = trainer.schedule.batch_size
+
+
+class CompactModel(MapLearner, LinearModel):
+    """What classifier and regressor share; parameters are documented there."""
+
+    n_jobs: int | None
+
+    def _fit(self, X: Any, y: Any, weight: Any, targets: Targets, loss: str) -> None:
+        layout, p = self._learn(X, y, weight, targets, loss)
+        _, _, w, c = layout.split(p)
+        self.coef_ = np.ascontiguousarray(layout.interleaved(w).T)
+        self.intercept_ = (c if len(c) else np.zeros(targets.width)) + targets.centre
+
+    def _features(self, X: Any) -> Any:
+        if not is_dask_collection(X):
+            return apply_map(self.map_, X, self.n_jobs)
+        dtype = working_dtype(X.dtype)
+        widest = max(self.map_.n_components, X.shape[1]) * dtype.itemsize
+        return map_rows(self.map_, split_rows(X, rows_per_block(widest)), self.map_.n_components, dtype)
+
+    def _predictor(self, output: str) -> LinearPredictor:
+        return LinearPredictor(
+            self.map_.n_components,
+            output,
+            np.atleast_2d(self.coef_),
+            np.atleast_1d(self.intercept_),
+            getattr(self, "classes_", None),
+        )
+
+    def _predict(self, X: Any, output: str, squeeze: bool) -> Any:
+        check_is_fitted(self)
+        Z = self._features(validate_rows(self, X, reset=False))
+        predictor = self._predictor(output)
+        if not is_dask_collection(Z):
+            out = predictor(Z)
+            return out[:, 0] if squeeze and out.ndim == 2 else out
+        if output == "label":
+            return map_rows(predictor, Z, None, self.classes_.dtype)  # type: ignore[attr-defined]
+        columns = np.atleast_2d(self.coef_).shape[0]
+        if output.startswith("probability-"):
+            columns = max(2, columns)
+        return map_rows(predictor, Z, None if squeeze else columns, working_dtype(Z.dtype))
