@@ -28,12 +28,32 @@ _WHOLE_BYTES = 256 * 2**20
 
 
 def accuracy(y_true: Any, y_pred: Any, sample_weight: Any = None) -> float:
-    """(Weighted) share of equal labels.
+    """Compute the (weighted) share of equal labels.
 
     Parameters
     ----------
-    y_true, y_pred : arrays of shape (n,), NumPy or Dask; Dask arrays take one pass
-    sample_weight : array of shape (n,)
+    y_true : array or Dask array of shape (n,)
+        True labels. Dask arrays take one pass.
+    y_pred : array or Dask array of shape (n,)
+        Predicted labels.
+    sample_weight : array or Dask array of shape (n,), default=None
+        Weight of each row. None weighs all alike.
+
+    Returns
+    -------
+    float
+        Share of equal labels, between 0 and 1.
+
+    Raises
+    ------
+    InputError
+        Shapes differ, there are no rows, or labels have several columns.
+
+    Examples
+    --------
+    >>> from distrf.metrics import accuracy
+    >>> accuracy(["a", "b", "b", "b"], ["a", "b", "b", "a"])
+    0.75
     """
     y_true, y_pred = _aligned(y_true, y_pred)
     if y_true.ndim != 1:
@@ -42,19 +62,56 @@ def accuracy(y_true: Any, y_pred: Any, sample_weight: Any = None) -> float:
 
 
 def rmse(y_true: Any, y_pred: Any, sample_weight: Any = None) -> float:
-    """Root of the (weighted) mean squared error; the mean over outputs where y has several columns.
+    """Compute the root of the (weighted) mean squared error.
 
-    y_true, y_pred : arrays of shape (n,) or (n, C), NumPy or Dask; Dask arrays take one pass
+    Parameters
+    ----------
+    y_true : array or Dask array of shape (n,) or (n, C)
+        True values. Dask arrays take one pass.
+    y_pred : array or Dask array of the shape of `y_true`
+        Predicted values.
+    sample_weight : array or Dask array of shape (n,), default=None
+        Weight of each row. None weighs all alike.
+
+    Returns
+    -------
+    float
+        Root mean squared error in units of y, the mean over outputs.
+
+    Raises
+    ------
+    InputError
+        Shapes differ, there are no rows, values are no finite numbers, or weights sum to 0.
     """
     errors = _errors(y_true, y_pred, sample_weight)
     return float(np.sqrt(errors.squares / errors.weight).mean())
 
 
 def relative_rmse(y_true: Any, y_pred: Any, sample_weight: Any = None) -> float:
-    """|y_true - y_pred| / |y_true|: RMS error over RMS of y, which is not centred.
+    """Compute |y_true - y_pred| / |y_true|: RMS error over RMS of y, which is not centred.
 
-    The "RMS error normalized by the norm of the ground truth" of Rahimi & Recht 2007, Table 1. Several
-    outputs count as one long vector. Arguments as for `rmse`. Raises InputError where y_true is 0 everywhere.
+    This is the "RMS error normalized by the norm of the ground truth" of Rahimi & Recht 2007, Table 1. Several
+    outputs count as one long vector.
+
+    Parameters
+    ----------
+    y_true : array or Dask array of shape (n,) or (n, C)
+        True values. Dask arrays take one pass.
+    y_pred : array or Dask array of the shape of `y_true`
+        Predicted values.
+    sample_weight : array or Dask array of shape (n,), default=None
+        Weight of each row. None weighs all alike.
+
+    Returns
+    -------
+    float
+        Relative error, 0 for perfect predictions.
+
+    Raises
+    ------
+    InputError
+        `y_true` is 0 everywhere; or shapes differ, there are no rows, values are no finite numbers, or
+        weights sum to 0.
     """
     errors = _errors(y_true, y_pred, sample_weight)
     norm = errors.norm.sum()
@@ -64,10 +121,28 @@ def relative_rmse(y_true: Any, y_pred: Any, sample_weight: Any = None) -> float:
 
 
 def r2(y_true: Any, y_pred: Any, sample_weight: Any = None) -> float:
-    """Coefficient of determination; the mean over outputs where y has several columns.
+    """Compute the coefficient of determination.
 
-    Arguments as for `rmse`. An output without spread counts 1 if it is predicted exactly, else 0, as in
-    scikit-learn.
+    An output without spread counts 1 if it is predicted exactly, else 0, as in scikit-learn.
+
+    Parameters
+    ----------
+    y_true : array or Dask array of shape (n,) or (n, C)
+        True values. Dask arrays take one pass.
+    y_pred : array or Dask array of the shape of `y_true`
+        Predicted values.
+    sample_weight : array or Dask array of shape (n,), default=None
+        Weight of each row. None weighs all alike.
+
+    Returns
+    -------
+    float
+        R^2, the mean over outputs.
+
+    Raises
+    ------
+    InputError
+        Shapes differ, there are no rows, values are no finite numbers, or weights sum to 0.
     """
     errors = _errors(y_true, y_pred, sample_weight)
     flat = errors.spread == 0
@@ -127,23 +202,45 @@ class KernelError:
 def kernel_error(
     map_: Any, X: Any, *, n_rows: int = 2000, seed: int = 0, norms: Sequence[str] = NORMS
 ) -> KernelError:
-    """How well a map approximates its kernel, on a seeded sample of rows.
+    """Measure how well a map approximates its kernel, on a seeded sample of rows.
 
-    Memory is bounded whatever n, n_rows and D are: kernel and approximation are compared strip by strip, and
-    features are made a tile of columns at a time. The spectral norm of more than 4,096 rows makes both anew
+    Memory is bounded whatever n, n_rows and D are: kernel and approximation are compared tile by tile of rows,
+    and features are made a column block at a time. The spectral norm of more than 4,096 rows makes both anew
     for each of some dozens of products, so it takes that much longer.
 
     Parameters
     ----------
-    map_ : a fitted feature estimator, or its `map_`, which must know its kernel (`exact_kernel`)
-    X : array, CSR matrix or Dask array of shape (n, d); of a Dask array only sampled blocks are read
-    n_rows : rows to sample; all rows where X has fewer. Above 64,000 rows of X, neighbours in groups of eight
-    seed : of the sample
-    norms : which errors to compute, of "frobenius", "spectral" and "mse"
+    map_ : fitted feature estimator or FeatureMap
+        A fitted feature estimator or its `map_`, which must know its kernel (`exact_kernel`).
+    X : {array, CSR matrix, Dask array} of shape (n, d)
+        Rows. Of a Dask array only sampled blocks are read.
+    n_rows : int, default=2000
+        Rows to sample; all rows where X has fewer. Above 64,000 rows of X, neighbours are sampled eight at
+        a time.
+    seed : int, default=0
+        Seed of the sample.
+    norms : sequence of str, default=("frobenius", "spectral", "mse")
+        Which errors to compute.
 
     Returns
     -------
-    KernelError. Features are computed in the precision that the rows have, the kernel in float64.
+    KernelError
+        The errors. Features are computed in the precision of the rows, the kernel in float64.
+
+    Raises
+    ------
+    InputError
+        The map is not fitted, a norm is unknown, `n_rows` is below 1, or the kernel matrix is zero.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from distrf import RandomFourierFeatures
+    >>> from distrf.metrics import kernel_error
+    >>> X = np.random.default_rng(0).normal(size=(100, 5))
+    >>> features = RandomFourierFeatures(length_scale=2.0, n_components=4096, random_state=7).fit(X)
+    >>> kernel_error(features, X).frobenius < 0.05
+    True
     """
     map_ = getattr(map_, "map_", map_)
     if not isinstance(map_, FeatureMap):

@@ -77,15 +77,32 @@ def save_model(
 
     Parameters
     ----------
-    model : an estimator of distrf, or a scikit-learn Pipeline of them
-    path : folder or URL; it appears whole or not at all
-    overwrite : replace a model with another spec
-    details : JSON kept beside the model (provenance, how its input was prepared)
+    model : estimator or Pipeline
+        A fitted estimator of distrf, or a scikit-learn Pipeline of them.
+    path : str or PathLike
+        Folder or URL. It appears whole or not at all.
+    overwrite : bool, default=False
+        Whether to replace a model with another spec.
+    **details : JSON values
+        Kept beside the model: provenance, how its input was prepared.
 
     Raises
     ------
-    InputError : a class that is not registered, an estimator that is not fitted, weights that are not finite
-    SpecMismatchError : `path` holds a model with another spec
+    InputError
+        A class is not registered, an estimator is not fitted, or weights are not finite.
+    SpecMismatchError
+        `path` holds a model with another spec.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from distrf import StreamingRidge, load_model, save_model
+    >>> model = StreamingRidge(alphas=0.1).fit([[0.0], [1.0], [2.0]], [0.0, 1.0, 2.0])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save_model(model, f"{folder}/model")
+    ...     loaded = load_model(f"{folder}/model")
+    >>> bool((loaded.coef_ == model.coef_).all())
+    True
     """
     arrays: dict[str, np.ndarray] = {}
     spec = {"distrf": __version__, "model": _encode_model(model, "model", arrays), **details}
@@ -101,12 +118,24 @@ def check_output(path: str | os.PathLike[str], overwrite: bool) -> None:
 
 
 def load_model(path: str | os.PathLike[str]) -> Any:
-    """The estimator or Pipeline that `save_model` wrote.
+    """Load the estimator or Pipeline that `save_model` wrote; nothing is unpickled.
+
+    Parameters
+    ----------
+    path : str or PathLike
+        Folder or URL of the model.
+
+    Returns
+    -------
+    estimator or Pipeline
+        The fitted model.
 
     Raises
     ------
-    StoreError : no model, a newer format, an unregistered class, damaged arrays
-    SpecMismatchError : this release makes other weights from the seed
+    StoreError
+        There is no model, its format is newer, a class is not registered, or an array is damaged.
+    SpecMismatchError
+        This release makes other weights from the seed.
     """
     spec, arrays = read_model_folder(path)
     try:

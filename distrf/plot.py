@@ -33,17 +33,25 @@ def _axes(ax: Any) -> Any:
 
 
 def plot_kernel_error(table: Iterable[Mapping[str, Any]], ax: Any = None) -> Any:
-    """Kernel error against the number of features, one line for each map.
+    """Plot the kernel error against the number of features, one line for each map.
 
     Parameters
     ----------
-    table : rows with the entries "map" (name), "n_components" and "error". Rows that repeat a map and a
-        number of features (other seeds) are drawn as mean and standard deviation
-    ax : matplotlib axes to draw on; default new ones
+    table : iterable of mappings
+        Rows with the entries "map" (name), "n_components" and "error". Rows that repeat a map and a number
+        of features (other seeds) are drawn as mean and standard deviation.
+    ax : matplotlib axes or None, default=None
+        Axes to draw on. None makes new ones.
 
     Returns
     -------
-    The axes. Raises InputError for rows without these entries, and for an empty table.
+    matplotlib axes
+        The axes with the plot.
+
+    Raises
+    ------
+    InputError
+        The table is empty, or a row lacks an entry.
     """
     groups: dict[str, dict[int, list[float]]] = {}
     for row in table:
@@ -86,17 +94,28 @@ def plot_kernel_error(table: Iterable[Mapping[str, Any]], ax: Any = None) -> Any
 
 
 def plot_kernel_estimates(map_: Any, X: np.ndarray, ax: Any = None) -> Any:
-    """Estimated against exact kernel values of all pairs of rows (Feng et al. 2015, Figure 1 a to c).
+    """Plot estimated against exact kernel values of all pairs of rows (Feng et al. 2015, Figure 1 a to c).
+
+    Each pair is a point (k(x, y), z(x).z(y)); the diagonal is where exact features would lie.
 
     Parameters
     ----------
-    map_ : a fitted feature estimator, or its `map_`, which must know its kernel
-    X : array of shape (n, d); n^2 / 2 points are drawn
-    ax : matplotlib axes to draw on; default new ones
+    map_ : fitted feature estimator or FeatureMap
+        A fitted feature estimator or its `map_`, which must know its kernel.
+    X : array of shape (n, d)
+        Rows; n^2 / 2 points are drawn.
+    ax : matplotlib axes or None, default=None
+        Axes to draw on. None makes new ones.
 
     Returns
     -------
-    The axes: a point (k(x, y), z(x) . z(y)) for each pair, and the diagonal that exact features would fill.
+    matplotlib axes
+        The axes with the plot.
+
+    Raises
+    ------
+    InputError
+        The map is not fitted, or X has fewer than two rows.
     """
     map_ = getattr(map_, "map_", map_)
     if not isinstance(map_, FeatureMap):
@@ -131,16 +150,24 @@ def _round_ticks(values: list[Any]) -> list[float]:
 
 
 def plot_alphas(model: Any, ax: Any = None) -> Any:
-    """Cross-validation error against alpha, the chosen one marked.
+    """Plot the cross-validation error against alpha, the chosen one marked.
 
     Parameters
     ----------
-    model : a model fitted with several alphas, or a Pipeline that ends in one
-    ax : matplotlib axes to draw on; default new ones
+    model : fitted model or Pipeline
+        A model fitted with several alphas, or a Pipeline that ends in one.
+    ax : matplotlib axes or None, default=None
+        Axes to draw on. None makes new ones.
 
     Returns
     -------
-    The axes. Raises InputError for a model that was not cross-validated.
+    matplotlib axes
+        The axes with the plot.
+
+    Raises
+    ------
+    InputError
+        The model was not cross-validated.
     """
     if isinstance(model, Pipeline):
         model = model[-1]
@@ -171,17 +198,27 @@ def plot_alphas(model: Any, ax: Any = None) -> Any:
 
 
 def plot_learning_curve(model: Any, ax: Any = None, *, x: str = "epochs") -> Any:
-    """Loss of each epoch, and the validation score where there is one, on an axis of its own at the right.
+    """Plot the loss of each epoch, and the validation score where there is one, on an axis of its own at the
+    right.
 
     Parameters
     ----------
-    model : a fitted SGD model, a Pipeline that ends in one, or {name: model} to compare several
-    ax : matplotlib axes to draw on; default new ones
-    x : "epochs", or "seconds" of training
+    model : fitted model, Pipeline or dict
+        A fitted SGD model, a Pipeline that ends in one, or {name: model} to compare several.
+    ax : matplotlib axes or None, default=None
+        Axes to draw on. None makes new ones.
+    x : {"epochs", "seconds"}, default="epochs"
+        Horizontal axis: epochs, or seconds of training.
 
     Returns
     -------
-    The axes of the loss. Raises InputError for a model without a history, and for another x.
+    matplotlib axes
+        The axes of the loss.
+
+    Raises
+    ------
+    InputError
+        A model has no history, there is no model, or `x` is another word.
     """
     if x not in ("epochs", "seconds"):
         raise InputError(f"x is 'epochs' or 'seconds', got {x!r}")
@@ -244,16 +281,24 @@ def _along(curve: list[dict[str, Any]], x: str) -> list[float]:
 
 
 def plot_spectrum(tefm: Any, ax: Any = None) -> Any:
-    """Share of the features' energy along each direction, and what the first l directions leave out.
+    """Plot the share of the features' energy along each direction, and what the first l directions leave out.
 
     Parameters
     ----------
-    tefm : a fitted TEFM, or a Pipeline that holds one
-    ax : matplotlib axes to draw on; default new ones
+    tefm : fitted TEFM or Pipeline
+        A fitted TEFM, or a Pipeline that holds one.
+    ax : matplotlib axes or None, default=None
+        Axes to draw on. None makes new ones.
 
     Returns
     -------
-    The axes. Raises InputError for a model without a spectrum.
+    matplotlib axes
+        The axes with the plot.
+
+    Raises
+    ------
+    InputError
+        The model has no spectrum.
     """
     if isinstance(tefm, Pipeline):
         tefm = next((step for step in tefm if hasattr(step, "explained_energy_")), tefm)

@@ -113,13 +113,3 @@ def test_python_runs(workplace, page, index):
     assert done.returncode == 0, done.stderr
     if "save_model" in code:
         assert (workplace / "model/model.json").exists()
-
-
-def test_doctests():
-    """Examples in docstrings."""
-    import doctest
-    import importlib
-
-    for name in ("distrf.features.fourier", "distrf.features.scaler", "distrf.linear_model.ridge"):
-        failed, _ = doctest.testmod(importlib.import_module(name), optionflags=doctest.NORMALIZE_WHITESPACE)
-        assert failed == 0, name

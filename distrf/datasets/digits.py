@@ -45,12 +45,23 @@ def _split(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
 
 
 def load_digits_split(seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """scikit-learn's bundled 8 x 8 digits, split by class: 1,437 rows to train, 360 to test.
+    """Load scikit-learn's bundled 8 x 8 digits, split by class: 1,437 rows to train, 360 to test.
+
+    Parameters
+    ----------
+    seed : int, default=0
+        Seed of the split, which depends on nothing else.
 
     Returns
     -------
-    X_train, y_train, X_test, y_test : X float32 in [0, 1] with 64 columns, y int32 in 0 ... 9. The split
-        is a function of `seed` alone
+    X_train : array of shape (1437, 64)
+        Grey values in [0, 1], float32.
+    y_train : array of shape (1437,)
+        Digits 0 to 9, int32.
+    X_test : array of shape (360, 64)
+        As `X_train`.
+    y_test : array of shape (360,)
+        As `y_train`.
     """
     X_train, y_train, X_test, y_test = _split(seed)
     return X_train.copy(), y_train.copy(), X_test.copy(), y_test.copy()
@@ -78,20 +89,25 @@ def _draws(first: int, last: int, seed: int) -> np.ndarray:
 
 
 def distort_digits(X: np.ndarray, rows: tuple[int, int], seed: int = 0, *, strength: float = 1.0) -> np.ndarray:
-    """Rows first:last of the expanded set: training digits rotated, scaled, sheared and shifted a little.
+    """Make rows of the expanded set: training digits rotated, scaled, sheared and shifted a little.
 
     Parameters
     ----------
-    X : array of shape (n, 64), the training digits. Row i of the expanded set shows digit i mod n of the
-        (i // n)-th shuffle of them
-    rows : (first, last)
-    seed : with the row number, all that the result depends on
-    strength : factor on the distortions, which at 1 are uniform up to 12 degrees, 10 % of scale, a
-        shear of 0.15 and a shift of 0.5 pixels
+    X : array of shape (n, 64)
+        The training digits. Row i of the expanded set shows digit i mod n of the (i // n)-th shuffle of
+        them.
+    rows : tuple of (int, int)
+        First row, and the one after the last.
+    seed : int, default=0
+        Seed of the distortions. A row depends on the seed and its number alone.
+    strength : float, default=1.0
+        Factor on the distortions. At 1 they are uniform up to 12 degrees, 10 % of scale, a shear of 0.15
+        and a shift of 0.5 pixels.
 
     Returns
     -------
-    Array of shape (last - first, 64), float32, bilinear between pixels; outside the image is 0.
+    array of shape (last - first, 64)
+        Grey values, float32, bilinear between pixels and 0 outside the image.
     """
     first, last = int(rows[0]), int(rows[1])
     source = source_rows(len(X), first, last, seed)

@@ -19,15 +19,33 @@ __all__ = ["distort_digits", "expanded_digits", "load_digits_split", "load_npz"]
 def expanded_digits(
     n_rows: int, seed: int = 0, block_rows: int = 16_384, *, strength: float = 1.0
 ) -> tuple[da.Array, da.Array]:
-    """The training digits expanded to `n_rows` rows by small seeded distortions, lazily.
+    """Expand the training digits to `n_rows` rows by small seeded distortions, lazily.
 
-    Test digits of `load_digits_split(seed)` play no part. Row i is a function of (seed, strength, i) alone,
+    The test digits of `load_digits_split(seed)` play no part. Row i depends on (seed, strength, i) alone,
     whatever `block_rows` and `n_rows` are; see `distort_digits`.
+
+    Parameters
+    ----------
+    n_rows : int
+        Rows, at least 1.
+    seed : int, default=0
+        Seed of the split and of the distortions.
+    block_rows : int, default=16384
+        Rows of a block.
+    strength : float, default=1.0
+        Factor on the distortions.
 
     Returns
     -------
-    X : Dask array (n_rows, 64), float32
-    y : Dask array (n_rows,), int32
+    X : Dask array of shape (n_rows, 64)
+        Grey values, float32.
+    y : Dask array of shape (n_rows,)
+        Digits 0 to 9, int32.
+
+    Raises
+    ------
+    InputError
+        `n_rows` or `block_rows` is below 1.
     """
     if n_rows < 1 or block_rows < 1:
         raise InputError(f"n_rows and block_rows must be at least 1, got {n_rows} and {block_rows}")
@@ -64,24 +82,29 @@ def _labels_block(seed: int, block_info: Any = None) -> np.ndarray:
 
 
 def load_npz(path: str | os.PathLike[str], split: str | None = None) -> tuple[Any, np.ndarray]:
-    """Rows and targets of a NumPy archive, in memory.
+    """Load rows and targets of a NumPy archive into memory; nothing is unpickled.
 
     Parameters
     ----------
-    path : .npz file with dense members ``X_train, y_train, X_test, y_test`` or ``X, y``; a sparse X is the
-        four members ``X_train_data, X_train_indices, X_train_indptr, X_train_shape`` of a CSR matrix.
-        Nothing is unpickled
-    split : "train", "test", ...: the suffix of the members; None for those without one
+    path : str or PathLike
+        An .npz file with dense members `X_train, y_train, X_test, y_test` or `X, y`. A sparse X is the four
+        members `X_train_data, X_train_indices, X_train_indptr, X_train_shape` of a CSR matrix.
+    split : str or None, default=None
+        Suffix of the members: "train", "test", ... None takes those without one.
 
     Returns
     -------
-    X : array or csr_array of shape (n, d), in the dtype of the file
+    X : array or CSR array of shape (n, d)
+        Rows, in the dtype of the file.
     y : array of shape (n,) or (n, C)
+        Targets.
 
     Raises
     ------
-    StoreError : no such file, or not an archive
-    InputError : the archive has no such members, or they need unpickling
+    StoreError
+        There is no such file, or it is no archive.
+    InputError
+        The archive has no such members, they need unpickling, or X and y differ in length.
     """
     suffix = "" if split is None else f"_{split}"
     X_name, y_name = f"X{suffix}", f"y{suffix}"

@@ -110,17 +110,25 @@ class FeatureEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         return Costs()
 
     def transform(self, X: Any) -> Any:
-        """Features of X.
+        """Compute the features of X.
 
         Parameters
         ----------
-        X : array or CSR matrix of shape (n, d), or a Dask array
+        X : {array, CSR matrix, Dask array} of shape (n, d)
+            Input rows. A Dask array is read block by block.
 
         Returns
         -------
-        Array of shape (n, D); for a Dask array a lazy one, its row chunks cut where blocks of D
-        columns would exceed Dask's `array.chunk-size`. float32 in, float32 out; small integers
-        give float32, other numbers float64.
+        array, CSR array or Dask array of shape (n, D)
+            Features of the rows, now for NumPy and CSR input, lazily for a Dask array. Row chunks of a Dask
+            array are cut where blocks of D columns would exceed Dask's `array.chunk-size`. float32 gives
+            float32; small integers give float32, other numbers float64.
+
+        Raises
+        ------
+        InputError
+            X has another width than at `fit`, or holds NaN or infinity; or a Dask array meets `set_output`
+            with a container of data frames.
         """
         check_is_fitted(self)
         X = validate_rows(self, X, reset=False)

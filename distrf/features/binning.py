@@ -26,26 +26,55 @@ _MOST_BINS = 2**25
 
 
 class RandomBinningFeatures(FeatureEstimator):
-    """Random binning features of the Laplacian kernel (Rahimi & Recht 2007): sparse rows of one entry a grid.
+    """Random binning features of the Laplacian kernel: sparse rows with one entry for each random grid.
+
+    Two rows share an entry of a grid when they fall into the same bin, which happens with probability k(x, y).
 
     Parameters
     ----------
-    kernel : "laplacian" exp(-|x - y|_1 / l), or a `distrf.kernels.shift_invariant.Kernel`. Kernels whose factors are not convex
-        (gaussian, cauchy) or that are no product (matern) are refused
-    length_scale, gamma : l, a rule for it, or scikit-learn's gamma = 1 / l; see RandomFourierFeatures
-    n_grids : P, the grids; a row has P entries, and the kernel estimate the variance k (1 - k) / P
-    n_components : D, the columns that bins are hashed into, about D / P for each grid; adds a variance of
-        (1 - k) / D and no bias. Not used by bins="exact"
-    bins : "hashed" (nothing is learned) | "exact" (a column for every bin that `fit` meets in one pass, for
-        small data; rows give no entry for other bins)
-    n_jobs : threads for NumPy and CSR input; -1 takes all cores. Dask decides for Dask arrays
-    random_state : seed. None draws one and keeps it in the map
+    kernel : {"laplacian"} or Kernel, default="laplacian"
+        "laplacian" is exp(-|x - y|_1 / l). Kernels whose factors are not convex (gaussian, cauchy) and
+        kernels that are no product (matern) are refused.
+    length_scale : float or {"knn", "knn-cnm", "median", "scale"}, default="knn"
+        l, in the units of the columns, or a rule that sets it from at most 1,000 sampled rows: "knn" is the
+        mean distance to the 50th neighbour, "knn-cnm" half of that, "median" the median distance between
+        rows, "scale" scikit-learn's rule.
+    gamma : float or None, default=None
+        scikit-learn's parameter 1 / l, which sets l. With it, leave `length_scale` at its default.
+    n_grids : int, default=128
+        P, the number of grids. A row has P entries, and the kernel estimate has variance k (1 - k) / P.
+    n_components : int, default=4096
+        D, the columns that bins are hashed into, about D / P for each grid. Hashing adds a variance of (1 -
+        k) / D and no bias. bins="exact" does not read it.
+    bins : {"hashed", "exact"}, default="hashed"
+        "hashed" learns nothing. "exact" gives a column to every bin that one pass of `fit` meets, for small
+        data; rows have no entry for other bins.
+    n_jobs : int or None, default=-1
+        Threads for NumPy and CSR input: -1 takes all cores, None takes one. Dask decides for Dask arrays.
+    random_state : int, Generator, RandomState or None, default=None
+        Seed of all draws. None draws one seed and keeps it in the map.
 
     Attributes
     ----------
-    map_ : BinningMap, the frozen map; a few hundred bytes for hashed bins
-    length_scale_ : float, l
-    n_features_in_ : int, d
+    map_ : BinningMap
+        The frozen map, a few hundred bytes for hashed bins.
+    length_scale_ : float
+        l, in the units of the columns.
+    n_features_in_ : int
+        Number of input columns, d.
+
+    References
+    ----------
+    .. [1] A. Rahimi and B. Recht, "Random Features for Large-Scale Kernel Machines", NIPS 2007, Algorithm 2.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from distrf import RandomBinningFeatures
+    >>> X = np.random.default_rng(0).normal(size=(100, 5))
+    >>> Z = RandomBinningFeatures(n_grids=32, n_components=256, random_state=7).fit_transform(X)
+    >>> Z.shape, Z.nnz
+    ((100, 256), 3200)
     """
 
     map_: BinningMap
@@ -83,7 +112,28 @@ class RandomBinningFeatures(FeatureEstimator):
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any = None) -> RandomBinningFeatures:
-        """Set the length scale from a row sample and freeze the map; one pass more for bins="exact"."""
+        """Set the length scale from a row sample and freeze the map.
+
+        bins="exact" takes one pass more.
+
+        Parameters
+        ----------
+        X : {array, CSR matrix, Dask array} of shape (n, d)
+            Input rows. A Dask array is read block by block.
+        y : ignored, default=None
+            Not used; it is there so that the estimator fits into a Pipeline.
+
+        Returns
+        -------
+        RandomBinningFeatures
+            The fitted estimator itself.
+
+        Raises
+        ------
+        InputError
+            A parameter breaks a rule, the kernel has no law of bin widths, X holds NaN or infinity, or
+            bins="exact" meets more bins than memory allows.
+        """
         X = validate_rows(self, X, reset=True)
         kernel = kernel_with(self.kernel, vars(self), Kernel)
         check_pitch(kernel)

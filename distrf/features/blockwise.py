@@ -25,25 +25,40 @@ from .base import FeatureEstimator, validate_rows
 class Blockwise(FeatureEstimator):
     """A scikit-learn transformer, fitted on a sample of rows and applied block by block.
 
-    For transformers whose output for a row depends on that row alone (and on what `fit` learned).
+    For transformers whose output for a row depends on that row alone, and on what `fit` learned.
 
     Parameters
     ----------
-    transformer : scikit-learn transformer; it is cloned
-    n_sample : rows to fit on, all of them where X has no more. A transformer that says it needs no fit
-        (Normalizer, AdditiveChi2Sampler) reads none
-    random_state : seed of the sample. None draws one
+    transformer : scikit-learn transformer
+        Its clone is fitted.
+    n_sample : int, default=10000
+        Rows to fit on; all of them where X has no more. A transformer that says it needs no fit
+        (Normalizer, AdditiveChi2Sampler) reads none.
+    random_state : int, Generator, RandomState or None, default=None
+        Seed of the sample. None draws one seed.
 
     Attributes
     ----------
-    map_ : BlockwiseMap; its transformer travels to the workers once, under one shared key
-    transformer_ : the fitted transformer
-    n_features_in_ : int, d
+    map_ : BlockwiseMap
+        The frozen map. Its transformer travels to the workers once, under one shared key.
+    transformer_ : scikit-learn transformer
+        The fitted transformer.
+    n_features_in_ : int
+        Number of input columns, d.
 
     Notes
     -----
-    `distrf.save_model` saves transformers listed in `distrf.maps.blockwise.SAVABLE_TRANSFORMERS`, as plain
+    `distrf.save_model` saves the transformers listed in `distrf.maps.blockwise.SAVABLE_TRANSFORMERS`, as plain
     data. CSR blocks stay sparse where the transformer keeps them so.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.kernel_approximation import AdditiveChi2Sampler
+    >>> from distrf import Blockwise
+    >>> X = np.random.default_rng(0).uniform(size=(100, 5))
+    >>> Blockwise(AdditiveChi2Sampler(sample_steps=2)).fit_transform(X).shape
+    (100, 15)
     """
 
     map_: BlockwiseMap
@@ -63,9 +78,25 @@ class Blockwise(FeatureEstimator):
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any = None) -> Blockwise:
-        """Fit a clone of the transformer on sampled rows, and on their y where it is given.
+        """Fit a clone of the transformer on sampled rows, and on their targets where these are given.
 
-        Raises InputError for a transformer whose output for a row depends on the other rows.
+        Parameters
+        ----------
+        X : {array, CSR matrix, Dask array} of shape (n, d)
+            Input rows. A Dask array is read block by block.
+        y : array or Dask array of shape (n,), default=None
+            Targets, for transformers that learn from them.
+
+        Returns
+        -------
+        Blockwise
+            The fitted estimator itself.
+
+        Raises
+        ------
+        InputError
+            The output for a row depends on the other rows; or the transformer needs y, y has another length
+            than X, or sparse rows do not suit the transformer.
         """
         X = validate_rows(self, X, reset=True)
         d, dtype = X.shape[1], working_dtype(X.dtype)

@@ -16,22 +16,44 @@ from .tensor_sketch import TensorSketchFeatures
 
 
 class CompactRandomFeatures(FeatureEstimator):
-    """Many features of a cheap map, brought down to D by a subsampled Hadamard transform (Hamid et al. 2014).
+    """Many features of a cheap map, brought down to D by a subsampled Hadamard transform.
+
+    The D features have nearly the variance of the many, at the width of the few.
 
     Parameters
     ----------
-    base : feature estimator that is cloned and fitted for up_factor * D features, polynomial or Fourier or
-        other; None is TensorSketchFeatures()
-    up_factor : E / D, at least 1; the D features have nearly the variance of E ones and then that of the
-        way down
-    n_components : D
-    n_jobs : threads for NumPy and CSR input; -1 takes all cores. Dask decides for Dask arrays
-    random_state : seed; the base gets one derived from it unless it has its own
+    base : feature estimator or None, default=None
+        Its clone is fitted for E = up_factor D features. Polynomial, Fourier or other. None is
+        TensorSketchFeatures().
+    up_factor : float, default=8
+        E / D, at least 1. The kernel estimate has the variance of E features plus that of the way down.
+    n_components : int, default=1024
+        D, the number of features.
+    n_jobs : int or None, default=-1
+        Threads for NumPy and CSR input: -1 takes all cores, None takes one. Dask decides for Dask arrays.
+    random_state : int, Generator, RandomState or None, default=None
+        Seed of all draws. The base gets a seed derived from this one unless it has its own. None draws one
+        seed.
 
     Attributes
     ----------
-    map_ : CompactMap; `map_.base` is that of the base
-    n_features_in_ : int, d
+    map_ : CompactMap
+        The frozen map. `map_.base` is that of the base.
+    n_features_in_ : int
+        Number of input columns, d.
+
+    References
+    ----------
+    .. [1] R. Hamid, Y. Xiao, A. Gittens and D. DeCoste, "Compact Random Feature Maps", ICML 2014.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from distrf import CompactRandomFeatures, TensorSketchFeatures
+    >>> X = np.random.default_rng(0).normal(size=(100, 5))
+    >>> features = CompactRandomFeatures(TensorSketchFeatures(degree=4), n_components=64, random_state=7)
+    >>> features.fit_transform(X).shape
+    (100, 64)
     """
 
     map_: CompactMap
@@ -60,7 +82,25 @@ class CompactRandomFeatures(FeatureEstimator):
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any = None) -> CompactRandomFeatures:
-        """Fit a clone of the base for up_factor * D features, and freeze both maps as one."""
+        """Fit a clone of the base for up_factor D features, and freeze both maps as one.
+
+        Parameters
+        ----------
+        X : {array, CSR matrix, Dask array} of shape (n, d)
+            Input rows. A Dask array is read block by block.
+        y : array or Dask array of shape (n,), default=None
+            Targets, handed to a base that learns from them.
+
+        Returns
+        -------
+        CompactRandomFeatures
+            The fitted estimator itself.
+
+        Raises
+        ------
+        InputError
+            A parameter breaks a rule, the base has no `n_components`, or X holds NaN or infinity.
+        """
         X = validate_rows(self, X, reset=True)
         D = int(self.n_components)
         seed, base = draw_seed(self.random_state), self.planned_base()
@@ -76,7 +116,18 @@ class CompactRandomFeatures(FeatureEstimator):
         return self.planned_base().planned_costs(rows, planned.base)
 
     def planned_base(self) -> FeatureEstimator:
-        """A clone of the base for up_factor * D features."""
+        """A clone of the base for up_factor D features.
+
+        Returns
+        -------
+        FeatureEstimator
+            The clone, not fitted.
+
+        Raises
+        ------
+        InputError
+            The base has no `n_components`.
+        """
         base = TensorSketchFeatures() if self.base is None else clone(self.base)
         if "n_components" not in base.get_params():
             raise InputError(

@@ -27,39 +27,61 @@ NU = parameter_rule("nu")
 
 
 class RandomFourierFeatures(FeatureEstimator):
-    """Random Fourier features of a shift-invariant kernel (Rahimi & Recht 2007).
+    """Random Fourier features of a shift-invariant kernel.
 
-    The fitted map is a seed: no weight is stored or sent, and the same seed gives the same features
-    for NumPy and Dask input, in every chunking, on every machine.
+    The inner product of two feature rows estimates the kernel of the two input rows. The fitted map is a seed:
+    no weight is stored or sent. The same seed gives the same features for NumPy and Dask input, in every
+    chunking, on every machine.
 
     Parameters
     ----------
-    kernel : "gaussian" exp(-|v|^2 / 2 l^2) | "laplacian" exp(-|v|_1 / l) | "cauchy"
-        prod_j 1 / (1 + (v_j / l)^2) | "matern" | a `distrf.kernels.shift_invariant.Kernel`, with v = x - y
-    length_scale : l, a number, or a rule: "knn" (default), "knn-cnm", "median", "scale"; see
-        `distrf.features.length_scale.resolve_length_scale`
-    gamma : scikit-learn's parameter instead: 1 / 2 l^2 (gaussian), 1 / l (laplacian); with it `length_scale` is left
-        at its default
-    n_components : D, the number of features; even for phase="paired"
-    projection : how the weights are drawn: "dense" (independent), "circulant", "alternating_circulant",
-        "fastfood", "structured_orthogonal", "orthogonal", "quasi", or another name in
-        `distrf.projections.PROJECTIONS`; "auto" picks by measured cost, see `distrf.projections.auto`.
-        "structured_orthogonal" warns below 33 columns: see `distrf.projections.hadamard`
-    phase : "paired" (cos and sin of D/2 frequencies; less variance for near rows, exactly
-        shift-invariant) | "offset" (cos(w.x + b) of D frequencies)
-    whiten : first map rows to unit covariance (columns to unit variance, then the inverse square root of
-        their correlation), for kernels on columns of unlike units; the matrix is learned in one pass and
-        saved with the map
-    nu : smoothness of the Matern kernel, 1/2, 3/2 or 5/2
-    n_jobs : threads for NumPy and CSR input; -1 takes all cores. Dask decides for Dask arrays
-    random_state : seed. None draws one and keeps it in the map
+    kernel : {"gaussian", "laplacian", "cauchy", "matern"} or Kernel, default="gaussian"
+        With v = x - y and l the length scale: "gaussian" is exp(-|v|^2 / (2 l^2)), "laplacian" exp(-|v|_1 /
+        l), "cauchy" prod_j 1 / (1 + (v_j / l)^2), "matern" the Matern kernel of |v| / l. Or an object of
+        `distrf.kernels.shift_invariant`.
+    length_scale : float or {"knn", "knn-cnm", "median", "scale"}, default="knn"
+        l, in the units of the columns, or a rule that sets it from at most 1,000 sampled rows: "knn" is the
+        mean distance to the 50th neighbour, "knn-cnm" half of that, "median" the median distance between
+        rows, "scale" scikit-learn's rule.
+    gamma : float or None, default=None
+        scikit-learn's parameter, which sets l: 1 / (2 l^2) for the gaussian kernel, 1 / l for the
+        laplacian. With it, leave `length_scale` at its default.
+    n_components : int, default=1024
+        D, the number of features. Even for phase="paired".
+    projection : str, default="dense"
+        How the weights are drawn: "dense" (independent), "circulant", "alternating_circulant", "fastfood",
+        "structured_orthogonal", "orthogonal", "quasi", or another name in `distrf.projections.PROJECTIONS`.
+        "auto" takes the cheapest by measured cost, see `distrf.projections.auto`. "structured_orthogonal"
+        warns below 33 columns.
+    phase : {"paired", "offset"}, default="paired"
+        "paired" takes cosine and sine of D/2 frequencies: less variance for near rows, and exactly
+        shift-invariant. "offset" takes cos(w.x + b) of D frequencies.
+    whiten : bool, default=False
+        Map rows to unit covariance first, for columns of unlike units: columns to unit variance, then the
+        inverse square root of their correlation. One pass learns the matrix, and the map keeps it.
+    nu : {0.5, 1.5, 2.5}, default=1.5
+        Smoothness of the Matern kernel. Read by that kernel alone.
+    n_jobs : int or None, default=-1
+        Threads for NumPy and CSR input: -1 takes all cores, None takes one. Dask decides for Dask arrays.
+    random_state : int, Generator, RandomState or None, default=None
+        Seed of all draws. None draws one seed and keeps it in the map.
 
     Attributes
     ----------
-    map_ : FourierMap, the frozen map; pickles to a few hundred bytes unless whitened
-    length_scale_ : float, l
-    projection_ : name of the projection in use
-    n_features_in_ : int, d
+    map_ : FourierMap
+        The frozen map. It pickles to a few hundred bytes unless it whitens.
+    length_scale_ : float
+        l, in the units of the columns (of whitened ones with whiten=True).
+    projection_ : str
+        Name of the projection in use.
+    n_features_in_ : int
+        Number of input columns, d.
+
+    References
+    ----------
+    .. [1] A. Rahimi and B. Recht, "Random Features for Large-Scale Kernel Machines", NIPS 2007, Algorithm 1.
+    .. [2] C. Feng, Q. Hu and S. Liao, "Random Feature Mapping with Signed Circulant Matrix Projection", IJCAI
+           2015.
 
     Examples
     --------
@@ -112,8 +134,25 @@ class RandomFourierFeatures(FeatureEstimator):
     def fit(self, X: Any, y: Any = None) -> RandomFourierFeatures:
         """Set the length scale (and whitening) from the rows, and freeze the map.
 
-        Reads at most 1,000 rows of X, and none of them when the length scale is a number; whitening
-        takes one pass. Raises InputError for a parameter or data that break a rule.
+        A rule for the length scale reads at most 1,000 rows, a number reads none. Whitening takes one pass.
+
+        Parameters
+        ----------
+        X : {array, CSR matrix, Dask array} of shape (n, d)
+            Input rows. A Dask array is read block by block.
+        y : ignored, default=None
+            Not used; it is there so that the estimator fits into a Pipeline.
+
+        Returns
+        -------
+        RandomFourierFeatures
+            The fitted estimator itself.
+
+        Raises
+        ------
+        InputError
+            A parameter breaks a rule, the kernel does not suit the projection, X holds NaN or infinity, or
+            all sampled rows are equal.
         """
         X = validate_rows(self, X, reset=True)
         kernel = kernel_with(self.kernel, vars(self), Kernel)

@@ -22,32 +22,50 @@ SEMIGROUP_PARAMETER = number(above=0) | one_of("median")
 
 
 class RandomLaplaceFeatures(FeatureEstimator):
-    """Random Laplace features of a semigroup kernel on nonnegative data (Yang et al. 2014).
+    """Random Laplace features of a semigroup kernel on nonnegative data.
 
-    For histograms, counts, probabilities, grey values. z(x) = exp(-W x) / sqrt(D), with W from a seed;
-    the alternating circulant projections (Mukuta et al. 2018) take O(D log d) a row.
+    For histograms, counts, probabilities and grey values. z(x) = exp(-W x) / sqrt(D), with W from a seed. The
+    alternating circulant projections take O(D log d) operations a row.
 
     Parameters
     ----------
-    kernel : "exponential_semigroup" exp(-beta sum_j sqrt(x_j + y_j)) | "reciprocal_semigroup"
-        prod_j lam / (x_j + y_j + lam) | a `distrf.kernels.semigroup.SemigroupKernel`
-    beta : number, or "median": 1 / (median over sampled pairs of sum_j sqrt(x_j + y_j)), so that the median
-        pair has k = 1/e
-    lam : number, or "median": the lam at which the median sampled pair has k = 1/e, that is
-        sum_j log(1 + (x_j + y_j) / lam) = 1
-    n_components : D, the number of features
-    projection : "dense" | "circulant" (without signs: large variance, for comparison)
-        | "alternating_circulant" | "quasi" | "quasi-halton"
-    n_mixed : circulant matrices that "alternating_circulant" mixes: 2, or "log2" (log2 d of them; less
-        variance, log2 d forward FFTs a row)
-    n_jobs : threads for NumPy and CSR input; -1 takes all cores. Dask decides for Dask arrays
-    random_state : seed. None draws one and keeps it in the map
+    kernel : str or SemigroupKernel, default="exponential_semigroup"
+        "exponential_semigroup" is exp(-beta sum_j sqrt(x_j + y_j)), "reciprocal_semigroup" is prod_j lam /
+        (x_j + y_j + lam). Or an object of `distrf.kernels.semigroup`.
+    beta : float or {"median"}, default="median"
+        Rate of the exponential semigroup kernel. "median" is 1 over the median, over sampled pairs, of
+        sum_j sqrt(x_j + y_j): the median pair has k = 1/e.
+    lam : float or {"median"}, default="median"
+        Parameter of the reciprocal semigroup kernel. "median" solves sum_j log(1 + (x_j + y_j) / lam) = 1
+        for the median sampled pair, which has k = 1/e.
+    n_components : int, default=1024
+        D, the number of features.
+    projection : str, default="dense"
+        "dense", "alternating_circulant", "quasi", "quasi-halton", or "circulant" (without signs; its
+        variance is large, it is there for comparison).
+    n_mixed : {2, "log2"}, default=2
+        How many circulant matrices "alternating_circulant" mixes. "log2" takes log2 d of them: less
+        variance for log2 d forward FFTs a row.
+    n_jobs : int or None, default=-1
+        Threads for NumPy and CSR input: -1 takes all cores, None takes one. Dask decides for Dask arrays.
+    random_state : int, Generator, RandomState or None, default=None
+        Seed of all draws. None draws one seed and keeps it in the map.
 
     Attributes
     ----------
-    map_ : LaplaceMap, the frozen map; pickles to a few hundred bytes
-    kernel_ : SemigroupKernel with its parameter
-    n_features_in_ : int, d
+    map_ : LaplaceMap
+        The frozen map. It pickles to a few hundred bytes.
+    kernel_ : SemigroupKernel
+        The kernel with its parameter.
+    n_features_in_ : int
+        Number of input columns, d.
+
+    References
+    ----------
+    .. [1] J. Yang, V. Sindhwani, Q. Fan, H. Avron and M. Mahoney, "Random Laplace Feature Maps for Semigroup
+           Kernels on Histograms", CVPR 2014.
+    .. [2] Y. Mukuta, Y. Ushiku and T. Harada, "Alternating Circulant Random Features for Semigroup Kernels",
+           AAAI 2018.
 
     Examples
     --------
@@ -99,8 +117,25 @@ class RandomLaplaceFeatures(FeatureEstimator):
     def fit(self, X: Any, y: Any = None) -> RandomLaplaceFeatures:
         """Set the kernel's parameter from the rows, and freeze the map.
 
-        Reads at most 1,000 rows of X, and none of a Dask array when the parameter is a number. Raises
-        InputError for a parameter or data that break a rule; a negative entry is named by its place.
+        "median" reads at most 1,000 rows. A number reads no row of a Dask array.
+
+        Parameters
+        ----------
+        X : {array, CSR matrix, Dask array} of shape (n, d)
+            Input rows. A Dask array is read block by block.
+        y : ignored, default=None
+            Not used; it is there so that the estimator fits into a Pipeline.
+
+        Returns
+        -------
+        RandomLaplaceFeatures
+            The fitted estimator itself.
+
+        Raises
+        ------
+        InputError
+            A parameter breaks a rule, X holds NaN, infinity or a negative entry (its place is named), or
+            the sampled rows are all zero.
         """
         X = validate_rows(self, X, reset=True)
         if not is_dask_collection(X):

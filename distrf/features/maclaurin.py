@@ -13,26 +13,53 @@ from .dot_product_scale import DOT_GAMMA, known_gamma, make_dot_product, resolve
 
 
 class RandomMaclaurinFeatures(FeatureEstimator):
-    """Random features of any dot-product kernel with nonnegative Maclaurin coefficients (Kar & Karnick 2012).
+    """Random features of any dot-product kernel with nonnegative Maclaurin coefficients.
+
+    A feature of degree n is a product of n random signed sums of the columns. Its degree is drawn at random.
 
     Parameters
     ----------
-    kernel : "polynomial" (gamma x.y + coef0)^degree | "homogeneous" (gamma x.y)^degree | "exponential"
-        exp(gamma x.y) | a `distrf.kernels.dot_product.DotProductKernel`, which brings its own parameters
-    degree, coef0 : of the polynomial kernels
-    gamma : number, or "norm": 1 / mean |x|^2 over at most 1,000 sampled rows, so that gamma x.x is 1 on average
-    base : degrees n are drawn with probability proportional to base^-(n+1); 2 is the paper's choice
-    exact : degrees up to this get columns of their own instead of random ones: -1 (none, the paper's
-        Algorithm 1), 0 (one constant column, the default: it frees half of the features for base = 2) or
-        1 (d more columns, the paper's H0/1 heuristic)
-    n_components : D, in all
-    n_jobs : threads for NumPy and CSR input; -1 takes all cores. Dask decides for Dask arrays
-    random_state : seed. None draws one and keeps it in the map
+    kernel : {"polynomial", "homogeneous", "exponential"} or DotProductKernel, default="polynomial"
+        "polynomial" is (gamma x.y + coef0)^degree, "homogeneous" (gamma x.y)^degree, "exponential"
+        exp(gamma x.y). An object of `distrf.kernels.dot_product` brings its own parameters.
+    degree : int, default=2
+        Power, at least 1. Read by the polynomial kernels alone.
+    gamma : float or {"norm"}, default="norm"
+        Factor on x.y. "norm" is 1 / mean |x|^2 over at most 1,000 sampled rows, so that gamma x.x is 1 on
+        average.
+    coef0 : float, default=1.0
+        Weight of the lower powers against the highest. 0 leaves the highest alone.
+    base : float, default=2.0
+        Degrees n are drawn with probability proportional to base^-(n+1). 2 is the paper's choice.
+    exact : {-1, 0, 1}, default=0
+        Degrees up to this one get columns of their own instead of random ones. -1 gives none (the paper's
+        Algorithm 1), 0 one constant column, which frees half of the features for base=2, and 1 gives d
+        columns more (the paper's H0/1 heuristic).
+    n_components : int, default=1024
+        D, the number of features, exact columns included.
+    n_jobs : int or None, default=-1
+        Threads for NumPy and CSR input: -1 takes all cores, None takes one. Dask decides for Dask arrays.
+    random_state : int, Generator, RandomState or None, default=None
+        Seed of all draws. None draws one seed and keeps it in the map.
 
     Attributes
     ----------
     map_ : MaclaurinMap
-    n_features_in_ : int, d
+        The frozen map.
+    n_features_in_ : int
+        Number of input columns, d.
+
+    References
+    ----------
+    .. [1] P. Kar and H. Karnick, "Random Feature Maps for Dot Product Kernels", AISTATS 2012, Algorithm 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from distrf import RandomMaclaurinFeatures
+    >>> X = np.random.default_rng(0).normal(size=(100, 5))
+    >>> RandomMaclaurinFeatures(degree=3, n_components=256, random_state=7).fit_transform(X).shape
+    (100, 256)
     """
 
     map_: MaclaurinMap
@@ -74,7 +101,25 @@ class RandomMaclaurinFeatures(FeatureEstimator):
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any = None) -> RandomMaclaurinFeatures:
-        """Set gamma from at most 1,000 rows (none when it is a number), and freeze the map."""
+        """Set gamma from at most 1,000 rows (from none when it is a number), and freeze the map.
+
+        Parameters
+        ----------
+        X : {array, CSR matrix, Dask array} of shape (n, d)
+            Input rows. A Dask array is read block by block.
+        y : ignored, default=None
+            Not used; it is there so that the estimator fits into a Pipeline.
+
+        Returns
+        -------
+        RandomMaclaurinFeatures
+            The fitted estimator itself.
+
+        Raises
+        ------
+        InputError
+            A parameter breaks a rule, X holds NaN or infinity, or the sampled rows are all zero.
+        """
         X = validate_rows(self, X, reset=True)
         D = int(self.n_components)
         seed = draw_seed(self.random_state)

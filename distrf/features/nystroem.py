@@ -23,33 +23,67 @@ from .length_scale import LENGTH_SCALE, resolve_length_scale, rule_note
 
 
 class NystroemFeatures(FeatureEstimator):
-    """Features of any kernel from its values at landmark rows (Williams & Seeger 2001).
+    """Features of any kernel from its values at landmark rows.
 
-    Unlike random features these learn from the data: for kernels whose spectrum falls fast on them, fewer
-    features reach the same error. Each row costs n_components kernel values and D multiply-adds each.
+    Unlike random features these learn from the data: where the spectrum of the kernel falls fast on them, fewer
+    features reach the same error. A row costs one kernel value for each of the m landmarks and m D
+    multiply-adds.
 
     Parameters
     ----------
-    kernel : any kernel by name: "gaussian", "laplacian", "cauchy", "matern" | "polynomial", "homogeneous",
-        "exponential" | "exponential_semigroup", "reciprocal_semigroup"; or a kernel object of
-        `distrf.kernels.shift_invariant`, `distrf.kernels.dot_product` or `distrf.kernels.semigroup`
-    length_scale : of the first four, a number or a rule, as in RandomFourierFeatures
-    gamma : scikit-learn's parameter: of the gaussian and laplacian kernels instead of a length scale; of the
-        dot-product kernels a number, by default 1 / mean |x|^2
-    degree, coef0 : of the polynomial kernels
-    beta, lam : of the semigroup kernels, a number or "median", as in RandomLaplaceFeatures
-    nu : smoothness of the Matern kernel, 1/2, 3/2 or 5/2
-    n_components : m, landmarks; fewer where X has fewer rows
-    landmarks : "uniform" (distinct rows) | "k-means++" | "kmeans" | "leverage", see
-        `distrf.features.landmarks.choose_landmarks`: the last three choose within 10 m sampled rows
-    rank : most directions to keep, by default all above rounding; their number is the number of features
-    n_jobs : threads for NumPy and CSR input; -1 takes all cores. Dask decides for Dask arrays
-    random_state : seed. None draws one
+    kernel : str or kernel object, default="gaussian"
+        Any kernel by name: "gaussian", "laplacian", "cauchy", "matern"; "polynomial", "homogeneous",
+        "exponential"; "exponential_semigroup", "reciprocal_semigroup". Or an object of
+        `distrf.kernels.shift_invariant`, `distrf.kernels.dot_product` or `distrf.kernels.semigroup`.
+    length_scale : float or {"knn", "knn-cnm", "median", "scale"}, default="knn"
+        l of a shift-invariant kernel, in the units of the columns, or a rule, as in RandomFourierFeatures.
+    gamma : float or None, default=None
+        scikit-learn's parameter. It sets l of the gaussian and laplacian kernels. For dot-product kernels
+        it is the factor on x.y, with None 1 / mean |x|^2.
+    degree : int, default=2
+        Power, at least 1. Read by the polynomial kernels alone.
+    coef0 : float, default=1.0
+        Weight of the lower powers. Read by the polynomial kernel alone.
+    beta : float or {"median"}, default="median"
+        Rate of the exponential semigroup kernel. "median" is 1 over the median, over sampled pairs, of
+        sum_j sqrt(x_j + y_j): the median pair has k = 1/e.
+    lam : float or {"median"}, default="median"
+        Parameter of the reciprocal semigroup kernel. "median" solves sum_j log(1 + (x_j + y_j) / lam) = 1
+        for the median sampled pair, which has k = 1/e.
+    nu : {0.5, 1.5, 2.5}, default=1.5
+        Smoothness of the Matern kernel. Read by that kernel alone.
+    n_components : int, default=512
+        m, the number of landmarks; fewer where X has fewer rows.
+    landmarks : {"uniform", "k-means++", "kmeans", "leverage"}, default="uniform"
+        "uniform" draws distinct rows. The others choose within 10 m sampled rows, see
+        `distrf.features.landmarks.choose_landmarks`.
+    rank : int or None, default=None
+        Most directions to keep; their number is D, the number of features. None keeps all above rounding.
+    n_jobs : int or None, default=-1
+        Threads for NumPy and CSR input: -1 takes all cores, None takes one. Dask decides for Dask arrays.
+    random_state : int, Generator, RandomState or None, default=None
+        Seed of the sample of rows. None draws one seed.
 
     Attributes
     ----------
-    map_ : NystroemMap, with arrays `landmarks` of shape (m, d) and `normalization` of shape (m, D)
-    n_features_in_ : int, d
+    map_ : NystroemMap
+        The frozen map, with the arrays `landmarks` of shape (m, d) and `normalization` of shape (m, D).
+    n_features_in_ : int
+        Number of input columns, d.
+
+    References
+    ----------
+    .. [1] C. Williams and M. Seeger, "Using the Nystroem Method to Speed Up Kernel Machines", NIPS 2000.
+    .. [2] C. Musco and C. Musco, "Recursive Sampling for the Nystroem Method", NIPS 2017, Algorithm 3
+           (landmarks="leverage").
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from distrf import NystroemFeatures
+    >>> X = np.random.default_rng(0).normal(size=(100, 5))
+    >>> NystroemFeatures(length_scale=2.0, n_components=20, random_state=7).fit_transform(X).shape
+    (100, 20)
     """
 
     map_: NystroemMap
@@ -104,7 +138,25 @@ class NystroemFeatures(FeatureEstimator):
     def fit(self, X: Any, y: Any = None) -> NystroemFeatures:
         """Set the kernel's parameters, choose landmarks, and decompose their kernel matrix.
 
-        Reads seeded samples of rows and nothing else: O(m^2 d + m^3) operations, O(m (d + m)) numbers.
+        Reads seeded samples of rows and nothing else. Takes O(m^2 d + m^3) operations and O(m (d + m)) numbers.
+
+        Parameters
+        ----------
+        X : {array, CSR matrix, Dask array} of shape (n, d)
+            Input rows. A Dask array is read block by block.
+        y : ignored, default=None
+            Not used; it is there so that the estimator fits into a Pipeline.
+
+        Returns
+        -------
+        NystroemFeatures
+            The fitted estimator itself.
+
+        Raises
+        ------
+        InputError
+            A parameter breaks a rule, or the sampled rows hold NaN, infinity or, for a semigroup kernel, a
+            negative entry.
         """
         X = validate_rows(self, X, reset=True)
         m, rank = int(self.n_components), self.rank and int(self.rank)

@@ -30,26 +30,43 @@ _NORMAL_RANGE = 1.3489795003921634
 
 
 class StreamingScaler(OneToOneFeatureMixin, FeatureEstimator):
-    """Scale columns or rows of data larger than memory; one pass to fit, a sample for "robust", none for row norms.
+    """Scale the columns or the rows of data larger than memory.
+
+    Column scalings take one pass to fit, "robust" a sample of rows; row norms and "divide" learn nothing.
 
     Parameters
     ----------
-    method : "standard" (zero mean, unit variance) | "minmax" (to [0, 1]) | "maxabs" (to [-1, 1], keeps
-        zeros) | "robust" (arcsinh of the distance from the median in spreads, from 10,000 sampled rows: linear
-        near the median, a logarithm far out, so that one far value squashes neither the others nor the kernel)
-        | "l1-rows", "l2-rows" (each row to unit norm) | "divide" (by `divisor`)
-    divisor : the number that "divide" divides by, such as 255 for grey values
+    method : str, default="standard"
+        "standard" gives columns zero mean and unit variance, "minmax" maps them to [0, 1], "maxabs" to [-1,
+        1] and keeps zeros. "robust" takes arcsinh of the distance from the median in spreads: linear near
+        the median, a logarithm far out, so that one far value squashes neither the others nor the kernel.
+        "l1-rows" and "l2-rows" give each row unit norm. "divide" divides by `divisor`.
+    divisor : float, default=1.0
+        The number that "divide" divides by, such as 255 for grey values.
 
     Attributes
     ----------
-    map_ : ScalingMap, with arrays `shift` and `scale` of shape (d,) where columns were learned
-    n_features_in_ : int, d
+    map_ : ScalingMap
+        The frozen map, with the arrays `shift` and `scale` of shape (d,) where columns were learned.
+    n_features_in_ : int
+        Number of input columns, d.
 
     Notes
     -----
     A column without spread is shifted and not scaled. CSR blocks stay CSR; "standard", "minmax" and "robust"
-    refuse them. The spread of "robust" is the interquartile range over that of the normal law, 1.349; of a column
-    that is mostly one value the median distance of the others from it.
+    refuse them. "robust" reads at most 10,000 sampled rows. Its spread is the interquartile range over that of
+    the normal law, 1.349. For a column that is mostly one value, it is the median distance of the other values
+    from that one.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from distrf import StreamingScaler
+    >>> X = np.array([[0.0, 10.0], [1.0, 30.0], [2.0, 20.0]])
+    >>> StreamingScaler("minmax").fit_transform(X)
+    array([[0. , 0. ],
+           [0.5, 1. ],
+           [1. , 0.5]])
     """
 
     map_: ScalingMap
@@ -64,7 +81,26 @@ class StreamingScaler(OneToOneFeatureMixin, FeatureEstimator):
         self.divisor = divisor
 
     def fit(self, X: Any, y: Any = None) -> StreamingScaler:
-        """Learn the scaling from the rows of X (array, CSR or Dask array)."""
+        """Learn the scaling from the rows of X.
+
+        Parameters
+        ----------
+        X : {array, CSR matrix, Dask array} of shape (n, d)
+            Input rows. A Dask array is read block by block.
+        y : ignored, default=None
+            Not used; it is there so that the estimator fits into a Pipeline.
+
+        Returns
+        -------
+        StreamingScaler
+            The fitted estimator itself.
+
+        Raises
+        ------
+        InputError
+            A parameter breaks a rule, X holds NaN or infinity, or a scaling that shifts columns meets
+            sparse rows.
+        """
         X = validate_rows(self, X, reset=True)
         if sp.issparse(X) and self.method in SHIFTING:
             raise InputError(
@@ -105,7 +141,23 @@ class StreamingScaler(OneToOneFeatureMixin, FeatureEstimator):
         return tags
 
     def inverse_transform(self, X: Any) -> Any:
-        """Undo a column scaling; refuses row norms, which forget what they divided by."""
+        """Undo a scaling of columns.
+
+        Parameters
+        ----------
+        X : {array, CSR matrix, Dask array} of shape (n, d)
+            Scaled rows.
+
+        Returns
+        -------
+        array, CSR array or Dask array of shape (n, d)
+            Rows in the units of the input; lazy for a Dask array.
+
+        Raises
+        ------
+        InputError
+            The method divides rows by their norms, which nothing keeps.
+        """
         check_is_fitted(self)
         inverse = self.map_.inverted()
         if is_dask_collection(X):

@@ -22,41 +22,79 @@ from .base import BASE, FeatureEstimator, seed_base, validate_rows
 
 
 class TEFM(FeatureEstimator):
-    """The l leading directions of many random features: F Q in place of F (Chen et al. 2016).
+    """The l leading directions of many random features: the training-efficient feature map.
 
-    F, of shape (n, D), is never stored: every pass makes it anew, block by block.
+    F, of shape (n, D), holds the features of all rows. TEFM finds an orthonormal Q of shape (D, l) and gives F
+    Q in place of F. F is never stored: every pass makes it anew, block by block.
 
     Parameters
     ----------
-    base : feature estimator that is cloned and fitted first; None where X already holds features, as in
-        `Pipeline([("map", RandomFourierFeatures(...)), ("tefm", TEFM(n_components=512)), ...])`
-    n_components : l; with `tol` the most that it may grow to
-    sketch : "gaussian" (TEFM-G) | "srht" (TEFM-S, O(n D log l)) | "sparse" (eight signs a row)
-    n_iter : q, products with F'F after the sketch, each one more pass. 0 is the paper's TEFM-S
-    oversampling : directions carried along and dropped at the end
-    solver : "finder" | "gram" (directions from the D x D Gram matrix in float64, one pass; exact but for singular
-        values below 2e-8 of the largest) | "auto": the cheaper of the two that fits, see `solver_reason_`
-    tol : grow l until |F - F Q Q'| / |F| <= tol, keeping only what that takes; a warning says where `n_components`
-        do not suffice. At least 1e-7, with float32 rows 1e-3
-    values : singular values from a "pass" of their own (exact within the subspace), or from a "sample" of rows,
-        which saves that pass
-    whiten : divide each feature by its root mean square, so that features have unit second moments
-    checkpoint : folder that keeps the basis after each pass; an interrupted fit, called again, resumes there.
-        Needs a `random_state`
-    n_jobs : threads for NumPy and CSR input of `transform`; -1 takes all cores. Dask decides for Dask arrays
-    random_state : seed of the sketch; the base gets one derived from it unless it has its own
+    base : feature estimator or None, default=None
+        Its clone is fitted first and makes F. None where X already holds features, as in
+        `make_pipeline(RandomFourierFeatures(), TEFM(n_components=512))`.
+    n_components : int, default=256
+        l, the number of directions. With `tol`, the most that it may grow to.
+    sketch : {"gaussian", "srht", "sparse"}, default="gaussian"
+        Law of the matrix that F is multiplied by first: "gaussian" is TEFM-G; "srht" is TEFM-S, in O(n D
+        log l); "sparse" has eight signs a row.
+    n_iter : int, default=1
+        q, the products with F'F after the sketch, each of them one more pass. 0 is the paper's TEFM-S.
+    oversampling : int, default=10
+        Directions carried along and dropped at the end.
+    solver : {"auto", "finder", "gram"}, default="auto"
+        "finder" is the randomised range finder. "gram" takes the directions from the D x D Gram matrix in
+        float64: one pass, exact but for singular values below 2e-8 of the largest. "auto" takes the cheaper
+        one that fits, and `solver_reason_` says why.
+    tol : float or None, default=None
+        Grow l until |F - F Q Q'| / |F| <= tol, and keep only what that takes. A warning says where
+        `n_components` did not suffice. At least 1e-7, with float32 rows at least 1e-3.
+    values : {"pass", "sample"}, default="pass"
+        Where the singular values come from. "pass" takes a pass of its own and is exact within the
+        subspace. "sample" takes sampled rows and saves that pass.
+    whiten : bool, default=False
+        Divide each feature by its root mean square, so that features have unit second moments.
+    checkpoint : str, PathLike or None, default=None
+        Folder or URL that keeps the basis after each pass. A fit that was interrupted and is called again
+        goes on from there. Needs a `random_state`.
+    n_jobs : int or None, default=-1
+        Threads of `transform` for NumPy and CSR input: -1 takes all cores, None takes one. Dask decides for
+        Dask arrays.
+    random_state : int, Generator, RandomState or None, default=None
+        Seed of all draws. The base gets a seed derived from this one unless it has its own. None draws one
+        seed.
 
     Attributes
     ----------
-    map_ : SubspaceMap, with arrays `basis` (D, l) and, if whitened, `scale` (l,)
-    base_ : the fitted base estimator, or None
-    components_ : array of shape (l, D), orthonormal rows
-    singular_values_ : array of shape (l,), of F
-    explained_energy_ : array of shape (l,), shares of |F|^2 (not centred)
-    residual_ : |F - F Q Q'| / |F| estimated on 1,000 rows; `residual_interval_` : approximate 95 % confidence bounds,
-        too narrow where a few rows have most of the energy, see `distrf.subspace.spectrum.Residual`
-    solver_, solver_reason_ : what "auto" took and why; n_passes_ : passes over the rows, those that a checkpoint kept included
-    n_features_in_ : int, d
+    map_ : SubspaceMap
+        The frozen map, with the arrays `basis` of shape (D, l) and, if whitened, `scale` of shape (l,).
+    base_ : feature estimator or None
+        The fitted base.
+    components_ : array of shape (l, D)
+        Q', with orthonormal rows.
+    singular_values_ : array of shape (l,)
+        Singular values of F.
+    explained_energy_ : array of shape (l,)
+        Share of |F|^2, not centred, along each direction.
+    residual_ : float
+        |F - F Q Q'| / |F|, estimated on 1,000 rows.
+    residual_interval_ : array of shape (2,)
+        Approximate 95 % confidence bounds of `residual_`. They are too narrow where a few rows have most of
+        the energy, see `distrf.subspace.spectrum.Residual`.
+    solver_ : str
+        The solver in use.
+    solver_reason_ : str
+        Why "auto" took it.
+    n_passes_ : int
+        Passes over the rows, those that a checkpoint kept included.
+    n_features_in_ : int
+        Number of input columns, d.
+
+    References
+    ----------
+    .. [1] X. Chen, H. Yang, I. King and M. Lyu, "Training-Efficient Feature Map for Shift-Invariant Kernels",
+           2016.
+    .. [2] N. Halko, P. G. Martinsson and J. A. Tropp, "Finding Structure with Randomness", SIAM Review 53,
+           2011, Algorithm 4.4.
 
     Examples
     --------
@@ -64,8 +102,7 @@ class TEFM(FeatureEstimator):
     >>> from distrf import TEFM, RandomFourierFeatures
     >>> X = np.random.default_rng(0).normal(size=(500, 3))
     >>> base = RandomFourierFeatures(length_scale=2.0, n_components=512)
-    >>> G = TEFM(base, n_components=32, random_state=7).fit_transform(X)
-    >>> G.shape
+    >>> TEFM(base, n_components=32, random_state=7).fit_transform(X).shape
     (500, 32)
     """
 
@@ -118,8 +155,26 @@ class TEFM(FeatureEstimator):
     def fit(self, X: Any, y: Any = None) -> TEFM:
         """Fit the base, then find the subspace: q + 2 passes over the rows, or one for a Gram matrix.
 
-        X : array, CSR matrix or Dask array of shape (n, d). Raises InputError for a parameter that breaks a
-        rule, SpecMismatchError for a checkpoint of another fit, MemoryPlanError for a job that cannot fit.
+        Parameters
+        ----------
+        X : {array, CSR matrix, Dask array} of shape (n, d)
+            Input rows. A Dask array is read block by block.
+        y : array or Dask array of shape (n,), default=None
+            Targets, handed to a base that learns from them.
+
+        Returns
+        -------
+        TEFM
+            The fitted estimator itself.
+
+        Raises
+        ------
+        InputError
+            A parameter breaks a rule, `checkpoint` has no `random_state`, or X holds NaN or infinity.
+        SpecMismatchError
+            The checkpoint belongs to another fit.
+        MemoryPlanError
+            The job cannot fit into memory.
         """
         X = validate_rows(self, X, reset=True)
         if self.checkpoint is not None and self.random_state is None:
@@ -194,12 +249,25 @@ class TEFM(FeatureEstimator):
         return self.map_.basis.T
 
     def to_base_model(self, model: Any) -> Any:
-        """A linear model on the l features as one on the D base features: weights Q w.
+        """Turn a linear model on the l features into one on the D base features, with weights Q w.
 
-        Predicting with it costs what the base map costs: `make_pipeline(tefm.base_, tefm.to_base_model(model))` gives the
-        predictions of `make_pipeline(tefm, model)`.
+        Predicting with it costs what the base map costs: `make_pipeline(tefm.base_, tefm.to_base_model(model))`
+        gives the predictions of `make_pipeline(tefm, model)`.
 
-        model : a fitted linear model with `coef_` of shape (l,) or (C, l); it is left as it is
+        Parameters
+        ----------
+        model : fitted linear model
+            Has `coef_` of shape (l,) or (C, l). It is left as it is.
+
+        Returns
+        -------
+        linear model
+            A copy of the model with `coef_` of shape (D,) or (C, D).
+
+        Raises
+        ------
+        InputError
+            `coef_` has another width than l.
         """
         check_is_fitted(self)
         check_is_fitted(model, "coef_")

@@ -13,24 +13,46 @@ from .dot_product_scale import DOT_GAMMA, known_gamma, resolve_gamma
 
 
 class TensorSketchFeatures(FeatureEstimator):
-    """Random features of the polynomial kernel (gamma x.y + coef0)^degree (Pham & Pagh 2013).
+    """Random features of the polynomial kernel (gamma x.y + coef0)^degree by TensorSketch.
 
-    O(d + D log D) for a row, and O(nonzeros + D log D) for a CSR row. The fitted map is a seed.
+    A row takes O(d + D log D) operations, a CSR row O(nonzeros + D log D). The fitted map is a seed.
 
     Parameters
     ----------
-    degree : power, at least 1
-    gamma : number, or "norm": 1 / mean |x|^2 over at most 1,000 sampled rows, so that gamma x.x is 1 on average
-    coef0 : weight of the lower powers against the highest; 0 leaves the highest alone
-    n_components : D, fastest as a product of small primes (an FFT of that length)
-    n_jobs : threads for NumPy and CSR input; -1 takes all cores. Dask decides for Dask arrays
-    random_state : seed. None draws one and keeps it in the map
+    degree : int, default=2
+        Power, at least 1.
+    gamma : float or {"norm"}, default="norm"
+        Factor on x.y. "norm" is 1 / mean |x|^2 over at most 1,000 sampled rows, so that gamma x.x is 1 on
+        average.
+    coef0 : float, default=1.0
+        Weight of the lower powers against the highest. 0 leaves the highest alone.
+    n_components : int, default=1024
+        D, the number of features. Products of small primes are fastest, since D is the length of an FFT.
+    n_jobs : int or None, default=-1
+        Threads for NumPy and CSR input: -1 takes all cores, None takes one. Dask decides for Dask arrays.
+    random_state : int, Generator, RandomState or None, default=None
+        Seed of all draws. None draws one seed and keeps it in the map.
 
     Attributes
     ----------
     map_ : TensorSketchMap
+        The frozen map.
     gamma_ : float
-    n_features_in_ : int, d
+        The gamma in use.
+    n_features_in_ : int
+        Number of input columns, d.
+
+    References
+    ----------
+    .. [1] N. Pham and R. Pagh, "Fast and Scalable Polynomial Kernels via Explicit Feature Maps", KDD 2013.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from distrf import TensorSketchFeatures
+    >>> X = np.random.default_rng(0).normal(size=(100, 5))
+    >>> TensorSketchFeatures(degree=3, n_components=256, random_state=7).fit_transform(X).shape
+    (100, 256)
     """
 
     map_: TensorSketchMap
@@ -62,7 +84,25 @@ class TensorSketchFeatures(FeatureEstimator):
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any = None) -> TensorSketchFeatures:
-        """Set gamma from at most 1,000 rows (none when it is a number), and freeze the map."""
+        """Set gamma from at most 1,000 rows (from none when it is a number), and freeze the map.
+
+        Parameters
+        ----------
+        X : {array, CSR matrix, Dask array} of shape (n, d)
+            Input rows. A Dask array is read block by block.
+        y : ignored, default=None
+            Not used; it is there so that the estimator fits into a Pipeline.
+
+        Returns
+        -------
+        TensorSketchFeatures
+            The fitted estimator itself.
+
+        Raises
+        ------
+        InputError
+            A parameter breaks a rule, X holds NaN or infinity, or the sampled rows are all zero.
+        """
         X = validate_rows(self, X, reset=True)
         D = int(self.n_components)
         seed = draw_seed(self.random_state)

@@ -20,20 +20,38 @@ _SAMPLE = 1000
 
 
 class WithColumns(FeatureEstimator):
-    """[x / s, z(x)]: a linear model on it is a linear model on the columns plus a kernel machine.
+    """The columns beside random features: [x / s, z(x)].
+
+    A linear model on this output is a linear model on the columns plus a kernel machine.
 
     Parameters
     ----------
-    base : feature estimator with dense features; None is RandomFourierFeatures()
-    scale : s, a number, or "norm": the root of the mean squared norm of 1,000 sampled rows, so that the columns
-        weigh as much as features with |z(x)| = 1
-    n_jobs : threads for NumPy and CSR input; -1 takes all cores. Dask decides for Dask arrays
-    random_state : seed of the sample; the base gets one derived from it unless it has its own
+    base : feature estimator or None, default=None
+        Its clone makes the features, which must be dense. None is RandomFourierFeatures().
+    scale : float or {"norm"}, default="norm"
+        s, in the units of the columns. "norm" is the root of the mean squared norm of 1,000 sampled rows,
+        so that the columns weigh as much as features with |z(x)| = 1.
+    n_jobs : int or None, default=-1
+        Threads for NumPy and CSR input: -1 takes all cores, None takes one. Dask decides for Dask arrays.
+    random_state : int, Generator, RandomState or None, default=None
+        Seed of all draws. The base gets a seed derived from this one unless it has its own. None draws one
+        seed.
 
     Attributes
     ----------
-    map_ : WithColumnsMap; `map_.base` is that of the base
-    n_features_in_ : int, d
+    map_ : WithColumnsMap
+        The frozen map. `map_.base` is that of the base.
+    n_features_in_ : int
+        Number of input columns, d.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from distrf import RandomFourierFeatures, WithColumns
+    >>> X = np.random.default_rng(0).normal(size=(100, 5))
+    >>> base = RandomFourierFeatures(length_scale=2.0, n_components=64)
+    >>> WithColumns(base, random_state=7).fit_transform(X).shape
+    (100, 69)
     """
 
     map_: WithColumnsMap
@@ -59,7 +77,25 @@ class WithColumns(FeatureEstimator):
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any = None) -> WithColumns:
-        """Fit a clone of the base and the scale of the columns; y is for bases that learn from it."""
+        """Fit a clone of the base and the scale of the columns.
+
+        Parameters
+        ----------
+        X : {array, CSR matrix, Dask array} of shape (n, d)
+            Input rows. A Dask array is read block by block.
+        y : array or Dask array of shape (n,), default=None
+            Targets, handed to a base that learns from them.
+
+        Returns
+        -------
+        WithColumns
+            The fitted estimator itself.
+
+        Raises
+        ------
+        InputError
+            A parameter breaks a rule, the base makes sparse features, or X holds NaN or infinity.
+        """
         X = validate_rows(self, X, reset=True)
         seed, base = draw_seed(self.random_state), self.planned_base()
         seed_base(base, seed, "columns base")
@@ -78,7 +114,13 @@ class WithColumns(FeatureEstimator):
         return self.planned_base().planned_costs(rows, planned.base)
 
     def planned_base(self) -> FeatureEstimator:
-        """A clone of the base."""
+        """A clone of the base.
+
+        Returns
+        -------
+        FeatureEstimator
+            The clone, not fitted.
+        """
         return clone(RandomFourierFeatures() if self.base is None else self.base)
 
 

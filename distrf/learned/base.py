@@ -5,24 +5,43 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import numpy as np
+from dask.base import is_dask_collection
+from sklearn.utils.validation import check_is_fitted
 
 from ..checkpoint import Checkpoint
 from ..errors import InputError
+from ..execution.planned import Costs, PlannedRows
+from ..execution.row_blocks import map_rows, rows_per_block, split_rows
 from ..execution.sampling import sampled_rows
+from ..features.base import apply_map, validate_rows
 from ..features.fourier import GAMMA, KERNEL, PROJECTION, RandomFourierFeatures
-from ..features.length_scale import LENGTH_SCALE
+from ..features.length_scale import LENGTH_SCALE, rule_note
+from ..linear_model.base import LinearModel
+from ..linear_model.predictor import LinearPredictor
 from ..losses import get_loss
-from ..maps import FourierMap
+from ..maps import FourierMap, working_dtype
 from ..maps.fourier import PHASES, count_frequencies
 from ..maps.frequencies import STRUCTURES
 from ..maps.learned import LearnedFourierMap
-from ..parameters import FLAG, FOLDER, JOBS, NONE, SEED, Rule, instance, number, one_of, whole  # fmt: skip
+from ..parameters import (  # fmt: skip
+    FLAG,
+    FOLDER,
+    JOBS,
+    NONE,
+    SEED,
+    Rule,
+    check_parameters,
+    instance,
+    number,
+    one_of,
+    whole,
+)
 from ..randomness import draw_seed
 from ..ridge.alphas import ALPHA
 from ..sgd import assembly
 from ..sgd.schedules import Holdout
 from ..sgd.trainer import Rules, Trainer
-from ..targets import Targets, float_columns
+from ..targets import Targets, float_columns, target_tasks
 from .objectives import CompactWork, KernelWork, Layout
 from .optimizer import RATES, MapOptimizer
 from .start import SAMPLE, choose_batch_size, epochs, reach, start_map, start_parameters
@@ -281,3 +300,57 @@ class MapLearner:
         self.t_ = trainer.state.t
         self.best_epoch_ = trainer.epoch_of_solution
         self.batch_size_ = trainer.schedule.batch_size
+
+
+class CompactModel(MapLearner, LinearModel):
+    """What classifier and regressor share; parameters are documented there."""
+
+    n_jobs: int | None
+
+    def _fit(self, X: Any, y: Any, weight: Any, targets: Targets, loss: str) -> None:
+        layout, p = self._learn(X, y, weight, targets, loss)
+        _, _, w, c = layout.split(p)
+        self.coef_ = np.ascontiguousarray(layout.interleaved(w).T)
+        self.intercept_ = (c if len(c) else np.zeros(targets.width)) + targets.centre
+
+    def planned_costs(self, rows: PlannedRows) -> Costs:
+        """What `fit` takes on such rows. Raises InputError for parameters that break a rule."""
+        from .plan import planned_learning
+
+        check_parameters(self)
+        self._check_together()
+        notes = rule_note(self.kernel, self.length_scale, self.gamma)
+        written = 8 * int(self.n_components) * (rows.d + rows.outputs)
+        return Costs(1, target_tasks(rows.n, rows.blocks), 0, written, notes=notes) + planned_learning(
+            self, rows
+        )
+
+    def _features(self, X: Any) -> Any:
+        if not is_dask_collection(X):
+            return apply_map(self.map_, X, self.n_jobs)
+        dtype = working_dtype(X.dtype)
+        widest = max(self.map_.n_components, X.shape[1]) * dtype.itemsize
+        return map_rows(self.map_, split_rows(X, rows_per_block(widest)), self.map_.n_components, dtype)
+
+    def _predictor(self, output: str) -> LinearPredictor:
+        return LinearPredictor(
+            self.map_.n_components,
+            output,
+            np.atleast_2d(self.coef_),
+            np.atleast_1d(self.intercept_),
+            getattr(self, "classes_", None),
+        )
+
+    def _predict(self, X: Any, output: str, squeeze: bool) -> Any:
+        check_is_fitted(self)
+        Z = self._features(validate_rows(self, X, reset=False))
+        predictor = self._predictor(output)
+        if not is_dask_collection(Z):
+            out = predictor(Z)
+            return out[:, 0] if squeeze and out.ndim == 2 else out
+        if output == "label":
+            return map_rows(predictor, Z, None, self.classes_.dtype)  # type: ignore[attr-defined]
+        columns = np.atleast_2d(self.coef_).shape[0]
+        if output.startswith("probability-"):
+            columns = max(2, columns)
+        return map_rows(predictor, Z, None if squeeze else columns, working_dtype(Z.dtype))

@@ -13,7 +13,7 @@ from ..execution.planned import Costs, PlannedRows
 from ..execution.row_blocks import align_rows
 from ..features.base import FeatureEstimator, validate_rows
 from ..features.length_scale import rule_note
-from ..linear_model.ridge import validate_fit
+from ..linear_model.validation import validate_fit
 from ..losses import LOSSES
 from ..maps.learned import LearnedFourierMap
 from ..parameters import CLASS_WEIGHT, Rule, check_parameters, number, one_of
@@ -22,31 +22,119 @@ from .base import MapLearner
 
 
 class CompactNonlinearMap(MapLearner, FeatureEstimator):
-    """Fourier features whose frequencies are learned (Yu et al. 2015).
+    """Fourier features whose frequencies are learned, from a kernel or from labels.
+
+    z(x) = sqrt(2/D) cos(Theta x + b). Theta and b are learned by stochastic gradients in batches.
 
     Parameters
     ----------
-    n_components : D, the number of features; even for phase="paired"
-    objective : "kernel": least mean squared error of the kernel on the pairs of sampled rows (Section 5), no
-        labels needed | a loss of CompactNonlinearClassifier or CompactNonlinearRegressor, with labels or
-        targets y; "squared" is regression
-    structure, phase, init, kernel, length_scale, gamma, theta_l2, theta_l1, theta_learning_rate, eta0, n_epochs,
-        batch_size, n_jobs, random_state : see CompactNonlinearClassifier
-    learning_rate, alpha, alternate, early_stopping, validation_fraction, n_iter_no_change, class_weight, epsilon,
-        fit_intercept : of a loss alone, see there
-    checkpoint, checkpoint_every, resume : see there
+    n_components : int, default=128
+        D, the number of features; even for phase="paired". 8 to 128 learned ones do the work of hundreds to
+        thousands that are drawn.
+    objective : str, default="kernel"
+        "kernel" needs no labels: it minimises the mean squared error of the kernel on pairs of sampled rows
+        (Section 5). Or a loss of CompactNonlinearClassifier or CompactNonlinearRegressor, with labels or
+        targets y; "squared" is regression.
+    structure : {"dense", "circulant"}, default="dense"
+        "dense" learns D x d numbers. "circulant" learns ceil(D / L) vectors of about d numbers through the
+        FFT, in O(D log d) a row.
+    phase : {"offset", "paired"}, default="offset"
+        "offset" takes cos(theta.x + b) of D frequencies and learns b too. "paired" takes cosines and sines
+        of D/2 frequencies: a shift-invariant kernel for any Theta, which the other is not.
+    init : str, RandomFourierFeatures or None, default=None
+        Where Theta starts: the name of a projection, or an estimator that brings its kernel and length
+        scale. None is the projection that `structure` is named after.
+    kernel : str or Kernel, default="gaussian"
+        Kernel of the start, as in RandomFourierFeatures.
+    length_scale : float or {"knn", "knn-cnm", "median", "scale"}, default="knn"
+        Length scale of the start, as in RandomFourierFeatures. "knn-cnm" is the paper's rule; "knn" starts
+        smoother and generalises better.
+    gamma : float or None, default=None
+        scikit-learn's parameter, which sets l: 1 / (2 l^2) for the gaussian kernel, 1 / l for the
+        laplacian. With it, leave `length_scale` at its default.
+    alpha : float, default=1e-06
+        Penalty (alpha / 2) |w|^2 of the linear model. The intercept has none.
+    theta_l2 : float or {"auto"}, default="auto"
+        Penalty (theta_l2 / 2) |Theta|^2, with Theta in radians by units of the columns (of the vectors if
+        circulant). Without one, learned maps fit few rows perfectly. "auto" is l^2 / n: it makes the law
+        that the frequencies are drawn from their prior (exactly for a Gaussian kernel of length scale l).
+        For regression it is multiplied by twice the loss of a residual of one standard deviation of the
+        targets.
+    theta_l1 : float, default=0.0
+        Penalty theta_l1 |Theta|_1.
+    fit_intercept : bool, default=True
+        Whether to fit the intercept c.
+    learning_rate : {"adam", "pegasos"}, default="adam"
+        Steps of w: "adam" has steps that fall linearly to 0, "pegasos" is 1 / (alpha t) with projection.
+    theta_learning_rate : {"adam", "pegasos"}, default="adam"
+        Steps of Theta and b. "pegasos" is the paper's 1 / (alpha t); alpha must be so large that its first
+        steps do not throw the start away.
+    eta0 : float or None, default=None
+        Factor on the steps of Adam, which are set from the rows. None is 1.
+    alternate : tuple of (int, int) or None, default=None
+        (T1, T2) alternates T1 batches of w and T2 of Theta (Algorithm 3; the paper takes 100 and 100). None
+        updates both in each batch.
+    n_epochs : int or {"auto"}, default="auto"
+        Passes over the rows. "auto" makes about 3,000 batches, in 10 passes at least.
+    batch_size : int or {"auto"}, default="auto"
+        Rows of a batch. "auto" is 500 (the paper's), more where there are millions of rows, a quarter of
+        few. It never depends on the workers.
+    early_stopping : bool, default=False
+        Hold out rows and keep the epoch that is best on them, the paper's regularisation. The prior of
+        Theta and falling steps mostly gain more, and use all rows.
+    validation_fraction : float, default=0.1
+        Share of the rows that early stopping holds out.
+    n_iter_no_change : int, default=20
+        With early stopping, training stops after so many epochs without a better score on held-out rows.
+    class_weight : {"balanced"}, dict or None, default=None
+        Factor on the weight of the rows of each class: "balanced" is n / (classes * count), a dict is
+        {label: factor}.
+    epsilon : float, default=0.1
+        Width of the Huber and of the epsilon-insensitive loss, in units of the targets.
+    checkpoint : str, PathLike or None, default=None
+        Folder or URL that keeps the state of training.
+    checkpoint_every : int, default=200
+        Batches from one saved state to the next; the end of an epoch is saved too.
+    resume : bool, default=False
+        Whether `fit` goes on from `checkpoint`, to the bits that it would have reached without the
+        interruption.
+    n_jobs : int or None, default=-1
+        Threads of predictions for NumPy and CSR input: -1 takes all cores, None takes one. Dask decides for
+        Dask arrays.
+    random_state : int, Generator, RandomState or None, default=0
+        Seed of the start, of the order of rows and of what is held out. None draws one seed.
 
     Attributes
     ----------
-    map_ : LearnedFourierMap, with arrays `frequencies` and, for offset phases, `offsets`
-    history_ : for each epoch {"epoch", "loss" (while learning), "validation_score", "seconds", "rows", "batches"}
-    n_iter_, best_epoch_, t_, batch_size_, length_scale_ : see CompactNonlinearClassifier
-    n_features_in_ : int, d
+    map_ : LearnedFourierMap
+        The learned map, with the arrays `frequencies` and, for offset phases, `offsets`.
+    history_ : list of dict
+        For each epoch "epoch", "loss" (with penalty, while training), "validation_score", "seconds", "rows"
+        and "batches".
+    n_iter_ : int
+        Epochs.
+    best_epoch_ : int
+        The epoch that was kept, counted from 1.
+    t_ : int
+        Batches.
+    batch_size_ : int
+        Rows of a batch.
+    length_scale_ : float
+        Length scale of the start.
+    n_features_in_ : int
+        Number of input columns, d.
 
     Notes
     -----
-    The kernel objective reads a seeded sample of at most 16,384 rows, once, and learns from it where `fit` is called.
-    Its loss is the mean of (k(x, y) - z(x).z(y))^2 over pairs of different rows of a batch; theta_l2="auto" is 0.
+    The kernel objective reads a seeded sample of at most 16,384 rows, once, and learns from it where `fit` is
+    called. Its loss is the mean of (k(x, y) - z(x).z(y))^2 over pairs of different rows of a batch, and
+    theta_l2="auto" is 0. It does not read the parameters of a loss: `learning_rate`, `alpha`, `alternate`,
+    `early_stopping`, `validation_fraction`, `n_iter_no_change`, `class_weight`, `epsilon` and `fit_intercept`.
+
+    References
+    ----------
+    .. [1] F. X. Yu, S. Kumar, H. Rowley and S.-F. Chang, "Compact Nonlinear Maps and Circulant Extensions",
+           2015, arXiv:1503.03893.
 
     Examples
     --------
@@ -127,9 +215,28 @@ class CompactNonlinearMap(MapLearner, FeatureEstimator):
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> CompactNonlinearMap:
-        """Learn from rows X of shape (n, d); y, shape (n,), is used by a loss and ignored by the kernel.
+        """Learn the map from rows, and from targets where the objective is a loss.
 
-        Raises InputError for a parameter or data that break a rule, and where a loss has no y.
+        Parameters
+        ----------
+        X : {array, CSR matrix, Dask array} of shape (n, d)
+            Input rows. A Dask array is read block by block.
+        y : array or Dask array of shape (n,), default=None
+            Labels or targets of a loss. The kernel objective does not read them.
+        sample_weight : array or Dask array of shape (n,), default=None
+            Weight of each row. None weighs all alike.
+
+        Returns
+        -------
+        CompactNonlinearMap
+            The fitted estimator itself.
+
+        Raises
+        ------
+        InputError
+            A parameter breaks a rule, X holds NaN or infinity, or a loss has no y.
+        SpecMismatchError
+            The checkpoint belongs to another fit.
         """
         check_parameters(self)
         if self.objective == "kernel":

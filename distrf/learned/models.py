@@ -5,135 +5,131 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import numpy as np
-from dask.base import is_dask_collection
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted
 
-from ..execution.planned import Costs, PlannedRows
-from ..execution.row_blocks import map_rows, rows_per_block, split_rows
-from ..features.base import apply_map, validate_rows
-from ..features.length_scale import rule_note
-from ..linear_model.base import LinearClassifier, LinearModel, LinearRegressor
-from ..linear_model.predictor import LinearPredictor
-from ..linear_model.ridge import validate_fit
+from ..linear_model.base import LinearClassifier, LinearRegressor
+from ..linear_model.validation import validate_fit
 from ..losses import LOSSES, losses_for
-from ..maps import working_dtype
-from ..parameters import CLASS_WEIGHT, Rule, check_parameters, number, one_of
-from ..targets import Targets, class_targets, regression_targets, target_tasks
-from .base import MapLearner
-
-
-class CompactModel(MapLearner, LinearModel):
-    """What classifier and regressor share; parameters are documented there."""
-
-    n_jobs: int | None
-
-    def _fit(self, X: Any, y: Any, weight: Any, targets: Targets, loss: str) -> None:
-        layout, p = self._learn(X, y, weight, targets, loss)
-        _, _, w, c = layout.split(p)
-        self.coef_ = np.ascontiguousarray(layout.interleaved(w).T)
-        self.intercept_ = (c if len(c) else np.zeros(targets.width)) + targets.centre
-
-    def planned_costs(self, rows: PlannedRows) -> Costs:
-        """What `fit` takes on such rows. Raises InputError for parameters that break a rule."""
-        from .plan import planned_learning
-
-        check_parameters(self)
-        self._check_together()
-        notes = rule_note(self.kernel, self.length_scale, self.gamma)
-        written = 8 * int(self.n_components) * (rows.d + rows.outputs)
-        return Costs(1, target_tasks(rows.n, rows.blocks), 0, written, notes=notes) + planned_learning(
-            self, rows
-        )
-
-    def _features(self, X: Any) -> Any:
-        if not is_dask_collection(X):
-            return apply_map(self.map_, X, self.n_jobs)
-        dtype = working_dtype(X.dtype)
-        widest = max(self.map_.n_components, X.shape[1]) * dtype.itemsize
-        return map_rows(self.map_, split_rows(X, rows_per_block(widest)), self.map_.n_components, dtype)
-
-    def _predictor(self, output: str) -> LinearPredictor:
-        return LinearPredictor(
-            self.map_.n_components,
-            output,
-            np.atleast_2d(self.coef_),
-            np.atleast_1d(self.intercept_),
-            getattr(self, "classes_", None),
-        )
-
-    def _predict(self, X: Any, output: str, squeeze: bool) -> Any:
-        check_is_fitted(self)
-        Z = self._features(validate_rows(self, X, reset=False))
-        predictor = self._predictor(output)
-        if not is_dask_collection(Z):
-            out = predictor(Z)
-            return out[:, 0] if squeeze and out.ndim == 2 else out
-        if output == "label":
-            return map_rows(predictor, Z, None, self.classes_.dtype)  # type: ignore[attr-defined]
-        columns = np.atleast_2d(self.coef_).shape[0]
-        if output.startswith("probability-"):
-            columns = max(2, columns)
-        return map_rows(predictor, Z, None if squeeze else columns, working_dtype(Z.dtype))
+from ..parameters import CLASS_WEIGHT, Rule, number, one_of
+from ..targets import Targets, class_targets, regression_targets
+from .base import CompactModel, MapLearner
 
 
 class CompactNonlinearClassifier(LinearClassifier, CompactModel):
-    """Classification on Fourier features whose frequencies are learned with it (Yu et al. 2015).
+    """Classification on Fourier features whose frequencies are learned with the linear model.
 
     Minimises over Theta, b, w and c
 
         (1 / W) sum_i w_i loss(w.z(x_i) + c, y_i) + (alpha/2) |w|^2 + (theta_l2/2) |Theta|^2 + theta_l1 |Theta|_1,
 
-    z(x) = sqrt(2/D) cos(Theta x + b), by stochastic gradients in batches: the same bits for any number of workers.
+    z(x) = sqrt(2/D) cos(Theta x + b), by stochastic gradients in batches. Any number of workers gives the same
+    bits.
 
     Parameters
     ----------
-    n_components : D, the number of features; 8 to 128 learned ones do the work of hundreds to thousands that
-        are drawn
-    loss : "multinomial" (joint: softmax) | "hinge" | "squared_hinge" | "logistic" | "squared" (on targets -1, 1).
-        All but the first are one-vs-rest, on shared features
-    structure : "dense": Theta is D x d numbers | "circulant": ceil(D / L) vectors of about d numbers, learned
-        through the FFT in O(D log d) a row
-    phase : "offset": cos(theta.x + b) of D frequencies, b learned too | "paired": cosines and sines of D/2
-        frequencies, for any Theta a shift-invariant kernel, which the other is not
-    init : where Theta starts: the name of a projection; a RandomFourierFeatures, which brings its kernel and
-        length scale; None is the projection "dense" or "circulant", as `structure` is
-    kernel, length_scale, gamma : of that start, see RandomFourierFeatures; "knn-cnm" is the paper's rule, "knn"
-        starts smoother and generalises better
-    alpha : penalty alpha / 2 |w|^2; the intercept c has none
-    theta_l2, theta_l1 : penalties of Theta, in radians by units of the columns (of the vectors if circulant).
-        theta_l2="auto" is l^2 / n: the law that the frequencies are drawn from (exactly so for a Gaussian kernel of
-        length scale l) is their prior, and what is learned the most probable; for regression times twice the
-        loss of a residual of one standard deviation of the targets. Learned maps fit few rows perfectly without
-        one (the cosine's VC dimension is infinite, Section 6.1)
-    fit_intercept : whether to fit c
-    learning_rate : of w: "adam", with steps that fall linearly to 0 | "pegasos": 1 / (alpha t) with projection
-    theta_learning_rate : of Theta and b: "adam" | "pegasos": 1 / (alpha t), the paper's, which needs an alpha
-        large enough for its first steps not to throw the start away
-    eta0 : factor on the steps of Adam, which are set from the rows; None is 1
-    alternate : (T1, T2) alternates T1 batches of w and T2 of Theta (Algorithm 3; the paper takes 100 and 100);
-        None updates both in each batch
-    n_epochs : passes over the rows; "auto": about 3,000 batches, 10 passes at least
-    batch_size : rows of a batch; "auto": 500 (the paper's), more where there are millions, a quarter of few.
-        Never depends on the workers
-    early_stopping, validation_fraction : hold out a share of the rows, and keep the epoch that is best on them: the
-        paper's regularisation. The prior of Theta and falling steps mostly gain more, and use all rows
-    n_iter_no_change : with early_stopping, stop after so many epochs without a better score on held-out rows
-    class_weight : None, "balanced" (n / (classes * count)), or {label: factor}
-    checkpoint, checkpoint_every, resume : folder that keeps the state, every so many batches and at the end of
-        an epoch; with resume=True `fit` continues from it, to the bits it would have reached
-    n_jobs : threads for NumPy and CSR input of predictions; -1 takes all cores. Dask decides for Dask arrays
-    random_state : seed of the start, of the order of rows and of what is held out
+    n_components : int, default=128
+        D, the number of features; even for phase="paired". 8 to 128 learned ones do the work of hundreds to
+        thousands that are drawn.
+    loss : str, default="multinomial"
+        "multinomial" (softmax over all classes), "hinge", "squared_hinge", "logistic" or "squared" (on
+        targets -1 and 1). All but the first are one against the rest, on shared features.
+    structure : {"dense", "circulant"}, default="dense"
+        "dense" learns D x d numbers. "circulant" learns ceil(D / L) vectors of about d numbers through the
+        FFT, in O(D log d) a row.
+    phase : {"offset", "paired"}, default="offset"
+        "offset" takes cos(theta.x + b) of D frequencies and learns b too. "paired" takes cosines and sines
+        of D/2 frequencies: a shift-invariant kernel for any Theta, which the other is not.
+    init : str, RandomFourierFeatures or None, default=None
+        Where Theta starts: the name of a projection, or an estimator that brings its kernel and length
+        scale. None is the projection that `structure` is named after.
+    kernel : str or Kernel, default="gaussian"
+        Kernel of the start, as in RandomFourierFeatures.
+    length_scale : float or {"knn", "knn-cnm", "median", "scale"}, default="knn"
+        Length scale of the start, as in RandomFourierFeatures. "knn-cnm" is the paper's rule; "knn" starts
+        smoother and generalises better.
+    gamma : float or None, default=None
+        scikit-learn's parameter, which sets l: 1 / (2 l^2) for the gaussian kernel, 1 / l for the
+        laplacian. With it, leave `length_scale` at its default.
+    alpha : float, default=1e-06
+        Penalty (alpha / 2) |w|^2 of the linear model. The intercept has none.
+    theta_l2 : float or {"auto"}, default="auto"
+        Penalty (theta_l2 / 2) |Theta|^2, with Theta in radians by units of the columns (of the vectors if
+        circulant). Without one, learned maps fit few rows perfectly. "auto" is l^2 / n: it makes the law
+        that the frequencies are drawn from their prior (exactly for a Gaussian kernel of length scale l).
+        For regression it is multiplied by twice the loss of a residual of one standard deviation of the
+        targets.
+    theta_l1 : float, default=0.0
+        Penalty theta_l1 |Theta|_1.
+    fit_intercept : bool, default=True
+        Whether to fit the intercept c.
+    learning_rate : {"adam", "pegasos"}, default="adam"
+        Steps of w: "adam" has steps that fall linearly to 0, "pegasos" is 1 / (alpha t) with projection.
+    theta_learning_rate : {"adam", "pegasos"}, default="adam"
+        Steps of Theta and b. "pegasos" is the paper's 1 / (alpha t); alpha must be so large that its first
+        steps do not throw the start away.
+    eta0 : float or None, default=None
+        Factor on the steps of Adam, which are set from the rows. None is 1.
+    alternate : tuple of (int, int) or None, default=None
+        (T1, T2) alternates T1 batches of w and T2 of Theta (Algorithm 3; the paper takes 100 and 100). None
+        updates both in each batch.
+    n_epochs : int or {"auto"}, default="auto"
+        Passes over the rows. "auto" makes about 3,000 batches, in 10 passes at least.
+    batch_size : int or {"auto"}, default="auto"
+        Rows of a batch. "auto" is 500 (the paper's), more where there are millions of rows, a quarter of
+        few. It never depends on the workers.
+    early_stopping : bool, default=False
+        Hold out rows and keep the epoch that is best on them, the paper's regularisation. The prior of
+        Theta and falling steps mostly gain more, and use all rows.
+    validation_fraction : float, default=0.1
+        Share of the rows that early stopping holds out.
+    n_iter_no_change : int, default=20
+        With early stopping, training stops after so many epochs without a better score on held-out rows.
+    class_weight : {"balanced"}, dict or None, default=None
+        Factor on the weight of the rows of each class: "balanced" is n / (classes * count), a dict is
+        {label: factor}.
+    checkpoint : str, PathLike or None, default=None
+        Folder or URL that keeps the state of training.
+    checkpoint_every : int, default=200
+        Batches from one saved state to the next; the end of an epoch is saved too.
+    resume : bool, default=False
+        Whether `fit` goes on from `checkpoint`, to the bits that it would have reached without the
+        interruption.
+    n_jobs : int or None, default=-1
+        Threads of predictions for NumPy and CSR input: -1 takes all cores, None takes one. Dask decides for
+        Dask arrays.
+    random_state : int, Generator, RandomState or None, default=0
+        Seed of the start, of the order of rows and of what is held out. None draws one seed.
 
     Attributes
     ----------
-    map_ : LearnedFourierMap, with arrays `frequencies` and, for offset phases, `offsets`
-    coef_ : array of shape (c, D), or (1, D) for two classes; intercept_ : shape (c,) or (1,)
-    classes_ : labels, shape (c,)
-    history_ : for each epoch {"epoch", "loss" (with penalty; while learning), "validation_score", "seconds",
-        "rows", "batches"}
-    n_iter_ : epochs; best_epoch_ : the one that was kept; t_ : batches; batch_size_ : rows of a batch
-    length_scale_ : of the start; n_features_in_ : int, d
+    map_ : LearnedFourierMap
+        The learned map, with the arrays `frequencies` and, for offset phases, `offsets`.
+    classes_ : array of shape (c,)
+        The labels, sorted.
+    coef_ : array of shape (c, D) or (1, D)
+        Weights; one row for two classes.
+    intercept_ : array of shape (c,) or (1,)
+        Intercepts.
+    history_ : list of dict
+        For each epoch "epoch", "loss" (with penalty, while training), "validation_score", "seconds", "rows"
+        and "batches".
+    n_iter_ : int
+        Epochs.
+    best_epoch_ : int
+        The epoch that was kept, counted from 1.
+    t_ : int
+        Batches.
+    batch_size_ : int
+        Rows of a batch.
+    length_scale_ : float
+        Length scale of the start.
+    n_features_in_ : int
+        Number of input columns, d.
+
+    References
+    ----------
+    .. [1] F. X. Yu, S. Kumar, H. Rowley and S.-F. Chang, "Compact Nonlinear Maps and Circulant Extensions",
+           2015, arXiv:1503.03893.
 
     Examples
     --------
@@ -141,7 +137,7 @@ class CompactNonlinearClassifier(LinearClassifier, CompactModel):
     >>> from distrf import CompactNonlinearClassifier
     >>> X = np.random.default_rng(0).normal(size=(500, 2))
     >>> y = X[:, 0] ** 2 + X[:, 1] ** 2 > 1
-    >>> bool(CompactNonlinearClassifier(4, n_epochs=50, random_state=7).fit(X, y).score(X, y) > 0.9)
+    >>> CompactNonlinearClassifier(4, n_epochs=50, random_state=7).fit(X, y).score(X, y) > 0.9
     True
     """
 
@@ -210,7 +206,30 @@ class CompactNonlinearClassifier(LinearClassifier, CompactModel):
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> CompactNonlinearClassifier:
-        """Learn from rows X of shape (n, d) and labels y of shape (n,); Dask arrays out of core."""
+        """Learn the map and the linear model from rows and labels.
+
+        Parameters
+        ----------
+        X : {array, CSR matrix, Dask array} of shape (n, d)
+            Input rows. A Dask array is read block by block.
+        y : array or Dask array of shape (n,)
+            Labels: numbers or text.
+        sample_weight : array or Dask array of shape (n,), default=None
+            Weight of each row. None weighs all alike.
+
+        Returns
+        -------
+        CompactNonlinearClassifier
+            The fitted estimator itself.
+
+        Raises
+        ------
+        InputError
+            A parameter breaks a rule, or the data do: NaN or infinity, another length of y, text for
+            numbers.
+        SpecMismatchError
+            The checkpoint belongs to another fit.
+        """
         X, y, sample_weight = validate_fit(self, X, y, sample_weight, numeric=False)
         targets = class_targets(y, sample_weight, self.class_weight)
         self.classes_ = np.asarray(targets.classes)
@@ -219,7 +238,18 @@ class CompactNonlinearClassifier(LinearClassifier, CompactModel):
 
     @available_if(lambda self: self._probabilistic())
     def predict_proba(self, X: Any) -> Any:
-        """Class probabilities, shape (n, c), for the logistic and the multinomial loss; lazy for a Dask array."""
+        """Compute class probabilities, for the logistic and the multinomial loss.
+
+        Parameters
+        ----------
+        X : {array, CSR matrix, Dask array} of shape (n, d)
+            Input rows. A Dask array is read block by block.
+
+        Returns
+        -------
+        array or Dask array of shape (n, c)
+            Probabilities in the order of `classes_`; lazy for a Dask array.
+        """
         return self._predict(X, f"probability-{self.loss}", False)
 
     def _probabilistic(self) -> bool:
@@ -229,19 +259,120 @@ class CompactNonlinearClassifier(LinearClassifier, CompactModel):
 
 
 class CompactNonlinearRegressor(LinearRegressor, CompactModel):
-    """Regression on Fourier features whose frequencies are learned with it (Yu et al. 2015).
+    """Regression on Fourier features whose frequencies are learned with the linear model.
+
+    The objective is that of CompactNonlinearClassifier, with a loss of regression.
 
     Parameters
     ----------
-    n_components : D, the number of features
-    loss : "squared" (residual^2 / 2) | "huber" | "epsilon_insensitive"; epsilon : of the last two
-    structure, ... : see CompactNonlinearClassifier
+    n_components : int, default=128
+        D, the number of features; even for phase="paired". 8 to 128 learned ones do the work of hundreds to
+        thousands that are drawn.
+    loss : {"squared", "huber", "epsilon_insensitive"}, default="squared"
+        Loss of a row. "squared" is residual^2 / 2.
+    epsilon : float, default=0.1
+        Width of the Huber and of the epsilon-insensitive loss, in units of the targets.
+    structure : {"dense", "circulant"}, default="dense"
+        "dense" learns D x d numbers. "circulant" learns ceil(D / L) vectors of about d numbers through the
+        FFT, in O(D log d) a row.
+    phase : {"offset", "paired"}, default="offset"
+        "offset" takes cos(theta.x + b) of D frequencies and learns b too. "paired" takes cosines and sines
+        of D/2 frequencies: a shift-invariant kernel for any Theta, which the other is not.
+    init : str, RandomFourierFeatures or None, default=None
+        Where Theta starts: the name of a projection, or an estimator that brings its kernel and length
+        scale. None is the projection that `structure` is named after.
+    kernel : str or Kernel, default="gaussian"
+        Kernel of the start, as in RandomFourierFeatures.
+    length_scale : float or {"knn", "knn-cnm", "median", "scale"}, default="knn"
+        Length scale of the start, as in RandomFourierFeatures. "knn-cnm" is the paper's rule; "knn" starts
+        smoother and generalises better.
+    gamma : float or None, default=None
+        scikit-learn's parameter, which sets l: 1 / (2 l^2) for the gaussian kernel, 1 / l for the
+        laplacian. With it, leave `length_scale` at its default.
+    alpha : float, default=1e-06
+        Penalty (alpha / 2) |w|^2 of the linear model. The intercept has none.
+    theta_l2 : float or {"auto"}, default="auto"
+        Penalty (theta_l2 / 2) |Theta|^2, with Theta in radians by units of the columns (of the vectors if
+        circulant). Without one, learned maps fit few rows perfectly. "auto" is l^2 / n: it makes the law
+        that the frequencies are drawn from their prior (exactly for a Gaussian kernel of length scale l).
+        For regression it is multiplied by twice the loss of a residual of one standard deviation of the
+        targets.
+    theta_l1 : float, default=0.0
+        Penalty theta_l1 |Theta|_1.
+    fit_intercept : bool, default=True
+        Whether to fit the intercept c.
+    learning_rate : {"adam", "pegasos"}, default="adam"
+        Steps of w: "adam" has steps that fall linearly to 0, "pegasos" is 1 / (alpha t) with projection.
+    theta_learning_rate : {"adam", "pegasos"}, default="adam"
+        Steps of Theta and b. "pegasos" is the paper's 1 / (alpha t); alpha must be so large that its first
+        steps do not throw the start away.
+    eta0 : float or None, default=None
+        Factor on the steps of Adam, which are set from the rows. None is 1.
+    alternate : tuple of (int, int) or None, default=None
+        (T1, T2) alternates T1 batches of w and T2 of Theta (Algorithm 3; the paper takes 100 and 100). None
+        updates both in each batch.
+    n_epochs : int or {"auto"}, default="auto"
+        Passes over the rows. "auto" makes about 3,000 batches, in 10 passes at least.
+    batch_size : int or {"auto"}, default="auto"
+        Rows of a batch. "auto" is 500 (the paper's), more where there are millions of rows, a quarter of
+        few. It never depends on the workers.
+    early_stopping : bool, default=False
+        Hold out rows and keep the epoch that is best on them, the paper's regularisation. The prior of
+        Theta and falling steps mostly gain more, and use all rows.
+    validation_fraction : float, default=0.1
+        Share of the rows that early stopping holds out.
+    n_iter_no_change : int, default=20
+        With early stopping, training stops after so many epochs without a better score on held-out rows.
+    checkpoint : str, PathLike or None, default=None
+        Folder or URL that keeps the state of training.
+    checkpoint_every : int, default=200
+        Batches from one saved state to the next; the end of an epoch is saved too.
+    resume : bool, default=False
+        Whether `fit` goes on from `checkpoint`, to the bits that it would have reached without the
+        interruption.
+    n_jobs : int or None, default=-1
+        Threads of predictions for NumPy and CSR input: -1 takes all cores, None takes one. Dask decides for
+        Dask arrays.
+    random_state : int, Generator, RandomState or None, default=0
+        Seed of the start, of the order of rows and of what is held out. None draws one seed.
 
     Attributes
     ----------
     map_ : LearnedFourierMap
-    coef_ : array of shape (D,) or (C, D); intercept_ : number or array of shape (C,)
-    history_, n_iter_, best_epoch_, t_, batch_size_, length_scale_ : see CompactNonlinearClassifier
+        The learned map, with the arrays `frequencies` and, for offset phases, `offsets`.
+    coef_ : array of shape (D,) or (C, D)
+        Weights.
+    intercept_ : float or array of shape (C,)
+        Intercept.
+    history_ : list of dict
+        For each epoch "epoch", "loss" (with penalty, while training), "validation_score", "seconds", "rows"
+        and "batches".
+    n_iter_ : int
+        Epochs.
+    best_epoch_ : int
+        The epoch that was kept, counted from 1.
+    t_ : int
+        Batches.
+    batch_size_ : int
+        Rows of a batch.
+    length_scale_ : float
+        Length scale of the start.
+    n_features_in_ : int
+        Number of input columns, d.
+
+    References
+    ----------
+    .. [1] F. X. Yu, S. Kumar, H. Rowley and S.-F. Chang, "Compact Nonlinear Maps and Circulant Extensions",
+           2015, arXiv:1503.03893.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from distrf import CompactNonlinearRegressor
+    >>> X = np.random.default_rng(0).normal(size=(500, 2))
+    >>> y = np.sin(X[:, 0] + X[:, 1])
+    >>> CompactNonlinearRegressor(4, n_epochs=50, random_state=7).fit(X, y).score(X, y) > 0.9
+    True
     """
 
     parameter_rules: ClassVar[dict[str, Rule]] = MapLearner.parameter_rules | {
@@ -309,7 +440,30 @@ class CompactNonlinearRegressor(LinearRegressor, CompactModel):
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> CompactNonlinearRegressor:
-        """Learn from rows X of shape (n, d) and targets y of shape (n,) or (n, C); Dask arrays out of core."""
+        """Learn the map and the linear model from rows and targets.
+
+        Parameters
+        ----------
+        X : {array, CSR matrix, Dask array} of shape (n, d)
+            Input rows. A Dask array is read block by block.
+        y : array or Dask array of shape (n,) or (n, C)
+            Targets: numbers, one or C for each row.
+        sample_weight : array or Dask array of shape (n,), default=None
+            Weight of each row. None weighs all alike.
+
+        Returns
+        -------
+        CompactNonlinearRegressor
+            The fitted estimator itself.
+
+        Raises
+        ------
+        InputError
+            A parameter breaks a rule, or the data do: NaN or infinity, another length of y, text for
+            numbers.
+        SpecMismatchError
+            The checkpoint belongs to another fit.
+        """
         X, y, sample_weight = validate_fit(self, X, y, sample_weight, numeric=True)
         targets = regression_targets(y, sample_weight)
         if not self.fit_intercept:

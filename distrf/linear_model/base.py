@@ -59,16 +59,53 @@ class LinearClassifier(ClassifierMixin, LinearModel):
     classes_: np.ndarray
 
     def decision_function(self, X: Any) -> Any:
-        """Scores, shape (n,) for two classes, else (n, c); lazy for a Dask array."""
+        """Compute the score of each class.
+
+        Parameters
+        ----------
+        X : {array, CSR matrix, Dask array} of shape (n, D)
+            Rows as `fit` took them.
+
+        Returns
+        -------
+        array or Dask array of shape (n,) or (n, c)
+            Scores, one column for two classes; lazy for a Dask array.
+        """
         check_is_fitted(self)
         return self._predict(X, "score", len(self.classes_) == 2)
 
     def predict(self, X: Any) -> Any:
-        """Labels, shape (n,); lazy for a Dask array."""
+        """Predict labels.
+
+        Parameters
+        ----------
+        X : {array, CSR matrix, Dask array} of shape (n, D)
+            Rows as `fit` took them.
+
+        Returns
+        -------
+        array or Dask array of shape (n,)
+            Labels; lazy for a Dask array.
+        """
         return self._predict(X, "label", True)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Accuracy; one pass for a Dask array."""
+        """Compute the accuracy; one pass for a Dask array.
+
+        Parameters
+        ----------
+        X : {array, CSR matrix, Dask array} of shape (n, D)
+            Rows as `fit` took them.
+        y : array or Dask array of shape (n,)
+            Labels: numbers or text.
+        sample_weight : array or Dask array of shape (n,), default=None
+            Weight of each row. None weighs all alike.
+
+        Returns
+        -------
+        float
+            Weighted share of rows whose label is predicted.
+        """
         if not is_dask_collection(X):
             with input_errors():
                 return float(super().score(X, y, sample_weight))
@@ -80,12 +117,38 @@ class LinearRegressor(RegressorMixin, LinearModel):
     """Linear scores as predictions."""
 
     def predict(self, X: Any) -> Any:
-        """Values, shape (n,) or (n, C) as y was; lazy for a Dask array."""
+        """Predict targets.
+
+        Parameters
+        ----------
+        X : {array, CSR matrix, Dask array} of shape (n, D)
+            Rows as `fit` took them.
+
+        Returns
+        -------
+        array or Dask array of shape (n,) or (n, C)
+            Values, with as many columns as y had; lazy for a Dask array.
+        """
         check_is_fitted(self)
         return self._predict(X, "score", np.ndim(self.coef_) == 1)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Coefficient of determination R^2, mean over outputs; one pass for a Dask array."""
+        """Compute the coefficient of determination; one pass for a Dask array.
+
+        Parameters
+        ----------
+        X : {array, CSR matrix, Dask array} of shape (n, D)
+            Rows as `fit` took them.
+        y : array or Dask array of shape (n,) or (n, C)
+            Targets: numbers, one or C for each row.
+        sample_weight : array or Dask array of shape (n,), default=None
+            Weight of each row. None weighs all alike.
+
+        Returns
+        -------
+        float
+            R^2, the mean over outputs.
+        """
         if not is_dask_collection(X):
             with input_errors():
                 return float(super().score(X, y, sample_weight))

@@ -8,17 +8,12 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
-from dask.base import is_dask_collection
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, column_or_1d, validate_data
 
-from ..errors import InputError, MemoryPlanError, input_errors
+from ..errors import InputError, MemoryPlanError
 from ..execution.memory import check_client
 from ..execution.passes import run_pass
 from ..execution.planned import Costs, PlannedRows
-from ..execution.row_blocks import align_rows, rows_per_block
-from ..features.base import validate_rows
-from ..maps import working_dtype
+from ..execution.row_blocks import rows_per_block
 from ..parameters import CLASS_WEIGHT, FLAG, FOLDER, SEED, Rule, check_parameters, number, one_of, whole
 from ..randomness import draw_seed
 from ..ridge.alphas import ALPHAS, given_alphas
@@ -26,8 +21,9 @@ from ..ridge.conjugate_passes import SOLVERS, choose_solver, fit_conjugate
 from ..ridge.gram import FoldRule, GramPair, GramReduction
 from ..ridge.normal_equations import Compared, NormalEquations, Solution, choose_alpha
 from ..ridge.plan import ridge_costs
-from ..targets import Targets, as_columns, class_targets, refuse_unlike_targets, regression_targets
+from ..targets import Targets, class_targets, regression_targets
 from .base import LinearClassifier, LinearModel, LinearRegressor
+from .validation import validate_fit
 
 #: Features up to which five Gram matrices are kept and factored for each alpha rather than two: 170 MB in float64.
 _FOLDS_UP_TO = 2048
@@ -131,46 +127,91 @@ class _Ridge(LinearModel):
 
 
 class StreamingRidge(LinearRegressor, _Ridge):
-    """Ridge regression by one pass that accumulates the normal equations, or by conjugate gradients.
+    """Ridge regression by one pass that adds up the normal equations, or by conjugate gradients.
 
-    Minimises (1 / 2W) sum_i w_i |y_i - b - z_i.u|^2 + (alpha / 2) |u|^2 with W = sum_i w_i; the intercept b is
-    not penalised. scikit-learn's `Ridge(alpha)` is ours with alpha / n.
+    Minimises (1 / 2W) sum_i w_i |y_i - b - z_i.u|^2 + (alpha / 2) |u|^2 over u and b, with W = sum_i w_i. The
+    intercept b has no penalty. scikit-learn's `Ridge(alpha)` is ours with alpha / n.
 
     Parameters
     ----------
-    alphas : penalty, or several, of which cross-validation picks one, or "auto": decades from 1e-8 to 1e-1 times the
-        energy of the features (their mean square about the mean, about 1 for Fourier features), more of them while
-        the best one is an edge, and the half decades beside it. Each costs one factorisation of a D x D matrix for
-        each fold; no further pass over the data. Where nothing can be held out, as of one row, "auto" is 1e-3
-    fit_intercept : whether to fit b
-    cv : number of folds of seeded stripes of neighbouring rows, which sorting by class or target does not hurt, or
-        "holdout" for one set of a fifth. Used when alphas are compared; the pass then keeps one Gram matrix for each
-        fold, two for "holdout". "auto": 5 folds (one for each row of fewer) up to 2,048 features where workers and
-        client hold them, else "holdout". Copies of a row that are far apart fall into different folds, and alphas
-        come out too small: put them side by side
-    solver : "gram" (exact, one pass, D x D numbers) | "cg" (conjugate gradients: a few passes, D x n_directions
-        numbers; several alphas are compared on one held-out fifth, whatever `cv` is, and only the best and its
-        neighbours are followed to convergence, so of two valleys of the error it may take either; of "auto" decades
-        from 1e-8 to 100 times the energy, no smaller ones, which would take many passes) | "auto": "gram"
-        where the plan says that workers and client hold it, else "cg", see `solver_reason_`
-    n_directions : dominant directions of the features that "cg" starts from; "auto" is D / 8, 64 to 512. More
-        take more memory and fewer passes
-    tol : "cg" stops when its predictions are that close to the exact ones, relative to their norm, by the
-        bound that its residual gives
-    max_passes : most passes of "cg"; a warning says when they did not suffice
-    checkpoint : folder or URL in which "cg" keeps the result of each pass; an interrupted fit, called again,
-        resumes there, and with one alpha more `max_passes` go on from there
-    random_state : seed of the folds and of the directions
+    alphas : float, sequence of float or {"auto"}, default="auto"
+        Penalty alpha, or several of which cross-validation picks one. "auto" takes decades from 1e-8 to
+        1e-1 times the energy of the features (their mean square about the mean, about 1 for Fourier
+        features). It adds decades while the best one is at an edge, and the half decades beside the best.
+        Each alpha costs one factorisation of a D x D matrix for each fold and no further pass. Where no row
+        can be held out, "auto" is 1e-3.
+    fit_intercept : bool, default=True
+        Whether to fit the intercept b, which has no penalty.
+    cv : int or {"auto", "holdout"}, default="auto"
+        How alphas are compared: by so many folds, or by one held-out fifth ("holdout"). The pass keeps one
+        Gram matrix for each fold, two for "holdout". "auto" is 5 folds up to 2,048 features where workers
+        and client hold them, else "holdout". Folds are made of short runs of neighbouring rows, so rows
+        sorted by class or target do no harm. Copies of a row that are far apart fall into different folds
+        and make alpha too small: put them side by side.
+    solver : {"auto", "gram", "cg"}, default="auto"
+        "gram" is exact, in one pass and D^2 numbers. "cg" takes conjugate gradients: a few passes and D *
+        n_directions numbers. "auto" is "gram" where the plan says that workers and client hold it, and
+        `solver_reason_` says why. With "cg", several alphas are compared on one held-out fifth whatever
+        `cv` is, and only the best and its neighbours are followed to convergence; the decades of its "auto"
+        start at 1e-8 and end at 100 times the energy.
+    n_directions : int or {"auto"}, default="auto"
+        Dominant directions of the features that "cg" starts from. More of them take more memory and fewer
+        passes. "auto" is D / 8, but 64 to 512.
+    tol : float, default=0.001
+        "cg" stops when its predictions are so close to the exact ones, relative to their norm, by the bound
+        that its residual gives.
+    max_passes : int, default=50
+        Most passes of "cg". A warning says when they did not suffice.
+    checkpoint : str, PathLike or None, default=None
+        Folder or URL in which "cg" keeps the result of each pass. A fit that was interrupted and is called
+        again goes on from there.
+    random_state : int, Generator, RandomState or None, default=0
+        Seed of all draws. None draws one seed.
 
     Attributes
     ----------
-    coef_ : array of shape (D,) or (C, D); intercept_ : number or array of shape (C,)
-    alpha_ : the alpha used; alphas_ : those compared
-    cv_errors_ : mean squared error of each of `alphas_` over held-out rows, or None where there was but one
-    solver_, solver_reason_ : what "auto" took and why
-    n_iter_, n_finder_passes_ : passes of "cg" and those before it (right-hand sides, directions); 0 for "gram"
-    residual_ : largest relative residual of the normal equations that "cg" left, over the targets; 0 for "gram"
-    error_bound_ : the bound that stopped it, on the relative error of predictions of the training rows
+    coef_ : array of shape (D,) or (C, D)
+        Weights.
+    intercept_ : float or array of shape (C,)
+        Intercept.
+    alpha_ : float
+        The penalty in use.
+    alphas_ : array of shape (a,)
+        The penalties that were compared.
+    cv_errors_ : array of shape (a,) or None
+        Mean squared error of each of `alphas_` on held-out rows. None where there was but one.
+    solver_ : str
+        The solver in use, "gram" or "cg".
+    solver_reason_ : str
+        Why "auto" took it.
+    n_iter_ : int
+        Passes of "cg"; 0 for "gram".
+    n_finder_passes_ : int
+        Passes before those of "cg", for right-hand sides and directions; 0 for "gram".
+    residual_ : float
+        Largest relative residual of the normal equations over the targets; 0 for "gram".
+    error_bound_ : float
+        Bound on the relative error of predictions of the training rows, at which "cg" stopped; 0 for
+        "gram".
+    n_features_in_ : int
+        Number of input columns, D.
+
+    References
+    ----------
+    .. [1] A. E. Hoerl and R. W. Kennard, "Ridge Regression: Biased Estimation for Nonorthogonal Problems",
+           Technometrics 12, 1970.
+    .. [2] D. P. O'Leary, "The Block Conjugate Gradient Algorithm and Related Methods", Linear Algebra and its
+           Applications 29, 1980 (solver="cg").
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from distrf import StreamingRidge
+    >>> Z = np.random.default_rng(0).normal(size=(200, 3))
+    >>> y = Z @ [1.0, 2.0, 3.0] + 4.0
+    >>> model = StreamingRidge(alphas=1e-9).fit(Z, y)
+    >>> model.coef_.round(3), round(model.intercept_, 3)
+    (array([1., 2., 3.]), 4.0)
     """
 
     def __init__(
@@ -197,7 +238,32 @@ class StreamingRidge(LinearRegressor, _Ridge):
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> StreamingRidge:
-        """Fit to features X of shape (n, D) and targets y of shape (n,) or (n, C); Dask arrays out of core."""
+        """Fit to features and targets.
+
+        Parameters
+        ----------
+        X : {array, CSR matrix, Dask array} of shape (n, D)
+            Features. A Dask array is read block by block, out of core.
+        y : array or Dask array of shape (n,) or (n, C)
+            Targets: numbers, one or C for each row.
+        sample_weight : array or Dask array of shape (n,), default=None
+            Weight of each row. None weighs all alike.
+
+        Returns
+        -------
+        StreamingRidge
+            The fitted estimator itself.
+
+        Raises
+        ------
+        InputError
+            A parameter breaks a rule, or the data do: NaN or infinity, another length of y, text for
+            numbers.
+        MemoryPlanError
+            The job cannot fit into memory.
+        SpecMismatchError
+            The checkpoint belongs to another fit.
+        """
         self._fit_beside(X, None, y, sample_weight)
         return self
 
@@ -218,19 +284,94 @@ class StreamingRidge(LinearRegressor, _Ridge):
 
 
 class StreamingRidgeClassifier(LinearClassifier, _Ridge):
-    """Ridge regression on +-1 targets, one-vs-rest; the largest score wins.
+    """Ridge regression on targets -1 and 1, one against the rest; the largest score wins.
+
+    The objective is that of StreamingRidge, and alphas are compared by squared errors.
 
     Parameters
     ----------
-    alphas, fit_intercept, cv, solver, n_directions, tol, max_passes, checkpoint, random_state : see StreamingRidge.
-        Cross-validation compares squared errors
-    class_weight : None, "balanced" (n / (classes * count)), or {label: factor}
+    alphas : float, sequence of float or {"auto"}, default="auto"
+        Penalty alpha, or several of which cross-validation picks one. "auto" takes decades from 1e-8 to
+        1e-1 times the energy of the features (their mean square about the mean, about 1 for Fourier
+        features). It adds decades while the best one is at an edge, and the half decades beside the best.
+        Each alpha costs one factorisation of a D x D matrix for each fold and no further pass. Where no row
+        can be held out, "auto" is 1e-3.
+    fit_intercept : bool, default=True
+        Whether to fit the intercept b, which has no penalty.
+    class_weight : {"balanced"}, dict or None, default=None
+        Factor on the weight of the rows of each class: "balanced" is n / (classes * count), a dict is
+        {label: factor}.
+    cv : int or {"auto", "holdout"}, default="auto"
+        How alphas are compared: by so many folds, or by one held-out fifth ("holdout"). The pass keeps one
+        Gram matrix for each fold, two for "holdout". "auto" is 5 folds up to 2,048 features where workers
+        and client hold them, else "holdout". Folds are made of short runs of neighbouring rows, so rows
+        sorted by class or target do no harm. Copies of a row that are far apart fall into different folds
+        and make alpha too small: put them side by side.
+    solver : {"auto", "gram", "cg"}, default="auto"
+        "gram" is exact, in one pass and D^2 numbers. "cg" takes conjugate gradients: a few passes and D *
+        n_directions numbers. "auto" is "gram" where the plan says that workers and client hold it, and
+        `solver_reason_` says why. With "cg", several alphas are compared on one held-out fifth whatever
+        `cv` is, and only the best and its neighbours are followed to convergence; the decades of its "auto"
+        start at 1e-8 and end at 100 times the energy.
+    n_directions : int or {"auto"}, default="auto"
+        Dominant directions of the features that "cg" starts from. More of them take more memory and fewer
+        passes. "auto" is D / 8, but 64 to 512.
+    tol : float, default=0.001
+        "cg" stops when its predictions are so close to the exact ones, relative to their norm, by the bound
+        that its residual gives.
+    max_passes : int, default=50
+        Most passes of "cg". A warning says when they did not suffice.
+    checkpoint : str, PathLike or None, default=None
+        Folder or URL in which "cg" keeps the result of each pass. A fit that was interrupted and is called
+        again goes on from there.
+    random_state : int, Generator, RandomState or None, default=0
+        Seed of all draws. None draws one seed.
 
     Attributes
     ----------
-    classes_ : labels, shape (c,)
-    coef_ : array of shape (c, D), or (1, D) for two classes; intercept_ : shape (c,) or (1,)
-    alpha_, alphas_, cv_errors_, solver_, solver_reason_, n_iter_, n_finder_passes_, residual_ : see StreamingRidge
+    classes_ : array of shape (c,)
+        The labels, sorted.
+    coef_ : array of shape (c, D) or (1, D)
+        Weights; one row for two classes.
+    intercept_ : array of shape (c,) or (1,)
+        Intercepts.
+    alpha_ : float
+        The penalty in use.
+    alphas_ : array of shape (a,)
+        The penalties that were compared.
+    cv_errors_ : array of shape (a,) or None
+        Mean squared error of each of `alphas_` on held-out rows. None where there was but one.
+    solver_ : str
+        The solver in use, "gram" or "cg".
+    solver_reason_ : str
+        Why "auto" took it.
+    n_iter_ : int
+        Passes of "cg"; 0 for "gram".
+    n_finder_passes_ : int
+        Passes before those of "cg", for right-hand sides and directions; 0 for "gram".
+    residual_ : float
+        Largest relative residual of the normal equations over the targets; 0 for "gram".
+    error_bound_ : float
+        Bound on the relative error of predictions of the training rows, at which "cg" stopped; 0 for
+        "gram".
+    n_features_in_ : int
+        Number of input columns, D.
+
+    References
+    ----------
+    .. [1] A. E. Hoerl and R. W. Kennard, "Ridge Regression: Biased Estimation for Nonorthogonal Problems",
+           Technometrics 12, 1970.
+    .. [2] D. P. O'Leary, "The Block Conjugate Gradient Algorithm and Related Methods", Linear Algebra and its
+           Applications 29, 1980 (solver="cg").
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from distrf import StreamingRidgeClassifier
+    >>> Z = np.random.default_rng(0).normal(size=(200, 3))
+    >>> y = np.where(Z[:, 0] > 0, "above", "below")
+    >>> StreamingRidgeClassifier(alphas=1e-3).fit(Z, y).score(Z, y) > 0.9
+    True
     """
 
     parameter_rules: ClassVar[dict[str, Rule]] = _Ridge.parameter_rules | {"class_weight": CLASS_WEIGHT}
@@ -261,7 +402,32 @@ class StreamingRidgeClassifier(LinearClassifier, _Ridge):
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> StreamingRidgeClassifier:
-        """Fit to features X of shape (n, D) and labels y of shape (n,); Dask arrays out of core."""
+        """Fit to features and labels.
+
+        Parameters
+        ----------
+        X : {array, CSR matrix, Dask array} of shape (n, D)
+            Features. A Dask array is read block by block, out of core.
+        y : array or Dask array of shape (n,)
+            Labels: numbers or text.
+        sample_weight : array or Dask array of shape (n,), default=None
+            Weight of each row. None weighs all alike.
+
+        Returns
+        -------
+        StreamingRidgeClassifier
+            The fitted estimator itself.
+
+        Raises
+        ------
+        InputError
+            A parameter breaks a rule, or the data do: NaN or infinity, another length of y, text for
+            numbers.
+        MemoryPlanError
+            The job cannot fit into memory.
+        SpecMismatchError
+            The checkpoint belongs to another fit.
+        """
         self._fit_beside(X, None, y, sample_weight)
         return self
 
@@ -330,41 +496,3 @@ def gram_reductions(
         raise InputError(f"alphas cannot be compared with n_samples = {n_rows}; give one alpha")
     rules = [FoldRule()] if given and len(given) == 1 else fold_rules(cv, n_rows, n_features, seed)
     return [GramReduction(n_features, targets, rule) for rule in rules]
-
-
-def validate_fit(
-    estimator: LinearModel, X: Any, y: Any, sample_weight: Any, *, numeric: bool, reset: bool = True
-) -> tuple[Any, Any, Any]:
-    """Checked (X, y, sample_weight) for fitting, and parameters; Dask arrays stay lazy and come out aligned."""
-    check_parameters(estimator)
-    if y is None:
-        raise InputError(f"{type(estimator).__name__} requires y to be passed, but the target y is None")
-    if numeric and getattr(getattr(y, "dtype", None), "kind", "") in ("U", "S"):
-        raise InputError(f"{type(estimator).__name__} needs numbers as y, got text; take a classifier")
-    if is_dask_collection(X):
-        X = validate_rows(estimator, X, reset=reset)
-        y = align_rows(X, as_columns(y), "y")
-        if sample_weight is not None:
-            sample_weight = align_rows(X, sample_weight, "sample_weight")
-        return X, y, sample_weight
-    if is_dask_collection(y) or is_dask_collection(sample_weight):
-        raise InputError("X is in memory, but y or sample_weight is a Dask array; compute() it first")
-    refuse_unlike_targets(y)
-    with input_errors():
-        X, y = validate_data(
-            estimator,
-            X,
-            y,
-            accept_sparse="csr",
-            dtype="numeric",
-            multi_output=True,
-            y_numeric=numeric,
-            reset=reset,
-        )
-        X = X.astype(working_dtype(X.dtype), copy=False)
-        if not numeric:
-            y = as_columns(column_or_1d(y, warn=True))
-            check_classification_targets(y)
-        if sample_weight is not None:
-            sample_weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
-    return X, y, sample_weight

@@ -1,4 +1,4 @@
-"""Linear models by stochastic gradients in batches: any loss, any number of rows, the same bits on any cluster."""
+"""Linear classification by stochastic gradients in batches."""
 
 from __future__ import annotations
 
@@ -14,124 +14,140 @@ from ..execution.row_blocks import map_rows
 from ..losses import LOSSES, losses_for
 from ..maps import working_dtype
 from ..parameters import CLASS_WEIGHT, Rule, one_of
-from ..targets import Targets, class_counts, class_targets, regression_targets
-from .base import LinearClassifier, LinearRegressor
-from .ridge import validate_fit
+from ..targets import Targets, class_counts, class_targets
+from .base import LinearClassifier
 from .sgd_base import BaseSGD
-
-
-class StreamingSGDRegressor(LinearRegressor, BaseSGD):
-    """Linear regression by stochastic gradients in batches.
-
-    Minimises (1 / W) sum_i w_i loss(z_i.u + b, y_i) + penalty, W = sum_i w_i, b not penalised.
-
-    Parameters
-    ----------
-    loss : "squared" (residual^2 / 2) | "huber" | "epsilon_insensitive"
-    alpha : penalty alpha / 2 |u|^2 ("l2"), alpha |u|_1 ("l1"), or the mixture by l1_ratio ("elasticnet"). "auto" takes
-        what held-out rows of a sample ask for, of the squared loss, for the number of all rows (see `sgd.penalty`); for
-        l1 half of what hides noise of the size of the targets
-    penalty, l1_ratio : see alpha
-    epsilon : of the Huber and the epsilon-insensitive loss, in units of the targets; "auto" is a robust standard
-        deviation of the targets for the first and a tenth of it for the second
-    fit_intercept : whether to fit b
-    n_epochs : passes over the rows, at most; "auto" is 40, or as many as make 600 batches
-    tol, n_iter_no_change : stop when so many epochs in a row (with n_epochs="auto" more of them where an epoch has few
-        batches) lower the loss, or with early stopping the error on held-out rows, by less than a share `tol`; None
-        never stops early
-    early_stopping, validation_fraction : hold out that share of the rows of every block. Each epoch then reads all
-        blocks once more
-    learning_rate : "auto": steps from the spectrum of a row sample, constant for smooth losses, falling as
-        1 / sqrt(t) for others | "constant" eta0 | "inverse_scaling" eta0 / t^power_t | "adaptive": eta0,
-        divided by 5 whenever progress stops | "pegasos": 1 / (alpha t) with projection (classifier, hinge)
-    eta0 : first step; None takes it from the spectrum
-    momentum : Nesterov's factor; "auto", in `fit` with learning_rate="auto": 1 minus the curvature that the rows of the last
-        batches had, as a share of the largest of the loss, at most 0.8. None for the squared loss, which is curved
-        everywhere; most for hinges once few rows are within the margin
-    average : weights averaged over about the last tenth of the batches; "auto": where steps do not vanish. Zeros of an
-        l1 penalty are those of a last step from the average along the average gradient
-    preconditioner : "subspace": the top directions of the features are slowed down so that the others can be fast
-        (EigenPro; see `preconditioner`). They come from two thirds of a seeded sample of 9,000 rows; the other third,
-        which they have not seen, says how long steps may be, and the rows of the first epoch say it of rows longer
-        than those | None | "auto": wherever it applies (l2, not Pegasos)
-    n_directions : of the preconditioner; None takes as many as the sample can tell, 512 at most where D > 1,536
-    batch_size : rows of one step; "auto" from the spectrum. Never depends on the workers
-    shuffle : permute blocks, and rows in blocks, anew each epoch
-    distribution : "synchronous": a batch is one step, from the gradient of all its rows | "local_sgd": a batch is
-        eight blocks, each a run of small steps of its own, and the mean of where they end; fewer messages, less
-        accurate (see `averaging`)
-    warm_start : `fit` starts from the present weights
-    checkpoint, checkpoint_every, resume : folder that keeps the state, every so many batches and at the end of
-        an epoch; with resume=True `fit` continues from it, to the bits it would have reached
-    random_state : seed of the sample and of the permutations
-
-    Training starts from the best constant prediction and never ends worse: where batches or epochs rise above it steps
-    are halved, the best epoch is what is kept (by the score on held-out rows, or the training objective), and the
-    constant where no epoch beats it. Columns whose mean is ten standard deviations from zero are shifted inside.
-
-    Attributes
-    ----------
-    coef_ : array of shape (D,) or (C, D); intercept_ : number or array of shape (C,)
-    alpha_, epsilon_ : as they were used
-    best_epoch_ : the epoch that was kept, from 1; 0 for the constant
-    history_ : for each epoch {"epoch", "loss" (with penalty; while training), "validation_score", "seconds",
-        "rows", "batches"}
-    n_iter_ : epochs; t_ : batches; batch_size_ : rows of a batch
-
-    Warns
-    -----
-    ConvergenceWarning : with its numbers, where the loss still falls after the last epoch, the score on held-out rows
-        fell from the first epoch on, or training ended above the loss of a constant
-    """
-
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> StreamingSGDRegressor:
-        """Fit to features X of shape (n, D) and targets y of shape (n,) or (n, C); Dask arrays out of core."""
-        X, y, sample_weight = validate_fit(self, X, y, sample_weight, numeric=True)
-        self._fit(X, y, sample_weight, self._targets(y, sample_weight))
-        return self._flat(y)
-
-    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> StreamingSGDRegressor:
-        """The batches of one epoch over these rows, from where the last call ended.
-
-        The first call measures steps and alpha on its rows; alpha then falls as one over the rows seen.
-        """
-        first = not hasattr(self, "coef_")
-        X, y, sample_weight = validate_fit(self, X, y, sample_weight, numeric=True, reset=first)
-        if first or not hasattr(self, "_centre"):
-            self._centre = self._targets(y, sample_weight).centre
-        self._partial_fit(X, y, sample_weight, Targets(None, self._centre))
-        return self._flat(y)
-
-    def _targets(self, y: Any, sample_weight: Any) -> Targets:
-        targets = regression_targets(y, sample_weight)
-        return targets if self.fit_intercept else Targets(None, np.zeros_like(targets.centre))
-
-    def _flat(self, y: Any) -> StreamingSGDRegressor:
-        if y.ndim == 1:
-            self.coef_, self.intercept_ = self.coef_[0], float(self.intercept_[0])
-        return self
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = True
-        return tags
+from .validation import validate_fit
 
 
 class StreamingSGDClassifier(LinearClassifier, BaseSGD):
     """Linear classification by stochastic gradients in batches; the largest score wins.
 
+    Minimises (1 / W) sum_i w_i loss(z_i.u + b, y_i) + penalty, with W = sum_i w_i. The intercept b has no
+    penalty. Training keeps the best epoch, as StreamingSGDRegressor does.
+
     Parameters
     ----------
-    loss : "hinge" | "squared_hinge" | "logistic" | "multinomial" | "squared" (on targets -1, 1). All but
-        "multinomial" are one-vs-rest, all classes in one product
-    class_weight : None, "balanced" (n / (classes * count)), or {label: factor}
-    alpha, ... : see StreamingSGDRegressor
+    loss : str, default="hinge"
+        "hinge", "squared_hinge", "logistic", "multinomial", or "squared" (on targets -1 and 1). All but
+        "multinomial" are one against the rest, all classes in one product.
+    alpha : float or {"auto"}, default="auto"
+        Strength of the penalty. "auto" takes what held-out rows of a sample ask for, measured with the
+        squared loss and carried over to the number of all rows (see `distrf.sgd.alpha`). For "l1" it takes
+        half of what hides noise of the size of the targets.
+    penalty : {"l2", "l1", "elasticnet"}, default="l2"
+        "l2" is (alpha / 2) |u|^2, "l1" is alpha |u|_1, "elasticnet" mixes both by `l1_ratio`.
+    l1_ratio : float, default=0.15
+        Share of the l1 penalty in "elasticnet".
+    epsilon : float or {"auto"}, default="auto"
+        Width of a loss of regression; the losses of classification do not read it.
+    fit_intercept : bool, default=True
+        Whether to fit the intercept b, which has no penalty.
+    class_weight : {"balanced"}, dict or None, default=None
+        Factor on the weight of the rows of each class: "balanced" is n / (classes * count), a dict is
+        {label: factor}.
+    n_epochs : int or {"auto"}, default="auto"
+        Most passes over the rows. "auto" is 40, or as many as make 600 batches.
+    tol : float or None, default=0.0001
+        Training stops when `n_iter_no_change` epochs in a row lower the loss (with early stopping, the
+        error on held-out rows) by less than this share. None never stops early.
+    n_iter_no_change : int, default=3
+        See `tol`. With n_epochs="auto" it is more where an epoch has few batches.
+    early_stopping : bool, default=False
+        Hold out rows and judge each epoch by them. Each epoch then reads all blocks once more.
+    validation_fraction : float, default=0.1
+        Share of the rows of every block that early stopping holds out.
+    learning_rate : str, default="auto"
+        "auto" takes steps from the spectrum of a row sample: constant for smooth losses, falling as 1 /
+        sqrt(t) for others. "constant" is eta0, "inverse_scaling" eta0 / t^power_t, "adaptive" eta0, divided
+        by 5 whenever progress stops. "pegasos" is 1 / (alpha t) with projection, for the hinge loss.
+    eta0 : float or None, default=None
+        First step. None takes it from the spectrum.
+    power_t : float, default=0.5
+        Exponent of "inverse_scaling".
+    momentum : float or {"auto"}, default="auto"
+        Nesterov's factor. "auto" acts in `fit` with learning_rate="auto": 1 minus the curvature that the
+        rows of the last batches had, as a share of the largest of the loss, and at most 0.8. That is 0 for
+        the squared loss, which is curved everywhere, and most for hinges once few rows are within the
+        margin.
+    average : bool or {"auto"}, default="auto"
+        Whether to average the weights over about the last tenth of the batches. "auto" does where steps do
+        not vanish. Zeros of an l1 penalty are those of a last step from the average along the average
+        gradient.
+    preconditioner : {"auto", "subspace"} or None, default="auto"
+        "subspace" slows down the top directions of the features so that the others can be fast (EigenPro).
+        The directions come from two thirds of a seeded sample of 9,000 rows. The other third, which they
+        have not seen, says how long steps may be; the first epoch corrects this for rows longer than those.
+        "auto" applies it wherever it can: penalty "l2", not Pegasos.
+    n_directions : int or None, default=None
+        Directions of the preconditioner. None takes as many as the sample can tell, 512 at most where D >
+        1,536.
+    batch_size : int or {"auto"}, default="auto"
+        Rows of one step. "auto" comes from the spectrum. It never depends on the workers.
+    shuffle : bool, default=True
+        Permute the blocks, and the rows within them, anew in each epoch.
+    distribution : {"synchronous", "local_sgd"}, default="synchronous"
+        With "synchronous" a batch is one step, from the gradient of all its rows. With "local_sgd" a batch
+        is eight blocks: each block takes many small steps of its own, and the weights at which they end are
+        averaged. That takes fewer messages and is less accurate.
+    warm_start : bool, default=False
+        Whether `fit` starts from the present weights.
+    checkpoint : str, PathLike or None, default=None
+        Folder or URL that keeps the state of training.
+    checkpoint_every : int, default=50
+        Batches from one saved state to the next; the end of an epoch is saved too.
+    resume : bool, default=False
+        Whether `fit` goes on from `checkpoint`, to the bits that it would have reached without the
+        interruption.
+    random_state : int, Generator, RandomState or None, default=0
+        Seed of all draws. None draws one seed.
 
     Attributes
     ----------
-    classes_ : labels, shape (c,)
-    coef_ : array of shape (c, D), or (1, D) for two classes; intercept_ : shape (c,) or (1,)
-    alpha_, best_epoch_, history_, n_iter_, t_, batch_size_ : see StreamingSGDRegressor
+    classes_ : array of shape (c,)
+        The labels, sorted.
+    coef_ : array of shape (c, D) or (1, D)
+        Weights; one row for two classes.
+    intercept_ : array of shape (c,) or (1,)
+        Intercepts.
+    alpha_ : float
+        The strength of the penalty in use.
+    epsilon_ : float
+        The width of the loss in use.
+    history_ : list of dict
+        For each epoch "epoch", "loss" (with penalty, while training), "validation_score", "seconds", "rows"
+        and "batches".
+    n_iter_ : int
+        Epochs.
+    best_epoch_ : int
+        The epoch that was kept, counted from 1; 0 for the constant prediction.
+    t_ : int
+        Batches.
+    batch_size_ : int
+        Rows of a batch.
+    n_features_in_ : int
+        Number of input columns, D.
+
+    Warns
+    -----
+    ConvergenceWarning
+        As for StreamingSGDRegressor.
+
+    References
+    ----------
+    .. [1] S. Ma and M. Belkin, "Diving into the Shallows: A Computational Perspective on Large-Scale Shallow
+           Learning", NIPS 2017 (EigenPro).
+    .. [2] S. Shalev-Shwartz, Y. Singer and N. Srebro, "Pegasos: Primal Estimated sub-GrAdient SOlver for SVM",
+           ICML 2007 (learning_rate="pegasos").
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from distrf import StreamingSGDClassifier
+    >>> Z = np.random.default_rng(0).normal(size=(500, 3))
+    >>> y = np.where(Z[:, 0] > 0, "above", "below")
+    >>> StreamingSGDClassifier(random_state=7).fit(Z, y).score(Z, y) > 0.9
+    True
     """
 
     parameter_rules: ClassVar[dict[str, Rule]] = BaseSGD.parameter_rules | {
@@ -170,12 +186,63 @@ class StreamingSGDClassifier(LinearClassifier, BaseSGD):
         resume: bool = False,
         random_state: Any = 0,
     ):
-        arguments = {k: v for k, v in locals().items() if k not in ("self", "class_weight", "__class__")}
-        super().__init__(**arguments)
+        super().__init__(
+            loss=loss,
+            alpha=alpha,
+            penalty=penalty,
+            l1_ratio=l1_ratio,
+            epsilon=epsilon,
+            fit_intercept=fit_intercept,
+            n_epochs=n_epochs,
+            tol=tol,
+            n_iter_no_change=n_iter_no_change,
+            early_stopping=early_stopping,
+            validation_fraction=validation_fraction,
+            learning_rate=learning_rate,
+            eta0=eta0,
+            power_t=power_t,
+            momentum=momentum,
+            average=average,
+            preconditioner=preconditioner,
+            n_directions=n_directions,
+            batch_size=batch_size,
+            shuffle=shuffle,
+            distribution=distribution,
+            warm_start=warm_start,
+            checkpoint=checkpoint,
+            checkpoint_every=checkpoint_every,
+            resume=resume,
+            random_state=random_state,
+        )
         self.class_weight = class_weight
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> StreamingSGDClassifier:
-        """Fit to features X of shape (n, D) and labels y of shape (n,); Dask arrays out of core."""
+        """Fit to features and labels.
+
+        Parameters
+        ----------
+        X : {array, CSR matrix, Dask array} of shape (n, D)
+            Features. A Dask array is read block by block, out of core.
+        y : array or Dask array of shape (n,)
+            Labels: numbers or text.
+        sample_weight : array or Dask array of shape (n,), default=None
+            Weight of each row. None weighs all alike.
+
+        Returns
+        -------
+        StreamingSGDClassifier
+            The fitted estimator itself.
+
+        Raises
+        ------
+        InputError
+            A parameter breaks a rule, or the data do: NaN or infinity, another length of y, text for
+            numbers.
+        MemoryPlanError
+            The job cannot fit into memory.
+        SpecMismatchError
+            The checkpoint belongs to another fit.
+        """
         X, y, sample_weight = validate_fit(self, X, y, sample_weight, numeric=False)
         targets = class_targets(y, sample_weight, self.class_weight)
         self.classes_ = np.asarray(targets.classes)
@@ -185,9 +252,32 @@ class StreamingSGDClassifier(LinearClassifier, BaseSGD):
     def partial_fit(
         self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None
     ) -> StreamingSGDClassifier:
-        """The batches of one epoch over these rows, from where the last call ended.
+        """Take the batches of one epoch over these rows, from where the last call ended.
 
-        classes : all labels there will be; needed at the first call
+        The first call measures steps and alpha on its rows. An automatic alpha then falls as one over the rows
+        seen.
+
+        Parameters
+        ----------
+        X : {array, CSR matrix, Dask array} of shape (n, D)
+            Features. A Dask array is read block by block, out of core.
+        y : array or Dask array of shape (n,)
+            Labels: numbers or text.
+        classes : array of shape (c,), default=None
+            All labels there will be. Needed at the first call.
+        sample_weight : array or Dask array of shape (n,), default=None
+            Weight of each row. None weighs all alike.
+
+        Returns
+        -------
+        StreamingSGDClassifier
+            The fitted estimator itself.
+
+        Raises
+        ------
+        InputError
+            A parameter breaks a rule, or the data do: NaN or infinity, another length of y, text for
+            numbers.
         """
         first = not hasattr(self, "classes_")
         if first and classes is None:
@@ -215,7 +305,18 @@ class StreamingSGDClassifier(LinearClassifier, BaseSGD):
 
     @available_if(lambda self: self._probabilistic())
     def predict_proba(self, X: Any) -> Any:
-        """Class probabilities, shape (n, c), for the logistic and the multinomial loss; lazy for a Dask array."""
+        """Compute class probabilities, for the logistic and the multinomial loss.
+
+        Parameters
+        ----------
+        X : {array, CSR matrix, Dask array} of shape (n, D)
+            Features. A Dask array is read block by block, out of core.
+
+        Returns
+        -------
+        array or Dask array of shape (n, c)
+            Probabilities in the order of `classes_`; lazy for a Dask array.
+        """
         check_is_fitted(self)
         from ..features.base import validate_rows
 
@@ -236,6 +337,3 @@ def check_labels(y: Any, classes: np.ndarray) -> None:
     unknown = sorted(set(class_counts(y, None)) - set(classes.tolist()), key=str)
     if unknown:
         raise InputError(f"y has labels that classes lacks: {unknown}; classes: {classes.tolist()}")
-
-
-__all__ = ["StreamingSGDClassifier", "StreamingSGDRegressor"]

@@ -1,0 +1,56 @@
+"""Checks of what `fit` of a linear model is given."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from dask.base import is_dask_collection
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_sample_weight, column_or_1d, validate_data
+
+from ..errors import InputError, input_errors
+from ..execution.row_blocks import align_rows
+from ..features.base import validate_rows
+from ..maps import working_dtype
+from ..parameters import check_parameters
+from ..targets import as_columns, refuse_unlike_targets
+from .base import LinearModel
+
+
+def validate_fit(
+    estimator: LinearModel, X: Any, y: Any, sample_weight: Any, *, numeric: bool, reset: bool = True
+) -> tuple[Any, Any, Any]:
+    """Checked (X, y, sample_weight) for fitting, and parameters; Dask arrays stay lazy and come out aligned."""
+    check_parameters(estimator)
+    if y is None:
+        raise InputError(f"{type(estimator).__name__} requires y to be passed, but the target y is None")
+    if numeric and getattr(getattr(y, "dtype", None), "kind", "") in ("U", "S"):
+        raise InputError(f"{type(estimator).__name__} needs numbers as y, got text; take a classifier")
+    if is_dask_collection(X):
+        X = validate_rows(estimator, X, reset=reset)
+        y = align_rows(X, as_columns(y), "y")
+        if sample_weight is not None:
+            sample_weight = align_rows(X, sample_weight, "sample_weight")
+        return X, y, sample_weight
+    if is_dask_collection(y) or is_dask_collection(sample_weight):
+        raise InputError("X is in memory, but y or sample_weight is a Dask array; compute() it first")
+    refuse_unlike_targets(y)
+    with input_errors():
+        X, y = validate_data(
+            estimator,
+            X,
+            y,
+            accept_sparse="csr",
+            dtype="numeric",
+            multi_output=True,
+            y_numeric=numeric,
+            reset=reset,
+        )
+        X = X.astype(working_dtype(X.dtype), copy=False)
+        if not numeric:
+            y = as_columns(column_or_1d(y, warn=True))
+            check_classification_targets(y)
+        if sample_weight is not None:
+            sample_weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
+    return X, y, sample_weight
