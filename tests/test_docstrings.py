@@ -56,8 +56,9 @@ METHODS = [
 
 
 def sections(thing):
-    assert thing.__doc__, f"{thing.__qualname__} has no docstring"
-    return NumpyDocString(inspect.cleandoc(thing.__doc__))
+    text = inspect.getdoc(thing)  # of the base where a method has none of its own
+    assert text, f"{thing.__qualname__} has no docstring"
+    return NumpyDocString(text)
 
 
 def check_entries(entries, where):

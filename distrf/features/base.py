@@ -97,7 +97,20 @@ class FeatureEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
     def planned_map(self, d: int) -> FeatureMap:
         """The map that `fit` would make on d columns, but for what it takes from the rows.
 
-        Raises InputError for parameters that break a rule.
+        Parameters
+        ----------
+        d : int
+            Number of input columns.
+
+        Returns
+        -------
+        FeatureMap
+            A map of the right width and cost, for planning.
+
+        Raises
+        ------
+        InputError
+            A parameter breaks its rule, or parameters do not go together.
         """
         check_parameters(self)
         return self._planned_map(d)
@@ -106,7 +119,20 @@ class FeatureEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         raise NotImplementedError
 
     def planned_costs(self, rows: PlannedRows, planned: FeatureMap) -> Costs:
-        """What `fit` takes on such rows; `planned` is of `planned_map`."""
+        """What `fit` takes on such rows, before anything runs.
+
+        Parameters
+        ----------
+        rows : PlannedRows
+            Number and width of the rows, their blocks, and the workers.
+        planned : FeatureMap
+            What `planned_map` returned.
+
+        Returns
+        -------
+        Costs
+            Passes, tasks, operations, and bytes that are read, written and held.
+        """
         return Costs()
 
     def transform(self, X: Any) -> Any:

@@ -314,7 +314,6 @@ class CompactModel(MapLearner, LinearModel):
         self.intercept_ = (c if len(c) else np.zeros(targets.width)) + targets.centre
 
     def planned_costs(self, rows: PlannedRows) -> Costs:
-        """What `fit` takes on such rows. Raises InputError for parameters that break a rule."""
         from .plan import planned_learning
 
         check_parameters(self)

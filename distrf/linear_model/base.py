@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..errors import InputError, input_errors
 from ..execution.passes import run_pass
+from ..execution.planned import Costs, PlannedRows
 from ..execution.row_blocks import align_rows, map_rows
 from ..features.base import validate_rows
 from ..maps import working_dtype
@@ -25,6 +26,26 @@ class LinearModel(BaseEstimator):
     coef_: np.ndarray
     intercept_: Any
     n_features_in_: int
+
+    def planned_costs(self, rows: PlannedRows) -> Costs:
+        """What `fit` takes on such features, before anything runs.
+
+        Parameters
+        ----------
+        rows : PlannedRows
+            Number and width of the features, their blocks, the outputs, and the workers.
+
+        Returns
+        -------
+        Costs
+            Passes, tasks, operations, and bytes that are read, written and held.
+
+        Raises
+        ------
+        InputError
+            A parameter breaks its rule, or parameters do not go together.
+        """
+        raise NotImplementedError
 
     def _predictor(self, output: str) -> LinearPredictor:
         return LinearPredictor(

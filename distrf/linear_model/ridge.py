@@ -119,7 +119,6 @@ class _Ridge(LinearModel):
         return next(system.solve([compared.alpha])), errors
 
     def planned_costs(self, rows: PlannedRows) -> Costs:
-        """What `fit` takes on such features. Raises InputError for parameters that break a rule."""
         check_parameters(self)
         targets = Targets(None, np.zeros(rows.outputs))
         reductions = gram_reductions(self.alphas, self.cv, rows.n, rows.width, targets, 0)

@@ -377,7 +377,6 @@ class BaseSGD(LinearModel):
         )
 
     def planned_costs(self, rows: PlannedRows) -> Costs:
-        """What `fit` takes on such features. Raises InputError for parameters that break a rule."""
         check_parameters(self)
         return fit_costs(self, rows)
 

@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .. import store
 from ..errors import InputError
+from ..execution.graph_inputs import graph_inputs
 from ..execution.memory import PassMemory, Plan, Workers
 from ..execution.passes import count_segments
 from ..execution.planned import Costs, PlannedRows
@@ -199,7 +200,7 @@ def _described(X: Any, workers: Workers, outputs: int, labelled: bool) -> Planne
     if is_dask_collection(X):
         X = check_dask_rows(X)
         sparse, block = sp.issparse(X._meta), max(X.chunks[0])
-        nbytes = sum(store.describe(path).nbytes for path in store.graph_inputs([X])) if sparse else X.nbytes
+        nbytes = sum(store.describe(path).nbytes for path in graph_inputs([X])) if sparse else X.nbytes
     else:
         X = as_rows(X)
         sparse, block = sp.issparse(X), min(X.shape[0], rows_per_block(X.dtype.itemsize * X.shape[1]))
