@@ -89,6 +89,12 @@ def test_seams(path):
         assert not found & {"dask", "distributed", "zarr"}, "a block function does not know that Dask exists"
 
 
+def test_one_file_imports_private_parts_of_dask():
+    private = re.compile(r"(dask|distributed)(\.\w+)*\._\w+")
+    users = [module_name(path) for path in FILES if any(private.fullmatch(module) for module in imports(path))]
+    assert users == ["distrf.execution.graph_nodes"]
+
+
 @pytest.mark.parametrize("path", FILES, ids=lambda p: module_name(p))
 def test_files_stay_readable(path):
     lines = path.read_text().splitlines()
