@@ -104,6 +104,12 @@ def test_seams(files):
             )
 
 
+def test_one_file_imports_private_parts_of_dask():
+    private = re.compile(r"(dask|distributed)(\.\w+)*\._\w+")
+    users = [module_name(path) for path in FILES if any(private.fullmatch(module) for module in imports(path))]
+    assert users == ["distrf.execution.graph_nodes"]
+
+
 @every_file
 def test_files_stay_readable(files):
     for path in files:

@@ -14,13 +14,13 @@ from contextlib import contextmanager
 from typing import Any
 
 import cloudpickle
-from dask._task_spec import DataNode, GraphNode, Task, TaskRef, convert_legacy_graph
 from dask.array.optimization import optimize
 from dask.delayed import Delayed
 from dask.highlevelgraph import HighLevelGraph
 
 from ..alignment import aligned
 from ..errors import DistrfError, InputError
+from .graph_nodes import DataNode, GraphNode, Task, TaskRef, convert_legacy_graph
 from .progress import report
 from .release import same_release
 from .row_blocks import ARRAYS_PREFIX, shared_arrays

@@ -22,12 +22,12 @@ from typing import Any, Protocol
 
 import numpy as np
 import scipy.sparse as sp
-from dask._task_spec import Task, TaskRef
 from dask.base import is_dask_collection
 from dask.delayed import Delayed
 
 from ..errors import InputError
 from .block_graphs import BlockGraphs, add_block, passed
+from .graph_nodes import Task, TaskRef
 from .memory import PassMemory, Workers, states_ahead
 from .progress import pass_topic, report
 from .row_blocks import align_rows, check_dask_rows, row_bytes

@@ -10,7 +10,6 @@ import dask
 import dask.array as da
 import numpy as np
 import scipy.sparse as sp
-from dask._task_spec import DataNode
 from dask.base import is_dask_collection, tokenize
 from dask.delayed import Delayed
 from dask.utils import parse_bytes
@@ -18,6 +17,7 @@ from dask.utils import parse_bytes
 from ..alignment import aligned
 from ..errors import InputError
 from ..maps.base import arrays_digest
+from .graph_nodes import DataNode
 from .release import same_release
 from .scheduler import current_client
 

@@ -28,11 +28,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from dask._task_spec import DataNode, Task, TaskRef
 from dask.delayed import Delayed
 
 from ..alignment import aligned
 from ..execution.block_graphs import BlockGraphs
+from ..execution.graph_nodes import DataNode, Task, TaskRef
 from ..execution.release import same_release
 from ..execution.row_blocks import shared_arrays
 from ..execution.scheduler import compute, gather, gather_all

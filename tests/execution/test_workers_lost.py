@@ -13,7 +13,6 @@ import dask.array as da
 import numpy as np
 import pytest
 import zarr
-from dask._task_spec import Task
 from distributed import Client, LocalCluster
 from distributed.comm import CommClosedError
 
@@ -26,6 +25,7 @@ from distrf import (
 )
 from distrf.errors import ClusterError, MemoryPlanError
 from distrf.execution import watch
+from distrf.execution.graph_nodes import Task
 from distrf.execution.scheduler import current_client, settle
 from distrf.execution.submission import Submission, threads_of
 from distrf.execution.workers import register

@@ -1,0 +1,11 @@
+"""The nodes of Dask graphs: the one place that imports them, since Dask keeps their module private.
+
+Public constructors (`dask.delayed`, tuples) make graphs that Dask converts to these nodes and scans for keys. We write
+the nodes themselves, so that a packed segment is not scanned and a reference to another task is explicit.
+"""
+
+from __future__ import annotations
+
+from dask._task_spec import DataNode, GraphNode, Task, TaskRef, convert_legacy_graph
+
+__all__ = ["DataNode", "GraphNode", "Task", "TaskRef", "convert_legacy_graph"]
