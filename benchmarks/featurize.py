@@ -7,7 +7,7 @@ Everything runs on one core in one process, interleaved; the numbers are medians
 thread's processor time, for a machine that others use as well. A floor is what a projection cannot do
 without, on data that already lie in cache where the method allows it: its GEMM, its bare scipy.fft
 calls, or its bare Walsh-Hadamard transforms. `write` is the bare cost of writing the n x D result into new
-memory, and `cosine` that of the nonlinearity from a panel in cache, which includes that write.
+memory, and `cosine` that of the nonlinearity from a column block in cache, which includes that write.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def hadamard_floor(projector: HadamardProjection, X: np.ndarray) -> Callable[[],
 
 def fft_floor(projector: CirculantProjection, X: np.ndarray) -> Callable[[], object]:
     """The forward and inverse transforms that the projection makes, on arrays of the same shapes."""
-    L, rows, per = projector.order, projector.rows_per_tile, projector._blocks_per_panel
+    L, rows, per = projector.order, projector.rows_per_tile, projector._blocks_together
     blocks = -(-projector.n_frequencies // L)
     tile = np.zeros((rows, projector.n_mixed, L), X.dtype)
     spectra = [
@@ -89,7 +89,7 @@ def floor(projector: Projection, X: np.ndarray) -> Callable[[], object]:
 
 
 def project(map_: FourierMap, X: np.ndarray) -> None:
-    """The linear part of the map alone: every panel of every tile, dropped."""
+    """The projection of the map alone: every column block of every tile, dropped."""
     projector, tile = map_.projector, map_.projector.rows_per_tile
     scale = 1.0 / (2.0 * np.pi * map_.length_scale)  # the map's own: the weights in its cache serve both
     for a in range(0, len(X), tile):
@@ -98,9 +98,9 @@ def project(map_: FourierMap, X: np.ndarray) -> None:
 
 
 def nonlinearity(n: int, D: int, phase: str, dtype: np.dtype) -> None:
-    """The other part alone, into new memory, as the map does it."""
+    """The nonlinearity alone, into new memory, as the map does it."""
     width, rows = min(D, 1024), 64
-    panel = np.zeros((rows, width), dtype)
+    column_block = np.zeros((rows, width), dtype)
     offsets = np.zeros(width, dtype)
     out = np.empty((n, D), dtype)
     step = width if phase == "offset" else 2 * width
@@ -108,12 +108,12 @@ def nonlinearity(n: int, D: int, phase: str, dtype: np.dtype) -> None:
         target = out[a : a + rows]
         for column in range(0, D, step):
             w = min(step, D - column)
-            part = panel[: len(target), : w if phase == "offset" else w // 2]
-            part = part if part.flags.c_contiguous else np.ascontiguousarray(part)
+            phases = column_block[: len(target), : w if phase == "offset" else w // 2]
+            phases = phases if phases.flags.c_contiguous else np.ascontiguousarray(phases)
             if phase == "offset":
-                cos_offset(part, offsets[:w], target, column, 1.0)
+                cos_offset(phases, offsets[:w], target, column, 1.0)
             else:
-                cos_sin(part, target, column, 1.0)
+                cos_sin(phases, target, column, 1.0)
 
 
 CLOCKS = {"wall": time.perf_counter, "cpu": time.thread_time}

@@ -17,7 +17,7 @@ SLICE_ROWS = 1024
 
 
 def tile_width(n_features: int) -> int:
-    """Columns of one tile: the features in equal parts of at most 1,024."""
+    """Columns of one tile: the features in equal column blocks of at most 1,024."""
     return -(-n_features // -(-n_features // _TILE))
 
 
@@ -48,8 +48,8 @@ def add_tiles(tiles: np.ndarray, Z: np.ndarray) -> None:
         shape = (rows.stop - rows.start, columns.stop - columns.start)
         out = scratch.ravel()[: shape[0] * shape[1]].reshape(shape)
         for a in range(0, len(Z), step):
-            part = Z[a : a + step]
-            np.matmul(part[:, rows].T, part[:, columns], out=out)
+            row_tile = Z[a : a + step]
+            np.matmul(row_tile[:, rows].T, row_tile[:, columns], out=out)
             tile[: shape[0], : shape[1]] += out
 
 

@@ -21,8 +21,8 @@ from .randomness import variates
 __all__ = ["KernelError", "accuracy", "kernel_error", "r2", "relative_rmse", "rmse"]
 
 NORMS = ("frobenius", "spectral", "mse")
-#: Bytes of one strip of the kernel matrix, of a tile of feature columns, and of two whole matrices kept.
-_STRIP_BYTES = 32 * 2**20
+#: Bytes of a tile of rows of the kernel matrix, of a column block of features, and of two whole matrices kept.
+_TILE_BYTES = 32 * 2**20
 _COLUMN_BYTES = 32 * 2**20
 _WHOLE_BYTES = 256 * 2**20
 
@@ -275,15 +275,15 @@ def _zero(norms: Sequence[str]) -> float | None:
 
 
 class _KernelPair:
-    """The matrices K and E = K - Z Z' of some rows, whole where they are small, else strip by strip."""
+    """The matrices K and E = K - Z Z' of some rows, whole where they are small, else one tile of rows after another."""
 
     def __init__(self, map_: FeatureMap, rows: np.ndarray):
         self.map_, self.rows = map_, rows
         n = len(rows)
         self._whole: tuple[np.ndarray, np.ndarray] | None = None
         if 16 * n * n <= _WHOLE_BYTES:
-            self._whole = self._strip(0, n)
-        self.height = max(1, _STRIP_BYTES // (8 * n))
+            self._whole = self._tile(0, n)
+        self.height = max(1, _TILE_BYTES // (8 * n))
 
     def _columns(self) -> Iterator[tuple[int, int]]:
         # Whole random blocks of the dense projection (256 frequencies, 512 features) where memory allows.
@@ -292,7 +292,7 @@ class _KernelPair:
         for start in range(0, self.map_.n_components, width):
             yield start, min(start + width, self.map_.n_components)
 
-    def _strip(self, first: int, last: int) -> tuple[np.ndarray, np.ndarray]:
+    def _tile(self, first: int, last: int) -> tuple[np.ndarray, np.ndarray]:
         """Rows first:last of K and of E."""
         K = self.map_.exact_kernel(self.rows[first:last], self.rows)
         E = K.copy()
@@ -303,17 +303,17 @@ class _KernelPair:
             E -= Z @ Z.T if whole else Z[first:last] @ Z.T
         return K, E
 
-    def _strips(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    def _tiles(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         if self._whole is not None:
             yield self._whole
             return
         for first in range(0, len(self.rows), self.height):
-            yield self._strip(first, min(first + self.height, len(self.rows)))
+            yield self._tile(first, min(first + self.height, len(self.rows)))
 
     def squares(self) -> tuple[float, float]:
         """Squared Frobenius norms of E and of K."""
         total = kernel_total = 0.0
-        for K, E in self._strips():
+        for K, E in self._tiles():
             total += float(np.vdot(E, E))
             kernel_total += float(np.vdot(K, K))
         return total, kernel_total
@@ -323,8 +323,8 @@ class _KernelPair:
             return self._whole[0] @ v
         out = np.empty(len(self.rows))
         for first in range(0, len(self.rows), self.height):
-            part = slice(first, first + self.height)
-            out[part] = self.map_.exact_kernel(self.rows[part], self.rows) @ v
+            tile = slice(first, first + self.height)
+            out[tile] = self.map_.exact_kernel(self.rows[tile], self.rows) @ v
         return out
 
     def _error_times(self, v: np.ndarray) -> np.ndarray:

@@ -243,14 +243,14 @@ def _map(spec: dict[str, Any], arrays: dict[str, np.ndarray]) -> FeatureMap:
     """The map of a spec. Its checksum is of weights as wide as the rows: a few bytes must not make many."""
     nested = [spec]
     while nested:
-        part = nested.pop()
-        width = part.get("n_features_in", 0)
+        entry = nested.pop()
+        width = entry.get("n_features_in", 0)
         if not isinstance(width, int) or not 0 <= width <= MAX_WIDTH:
             raise StoreError(
                 f"a saved map takes rows of at most {MAX_WIDTH:,} columns; this one declares {width!r}; restore the "
                 "model, or train on fewer columns"
             )
-        nested += [value for value in part.values() if isinstance(value, dict)]
+        nested += [value for value in entry.values() if isinstance(value, dict)]
     return map_from_spec(spec, arrays)
 
 

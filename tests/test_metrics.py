@@ -164,7 +164,7 @@ def test_kernel_error__strips_equal_the_whole(monkeypatch):
     features = RandomFourierFeatures(length_scale=3.0, n_components=1026, random_state=0).fit(X)
     whole = values(kernel_error(features, X))
     monkeypatch.setattr(metrics_module, "_WHOLE_BYTES", 0)
-    monkeypatch.setattr(metrics_module, "_STRIP_BYTES", 8 * 600 * 70)
+    monkeypatch.setattr(metrics_module, "_TILE_BYTES", 8 * 600 * 70)
     monkeypatch.setattr(metrics_module, "_COLUMN_BYTES", 4 * 600 * 100)
     np.testing.assert_allclose(values(kernel_error(features, X)), whole, rtol=2e-4)
 

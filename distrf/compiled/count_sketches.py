@@ -1,4 +1,4 @@
-"""Count sketches of rows, products over runs of columns, gathers of signed columns."""
+"""Count sketches of rows, products over segments of columns, gathers of signed columns."""
 
 from __future__ import annotations
 

@@ -38,10 +38,10 @@ def _split(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     for label, count in enumerate(wanted):
         rows = np.flatnonzero(y == label)
         test[rows[permutation(seed, "digits/split", label, len(rows))[:count]]] = True
-    parts = X[~test], y[~test], X[test], y[test]
-    for part in parts:
-        part.flags.writeable = False
-    return parts
+    arrays = X[~test], y[~test], X[test], y[test]
+    for array in arrays:
+        array.flags.writeable = False
+    return arrays
 
 
 def load_digits_split(seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -125,21 +125,21 @@ def distort_digits(X: np.ndarray, rows: tuple[int, int], seed: int = 0, *, stren
     gx, gy = np.tile(grid, SIDE), np.repeat(grid, SIDE)
     out = np.empty((last - first, PIXELS), dtype=np.float32)
     for a in range(0, last - first, _TILE):
-        part = slice(a, min(a + _TILE, last - first))
-        m, s = matrix[part, :, None], shift[part, :, None] + (centre + np.float32(1))
+        tile = slice(a, min(a + _TILE, last - first))
+        m, s = matrix[tile, :, None], shift[tile, :, None] + (centre + np.float32(1))
         x = np.clip(m[:, 0] * gx + m[:, 1] * gy + s[:, 0], 0, SIDE + 1)
         y = np.clip(m[:, 2] * gx + m[:, 3] * gy + s[:, 1], 0, SIDE + 1)
         left, top = x.astype(np.int32), y.astype(np.int32)
         x -= left
         y -= top
-        corner = (source[part, None] * padded[0].size).astype(np.int32) + top * (SIDE + 3) + left
+        corner = (source[tile, None] * padded[0].size).astype(np.int32) + top * (SIDE + 3) + left
         upper = flat[corner]
         upper += x * (flat[corner + 1] - upper)
         corner += SIDE + 3
         lower = flat[corner]
         lower += x * (flat[corner + 1] - lower)
         upper += y * (lower - upper)
-        out[part] = upper
+        out[tile] = upper
     return out
 
 

@@ -16,7 +16,7 @@ from dask.utils import parse_bytes
 
 from ..alignment import aligned
 from ..errors import InputError
-from ..maps.base import arrays_digest
+from ..maps.base import arrays_fingerprint
 from .graph_nodes import DataNode
 from .release import same_release
 from .scheduler import current_client
@@ -97,7 +97,7 @@ def align_rows(X: da.Array, y: Any, name: str) -> da.Array:
 
 def shared_arrays(arrays: dict[str, np.ndarray]) -> Delayed:
     """Learned arrays under one graph key, whatever the number of tasks that use them."""
-    key = ARRAYS_PREFIX + arrays_digest(arrays)
+    key = ARRAYS_PREFIX + arrays_fingerprint(arrays)
     return Delayed(key, {key: DataNode(key, dict(arrays))})
 
 

@@ -60,9 +60,9 @@ def validate_rows(estimator: BaseEstimator, X: Any, *, reset: bool) -> Any:
 def apply_map(map_: FeatureMap, X: Any, n_jobs: int | None) -> Any:
     """The map over in-memory rows, `n_jobs` threads of one core each."""
     jobs = effective_jobs(n_jobs)
-    # Weights that do not fit the cache are made for each part, so these are few.
-    parts_each = 4 if map_.work()[1] <= weight_cache.max_bytes else 1
-    step = max(512, -(-X.shape[0] // (parts_each * jobs)))
+    # Weights that do not fit the cache are made anew for each tile of rows, so tiles are few.
+    tiles_each = 4 if map_.work()[1] <= weight_cache.max_bytes else 1
+    step = max(512, -(-X.shape[0] // (tiles_each * jobs)))
     if map_.sparse_output and jobs > 1 and X.shape[0] > 512:
         with ThreadPoolExecutor(jobs) as pool:
             blocks = pool.map(map_, (X[a : a + step] for a in range(0, X.shape[0], step)))
@@ -71,8 +71,8 @@ def apply_map(map_: FeatureMap, X: Any, n_jobs: int | None) -> Any:
         return map_(X)
     out = np.empty((X.shape[0], map_.n_components), dtype=working_dtype(X.dtype))
     with threadpool_limits(1), ThreadPoolExecutor(jobs) as pool:
-        parts = [slice(a, a + step) for a in range(0, X.shape[0], step)]
-        list(pool.map(lambda part: map_.fill(X[part], out[part]), parts))
+        tiles = [slice(a, a + step) for a in range(0, X.shape[0], step)]
+        list(pool.map(lambda tile: map_.fill(X[tile], out[tile]), tiles))
     return out
 
 

@@ -44,7 +44,7 @@ def choose_landmarks(
         rows = take_rows(X, sample_indices(seed, "landmarks", n, m))
     else:
         size = max(m, min(_PER_LANDMARK * m, _SAMPLE_BYTES // (8 * d)))
-        # Groups of neighbours read fewer blocks, but may leave out up to seven rows of the m wanted.
+        # Sampling eight neighbours at a time reads fewer blocks, but may leave out seven of the m rows wanted.
         rows = take_rows(X, sampled_rows(n, size + 8, seed, "landmarks"))
     if not np.isfinite(rows).all():
         raise InputError("X must be finite, but the sampled rows hold NaN or infinity; impute or drop them")
@@ -114,8 +114,8 @@ def _leverage(
     factor = scipy.linalg.cholesky(KJ + np.diag(ridge / weights**2 + 1e-12 * np.trace(KJ) / m), lower=True)
     scores = np.empty(rows.shape[0])
     for a in range(0, rows.shape[0], 1024):
-        part = rows[a : a + 1024]
-        B = kernel_block(kernel, part, J, length_scale, centre)
+        tile = rows[a : a + 1024]
+        B = kernel_block(kernel, tile, J, length_scale, centre)
         B = scipy.linalg.solve_triangular(factor, B.T, lower=True)
-        scores[a : a + 1024] = (kernel.diagonal(part) - (B * B).sum(axis=0)) / ridge
+        scores[a : a + 1024] = (kernel.diagonal(tile) - (B * B).sum(axis=0)) / ridge
     return np.clip(scores, 1e-12, 1.0)

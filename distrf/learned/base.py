@@ -218,12 +218,12 @@ class MapLearner:
             "class_weight",
         )  # fmt: skip
 
-        def identity() -> dict[str, Any]:
+        def fingerprint() -> dict[str, Any]:
             options = {k: v for k, v in given.get_params(deep=False).items() if k not in free}
             return options | {"kind": "learned", "start": start.spec()}
 
         return assembly.open_checkpoint(
-            given.checkpoint, identity, rows, targets, seed, resume=bool(given.resume)
+            given.checkpoint, fingerprint, rows, targets, seed, resume=bool(given.resume)
         )
 
     def _learn_kernel(self, X: Any, weight: Any) -> None:

@@ -82,7 +82,7 @@ class Layout:
         return np.stack([w[:m], w[m:]], axis=1).reshape(w.shape)
 
 
-class Waves:
+class CosineFeatures:
     """Forward and backward through the features at one value of the parameters, in one precision."""
 
     def __init__(self, layout: Layout, p: np.ndarray, dtype: np.dtype):
@@ -138,13 +138,13 @@ class CompactWork(BatchWork):
         """Sums over the slice: the gradient, in the order of the vector W, the loss, the weight."""
         X, Y, weight, *_ = taken
         n, dtype, total = X.shape[0], Y.dtype, np.zeros(len(W))
-        waves = Waves(self.layout, W, dtype)
+        features = CosineFeatures(self.layout, W, dtype)
         _, _, gw, gc = self.layout.split(total)
-        value, step = 0.0, waves.linear.rows_per_tile
+        value, step = 0.0, features.linear.rows_per_tile
         for a in range(0, n, step):
             b = min(a + step, n)
-            Z, kept = waves.forward(X[a:b])
-            loss, slope = self.loss(waves.scores(Z), Y[a:b])
+            Z, kept = features.forward(X[a:b])
+            loss, slope = self.loss(features.scores(Z), Y[a:b])
             if weight is not None:
                 slope = slope * weight[a:b, None].astype(dtype)
                 loss = loss * weight[a:b]
@@ -153,10 +153,10 @@ class CompactWork(BatchWork):
             if len(gc):
                 gc += slope.sum(axis=0, dtype=np.float64)
             if W[0] != MODEL:
-                waves.backward(slope @ waves.w.T, kept)
+                features.backward(slope @ features.w.T, kept)
         gtheta, gb, _, _ = self.layout.split(total)
         if W[0] != MODEL:
-            theta, offsets = waves.gradient()
+            theta, offsets = features.gradient()
             gtheta += theta
             gb += offsets[: len(gb)]
         return Sums(total, value, float(n if weight is None else weight.sum()))
@@ -168,12 +168,12 @@ class CompactWork(BatchWork):
         rows = self.holdout.split(block, loaded[0].shape[0])[1 if held else 0]
         total = np.zeros((5, self.layout.n_outputs))
         for a in range(0, len(rows), 4096):
-            part = rows[a : a + 4096]
-            X, Y, w = self._features(loaded, maps, part)
-            waves = Waves(self.layout, W, Y.dtype)
-            step = waves.linear.rows_per_tile
+            chosen = rows[a : a + 4096]
+            X, Y, w = self._features(loaded, maps, chosen)
+            features = CosineFeatures(self.layout, W, Y.dtype)
+            step = features.linear.rows_per_tile
             scores = np.concatenate(
-                [waves.scores(waves.forward(X[i : i + step])[0]) for i in range(0, len(part), step)]
+                [features.scores(features.forward(X[i : i + step])[0]) for i in range(0, len(chosen), step)]
             )
             total += score_sums(self.targets, self.loss, scores, Y, w)
         return total
@@ -201,11 +201,11 @@ class KernelWork(BatchWork):
         pairs = float(v.sum() ** 2 - v @ v)  # weight of the ordered pairs
         if not pairs > 1e-12 * float(v @ v):
             return Sums(total, 0.0, 0.0)
-        waves = Waves(self.layout, W, dtype)
-        step = waves.linear.rows_per_tile
+        features = CosineFeatures(self.layout, W, dtype)
+        step = features.linear.rows_per_tile
         tiles = [(a, min(a + step, len(X))) for a in range(0, len(X), step)]
-        parts = [waves.forward(X[a:b]) for a, b in tiles]
-        Z = np.concatenate([Z for Z, _ in parts])
+        forward = [features.forward(X[a:b]) for a, b in tiles]
+        Z = np.concatenate([Z for Z, _ in forward])
         R = Z @ Z.T
         R -= kernel_block(self.kernel, X, X, self.length_scale).astype(dtype)
         np.fill_diagonal(R, 0.0)
@@ -213,10 +213,10 @@ class KernelWork(BatchWork):
         H = R * share[:, None] * share
         value = float((H * R).sum(dtype=np.float64))
         H = 4.0 * (H @ Z)
-        for (a, b), (_, kept) in zip(tiles, parts, strict=True):
-            waves.backward(H[a:b], kept)
+        for (a, b), (_, kept) in zip(tiles, forward, strict=True):
+            features.backward(H[a:b], kept)
         gtheta, gb, _, _ = self.layout.split(total)
-        theta, offsets = waves.gradient()
+        theta, offsets = features.gradient()
         gtheta += theta
         gb += offsets[: len(gb)]
         return Sums(total, value, float(v.sum()))

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..losses import probabilities
 from ..maps import check_rows, working_dtype
-from ..maps.base import arrays_digest
+from ..maps.base import arrays_fingerprint
 
 
 @dataclass(frozen=True)
@@ -52,4 +52,4 @@ class LinearPredictor:
         return replace(self, coef=None, intercept=None, classes=None)
 
     def __dask_tokenize__(self):
-        return ("distrf-linear", self.n_features_in, self.output, arrays_digest(self.arrays))
+        return ("distrf-linear", self.n_features_in, self.output, arrays_fingerprint(self.arrays))

@@ -144,7 +144,7 @@ class StreamingRidge(LinearRegressor, _Ridge):
     cv : int or {"auto", "holdout"}, default="auto"
         How alphas are compared: by so many folds, or by one held-out fifth ("holdout"). The pass keeps one
         Gram matrix for each fold, two for "holdout". "auto" is 5 folds up to 2,048 features where workers
-        and client hold them, else "holdout". Folds are made of short runs of neighbouring rows, so rows
+        and client hold them, else "holdout". Neighbouring rows go to a fold together, at most 1,024 of them, so rows
         sorted by class or target do no harm. Copies of a row that are far apart fall into different folds
         and make alpha too small: put them side by side.
     solver : {"auto", "gram", "cg"}, default="auto"
@@ -303,7 +303,7 @@ class StreamingRidgeClassifier(LinearClassifier, _Ridge):
     cv : int or {"auto", "holdout"}, default="auto"
         How alphas are compared: by so many folds, or by one held-out fifth ("holdout"). The pass keeps one
         Gram matrix for each fold, two for "holdout". "auto" is 5 folds up to 2,048 features where workers
-        and client hold them, else "holdout". Folds are made of short runs of neighbouring rows, so rows
+        and client hold them, else "holdout". Neighbouring rows go to a fold together, at most 1,024 of them, so rows
         sorted by class or target do no harm. Copies of a row that are far apart fall into different folds
         and make alpha too small: put them side by side.
     solver : {"auto", "gram", "cg"}, default="auto"

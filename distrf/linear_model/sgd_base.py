@@ -197,7 +197,7 @@ class BaseSGD(LinearModel):
         rows = assembly.Rows.of(X, y, weight)
         holdout = Holdout(self.validation_fraction if self.early_stopping and not stream else 0.0, seed)
         checkpoint = assembly.open_checkpoint(
-            None if stream else self.checkpoint, self._identity, rows, targets, seed, bool(self.resume)
+            None if stream else self.checkpoint, self._fingerprint, rows, targets, seed, bool(self.resume)
         )
         weights = assembly.measure_weights(rows, targets)
         spectrum = assembly.Spectrum.of(
@@ -294,7 +294,7 @@ class BaseSGD(LinearModel):
         }
         return LocalSGD(**options, step_rows=local) if local else PreconditionedSGD(**options)
 
-    def _identity(self) -> dict[str, Any]:
+    def _fingerprint(self) -> dict[str, Any]:
         """What determines the numbers beside the rows."""
         free = ("checkpoint", "checkpoint_every", "resume", "n_epochs", "warm_start", "random_state", "verbose")
         return {k: v for k, v in self.get_params(deep=False).items() if k not in (*free, "class_weight")} | {

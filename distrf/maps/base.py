@@ -193,7 +193,7 @@ class FeatureMap:
             state: Any = json.dumps(self.spec(), sort_keys=True)
         except InputError:  # a kernel of one's own: no spec can name it
             state = [getattr(self, f.name) for f in fields(self) if f.compare]
-        return (type(self).__name__, state, arrays_digest(self.arrays))
+        return (type(self).__name__, state, arrays_fingerprint(self.arrays))
 
 
 class OverBase:
@@ -258,19 +258,19 @@ def verify_checksum(made: Any, stored: Any) -> None:
         )
 
 
-def arrays_digest(arrays: Mapping[str, np.ndarray]) -> str:
-    """A hash of named arrays: names, dtypes, shapes and bytes."""
-    digest = hashlib.blake2b(digest_size=16)
+def arrays_fingerprint(arrays: Mapping[str, np.ndarray]) -> str:
+    """Fingerprint of named arrays: a hash of names, dtypes, shapes and bytes."""
+    fingerprint = hashlib.blake2b(digest_size=16)
     for name in sorted(arrays):
         array = np.ascontiguousarray(arrays[name])
-        digest.update(f"{name}{array.dtype.str}{array.shape}".encode())
-        digest.update(array.data)
-    return digest.hexdigest()
+        fingerprint.update(f"{name}{array.dtype.str}{array.shape}".encode())
+        fingerprint.update(array.data)
+    return fingerprint.hexdigest()
 
 
-def verify_digest(arrays: Mapping[str, np.ndarray], stored: str) -> None:
+def verify_fingerprint(arrays: Mapping[str, np.ndarray], stored: str) -> None:
     """Raise SpecMismatchError where learned arrays are not those that a spec was written with."""
-    if arrays_digest(arrays) != stored:
+    if arrays_fingerprint(arrays) != stored:
         raise SpecMismatchError(
             f"the arrays {sorted(arrays)} are not those that the spec was written with; restore both, or fit again"
         )
@@ -282,5 +282,5 @@ def _row_tiles(n: int, tile: int) -> tuple[tuple[int, int], ...]:
 
 
 def row_tiles(n: int, tile: int) -> tuple[tuple[int, int], ...]:
-    """Bounds of runs of `tile` rows that cover range(n)."""
+    """Bounds of the tiles of `tile` rows that cover range(n)."""
     return _row_tiles(n, tile)

@@ -21,7 +21,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..errors import InputError, SpecMismatchError
-from .base import FeatureMap, arrays_digest, check_rows, working_dtype
+from .base import FeatureMap, arrays_fingerprint, check_rows, working_dtype
 
 #: Row-wise transformers whose parameters and fitted attributes are plain data, and where they live.
 SAVABLE_TRANSFORMERS: dict[str, str] = {
@@ -75,7 +75,7 @@ class BlockwiseMap(FeatureMap):
                 "use functions that are defined in a module"
             ) from error
         learned = {_PICKLE: data}
-        state = {"pickled": f"{type(transformer).__module__}.{name}", "digest": arrays_digest(learned)}
+        state = {"pickled": f"{type(transformer).__module__}.{name}", "digest": arrays_fingerprint(learned)}
         return cls(n_features_in, n_components, json.dumps(state), learned)
 
     @property
@@ -147,7 +147,7 @@ class BlockwiseMap(FeatureMap):
             self.n_features_in,
             self.n_components,
             self.state,
-            arrays_digest(self.arrays),
+            arrays_fingerprint(self.arrays),
         )
 
 

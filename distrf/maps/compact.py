@@ -70,11 +70,11 @@ class CompactMap(OverBase, FeatureMap):
 
     def input_signs(self, start: int, stop: int) -> np.ndarray:
         """Diagonal of S, entries start:stop, float64; start on a multiple of the tile."""
-        parts = [
+        blocks = [
             signs(self.seed, "compact signs", a // _TILE, min(_TILE, stop - a))
             for a in range(start, stop, _TILE)
         ]
-        return np.concatenate(parts)
+        return np.concatenate(blocks)
 
     def rows(self) -> np.ndarray:
         """R, sorted, shape (D,)."""
@@ -98,8 +98,8 @@ class CompactMap(OverBase, FeatureMap):
         width = self.order if self.base.whole_rows else min(self.order, _TILE)
         rows = max(1, min(512, _TILE_BYTES // (width * out.dtype.itemsize)))
         places = R % width
-        for part in row_tiles(X.shape[0], rows):
-            tile = slice(*part)
+        for a, b in row_tiles(X.shape[0], rows):
+            tile = slice(a, b)
             for first, features in self._base_tiles(X[tile], width, out.dtype):
                 walsh_hadamard(features)
                 odd = np.bitwise_count((R // width) & (first // width)) & 1

@@ -114,16 +114,18 @@ class FourierMap(FeatureMap):
         if self.phase == "offset":
             offsets = self.offsets(start, stop).astype(dtype)
         far: list[int] = []
-        for begin, end in projector.runs(start // per, stop // per, dtype.itemsize):
+        for begin, end in projector.weight_blocks(start // per, stop // per, dtype.itemsize):
             far = []  # the same in every run
             for tile, rows in self._tiles(X, projector, dtype, far):
                 target = out[rows]
-                for first, panel in projector.phases(tile, begin, end, scale, dtype):
+                for first, phases in projector.phases(tile, begin, end, scale, dtype):
                     column = first * per - start
                     if offsets is None:
-                        cos_sin(panel, target, column, amplitude)
+                        cos_sin(phases, target, column, amplitude)
                     else:
-                        cos_offset(panel, offsets[column : column + panel.shape[1]], target, column, amplitude)
+                        cos_offset(
+                            phases, offsets[column : column + phases.shape[1]], target, column, amplitude
+                        )
         return far
 
     def _tiles(

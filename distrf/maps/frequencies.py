@@ -154,10 +154,10 @@ class CirculantFrequencies(Frequencies):
         x = scipy.fft.rfft(X * flips, self.order, axis=1, overwrite_x=True)
         product = np.empty((len(x), *spectra[:, 0].shape), dtype=x.dtype)
         mix_spectra(x[:, None], spectra, product)
-        panel = scipy.fft.irfft(product, self.order, axis=2, overwrite_x=True).reshape(
+        phases = scipy.fft.irfft(product, self.order, axis=2, overwrite_x=True).reshape(
             len(x), self.shape[0] * self.order
         )
-        return np.ascontiguousarray(panel[:, : self.n_frequencies]), x
+        return np.ascontiguousarray(phases[:, : self.n_frequencies]), x
 
     def start(self, dtype):
         return np.zeros((self.shape[0], self.order // 2 + 1), dtype=np.result_type(dtype, np.complex64))

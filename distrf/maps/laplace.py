@@ -83,16 +83,16 @@ class LaplaceMap(FeatureMap):
         product: Any = projector
         if isinstance(projector, CirculantProjection):
             product = NonnegativeProduct(projector, scale)
-        for begin, end in projector.runs(start, stop, 8):
+        for begin, end in projector.weight_blocks(start, stop, 8):
             for a, b in row_tiles(X.shape[0], product.rows_per_tile):
                 tile, target = _float64(X[a:b], projector.accepts_sparse), out[a:b]
                 with np.errstate(over="ignore"):  # a phase beyond float64 is infinite, its feature zero
                     if product is projector:
-                        panels = projector.phases(tile, begin, end, scale, np.dtype(np.float64))
+                        column_blocks = projector.phases(tile, begin, end, scale, np.dtype(np.float64))
                     else:
-                        panels = product.phases(tile, begin, end)
-                    for first, panel in panels:
-                        exp_negative(panel, target, first - start, amplitude)
+                        column_blocks = product.phases(tile, begin, end)
+                    for first, products in column_blocks:
+                        exp_negative(products, target, first - start, amplitude)
 
     def exact_kernel(self, X, Y=None):
         return self.kernel(X, Y)

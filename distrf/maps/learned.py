@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from ..compiled import cos_offset, cos_sin
 from ..errors import InputError, SpecMismatchError
 from ..kernels.shift_invariant import Kernel, get_shift_invariant_kernel
-from .base import FeatureMap, arrays_digest, check_rows, row_tiles, verify_digest, working_dtype
+from .base import FeatureMap, arrays_fingerprint, check_rows, row_tiles, verify_fingerprint, working_dtype
 from .fourier import count_frequencies
 from .frequencies import Frequencies, get_frequencies
 from .reach import fill_by_reach, near_rows
@@ -127,7 +127,7 @@ class LearnedFourierMap(FeatureMap):
             "seed": self.seed,
             "kernel": None if self.kernel is None else self.kernel.spec(),
             "length_scale": self.length_scale,
-            "digest": arrays_digest(self.arrays),
+            "digest": arrays_fingerprint(self.arrays),
         }
 
     @classmethod
@@ -151,5 +151,5 @@ class LearnedFourierMap(FeatureMap):
                 raise SpecMismatchError(
                     f"the spec of a learned map needs its array {name!r} of shape {shape}, got {got}; save the map again"
                 )
-        verify_digest(arrays, spec["digest"])
+        verify_fingerprint(arrays, spec["digest"])
         return map_.with_arrays(arrays)

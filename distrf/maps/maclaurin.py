@@ -35,8 +35,8 @@ from .base import FeatureMap, check_rows, refuse_overflow, row_tiles, verify_che
 
 #: Features that share one random block; a fixed part of the definition of the map.
 _BLOCK = 256
-#: Numbers of one panel of sign vectors (16 MiB in float32); panels of whole features, at least one.
-_PANEL_NUMBERS = 2**22
+#: Numbers of one block of sign vectors (16 MiB in float32). A block has whole features, at least one.
+_WEIGHT_NUMBERS = 2**22
 _ROWS = 512
 
 
@@ -105,7 +105,7 @@ class MaclaurinMap(FeatureMap):
         """Vectors w of random features start:stop, those of a feature one below the other, shape (sum N, d)."""
         d = self.n_features_in
         width = -(-d // 64)  # words of a vector
-        parts = [np.empty((0, d), dtype=np.int8)]
+        vectors = [np.empty((0, d), dtype=np.int8)]
         for block in range(start // _BLOCK, -(-stop // _BLOCK)):
             first, last = max(start, block * _BLOCK), min(stop, (block + 1) * _BLOCK)
             skip = int(self.drawn_degrees(block * _BLOCK, first).sum())
@@ -113,8 +113,8 @@ class MaclaurinMap(FeatureMap):
             words = raw_words(self.seed, "maclaurin signs", block, count * width, skip * width)
             bytes_ = words.astype("<u8").view(np.uint8).reshape(count, 8 * width)
             bits = np.unpackbits(bytes_, axis=1, count=d, bitorder="little")
-            parts.append(1 - 2 * bits.view(np.int8))
-        return np.concatenate(parts)
+            vectors.append(1 - 2 * bits.view(np.int8))
+        return np.concatenate(vectors)
 
     def _factors(self, drawn: np.ndarray) -> np.ndarray:
         """sqrt(a_N / (m P(N))) of random features of these degrees; 0 where nothing is left to sketch."""
@@ -143,8 +143,8 @@ class MaclaurinMap(FeatureMap):
             return
         if sp.issparse(X):
             X = X.astype(out.dtype)
-        for first, last in self._panels(split - self.n_exact, stop - self.n_exact):
-            W, ends, factors = self._panel(first, last, out.dtype)
+        for first, last in self._weight_blocks(split - self.n_exact, stop - self.n_exact):
+            W, ends, factors = self._weight_block(first, last, out.dtype)
             column = first + self.n_exact - start
             for a, b in row_tiles(X.shape[0], _ROWS):
                 tile = X[a:b] if sp.issparse(X) else np.ascontiguousarray(X[a:b], dtype=out.dtype)
@@ -155,19 +155,21 @@ class MaclaurinMap(FeatureMap):
         out = np.full((X.shape[0], stop - start), np.sqrt(self.kernel.coefficient(0)))
         skip = max(self.n_constant - start, 0)
         if stop - start > skip:
-            part = X[:, start + skip - self.n_constant : stop - self.n_constant]
+            columns = X[:, start + skip - self.n_constant : stop - self.n_constant]
             out[:, skip:] = np.sqrt(self.kernel.coefficient(1)) * (
-                part.toarray() if sp.issparse(part) else part
+                columns.toarray() if sp.issparse(columns) else columns
             )
         return out
 
-    def _panels(self, start: int, stop: int) -> Iterator[tuple[int, int]]:
-        """Runs of random features whose vectors fit a panel, cut on a fixed grid."""
-        step = min(_BLOCK, max(1, _PANEL_NUMBERS // (2 * self.n_features_in)))
+    def _weight_blocks(self, start: int, stop: int) -> Iterator[tuple[int, int]]:
+        """Cut random features start:stop into blocks whose sign vectors are of bounded size, on a fixed grid."""
+        step = min(_BLOCK, max(1, _WEIGHT_NUMBERS // (2 * self.n_features_in)))
         for first in range(start - start % step, stop, step):
             yield max(first, start), min(first + step, stop)
 
-    def _panel(self, first: int, last: int, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def _weight_block(
+        self, first: int, last: int, dtype: np.dtype
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Sign vectors of features first:last as columns (d, R), where each feature's begin, and its factor."""
         drawn = self.drawn_degrees(first, last)
         W = weight_cache.get(

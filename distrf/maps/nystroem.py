@@ -23,7 +23,7 @@ from ..errors import InputError, SpecMismatchError
 from ..kernels.base import AnyKernel
 from ..kernels.exact import exact_kernel, kernel_block, lean, middle
 from ..kernels.registry import get_kernel
-from .base import FeatureMap, arrays_digest, check_rows, row_tiles, verify_digest, working_dtype
+from .base import FeatureMap, arrays_fingerprint, check_rows, row_tiles, verify_fingerprint, working_dtype
 
 #: Numbers of the kernel block of one row tile (16 MiB).
 _TILE_NUMBERS = 2**21
@@ -126,7 +126,7 @@ class NystroemMap(FeatureMap):
             "n_features_in": self.n_features_in,
             "n_components": self.n_components,
             "n_landmarks": self.n_landmarks,
-            "digest": arrays_digest(self.arrays),
+            "digest": arrays_fingerprint(self.arrays),
         }
 
     @classmethod
@@ -151,7 +151,7 @@ class NystroemMap(FeatureMap):
                     f"the spec of a Nystroem map needs its array {name!r} of shape {shape}, got {got}; "
                     "save the map again"
                 )
-        verify_digest(arrays, spec["digest"])
+        verify_fingerprint(arrays, spec["digest"])
         return map_
 
 

@@ -31,7 +31,7 @@ class SubspaceMap(FeatureMap):
 
     @property
     def tiles(self) -> FeatureTiles:
-        """The base features, in parts."""
+        """The base features, tile by tile."""
         return FeatureTiles(self.base, self.n_features_in if self.base is None else self.base.n_components)
 
     def weights(self) -> np.ndarray:
@@ -52,9 +52,9 @@ class SubspaceMap(FeatureMap):
 
     def _fill(self, X, out, basis, scale) -> None:
         tiles = self.tiles
-        for a, part in tiles.row_parts(X):
-            G = tiles.times(part, basis)
-            out[a : a + part.shape[0]] = G if scale is None else G / scale.astype(G.dtype)
+        for a, tile in tiles.row_tiles(X):
+            G = tiles.times(tile, basis)
+            out[a : a + tile.shape[0]] = G if scale is None else G / scale.astype(G.dtype)
 
     def exact_kernel(self, X, Y=None):
         if self.scaled:

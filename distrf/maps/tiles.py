@@ -1,4 +1,4 @@
-"""The features of a block in bounded parts: slices of rows and, where D is large, tiles of columns."""
+"""The features of a block in bounded memory: tiles of its rows and, where D is large, column blocks."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import scipy.sparse as sp
 from .base import FeatureMap, check_rows, working_dtype
 
 #: Bytes of features that are made at once, where 256 rows or more fit.
-_PART_BYTES = 64 * 2**20
-#: Up to here 256 whole rows of features are kept while they are used twice; wider ones are made tile by tile.
+_TILE_BYTES = 64 * 2**20
+#: Up to here 256 whole rows of features are kept while they are used twice; wider ones are made one column block after another.
 _WHOLE_BYTES = 128 * 2**20
 _ROWS = 256
 _TILED_ROWS = 1024
@@ -32,46 +32,48 @@ class FeatureTiles:
         return self.n_features if self.base is None else self.base.n_features_in
 
     def whole(self, itemsize: int = 8) -> bool:
-        """Whether slices of rows are made with all their features."""
+        """Whether a tile of rows is made with all its features at once."""
         whole_rows = self.base is not None and self.base.whole_rows
         return whole_rows or _ROWS * self.n_features * itemsize <= _WHOLE_BYTES
 
-    def row_parts(self, X: Any) -> Iterator[tuple[int, Any]]:
-        """(first row, rows) in turn, so many that their features (or a tile of them) stay near 64 MiB."""
+    def row_tiles(self, X: Any) -> Iterator[tuple[int, Any]]:
+        """(first row, rows) of each tile. Its features, or one column block of them, stay near 64 MiB."""
         X = check_rows(X, self.n_features_in)
         itemsize = working_dtype(X.dtype).itemsize
-        step = max(_ROWS, _PART_BYTES // (self.n_features * itemsize)) if self.whole(itemsize) else _TILED_ROWS
+        step = max(_ROWS, _TILE_BYTES // (self.n_features * itemsize)) if self.whole(itemsize) else _TILED_ROWS
         if self.base is not None and self.base.whole_rows:
-            step = max(1, _PART_BYTES // (self.n_features * itemsize))
+            step = max(1, _TILE_BYTES // (self.n_features * itemsize))
         for a in range(0, X.shape[0], step):
             yield a, X[a : a + step]
 
-    def all(self, part: Any) -> np.ndarray:
+    def all(self, rows: Any) -> np.ndarray:
         """All features of some rows, shape (m, D), dense also where the map makes CSR."""
         if self.base is not None:
-            return _dense(self.base(part))
-        part = _dense(part)
-        return part.astype(working_dtype(part.dtype), copy=False)
+            return _dense(self.base(rows))
+        rows = _dense(rows)
+        return rows.astype(working_dtype(rows.dtype), copy=False)
 
-    def tiles(self, part: Any, first: int = 0, last: int | None = None) -> Iterator[tuple[int, np.ndarray]]:
-        """(first column, features) of tiles of the columns first:last of some rows."""
+    def column_blocks(
+        self, rows: Any, first: int = 0, last: int | None = None
+    ) -> Iterator[tuple[int, np.ndarray]]:
+        """(first column, features) of each column block of the columns first:last, for some rows."""
         last = self.n_features if last is None else last
-        itemsize = working_dtype(part.dtype).itemsize
+        itemsize = working_dtype(rows.dtype).itemsize
         if (first, last) == (0, self.n_features) and self.whole(itemsize):
-            yield 0, self.all(part)
+            yield 0, self.all(rows)
             return
         step = last - first if self.whole(itemsize) else _COLUMNS
         for a in range(first, last, step):
             b = min(a + step, last)
             if self.base is not None:
-                yield a, _dense(self.base.columns(part, a, b))
+                yield a, _dense(self.base.columns(rows, a, b))
             else:
-                yield a, FeatureTiles(None, b - a).all(part[:, a:b])
+                yield a, FeatureTiles(None, b - a).all(rows[:, a:b])
 
-    def times(self, part: Any, basis: np.ndarray) -> np.ndarray:
+    def times(self, rows: Any, basis: np.ndarray) -> np.ndarray:
         """F Q for some rows and Q of shape (D, l), shape (m, l), in the precision of F."""
         out = None
-        for a, F in self.tiles(part):
+        for a, F in self.column_blocks(rows):
             product = F @ basis[a : a + F.shape[1]].astype(F.dtype, copy=False)
             out = product if out is None else np.add(out, product, out=out)
         assert out is not None
@@ -82,10 +84,10 @@ class FeatureTiles:
         return 0.0 if self.base is None else self.base.work()[0]
 
     def scratch_bytes(self, itemsize: int = 8) -> int:
-        """The most that a part of the features takes."""
+        """The most memory that the features made at once take."""
         row = self.n_features * itemsize
         if self.whole(itemsize):
-            return max(_PART_BYTES, _ROWS * row)
+            return max(_TILE_BYTES, _ROWS * row)
         return _TILED_ROWS * min(_COLUMNS * itemsize, row)
 
 

@@ -54,12 +54,12 @@ class WithColumnsMap(OverBase, FeatureMap):
     def columns(self, X, start, stop):
         check_rows(X, self.n_features_in)
         dtype, d = working_dtype(X.dtype), self.n_features_in
-        parts = []
+        column_blocks = []
         if start < d:
-            parts.append((_dense(X[:, start : min(stop, d)]) / dtype.type(self.scale)).astype(dtype))
+            column_blocks.append((_dense(X[:, start : min(stop, d)]) / dtype.type(self.scale)).astype(dtype))
         if stop > d:
-            parts.append(self.base.columns(X, max(start - d, 0), stop - d))
-        return np.hstack(parts)
+            column_blocks.append(self.base.columns(X, max(start - d, 0), stop - d))
+        return np.hstack(column_blocks)
 
     def exact_kernel(self, X, Y=None):
         A = np.asarray(_dense(X), dtype=np.float64)

@@ -45,11 +45,11 @@ class Projection:
         """Rows of W whose weights are made and cached together, on a grid from row 0."""
         return 1024
 
-    def runs(self, start: int, stop: int, itemsize: int) -> list[tuple[int, int]]:
-        """Rows start:stop of W in runs of which each fits the weight cache, for numbers of `itemsize` bytes.
+    def weight_blocks(self, start: int, stop: int, itemsize: int) -> list[tuple[int, int]]:
+        """Cut rows start:stop of W into weight blocks that each fit the cache, for numbers of `itemsize` bytes.
 
-        All rows of X go through one run before the next is begun: weights that do not fit together would else be
-        made anew for every tile of X.
+        A map takes all rows of X through one weight block before it begins the next. If it went tile by tile of X
+        instead, weights that do not fit the cache together would be made anew for every tile.
         """
         row_bytes = self.work()[1] / self.n_frequencies * itemsize / 4
         if (stop - start) * row_bytes <= weight_cache.max_bytes:
@@ -70,7 +70,7 @@ class Projection:
     def phases(
         self, X: np.ndarray, start: int, stop: int, scale: float, dtype: np.dtype
     ) -> Iterator[tuple[int, np.ndarray]]:
-        """Products scale * X @ W[start:stop].T, one panel of columns at a time.
+        """Products scale * X @ W[start:stop].T, one column block at a time.
 
         Parameters
         ----------
@@ -81,8 +81,10 @@ class Projection:
 
         Yields
         ------
-        first, panel : index of the panel's first row of W, and a C-contiguous array of shape
-            (n, width) that is valid until the next panel is asked for
+        first : int
+            The row of W that the first column of the block belongs to.
+        column_block : array of shape (n, width)
+            C-contiguous; valid until the next column block is asked for.
         """
         raise NotImplementedError
 

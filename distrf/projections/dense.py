@@ -13,8 +13,8 @@ from .cache import weight_cache
 
 #: Rows of W that share one random block; a fixed part of the definition of the map.
 _BLOCK = 256
-#: Rows of W multiplied at once: wide enough for GEMM, small enough for a panel to stay in cache.
-_PANEL = 1024
+#: Rows of W in a weight block: many enough for GEMM, few enough for the products to stay in cache.
+_WEIGHT_BLOCK = 1024
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class DenseProjection(Projection):
             out[first - start : last - start] = rows if radii is None else rows * radii[:, None]
         return out
 
-    def _panel(self, start: int, stop: int, scale: float, dtype: np.dtype) -> np.ndarray:
+    def _weight_block(self, start: int, stop: int, scale: float, dtype: np.dtype) -> np.ndarray:
         return weight_cache.get(
             (self, start, stop, scale, dtype.str),
             lambda: (self.weights(start, stop) * scale).astype(dtype),
@@ -45,17 +45,19 @@ class DenseProjection(Projection):
 
     @property
     def made_at_once(self):
-        # Fewer for rows so long that a panel would fill the cache.
-        return _PANEL if 8 * _PANEL * self.n_features_in <= weight_cache.max_bytes // 2 else _BLOCK
+        # Fewer for rows so long that a weight block would fill the cache.
+        return (
+            _WEIGHT_BLOCK if 8 * _WEIGHT_BLOCK * self.n_features_in <= weight_cache.max_bytes // 2 else _BLOCK
+        )
 
     def phases(self, X, start, stop, scale, dtype):
-        # Panels lie on a fixed grid, so that one cached panel serves every request that covers it.
+        # Weight blocks lie on a fixed grid, so that a cached one serves every request for some of its rows.
         made = self.made_at_once
         for first in range(start - start % made, stop, made):
-            W = self._panel(first, min(first + made, self.n_frequencies), scale, dtype)
+            W = self._weight_block(first, min(first + made, self.n_frequencies), scale, dtype)
             end = min(stop, first + made)
-            for a in range(max(start, first), end, _PANEL):
-                b = min(a + _PANEL, end)
+            for a in range(max(start, first), end, _WEIGHT_BLOCK):
+                b = min(a + _WEIGHT_BLOCK, end)
                 yield a, np.ascontiguousarray(X @ W[a - first : b - first].T)
 
     def work(self) -> tuple[float, float]:

@@ -33,7 +33,7 @@ from .circulant import CirculantProjection
 _LARGEST = 16
 #: Absolute error of W x allowed to the FFT: exp(-W x) <= 1, so no feature moves by more.
 _ALLOWED = 1e-11
-#: Numbers of the parts of one tile of rows, m L each.
+#: Numbers of one tile of rows after `_spread`: m L for each row.
 _TILE_NUMBERS = 2**17
 
 
@@ -48,50 +48,50 @@ class NonnegativeProduct:
         self.projector, self.scale = projector, scale
         self.rows_per_tile = max(8, min(32, _TILE_NUMBERS // (projector.order * projector.n_mixed)))
         self._work: dict[str, np.ndarray] = {}
-        self._panel = _Panel(projector, 0, 0, 0, 0, scale)
+        self._weights = _WeightBlock(projector, 0, 0, 0, 0, scale)
 
     def phases(self, X: np.ndarray, start: int, stop: int) -> Iterator[tuple[int, np.ndarray]]:
-        """Products scale * X @ W[start:stop].T, a panel at a time; see `Projection.phases`.
+        """Products scale * X @ W[start:stop].T, a column block at a time; see `Projection.phases`.
 
         X : C-contiguous float64 array of shape (n, d). Rounding may leave values just below zero; values too
         large for float64 are infinite.
         """
-        projector, L, per = self.projector, self.projector.order, self.projector._blocks_per_panel
+        projector, L, per = self.projector, self.projector.order, self.projector._blocks_together
         begin, end = start // L, -(-stop // L)
         with np.errstate(all="ignore"):  # rows that overflow are done again below
-            parts, sums, counts = self._spread(X)
+            spread, sums, counts = self._spread(X)
             few = counts <= _exact_up_to(projector, end - begin)
             mixed = few.any()
             many = np.flatnonzero(~few)
             if mixed and many.size:
-                parts, sums, _ = self._spread(X[many])
-            x = self._transform(parts) if many.size else None
-            # Panels lie on a fixed grid, so that one cached panel serves every request that covers it.
+                spread, sums, _ = self._spread(X[many])
+            x = self._transform(spread) if many.size else None
+            # Weight blocks lie on a fixed grid, so that a cached one serves every request for some of its rows.
             for first in range(begin - begin % per, end, per):
                 last = min(first + per, -(-projector.n_frequencies // L))
                 lo, hi = max(first, begin), min(last, end)
-                panel = self._use(first, last, lo - first, hi - first)
+                weights = self._use(first, last, lo - first, hi - first)
                 out = self._array("out", (len(X), hi - lo, L))
                 if x is not None:
                     convolved = self._array("convolved", (many.size, hi - lo, L)) if mixed else out
-                    self._convolve(panel, x, parts, convolved)
-                    coarse = ~(panel.rounding.sum() * sums <= _ALLOWED)  # |x|_2 <= |x|_1; NaN is coarse
+                    self._convolve(weights, x, spread, convolved)
+                    coarse = ~(weights.rounding.sum() * sums <= _ALLOWED)  # |x|_2 <= |x|_1; NaN is coarse
                     if coarse.any():
                         for i in np.flatnonzero(coarse):
-                            convolved[i] = self._carefully(panel, X[many[i]])
+                            convolved[i] = self._carefully(weights, X[many[i]])
                     if mixed:
                         out[many] = convolved
                 if mixed:
                     out[few] = 0.0
-                    self._add_entries(panel, X[few], np.flatnonzero(few), out)
+                    self._add_entries(weights, X[few], np.flatnonzero(few), out)
                 a, b = max(start, lo * L), min(stop, hi * L)
                 yield a, np.ascontiguousarray(out.reshape(len(X), -1)[:, a - lo * L : b - lo * L])
 
-    def _use(self, first: int, last: int, lo: int, hi: int) -> _Panel:
-        """The panel; the same object as before where it is the same, with what it has looked up."""
-        if self._panel.bounds != (first, last, lo, hi):
-            self._panel = _Panel(self.projector, first, last, lo, hi, self.scale)
-        return self._panel
+    def _use(self, first: int, last: int, lo: int, hi: int) -> _WeightBlock:
+        """The weights of these blocks. The last object is used again for the same blocks: it has looked them up."""
+        if self._weights.bounds != (first, last, lo, hi):
+            self._weights = _WeightBlock(self.projector, first, last, lo, hi, self.scale)
+        return self._weights
 
     def _array(self, name: str, shape: tuple[int, ...], dtype: type = np.float64) -> np.ndarray:
         """The first rows of the work array of that name, made (of zeros) where it is missing or too small."""
@@ -101,47 +101,47 @@ class NonnegativeProduct:
         return array[: shape[0]]
 
     def _spread(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The parts of each row, shape (n, m, L); sums and counts of its entries."""
-        parts = self._array("parts", (len(X), self.projector.n_mixed, self.projector.order))
-        return parts, *spread_columns(X, self._chosen, parts)  # every tile writes the same places
+        """The entries of each row by the mixed matrix that they meet, shape (n, m, L); their sums and counts."""
+        spread = self._array("spread", (len(X), self.projector.n_mixed, self.projector.order))
+        return spread, *spread_columns(X, self._chosen, spread)  # every tile writes the same places
 
-    def _transform(self, parts: np.ndarray) -> np.ndarray:
-        """Spectra of the parts, shape (n, m, L // 2 + 1)."""
-        n, m, L = parts.shape
+    def _transform(self, spread: np.ndarray) -> np.ndarray:
+        """Spectra of what `_spread` gives, shape (n, m, L // 2 + 1)."""
+        n, m, L = spread.shape
         spectra = self._array("spectra", (n, m, L // 2 + 1), np.complex128)
-        return np.fft.rfft(parts, axis=2, out=spectra)
+        return np.fft.rfft(spread, axis=2, out=spectra)
 
-    def _convolve(self, panel: _Panel, x: np.ndarray, parts: np.ndarray, out: np.ndarray) -> None:
+    def _convolve(self, weights: _WeightBlock, x: np.ndarray, spread: np.ndarray, out: np.ndarray) -> None:
         """Write the outputs of transformed rows into `out`, shape (n, t, L)."""
         n, t, L = out.shape
         product = self._array("product", (n, t, L // 2 + 1), np.complex128)
-        mix_spectra(x, panel.spectra, product)
+        mix_spectra(x, weights.spectra, product)
         np.fft.irfft(product, L, axis=2, out=out)
-        values, drawn_from, places = panel.largest
+        values, drawn_from, places = weights.largest
         if values.size:
-            add_weight_shifts(parts, values, drawn_from, places, out)
+            add_weight_shifts(spread, values, drawn_from, places, out)
 
-    def _carefully(self, panel: _Panel, row: np.ndarray) -> np.ndarray:
+    def _carefully(self, weights: _WeightBlock, row: np.ndarray) -> np.ndarray:
         """Outputs, shape (t, L), of a row whose largest entries leave the FFT until the rest is within bounds."""
         L = self.projector.order
         order = np.argsort(row)
         ascending = row[order]
         sizes = np.stack([np.sqrt(np.cumsum(ascending**2)), np.cumsum(ascending)])
-        inside = order[panel.rounding @ sizes <= _ALLOWED]
+        inside = order[weights.rounding @ sizes <= _ALLOWED]
         rest, taken = np.zeros((1, row.size)), row[None].copy()
         rest[0, inside], taken[0, inside] = row[inside], 0.0
         alone = NonnegativeProduct(self.projector, self.scale)  # the tile's work arrays are in use
-        parts, _, _ = alone._spread(rest)
-        out = np.empty((1, panel.n_blocks, L))
-        alone._convolve(panel, alone._transform(parts), parts, out)
-        self._add_entries(panel, taken, np.zeros(1, np.int64), out)
+        spread, _, _ = alone._spread(rest)
+        out = np.empty((1, weights.n_blocks, L))
+        alone._convolve(weights, alone._transform(spread), spread, out)
+        self._add_entries(weights, taken, np.zeros(1, np.int64), out)
         return out[0]
 
-    def _add_entries(self, panel: _Panel, X: np.ndarray, rows: np.ndarray, out: np.ndarray) -> None:
+    def _add_entries(self, weights: _WeightBlock, X: np.ndarray, rows: np.ndarray, out: np.ndarray) -> None:
         """Add the outputs of the entries of X, entry by entry, to out[rows]."""
         row, column = np.nonzero(X)
         starts = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=len(X)))])
-        add_entry_shifts(starts, column, X[row, column], rows, self._chosen, panel.vectors, out)
+        add_entry_shifts(starts, column, X[row, column], rows, self._chosen, weights.vectors, out)
 
     @cached_property
     def _chosen(self) -> np.ndarray:
@@ -152,18 +152,18 @@ class NonnegativeProduct:
         )
 
 
-class _Panel:
+class _WeightBlock:
     """Blocks first + lo ... first + hi of a projector; weights are made and cached for first ... last."""
 
     def __init__(self, projector: CirculantProjection, first: int, last: int, lo: int, hi: int, scale: float):
         self.projector, self.first, self.last, self.scale = projector, first, last, scale
         self.bounds = first, last, lo, hi
-        self.part = slice(lo, hi)
+        self.wanted = slice(lo, hi)
         self.n_blocks = hi - lo
 
     def _cached(self, name: str, make: Callable[[], np.ndarray]) -> np.ndarray:
         return weight_cache.get((self.projector, f"nonnegative {name}", self.first, self.scale), make)[
-            self.part
+            self.wanted
         ]
 
     @cached_property
@@ -178,7 +178,7 @@ class _Panel:
 
     @cached_property
     def largest(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Values, parts and places of the largest weights, shape (t, r) each, in order of place."""
+        """Values, mixed matrices and places of the largest weights, shape (t, r) each, in order of place."""
         values = self._cached("largest", self._make_largest)
         places = self._cached("largest places", lambda: self._make_largest()[:, 1:].astype(np.int64))
         return values[:, 0], places[:, 0], places[:, 1]
@@ -207,9 +207,9 @@ class _Panel:
 
     def _make_rest(self) -> np.ndarray:
         vectors = self._make_vectors()
-        for c, (values, parts, places) in zip(vectors, self._make_largest(), strict=True):
+        for c, (values, matrices, places) in zip(vectors, self._make_largest(), strict=True):
             taken = values > 0
-            c[parts[taken].astype(np.int64), places[taken].astype(np.int64)] = 0.0
+            c[matrices[taken].astype(np.int64), places[taken].astype(np.int64)] = 0.0
         return vectors
 
     def _make_rounding(self) -> np.ndarray:

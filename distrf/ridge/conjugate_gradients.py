@@ -19,13 +19,13 @@ import scipy.sparse as sp
 from scipy.linalg import eigh
 
 from ..errors import InputError
-from ..maps.base import arrays_digest
+from ..maps.base import arrays_fingerprint
 from ..subspace.sketches import add_product
 from ..targets import Targets
 from .gram import FoldRule
 from .normal_equations import Solution
 
-_PART_BYTES = 64 * 2**20
+_TILE_BYTES = 64 * 2**20
 ALL_ROWS = FoldRule()
 #: Directions are dropped that add less than this to the ones there are.
 _INDEPENDENT = 1e-3
@@ -33,29 +33,29 @@ _INDEPENDENT = 1e-3
 
 @dataclass(frozen=True)
 class _RowsReduction:
-    """Base: rows in parts with their weights and cross-validation set (0 held out, 1 the rest).
+    """Base: tiles of rows with their weights and their set (0 is held out, 1 is the rest).
 
-    CSR rows stay CSR: their parts are bounded by what they are multiplied with.
+    CSR rows stay CSR. Their tiles are bounded by the width of what they are multiplied with.
     """
 
     n_features: int
     targets: Targets
     rule: FoldRule = ALL_ROWS
 
-    def parts(self, first_row: int, Z: Any, y: Any, sample_weight: Any):
+    def tiles(self, first_row: int, Z: Any, y: Any, sample_weight: Any):
         """(set, rows of Z, encoded targets, weights), weights float64."""
         if Z.shape[1] != self.n_features:
             raise InputError(f"blocks must have {self.n_features} columns, got {Z.shape[1]}")
-        step = max(1, _PART_BYTES // (8 * (self.products_width if sp.issparse(Z) else self.n_features)))
+        step = max(1, _TILE_BYTES // (8 * (self.products_width if sp.issparse(Z) else self.n_features)))
         for a in range(0, len(y), step):
-            part = slice(a, min(a + step, len(y)))
-            rows = Z[part]
+            tile = slice(a, min(a + step, len(y)))
+            rows = Z[tile]
             if not np.isfinite(rows.sum(dtype=np.float64)):
                 raise InputError(
                     f"features must be finite, but rows {first_row + a} on are not; impute or drop such rows"
                 )
             Y, weight = self.targets.encode(
-                np.asarray(y[part]), None if sample_weight is None else np.asarray(sample_weight[part])
+                np.asarray(y[tile]), None if sample_weight is None else np.asarray(sample_weight[tile])
             )
             weight = np.ones(len(Y)) if weight is None else weight
             sets = self.rule.of_rows(first_row + a, len(Y)) if self.sets > 1 else np.zeros(len(Y), dtype=int)
@@ -81,7 +81,7 @@ class _RowsReduction:
 
     @property
     def csr_scratch_bytes(self) -> int:
-        return 3 * _PART_BYTES
+        return 3 * _TILE_BYTES
 
     def combine(self, left: Any, right: Any) -> Any:
         left = left if left.flags.writeable else left.copy()  # read-only where it came over the wire
@@ -105,7 +105,7 @@ class RightReduction(_RowsReduction):
         return np.zeros((self.sets, self.n_features + 2, self.targets.width + 1))
 
     def update(self, state, first_row, Z, y, sample_weight=None):
-        for s, rows, Y, weight in self.parts(first_row, Z, y, sample_weight):
+        for s, rows, Y, weight in self.tiles(first_row, Z, y, sample_weight):
             right = np.column_stack([Y, np.ones(len(Y))]) * weight[:, None]
             add_product(rows, right.astype(rows.dtype), state[s, :-2])
             state[s, -2] += right.sum(axis=0)
@@ -151,7 +151,7 @@ class NormalReduction(_RowsReduction):
 
     def update(self, state, first_row, Z, y, sample_weight=None):
         assert self.directions is not None
-        for s, rows, _, weight in self.parts(first_row, Z, y, sample_weight):
+        for s, rows, _, weight in self.tiles(first_row, Z, y, sample_weight):
             G = rows @ self.directions.astype(rows.dtype, copy=False)
             add_product(rows, G * weight[:, None].astype(rows.dtype), state[s])
         return state
@@ -163,7 +163,7 @@ class NormalReduction(_RowsReduction):
             self.targets,
             self.rule,
             self.width,
-            arrays_digest(self.arrays),
+            arrays_fingerprint(self.arrays),
         )
 
 
@@ -303,7 +303,7 @@ def prediction_bounds(
 def held_out_error(solution: Solution, z: np.ndarray, sums: np.ndarray) -> float:
     """Weighted sum of squared errors over the held-out rows, all targets.
 
-    z : Z_h'w Z_h u, shape (D, C); sums : the held-out part of RightReduction's state
+    z : Z_h'w Z_h u, shape (D, C); sums : the held-out set of RightReduction's state
     """
     u, b = solution.weights, solution.intercept
     weight, targets, squares = sums[-2, -1], sums[-2, :-1], sums[-1, :-1]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -231,7 +231,7 @@ def fit_conjugate(
     if checkpoint is not None:
         steps = Checkpoint(
             checkpoint,
-            _identity(arrays, targets, rule, alphas, count, seed)
+            _fingerprint(arrays, targets, rule, alphas, count, seed)
             | {"fit_intercept": fit_intercept, "tol": tol, "max_passes": max_passes if several else None},
         )
         steps.check_rows(take_rows(arrays[0], sampled_rows(n, min(IDENTITY_ROWS, n), seed, "identity")))
@@ -278,7 +278,7 @@ def fit_conjugate(
     return Conjugate(solution, compared, errors, passes + more, finder_passes, residual, bound)
 
 
-def _identity(
+def _fingerprint(
     arrays: Sequence[Any],
     targets: Targets,
     rule: FoldRule,
@@ -293,7 +293,12 @@ def _identity(
         "dtype": working_dtype(arrays[0].dtype).name,
         "weighted": len(arrays) > 2,
         "class_weight": None if targets.class_weight is None else [float(w) for w in targets.class_weight],
-        "held_out": asdict(rule),
+        "held_out": {  # the keys are those of checkpoints on disk
+            "n_folds": rule.n_folds,
+            "stripe": rule.rows_together,
+            "holdout": rule.holdout,
+            "seed": rule.seed,
+        },
         "alphas": "auto" if alphas is None else [float(a) for a in alphas],
         "n_directions": count,
         "seed": seed,

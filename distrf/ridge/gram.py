@@ -24,7 +24,7 @@ from ..targets import Targets
 
 #: Up to this many features the products are made in float64: cheap there, and raw columns may be large.
 _FLOAT64_UP_TO = 1024
-_PART_BYTES = 16 * 2**20
+_TILE_BYTES = 16 * 2**20
 #: Rows of which the shift is the median.
 _SHIFT_ROWS = 64
 _SUMS = ("tiles", "products", "sums", "weight", "targets", "squares")
@@ -66,7 +66,7 @@ class GramState(SizedState):
         for f, h in enumerate((self.sums + sums) / 2):
             for tile, (rows, columns) in zip(self.tiles[f], lower_tiles(len(d)), strict=True):
                 shape = (rows.stop - rows.start, columns.stop - columns.start)
-                one, two = (part[: shape[0], : shape[1]] for part in scratch)
+                one, two = (area[: shape[0], : shape[1]] for area in scratch)
                 np.multiply.outer(d[rows], h[columns], out=one)
                 one += np.multiply.outer(h[rows], d[columns], out=two)
                 tile[: shape[0], : shape[1]] += one
@@ -75,14 +75,15 @@ class GramState(SizedState):
 
 @dataclass(frozen=True)
 class FoldRule:
-    """Which cross-validation fold a row belongs to: seeded stripes of neighbouring global rows.
+    """Which cross-validation fold a row belongs to, from its row number and a seed alone.
 
-    Independent of the chunking. `n_folds` sets; with `holdout`, set 0 is one stripe in five and set 1
-    the rest.
+    `rows_together` neighbouring rows go to one fold together; their next neighbours go to another one. A table that
+    is sorted by class or target is thus spread over all folds, and the chunking does not matter. With `holdout` there
+    are two sets: 0 has a fifth of the rows, 1 the rest.
     """
 
     n_folds: int = 1
-    stripe: int = 1
+    rows_together: int = 1
     holdout: bool = False
     seed: int = 0
 
@@ -94,10 +95,12 @@ class FoldRule:
     def of_rows(self, first_row: int, n_rows: int) -> np.ndarray:
         """Fold of rows first_row ... first_row + n_rows - 1, shape (n_rows,)."""
         k = 5 if self.holdout else self.n_folds
-        stripes = np.arange(first_row, first_row + n_rows) // self.stripe
-        groups, place = np.divmod(stripes, k)
-        orders = {int(g): permutation(self.seed, "folds", int(g), k) for g in np.unique(groups)}
-        fold = np.stack([orders[g] for g in sorted(orders)])[groups - groups[0], place] if n_rows else stripes
+        neighbours = np.arange(first_row, first_row + n_rows) // self.rows_together
+        rounds, place = np.divmod(neighbours, k)
+        orders = {int(g): permutation(self.seed, "folds", int(g), k) for g in np.unique(rounds)}
+        fold = (
+            np.stack([orders[g] for g in sorted(orders)])[rounds - rounds[0], place] if n_rows else neighbours
+        )
         return np.minimum(fold, 1) if self.holdout else fold
 
 
@@ -119,15 +122,15 @@ class GramReduction:
         return float(self.n_features) ** 2 + 2.0 * self.n_features * (self.targets.width + 1)
 
     @property
-    def part_rows(self) -> int:
+    def tile_rows(self) -> int:
         """Rows that are shifted and multiplied at a time."""
-        return max(SLICE_ROWS, _PART_BYTES // (8 * self.n_features))
+        return max(SLICE_ROWS, _TILE_BYTES // (8 * self.n_features))
 
     @property
     def scratch_bytes(self) -> int:
         """Bytes that an update takes beside the block: rows of a fold and their shifted copy, targets, a product."""
         row = 16 * self.n_features + 24 * (self.targets.width + 1)
-        return self.part_rows * row + 16 * tile_width(self.n_features) ** 2
+        return self.tile_rows * row + 16 * tile_width(self.n_features) ** 2
 
     def initial(self) -> GramState:
         k, D, C = self.rule.n_folds, self.n_features, self.targets.width
@@ -149,15 +152,15 @@ class GramReduction:
         folds = self.rule.of_rows(first_row, len(y)) if self.rule.n_folds > 1 else np.zeros(len(y), dtype=int)
         for f in np.unique(folds):
             chosen = np.flatnonzero(folds == f)
-            for a in range(0, len(chosen), self.part_rows):
-                rows: Any = chosen[a : a + self.part_rows]
+            for a in range(0, len(chosen), self.tile_rows):
+                rows: Any = chosen[a : a + self.tile_rows]
                 if rows[-1] - rows[0] + 1 == len(rows):
                     rows = slice(rows[0], rows[-1] + 1)  # no copy
                 weight = None if sample_weight is None else np.asarray(sample_weight[rows])
-                self._add_part(state, int(f), first_row, rows, Z[rows], np.asarray(y[rows]), weight)
+                self._add_tile(state, int(f), first_row, rows, Z[rows], np.asarray(y[rows]), weight)
         return state
 
-    def _add_part(self, state: GramState, f: int, first_row: int, rows: Any, Z, y, weight) -> None:
+    def _add_tile(self, state: GramState, f: int, first_row: int, rows: Any, Z, y, weight) -> None:
         """Add rows of one fold; `rows` are their places in the block."""
         Z = Z.toarray() if sp.issparse(Z) else Z
         with np.errstate(over="ignore", invalid="ignore"):

@@ -38,8 +38,8 @@ def ridge_path(
     reduction = GramReduction(n_features, targets)
     state = reduction.initial()
     for a in range(0, X.shape[0], BLOCK_ROWS):
-        part = slice(a, a + BLOCK_ROWS)
-        state = reduction.update(state, a, features(X[part]), y[part])
+        tile = slice(a, a + BLOCK_ROWS)
+        state = reduction.update(state, a, features(X[tile]), y[tile])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # an alpha below rounding: compared like the others
         return list(NormalEquations(state, n_features, intercept).solve(alphas))

@@ -25,7 +25,7 @@ from ..execution.sampling import neighbours, sampled_rows, take_rows
 from ..execution.scheduler import current_client
 from ..gram_tiles import lower_matrix
 from ..maps import FeatureMap, working_dtype
-from ..maps.base import arrays_digest
+from ..maps.base import arrays_fingerprint
 from ..maps.tiles import FeatureTiles
 from .choice import Choice, choose, gram_client_bytes, panels, sketch_width
 from .reductions import GramTilesReduction, ProductReduction, RitzReduction, SketchReduction
@@ -111,8 +111,8 @@ def find_subspace(
     Notes
     -----
     Memory with width k = l + oversampling. Worker: Q in the dtype of the features, partial sums of at most 1 GiB
-    (wider maps go through panels of features, see `distrf.subspace.choice.panels`), and two parts of features of
-    64 to 128 MiB. Client: Q likewise, a copy while it is sent or rotated, and the sum of one panel: the D x k sums
+    (wider maps go through column blocks, see `distrf.subspace.choice.panels`), and two tiles of features of
+    64 to 128 MiB. Client: Q likewise, a copy while it is sent or rotated, and the sum of one column block: the D x k sums
     in float64 are nowhere whole. For D = 1,000,000 and k = 266 with float32 rows: 1.0 + 1.0 + 0.4 GiB and the
     process on a worker.
 
@@ -178,7 +178,7 @@ class _Finder:
             "columns": int(self.X.shape[1]),
             "dtype": self.dtype.name,
             "base": None if base is None else base.spec(),
-            "base_arrays": None if base is None else arrays_digest(base.arrays),
+            "base_arrays": None if base is None else arrays_fingerprint(base.arrays),
             "sketch": self.sketch,
             "seed": self.seed,
             "n_components": self.n_components,
@@ -207,7 +207,7 @@ class _Finder:
         return arrays
 
     def _by_panels(self, width: int, make: Callable[[int, int], Any], label: str) -> np.ndarray:
-        """A (D, width) sum, by one pass for each panel of features."""
+        """A (D, width) sum, by one pass for each column block of the features."""
         cut = panels(self.n, self.source, width)
         if len(cut) == 1:
             return np.require(self._pass(make(*cut[0]), label), requirements="W")
@@ -233,7 +233,7 @@ class _Finder:
     def grow(self, round_: int, width: int) -> np.ndarray:
         """A basis of `width` directions, from that of the round before.
 
-        Float64, but in the dtype of the features where it is so wide that it was summed by panels.
+        Float64, but in the dtype of the features where it is so wide that it was summed by column blocks.
         """
 
         def sketch(arrays):
@@ -242,7 +242,7 @@ class _Finder:
             wide = sketch_width(self.n, self.source, more)
             Y = self._sketched(round_, wide)
             if old is not None:
-                for _ in range(2):  # once leaves rounding of the size of the old part
+                for _ in range(2):  # once leaves rounding of the size of the old directions
                     Y -= old @ (old.T @ Y)
             if wide > more:
                 Y = leading(Y, more)

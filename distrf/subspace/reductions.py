@@ -16,7 +16,7 @@ from .sketches import Sketch, add_product
 
 _BASE = "base."
 #: Bytes of rows of Theta at once beside CSR features, and of features in float64 beside those in float32.
-_PART_BYTES = 64 * 2**20
+_TILE_BYTES = 64 * 2**20
 
 
 def _writeable(state: np.ndarray) -> np.ndarray:
@@ -87,8 +87,8 @@ class SketchReduction(_TilesReduction):
         assert self.sketch is not None
         if self.source.base is None and self.sketch.accepts_sparse and sp.issparse(X):
             return self._add_csr(state, first_row, X)
-        for a, part in self.source.row_parts(X):
-            for column, F in self.source.tiles(part, self.first, self.last):
+        for a, tile in self.source.row_tiles(X):
+            for column, F in self.source.column_blocks(tile, self.first, self.last):
                 place = column - self.first
                 self.sketch.add(first_row + a, F, state[place : place + F.shape[1]])
         return state
@@ -99,7 +99,7 @@ class SketchReduction(_TilesReduction):
         X = check_rows(X, self.source.n_features)
         X = X.astype(working_dtype(X.dtype), copy=False)
         F = X if (self.first, self.last) == (0, X.shape[1]) else X[:, self.first : self.last]
-        step = max(1, _PART_BYTES // (8 * self.sketch.width))
+        step = max(1, _TILE_BYTES // (8 * self.sketch.width))
         for a in range(0, F.shape[0], step):
             self.sketch.add(first_row + a, F[a : a + step], state)
         return state
@@ -128,14 +128,14 @@ class ProductReduction(_TilesReduction):
 
     def update(self, state: np.ndarray, first_row: int, X: Any) -> np.ndarray:
         assert self.basis is not None
-        for _, part in self.source.row_parts(X):
+        for _, tile in self.source.row_tiles(X):
             whole = self.source.whole(self.basis.itemsize)
             if whole:
-                F = self.source.all(part)
+                F = self.source.all(tile)
                 add_product(F[:, self.first : self.last], F @ self.basis.astype(F.dtype, copy=False), state)
                 continue
-            G = self.source.times(part, self.basis)
-            for column, F in self.source.tiles(part, self.first, self.last):
+            G = self.source.times(tile, self.basis)
+            for column, F in self.source.column_blocks(tile, self.first, self.last):
                 place = column - self.first
                 add_product(F, G, state[place : place + F.shape[1]])
         return state
@@ -160,9 +160,9 @@ class RitzReduction(_TilesReduction):
 
     def update(self, state: np.ndarray, first_row: int, X: Any) -> np.ndarray:
         assert self.basis is not None
-        for _, part in self.source.row_parts(X):
+        for _, tile in self.source.row_tiles(X):
             G = None
-            for a, F in self.source.tiles(part):
+            for a, F in self.source.column_blocks(tile):
                 product = F @ self.basis[a : a + F.shape[1]].astype(F.dtype, copy=False)
                 G = product if G is None else G + product
                 state[-1, 0] += np.einsum("ij,ij->i", F, F).sum(dtype=np.float64)
@@ -189,9 +189,9 @@ class GramTilesReduction(_TilesReduction):
         return empty_tiles(self.source.n_features)
 
     def update(self, state: np.ndarray, first_row: int, X: Any) -> np.ndarray:
-        for _, part in self.source.row_parts(X):
-            F = self.source.all(part)
-            step = max(256, _PART_BYTES // (8 * F.shape[1]))
+        for _, tile in self.source.row_tiles(X):
+            F = self.source.all(tile)
+            step = max(256, _TILE_BYTES // (8 * F.shape[1]))
             for a in range(0, F.shape[0], step):
                 add_tiles(state, F[a : a + step].astype(np.float64, copy=False))
         return state

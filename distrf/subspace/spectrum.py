@@ -71,11 +71,11 @@ def probe_residual(
     Features are computed in float64.
     """
     misses, energies = [], []
-    for _, part in source.row_parts(rows.astype(np.float64)):
-        G = source.times(part, basis)
-        miss = np.zeros(len(part))
-        energy = np.zeros(len(part))
-        for a, F in source.tiles(part):
+    for _, tile in source.row_tiles(rows.astype(np.float64)):
+        G = source.times(tile, basis)
+        miss = np.zeros(len(tile))
+        energy = np.zeros(len(tile))
+        for a, F in source.column_blocks(tile):
             energy += np.einsum("ij,ij->i", F, F)
             F = F - G @ basis[a : a + F.shape[1]].T
             miss += np.einsum("ij,ij->i", F, F)
@@ -96,10 +96,10 @@ def probe_residual(
 def probe_residuals(source: FeatureTiles, rows: np.ndarray, basis: np.ndarray) -> np.ndarray:
     """Squared relative residuals on some rows of the first 1, 2, ... l directions, shape (l,). Features in float64."""
     kept, energy = np.zeros(basis.shape[1]), 0.0
-    for _, part in source.row_parts(rows.astype(np.float64)):
-        G = source.times(part, basis)
+    for _, tile in source.row_tiles(rows.astype(np.float64)):
+        G = source.times(tile, basis)
         kept += np.einsum("ij,ij->j", G, G)
-        energy += sum(float(np.vdot(F, F)) for _, F in source.tiles(part))
+        energy += sum(float(np.vdot(F, F)) for _, F in source.column_blocks(tile))
     return 1.0 - np.cumsum(kept) / energy if energy > 0 else np.zeros(len(kept))
 
 

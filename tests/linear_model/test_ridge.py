@@ -25,16 +25,16 @@ from distrf.ridge import normal_equations
 from distrf.ridge.gram import FoldRule, GramReduction, lower_tiles, tile_width
 from distrf.targets import Targets
 
-FOLDS_ARE_STRIPES = (
-    "the check sets cv to a list of index splits; folds of streamed rows are stripes of row numbers, so cv is a "
+FOLDS_ARE_ROW_NUMBERS = (
+    "the check sets cv to a list of index splits; folds of streamed rows follow from row numbers, so cv is a "
     "number or 'holdout', and a repeated row may fall into another fold than its weighted twin"
 )
 
 
 def expected_failures(estimator):
     return {
-        "check_sample_weight_equivalence_on_dense_data": FOLDS_ARE_STRIPES,
-        "check_sample_weight_equivalence_on_sparse_data": FOLDS_ARE_STRIPES,
+        "check_sample_weight_equivalence_on_dense_data": FOLDS_ARE_ROW_NUMBERS,
+        "check_sample_weight_equivalence_on_sparse_data": FOLDS_ARE_ROW_NUMBERS,
     }
 
 
@@ -261,11 +261,13 @@ def test_folds_are_stripes_of_row_numbers(n, cv, seed, data):
     np.testing.assert_array_equal(rule.of_rows(a, b - a), whole[a:b])
     assert set(whole) == set(range(rule.n_folds))
     k = 5 if cv == "holdout" else cv
-    cycle = k * rule.stripe
+    cycle = k * rule.rows_together
     for start in range(0, n - cycle + 1, cycle):
         sizes = np.bincount(whole[start : start + cycle])
-        assert sizes.tolist() == ([rule.stripe, 4 * rule.stripe] if cv == "holdout" else [rule.stripe] * k)
-    assert 1 <= rule.stripe <= 1024
+        assert sizes.tolist() == (
+            [rule.rows_together, 4 * rule.rows_together] if cv == "holdout" else [rule.rows_together] * k
+        )
+    assert 1 <= rule.rows_together <= 1024
 
 
 @pytest.mark.parametrize("cv", [2, 5, "holdout"])

@@ -53,7 +53,7 @@ def test_products(dtype):
 @pytest.mark.parametrize("name", SKETCHES)
 @pytest.mark.parametrize("columns", [(0, 30), (7, 19)])
 def test_sketch(name, columns):
-    """Of all features, and of a panel of them."""
+    """Of all features, and of a column block of them."""
     X = matrix(50, 30)
     fold = SketchReduction(
         FeatureTiles(None, 30), sketch=make_sketch(name, 60, 8, 3), first=columns[0], last=columns[1]

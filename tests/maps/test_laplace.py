@@ -274,11 +274,11 @@ def test_rounding_bound(kernel, projection, L):
         parts, sums, counts = product._spread(X)
         np.testing.assert_allclose(sums, X.sum(axis=1), rtol=1e-12)
         np.testing.assert_array_equal(counts, np.count_nonzero(X, axis=1))
-        panel, out = product._use(0, 1, 0, 1), np.empty((len(X), 1, L))
-        product._convolve(panel, product._transform(parts), parts, out)
+        weights, out = product._use(0, 1, 0, 1), np.empty((len(X), 1, L))
+        product._convolve(weights, product._transform(parts), parts, out)
         exact = X.astype(np.longdouble) @ map_.weights().T.astype(np.longdouble)
         wrong = abs(out[:, 0] - exact) - 16 * EPS[np.dtype(np.float64)] * exact  # the shifts round, relatively
-        bound = panel.rounding @ np.stack([np.linalg.norm(X, axis=1), X.sum(axis=1)])
+        bound = weights.rounding @ np.stack([np.linalg.norm(X, axis=1), X.sum(axis=1)])
         assert (wrong.max(axis=1) <= bound / 4).all()
 
 

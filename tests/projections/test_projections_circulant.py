@@ -108,7 +108,7 @@ class TestMatrix:
         X = np.ones((1, 4096))
         for _ in projection.phases(X, 4096 * 3 + 5, 4096 * 3 + 9, 1.0, np.dtype(float)):
             pass
-        assert made <= {2, 3}  # panels of two blocks
+        assert made <= {2, 3}  # weight blocks of two circulant ones
         made.clear()
         projection.weights(4096 * 7, 4096 * 7 + 1)
         assert made == {7}

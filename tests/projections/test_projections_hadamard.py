@@ -27,12 +27,12 @@ dtypes = pytest.mark.parametrize("dtype", [np.float32, np.float64], ids=["float3
 def phases(projection, X, start, stop, scale=1.0, dtype=None):
     """Panels side by side, checked against the contract on the way."""
     dtype, out, at = np.dtype(dtype or X.dtype), [], start
-    for first, panel in projection.phases(X.astype(dtype), start, stop, scale, dtype):
+    for first, products in projection.phases(X.astype(dtype), start, stop, scale, dtype):
         assert first == at
-        assert panel.dtype == dtype
-        assert panel.flags.c_contiguous
-        at += panel.shape[1]
-        out.append(panel.copy())
+        assert products.dtype == dtype
+        assert products.flags.c_contiguous
+        at += products.shape[1]
+        out.append(products.copy())
     assert at == stop
     return np.concatenate(out, axis=1)
 

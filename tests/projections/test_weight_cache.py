@@ -40,11 +40,13 @@ def test_runs_cover_the_rows(monkeypatch):
     monkeypatch.setattr(weight_cache, "max_bytes", 200_000)
     projection = DenseProjection(Gaussian(), 40, 3000, 0)
     assert projection.made_at_once == 256
-    assert projection.runs(0, 600, 8) == [(0, 600)]
-    runs = projection.runs(100, 2900, 8)
-    assert [a for a, _ in runs] == [100, *range(256, 2900, 256)]
-    assert [b for _, b in runs] == [*range(256, 2900, 256), 2900]
-    assert Projection.runs(projection, 0, 3000, 4) == [(a, min(a + 512, 3000)) for a in range(0, 3000, 512)]
+    assert projection.weight_blocks(0, 600, 8) == [(0, 600)]
+    blocks = projection.weight_blocks(100, 2900, 8)
+    assert [a for a, _ in blocks] == [100, *range(256, 2900, 256)]
+    assert [b for _, b in blocks] == [*range(256, 2900, 256), 2900]
+    assert Projection.weight_blocks(projection, 0, 3000, 4) == [
+        (a, min(a + 512, 3000)) for a in range(0, 3000, 512)
+    ]
 
 
 @pytest.mark.parametrize("kind", [np.asarray, sp.csr_array])
@@ -73,7 +75,7 @@ def test_weights_are_made_once(kind, dtype, made):
 
 def test_features_do_not_depend_on_the_cache(monkeypatch):
     X = np.random.default_rng(0).normal(size=(700, 40))
-    X[3] *= 1e9  # far rows go through the runs once more
+    X[3] *= 1e9  # far rows go through the blocks once more
     map_ = FourierMap(40, 3000, Gaussian(), 5.0, "dense", "paired", 0)
     for rows in (X, X.astype(np.float32)):
         whole, part = map_(rows), map_.columns(rows, 7, 2901)

@@ -191,7 +191,7 @@ def test_defaults_on_tables(load, classes, least):
 @pytest.mark.parametrize("solver", ["gram", "cg"])
 @pytest.mark.parametrize("cv", [5, "holdout"])
 def test_sorted_rows(by, solver, cv):
-    """Folds are stripes: each has rows of all classes and all ranges of the target."""
+    """Neighbouring rows go to a fold together: each has rows of all classes and all ranges of the target."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(2000, 3))
     Z = RandomFourierFeatures(length_scale=1.0, n_components=100, random_state=0).fit_transform(X)

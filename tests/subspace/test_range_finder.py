@@ -182,9 +182,9 @@ def test_same_bits_for_one_worker_and_two(client, one_worker_client, rows, base,
 
 
 class TestPanels:
-    """Wide maps: tiles of columns within a block, panels of features in passes of their own."""
+    """Wide maps: column blocks within a tile of rows, and column blocks in passes of their own."""
 
-    def test_tiles_and_panels_give_the_same(self, monkeypatch, rows, base):
+    def test_column_blocks_give_the_same(self, monkeypatch, rows, base):
         whole = find_subspace(rows, base, 20, solver="finder")
         monkeypatch.setattr("distrf.maps.tiles._WHOLE_BYTES", 0)
         monkeypatch.setattr("distrf.maps.tiles._COLUMNS", 60)
