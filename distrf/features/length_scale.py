@@ -71,17 +71,34 @@ def resolve_length_scale(
         rows = rows @ whitening
     if length_scale == "scale":
         value = kernel.length_scale_of_gamma(1.0 / (rows.shape[1] * rows.var())) if rows.var() > 0 else 0.0
-    elif length_scale == "median":
-        value = median_distance(rows, kernel.metric)
     else:
-        value = float(neighbour_distances(rows, kernel.metric, _NEIGHBOUR).mean())
-        value *= 0.5 if length_scale == "knn-cnm" else 1.0
+        value = _measured(rows, kernel.metric, length_scale)
+        if not value > 0:  # columns of few values: most rows have copies, and the kernel is between those that differ
+            value = _measured(_distinct(rows), kernel.metric, length_scale)
     if not value > 0:
         raise InputError(
             f"the rule length_scale={length_scale!r} needs at least 2 distinct rows, got n_samples = {X.shape[0]} "
             "with all sampled rows equal; give a number"
         )
     return value
+
+
+def _measured(rows: Any, metric: str, rule: str) -> float:
+    """The distance that "median", "knn" or "knn-cnm" takes; 0 where a row that it looks at has a copy there."""
+    if rule == "median":
+        return median_distance(rows, metric)
+    near = neighbour_distances(rows, metric, _NEIGHBOUR)
+    return float(near.mean()) * (0.5 if rule == "knn-cnm" else 1.0) if (near > 0).all() else 0.0
+
+
+def _distinct(rows: Any) -> Any:
+    """The rows of the sample without copies."""
+    if not sp.issparse(rows):
+        return np.unique(rows, axis=0)
+    rows.sort_indices()
+    ends = zip(rows.indptr[:-1], rows.indptr[1:], strict=True)
+    first = {(rows.indices[a:b].tobytes(), rows.data[a:b].tobytes()): i for i, (a, b) in enumerate(ends)}
+    return rows[sorted(first.values())]
 
 
 def neighbour_distances(rows: Any, metric: str, k: int) -> np.ndarray:
