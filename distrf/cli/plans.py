@@ -21,8 +21,8 @@ from ..ridge.alphas import USUAL, given_alphas
 from ..ridge.conjugate_gradients import NormalReduction
 from ..ridge.conjugate_passes import conjugate_costs, first_that_fits
 from ..ridge.gram import GramReduction
-from ..sgd.assembly import epochs as sgd_epochs
 from ..sgd.batch_plan import batch_costs
+from ..sgd.batch_sizes import epochs as sgd_epochs
 from ..targets import Targets, target_segments
 from .choices_plan import with_choices
 from .inputs import Input

@@ -14,9 +14,9 @@ from ..features.base import apply_map, validate_rows
 from ..linear_model.base import LinearClassifier, LinearModel, LinearRegressor
 from ..linear_model.predictor import LinearPredictor
 from ..linear_model.ridge import validate_fit
-from ..losses import LOSSES, losses_for
+from ..losses import LOSSES, is_probabilistic, loss_rule
 from ..maps import working_dtype
-from ..parameters import CLASS_WEIGHT, Rule, number, one_of
+from ..parameters import CLASS_WEIGHT, Rule, number
 from ..targets import Targets, class_targets, regression_targets
 from .base import MapLearner
 
@@ -46,6 +46,7 @@ class CompactModel(MapLearner, LinearModel):
             np.atleast_2d(self.coef_),
             np.atleast_1d(self.intercept_),
             getattr(self, "classes_", None),
+            LOSSES.get(getattr(self, "loss", "")),
         )
 
     def _predict(self, X: Any, output: str, squeeze: bool) -> Any:
@@ -58,7 +59,7 @@ class CompactModel(MapLearner, LinearModel):
         if output == "label":
             return map_rows(predictor, Z, None, self.classes_.dtype)  # type: ignore[attr-defined]
         columns = np.atleast_2d(self.coef_).shape[0]
-        if output.startswith("probability-"):
+        if output == "probability":
             columns = max(2, columns)
         return map_rows(predictor, Z, None if squeeze else columns, working_dtype(Z.dtype))
 
@@ -132,7 +133,7 @@ class CompactNonlinearClassifier(LinearClassifier, CompactModel):
     """
 
     parameter_rules: ClassVar[dict[str, Rule]] = MapLearner.parameter_rules | {
-        "loss": one_of(*losses_for("classification")),
+        "loss": loss_rule("classification"),
         "class_weight": CLASS_WEIGHT,
     }
 
@@ -203,15 +204,10 @@ class CompactNonlinearClassifier(LinearClassifier, CompactModel):
         self._fit(X, y, sample_weight, targets, self.loss)
         return self
 
-    @available_if(lambda self: self._probabilistic())
+    @available_if(lambda self: is_probabilistic(self.loss))
     def predict_proba(self, X: Any) -> Any:
         """Class probabilities, shape (n, c), for the logistic and the multinomial loss; lazy for a Dask array."""
-        return self._predict(X, f"probability-{self.loss}", False)
-
-    def _probabilistic(self) -> bool:
-        if self.loss not in LOSSES or not LOSSES[self.loss].probabilistic:
-            raise AttributeError(f"predict_proba needs loss='logistic' or 'multinomial', got {self.loss!r}")
-        return True
+        return self._predict(X, "probability", False)
 
 
 class CompactNonlinearRegressor(LinearRegressor, CompactModel):
@@ -231,7 +227,7 @@ class CompactNonlinearRegressor(LinearRegressor, CompactModel):
     """
 
     parameter_rules: ClassVar[dict[str, Rule]] = MapLearner.parameter_rules | {
-        "loss": one_of(*losses_for("regression")),
+        "loss": loss_rule("regression"),
         "epsilon": number(0),
     }
 

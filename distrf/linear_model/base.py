@@ -14,6 +14,7 @@ from ..errors import InputError, input_errors
 from ..execution.passes import run_pass
 from ..execution.row_blocks import align_rows, map_rows
 from ..features.base import validate_rows
+from ..losses import LOSSES
 from ..maps import working_dtype
 from ..targets import float_columns
 from .predictor import LinearPredictor
@@ -33,6 +34,7 @@ class LinearModel(BaseEstimator):
             np.atleast_2d(self.coef_),
             np.atleast_1d(self.intercept_),
             getattr(self, "classes_", None),
+            LOSSES.get(getattr(self, "loss", "")),
         )
 
     def _predict(self, X: Any, output: str, squeeze: bool) -> Any:
