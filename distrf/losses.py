@@ -1,39 +1,97 @@
-"""Losses of linear models: value and gradient with respect to the scores of a few rows.
+"""Losses of linear models: everything that solvers ask of a loss, in one class each.
 
 Number code. Scores and encoded targets have shape (b, C). Every column of a one-vs-rest loss is a problem of
-its own, and the loss of a row is their sum. `smoothness` is the largest second derivative with respect to the
-scores: the Hessian of the mean loss is at most smoothness x E[z z'] for each column. None: the loss has a kink.
+its own, and the loss of a row is their sum. A loss is a subclass of `Loss` under the line `@register_loss`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
 import numpy as np
+from scipy.optimize import minimize_scalar
 from scipy.special import expit
 
 from .errors import InputError
+from .parameters import Rule
+
+#: The losses by name.
+LOSSES: dict[str, type[Loss]] = {}
+L = TypeVar("L", bound="type[Loss]")
 
 
 @dataclass(frozen=True)
 class Loss:
-    """Base. `epsilon` is used by the losses that name it."""
+    """Base of the losses: a value and a gradient with respect to scores, and what solvers ask beside them.
+
+    Parameters
+    ----------
+    epsilon : float >= 0, for the losses that name it
+
+    Attributes
+    ----------
+    name : str, key in the registry and the value of an estimator's `loss`
+    smoothness : float, the largest second derivative with respect to the scores: the Hessian of the mean loss is at
+        most smoothness x E[z z'] for each column. None: the loss has a kink
+    task : str, "classification", "regression" or "both". Classes come as columns of -1 and 1, a single one for two
+        classes; numbers come centred at the mean over all rows
+    probabilistic : bool, whether scores become probabilities
+    robust : bool, whether outlying targets hardly move the loss: its tails are no steeper than lines
+    flat_tail : bool, whether a smooth loss has no curvature far from its minimum, so that steps that use the
+        smoothness are right near the minimum alone
+    epsilon_in_spreads : float, epsilon="auto" in robust standard deviations of the targets; None: it has no epsilon
+    search_factor : float, the best constant score lies within so many times the targets
+    in_ball : bool, whether the w that minimises alpha |w|^2 / 2 + mean loss has |w|^2 <= 1 / alpha, the ball into
+        which Pegasos projects (Shalev-Shwartz et al. 2011, Theorem 1)
+    """
 
     epsilon: float = 0.1
 
     name: ClassVar[str]
     smoothness: ClassVar[float | None]
     task: ClassVar[str] = "classification"
-    #: Whether scores become probabilities.
     probabilistic: ClassVar[bool] = False
+    robust: ClassVar[bool] = False
+    flat_tail: ClassVar[bool] = False
+    epsilon_in_spreads: ClassVar[float | None] = None
+    search_factor: ClassVar[float] = 1.0
+    in_ball: ClassVar[bool] = False
+
+    def __post_init__(self):
+        if not np.isfinite(self.epsilon) or self.epsilon < 0:
+            raise InputError(
+                f"epsilon of the {self.name} loss must be a finite number >= 0, got {self.epsilon!r}"
+            )
 
     def __call__(self, scores: np.ndarray, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """(loss of each row, shape (b,); gradient, shape (b, C)).
+        """The loss and its gradient.
 
-        targets : -1 or 1 for classes, numbers for regression, shape (b, C)
+        Parameters
+        ----------
+        scores : array of shape (b, C)
+        targets : array of shape (b, C), -1 or 1 for classes, numbers for regression
+
+        Returns
+        -------
+        value : array of shape (b,), the loss of each row
+        gradient : array of shape (b, C), with respect to the scores, in their dtype
         """
         raise NotImplementedError
+
+    @classmethod
+    def serves(cls, task: str) -> bool:
+        """Whether the loss is one for "classification" or "regression"."""
+        return cls.task in (task, "both")
+
+    @classmethod
+    def is_smooth(cls) -> bool:
+        """Whether steps by the smoothness converge without an average: no kink, and no flat tail."""
+        return cls.smoothness is not None and not cls.flat_tail
+
+    def for_two_classes(self) -> Loss:
+        """The same loss on the single score of two classes."""
+        return self
 
     def curved(self, gradient: np.ndarray) -> np.ndarray:
         """Second derivative of each row as a share of the largest, from 0 to 1, mean over columns; shape (b,).
@@ -42,18 +100,96 @@ class Loss:
         """
         return np.count_nonzero(gradient, axis=1) / gradient.shape[1]
 
+    def curvature(self, spread: float) -> float:
+        """The curvature that steps are made for: the smoothness; of a kinked loss, of the parabola as wide as `spread`.
 
+        A step of a kinked (or narrow Huber) loss along L = 1 / spread moves scores by about their range, as a step
+        of the squared loss does; later ones must fall.
+
+        Parameters
+        ----------
+        spread : standard deviation of the targets; 1 for classes
+        """
+        return 1.0 / max(spread, 1e-12) if self.smoothness is None else self.smoothness
+
+    def best_constant(self, Y: np.ndarray, w: np.ndarray) -> np.ndarray:
+        """The constant scores of least mean loss over targets Y of shape (b, C) of weights w: shape (C,).
+
+        By values alone, since slopes may have a kink.
+        """
+        return np.array([self._best_score(y[:, None], w) for y in Y.T])
+
+    def best_constant_of_shares(self, shares: np.ndarray) -> np.ndarray:
+        """The constant scores of least mean loss where classes have these shares of the weight.
+
+        Parameters
+        ----------
+        shares : array of shape (c,), positive
+
+        Returns
+        -------
+        Array of shape (c,), or (1,) for two classes.
+        """
+        signs = np.array([[1.0], [-1.0]])
+        shares = shares[1:] if len(shares) == 2 else shares
+        return np.array([self._best_score(signs, np.array([p, 1.0 - p])) for p in shares])
+
+    def _best_score(self, Y: np.ndarray, w: np.ndarray) -> float:
+        low, high = self.search_factor * float(Y.min()), self.search_factor * float(Y.max())
+
+        def mean_loss(score: float) -> float:
+            return float(w @ self(np.full_like(Y, score), Y)[0])
+
+        tried = [low, high]
+        if high > low:
+            options = {"xatol": 1e-9 * (high - low)}
+            found = minimize_scalar(mean_loss, bounds=(low, high), method="bounded", options=options)
+            tried.append(float(found.x))
+        return min(tried, key=mean_loss)
+
+    def probabilities(self, scores: np.ndarray) -> np.ndarray:
+        """Class probabilities from scores of shape (b, C), of a probabilistic loss: shape (b, c).
+
+        One-vs-rest by the logistic function, divided by their sum; of a single score, of the second class.
+        """
+        if scores.shape[1] == 1:
+            p = expit(scores)
+            return np.concatenate([1.0 - p, p], axis=1)
+        p = np.maximum(expit(scores), np.finfo(scores.dtype).tiny)
+        return p / p.sum(axis=1, keepdims=True)
+
+
+def register_loss(loss: L) -> L:
+    """Make a loss known by its name, as a decorator of its class: to estimators and to saved models.
+
+    A program that asks a loaded model for probabilities must register its loss first.
+
+    Raises InputError where another loss has the name.
+    """
+    known = LOSSES.get(loss.name)
+    # The same class again is a notebook's cell that ran twice.
+    if known and (known.__module__, known.__qualname__) != (loss.__module__, loss.__qualname__):
+        raise InputError(
+            f"the name {loss.name!r} is that of the loss {known.__module__}.{known.__qualname__}; choose another"
+        )
+    LOSSES[loss.name] = loss
+    return loss
+
+
+@register_loss
 class Hinge(Loss):
     """max(0, 1 - y s); at the kink the subgradient 0."""
 
     name = "hinge"
     smoothness = None
+    in_ball = True
 
     def __call__(self, scores, targets):
         slack = np.maximum(1.0 - targets * scores, 0.0)
         return slack.sum(axis=1), np.where(slack > 0, -targets, np.zeros_like(targets))
 
 
+@register_loss
 class SquaredHinge(Loss):
     """max(0, 1 - y s)^2, as scikit-learn's LinearSVC has it."""
 
@@ -65,12 +201,14 @@ class SquaredHinge(Loss):
         return (slack * slack).sum(axis=1), -2.0 * targets * slack
 
 
+@register_loss
 class Logistic(Loss):
     """log(1 + exp(-y s)): binary, or one-vs-rest."""
 
     name = "logistic"
     smoothness = 0.25
     probabilistic = True
+    search_factor = 30.0  # logarithms of odds
 
     def __call__(self, scores, targets):
         margin = targets * scores
@@ -81,6 +219,7 @@ class Logistic(Loss):
         return (4.0 * wrong * (1.0 - wrong)).mean(axis=1, dtype=np.float64)
 
 
+@register_loss
 class Multinomial(Loss):
     """log sum_c exp(s_c) - s_y; the Hessian diag(p) - p p' is at most 1/2."""
 
@@ -104,7 +243,21 @@ class Multinomial(Loss):
         trace = (wrong * (1.0 - wrong)).sum(axis=1, dtype=np.float64)
         return np.minimum(2.0 * trace, 1.0)
 
+    def for_two_classes(self):
+        return Logistic(self.epsilon)
 
+    def best_constant_of_shares(self, shares):
+        return np.log(shares) - np.log(shares).mean()
+
+    def probabilities(self, scores):
+        """The softmax."""
+        if scores.shape[1] == 1:
+            return super().probabilities(scores)
+        p = np.exp(scores - scores.max(axis=1, keepdims=True))
+        return p / p.sum(axis=1, keepdims=True)
+
+
+@register_loss
 class Squared(Loss):
     """(s - y)^2 / 2, for regression and, on targets -1 and 1, for classes."""
 
@@ -119,13 +272,25 @@ class Squared(Loss):
     def curved(self, gradient):
         return np.ones(len(gradient))
 
+    def best_constant(self, Y, w):
+        return np.zeros(Y.shape[1])  # targets are centred
 
+
+@register_loss
 class Huber(Loss):
     """r^2 / 2 up to |r| = epsilon, epsilon |r| - epsilon^2 / 2 beyond; r = s - y."""
 
     name = "huber"
     smoothness = 1.0
     task = "regression"
+    robust = True
+    flat_tail = True
+    epsilon_in_spreads = 1.0
+
+    def __post_init__(self):
+        super().__post_init__()
+        if not self.epsilon > 0:
+            raise InputError(f"epsilon of the huber loss must be positive, got {self.epsilon!r}")
 
     def __call__(self, scores, targets):
         residual = scores - targets
@@ -135,13 +300,19 @@ class Huber(Loss):
     def curved(self, gradient):
         return np.count_nonzero(np.abs(gradient) < self.epsilon, axis=1) / gradient.shape[1]
 
+    def curvature(self, spread):
+        return min(1.0, self.epsilon / max(spread, 1e-12))
 
+
+@register_loss
 class EpsilonInsensitive(Loss):
     """max(0, |s - y| - epsilon)."""
 
     name = "epsilon_insensitive"
     smoothness = None
     task = "regression"
+    robust = True
+    epsilon_in_spreads = 0.1
 
     def __call__(self, scores, targets):
         residual = scores - targets
@@ -149,43 +320,43 @@ class EpsilonInsensitive(Loss):
         return slack.sum(axis=1), np.where(slack > 0, np.sign(residual), np.zeros_like(residual))
 
 
-LOSSES: dict[str, type[Loss]] = {
-    loss.name: loss for loss in (Hinge, SquaredHinge, Logistic, Multinomial, Squared, Huber, EpsilonInsensitive)
-}
-
-
-#: Losses whose epsilon is in units of the targets: outliers hardly move them.
-SCALED = ("huber", "epsilon_insensitive")
-
-
 def losses_for(task: str) -> list[str]:
     """Names of the losses for "classification" or "regression"."""
-    return [name for name, loss in LOSSES.items() if loss.task in (task, "both")]
+    return [name for name, loss in LOSSES.items() if loss.serves(task)]
+
+
+def loss_rule(task: str) -> Rule:
+    """What an estimator's `loss` may be, with what has been registered since."""
+    return Rule(
+        lambda: tuple(map(repr, losses_for(task))),
+        lambda value: isinstance(value, str) and value in losses_for(task),
+    )
 
 
 def get_loss(name: str, task: str, n_classes: int = 0, epsilon: float = 0.1) -> Loss:
     """The loss of that name for "classification" or "regression".
 
-    Two classes share one score, for which multinomial and logistic are the same. Raises InputError for an
-    unknown name, a loss of the other task, and epsilon below 0.
+    Parameters
+    ----------
+    name : str, one of `losses_for(task)`
+    task : "classification" or "regression"
+    n_classes : classes; two share one score
+    epsilon : for the losses that name it
+
+    Raises
+    ------
+    InputError : an unknown name, a loss of the other task, an epsilon that the loss does not allow
     """
     known = losses_for(task)
     if name not in known:
         raise InputError(f"loss for {task} is one of {', '.join(known)}; got {name!r}")
-    if not np.isfinite(epsilon) or epsilon < 0 or (epsilon == 0 and name == "huber"):
-        raise InputError(f"epsilon of the {name} loss must be positive, got {epsilon!r}")
-    if name == "multinomial" and n_classes == 2:
-        name = "logistic"
-    return LOSSES[name](float(epsilon))
+    loss = LOSSES[name](float(epsilon))
+    return loss.for_two_classes() if n_classes == 2 else loss
 
 
-def probabilities(loss: str, scores: np.ndarray) -> np.ndarray:
-    """Class probabilities, shape (b, c), from scores (b, C): softmax, or one-vs-rest divided by its sum."""
-    if scores.shape[1] == 1:
-        p = expit(scores)
-        return np.concatenate([1.0 - p, p], axis=1)
-    if loss == "multinomial":
-        p = np.exp(scores - scores.max(axis=1, keepdims=True))
-    else:
-        p = np.maximum(expit(scores), np.finfo(scores.dtype).tiny)
-    return p / p.sum(axis=1, keepdims=True)
+def is_probabilistic(name: str) -> bool:
+    """Whether scores of the loss become probabilities. Raises AttributeError, for scikit-learn, where they do not."""
+    if name not in LOSSES or not LOSSES[name].probabilistic:
+        able = " or ".join(repr(known) for known, loss in LOSSES.items() if loss.probabilistic)
+        raise AttributeError(f"predict_proba needs loss={able}, got {name!r}")
+    return True

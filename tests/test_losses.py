@@ -7,7 +7,7 @@ import pytest
 from sklearn.metrics import hinge_loss, log_loss
 
 from distrf.errors import InputError
-from distrf.losses import LOSSES, get_loss, probabilities
+from distrf.losses import LOSSES, get_loss
 
 
 def task_of(name):
@@ -84,10 +84,12 @@ def test_values_against_scikit_learn():
     scores, targets = problem("multinomial")
     y = targets.argmax(axis=1)
     mean = get_loss("multinomial", "classification", 3)(scores, targets)[0].mean()
-    assert mean == pytest.approx(log_loss(y, probabilities("multinomial", scores)))
+    assert mean == pytest.approx(log_loss(y, LOSSES["multinomial"]().probabilities(scores)))
     binary = np.where(y == 0, 1.0, -1.0)[:, None]
     mean = get_loss("logistic", "classification", 2)(scores[:, :1], binary)[0].mean()
-    assert mean == pytest.approx(log_loss(binary[:, 0], probabilities("logistic", scores[:, :1])[:, 1]))
+    assert mean == pytest.approx(
+        log_loss(binary[:, 0], LOSSES["logistic"]().probabilities(scores[:, :1])[:, 1])
+    )
     assert get_loss("hinge", "classification")(scores[:, :1], binary)[0].mean() == pytest.approx(
         hinge_loss(binary[:, 0], scores[:, 0])
     )
@@ -115,7 +117,7 @@ def test_dtype_and_no_rows(name):
 def test_probabilities():
     scores, _ = problem("logistic")
     for name in ("logistic", "multinomial"):
-        p = probabilities(name, scores)
+        p = LOSSES[name]().probabilities(scores)
         np.testing.assert_allclose(p.sum(axis=1), 1.0)
         np.testing.assert_array_equal(p.argmax(axis=1), scores.argmax(axis=1))
 

@@ -73,7 +73,9 @@ def resolve_length_scale(
         value = kernel.length_scale_of_gamma(1.0 / (rows.shape[1] * rows.var())) if rows.var() > 0 else 0.0
     else:
         value = _measured(rows, kernel.metric, length_scale)
-        if not value > 0:  # columns of few values: most rows have copies, and the kernel is between those that differ
+        if (
+            not value > 0
+        ):  # columns of few values: most rows have copies, and the kernel is between those that differ
             value = _measured(_distinct(rows), kernel.metric, length_scale)
     if not value > 0:
         raise InputError(

@@ -18,7 +18,7 @@ from ..features.fourier import GAMMA, KERNEL, PROJECTION, RandomFourierFeatures
 from ..features.length_scale import LENGTH_SCALE, rule_note
 from ..linear_model.base import LinearModel
 from ..linear_model.predictor import LinearPredictor
-from ..losses import get_loss
+from ..losses import LOSSES, get_loss
 from ..maps import FourierMap, working_dtype
 from ..maps.fourier import PHASES, count_frequencies
 from ..maps.frequencies import STRUCTURES
@@ -38,7 +38,9 @@ from ..parameters import (  # fmt: skip
 )
 from ..randomness import draw_seed
 from ..ridge.alphas import ALPHA
-from ..sgd import assembly
+from ..sgd.batch_sizes import make_schedule
+from ..sgd.fit_checkpoint import open_checkpoint
+from ..sgd.rows import Rows, measure_weights
 from ..sgd.schedules import Holdout
 from ..sgd.trainer import Rules, Trainer
 from ..targets import Targets, float_columns, target_tasks
@@ -172,12 +174,12 @@ class MapLearner:
         seed = draw_seed(self.random_state)
         start = self._start(X, seed)
         layout = self._layout(start, targets.width, bool(given.fit_intercept))
-        rows = assembly.Rows.of(X, y, weight)
+        rows = Rows.of(X, y, weight)
         checkpoint = self._checkpoint(rows, targets, start, seed)
         held = given.validation_fraction if given.early_stopping else 0.0
         holdout = Holdout(held, seed)
         usable = sum(holdout.usable(i, r) for i, r in enumerate(rows.blocks))
-        schedule = assembly.make_schedule(rows, holdout, choose_batch_size(self.batch_size, usable), True, seed)
+        schedule = make_schedule(rows, holdout, choose_batch_size(self.batch_size, usable), True, seed)
         per_epoch = schedule.count(0)
         n_epochs = epochs(self.n_epochs, per_epoch)
         sample, y_sample, _ = rows.sample(min(SAMPLE, sum(rows.blocks)), seed)
@@ -202,7 +204,7 @@ class MapLearner:
             Rules(
                 n_epochs, 0.0 if validation else None, int(given.n_iter_no_change), classes, bool(validation)
             ),
-            assembly.measure_weights(rows, targets).mean,
+            measure_weights(rows, targets).mean,
             validation,
             checkpoint=checkpoint,
             every=int(given.checkpoint_every),
@@ -211,7 +213,7 @@ class MapLearner:
         self._publish(trainer, layout, start, None)
         return layout, trainer.solution
 
-    def _checkpoint(self, rows: assembly.Rows, targets: Targets, start: FourierMap, seed: int) -> Checkpoint:
+    def _checkpoint(self, rows: Rows, targets: Targets, start: FourierMap, seed: int) -> Checkpoint:
         given: Any = self
         free = (
             "checkpoint", "checkpoint_every", "resume", "n_jobs", "random_state", "init", "kernel", "length_scale",
@@ -222,9 +224,7 @@ class MapLearner:
             options = {k: v for k, v in given.get_params(deep=False).items() if k not in free}
             return options | {"kind": "learned", "start": start.spec()}
 
-        return assembly.open_checkpoint(
-            given.checkpoint, fingerprint, rows, targets, seed, resume=bool(given.resume)
-        )
+        return open_checkpoint(given.checkpoint, fingerprint, rows, targets, seed, resume=bool(given.resume))
 
     def _learn_kernel(self, X: Any, weight: Any) -> None:
         """Learn the map alone, from pairs of sampled rows (Yu et al. 2015, Section 5)."""
@@ -233,7 +233,7 @@ class MapLearner:
         start = self._start(X, seed)
         layout = self._layout(start, 0, False)
         given: Any = self
-        whole = assembly.Rows.of(X, np.zeros(X.shape[0]), weight)
+        whole = Rows.of(X, np.zeros(X.shape[0]), weight)
         targets = Targets(None, np.zeros(1))
         checkpoint = self._checkpoint(whole, targets, start, seed)
         size = min(pair_rows(X.shape[1]), X.shape[0])
@@ -241,11 +241,9 @@ class MapLearner:
         missing = len(sampled_rows(X.shape[0], size, seed, "sgd sample")) - len(sample)
         if missing:
             raise InputError(f"X must be finite, but {missing} sampled rows are not; impute or drop such rows")
-        rows = assembly.Rows.of(sample, np.zeros(len(sample)), kept)
+        rows = Rows.of(sample, np.zeros(len(sample)), kept)
         holdout = Holdout(0.0, seed)
-        schedule = assembly.make_schedule(
-            rows, holdout, choose_batch_size(self.batch_size, len(sample)), True, seed
-        )
+        schedule = make_schedule(rows, holdout, choose_batch_size(self.batch_size, len(sample)), True, seed)
         n_epochs = epochs(self.n_epochs, schedule.count(0))
         optimizer = self._optimizer(layout, sample[:SAMPLE], schedule.count(0) * n_epochs, np.ones(0), 0.0)
         none: Any = None
@@ -266,7 +264,7 @@ class MapLearner:
             optimizer,
             optimizer.start(start_parameters(layout, start)),
             Rules(n_epochs, None, n_epochs, False),
-            assembly.measure_weights(rows, targets).mean,
+            measure_weights(rows, targets).mean,
             [],
             checkpoint=checkpoint,
             every=int(given.checkpoint_every),
@@ -338,6 +336,7 @@ class CompactModel(MapLearner, LinearModel):
             np.atleast_2d(self.coef_),
             np.atleast_1d(self.intercept_),
             getattr(self, "classes_", None),
+            LOSSES.get(getattr(self, "loss", "")),
         )
 
     def _predict(self, X: Any, output: str, squeeze: bool) -> Any:
@@ -350,6 +349,6 @@ class CompactModel(MapLearner, LinearModel):
         if output == "label":
             return map_rows(predictor, Z, None, self.classes_.dtype)  # type: ignore[attr-defined]
         columns = np.atleast_2d(self.coef_).shape[0]
-        if output.startswith("probability-"):
+        if output == "probability":
             columns = max(2, columns)
         return map_rows(predictor, Z, None if squeeze else columns, working_dtype(Z.dtype))

@@ -16,7 +16,7 @@ from ..features.length_scale import rule_note
 from ..linear_model.validation import validate_fit
 from ..losses import LOSSES
 from ..maps.learned import LearnedFourierMap
-from ..parameters import CLASS_WEIGHT, Rule, check_parameters, number, one_of
+from ..parameters import CLASS_WEIGHT, Rule, check_parameters, name_in, number, one_of
 from ..targets import class_targets, regression_targets
 from .base import MapLearner
 
@@ -148,7 +148,7 @@ class CompactNonlinearMap(MapLearner, FeatureEstimator):
     map_: LearnedFourierMap
 
     parameter_rules: ClassVar[dict[str, Rule]] = MapLearner.parameter_rules | {
-        "objective": one_of("kernel", *LOSSES),
+        "objective": one_of("kernel") | name_in(LOSSES),
         "class_weight": CLASS_WEIGHT,
         "epsilon": number(0),
     }
@@ -243,7 +243,7 @@ class CompactNonlinearMap(MapLearner, FeatureEstimator):
             X = validate_rows(self, X, reset=True)
             self._learn_kernel(X, self._row_weights(X, sample_weight))
             return self
-        numeric = LOSSES[self.objective].task != "classification"
+        numeric = LOSSES[self.objective].serves("regression")
         X, y, sample_weight = validate_fit(self, X, y, sample_weight, numeric=numeric)  # type: ignore[arg-type]
         targets = (
             regression_targets(y, sample_weight)

@@ -9,8 +9,8 @@ from sklearn.utils.metaestimators import available_if
 
 from ..linear_model.base import LinearClassifier, LinearRegressor
 from ..linear_model.validation import validate_fit
-from ..losses import LOSSES, losses_for
-from ..parameters import CLASS_WEIGHT, Rule, number, one_of
+from ..losses import is_probabilistic, loss_rule
+from ..parameters import CLASS_WEIGHT, Rule, number
 from ..targets import Targets, class_targets, regression_targets
 from .base import CompactModel, MapLearner
 
@@ -142,7 +142,7 @@ class CompactNonlinearClassifier(LinearClassifier, CompactModel):
     """
 
     parameter_rules: ClassVar[dict[str, Rule]] = MapLearner.parameter_rules | {
-        "loss": one_of(*losses_for("classification")),
+        "loss": loss_rule("classification"),
         "class_weight": CLASS_WEIGHT,
     }
 
@@ -236,7 +236,7 @@ class CompactNonlinearClassifier(LinearClassifier, CompactModel):
         self._fit(X, y, sample_weight, targets, self.loss)
         return self
 
-    @available_if(lambda self: self._probabilistic())
+    @available_if(lambda self: is_probabilistic(self.loss))
     def predict_proba(self, X: Any) -> Any:
         """Compute class probabilities, for the logistic and the multinomial loss.
 
@@ -250,12 +250,7 @@ class CompactNonlinearClassifier(LinearClassifier, CompactModel):
         array or Dask array of shape (n, c)
             Probabilities in the order of `classes_`; lazy for a Dask array.
         """
-        return self._predict(X, f"probability-{self.loss}", False)
-
-    def _probabilistic(self) -> bool:
-        if self.loss not in LOSSES or not LOSSES[self.loss].probabilistic:
-            raise AttributeError(f"predict_proba needs loss='logistic' or 'multinomial', got {self.loss!r}")
-        return True
+        return self._predict(X, "probability", False)
 
 
 class CompactNonlinearRegressor(LinearRegressor, CompactModel):
@@ -376,7 +371,7 @@ class CompactNonlinearRegressor(LinearRegressor, CompactModel):
     """
 
     parameter_rules: ClassVar[dict[str, Rule]] = MapLearner.parameter_rules | {
-        "loss": one_of(*losses_for("regression")),
+        "loss": loss_rule("regression"),
         "epsilon": number(0),
     }
 

@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError
-from ..sgd.optimizer import Optimizer, OptimizerState, project
+from ..sgd.learning_rates import project
+from ..sgd.optimizer import Optimizer, OptimizerState
+from ..sgd.penalties import soft
 from .objectives import BOTH, MAP, MODEL, Layout
 
 RATES = ("adam", "pegasos")
@@ -99,7 +101,7 @@ class MapOptimizer(Optimizer):
                     size = self._adam(state, G, part, length * rate, state.t_map, self.units[1])
                 if self.l1 and part == theta:
                     p = state.weights[part]
-                    state.weights[part] = np.sign(p) * np.maximum(np.abs(p) - size * self.l1, 0.0)
+                    state.weights[part] = soft(p, size * self.l1)
         state.t += 1
         state.weights[0] = self.mode(state.t)
 
@@ -126,7 +128,7 @@ class MapOptimizer(Optimizer):
             "learning_rate='adam', or a smaller eta0"
         )
 
-    def penalty(self, weights: np.ndarray) -> float:
+    def penalty_value(self, weights: np.ndarray) -> float:
         _, theta, _, w, _ = self.layout.bounds
         model = 0.5 * self.alpha * float(weights[w] @ weights[w])
         Theta = weights[theta]

@@ -15,6 +15,7 @@ from ..execution.passes import run_pass
 from ..execution.planned import Costs, PlannedRows
 from ..execution.row_blocks import align_rows, map_rows
 from ..features.base import validate_rows
+from ..losses import LOSSES
 from ..maps import working_dtype
 from ..targets import float_columns
 from .predictor import LinearPredictor
@@ -54,6 +55,7 @@ class LinearModel(BaseEstimator):
             np.atleast_2d(self.coef_),
             np.atleast_1d(self.intercept_),
             getattr(self, "classes_", None),
+            LOSSES.get(getattr(self, "loss", "")),
         )
 
     def _predict(self, X: Any, output: str, squeeze: bool) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..losses import probabilities
+from ..losses import Loss
 from ..maps import check_rows, working_dtype
 from ..maps.base import arrays_fingerprint
 
@@ -17,13 +17,15 @@ class LinearPredictor:
     """z -> z @ coef.T + intercept, and the label of the largest score where classes are given.
 
     coef : shape (C, D); intercept : shape (C,); classes : shape (c,) or None
+    loss : class of the loss that the model was fitted with, which knows the probabilities of its scores
     """
 
     n_features_in: int
-    output: str  # "score" | "label" | "probability-<loss>"
+    output: str  # "score" | "label" | "probability"
     coef: np.ndarray | None = field(default=None, compare=False, repr=False)
     intercept: np.ndarray | None = field(default=None, compare=False, repr=False)
     classes: np.ndarray | None = field(default=None, compare=False, repr=False)
+    loss: type[Loss] | None = None
 
     def __call__(self, Z: Any) -> np.ndarray:
         assert self.coef is not None
@@ -36,8 +38,9 @@ class LinearPredictor:
             assert self.classes is not None
             best = (scores[:, 0] > 0).astype(int) if scores.shape[1] == 1 else scores.argmax(axis=1)
             return self.classes[best]
-        if self.output.startswith("probability-"):
-            return probabilities(self.output.removeprefix("probability-"), scores)
+        if self.output == "probability":
+            assert self.loss is not None
+            return self.loss().probabilities(scores)
         return scores
 
     @property
@@ -52,4 +55,4 @@ class LinearPredictor:
         return replace(self, coef=None, intercept=None, classes=None)
 
     def __dask_tokenize__(self):
-        return ("distrf-linear", self.n_features_in, self.output, arrays_fingerprint(self.arrays))
+        return ("distrf-linear", self.n_features_in, self.output, self.loss, arrays_fingerprint(self.arrays))

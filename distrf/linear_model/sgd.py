@@ -11,9 +11,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..errors import InputError
 from ..execution.row_blocks import map_rows
-from ..losses import LOSSES, losses_for
+from ..losses import is_probabilistic, loss_rule
 from ..maps import working_dtype
-from ..parameters import CLASS_WEIGHT, Rule, one_of
+from ..parameters import CLASS_WEIGHT, Rule
 from ..targets import Targets, class_counts, class_targets
 from .base import LinearClassifier
 from .sgd_base import BaseSGD
@@ -151,7 +151,7 @@ class StreamingSGDClassifier(LinearClassifier, BaseSGD):
     """
 
     parameter_rules: ClassVar[dict[str, Rule]] = BaseSGD.parameter_rules | {
-        "loss": one_of(*losses_for("classification")),
+        "loss": loss_rule("classification"),
         "class_weight": CLASS_WEIGHT,
     }
 
@@ -303,7 +303,7 @@ class StreamingSGDClassifier(LinearClassifier, BaseSGD):
         self._partial_fit(X, y, sample_weight, Targets(self.classes_, np.zeros(width), factors))
         return self
 
-    @available_if(lambda self: self._probabilistic())
+    @available_if(lambda self: is_probabilistic(self.loss))
     def predict_proba(self, X: Any) -> Any:
         """Compute class probabilities, for the logistic and the multinomial loss.
 
@@ -321,15 +321,10 @@ class StreamingSGDClassifier(LinearClassifier, BaseSGD):
         from ..features.base import validate_rows
 
         X = validate_rows(self, X, reset=False)
-        predictor = self._predictor(f"probability-{self.loss}")
+        predictor = self._predictor("probability")
         if is_dask_collection(X):
             return map_rows(predictor, X, len(self.classes_), working_dtype(X.dtype))
         return predictor(X)
-
-    def _probabilistic(self) -> bool:
-        if self.loss not in LOSSES or not LOSSES[self.loss].probabilistic:
-            raise AttributeError(f"predict_proba needs loss='logistic' or 'multinomial', got {self.loss!r}")
-        return True
 
 
 def check_labels(y: Any, classes: np.ndarray) -> None:

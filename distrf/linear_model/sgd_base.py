@@ -10,16 +10,21 @@ import numpy as np
 
 from ..errors import InputError
 from ..execution.planned import Costs, PlannedRows
-from ..losses import LOSSES, SCALED, Loss, get_loss, losses_for
+from ..losses import LOSSES, Loss, get_loss, loss_rule
 from ..parameters import FLAG, FOLDER, NONE, SEED, Rule, check_parameters, number, one_of, whole
 from ..randomness import draw_seed
 from ..ridge.alphas import ALPHA
-from ..sgd import assembly
 from ..sgd.batch_plan import check_batches, fit_costs
+from ..sgd.batch_sizes import choose_batch_size, epochs, make_schedule, microbatch_rows, patience
 from ..sgd.batch_work import BatchWork, RowLengths
+from ..sgd.fit_checkpoint import open_checkpoint
+from ..sgd.learning_rates import RATES, LearningRate
 from ..sgd.local_sgd import LocalSGD, LocalSteps, LocalWork, local_rows
-from ..sgd.optimizer import PENALTIES, RATES, PreconditionedSGD, SGDState
+from ..sgd.optimizer import PreconditionedSGD, SGDState
+from ..sgd.penalties import PENALTIES, Penalty
+from ..sgd.rows import Rows, measure_weights
 from ..sgd.schedules import LOCAL_BLOCKS, Holdout
+from ..sgd.spectrum import Spectrum, measure_spectrum
 from ..sgd.trainer import Progress, Rules, Trainer, warn_unconverged
 from ..targets import Targets
 from .base import LinearModel
@@ -56,7 +61,7 @@ class BaseSGD(LinearModel):
     t_: int
 
     parameter_rules: ClassVar[dict[str, Rule]] = {
-        "loss": one_of(*losses_for("regression")),
+        "loss": loss_rule("regression"),
         "alpha": ALPHA | one_of("auto"),
         "penalty": one_of(*PENALTIES),
         "l1_ratio": number(0, 1),
@@ -141,14 +146,17 @@ class BaseSGD(LinearModel):
         self.resume = resume
         self.random_state = random_state
 
-    def _l1_ratio(self) -> float:
-        return {"l2": 0.0, "l1": 1.0}.get(self.penalty, float(self.l1_ratio))
+    def _penalty(self, alpha: float = 0.0) -> Penalty:
+        return PENALTIES[self.penalty].of(alpha, float(self.l1_ratio))
+
+    def _rate(self) -> LearningRate:
+        return RATES[self.learning_rate](None if self.eta0 is None else float(self.eta0), float(self.power_t))
 
     def _directions(self) -> int | None:
         """Directions of the preconditioner: None as many as can be told, 0 none."""
         if self.preconditioner is None:
             return 0
-        fits = self.learning_rate != "pegasos" and not self._l1_ratio()
+        fits = self._rate().preconditions and self._penalty().smooth
         if self.preconditioner == "subspace" and not fits:
             raise InputError(
                 "preconditioner='subspace' needs penalty='l2' and another learning_rate than 'pegasos', got "
@@ -161,32 +169,19 @@ class BaseSGD(LinearModel):
         check_parameters(self)
         if self.resume and self.checkpoint is None:
             raise InputError("resume=True continues from checkpoint=, which is None; give its folder")
-        if self.learning_rate == "pegasos" and not (
-            self.loss == "hinge"
-            and self.penalty == "l2"
-            and (self.alpha == "auto" or float(self.alpha) > 0)
-            and self.momentum in ("auto", 0)
-        ):
-            raise InputError(
-                "learning_rate='pegasos' needs loss='hinge', penalty='l2', momentum=0 and alpha > 0, got "
-                f"loss={self.loss!r}, penalty={self.penalty!r}, momentum={self.momentum}, alpha={self.alpha}"
-            )
+        self._rate().check(LOSSES[self.loss], self._penalty(), self.alpha, self.momentum)
 
     def _momentum(self) -> float | None:
         """Nesterov's factor; None: by the curvature that batches meet. It would keep noise from becoming zeros."""
         if self.momentum == "auto":
-            fits = self.learning_rate == "auto" and self.distribution == "synchronous" and not self._l1_ratio()
-            return None if fits else 0.0
+            fits = self._rate().follows_curvature and self._penalty().smooth
+            return None if fits and self.distribution == "synchronous" else 0.0
         return float(self.momentum)
 
     def _averages(self, whole: bool) -> bool:
         if self.average == "auto":
-            steady = self.learning_rate in ("auto", "pegasos")
-            return steady and not (whole and self._loss_is_smooth())
+            return self._rate().averages and not (whole and LOSSES[self.loss].is_smooth())
         return bool(self.average)
-
-    def _loss_is_smooth(self) -> bool:
-        return LOSSES[self.loss].smoothness is not None and self.loss != "huber"
 
     def _start(self, X: Any, y: Any, weight: Any, targets: Targets, seed: int, stream: bool = False) -> Trainer:
         """Everything that a fit needs, from the rows; the state is the start, or that of the checkpoint.
@@ -194,36 +189,36 @@ class BaseSGD(LinearModel):
         stream : whether these are the first rows of `partial_fit`: one epoch, and more rows will come
         """
         loss = self._loss(targets, 0.1 if self.epsilon == "auto" else float(self.epsilon))
-        rows = assembly.Rows.of(X, y, weight)
+        rows = Rows.of(X, y, weight)
         holdout = Holdout(self.validation_fraction if self.early_stopping and not stream else 0.0, seed)
-        checkpoint = assembly.open_checkpoint(
+        checkpoint = open_checkpoint(
             None if stream else self.checkpoint, self._fingerprint, rows, targets, seed, bool(self.resume)
         )
-        weights = assembly.measure_weights(rows, targets)
-        spectrum = assembly.Spectrum.of(
+        weights = measure_weights(rows, targets)
+        spectrum = Spectrum.of(
             checkpoint.run(
-                lambda _: assembly.measure_spectrum(
+                lambda _: measure_spectrum(
                     rows, targets, loss, weights,
                     alpha=None if self.alpha == "auto" else float(self.alpha),
-                    epsilon=None if self.epsilon == "auto" and loss.name in SCALED else loss.epsilon,
-                    l1_ratio=self._l1_ratio(), intercept=self.fit_intercept, directions=self._directions(),
+                    epsilon=None if self.epsilon == "auto" and loss.epsilon_in_spreads is not None else loss.epsilon,
+                    penalty=self._penalty(), intercept=self.fit_intercept, directions=self._directions(),
                     stream=stream, seed=seed,
                 ).arrays
             )
         )  # fmt: skip
         loss = replace(loss, epsilon=spectrum.epsilon)
         n = sum(holdout.usable(i, r) for i, r in enumerate(rows.blocks))
-        batch_size = assembly.choose_batch_size(self.batch_size, n, spectrum.preconditioner, stream)
+        batch_size = choose_batch_size(self.batch_size, n, spectrum.preconditioner, stream)
         memory = check_batches(self, rows, targets.width, batch_size)
         local = local_rows(batch_size) if self.distribution == "local_sgd" else 0
-        schedule = assembly.make_schedule(
+        schedule = make_schedule(
             rows,
             holdout,
             batch_size,
             self.shuffle,
             seed,
             bool(local),
-            assembly.microbatch_rows(rows.n_features),
+            microbatch_rows(rows.n_features),
         )
         per_epoch = max(1, n // (local * LOCAL_BLOCKS)) if local else schedule.count(0)
         whole = per_epoch == 1 and not local and not stream
@@ -244,15 +239,15 @@ class BaseSGD(LinearModel):
         first = np.zeros((rows.n_features + self.fit_intercept, targets.width))
         if self.fit_intercept:
             first[-1] = spectrum.start / spectrum.constant
-        n_epochs = 1 if stream else assembly.epochs(self.n_epochs, per_epoch)
-        patience = assembly.patience(int(self.n_iter_no_change), self.n_epochs, n_epochs)
+        n_epochs = 1 if stream else epochs(self.n_epochs, per_epoch)
+        waits = patience(int(self.n_iter_no_change), self.n_epochs, n_epochs)
         trainer = Trainer(
             _batches(rows, work, optimizer),
             schedule,
             optimizer,
             optimizer.start(first),
             Rules(
-                n_epochs, None if stream else self.tol, patience, targets.classes is not None,
+                n_epochs, None if stream else self.tol, waits, targets.classes is not None,
                 keep_best=not stream, guarded=True,
             ),
             weights.mean,
@@ -272,25 +267,22 @@ class BaseSGD(LinearModel):
         return get_loss(self.loss, task, 0 if targets.classes is None else len(targets.classes), epsilon)
 
     def _optimizer(
-        self, loss: Loss, spectrum: assembly.Spectrum, per_epoch: int, whole: bool, local: int
+        self, loss: Loss, spectrum: Spectrum, per_epoch: int, whole: bool, local: int
     ) -> PreconditionedSGD:
-        # A Huber loss that is narrow beside the spread of the targets is one with a kink; the l1 penalty is another.
+        rate, penalty = self._rate(), self._penalty(spectrum.alpha)
+        # A flat tail that begins close beside the spread of the targets is a kink; an l1 penalty has another.
         kinked = (
             loss.smoothness is None
-            or self._l1_ratio() > 0
+            or not penalty.smooth
             or spectrum.preconditioner.smoothness < _NARROW * loss.smoothness
         )
         options: dict[str, Any] = {
             "preconditioner": spectrum.preconditioner,
-            "rate": self.learning_rate,
-            "eta0": None if self.eta0 is None else float(self.eta0),
-            "power_t": float(self.power_t),
+            "rate": rate.falling(float(max(per_epoch, 1))) if kinked else rate,
+            "penalty": penalty,
             "momentum": self._momentum(),
             "average": self._averages(whole),
-            "alpha": spectrum.alpha,
-            "l1_ratio": self._l1_ratio(),
             "intercept": self.fit_intercept,
-            "decay_batches": float(max(per_epoch, 1)) if kinked else None,
         }
         return LocalSGD(**options, step_rows=local) if local else PreconditionedSGD(**options)
 
@@ -344,7 +336,7 @@ class BaseSGD(LinearModel):
             moved = 0.0 if work.shift is None else work.shift @ W[:D]
             self.intercept_ = work.constant * W[D] + targets.centre - moved
         self.history_ = trainer.progress.history
-        self.alpha_ = trainer.optimizer.alpha  # type: ignore[attr-defined]
+        self.alpha_ = trainer.optimizer.penalty.alpha  # type: ignore[attr-defined]
         self.epsilon_ = work.loss.epsilon
         self.t_ = trainer.state.t
         self.best_epoch_ = 0 if trainer.progress.fell_back else trainer.epoch_of_solution
@@ -361,10 +353,10 @@ class BaseSGD(LinearModel):
                 trainer.progress.history = list(getattr(self, "history_", []))
             optimizer: Any = trainer.optimizer
             # What the next call brings need not be of the same kind as what batches remember.
-            decay = optimizer.decay_batches and max(optimizer.decay_batches, _STREAM_DECAY)
-            trainer.optimizer = replace(optimizer, momentum=optimizer.momentum or 0.0, decay_batches=decay)
+            rate = optimizer.rate.for_stream(_STREAM_DECAY)
+            trainer.optimizer = replace(optimizer, momentum=optimizer.momentum or 0.0, rate=rate)
             rows = sum(trainer.schedule.rows)
-            penalty = optimizer.alpha * rows if self.alpha == "auto" else None
+            penalty = optimizer.penalty.alpha * rows if self.alpha == "auto" else None
             total, batch_rows = rows * trainer.mean_weight, trainer.schedule.batch_size
             null = trainer.null_loss
         else:
@@ -384,15 +376,15 @@ class BaseSGD(LinearModel):
         self, stream: _Stream, X: Any, y: Any, weight: Any, targets: Targets, seed: int
     ) -> tuple[Trainer, int, float]:
         """The batches of new rows, with the steps, the weights and the counters of the calls before."""
-        rows = assembly.Rows.of(X, y, weight)
-        n, weights = sum(rows.blocks), assembly.measure_weights(rows, targets)
+        rows = Rows.of(X, y, weight)
+        n, weights = sum(rows.blocks), measure_weights(rows, targets)
         seen, total = stream.rows + n, stream.weight + n * weights.mean
         optimizer, done = stream.optimizer, stream.progress.epoch
         if stream.penalty is not None:
-            optimizer = replace(optimizer, alpha=stream.penalty / seen)
-        schedule = assembly.make_schedule(
+            optimizer = replace(optimizer, penalty=replace(optimizer.penalty, alpha=stream.penalty / seen))
+        schedule = make_schedule(
             rows, stream.work.holdout, min(stream.batch_rows, n), self.shuffle, seed,
-            isinstance(optimizer, LocalSGD), assembly.microbatch_rows(rows.n_features),
+            isinstance(optimizer, LocalSGD), microbatch_rows(rows.n_features),
         )  # fmt: skip
         trainer = Trainer(
             _batches(rows, stream.work, optimizer), schedule, optimizer, stream.state,
@@ -405,7 +397,7 @@ class BaseSGD(LinearModel):
         return trainer, seen, total
 
 
-def _batches(rows: assembly.Rows, work: BatchWork, optimizer: Any) -> Any:
+def _batches(rows: Rows, work: BatchWork, optimizer: Any) -> Any:
     if isinstance(work, LocalWork):
         return rows.batches(work, (LocalSteps(optimizer),))
     return rows.batches(work, (RowLengths(optimizer.preconditioner),) if work.probed else ())

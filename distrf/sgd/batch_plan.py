@@ -11,9 +11,14 @@ from ..execution.memory import PROCESS_BYTES, SLACK, PassMemory, Workers
 from ..execution.planned import Costs, PlannedRows, cached_bytes
 from ..execution.scheduler import current_client
 from ..targets import target_tasks
-from . import assembly, dask_batches
+from . import dask_batches
+from .batch_sizes import BATCH_SIZES, BATCHES_PER_EPOCH, WHOLE_UP_TO, epochs, microbatch_rows
+from .learning_rates import RATES
+from .penalties import PENALTIES
 from .preconditioner import sample_size
+from .rows import Rows
 from .schedules import Schedule, order_bytes
+from .spectrum import MANY_FEATURES, MOST_DIRECTIONS
 
 #: Batches whose features are held beside those made ahead: the one that is summed, and one on its way out.
 _IN_WORK = 2
@@ -85,20 +90,14 @@ def batch_costs(
     held_out = learner.validation_fraction if learner.early_stopping else 0.0
     usable = max(1, n - round(n * held_out))
     wanted = learner.batch_size if batch_size is None else batch_size
-    low, high = assembly._BATCH_SIZES
-    most = (
-        usable
-        if usable <= assembly._WHOLE_UP_TO
-        else min(high, max(low, usable // assembly._BATCHES_PER_EPOCH))
-    )
+    low, high = BATCH_SIZES
+    most = usable if usable <= WHOLE_UP_TO else min(high, max(low, usable // BATCHES_PER_EPOCH))
     batch_size = min(usable, most if wanted == "auto" else int(wanted))
     block_bytes = max(blocks) * (d * itemsize + 8)
     averaged = learner.distribution == "local_sgd"
     some = blocks[:_LOOKED_AT]
-    microbatch_rows = assembly.microbatch_rows(D)
-    schedule = Schedule(
-        some, max(1, batch_size), block_bytes, 0, bool(learner.shuffle), averaged, microbatch_rows
-    )
+    microbatch = microbatch_rows(D)
+    schedule = Schedule(some, max(1, batch_size), block_bytes, 0, bool(learner.shuffle), averaged, microbatch)
     windows, first = schedule.windows(0), next(schedule.batches(0))
     resident = min(len(blocks), 2 * max(len(window) for window in windows))
     batch_size = max(first.rows, 1) if averaged else batch_size
@@ -144,9 +143,9 @@ def fit_costs(learner: Any, rows: PlannedRows) -> Costs:
         entries=rows.entries, map_flops=rows.map_flops, cached=rows.cached, source_bytes=rows.source_bytes,
         workers=rows.workers.count, threads=rows.workers.threads,
     )  # fmt: skip
-    epochs = assembly.epochs(learner.n_epochs, cost.batches)
+    most = epochs(learner.n_epochs, cost.batches)
     bound = "" if learner.batch_size != "auto" else " at most, as the spectrum of a row sample says"
-    notes = [f"at most {epochs} epochs of about {cost.batches:,} batches of {cost.batch_size:,} rows{bound}"]
+    notes = [f"at most {most} epochs of about {cost.batches:,} batches of {cost.batch_size:,} rows{bound}"]
     if cost.directions:
         notes.append(f"preconditioned along up to {cost.directions:,} directions of the features")
     if learner.tol is not None:
@@ -155,18 +154,18 @@ def fit_costs(learner: Any, rows: PlannedRows) -> Costs:
         )
     weighted = getattr(learner, "class_weight", None) is not None
     return Costs(
-        1 + weighted + epochs,
-        target_tasks(n, rows.blocks) + epochs * (rows.blocks + cost.batches * cost.tasks),
-        epochs,
+        1 + weighted + most,
+        target_tasks(n, rows.blocks) + most * (rows.blocks + cost.batches * cost.tasks),
+        most,
         8 * rows.width * rows.outputs,
-        epochs * n * cost.flops_per_row,
+        most * n * cost.flops_per_row,
         cost.memory,
         cost.client_bytes,
         tuple(notes),
     )
 
 
-def check_batches(learner: Any, rows: assembly.Rows, outputs: int, batch_size: int) -> BatchMemory | None:
+def check_batches(learner: Any, rows: Rows, outputs: int, batch_size: int) -> BatchMemory | None:
     """The memory of the batches of a fit to lazy rows, whose classes and spectrum are known; None in this process.
 
     Raises MemoryPlanError where a worker cannot hold it.
@@ -189,10 +188,13 @@ def check_batches(learner: Any, rows: assembly.Rows, outputs: int, batch_size: i
 
 def _directions(learner: Any, sample: int, P: int) -> int:
     """Directions of the preconditioner, at most."""
-    fits = learner.learning_rate != "pegasos" and learner.penalty == "l2"
+    fits = (
+        RATES[learner.learning_rate].preconditions
+        and PENALTIES[learner.penalty].of(0.0, learner.l1_ratio).smooth
+    )
     if learner.preconditioner is None or not fits:
         return 0
     wanted = learner.n_directions
     if wanted is not None:
         return min(int(wanted), P)
-    return min(P, assembly._MOST_DIRECTIONS) if min(sample, P) > assembly._MANY_FEATURES else min(sample, P)
+    return min(P, MOST_DIRECTIONS) if min(sample, P) > MANY_FEATURES else min(sample, P)

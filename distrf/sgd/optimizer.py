@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError
+from .learning_rates import LearningRate
+from .penalties import Penalty
 from .preconditioner import Preconditioner
 from .schedules import Batch
 
-RATES = ("auto", "pegasos", "constant", "inverse_scaling", "adaptive")
-PENALTIES = ("l2", "l1", "elasticnet")
 #: Momentum is at most this, and follows the curvature with the memory of so many batches.
 _MOST_MOMENTUM = 0.8
 #: And at least this where the curvature is that of a sample, and so a bound with a margin: MNIST with D = 4,096 after one
@@ -76,7 +76,7 @@ class Optimizer:
         """The weights to predict with."""
         return state.weights
 
-    def penalty(self, weights: np.ndarray) -> float:
+    def penalty_value(self, weights: np.ndarray) -> float:
         """What the objective has beside the mean loss."""
         raise NotImplementedError
 
@@ -125,43 +125,27 @@ class SGDState(OptimizerState):
 class PreconditionedSGD(Optimizer):
     """Steps along the preconditioned gradient: learning rates, momentum, penalties, projection, averaging.
 
-    rate : one of RATES; eta0 : first step, None for the one of the spectrum
-    power_t : of inverse_scaling; average : whether weights are averaged
+    rate, penalty : the learning rate and the penalty; average : whether weights are averaged
     momentum : of Nesterov; None: what the curvature leaves room for. Where the rows of a batch have the share c of the
         largest curvature, 1 / c such batches together are what one step was made for, and 1 - c is their memory; at
         least 1/2 where the curvature was measured on a sample
-    alpha, l1_ratio : penalty alpha (l1_ratio |w|_1 + (1 - l1_ratio) |w|^2 / 2)
     intercept : whether the last row is one, unpenalised
-    decay_batches : for losses with a kink "auto" falls as 1 / sqrt(1 + t / decay_batches); None: it does not fall
     """
 
     preconditioner: Preconditioner
-    rate: str
-    eta0: float | None
-    power_t: float
+    rate: LearningRate
+    penalty: Penalty
     momentum: float | None
     average: bool
-    alpha: float
-    l1_ratio: float
     intercept: bool
-    decay_batches: float | None = None
 
     def start(self, weights: np.ndarray) -> SGDState:
         return SGDState(weights)
 
     def eta(self, state: SGDState, rows: int, whole: bool) -> float:
         """The step of batch state.t, counted from 0, over so many rows or the whole of them."""
-        t = state.t + 1
         stable = self.preconditioner.bounded(state.longest).step(None if whole else rows)
-        if self.rate == "pegasos":
-            # As if some batches had gone before: the first steps of 1 / (alpha t) would throw weights far away.
-            return 1.0 / (self.alpha * t + 1.0 / (state.scale * stable))
-        first = stable if self.eta0 is None else self.eta0
-        if self.rate == "inverse_scaling":
-            return state.scale * first / t**self.power_t
-        if self.rate == "auto" and self.decay_batches is not None:
-            return state.scale * first / np.sqrt(1.0 + state.t / self.decay_batches)
-        return state.scale * first
+        return self.rate.step(state.t, stable, state.scale, self.penalty.alpha)
 
     def observe(self, state: SGDState, curved: float, longest: float) -> None:
         state.curved += (min(curved, 1.0) - state.curved) / _MEMORY
@@ -173,7 +157,7 @@ class PreconditionedSGD(Optimizer):
         W = state.weights
         D = len(W) - self.intercept
         G = G.copy()
-        G[:D] += (1.0 - self.l1_ratio) * self.alpha * W[:D]
+        G[:D] += self.penalty.slope(W[:D])
         G = self.preconditioner(G)
         momentum = self._momentum(state)
         if momentum:
@@ -181,12 +165,11 @@ class PreconditionedSGD(Optimizer):
             W = W + momentum * state.velocity - eta * G
         else:
             W = W - eta * G
-        if self.l1_ratio:
-            W[:D] = soft(W[:D], eta * self.alpha * self.l1_ratio)
-        if self.rate == "pegasos":
-            project(W[:D], self.alpha)
+        if not self.penalty.smooth:
+            W[:D] = self.penalty.proximal(W[:D], eta)
+        self.rate.project(W[:D], self.penalty.alpha)
         self.move(state, W)
-        if self.average and self.l1_ratio:
+        if self.average and not self.penalty.smooth:
             slope = state.slope if len(state.slope) else np.zeros_like(G)
             state.slope = slope + _share(state.averaged) * (G - slope)
 
@@ -217,29 +200,21 @@ class PreconditionedSGD(Optimizer):
         eta = self.preconditioner.step(None)
         W = state.average - eta * state.slope
         D = len(W) - self.intercept
-        W[:D] = soft(W[:D], eta * self.alpha * self.l1_ratio)
+        W[:D] = self.penalty.proximal(W[:D], eta)
         return W
 
-    def penalty(self, weights: np.ndarray) -> float:
-        U = weights[: len(weights) - self.intercept]
-        return self.alpha * (
-            self.l1_ratio * float(np.abs(U).sum()) + (1 - self.l1_ratio) / 2 * float((U * U).sum())
-        )
+    def penalty_value(self, weights: np.ndarray) -> float:
+        return self.penalty.value(weights[: len(weights) - self.intercept])
 
     def backs_off(self, state: SGDState) -> bool:
-        return not self._asked and state.scale >= 2.0**-_MOST_HALVINGS
-
-    @property
-    def _asked(self) -> bool:
-        """Whether steps are what was asked for: constant or vanishing ones of a given length."""
-        return self.eta0 is not None and self.rate in ("constant", "inverse_scaling")
+        return not self.rate.asked and state.scale >= 2.0**-_MOST_HALVINGS
 
     def back_off(self, state: SGDState, weights: np.ndarray, loss: float) -> None:
         """Half the step."""
-        if self._asked:
+        if self.rate.asked:
             raise InputError(
                 f"the loss rose to {loss:.3g} in batch {state.t}: steps are too long or the features too "
-                f"large; use learning_rate='auto' or a smaller eta0 (now {self.eta0}), or scale the rows"
+                f"large; use learning_rate='auto' or a smaller eta0 (now {self.rate.eta0}), or scale the rows"
             )
         if self.backs_off(state):
             state.scale *= 0.5
@@ -249,7 +224,7 @@ class PreconditionedSGD(Optimizer):
         state.slope = np.zeros_like(state.slope)
 
     def slow_down(self, state: SGDState) -> bool:
-        if self.rate != "adaptive" or not state.scale > 1e-4:
+        if not self.rate.slows_down or not state.scale > 1e-4:
             return False
         state.scale /= 5.0
         return True
@@ -258,18 +233,3 @@ class PreconditionedSGD(Optimizer):
 def _share(averaged: int) -> float:
     """Of the newest in an average of so many."""
     return (_AVERAGE_POWER + 1.0) / (_AVERAGE_POWER + averaged)
-
-
-def soft(W: np.ndarray, threshold: float) -> np.ndarray:
-    """Towards zero by the threshold, no further."""
-    return np.sign(W) * np.maximum(np.abs(W) - threshold, 0.0)
-
-
-def project(W: np.ndarray, alpha: float) -> None:
-    """Each column into the ball of radius 1 / sqrt(alpha), in place.
-
-    Pegasos, line 6 of Algorithm 1 of Yu et al. 2015, where the radius is misprinted as 1 / alpha: the minimum
-    w of alpha |w|^2 / 2 + mean hinge has |w|^2 <= 1 / alpha (Shalev-Shwartz et al. 2011, Theorem 1).
-    """
-    norm = np.sqrt((W * W).sum(axis=0))
-    W *= np.minimum(1.0, 1.0 / np.maximum(np.sqrt(alpha) * norm, np.finfo(np.float64).tiny))

@@ -168,7 +168,7 @@ class Trainer:
     def _objective(self, weights: np.ndarray) -> float:
         """On all training rows: a pass."""
         sums = self.batches.validate(weights, [i for i, r in enumerate(self.schedule.rows) if r], held=False)
-        return float(sums[4, 0] / max(sums[0, 0], _TINY) + self.optimizer.penalty(weights))
+        return float(sums[4, 0] / max(sums[0, 0], _TINY) + self.optimizer.penalty_value(weights))
 
     def _beaten(self) -> bool:
         """Whether the constant has the smaller objective; asked of all rows where the last epoch left a doubt."""
@@ -231,7 +231,7 @@ class Trainer:
         if self.whole:
             self.measured = self.optimizer.solution(self.state).copy()
         if self.rules.guarded:
-            p.penalty += weight * self.optimizer.penalty(self.state.weights)
+            p.penalty += weight * self.optimizer.penalty_value(self.state.weights)
         self.optimizer.observe(self.state, sums.curved / weight, sums.longest / self.mean_weight)
         self.optimizer.advance(self.state, sums.gradient, batch, self.mean_weight, self.whole)
         listener = current_listener()
@@ -246,7 +246,7 @@ class Trainer:
         if self.measured is not None and rules.guarded:
             weights = self.measured
         # Epochs are compared: loss and penalty must be of the same weights.
-        penalty = p.penalty / p.weight if rules.guarded and p.weight else self.optimizer.penalty(weights)
+        penalty = p.penalty / p.weight if rules.guarded and p.weight else self.optimizer.penalty_value(weights)
         objective = float((p.loss / p.weight if p.weight else np.inf) + penalty)
         null = p.null / p.weight if p.weight else 0.0
         score, measure = self._measure(weights, objective)

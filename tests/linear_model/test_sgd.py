@@ -13,7 +13,9 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from distrf import StreamingRidge, StreamingSGDClassifier, StreamingSGDRegressor, load_model, save_model
 from distrf.errors import InputError
-from distrf.sgd.optimizer import PreconditionedSGD, project
+from distrf.sgd.learning_rates import Auto, project
+from distrf.sgd.optimizer import PreconditionedSGD
+from distrf.sgd.penalties import L2
 from distrf.sgd.preconditioner import Preconditioner
 
 
@@ -152,7 +154,7 @@ def test_schedules_learn(rate, momentum):
 def test_momentum_is_what_the_curvature_leaves():
     """Nesterov's step with 1 - share, at most 0.8; the share follows the rounds as 1 - 0.8^t."""
     optimizer = PreconditionedSGD(
-        Preconditioner(np.empty((3, 0)), np.empty(0), 0.5, 1.0), "auto", None, 0.5, None, False, 0.0, 0.0, False
+        Preconditioner(np.empty((3, 0)), np.empty(0), 0.5, 1.0), Auto(), L2(0.0), None, False, False
     )
     W, V, G, eta = np.zeros((3, 1)), np.zeros((3, 1)), np.array([[1.0], [2.0], [-3.0]]), 2.0
     state, share = optimizer.start(np.zeros((3, 1))), 1.0

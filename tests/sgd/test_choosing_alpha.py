@@ -9,7 +9,8 @@ from scipy.optimize import minimize
 from distrf import StreamingRidge
 from distrf.losses import get_loss
 from distrf.sgd.alpha import choose_alpha, choose_l1
-from distrf.sgd.assembly import _constant, _null_loss, epochs, patience
+from distrf.sgd.batch_sizes import epochs, patience
+from distrf.sgd.spectrum import _constant, _null_loss
 from distrf.targets import Targets
 
 

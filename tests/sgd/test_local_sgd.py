@@ -7,9 +7,11 @@ import pytest
 
 from distrf import StreamingRidge, StreamingSGDRegressor
 from distrf.losses import get_loss
+from distrf.sgd.learning_rates import Auto
 from distrf.sgd.local_batches import LocalBatches, memory_loader
 from distrf.sgd.local_sgd import LocalSteps, LocalWork, local_rows
 from distrf.sgd.optimizer import PreconditionedSGD
+from distrf.sgd.penalties import L2
 from distrf.sgd.preconditioner import make_preconditioner
 from distrf.sgd.schedules import LOCAL_BLOCKS, Holdout, Schedule, row_order
 from distrf.targets import Targets
@@ -25,7 +27,7 @@ def data(n=600, d=5):
 
 def optimizer(X):
     P = make_preconditioner(X, None, 1.0, ALPHA, whole=True, most=2)
-    return PreconditionedSGD(P, "auto", None, 0.5, 0.0, True, ALPHA, 0.0, False)
+    return PreconditionedSGD(P, Auto(), L2(ALPHA), 0.0, True, False)
 
 
 def test_a_round_is_the_mean_of_runs_of_its_blocks():

@@ -1,0 +1,50 @@
+"""The checkpoint of a fit: what determines its numbers, and a sample of the rows that it belongs to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..checkpoint import IDENTITY_ROWS, IDENTITY_TARGETS, Checkpoint
+from ..execution.sampling import sampled_rows, take_rows
+from ..targets import Targets
+from .rows import Rows, two_dimensional
+
+
+def open_checkpoint(
+    path: str | None,
+    identity: Callable[[], dict[str, Any]],
+    rows: Rows,
+    targets: Targets,
+    seed: int,
+    resume: bool,
+) -> Checkpoint:
+    """The checkpoint of a fit to these rows; raises SpecMismatchError for one of another job or of other rows.
+
+    identity : what else determines the numbers; asked for where there is a path
+    """
+    if path is None:
+        return Checkpoint(None, {})
+    n = sum(rows.blocks)
+    job = {
+        "state": 2,  # counts the forms that the arrays of a step have had
+        "blocks": list(rows.blocks),
+        "columns": int(rows.arrays[0].shape[1]),
+        "dtype": np.dtype(rows.arrays[0].dtype).name,
+        "weighted": len(rows.arrays) > 2,
+        "maps": [function.spec() for function in rows.maps],
+        "classes": None if targets.classes is None else targets.classes.tolist(),
+        "class_weight": None if targets.class_weight is None else targets.class_weight.tolist(),
+        "seed": seed,
+    }
+    kept = Checkpoint(path, identity() | job, resume=resume)
+    some = sampled_rows(n, min(IDENTITY_ROWS, n), seed, "identity")
+    kept.check_rows(take_rows(rows.arrays[0], some))
+    some = sampled_rows(n, min(IDENTITY_TARGETS, n), seed, "targets")
+    y, *weight = (take_rows(two_dimensional(a), some) for a in rows.arrays[1:])
+    kept.check_rows(targets.encode(y if rows.arrays[1].ndim == 2 else y[:, 0], None)[0], "targets")
+    for w in weight:
+        kept.check_rows(w, "sample_weight")
+    return kept

@@ -1,0 +1,93 @@
+"""Penalties on the weights of linear models: value, slope of the smooth part, proximal step. Number code."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Penalty:
+    """Base: alpha (l1_ratio |u|_1 + (1 - l1_ratio) |u|^2 / 2) for the weights u of all features.
+
+    Parameters
+    ----------
+    alpha : float >= 0
+    l1_ratio : float in [0, 1], share of the l1 norm
+
+    Attributes
+    ----------
+    name : str, the value of an estimator's `penalty`
+    """
+
+    alpha: float
+    l1_ratio: float = 0.0
+
+    name: ClassVar[str]
+
+    @classmethod
+    def of(cls, alpha: float, l1_ratio: float) -> Penalty:
+        """The penalty with what it takes of the parameters of an estimator."""
+        return cls(alpha)
+
+    @property
+    def smooth(self) -> bool:
+        """Whether it has no kink: what a preconditioner, momentum and steps that do not fall need."""
+        return not self.l1_ratio
+
+    @property
+    def curvature(self) -> float:
+        """Second derivative of the smooth part."""
+        return self.alpha * (1.0 - self.l1_ratio)
+
+    def value(self, U: np.ndarray) -> float:
+        """The penalty of weights U, summed over columns."""
+        return self.alpha * (
+            self.l1_ratio * float(np.abs(U).sum()) + (1 - self.l1_ratio) / 2 * float((U * U).sum())
+        )
+
+    def slope(self, U: np.ndarray) -> np.ndarray:
+        """Gradient of the smooth part, in the shape of U."""
+        return (1.0 - self.l1_ratio) * self.alpha * U
+
+    def proximal(self, U: np.ndarray, eta: float) -> np.ndarray:
+        """The proximal step of the part with a kink: towards zero by eta alpha l1_ratio, no further."""
+        return soft(U, eta * self.alpha * self.l1_ratio)
+
+
+@dataclass(frozen=True)
+class L2(Penalty):
+    """alpha |u|^2 / 2."""
+
+    name = "l2"
+
+
+@dataclass(frozen=True)
+class L1(Penalty):
+    """alpha |u|_1."""
+
+    l1_ratio: float = 1.0
+
+    name = "l1"
+
+
+@dataclass(frozen=True)
+class ElasticNet(Penalty):
+    """alpha (l1_ratio |u|_1 + (1 - l1_ratio) |u|^2 / 2)."""
+
+    name = "elasticnet"
+
+    @classmethod
+    def of(cls, alpha, l1_ratio):
+        return cls(alpha, l1_ratio)
+
+
+#: The penalties by name.
+PENALTIES: dict[str, type[Penalty]] = {p.name: p for p in (L2, L1, ElasticNet)}
+
+
+def soft(W: np.ndarray, threshold: float) -> np.ndarray:
+    """W with every entry moved towards zero by the threshold, no further."""
+    return np.sign(W) * np.maximum(np.abs(W) - threshold, 0.0)

@@ -1,0 +1,136 @@
+"""The rows of a fit: where they are, samples of them, their weights, and where their batches are worked on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from dask.base import is_dask_collection
+
+from ..errors import InputError
+from ..execution.passes import run_pass
+from ..execution.row_blocks import mapped_from, rows_per_block
+from ..execution.sampling import sampled_rows, take_aligned
+from ..execution.scheduler import current_client
+from ..maps import working_dtype
+from ..targets import Targets
+from .batch_work import BatchWork
+from .dask_batches import DaskBatches, lazy_loader
+from .local_batches import LocalBatches, memory_loader
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The rows of a fit: features of shape (n, D) are `maps` applied to the blocks of `arrays[0]`."""
+
+    arrays: tuple[Any, ...]
+    maps: tuple[Any, ...]
+    blocks: tuple[int, ...]
+    n_features: int
+    block_bytes: int
+
+    @classmethod
+    def of(cls, X: Any, y: Any, weight: Any) -> Rows:
+        rest = (y,) if weight is None else (y, weight)
+        D = X.shape[1]
+        if is_dask_collection(X):
+            source, maps = mapped_from(X)
+            rows = tuple(int(r) for r in X.chunks[0])
+            width = source.shape[1] * source.dtype.itemsize
+            return cls((source, *rest), tuple(maps), rows, D, max(rows) * width)
+        step = rows_per_block(X.dtype.itemsize * D)
+        rows = tuple(min(step, X.shape[0] - a) for a in range(0, X.shape[0], step))
+        # Blocks are views of what is in memory anyway.
+        return cls((X, *rest), (), rows, D, max(rows) * D * X.dtype.itemsize)
+
+    @property
+    def sparse(self) -> bool:
+        """Whether features are CSR rows."""
+        csr = sp.issparse(getattr(self.arrays[0], "_meta", self.arrays[0]))
+        for function in self.maps:
+            csr = function.makes_csr(csr)
+        return csr
+
+    @property
+    def longest(self) -> float:
+        """A bound of |z|^2 that holds for every row."""
+        return float(self.maps[-1].longest) if self.maps else np.inf
+
+    @property
+    def lazy(self) -> bool:
+        return is_dask_collection(self.arrays[0])
+
+    def sample(self, size: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+        """(features, y, weight) of about `size` seeded rows, dense."""
+        indices = sampled_rows(sum(self.blocks), size, seed, "sgd sample")
+        taken = take_aligned([two_dimensional(a) for a in self.arrays], indices)
+        Z, y = taken[0], taken[1]
+        # A row that is not finite is refused when its block is loaded, by its number.
+        finite = np.isfinite(Z.sum(axis=1, dtype=np.float64))
+        Z, y = Z[finite], y[finite]
+        weight = taken[2][finite, 0] if len(taken) > 2 else None
+        for function in self.maps:
+            Z = function(Z)
+        if not Z.shape[0]:
+            raise InputError("X must be finite, but no sampled row is; impute or drop such rows")
+        Z = Z.astype(working_dtype(Z.dtype), copy=False)
+        return Z, y if self.arrays[1].ndim == 2 else y[:, 0], weight
+
+    def batches(self, work: BatchWork, functions: Sequence[Any] = ()) -> Any:
+        """Where microbatches are worked on: the cluster for lazy rows, if there is one, else this process.
+
+        functions : what the work takes along beside the maps, in their form
+        """
+        if not self.lazy:
+            return LocalBatches(memory_loader(self.arrays, self.blocks), functions, work)
+        client = current_client()
+        if client is None:
+            return LocalBatches(lazy_loader(self.arrays), (*self.maps, *functions), work)
+        return DaskBatches(client, self.arrays, (*self.maps, *functions), work)
+
+
+def two_dimensional(a: Any) -> Any:
+    """An array of one value a row as one column."""
+    return a[:, None] if a.ndim == 1 else a
+
+
+@dataclass(frozen=True)
+class Weights:
+    """Of rows, class weights included: mean and largest."""
+
+    mean: float = 1.0
+    largest: float = 1.0
+
+
+def measure_weights(rows: Rows, targets: Targets) -> Weights:
+    """Mean and largest weight of the rows; one pass over y if there are weights."""
+    if len(rows.arrays) == 2 and targets.class_weight is None:
+        return Weights()
+    total, largest = run_pass(
+        _WeightReduction(targets), list(rows.arrays[1:]), label="weights", block_rows=1 << 20
+    )
+    if not total > 0:
+        raise InputError("sample_weight must not be zero everywhere")
+    return Weights(float(total / sum(rows.blocks)), float(largest))
+
+
+@dataclass(frozen=True)
+class _WeightReduction:
+    targets: Targets
+    nbytes: int = 16
+    flops_per_row: float = 10.0
+
+    def initial(self) -> tuple[float, float]:
+        return 0.0, 0.0
+
+    def update(self, state, first_row, y, weight=None):
+        w = self.targets.encode(y, weight)[1]
+        if w is None:
+            return self.combine(state, (float(len(y)), 1.0))
+        return self.combine(state, (float(w.sum()), float(w.max(initial=0.0))))
+
+    def combine(self, left, right):
+        return left[0] + right[0], max(left[1], right[1])
