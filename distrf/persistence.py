@@ -37,6 +37,7 @@ from .linear_model import (
     StreamingSGDRegressor,
 )
 from .maps import FeatureMap, map_from_spec
+from .maps.base import arrays_digest
 from .maps.blockwise import BlockwiseMap, transformer_from_spec, transformer_spec
 from .record import Training
 from .store import existing_model_folder, read_model_folder, read_spec, write_model_folder
@@ -102,6 +103,10 @@ def check_output(path: str | os.PathLike[str], overwrite: bool) -> None:
 def load_model(path: str | os.PathLike[str]) -> Any:
     """The estimator or Pipeline that `save_model` wrote.
 
+    Parameters
+    ----------
+    path : folder or URL
+
     Raises
     ------
     StoreError : no model, a newer format, an unregistered class, damaged arrays
@@ -121,6 +126,12 @@ def load_model(path: str | os.PathLike[str]) -> Any:
 def model_details(path: str | os.PathLike[str]) -> dict[str, Any]:
     """The JSON of a saved model without its arrays."""
     return read_spec(path)
+
+
+def model_identity(model: BaseEstimator) -> dict[str, Any]:
+    """JSON that two fitted models share only where they predict the same."""
+    arrays: dict[str, np.ndarray] = {}
+    return {"model": _encode_model(model, "model", arrays), "arrays": arrays_digest(arrays)}
 
 
 def _encode_model(model: Any, where: str, arrays: dict[str, np.ndarray]) -> dict[str, Any]:
