@@ -38,6 +38,7 @@ from .linear_model import (
     StreamingSGDRegressor,
 )
 from .maps import FeatureMap, map_from_spec
+from .maps.base import arrays_fingerprint
 from .maps.blockwise import BlockwiseMap, transformer_from_spec, transformer_spec
 from .record import Training
 from .store import existing_model_folder, read_model_folder, read_spec, write_model_folder
@@ -130,6 +131,10 @@ def load_model(path: str | os.PathLike[str]) -> Any:
     estimator or Pipeline
         The fitted model.
 
+    Parameters
+    ----------
+    path : folder or URL
+
     Raises
     ------
     StoreError
@@ -151,6 +156,12 @@ def load_model(path: str | os.PathLike[str]) -> Any:
 def model_details(path: str | os.PathLike[str]) -> dict[str, Any]:
     """The JSON of a saved model without its arrays."""
     return read_spec(path)
+
+
+def model_identity(model: BaseEstimator) -> dict[str, Any]:
+    """JSON that two fitted models share only where they predict the same."""
+    arrays: dict[str, np.ndarray] = {}
+    return {"model": _encode_model(model, "model", arrays), "arrays": arrays_fingerprint(arrays)}
 
 
 def _encode_model(model: Any, where: str, arrays: dict[str, np.ndarray]) -> dict[str, Any]:

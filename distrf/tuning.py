@@ -21,7 +21,10 @@ from .execution.memory import PassMemory, Workers
 from .execution.release import same_release
 from .execution.sampling import neighbours, sampled_rows, take_rows
 from .execution.scheduler import current_client, results_in_order
+from .features.length_scale import resolve_length_scale
+from .kernels.shift_invariant import KERNELS, Kernel, get_shift_invariant_kernel
 from .maps import working_dtype
+from .pipeline.making import choose_scaler
 from .randomness import permutation
 from .ridge.alphas import SEVERAL, given_alphas
 from .ridge.path import BLOCK_ROWS, path_bytes, ridge_path
@@ -32,6 +35,8 @@ __all__ = ["Trial", "Tuned", "tune"]
 #: Rows of the smallest sample, unless there are fewer, and of the validation set at most.
 _FEWEST_ROWS = 1_000
 _MOST_VALIDATION = 10_000
+#: What a length-scale rule is multiplied by.
+FACTORS = tuple(2.0**k for k in (-1.5, -1.0, -0.5, 0.0, 0.5, 1.0, 1.5))
 #: Bytes of the sample, which is held in memory.
 _SAMPLE_BYTES = 2**30
 
@@ -58,23 +63,42 @@ class Trial:
 
 @dataclass(frozen=True)
 class Tuned:
-    """The winner and everything that was tried, in order; `validation_rows` judged them all."""
+    """The winner and everything that was tried, in order; `validation_rows` judged them all.
+
+    parameters : what was searched, a rule as its numbers; scaler : unfitted, what the rows went through, or None
+    """
 
     best: Trial
     trials: list[Trial]
     alphas: list[float]
     validation_rows: int
     metric: str
+    parameters: dict[str, list[Any]]
+    scaler: Any = None
+
+    @property
+    def notes(self) -> list[str]:
+        """Values at the end of what was searched: better ones may lie beyond."""
+        found = {**self.best.parameters, "alpha": self.best.alpha}
+        notes = []
+        for name, values in {**self.parameters, "alpha": self.alphas}.items():
+            value = found[name]
+            if name != "n_components" and len(values) > 2 and value in (min(values), max(values)):
+                end = "smallest" if value == min(values) else "largest"
+                words = name.removeprefix("base__").replace("_", " ")
+                notes.append(f"{words} {value:g} is the {end} that was tried; better ones may lie beyond")
+        return notes
 
 
 def tune(
     X: Any,
     y: Any,
     map: Any,
-    parameters: Mapping[str, Sequence[Any]],
+    parameters: Mapping[str, Sequence[Any] | str],
     model: Any,
     alphas: Sequence[float],
     *,
+    scale: Any = None,
     n_rows: int = 20_000,
     factor: int = 3,
     seed: int = 0,
@@ -87,10 +111,12 @@ def tune(
     ----------
     X, y : rows of shape (n, d) and targets of shape (n,), NumPy or Dask; at most `n_rows` of them are read
     map : unfitted feature estimator, or None for the columns as they are
-    parameters : {parameter of the map: values}, as in scikit-learn's grid search
+    parameters : {parameter of the map: values}, as in scikit-learn's grid search; a rule in place of length scales
+        ("knn") stands for its number on these rows, times 0.35, 0.5, 0.71, 1, 1.4, 2 and 2.8
     model : unfitted StreamingRidge, StreamingRidgeClassifier, or an SGD model. Ridge makes one Gram matrix for
         all alphas; SGD trains once for each
     alphas : penalties
+    scale : None, or of `distrf.make_model`: "auto", a method of StreamingScaler or an unfitted one; the rows are scaled first
     n_rows : rows of the largest sample, a fifth of which (at most 10,000) is held out
     factor : a level keeps one candidate in so many, and the next has that many times the rows
     seed : of the sample. The result depends on nothing else but the arguments
@@ -103,13 +129,18 @@ def tune(
     """
     SEVERAL.check("alphas", alphas)
     values = given_alphas(alphas) or []
-    candidates = [
-        dict(zip(parameters, point, strict=True)) for point in itertools.product(*parameters.values())
-    ]
-    if not candidates:
+    if not all(len(tried) for tried in parameters.values()):
         raise InputError(f"tune needs at least one value for each parameter, got {dict(parameters)}")
     if not isinstance(factor, int) or factor < 2:
         raise InputError(f"factor is a whole number of at least 2, got {factor!r}")
+    scaler = choose_scaler(X, y, is_classifier(model), map, scale, seed) if scale is not None else None
+    if scaler is not None:
+        X = scaler.fit(X).transform(X)
+    searched = {
+        name: _around(tried, map, name, X, seed) if isinstance(tried, str) else list(tried)
+        for name, tried in parameters.items()
+    }
+    candidates = [dict(zip(searched, point, strict=True)) for point in itertools.product(*searched.values())]
     sample = read_sample(X, y, n_rows, seed)
     task = Task(map, model, values, sample.targets(model))
     sizes = level_sizes(len(candidates), len(sample.X), factor)
@@ -136,7 +167,17 @@ def tune(
         alive = [alive[i] for i in sorted(kept)]
     best = next(t for t in reversed(trials) if t.kept)
     metric = "accuracy" if is_classifier(model) else "R²"
-    return Tuned(best, trials, values, len(sample.Xv), metric)
+    return Tuned(best, trials, values, len(sample.Xv), metric, searched, scaler)
+
+
+def _around(rule: str, map: Any, name: str, X: Any, seed: int) -> list[float]:
+    """Length scales around what a rule gives on the rows, four digits each; that of the map where its kernel has none."""
+    owner = map if name == "length_scale" else map.base
+    if not isinstance(owner.kernel, Kernel) and owner.kernel not in KERNELS:
+        return [owner.length_scale]
+    kernel = get_shift_invariant_kernel(owner.kernel, **({"nu": owner.nu} if owner.kernel == "matern" else {}))
+    middle = resolve_length_scale(kernel, rule, None, X, seed)
+    return [float(f"{middle * factor:.4g}") for factor in FACTORS]
 
 
 def level_sizes(candidates: int, rows: int, factor: int) -> list[int]:

@@ -11,6 +11,7 @@ from distrf import (
     RandomFourierFeatures,
     StreamingRidge,
     StreamingRidgeClassifier,
+    StreamingScaler,
     StreamingSGDClassifier,
     StreamingSGDRegressor,
 )
@@ -182,3 +183,17 @@ def test_refusals(monkeypatch):
     monkeypatch.setattr(Workers, "of_client", classmethod(lambda cls, client: cls(2, 1, 400 * 2**20)))
     with pytest.raises(MemoryPlanError, match="tune was refused"):
         tune(X, Y, fourier(), {"n_components": [64, 8192]}, ridge, ALPHAS)
+
+
+def test_a_rule_stands_for_scales_around_its_number():
+    """The search on scaled rows, with the numbers of the rule, is the search that the rule asks for."""
+    model = StreamingRidgeClassifier()
+    found = tune(X, Y, fourier(), {"length_scale": "knn"}, model, ALPHAS, scale="standard", n_rows=400)
+    scaled = StreamingScaler("standard").fit_transform(X)
+    middle = fourier().set_params(random_state=0).fit(scaled).length_scale_
+    tried = found.parameters["length_scale"]
+    np.testing.assert_allclose(tried, middle * 2.0 ** np.arange(-1.5, 2.0, 0.5), rtol=1e-3)
+    again = tune(scaled, Y, fourier(), {"length_scale": tried}, model, ALPHAS, n_rows=400)
+    assert [plain(trial) for trial in found.trials] == [plain(trial) for trial in again.trials]
+    assert found.scaler.method == "standard"
+    assert again.scaler is None

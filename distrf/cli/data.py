@@ -105,8 +105,11 @@ def featurize(
     run: o.RunOptions,
 ) -> None:
     """Write random features of rows to Zarr, block by block; started again, it resumes."""
+    from sklearn.pipeline import Pipeline
+
+    from ..pipeline import featurize as write_features
+    from ..pipeline.loaded import Loaded
     from ..store import check_apart, existing_model_folder, existing_store
-    from .featurizing import fitted_features, open_like, write_features
     from .outputs import check_writable
 
     session = Session(run)
@@ -119,7 +122,7 @@ def featurize(
     if save_map is not None:
         existing_model_folder(save_map)
     if like is None:
-        data = o.open_source(source, rows)
+        data: Any = o.open_source(source, rows)
         estimator = o.map_of(map, data.d)
         scaler = o.checked(scale.scaler)
         if scaler == "auto":
@@ -129,6 +132,7 @@ def featurize(
         if estimator is None:
             raise UsageError(o.NO_FEATURES)
         steps = [step for step in (scaler, estimator) if step is not None]
+        made = Pipeline([("map" if step is estimator else "scale", step) for step in steps])
     else:
         said = map != o.MapOptions() or scale != PlainScaleOptions()
         if said or save_map or rows.columns or rows.impute:
@@ -136,15 +140,12 @@ def featurize(
                 "--like takes map, scaling, columns and imputation as they were fitted; leave out their options and "
                 "--save-map"
             )
-        trained, data = open_like(like, source, rows.target, rows.strict)
-        steps = list(trained.loaded.pipeline)
+        fitted = Loaded.of(like).transformers()
+        data = fitted.open(source, target=rows.target, strict=rows.strict)
+        steps, made = list(fitted.pipeline), fitted
     session.refuse_if_too_big("featurize", steps, data)
     with session.connected():
-        if like is None:
-            features = fitted_features(data, scaler, estimator, save_map, overwrite, source)
-        else:
-            features = trained.features(data)
-        written = write_features(out, features, data, source, overwrite)
+        written = write_features(made, data, out, save_map=save_map, overwrite=overwrite)
     session.say(
         f"{written.computed} of {written.blocks} blocks computed, {written.blocks - written.computed} were there"
     )

@@ -141,7 +141,7 @@ def train(
         session.refuse_if_too_big("train", steps, data, client, classes)
         trained = fit_pipeline(data, map, scaler, estimator, learner)
     save_trained(trained, data, source, out, overwrite, job)
-    result = trained.summary() | {"model": out, "rows": data.info.n}
+    result = trained.summary() | {"model": out, "rows": data.n}
     if plot:
         write_plot(draw(trained.pipeline), plot)
         result["plot"] = plot
@@ -162,24 +162,28 @@ def predict(
     run: o.RunOptions,
 ) -> None:
     """Predict rows with a trained model, block by block; started again, it resumes."""
+    from .. import pipeline
+    from ..pipeline.loaded import predictor
+    from ..pipeline.predicting import check_extras
+    from ..pipeline.writing import to_parquet
     from ..store import check_apart, existing_parts, existing_store
     from .outputs import check_writable
-    from .predicting import check_extras, is_parquet_output, load_trained, write_predictions
     from .reports import print_result
 
     session = Session(run)
     check_apart(out, [source])
     check_apart(out, [model], than="the model")
     check_writable(out)
-    existing_parts(out) if is_parquet_output(out) else existing_store(out)
-    trained = load_trained(model)
+    existing_parts(out) if to_parquet(out) else existing_store(out)
+    trained = predictor(model)
     data = trained.open(source, strict=strict)
     names = o.column_names(keys, "--keys")
     check_extras(trained, data, out, names, scores)
     session.refuse_if_too_big("predict", list(trained.pipeline), data)
     with session.connected():
-        written = write_predictions(trained, data, out, names, scores, overwrite)
-    result = {"predictions": out, "rows": data.info.n, **written}
+        written = pipeline.predict(trained, data, out, keys=names, scores=scores, overwrite=overwrite)
+    counts = {"blocks": written.blocks, "blocks_computed": written.computed}
+    result = {"predictions": out, "rows": data.n, **counts}
     session.finish(result, lambda console: print_result(console, f"predictions {out}", result))
 
 
@@ -192,13 +196,14 @@ def evaluate(
     run: o.RunOptions,
 ) -> None:
     """Score a trained model on rows with known targets, in one pass."""
-    from .predicting import load_trained, score
+    from .. import pipeline
+    from ..pipeline.loaded import predictor
     from .reports import print_result
 
     session = Session(run)
-    trained = load_trained(model)
-    data = trained.open(source, target, needs_target=True, strict=strict)
+    trained = predictor(model)
+    data = trained.open(source, target=target, needs_target=True, strict=strict)
     session.refuse_if_too_big("evaluate", list(trained.pipeline), data)
     with session.connected():
-        result = score(trained, data) | {"model": model, "rows": data.info.n}
+        result = pipeline.evaluate(trained, data) | {"model": model, "rows": data.n}
     session.finish(result, lambda console: print_result(console, f"{model} on {source}", result))

@@ -18,10 +18,9 @@ from ..features import TEFM
 from ..persistence import save_model
 from ..pipeline.inputs import Input
 from ..pipeline.kinds import KINDS, kind_for
-from ..pipeline.making import Options, prepare
 from ..pipeline.sample import sample_targets
 from ..pipeline.target import Target, check_target, look_at
-from ..pipeline.training import BaselineWarning, fit_prepared
+from ..pipeline.training import BaselineWarning, train
 from ..planning.classes import PlannedTarget, planned_target
 from ..planning.workers import planned_workers
 from . import options as o
@@ -170,10 +169,9 @@ def fit_pipeline(data: Input, map: TrainMapOptions, scaler: Any, estimator: Any,
     """Choose what is left to choose, fit, and compare with a linear model on the columns."""
     X, y = rows_with_target(data)
     start = time.perf_counter()
-    made = prepare(X, y, Options(model=learner, scale=scaler, **map.chosen(estimator)))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", BaselineWarning)  # in the report
-        pipeline = fit_prepared(made, X, y)
+        pipeline = train(X, y, model=learner, scale=scaler, **map.chosen(estimator))
     return Trained(pipeline, time.perf_counter() - start, data.info.n)
 
 

@@ -21,9 +21,6 @@ if TYPE_CHECKING:
     from ..pipeline.inputs import Input
     from ..tuning import Trial, Tuned
 
-#: What a length-scale rule is multiplied by.
-FACTORS = tuple(2.0**k for k in (-1.5, -1.0, -0.5, 0.0, 0.5, 1.0, 1.5))
-
 
 @dataclass(frozen=True)
 class SearchedMap(o.MapOptions):
@@ -83,7 +80,9 @@ def tune(
 ) -> None:
     """Search length scale, D and alpha on growing row samples; write the winner as a job file."""
     from ..store import check_apart
+    from ..tuning import tune as search
     from .outputs import check_writable, said
+    from .training import follow_target, look_at_target, rows_with_target
 
     session = Session(run)
     check_apart(out, [source], what="--out")
@@ -97,7 +96,7 @@ def tune(
     first = _plain(map, sizes)
     estimator = o.map_of(first, data.d)
     parameters = _parameters(map, sizes, estimator, data.d, first)
-    model = _following(model, data, map.seed)
+    model = follow_target(model, look_at_target(data, map.seed))  # type: ignore[assignment]
     learner = make_model(replace(model, alpha=str(alphas[0])), seed=map.seed)
     if sample_rows < 20:
         raise UsageError(f"--sample-rows must be at least 20, got {sample_rows}")
@@ -107,24 +106,12 @@ def tune(
         raise SpecMismatchError(f"{out!r} exists; choose another file, or --overwrite")
     check_writable(out)
     with session.connected():
-        from sklearn.base import is_classifier
-
-        from ..pipeline.making import choose_scaler
-        from ..tuning import tune as search
-        from .training import rows_with_target
-
         X, y = rows_with_target(data)
-        scaler = choose_scaler(X, y, is_classifier(learner), estimator, scaler, map.seed)
-        if scaler is not None:
-            X = scaler.fit(X).transform(X)
-        rule_of = _searched_rule(map, estimator)
-        if rule_of:
-            name, rule = rule_of
-            parameters = {name: _scales(rule, estimator, X, map), **parameters}
         tuned = search(
-            X, y, estimator, parameters, learner, alphas, n_rows=sample_rows, factor=factor, seed=map.seed,
+            X, y, estimator, parameters, learner, alphas, scale=scaler, n_rows=sample_rows, factor=factor, seed=map.seed,
             **({} if run.json or run.quiet else _printer(session, hasattr(learner, "alphas"))),
         )  # fmt: skip
+    scaler = tuned.scaler
     chosen = _chosen(tuned.best, first, parameters)
     values = {"source": source, "out": model_out, **said(chosen), **said(rows)}
     values |= said(ModelOptions(**vars(model))) | {
@@ -151,18 +138,10 @@ def tune(
         "trials": [_facts(trial, tuned) for trial in tuned.trials],
         "metric": tuned.metric,
         "validation_rows": tuned.validation_rows,
-        "notes": _notes(tuned, parameters),
+        "notes": tuned.notes,
         "job": out,
     }
     session.finish(result, lambda console: _report(console, result, tuned))
-
-
-def _following(model: SearchedModel, data: Input, seed: int) -> SearchedModel:
-    """The options with a model that goes with the target."""
-    from .training import follow_target, look_at_target
-
-    check_name(model.model)
-    return follow_target(model, look_at_target(data, seed))  # type: ignore[return-value]
 
 
 def _whole(text: str) -> int:
@@ -202,49 +181,26 @@ def _plain(map: SearchedMap, sizes: list[int]) -> o.MapOptions:
 
 def _parameters(
     map: SearchedMap, sizes: list[int], estimator: Any, d: int, first: o.MapOptions
-) -> dict[str, list[Any]]:
-    """{parameter of the estimator: values}, but for a length-scale rule, which needs rows."""
+) -> dict[str, Any]:
+    """{parameter of the estimator: values, or a rule for its length scale}."""
     if estimator is None:
         return {}
+    from ..pipeline.families import scale_parameter
+
     known = estimator.get_params(deep=True)
-    found: dict[str, list[Any]] = {}
-    for name, values in (
-        ("gamma", None if map.gamma is None else _numbers("--gamma", map.gamma)),
-        (
-            "length_scale",
-            None if _rule(map) or map.gamma else _numbers("--length-scale", map.length_scale or ""),
-        ),
-    ):
-        if values is not None:
-            found[name if name in known else f"base__{name}"] = values
+    found: dict[str, Any] = {}
+    rule, name = _rule(map), scale_parameter(estimator)
+    if map.gamma is not None:
+        found["gamma" if "gamma" in known else "base__gamma"] = _numbers("--gamma", map.gamma)
+    elif rule is None:
+        found[name or "base__length_scale"] = _numbers("--length-scale", map.length_scale or "")
+    elif name is not None:
+        found[name] = rule
     if "n_components" in known:
         for size in sizes:
             o.map_of(replace(first, components=size), d)  # refused now rather than on a worker
         found["n_components"] = sizes
     return found
-
-
-def _searched_rule(map: SearchedMap, estimator: Any) -> tuple[str, str] | None:
-    """(parameter, rule) of a length scale that is searched around a rule; None where there is none."""
-    rule = _rule(map)
-    if estimator is None or map.gamma is not None or rule is None:
-        return None
-    known = estimator.get_params(deep=True)
-    place = next((p for p in ("length_scale", "base__length_scale") if p in known), None)
-    return None if place is None else (place, rule)
-
-
-def _scales(rule: str, estimator: Any, X: Any, map: SearchedMap) -> list[float]:
-    """The rule's number times the factors, four digits each."""
-    from ..features.length_scale import resolve_length_scale
-    from ..kernels.shift_invariant import KERNELS, get_shift_invariant_kernel
-
-    owner = estimator if "length_scale" in estimator.get_params(deep=False) else estimator.base
-    if owner.kernel not in KERNELS:
-        return [owner.length_scale]
-    kernel = get_shift_invariant_kernel(owner.kernel, **({"nu": map.nu} if owner.kernel == "matern" else {}))
-    middle = resolve_length_scale(kernel, rule, None, X, map.seed)
-    return [float(f"{middle * factor:.4g}") for factor in FACTORS]
 
 
 def _chosen(best: Trial, first: o.MapOptions, parameters: Mapping[str, Any]) -> o.MapOptions:
@@ -284,20 +240,6 @@ def _facts(trial: Trial, tuned: Tuned) -> dict[str, Any]:
         "level": trial.level + 1,
         "scores": {str(a): s for a, s in zip(tuned.alphas, trial.scores, strict=True)},
     }
-
-
-def _notes(tuned: Tuned, parameters: Mapping[str, list[Any]]) -> list[str]:
-    """Values at the end of what was searched: better ones may lie beyond."""
-    searched = {name.removeprefix("base__").replace("_", " "): values for name, values in parameters.items()}
-    searched.pop("n components", None)
-    found = {name.removeprefix("base__").replace("_", " "): v for name, v in tuned.best.parameters.items()}
-    notes = []
-    for name, values in (*searched.items(), ("alpha", tuned.alphas)):
-        value = tuned.best.alpha if name == "alpha" else found[name]
-        if len(values) > 2 and value in (min(values), max(values)):
-            end = "smallest" if value == min(values) else "largest"
-            notes.append(f"{name} {value:g} is the {end} that was tried; better ones may lie beyond")
-    return notes
 
 
 def _printer(session: Session, squares: bool) -> dict[str, Any]:

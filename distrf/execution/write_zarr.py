@@ -18,9 +18,9 @@ from .row_blocks import align_rows, check_dask_rows
 
 @dataclass(frozen=True)
 class Written:
-    """Result of a write: the finished store, and how many of its blocks this call computed."""
+    """Result of a write: the finished store (None for Parquet), and how many of its blocks this call computed."""
 
-    info: store.StoreInfo
+    info: store.StoreInfo | None
     computed: int
     blocks: int
 

@@ -70,6 +70,8 @@ def ingest(
     impute : "mean", "median", "zero" or a number: what replaces missing values; they are refused otherwise.
     split : "train", "test": which members of an ``.npz`` file.
     progress : called as ``progress(rows_done, n_rows)`` after each block.
+    overwrite : replace a store of other data or options.
+    storage_options : of fsspec, for URLs.
 
     Raises
     ------

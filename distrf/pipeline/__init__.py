@@ -5,9 +5,18 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-_EXPORTS = {"make_model": "making", "train": "training", "BaselineWarning": "training", "KINDS": "kinds"}
+_EXPORTS = {
+    "make_model": "making",
+    "train": "training",
+    "BaselineWarning": "training",
+    "KINDS": "kinds",
+    "featurize": "writing",
+    "write_rows": "writing",
+    "predict": "predicting",
+    "evaluate": "predicting",
+}
 
-__all__ = ["KINDS", "BaselineWarning", "make_model", "train"]
+__all__ = sorted(_EXPORTS)
 
 
 def __getattr__(name: str) -> Any:

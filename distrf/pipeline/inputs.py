@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import math
+import os
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import dask.array as da
 import numpy as np
+import scipy.sparse as sp
+from dask.base import is_dask_collection, tokenize
 
 from .. import store
 from ..execution.open_rows import open_rows
+from ..execution.row_blocks import align_rows, check_dask_rows, rows_per_block
 from ..maps import working_dtype
+from ..targets import as_columns
 
 
 @dataclass(frozen=True)
@@ -22,6 +28,14 @@ class Input:
     columns: list[Any] | None
     impute: Any
     filled: Any = None  # what replaced nulls when the rows were ingested
+
+    @property
+    def path(self) -> str:
+        return str(self.info.path)
+
+    @property
+    def n(self) -> int:
+        return int(self.info.n)
 
     @property
     def d(self) -> int:
@@ -56,11 +70,59 @@ class Input:
 
     def classes(self, y: da.Array | None) -> list[Any] | None:
         """Names behind coded labels."""
-        if y is None or y.dtype.kind != "U":
-            return None
-        if self.info.classes:
+        if y is not None and y.dtype.kind == "U" and self.info.classes:
             return list(self.info.classes)
-        return [str(c) for c in np.unique(da.unique(y).compute())]
+        return _classes(y)
+
+
+@dataclass(frozen=True)
+class Arrays:
+    """Lazy or in-memory rows, with what `Input` says of those at a path."""
+
+    X: Any
+    y: Any = None
+
+    path: ClassVar[None] = None
+    target: ClassVar[None] = None
+    columns: ClassVar[None] = None
+
+    @property
+    def n(self) -> int:
+        return int(self.X.shape[0])
+
+    @property
+    def description(self) -> dict[str, Any]:
+        return {"data": tokenize(self.X, self.y), "rows": self.n}
+
+    def rows(self, *, uniform: bool = False) -> tuple[da.Array, da.Array | None]:
+        """Lazy (X, y); `uniform` makes the blocks equal but for a shorter last one."""
+        X = self.X
+        if not is_dask_collection(X):
+            X = X.tocsr() if sp.issparse(X) else np.asarray(X)
+            step = min(max(1, X.shape[0]), rows_per_block(X.dtype.itemsize * math.prod(X.shape[1:])))
+            X = da.from_array(X, chunks=(step, *X.shape[1:]), asarray=False)
+        X = check_dask_rows(X)
+        sizes = X.chunks[0]
+        if uniform and (len(set(sizes[:-1])) > 1 or sizes[-1] > sizes[0]):
+            X = X.rechunk({0: max(sizes)}, method="tasks")
+        return X, None if self.y is None else align_rows(X, as_columns(self.y), "y")
+
+    def classes(self, y: da.Array | None) -> list[Any] | None:
+        return _classes(y)
+
+
+def _classes(y: da.Array | None) -> list[Any] | None:
+    """Names of labels that are text; they are read."""
+    if y is None or y.dtype.kind != "U":
+        return None
+    return [str(c) for c in np.unique(da.unique(y).compute())]
+
+
+def described(X: Any, y: Any = None, **reading: Any) -> Input | Arrays:
+    """Rows at a path, lazy or in memory. reading : of those at a path, see `open_input`"""
+    if isinstance(X, (Input, Arrays)):
+        return X
+    return open_input(os.fspath(X), **reading) if isinstance(X, (str, os.PathLike)) else Arrays(X, y)
 
 
 def open_input(

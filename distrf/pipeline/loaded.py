@@ -1,0 +1,97 @@
+"""A model or a map, from its folder or as it is, and how the rows it was fitted to were read."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Any
+
+from sklearn.pipeline import Pipeline
+
+from .. import store
+from ..errors import InputError
+from ..persistence import load_model, model_details, model_identity
+from .inputs import Arrays, Input, described, open_input
+
+_NOT_SAID = {"columns": None, "target": None, "impute": None}
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A fitted pipeline; `reading` says how its training rows were read, `spec` what determines it."""
+
+    path: str | None
+    pipeline: Pipeline
+    reading: dict[str, Any]
+    spec: Any
+
+    @classmethod
+    def of(cls, model: Any) -> Loaded:
+        """From the path of a model folder, or a fitted estimator. Raises StoreError for a folder that is none."""
+        if isinstance(model, Loaded):
+            return model
+        if not isinstance(model, (str, os.PathLike)):
+            return cls(None, as_pipeline(model), _NOT_SAID, model_identity(model))
+        details = model_details(model)
+        # A model that was saved in Python says nothing of how its input was read.
+        return cls(
+            os.fspath(model),
+            as_pipeline(load_model(model)),
+            details.get("input", _NOT_SAID),
+            details["model"],
+        )
+
+    def transformers(self) -> Loaded:
+        """The steps before the model. Raises InputError where none of them is a map."""
+        steps = [(name, step) for name, step in self.pipeline.steps if hasattr(step, "transform")]
+        if not any(hasattr(step, "map_") for _, step in steps):
+            raise InputError(f"{self.path!r} holds no map: its features are the columns as they are")
+        return Loaded(self.path, Pipeline(steps), self.reading, self.spec)
+
+    def open(
+        self,
+        rows: Any,
+        y: Any = None,
+        *,
+        target: str | None = None,
+        needs_target: bool = False,
+        strict: bool = False,
+    ) -> Input | Arrays:
+        """The rows at a path, read as the training rows were (same columns, same imputation), or arrays as they are."""
+        if not isinstance(rows, (str, os.PathLike)):
+            return described(rows, y)
+        source, trained = os.fspath(rows), self.reading
+        columns = trained["columns"]
+        if store.find_format(source).table:
+            if needs_target:
+                target = target or trained["target"]
+        elif columns and isinstance(columns[0], str):
+            # A Zarr store may have no names; then only the width can be compared.
+            known = store.describe(source).columns
+            missing = [c for c in columns if known and c not in known]
+            if missing:
+                raise InputError(f"the model was trained on columns that {source!r} lacks: {missing[:10]}")
+            columns = columns if known and known != columns else None
+        data = open_input(source, target, columns, trained["impute"], strict=strict)
+        width = self.pipeline[0].n_features_in_
+        if data.d != width:
+            raise InputError(
+                f"{source!r} has {data.d} features, but the model {self.path!r} was trained on {width} features"
+            )
+        return data
+
+
+def as_pipeline(model: Any) -> Pipeline:
+    """A Pipeline, of one step where the model is none."""
+    return model if isinstance(model, Pipeline) else Pipeline([("model", model)])
+
+
+def predictor(model: Any) -> Loaded:
+    """A model that predicts, from its folder or as it is. Raises InputError for one that does not."""
+    loaded = Loaded.of(model)
+    if not hasattr(loaded.pipeline, "predict"):
+        raise InputError(
+            f"a model that predicts ends in a classifier or a regressor; {loaded.path!r} ends in a "
+            f"{type(loaded.pipeline[-1]).__name__}"
+        )
+    return loaded

@@ -1,0 +1,126 @@
+"""`predict` and `evaluate`: a fitted model on rows larger than memory."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+from sklearn.base import is_classifier
+
+from .. import __version__, store
+from ..errors import InputError
+from ..execution.write_parquet import write_parts
+from ..execution.write_zarr import Written, write_rows
+from ..linear_model.base import accuracy_pass, error_pass
+from .inputs import Arrays, Input
+from .loaded import Loaded, predictor
+from .writing import to_parquet
+
+
+def predict(
+    model: Any,
+    X: Any,
+    out: str | os.PathLike[str] | None = None,
+    *,
+    keys: list[str] | None = None,
+    scores: bool = False,
+    strict: bool = False,
+    overwrite: bool = False,
+) -> Any:
+    """Predict rows, block by block; a write that was interrupted resumes.
+
+    Parameters
+    ----------
+    model : folder of a model, or a fitted estimator or Pipeline
+    X : path of a store or of Parquet, read as the training rows were; Dask array of shape (n, d); rows in memory
+    out : the Zarr store to write, or a folder that ends in .parquet; None returns the predictions
+    keys : Parquet columns of X to write beside the predictions, to Parquet
+    scores : write the decision values of a classifier too
+    strict : refuse a Zarr store of others that lacks chunks
+    overwrite : replace an output that was made with another model or of other rows
+
+    Returns
+    -------
+    Written, or where `out` is None the predictions of shape (n,) or (n, C): lazy but for rows in memory
+
+    Raises
+    ------
+    InputError : a model that does not predict, rows of another width, keys or scores that there are none of
+    SpecMismatchError : `out` holds other predictions
+    """
+    trained = predictor(model)
+    if out is None:
+        if keys or scores:
+            raise InputError("keys and scores are written beside predictions; give out=")
+        plain = not isinstance(X, (str, os.PathLike, Input, Arrays))
+        return trained.pipeline.predict(X if plain else trained.open(X, strict=strict).rows()[0])
+    out = os.fspath(out)
+    data = trained.open(X, strict=strict)
+    check_extras(trained, data, out, keys, scores)
+    pipeline, parquet = trained.pipeline, to_parquet(out)
+    rows, _ = data.rows(uniform=not parquet)
+    arrays = {"prediction": pipeline.predict(rows)}
+    if scores:
+        arrays["decision"] = pipeline.decision_function(rows)
+    spec = {"model": trained.spec, "input": data.description, "scores": scores, "keys": keys}
+    if parquet:
+        source = data.path if keys else None
+        return Written(None, *write_parts(out, arrays, source, keys, spec, overwrite, data.columns))
+    texts = arrays["prediction"].dtype.kind == "U"
+    return write_rows(
+        out,
+        arrays,
+        kind="predictions",
+        spec=spec,
+        classes=[str(c) for c in pipeline[-1].classes_] if texts else None,
+        provenance={"model": trained.path, "source": data.path, "distrf": __version__},
+        overwrite=overwrite,
+    )
+
+
+def check_extras(trained: Loaded, data: Input | Arrays, out: str, keys: list[str] | None, scores: bool) -> None:
+    """Raise InputError for keys or scores that these rows, this output or this model do not have."""
+    if keys and not (to_parquet(out) and data.path and store.find_format(data.path).table):
+        raise InputError(f"--keys go with a .parquet output and a Parquet input, got {out!r} and {data.path!r}")
+    if scores and not is_classifier(trained.pipeline[-1]):
+        raise InputError("--scores are decision values of a classifier; this model is a regressor")
+
+
+def evaluate(
+    model: Any, X: Any, y: Any = None, *, target: str | None = None, strict: bool = False
+) -> dict[str, Any]:
+    """Score a fitted model on rows with known targets, in one pass.
+
+    Parameters
+    ----------
+    model : folder of a model, or a fitted estimator or Pipeline
+    X, y : path of a store or of Parquet, read as the training rows were, with its targets; or arrays, lazy or in memory
+    target : the column (Parquet) or array (Zarr) of the targets; default that of the training rows
+    strict : refuse a Zarr store of others that lacks chunks
+
+    Returns
+    -------
+    {"accuracy"} of a classifier; {"rmse", "relative_rmse" (over the root mean square of y; None where y is 0
+    everywhere), "r2"} of a regressor
+
+    Raises
+    ------
+    InputError : rows without a target, labels of another kind than those of the model
+    """
+    trained = predictor(model)
+    data = trained.open(X, y, target=target, needs_target=True, strict=strict)
+    rows, truth = data.rows()
+    if truth is None:
+        raise InputError(f"evaluation needs a target: {data.path!r} has none; give --target")
+    predicted = trained.pipeline.predict(rows)
+    if is_classifier(trained.pipeline[-1]):
+        return {"accuracy": accuracy_pass(predicted, truth, classes=trained.pipeline[-1].classes_)}
+    errors = error_pass(predicted, truth)
+    norm, varies = float(errors.norm.sum()), errors.spread > 0
+    shares = errors.squares / np.where(varies, errors.spread, 1.0)
+    return {
+        "rmse": float(np.sqrt(errors.squares / errors.weight).mean()),
+        "relative_rmse": float(np.sqrt(errors.squares.sum() / norm)) if norm > 0 else None,
+        "r2": float(np.where(varies, 1.0 - shares, errors.squares == 0).mean()),
+    }

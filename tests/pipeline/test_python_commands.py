@@ -1,0 +1,165 @@
+"""What the command line does, a public function does: on lazy rows, on rows in memory, and on paths."""
+
+from __future__ import annotations
+
+import inspect
+
+import dask.array as da
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.pipeline import make_pipeline
+
+import distrf
+from distrf import RandomFourierFeatures, StreamingRidge, StreamingRidgeClassifier, StreamingScaler, open_rows
+from distrf.errors import InputError, SpecMismatchError
+from distrf.store import open_array
+
+N = 300
+
+
+@pytest.fixture
+def rows(rng):
+    X = rng.normal(size=(N, 4)).astype(np.float32)
+    return X, np.where(X[:, 0] ** 2 + X[:, 1] > 0.5, "in", "out")
+
+
+def machine(X, y):
+    features = RandomFourierFeatures(length_scale=2.0, n_components=32, random_state=0)
+    model = StreamingRidgeClassifier(1e-3) if y.dtype.kind == "U" else StreamingRidge(1e-3)
+    return make_pipeline(features, model).fit(X, y)
+
+
+COMMANDS = (
+    "connect", "evaluate", "featurize", "ingest", "load_model", "make_model", "plan", "predict", "save_model", "train",
+    "tune", "write_rows",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_function_says_what_it_takes(name):
+    function = getattr(distrf, name)
+    assert name in distrf.__all__
+    assert "Parameters\n" in inspect.getdoc(function)
+    for parameter, kind in inspect.signature(function).parameters.items():
+        if kind.kind is not kind.VAR_KEYWORD:
+            assert parameter in inspect.getdoc(function), parameter
+
+
+# ---- writing rows -----------------------------------------------------------------------------------
+
+
+def test_rows_come_back_as_they_were_written(rows, tmp_path):
+    X, y = rows
+    lazy = da.from_array(X, chunks=((50, 100, 150), 4))
+    for name, given in (("memory.zarr", X), ("lazy.zarr", lazy)):
+        written = distrf.write_rows(given, tmp_path / name, y)
+        assert written.computed == written.blocks == written.info.n_blocks
+        back, labels = open_rows(tmp_path / name)
+        np.testing.assert_array_equal(back.compute(), X)
+        np.testing.assert_array_equal(labels.compute(), y)
+        assert distrf.write_rows(given, tmp_path / name, y).computed == 0  # it is there
+    with pytest.raises(SpecMismatchError):
+        distrf.write_rows(X + 1, tmp_path / "memory.zarr", y)
+    distrf.write_rows(X + 1, tmp_path / "memory.zarr", overwrite=True)
+    assert open_rows(tmp_path / "memory.zarr")[1] is None
+
+
+def test_rows_to_parquet_and_csr_rows(rows, tmp_path):
+    X, y = rows
+    assert distrf.write_rows(da.from_array(X, chunks=(100, 4)), tmp_path / "r.parquet", y).blocks == 3
+    back, labels = open_rows(tmp_path / "r.parquet", target="y")
+    np.testing.assert_array_equal(back.compute(), X)
+    np.testing.assert_array_equal(labels.compute(), y)
+    csr = sp.random(N, 20, 0.1, format="csr", random_state=0)
+    distrf.write_rows(csr, tmp_path / "csr.zarr", np.arange(N))
+    assert (abs(open_rows(tmp_path / "csr.zarr")[0].compute() - csr) > 0).nnz == 0
+    with pytest.raises(InputError, match="Parquet holds dense columns"):
+        distrf.write_rows(csr, tmp_path / "csr.parquet")
+    with pytest.raises(InputError, match="X must be finite"):
+        distrf.write_rows(np.where(X > 2, np.nan, X), tmp_path / "nan.zarr")
+
+
+# ---- features ---------------------------------------------------------------------------------------
+
+
+def test_features_are_those_of_the_estimator(rows, tmp_path):
+    X, y = rows
+    features = RandomFourierFeatures(n_components=16, random_state=0)
+    distrf.write_rows(X, tmp_path / "rows.zarr", y)
+    expected = features.fit_transform(X)
+    for name, given in (("path", tmp_path / "rows.zarr"), ("lazy", da.from_array(X, chunks=(100, 4)))):
+        unfitted = RandomFourierFeatures(n_components=16, random_state=0)
+        distrf.featurize(unfitted, given, tmp_path / f"{name}.zarr", save_map=tmp_path / f"{name}-map")
+        assert not hasattr(unfitted, "map_")
+        np.testing.assert_allclose(open_array(tmp_path / f"{name}.zarr", "X").compute(), expected, atol=1e-6)
+    np.testing.assert_array_equal(open_array(tmp_path / "path.zarr", "y").compute(), y)
+    distrf.featurize(tmp_path / "path-map", X + 1, tmp_path / "like.zarr")
+    distrf.featurize(features, X + 1, tmp_path / "fitted.zarr")
+    for name in ("like", "fitted"):
+        made = open_array(tmp_path / f"{name}.zarr", "X").compute()
+        np.testing.assert_allclose(made, features.transform(X + 1), atol=1e-6)
+
+
+def test_a_chain_of_maps_is_fitted_step_by_step(rows, tmp_path):
+    X, _ = rows
+    chain = make_pipeline(StreamingScaler(), RandomFourierFeatures(n_components=16, random_state=0))
+    distrf.featurize(chain, X, tmp_path / "f.zarr")
+    np.testing.assert_allclose(
+        open_array(tmp_path / "f.zarr", "X").compute(), chain.fit_transform(X), atol=1e-5
+    )
+
+
+# ---- predictions ------------------------------------------------------------------------------------
+
+
+def test_predictions_wherever_they_go(rows, tmp_path):
+    X, y = rows
+    model = machine(X, y)
+    distrf.save_model(model, tmp_path / "m")
+    distrf.write_rows(X, tmp_path / "rows.zarr", y)
+    expected = model.predict(X)
+    np.testing.assert_array_equal(distrf.predict(model, X), expected)
+    np.testing.assert_array_equal(distrf.predict(tmp_path / "m", tmp_path / "rows.zarr").compute(), expected)
+    for given in (model, tmp_path / "m"):
+        distrf.predict(
+            given, da.from_array(X, chunks=(100, 4)), tmp_path / "p.zarr", scores=True, overwrite=True
+        )
+        np.testing.assert_array_equal(open_array(tmp_path / "p.zarr", "prediction").compute(), expected)
+        scores = open_array(tmp_path / "p.zarr", "decision").compute()
+        np.testing.assert_allclose(scores, model.decision_function(X), atol=1e-5)
+    written = distrf.predict(tmp_path / "m", tmp_path / "rows.zarr", tmp_path / "p.parquet")
+    assert (written.info, written.computed) == (None, written.blocks)
+    assert distrf.predict(model, X, tmp_path / "q.zarr").computed == 1
+    assert distrf.predict(model, X, tmp_path / "q.zarr").computed == 0
+    with pytest.raises(SpecMismatchError):  # of the same class, but other weights
+        distrf.predict(machine(X[:200], y[:200]), X, tmp_path / "q.zarr")
+
+
+def test_scores_of_a_model(rows, tmp_path):
+    X, y = rows
+    model, numbers = machine(X, y), X[:, 0].astype(float)
+    distrf.save_model(model, tmp_path / "m")
+    distrf.write_rows(X, tmp_path / "rows.zarr", y)
+    expected = {"accuracy": model.score(X, y)}
+    assert distrf.evaluate(model, X, y) == expected
+    assert distrf.evaluate(tmp_path / "m", tmp_path / "rows.zarr") == expected
+    regressor = machine(X, numbers)
+    scores = distrf.evaluate(regressor, da.from_array(X, chunks=(100, 4)), numbers)
+    assert scores["r2"] == pytest.approx(regressor.score(X, numbers), abs=1e-6)
+    assert set(scores) == {"rmse", "relative_rmse", "r2"}
+
+
+def test_what_cannot_be_done_is_refused(rows, tmp_path):
+    X, y = rows
+    model = machine(X, y)
+    with pytest.raises(InputError, match="evaluation needs a target"):
+        distrf.evaluate(model, X)
+    with pytest.raises(InputError, match="ends in a classifier or a regressor"):
+        distrf.predict(model[0], X)
+    with pytest.raises(InputError, match="give out="):
+        distrf.predict(model, X, scores=True)
+    with pytest.raises(InputError, match="keys go with a"):
+        distrf.predict(model, X, tmp_path / "p.parquet", keys=["id"])
+    with pytest.raises(InputError, match="featurize takes a feature estimator"):
+        distrf.featurize(make_pipeline(StreamingRidge().fit(X, X[:, 0])), X, tmp_path / "f.zarr")
