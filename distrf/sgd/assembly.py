@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from dask.base import is_dask_collection
 from scipy.optimize import minimize_scalar
 
-from ..checkpoint import IDENTITY_ROWS, IDENTITY_TARGETS, Checkpoint
+from ..checkpoint import COMPARED_ROWS, COMPARED_TARGETS, Checkpoint
 from ..errors import InputError
 from ..execution.passes import run_pass
 from ..execution.row_blocks import mapped_from, rows_per_block
@@ -151,9 +151,9 @@ def open_checkpoint(
         "seed": seed,
     }
     kept = Checkpoint(path, identity() | job, resume=resume)
-    some = sampled_rows(n, min(IDENTITY_ROWS, n), seed, "identity")
+    some = sampled_rows(n, min(COMPARED_ROWS, n), seed, "identity")
     kept.check_rows(take_rows(rows.arrays[0], some))
-    some = sampled_rows(n, min(IDENTITY_TARGETS, n), seed, "targets")
+    some = sampled_rows(n, min(COMPARED_TARGETS, n), seed, "targets")
     y, *weight = (take_rows(_two_dimensional(a), some) for a in rows.arrays[1:])
     kept.check_rows(targets.encode(y if rows.arrays[1].ndim == 2 else y[:, 0], None)[0], "targets")
     for w in weight:
