@@ -16,7 +16,7 @@ from .store.spec import differences, from_json, to_json
 
 _FORMAT = "distrf-checkpoint"
 #: Rows, and rows of targets, whose equality tells a checkpoint of the same data.
-IDENTITY_ROWS, IDENTITY_TARGETS = 16, 256
+COMPARED_ROWS, COMPARED_TARGETS = 16, 256
 _STEP = re.compile(r"step-(\d{6,})")
 
 
@@ -29,21 +29,32 @@ class Checkpoint:
 
     Parameters
     ----------
-    path : folder or URL of the checkpoint; None keeps nothing
-    identity : JSON that determines the numbers. A checkpoint of another one is refused
-    resume : whether to go on with what is there. If not, it goes with the first step that is written
+    path : path or URL, optional
+        Folder of the checkpoint; None keeps nothing.
+    job : mapping
+        What determines the numbers, as JSON. A checkpoint of another job is refused.
+    resume : bool
+        Go on with what is there. If not, it is removed when the first step is written.
 
-    Raises SpecMismatchError for a checkpoint of another job, StoreError for a folder that holds a model.
+    Attributes
+    ----------
+    arrays : dict of str to array
+        The named arrays after the last step.
+
+    Raises
+    ------
+    SpecMismatchError
+        The folder holds a checkpoint of another job.
+    StoreError
+        The folder holds a model.
     """
 
-    def __init__(
-        self, path: str | os.PathLike[str] | None, identity: Mapping[str, Any], *, resume: bool = True
-    ):
+    def __init__(self, path: str | os.PathLike[str] | None, job: Mapping[str, Any], *, resume: bool = True):
         self.path = None if path is None else files.normalise(path)
-        self.identity = from_json(to_json(dict(identity)))
+        self.job = from_json(to_json(dict(job)))
         self.arrays: dict[str, np.ndarray] = {}
         # A token of this job: what an earlier one with the same options left behind is not mixed with it.
-        self._run = uuid.uuid4().hex
+        self._token = uuid.uuid4().hex
         self._names: dict[int, set[str]] = {}
         self._states: dict[int, tuple[dict[str, np.ndarray], dict[str, Any]] | None] = {}
         self._damaged: list[int] = []
@@ -69,7 +80,7 @@ class Checkpoint:
             if damaged is not None and spec["numbers"] is None:
                 raise damaged
             damaged = None  # above a state there are only states: this one will do
-            changed = differences(spec["identity"], self.identity)
+            changed = differences(spec["identity"], self.job)
             if changed:
                 raise SpecMismatchError(
                     f"the checkpoint {self.path!r} is of another job; old -> new: "
@@ -77,8 +88,8 @@ class Checkpoint:
                     + "; give the options it was started with, choose another folder, or remove it"
                 )
             if newest:
-                self._run, newest = spec["run"], False
-            elif spec["run"] != self._run:
+                self._token, newest = spec["run"], False
+            elif spec["run"] != self._token:
                 continue
             self._names[number] = set(spec["names"])
             if spec["numbers"] is not None:
@@ -170,8 +181,8 @@ class Checkpoint:
             self._fresh = False
         spec = {
             "format": _FORMAT,
-            "identity": self.identity,
-            "run": self._run,
+            "identity": self.job,
+            "run": self._token,
             "names": sorted(made),
             "numbers": None if numbers is None else dict(numbers),
         }

@@ -163,7 +163,7 @@ class BlockGraphs:
             learned = TaskRef(self.learned)
         graph[key] = Task(
             key,
-            _fold_values,
+            _reduce_values,
             reduction,
             learned,
             previous,
@@ -206,7 +206,9 @@ def add_block(reduction: Any, state: Any, start: int, values: Sequence[Any]) -> 
 
 
 @same_release
-def _fold_values(reduction: Any, learned: Any, state: Any, start: int, topic: str | None, *values: Any) -> Any:
+def _reduce_values(
+    reduction: Any, learned: Any, state: Any, start: int, topic: str | None, *values: Any
+) -> Any:
     if learned is not None:
         reduction = reduction.with_arrays(aligned(learned))
     state = add_block(reduction, reduction.initial() if state is None else state, start, values)

@@ -98,7 +98,7 @@ def run_pass(
     block_rows: int | None = None,
     starts: Sequence[int] | None = None,
 ) -> Any:
-    """Fold all row blocks of the arrays; returns the final state.
+    """Reduce all row blocks of the arrays; returns the final state.
 
     Parameters
     ----------

@@ -59,16 +59,16 @@ def rows_per_block(bytes_per_row: float) -> int:
 
 
 def split_chunk(rows: int, limit: int) -> int:
-    """Rows of equal pieces of a chunk, at most `limit`: a divisor of it where a fair one exists."""
-    pieces = -(-rows // limit)
-    for count in range(pieces, min(2 * pieces, rows) + 1):
+    """Rows of equal blocks of a chunk, at most `limit`: a divisor of it where a fair one exists."""
+    blocks = -(-rows // limit)
+    for count in range(blocks, min(2 * blocks, rows) + 1):
         if rows % count == 0:
             return rows // count
-    return -(-rows // pieces)
+    return -(-rows // blocks)
 
 
 def split_rows(X: da.Array, limit: int) -> da.Array:
-    """X with every row chunk above `limit` rows cut into equal pieces; nothing is merged.
+    """X with every row chunk above `limit` rows cut into equal blocks; nothing is merged.
 
     Chunks of equal rows but for a shorter last one stay so.
     """
@@ -76,8 +76,8 @@ def split_rows(X: da.Array, limit: int) -> da.Array:
     usual = split_chunk(X.chunks[0][0], limit) if X.chunks[0][0] > limit else limit
     for rows in X.chunks[0]:
         even = rows <= X.chunks[0][0] and X.chunks[0][0] > limit
-        piece = max(rows, 1) if rows <= limit else usual if even else split_chunk(rows, limit)
-        chunks.extend(min(piece, rows - a) for a in range(0, rows, piece))
+        step = max(rows, 1) if rows <= limit else usual if even else split_chunk(rows, limit)
+        chunks.extend(min(step, rows - a) for a in range(0, rows, step))
     if tuple(chunks) == X.chunks[0]:
         return X
     return X.rechunk({0: tuple(chunks)}, method="tasks")

@@ -14,22 +14,22 @@ from ..randomness import sample_indices
 from .passes import run_pass
 from .row_blocks import align_rows, check_dask_rows
 
-#: Above this many rows, sampled rows come in groups of eight neighbours, to touch fewer blocks.
-_GROUPED_ABOVE = 64_000
-_GROUP = 8
+#: Above this many rows, sampled rows come as eight neighbours each, to touch fewer blocks.
+_TOGETHER_ABOVE = 64_000
+_TOGETHER = 8
 
 
 def neighbours(n: int) -> int:
     """How many neighbouring rows of n are sampled together: they are no independent draws."""
-    return 1 if n <= _GROUPED_ABOVE else _GROUP
+    return 1 if n <= _TOGETHER_ABOVE else _TOGETHER
 
 
 def sampled_rows(n: int, size: int, seed: int, stream: str) -> np.ndarray:
     """Sorted indices of about `size` seeded rows of n: a function of its arguments alone."""
-    if n <= _GROUPED_ABOVE:
+    if n <= _TOGETHER_ABOVE:
         return sample_indices(seed, stream, n, size)
-    groups = sample_indices(seed, stream, n // _GROUP, size // _GROUP)
-    return (groups[:, None] * _GROUP + np.arange(_GROUP)).ravel()
+    firsts = sample_indices(seed, stream, n // _TOGETHER, size // _TOGETHER)
+    return (firsts[:, None] * _TOGETHER + np.arange(_TOGETHER)).ravel()
 
 
 def take_rows(X: Any, rows: np.ndarray, *, sparse: bool = False) -> Any:
@@ -51,8 +51,8 @@ def take_aligned(arrays: Sequence[Any], rows: np.ndarray, *, sparse: bool = Fals
     subsets = [(X if i == 0 else align_rows(X, y, "y")).blocks[used.tolist()] for i, y in enumerate(arrays)]
     packed = np.concatenate([[0], np.cumsum(subsets[0].chunks[0])])[:-1]  # first rows of the blocks kept
     local = rows - starts[block] + packed[np.searchsorted(used, block)]
-    parts = zip(*run_pass(_TakeReduction(local, sparse=sparse), subsets, label="sample rows"), strict=True)
-    return [sp.vstack(p, format="csr") if sp.issparse(p[0]) else np.concatenate(p) for p in parts]
+    blocks = zip(*run_pass(_TakeReduction(local, sparse=sparse), subsets, label="sample rows"), strict=True)
+    return [sp.vstack(b, format="csr") if sp.issparse(b[0]) else np.concatenate(b) for b in blocks]
 
 
 def sample_reduction() -> _TakeReduction:

@@ -1,4 +1,4 @@
-"""Lazy row arrays into a folder of Parquet parts, one for each block, resumable."""
+"""Lazy row arrays into a folder of Parquet part files, one for each block, resumable."""
 
 from __future__ import annotations
 

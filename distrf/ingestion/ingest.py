@@ -201,7 +201,7 @@ def _parquet_stream(
 
 
 def _scratch(out: str) -> str:
-    """The folder of the shuffle: beside the output, one name for each output, so a killed run is cleaned up."""
+    """The folder of the shuffle, beside the output and named after it: the next call removes what a killed one left."""
     folder, base = os.path.split(out)
     if not files.is_local(out):
         folder, base = tempfile.gettempdir(), hashlib.sha256(out.encode()).hexdigest()[:16]

@@ -15,7 +15,7 @@ from ..store import files
 from ..store.files import Options
 from .streams import BATCH_BYTES, Batches, RowStream, encode
 
-_PARTS = ("data", "indices", "indptr", "shape")
+_MEMBERS = ("data", "indices", "indptr", "shape")
 
 
 def npy_stream(
@@ -89,12 +89,12 @@ def npz_stream(
 def _member(members: Any, names: list[str], name: str, path: str) -> Any:
     if name in names:
         return members[name]
-    if all(f"{name}_{part}" in names for part in _PARTS):
-        data, indices, indptr, shape = (members[f"{name}_{part}"] for part in _PARTS)
+    if all(f"{name}_{member}" in names for member in _MEMBERS):
+        data, indices, indptr, shape = (members[f"{name}_{member}"] for member in _MEMBERS)
         rows = sp.csr_array((data, indices, indptr), shape=tuple(int(size) for size in shape))
         rows.check_format(full_check=True)  # an index out of its row would be written past the end of an array
         return rows
-    splits = sorted({n[2:].split("_")[0] for n in names if n.startswith("X_")} - set(_PARTS))
+    splits = sorted({n[2:].split("_")[0] for n in names if n.startswith("X_")} - set(_MEMBERS))
     remedy = f"pass split= one of {splits}" if splits else "name the members X and y"
     raise InputError(f"rows are the member {name!r}; {path!r} has the members {names}; {remedy}")
 

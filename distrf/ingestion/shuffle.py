@@ -27,7 +27,7 @@ def shuffled(stream: RowStream, seed: int, folder: str) -> RowStream:
 
     def read() -> Batches:
         local = LocalFileSystem()
-        files.remove(local, folder)  # of a killed run
+        files.remove(local, folder)  # of a killed process
         os.makedirs(folder)
         try:
             count = max(1, -(-stream.n_rows * (stream.row_bytes() + 16) // BUCKET_BYTES))
@@ -51,12 +51,12 @@ def _scatter(stream: RowStream, seed: int, folder: str, count: int) -> None:
         cuts = np.searchsorted(buckets[order], np.arange(count + 1))
         for bucket in np.flatnonzero(np.diff(cuts)):
             chosen = order[cuts[bucket] : cuts[bucket + 1]]
-            parts = {"words": words[chosen], "rows": (row + chosen).astype(np.int64), **_parts(X[chosen])}
+            columns = {"words": words[chosen], "rows": (row + chosen).astype(np.int64), **_columns(X[chosen])}
             if y is not None:
-                parts["y"] = y[chosen]
-            for name, part in parts.items():
+                columns["y"] = y[chosen]
+            for name, values in columns.items():
                 with open(f"{folder}/{bucket}.{name}", "ab") as file:
-                    file.write(np.ascontiguousarray(part).data)
+                    file.write(np.ascontiguousarray(values).data)
         row += X.shape[0]
 
 
@@ -78,7 +78,7 @@ def _sorted_bucket(stream: RowStream, base: str) -> Iterator[tuple[Any, np.ndarr
     yield X[order], y
 
 
-def _parts(X: Any) -> dict[str, np.ndarray]:
+def _columns(X: Any) -> dict[str, np.ndarray]:
     if not sp.issparse(X):
         return {"X": X}
     return {

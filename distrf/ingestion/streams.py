@@ -144,8 +144,8 @@ def reblock(batches: Batches, block_rows: int) -> Iterator[tuple[int, Any, np.nd
 def _joined(held: list[tuple[Any, np.ndarray | None]]) -> tuple[Any, np.ndarray | None]:
     if len(held) == 1:
         return held[0]
-    parts = [X for X, _ in held]
-    X = sp.csr_array(sp.vstack(parts, format="csr")) if sp.issparse(parts[0]) else np.concatenate(parts)
+    batches = [X for X, _ in held]
+    X = sp.csr_array(sp.vstack(batches, format="csr")) if sp.issparse(batches[0]) else np.concatenate(batches)
     labels = [y for _, y in held if y is not None]
     return X, np.concatenate(labels) if labels else None
 

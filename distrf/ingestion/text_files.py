@@ -1,4 +1,4 @@
-"""Row streams of CSV and svmlight text, plain or gzipped, read in pieces; a first pass counts and checks."""
+"""Row streams of CSV and svmlight text, plain or gzipped, read in batches; a first pass counts and checks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ..store import files
 from ..store.files import Options
 from .streams import Batches, RowStream
 
-BATCH_BYTES = 2**20  # Arrow's CSV reader runs up to 32 pieces ahead
+BATCH_BYTES = 2**20  # Arrow's CSV reader reads up to 32 batches ahead
 
 
 @contextmanager
@@ -66,35 +66,35 @@ def csv_stream(
         return _csv_batches(path, header, kinds, storage_options)
 
     n_rows, whole, number = 0, True, True
-    for part in tables():
+    for table in tables():
         if not allow_nulls:
-            _refuse_nulls(part, names, n_rows)
+            _refuse_nulls(table, names, n_rows)
         if target:
-            _refuse_nulls(part, [target], n_rows)
-            number = number and _casts(part.column(target), pa.float64())
-            whole = number and whole and _casts(part.column(target), pa.int64())
-        n_rows += part.num_rows
+            _refuse_nulls(table, [target], n_rows)
+            number = number and _casts(table.column(target), pa.float64())
+            whole = number and whole and _casts(table.column(target), pa.int64())
+        n_rows += table.num_rows
     if not n_rows:
         raise InputError(f"{path!r} has no rows")
     classes: list[str] | None = None
     if target and not number:
         found: set[str] = set()
-        for part in tables():
-            found.update(pc.unique(part.column(target)).to_pylist())
+        for table in tables():
+            found.update(pc.unique(table.column(target)).to_pylist())
         classes = sorted(found)
     y_dtype = np.dtype(np.int32 if classes else np.int64 if whole else np.float64)
 
     def read() -> Batches:
-        for part in tables():
-            X = np.empty((part.num_rows, len(names)))
+        for table in tables():
+            X = np.empty((table.num_rows, len(names)))
             for j, name in enumerate(names):
-                X[:, j] = part.column(name).cast(pa.float64()).to_numpy()
+                X[:, j] = table.column(name).cast(pa.float64()).to_numpy()
             y = None
             if target and classes:
-                codes = pc.index_in(part.column(target), value_set=pa.array(classes, pa.string()))
+                codes = pc.index_in(table.column(target), value_set=pa.array(classes, pa.string()))
                 y = codes.to_numpy().astype(np.int32)
             elif target:
-                y = part.column(target).cast(pa.int64() if whole else pa.float64()).to_numpy()
+                y = table.column(target).cast(pa.int64() if whole else pa.float64()).to_numpy()
             yield X, y
 
     return RowStream(
@@ -104,7 +104,7 @@ def csv_stream(
 
 
 def _csv_header(path: str, storage_options: Options) -> tuple[list[str] | None, dict[str, pa.DataType]]:
-    """Generated names if the file has no header line, and the types seen in the first piece."""
+    """Generated names if the file has no header line, and the types seen in the first batch."""
     with _open(path, storage_options) as file:
         try:
             options = pa.csv.ReadOptions(use_threads=False, block_size=BATCH_BYTES)
@@ -140,9 +140,9 @@ def _csv_batches(
             ) from error
 
 
-def _refuse_nulls(part: pa.Table, names: Sequence[str], row: int) -> None:
+def _refuse_nulls(table: pa.Table, names: Sequence[str], row: int) -> None:
     for name in names:
-        column = part.column(name)
+        column = table.column(name)
         if column.null_count:
             bad = row + int(np.argmax(column.is_null().to_numpy()))
             raise InputError(
@@ -202,9 +202,9 @@ def _svmlight_batches(
     with _open(path, storage_options) as file:
         rest, line = b"", 0
         while True:
-            piece = file.read(BATCH_BYTES)
-            text = rest + piece
-            cut = text.rfind(b"\n") + 1 if piece else len(text)
+            more = file.read(BATCH_BYTES)
+            text = rest + more
+            cut = text.rfind(b"\n") + 1 if more else len(text)
             lines, rest = text[:cut], text[cut:]
             if lines.strip():
                 try:
@@ -218,5 +218,5 @@ def _svmlight_batches(
                 if X.shape[0]:
                     yield X, y
             line += lines.count(b"\n")
-            if not piece:
+            if not more:
                 return

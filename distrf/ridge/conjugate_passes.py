@@ -13,7 +13,7 @@ from dask.base import is_dask_collection
 from dask.utils import format_bytes
 from sklearn.exceptions import ConvergenceWarning
 
-from ..checkpoint import IDENTITY_ROWS, IDENTITY_TARGETS, Checkpoint
+from ..checkpoint import COMPARED_ROWS, COMPARED_TARGETS, Checkpoint
 from ..errors import InputError
 from ..execution.memory import PassMemory, Workers
 from ..execution.passes import count_segments, pass_memory, run_pass
@@ -234,11 +234,11 @@ def fit_conjugate(
             _fingerprint(arrays, targets, rule, alphas, count, seed)
             | {"fit_intercept": fit_intercept, "tol": tol, "max_passes": max_passes if several else None},
         )
-        steps.check_rows(take_rows(arrays[0], sampled_rows(n, min(IDENTITY_ROWS, n), seed, "identity")))
+        steps.check_rows(take_rows(arrays[0], sampled_rows(n, min(COMPARED_ROWS, n), seed, "identity")))
         column = arrays[1].ndim == 1
         y = take_rows(
             arrays[1][:, None] if column else arrays[1],
-            sampled_rows(n, min(IDENTITY_TARGETS, n), seed, "targets"),
+            sampled_rows(n, min(COMPARED_TARGETS, n), seed, "targets"),
         )
         steps.check_rows(targets.encode(y[:, 0] if column else y, None)[0], "targets")
     fit = _Fit(arrays, targets, rule, steps)

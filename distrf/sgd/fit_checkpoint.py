@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..checkpoint import IDENTITY_ROWS, IDENTITY_TARGETS, Checkpoint
+from ..checkpoint import COMPARED_ROWS, COMPARED_TARGETS, Checkpoint
 from ..execution.sampling import sampled_rows, take_rows
 from ..targets import Targets
 from .rows import Rows, two_dimensional
@@ -40,9 +40,9 @@ def open_checkpoint(
         "seed": seed,
     }
     kept = Checkpoint(path, identity() | job, resume=resume)
-    some = sampled_rows(n, min(IDENTITY_ROWS, n), seed, "identity")
+    some = sampled_rows(n, min(COMPARED_ROWS, n), seed, "identity")
     kept.check_rows(take_rows(rows.arrays[0], some))
-    some = sampled_rows(n, min(IDENTITY_TARGETS, n), seed, "targets")
+    some = sampled_rows(n, min(COMPARED_TARGETS, n), seed, "targets")
     y, *weight = (take_rows(two_dimensional(a), some) for a in rows.arrays[1:])
     kept.check_rows(targets.encode(y if rows.arrays[1].ndim == 2 else y[:, 0], None)[0], "targets")
     for w in weight:

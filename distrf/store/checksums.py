@@ -98,7 +98,7 @@ def _node_names(attributes: Mapping[str, Any]) -> list[str]:
     for name, item in attributes["arrays"].items():
         names.append(name)
         if item["sparse"]:
-            names += [f"{name}/{part}" for part in csr_groups.PARTS]
+            names += [f"{name}/{array}" for array in csr_groups.ARRAYS]
     return names
 
 
@@ -106,13 +106,19 @@ def _node_names(attributes: Mapping[str, Any]) -> list[str]:
 class Ledger:
     """Where the checksum of a chunk stands in the manifest of a store.
 
-    places : {array: (first slot in a record, row chunks in a block, chunks beside each other)}
-    width : numbers of a record
+    Attributes
+    ----------
+    places : dict
+        For each array: its first slot in a record, the row chunks in a block, the chunks beside each other.
+    width : int
+        Numbers in a record.
+    fingerprint : bytes
+        SHA-256 of what determines the content of the store.
     """
 
     places: dict[str, tuple[int, int, int]]
     width: int
-    identity: bytes
+    fingerprint: bytes
 
     @classmethod
     def of(cls, attributes: Mapping[str, Any]) -> Ledger:
@@ -121,13 +127,15 @@ class Ledger:
         for name, item in attributes["arrays"].items():
             if item["sparse"]:
                 chunk, capacity = csr_groups.sizes(block_rows, item["tail"][0])
-                counts = {part: (capacity // chunk, 1) for part in csr_groups.PARTS} | {"indptr_counts": (1, 1)}
-                parts = {f"{name}/{part}": count for part, count in counts.items()}
+                grids = {array: (capacity // chunk, 1) for array in csr_groups.ARRAYS} | {
+                    "indptr_counts": (1, 1)
+                }
+                chunks = {f"{name}/{array}": grid for array, grid in grids.items()}
             else:
                 columns = math.ceil(item["tail"][0] / item["chunks"][1]) if item["tail"] else 1
-                parts = {name: (block_rows // item["chunks"][0], columns)}
-            for part, (rows, beside) in parts.items():
-                places[part] = slot, rows, beside
+                chunks = {name: (block_rows // item["chunks"][0], columns)}
+            for array, (rows, beside) in chunks.items():
+                places[array] = slot, rows, beside
                 slot += rows * beside
         made = json.dumps([attributes[key] for key in COMPARED], sort_keys=True)
         return cls(places, slot, hashlib.sha256(made.encode()).digest())
@@ -139,7 +147,7 @@ class Ledger:
 
     def record(self, index: int, sums: np.ndarray) -> np.ndarray:
         """The record of a block, from the checksums of its chunks with slot 0 empty."""
-        head = f"{index} ".encode() + self.identity + sums[1:].astype("<u4").tobytes()
+        head = f"{index} ".encode() + self.fingerprint + sums[1:].astype("<u4").tobytes()
         return np.concatenate([[np.uint32(zlib.crc32(head))], sums[1:]]).astype(np.uint32)
 
     def read(self, manifest: Any, index: int, path: str) -> np.ndarray:

@@ -17,7 +17,7 @@ import zarr
 from ..errors import StoreError
 
 ENTRIES_PER_CHUNK = 2**20
-PARTS = ("data", "indices", "indptr_counts")
+ARRAYS = ("data", "indices", "indptr_counts")
 
 
 def sizes(block_rows: int, d: int) -> tuple[int, int]:
@@ -65,7 +65,7 @@ def write(group: zarr.Group, index: int, start: int, matrix: Any) -> list[tuple[
         rows = rows.copy()
         rows.sum_duplicates()
     first = index * int(group.attrs["capacity"])  # type: ignore[arg-type]
-    data, indices, counts = (_array(group, key) for key in PARTS)
+    data, indices, counts = (_array(group, key) for key in ARRAYS)
     counted = (counts, start, start + rows.shape[0])
     counts[start : start + rows.shape[0]] = np.diff(rows.indptr)
     if not rows.nnz:
@@ -81,8 +81,8 @@ def read(group: zarr.Group, start: int, stop: int, check: Any) -> sp.csr_array:
     attributes: dict[str, Any] = dict(group.attrs)
     block_rows, capacity = int(attributes["block_rows"]), int(attributes["capacity"])
     d = int(attributes["shape"][1])
-    data, indices, counts = (_array(group, key) for key in PARTS)
-    parts = []
+    data, indices, counts = (_array(group, key) for key in ARRAYS)
+    blocks = []
     for index in range(start // block_rows, -(-stop // block_rows)):
         low = index * block_rows
         high = min(stop, low + block_rows)
@@ -99,10 +99,10 @@ def read(group: zarr.Group, start: int, stop: int, check: Any) -> sp.csr_array:
         values = np.asarray(data[first:last])
         if columns.size and (columns.min() < 0 or columns.max() >= d):  # would be read past the end of an array
             raise StoreError(f"column numbers outside 0..{d - 1} in rows {low}:{high}: the store is damaged")
-        parts.append(sp.csr_array((values, columns, indptr - indptr[0]), shape=(indptr.size - 1, d)))
-    if len(parts) == 1:
-        return parts[0]
-    return sp.csr_array(sp.vstack(parts, format="csr"))
+        blocks.append(sp.csr_array((values, columns, indptr - indptr[0]), shape=(indptr.size - 1, d)))
+    if len(blocks) == 1:
+        return blocks[0]
+    return sp.csr_array(sp.vstack(blocks, format="csr"))
 
 
 def is_csr(node: Any) -> bool:

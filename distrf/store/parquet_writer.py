@@ -59,7 +59,7 @@ def create_parts(
 
 
 def existing_parts(path: str | os.PathLike[str], *, storage_options: Options = None) -> dict[str, Any] | None:
-    """The spec of the parts at an output path, None where it is free; StoreError where it holds something else."""
+    """The spec of the part files at an output path, None where it is free; StoreError where it holds something else."""
     path = files.normalise(path)
     fs, root = files.filesystem(path, storage_options)
     try:
@@ -67,7 +67,7 @@ def existing_parts(path: str | os.PathLike[str], *, storage_options: Options = N
     except ValueError:
         found = None
     ours = found if isinstance(found, dict) and found.get("format") == "distrf-parts" else None
-    files.require_ours(path, ours, fs, root, "parts written by distrf")
+    files.require_ours(path, ours, fs, root, "part files written by distrf")
     return ours
 
 
@@ -96,7 +96,7 @@ def write_parquet_block(
     path = files.normalise(path)
     fs, root = files.filesystem(path, storage_options)
     if not fs.exists(f"{root}/{_SPEC}"):
-        raise StoreError(f"{path!r} is not a folder of parts; create it before writing blocks")
+        raise StoreError(f"{path!r} is not a folder of part files; create it before writing blocks")
     table = pa.table(_flatten(columns))
     buffer = io.BytesIO()
     pq.write_table(table, buffer, compression="zstd", compression_level=1, write_page_checksum=True)
@@ -105,12 +105,12 @@ def write_parquet_block(
 
 
 def finish_parts(path: str | os.PathLike[str], n_blocks: int, *, storage_options: Options = None) -> None:
-    """Write the ``_SUCCESS`` file; StoreError while parts are missing."""
+    """Write the ``_SUCCESS`` file; StoreError while part files are missing."""
     path = files.normalise(path)
     missing = pending_parts(path, n_blocks, storage_options=storage_options)
     if missing:
         raise StoreError(
-            f"a folder is finished when all parts are: {len(missing)} of {n_blocks} parts of {path!r} are missing, "
+            f"a folder is finished when all part files are: {len(missing)} of {n_blocks} part files of {path!r} are missing, "
             f"the first is {missing[0]}; write them first"
         )
     fs, root = files.filesystem(path, storage_options)

@@ -107,7 +107,7 @@ def bounds(index: int, n_rows: int, block_rows: int) -> tuple[int, int]:
 def chunk_shape(
     tail: tuple[int, ...], dtype: np.dtype, block_rows: int, chunk_rows: int | None = None
 ) -> tuple[int, ...]:
-    """Chunks of an array of shape (n, *tail): one block, or an equal part of it above 64 MB.
+    """Chunks of an array of shape (n, *tail): a whole block, or an equal share of its rows above 64 MB.
 
     All columns lie in one chunk unless a single row is larger than that.
     """
@@ -130,8 +130,8 @@ def chunk_shape(
 
 
 def _chunk_rows(block_rows: int, row_bytes: int) -> int:
-    parts = -(-block_rows * row_bytes // CHUNK_BYTES)
-    for count in range(parts, min(8 * parts, block_rows) + 1):
+    least = -(-block_rows * row_bytes // CHUNK_BYTES)
+    for count in range(least, min(8 * least, block_rows) + 1):
         if block_rows % count == 0:
             return block_rows // count
     # No divisor near the wanted size (a prime number of rows): one chunk a block is still correct.

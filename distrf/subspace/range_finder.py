@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from ..checkpoint import IDENTITY_ROWS, Checkpoint
+from ..checkpoint import COMPARED_ROWS, Checkpoint
 from ..errors import InputError
 from ..execution.memory import Workers, check_client
 from ..execution.passes import run_pass
@@ -169,7 +169,7 @@ class _Finder:
         self.steps = Checkpoint(None, {})
         if checkpoint is not None:
             self.steps = Checkpoint(checkpoint, self._identity())
-            self.steps.check_rows(self._rows("identity", IDENTITY_ROWS))
+            self.steps.check_rows(self._rows("identity", COMPARED_ROWS))
 
     def _identity(self) -> dict[str, Any]:
         base = self.source.base

@@ -41,9 +41,9 @@ from distrf.execution.sampling import sampled_rows, take_rows
 from distrf.maps import ScalingMap
 
 SCHEDULERS = ["sync", "threads"]
-#: Folds whose states are so small or so large for their arithmetic that every block is a run, or all are one.
-MANY_RUNS = {"nbytes": 8, "flops_per_row": 1.0e6}
-ONE_RUN = {"nbytes": 10**6, "flops_per_row": 1.0}
+#: Folds whose states are so small or so large for their arithmetic that every block is a segment, or all are one.
+MANY_SEGMENTS = {"nbytes": 8, "flops_per_row": 1.0e6}
+ONE_SEGMENT = {"nbytes": 10**6, "flops_per_row": 1.0}
 
 
 @st.composite
@@ -90,7 +90,7 @@ def test_pass_equals_the_direct_sum(shape, nbytes):
 
 @given(n=st.integers(1, 200), step=st.integers(1, 60), nbytes=st.integers(1, 4000))
 def test_same_bits_in_memory_and_by_any_scheduler(n, step, nbytes):
-    """Equal blocks, hence equal runs and equal order of additions."""
+    """Equal blocks, hence equal segments and equal order of additions."""
     X = data(n, 3)
     dX = da.from_array(X, chunks=(step, 3))
     fold = SumFold(3, nbytes)
@@ -104,7 +104,7 @@ def test_same_bits_in_memory_and_by_any_scheduler(n, step, nbytes):
 def test_same_bits_for_one_and_two_workers(client, one_worker_client):
     X = data(3001, 40)
     fold = SumFold(40)
-    made, runs = [], []
+    made, segments = [], []
     for chunks in (37, 500, (1, 2900, 100)):
         dX = da.from_array(X, chunks=(chunks, 40)).map_blocks(np.square)
         results, orders = [], []
@@ -118,16 +118,16 @@ def test_same_bits_for_one_and_two_workers(client, one_worker_client):
         assert len(set(results)) == 1
         assert orders[0] == orders[1] == orders[2]
         made.append(results[0])
-        runs.append(orders[0].count("|"))
+        segments.append(orders[0].count("|"))
     assert len(set(made)) > 1  # the test can see the order of additions
-    assert max(runs) > 8  # and there was something to order
+    assert max(segments) > 8  # and there was something to order
 
 
 def test_sparse_blocks():
     X = sp.random_array((90, 7), density=0.3, rng=np.random.default_rng(1), format="csr")
     for block_rows in (None, 13):
-        parts = run_pass(SumFold(7), [X], block_rows=block_rows)
-        np.testing.assert_allclose(parts, X.sum(axis=0), rtol=1e-5)
+        sums = run_pass(SumFold(7), [X], block_rows=block_rows)
+        np.testing.assert_allclose(sums, X.sum(axis=0), rtol=1e-5)
     blocks = da.from_array(X.toarray(), chunks=(20, 7)).map_blocks(sp.csr_array)
     np.testing.assert_allclose(run_pass(SumFold(7), [blocks]), X.sum(axis=0), rtol=1e-5)
 
@@ -136,7 +136,7 @@ def test_arrays_are_aligned_to_the_first():
     X, y = data(50, 3), np.arange(50)
     dX = da.from_array(X, chunks=((20, 30), 3))
     for other in (y, da.from_array(y, chunks=7), list(y)):
-        assert run_pass(ListFold(**ONE_RUN), [dX, other]) == [(0, 20), (20, 30)]
+        assert run_pass(ListFold(**ONE_SEGMENT), [dX, other]) == [(0, 20), (20, 30)]
 
 
 @pytest.mark.parametrize(
@@ -167,7 +167,7 @@ def test_no_rows_at_all():
         np.testing.assert_array_equal(run_pass(SumFold(3), [X]), np.zeros(3))
 
 
-# ---- runs -------------------------------------------------------------------------------------------
+# ---- segments ---------------------------------------------------------------------------------------
 
 
 @given(
@@ -177,20 +177,20 @@ def test_no_rows_at_all():
 )
 def test_cut_runs(rows, n_segments, data):
     inner = data.draw(st.sets(st.integers(1, max(1, len(rows) - 1)), max_size=len(rows)))
-    atoms = [0, *sorted(i for i in inner if i < len(rows))]
-    runs = cut_segments(rows, atoms, n_segments)
-    assert runs[0][0] == 0
-    assert runs[-1][1] == len(rows)
-    assert all(a < b for a, b in runs)
-    assert all(left[1] == right[0] for left, right in itertools.pairwise(runs))
-    assert {a for a, _ in runs} <= set(atoms)
-    assert len(runs) <= n_segments
+    edges = [0, *sorted(i for i in inner if i < len(rows))]
+    segments = cut_segments(rows, edges, n_segments)
+    assert segments[0][0] == 0
+    assert segments[-1][1] == len(rows)
+    assert all(a < b for a, b in segments)
+    assert all(left[1] == right[0] for left, right in itertools.pairwise(segments))
+    assert {a for a, _ in segments} <= set(edges)
+    assert len(segments) <= n_segments
 
 
 def test_runs_are_even():
-    runs = cut_segments([10] * 1000, range(1000), 64)
-    assert len(runs) == 64
-    assert {b - a for a, b in runs} == {15, 16}
+    segments = cut_segments([10] * 1000, range(1000), 64)
+    assert len(segments) == 64
+    assert {b - a for a, b in segments} == {15, 16}
     lengths = [sum(r) for r in ([1, 99, 50, 50, 100],)]
     assert lengths == [300]
     assert cut_segments([1, 99, 50, 50, 100], range(5), 3) == [(0, 2), (2, 4), (4, 5)]
@@ -203,7 +203,7 @@ def test_cutting_many_blocks_is_quick():
 
 
 def test_run_count_grows_as_the_root_of_n():
-    fold = SumFold(3, nbytes=1000, flops_per_row=1024.0)  # 1,000 rows a run at least
+    fold = SumFold(3, nbytes=1000, flops_per_row=1024.0)  # 1,000 rows a segment at least
     assert [count_segments(n, fold) for n in (0, 999, 2000, 5000, 64_000)] == [1, 1, 2, 4, 64]
     assert count_segments(6_400_000, fold) == 640
     assert count_segments(640_000_000, fold) == 6400
@@ -214,10 +214,10 @@ def test_run_count_grows_as_the_root_of_n():
 
 @given(rows=st.integers(1, 10_000), limit=st.integers(1, 3000))
 def test_split_chunk(rows, limit):
-    piece = split_chunk(rows, limit)
-    assert 1 <= piece <= limit or rows <= limit
-    pieces = -(-rows // piece)
-    assert pieces <= 2 * -(-rows // limit)
+    step = split_chunk(rows, limit)
+    assert 1 <= step <= limit or rows <= limit
+    blocks = -(-rows // step)
+    assert blocks <= 2 * -(-rows // limit)
 
 
 @given(shape=chunked(), limit=st.integers(1, 20))
@@ -263,13 +263,13 @@ def upstreams():
 
 @pytest.mark.parametrize("scheduler", SCHEDULERS)
 @pytest.mark.parametrize("name", list(upstreams()))
-@pytest.mark.parametrize("runs", [MANY_RUNS, ONE_RUN], ids=["many", "one"])
-def test_shared_upstream(name, scheduler, runs):
+@pytest.mark.parametrize("segments", [MANY_SEGMENTS, ONE_SEGMENT], ids=["many", "one"])
+def test_shared_upstream(name, scheduler, segments):
     array = upstreams()[name]
     with dask.config.set(scheduler=scheduler):
-        made = np.concatenate(run_pass(StackFold(**runs), [array]))
+        made = np.concatenate(run_pass(StackFold(**segments), [array]))
         np.testing.assert_array_equal(made, array.compute())
-        both = run_pass(SumFold(8, **runs), [array, array])
+        both = run_pass(SumFold(8, **segments), [array, array])
     np.testing.assert_array_equal(both[:4], both[4:])
 
 
@@ -279,7 +279,7 @@ def test_shared_upstream_distributed(client):
 
 
 def test_shared_tasks_run_once(tmp_path):
-    """Blocks cut from one chunk stay in one run: the chunk is made once."""
+    """Blocks cut from one chunk stay in one segment: the chunk is made once."""
     source = da.from_array(data(240, 4), chunks=(40, 4)).map_blocks(
         count_calls, str(tmp_path), dtype=np.float32
     )
@@ -471,7 +471,7 @@ def test_an_error_names_the_rows_distributed(client):
 def test_after_an_error_a_pass_starts_afresh(client, tmp_path):
     """States of a failed pass, kept alive by its traceback, are not taken for those of the next."""
     held = da.ones((60, 1), chunks=(5, 1), dtype=np.float32).persist()
-    fold = HiccupFold(1, **ONE_RUN, row=58, cured=str(tmp_path / "cured"))
+    fold = HiccupFold(1, **ONE_SEGMENT, row=58, cured=str(tmp_path / "cured"))
     with pytest.raises(OSError, match="a hiccup") as caught:
         run_pass(fold, [held])
     (tmp_path / "cured").touch()
@@ -481,9 +481,9 @@ def test_after_an_error_a_pass_starts_afresh(client, tmp_path):
 
 @pytest.mark.parametrize("kind", ["lazy", "persisted"])
 def test_a_hiccup_never_counts_rows_twice(client, tmp_path, kind):
-    """A run that raised is tried again from an empty state; a state changed in place is not."""
+    """A segment that raised is tried again from an empty state; a state changed in place is not."""
     array = da.ones((60, 1), chunks=(5, 1), dtype=np.float32)
-    fold = HiccupFold(1, **ONE_RUN, row=33, cured=str(tmp_path / "cured"), once=True)
+    fold = HiccupFold(1, **ONE_SEGMENT, row=33, cured=str(tmp_path / "cured"), once=True)
     if kind == "lazy":
         assert run_pass(fold, [array])[0] == 60
     else:
@@ -605,10 +605,10 @@ def test_take_rows_reads_only_their_blocks(tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize(("nbytes", "window"), [(2**26 + 8, 3), (2**20 + 8, 6), (8, 16)])  # two threads
 def test_a_slow_run_holds_back_the_others(client, tmp_path, nbytes, window):
-    """While one run is slow, at most a window of others is made: their states wait in memory for its sum."""
+    """While one segment is slow, at most a window of others is made: their states wait in memory for its sum."""
     X = da.zeros((64, 2), chunks=(1, 2))
     fold = StragglerFold(2, folder=str(tmp_path), seconds=3.0, nbytes=nbytes, flops_per_row=1e12)
-    runs = count_segments(64, fold)
-    assert runs > 30
+    segments = count_segments(64, fold)
+    assert segments > 30
     np.testing.assert_array_equal(run_pass(fold, [X]), 0)
-    assert int((tmp_path / "before").read_text()) <= window * -(-64 // runs)
+    assert int((tmp_path / "before").read_text()) <= window * -(-64 // segments)

@@ -25,12 +25,12 @@ class Source:
         self.lock = threading.Lock()
 
     def __getitem__(self, index):
-        part = self.rows[index]
+        rows = self.rows[index]
         first = index[0].start if isinstance(index, tuple) else index.start
-        if len(part):
+        if len(rows):
             with self.lock:
                 self.reads[first or 0] += 1
-        return part
+        return rows
 
     def lazy(self):
         return da.from_array(self, chunks=(self.chunk, *self.shape[1:]), name=False)

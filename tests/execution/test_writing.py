@@ -1,4 +1,4 @@
-"""Lazy rows into stores and Parquet parts: refusals, resume, kills, bytes equal to an undisturbed run."""
+"""Lazy rows into stores and Parquet part files: refusals, resume, kills, bytes equal to an undisturbed run."""
 
 from __future__ import annotations
 
@@ -257,7 +257,7 @@ def test_featurize_killed_half_way(tmp_path, cli):
     assert contents(killed) == contents(whole)
 
 
-# ---- Parquet parts ----------------------------------------------------------------------------------
+# ---- Parquet part files -----------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -316,7 +316,7 @@ def test_parts_resume(tmp_path, table, present, client):
     for index in present:
         name = f"part-{index:06d}.parquet"
         (path / name).write_bytes((tmp_path / "whole.parquet" / name).read_bytes())
-    with pytest.raises(StoreError, match=f"{n - len(present)} of {n} parts"):
+    with pytest.raises(StoreError, match=f"{n - len(present)} of {n} part files"):
         finish_parts(path, n)
     folder = tmp_path / "calls"
     folder.mkdir()

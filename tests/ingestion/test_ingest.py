@@ -32,7 +32,7 @@ LABELS = np.array(["no", "yes", "maybe"])[RNG.integers(0, 3, 37)]
 
 @pytest.fixture(autouse=True)
 def small_batches(monkeypatch):
-    """Pieces of a few rows, so that every seam is crossed."""
+    """Batches of a few rows, so that every seam is crossed."""
     from distrf.ingestion import numpy_files, text_files
 
     for module in (numpy_files, text_files):

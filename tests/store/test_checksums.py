@@ -148,17 +148,17 @@ def test_stores_of_the_first_format(tmp_path, monkeypatch):
     """They have no checksums; they are read, and finished where they are not."""
     monkeypatch.setattr(zarr_layout, "FORMAT", 1)
     path = fill(tmp_path / "a.zarr")
-    part = tmp_path / "b.zarr"
-    create(part, {"X": ((4,), "f8")}, 50, 20, kind="rows", spec={})
-    write_block(part, 1, {"X": X[20:40]})
+    half = tmp_path / "b.zarr"
+    create(half, {"X": ((4,), "f8")}, 50, 20, kind="rows", spec={})
+    write_block(half, 1, {"X": X[20:40]})
     monkeypatch.undo()
     assert zarr.open(path)["manifest"].dtype == np.uint8
     np.testing.assert_array_equal(read(path)[0], X)
-    create(part, {"X": ((4,), "f8")}, 50, 20, kind="rows", spec={})
-    for index in pending_blocks(part):
-        write_block(part, index, {"X": X[20 * index : 20 * index + 20]})
-    finish(part)
-    np.testing.assert_array_equal(open_rows(part)[0].compute(scheduler="sync"), X)
+    create(half, {"X": ((4,), "f8")}, 50, 20, kind="rows", spec={})
+    for index in pending_blocks(half):
+        write_block(half, index, {"X": X[20 * index : 20 * index + 20]})
+    finish(half)
+    np.testing.assert_array_equal(open_rows(half)[0].compute(scheduler="sync"), X)
 
 
 def test_the_check_costs_little(tmp_path):

@@ -14,7 +14,7 @@ from hypothesis.extra import numpy as hnp
 
 from distrf.errors import InputError, SpecMismatchError, StoreError
 from distrf.store import array_shapes, is_model_folder, read_model_folder, read_spec, write_model_folder
-from distrf.store.model_folder import sealed
+from distrf.store.model_folder import with_checksum
 
 plain = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
@@ -146,7 +146,7 @@ def test_damage(tmp_path):
     document = json.loads((path / "model.json").read_text())
 
     def rewrite(**changes):
-        (path / "model.json").write_text(json.dumps(sealed({**document, **changes})))
+        (path / "model.json").write_text(json.dumps(with_checksum({**document, **changes})))
 
     rewrite(version=3)
     with pytest.raises(StoreError, match="has version 3; update distrf"):
@@ -192,7 +192,7 @@ def declared(path, shape, chunks, **changes):
     node.write_text(json.dumps(metadata))
     document = json.loads((path / "model.json").read_text())
     document["arrays"]["w"]["shape"] = shape
-    (path / "model.json").write_text(json.dumps(sealed(document)))
+    (path / "model.json").write_text(json.dumps(with_checksum(document)))
 
 
 @pytest.mark.parametrize(

@@ -132,11 +132,11 @@ def test_a_missing_chunk_is_an_error(path, array, how):
         run(rows)
 
 
-@pytest.mark.parametrize("part", ["data", "indices", "indptr_counts"])
-def test_csr_faults(tmp_path, part):
+@pytest.mark.parametrize("array", ["data", "indices", "indptr_counts"])
+def test_csr_faults(tmp_path, array):
     X = sp.random_array((30, 8), density=0.5, format="csr", rng=np.random.default_rng(0))
     fill(tmp_path / "a.zarr", {"X": X})
-    chunk = tmp_path / "a.zarr/X" / part / "c/1"
+    chunk = tmp_path / "a.zarr/X" / array / "c/1"
     data = bytearray(chunk.read_bytes())
     data[-6] ^= 1
     chunk.write_bytes(data)

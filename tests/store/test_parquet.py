@@ -47,8 +47,8 @@ def test_any_row_groups_and_blocks(tmp_path_factory, sizes, rows_per_block):
     y = np.arange(n)
     row = 0
     for number, (size, group) in enumerate(sizes):
-        part = slice(row, row + size)
-        save(folder / f"part-{number}.parquet", {"a": X[part, 0], "b": X[part, 1], "y": y[part]}, group)
+        rows = slice(row, row + size)
+        save(folder / f"part-{number}.parquet", {"a": X[rows, 0], "b": X[rows, 1], "y": y[rows]}, group)
         row += size
     got, labels = open_rows(folder, target="y", rows_per_block=rows_per_block)
     assert max(got.chunks[0]) <= max(1, rows_per_block * 5 / 4)
@@ -286,7 +286,7 @@ def test_part_files_with_keys(tmp_path):
         ) == len(block)
         if index == 2:
             assert pending_parts(out, 3) == [0, 1]
-    with pytest.raises(StoreError, match="1 of 3 parts"):
+    with pytest.raises(StoreError, match="1 of 3 part files"):
         finish_parts(out, 3)
     assert create_parts(out, {"model": 1}, 3) == [1]
     with pytest.raises(SpecMismatchError, match=r"spec.model: 1 -> 2"):
