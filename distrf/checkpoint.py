@@ -117,7 +117,19 @@ class Checkpoint:
         return max(self._names, default=0)
 
     def check_rows(self, rows: np.ndarray, name: str = "rows") -> None:
-        """Keep a few rows as a step, or raise SpecMismatchError where those of the checkpoint are others."""
+        """Keep a few rows as a step; of a checkpoint that is there, compare them.
+
+        Parameters
+        ----------
+        rows : array of shape (rows, columns)
+        name : str
+            What the rows are, for the message.
+
+        Raises
+        ------
+        SpecMismatchError
+            The rows of the checkpoint are others.
+        """
         known = self._count < self._done
         kept = self.run(lambda _: {name: rows})[name]
         if not known:
@@ -131,7 +143,18 @@ class Checkpoint:
             )
 
     def run(self, step: Callable[[dict[str, np.ndarray]], dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
-        """The arrays after this step; a step that an earlier run finished is not computed again."""
+        """Compute a step, unless an earlier job finished it.
+
+        Parameters
+        ----------
+        step : callable
+            Takes the arrays so far and returns the new ones, by name.
+
+        Returns
+        -------
+        dict of str to array
+            All arrays after this step.
+        """
         self._count += 1
         if self._count > self._done:
             # Rows first, as files give them back: another layout takes other ways through BLAS, to other last bits.
@@ -142,7 +165,17 @@ class Checkpoint:
         return self.arrays
 
     def once(self, make: Callable[[], np.ndarray]) -> np.ndarray:
-        """One array as a step of its own, which is handed out and not held here."""
+        """One array as a step of its own, which is handed out and not held here.
+
+        Parameters
+        ----------
+        make : callable
+            Makes the array; not called where an earlier job kept it.
+
+        Returns
+        -------
+        array
+        """
         self._count += 1
         name = f"array{self._count}"
         if self._count > self._done:
@@ -152,7 +185,14 @@ class Checkpoint:
         return self.arrays.pop(name)
 
     def keep(self, arrays: Mapping[str, np.ndarray], numbers: Mapping[str, Any]) -> None:
-        """Write a state, arrays and plain values, in place of the one before the last. After all steps."""
+        """Write a state in place of the one before the last. Called after all steps.
+
+        Parameters
+        ----------
+        arrays : mapping of str to array
+        numbers : mapping
+            Plain values, as JSON.
+        """
         number = self._done + 1
         self._remove(self._damaged)
         self._damaged = []
@@ -162,7 +202,12 @@ class Checkpoint:
             self._states[number] = None
 
     def state(self) -> tuple[dict[str, np.ndarray], dict[str, Any]] | None:
-        """The newest state that an earlier run kept, handed out and not held here; None where there is none."""
+        """The newest state that an earlier job kept, handed out and not held here.
+
+        Returns
+        -------
+        (dict of str to array, dict), or None where there is none
+        """
         for number, found in self._states.items():
             if found is not None:
                 self._states[number] = None

@@ -40,18 +40,27 @@ def connect(
 
     Parameters
     ----------
-    cluster : None for a local cluster sized to the machine (one process a core, one thread each); a
-        scheduler address such as "tcp://10.0.0.1:8786"; or a YAML or JSON spec file that names a Dask
-        cluster class and its arguments, see cluster/README.md
-    memory_limit : of one local worker ("4GiB"); default an equal share of the machine. Workers that are not
-        started here have their own
-    n_workers : of the local cluster; default one a core
-    timeout : seconds to wait for the scheduler and its first worker
+    cluster : str or path, optional
+        A scheduler address such as "tcp://10.0.0.1:8786", or a YAML or JSON spec file that names a Dask cluster class
+        and its arguments (see cluster/README.md). None: a local cluster, one process with one thread for each core.
+    memory_limit : str or int, optional
+        Of one local worker, in bytes or as "4GiB". None: an equal share of the machine. Workers that are not started here
+        have their own.
+    n_workers : int, optional
+        Of the local cluster. None: one for each core.
+    timeout : float
+        Seconds to wait for the scheduler and its first worker.
+
+    Returns
+    -------
+    context manager of distributed.Client
 
     Raises
     ------
-    ClusterError : the scheduler cannot be reached, or no worker came
-    InputError : a spec file that is missing or malformed; a memory limit that cannot be set
+    ClusterError
+        The scheduler cannot be reached, or no worker came.
+    InputError
+        The spec file is missing or malformed, or a memory limit cannot be set.
     """
     if cluster is None:
         arguments = local_arguments(memory_limit, n_workers)
@@ -78,7 +87,24 @@ def connect(
 
 
 def local_arguments(memory_limit: str | int | None = None, n_workers: int | None = None) -> dict[str, Any]:
-    """Arguments of a LocalCluster sized to this machine: one process a core, one thread each."""
+    """Arguments of a LocalCluster: processes with one thread each.
+
+    Parameters
+    ----------
+    memory_limit : str or int, optional
+        Of one worker, in bytes or as "4GiB".
+    n_workers : int, optional
+        None: one for each core.
+
+    Returns
+    -------
+    dict
+
+    Raises
+    ------
+    InputError
+        The memory limit is not a number of bytes above 0.
+    """
     count = n_workers or CPU_COUNT
     arguments: dict[str, Any] = {"n_workers": count, "threads_per_worker": 1, "processes": True}
     if memory_limit is not None:
@@ -104,7 +130,23 @@ def _bytes(memory_limit: str | int) -> int:
 
 
 def read_cluster_spec(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """A checked spec: class, arguments, and optionally scale, adapt, wait and dask (configuration)."""
+    """Read and check a cluster spec.
+
+    Parameters
+    ----------
+    path : path
+        A YAML or JSON file.
+
+    Returns
+    -------
+    dict
+        `class` and `arguments`, and where they are given `scale`, `adapt`, `wait` and `dask` (configuration).
+
+    Raises
+    ------
+    InputError
+        There is no such file, or it is malformed; the message says where.
+    """
     if not os.path.isfile(path):
         raise InputError(
             f"--cluster is a scheduler address ({_SCHEMES[0]}host:port) or a spec file; "

@@ -137,7 +137,12 @@ class BlockGraphs:
         return Task(key, reduce_blocks_after, TaskRef(after), *arguments)
 
     def send_learned(self, client: Any) -> None:
-        """Send learned arrays ahead as futures, so that they do not travel again with every block."""
+        """Send learned arrays ahead as futures, so that they do not travel again with every block.
+
+        Parameters
+        ----------
+        client : distributed.Client
+        """
         for key, node in self.shared.items():
             if _is_learned(key):
                 future = client.compute(Delayed(key, {key: node}), optimize_graph=False)
@@ -200,7 +205,28 @@ def _located(where: str) -> Iterator[None]:
 
 
 def add_block(reduction: Any, state: Any, start: int, values: Sequence[Any]) -> Any:
-    """The state with one block added; an error names its rows."""
+    """The state with one block added.
+
+    Parameters
+    ----------
+    reduction : Reduction
+    state : object
+        May be changed in place.
+    start : int
+        First row of the block.
+    values : sequence of arrays
+        The block of each array of the pass.
+
+    Returns
+    -------
+    object
+        The new state.
+
+    Raises
+    ------
+    Exception
+        What the reduction raises, with the rows of the block in the message.
+    """
     with _located(f"rows {start} to {start + values[0].shape[0] - 1}"):
         return reduction.update(state, start, *(aligned(value) for value in values))
 
@@ -228,10 +254,24 @@ def passed(*states: Any) -> None:
 
 @same_release
 def reduce_blocks(reduction: Any, payload: Packed, topic: str | None, names: Packed, *inputs: Any) -> Any:
-    """Evaluate and add the packed blocks one after the other; at most one is held at a time.
+    """The task of a segment: evaluate and add the packed blocks one after the other, holding one at a time.
 
-    `names` are the shared keys, packed for the same reason as the blocks, `inputs` their values, the
-    reduction's own arrays before them where it has any.
+    Parameters
+    ----------
+    reduction : Reduction
+    payload : Packed
+        The graph of each block.
+    topic : str or None
+        Where progress is reported.
+    names : Packed
+        The keys of the inputs, packed so that Dask does not take them for tasks.
+    *inputs : object
+        The reduction's own arrays, if it has any, and the shared values.
+
+    Returns
+    -------
+    object
+        The state of the segment.
     """
     has_arrays, keys_of_inputs = names.value()
     if has_arrays:

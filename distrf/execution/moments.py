@@ -19,7 +19,15 @@ _ROW_BYTES = 8
 
 @dataclass
 class Moments(SizedState):
-    """Column moments of the rows seen, float64, arrays of shape (d,)."""
+    """Moments of the columns over the rows seen so far.
+
+    Attributes
+    ----------
+    count : int
+        Rows.
+    mean, squares, low, high : float64 arrays of shape (d,)
+        Mean, sum of squared deviations from the mean, least and greatest value of each column.
+    """
 
     count: int
     mean: np.ndarray
@@ -82,7 +90,21 @@ class MomentsReduction:
 
 
 def column_moments(X: Any) -> Moments:
-    """Moments of the columns of X (array, CSR or Dask array), in one pass."""
+    """Moments of the columns, in one pass.
+
+    Parameters
+    ----------
+    X : array, CSR matrix or Dask array of shape (n, d)
+
+    Returns
+    -------
+    Moments
+
+    Raises
+    ------
+    InputError
+        A value is not finite.
+    """
     return run_pass(MomentsReduction(X.shape[1]), [X], label="moments", block_rows=_block_rows(X))
 
 
@@ -115,9 +137,21 @@ class _CovarianceReduction:
 
 
 def covariance(X: Any) -> np.ndarray:
-    """Covariance of the columns of X, shape (d, d), float64, in one pass about a shift near the mean.
+    """Covariance of the columns, in one pass about a shift near the mean.
 
-    A column whose spread is a few roundings of its size has none: zero, exactly.
+    Parameters
+    ----------
+    X : array, CSR matrix or Dask array of shape (n, d)
+
+    Returns
+    -------
+    float64 array of shape (d, d)
+        A column whose spread is a few roundings of its size has none: its rows and columns are exactly zero.
+
+    Raises
+    ------
+    InputError
+        A value is not finite.
     """
     from .sampling import sampled_rows, take_rows
 

@@ -67,7 +67,19 @@ class Reduction(Protocol):
 
 
 def count_segments(n_rows: int, reduction: Reduction) -> int:
-    """How many segments a pass over `n_rows` rows aims at; a power of two up to 64."""
+    """How many segments a pass aims at.
+
+    Parameters
+    ----------
+    n_rows : int
+    reduction : Reduction
+        Its `nbytes` and `flops_per_row` decide: moving states must stay a small share of the work.
+
+    Returns
+    -------
+    int
+        A power of two up to 64; beyond, the square root of what the ratio of bytes to operations allows.
+    """
     rows_per_segment = max(1.0, reduction.nbytes / (max(reduction.flops_per_row, 1.0) * BYTES_PER_FLOP))
     most = max(1.0, n_rows / rows_per_segment)
     if most <= _FREE_SEGMENTS:
@@ -76,9 +88,21 @@ def count_segments(n_rows: int, reduction: Reduction) -> int:
 
 
 def cut_segments(rows: Sequence[int], edges: Sequence[int], n_segments: int) -> list[tuple[int, int]]:
-    """Bounds (first block, last block + 1) of segments of nearly equal row counts.
+    """Bounds of segments of nearly equal row counts.
 
-    rows : rows of each block; edges : ascending blocks at which a segment may begin.
+    Parameters
+    ----------
+    rows : sequence of int
+        Rows of each block.
+    edges : sequence of int
+        Ascending blocks at which a segment may begin.
+    n_segments : int
+        Wanted segments; there may be fewer.
+
+    Returns
+    -------
+    list of (int, int)
+        First block, and the block after the last, of each segment.
     """
     bounds = np.array([*edges, len(rows)])
     position = np.concatenate([[0], np.cumsum(rows)])[bounds]
@@ -264,8 +288,21 @@ def pass_memory(
 ) -> PassMemory:
     """Peak memory of a pass over lazy arrays; a block counts at its widest of the arrays given.
 
-    `scratch_per_row` and `scratch_bytes` of the reduction count for each thread, `learned` arrays once; where blocks
-    are CSR, `csr_scratch_bytes` bounds the first.
+    Parameters
+    ----------
+    reduction : Reduction
+        Its `scratch_per_row` and `scratch_bytes` count for each thread; where blocks are CSR, its `csr_scratch_bytes`
+        bounds the first.
+    arrays : sequence of Dask arrays
+    n_segments : int
+    workers : Workers
+    learned : dict of str to array, optional
+        Counts once for each worker.
+
+    Returns
+    -------
+    PassMemory
+        In bytes.
     """
     block = int(sum(max(a.chunks[0]) * row_bytes(a) for a in arrays))
     scratch = max(arrays[0].chunks[0]) * getattr(reduction, "scratch_per_row", 0)

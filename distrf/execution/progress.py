@@ -18,7 +18,13 @@ _local: dict[str, Callable[[int], None]] = {}
 
 @contextmanager
 def show_progress(listener: Listener) -> Iterator[None]:
-    """Report every pass that runs inside the `with` to `listener(label, rows_done, rows_total)`."""
+    """Report every pass inside the `with` block to a listener.
+
+    Parameters
+    ----------
+    listener : callable
+        Called as ``listener(label, rows_done, rows_total)`` in the client process.
+    """
     token = _listener.set(listener)
     try:
         yield
@@ -32,14 +38,38 @@ def current_listener() -> Listener | None:
 
 
 def split_label(label: str) -> tuple[str, str]:
-    """("epoch 1/3", "loss 0.3") of "epoch 1/3|loss 0.3"; the remark is empty where there is none."""
+    """The name and the remark of a label: "epoch 1/3|loss 0.3" has both.
+
+    Parameters
+    ----------
+    label : str
+
+    Returns
+    -------
+    name : str
+    remark : str
+        Empty where there is no bar.
+    """
     name, _, remark = label.partition("|")
     return name, remark
 
 
 @contextmanager
 def pass_topic(label: str, total: int, client: Any) -> Iterator[str | None]:
-    """A topic that tasks of one pass report rows to; None while nobody listens."""
+    """A topic to which the tasks of one pass report their rows.
+
+    Parameters
+    ----------
+    label : str
+        What the pass is called.
+    total : int
+        Rows of the pass.
+    client : distributed.Client or None
+
+    Returns
+    -------
+    context manager of str, or of None while nobody listens
+    """
     listener = _listener.get()
     if listener is None:
         yield None
@@ -69,7 +99,15 @@ def pass_topic(label: str, total: int, client: Any) -> Iterator[str | None]:
 
 
 def report(topic: str | None, rows: int) -> None:
-    """Called by a task after a block: `rows` more rows are done."""
+    """A task calls this after a block.
+
+    Parameters
+    ----------
+    topic : str or None
+        Of `pass_topic`.
+    rows : int
+        Rows of the block.
+    """
     if topic is None:
         return
     if topic in _local:

@@ -21,9 +21,18 @@ _asked: weakref.WeakKeyDictionary[Any, set[str]] = weakref.WeakKeyDictionary()
 
 
 def check_release(client: Any) -> None:
-    """Ask workers that are new to this client; raises ClusterError, with its name, for one of another release.
+    """Ask the workers that are new to this client for their release of distrf.
 
     One that cannot answer may be lost already: it is asked again, and its tasks say of which release they are.
+
+    Parameters
+    ----------
+    client : distributed.Client
+
+    Raises
+    ------
+    ClusterError
+        A worker has another release, or no distrf; the message names it.
     """
     asked = _asked.setdefault(client, set())
     new = client.nthreads().keys() - asked
@@ -52,7 +61,21 @@ def _question() -> Callable[[], str | None]:
 
 
 def refusal(worker: str, found: Any, release: str = __version__) -> ClusterError:
-    """The error that names the worker, what it has (None: no distrf) and what it needs."""
+    """The error for a worker of another release.
+
+    Parameters
+    ----------
+    worker : str
+        Which worker, in words.
+    found : str or None
+        Its release; None: it has no distrf.
+    release : str
+        The release it needs.
+
+    Returns
+    -------
+    ClusterError
+    """
     have = "no distrf" if found is None else f"distrf {found}"
     return ClusterError(
         f"workers need the distrf of the client, {release}; {worker} has {have}. Install distrf=={release} in "

@@ -31,9 +31,22 @@ def target_block_bytes() -> int:
 
 
 def check_dask_rows(X: Any, name: str = "X") -> da.Array:
-    """The Dask array, rows in blocks and columns whole: column chunks are put together, as of a FeatureUnion.
+    """The Dask array with rows in blocks and all columns in one chunk; column chunks are joined, as of a FeatureUnion.
 
-    Raises InputError for other collections and unknown row counts.
+    Parameters
+    ----------
+    X : Dask array of shape (n, d), or (n,) if it is not X
+    name : str
+        What messages call it.
+
+    Returns
+    -------
+    Dask array
+
+    Raises
+    ------
+    InputError
+        Another kind of collection, other dimensions, or chunks of unknown row counts.
     """
     if not isinstance(X, da.Array):
         raise InputError(
@@ -54,12 +67,36 @@ def check_dask_rows(X: Any, name: str = "X") -> da.Array:
 
 
 def rows_per_block(bytes_per_row: float) -> int:
-    """Rows whose widest form stays near `array.chunk-size`; at least one."""
+    """Rows whose widest form stays near Dask's `array.chunk-size`.
+
+    Parameters
+    ----------
+    bytes_per_row : float
+        Bytes of a row at its widest.
+
+    Returns
+    -------
+    int
+        At least 1.
+    """
     return max(1, int(target_block_bytes() / max(bytes_per_row, 1)))
 
 
 def split_chunk(rows: int, limit: int) -> int:
-    """Rows of equal blocks of a chunk, at most `limit`: a divisor of it where a fair one exists."""
+    """Rows of the equal blocks that a chunk is cut into.
+
+    Parameters
+    ----------
+    rows : int
+        Rows of the chunk.
+    limit : int
+        Most rows of a block.
+
+    Returns
+    -------
+    int
+        A divisor of `rows` where one is near enough, so that all blocks have the same rows.
+    """
     blocks = -(-rows // limit)
     for count in range(blocks, min(2 * blocks, rows) + 1):
         if rows % count == 0:
@@ -68,9 +105,19 @@ def split_chunk(rows: int, limit: int) -> int:
 
 
 def split_rows(X: da.Array, limit: int) -> da.Array:
-    """X with every row chunk above `limit` rows cut into equal blocks; nothing is merged.
+    """Cut every row chunk above a limit into equal blocks; nothing is merged.
 
     Chunks of equal rows but for a shorter last one stay so.
+
+    Parameters
+    ----------
+    X : Dask array of shape (n, d)
+    limit : int
+        Most rows of a block.
+
+    Returns
+    -------
+    Dask array
     """
     chunks: list[int] = []
     usual = split_chunk(X.chunks[0][0], limit) if X.chunks[0][0] > limit else limit
@@ -84,7 +131,24 @@ def split_rows(X: da.Array, limit: int) -> da.Array:
 
 
 def align_rows(X: da.Array, y: Any, name: str) -> da.Array:
-    """y (Dask or NumPy) in the row chunks of X. Raises InputError if the lengths differ."""
+    """y in the row chunks of X.
+
+    Parameters
+    ----------
+    X : Dask array of shape (n, d)
+    y : array or Dask array of shape (n,) or (n, t)
+    name : str
+        What messages call y.
+
+    Returns
+    -------
+    Dask array
+
+    Raises
+    ------
+    InputError
+        The lengths differ.
+    """
     y = check_dask_rows(y, name) if is_dask_collection(y) else np.asarray(y)
     if y.shape[:1] != X.shape[:1]:
         raise InputError(
@@ -96,7 +160,19 @@ def align_rows(X: da.Array, y: Any, name: str) -> da.Array:
 
 
 def shared_arrays(arrays: dict[str, np.ndarray]) -> Delayed:
-    """Learned arrays under one graph key, whatever the number of tasks that use them."""
+    """Learned arrays under one graph key, whatever the number of tasks that use them.
+
+    So they travel once to each worker.
+
+    Parameters
+    ----------
+    arrays : dict of str to array
+
+    Returns
+    -------
+    Delayed
+        Of the dict.
+    """
     key = ARRAYS_PREFIX + arrays_fingerprint(arrays)
     return Delayed(key, {key: DataNode(key, dict(arrays))})
 
@@ -148,9 +224,17 @@ def map_rows(function: Callable, X: da.Array, n_columns: int | None, dtype: Any)
 
 
 def row_bytes(X: Any) -> float:
-    """Bytes of a row in memory: all its columns, but of CSR rows their entries.
+    """Bytes of a row in memory: all its columns, or the entries of CSR rows.
 
-    Lazy CSR features take what their map says, beside its input.
+    Lazy CSR features take what their map says, beside what their input takes.
+
+    Parameters
+    ----------
+    X : array, CSR matrix or Dask array of shape (n, ...)
+
+    Returns
+    -------
+    float
     """
     if sp.issparse(X):
         return (X.data.nbytes + X.indices.nbytes) / max(1, X.shape[0])
@@ -161,10 +245,19 @@ def row_bytes(X: Any) -> float:
 
 
 def mapped_from(X: Any) -> tuple[Any, list[Callable]]:
-    """(source, functions) with X = functions[-1](... functions[0](source)), block by block.
+    """Where a lazy array comes from: X = functions[-1](... functions[0](source)), block by block.
 
-    The source is the array of fewest bytes a row on the way up from X: what to hold where only some rows of a
-    block are used at a time. An array that `map_rows` did not make is its own source.
+    The source is the array of fewest bytes a row on the way up from X: what to hold where only some rows of a block
+    are used at a time. An array that `map_rows` did not make is its own source.
+
+    Parameters
+    ----------
+    X : Dask array of shape (n, d)
+
+    Returns
+    -------
+    source : Dask array of shape (n, ...)
+    functions : list of callable
     """
     arrays: list[Any] = [X]
     functions: list[Callable] = []

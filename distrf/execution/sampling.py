@@ -20,12 +20,39 @@ _TOGETHER = 8
 
 
 def neighbours(n: int) -> int:
-    """How many neighbouring rows of n are sampled together: they are no independent draws."""
+    """How many neighbouring rows are sampled together: they are not independent draws.
+
+    Parameters
+    ----------
+    n : int
+        Rows of the data.
+
+    Returns
+    -------
+    int
+        1, or 8 above 64,000 rows, so that a sample touches fewer blocks.
+    """
     return 1 if n <= _TOGETHER_ABOVE else _TOGETHER
 
 
 def sampled_rows(n: int, size: int, seed: int, stream: str) -> np.ndarray:
-    """Sorted indices of about `size` seeded rows of n: a function of its arguments alone."""
+    """Seeded row numbers, a function of the arguments alone.
+
+    Parameters
+    ----------
+    n : int
+        Rows of the data.
+    size : int
+        Wanted rows.
+    seed : int
+    stream : str
+        Name of the random stream.
+
+    Returns
+    -------
+    array of int64
+        Sorted, about `size` of them.
+    """
     if n <= _TOGETHER_ABOVE:
         return sample_indices(seed, stream, n, size)
     firsts = sample_indices(seed, stream, n // _TOGETHER, size // _TOGETHER)
@@ -33,15 +60,45 @@ def sampled_rows(n: int, size: int, seed: int, stream: str) -> np.ndarray:
 
 
 def take_rows(X: Any, rows: np.ndarray, *, sparse: bool = False) -> Any:
-    """X[rows] for sorted row indices, shape (len(rows), d); reads only the blocks they lie in.
+    """X[rows], reading only the blocks in which these rows lie.
 
-    Dense, or with `sparse` a CSR array where the rows are CSR.
+    Parameters
+    ----------
+    X : array, CSR matrix or Dask array of shape (n, d) or (n,)
+    rows : array of int
+        Sorted row numbers.
+    sparse : bool
+        Keep CSR rows as CSR; they become dense otherwise.
+
+    Returns
+    -------
+    array of shape (len(rows), d) or (len(rows),), or csr_array
     """
     return take_aligned([X], rows, sparse=sparse)[0]
 
 
 def take_aligned(arrays: Sequence[Any], rows: np.ndarray, *, sparse: bool = False) -> list[Any]:
-    """`take_rows` of arrays of equal row counts, in one pass; the first is Dask where any is."""
+    """`take_rows` of several arrays in one pass.
+
+    Parameters
+    ----------
+    arrays : sequence of arrays with equal row counts
+        The first is a Dask array if any is.
+    rows : array of int
+        Sorted row numbers.
+    sparse : bool
+        Keep CSR rows as CSR.
+
+    Returns
+    -------
+    list of arrays
+        In the order of the arrays.
+
+    Raises
+    ------
+    InputError
+        The row counts differ.
+    """
     if not is_dask_collection(arrays[0]):
         return [X[rows] if sparse else _dense(X[rows]) for X in arrays]
     X = check_dask_rows(arrays[0], "y" if arrays[0].ndim == 1 else "X")
@@ -56,7 +113,7 @@ def take_aligned(arrays: Sequence[Any], rows: np.ndarray, *, sparse: bool = Fals
 
 
 def sample_reduction() -> _TakeReduction:
-    """The reduction of `take_rows`; for the plan."""
+    """The reduction of `take_rows` without row numbers, from which a plan takes its costs."""
     return _TakeReduction(None)
 
 

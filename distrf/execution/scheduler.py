@@ -34,8 +34,25 @@ def current_client() -> Any:
 def compute(task: Delayed, client: Any) -> Any:
     """The value of one task graph.
 
-    Without a client it runs in a thread pool of this process, BLAS limited to one thread meanwhile:
-    Dask owns parallelism.
+    Without a client it runs in a thread pool of this process, with BLAS limited to one thread meanwhile, since Dask
+    owns parallelism.
+
+    Parameters
+    ----------
+    task : Delayed
+    client : distributed.Client or None
+
+    Returns
+    -------
+    object
+        What the task returns.
+
+    Raises
+    ------
+    ClusterError
+        No worker is left, or the task took several workers with it.
+    MemoryPlanError
+        A worker cannot go on for lack of memory.
     """
     if client is None:
         with threadpool_limits(1):
@@ -50,7 +67,18 @@ def compute(task: Delayed, client: Any) -> Any:
 
 
 def compute_many(tasks: list[Delayed], client: Any) -> list[Any]:
-    """Values without a client, finished futures with one."""
+    """Compute several tasks at once.
+
+    Parameters
+    ----------
+    tasks : list of Delayed
+    client : distributed.Client or None
+
+    Returns
+    -------
+    list
+        Values without a client, finished futures with one; in the order of the tasks.
+    """
     if client is None:
         with threadpool_limits(1):
             return list(dask.compute(*tasks, optimize_graph=False))
@@ -61,7 +89,21 @@ def compute_many(tasks: list[Delayed], client: Any) -> list[Any]:
 
 
 def settle(*futures: Any) -> None:
-    """Wait for futures; raises what one of them has raised, and what `Watch` sees meanwhile."""
+    """Wait until futures are finished, and watch the workers meanwhile.
+
+    Parameters
+    ----------
+    *futures : distributed.Future
+
+    Raises
+    ------
+    ClusterError
+        No worker is left, or a task took several workers with it.
+    MemoryPlanError
+        A worker cannot go on for lack of memory.
+    Exception
+        What a task raised.
+    """
     watching = None
     with waiting():
         while futures:
@@ -80,7 +122,23 @@ def settle(*futures: Any) -> None:
 def results_in_order(
     function: Callable[..., Any], shared: Any, calls: Sequence[tuple[Any, ...]], client: Any
 ) -> Iterator[Any]:
-    """function(shared, *call) for each call, as they finish but in order; `shared` travels once to each worker."""
+    """Call a function many times in parallel and yield the results in the order of the calls.
+
+    Parameters
+    ----------
+    function : callable
+        Called as ``function(shared, *call)``.
+    shared : object
+        Travels once to each worker.
+    calls : sequence of tuple
+        The other arguments of each call.
+    client : distributed.Client or None
+
+    Returns
+    -------
+    iterator
+        One result for each call.
+    """
     if client is None:
         with threadpool_limits(1), ThreadPoolExecutor(dask.system.CPU_COUNT) as pool:
             yield from pool.map(lambda call: function(shared, *call), calls)
@@ -100,13 +158,40 @@ def results_in_order(
 
 
 def merge_states(reduction: Any, left: Any, right: Any, client: Any) -> Any:
+    """The sum of two states of a reduction, left before right.
+
+    Parameters
+    ----------
+    reduction : Reduction
+    left, right : state, or a future of one with a client
+    client : distributed.Client or None
+
+    Returns
+    -------
+    state, or a future of one with a client
+    """
     if client is None:
         return reduction.combine(left, right)
     return client.submit(reduction.combine, left, right, pure=False)
 
 
 def gather(value: Any, client: Any) -> Any:
-    """The value of a future; what is no future, without a client, is its own."""
+    """The value of a future. Without a client a value is its own.
+
+    Parameters
+    ----------
+    value : distributed.Future, or any value without a client
+    client : distributed.Client or None
+
+    Returns
+    -------
+    object
+
+    Raises
+    ------
+    ClusterError, MemoryPlanError
+        As of `settle`.
+    """
     if client is None:
         return value
     settle(value)
@@ -115,7 +200,23 @@ def gather(value: Any, client: Any) -> Any:
 
 
 def gather_all(futures: Sequence[Any], client: Any) -> list[Any]:
-    """The values of futures."""
+    """The values of futures.
+
+    Parameters
+    ----------
+    futures : sequence of distributed.Future
+    client : distributed.Client
+
+    Returns
+    -------
+    list
+        In the order of the futures.
+
+    Raises
+    ------
+    ClusterError, MemoryPlanError
+        As of `settle`.
+    """
     settle(*futures)
     with waiting(), watch.in_plain_words():
         return client.gather(list(futures))

@@ -24,7 +24,19 @@ class Submission:
     def add(
         self, graph: dict[Any, Any], priority: int = 0, worker: str | None = None, keep: Iterable[Any] = ()
     ) -> None:
-        """Tasks of a priority that run on a worker while it lives; results of `keep` stay until released."""
+        """Add tasks.
+
+        Parameters
+        ----------
+        graph : dict
+            Tasks by key.
+        priority : int
+            Higher ones run first.
+        worker : str, optional
+            Address of the worker that runs them while it lives.
+        keep : iterable of keys
+            Results that stay until their futures are released.
+        """
         notes: dict[str, Any] = {"priority": priority, "span": dask.get_annotations().get("span", _SPAN)}
         if worker is not None:
             notes |= {"workers": [worker], "allow_other_workers": True}
@@ -32,7 +44,17 @@ class Submission:
         self.keep.extend(keep)
 
     def submit(self, client: Any) -> dict[Any, Any]:
-        """Futures of what is to be kept, by key."""
+        """Send all tasks to the scheduler in one message.
+
+        Parameters
+        ----------
+        client : distributed.Client
+
+        Returns
+        -------
+        dict
+            Future of each result that is kept, by key.
+        """
         if not self._layers:
             return {}
         graph = HighLevelGraph(self._layers, {name: set() for name in self._layers})
@@ -42,7 +64,17 @@ class Submission:
 
 
 def threads_of(client: Any) -> list[str]:
-    """The worker of each thread of the cluster, neighbours on different workers."""
+    """The worker of each thread of a cluster, neighbours on different workers.
+
+    Parameters
+    ----------
+    client : distributed.Client
+
+    Returns
+    -------
+    list of str
+        One address for each thread.
+    """
     workers = sorted(client.nthreads().items())
     most = max((threads for _, threads in workers), default=0)
     return [worker for t in range(most) for worker, threads in workers if threads > t]

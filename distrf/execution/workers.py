@@ -76,7 +76,17 @@ _prepared: weakref.WeakSet = weakref.WeakSet()
 
 
 def prepare(client: Any) -> None:
-    """Make ready the cluster of a client, once; raises ClusterError for a worker of another release."""
+    """Make the workers of a client ready, once.
+
+    Parameters
+    ----------
+    client : distributed.Client
+
+    Raises
+    ------
+    ClusterError
+        A worker has another release of distrf.
+    """
     check_release(client)
     if client in _prepared:
         return
@@ -86,9 +96,19 @@ def prepare(client: Any) -> None:
 
 
 def register(client: Any, plugin: Any, name: str) -> None:
-    """Register a plugin. The scheduler keeps it, sets up all workers, and says so of a worker that ends meanwhile.
+    """Register a plugin. The scheduler keeps it, sets up all workers, and says so if one ends meanwhile: then it is tried
+    again.
 
-    Raises OSError where the scheduler itself does not answer.
+    Parameters
+    ----------
+    client : distributed.Client
+    plugin : WorkerPlugin or SchedulerPlugin
+    name : str
+
+    Raises
+    ------
+    OSError
+        The scheduler itself does not answer.
     """
     for left in range(_REGISTRATIONS - 1, -1, -1):
         try:

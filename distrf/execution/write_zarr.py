@@ -18,7 +18,17 @@ from .row_blocks import align_rows, check_dask_rows
 
 @dataclass(frozen=True)
 class Written:
-    """Result of a write: the finished store (None for Parquet), and how many of its blocks this call computed."""
+    """Result of a write.
+
+    Attributes
+    ----------
+    info : StoreInfo or None
+        The finished store; None for Parquet.
+    computed : int
+        Blocks that this call computed; the others were there.
+    blocks : int
+        All blocks.
+    """
 
     info: store.StoreInfo | None
     computed: int

@@ -21,7 +21,29 @@ _MEMBERS = ("data", "indices", "indptr", "shape")
 def npy_stream(
     path: str, target: str | int | None, columns: Sequence[Any] | None, storage_options: Options
 ) -> RowStream:
-    """Rows of a 2-D ``.npy`` file; ``target`` is a column number, which may count from the end."""
+    """Rows of a 2-D ``.npy`` file, memory-mapped where it is local.
+
+    Parameters
+    ----------
+    path : str
+    target : str or int, optional
+        Number of the target column, which may count from the end.
+    columns : sequence of int, optional
+        Numbers of the columns of X.
+    storage_options : mapping, optional
+        Options of the fsspec file system.
+
+    Returns
+    -------
+    RowStream
+
+    Raises
+    ------
+    InputError
+        There are no such columns.
+    StoreError
+        The file is damaged.
+    """
     with files.reading(path, "an .npy file of numbers, without running code"):
         if files.is_local(path):
             array = np.load(path, mmap_mode="r", allow_pickle=False)

@@ -23,7 +23,19 @@ BUCKET_BYTES = 32 * 2**20
 
 
 def shuffled(stream: RowStream, seed: int, folder: str) -> RowStream:
-    """The rows in random order; ``folder`` holds the buckets while they are read, and is removed after."""
+    """The rows in a random order, which depends on the seed and the row numbers alone.
+
+    Parameters
+    ----------
+    stream : RowStream
+    seed : int
+    folder : str
+        Local folder of the buckets: about as large as the rows, removed after reading.
+
+    Returns
+    -------
+    RowStream
+    """
 
     def read() -> Batches:
         local = LocalFileSystem()

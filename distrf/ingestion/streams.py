@@ -21,8 +21,25 @@ Batches = Iterator[tuple[Any, np.ndarray | None]]
 class RowStream:
     """Rows that can be read again and again, in order, as batches of any size.
 
-    ``read()`` yields ``(X, y)``; X is an array (m, d) or, if ``sparse``, a csr_array; y is (m, ...) in
-    ``y_dtype``, int32 codes into ``classes`` where the labels are text, or None.
+    Parameters
+    ----------
+    n_rows, n_columns : int
+    dtype : numpy.dtype
+        Of X.
+    read : callable
+        Yields ``(X, y)``: X is an array of shape (m, d), or a csr_array; y has shape (m, *y_tail), or is None.
+    sparse : bool
+        Whether X is CSR.
+    columns : list of str, optional
+        Names of the columns of X.
+    y_dtype : numpy.dtype, optional
+        Of y; int32 codes into `classes` where labels are text. None without labels.
+    y_tail : tuple of int
+        Shape of a row of y.
+    classes : list of str, optional
+        Sorted class names.
+    stored : int, optional
+        Entries of a CSR source.
     """
 
     n_rows: int
@@ -44,7 +61,23 @@ class RowStream:
 
 
 def encode(labels: np.ndarray) -> tuple[np.ndarray, list[str] | None]:
-    """Labels as they are, or int32 codes and the sorted class names for text."""
+    """Labels as they are, or codes and class names for text.
+
+    Parameters
+    ----------
+    labels : array of shape (n, ...)
+
+    Returns
+    -------
+    labels : array
+        int32 codes where they are text.
+    classes : list of str, or None
+
+    Raises
+    ------
+    InputError
+        Labels are neither numbers nor text.
+    """
     if labels.dtype.kind in "biuf":
         return labels, None
     if labels.dtype.kind not in "US":
@@ -54,14 +87,32 @@ def encode(labels: np.ndarray) -> tuple[np.ndarray, list[str] | None]:
 
 
 def densify(stream: RowStream) -> RowStream:
-    """The same rows as dense arrays."""
+    """The same rows as dense arrays.
+
+    Parameters
+    ----------
+    stream : RowStream
+
+    Returns
+    -------
+    RowStream
+    """
     if not stream.sparse:
         return stream
     return replace(stream, sparse=False, read=lambda: ((X.toarray(), y) for X, y in stream.read()))
 
 
 def sparsify(stream: RowStream) -> RowStream:
-    """The same rows as CSR."""
+    """The same rows as CSR. Dense rows are read once to count their entries.
+
+    Parameters
+    ----------
+    stream : RowStream
+
+    Returns
+    -------
+    RowStream
+    """
     if stream.sparse:
         return stream
     stored = sum(int(np.count_nonzero(X)) for X, _ in stream.read())
@@ -71,7 +122,24 @@ def sparsify(stream: RowStream) -> RowStream:
 
 
 def fill(stream: RowStream, rule: str | float) -> tuple[RowStream, tuple[float, ...] | None]:
-    """The rows with NaN replaced by fixed numbers, and these numbers."""
+    """The rows with NaN replaced by fixed numbers.
+
+    Parameters
+    ----------
+    stream : RowStream
+    rule : "mean", "median", "zero" or a number
+
+    Returns
+    -------
+    stream : RowStream
+    values : tuple of float, or None
+        One for each column; None where nothing can be missing (integers).
+
+    Raises
+    ------
+    InputError
+        CSR rows, or a column without values.
+    """
     if stream.dtype.kind != "f":
         return stream, None
     if stream.sparse:
@@ -90,7 +158,23 @@ def fill(stream: RowStream, rule: str | float) -> tuple[RowStream, tuple[float, 
 
 
 def cast(stream: RowStream, dtype: Any) -> RowStream:
-    """The rows in another float dtype (or the same kind of integer)."""
+    """The rows in another floating-point dtype.
+
+    Parameters
+    ----------
+    stream : RowStream
+    dtype : dtype
+        float32 or float64.
+
+    Returns
+    -------
+    RowStream
+
+    Raises
+    ------
+    InputError
+        The values do not fit.
+    """
     dtype = np.dtype(dtype)
     if not np.can_cast(stream.dtype, dtype, "same_kind") or (dtype.kind in "iu" and dtype != stream.dtype):
         raise InputError(f"dtype= is float32 or float64; received {dtype} for rows of {stream.dtype}")
@@ -104,7 +188,17 @@ def cast(stream: RowStream, dtype: Any) -> RowStream:
 
 
 def checked(stream: RowStream) -> RowStream:
-    """The same rows; reading stops with InputError at a value that is not finite, or if rows are missing."""
+    """The same rows; reading stops at a value that is not finite, or if rows are missing at the end.
+
+    Parameters
+    ----------
+    stream : RowStream
+
+    Returns
+    -------
+    RowStream
+        Its `read` raises InputError.
+    """
 
     def read() -> Batches:
         row = 0
@@ -125,7 +219,18 @@ def checked(stream: RowStream) -> RowStream:
 
 
 def reblock(batches: Batches, block_rows: int) -> Iterator[tuple[int, Any, np.ndarray | None]]:
-    """``(index, X, y)`` in blocks of exactly ``block_rows`` rows, the last one shorter."""
+    """Batches of any size as blocks of equal rows, the last one shorter.
+
+    Parameters
+    ----------
+    batches : iterator of (X, y)
+    block_rows : int
+
+    Returns
+    -------
+    iterator of (int, X, y)
+        Number of the block, and its rows.
+    """
     held: list[tuple[Any, np.ndarray | None]] = []
     count = index = 0
     for X, y in batches:

@@ -42,6 +42,30 @@ def csv_stream(
     """Rows of a CSV file as float64; labels are int64, float64 or text, by what the whole column holds.
 
     A first line of numbers only is data: the columns are then called f0, f1, ...
+
+    Parameters
+    ----------
+    path : str
+        May end in ``.gz``.
+    target : str, optional
+        Name of the target column.
+    columns : sequence of str, optional
+        Names of the columns of X.
+    allow_nulls : bool
+        Missing values are read as NaN instead of being refused.
+    storage_options : mapping, optional
+        Options of the fsspec file system.
+
+    Returns
+    -------
+    RowStream
+
+    Raises
+    ------
+    InputError
+        There are no such columns, text among the features, or missing values.
+    StoreError
+        The file is damaged.
     """
     header, types = _csv_header(path, storage_options)
     unknown = [name for name in [*(columns or []), *([target] if target else [])] if name not in types]

@@ -21,7 +21,17 @@ ARRAYS = ("data", "indices", "indptr_counts")
 
 
 def sizes(block_rows: int, d: int) -> tuple[int, int]:
-    """Entries of a chunk, and of the room that a block has."""
+    """Sizes of the entries of a block.
+
+    Parameters
+    ----------
+    block_rows, d : int
+
+    Returns
+    -------
+    (int, int)
+        Entries of a chunk, and of the room that a block has.
+    """
     chunk = min(ENTRIES_PER_CHUNK, block_rows * d)
     return chunk, -(-block_rows * d // chunk) * chunk
 
@@ -35,7 +45,21 @@ def create(
     block_rows: int,
     options: dict[str, Any],
 ) -> None:
-    """Create the group ``name`` and the arrays in it that are missing."""
+    """Create a CSR group, or the arrays in it that are missing.
+
+    Parameters
+    ----------
+    parent : zarr.Group
+    name : str
+    n_rows, d : int
+        Shape of the rows.
+    dtype : numpy.dtype
+        Of the stored entries.
+    block_rows : int
+        Rows of a block.
+    options : dict
+        Further arguments of ``create_array``.
+    """
     chunk, capacity = sizes(block_rows, d)
     n_blocks = -(-n_rows // block_rows)
     attributes = {"encoding": "csr", "shape": [n_rows, d], "block_rows": block_rows, "capacity": capacity}
@@ -56,9 +80,21 @@ def create(
 
 
 def write(group: zarr.Group, index: int, start: int, matrix: Any) -> list[tuple[zarr.Array, int, int]]:
-    """Write block ``index``, whose first row is ``start``; the bytes depend on the values only.
+    """Write one block; the bytes depend on the values only.
 
-    Returns what was written: ``(array, first, last)``.
+    Parameters
+    ----------
+    group : zarr.Group
+    index : int
+        Number of the block.
+    start : int
+        Its first row.
+    matrix : SciPy sparse array of shape (rows of the block, d)
+
+    Returns
+    -------
+    list of (zarr.Array, int, int)
+        What was written: the array, the first entry, and the entry after the last.
     """
     rows = sp.csr_array(matrix)
     if not rows.has_canonical_format:
@@ -77,7 +113,25 @@ def write(group: zarr.Group, index: int, start: int, matrix: Any) -> list[tuple[
 
 
 def read(group: zarr.Group, start: int, stop: int, check: Any) -> sp.csr_array:
-    """Rows ``start:stop`` as a csr_array; ``check(array, first, last)`` sees each range before it is read."""
+    """Rows of a CSR group.
+
+    Parameters
+    ----------
+    group : zarr.Group
+    start, stop : int
+        First row, and the row after the last.
+    check : callable
+        Called as ``check(array, first, last)`` with each range of entries before it is read.
+
+    Returns
+    -------
+    csr_array of shape (stop - start, d)
+
+    Raises
+    ------
+    StoreError
+        Row lengths or column numbers that cannot be.
+    """
     attributes: dict[str, Any] = dict(group.attrs)
     block_rows, capacity = int(attributes["block_rows"]), int(attributes["capacity"])
     d = int(attributes["shape"][1])

@@ -26,7 +26,17 @@ _MOST_ENTRIES = 20_000
 
 
 def normalise(path: str | os.PathLike[str]) -> str:
-    """Absolute local path, or the URL as given; workers may run in another folder."""
+    """The one form of a path that is stored and compared; workers may run in another folder.
+
+    Parameters
+    ----------
+    path : path or URL
+
+    Returns
+    -------
+    str
+        An absolute local path, or the URL as given.
+    """
     text = os.fspath(path)
     if text.startswith("file://"):
         text = text.removeprefix("file://")
@@ -36,12 +46,37 @@ def normalise(path: str | os.PathLike[str]) -> str:
 
 
 def is_local(path: str) -> bool:
-    """True for a path without a protocol such as ``s3://``."""
+    """Whether a normalised path is local, without a protocol such as ``s3://``.
+
+    Parameters
+    ----------
+    path : str
+
+    Returns
+    -------
+    bool
+    """
     return "://" not in path and "::" not in path
 
 
 def filesystem(path: str, storage_options: Options = None) -> tuple[Any, str]:
-    """The fsspec file system of a normalised path, and the path inside it."""
+    """The file system of a normalised path, and the path inside it.
+
+    Parameters
+    ----------
+    path : str
+    storage_options : mapping, optional
+        Options of the fsspec file system.
+
+    Returns
+    -------
+    (fsspec.AbstractFileSystem, str)
+
+    Raises
+    ------
+    StoreError
+        The package of the protocol is not installed.
+    """
     if is_local(path):
         return LocalFileSystem(), path
     try:
@@ -55,10 +90,20 @@ def filesystem(path: str, storage_options: Options = None) -> tuple[Any, str]:
 
 @contextmanager
 def reading(path: str, what: str) -> Iterator[None]:
-    """Whatever a library raises over the bytes of a file, as a StoreError with the path and what to do.
+    """Turn whatever a library raises over the bytes of a file into a StoreError with the path and what to do.
 
     Damaged files raise nearly anything in Zarr, Arrow, NumPy, zip and gzip. Our own errors pass, and those of the
     system (not permitted, no space left).
+
+    Parameters
+    ----------
+    path : str
+    what : str
+        The format, for the message.
+
+    Returns
+    -------
+    context manager
     """
     try:
         yield
@@ -76,7 +121,24 @@ def reading(path: str, what: str) -> Iterator[None]:
 
 
 def open_group(path: str, mode: str, storage_options: Options = None) -> zarr.Group | zarr.Array:
-    """Open a Zarr group or array at ``path`` with mode ``"r"`` or ``"r+"``."""
+    """Open a Zarr group or array.
+
+    Parameters
+    ----------
+    path : str
+    mode : "r" or "r+"
+    storage_options : mapping, optional
+        Options of the fsspec file system.
+
+    Returns
+    -------
+    zarr.Group or zarr.Array
+
+    Raises
+    ------
+    StoreError
+        Nothing is there that Zarr can read.
+    """
     with reading(path, "a Zarr store"):
         try:
             return zarr.open(store=zarr_store(path, mode == "r", storage_options), mode=mode)  # type: ignore[arg-type]
@@ -88,7 +150,24 @@ def open_group(path: str, mode: str, storage_options: Options = None) -> zarr.Gr
 
 
 def zarr_store(path: str, read_only: bool, storage_options: Options = None) -> Any:
-    """A Zarr store object for a normalised path."""
+    """A Zarr store object for a normalised path.
+
+    Parameters
+    ----------
+    path : str
+    read_only : bool
+    storage_options : mapping, optional
+        Options of the fsspec file system.
+
+    Returns
+    -------
+    zarr.abc.store.Store
+
+    Raises
+    ------
+    StoreError
+        A store to be read is not there, or is a file.
+    """
     if is_local(path):
         if read_only and os.path.isfile(path):
             raise StoreError(f"{path!r} is a file, not a Zarr store; make one of it with `distrf ingest`")
@@ -99,14 +178,32 @@ def zarr_store(path: str, read_only: bool, storage_options: Options = None) -> A
 
 
 def require(path: str, storage_options: Options = None) -> None:
-    """Raise StoreError if nothing exists at ``path``."""
+    """Raise StoreError if nothing exists at a path.
+
+    Parameters
+    ----------
+    path : str
+    storage_options : mapping, optional
+        Options of the fsspec file system.
+    """
     fs, root = filesystem(path, storage_options)
     if not fs.exists(root):
         raise StoreError(f"no such store: nothing exists at {path!r}; check the path")
 
 
 def fingerprint(fs: Any, path: str) -> str | None:
-    """A short text that changes when a file is rewritten (size, time and inode, or etag); None if there is none."""
+    """A short text that changes when a file is rewritten: size, time and inode, or etag.
+
+    Parameters
+    ----------
+    fs : fsspec.AbstractFileSystem
+    path : str
+        Inside the file system.
+
+    Returns
+    -------
+    str, or None if there is no such file
+    """
     try:
         return str(fs.ukey(path))
     except FileNotFoundError:
@@ -114,9 +211,20 @@ def fingerprint(fs: Any, path: str) -> str | None:
 
 
 def checksum(fs: Any, path: str) -> str | None:
-    """SHA-256 of a small file, None if there is none.
+    """SHA-256 of a small file.
 
     Unlike times and inodes it is the same on every machine, and reading a file on NFS never gives a stale one.
+
+    Parameters
+    ----------
+    fs : fsspec.AbstractFileSystem
+    path : str
+        Inside the file system.
+
+    Returns
+    -------
+    str, or None if there is no such file
+        16 hexadecimal digits.
     """
     try:
         return hashlib.sha256(fs.cat_file(path)).hexdigest()[:16]
@@ -125,7 +233,18 @@ def checksum(fs: Any, path: str) -> str | None:
 
 
 def is_glob(path: str, storage_options: Options = None) -> bool:
-    """True for a pattern; a file whose name has such a character is a file."""
+    """Whether a path is a pattern; a file whose name has such a character is a file.
+
+    Parameters
+    ----------
+    path : str
+    storage_options : mapping, optional
+        Options of the fsspec file system.
+
+    Returns
+    -------
+    bool
+    """
     if not any(mark in path for mark in "*?["):
         return False
     fs, root = filesystem(path, storage_options)
@@ -141,7 +260,21 @@ def read_json(fs: Any, path: str) -> Any:
 
 
 def read_ends(fs: Any, paths: list[str], size: int) -> list[bytes | None]:
-    """The last bytes of each file, None for one that is not there."""
+    """The last bytes of files.
+
+    Parameters
+    ----------
+    fs : fsspec.AbstractFileSystem
+    paths : list of str
+        Inside the file system.
+    size : int
+        Bytes of each.
+
+    Returns
+    -------
+    list of bytes or None
+        None for a file that is not there.
+    """
     if not isinstance(fs, LocalFileSystem):
         count = len(paths)
         found = fs.cat_ranges(paths, [-size] * count, [None] * count, on_error="return")
@@ -190,7 +323,18 @@ def names_in(fs: Any, folder: str) -> set[str]:
 def require_ours(path: str, ours: Any, fs: Any, root: str, what: str, free: tuple[str, ...] = ()) -> None:
     """Refuse an output path that holds something else: what is there is not ours to replace.
 
-    ours : what of distrf is there, None for nothing. free : names that may be there all the same.
+    Parameters
+    ----------
+    path : str
+    ours : object
+        What of distrf is there; None for nothing.
+    fs : fsspec.AbstractFileSystem
+    root : str
+        The path inside the file system.
+    what : str
+        What may be there, for the message.
+    free : tuple of str
+        Names that may be there all the same.
 
     Raises
     ------
@@ -221,9 +365,23 @@ def refuse_root(path: str) -> None:
 
 
 def holds(fs: Any, folder: str, suffixes: tuple[str, ...]) -> bool:
-    """Whether a file with such a name is in a folder, or in folders in it.
+    """Whether a file with such an ending is in a folder, or in folders in it.
 
-    Raises StoreError for the root of a file system, and where none is among the first 20,000 entries.
+    Parameters
+    ----------
+    fs : fsspec.AbstractFileSystem
+    folder : str
+        Inside the file system.
+    suffixes : tuple of str
+
+    Returns
+    -------
+    bool
+
+    Raises
+    ------
+    StoreError
+        For the root of a file system, and where none is among the first 20,000 entries.
     """
     refuse_root(folder)
     seen = 0

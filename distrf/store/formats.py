@@ -36,7 +36,23 @@ def register_format(source: type[RowSource]) -> type[RowSource]:
 
 
 def find_format(path: str | os.PathLike[str], storage_options: Options = None) -> type[RowSource]:
-    """The source class that opens a path or URL. Raises StoreError for a folder far above any data."""
+    """The source class that opens a path.
+
+    Parameters
+    ----------
+    path : path or URL
+    storage_options : mapping, optional
+        Options of the fsspec file system.
+
+    Returns
+    -------
+    subclass of RowSource
+
+    Raises
+    ------
+    StoreError
+        The path is a folder far above any data, such as the root.
+    """
     path = files.normalise(path)
     return next(source for source in FORMATS if source.recognises(path, storage_options))
 

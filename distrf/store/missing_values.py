@@ -19,11 +19,30 @@ def resolve(
     n: int,
     names: Sequence[object],
 ) -> tuple[float, ...]:
-    """One number a column: ``blocks`` yields ``(first row, float rows)`` with NaN for what is missing.
+    """The numbers that an imputation rule stands for.
 
-    "mean" takes one pass in float64; "median" is the exact median up to 100,000 rows and otherwise that of a
-    sample of about as many rows, seeded and independent of the blocks; "zero" and numbers read nothing. A
-    sequence holds one number for each column: what an earlier call resolved, for rows that come later.
+    Parameters
+    ----------
+    rule : "mean", "median", "zero", a number, or a sequence of numbers
+        Mean takes one pass in float64. Median is exact up to 100,000 rows, and otherwise that of a seeded sample of about
+        as many rows, whatever the blocks. Zero and numbers read nothing. A sequence has one number for each column: what
+        an earlier call resolved, for rows that come later.
+    blocks : iterable of (int, array of shape (m, d))
+        First row, and float rows with NaN for what is missing.
+    n : int
+        All rows.
+    names : sequence of length d
+        What messages call the columns.
+
+    Returns
+    -------
+    tuple of float
+        One for each column.
+
+    Raises
+    ------
+    InputError
+        There is no such rule, or a column has no finite value to take it from.
     """
     if isinstance(rule, Sequence) and not isinstance(rule, str):
         if len(rule) != len(names):

@@ -39,17 +39,24 @@ def write_model_folder(
 
     Parameters
     ----------
-    spec : dict of numbers, text, lists and dicts; NaN and infinities are kept, tuples become lists.
-    arrays : {name: array} of numbers, booleans, complex numbers or fixed-width text, of any shape.
+    path : path or URL
+    spec : mapping
+        Numbers, text, lists and dicts; NaN and infinities are kept, tuples become lists.
+    arrays : mapping of str to array
+        Numbers, booleans, complex numbers or fixed-width text, of any shape.
     overwrite : bool
         Replace a folder with another spec. One with the same spec is always replaced.
+    storage_options : mapping, optional
+        Options of the fsspec file system.
 
     Raises
     ------
     InputError
         An entry that is not plain data (the message names it).
     SpecMismatchError
-        Another model is at ``path``.
+        Another model is at `path`.
+    StoreError
+        Something else is at `path`.
     """
     path = files.normalise(path)
     fs, root = files.filesystem(path, storage_options)
@@ -87,7 +94,18 @@ def write_model_folder(
 def read_model_folder(
     path: str | os.PathLike[str], *, storage_options: Options = None
 ) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """Read ``(spec, arrays)`` and check the version and every checksum.
+    """Read a model folder and check its version and every checksum.
+
+    Parameters
+    ----------
+    path : path or URL
+    storage_options : mapping, optional
+        Options of the fsspec file system.
+
+    Returns
+    -------
+    spec : dict
+    arrays : dict of str to array
 
     Raises
     ------
@@ -131,7 +149,23 @@ def read_model_folder(
 
 
 def read_spec(path: str | os.PathLike[str], *, storage_options: Options = None) -> dict[str, Any]:
-    """The spec of a model folder alone, without its arrays."""
+    """The spec of a model folder alone, without its arrays.
+
+    Parameters
+    ----------
+    path : path or URL
+    storage_options : mapping, optional
+        Options of the fsspec file system.
+
+    Returns
+    -------
+    dict
+
+    Raises
+    ------
+    StoreError
+        There is no model, or its model.json is damaged.
+    """
     path = files.normalise(path)
     fs, root = files.filesystem(path, storage_options)
     document = _document(path, fs, root)
@@ -143,7 +177,19 @@ def read_spec(path: str | os.PathLike[str], *, storage_options: Options = None) 
 
 
 def array_shapes(path: str | os.PathLike[str], *, storage_options: Options = None) -> dict[str, str]:
-    """{name: "shape dtype"} of the arrays of a model folder, without reading them."""
+    """Shapes and dtypes of the arrays of a model folder, without reading them.
+
+    Parameters
+    ----------
+    path : path or URL
+    storage_options : mapping, optional
+        Options of the fsspec file system.
+
+    Returns
+    -------
+    dict of str to str
+        "shape dtype" by name; empty where there is no model.
+    """
     path = files.normalise(path)
     fs, root = files.filesystem(path, storage_options)
     records = (_document(path, fs, root) or {"arrays": {}})["arrays"]
@@ -154,7 +200,18 @@ def array_shapes(path: str | os.PathLike[str], *, storage_options: Options = Non
 
 
 def is_model_folder(path: str | os.PathLike[str], *, storage_options: Options = None) -> bool:
-    """True for a folder with a ``model.json``."""
+    """Whether a folder has a ``model.json``.
+
+    Parameters
+    ----------
+    path : path or URL
+    storage_options : mapping, optional
+        Options of the fsspec file system.
+
+    Returns
+    -------
+    bool
+    """
     fs, root = files.filesystem(files.normalise(path), storage_options)
     return bool(fs.exists(f"{root}/model.json"))
 
@@ -162,7 +219,24 @@ def is_model_folder(path: str | os.PathLike[str], *, storage_options: Options = 
 def existing_model_folder(
     path: str | os.PathLike[str], *, storage_options: Options = None
 ) -> dict[str, Any] | None:
-    """The model.json at an output path, None where it is free; StoreError where it holds something else."""
+    """What of distrf is at an output path.
+
+    Parameters
+    ----------
+    path : path or URL
+    storage_options : mapping, optional
+        Options of the fsspec file system.
+
+    Returns
+    -------
+    dict, or None where the path is free
+        The content of model.json.
+
+    Raises
+    ------
+    StoreError
+        The path holds something else.
+    """
     path = files.normalise(path)
     return _existing(path, *files.filesystem(path, storage_options))
 

@@ -22,11 +22,20 @@ def check_apart(
     than: str = "its input",
     storage_options: Options = None,
 ) -> None:
-    """Refuse an output that is one of the inputs, lies inside one or around one; None is no path.
+    """Refuse an output that is one of the inputs, lies inside one or around one.
 
     Links are followed, and different names of one place (``file://``, a slash at the end, ``..``) are one.
 
-    what, than : the output and the inputs in words, for the message
+    Parameters
+    ----------
+    out : path or URL, or None
+        None is no path.
+    inputs : iterable of path or URL or None
+        Globs stand for every file that they match.
+    what, than : str
+        The output and the inputs in words, for the message.
+    storage_options : mapping, optional
+        Options of the fsspec file system.
 
     Raises
     ------
@@ -88,7 +97,17 @@ def _inside(inner: str, outer: str) -> bool:
 
 
 def place_of_array(value: Any) -> str | None:
-    """The path or URL of an open Zarr array, such as Dask's ``from_zarr`` holds; None for any other value."""
+    """Where an open Zarr array lies, such as Dask's ``from_zarr`` holds.
+
+    Parameters
+    ----------
+    value : object
+
+    Returns
+    -------
+    str, or None
+        A path or URL; None for anything but a Zarr array.
+    """
     if not isinstance(value, zarr.Array):
         return None
     store = value.store

@@ -29,7 +29,24 @@ def create_parts(
     storage_options: Options = None,
     overwrite: bool = False,
 ) -> list[int]:
-    """Create the folder, or resume the one with the same spec; returns the blocks still to write.
+    """Create a folder of part files, or resume the one with the same spec.
+
+    Parameters
+    ----------
+    path : path or URL
+    spec : mapping
+        What determines the content, as JSON.
+    n_blocks : int
+        Part files of the whole.
+    storage_options : mapping, optional
+        Options of the fsspec file system.
+    overwrite : bool
+        Replace a folder with another spec.
+
+    Returns
+    -------
+    list of int
+        Numbers of the blocks still to write.
 
     Raises
     ------
@@ -59,7 +76,24 @@ def create_parts(
 
 
 def existing_parts(path: str | os.PathLike[str], *, storage_options: Options = None) -> dict[str, Any] | None:
-    """The spec of the part files at an output path, None where it is free; StoreError where it holds something else."""
+    """What of distrf is at an output path.
+
+    Parameters
+    ----------
+    path : path or URL
+    storage_options : mapping, optional
+        Options of the fsspec file system.
+
+    Returns
+    -------
+    dict, or None where the path is free
+        What the part files were made from.
+
+    Raises
+    ------
+    StoreError
+        The path holds something else.
+    """
     path = files.normalise(path)
     fs, root = files.filesystem(path, storage_options)
     try:
@@ -72,7 +106,20 @@ def existing_parts(path: str | os.PathLike[str], *, storage_options: Options = N
 
 
 def pending_parts(path: str | os.PathLike[str], n_blocks: int, *, storage_options: Options = None) -> list[int]:
-    """Indices of the blocks without a part file."""
+    """The blocks without a part file.
+
+    Parameters
+    ----------
+    path : path or URL
+    n_blocks : int
+    storage_options : mapping, optional
+        Options of the fsspec file system.
+
+    Returns
+    -------
+    list of int
+        Their numbers, ascending.
+    """
     fs, root = files.filesystem(files.normalise(path), storage_options)
     matches = (_PART.fullmatch(name) for name in files.names_in(fs, root))
     done = {int(match[1]) for match in matches if match}
@@ -86,12 +133,29 @@ def write_parquet_block(
     *,
     storage_options: Options = None,
 ) -> int:
-    """Write one part file with these columns; may be repeated at will. Returns the rows.
+    """Write one part file. May be repeated at will.
 
     Parameters
     ----------
-    columns : {name: array (n,), array (n, k) or Arrow column}
+    path : path or URL
+    index : int
+        Number of the block.
+    columns : mapping of str to array of shape (n,) or (n, k), or Arrow column
         A 2-D array becomes the columns name_0 ... name_{k-1}.
+    storage_options : mapping, optional
+        Options of the fsspec file system.
+
+    Returns
+    -------
+    int
+        Rows written.
+
+    Raises
+    ------
+    InputError
+        Names occur twice, or row counts differ.
+    StoreError
+        The folder was not created.
     """
     path = files.normalise(path)
     fs, root = files.filesystem(path, storage_options)
@@ -105,7 +169,20 @@ def write_parquet_block(
 
 
 def finish_parts(path: str | os.PathLike[str], n_blocks: int, *, storage_options: Options = None) -> None:
-    """Write the ``_SUCCESS`` file; StoreError while part files are missing."""
+    """Write the ``_SUCCESS`` file, which says that the folder is whole.
+
+    Parameters
+    ----------
+    path : path or URL
+    n_blocks : int
+    storage_options : mapping, optional
+        Options of the fsspec file system.
+
+    Raises
+    ------
+    StoreError
+        Part files are missing.
+    """
     path = files.normalise(path)
     missing = pending_parts(path, n_blocks, storage_options=storage_options)
     if missing:

@@ -91,7 +91,24 @@ class RowReader(Protocol):
         """Files and stores that are read."""
 
     def read(self, first: int, last: int) -> Any:
-        """Rows ``first:last``: an array of shape (last - first, ...), or a ``csr_array``."""
+        """Rows of the array.
+
+        Parameters
+        ----------
+        first, last : int
+            The first row, and the row after the last.
+
+        Returns
+        -------
+        array of shape (last - first, ...) or csr_array
+
+        Raises
+        ------
+        StoreError
+            Data are damaged or gone.
+        InputError
+            A value is missing and nothing was said to replace it.
+        """
 
 
 class RowSource(Protocol):
@@ -137,44 +154,122 @@ class RowSource(Protocol):
 
     @classmethod
     def recognises(cls, path: str, storage_options: Options = None) -> bool:
-        """Whether the rows at a normalised path are of this format; decided by names, without reading data."""
+        """Whether the rows at a path are of this format; decided by names, without reading data.
+
+        Parameters
+        ----------
+        path : str
+            Normalised.
+        storage_options : mapping, optional
+            Options of the fsspec file system.
+
+        Returns
+        -------
+        bool
+        """
         ...
 
     @classmethod
     def open(cls, path: str, selection: Selection) -> Self:
-        """X at a normalised path, as selected. Raises StoreError or InputError for what cannot be read so."""
+        """X at a path, without reading data.
+
+        Parameters
+        ----------
+        path : str
+            Normalised.
+        selection : Selection
+            Columns, target and blocks that are wanted.
+
+        Returns
+        -------
+        RowSource
+
+        Raises
+        ------
+        StoreError
+            Nothing can be read there.
+        InputError
+            There are no such columns or target.
+        """
         ...
 
     def read(self, first: int, last: int) -> Any:
-        """Rows ``first:last`` with 0 <= first <= last <= n: an array, or a ``csr_array`` where `sparse`."""
+        """Rows of the array; see `RowReader.read`.
+
+        Parameters
+        ----------
+        first, last : int
+            The first row, and the row after the last: 0 <= first <= last <= n.
+
+        Returns
+        -------
+        array of shape (last - first, ...), or csr_array where `sparse`
+        """
         ...
 
     def check_missing(self, strict: bool) -> None:
-        """Called before rows are read: warns of data that are not there and are read as a fill value.
+        """Called before rows are read: warns of data that are not there and would be read as a fill value.
 
-        With `strict` it raises StoreError instead.
+        Parameters
+        ----------
+        strict : bool
+            Raise StoreError instead.
         """
 
     def target_source(self) -> RowSource | None:
-        """The selected target in the blocks of X; None where there is none."""
+        """The selected target, in the blocks of X.
+
+        Returns
+        -------
+        RowSource, or None where there is no target
+        """
         return None
 
     def filled(self, values: tuple[float, ...]) -> RowSource:
-        """This source with missing values of column j read as ``values[j]``, NaN included.
+        """This source with missing values replaced. Only called for dense floating-point sources.
 
-        Only called for dense floating-point sources.
+        Parameters
+        ----------
+        values : tuple of float
+            One for each column. NaN where missing values shall be read as NaN.
+
+        Returns
+        -------
+        RowSource
         """
         raise InputError(f"impute= cannot fill rows of {self.path!r}: its format knows no missing values")
 
     def blocks(self) -> Iterator[tuple[RowReader, int, int]]:
-        """For each block what travels in its task, its first row, and the row after its last."""
+        """What the tasks of the blocks carry.
+
+        Yields
+        ------
+        (RowReader, int, int)
+            What travels in the task of a block, its first row, and the row after its last.
+        """
         last = 0
         for length in self.block_lengths:
             yield self, last, last + length
             last += length
 
     def key_blocks(self, keys: Sequence[str]) -> list[tuple[Any, int, int]]:
-        """`blocks` with readers of other columns of the table, whose ``read_table`` returns an Arrow table."""
+        """`blocks` with readers of other columns of a table.
+
+        Parameters
+        ----------
+        keys : sequence of str
+            Names of columns of any type.
+
+        Returns
+        -------
+        list of (reader, int, int)
+            ``reader.read_table(first, last)`` returns an Arrow table.
+
+        Raises
+        ------
+        InputError
+            The place is no table, or has no such columns.
+        """
         raise InputError(f"key columns {list(keys)} need rows that come from a table; {self.path!r} is none")
 
     @classmethod

@@ -14,7 +14,17 @@ _FLOAT = "__float__"  # JSON has no NaN or infinity
 
 
 def to_json(value: Any, where: str = "spec") -> Any:
-    """Plain JSON of nested dicts, lists, numbers, text, None; tuples become lists.
+    """Plain JSON of nested dicts, lists, numbers, text and None; tuples become lists.
+
+    Parameters
+    ----------
+    value : object
+    where : str
+        What messages call it.
+
+    Returns
+    -------
+    object
 
     Raises
     ------
@@ -41,7 +51,16 @@ def to_json(value: Any, where: str = "spec") -> Any:
 
 
 def from_json(value: Any) -> Any:
-    """The inverse of `to_json`, up to tuples."""
+    """The inverse of `to_json`, up to tuples.
+
+    Parameters
+    ----------
+    value : object
+
+    Returns
+    -------
+    object
+    """
     if isinstance(value, dict):
         if set(value) == {_FLOAT}:
             return float(value[_FLOAT])
@@ -52,7 +71,19 @@ def from_json(value: Any) -> Any:
 
 
 def differences(old: Any, new: Any, where: str = "") -> list[str]:
-    """Lines ``entry: old -> new`` for all entries in which two JSON values differ."""
+    """Entries in which two JSON values differ.
+
+    Parameters
+    ----------
+    old, new : object
+    where : str
+        Name of the entry that holds them.
+
+    Returns
+    -------
+    list of str
+        A line ``entry: old -> new`` for each.
+    """
     if isinstance(old, dict) and isinstance(new, dict):
         lines = []
         for key in sorted(old.keys() | new.keys()):

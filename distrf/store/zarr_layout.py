@@ -28,7 +28,18 @@ CHUNK_BYTES = 64 * 2**20
 
 @dataclass(frozen=True)
 class ArrayInfo:
-    """One row-aligned array: shape (n, ...), dtype, chunk shape; ``sparse`` for CSR rows."""
+    """One row-aligned array of a store.
+
+    Attributes
+    ----------
+    name : str
+    shape : tuple of int
+        (n, ...).
+    dtype : str
+    chunks : tuple of int
+    sparse : bool
+        Whether it is kept as CSR rows.
+    """
 
     name: str
     shape: tuple[int, ...]
@@ -46,8 +57,30 @@ class ArrayInfo:
 class StoreInfo:
     """What a row store holds and how much of it is written.
 
-    ``nbytes`` are the bytes of the dense arrays in memory; ``stored_bytes`` are those of all files, None unless
-    `info` was asked to measure.
+    Attributes
+    ----------
+    path : str
+    kind : "rows", "features" or "predictions"
+    n_rows, block_rows : int
+        Rows of the store, and of a block.
+    arrays : tuple of ArrayInfo
+    spec : dict
+        What determines the content.
+    classes : list, optional
+        Class names behind integer codes.
+    columns : list of str, optional
+        Names of the columns of X.
+    target : str, optional
+        Name of the target in the source.
+    provenance : dict
+        Kept beside the spec and not compared.
+    complete : bool
+    pending : int
+        Blocks that are not written.
+    nbytes : int
+        Bytes of the dense arrays in memory.
+    stored_bytes : int, optional
+        Bytes of all files; None unless `info` was asked to measure.
     """
 
     path: str
@@ -90,12 +123,38 @@ class StoreInfo:
 
 
 def count_blocks(n_rows: int, block_rows: int) -> int:
-    """Number of blocks of ``block_rows`` rows, the last one possibly shorter."""
+    """Number of blocks, the last one possibly shorter.
+
+    Parameters
+    ----------
+    n_rows, block_rows : int
+
+    Returns
+    -------
+    int
+    """
     return -(-n_rows // block_rows)
 
 
 def bounds(index: int, n_rows: int, block_rows: int) -> tuple[int, int]:
-    """Rows ``start, stop`` of one block; StoreError for an index outside the store."""
+    """The rows of a block.
+
+    Parameters
+    ----------
+    index : int
+        Number of the block.
+    n_rows, block_rows : int
+
+    Returns
+    -------
+    (int, int)
+        First row, and the row after the last.
+
+    Raises
+    ------
+    StoreError
+        The index is outside the store.
+    """
     if not 0 <= index < count_blocks(n_rows, block_rows):
         raise StoreError(
             f"block {index} is outside the store: {n_rows} rows in blocks of {block_rows} make "
@@ -107,9 +166,28 @@ def bounds(index: int, n_rows: int, block_rows: int) -> tuple[int, int]:
 def chunk_shape(
     tail: tuple[int, ...], dtype: np.dtype, block_rows: int, chunk_rows: int | None = None
 ) -> tuple[int, ...]:
-    """Chunks of an array of shape (n, *tail): a whole block, or an equal share of its rows above 64 MB.
+    """Chunks of an array: a whole block, or an equal share of its rows above 64 MB.
 
     All columns lie in one chunk unless a single row is larger than that.
+
+    Parameters
+    ----------
+    tail : tuple of int
+        Shape of a row.
+    dtype : numpy.dtype
+    block_rows : int
+        Rows of a block.
+    chunk_rows : int, optional
+        Wanted rows of a chunk.
+
+    Returns
+    -------
+    tuple of int
+
+    Raises
+    ------
+    StoreError
+        `chunk_rows` does not divide `block_rows`.
     """
     row_bytes = max(1, math.prod(tail) * dtype.itemsize)
     if chunk_rows is not None:

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 import zarr
 from zarr.codecs import Crc32cCodec, ZstdCodec
 
@@ -27,6 +26,7 @@ from .checksums import (
 )
 from .files import Options
 from .spec import differences, from_json, to_json
+from .zarr_checks import check_request, checked_block
 from .zarr_layout import MANIFEST, ArrayInfo, StoreInfo
 
 
@@ -51,19 +51,36 @@ def create(
 
     Parameters
     ----------
-    arrays : {name: (shape_tail, dtype)}
-        Row-aligned arrays of shape (n_rows, *shape_tail).
+    path : path or URL
+    arrays : dict of str to (tuple of int, dtype)
+        For each row-aligned array the shape of a row and its dtype: the array has shape (n_rows, *tail).
+    n_rows : int
     block_rows : int
         Rows of a block; more than n_rows means n_rows.
     kind : "rows", "features" or "predictions"
         Features are stored without compression.
-    spec : dict
-        What determines the content. ``provenance`` is kept beside it and not compared.
-    sparse : names of arrays kept as CSR rows.
+    spec : mapping
+        What determines the content, as JSON. An existing store with another spec is an error.
+    classes : iterable, optional
+        Class names behind integer codes.
+    columns : iterable of str, optional
+        Names of the columns of X.
+    target : str, optional
+        Name of the target in the source.
+    provenance : mapping, optional
+        Kept beside the spec and not compared.
+    sparse : iterable of str
+        Names of arrays that are kept as CSR rows.
     chunk_rows : int, optional
         Rows of a chunk of every dense array; must divide ``block_rows``.
+    storage_options : mapping, optional
+        Options of the fsspec file system.
     overwrite : bool
-        Replace an existing distrf store with another spec.
+        Replace an existing store of distrf with another spec.
+
+    Returns
+    -------
+    StoreInfo
 
     Raises
     ------
@@ -71,11 +88,13 @@ def create(
         The store exists with another spec or other shapes.
     StoreError
         The path holds something else, or blocks and chunks do not line up.
+    InputError
+        An array cannot be stored.
     """
     path = files.normalise(path)
     n_rows, block_rows = int(n_rows), min(int(block_rows), int(n_rows))
     sparse = set(sparse)
-    _check_request(arrays, n_rows, block_rows, kind, sparse)
+    check_request(arrays, n_rows, block_rows, kind, sparse)
     described = {}
     for name, (tail, dtype) in arrays.items():
         chunks = zarr_layout.chunk_shape(tuple(tail), np.dtype(dtype), block_rows, chunk_rows)
@@ -119,9 +138,25 @@ def create(
 
 
 def existing_store(path: str | os.PathLike[str], *, storage_options: Options = None) -> dict[str, Any] | None:
-    """Attributes of the store at an output path, None where it is free; StoreError where it holds something else.
+    """What of distrf is at an output path.
 
     A store without zarr.json, or without our attribute, was not made here and is never touched.
+
+    Parameters
+    ----------
+    path : path or URL
+    storage_options : mapping, optional
+        Options of the fsspec file system.
+
+    Returns
+    -------
+    dict, or None where the path is free
+        The attributes of the store.
+
+    Raises
+    ------
+    StoreError
+        The path holds something else.
     """
     path = files.normalise(path)
     fs, root = files.filesystem(path, storage_options)
@@ -131,7 +166,24 @@ def existing_store(path: str | os.PathLike[str], *, storage_options: Options = N
 
 
 def pending_blocks(path: str | os.PathLike[str], *, storage_options: Options = None) -> list[int]:
-    """Indices of the blocks that are not yet finished."""
+    """The blocks that are not yet finished.
+
+    Parameters
+    ----------
+    path : path or URL
+    storage_options : mapping, optional
+        Options of the fsspec file system.
+
+    Returns
+    -------
+    list of int
+        Their numbers, ascending.
+
+    Raises
+    ------
+    StoreError
+        There is no such store, or it is damaged.
+    """
     path = files.normalise(path)
     return _pending(path, our_attributes(path, storage_options), storage_options)
 
@@ -147,12 +199,25 @@ def write_block(
 
     Parameters
     ----------
-    arrays : {name: array of shape (rows of the block, ...)}
+    path : path or URL
+    index : int
+        Number of the block.
+    arrays : mapping of str to array of shape (rows of the block, ...)
         Every array of the store; SciPy sparse for the CSR ones.
+    storage_options : mapping, optional
+        Options of the fsspec file system.
 
     Returns
     -------
-    int : rows written
+    int
+        Rows written.
+
+    Raises
+    ------
+    InputError
+        Arrays are missing, or have another shape or dtype.
+    StoreError
+        There is no such store or block.
     """
     path = files.normalise(path)
     store = _opened(path, storage_options)
@@ -162,7 +227,7 @@ def write_block(
             f"a block holds every array of its store: expected {sorted(store.described)}, received "
             f"{sorted(arrays)}"
         )
-    checked = {name: _checked(name, arrays[name], store.described[name], stop - start) for name in arrays}
+    checked = {name: checked_block(name, arrays[name], store.described[name], stop - start) for name in arrays}
     written: list[tuple[zarr.Array, int, int]] = []
     for name, block in checked.items():
         node = store.nodes[name]
@@ -188,7 +253,23 @@ def write_block(
 
 
 def finish(path: str | os.PathLike[str], *, storage_options: Options = None) -> StoreInfo:
-    """Mark the store as complete; StoreError while blocks are missing."""
+    """Mark the store as complete.
+
+    Parameters
+    ----------
+    path : path or URL
+    storage_options : mapping, optional
+        Options of the fsspec file system.
+
+    Returns
+    -------
+    StoreInfo
+
+    Raises
+    ------
+    StoreError
+        Blocks are missing.
+    """
     path = files.normalise(path)
     attributes = our_attributes(path, storage_options)
     group = files.open_group(path, "r+", storage_options)
@@ -208,12 +289,41 @@ def finish(path: str | os.PathLike[str], *, storage_options: Options = None) -> 
 
 
 def info(path: str | os.PathLike[str], *, storage_options: Options = None, measure: bool = False) -> StoreInfo:
-    """What the store holds; ``measure=True`` also sums the bytes on disk."""
+    """What a store of distrf holds.
+
+    Parameters
+    ----------
+    path : path or URL
+    storage_options : mapping, optional
+        Options of the fsspec file system.
+    measure : bool
+        Also sum the bytes of all files.
+
+    Returns
+    -------
+    StoreInfo
+
+    Raises
+    ------
+    StoreError
+        There is no such store, or it is damaged.
+    """
     return _info(files.normalise(path), storage_options, measure)
 
 
 def made_from(path: str | os.PathLike[str], *, storage_options: Options = None) -> dict[str, Any] | None:
-    """What determines the content of a store, as JSON; None for one that distrf did not write."""
+    """What determines the content of a store, as JSON.
+
+    Parameters
+    ----------
+    path : path or URL
+    storage_options : mapping, optional
+        Options of the fsspec file system.
+
+    Returns
+    -------
+    dict, or None for a store that distrf did not write
+    """
     attributes = read_attributes(files.normalise(path), storage_options)
     return None if attributes is None else {k: attributes.get(k) for k in COMPARED}
 
@@ -343,53 +453,3 @@ def _info(path: str, storage_options: Options, measure: bool = False) -> StoreIn
         nbytes=sum(item.nbytes for item in arrays if not item.sparse),
         stored_bytes=int(fs.du(root)) if measure else None,
     )
-
-
-def _check_request(
-    arrays: Mapping[str, tuple[tuple[int, ...], Any]],
-    n_rows: int,
-    block_rows: int,
-    kind: str,
-    sparse: set[str],
-) -> None:
-    if kind not in zarr_layout.KINDS:
-        raise InputError(f"kind must be one of {zarr_layout.KINDS}; received {kind!r}")
-    if n_rows < 1 or block_rows < 1:
-        raise InputError(f"a store needs rows: received n_rows={n_rows}, block_rows={block_rows}")
-    if not arrays or MANIFEST in arrays or not sparse <= set(arrays):
-        raise InputError(
-            f"a store needs arrays not called {MANIFEST!r}, and sparse names among them; received arrays "
-            f"{sorted(arrays)}, sparse {sorted(sparse)}"
-        )
-    for name, (tail, dtype) in arrays.items():
-        if np.dtype(dtype).kind not in "biuf":
-            raise InputError(
-                f"stored arrays are numeric; {name!r} has dtype {np.dtype(dtype)}; store labels as int32 "
-                "codes and pass classes="
-            )
-        if any(int(size) < 1 for size in tail) or (name in sparse and len(tail) != 1):
-            raise InputError(f"sizes are >= 1 and CSR rows 1-D; array {name!r} has the row shape {tuple(tail)}")
-
-
-def _checked(name: str, block: Any, item: dict[str, Any], rows: int) -> Any:
-    """The block in the dtype of the store; InputError for a wrong shape or an unsafe cast."""
-    wanted, dtype = (rows, *item["tail"]), np.dtype(item["dtype"])
-    if sp.issparse(block) != item["sparse"]:
-        raise InputError(
-            f"array {name!r} is stored {'as CSR rows' if item['sparse'] else 'dense'}; received a "
-            f"{type(block).__name__}"
-        )
-    if not item["sparse"]:
-        block = np.asarray(block)
-    if tuple(block.shape) != wanted:
-        raise InputError(f"array {name!r} of this block has shape {wanted}; received {tuple(block.shape)}")
-    safe = np.can_cast(block.dtype, dtype, "same_kind")
-    if safe and dtype.kind in "iu" and not np.can_cast(block.dtype, dtype) and block.size:
-        # An integer out of range would wrap around.
-        limits = np.iinfo(dtype)
-        safe = limits.min <= block.min() and block.max() <= limits.max
-    if not safe:
-        raise InputError(
-            f"array {name!r} is stored as {dtype}; the {block.dtype} values received do not fit; cast them first"
-        )
-    return block.astype(dtype, copy=False)
