@@ -1,6 +1,6 @@
 """Losses of learned maps and their gradients with respect to everything that is learned. Number code.
 
-What is learned is one vector of numbers: a word that says which part is wanted, the frequencies Theta, the
+What is learned is one vector of numbers: a word that says what is wanted, the frequencies Theta, the
 offsets b (none for paired phases), the weights w and the intercepts c of a linear model on the features
 
     z = sqrt(2/D) cos(Theta x + b),    or paired    z = sqrt(2/D) (cos Theta x, sin Theta x).
@@ -82,7 +82,7 @@ class Layout:
         return np.stack([w[:m], w[m:]], axis=1).reshape(w.shape)
 
 
-class Waves:
+class Cosines:
     """Forward and backward through the features at one value of the parameters, in one precision."""
 
     def __init__(self, layout: Layout, p: np.ndarray, dtype: np.dtype):
@@ -130,21 +130,21 @@ class Waves:
 
 @dataclass(frozen=True)
 class CompactWork(BatchWork):
-    """Slices of batches that learn map and linear model together."""
+    """Microbatches that learn map and linear model together."""
 
     layout: Layout = None  # type: ignore[assignment]
 
     def gradient(self, taken: Sequence[Any], W: np.ndarray) -> Sums:
-        """Sums over the slice: the gradient, in the order of the vector W, the loss, the weight."""
+        """Sums over the microbatch: the gradient, in the order of the vector W, the loss, the weight."""
         X, Y, weight, *_ = taken
         n, dtype, total = X.shape[0], Y.dtype, np.zeros(len(W))
-        waves = Waves(self.layout, W, dtype)
+        cosines = Cosines(self.layout, W, dtype)
         _, _, gw, gc = self.layout.split(total)
-        value, step = 0.0, waves.linear.rows_per_tile
+        value, step = 0.0, cosines.linear.rows_per_tile
         for a in range(0, n, step):
             b = min(a + step, n)
-            Z, kept = waves.forward(X[a:b])
-            loss, slope = self.loss(waves.scores(Z), Y[a:b])
+            Z, kept = cosines.forward(X[a:b])
+            loss, slope = self.loss(cosines.scores(Z), Y[a:b])
             if weight is not None:
                 slope = slope * weight[a:b, None].astype(dtype)
                 loss = loss * weight[a:b]
@@ -153,10 +153,10 @@ class CompactWork(BatchWork):
             if len(gc):
                 gc += slope.sum(axis=0, dtype=np.float64)
             if W[0] != MODEL:
-                waves.backward(slope @ waves.w.T, kept)
+                cosines.backward(slope @ cosines.w.T, kept)
         gtheta, gb, _, _ = self.layout.split(total)
         if W[0] != MODEL:
-            theta, offsets = waves.gradient()
+            theta, offsets = cosines.gradient()
             gtheta += theta
             gb += offsets[: len(gb)]
         return Sums(total, value, float(n if weight is None else weight.sum()))
@@ -170,10 +170,10 @@ class CompactWork(BatchWork):
         for a in range(0, len(rows), 4096):
             part = rows[a : a + 4096]
             X, Y, w = self._features(loaded, maps, part)
-            waves = Waves(self.layout, W, Y.dtype)
-            step = waves.linear.rows_per_tile
+            cosines = Cosines(self.layout, W, Y.dtype)
+            step = cosines.linear.rows_per_tile
             scores = np.concatenate(
-                [waves.scores(waves.forward(X[i : i + step])[0]) for i in range(0, len(part), step)]
+                [cosines.scores(cosines.forward(X[i : i + step])[0]) for i in range(0, len(part), step)]
             )
             total += score_sums(self.targets, self.loss, scores, Y, w)
         return total
@@ -181,9 +181,9 @@ class CompactWork(BatchWork):
 
 @dataclass(frozen=True)
 class KernelWork(BatchWork):
-    """Slices of batches that fit the map to a kernel (Yu et al. 2015, Eq. 10), over pairs of a slice's rows.
+    """Microbatches that fit the map to a kernel (Yu et al. 2015, Eq. 10), over pairs of a microbatch's rows.
 
-    The loss of a slice is its weight, the sum of v_i over its rows, times the mean of (K(x_i, x_j) - z_i.z_j)^2 over
+    The loss of a microbatch is its weight, the sum of v_i over its rows, times the mean of (K(x_i, x_j) - z_i.z_j)^2 over
     ordered pairs of different rows, weighted by v_i v_j. With R = Z Z' - K, its diagonal zero, and P the matrix of
     the pairs' weights over their mean, the derivative with respect to Z is 4 (P o R) Z: Eq. 11, whose pairs must be
     the ordered ones.
@@ -194,17 +194,17 @@ class KernelWork(BatchWork):
     length_scale: float = 1.0
 
     def gradient(self, taken: Sequence[Any], W: np.ndarray) -> Sums:
-        """Sums over the slice: the gradient, in the order of the vector W, the loss, the weight."""
+        """Sums over the microbatch: the gradient, in the order of the vector W, the loss, the weight."""
         X = taken[0].toarray() if sp.issparse(taken[0]) else taken[0]
         dtype, total = X.dtype, np.zeros(len(W))
         v = np.ones(len(X)) if taken[2] is None else np.asarray(taken[2], dtype=np.float64)
         pairs = float(v.sum() ** 2 - v @ v)  # weight of the ordered pairs
         if not pairs > 1e-12 * float(v @ v):
             return Sums(total, 0.0, 0.0)
-        waves = Waves(self.layout, W, dtype)
-        step = waves.linear.rows_per_tile
+        cosines = Cosines(self.layout, W, dtype)
+        step = cosines.linear.rows_per_tile
         tiles = [(a, min(a + step, len(X))) for a in range(0, len(X), step)]
-        parts = [waves.forward(X[a:b]) for a, b in tiles]
+        parts = [cosines.forward(X[a:b]) for a, b in tiles]
         Z = np.concatenate([Z for Z, _ in parts])
         R = Z @ Z.T
         R -= kernel_block(self.kernel, X, X, self.length_scale).astype(dtype)
@@ -214,9 +214,9 @@ class KernelWork(BatchWork):
         value = float((H * R).sum(dtype=np.float64))
         H = 4.0 * (H @ Z)
         for (a, b), (_, kept) in zip(tiles, parts, strict=True):
-            waves.backward(H[a:b], kept)
+            cosines.backward(H[a:b], kept)
         gtheta, gb, _, _ = self.layout.split(total)
-        theta, offsets = waves.gradient()
+        theta, offsets = cosines.gradient()
         gtheta += theta
         gb += offsets[: len(gb)]
         return Sums(total, value, float(v.sum()))

@@ -43,7 +43,7 @@ class StreamingSGDRegressor(LinearRegressor, BaseSGD):
         blocks once more
     learning_rate : "auto": steps from the spectrum of a row sample, constant for smooth losses, falling as
         1 / sqrt(t) for others | "constant" eta0 | "inverse_scaling" eta0 / t^power_t | "adaptive": eta0,
-        divided by 5 whenever progress stops | "pegasos": 1 / (alpha t) with projection (classifier, hinge)
+        divided by 5 whenever the loss stops falling | "pegasos": 1 / (alpha t) with projection (classifier, hinge)
     eta0 : first step; None takes it from the spectrum
     momentum : Nesterov's factor; "auto", in `fit` with learning_rate="auto": 1 minus the curvature that the rows of the last
         batches had, as a share of the largest of the loss, at most 0.8. None for the squared loss, which is curved

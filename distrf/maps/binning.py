@@ -20,7 +20,7 @@ from .reach import near_rows
 
 BINS = ("hashed", "exact")
 #: Bytes of grids held at once, rows of a dense block cast to float64 at once, and hashes held at once.
-_PANEL_BYTES, _TILE, _HASHES = 2**24, 512, 2**20
+_COLUMN_BLOCK_BYTES, _TILE, _HASHES = 2**24, 512, 2**20
 
 
 def check_pitch(kernel: Kernel) -> None:
@@ -89,7 +89,7 @@ class BinningMap(FeatureMap):
         words = [raw_words(self.seed, "binning hash", p, count) for p in range(start, stop)]
         return np.stack(words).view(np.int64)
 
-    def _panel(self, start: int, stop: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def _column_block(self, start: int, stop: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         key = (self.kernel, self.length_scale, self.n_features_in, self.seed, start, stop)
         return (
             weight_cache.get(("binning rates", *key), lambda: 1.0 / self.grids(start, stop)[0]),
@@ -109,19 +109,22 @@ class BinningMap(FeatureMap):
         """Hash of the bin of each checked row in grids start:stop, shape (n, stop - start), uint64."""
         stop = self.n_grids if stop is None else stop
         out = np.empty((X.shape[0], stop - start), dtype=np.uint64)
-        for first, last in self._grid_panels(start, stop):
-            grids, part = self._panel(first, last), np.empty((X.shape[0], last - first), dtype=np.uint64)
+        for first, last in self._grid_blocks(start, stop):
+            grids, found = (
+                self._column_block(first, last),
+                np.empty((X.shape[0], last - first), dtype=np.uint64),
+            )
             if sp.issparse(X):
-                bin_hashes_csr(X.data.astype(np.float64), X.indices, X.indptr, *grids, part)
+                bin_hashes_csr(X.data.astype(np.float64), X.indices, X.indptr, *grids, found)
             else:
                 for a, b in row_tiles(X.shape[0], _TILE):
-                    bin_hashes(np.ascontiguousarray(X[a:b], dtype=np.float64), *grids, part[a:b])
-            out[:, first - start : last - start] = part
+                    bin_hashes(np.ascontiguousarray(X[a:b], dtype=np.float64), *grids, found[a:b])
+            out[:, first - start : last - start] = found
         return out
 
-    def _grid_panels(self, start: int, stop: int) -> Iterator[tuple[int, int]]:
+    def _grid_blocks(self, start: int, stop: int) -> Iterator[tuple[int, int]]:
         """Runs of grids that cover start:stop, on a fixed raster, each of bounded size."""
-        step = max(1, _PANEL_BYTES // (24 * self.n_features_in))
+        step = max(1, _COLUMN_BLOCK_BYTES // (24 * self.n_features_in))
         for first in range(start - start % step, stop, step):
             yield max(first, start), min(first + step, stop)
 

@@ -118,12 +118,18 @@ class FourierMap(FeatureMap):
             far = []  # the same in every run
             for tile, rows in self._tiles(X, projector, dtype, far):
                 target = out[rows]
-                for first, panel in projector.phases(tile, begin, end, scale, dtype):
+                for first, column_block in projector.phases(tile, begin, end, scale, dtype):
                     column = first * per - start
                     if offsets is None:
-                        cos_sin(panel, target, column, amplitude)
+                        cos_sin(column_block, target, column, amplitude)
                     else:
-                        cos_offset(panel, offsets[column : column + panel.shape[1]], target, column, amplitude)
+                        cos_offset(
+                            column_block,
+                            offsets[column : column + column_block.shape[1]],
+                            target,
+                            column,
+                            amplitude,
+                        )
         return far
 
     def _tiles(

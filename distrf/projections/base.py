@@ -70,7 +70,7 @@ class Projection:
     def phases(
         self, X: np.ndarray, start: int, stop: int, scale: float, dtype: np.dtype
     ) -> Iterator[tuple[int, np.ndarray]]:
-        """Products scale * X @ W[start:stop].T, one panel of columns at a time.
+        """Products scale * X @ W[start:stop].T, one column block at a time.
 
         Parameters
         ----------
@@ -81,8 +81,8 @@ class Projection:
 
         Yields
         ------
-        first, panel : index of the panel's first row of W, and a C-contiguous array of shape
-            (n, width) that is valid until the next panel is asked for
+        first, columns : index of the block's first row of W, and a C-contiguous array of shape
+            (n, width) that is valid until the next one is asked for
         """
         raise NotImplementedError
 

@@ -32,8 +32,8 @@ from ..randomness import signs, uniforms, variates
 from .base import Projection
 from .cache import weight_cache
 
-#: Numbers in one panel of 32 rows: its spectra and phases stay near the core (flat from 2^17 to 2^19).
-_PANEL_NUMBERS = 2**18
+#: Numbers in one column block of 32 rows: its spectra and phases stay near the core (flat from 2^17 to 2^19).
+_COLUMN_BLOCK_NUMBERS = 2**18
 
 
 @lru_cache(maxsize=256)
@@ -81,11 +81,11 @@ class CirculantProjection(Projection):
 
     @property
     def rows_per_tile(self) -> int:  # type: ignore[override]
-        return max(8, min(32, 2 * _PANEL_NUMBERS // (self.order * self.n_mixed)))
+        return max(8, min(32, 2 * _COLUMN_BLOCK_NUMBERS // (self.order * self.n_mixed)))
 
     @property
     def _blocks_per_panel(self) -> int:
-        return max(1, _PANEL_NUMBERS // (32 * self.order))
+        return max(1, _COLUMN_BLOCK_NUMBERS // (32 * self.order))
 
     def vectors(self, block: int) -> np.ndarray:
         """First columns of a block's circulant matrices, shape (n_mixed, L), float64."""
@@ -163,18 +163,18 @@ class CirculantProjection(Projection):
         parts = X[:, None, :] * self._columns(dtype)
         x = scipy.fft.rfft(parts, L, axis=2, overwrite_x=True)
         begin, end = start // L, -(-stop // L)
-        # Panels lie on a fixed grid, so that one cached panel serves every request that covers it.
+        # Column blocks lie on a fixed grid, so that one cached column block serves every request that covers it.
         for first in range(begin - begin % per, end, per):
             last = min(first + per, -(-self.n_frequencies // L))
             lo, hi = max(first, begin), min(last, end)
             w = self._spectra(first, last, scale, dtype)[lo - first : hi - first]
             product = np.empty((len(X), hi - lo, L // 2 + 1), dtype=w.dtype)
             mix_spectra(x, w, product)
-            panel = scipy.fft.irfft(product, L, axis=2, overwrite_x=True).reshape(len(X), -1)
+            column_block = scipy.fft.irfft(product, L, axis=2, overwrite_x=True).reshape(len(X), -1)
             if self._has_row_factors:
-                panel *= self._rows(first, last, dtype)[(lo - first) * L : (hi - first) * L]
+                column_block *= self._rows(first, last, dtype)[(lo - first) * L : (hi - first) * L]
             a, b = max(start, lo * L), min(stop, hi * L)
-            yield a, np.ascontiguousarray(panel[:, a - lo * L : b - lo * L])
+            yield a, np.ascontiguousarray(column_block[:, a - lo * L : b - lo * L])
 
     def work(self) -> tuple[float, float]:
         L, parts = self.order, self.n_mixed

@@ -13,8 +13,8 @@ from .cache import weight_cache
 
 #: Rows of W that share one random block; a fixed part of the definition of the map.
 _BLOCK = 256
-#: Rows of W multiplied at once: wide enough for GEMM, small enough for a panel to stay in cache.
-_PANEL = 1024
+#: Rows of W multiplied at once: wide enough for GEMM, small enough for a column block to stay in cache.
+_COLUMN_BLOCK = 1024
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class DenseProjection(Projection):
             out[first - start : last - start] = rows if radii is None else rows * radii[:, None]
         return out
 
-    def _panel(self, start: int, stop: int, scale: float, dtype: np.dtype) -> np.ndarray:
+    def _column_block(self, start: int, stop: int, scale: float, dtype: np.dtype) -> np.ndarray:
         return weight_cache.get(
             (self, start, stop, scale, dtype.str),
             lambda: (self.weights(start, stop) * scale).astype(dtype),
@@ -45,17 +45,19 @@ class DenseProjection(Projection):
 
     @property
     def made_at_once(self):
-        # Fewer for rows so long that a panel would fill the cache.
-        return _PANEL if 8 * _PANEL * self.n_features_in <= weight_cache.max_bytes // 2 else _BLOCK
+        # Fewer for rows so long that a column block would fill the cache.
+        return (
+            _COLUMN_BLOCK if 8 * _COLUMN_BLOCK * self.n_features_in <= weight_cache.max_bytes // 2 else _BLOCK
+        )
 
     def phases(self, X, start, stop, scale, dtype):
-        # Panels lie on a fixed grid, so that one cached panel serves every request that covers it.
+        # Column blocks lie on a fixed grid, so that one cached column block serves every request that covers it.
         made = self.made_at_once
         for first in range(start - start % made, stop, made):
-            W = self._panel(first, min(first + made, self.n_frequencies), scale, dtype)
+            W = self._column_block(first, min(first + made, self.n_frequencies), scale, dtype)
             end = min(stop, first + made)
-            for a in range(max(start, first), end, _PANEL):
-                b = min(a + _PANEL, end)
+            for a in range(max(start, first), end, _COLUMN_BLOCK):
+                b = min(a + _COLUMN_BLOCK, end)
                 yield a, np.ascontiguousarray(X @ W[a - first : b - first].T)
 
     def work(self) -> tuple[float, float]:

@@ -48,8 +48,8 @@ from .cache import weight_cache
 _NARROWEST = 16
 #: Blocks from which SORF's error far out is out of reach of usual length scales.
 _WIDE = 64
-#: Columns of one panel, at least one block: few calls for small d, and a panel that stays in cache.
-_PANEL = 1024
+#: Columns of one column block, at least one block: few calls for small d, and a column block that stays in cache.
+_COLUMN_BLOCK = 1024
 
 
 @dataclass(frozen=True)
@@ -127,8 +127,8 @@ class HadamardProjection(Projection):
         walsh_hadamard(U)
         if self.permutes:
             U = np.take(U, weight_cache.get((self, "common order"), self.common_order), axis=1)
-        # Panels lie on a fixed grid of whole blocks, so that one cached entry serves every request.
-        grid, blocks = max(1, _PANEL // p), -(-self.n_frequencies // p)
+        # Column blocks lie on a fixed grid of whole blocks, so that one cached entry serves every request.
+        grid, blocks = max(1, _COLUMN_BLOCK // p), -(-self.n_frequencies // p)
         buffer = np.empty(n * min(grid, blocks) * p, dtype=dtype)
         first_block, last_block = start // p, -(-stop // p)
         for left in range(first_block - first_block % grid, last_block, grid):
@@ -138,10 +138,10 @@ class HadamardProjection(Projection):
             S = None
             if self._has_row_factors:
                 S = self._cached(self.row_factors, left, right, dtype)[a - left : b - left]
-            panel = buffer[: n * (b - a) * p].reshape(n, -1)
-            hadamard_blocks(U, G, S, panel)
+            column_block = buffer[: n * (b - a) * p].reshape(n, -1)
+            hadamard_blocks(U, G, S, column_block)
             first, last = max(start, a * p), min(stop, b * p)
-            yield first, np.ascontiguousarray(panel[:, first - a * p : last - a * p])
+            yield first, np.ascontiguousarray(column_block[:, first - a * p : last - a * p])
 
     def _cached(self, make: Callable, first: int, last: int, dtype: np.dtype) -> np.ndarray:
         """What `make` gives for blocks first:last, stacked."""

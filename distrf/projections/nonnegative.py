@@ -48,7 +48,7 @@ class NonnegativeProduct:
         self.projector, self.scale = projector, scale
         self.rows_per_tile = max(8, min(32, _TILE_NUMBERS // (projector.order * projector.n_mixed)))
         self._work: dict[str, np.ndarray] = {}
-        self._panel = _Panel(projector, 0, 0, 0, 0, scale)
+        self._column_block = _ColumnBlock(projector, 0, 0, 0, 0, scale)
 
     def phases(self, X: np.ndarray, start: int, stop: int) -> Iterator[tuple[int, np.ndarray]]:
         """Products scale * X @ W[start:stop].T, a panel at a time; see `Projection.phases`.
@@ -66,32 +66,32 @@ class NonnegativeProduct:
             if mixed and many.size:
                 parts, sums, _ = self._spread(X[many])
             x = self._transform(parts) if many.size else None
-            # Panels lie on a fixed grid, so that one cached panel serves every request that covers it.
+            # Column blocks lie on a fixed grid, so that one cached column block serves every request that covers it.
             for first in range(begin - begin % per, end, per):
                 last = min(first + per, -(-projector.n_frequencies // L))
                 lo, hi = max(first, begin), min(last, end)
-                panel = self._use(first, last, lo - first, hi - first)
+                column_block = self._use(first, last, lo - first, hi - first)
                 out = self._array("out", (len(X), hi - lo, L))
                 if x is not None:
                     convolved = self._array("convolved", (many.size, hi - lo, L)) if mixed else out
-                    self._convolve(panel, x, parts, convolved)
-                    coarse = ~(panel.rounding.sum() * sums <= _ALLOWED)  # |x|_2 <= |x|_1; NaN is coarse
+                    self._convolve(column_block, x, parts, convolved)
+                    coarse = ~(column_block.rounding.sum() * sums <= _ALLOWED)  # |x|_2 <= |x|_1; NaN is coarse
                     if coarse.any():
                         for i in np.flatnonzero(coarse):
-                            convolved[i] = self._carefully(panel, X[many[i]])
+                            convolved[i] = self._carefully(column_block, X[many[i]])
                     if mixed:
                         out[many] = convolved
                 if mixed:
                     out[few] = 0.0
-                    self._add_entries(panel, X[few], np.flatnonzero(few), out)
+                    self._add_entries(column_block, X[few], np.flatnonzero(few), out)
                 a, b = max(start, lo * L), min(stop, hi * L)
                 yield a, np.ascontiguousarray(out.reshape(len(X), -1)[:, a - lo * L : b - lo * L])
 
-    def _use(self, first: int, last: int, lo: int, hi: int) -> _Panel:
+    def _use(self, first: int, last: int, lo: int, hi: int) -> _ColumnBlock:
         """The panel; the same object as before where it is the same, with what it has looked up."""
-        if self._panel.bounds != (first, last, lo, hi):
-            self._panel = _Panel(self.projector, first, last, lo, hi, self.scale)
-        return self._panel
+        if self._column_block.bounds != (first, last, lo, hi):
+            self._column_block = _ColumnBlock(self.projector, first, last, lo, hi, self.scale)
+        return self._column_block
 
     def _array(self, name: str, shape: tuple[int, ...], dtype: type = np.float64) -> np.ndarray:
         """The first rows of the work array of that name, made (of zeros) where it is missing or too small."""
@@ -111,37 +111,39 @@ class NonnegativeProduct:
         spectra = self._array("spectra", (n, m, L // 2 + 1), np.complex128)
         return np.fft.rfft(parts, axis=2, out=spectra)
 
-    def _convolve(self, panel: _Panel, x: np.ndarray, parts: np.ndarray, out: np.ndarray) -> None:
+    def _convolve(self, column_block: _ColumnBlock, x: np.ndarray, parts: np.ndarray, out: np.ndarray) -> None:
         """Write the outputs of transformed rows into `out`, shape (n, t, L)."""
         n, t, L = out.shape
         product = self._array("product", (n, t, L // 2 + 1), np.complex128)
-        mix_spectra(x, panel.spectra, product)
+        mix_spectra(x, column_block.spectra, product)
         np.fft.irfft(product, L, axis=2, out=out)
-        values, drawn_from, places = panel.largest
+        values, drawn_from, places = column_block.largest
         if values.size:
             add_weight_shifts(parts, values, drawn_from, places, out)
 
-    def _carefully(self, panel: _Panel, row: np.ndarray) -> np.ndarray:
+    def _carefully(self, column_block: _ColumnBlock, row: np.ndarray) -> np.ndarray:
         """Outputs, shape (t, L), of a row whose largest entries leave the FFT until the rest is within bounds."""
         L = self.projector.order
         order = np.argsort(row)
         ascending = row[order]
         sizes = np.stack([np.sqrt(np.cumsum(ascending**2)), np.cumsum(ascending)])
-        inside = order[panel.rounding @ sizes <= _ALLOWED]
+        inside = order[column_block.rounding @ sizes <= _ALLOWED]
         rest, taken = np.zeros((1, row.size)), row[None].copy()
         rest[0, inside], taken[0, inside] = row[inside], 0.0
         alone = NonnegativeProduct(self.projector, self.scale)  # the tile's work arrays are in use
         parts, _, _ = alone._spread(rest)
-        out = np.empty((1, panel.n_blocks, L))
-        alone._convolve(panel, alone._transform(parts), parts, out)
-        self._add_entries(panel, taken, np.zeros(1, np.int64), out)
+        out = np.empty((1, column_block.n_blocks, L))
+        alone._convolve(column_block, alone._transform(parts), parts, out)
+        self._add_entries(column_block, taken, np.zeros(1, np.int64), out)
         return out[0]
 
-    def _add_entries(self, panel: _Panel, X: np.ndarray, rows: np.ndarray, out: np.ndarray) -> None:
+    def _add_entries(
+        self, column_block: _ColumnBlock, X: np.ndarray, rows: np.ndarray, out: np.ndarray
+    ) -> None:
         """Add the outputs of the entries of X, entry by entry, to out[rows]."""
         row, column = np.nonzero(X)
         starts = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=len(X)))])
-        add_entry_shifts(starts, column, X[row, column], rows, self._chosen, panel.vectors, out)
+        add_entry_shifts(starts, column, X[row, column], rows, self._chosen, column_block.vectors, out)
 
     @cached_property
     def _chosen(self) -> np.ndarray:
@@ -152,7 +154,7 @@ class NonnegativeProduct:
         )
 
 
-class _Panel:
+class _ColumnBlock:
     """Blocks first + lo ... first + hi of a projector; weights are made and cached for first ... last."""
 
     def __init__(self, projector: CirculantProjection, first: int, last: int, lo: int, hi: int, scale: float):

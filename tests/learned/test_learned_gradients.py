@@ -8,7 +8,7 @@ import scipy.sparse as sp
 
 from distrf.compiled.phase_gradients import correlate_spectra, cos_sin_planes
 from distrf.kernels import Cauchy, Gaussian, Matern
-from distrf.learned.objectives import BOTH, MAP, MODEL, CompactWork, KernelWork, Layout, Waves
+from distrf.learned.objectives import BOTH, MAP, MODEL, CompactWork, Cosines, KernelWork, Layout
 from distrf.losses import LOSSES
 from distrf.maps import LearnedFourierMap
 from distrf.maps.frequencies import CirculantFrequencies, get_frequencies
@@ -68,8 +68,8 @@ def test_gradients_of_losses(structure, phase, D, name):
         targets = np.where(np.arange(3) == np.arange(41)[:, None] % 3, 1.0, -1.0)
     work = loss_work(layout, name)
     if name not in ("logistic", "multinomial", "squared"):  # rows within 1e-3 of a kink of a piece have no say
-        waves = Waves(layout, p, X.dtype)
-        scores = waves.scores(waves.forward(X)[0])
+        cosines = Cosines(layout, p, X.dtype)
+        scores = cosines.scores(cosines.forward(X)[0])
         low, here, high = (work.loss(scores + step, targets)[1] for step in (-1e-3, 0.0, 1e-3))
         kinked = (abs(low - 2 * here + high) > 1e-9).any(axis=1)
         assert kinked.mean() < 0.1
@@ -142,8 +142,8 @@ def test_features_of_training_are_those_of_the_map(structure, phase, D, dtype):
     p, X, _, _ = problem(layout)
     theta, b, w, c = layout.split(p)
     map_ = LearnedFourierMap(d, D, phase, structure, 3, None, None, theta, b / (2 * np.pi) if len(b) else None)
-    waves = Waves(layout, p, np.dtype(dtype))
-    scores = waves.scores(waves.forward(X.astype(dtype))[0])
+    cosines = Cosines(layout, p, np.dtype(dtype))
+    scores = cosines.scores(cosines.forward(X.astype(dtype))[0])
     expected = map_(X) @ layout.interleaved(w) + c
     np.testing.assert_allclose(scores, expected, atol=1e-4 if dtype == np.float32 else 1e-12)
 

@@ -204,12 +204,12 @@ def test_large_entries_stay_in_their_bins():
             map_(rows)
 
 
-def test_wide_rows_by_panels():
-    """So many columns that a panel holds one grid."""
+def test_wide_rows_by_column_blocks():
+    """So many columns that a column block holds one grid."""
     d = 400_000
     X = sp.random_array((5, d), density=1e-4, format="csr", rng=0)
     map_ = BinningMap(d, 64, Laplacian(), 1e3, 4, 0)
-    assert list(map_._grid_panels(0, 4)) == [(p, p + 1) for p in range(4)]
+    assert list(map_._grid_blocks(0, 4)) == [(p, p + 1) for p in range(4)]
     assert (map_(X) != map_(X.toarray())).nnz == 0
     assert (map_.columns(X, 10, 40) != map_(X)[:, 10:40]).nnz == 0
 

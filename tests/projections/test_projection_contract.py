@@ -33,14 +33,14 @@ dtypes = pytest.mark.parametrize("dtype", [np.float32, np.float64], ids=["float3
 
 
 def phases(projection, X, start, stop, scale, dtype):
-    """Panels side by side, checked against the interface on the way."""
+    """Column blocks side by side, checked against the interface on the way."""
     out, at, dtype = np.full((len(X), stop - start), np.nan), start, np.dtype(dtype)
-    for first, panel in projection.phases(np.ascontiguousarray(X, dtype), start, stop, scale, dtype):
+    for first, column_block in projection.phases(np.ascontiguousarray(X, dtype), start, stop, scale, dtype):
         assert first == at
-        assert panel.dtype == dtype
-        assert panel.flags.c_contiguous
-        at += panel.shape[1]
-        out[:, first - start : at - start] = panel
+        assert column_block.dtype == dtype
+        assert column_block.flags.c_contiguous
+        at += column_block.shape[1]
+        out[:, first - start : at - start] = column_block
     assert at == stop
     return out
 

@@ -70,6 +70,7 @@ class TestMatrix:
     def test_nonnegative_laws_keep_their_sign(self, Make, monkeypatch):
         """The seam for Laplace features: no signs where the law is not symmetric."""
         monkeypatch.setattr(Gaussian, "law", "levy")
+        monkeypatch.setattr(Gaussian, "symmetric", False)
         projection = Make(Gaussian(), 64, 128, 3)
         assert (projection.column_factors() >= 0).all()
         np.testing.assert_array_equal(projection.row_factors(0), 1)
@@ -108,7 +109,7 @@ class TestMatrix:
         X = np.ones((1, 4096))
         for _ in projection.phases(X, 4096 * 3 + 5, 4096 * 3 + 9, 1.0, np.dtype(float)):
             pass
-        assert made <= {2, 3}  # panels of two blocks
+        assert made <= {2, 3}  # column blocks of two blocks
         made.clear()
         projection.weights(4096 * 7, 4096 * 7 + 1)
         assert made == {7}

@@ -25,14 +25,14 @@ dtypes = pytest.mark.parametrize("dtype", [np.float32, np.float64], ids=["float3
 
 
 def phases(projection, X, start, stop, scale=1.0, dtype=None):
-    """Panels side by side, checked against the contract on the way."""
+    """Column blocks side by side, checked against the contract on the way."""
     dtype, out, at = np.dtype(dtype or X.dtype), [], start
-    for first, panel in projection.phases(X.astype(dtype), start, stop, scale, dtype):
+    for first, column_block in projection.phases(X.astype(dtype), start, stop, scale, dtype):
         assert first == at
-        assert panel.dtype == dtype
-        assert panel.flags.c_contiguous
-        at += panel.shape[1]
-        out.append(panel.copy())
+        assert column_block.dtype == dtype
+        assert column_block.flags.c_contiguous
+        at += column_block.shape[1]
+        out.append(column_block.copy())
     assert at == stop
     return np.concatenate(out, axis=1)
 
