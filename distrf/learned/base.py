@@ -293,7 +293,7 @@ class MapLearner:
             (b / (2.0 * np.pi)) % 1.0 if len(b) else None,
         )
         self.length_scale_ = start.length_scale
-        self.history_ = trainer.progress.history
+        self.history_ = trainer.training.history
         self.n_iter_ = len(self.history_)
         self.t_ = trainer.state.t
         self.best_epoch_ = trainer.epoch_of_solution

@@ -25,7 +25,7 @@ from ..sgd.penalties import PENALTIES, Penalty
 from ..sgd.rows import Rows, measure_weights
 from ..sgd.schedules import LOCAL_BLOCKS, Holdout
 from ..sgd.spectrum import Spectrum, measure_spectrum
-from ..sgd.trainer import Progress, Rules, Trainer, warn_unconverged
+from ..sgd.trainer import Rules, Trainer, TrainerState, warn_unconverged
 from ..targets import Targets
 from .base import LinearModel
 
@@ -45,7 +45,7 @@ class _Stream:
     work: BatchWork
     optimizer: PreconditionedSGD
     state: SGDState
-    progress: Progress
+    training: TrainerState
     batch_rows: int
     rows: int
     weight: float
@@ -297,11 +297,11 @@ class BaseSGD(LinearModel):
         self._check()
         old = (self.coef_, self.intercept_) if self.warm_start and hasattr(self, "coef_") else None
         trainer = self._start(X, y, weight, targets, draw_seed(self.random_state))
-        if old is not None and not trainer.progress.history and trainer.state.t == 0:
+        if old is not None and not trainer.training.history and trainer.state.t == 0:
             self._warm(trainer, *old, targets)
         self._train(trainer, targets)
         self.n_iter_ = len(self.history_)
-        warn_unconverged(trainer.progress, type(self).__name__, stacklevel=4)
+        warn_unconverged(trainer.training, type(self).__name__, stacklevel=4)
         self._stream: _Stream | None = None
 
     def _warm(self, trainer: Trainer, coef: Any, intercept: Any, targets: Targets) -> None:
@@ -335,11 +335,11 @@ class BaseSGD(LinearModel):
         if self.fit_intercept:
             moved = 0.0 if work.shift is None else work.shift @ W[:D]
             self.intercept_ = work.constant * W[D] + targets.centre - moved
-        self.history_ = trainer.progress.history
+        self.history_ = trainer.training.history
         self.alpha_ = trainer.optimizer.penalty.alpha  # type: ignore[attr-defined]
         self.epsilon_ = work.loss.epsilon
         self.t_ = trainer.state.t
-        self.best_epoch_ = 0 if trainer.progress.fell_back else trainer.epoch_of_solution
+        self.best_epoch_ = 0 if trainer.training.fell_back else trainer.epoch_of_solution
         self.batch_size_ = trainer.schedule.batch_size
 
     def _partial_fit(self, X: Any, y: Any, weight: Any, targets: Targets) -> None:
@@ -350,7 +350,7 @@ class BaseSGD(LinearModel):
             trainer = self._start(X, y, weight, targets, seed, stream=True)
             if hasattr(self, "coef_"):
                 self._warm(trainer, self.coef_, self.intercept_, targets)
-                trainer.progress.history = list(getattr(self, "history_", []))
+                trainer.training.history = list(getattr(self, "history_", []))
             optimizer: Any = trainer.optimizer
             # What the next call brings need not be of the same kind as what batches remember.
             rate = optimizer.rate.for_stream(_STREAM_DECAY)
@@ -365,7 +365,7 @@ class BaseSGD(LinearModel):
         self._train(trainer, targets)
         work, optimizer = trainer.batches._work, trainer.optimizer
         self._stream = _Stream(
-            work, optimizer, trainer.state, trainer.progress, batch_rows, rows, total, penalty, null
+            work, optimizer, trainer.state, trainer.training, batch_rows, rows, total, penalty, null
         )
 
     def planned_costs(self, rows: PlannedRows) -> Costs:
@@ -379,7 +379,7 @@ class BaseSGD(LinearModel):
         rows = Rows.of(X, y, weight)
         n, weights = sum(rows.blocks), measure_weights(rows, targets)
         seen, total = stream.rows + n, stream.weight + n * weights.mean
-        optimizer, done = stream.optimizer, stream.progress.epoch
+        optimizer, done = stream.optimizer, stream.training.epoch
         if stream.penalty is not None:
             optimizer = replace(optimizer, penalty=replace(optimizer.penalty, alpha=stream.penalty / seen))
         schedule = make_schedule(
@@ -391,8 +391,8 @@ class BaseSGD(LinearModel):
             Rules(done + 1, None, 1, targets.classes is not None, guarded=True), total / seen, [],
             null_loss=stream.null_loss,
         )  # fmt: skip
-        trainer.progress = Progress(
-            epoch=done, first_ratio=stream.progress.first_ratio, history=stream.progress.history
+        trainer.training = TrainerState(
+            epoch=done, first_ratio=stream.training.first_ratio, history=stream.training.history
         )
         return trainer, seen, total
 

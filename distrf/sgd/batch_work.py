@@ -107,7 +107,7 @@ class BatchWork:
         epoch: int,
         microbatch: Sequence[BlockRows],
     ) -> tuple[Any, ...]:
-        """(features, encoded targets, weights, longest row) of a microbatch; `loaded` are the rows of each slice's block."""
+        """(features, encoded targets, weights, longest row) of a microbatch; `loaded` are the blocks that it takes rows of."""
         joined = self.joined(loaded, epoch, microbatch)
         if not self.probed:
             return (*self._features(joined, maps, slice(None)), 0.0)
@@ -121,12 +121,12 @@ class BatchWork:
         self, loaded: Sequence[tuple[Any, Any, Any]], epoch: int, microbatch: Sequence[BlockRows]
     ) -> Any:
         """(X, y, weight) of a microbatch, rows in the order of the epoch."""
-        parts = []
+        blocks = []
         for (X, y, weight), s in zip(loaded, microbatch, strict=True):
             order = row_order(self.seed, epoch, s.block, X.shape[0], self.shuffle, self.holdout)
             rows = order[s.first : s.last]
-            parts.append((X[rows], y[rows], None if weight is None else weight[rows]))
-        return parts[0] if len(parts) == 1 else tuple(_stack(column) for column in zip(*parts, strict=True))
+            blocks.append((X[rows], y[rows], None if weight is None else weight[rows]))
+        return blocks[0] if len(blocks) == 1 else tuple(_stack(column) for column in zip(*blocks, strict=True))
 
     def _features(self, loaded, maps, rows):
         X, y, weight = loaded
@@ -211,23 +211,23 @@ def validation_score(total: np.ndarray, classes: bool) -> float:
     return float(np.mean(1.0 - total[1] / np.where(spread > 0, spread, np.inf)))
 
 
-def _stack(parts: Sequence[Any]) -> Any:
+def _stack(blocks: Sequence[Any]) -> Any:
     """Rows of several blocks; None where they have none."""
-    if parts[0] is None:
+    if blocks[0] is None:
         return None
-    return sp.vstack(parts, format="csr") if sp.issparse(parts[0]) else np.concatenate(parts)
+    return sp.vstack(blocks, format="csr") if sp.issparse(blocks[0]) else np.concatenate(blocks)
 
 
-def add_sums(*parts: Sums) -> Sums:
+def add_sums(*microbatches: Sums) -> Sums:
     """Sums of microbatches added in the order given, in float64."""
-    G = parts[0].gradient.astype(np.float64)
-    for part in parts[1:]:
-        G += part.gradient
+    G = microbatches[0].gradient.astype(np.float64)
+    for m in microbatches[1:]:
+        G += m.gradient
     return Sums(
         G,
-        sum(part.loss for part in parts),
-        sum(part.weight for part in parts),
-        sum(part.curved for part in parts),
-        sum(part.null for part in parts),
-        max(part.longest for part in parts),
+        sum(m.loss for m in microbatches),
+        sum(m.weight for m in microbatches),
+        sum(m.curved for m in microbatches),
+        sum(m.null for m in microbatches),
+        max(m.longest for m in microbatches),
     )

@@ -119,12 +119,12 @@ class DaskBatches:
         self._fill(submission, 2 + _AHEAD)  # for workers to go on with while this batch is summed
         self._futures |= submission.submit(self._client)
         try:
-            parts = gather_all([self._futures[key] for key in keys], self._client)
+            sums = gather_all([self._futures[key] for key in keys], self._client)
         finally:
             self._ahead.popleft()
             self._release([*keys, *(assignment.features for assignment in assignments)])
         self._drop_blocks()
-        return epoch, batch, add_sums(*itertools.chain(*parts))
+        return epoch, batch, add_sums(*itertools.chain(*sums))
 
     def _fill(self, submission: Submission, most: int) -> None:
         """Have the features of up to so many batches made, of two shuffle windows at most: no more blocks are held."""

@@ -89,7 +89,7 @@ class Optimizer:
         raise NotImplementedError
 
     def slow_down(self, state: Any) -> bool:
-        """Shorten the steps where progress has stopped; False where that is not among the rules."""
+        """Shorten the steps where the loss has stopped falling; False where that is not among the rules."""
         return False
 
 

@@ -1,7 +1,7 @@
 """Which rows a batch takes: seeded, new in each epoch, a function of the blocks and never of the workers.
 
-A *shuffle window* is the blocks that are held at a time: one drawn from each stretch of neighbouring blocks. Each batch
-takes an equal part of every block of its window, so a batch mixes files that are sorted by date or class. What it takes
+A *shuffle window* is the blocks that are held at a time: one drawn from each set of neighbours. Each batch
+takes as many rows of every block of its window, so a batch mixes files that are sorted by date or class. What it takes
 from neighbouring blocks of the window is a *microbatch*, whose gradient is one summand. Number code.
 """
 
@@ -79,7 +79,7 @@ class Schedule:
     def windows(self, epoch: int) -> list[list[int]]:
         """Blocks of each shuffle window, in the order of an epoch.
 
-        With `shuffle` each window gets at most one block of every stretch of neighbours, at random.
+        With `shuffle` each window gets at most one block of every set of neighbours, at random.
         """
         used = [i for i, r in enumerate(self.rows) if r]
         most = max(2, min(_WINDOW_BLOCKS, _WINDOW_BYTES // max(1, self.block_bytes)))
@@ -98,21 +98,21 @@ class Schedule:
         microbatches = microbatch_count(self.batch_size, self.microbatch_rows)
         for g, blocks in enumerate(self.windows(epoch)):
             if self.whole_blocks:
-                for part in split_evenly(blocks, -(-len(blocks) // LOCAL_BLOCKS)):
-                    yield Batch(g, tuple(part), tuple((BlockRows(b, 0, self.rows[b]),) for b in part))
+                for some in split_evenly(blocks, -(-len(blocks) // LOCAL_BLOCKS)):
+                    yield Batch(g, tuple(some), tuple((BlockRows(b, 0, self.rows[b]),) for b in some))
                 continue
             count = max(1, round(sum(self.rows[b] for b in blocks) / self.batch_size))
             sets = list(split_evenly(list(enumerate(blocks)), min(len(blocks), microbatches)))
             cuts = -(-microbatches // len(sets)) if sets else 0
-            pieces = count * cuts  # of each block
+            ranges = count * cuts  # of the rows of each block
             for r in range(count):
                 taken = []
                 for members in sets:
-                    for piece in range(r * cuts, (r + 1) * cuts):
+                    for k in range(r * cuts, (r + 1) * cuts):
                         # Blocks with few rows give them in different batches.
-                        offsets = ((b, self.rows[b], pieces * i // len(blocks)) for i, b in members)
+                        offsets = ((b, self.rows[b], ranges * i // len(blocks)) for i, b in members)
                         cut = (
-                            BlockRows(b, (n * piece + shift) // pieces, (n * (piece + 1) + shift) // pieces)
+                            BlockRows(b, (n * k + shift) // ranges, (n * (k + 1) + shift) // ranges)
                             for b, n, shift in offsets
                         )
                         taken.append(tuple(s for s in cut if s.last > s.first))
@@ -138,7 +138,7 @@ def split_evenly(items: list, count: int) -> Iterator[list]:
 
 @dataclass(frozen=True)
 class Holdout:
-    """Rows kept out for validation: a seeded part of every block, since blocks may be sorted by class or date."""
+    """Rows kept out for validation: seeded rows of every block, since blocks may be sorted by class or date."""
 
     fraction: float
     seed: int

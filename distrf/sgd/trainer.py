@@ -38,7 +38,7 @@ _LAST, _UNFINISHED = 3, 0.01
 
 
 @dataclass
-class Progress:
+class TrainerState:
     """Where training is: what a checkpoint keeps beside the optimizer's state.
 
     null, penalty : loss of the constant prediction that training starts from, and penalty of the weights that each batch
@@ -113,7 +113,7 @@ class Trainer:
     whole: bool = False
     checkpoint: Checkpoint = field(default_factory=lambda: Checkpoint(None, {}))
     every: int = 1
-    progress: Progress = field(default_factory=Progress)
+    training: TrainerState = field(default_factory=TrainerState)
     kept: np.ndarray | None = None
     first: np.ndarray | None = None
     measured: np.ndarray | None = None
@@ -128,13 +128,13 @@ class Trainer:
         arrays, numbers = found
         self.kept = arrays.pop("kept")
         self.state = type(self.state)(**arrays, **numbers["state"])
-        self.progress = Progress(**numbers["progress"])
-        self.progress.stopped = self._done()
+        self.training = TrainerState(**numbers["training"])
+        self.training.stopped = self._done()
         return True
 
     def run(self) -> None:
         """Train; `solution` and the history are left in place."""
-        p = self.progress
+        p = self.training
         if p.stopped:
             return
         if self.kept is None:
@@ -161,8 +161,8 @@ class Trainer:
         """Whether the weights after the last batch, which no epoch has measured, are better than the best."""
         weights = self.optimizer.solution(self.state)
         return (
-            self.progress.best is None
-            or self._measure(weights, self._objective(weights))[1] < self.progress.best
+            self.training.best is None
+            or self._measure(weights, self._objective(weights))[1] < self.training.best
         )
 
     def _objective(self, weights: np.ndarray) -> float:
@@ -172,7 +172,7 @@ class Trainer:
 
     def _beaten(self) -> bool:
         """Whether the constant has the smaller objective; asked of all rows where the last epoch left a doubt."""
-        p = self.progress
+        p = self.training
         if self.first is None or not p.null_loss:
             return False
         if p.history[p.best_epoch - 1]["loss"] < _DOUBTFUL * p.null_loss and p.best_epoch:
@@ -182,7 +182,7 @@ class Trainer:
     @property
     def solution(self) -> np.ndarray:
         """The weights of the best epoch, or of the last, as the rules say; the constant where nothing beat it."""
-        p = self.progress
+        p = self.training
         if p.fell_back and self.first is not None:
             return self.first
         best = self.rules.keep_best and (p.best is not None or self.rules.guarded)
@@ -193,7 +193,7 @@ class Trainer:
     @property
     def epoch_of_solution(self) -> int:
         """Its number, from 1; 0 before any."""
-        p = self.progress
+        p = self.training
         return p.best_epoch if self.rules.keep_best and not p.ended_best else p.epoch
 
     def _sequence(self, epoch: int, done: int) -> Iterator[tuple[int, Batch]]:
@@ -205,12 +205,12 @@ class Trainer:
     def _keep(self) -> None:
         state: OptimizerState = self.state
         assert self.kept is not None
-        numbers = {"state": state.numbers, "progress": vars(self.progress)}  # written at once, so not copied
+        numbers = {"state": state.numbers, "training": vars(self.training)}  # written at once, so not copied
         self.checkpoint.keep(state.arrays | {"kept": self.kept}, numbers)
 
     def _advance(self, batch: Batch, sums: Sums) -> bool:
         """One step; False where the batch showed that steps had become too long, and is left out."""
-        p = self.progress
+        p = self.training
         p.batch += 1
         p.rows += batch.rows
         weight = max(sums.weight, _TINY)
@@ -241,7 +241,7 @@ class Trainer:
         return True
 
     def _end_epoch(self, seconds: float) -> None:
-        p, rules = self.progress, self.rules
+        p, rules = self.training, self.rules
         weights = self.optimizer.solution(self.state)
         if self.measured is not None and rules.guarded:
             weights = self.measured
@@ -292,13 +292,13 @@ class Trainer:
         return score, [1.0 - score, float(sums[4].sum() / max(sums[0, 0], _TINY))]
 
     def _done(self) -> bool:
-        p, rules = self.progress, self.rules
+        p, rules = self.training, self.rules
         return p.epoch >= rules.n_epochs or (rules.tol is not None and p.waited >= rules.patience)
 
 
-def warn_unconverged(progress: Progress, name: str, stacklevel: int = 3) -> None:
+def warn_unconverged(training: TrainerState, name: str, stacklevel: int = 3) -> None:
     """Say what the numbers of a training give reason to doubt, with what to do: a ConvergenceWarning, or nothing."""
-    p = progress
+    p = training
     if not p.history or p.null_loss is None:
         return
     losses, null = [entry["loss"] for entry in p.history], max(p.null_loss, _TINY)

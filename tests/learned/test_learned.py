@@ -86,7 +86,7 @@ class TestLearnedMap(MapContract):
 
 FAST = {"n_components": 6, "n_epochs": 5}
 ROUNDS_ARE_ROWS = (
-    "a round takes rows, and the length scale is measured on rows: repeated rows make other rounds and another start "
+    "a batch takes rows, and the length scale is measured on rows: repeated rows make other batches and another start "
     "than one weighted row; the gradients of both are equal, see test_learned_gradients"
 )
 WEIGHTED = (
@@ -206,7 +206,7 @@ def test_kernel_objective_is_closer_than_what_it_starts_from(structure, phase):
 
 @pytest.mark.filterwarnings("ignore:projection='structured_orthogonal' over 6 columns:UserWarning")
 @pytest.mark.parametrize("projection", ["dense", "orthogonal", "circulant", "structured_orthogonal", "quasi"])
-def test_no_rounds_is_the_start(projection):
+def test_no_batches_is_the_start(projection):
     X, y = rings(400, 6)
     start = RandomFourierFeatures(
         "gaussian", length_scale=2.0, n_components=16, projection=projection, phase="offset", random_state=9
@@ -303,11 +303,11 @@ def test_resume_gives_the_bits_it_would_have_given(tmp_path, monkeypatch, kind, 
     X, y = rings(1000, 4, 3)
     model = kind.set_params(n_components=8, n_epochs=6, batch_size=200, checkpoint_every=4, random_state=1)
     expected = clone(model).fit(X, y)
-    advance, rounds = Trainer._advance, []
+    advance, batches = Trainer._advance, []
 
     def dies(self, *given):
-        rounds.append(None)
-        if len(rounds) == when:
+        batches.append(None)
+        if len(batches) == when:
             raise KeyboardInterrupt
         return advance(self, *given)
 
@@ -327,7 +327,7 @@ def test_resume_gives_the_bits_it_would_have_given(tmp_path, monkeypatch, kind, 
         clone(kept).set_params(resume=True, length_scale=0.5).fit(X, y)
 
 
-def test_other_rounds_are_another_job(tmp_path):
+def test_other_batches_are_another_job(tmp_path):
     """A start of its own seed does not hide that the order of rows is another."""
     X, y = rings(300)
     start = RandomFourierFeatures(length_scale=1.0, random_state=5)

@@ -37,7 +37,7 @@ def test_resume_on_the_command_line(cli, tmp_path, monkeypatch, objective):
     whole, resumed = (load_model(tmp_path / name)["map"].map_ for name in ("whole", "m"))
     np.testing.assert_array_equal(resumed.frequencies, whole.frequencies)
     np.testing.assert_array_equal(resumed.offsets, whole.offsets)
-    assert 20 < len(batches) <= 23  # four rounds an epoch: two epochs were kept
+    assert 20 < len(batches) <= 23  # four batches an epoch: two epochs were kept
     batches.clear()
     cli(*kept, "--resume", "--overwrite", cluster=True)
     assert not batches
@@ -48,13 +48,13 @@ def test_resume_on_the_command_line(cli, tmp_path, monkeypatch, objective):
 @pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 2])
 def test_the_plan_bounds_the_memory_of_learning(tmp_path, workers):
-    """Rounds of one parcel: a worker holds whole groups of blocks, whatever the number of workers."""
+    """Batches of one microbatch: a worker holds whole shuffle windows, whatever the number of workers."""
     d, D = 512, 16
     store = make_store(tmp_path / "rows.zarr", 200_000, d, 8192)
     with connect(str(cluster_file(tmp_path / "c.json", workers=workers))) as client:
         X, y = distrf.open_rows(store)
-        learner = distrf.CompactNonlinearMap(D, "multinomial", length_scale=10.0, n_epochs=3).fit(X, y)
+        estimator = distrf.CompactNonlinearMap(D, "multinomial", length_scale=10.0, n_epochs=3).fit(X, y)
         peak = max(peak_memory(client).values())
-    planned = learning_costs(learner, X.chunks[0], d, 10, 4, 0, workers, 1).memory.peak
+    planned = learning_costs(estimator, X.chunks[0], d, 10, 4, 0, workers, 1).memory.peak
     print(f"{workers} workers: peak {peak / MIB:.0f} MiB, plan {planned / MIB:.0f} MiB")
     assert 0.6 * planned <= peak <= planned

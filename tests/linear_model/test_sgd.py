@@ -63,7 +63,7 @@ def test_squared_loss_reaches_ridge():
 
 
 @pytest.mark.parametrize("outputs", [None, 3])
-def test_few_rows_are_one_round_and_the_exact_solution(outputs):
+def test_few_rows_are_one_batch_and_the_exact_solution(outputs):
     X, y = regression(500)
     y = y if outputs is None else np.stack([y, -y, y**2], axis=1)
     w = np.random.default_rng(1).uniform(0.1, 3, len(X))
@@ -152,7 +152,7 @@ def test_schedules_learn(rate, momentum):
 
 
 def test_momentum_is_what_the_curvature_leaves():
-    """Nesterov's step with 1 - share, at most 0.8; the share follows the rounds as 1 - 0.8^t."""
+    """Nesterov's step with 1 - share, at most 0.8; the share follows the batches as 1 - 0.8^t."""
     optimizer = PreconditionedSGD(
         Preconditioner(np.empty((3, 0)), np.empty(0), 0.5, 1.0), Auto(), L2(0.0), None, False, False
     )

@@ -30,7 +30,7 @@ def optimizer(X):
     return PreconditionedSGD(P, Auto(), L2(ALPHA), 0.0, True, False)
 
 
-def test_a_round_is_the_mean_of_runs_of_its_blocks():
+def test_a_batch_is_the_mean_of_runs_of_its_blocks():
     """Every block starts at the same weights and steps through its own rows; blocks weigh as their rows."""
     X, y = data()
     blocks, step_rows, seed = (100, 200, 300), 50, 3

@@ -1,4 +1,4 @@
-"""Rounds on a cluster: the same bits whatever the workers, bounded windows, errors with their rows, resuming."""
+"""Batches on a cluster: the same bits whatever the workers, bounded windows, errors with their rows, resuming."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class CountLoads(SchedulerPlugin):
 @pytest.mark.slow
 @pytest.mark.parametrize("batch_size", [120, 240])
 def test_a_window_of_blocks_is_resident(client, batch_size):
-    """Two groups of 16 blocks, of 200; features of three rounds beside the one in work."""
+    """Two shuffle windows of 16 blocks, of 200; features of three batches beside the one in work."""
     Z, y = problem(6000, 30)
     assert len(Z.chunks[0]) == 200
     client.register_plugin(CountLoads(), name="count-loads")
@@ -171,7 +171,7 @@ def test_schedule_covers_every_row_once_and_mixes():
 
 
 def test_windows_span_the_data():
-    """Of files sorted by date each shuffle window has one block of every stretch, another one in the next epoch."""
+    """Of files sorted by date each shuffle window has one block of every run of neighbours, another one in the next epoch."""
     schedule = Schedule((100,) * 200, 400, 1, 5)
     first, second = schedule.windows(0), schedule.windows(1)
     for windows in (first, second):

@@ -1,4 +1,4 @@
-"""Flat memory of a fit in rounds: nothing that a worker keeps grows with the rows."""
+"""Flat memory of a fit in batches: nothing that a worker keeps grows with the rows."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def fit(rows=2000):
 
 
 def counted_spans(dask_worker):
-    """Spans that a worker keeps figures of, for tasks of rounds."""
+    """Names that a worker keeps figures of, for tasks of batches."""
     names = [k for k in dask_worker.digests_total if k[0] == "execute" and str(k[2]).startswith("distrf-sgd")]
     return {name[1] for name in names}
 
