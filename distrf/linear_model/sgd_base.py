@@ -21,6 +21,7 @@ from ..sgd.optimizer import PENALTIES, RATES, PreconditionedSGD, SGDState
 from ..sgd.schedules import LOCAL_BLOCKS, Holdout
 from ..sgd.trainer import Progress, Rules, Trainer, warn_unconverged
 from ..targets import Targets
+from ..typing import RandomState
 from .base import LinearModel
 
 _NARROW = 0.5
@@ -111,7 +112,7 @@ class BaseSGD(LinearModel):
         checkpoint: str | None = None,
         checkpoint_every: int = 50,
         resume: bool = False,
-        random_state: Any = 0,
+        random_state: RandomState = 0,
     ):
         self.loss = loss
         self.alpha = alpha

@@ -160,7 +160,9 @@ class GramReduction:
                 self._add_tile(state, int(f), first_row, rows, Z[rows], np.asarray(y[rows]), weight)
         return state
 
-    def _add_tile(self, state: GramState, f: int, first_row: int, rows: Any, Z, y, weight) -> None:
+    def _add_tile(
+        self, state: GramState, f: int, first_row: int, rows: Any, Z: Any, y: np.ndarray, weight: Any
+    ) -> None:
         """Add rows of one fold; `rows` are their places in the block."""
         Z = Z.toarray() if sp.issparse(Z) else Z
         with np.errstate(over="ignore", invalid="ignore"):

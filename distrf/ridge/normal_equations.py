@@ -112,7 +112,9 @@ class NormalEquations:
             intercept = target_mean - mean @ weights if self.fit_intercept else np.zeros_like(target_mean)
             yield Solution(alpha, weights, intercept)
 
-    def _solutions(self, alphas, right, without) -> Iterator[tuple[float, np.ndarray]]:
+    def _solutions(
+        self, alphas: Sequence[float], right: np.ndarray, without: int | None
+    ) -> Iterator[tuple[float, np.ndarray]]:
         spectrum = None
         lost = self.rounding_floor(without)
         covariance = self._covariance(without)

@@ -143,7 +143,18 @@ def find_basis(
 
 class _Finder:
     def __init__(
-        self, X, base, n_components, sketch, n_iter, oversampling, solver, tol, values, seed, checkpoint
+        self,
+        X: Any,
+        base: FeatureMap | None,
+        n_components: int,
+        sketch: str,
+        n_iter: int,
+        oversampling: int,
+        solver: str,
+        tol: float | None,
+        values: str,
+        seed: int,
+        checkpoint: str | os.PathLike[str] | None,
     ):
         self.X, self.n = X, int(X.shape[0])
         self.source = FeatureTiles(base, X.shape[1] if base is None else base.n_components)
@@ -168,10 +179,10 @@ class _Finder:
             )
         self.steps = Checkpoint(None, {})
         if checkpoint is not None:
-            self.steps = Checkpoint(checkpoint, self._identity())
+            self.steps = Checkpoint(checkpoint, self._fingerprint())
             self.steps.check_rows(self._rows("identity", IDENTITY_ROWS))
 
-    def _identity(self) -> dict[str, Any]:
+    def _fingerprint(self) -> dict[str, Any]:
         base = self.source.base
         return {
             "rows": self.n,
@@ -236,7 +247,7 @@ class _Finder:
         Float64, but in the dtype of the features where it is so wide that it was summed by column blocks.
         """
 
-        def sketch(arrays):
+        def sketch(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
             old = arrays.get("basis")
             more = width - (0 if old is None else old.shape[1])
             wide = sketch_width(self.n, self.source, more)
@@ -253,7 +264,7 @@ class _Finder:
                 Y = np.concatenate([old, Y / np.where(norms > 0, norms, 1).astype(Y.dtype)], axis=1)
             return {"basis": orthonormalise(Y)}
 
-        def product(arrays):
+        def product(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
             return {"basis": orthonormalise(self._product(arrays["basis"]))}
 
         arrays = self._step(sketch)
@@ -264,7 +275,7 @@ class _Finder:
     def _ritz(self, basis: np.ndarray, round_: int) -> tuple[np.ndarray, float]:
         """(Q'F'FQ, |F|^2), by a pass or from sampled rows."""
 
-        def step(arrays):
+        def step(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
             Q = basis.astype(self.dtype, copy=False)
             if self.values == "sample":
                 rows = self._probes("ritz", 4 * Q.shape[1])
@@ -308,7 +319,7 @@ class _Finder:
         D = self.source.n_features
         check_client(gram_client_bytes(D), "solver='gram'")
 
-        def step(arrays):
+        def step(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
             S = lower_matrix(self._pass(GramTilesReduction(self.source), "Gram matrix"), D)
             energy = float(np.trace(S))
             sigma, vectors = top_eigenpairs(S, self.n_components)

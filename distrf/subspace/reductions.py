@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -37,14 +37,14 @@ class _TilesReduction:
         named = {} if base is None else {f"{_BASE}{name}": array for name, array in base.arrays.items()}
         return named if self.basis is None else named | {"basis": self.basis}
 
-    def with_arrays(self, arrays: Mapping[str, np.ndarray]):
+    def with_arrays(self, arrays: Mapping[str, np.ndarray]) -> Self:
         below = {name.removeprefix(_BASE): a for name, a in arrays.items() if name.startswith(_BASE)}
         source = self.source
         if below and source.base is not None:
             source = replace(source, base=source.base.with_arrays(below))
         return replace(self, source=source, basis=arrays.get("basis"))
 
-    def without_arrays(self):
+    def without_arrays(self) -> Self:
         base = self.source.base
         source = self.source if base is None else replace(self.source, base=base.without_arrays())
         return replace(self, source=source, basis=None)
