@@ -23,7 +23,8 @@ from .typing import ArrayLike
 __all__ = ["KernelError", "accuracy", "kernel_error", "r2", "relative_rmse", "rmse"]
 
 NORMS = ("frobenius", "spectral", "mse")
-#: Bytes of a tile of rows of the kernel matrix, of a column block of features, and of two whole matrices kept.
+#: Bytes of a tile of rows of the kernel matrix, and of a column block of features. Both matrices are kept whole while
+#: they take no more than the last of these numbers.
 _TILE_BYTES = 32 * 2**20
 _COLUMN_BYTES = 32 * 2**20
 _WHOLE_BYTES = 256 * 2**20

@@ -18,7 +18,7 @@ from ..randomness import permutation, raw_words, sample_indices, uniforms
 from ..typing import ArrayLike
 
 RULES = ("uniform", "k-means++", "kmeans", "leverage")
-#: Sampled rows that the other rules choose from: this many for each landmark, and dense bytes at most.
+#: The rules but "uniform" choose from a sample: so many rows for each landmark, and so many bytes at most.
 _PER_LANDMARK = 10
 _SAMPLE_BYTES = 256 * 2**20
 #: Share of leverage sampling that is uniform.

@@ -25,13 +25,13 @@ from ..typing import RandomState
 from .base import LinearModel
 
 _NARROW = 0.5
-#: Epochs whose rows are measured as they come, of a stream; and batches over which steps of a stream fall at least.
+#: A stream (`partial_fit`) measures the length of rows in all epochs, and its steps fall over at least so many batches.
 _ALWAYS, _STREAM_DECAY = 1 << 62, 30
 
 
 @dataclass
 class _Stream:
-    """What `partial_fit` carries from call to call; it is pickled with the estimator.
+    """What `partial_fit` carries from one call to the next. It is pickled with the estimator.
 
     batch_rows : rows of a batch; rows, weight : seen so far; penalty : alpha times the rows it was chosen for, or None
     null_loss : mean loss of the constant prediction on the first rows
@@ -145,7 +145,7 @@ class BaseSGD(LinearModel):
         return {"l2": 0.0, "l1": 1.0}.get(self.penalty, float(self.l1_ratio))
 
     def _directions(self) -> int | None:
-        """Directions of the preconditioner: None as many as can be told, 0 none."""
+        """Directions of the preconditioner. None: as many as the sample can tell; 0: no preconditioner."""
         if self.preconditioner is None:
             return 0
         fits = self.learning_rate != "pegasos" and not self._l1_ratio()
@@ -173,7 +173,10 @@ class BaseSGD(LinearModel):
             )
 
     def _momentum(self) -> float | None:
-        """Nesterov's factor; None: by the curvature that batches meet. It would keep noise from becoming zeros."""
+        """Nesterov's factor; None takes it from the curvature that batches meet.
+
+        "auto" is 0 with an l1 penalty: momentum would keep noise from becoming zeros.
+        """
         if self.momentum == "auto":
             fits = self.learning_rate == "auto" and self.distribution == "synchronous" and not self._l1_ratio()
             return None if fits else 0.0
@@ -360,7 +363,7 @@ class BaseSGD(LinearModel):
                 self._warm(trainer, self.coef_, self.intercept_, targets)
                 trainer.progress.history = list(getattr(self, "history_", []))
             optimizer: Any = trainer.optimizer
-            # What the next call brings need not be of the same kind as what batches remember.
+            # The rows of the next call may be unlike these, so no momentum is taken from the batches before.
             decay = optimizer.decay_batches and max(optimizer.decay_batches, _STREAM_DECAY)
             trainer.optimizer = replace(optimizer, momentum=optimizer.momentum or 0.0, decay_batches=decay)
             rows = sum(trainer.schedule.rows)

@@ -20,7 +20,7 @@ _TILE_BYTES = 64 * 2**20
 
 
 def _writeable(state: np.ndarray) -> np.ndarray:
-    """The state, or a copy where it arrived over the wire in a read-only buffer."""
+    """A state that may be written to: a copy where the network delivered it in a read-only buffer."""
     return state if state.flags.writeable else state.copy()
 
 
@@ -94,7 +94,7 @@ class SketchReduction(_TilesReduction):
         return state
 
     def _add_csr(self, state: np.ndarray, first_row: int, X: Any) -> np.ndarray:
-        """Features that are CSR rows stay so: some hundred entries in place of D numbers."""
+        """Add CSR features without making them dense: a row has some hundred entries in place of D numbers."""
         assert self.sketch is not None
         X = check_rows(X, self.source.n_features)
         X = X.astype(working_dtype(X.dtype), copy=False)
@@ -174,8 +174,11 @@ class RitzReduction(_TilesReduction):
 
 @dataclass(frozen=True)
 class GramTilesReduction(_TilesReduction):
-    """Lower tiles of F'F, float64, of products in float64: those in float32 drown singular values below 3e-4 of the
-    first, whose squares they hold."""
+    """Sum of the lower tiles of F'F. Products are made in float64 too.
+
+    F'F holds the squares of singular values, so the rounding of float32 products would drown all of them below 3e-4 of
+    the first.
+    """
 
     @property
     def nbytes(self) -> int:
