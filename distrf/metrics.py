@@ -14,20 +14,23 @@ from scipy.sparse.linalg import LinearOperator, eigsh
 
 from .errors import InputError
 from .execution.sampling import sampled_rows, take_rows
+from .features.base import FeatureEstimator
 from .linear_model.base import ErrorSums, accuracy_pass, error_pass
 from .maps import FeatureMap, check_rows, working_dtype
 from .randomness import variates
+from .typing import ArrayLike
 
 __all__ = ["KernelError", "accuracy", "kernel_error", "r2", "relative_rmse", "rmse"]
 
 NORMS = ("frobenius", "spectral", "mse")
-#: Bytes of a tile of rows of the kernel matrix, of a column block of features, and of two whole matrices kept.
+#: Bytes of a tile of rows of the kernel matrix, and of a column block of features. Both matrices are kept whole while
+#: they take no more than the last of these numbers.
 _TILE_BYTES = 32 * 2**20
 _COLUMN_BYTES = 32 * 2**20
 _WHOLE_BYTES = 256 * 2**20
 
 
-def accuracy(y_true: Any, y_pred: Any, sample_weight: Any = None) -> float:
+def accuracy(y_true: ArrayLike, y_pred: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
     """Compute the (weighted) share of equal labels.
 
     Parameters
@@ -61,7 +64,7 @@ def accuracy(y_true: Any, y_pred: Any, sample_weight: Any = None) -> float:
     return accuracy_pass(y_pred, y_true, _as_rows(sample_weight))
 
 
-def rmse(y_true: Any, y_pred: Any, sample_weight: Any = None) -> float:
+def rmse(y_true: ArrayLike, y_pred: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
     """Compute the root of the (weighted) mean squared error.
 
     Parameters
@@ -87,7 +90,7 @@ def rmse(y_true: Any, y_pred: Any, sample_weight: Any = None) -> float:
     return float(np.sqrt(errors.squares / errors.weight).mean())
 
 
-def relative_rmse(y_true: Any, y_pred: Any, sample_weight: Any = None) -> float:
+def relative_rmse(y_true: ArrayLike, y_pred: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
     """Compute |y_true - y_pred| / |y_true|: RMS error over RMS of y, which is not centred.
 
     This is the "RMS error normalized by the norm of the ground truth" of Rahimi & Recht 2007, Table 1. Several
@@ -120,7 +123,7 @@ def relative_rmse(y_true: Any, y_pred: Any, sample_weight: Any = None) -> float:
     return float(np.sqrt(errors.squares.sum() / norm))
 
 
-def r2(y_true: Any, y_pred: Any, sample_weight: Any = None) -> float:
+def r2(y_true: ArrayLike, y_pred: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
     """Compute the coefficient of determination.
 
     An output without spread counts 1 if it is predicted exactly, else 0, as in scikit-learn.
@@ -200,7 +203,12 @@ class KernelError:
 
 
 def kernel_error(
-    map_: Any, X: Any, *, n_rows: int = 2000, seed: int = 0, norms: Sequence[str] = NORMS
+    map_: FeatureEstimator | FeatureMap,
+    X: ArrayLike,
+    *,
+    n_rows: int = 2000,
+    seed: int = 0,
+    norms: Sequence[str] = NORMS,
 ) -> KernelError:
     """Measure how well a map approximates its kernel, on a seeded sample of rows.
 

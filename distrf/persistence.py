@@ -118,7 +118,7 @@ def check_output(path: str | os.PathLike[str], overwrite: bool) -> None:
         )
 
 
-def load_model(path: str | os.PathLike[str]) -> Any:
+def load_model(path: str | os.PathLike[str]) -> BaseEstimator:
     """Load the estimator or Pipeline that `save_model` wrote; nothing is unpickled.
 
     Parameters

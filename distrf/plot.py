@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
 
 from .errors import InputError
+from .features.base import FeatureEstimator
 from .maps import FeatureMap
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 __all__ = ["plot_alphas", "plot_kernel_error", "plot_kernel_estimates", "plot_learning_curve", "plot_spectrum"]
 
@@ -20,7 +25,7 @@ class MissingPlotError(InputError, ImportError):
     """matplotlib is not installed."""
 
 
-def _axes(ax: Any) -> Any:
+def _axes(ax: Axes | None) -> Axes:
     if ax is not None:
         return ax
     try:
@@ -32,7 +37,7 @@ def _axes(ax: Any) -> Any:
     return pyplot.subplots(layout="constrained")[1]
 
 
-def plot_kernel_error(table: Iterable[Mapping[str, Any]], ax: Any = None) -> Any:
+def plot_kernel_error(table: Iterable[Mapping[str, Any]], ax: Axes | None = None) -> Axes:
     """Plot the kernel error against the number of features, one line for each map.
 
     Parameters
@@ -69,8 +74,8 @@ def plot_kernel_error(table: Iterable[Mapping[str, Any]], ax: Any = None) -> Any
     ax = _axes(ax)
     for i, (name, points) in enumerate(groups.items()):
         D = sorted(points)
-        mean = [np.mean(points[k]) for k in D]
-        spread = [np.std(points[k], ddof=1) if len(points[k]) > 1 else 0.0 for k in D]
+        mean = [float(np.mean(points[k])) for k in D]
+        spread = [float(np.std(points[k], ddof=1)) if len(points[k]) > 1 else 0.0 for k in D]
         # Lines of near-equal maps are told apart by a nudge of their points, not by colour alone.
         nudged = np.array(D) * 1.02 ** (i - (len(groups) - 1) / 2)
         ax.errorbar(
@@ -88,12 +93,12 @@ def plot_kernel_error(table: Iterable[Mapping[str, Any]], ax: Any = None) -> Any
     ax.set_ylabel("kernel error")
     ax.grid(alpha=0.3)
     # Many names would stand on the lines.
-    outside = {"loc": "center left", "bbox_to_anchor": (1.0, 0.5)} if len(groups) > 4 else {}
+    outside: dict[str, Any] = {"loc": "center left", "bbox_to_anchor": (1.0, 0.5)} if len(groups) > 4 else {}
     ax.legend(frameon=False, **outside)
     return ax
 
 
-def plot_kernel_estimates(map_: Any, X: np.ndarray, ax: Any = None) -> Any:
+def plot_kernel_estimates(map_: FeatureEstimator | FeatureMap, X: np.ndarray, ax: Axes | None = None) -> Axes:
     """Plot estimated against exact kernel values of all pairs of rows (Feng et al. 2015, Figure 1 a to c).
 
     Each pair is a point (k(x, y), z(x).z(y)); the diagonal is where exact features would lie.
@@ -149,7 +154,7 @@ def _round_ticks(values: list[Any]) -> list[float]:
     return ticks if len(ticks) <= 12 else [t for t in ticks if np.isclose(np.log10(t) % 1, 0)]
 
 
-def plot_alphas(model: Any, ax: Any = None) -> Any:
+def plot_alphas(model: BaseEstimator, ax: Axes | None = None) -> Axes:
     """Plot the cross-validation error against alpha, the chosen one marked.
 
     Parameters
@@ -197,7 +202,9 @@ def plot_alphas(model: Any, ax: Any = None) -> Any:
     return ax
 
 
-def plot_learning_curve(model: Any, ax: Any = None, *, x: str = "epochs") -> Any:
+def plot_learning_curve(
+    model: BaseEstimator | Mapping[str, BaseEstimator], ax: Axes | None = None, *, x: str = "epochs"
+) -> Axes:
     """Plot the loss of each epoch, and the validation score where there is one, on an axis of its own at the
     right.
 
@@ -229,10 +236,10 @@ def plot_learning_curve(model: Any, ax: Any = None, *, x: str = "epochs") -> Any
     ax = _axes(ax)
     scored = {name: [e for e in curve if e["validation_score"] is not None] for name, curve in curves.items()}
     right = ax.twinx() if any(scored.values()) else None
-    lines = []
+    lines: list[Any] = []
     for i, (name, curve) in enumerate(curves.items()):
         where = dict(zip((e["epoch"] for e in curve), _along(curve, x), strict=True))
-        style = {"marker": _MARKERS[i % len(_MARKERS)], "markersize": 5}
+        style: dict[str, Any] = {"marker": _MARKERS[i % len(_MARKERS)], "markersize": 5}
         # Losses and scores of one model: one colour and marker where there are several models.
         color = f"C{i if len(curves) > 1 else 0}"
         label = f"{name}: loss" if name else "loss"
@@ -252,7 +259,8 @@ def plot_learning_curve(model: Any, ax: Any = None, *, x: str = "epochs") -> Any
             ax.set_yticks(ticks, [f"{t:g}" for t in ticks])
             ax.minorticks_off()
     if x == "epochs":
-        ax.xaxis.get_major_locator().set_params(integer=True)
+        locator: Any = ax.xaxis.get_major_locator()
+        locator.set_params(integer=True)
     ax.set_xlabel("epoch" if x == "epochs" else "seconds of training")
     ax.set_ylabel("loss with penalty, rows of the epoch")
     ax.grid(alpha=0.3)
@@ -280,7 +288,7 @@ def _along(curve: list[dict[str, Any]], x: str) -> list[float]:
     return np.cumsum([entry["seconds"] for entry in curve]).tolist()
 
 
-def plot_spectrum(tefm: Any, ax: Any = None) -> Any:
+def plot_spectrum(tefm: BaseEstimator, ax: Axes | None = None) -> Axes:
     """Plot the share of the features' energy along each direction, and what the first l directions leave out.
 
     Parameters

@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from dask.base import is_dask_collection
 from sklearn import get_config
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
@@ -22,15 +23,16 @@ from ..maps.base import canonical
 from ..parameters import Rule, check_parameters, instance
 from ..projections.cache import weight_cache
 from ..randomness import raw_words
+from ..typing import ArrayLike, Rows
 
 
-def seed_base(base: Any, seed: int, stream: str) -> None:
+def seed_base(base: BaseEstimator, seed: int, stream: str) -> None:
     """Give the base of a map a seed derived from that of the map, unless it has its own or takes none."""
     if "random_state" in base.get_params() and base.random_state is None:
         base.set_params(random_state=int(raw_words(seed, stream, 0, 1)[0] >> 1))
 
 
-def validate_rows(estimator: BaseEstimator, X: Any, *, reset: bool) -> Any:
+def validate_rows(estimator: BaseEstimator, X: ArrayLike, *, reset: bool) -> Any:
     """Checked X: a Dask array stays lazy; anything else becomes an array or CSR of working dtype.
 
     reset : in `fit`: d is that of X, and the parameters are checked too
@@ -57,7 +59,7 @@ def validate_rows(estimator: BaseEstimator, X: Any, *, reset: bool) -> Any:
     return canonical(X.astype(working_dtype(X.dtype), copy=False))
 
 
-def apply_map(map_: FeatureMap, X: Any, n_jobs: int | None) -> Any:
+def apply_map(map_: FeatureMap, X: Rows, n_jobs: int | None) -> Rows:
     """The map over in-memory rows, `n_jobs` threads of one core each."""
     jobs = effective_jobs(n_jobs)
     # Weights that do not fit the cache are made anew for each tile of rows, so tiles are few.
@@ -135,7 +137,7 @@ class FeatureEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         """
         return Costs()
 
-    def transform(self, X: Any) -> Any:
+    def transform(self, X: ArrayLike) -> ArrayLike:
         """Compute the features of X.
 
         Parameters
@@ -176,7 +178,7 @@ class FeatureEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
     def _n_features_out(self) -> int:
         return self.map_.n_components
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]

@@ -17,6 +17,7 @@ from ..maps.base import FeatureMap, check_rows
 from ..maps.binning import BINS, BinningMap, check_pitch
 from ..parameters import JOBS, SEED, Rule, one_of, whole
 from ..randomness import draw_seed
+from ..typing import ArrayLike, RandomState
 from .base import FeatureEstimator, validate_rows
 from .fourier import GAMMA, KERNEL
 from .length_scale import LENGTH_SCALE, known_length_scale, resolve_length_scale, rule_note
@@ -100,7 +101,7 @@ class RandomBinningFeatures(FeatureEstimator):
         n_components: int = 4096,
         bins: str = "hashed",
         n_jobs: int | None = -1,
-        random_state: Any = None,
+        random_state: RandomState = None,
     ):
         self.kernel = kernel
         self.length_scale = length_scale
@@ -111,7 +112,7 @@ class RandomBinningFeatures(FeatureEstimator):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any = None) -> RandomBinningFeatures:
+    def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> RandomBinningFeatures:
         """Set the length scale from a row sample and freeze the map.
 
         bins="exact" takes one pass more.

@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from dask.base import is_dask_collection
 from sklearn.base import BaseEstimator, clone
-from sklearn.utils import get_tags
+from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import check_non_negative
 
 from ..errors import InputError
@@ -19,6 +19,7 @@ from ..maps import working_dtype
 from ..maps.blockwise import BlockwiseMap, as_rows
 from ..parameters import SEED, Rule, whole
 from ..randomness import draw_seed
+from ..typing import ArrayLike, RandomState
 from .base import FeatureEstimator, validate_rows
 
 
@@ -72,12 +73,12 @@ class Blockwise(FeatureEstimator):
         "random_state": SEED,
     }
 
-    def __init__(self, transformer: BaseEstimator, *, n_sample: int = 10_000, random_state: Any = None):
+    def __init__(self, transformer: BaseEstimator, *, n_sample: int = 10_000, random_state: RandomState = None):
         self.transformer = transformer
         self.n_sample = n_sample
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any = None) -> Blockwise:
+    def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> Blockwise:
         """Fit a clone of the transformer on sampled rows, and on their targets where these are given.
 
         Parameters
@@ -132,10 +133,10 @@ class Blockwise(FeatureEstimator):
         return BlockwiseMap.of_transformer(inner, d, inner.transform(rows[:1]).shape[1])
 
     @property
-    def transformer_(self) -> Any:
+    def transformer_(self) -> BaseEstimator:
         return self.map_.transformer
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Tags:
         tags, inner = super().__sklearn_tags__(), get_tags(self.transformer)
         tags.input_tags.sparse = inner.input_tags.sparse
         tags.input_tags.positive_only = inner.input_tags.positive_only

@@ -11,6 +11,7 @@ from ..execution.planned import Costs, PlannedRows
 from ..maps.compact import CompactMap
 from ..parameters import JOBS, NONE, SEED, Rule, number, whole
 from ..randomness import draw_seed
+from ..typing import ArrayLike, RandomState
 from .base import BASE, FeatureEstimator, seed_base, validate_rows
 from .tensor_sketch import TensorSketchFeatures
 
@@ -73,7 +74,7 @@ class CompactRandomFeatures(FeatureEstimator):
         up_factor: float = 8,
         n_components: int = 1024,
         n_jobs: int | None = -1,
-        random_state: Any = None,
+        random_state: RandomState = None,
     ):
         self.base = base
         self.up_factor = up_factor
@@ -81,7 +82,7 @@ class CompactRandomFeatures(FeatureEstimator):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any = None) -> CompactRandomFeatures:
+    def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> CompactRandomFeatures:
         """Fit a clone of the base for up_factor D features, and freeze both maps as one.
 
         Parameters

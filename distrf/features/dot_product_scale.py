@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ..errors import InputError
@@ -11,6 +9,7 @@ from ..execution.sampling import sampled_rows, take_rows
 from ..kernels.base import kernel_with
 from ..kernels.dot_product import DotProductKernel
 from ..parameters import number, one_of
+from ..typing import ArrayLike
 
 RULES = ("norm",)
 DOT_GAMMA = number(above=0) | one_of(*RULES)
@@ -22,7 +21,7 @@ def known_gamma(gamma: float | str) -> float:
     return 1.0 if gamma in RULES else float(gamma)
 
 
-def resolve_gamma(gamma: float | str, X: Any, seed: int) -> float:
+def resolve_gamma(gamma: float | str, X: ArrayLike, seed: int) -> float:
     """A number as it is; "norm": 1 / mean |x|^2 over at most 1,000 sampled rows, so that gamma x.x is 1 on average.
 
     Raises InputError for rows that are all zero.
@@ -46,7 +45,7 @@ def make_dot_product(
 
 
 def resolve_dot_product(
-    kernel: str | DotProductKernel, degree: int, gamma: float | str, coef0: float, X: Any, seed: int
+    kernel: str | DotProductKernel, degree: int, gamma: float | str, coef0: float, X: ArrayLike, seed: int
 ) -> DotProductKernel:
     """`make_dot_product` with the gamma that a rule sets on the rows of X, which are read for a rule alone."""
     made = make_dot_product(kernel, degree, known_gamma(gamma), coef0)

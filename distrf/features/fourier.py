@@ -17,6 +17,7 @@ from ..maps.fourier import PHASES, count_frequencies
 from ..parameters import FLAG, JOBS, NONE, SEED, Rule, instance, name_in, number, one_of, whole
 from ..projections import PROJECTIONS, choose_projection
 from ..randomness import draw_seed
+from ..typing import ArrayLike, RandomState
 from .base import FeatureEstimator, validate_rows
 from .length_scale import LENGTH_SCALE, known_length_scale, resolve_length_scale, rule_note
 
@@ -118,7 +119,7 @@ class RandomFourierFeatures(FeatureEstimator):
         whiten: bool = False,
         nu: float = 1.5,
         n_jobs: int | None = -1,
-        random_state: Any = None,
+        random_state: RandomState = None,
     ):
         self.kernel = kernel
         self.length_scale = length_scale
@@ -131,7 +132,7 @@ class RandomFourierFeatures(FeatureEstimator):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any = None) -> RandomFourierFeatures:
+    def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> RandomFourierFeatures:
         """Set the length scale (and whitening) from the rows, and freeze the map.
 
         A rule for the length scale reads at most 1,000 rows, a number reads none. Whitening takes one pass.

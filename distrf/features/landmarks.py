@@ -15,9 +15,10 @@ from ..execution.sampling import sampled_rows, take_rows
 from ..kernels.base import AnyKernel
 from ..kernels.exact import kernel_block, lean, middle
 from ..randomness import permutation, raw_words, sample_indices, uniforms
+from ..typing import ArrayLike
 
 RULES = ("uniform", "k-means++", "kmeans", "leverage")
-#: Sampled rows that the other rules choose from: this many for each landmark, and dense bytes at most.
+#: The rules but "uniform" choose from a sample: so many rows for each landmark, and so many bytes at most.
 _PER_LANDMARK = 10
 _SAMPLE_BYTES = 256 * 2**20
 #: Share of leverage sampling that is uniform.
@@ -25,7 +26,7 @@ _UNIFORM = 0.25
 
 
 def choose_landmarks(
-    rule: str, kernel: AnyKernel, length_scale: float, X: Any, m: int, seed: int
+    rule: str, kernel: AnyKernel, length_scale: float, X: ArrayLike, m: int, seed: int
 ) -> np.ndarray:
     """min(m, n) landmark rows, shape (m, d), in the dtype of X.
 

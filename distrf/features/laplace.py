@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import numbers
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from dask.base import is_dask_collection
+from sklearn.utils import Tags
 
 from ..errors import InputError
 from ..execution.sampling import sampled_rows, take_rows
@@ -15,6 +16,7 @@ from ..maps import LaplaceMap
 from ..maps.laplace import LAPLACE_PROJECTIONS
 from ..parameters import JOBS, SEED, Rule, instance, name_in, number, one_of, whole
 from ..randomness import draw_seed, permutation
+from ..typing import ArrayLike, RandomState
 from .base import FeatureEstimator, validate_rows
 
 _SAMPLE = 1000
@@ -103,7 +105,7 @@ class RandomLaplaceFeatures(FeatureEstimator):
         projection: str = "dense",
         n_mixed: int | str = 2,
         n_jobs: int | None = -1,
-        random_state: Any = None,
+        random_state: RandomState = None,
     ):
         self.kernel = kernel
         self.beta = beta
@@ -114,7 +116,7 @@ class RandomLaplaceFeatures(FeatureEstimator):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any = None) -> RandomLaplaceFeatures:
+    def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> RandomLaplaceFeatures:
         """Set the kernel's parameter from the rows, and freeze the map.
 
         "median" reads at most 1,000 rows. A number reads no row of a Dask array.
@@ -156,7 +158,7 @@ class RandomLaplaceFeatures(FeatureEstimator):
         projection = laplace_projection(self.projection, self.n_mixed)
         return LaplaceMap(d, self.n_components, kernel, projection, 0)
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.positive_only = True
         return tags
@@ -192,7 +194,7 @@ def _given(kernel: SemigroupKernel, beta: float | str, lam: float | str) -> floa
 
 
 def resolve_semigroup_kernel(
-    kernel: str | SemigroupKernel, beta: float | str, lam: float | str, X: Any, seed: int
+    kernel: str | SemigroupKernel, beta: float | str, lam: float | str, X: ArrayLike, seed: int
 ) -> SemigroupKernel:
     """The kernel with the number that its parameter stands for on the rows of X.
 

@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from dask.base import is_dask_collection
 from scipy.spatial.distance import cdist, pdist
 
 from ..errors import InputError
 from ..execution.sampling import sampled_rows, take_rows
 from ..kernels.shift_invariant import KERNELS, Kernel
 from ..parameters import number, one_of
+from ..typing import ArrayLike, Rows
 
 RULES = ("median", "knn", "knn-cnm", "scale")
 LENGTH_SCALE = number(above=0) | one_of(*RULES)
@@ -40,7 +40,7 @@ def resolve_length_scale(
     kernel: Kernel,
     length_scale: float | str,
     gamma: float | None,
-    X: Any,
+    X: ArrayLike,
     seed: int,
     whitening: np.ndarray | None = None,
 ) -> float:
@@ -60,7 +60,7 @@ def resolve_length_scale(
         return kernel.length_scale_of_gamma(float(gamma))
     if not isinstance(length_scale, str):
         return float(length_scale)
-    sparse = sp.issparse(X._meta if is_dask_collection(X) else X) and kernel.metric == "euclidean"
+    sparse = sp.issparse(getattr(X, "_meta", X)) and kernel.metric == "euclidean"
     picked = sampled_rows(X.shape[0], _SAMPLE, seed, "length-scale")
     rows = take_rows(X, picked, sparse=sparse and whitening is None and length_scale != "scale").astype(
         np.float64
@@ -103,7 +103,7 @@ def _distinct(rows: Any) -> Any:
     return rows[sorted(first.values())]
 
 
-def neighbour_distances(rows: Any, metric: str, k: int) -> np.ndarray:
+def neighbour_distances(rows: Rows, metric: str, k: int) -> np.ndarray:
     """Distance of each row to its k-th neighbour among the others (or its farthest, of fewer), shape (n,)."""
     n = rows.shape[0]
     k = min(k, n - 1)
@@ -114,7 +114,7 @@ def neighbour_distances(rows: Any, metric: str, k: int) -> np.ndarray:
     return _distances(rows, np.arange(n), np.argpartition(squares, k, axis=1)[:, k])
 
 
-def median_distance(rows: Any, metric: str) -> float:
+def median_distance(rows: Rows, metric: str) -> float:
     """Median distance over all pairs of rows; 0 for a single row."""
     n = rows.shape[0]
     if n < 2:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from ..kernels.dot_product import DOT_PRODUCTS, DotProductKernel
 from ..maps.maclaurin import MaclaurinMap
 from ..parameters import JOBS, SEED, Rule, instance, name_in, number, one_of, whole
 from ..randomness import draw_seed
+from ..typing import ArrayLike, RandomState
 from .base import FeatureEstimator, validate_rows
 from .dot_product_scale import DOT_GAMMA, known_gamma, make_dot_product, resolve_dot_product
 
@@ -88,7 +89,7 @@ class RandomMaclaurinFeatures(FeatureEstimator):
         exact: int = 0,
         n_components: int = 1024,
         n_jobs: int | None = -1,
-        random_state: Any = None,
+        random_state: RandomState = None,
     ):
         self.kernel = kernel
         self.degree = degree
@@ -100,7 +101,7 @@ class RandomMaclaurinFeatures(FeatureEstimator):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any = None) -> RandomMaclaurinFeatures:
+    def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> RandomMaclaurinFeatures:
         """Set gamma from at most 1,000 rows (from none when it is a number), and freeze the map.
 
         Parameters

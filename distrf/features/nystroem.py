@@ -14,6 +14,7 @@ from ..maps import FeatureMap
 from ..maps.nystroem import NystroemMap
 from ..parameters import JOBS, NONE, SEED, Rule, instance, name_in, number, one_of, whole
 from ..randomness import draw_seed
+from ..typing import ArrayLike, RandomState
 from .base import FeatureEstimator, validate_rows
 from .dot_product_scale import known_gamma, make_dot_product, resolve_dot_product
 from .fourier import GAMMA, NU
@@ -119,7 +120,7 @@ class NystroemFeatures(FeatureEstimator):
         landmarks: str = "uniform",
         rank: int | None = None,
         n_jobs: int | None = -1,
-        random_state: Any = None,
+        random_state: RandomState = None,
     ):
         self.kernel = kernel
         self.length_scale = length_scale
@@ -135,7 +136,7 @@ class NystroemFeatures(FeatureEstimator):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any = None) -> NystroemFeatures:
+    def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> NystroemFeatures:
         """Set the kernel's parameters, choose landmarks, and decompose their kernel matrix.
 
         Reads seeded samples of rows and nothing else. Takes O(m^2 d + m^3) operations and O(m (d + m)) numbers.

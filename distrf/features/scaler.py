@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+import dask.array as da
 import numpy as np
 import scipy.sparse as sp
 from dask.base import is_dask_collection
 from sklearn.base import OneToOneFeatureMixin
+from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from ..errors import InputError
@@ -19,6 +21,7 @@ from ..maps import ScalingMap, check_rows, working_dtype
 from ..maps.base import FeatureMap
 from ..maps.scaling import METHODS, SHIFTING
 from ..parameters import Rule, number, one_of
+from ..typing import ArrayLike
 from .base import FeatureEstimator, validate_rows
 
 _BY_COLUMN = ("standard", "minmax", "maxabs", "robust")
@@ -80,7 +83,7 @@ class StreamingScaler(OneToOneFeatureMixin, FeatureEstimator):
         self.method = method
         self.divisor = divisor
 
-    def fit(self, X: Any, y: Any = None) -> StreamingScaler:
+    def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> StreamingScaler:
         """Learn the scaling from the rows of X.
 
         Parameters
@@ -135,12 +138,12 @@ class StreamingScaler(OneToOneFeatureMixin, FeatureEstimator):
         by_column = self.method in _BY_COLUMN
         return rows.costs_of(MomentsReduction(planned.n_features_in)) if by_column else Costs()
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = self.method not in SHIFTING
         return tags
 
-    def inverse_transform(self, X: Any) -> Any:
+    def inverse_transform(self, X: ArrayLike) -> ArrayLike:
         """Undo a scaling of columns.
 
         Parameters
@@ -183,6 +186,6 @@ def _robust_units(X: Any) -> tuple[np.ndarray, np.ndarray]:
     return middle, spread
 
 
-def apply_scaling(map_: FeatureMap, X: Any) -> Any:
+def apply_scaling(map_: FeatureMap, X: da.Array) -> da.Array:
     """A frozen scaling over a lazy Dask array."""
     return map_rows(map_, X, map_.n_components, working_dtype(X.dtype))

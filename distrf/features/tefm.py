@@ -7,17 +7,18 @@ import os
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
 from ..errors import InputError
 from ..execution.planned import Costs, PlannedRows
-from ..maps import SubspaceMap
+from ..maps import FeatureMap, SubspaceMap
 from ..parameters import FLAG, FOLDER, JOBS, NONE, SEED, Rule, number, one_of, whole
 from ..randomness import draw_seed
 from ..subspace import SKETCHES, check_width, choose, find_subspace, subspace_costs
 from ..subspace.choice import SOLVERS
 from ..subspace.range_finder import LEAST_TOL, VALUES
+from ..typing import ArrayLike, RandomState
 from .base import BASE, FeatureEstimator, seed_base, validate_rows
 
 
@@ -137,7 +138,7 @@ class TEFM(FeatureEstimator):
         whiten: bool = False,
         checkpoint: str | os.PathLike[str] | None = None,
         n_jobs: int | None = -1,
-        random_state: Any = None,
+        random_state: RandomState = None,
     ):
         self.base = base
         self.n_components = n_components
@@ -152,7 +153,7 @@ class TEFM(FeatureEstimator):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any = None) -> TEFM:
+    def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> TEFM:
         """Fit the base, then find the subspace: q + 2 passes over the rows, or one for a Gram matrix.
 
         Parameters
@@ -213,7 +214,7 @@ class TEFM(FeatureEstimator):
         return self
 
     @property
-    def base_(self) -> Any:
+    def base_(self) -> FeatureEstimator | None:
         """The fitted base estimator, or None: `make_pipeline(tefm.base_, tefm.to_base_model(model))`."""
         check_is_fitted(self)
         if self.base is None:
@@ -248,7 +249,7 @@ class TEFM(FeatureEstimator):
         assert self.map_.basis is not None
         return self.map_.basis.T
 
-    def to_base_model(self, model: Any) -> Any:
+    def to_base_model(self, model: BaseEstimator) -> BaseEstimator:
         """Turn a linear model on the l features into one on the D base features, with weights Q w.
 
         Predicting with it costs what the base map costs: `make_pipeline(tefm.base_, tefm.to_base_model(model))`
@@ -285,7 +286,7 @@ class TEFM(FeatureEstimator):
         return made
 
 
-def fitted_base(base: Any, X: Any, y: Any, seed: int) -> Any:
+def fitted_base(base: FeatureEstimator, X: ArrayLike, y: ArrayLike, seed: int) -> FeatureMap:
     """The frozen map of a fitted clone of `base`; its seed comes from ours unless it has its own."""
     base = clone(base)
     seed_base(base, seed, "tefm base")

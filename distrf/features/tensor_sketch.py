@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from ..kernels.dot_product import Polynomial
 from ..maps.tensor_sketch import TensorSketchMap
 from ..parameters import JOBS, SEED, Rule, number, whole
 from ..randomness import draw_seed
+from ..typing import ArrayLike, RandomState
 from .base import FeatureEstimator, validate_rows
 from .dot_product_scale import DOT_GAMMA, known_gamma, resolve_gamma
 
@@ -74,7 +75,7 @@ class TensorSketchFeatures(FeatureEstimator):
         coef0: float = 1.0,
         n_components: int = 1024,
         n_jobs: int | None = -1,
-        random_state: Any = None,
+        random_state: RandomState = None,
     ):
         self.degree = degree
         self.gamma = gamma
@@ -83,7 +84,7 @@ class TensorSketchFeatures(FeatureEstimator):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any = None) -> TensorSketchFeatures:
+    def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> TensorSketchFeatures:
         """Set gamma from at most 1,000 rows (from none when it is a number), and freeze the map.
 
         Parameters

@@ -13,6 +13,7 @@ from ..execution.sampling import sampled_rows, take_rows
 from ..maps.with_columns import WithColumnsMap
 from ..parameters import JOBS, NONE, SEED, Rule, number, one_of
 from ..randomness import draw_seed
+from ..typing import ArrayLike, RandomState
 from .base import BASE, FeatureEstimator, seed_base, validate_rows
 from .fourier import RandomFourierFeatures
 
@@ -69,14 +70,14 @@ class WithColumns(FeatureEstimator):
         *,
         scale: float | str = "norm",
         n_jobs: int | None = -1,
-        random_state: Any = None,
+        random_state: RandomState = None,
     ):
         self.base = base
         self.scale = scale
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any = None) -> WithColumns:
+    def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> WithColumns:
         """Fit a clone of the base and the scale of the columns.
 
         Parameters
@@ -124,7 +125,7 @@ class WithColumns(FeatureEstimator):
         return clone(RandomFourierFeatures() if self.base is None else self.base)
 
 
-def column_scale(X: Any, seed: int) -> float:
+def column_scale(X: ArrayLike, seed: int) -> float:
     """Root of the mean squared norm of at most 1,000 sampled rows; 1 for rows of zeros."""
     rows = take_rows(X, sampled_rows(X.shape[0], _SAMPLE, seed, "column scale"), sparse=True)
     values = (rows.data if sp.issparse(rows) else rows).astype(np.float64).ravel()

@@ -48,16 +48,16 @@ from .objectives import CompactWork, KernelWork, Layout
 from .optimizer import RATES, MapOptimizer
 from .start import SAMPLE, choose_batch_size, epochs, reach, start_map, start_parameters
 
-#: First steps of Adam: radians that the phase of a usual row moves at most in a batch, and parts of a score.
+#: First steps of Adam: the most that a batch may move the phase of a usual row, in radians, and its score, in spreads.
 _PHASE_STEP = 0.3
 _SCORE_STEP = 0.5
-#: Rows that stand for all of them where pairs of rows are wanted, and their bytes at most.
+#: The kernel objective learns from pairs of sampled rows: so many rows at most, and so many bytes.
 _PAIR_ROWS = 16_384
 _PAIR_BYTES = 128 * 2**20
 
 
 def pair_rows(d: int) -> int:
-    """Rows of d columns that stand for all of them in the kernel objective."""
+    """How many sampled rows of d columns the kernel objective learns from."""
     return max(2, min(_PAIR_ROWS, _PAIR_BYTES // (8 * max(1, d))))
 
 
@@ -68,7 +68,7 @@ BATCHES = Rule(
 
 
 class MapLearner:
-    """Mixin of the estimators: reads their parameters, which the public classes document."""
+    """Mixin of the estimators of learned maps. It reads parameters that the public classes document."""
 
     n_components: int
     structure: str
@@ -149,7 +149,10 @@ class MapLearner:
     def _optimizer(
         self, layout: Layout, sample: np.ndarray, batches: int, scores: np.ndarray, prior: float, **model: Any
     ) -> MapOptimizer:
-        """Steps as long as these rows allow; `scores` are the spreads of those wanted, `prior` an automatic l2."""
+        """The optimizer, with steps as long as the rows of `sample` allow.
+
+        scores : spread of each target; prior : the penalty that theta_l2="auto" stands for
+        """
         factor = 1.0 if self.eta0 is None else float(self.eta0)
         D = layout.n_components
         theta, w = _PHASE_STEP / reach(sample), _SCORE_STEP * scores
@@ -163,7 +166,10 @@ class MapLearner:
     def _learn(
         self, X: Any, y: Any, weight: Any, targets: Targets, loss_name: str
     ) -> tuple[Layout, np.ndarray]:
-        """Learn map and linear model; publishes the map, returns the vector of all and its layout."""
+        """Learn map and linear model, and set the fitted attributes of the map.
+
+        Returns the layout of the vector of all that is learned, and the vector.
+        """
         self._check_together()
         given: Any = self
         classes = targets.classes is not None

@@ -6,18 +6,22 @@ from typing import Any, ClassVar
 
 import numpy as np
 from dask.base import is_dask_collection
+from sklearn.utils import Tags
 from sklearn.utils.validation import _check_sample_weight
 
 from ..errors import input_errors
 from ..execution.planned import Costs, PlannedRows
 from ..execution.row_blocks import align_rows
+from ..features import RandomFourierFeatures
 from ..features.base import FeatureEstimator, validate_rows
 from ..features.length_scale import rule_note
+from ..kernels.shift_invariant import Kernel
 from ..linear_model.validation import validate_fit
 from ..losses import LOSSES
 from ..maps.learned import LearnedFourierMap
 from ..parameters import CLASS_WEIGHT, Rule, check_parameters, name_in, number, one_of
 from ..targets import class_targets, regression_targets
+from ..typing import ArrayLike, ClassWeight, RandomState
 from .base import MapLearner
 
 
@@ -160,8 +164,8 @@ class CompactNonlinearMap(MapLearner, FeatureEstimator):
         *,
         structure: str = "dense",
         phase: str = "offset",
-        init: Any = None,
-        kernel: Any = "gaussian",
+        init: str | RandomFourierFeatures | None = None,
+        kernel: str | Kernel = "gaussian",
         length_scale: float | str = "knn",
         gamma: float | None = None,
         alpha: float = 1e-6,
@@ -177,13 +181,13 @@ class CompactNonlinearMap(MapLearner, FeatureEstimator):
         early_stopping: bool = False,
         validation_fraction: float = 0.1,
         n_iter_no_change: int = 20,
-        class_weight: Any = None,
+        class_weight: ClassWeight = None,
         epsilon: float = 0.1,
         checkpoint: str | None = None,
         checkpoint_every: int = 200,
         resume: bool = False,
         n_jobs: int | None = -1,
-        random_state: Any = 0,
+        random_state: RandomState = 0,
     ):
         self.n_components = n_components
         self.objective = objective
@@ -214,7 +218,9 @@ class CompactNonlinearMap(MapLearner, FeatureEstimator):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> CompactNonlinearMap:
+    def fit(
+        self, X: ArrayLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+    ) -> CompactNonlinearMap:
         """Learn the map from rows, and from targets where the objective is a loss.
 
         Parameters
@@ -271,7 +277,7 @@ class CompactNonlinearMap(MapLearner, FeatureEstimator):
 
         return Costs(notes=rule_note(self.kernel, self.length_scale, self.gamma)) + planned_learning(self, rows)
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.target_tags.required = self.objective != "kernel"
         return tags

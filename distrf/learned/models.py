@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
+from sklearn.utils import Tags
 from sklearn.utils.metaestimators import available_if
 
+from ..features import RandomFourierFeatures
+from ..kernels.shift_invariant import Kernel
 from ..linear_model.base import LinearClassifier, LinearRegressor
 from ..linear_model.validation import validate_fit
 from ..losses import is_probabilistic, loss_rule
 from ..parameters import CLASS_WEIGHT, Rule, number
 from ..targets import Targets, class_targets, regression_targets
+from ..typing import ArrayLike, ClassWeight, RandomState
 from .base import CompactModel, MapLearner
 
 
@@ -153,8 +157,8 @@ class CompactNonlinearClassifier(LinearClassifier, CompactModel):
         *,
         structure: str = "dense",
         phase: str = "offset",
-        init: Any = None,
-        kernel: Any = "gaussian",
+        init: str | RandomFourierFeatures | None = None,
+        kernel: str | Kernel = "gaussian",
         length_scale: float | str = "knn",
         gamma: float | None = None,
         alpha: float = 1e-6,
@@ -170,12 +174,12 @@ class CompactNonlinearClassifier(LinearClassifier, CompactModel):
         early_stopping: bool = False,
         validation_fraction: float = 0.1,
         n_iter_no_change: int = 20,
-        class_weight: Any = None,
+        class_weight: ClassWeight = None,
         checkpoint: str | None = None,
         checkpoint_every: int = 200,
         resume: bool = False,
         n_jobs: int | None = -1,
-        random_state: Any = 0,
+        random_state: RandomState = 0,
     ):
         self.n_components = n_components
         self.loss = loss
@@ -205,7 +209,9 @@ class CompactNonlinearClassifier(LinearClassifier, CompactModel):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> CompactNonlinearClassifier:
+    def fit(
+        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> CompactNonlinearClassifier:
         """Learn the map and the linear model from rows and labels.
 
         Parameters
@@ -237,7 +243,7 @@ class CompactNonlinearClassifier(LinearClassifier, CompactModel):
         return self
 
     @available_if(lambda self: is_probabilistic(self.loss))
-    def predict_proba(self, X: Any) -> Any:
+    def predict_proba(self, X: ArrayLike) -> ArrayLike:
         """Compute class probabilities, for the logistic and the multinomial loss.
 
         Parameters
@@ -383,8 +389,8 @@ class CompactNonlinearRegressor(LinearRegressor, CompactModel):
         epsilon: float = 0.1,
         structure: str = "dense",
         phase: str = "offset",
-        init: Any = None,
-        kernel: Any = "gaussian",
+        init: str | RandomFourierFeatures | None = None,
+        kernel: str | Kernel = "gaussian",
         length_scale: float | str = "knn",
         gamma: float | None = None,
         alpha: float = 1e-6,
@@ -404,7 +410,7 @@ class CompactNonlinearRegressor(LinearRegressor, CompactModel):
         checkpoint_every: int = 200,
         resume: bool = False,
         n_jobs: int | None = -1,
-        random_state: Any = 0,
+        random_state: RandomState = 0,
     ):
         self.n_components = n_components
         self.loss = loss
@@ -434,7 +440,9 @@ class CompactNonlinearRegressor(LinearRegressor, CompactModel):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> CompactNonlinearRegressor:
+    def fit(
+        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> CompactNonlinearRegressor:
         """Learn the map and the linear model from rows and targets.
 
         Parameters
@@ -468,7 +476,7 @@ class CompactNonlinearRegressor(LinearRegressor, CompactModel):
             self.coef_, self.intercept_ = self.coef_[0], float(self.intercept_[0])
         return self
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
         return tags

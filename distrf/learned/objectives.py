@@ -1,6 +1,6 @@
 """Losses of learned maps and their gradients with respect to everything that is learned. Number code.
 
-What is learned is one vector of numbers: a word that says which part is wanted, the frequencies Theta, the
+What is learned is one vector of numbers: a word that says which of them a batch updates, the frequencies Theta, the
 offsets b (none for paired phases), the weights w and the intercepts c of a linear model on the features
 
     z = sqrt(2/D) cos(Theta x + b),    or paired    z = sqrt(2/D) (cos Theta x, sin Theta x).
@@ -33,7 +33,7 @@ BOTH, MODEL, MAP = 0.0, 1.0, 2.0
 
 @dataclass(frozen=True)
 class Layout:
-    """Where things are in the vector of what is learned.
+    """Where Theta, b, w and c stand in the one vector of all that is learned.
 
     n_outputs : C, scores of the linear model; 0 for a map alone
     Features are in planes while learning: all cosines, then all sines.
@@ -83,7 +83,7 @@ class Layout:
 
 
 class CosineFeatures:
-    """Forward and backward through the features at one value of the parameters, in one precision."""
+    """The features at one value of the parameters, and the gradient through them, in one precision."""
 
     def __init__(self, layout: Layout, p: np.ndarray, dtype: np.dtype):
         theta, b, w, c = layout.split(p)
@@ -130,12 +130,12 @@ class CosineFeatures:
 
 @dataclass(frozen=True)
 class CompactWork(BatchWork):
-    """Slices of batches that learn map and linear model together."""
+    """Gradients of microbatches that learn map and linear model together."""
 
     layout: Layout = None  # type: ignore[assignment]
 
     def gradient(self, taken: Sequence[Any], W: np.ndarray) -> Sums:
-        """Sums over the slice: the gradient, in the order of the vector W, the loss, the weight."""
+        """Sums over the microbatch: the gradient, in the order of the vector W, the loss, the weight."""
         X, Y, weight, *_ = taken
         n, dtype, total = X.shape[0], Y.dtype, np.zeros(len(W))
         features = CosineFeatures(self.layout, W, dtype)
@@ -181,7 +181,7 @@ class CompactWork(BatchWork):
 
 @dataclass(frozen=True)
 class KernelWork(BatchWork):
-    """Slices of batches that fit the map to a kernel (Yu et al. 2015, Eq. 10), over pairs of a slice's rows.
+    """Gradients of microbatches that fit the map to a kernel (Yu et al. 2015, Eq. 10), over pairs of their rows.
 
     The loss of a slice is its weight, the sum of v_i over its rows, times the mean of (K(x_i, x_j) - z_i.z_j)^2 over
     ordered pairs of different rows, weighted by v_i v_j. With R = Z Z' - K, its diagonal zero, and P the matrix of
@@ -194,7 +194,7 @@ class KernelWork(BatchWork):
     length_scale: float = 1.0
 
     def gradient(self, taken: Sequence[Any], W: np.ndarray) -> Sums:
-        """Sums over the slice: the gradient, in the order of the vector W, the loss, the weight."""
+        """Sums over the microbatch: the gradient, in the order of the vector W, the loss, the weight."""
         X = taken[0].toarray() if sp.issparse(taken[0]) else taken[0]
         dtype, total = X.dtype, np.zeros(len(W))
         v = np.ones(len(X)) if taken[2] is None else np.asarray(taken[2], dtype=np.float64)

@@ -16,7 +16,7 @@ from .objectives import BOTH, MAP, MODEL, Layout
 RATES = ("adam", "pegasos")
 #: Adam's memory of gradients and of their squares (Kingma & Ba 2015), and its guard against zeros.
 _FIRST, _SECOND, _TINY = 0.9, 0.999, 1e-12
-#: Batches of a part over which its steps grow to their length: early squares of gradients say little.
+#: Batches over which the steps of Adam grow to their full length: the first squared gradients say little.
 _WARM = 20
 
 
@@ -25,7 +25,8 @@ class MapState(OptimizerState):
     """State of MapOptimizer.
 
     weights : what is learned, shape (P,), float64, its first number being the word of the next batch
-    first, second : Adam's means of gradients and of their squares; t_model, t_map : batches of both parts
+    first, second : Adam's means of gradients and of their squares
+    t_model, t_map : batches that updated the linear model, and the map
     """
 
     first: np.ndarray = None  # type: ignore[assignment]
@@ -40,9 +41,9 @@ class MapState(OptimizerState):
 
 @dataclass(frozen=True)
 class MapOptimizer(Optimizer):
-    """Steps of map and linear model, each part by its own rule.
+    """Steps of the map and of the linear model, each by its own rule.
 
-    rates : first steps of Theta, b, w and c under Adam, numbers or one for each entry of a part; they fall
+    rates : first steps of Theta, b, w and c under Adam, numbers or one for each entry; they fall
         linearly to 0 over `batches`
     model_rate, map_rate : "adam", or the paper's "pegasos": 1 / (alpha t), and w in the ball of radius
         1 / sqrt(alpha) (Algorithms 1 and 2, where the radius is misprinted as 1 / alpha). t goes on over the
@@ -74,7 +75,10 @@ class MapOptimizer(Optimizer):
         return MODEL if t % sum(self.alternate) < self.alternate[0] else MAP
 
     def step(self, state: MapState, G: np.ndarray, rows: int, whole: bool) -> None:
-        """Apply the mean gradient of the loss, shape (P,), in place; the next batch's word is set."""
+        """Apply the mean gradient of the loss, shape (P,), in place.
+
+        Also writes the word that tells the next batch what to update.
+        """
         mode = state.weights[0]
         _, theta, b, w, c = self.layout.bounds
         fall = max(0.0, 1.0 - state.t / max(self.batches, 1))
@@ -106,7 +110,10 @@ class MapOptimizer(Optimizer):
         state.weights[0] = self.mode(state.t)
 
     def _adam(self, state: MapState, G: np.ndarray, part: slice, rate: Any, t: int, unit: float) -> np.ndarray:
-        """One Adam step of a part, its t-th; returns the factor on the mean gradient, for proximal steps."""
+        """Take the t-th Adam step of one slice of the weights.
+
+        Returns the factor on the mean gradient, which a proximal step needs.
+        """
         first, second, g = state.first[part], state.second[part], G[part]
         first += (1.0 - _FIRST) * (g - first)
         second += (1.0 - _SECOND) * (g * g - second)

@@ -18,7 +18,7 @@ from .objectives import Layout
 #: Rows of a batch: the paper's (Section 7), and more where rows are many, since a batch costs messages.
 _BATCH_SIZES = (500, 4_096)
 _MOST_BATCHES_PER_EPOCH = 1_000
-#: Batches after which small data have been learned, and epochs over large ones.
+#: Small data are learned after so many batches; large data get at least so many epochs.
 _BATCHES = 3_000
 _LEAST_EPOCHS = 10
 #: Rows from which the reach of a step is measured.
@@ -36,7 +36,7 @@ def start_map(
     X: Any,
     seed: int,
 ) -> FourierMap:
-    """The fitted Fourier map whose frequencies are the first.
+    """The fitted Fourier map whose frequencies learning starts from.
 
     init : a RandomFourierFeatures estimator, which brings its own kernel and length scale; the name of a
         projection; None for the projection that `structure` is named after
@@ -84,7 +84,7 @@ def reach(rows: np.ndarray) -> float:
 
 
 def choose_batch_size(wanted: int | str, n: int) -> int:
-    """Rows of a batch, a function of the rows alone."""
+    """Rows of a batch. It depends on the number of rows and never on the workers."""
     if wanted != "auto":
         return int(wanted)
     low, high = _BATCH_SIZES

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from dask.base import is_dask_collection
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from ..errors import InputError, input_errors
@@ -18,6 +19,7 @@ from ..features.base import validate_rows
 from ..losses import LOSSES
 from ..maps import working_dtype
 from ..targets import float_columns
+from ..typing import ArrayLike
 from .predictor import LinearPredictor
 
 
@@ -70,7 +72,7 @@ class LinearModel(BaseEstimator):
         out = predictor(X)
         return out[:, 0] if squeeze and out.ndim == 2 else out
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
@@ -81,7 +83,7 @@ class LinearClassifier(ClassifierMixin, LinearModel):
 
     classes_: np.ndarray
 
-    def decision_function(self, X: Any) -> Any:
+    def decision_function(self, X: ArrayLike) -> ArrayLike:
         """Compute the score of each class.
 
         Parameters
@@ -97,7 +99,7 @@ class LinearClassifier(ClassifierMixin, LinearModel):
         check_is_fitted(self)
         return self._predict(X, "score", len(self.classes_) == 2)
 
-    def predict(self, X: Any) -> Any:
+    def predict(self, X: ArrayLike) -> ArrayLike:
         """Predict labels.
 
         Parameters
@@ -112,7 +114,7 @@ class LinearClassifier(ClassifierMixin, LinearModel):
         """
         return self._predict(X, "label", True)
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+    def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """Compute the accuracy; one pass for a Dask array.
 
         Parameters
@@ -139,7 +141,7 @@ class LinearClassifier(ClassifierMixin, LinearModel):
 class LinearRegressor(RegressorMixin, LinearModel):
     """Linear scores as predictions."""
 
-    def predict(self, X: Any) -> Any:
+    def predict(self, X: ArrayLike) -> ArrayLike:
         """Predict targets.
 
         Parameters
@@ -155,7 +157,7 @@ class LinearRegressor(RegressorMixin, LinearModel):
         check_is_fitted(self)
         return self._predict(X, "score", np.ndim(self.coef_) == 1)
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+    def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """Compute the coefficient of determination; one pass for a Dask array.
 
         Parameters
@@ -199,14 +201,16 @@ class _AccuracyReduction:
     nbytes: int = 16
     flops_per_row: float = 10.0
 
-    def initial(self):
+    def initial(self) -> np.ndarray:
         return np.zeros(2)
 
-    def update(self, state, first_row, predicted, y, weight=None):
+    def update(
+        self, state: np.ndarray, first_row: int, predicted: np.ndarray, y: np.ndarray, weight: Any = None
+    ) -> np.ndarray:
         w = np.ones(len(y)) if weight is None else np.asarray(weight, dtype=np.float64)
         return state + np.array([w[predicted == y].sum(), w.sum()])
 
-    def combine(self, left, right):
+    def combine(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
         return left + right
 
 
@@ -215,10 +219,12 @@ class _ErrorReduction:
     nbytes: int = 64
     flops_per_row: float = 10.0
 
-    def initial(self):
+    def initial(self) -> None:
         return None
 
-    def update(self, state, first_row, predicted, y, weight=None):
+    def update(
+        self, state: ErrorSums | None, first_row: int, predicted: Any, y: Any, weight: Any = None
+    ) -> ErrorSums | None:
         y, predicted = float_columns(y), float_columns(predicted)
         if y.shape != predicted.shape:
             raise InputError(f"predictions have {predicted.shape[1]} columns, y has {y.shape[1]}")
@@ -229,7 +235,7 @@ class _ErrorReduction:
             state, ErrorSums(total, w @ (y - predicted) ** 2, mean, w @ (y - mean) ** 2, w @ y**2)
         )
 
-    def combine(self, left, right):
+    def combine(self, left: ErrorSums | None, right: ErrorSums | None) -> ErrorSums | None:
         if left is None or right is None:
             return left if right is None else right
         total = left.weight + right.weight
@@ -254,7 +260,9 @@ def _score_arrays(predicted: Any, y: Any, weight: Any) -> list[Any]:
     return arrays
 
 
-def accuracy_pass(predicted: Any, y: Any, weight: Any = None, *, classes: Any = None) -> float:
+def accuracy_pass(
+    predicted: ArrayLike, y: ArrayLike, weight: ArrayLike | None = None, *, classes: ArrayLike | None = None
+) -> float:
     """Weighted share of equal labels, in one pass over lazy or in-memory arrays; `classes` are those of the model.
 
     Raises InputError for text labels and numbers, which are never equal.
@@ -279,7 +287,7 @@ def _label_kind(labels: Any) -> str:
     return f"text ({labels.dtype})" if labels.dtype.kind in "US" else f"numbers ({labels.dtype})"
 
 
-def error_pass(predicted: Any, y: Any, weight: Any = None) -> ErrorSums:
+def error_pass(predicted: ArrayLike, y: ArrayLike, weight: ArrayLike | None = None) -> ErrorSums:
     """Error sums in one pass over lazy or in-memory arrays. Raises InputError for targets that are text."""
     if y.dtype.kind in "US":
         raise InputError(

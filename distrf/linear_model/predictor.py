@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -48,11 +49,11 @@ class LinearPredictor:
         named = {"coef": self.coef, "intercept": self.intercept, "classes": self.classes}
         return {k: v for k, v in named.items() if v is not None}
 
-    def with_arrays(self, arrays) -> LinearPredictor:
+    def with_arrays(self, arrays: Mapping[str, np.ndarray]) -> LinearPredictor:
         return replace(self, coef=arrays["coef"], intercept=arrays["intercept"], classes=arrays.get("classes"))
 
     def without_arrays(self) -> LinearPredictor:
         return replace(self, coef=None, intercept=None, classes=None)
 
-    def __dask_tokenize__(self):
+    def __dask_tokenize__(self) -> tuple[object, ...]:
         return ("distrf-linear", self.n_features_in, self.output, self.loss, arrays_fingerprint(self.arrays))

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
+from sklearn.utils import Tags
 
 from ..errors import InputError, MemoryPlanError
 from ..execution.memory import check_client
@@ -22,6 +23,7 @@ from ..ridge.gram import FoldRule, GramPair, GramReduction
 from ..ridge.normal_equations import Compared, NormalEquations, Solution, choose_alpha
 from ..ridge.plan import ridge_costs
 from ..targets import Targets, class_targets, regression_targets
+from ..typing import Alphas, ArrayLike, ClassWeight, RandomState
 from .base import LinearClassifier, LinearModel, LinearRegressor
 from .validation import validate_fit
 
@@ -215,7 +217,7 @@ class StreamingRidge(LinearRegressor, _Ridge):
 
     def __init__(
         self,
-        alphas: Any = "auto",
+        alphas: Alphas = "auto",
         *,
         fit_intercept: bool = True,
         cv: int | str = "auto",
@@ -224,7 +226,7 @@ class StreamingRidge(LinearRegressor, _Ridge):
         tol: float = 1e-3,
         max_passes: int = 50,
         checkpoint: str | None = None,
-        random_state: Any = 0,
+        random_state: RandomState = 0,
     ):
         self.alphas = alphas
         self.fit_intercept = fit_intercept
@@ -236,7 +238,7 @@ class StreamingRidge(LinearRegressor, _Ridge):
         self.checkpoint = checkpoint
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> StreamingRidge:
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> StreamingRidge:
         """Fit to features and targets.
 
         Parameters
@@ -276,7 +278,7 @@ class StreamingRidge(LinearRegressor, _Ridge):
             self.coef_, self.intercept_ = self.coef_[0], float(self.intercept_[0])
         return errors
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
         return tags
@@ -377,17 +379,17 @@ class StreamingRidgeClassifier(LinearClassifier, _Ridge):
 
     def __init__(
         self,
-        alphas: Any = "auto",
+        alphas: Alphas = "auto",
         *,
         fit_intercept: bool = True,
-        class_weight: Any = None,
+        class_weight: ClassWeight = None,
         cv: int | str = "auto",
         solver: str = "auto",
         n_directions: int | str = "auto",
         tol: float = 1e-3,
         max_passes: int = 50,
         checkpoint: str | None = None,
-        random_state: Any = 0,
+        random_state: RandomState = 0,
     ):
         self.alphas = alphas
         self.fit_intercept = fit_intercept
@@ -400,7 +402,9 @@ class StreamingRidgeClassifier(LinearClassifier, _Ridge):
         self.checkpoint = checkpoint
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> StreamingRidgeClassifier:
+    def fit(
+        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> StreamingRidgeClassifier:
         """Fit to features and labels.
 
         Parameters
@@ -438,7 +442,11 @@ class StreamingRidgeClassifier(LinearClassifier, _Ridge):
 
 
 def fit_beside(
-    model: StreamingRidge | StreamingRidgeClassifier, X: Any, columns: Any, y: Any, sample_weight: Any = None
+    model: StreamingRidge | StreamingRidgeClassifier,
+    X: ArrayLike,
+    columns: ArrayLike,
+    y: ArrayLike,
+    sample_weight: ArrayLike | None = None,
 ) -> np.ndarray | None:
     """Fit `model` to features X, and a linear model to other columns of the same rows in the same pass.
 
@@ -484,7 +492,7 @@ def fold_rules(cv: int | str, n_rows: int, n_features: int, seed: int) -> list[F
 
 
 def gram_reductions(
-    alphas: Any, cv: int | str, n_rows: int, n_features: int, targets: Targets, seed: int
+    alphas: Alphas, cv: int | str, n_rows: int, n_features: int, targets: Targets, seed: int
 ) -> list[GramReduction]:
     """The passes over the Gram matrix that would do, in order of preference.
 

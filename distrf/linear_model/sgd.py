@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from dask.base import is_dask_collection
@@ -15,6 +15,7 @@ from ..losses import is_probabilistic, loss_rule
 from ..maps import working_dtype
 from ..parameters import CLASS_WEIGHT, Rule
 from ..targets import Targets, class_counts, class_targets
+from ..typing import ArrayLike, ClassWeight, RandomState
 from .base import LinearClassifier
 from .sgd_base import BaseSGD
 from .validation import validate_fit
@@ -164,7 +165,7 @@ class StreamingSGDClassifier(LinearClassifier, BaseSGD):
         l1_ratio: float = 0.15,
         epsilon: float | str = "auto",
         fit_intercept: bool = True,
-        class_weight: Any = None,
+        class_weight: ClassWeight = None,
         n_epochs: int | str = "auto",
         tol: float | None = 1e-4,
         n_iter_no_change: int = 3,
@@ -184,7 +185,7 @@ class StreamingSGDClassifier(LinearClassifier, BaseSGD):
         checkpoint: str | None = None,
         checkpoint_every: int = 50,
         resume: bool = False,
-        random_state: Any = 0,
+        random_state: RandomState = 0,
     ):
         super().__init__(
             loss=loss,
@@ -216,7 +217,7 @@ class StreamingSGDClassifier(LinearClassifier, BaseSGD):
         )
         self.class_weight = class_weight
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> StreamingSGDClassifier:
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> StreamingSGDClassifier:
         """Fit to features and labels.
 
         Parameters
@@ -250,7 +251,11 @@ class StreamingSGDClassifier(LinearClassifier, BaseSGD):
         return self
 
     def partial_fit(
-        self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        classes: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
     ) -> StreamingSGDClassifier:
         """Take the batches of one epoch over these rows, from where the last call ended.
 
@@ -304,7 +309,7 @@ class StreamingSGDClassifier(LinearClassifier, BaseSGD):
         return self
 
     @available_if(lambda self: is_probabilistic(self.loss))
-    def predict_proba(self, X: Any) -> Any:
+    def predict_proba(self, X: ArrayLike) -> ArrayLike:
         """Compute class probabilities, for the logistic and the multinomial loss.
 
         Parameters
@@ -327,7 +332,7 @@ class StreamingSGDClassifier(LinearClassifier, BaseSGD):
         return predictor(X)
 
 
-def check_labels(y: Any, classes: np.ndarray) -> None:
+def check_labels(y: ArrayLike, classes: np.ndarray) -> None:
     """Raise InputError for labels that are not among the classes; one pass over y."""
     unknown = sorted(set(class_counts(y, None)) - set(classes.tolist()), key=str)
     if unknown:

@@ -27,16 +27,17 @@ from ..sgd.schedules import LOCAL_BLOCKS, Holdout
 from ..sgd.spectrum import Spectrum, measure_spectrum
 from ..sgd.trainer import Rules, Trainer, TrainerState, warn_unconverged
 from ..targets import Targets
+from ..typing import RandomState
 from .base import LinearModel
 
 _NARROW = 0.5
-#: Epochs whose rows are measured as they come, of a stream; and batches over which steps of a stream fall at least.
+#: A stream (`partial_fit`) measures the length of rows in all epochs, and its steps fall over at least so many batches.
 _ALWAYS, _STREAM_DECAY = 1 << 62, 30
 
 
 @dataclass
 class _Stream:
-    """What `partial_fit` carries from call to call; it is pickled with the estimator.
+    """What `partial_fit` carries from one call to the next. It is pickled with the estimator.
 
     batch_rows : rows of a batch; rows, weight : seen so far; penalty : alpha times the rows it was chosen for, or None
     null_loss : mean loss of the constant prediction on the first rows
@@ -117,7 +118,7 @@ class BaseSGD(LinearModel):
         checkpoint: str | None = None,
         checkpoint_every: int = 50,
         resume: bool = False,
-        random_state: Any = 0,
+        random_state: RandomState = 0,
     ):
         self.loss = loss
         self.alpha = alpha
@@ -153,7 +154,7 @@ class BaseSGD(LinearModel):
         return RATES[self.learning_rate](None if self.eta0 is None else float(self.eta0), float(self.power_t))
 
     def _directions(self) -> int | None:
-        """Directions of the preconditioner: None as many as can be told, 0 none."""
+        """Directions of the preconditioner. None: as many as the sample can tell; 0: no preconditioner."""
         if self.preconditioner is None:
             return 0
         fits = self._rate().preconditions and self._penalty().smooth
@@ -172,7 +173,10 @@ class BaseSGD(LinearModel):
         self._rate().check(LOSSES[self.loss], self._penalty(), self.alpha, self.momentum)
 
     def _momentum(self) -> float | None:
-        """Nesterov's factor; None: by the curvature that batches meet. It would keep noise from becoming zeros."""
+        """Nesterov's factor; None takes it from the curvature that batches meet.
+
+        "auto" is 0 with an l1 penalty: momentum would keep noise from becoming zeros.
+        """
         if self.momentum == "auto":
             fits = self._rate().follows_curvature and self._penalty().smooth
             return None if fits and self.distribution == "synchronous" else 0.0
@@ -352,7 +356,7 @@ class BaseSGD(LinearModel):
                 self._warm(trainer, self.coef_, self.intercept_, targets)
                 trainer.training.history = list(getattr(self, "history_", []))
             optimizer: Any = trainer.optimizer
-            # What the next call brings need not be of the same kind as what batches remember.
+            # The rows of the next call may be unlike these, so no momentum is taken from the batches before.
             rate = optimizer.rate.for_stream(_STREAM_DECAY)
             trainer.optimizer = replace(optimizer, momentum=optimizer.momentum or 0.0, rate=rate)
             rows = sum(trainer.schedule.rows)

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from sklearn.utils import Tags
 
 from ..targets import Targets, regression_targets
+from ..typing import ArrayLike
 from .base import LinearRegressor
 from .sgd_base import BaseSGD
 from .validation import validate_fit
@@ -143,7 +145,7 @@ class StreamingSGDRegressor(LinearRegressor, BaseSGD):
     True
     """
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> StreamingSGDRegressor:
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> StreamingSGDRegressor:
         """Fit to features and targets.
 
         Parameters
@@ -174,7 +176,9 @@ class StreamingSGDRegressor(LinearRegressor, BaseSGD):
         self._fit(X, y, sample_weight, self._targets(y, sample_weight))
         return self._flat(y)
 
-    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> StreamingSGDRegressor:
+    def partial_fit(
+        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> StreamingSGDRegressor:
         """Take the batches of one epoch over these rows, from where the last call ended.
 
         The first call measures steps and alpha on its rows. An automatic alpha then falls as one over the rows
@@ -216,7 +220,7 @@ class StreamingSGDRegressor(LinearRegressor, BaseSGD):
             self.coef_, self.intercept_ = self.coef_[0], float(self.intercept_[0])
         return self
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
         return tags

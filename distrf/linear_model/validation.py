@@ -15,11 +15,18 @@ from ..features.base import validate_rows
 from ..maps import working_dtype
 from ..parameters import check_parameters
 from ..targets import as_columns, refuse_unlike_targets
+from ..typing import ArrayLike
 from .base import LinearModel
 
 
 def validate_fit(
-    estimator: LinearModel, X: Any, y: Any, sample_weight: Any, *, numeric: bool, reset: bool = True
+    estimator: LinearModel,
+    X: ArrayLike,
+    y: ArrayLike,
+    sample_weight: ArrayLike | None,
+    *,
+    numeric: bool,
+    reset: bool = True,
 ) -> tuple[Any, Any, Any]:
     """Checked (X, y, sample_weight) for fitting, and parameters; Dask arrays stay lazy and come out aligned."""
     check_parameters(estimator)

@@ -57,7 +57,7 @@ def check_rows(X: Any, n_features_in: int) -> Any:
 
 
 def refuse_overflow(features: np.ndarray) -> None:
-    """Raise InputError for features of finite rows that are beyond their dtype: powers of entries grow fast."""
+    """Raise InputError where finite rows have features too large for their dtype: powers of entries grow fast."""
     with np.errstate(over="ignore", invalid="ignore"):
         lost = not np.isfinite(_any_sum(features)) and not np.isfinite(features).all()
     if lost:
@@ -68,9 +68,10 @@ def refuse_overflow(features: np.ndarray) -> None:
 
 
 def canonical(X: Any) -> Any:
-    """Sparse rows as CSR with one entry for each place, in order; X itself where it is so, or dense.
+    """Sparse rows as CSR whose entries are in order and not repeated. X itself where it is like that already, or dense.
 
-    Entries given in parts are their sum, but bins, norms, signs and products of the parts are others than its own.
+    SciPy lets a matrix store one entry as several that add up. Bins, norms, signs and products of those several are not
+    those of their sum.
     """
     if not sp.issparse(X):
         return X
@@ -82,7 +83,7 @@ def canonical(X: Any) -> Any:
 
 
 def _any_sum(values: np.ndarray) -> float:
-    """A sum that is finite only if all values are; the squares by BLAS where it can, 5 times as fast."""
+    """A sum that is finite only if all values are. BLAS sums squares where it can, which is 5 times as fast."""
     if values.dtype in (np.float32, np.float64) and values.flags.forc:
         flat = values.ravel(order="K")
         return float(np.dot(flat, flat))
@@ -166,7 +167,7 @@ class FeatureMap:
         raise NotImplementedError
 
     def checksum(self) -> float | None:
-        """A number made from some of the weights, the same wherever they are; None for a map that draws none."""
+        """A number made from some of the weights, equal in every process; None for a map without drawn weights."""
         return None
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -219,7 +220,7 @@ class OverBase:
 
 
 def _unpickled(cls: type[FeatureMap], state: dict[str, Any], sent: float | None) -> Any:
-    """The map, if the weights that are made here are those of where it comes from."""
+    """The map, after a check that this process makes the weights that the sender of the map makes."""
     map_ = cls.__new__(cls)
     map_.__dict__.update(state)
     made = map_.checksum()
@@ -232,8 +233,11 @@ def _unpickled(cls: type[FeatureMap], state: dict[str, Any], sent: float | None)
 
 
 class _OtherWeights:
-    """In place of a map whose weights differ here: any use raises. A task then says so; an error while a worker reads
-    its messages would end it without a word."""
+    """Stands in for a map whose weights differ here; any use of it raises.
+
+    The error so appears in a task, which reports it. If it were raised while a worker reads its messages, the worker
+    would end without a word.
+    """
 
     def __init__(self, message: str):
         self.__dict__["message"] = message

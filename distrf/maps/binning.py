@@ -184,7 +184,7 @@ class BinningMap(FeatureMap):
         return out
 
     def _look_up(self, hashes: np.ndarray, start: int, columns: np.ndarray) -> np.ndarray:
-        """Write the columns of known bins; returns which bins are known, shape (n, P)."""
+        """Write the columns of the bins that `fit` met. Returns which bins those are, shape (n, P)."""
         assert self.keys is not None
         segments, known = self._segments, np.empty(hashes.shape, dtype=bool)
         for p in range(hashes.shape[1]):

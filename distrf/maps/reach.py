@@ -25,7 +25,9 @@ _BYTES, _ROWS = 2**24, 512
 
 
 def near_rows(tile: Any, first: int, factors: np.ndarray | float, dtype: np.dtype, far: list[int]) -> Any:
-    """The tile, with zeros in the rows that are too far for phases in `dtype`; their numbers are added to `far`.
+    """The tile with zeros for the rows that are too far out for phases in `dtype`.
+
+    Their row numbers are appended to `far`.
 
     tile : C-contiguous array or CSR matrix of float32 or float64, of which row 0 is row `first` of a block
     factors : of each column, or of all, so that |factors * x| is the size of a row
@@ -79,7 +81,7 @@ def _sizes(tile: Any, factors: np.ndarray | float) -> np.ndarray:
 def fill_by_reach(
     X: Any, out: np.ndarray, dtype: np.dtype, fill: Callable[[Any, np.ndarray, np.dtype], list[int]]
 ) -> None:
-    """Features of the rows of X in phases of `dtype`, those of rows too far for that in float64.
+    """Features of the rows of X from phases in `dtype`, but from float64 ones for rows that are too far out for it.
 
     fill(rows, features, dtype) : fills features of `near_rows` and returns the far ones
     """

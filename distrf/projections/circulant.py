@@ -20,6 +20,7 @@ is even and a uniform offset is symmetric, so its Theorem 2 does not hold.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import ClassVar
@@ -141,7 +142,7 @@ class CirculantProjection(Projection):
     def _spectra(self, first: int, last: int, scale: float, dtype: np.dtype) -> np.ndarray:
         """FFTs of the scaled vectors of blocks first:last, shape (last - first, n_mixed, L // 2 + 1)."""
 
-        def make():
+        def make() -> np.ndarray:
             vectors = np.stack([self.vectors(block) for block in range(first, last)])
             return scipy.fft.rfft(vectors * scale, axis=2).astype(np.result_type(dtype, np.complex64))
 
@@ -153,12 +154,14 @@ class CirculantProjection(Projection):
     def _rows(self, first: int, last: int, dtype: np.dtype) -> np.ndarray:
         """Row factors of blocks first:last, shape ((last - first) L,)."""
 
-        def make():
+        def make() -> np.ndarray:
             return np.concatenate([self.row_factors(block) for block in range(first, last)]).astype(dtype)
 
         return weight_cache.get((self, "rows", first, dtype.str), make)
 
-    def phases(self, X, start, stop, scale, dtype):
+    def phases(
+        self, X: np.ndarray, start: int, stop: int, scale: float, dtype: np.dtype
+    ) -> Iterator[tuple[int, np.ndarray]]:
         L, per = self.order, self._blocks_together
         parts = X[:, None, :] * self._columns(dtype)
         x = scipy.fft.rfft(parts, L, axis=2, overwrite_x=True)

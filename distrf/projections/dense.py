@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -44,13 +45,15 @@ class DenseProjection(Projection):
         )
 
     @property
-    def made_at_once(self):
+    def made_at_once(self) -> int:
         # Fewer for rows so long that a weight block would fill the cache.
         return (
             _WEIGHT_BLOCK if 8 * _WEIGHT_BLOCK * self.n_features_in <= weight_cache.max_bytes // 2 else _BLOCK
         )
 
-    def phases(self, X, start, stop, scale, dtype):
+    def phases(
+        self, X: np.ndarray, start: int, stop: int, scale: float, dtype: np.dtype
+    ) -> Iterator[tuple[int, np.ndarray]]:
         # Weight blocks lie on a fixed grid, so that a cached one serves every request for some of its rows.
         made = self.made_at_once
         for first in range(start - start % made, stop, made):

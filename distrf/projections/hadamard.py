@@ -33,13 +33,14 @@ q = k^2 s^2 / (1 - k^2)^2 <= 1 and u = sum_j v_j^4 / s^2 (from the fourth moment
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from ..compiled import hadamard_blocks, walsh_hadamard
+from ..kernels.shift_invariant import Kernel
 from ..randomness import chi, permutation, signs, variates
 from .base import Projection, require_isotropic
 from .cache import weight_cache
@@ -64,7 +65,7 @@ class HadamardProjection(Projection):
     permutes: ClassVar[bool]
 
     @classmethod
-    def check(cls, kernel):
+    def check(cls, kernel: Kernel) -> None:
         require_isotropic(cls.name, kernel)
 
     @property
@@ -120,7 +121,9 @@ class HadamardProjection(Projection):
             out[first - start : last - start] = R[:, :d] * common
         return out
 
-    def phases(self, X, start, stop, scale, dtype):
+    def phases(
+        self, X: np.ndarray, start: int, stop: int, scale: float, dtype: np.dtype
+    ) -> Iterator[tuple[int, np.ndarray]]:
         n, d, p = len(X), self.n_features_in, self.block_rows
         U = np.zeros((n, p), dtype=dtype)
         np.multiply(X, self._cached_common(scale, dtype), out=U[:, :d])
@@ -177,10 +180,10 @@ class FastfoodProjection(HadamardProjection):
     n_diagonals: ClassVar[int] = 1
     permutes: ClassVar[bool] = True
 
-    def diagonals(self, block):
+    def diagonals(self, block: int) -> np.ndarray:
         return variates(self.seed, "fastfood normal", block, self.block_rows, "normal")[None]
 
-    def row_factors(self, block):
+    def row_factors(self, block: int) -> np.ndarray | None:
         # A row of H G P H B has norm sqrt(p) |g|; that of a normal vector is chi_p.
         p = self.block_rows
         factors = chi(self.seed, "fastfood chi", block, p, p) / np.linalg.norm(self.diagonals(block))
@@ -188,7 +191,7 @@ class FastfoodProjection(HadamardProjection):
         return factors if radii is None else factors * radii
 
     @property
-    def _has_row_factors(self):
+    def _has_row_factors(self) -> bool:
         return True
 
 
@@ -206,7 +209,7 @@ class StructuredOrthogonalProjection(HadamardProjection):
     permutes: ClassVar[bool] = False
 
     @property
-    def caution(self):
+    def caution(self) -> str | None:
         p = self.block_rows
         if p >= _WIDE:
             return None
@@ -216,6 +219,6 @@ class StructuredOrthogonalProjection(HadamardProjection):
             "'orthogonal' and 'dense' are as fast at this width and have no such distance"
         )
 
-    def diagonals(self, block):
+    def diagonals(self, block: int) -> np.ndarray:
         p = self.block_rows
         return signs(self.seed, "structured_orthogonal signs", block, 2 * p).reshape(2, p)

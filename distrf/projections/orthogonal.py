@@ -18,6 +18,7 @@ from typing import ClassVar
 import numpy as np
 
 from ..errors import InputError
+from ..kernels.shift_invariant import Kernel
 from ..randomness import variates
 from .base import require_isotropic
 from .cache import weight_cache
@@ -34,10 +35,10 @@ class OrthogonalProjection(DenseProjection):
     name: ClassVar[str] = "orthogonal"
 
     @classmethod
-    def check(cls, kernel):
+    def check(cls, kernel: Kernel) -> None:
         require_isotropic(cls.name, kernel)
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         d, m = self.n_features_in, self.n_frequencies
         size, bound = 8 * d * m, weight_cache.max_bytes
         if size > bound:
@@ -66,7 +67,7 @@ class OrthogonalProjection(DenseProjection):
         return Q.T * (np.copysign(norms, np.diag(R)) * (1.0 if radii is None else radii))[:, None]
 
     @property
-    def made_at_once(self):
+    def made_at_once(self) -> int:
         # Whole blocks, so that a QR is never made twice.
         d = self.n_features_in
         return d * max(1, 1024 // d)

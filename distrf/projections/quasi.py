@@ -57,7 +57,7 @@ class SobolProjection(QuasiProjection):
 
     name: ClassVar[str] = "quasi"
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if self.n_features_in >= _SOBOL_COORDINATES:
             raise InputError(
                 f"projection='quasi' has Sobol points with {_SOBOL_COORDINATES} coordinates, one of them for the "
@@ -80,7 +80,7 @@ class SobolProjection(QuasiProjection):
             scrambled ^= np.where(plain & unit, matrix_column, np.uint64(0))
         return scrambled
 
-    def _points(self, start, stop, first, last):
+    def _points(self, start: int, stop: int, first: int, last: int) -> np.ndarray:
         generators = weight_cache.get((self, "generators"), self._generators)
         shifts = raw_words(self.seed, "sobol shift", 0, last - first, first) >> np.uint64(64 - _BITS)
         out = np.empty((stop - start, last - first))
@@ -99,7 +99,7 @@ class HaltonProjection(QuasiProjection):
 
     name: ClassVar[str] = "quasi-halton"
 
-    def _points(self, start, stop, first, last):
+    def _points(self, start: int, stop: int, first: int, last: int) -> np.ndarray:
         bases = primes(self.n_features_in + 1)[first:last]
         places = int(self.n_frequencies).bit_length()  # of base 2, the most that a coordinate needs
         used = int(np.sum(float(bases[0]) ** np.arange(places) < self.n_frequencies))
@@ -120,7 +120,7 @@ def direction_numbers(coordinates: int, columns: int) -> np.ndarray:
     Read from SciPy's unscrambled points, in float64 exact: in Gray-code order, point 2^(c+1) - 1 is column c.
     """
 
-    def make():
+    def make() -> np.ndarray:
         sobol = qmc.Sobol(coordinates, scramble=False, bits=32)  # SciPy 1.17 cannot fast-forward 64 bits
         out = np.empty((columns, coordinates), dtype=np.uint64)
         for c in range(columns):
@@ -134,7 +134,7 @@ def direction_numbers(coordinates: int, columns: int) -> np.ndarray:
 def primes(count: int) -> np.ndarray:
     """The first `count` primes, int64."""
 
-    def make():
+    def make() -> np.ndarray:
         bound = int(count * (np.log(count) + np.log(np.log(count)))) + 1 if count > 5 else 12
         sieve = np.ones(bound + 1, dtype=bool)
         sieve[:2] = False

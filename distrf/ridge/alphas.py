@@ -67,7 +67,7 @@ def alpha_grid(energy: float, lowest: float = 0.0, *, wide: bool = False) -> lis
 
 
 def best_alpha(alphas: Sequence[float], errors: Sequence[float] | np.ndarray) -> float:
-    """The alpha of least error, the largest one of equals."""
+    """The alpha of least error. Of several with the same error, the largest one."""
     least = min(errors)
     return max(a for a, e in zip(alphas, errors, strict=True) if e <= least + _TIE * abs(least))
 

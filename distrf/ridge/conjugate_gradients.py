@@ -10,7 +10,7 @@ is well conditioned, hence a handful of passes. Memory O(D l): a Gram matrix tak
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -42,7 +42,9 @@ class _RowsReduction:
     targets: Targets
     rule: FoldRule = ALL_ROWS
 
-    def tiles(self, first_row: int, Z: Any, y: Any, sample_weight: Any):
+    def tiles(
+        self, first_row: int, Z: Any, y: Any, sample_weight: Any
+    ) -> Iterator[tuple[int, Any, np.ndarray, np.ndarray]]:
         """(set, rows of Z, encoded targets, weights), weights float64."""
         if Z.shape[1] != self.n_features:
             raise InputError(f"blocks must have {self.n_features} columns, got {Z.shape[1]}")
@@ -104,7 +106,9 @@ class RightReduction(_RowsReduction):
     def initial(self) -> np.ndarray:
         return np.zeros((self.sets, self.n_features + 2, self.targets.width + 1))
 
-    def update(self, state, first_row, Z, y, sample_weight=None):
+    def update(
+        self, state: np.ndarray, first_row: int, Z: Any, y: Any, sample_weight: Any = None
+    ) -> np.ndarray:
         for s, rows, Y, weight in self.tiles(first_row, Z, y, sample_weight):
             right = np.column_stack([Y, np.ones(len(Y))]) * weight[:, None]
             add_product(rows, right.astype(rows.dtype), state[s, :-2])
@@ -149,14 +153,16 @@ class NormalReduction(_RowsReduction):
     def initial(self) -> np.ndarray:
         return np.zeros((self.sets, self.n_features, self.width))
 
-    def update(self, state, first_row, Z, y, sample_weight=None):
+    def update(
+        self, state: np.ndarray, first_row: int, Z: Any, y: Any, sample_weight: Any = None
+    ) -> np.ndarray:
         assert self.directions is not None
         for s, rows, _, weight in self.tiles(first_row, Z, y, sample_weight):
             G = rows @ self.directions.astype(rows.dtype, copy=False)
             add_product(rows, G * weight[:, None].astype(rows.dtype), state[s])
         return state
 
-    def __dask_tokenize__(self):
+    def __dask_tokenize__(self) -> tuple[object, ...]:
         return (
             type(self).__name__,
             self.n_features,

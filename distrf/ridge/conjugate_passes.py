@@ -39,7 +39,7 @@ from .gram import FoldRule, GramReduction
 from .normal_equations import Solution
 
 SOLVERS = ("auto", "gram", "cg")
-#: Alphas are told apart at this error of predictions.
+#: While alphas are compared, predictions are solved to this relative error.
 _CONTEST_TOL = 1e-2
 
 
@@ -124,7 +124,7 @@ def direction_count(n_directions: int | str, n_features: int) -> int:
 
 
 def product_width(n_rows: int, n_features: int, sets: int, wanted: int) -> int:
-    """Directions that one pass multiplies, so that partial results on a worker stay near 1 GiB."""
+    """How many directions one pass multiplies: so many that the partial results on a worker stay near 1 GiB."""
     reduction = NormalReduction(n_features, Targets(None, np.zeros(1)), FoldRule(holdout=sets > 1), wanted)
     held = partials_held(n_rows, reduction)
     while wanted > 16 and held * 8 * sets * n_features * wanted > PANEL_BYTES:
@@ -195,7 +195,7 @@ class _Fit:
         return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=2), len(parts)
 
     def extension(self, V: np.ndarray) -> tuple[np.ndarray, np.ndarray, int]:
-        """V as it was kept by an earlier run, or else as given; its products; the passes it took."""
+        """V, its products and the passes they took. V comes from the checkpoint where an interrupted fit had kept it."""
         V = self.steps.once(lambda: V)
         return V, *self.products(V, "conjugate gradients")
 
@@ -212,7 +212,7 @@ def fit_conjugate(
     seed: int = 0,
     checkpoint: str | os.PathLike[str] | None = None,
 ) -> Conjugate:
-    """Solve for all alphas at once; of several, the one of least error on a held-out fifth is refitted.
+    """Solve for all alphas at once. Of several, take the one with the least error on a held-out fifth and fit it again.
 
     Parameters
     ----------

@@ -4,8 +4,9 @@ One pass builds, for each cross-validation fold, the Gram matrix Z'Z of the feat
 Z'Y. Only lower tiles of the Gram matrix are computed and kept: half the arithmetic, memory and traffic
 of the full product. Rows are multiplied in their own precision and summed in float64.
 
-Z are the rows less a shift, a row of medians of the first block of a state: columns whose mean is a thousand times
-their spread would lose all digits of float32 products. States of different shifts add up exactly.
+Before rows are multiplied, a shift is subtracted from them: the medians of the first block that a state meets. Without
+it, a column whose mean is a thousand times its spread would lose all digits in float32 products. Two states with
+different shifts can still be added up exactly.
 """
 
 from __future__ import annotations
@@ -54,11 +55,14 @@ class GramState(SizedState):
         return np.zeros(self.sums.shape[1]) if self.shift is None else self.shift
 
     def move(self, shift: np.ndarray) -> None:
-        """Make the sums, in place, those of rows less another shift; exact but for float64 rounding."""
+        """Change the shift: turn the sums, in place, into those of rows less another shift.
+
+        Exact up to float64 rounding.
+        """
         d = self.shifts - shift
         if not d.any():
             return
-        # All memory first: a move that fails half way cannot be tried again.
+        # Allocate all memory first: if the move failed half way, nobody could try it again.
         scratch = np.empty((2, *self.tiles.shape[2:]))
         products = self.products + d[:, None] * self.targets[:, None, :]
         sums = self.sums + d * self.weight[:, None]
@@ -160,7 +164,9 @@ class GramReduction:
                 self._add_tile(state, int(f), first_row, rows, Z[rows], np.asarray(y[rows]), weight)
         return state
 
-    def _add_tile(self, state: GramState, f: int, first_row: int, rows: Any, Z, y, weight) -> None:
+    def _add_tile(
+        self, state: GramState, f: int, first_row: int, rows: Any, Z: Any, y: np.ndarray, weight: Any
+    ) -> None:
         """Add rows of one fold; `rows` are their places in the block."""
         Z = Z.toarray() if sp.issparse(Z) else Z
         with np.errstate(over="ignore", invalid="ignore"):
@@ -190,10 +196,10 @@ class GramReduction:
         add_tiles(state.tiles[f], Z)
 
     def combine(self, left: GramState, right: GramState) -> GramState:
-        """In place on `left`: it has no other reader, and a D = 8,192 state is hundreds of MB."""
+        """Add `right` to `left` in place. Nothing else reads `left`, and a state of D = 8,192 takes hundreds of MB."""
         if left.shift is None or right.shift is None:
             return right if left.shift is None else left
-        for name in _SUMS:  # copies first: a merge that fails half way would, tried again, add twice
+        for name in _SUMS:  # copy first: a merge that failed half way and was tried again would add twice
             if not getattr(left, name).flags.writeable:  # arrived over the wire in a read-only buffer
                 setattr(left, name, getattr(left, name).copy())
         left.move(right.shift)

@@ -53,7 +53,8 @@ class NormalEquations:
 
     @staticmethod
     def _total(folds: np.ndarray, without: int | None) -> np.ndarray:
-        """Sum over the folds but one. Nothing is subtracted: a fold may hold nearly all of the weight."""
+        """Sum over all folds but one. The folds are added up rather than one subtracted from the whole: a fold may hold nearly
+        all of the weight, and the difference would be rounding."""
         first, *others = (fold for f, fold in enumerate(folds) if f != without)
         total = np.array(first)
         for fold in others:
@@ -61,7 +62,7 @@ class NormalEquations:
         return total
 
     def rounding_floor(self, without: int | None = None) -> float:
-        """The size of an alpha that is lost in the rounding of the Gram matrix.
+        """Alphas below this size are lost in the rounding of the Gram matrix.
 
         Errors of its entries are independent, of about `rounding` times a mean diagonal entry, hence a spectral norm
         of sqrt(D) times that: with 2,048 Fourier features in float32 1.3e-9, against 0.5 to 1e-9 measured.
@@ -112,7 +113,9 @@ class NormalEquations:
             intercept = target_mean - mean @ weights if self.fit_intercept else np.zeros_like(target_mean)
             yield Solution(alpha, weights, intercept)
 
-    def _solutions(self, alphas, right, without) -> Iterator[tuple[float, np.ndarray]]:
+    def _solutions(
+        self, alphas: Sequence[float], right: np.ndarray, without: int | None
+    ) -> Iterator[tuple[float, np.ndarray]]:
         spectrum = None
         lost = self.rounding_floor(without)
         covariance = self._covariance(without)

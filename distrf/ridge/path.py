@@ -1,4 +1,7 @@
-"""Ridge solutions of a row sample for many penalties at once: one Gram matrix, of the shorter side. Number code."""
+"""Ridge solutions of a row sample for many penalties at once. Number code.
+
+One decomposition serves all penalties: that of Z'Z, or of ZZ' where there are fewer rows than features.
+"""
 
 from __future__ import annotations
 
@@ -87,7 +90,7 @@ def _dual(
 
 
 def path_bytes(n_rows: int, n_features: int, width: int, n_alphas: int, itemsize: int) -> int:
-    """Memory of `ridge_path` beside the rows themselves, at its peak."""
+    """The most memory that `ridge_path` takes beside the rows themselves."""
     weights = 8 * n_features * width * (n_alphas + 1)
     if n_rows < n_features:
         return n_rows * n_features * (itemsize + 16) + 24 * n_rows**2 + weights

@@ -112,8 +112,8 @@ def find_subspace(
     -----
     Memory with width k = l + oversampling. Worker: Q in the dtype of the features, partial sums of at most 1 GiB
     (wider maps go through column blocks, see `distrf.subspace.choice.panels`), and two tiles of features of
-    64 to 128 MiB. Client: Q likewise, a copy while it is sent or rotated, and the sum of one column block: the D x k sums
-    in float64 are nowhere whole. For D = 1,000,000 and k = 266 with float32 rows: 1.0 + 1.0 + 0.4 GiB and the
+    64 to 128 MiB. Client: Q likewise, a copy while it is sent or rotated, and the sum of one column block: no
+    process ever holds all of the D x k sums in float64. For D = 1,000,000 and k = 266 with float32 rows: 1.0 + 1.0 + 0.4 GiB and the
     process on a worker.
 
     A residual below about 1e-3 with float32 rows, and 1e-7 with float64 ones, is rounding: a smaller `tol` is refused.
@@ -134,7 +134,7 @@ def check_width(wanted: int, n_features: int) -> None:
 def find_basis(
     X: Any, base: FeatureMap | None, width: int, *, sketch: str, n_iter: int, seed: int, steps: Checkpoint
 ) -> tuple[np.ndarray, int]:
-    """Orthonormal (D, width) float64 and the passes it took: the finder without values or residual."""
+    """Find an orthonormal basis (D, width), float64, without singular values or residual; and count the passes."""
     finder = _Finder(X, base, width, sketch, n_iter, 0, "finder", None, "sample", seed, None)
     finder.steps = steps
     count = len(panels(finder.n, finder.source, finder.limit))
@@ -143,7 +143,18 @@ def find_basis(
 
 class _Finder:
     def __init__(
-        self, X, base, n_components, sketch, n_iter, oversampling, solver, tol, values, seed, checkpoint
+        self,
+        X: Any,
+        base: FeatureMap | None,
+        n_components: int,
+        sketch: str,
+        n_iter: int,
+        oversampling: int,
+        solver: str,
+        tol: float | None,
+        values: str,
+        seed: int,
+        checkpoint: str | os.PathLike[str] | None,
     ):
         self.X, self.n = X, int(X.shape[0])
         self.source = FeatureTiles(base, X.shape[1] if base is None else base.n_components)
@@ -168,10 +179,10 @@ class _Finder:
             )
         self.steps = Checkpoint(None, {})
         if checkpoint is not None:
-            self.steps = Checkpoint(checkpoint, self._identity())
+            self.steps = Checkpoint(checkpoint, self._fingerprint())
             self.steps.check_rows(self._rows("identity", COMPARED_ROWS))
 
-    def _identity(self) -> dict[str, Any]:
+    def _fingerprint(self) -> dict[str, Any]:
         base = self.source.base
         return {
             "rows": self.n,
@@ -197,7 +208,7 @@ class _Finder:
         return run_pass(reduction, [self.X], label=label, block_rows=rows)
 
     def _step(self, make: Callable[[dict[str, np.ndarray]], dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
-        """A step of the checkpoint, which keeps how many passes there were up to its end."""
+        """Do one step, or take it from the checkpoint, which also keeps how many passes had been made by its end."""
 
         def counted(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
             return make(arrays) | {"passes": np.array(self.passes)}
@@ -206,7 +217,7 @@ class _Finder:
         self.passes = int(arrays["passes"])
         return arrays
 
-    def _by_panels(self, width: int, make: Callable[[int, int], Any], label: str) -> np.ndarray:
+    def _by_column_blocks(self, width: int, make: Callable[[int, int], Any], label: str) -> np.ndarray:
         """A (D, width) sum, by one pass for each column block of the features."""
         cut = panels(self.n, self.source, width)
         if len(cut) == 1:
@@ -218,31 +229,31 @@ class _Finder:
 
     def _sketched(self, round_: int, width: int) -> np.ndarray:
         theta = make_sketch(self.sketch, self.n, width, self.seed, f"sketch/{round_}")
-        return self._by_panels(
+        return self._by_column_blocks(
             width, lambda a, b: SketchReduction(self.source, sketch=theta, first=a, last=b), "sketch"
         )
 
     def _product(self, basis: np.ndarray) -> np.ndarray:
         Q, width = basis.astype(self.dtype, copy=False), basis.shape[1]
-        return self._by_panels(
+        return self._by_column_blocks(
             width, lambda a, b: ProductReduction(self.source, Q, width, a, b), "subspace iteration"
         )
 
     # --- steps ------------------------------------------------------------------------------------------------
 
     def grow(self, round_: int, width: int) -> np.ndarray:
-        """A basis of `width` directions, from that of the round before.
+        """Make a basis of `width` directions from the smaller basis of the round before.
 
-        Float64, but in the dtype of the features where it is so wide that it was summed by column blocks.
+        It is float64. Where it is so wide that it was summed by column blocks, it has the dtype of the features.
         """
 
-        def sketch(arrays):
+        def sketch(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
             old = arrays.get("basis")
             more = width - (0 if old is None else old.shape[1])
             wide = sketch_width(self.n, self.source, more)
             Y = self._sketched(round_, wide)
             if old is not None:
-                for _ in range(2):  # once leaves rounding of the size of the old directions
+                for _ in range(2):  # one subtraction leaves rounding as large as the old directions
                     Y -= old @ (old.T @ Y)
             if wide > more:
                 Y = leading(Y, more)
@@ -253,7 +264,7 @@ class _Finder:
                 Y = np.concatenate([old, Y / np.where(norms > 0, norms, 1).astype(Y.dtype)], axis=1)
             return {"basis": orthonormalise(Y)}
 
-        def product(arrays):
+        def product(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
             return {"basis": orthonormalise(self._product(arrays["basis"]))}
 
         arrays = self._step(sketch)
@@ -264,7 +275,7 @@ class _Finder:
     def _ritz(self, basis: np.ndarray, round_: int) -> tuple[np.ndarray, float]:
         """(Q'F'FQ, |F|^2), by a pass or from sampled rows."""
 
-        def step(arrays):
+        def step(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
             Q = basis.astype(self.dtype, copy=False)
             if self.values == "sample":
                 rows = self._probes("ritz", 4 * Q.shape[1])
@@ -308,7 +319,7 @@ class _Finder:
         D = self.source.n_features
         check_client(gram_client_bytes(D), "solver='gram'")
 
-        def step(arrays):
+        def step(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
             S = lower_matrix(self._pass(GramTilesReduction(self.source), "Gram matrix"), D)
             energy = float(np.trace(S))
             sigma, vectors = top_eigenpairs(S, self.n_components)

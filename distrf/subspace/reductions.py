@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -20,7 +20,7 @@ _TILE_BYTES = 64 * 2**20
 
 
 def _writeable(state: np.ndarray) -> np.ndarray:
-    """The state, or a copy where it arrived over the wire in a read-only buffer."""
+    """A state that may be written to: a copy where the network delivered it in a read-only buffer."""
     return state if state.flags.writeable else state.copy()
 
 
@@ -37,14 +37,14 @@ class _TilesReduction:
         named = {} if base is None else {f"{_BASE}{name}": array for name, array in base.arrays.items()}
         return named if self.basis is None else named | {"basis": self.basis}
 
-    def with_arrays(self, arrays: Mapping[str, np.ndarray]):
+    def with_arrays(self, arrays: Mapping[str, np.ndarray]) -> Self:
         below = {name.removeprefix(_BASE): a for name, a in arrays.items() if name.startswith(_BASE)}
         source = self.source
         if below and source.base is not None:
             source = replace(source, base=source.base.with_arrays(below))
         return replace(self, source=source, basis=arrays.get("basis"))
 
-    def without_arrays(self):
+    def without_arrays(self) -> Self:
         base = self.source.base
         source = self.source if base is None else replace(self.source, base=base.without_arrays())
         return replace(self, source=source, basis=None)
@@ -94,7 +94,7 @@ class SketchReduction(_TilesReduction):
         return state
 
     def _add_csr(self, state: np.ndarray, first_row: int, X: Any) -> np.ndarray:
-        """Features that are CSR rows stay so: some hundred entries in place of D numbers."""
+        """Add CSR features without making them dense: a row has some hundred entries in place of D numbers."""
         assert self.sketch is not None
         X = check_rows(X, self.source.n_features)
         X = X.astype(working_dtype(X.dtype), copy=False)
@@ -174,8 +174,11 @@ class RitzReduction(_TilesReduction):
 
 @dataclass(frozen=True)
 class GramTilesReduction(_TilesReduction):
-    """Lower tiles of F'F, float64, of products in float64: those in float32 drown singular values below 3e-4 of the
-    first, whose squares they hold."""
+    """Sum of the lower tiles of F'F. Products are made in float64 too.
+
+    F'F holds the squares of singular values, so the rounding of float32 products would drown all of them below 3e-4 of
+    the first.
+    """
 
     @property
     def nbytes(self) -> int:

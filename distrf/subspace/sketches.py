@@ -6,10 +6,12 @@ Y does not depend, beyond rounding, on how rows are cut into blocks. Number code
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+import numpy.typing as npt
 import scipy.sparse as sp
 
 from ..compiled.csr_products import add_transposed_product
@@ -19,7 +21,7 @@ from ..randomness import raw_words, sample_indices, signs, variates
 
 #: Rows of one random block of Theta.
 _ROWS = 256
-#: A part of a logical SRHT block shorter than R over this is multiplied out: a transform costs R log R anyway.
+#: A tile of a logical SRHT block shorter than R over this is multiplied out: a transform costs R log R anyway.
 _SHORT = 16
 _PRODUCT_BYTES = 16 * 2**20
 
@@ -71,13 +73,13 @@ class GaussianSketch(Sketch):
     name: ClassVar[str] = "gaussian"
     accepts_sparse: ClassVar[bool] = True
 
-    def rows(self, first, last):
-        parts = []
+    def rows(self, first: int, last: int) -> np.ndarray:
+        blocks = []
         for block in range(first // _ROWS, -(-last // _ROWS)):
             a, b = max(first, block * _ROWS) - block * _ROWS, min(last, (block + 1) * _ROWS) - block * _ROWS
             w = self.width
-            parts.append(variates(self.seed, self.stream, block, (b - a) * w, "normal", a * w).reshape(-1, w))
-        return np.concatenate(parts) if parts else np.empty((0, self.width))
+            blocks.append(variates(self.seed, self.stream, block, (b - a) * w, "normal", a * w).reshape(-1, w))
+        return np.concatenate(blocks) if blocks else np.empty((0, self.width))
 
 
 @dataclass(frozen=True)
@@ -106,22 +108,22 @@ class SparseSignSketch(Sketch):
         within = ((w >> np.uint64(32)) * np.diff(edges).astype(np.uint64)) >> np.uint64(32)
         return edges[:-1] + within.astype(np.int64), 1.0 - 2.0 * (w & np.uint64(1)).astype(np.float64)
 
-    def _matrix(self, first: int, last: int, dtype) -> sp.csr_array:
+    def _matrix(self, first: int, last: int, dtype: npt.DTypeLike) -> sp.csr_array:
         columns, sign = self._entries(first, last)
         pointers = np.arange(0, columns.size + 1, self.nonzeros)
         values = (sign / np.sqrt(self.nonzeros)).astype(dtype)
         return sp.csr_array((values.ravel(), columns.ravel(), pointers), shape=(last - first, self.width))
 
-    def rows(self, first, last):
+    def rows(self, first: int, last: int) -> np.ndarray:
         return self._matrix(first, last, np.float64).toarray()
 
-    def add(self, first, F, out):
+    def add(self, first: int, F: Any, out: np.ndarray) -> None:
         theta = sp.csr_array(self._matrix(first, first + F.shape[0], F.dtype).T)
         step = max(256, _PRODUCT_BYTES // (F.dtype.itemsize * self.width))
         for a in range(0, F.shape[1], step):
             out[a : a + step] += (theta @ F[:, a : a + step]).T
 
-    def flops_per_row(self, n_features):
+    def flops_per_row(self, n_features: int) -> float:
         return 16.0 * n_features * self.nonzeros  # memory-bound: an addition costs about as much as 8 in GEMM
 
 
@@ -131,7 +133,7 @@ class SRHTSketch(Sketch):
 
     Theta[i, s] = sign_i H_N[s', i] / sqrt(width) for `width` distinct samples s' of N. H_N = H_B (x) H_R with
     R = 2^ceil(log2 width): logical blocks of R rows, cut on the global row index, are transformed alone, and
-    sample (s_b, s_r) of block b counts H_B[s_b, b] times. Rows beyond n are zero, and parts of a block add up.
+    sample (s_b, s_r) of block b counts H_B[s_b, b] times. Rows beyond n are zero, and tiles of a block add up.
     """
 
     name: ClassVar[str] = "srht"
@@ -155,7 +157,8 @@ class SRHTSketch(Sketch):
         """Signs of the rows of a logical block, shape (R,)."""
         return signs(self.seed, f"{self.stream}/signs", block, self.block)
 
-    def _parts(self, first: int, last: int):
+    def _blocks(self, first: int, last: int) -> Iterator[tuple[int, int, int]]:
+        """(logical block, first row, last row) of the rows first:last."""
         R = self.block
         for block in range(first // R, -(-last // R)):
             yield block, max(first, block * R), min(last, (block + 1) * R)
@@ -167,27 +170,27 @@ class SRHTSketch(Sketch):
         H = _hadamard(place[:, None], sample_row) * _hadamard(sample_block, block)
         return self.row_signs(block)[place, None] * H / np.sqrt(self.width)
 
-    def rows(self, first, last):
-        parts = [self._explicit(*part) for part in self._parts(first, last)]
-        return np.concatenate(parts) if parts else np.empty((0, self.width))
+    def rows(self, first: int, last: int) -> np.ndarray:
+        tiles = [self._explicit(*bounds) for bounds in self._blocks(first, last)]
+        return np.concatenate(tiles) if tiles else np.empty((0, self.width))
 
-    def add(self, first, F, out):
+    def add(self, first: int, F: Any, out: np.ndarray) -> None:
         sample_block, sample_row = self.samples()
-        for block, a, b in self._parts(first, first + F.shape[0]):
-            part = F[a - first : b - first]
+        for block, a, b in self._blocks(first, first + F.shape[0]):
+            tile = F[a - first : b - first]
             if b - a < self.block / _SHORT:
-                add_product(part, self._explicit(block, a, b).astype(F.dtype), out)
+                add_product(tile, self._explicit(block, a, b).astype(F.dtype), out)
                 continue
             place = a - block * self.block
             row_signs = self.row_signs(block)[place : place + b - a]
             factor = _hadamard(sample_block, block) / np.sqrt(self.width)
-            add_hadamard_samples(part, row_signs, place, sample_row, factor, self.block, out)
+            add_hadamard_samples(tile, row_signs, place, sample_row, factor, self.block, out)
 
-    def flops_per_row(self, n_features):
+    def flops_per_row(self, n_features: int) -> float:
         return 16.0 * n_features * np.log2(max(self.block, 2))
 
 
-def _hadamard(i, j) -> np.ndarray:
+def _hadamard(i: Any, j: Any) -> np.ndarray:
     """Entries H[i, j] = (-1)^popcount(i & j) of Sylvester's matrix, float64."""
     return 1.0 - 2.0 * (np.bitwise_count(np.bitwise_and(i, j)) & 1)
 

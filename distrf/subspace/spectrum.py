@@ -48,7 +48,7 @@ def rotated(basis: np.ndarray, directions: np.ndarray, dtype: np.dtype) -> np.nd
 
 
 def fix_signs(basis: np.ndarray) -> np.ndarray:
-    """Columns turned so that the entry of largest magnitude is positive; in place."""
+    """Fix the sign of each column in place: its entry of largest magnitude becomes positive."""
     basis *= np.where(-basis.min(axis=0, initial=0) > basis.max(axis=0, initial=0), -1, 1).astype(basis.dtype)
     return basis
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import LinAlgError, cholesky, eigh, eigvalsh, qr, solve_triangular
 
-#: Rows of a block of a matrix that arrives whole; fewer rows are factored in one piece, the short way.
+#: Rows of a block of a matrix that arrives whole; fewer rows are factored at once.
 BLOCK_ROWS = 16_384
 #: Cholesky-QR2 loses no digit up to condition 1 / sqrt(eps) / 8 (Yamamoto et al. 2015); kept well below it.
 _SAFE_CONDITION = 1e6
@@ -49,7 +49,7 @@ def qr_positive(Y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def combine(factors: Sequence[np.ndarray]) -> tuple[list[np.ndarray], np.ndarray]:
-    """One node of the tree: QR of stacked factors. Returns the part of Q that belongs to each, and R."""
+    """One node of the tree: QR of stacked factors. Returns the rows of Q that belong to each factor, and R."""
     Q, R = qr_positive(np.concatenate(factors))
     edges = np.cumsum([0, *(len(f) for f in factors)])
     return [Q[a:b] for a, b in itertools.pairwise(edges)], R
@@ -88,7 +88,7 @@ def tree_qr(blocks: Sequence[np.ndarray], fan_in: int = 8, *, in_place: bool = F
 
 
 def cholesky_qr2(blocks: Sequence[np.ndarray]) -> bool:
-    """Blocks of Y turned into blocks of Q, in place, by two rounds of Cholesky QR: products alone.
+    """Turn blocks of Y into blocks of Q, in place, by two rounds of Cholesky QR, which only needs matrix products.
 
     False, and the blocks as they were, where the condition is not safe.
     """
@@ -147,7 +147,7 @@ def leading(Y: np.ndarray, keep: int) -> np.ndarray:
 
 
 def cut_blocks(Y: np.ndarray) -> list[np.ndarray]:
-    """Views of a whole matrix as blocks of rows, none shorter than it is wide where that can be."""
+    """Cut a matrix into blocks of rows (views). Where possible, no block has fewer rows than columns."""
     step = max(BLOCK_ROWS, 2 * Y.shape[1])
     edges = [*range(0, max(len(Y) - Y.shape[1], 1), step), len(Y)]
     return [Y[a:b] for a, b in itertools.pairwise(edges)]
