@@ -36,24 +36,26 @@ def connect(
     n_workers: int | None = None,
     timeout: float = 30.0,
 ) -> Iterator[Any]:
-    """A `distributed.Client` for the length of a `with` block.
+    """Connect to a Dask cluster for the length of a `with` block.
 
     Parameters
     ----------
-    cluster : str or path, optional
-        A scheduler address such as "tcp://10.0.0.1:8786", or a YAML or JSON spec file that names a Dask cluster class
-        and its arguments (see cluster/README.md). None: a local cluster, one process with one thread for each core.
-    memory_limit : str or int, optional
-        Of one local worker, in bytes or as "4GiB". None: an equal share of the machine. Workers that are not started here
-        have their own.
-    n_workers : int, optional
-        Of the local cluster. None: one for each core.
-    timeout : float
+    cluster : str, PathLike or None, default=None
+        A scheduler address such as "tcp://10.0.0.1:8786", or a YAML or JSON spec file that names a Dask cluster
+        class and its arguments (see cluster/README.md). None starts a local cluster: one process with one thread
+        for each core.
+    memory_limit : str, int or None, default=None
+        Memory of one local worker, in bytes or as "4GiB". None is an equal share of the machine. Workers that are
+        not started here have their own.
+    n_workers : int or None, default=None
+        Workers of the local cluster. None is one for each core.
+    timeout : float, default=30.0
         Seconds to wait for the scheduler and its first worker.
 
-    Returns
-    -------
-    context manager of distributed.Client
+    Yields
+    ------
+    distributed.Client
+        The client, which Dask uses by default inside the block.
 
     Raises
     ------

@@ -131,10 +131,6 @@ def load_model(path: str | os.PathLike[str]) -> BaseEstimator:
     estimator or Pipeline
         The fitted model.
 
-    Parameters
-    ----------
-    path : folder or URL
-
     Raises
     ------
     StoreError

@@ -109,23 +109,44 @@ def tune(
 
     Parameters
     ----------
-    X, y : rows of shape (n, d) and targets of shape (n,), NumPy or Dask; at most `n_rows` of them are read
-    map : unfitted feature estimator, or None for the columns as they are
-    parameters : {parameter of the map: values}, as in scikit-learn's grid search; a rule in place of length scales
-        ("knn") stands for its number on these rows, times 0.35, 0.5, 0.71, 1, 1.4, 2 and 2.8
-    model : unfitted StreamingRidge, StreamingRidgeClassifier, or an SGD model. Ridge makes one Gram matrix for
-        all alphas; SGD trains once for each
-    alphas : penalties
-    scale : None, or of `distrf.make_model`: "auto", a method of StreamingScaler or an unfitted one; the rows are scaled first
-    n_rows : rows of the largest sample, a fifth of which (at most 10,000) is held out
-    factor : a level keeps one candidate in so many, and the next has that many times the rows
-    seed : of the sample. The result depends on nothing else but the arguments
-    on_level, on_trial : called with (level, candidates, rows) before a level, and with each trial when it is done
+    X : array, CSR matrix or Dask array of shape (n, d)
+        Rows; at most `n_rows` of them are read.
+    y : array of shape (n,)
+        Targets.
+    map : estimator or None
+        An unfitted feature estimator; None takes the columns as they are.
+    parameters : dict of str to list or str
+        Values of parameters of the map, as in scikit-learn's grid search. A rule in place of length scales
+        ("knn") stands for its number on these rows, times 0.35, 0.5, 0.71, 1, 1.4, 2 and 2.8.
+    model : estimator
+        An unfitted StreamingRidge, StreamingRidgeClassifier or SGD model. Ridge makes one Gram matrix for all
+        alphas; SGD trains once for each.
+    alphas : list of float
+        Penalties.
+    scale : str, StreamingScaler or None, default=None
+        As in `distrf.make_model`; the rows are scaled first.
+    n_rows : int, default=20000
+        Rows of the largest sample, a fifth of which (at most 10,000) is held out.
+    factor : int, default=3
+        A level keeps one candidate in so many, and the next has that many times the rows.
+    seed : int, default=0
+        Seed of the sample. The result depends on nothing else but the arguments.
+    on_level : callable or None, default=None
+        Called with (level, candidates, rows) before a level.
+    on_trial : callable or None, default=None
+        Called with each trial when it is done.
+
+    Returns
+    -------
+    Tuned
+        All trials, and the best of the last level.
 
     Raises
     ------
-    InputError : no candidates, rows that are not finite, fewer than 20 rows, parameters that break a rule
-    MemoryPlanError : a trial that does not fit a worker
+    InputError
+        There are no candidates, rows are not finite or fewer than 20, or a parameter breaks its rule.
+    MemoryPlanError
+        A trial does not fit a worker.
     """
     SEVERAL.check("alphas", alphas)
     values = given_alphas(alphas) or []

@@ -32,22 +32,32 @@ def predict(
 
     Parameters
     ----------
-    model : folder of a model, or a fitted estimator or Pipeline
-    X : path of a store or of Parquet, read as the training rows were; Dask array of shape (n, d); rows in memory
-    out : the Zarr store to write, or a folder that ends in .parquet; None returns the predictions
-    keys : Parquet columns of X to write beside the predictions, to Parquet
-    scores : write the decision values of a classifier too
-    strict : refuse a Zarr store of others that lacks chunks
-    overwrite : replace an output that was made with another model or of other rows
+    model : str, PathLike, estimator or Pipeline
+        Folder of a model, or a fitted model.
+    X : str, PathLike or array of shape (n, d)
+        Path of a store or of Parquet, read as the training rows were; or rows, lazy or in memory.
+    out : str, PathLike or None, default=None
+        The Zarr store to write, or a folder that ends in .parquet. None returns the predictions.
+    keys : list of str or None, default=None
+        Parquet columns of X to write beside the predictions, to Parquet.
+    scores : bool, default=False
+        Whether to write the decision values of a classifier too.
+    strict : bool, default=False
+        Refuse a Zarr store of others that lacks chunks.
+    overwrite : bool, default=False
+        Replace an output that was made with another model or of other rows.
 
     Returns
     -------
-    Written, or where `out` is None the predictions of shape (n,) or (n, C): lazy but for rows in memory
+    Written or array of shape (n,) or (n, C)
+        What was written; where `out` is None the predictions, lazy but for rows in memory.
 
     Raises
     ------
-    InputError : a model that does not predict, rows of another width, keys or scores that there are none of
-    SpecMismatchError : `out` holds other predictions
+    InputError
+        The model does not predict, the rows have another width, or there are no such keys or scores.
+    SpecMismatchError
+        `out` holds other predictions.
     """
     trained = predictor(model)
     if out is None:
@@ -94,19 +104,27 @@ def evaluate(
 
     Parameters
     ----------
-    model : folder of a model, or a fitted estimator or Pipeline
-    X, y : path of a store or of Parquet, read as the training rows were, with its targets; or arrays, lazy or in memory
-    target : the column (Parquet) or array (Zarr) of the targets; default that of the training rows
-    strict : refuse a Zarr store of others that lacks chunks
+    model : str, PathLike, estimator or Pipeline
+        Folder of a model, or a fitted model.
+    X : str, PathLike or array of shape (n, d)
+        Path of a store or of Parquet, read as the training rows were; or rows, lazy or in memory.
+    y : array of shape (n,) or (n, C), or None, default=None
+        Targets of rows that are no path.
+    target : str or None, default=None
+        The column (Parquet) or array (Zarr) of the targets. None is that of the training rows.
+    strict : bool, default=False
+        Refuse a Zarr store of others that lacks chunks.
 
     Returns
     -------
-    {"accuracy"} of a classifier; {"rmse", "relative_rmse" (over the root mean square of y; None where y is 0
-    everywhere), "r2"} of a regressor
+    dict
+        {"accuracy"} of a classifier. Of a regressor {"rmse", "relative_rmse", "r2"}, in means over the targets;
+        "relative_rmse" is over the root mean square of y, and None where y is 0 everywhere.
 
     Raises
     ------
-    InputError : rows without a target, labels of another kind than those of the model
+    InputError
+        The rows have no target, or labels of another kind than those of the model.
     """
     trained = predictor(model)
     data = trained.open(X, y, target=target, needs_target=True, strict=strict)

@@ -9,8 +9,9 @@ import numpy as np
 import scipy.sparse as sp
 from dask.base import is_dask_collection
 from sklearn.base import clone
+from sklearn.utils.validation import check_array
 
-from ..errors import InputError
+from ..errors import InputError, input_errors
 from ..execution.row_blocks import check_dask_rows
 from ..execution.sampling import neighbours, sampled_rows, take_aligned, take_rows
 from ..maps import working_dtype
@@ -46,7 +47,15 @@ def as_rows(X: Any) -> Any:
     """X as an array, CSR matrix or Dask array of two dimensions."""
     if is_dask_collection(X):
         return check_dask_rows(X)
-    X = X.tocsr() if sp.issparse(X) else np.asarray(X)
+    if sp.issparse(X):
+        X = X.tocsr()
+    elif hasattr(X, "columns"):  # a data frame; nullable columns become floats
+        with input_errors():
+            X = check_array(
+                X, dtype="numeric", ensure_all_finite=False, ensure_min_samples=0, ensure_min_features=0
+            )
+    else:
+        X = np.asarray(X)
     if X.ndim != 2:
         raise InputError(f"Expected 2D array: X must have 2 dimensions (rows, columns), got shape {X.shape}")
     if X.shape[1] == 0:

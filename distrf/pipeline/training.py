@@ -14,6 +14,7 @@ from sklearn.pipeline import Pipeline
 from ..linear_model.ridge import fit_beside
 from ..record import Comparison, Training
 from .making import Options, Prepared, prepare
+from .sample import as_rows
 
 #: Columns up to which the linear model is fitted to all rows.
 _NARROW = 1024
@@ -90,7 +91,7 @@ def compares_all(model: Any, mapped: bool, sparse: bool, d: int) -> bool:
 
 def _fit_and_compare(pipeline: Pipeline, X: Any, y: Any, sample_weight: Any) -> list[Comparison]:
     """Fit the steps; squared errors of cross-validation over all rows, where ridge has them."""
-    columns = X
+    columns = as_rows(X)
     for name, step in pipeline.steps[:-1]:
         X = step.fit_transform(X, y)
         if name == "scale":
@@ -117,7 +118,9 @@ def _check_fitted(made: Prepared) -> list[str]:
     sample = made.sample
     fitted = Pipeline([step for step in made.pipeline.steps if step[0] != "scale"])  # the sample is scaled
     rows = np.concatenate([held for _, held in sample.splits])
-    score = float(fitted.score(sample.X[rows], sample.y[rows]))
+    with warnings.catch_warnings():  # fitted to a data frame, scored on the sample
+        warnings.filterwarnings("ignore", "X does not have valid feature names")
+        score = float(fitted.score(sample.X[rows], sample.y[rows]))
     reached = max(min(made.linear.score, made.machine.score), made.constant.score)
     slack = 1 / np.sqrt(len(rows)) if is_classifier(fitted[-1]) else 0.05  # two standard errors of a share
     if np.isfinite(score) and score >= reached - slack:

@@ -29,19 +29,26 @@ def write_rows(X: Any, out: str | os.PathLike[str], y: Any = None, *, overwrite:
 
     Parameters
     ----------
-    X : Dask array of shape (n, d), or rows in memory, dense or CSR; blocks of unequal rows are cut anew for Zarr
-    out : the Zarr store to write, or a folder that ends in .parquet, whose columns are X_0, X_1, ... and y
-    y : targets of shape (n,), or (n, C)
-    overwrite : replace an output that was made of other arrays
+    X : array, CSR matrix or Dask array of shape (n, d)
+        Rows. Blocks of unequal numbers of rows are cut anew for Zarr.
+    out : str or PathLike
+        The Zarr store to write, or a folder that ends in .parquet, whose columns are X_0, X_1, ... and y.
+    y : array of shape (n,) or (n, C), or None, default=None
+        Targets.
+    overwrite : bool, default=False
+        Replace an output that was made of other arrays.
 
     Returns
     -------
-    Written: `info` of the finished store (None for Parquet), `computed` of its `blocks` by this call
+    Written
+        `info` of the finished store (None for Parquet), and how many of its `blocks` this call `computed`.
 
     Raises
     ------
-    InputError : NaN or infinity, CSR rows to Parquet, y of another length
-    SpecMismatchError : `out` holds other rows
+    InputError
+        NaN or infinity, CSR rows for Parquet, or y of another length.
+    SpecMismatchError
+        `out` holds other rows.
     """
     out, rows = os.fspath(out), Arrays(X, y)
     spec = {"rows": rows.description["data"]}
@@ -73,23 +80,40 @@ def featurize(
 
     Parameters
     ----------
-    map : feature estimator or Pipeline of them: one that is not fitted is cloned and fitted to the rows; or the
-        folder of a saved map or model, whose maps are taken as they were fitted
-    X, y : path of a store or of Parquet; or rows, and targets to write beside, lazy or in memory
-    out : the Zarr store to write
-    target, columns, impute, strict : how rows at a path are read, see `open_rows`; those of a saved map are read as the
-        rows it was fitted to
-    save_map : folder to keep the fitted map in
-    overwrite : replace an output, and a saved map, of another spec
+    map : estimator, Pipeline, str or PathLike
+        A feature estimator or a Pipeline of them; one that is not fitted is cloned and fitted to the rows. Or the
+        folder of a saved map or model, whose maps are taken as they were fitted.
+    X : str, PathLike or array of shape (n, d)
+        Path of a store or of Parquet; or rows, lazy or in memory.
+    out : str or PathLike
+        The Zarr store to write.
+    y : array of shape (n,) or (n, C), or None, default=None
+        Targets to write beside the features.
+    target : str or None, default=None
+        Column or array of the targets of rows at a path.
+    columns : list or None, default=None
+        Columns to read of rows at a path, by name or number. None reads all. Those of a saved map are read as the
+        rows that it was fitted to.
+    impute : str, float or None, default=None
+        What replaces missing values of rows at a path: "mean", "median", "zero" or a number. None refuses them.
+    strict : bool, default=False
+        Refuse a Zarr store of others that lacks chunks.
+    save_map : str, PathLike or None, default=None
+        Folder to keep the fitted map in.
+    overwrite : bool, default=False
+        Replace an output, and a saved map, of another spec.
 
     Returns
     -------
-    Written: `info` of the finished store, `computed` of its `blocks` by this call
+    Written
+        `info` of the finished store, and how many of its `blocks` this call `computed`.
 
     Raises
     ------
-    InputError : parameters that break a rule, a folder without a map
-    SpecMismatchError : `out` holds other features
+    InputError
+        A parameter breaks its rule, or a folder holds no map.
+    SpecMismatchError
+        `out` holds other features.
     """
     given = map.steps if isinstance(map, Pipeline) else [("map", map)]
     steps = [(name, step) for name, step in given if hasattr(step, "transform")]

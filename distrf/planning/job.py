@@ -47,29 +47,40 @@ def plan(
     cluster: str | os.PathLike[str] | None = None,
     memory_limit: str | int | None = None,
 ) -> Plan:
-    """What a job will read, write, hold and compute. Nothing of it runs; of the data a few labels are read.
+    """Say what a job will read, write, hold and compute. Nothing of it runs; of the data a few labels are read.
 
     Parameters
     ----------
-    estimator : estimator of distrf, or a Pipeline of them, fitted or not
-    X : path of a store or of Parquet, Dask array of shape (n, d), or rows in memory
-    y : targets; None takes those of the store at a path
-    job : "fit" (`estimator.fit`), "train" (`distrf.train`, which also reads samples to choose, and fits a linear model
-        on the columns beside), "featurize", "predict" or "evaluate". Default: "fit" for a model that is not fitted,
-        "predict" for one that is, and "featurize" for maps, whose `fit` is counted where it is still to come
-    classes : their number, where it is known; default: those in a sample of the labels
-    cluster, memory_limit : as of `distrf.connect`. Default: the Dask client in use, else the local cluster that
-        `connect()` would start; this process for rows in memory
+    estimator : estimator or Pipeline
+        Of distrf, fitted or not.
+    X : str, PathLike or array of shape (n, d)
+        Path of a store or of Parquet; or rows, lazy or in memory.
+    y : array or None, default=None
+        Targets. None takes those of the store at a path.
+    job : {"train", "fit", "featurize", "predict", "evaluate"} or None, default=None
+        "fit" is `estimator.fit`. "train" is `distrf.train`, which also reads samples to choose, and fits a linear
+        model on the columns beside. None is "fit" for a model that is not fitted, "predict" for one that is, and
+        "featurize" for maps, whose `fit` is counted where it is still to come.
+    classes : int or None, default=None
+        Number of classes, where it is known. None counts those in a sample of the labels.
+    cluster : str, PathLike or None, default=None
+        As of `distrf.connect`. None is the Dask client in use, else the local cluster that `connect()` would
+        start; this process for rows in memory.
+    memory_limit : str, int or None, default=None
+        As of `distrf.connect`.
 
     Returns
     -------
-    Plan, which prints as a table. `plan.check()` raises MemoryPlanError where a worker or the client cannot hold its
-    peak; `plan.to_dict()` is plain JSON; `plan.notes` says what was assumed
+    Plan
+        Prints as a table. `plan.check()` raises MemoryPlanError where a worker or the client cannot hold its peak;
+        `plan.to_dict()` is plain JSON; `plan.notes` says what was assumed.
 
     Raises
     ------
-    InputError : an estimator that is not of distrf, parameters that break a rule, a job that does not go with it
-    StoreError : no store at the path
+    InputError
+        The estimator is not of distrf, a parameter breaks its rule, or the job does not go with it.
+    StoreError
+        There is no store at the path.
 
     Examples
     --------

@@ -330,3 +330,26 @@ def test_features_are_as_many_as_rows_and_memory_allow():
 
     assert [auto_components(n, 0) for n in (10, 300, 4000, 9000, 10**6)] == [256, 512, 1024, 2048, 4096]
     assert [auto_components(10**6, m) for m in (10**9, 600 * 2**20)] == [2048, 1024]
+
+
+@pytest.mark.parametrize("scale", ["auto", "none", "standard"])
+def test_a_data_frame_is_trained_on_and_its_names_are_kept(rng, scale):
+    """Also with nullable columns; no warning of names, neither in training nor in predicting."""
+    pd = pytest.importorskip("pandas")
+    X = pd.DataFrame(rng.normal(size=(300, 3)), columns=["a", "b", "c"])
+    y = np.sin(3 * X["a"]) + X["b"]
+    model = distrf.train(X, y, random_state=0, scale=scale)
+    assert model.score(X, y) > 0.5
+    assert list(model[0].feature_names_in_) == ["a", "b", "c"]
+    X["c"] = pd.array(rng.integers(5, size=300), dtype="Int64")
+    assert distrf.train(X, y, random_state=0, scale=scale).score(X, y) > 0.5
+
+
+def test_columns_of_few_values_are_trained_on(rng):
+    """Most rows have copies: the length scale is between those that differ."""
+    B = rng.integers(0, 2, (2000, 3)).astype(float)
+    y = B @ [1.0, 2.0, 3.0] + B[:, 0] * B[:, 1] + 0.1 * rng.normal(size=2000)
+    for X in (B, sp.csr_matrix(B)):
+        assert distrf.train(X, y, random_state=0).score(X, y) > 0.95
+    codes = rng.integers(0, 5, (1500, 1)).astype(float)
+    assert distrf.train(codes, codes[:, 0] ** 2, random_state=0).score(codes, codes[:, 0] ** 2) > 0.99
