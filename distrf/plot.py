@@ -16,7 +16,14 @@ from .maps import FeatureMap
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["plot_alphas", "plot_kernel_error", "plot_kernel_estimates", "plot_learning_curve", "plot_spectrum"]
+__all__ = [
+    "plot_alphas",
+    "plot_kernel_error",
+    "plot_kernel_estimates",
+    "plot_learning_curve",
+    "plot_spectrum",
+    "plot_training",
+]
 
 _MARKERS = "osD^vP*X"
 
@@ -328,3 +335,36 @@ def plot_spectrum(tefm: BaseEstimator, ax: Axes | None = None) -> Axes:
     ax.grid(alpha=0.3)
     ax.legend(frameon=False)
     return ax
+
+
+def plot_training(pipeline: Any) -> Any:
+    """What a training leaves to draw: the learning curve or the errors of several alphas, beside the spectrum of a TEFM.
+
+    Parameters
+    ----------
+    pipeline : fitted Pipeline whose last step is a model; or a loaded one, which keeps what is drawn
+
+    Returns
+    -------
+    The first axes. Raises InputError where there is nothing: ridge with one alpha.
+    """
+    model = pipeline[-1]
+    displays: list[Any] = []
+    if any(hasattr(step, "explained_energy_") for step in pipeline):
+        displays.append(plot_spectrum)
+    if hasattr(model, "history_"):
+        displays.append(plot_learning_curve)
+    elif model.cv_errors_ is not None:
+        displays.append(plot_alphas)
+    if not displays:
+        raise InputError(
+            "a training is drawn by its epochs, several alphas or a TEFM; this is ridge with one alpha"
+        )
+    if len(displays) == 1:
+        return displays[0](pipeline)
+    from matplotlib import pyplot
+
+    _, axes = pyplot.subplots(1, len(displays), figsize=(6.4 * len(displays), 4.8), layout="constrained")
+    for display, ax in zip(displays, axes, strict=True):
+        display(pipeline, ax)
+    return axes[0]

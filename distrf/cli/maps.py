@@ -1,146 +1,81 @@
-"""The estimators behind `--map`: one function and one line in the registry for each."""
+"""The estimators behind `--map`: the class, the options that it has (`map_options.USED`), and what is special."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
+import distrf
+
 from ..errors import InputError
-from .map_options import MapOptions, number_or_rule, whole_or_rule
+from .map_options import USED, MapOptions, number_or_rule, whole_or_rule
+
+#: Parameters whose option has another name, and options that are text which stands for a number or a rule.
+_PARAMETERS = {
+    "components": "n_components",
+    "grids": "n_grids",
+    "map_epochs": "n_epochs",
+    "seed": "random_state",
+}
+_READ: dict[str, Callable[[Any], Any]] = {
+    "length_scale": number_or_rule,
+    "beta": number_or_rule,
+    "lam": number_or_rule,
+    "n_mixed": whole_or_rule,
+    "map_epochs": whole_or_rule,
+}
 
 
-def _length_scale(o: MapOptions) -> Any:
-    return "knn" if o.length_scale is None else number_or_rule(o.length_scale)
+def _said(kind: str, o: MapOptions) -> dict[str, Any]:
+    """{parameter: value} of the options that a map has; what is not said is left to the class."""
+    found = {name: getattr(o, name) for name in (*USED[kind], "components", "seed")}
+    return {
+        _PARAMETERS.get(name, name): _READ[name](value) if name in _READ else value
+        for name, value in found.items()
+        if value is not None
+    }
 
 
-def fourier(o: MapOptions) -> Any:
-    from ..features import RandomFourierFeatures
-
-    return RandomFourierFeatures(
-        o.kernel or "gaussian",
-        length_scale=_length_scale(o),
-        gamma=o.gamma,
-        n_components=o.components,
-        projection=o.projection,
-        phase=o.phase or "paired",
-        whiten=o.whiten,
-        nu=o.nu,
-        random_state=o.seed,
-    )
-
-
-def laplace(o: MapOptions) -> Any:
-    from ..features import RandomLaplaceFeatures
-
-    return RandomLaplaceFeatures(
-        o.kernel or "exponential_semigroup",
-        beta=number_or_rule(o.beta),
-        lam=number_or_rule(o.lam),
-        n_components=o.components,
-        projection=o.projection,
-        n_mixed=whole_or_rule(o.n_mixed),
-        random_state=o.seed,
-    )
-
-
-def binning(o: MapOptions) -> Any:
-    from ..features import RandomBinningFeatures
-
-    return RandomBinningFeatures(
-        o.kernel or "laplacian",
-        length_scale=_length_scale(o),
-        gamma=o.gamma,
-        n_grids=o.grids,
-        n_components=o.components,
-        bins=o.bins,
-        random_state=o.seed,
-    )
+def _plain(name: str, kind: str, o: MapOptions) -> Any:
+    return getattr(distrf, name)(**_said(kind, o))
 
 
 def tensor_sketch(o: MapOptions) -> Any:
-    from ..features import TensorSketchFeatures
-
-    if o.kernel not in (None, "polynomial"):
+    said = _said("tensor-sketch", o)
+    if said.pop("kernel", "polynomial") != "polynomial":
         raise InputError(f"--map tensor-sketch is for the polynomial kernel, got --kernel {o.kernel}")
-    return TensorSketchFeatures(
-        o.degree,
-        gamma="norm" if o.gamma is None else o.gamma,
-        coef0=o.coef0,
-        n_components=o.components,
-        random_state=o.seed,
-    )
-
-
-def maclaurin(o: MapOptions) -> Any:
-    from ..features import RandomMaclaurinFeatures
-
-    return RandomMaclaurinFeatures(
-        o.kernel or "polynomial",
-        degree=o.degree,
-        gamma="norm" if o.gamma is None else o.gamma,
-        coef0=o.coef0,
-        n_components=o.components,
-        random_state=o.seed,
-    )
+    return distrf.TensorSketchFeatures(**said)
 
 
 def compact(o: MapOptions) -> Any:
-    from ..features import CompactRandomFeatures
-
     bases = [name for name in ESTIMATORS if name not in ("compact", "blockwise", "nystroem", "tefm", "cnm")]
     if o.base not in bases:
         raise InputError(f"--base is one of {', '.join(bases)}, got {o.base!r}")
     inner = ESTIMATORS[o.base](o).set_params(random_state=None)
-    return CompactRandomFeatures(inner, up_factor=o.up_factor, n_components=o.components, random_state=o.seed)
-
-
-def nystroem(o: MapOptions) -> Any:
-    from ..features import NystroemFeatures
-
-    return NystroemFeatures(
-        o.kernel or "gaussian",
-        length_scale=_length_scale(o),
-        gamma=o.gamma,
-        degree=o.degree,
-        coef0=o.coef0,
-        beta=number_or_rule(o.beta),
-        lam=number_or_rule(o.lam),
-        nu=o.nu,
-        n_components=o.components,
-        landmarks=o.landmarks,
-        random_state=o.seed,
-    )
+    return distrf.CompactRandomFeatures(**_said("compact", o) | {"base": inner})
 
 
 def tefm(o: MapOptions) -> Any:
-    from ..features import TEFM
-
     below = replace(o, components=4 * o.components if o.base_components is None else o.base_components)
-    return TEFM(fourier(below), o.components, sketch=o.sketch, n_iter=o.n_iter, random_state=o.seed)
+    base = distrf.RandomFourierFeatures(**_said("fourier", below))
+    return distrf.TEFM(base, o.components, sketch=o.sketch, n_iter=o.n_iter, random_state=o.seed)
 
 
 def cnm(o: MapOptions) -> Any:
     from ..kernels.shift_invariant import get_shift_invariant_kernel
-    from ..learned import CompactNonlinearMap
 
-    kernel = o.kernel or "gaussian"
-    return CompactNonlinearMap(
-        o.components,
-        o.objective,
-        structure=o.structure,
-        phase=o.phase or "offset",
-        init=None if o.structure == "circulant" and o.projection == "dense" else o.projection,
-        kernel=get_shift_invariant_kernel(kernel, nu=o.nu) if kernel == "matern" else kernel,
-        length_scale=_length_scale(o),
-        gamma=o.gamma,
-        n_epochs="auto" if o.map_epochs is None else whole_or_rule(o.map_epochs),
-        random_state=o.seed,
-    )
+    said = _said("cnm", o)
+    nu, projection = said.pop("nu"), said.pop("projection")
+    if o.kernel == "matern":
+        said["kernel"] = get_shift_invariant_kernel("matern", nu=nu)
+    if o.structure != "circulant" or projection != "dense":
+        said["init"] = projection
+    return distrf.CompactNonlinearMap(**said)
 
 
 def blockwise(o: MapOptions) -> Any:
-    from ..features import Blockwise
     from ..maps.blockwise import SAVABLE_TRANSFORMERS, listed_transformer
 
     cls = listed_transformer(o.transformer or "")
@@ -148,17 +83,17 @@ def blockwise(o: MapOptions) -> Any:
         raise InputError(
             f"--map blockwise needs --transformer, one of {', '.join(SAVABLE_TRANSFORMERS)}, got {o.transformer!r}"
         )
-    return Blockwise(cls(), random_state=o.seed)
+    return distrf.Blockwise(cls(), random_state=o.seed)
 
 
 ESTIMATORS: dict[str, Callable[[MapOptions], Any]] = {
-    "fourier": fourier,
-    "laplace": laplace,
-    "binning": binning,
+    "fourier": partial(_plain, "RandomFourierFeatures", "fourier"),
+    "laplace": partial(_plain, "RandomLaplaceFeatures", "laplace"),
+    "binning": partial(_plain, "RandomBinningFeatures", "binning"),
     "tensor-sketch": tensor_sketch,
-    "maclaurin": maclaurin,
+    "maclaurin": partial(_plain, "RandomMaclaurinFeatures", "maclaurin"),
     "compact": compact,
-    "nystroem": nystroem,
+    "nystroem": partial(_plain, "NystroemFeatures", "nystroem"),
     "tefm": tefm,
     "cnm": cnm,
     "blockwise": blockwise,

@@ -89,6 +89,7 @@ def train(
     What is not said is chosen from a sample of rows, and printed with a linear model on the columns beside it.
     """
     from ..persistence import check_output, load_model
+    from ..plot import plot_training
     from ..store import check_apart, is_model_folder
     from .checkpoints import claim_checkpoint
     from .outputs import check_same_job, check_writable, job_of
@@ -96,7 +97,6 @@ def train(
     from .reports import print_done, print_training
     from .training import (
         check_drawable,
-        draw,
         fit_pipeline,
         follow_target,
         look_at_target,
@@ -129,7 +129,7 @@ def train(
         check_same_job(out, job)
         facts: dict[str, Any] = {"model": out, "done": True}
         if plot and not os.path.exists(plot):
-            write_plot(draw(load_model(out)), plot)
+            write_plot(plot_training(load_model(out)), plot)
             facts["plot"] = plot
         session.finish(facts, lambda console: print_done(console, facts))
         return
@@ -143,7 +143,7 @@ def train(
     save_trained(trained, data, source, out, overwrite, job)
     result = trained.summary() | {"model": out, "rows": data.n}
     if plot:
-        write_plot(draw(trained.pipeline), plot)
+        write_plot(plot_training(trained.pipeline), plot)
         result["plot"] = plot
     session.finish(result, lambda console: print_training(console, f"model {out}", result))
 

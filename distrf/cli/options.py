@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
@@ -119,25 +118,25 @@ def make_map(name: str, d: int, **options: Any) -> Any:
 
     options : fields of `distrf.cli.map_options.MapOptions`
     """
-    if name not in (*MAPS, "none"):
-        raise UsageError(f"unknown --map {name!r}; known: {', '.join(MAPS)}, none")
-    said = MapOptions(**{"map": name, **options})
-    checked(lambda: check_applies(said))
-    if name == "none":
+    return map_of(MapOptions(**{"map": name, **options}), d)
+
+
+def map_of(options: MapOptions, d: int | None) -> Any:
+    """`make_map` from the whole group; with d None as it would be made, since it has been checked."""
+    if options.map not in (*MAPS, "none"):
+        raise UsageError(f"unknown --map {options.map!r}; known: {', '.join(MAPS)}, none")
+    checked(lambda: check_applies(options))
+    if options.map == "none":
         return None
     from .maps import ESTIMATORS
 
     def build() -> Any:
-        estimator = ESTIMATORS[name](said)
-        estimator.planned_map(d)
+        estimator = ESTIMATORS[options.map](options)
+        if d is not None:
+            estimator.planned_map(d)
         return estimator
 
     return checked(build, n_epochs="--map-epochs")
-
-
-def map_of(options: MapOptions, d: int) -> Any:
-    """`make_map` from the whole group."""
-    return make_map(options.map, d, **dataclasses.asdict(options))
 
 
 __all__ = [

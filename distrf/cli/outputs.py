@@ -60,7 +60,7 @@ def job_of(data: Input, map: TrainMapOptions, scaler: Any, learner: Any) -> dict
     learner : without its checkpoint, which changes no model
     """
     # What a worker's memory would choose is no part of the job: "auto" stands beside it.
-    estimator = o.map_of(o.checked(lambda: map.plain(data.info.n, 0)), data.d)
+    estimator = o.map_of(o.checked(lambda: map.plain(data.n, 0)), None)
     parts = {"input": data.identity, "scale": scaler, "model": learner, **map.chosen(estimator)}
     return {name: _plain(part) for name, part in parts.items()}
 

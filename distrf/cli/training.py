@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 import time
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -72,31 +71,6 @@ class Trained:
             if isinstance(step, TEFM):
                 facts |= {"subspace_solver": step.solver_, "subspace_residual": step.residual_}
         return facts | training.to_dict()
-
-
-def draw(pipeline: Any) -> Any:
-    """Axes with the learning curve or the errors of several alphas, beside the spectrum of a subspace.
-
-    pipeline : trained just now, or loaded: it keeps what is drawn
-    """
-    from ..plot import plot_alphas, plot_learning_curve, plot_spectrum
-
-    model = pipeline[-1]
-    displays: list[Callable[..., Any]] = []
-    if any(hasattr(step, "explained_energy_") for step in pipeline):
-        displays.append(plot_spectrum)
-    if hasattr(model, "history_"):
-        displays.append(plot_learning_curve)
-    elif model.cv_errors_ is not None:
-        displays.append(plot_alphas)
-    if len(displays) == 1:
-        return displays[0](pipeline)
-    from matplotlib import pyplot
-
-    _, axes = pyplot.subplots(1, len(displays), figsize=(6.4 * len(displays), 4.8), layout="constrained")
-    for display, ax in zip(displays, axes, strict=True):
-        display(pipeline, ax)
-    return axes[0]
 
 
 def _compares(learner: Any) -> bool:
