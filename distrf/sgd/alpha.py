@@ -32,8 +32,18 @@ def choose_alpha(
 ) -> float:
     """The alpha of least squared error on held-out rows of the sample, scaled to n rows; two digits.
 
-    Z : features, shape (s, D); Y : encoded targets, shape (s, C), columns count by their variance
-    weight : shape (s,) or None; group : neighbouring rows of the sample that are held out together
+    Parameters
+    ----------
+    Z : array of shape (s, D), features of the sample
+    Y : array of shape (s, C), encoded targets, whose columns count by their variance
+    weight : array of shape (s,), or None
+    n : int, all rows
+    seed : int, of the folds
+    group : int, neighbouring rows of the sample that are held out together
+
+    Returns
+    -------
+    float, alpha of the squared loss.
     """
     s = len(Z)
     size = float(np.einsum("ij,ij->", Z, Z, dtype=np.float64)) / s
@@ -79,6 +89,8 @@ def _lowest(errors: np.ndarray) -> float:
 
 def choose_l1(Z: np.ndarray, Y: np.ndarray, weight: np.ndarray | None, n: int) -> float:
     """Half of the l1 penalty that hides noise of the size of the targets: sd(y) rms(z) sqrt(2 log D / n).
+
+    Parameters and result as `choose_alpha` has them.
 
     Donoho & Johnstone's universal threshold ("Ideal spatial adaptation", Biometrika 1994, 2.2) for means of n rows.
     """

@@ -25,19 +25,37 @@ _EPOCHS, _LEAST_BATCHES = 40, 600
 
 
 def epochs(wanted: int | str, per_epoch: int) -> int:
-    """Passes over the rows, at most."""
+    """Passes over the rows, at most.
+
+    Parameters
+    ----------
+    wanted : int, or "auto": 40, or as many as make 600 batches
+    per_epoch : int, batches of an epoch
+    """
     return max(_EPOCHS, -(-_LEAST_BATCHES // max(per_epoch, 1))) if wanted == "auto" else int(wanted)
 
 
 def patience(wanted: int, n_epochs: int | str, most: int) -> int:
-    """Epochs without a gain after which training stops: as many more as "auto" takes more than 40 of few batches."""
+    """Epochs without a gain after which training stops: as many more as "auto" takes more than 40 of few batches.
+
+    Parameters
+    ----------
+    wanted : int, epochs without a gain among 40
+    n_epochs : int or "auto", as the estimator has it
+    most : int, what `epochs` made of it
+    """
     return wanted * most // _EPOCHS if n_epochs == "auto" else wanted
 
 
 def choose_batch_size(wanted: int | str, n: int, preconditioner: Preconditioner, stream: bool = False) -> int:
     """Rows of a batch: the critical batch in bounds, at least 16 batches an epoch; all where rows are few.
 
-    stream : these rows are seen once: the critical batch, which wastes none of them
+    Parameters
+    ----------
+    wanted : int, which is taken as it is, or "auto"
+    n : int, rows to train on
+    preconditioner : Preconditioner, which knows the critical batch
+    stream : bool, whether these rows are seen once: the critical batch, which wastes none of them
     """
     if wanted != "auto":
         return int(wanted)
@@ -51,7 +69,12 @@ def choose_batch_size(wanted: int | str, n: int, preconditioner: Preconditioner,
 
 
 def microbatch_rows(n_features: int) -> int:
-    """Rows whose features are the work of one task."""
+    """Rows of a microbatch, at most: those whose features are the work of one task.
+
+    Parameters
+    ----------
+    n_features : int, D
+    """
     low, high = _ROWS
     return min(max(_MICROBATCH_VALUES // n_features, low), high)
 
@@ -65,6 +88,17 @@ def make_schedule(
     whole_blocks: bool = False,
     microbatch_rows: int = MICROBATCH_ROWS,
 ) -> Schedule:
-    """Batches over the rows that are not held out."""
+    """Batches over the rows that are not held out.
+
+    Parameters
+    ----------
+    rows : Rows
+    holdout : Holdout, the rows left out
+    batch_size : int, rows of a batch
+    shuffle : bool, whether blocks and rows are permuted anew in each epoch
+    seed : int, of the permutations
+    whole_blocks : bool, whether each microbatch is a whole block, as local SGD has it
+    microbatch_rows : int, rows of a microbatch at most
+    """
     usable = tuple(holdout.usable(i, r) for i, r in enumerate(rows.blocks))
     return Schedule(usable, max(1, batch_size), rows.block_bytes, seed, shuffle, whole_blocks, microbatch_rows)

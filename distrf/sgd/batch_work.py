@@ -186,29 +186,33 @@ class BatchWork:
         return total
 
 
+#: Rows of the score sums: the weight; right labels, or squared errors; targets and their squares; the loss.
+WEIGHT, RIGHT, TARGETS, SQUARES, LOSS = range(5)
+
+
 def score_sums(targets: Targets, loss: Loss, scores: np.ndarray, Y: np.ndarray, w: Any) -> np.ndarray:
-    """Sums over rows, shape (5, C): the weight; right labels, or squared errors, targets, their squares; the loss."""
+    """Sums over rows, shape (5, C): WEIGHT, RIGHT (or squared errors), TARGETS, SQUARES and LOSS, in that order."""
     total = np.zeros((5, Y.shape[1]))
     w = np.ones(len(Y)) if w is None else w
-    total[0] = w.sum()
+    total[WEIGHT] = w.sum()
     if targets.classes is None:
         # Targets are centred: an offset would cancel in what the score divides by.
-        total[1:4] = [w @ (scores - Y) ** 2.0, w @ Y, w @ Y**2.0]
+        total[[RIGHT, TARGETS, SQUARES]] = w @ (scores - Y) ** 2.0, w @ Y, w @ Y**2.0
     elif Y.shape[1] == 1:
-        total[1] = w @ ((scores[:, 0] > 0) == (Y[:, 0] > 0))
+        total[RIGHT] = w @ ((scores[:, 0] > 0) == (Y[:, 0] > 0))
     else:
-        total[1] = w @ (scores.argmax(axis=1) == Y.argmax(axis=1))
-    total[4] = w @ loss(scores, Y)[0]
+        total[RIGHT] = w @ (scores.argmax(axis=1) == Y.argmax(axis=1))
+    total[LOSS] = w @ loss(scores, Y)[0]
     return total
 
 
 def validation_score(total: np.ndarray, classes: bool) -> float:
     """Accuracy, or R^2 averaged over outputs, from the score sums."""
-    weight = max(total[0, 0], np.finfo(float).tiny)
+    weight = max(total[WEIGHT, 0], np.finfo(float).tiny)
     if classes:
-        return float(total[1, 0] / weight)
-    spread = total[3] - total[2] ** 2 / weight
-    return float(np.mean(1.0 - total[1] / np.where(spread > 0, spread, np.inf)))
+        return float(total[RIGHT, 0] / weight)
+    spread = total[SQUARES] - total[TARGETS] ** 2 / weight
+    return float(np.mean(1.0 - total[RIGHT] / np.where(spread > 0, spread, np.inf)))
 
 
 def _stack(blocks: Sequence[Any]) -> Any:

@@ -21,9 +21,23 @@ def open_checkpoint(
     seed: int,
     resume: bool,
 ) -> Checkpoint:
-    """The checkpoint of a fit to these rows; raises SpecMismatchError for one of another job or of other rows.
+    """The checkpoint of a fit to these rows.
 
-    identity : what else determines the numbers; asked for where there is a path
+    Parameters
+    ----------
+    path : str, the folder or URL; None keeps nothing
+    identity : function that says what else determines the numbers, as JSON; called where there is a path
+    rows, targets : Rows and Targets of the fit
+    seed : int, of the rows that stand for all of them
+    resume : bool, whether to go on from what the folder holds
+
+    Returns
+    -------
+    Checkpoint.
+
+    Raises
+    ------
+    SpecMismatchError : the folder holds the state of another job, or of other rows
     """
     if path is None:
         return Checkpoint(None, {})

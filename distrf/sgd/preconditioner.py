@@ -55,10 +55,15 @@ _ROW_SAFETY = 2.0
 class Preconditioner:
     """P and the two numbers that set the steps; rows may carry a constant last column for the intercept.
 
-    directions : Q, shape (P, k); shrink : 1 - mu_{k+1} / mu_i, shape (k,)
-    curvature : mu; row_bound : beta
-    certain : whether no row can exceed beta, sampled or not
-    smoothness, unseen : L, and the share of beta that directions no sampled row shows may have of curvature
+    Attributes
+    ----------
+    directions : array of shape (P, k), Q
+    shrink : array of shape (k,), 1 - mu_{k+1} / mu_i
+    curvature : float, mu
+    row_bound : float, beta
+    certain : bool, whether no row can exceed beta, sampled or not
+    smoothness : float, L
+    unseen : float, the share of beta that directions no sampled row shows may have of curvature
     """
 
     directions: np.ndarray

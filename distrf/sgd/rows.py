@@ -24,7 +24,16 @@ from .local_batches import LocalBatches, memory_loader
 
 @dataclass(frozen=True)
 class Rows:
-    """The rows of a fit: features of shape (n, D) are `maps` applied to the blocks of `arrays[0]`."""
+    """The rows of a fit: features of shape (n, D) are `maps` applied to the blocks of `arrays[0]`.
+
+    Attributes
+    ----------
+    arrays : (X, y) or (X, y, weight), of NumPy, CSR or Dask
+    maps : functions on a block, applied one after the other
+    blocks : rows of each block
+    n_features : int, D
+    block_bytes : int, bytes of the largest block as it is held
+    """
 
     arrays: tuple[Any, ...]
     maps: tuple[Any, ...]
@@ -34,6 +43,17 @@ class Rows:
 
     @classmethod
     def of(cls, X: Any, y: Any, weight: Any) -> Rows:
+        """The rows of features X, targets y and weights, which may be None.
+
+        Of a Dask array the blocks are its chunks, and what maps make of stored rows is made anew in each batch; an
+        array in memory is cut into views.
+
+        Parameters
+        ----------
+        X : array, CSR matrix or Dask array of shape (n, D)
+        y : array or Dask array of shape (n,) or (n, C)
+        weight : array or Dask array of shape (n,), or None
+        """
         rest = (y,) if weight is None else (y, weight)
         D = X.shape[1]
         if is_dask_collection(X):
@@ -64,7 +84,23 @@ class Rows:
         return is_dask_collection(self.arrays[0])
 
     def sample(self, size: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-        """(features, y, weight) of about `size` seeded rows, dense."""
+        """A seeded sample of the rows. Rows that are not finite are left out: their block refuses them by number.
+
+        Parameters
+        ----------
+        size : int, rows wanted, about
+        seed : int
+
+        Returns
+        -------
+        Z : array or CSR matrix of shape (s, D), float32 or float64
+        y : array of shape (s,) or (s, C)
+        weight : array of shape (s,), or None
+
+        Raises
+        ------
+        InputError : no sampled row is finite
+        """
         indices = sampled_rows(sum(self.blocks), size, seed, "sgd sample")
         taken = take_aligned([two_dimensional(a) for a in self.arrays], indices)
         Z, y = taken[0], taken[1]
@@ -82,7 +118,14 @@ class Rows:
     def batches(self, work: BatchWork, functions: Sequence[Any] = ()) -> Any:
         """Where microbatches are worked on: the cluster for lazy rows, if there is one, else this process.
 
+        Parameters
+        ----------
+        work : BatchWork, what is done with a microbatch
         functions : what the work takes along beside the maps, in their form
+
+        Returns
+        -------
+        LocalBatches or DaskBatches.
         """
         if not self.lazy:
             return LocalBatches(memory_loader(self.arrays, self.blocks), functions, work)
@@ -99,14 +142,28 @@ def two_dimensional(a: Any) -> Any:
 
 @dataclass(frozen=True)
 class Weights:
-    """Of rows, class weights included: mean and largest."""
+    """Mean and largest weight of the rows, class weights included; both 1 where there are none."""
 
     mean: float = 1.0
     largest: float = 1.0
 
 
 def measure_weights(rows: Rows, targets: Targets) -> Weights:
-    """Mean and largest weight of the rows; one pass over y if there are weights."""
+    """Mean and largest weight of the rows, by one pass over y if there are weights.
+
+    Parameters
+    ----------
+    rows : Rows
+    targets : Targets, whose class weights are factors on the weights of the rows
+
+    Returns
+    -------
+    Weights.
+
+    Raises
+    ------
+    InputError : all weights are zero
+    """
     if len(rows.arrays) == 2 and targets.class_weight is None:
         return Weights()
     total, largest = run_pass(

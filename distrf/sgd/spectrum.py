@@ -32,10 +32,14 @@ _FAR = 10.0
 class Spectrum:
     """What the row sample says.
 
-    preconditioner : and with it the steps; constant : what stands for the intercept among the features
-    alpha, epsilon : of penalty and loss, the given ones or those that the sample asks for
-    start : the best constant prediction, shape (C,); null_loss : its mean loss
-    shift : means to subtract from the features, shape (D,), or None
+    Attributes
+    ----------
+    preconditioner : Preconditioner, and with it the lengths of steps
+    constant : float, value of the column that stands for the intercept among the features; 0 for none
+    alpha, epsilon : float, of penalty and loss: the given ones, or those that the sample asks for
+    start : array of shape (C,), the best constant prediction
+    null_loss : float, mean loss of `start`
+    shift : array of shape (D,), means to subtract from the features, or None
     """
 
     preconditioner: Preconditioner
@@ -80,9 +84,26 @@ def measure_spectrum(
 ) -> Spectrum:
     """What a row sample says.
 
-    alpha, epsilon : None for those that the sample asks for; penalty : whatever its own alpha
-    directions : of the preconditioner; None is as many as the sample can tell, 0 none
-    stream : whether these rows are the first of others
+    Parameters
+    ----------
+    rows, targets : Rows and Targets of the fit
+    loss : Loss
+    weights : Weights of all rows
+    alpha : float, of the penalty; None for what the sample asks for
+    epsilon : float, of the loss; None for what the sample asks for
+    penalty : Penalty, whatever its own alpha
+    intercept : bool, whether the model has one
+    directions : int, of the preconditioner; None is as many as the sample can tell, 0 none
+    stream : bool, whether these rows are the first of others
+    seed : int, of the sample
+
+    Returns
+    -------
+    Spectrum.
+
+    Raises
+    ------
+    InputError : no sampled row is finite
     """
     n = sum(rows.blocks)
     Z, y, weight = rows.sample(sample_size(n, rows.n_features), seed)

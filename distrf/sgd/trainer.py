@@ -17,7 +17,7 @@ from sklearn.exceptions import ConvergenceWarning
 from ..checkpoint import Checkpoint
 from ..execution.memory import PassMemory
 from ..execution.progress import current_listener
-from .batch_work import Sums, validation_score
+from .batch_work import LOSS, WEIGHT, Sums, validation_score
 from .optimizer import Optimizer, OptimizerState
 from .schedules import Batch, Schedule
 
@@ -168,7 +168,7 @@ class Trainer:
     def _objective(self, weights: np.ndarray) -> float:
         """On all training rows: a pass."""
         sums = self.batches.validate(weights, [i for i, r in enumerate(self.schedule.rows) if r], held=False)
-        return float(sums[4, 0] / max(sums[0, 0], _TINY) + self.optimizer.penalty_value(weights))
+        return float(sums[LOSS, 0] / max(sums[WEIGHT, 0], _TINY) + self.optimizer.penalty_value(weights))
 
     def _beaten(self) -> bool:
         """Whether the constant has the smaller objective; asked of all rows where the last epoch left a doubt."""
@@ -289,7 +289,7 @@ class Trainer:
             return None, [objective, objective]
         sums = self.batches.validate(weights, self.validation)
         score = validation_score(sums, self.rules.classes)
-        return score, [1.0 - score, float(sums[4].sum() / max(sums[0, 0], _TINY))]
+        return score, [1.0 - score, float(sums[LOSS].sum() / max(sums[WEIGHT, 0], _TINY))]
 
     def _done(self) -> bool:
         p, rules = self.training, self.rules
