@@ -338,15 +338,22 @@ def plot_spectrum(tefm: BaseEstimator, ax: Axes | None = None) -> Axes:
 
 
 def plot_training(pipeline: Any) -> Any:
-    """What a training leaves to draw: the learning curve or the errors of several alphas, beside the spectrum of a TEFM.
+    """Draw what a training leaves: its learning curve or the errors of several alphas, and the spectrum of a TEFM.
 
     Parameters
     ----------
-    pipeline : fitted Pipeline whose last step is a model; or a loaded one, which keeps what is drawn
+    pipeline : Pipeline
+        A fitted one whose last step is a model, or a loaded one, which keeps what is drawn.
 
     Returns
     -------
-    The first axes. Raises InputError where there is nothing: ridge with one alpha.
+    matplotlib.axes.Axes
+        The first of the axes.
+
+    Raises
+    ------
+    InputError
+        There is nothing to draw: ridge with one alpha.
     """
     model = pipeline[-1]
     displays: list[Any] = []

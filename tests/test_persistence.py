@@ -36,7 +36,7 @@ from distrf.errors import InputError, SpecMismatchError, StoreError
 from distrf.kernels import Exponential, Gaussian, Matern, ReciprocalSemigroup
 from distrf.persistence import SAVABLE, check_output, model_details
 from distrf.store import is_model_folder, read_model_folder, write_model_folder
-from distrf.store.model_folder import sealed
+from distrf.store.model_folder import with_checksum
 
 RNG = np.random.default_rng(3)
 X = RNG.normal(size=(90, 6)).astype(np.float32)
@@ -257,7 +257,7 @@ def saved(tmp_path):
     def edit(change):
         document = json.loads((path / "model.json").read_text())
         change(document)
-        (path / "model.json").write_text(json.dumps(sealed(document)))
+        (path / "model.json").write_text(json.dumps(with_checksum(document)))
 
     return path, edit
 
@@ -305,7 +305,7 @@ def test_a_map_of_a_few_bytes_does_not_make_large_weights(tmp_path):
     place = tmp_path / "m/model.json"
     document = json.loads(place.read_text())
     document["spec"]["model"]["fitted"]["map_"]["$map"] |= {"projection": "circulant", "n_features_in": 10**11}
-    place.write_text(json.dumps(sealed(document)))
+    place.write_text(json.dumps(with_checksum(document)))
     with pytest.raises(StoreError, match=r"at most 67,108,864 columns; this one declares 100000000000"):
         load_model(tmp_path / "m")
 

@@ -13,7 +13,7 @@ from sklearn.pipeline import make_pipeline
 import distrf
 from distrf import RandomFourierFeatures, StreamingRidge, StreamingRidgeClassifier, StreamingScaler, open_rows
 from distrf.errors import InputError, SpecMismatchError
-from distrf.store import open_array
+from distrf.execution.open_rows import open_array
 
 N = 300
 

@@ -17,9 +17,9 @@ from distrf import RandomFourierFeatures, StreamingRidge, StreamingRidgeClassifi
 from distrf.cli.model_options import ModelOptions, make_model
 from distrf.errors import InputError
 from distrf.execution.memory import PassMemory, Workers
-from distrf.linear_model.ridge import fold_rules, gram_reductions, solve_bytes
 from distrf.ridge.alphas import alpha_grid, best_alpha, search
 from distrf.ridge.conjugate_passes import first_that_fits
+from distrf.ridge.folds import fold_rules, gram_reductions, solve_bytes
 from distrf.ridge.gram import FoldRule, GramReduction
 from distrf.targets import Targets
 

@@ -1,0 +1,56 @@
+"""Which folds a fit compares penalties on, and the passes over the Gram matrix that make them."""
+
+from __future__ import annotations
+
+import numbers
+
+from ..errors import InputError
+from ..targets import Targets
+from ..typing import Alphas
+from .alphas import given_alphas
+from .gram import FoldRule, GramReduction
+
+#: Features up to which five Gram matrices are kept and factored for each alpha rather than two: 170 MB in float64.
+_FOLDS_UP_TO = 2048
+
+
+def solve_bytes(reduction: GramReduction) -> int:
+    """Memory of the final solve: the sums as they arrive, and a D x D matrix with its copy."""
+    return 2 * reduction.nbytes + 16 * reduction.n_features**2
+
+
+def fold_rules(cv: int | str, n_rows: int, n_features: int, seed: int) -> list[FoldRule]:
+    """The folds that `cv` stands for; of several ways to cut them the first that memory allows is to be taken.
+
+    Raises InputError for anything but "auto", "holdout" and a number of folds in 2 ... n_rows.
+    """
+    ways: list[int | str]
+    if cv == "auto":
+        ways = [min(5, n_rows)] if n_features <= _FOLDS_UP_TO or n_rows < 5 else []
+        ways += ["holdout"] if n_rows >= 5 else []
+        if n_rows < 2:
+            return [FoldRule()]
+    elif cv == "holdout" and n_rows >= 5:
+        ways = [cv]
+    elif isinstance(cv, numbers.Integral) and 2 <= cv <= n_rows:
+        ways = [int(cv)]
+    else:
+        raise InputError(
+            f"cv is 'auto', 'holdout' or a number of folds between 2 and n_samples = {n_rows}, got {cv!r}; give one "
+            "alpha"
+        )
+    return [FoldRule.for_rows(n_rows, way, seed) for way in ways]
+
+
+def gram_reductions(
+    alphas: Alphas, cv: int | str, n_rows: int, n_features: int, targets: Targets, seed: int
+) -> list[GramReduction]:
+    """The passes over the Gram matrix that would do, in order of preference.
+
+    Raises InputError for several alphas of one row, and as `given_alphas` and `fold_rules`.
+    """
+    given = given_alphas(alphas)
+    if given is not None and len(given) > 1 and n_rows < 2:
+        raise InputError(f"alphas cannot be compared with n_samples = {n_rows}; give one alpha")
+    rules = [FoldRule()] if given and len(given) == 1 else fold_rules(cv, n_rows, n_features, seed)
+    return [GramReduction(n_features, targets, rule) for rule in rules]
