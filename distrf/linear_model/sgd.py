@@ -259,8 +259,9 @@ class StreamingSGDClassifier(LinearClassifier, BaseSGD):
     ) -> StreamingSGDClassifier:
         """Take the batches of one epoch over these rows, from where the last call ended.
 
-        The first call measures steps and alpha on its rows. An automatic alpha then falls as one over the rows
-        seen.
+        The first call measures steps, the width of a robust loss and alpha on its rows. Few rows are measured again
+        as others come, and so are rows that the weights predict far worse than a constant. An automatic alpha
+        falls as one over the rows seen. Later rows whose weights are all zero change nothing.
 
         Parameters
         ----------

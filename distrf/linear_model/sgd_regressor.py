@@ -181,8 +181,9 @@ class StreamingSGDRegressor(LinearRegressor, BaseSGD):
     ) -> StreamingSGDRegressor:
         """Take the batches of one epoch over these rows, from where the last call ended.
 
-        The first call measures steps and alpha on its rows. An automatic alpha then falls as one over the rows
-        seen.
+        The first call measures steps, the width of a robust loss and alpha on its rows. Few rows are measured again
+        as others come, and so are rows that the weights predict far worse than a constant. An automatic alpha
+        falls as one over the rows seen. Later rows whose weights are all zero change nothing.
 
         Parameters
         ----------
@@ -208,7 +209,7 @@ class StreamingSGDRegressor(LinearRegressor, BaseSGD):
         X, y, sample_weight = validate_fit(self, X, y, sample_weight, numeric=True, reset=first)
         if first or not hasattr(self, "_centre"):
             self._centre = self._targets(y, sample_weight).centre
-        self._partial_fit(X, y, sample_weight, Targets(None, self._centre))
+        self._centre = self._partial_fit(X, y, sample_weight, Targets(None, self._centre)).centre
         return self._flat(y)
 
     def _targets(self, y: Any, sample_weight: Any) -> Targets:
@@ -216,7 +217,7 @@ class StreamingSGDRegressor(LinearRegressor, BaseSGD):
         return targets if self.fit_intercept else Targets(None, np.zeros_like(targets.centre))
 
     def _flat(self, y: Any) -> StreamingSGDRegressor:
-        if y.ndim == 1:
+        if y.ndim == 1 and self.coef_.ndim == 2:
             self.coef_, self.intercept_ = self.coef_[0], float(self.intercept_[0])
         return self
 
