@@ -131,8 +131,8 @@ class BaseSGD(LinearModel):
         self.resume = resume
         self.random_state = random_state
 
-    def _penalty(self, alpha: float = 0.0) -> Penalty:
-        return PENALTIES[self.penalty].of(alpha, float(self.l1_ratio))
+    def _penalty(self, alpha: float = 0.0, squares: float | None = None) -> Penalty:
+        return replace(PENALTIES[self.penalty].of(alpha, float(self.l1_ratio)), squares=squares)
 
     def _rate(self) -> LearningRate:
         return RATES[self.learning_rate](None if self.eta0 is None else float(self.eta0), float(self.power_t))
@@ -265,7 +265,7 @@ class BaseSGD(LinearModel):
     def _optimizer(
         self, loss: Loss, spectrum: Spectrum, per_epoch: int, whole: bool, local: int
     ) -> PreconditionedSGD:
-        rate, penalty = self._rate(), self._penalty(spectrum.alpha)
+        rate, penalty = self._rate(), self._penalty(spectrum.alpha, spectrum.squares)
         # A flat tail that begins close beside the spread of the targets is a kink; an l1 penalty has another.
         kinked = (
             loss.smoothness is None
@@ -367,9 +367,9 @@ class BaseSGD(LinearModel):
             trainer, targets, measured = self._begin(stream, sample, moved, rows, weights, targets, seed)
             window = window if sample is None else sample
             optimizer = trainer.optimizer
-            penalty = optimizer.penalty.alpha * measured if self.alpha == "auto" else None
+            penalty = optimizer.penalty.times(measured) if self.alpha == "auto" else None
             if stream is not None and penalty is not None:
-                optimizer = replace(optimizer, penalty=replace(optimizer.penalty, alpha=penalty / seen))
+                optimizer = replace(optimizer, penalty=penalty.times(1.0 / seen))
                 trainer.mean_weight = total / seen
             # The rows of the next call may be unlike these, so no momentum is taken from the batches before.
             rate = optimizer.rate.for_stream(_STREAM_DECAY)
@@ -420,7 +420,7 @@ class BaseSGD(LinearModel):
         """The batches of new rows, with the steps, the weights and the counters of the calls before."""
         n, optimizer, done = sum(rows.blocks), stream.optimizer, stream.training.epoch
         if stream.penalty is not None:
-            optimizer = replace(optimizer, penalty=replace(optimizer.penalty, alpha=stream.penalty / seen))
+            optimizer = replace(optimizer, penalty=stream.penalty.times(1.0 / seen))
         schedule = make_schedule(
             rows, stream.work.holdout, min(stream.batch_rows, n), self.shuffle, seed,
             isinstance(optimizer, LocalSGD), microbatch_rows(rows.n_features),

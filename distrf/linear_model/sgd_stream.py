@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from ..execution.sampling import sampled_rows
 from ..sgd.batch_work import BatchWork
 from ..sgd.optimizer import PreconditionedSGD, SGDState
+from ..sgd.penalties import Penalty
 from ..sgd.rows import Rows
 from ..sgd.trainer import TrainerState
 from ..targets import Targets, float_columns
@@ -75,7 +76,7 @@ def newest_rows(rows: Rows, seed: int) -> Sample:
 class Stream:
     """What `partial_fit` carries from one call to the next. It is pickled with the estimator.
 
-    batch_rows : rows of a batch; rows, weight : seen so far; penalty : alpha times the rows it was chosen for, or None
+    batch_rows : rows of a batch; rows, weight : seen so far; penalty : times the rows it was chosen for, or None
     null_loss : mean loss of the constant prediction on the rows that were measured; measured : how many these were
     window : the newest rows
     """
@@ -87,7 +88,7 @@ class Stream:
     batch_rows: int
     rows: int
     weight: float
-    penalty: float | None
+    penalty: Penalty | None
     null_loss: float
     measured: int
     window: Sample
