@@ -199,7 +199,7 @@ def test_warnings_say_what_to_do():
 
 
 @pytest.mark.parametrize("loss", ["squared", "huber"])
-@pytest.mark.parametrize("rows, targets", [(1.0, 1e6), (1.0, 1e-6), (1e4, 1.0), (1e-4, 1.0)])
+@pytest.mark.parametrize(("rows", "targets"), [(1.0, 1e6), (1.0, 1e-6), (1e4, 1.0), (1e-4, 1.0)])
 def test_the_elastic_net_does_not_know_units(loss, rows, targets):
     """One alpha for |u|_1 and for |u|^2 has two units: targets in millionths gave R^2 = 0.00004 for 0.987."""
     rng = np.random.default_rng(0)
