@@ -230,6 +230,7 @@ class BaseSGD(LinearModel):
             spectrum.start,
             probed,
             spectrum.shift,
+            spectrum.units,
         )
         work = LocalWork(*common, local, weights.mean) if local else BatchWork(*common)
         first = np.zeros((rows.n_features + self.fit_intercept, targets.width))
@@ -266,6 +267,8 @@ class BaseSGD(LinearModel):
         self, loss: Loss, spectrum: Spectrum, per_epoch: int, whole: bool, local: int
     ) -> PreconditionedSGD:
         rate, penalty = self._rate(), self._penalty(spectrum.alpha, spectrum.squares)
+        if spectrum.units is not None:
+            penalty = replace(penalty, units=spectrum.units[:, None])
         # A flat tail that begins close beside the spread of the targets is a kink; an l1 penalty has another.
         kinked = (
             loss.smoothness is None
@@ -308,7 +311,8 @@ class BaseSGD(LinearModel):
                 f"warm_start continues from weights of shape {coef.shape}, but the data now need "
                 f"{(W.shape[1], W.shape[0] - self.fit_intercept)}; use warm_start=False"
             )
-        W[: coef.shape[1]] = coef.T
+        units = trainer.batches._work.units
+        W[: coef.shape[1]] = coef.T if units is None else coef.T / units[:, None]
         if self.fit_intercept:
             shift = trainer.batches._work.shift
             moved = 0.0 if shift is None else shift @ coef.T
@@ -327,10 +331,11 @@ class BaseSGD(LinearModel):
         D = len(W) - self.fit_intercept
         if not np.isfinite(W).all():
             raise InputError("the weights are no longer numbers; scale the rows, or leave learning_rate='auto'")
-        self.coef_ = np.ascontiguousarray(W[:D].T)
+        U = W[:D] if work.units is None else W[:D] * work.units[:, None]
+        self.coef_ = np.ascontiguousarray(U.T)
         self.intercept_ = np.zeros(W.shape[1])
         if self.fit_intercept:
-            moved = 0.0 if work.shift is None else work.shift @ W[:D]
+            moved = 0.0 if work.shift is None else work.shift @ U
             self.intercept_ = work.constant * W[D] + targets.centre - moved
         self.history_ = trainer.training.history
         self.alpha_ = trainer.optimizer.penalty.alpha  # type: ignore[attr-defined]

@@ -129,7 +129,9 @@ class StreamingSGDRegressor(LinearRegressor, BaseSGD):
     Training starts from the best constant prediction and never ends worse. Where batches or epochs rise above
     it, steps are halved. The best epoch is kept (by the score on held-out rows, or by the training objective),
     or the constant where no epoch beats it. Columns whose mean is ten standard deviations from zero are shifted
-    inside.
+    inside, and columns whose sizes are more than a hundred times apart are brought to like sizes. The penalty is
+    of the weights in the units of the rows all the same, so an alpha that suits large columns suppresses small ones;
+    scale the columns where that is not meant.
 
     References
     ----------

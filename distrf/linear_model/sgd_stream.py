@@ -151,8 +151,7 @@ class Stream:
 
     def _predicted(self, sample: Sample) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
         """Encoded targets, scores in float64, and weights of the rows."""
-        work, Z = self.work, sample.Z
-        Z = Z if work.shift is None else Z - work.shift
+        work, Z = self.work, self.work.moved(sample.Z)
         Y, weight = work.targets.encode(sample.y, sample.weight)
         return Y, work.scores(Z, self.optimizer.solution(self.state)), weight
 

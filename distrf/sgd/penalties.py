@@ -17,6 +17,7 @@ class Penalty:
     alpha : float >= 0
     l1_ratio : float in [0, 1], share of the l1 norm
     squares : float >= 0, strength of the squares; None is alpha. What suits one part depends on the units otherwise
+    units : array of shape (D, 1), factors on the weights that give those which the penalty is of; None is 1
 
     Attributes
     ----------
@@ -26,6 +27,7 @@ class Penalty:
     alpha: float
     l1_ratio: float = 0.0
     squares: float | None = None
+    units: np.ndarray | None = None
 
     name: ClassVar[str]
 
@@ -41,7 +43,12 @@ class Penalty:
 
     @property
     def curvature(self) -> float:
-        """Second derivative of the smooth part."""
+        """Second derivative of the smooth part, the largest of all weights."""
+        largest = 1.0 if self.units is None else float(self.units.max()) ** 2
+        return self._strength * largest
+
+    @property
+    def _strength(self) -> float:
         return (self.alpha if self.squares is None else self.squares) * (1.0 - self.l1_ratio)
 
     def times(self, factor: float) -> Penalty:
@@ -51,16 +58,18 @@ class Penalty:
 
     def value(self, U: np.ndarray) -> float:
         """The penalty of weights U, summed over columns."""
+        U = U if self.units is None else U * self.units
         l1 = self.alpha * self.l1_ratio * float(np.abs(U).sum()) if self.l1_ratio else 0.0
-        return l1 + 0.5 * self.curvature * float((U * U).sum())
+        return l1 + 0.5 * self._strength * float((U * U).sum())
 
     def slope(self, U: np.ndarray) -> np.ndarray:
         """Gradient of the smooth part, in the shape of U."""
-        return self.curvature * U
+        return self._strength * U if self.units is None else self._strength * (self.units**2 * U)
 
     def proximal(self, U: np.ndarray, eta: float) -> np.ndarray:
         """The proximal step of the part with a kink: towards zero by eta alpha l1_ratio, no further."""
-        return soft(U, eta * self.alpha * self.l1_ratio)
+        threshold = eta * self.alpha * self.l1_ratio
+        return soft(U, threshold if self.units is None else threshold * self.units)
 
 
 @dataclass(frozen=True)
@@ -94,6 +103,6 @@ class ElasticNet(Penalty):
 PENALTIES: dict[str, type[Penalty]] = {p.name: p for p in (L2, L1, ElasticNet)}
 
 
-def soft(W: np.ndarray, threshold: float) -> np.ndarray:
+def soft(W: np.ndarray, threshold: float | np.ndarray) -> np.ndarray:
     """W with every entry moved towards zero by the threshold, no further."""
     return np.sign(W) * np.maximum(np.abs(W) - threshold, 0.0)
