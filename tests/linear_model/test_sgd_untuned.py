@@ -175,7 +175,7 @@ def test_noise_gives_the_constant(n):
 
 def test_warnings_say_what_to_do():
     rng = np.random.default_rng(0)
-    scale = np.arange(1, 21) ** -2.0
+    scale = np.arange(1, 21) ** -1.5
     X = rng.normal(size=(2000, 20)) * scale
     y = X @ (rng.normal(size=20) / scale)
     slow = StreamingSGDRegressor(alpha=0.0, n_epochs=5, tol=None, preconditioner=None)
