@@ -105,3 +105,18 @@ def test_a_stream_and_a_warm_start():
     assert before > 0.98
     model.set_params(n_epochs=1, tol=None)
     assert model.fit(X, y).score(X, y) > before - 1e-3
+
+
+@pytest.mark.parametrize("distribution", ["synchronous", "local_sgd"])
+def test_one_worker_and_two_give_the_same_bits(client, one_worker_client, distribution):
+    X, y = unlike_rows("units")
+    X, y = da.from_array(X[:600], chunks=(150, -1)), da.from_array(y[:600], chunks=150)
+
+    def fitted():
+        model = StreamingSGDRegressor(distribution=distribution)
+        return model.partial_fit(X[:300], y[:300]).partial_fit(X[300:], y[300:]).coef_
+
+    with one_worker_client.as_current():
+        one = fitted()
+    with client.as_current():
+        np.testing.assert_array_equal(fitted(), one)
