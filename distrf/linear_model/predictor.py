@@ -12,6 +12,9 @@ from ..losses import Loss
 from ..maps import check_rows, working_dtype
 from ..maps.base import arrays_fingerprint
 
+#: An intercept so many times the largest score of features within [-1, 1] is there to cancel that of others.
+_FAR = 64.0
+
 
 @dataclass(frozen=True)
 class LinearPredictor:
@@ -33,8 +36,9 @@ class LinearPredictor:
         assert self.intercept is not None
         Z = check_rows(Z, self.n_features_in)
         dtype = working_dtype(Z.dtype)
-        scores = Z.astype(dtype, copy=False) @ self.coef.T.astype(dtype) + self.intercept.astype(dtype)
-        scores = np.asarray(scores)
+        exact = np.float64 if self._cancels else dtype
+        scores = Z.astype(exact, copy=False) @ self.coef.T.astype(exact) + self.intercept.astype(exact)
+        scores = np.asarray(scores).astype(dtype, copy=False)
         if self.output == "label":
             assert self.classes is not None
             best = (scores[:, 0] > 0).astype(int) if scores.shape[1] == 1 else scores.argmax(axis=1)
@@ -43,6 +47,16 @@ class LinearPredictor:
             assert self.loss is not None
             return self.loss().probabilities(scores)
         return scores
+
+    @property
+    def _cancels(self) -> bool:
+        """Whether an intercept is so large that features must be far from zero, and products cancel it.
+
+        Then float32 products lose the digits that count. The model alone decides, so that chunks do not matter.
+        """
+        assert self.coef is not None
+        assert self.intercept is not None
+        return bool((np.abs(self.intercept) > _FAR * np.abs(self.coef).sum(axis=1)).any())
 
     @property
     def arrays(self) -> dict[str, np.ndarray]:

@@ -35,7 +35,8 @@ class StreamingSGDClassifier(LinearClassifier, BaseSGD):
     alpha : float or {"auto"}, default="auto"
         Strength of the penalty. "auto" takes what held-out rows of a sample ask for, measured with the
         squared loss and carried over to the number of all rows (see `distrf.sgd.alpha`). For "l1" it takes
-        half of what hides noise of the size of the targets.
+        half of what hides noise of the size of the targets, and for "elasticnet" each of the two parts gets
+        its own.
     penalty : {"l2", "l1", "elasticnet"}, default="l2"
         "l2" is (alpha / 2) |u|^2, "l1" is alpha |u|_1, "elasticnet" mixes both by `l1_ratio`.
     l1_ratio : float, default=0.15
@@ -112,7 +113,7 @@ class StreamingSGDClassifier(LinearClassifier, BaseSGD):
     intercept_ : array of shape (c,) or (1,)
         Intercepts.
     alpha_ : float
-        The strength of the penalty in use.
+        The strength of the penalty in use; of "elasticnet" with alpha="auto", that of the l1 part.
     epsilon_ : float
         The width of the loss in use.
     history_ : list of dict
@@ -259,8 +260,9 @@ class StreamingSGDClassifier(LinearClassifier, BaseSGD):
     ) -> StreamingSGDClassifier:
         """Take the batches of one epoch over these rows, from where the last call ended.
 
-        The first call measures steps and alpha on its rows. An automatic alpha then falls as one over the rows
-        seen.
+        The first call measures steps, the width of a robust loss and alpha on its rows. Few rows are measured again
+        as others come, and so are rows that the weights predict far worse than a constant. An automatic alpha
+        falls as one over the rows seen. Later rows whose weights are all zero change nothing.
 
         Parameters
         ----------

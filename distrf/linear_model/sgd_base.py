@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
 from ..errors import InputError
 from ..execution.planned import Costs, PlannedRows
@@ -20,38 +22,20 @@ from ..sgd.batch_work import BatchWork, RowLengths
 from ..sgd.fit_checkpoint import open_checkpoint
 from ..sgd.learning_rates import RATES, LearningRate
 from ..sgd.local_sgd import LocalSGD, LocalSteps, LocalWork, local_rows
-from ..sgd.optimizer import PreconditionedSGD, SGDState
+from ..sgd.optimizer import PreconditionedSGD
 from ..sgd.penalties import PENALTIES, Penalty
-from ..sgd.rows import Rows, measure_weights
+from ..sgd.rows import Rows, Weights, measure_weights
 from ..sgd.schedules import LOCAL_BLOCKS, Holdout
 from ..sgd.spectrum import Spectrum, measure_spectrum
 from ..sgd.trainer import Rules, Trainer, TrainerState, warn_unconverged
 from ..targets import Targets
 from ..typing import RandomState
 from .base import LinearModel
+from .sgd_stream import ENOUGH, Sample, Stream, newest_rows
 
 _NARROW = 0.5
 #: A stream (`partial_fit`) measures the length of rows in all epochs, and its steps fall over at least so many batches.
 _ALWAYS, _STREAM_DECAY = 1 << 62, 30
-
-
-@dataclass
-class _Stream:
-    """What `partial_fit` carries from one call to the next. It is pickled with the estimator.
-
-    batch_rows : rows of a batch; rows, weight : seen so far; penalty : alpha times the rows it was chosen for, or None
-    null_loss : mean loss of the constant prediction on the first rows
-    """
-
-    work: BatchWork
-    optimizer: PreconditionedSGD
-    state: SGDState
-    training: TrainerState
-    batch_rows: int
-    rows: int
-    weight: float
-    penalty: float | None
-    null_loss: float
 
 
 class BaseSGD(LinearModel):
@@ -147,8 +131,8 @@ class BaseSGD(LinearModel):
         self.resume = resume
         self.random_state = random_state
 
-    def _penalty(self, alpha: float = 0.0) -> Penalty:
-        return PENALTIES[self.penalty].of(alpha, float(self.l1_ratio))
+    def _penalty(self, alpha: float = 0.0, squares: float | None = None) -> Penalty:
+        return replace(PENALTIES[self.penalty].of(alpha, float(self.l1_ratio)), squares=squares)
 
     def _rate(self) -> LearningRate:
         return RATES[self.learning_rate](None if self.eta0 is None else float(self.eta0), float(self.power_t))
@@ -187,22 +171,30 @@ class BaseSGD(LinearModel):
             return self._rate().averages and not (whole and LOSSES[self.loss].is_smooth())
         return bool(self.average)
 
-    def _start(self, X: Any, y: Any, weight: Any, targets: Targets, seed: int, stream: bool = False) -> Trainer:
+    def _start(
+        self,
+        rows: Rows,
+        weights: Weights,
+        targets: Targets,
+        seed: int,
+        stream: bool = False,
+        sample: Rows | None = None,
+    ) -> Trainer:
         """Everything that a fit needs, from the rows; the state is the start, or that of the checkpoint.
 
-        stream : whether these are the first rows of `partial_fit`: one epoch, and more rows will come
+        stream : whether these are rows of `partial_fit`: one epoch, and more rows will come
+        sample : of a stream, the rows to measure on in place of these
         """
         loss = self._loss(targets, 0.1 if self.epsilon == "auto" else float(self.epsilon))
-        rows = Rows.of(X, y, weight)
+        measured, their = (rows, weights) if sample is None else (sample, measure_weights(sample, targets))
         holdout = Holdout(self.validation_fraction if self.early_stopping and not stream else 0.0, seed)
         checkpoint = open_checkpoint(
             None if stream else self.checkpoint, self._fingerprint, rows, targets, seed, bool(self.resume)
         )
-        weights = measure_weights(rows, targets)
         spectrum = Spectrum.of(
             checkpoint.run(
                 lambda _: measure_spectrum(
-                    rows, targets, loss, weights,
+                    measured, targets, loss, their,
                     alpha=None if self.alpha == "auto" else float(self.alpha),
                     epsilon=None if self.epsilon == "auto" and loss.epsilon_in_spreads is not None else loss.epsilon,
                     penalty=self._penalty(), intercept=self.fit_intercept, directions=self._directions(),
@@ -238,6 +230,7 @@ class BaseSGD(LinearModel):
             spectrum.start,
             probed,
             spectrum.shift,
+            spectrum.units,
         )
         work = LocalWork(*common, local, weights.mean) if local else BatchWork(*common)
         first = np.zeros((rows.n_features + self.fit_intercept, targets.width))
@@ -273,7 +266,9 @@ class BaseSGD(LinearModel):
     def _optimizer(
         self, loss: Loss, spectrum: Spectrum, per_epoch: int, whole: bool, local: int
     ) -> PreconditionedSGD:
-        rate, penalty = self._rate(), self._penalty(spectrum.alpha)
+        rate, penalty = self._rate(), self._penalty(spectrum.alpha, spectrum.squares)
+        if spectrum.units is not None:
+            penalty = replace(penalty, units=spectrum.units[:, None])
         # A flat tail that begins close beside the spread of the targets is a kink; an l1 penalty has another.
         kinked = (
             loss.smoothness is None
@@ -300,13 +295,14 @@ class BaseSGD(LinearModel):
     def _fit(self, X: Any, y: Any, weight: Any, targets: Targets) -> None:
         self._check()
         old = (self.coef_, self.intercept_) if self.warm_start and hasattr(self, "coef_") else None
-        trainer = self._start(X, y, weight, targets, draw_seed(self.random_state))
+        rows = Rows.of(X, y, weight)
+        trainer = self._start(rows, measure_weights(rows, targets), targets, draw_seed(self.random_state))
         if old is not None and not trainer.training.history and trainer.state.t == 0:
             self._warm(trainer, *old, targets)
         self._train(trainer, targets)
         self.n_iter_ = len(self.history_)
         warn_unconverged(trainer.training, type(self).__name__, stacklevel=4)
-        self._stream: _Stream | None = None
+        self._stream: Stream | None = None
 
     def _warm(self, trainer: Trainer, coef: Any, intercept: Any, targets: Targets) -> None:
         W, coef = trainer.state.weights, np.atleast_2d(coef)
@@ -315,7 +311,8 @@ class BaseSGD(LinearModel):
                 f"warm_start continues from weights of shape {coef.shape}, but the data now need "
                 f"{(W.shape[1], W.shape[0] - self.fit_intercept)}; use warm_start=False"
             )
-        W[: coef.shape[1]] = coef.T
+        units = trainer.batches._work.units
+        W[: coef.shape[1]] = coef.T if units is None else coef.T / units[:, None]
         if self.fit_intercept:
             shift = trainer.batches._work.shift
             moved = 0.0 if shift is None else shift @ coef.T
@@ -334,10 +331,11 @@ class BaseSGD(LinearModel):
         D = len(W) - self.fit_intercept
         if not np.isfinite(W).all():
             raise InputError("the weights are no longer numbers; scale the rows, or leave learning_rate='auto'")
-        self.coef_ = np.ascontiguousarray(W[:D].T)
+        U = W[:D] if work.units is None else W[:D] * work.units[:, None]
+        self.coef_ = np.ascontiguousarray(U.T)
         self.intercept_ = np.zeros(W.shape[1])
         if self.fit_intercept:
-            moved = 0.0 if work.shift is None else work.shift @ W[:D]
+            moved = 0.0 if work.shift is None else work.shift @ U
             self.intercept_ = work.constant * W[D] + targets.centre - moved
         self.history_ = trainer.training.history
         self.alpha_ = trainer.optimizer.penalty.alpha  # type: ignore[attr-defined]
@@ -346,46 +344,88 @@ class BaseSGD(LinearModel):
         self.best_epoch_ = 0 if trainer.training.fell_back else trainer.epoch_of_solution
         self.batch_size_ = trainer.schedule.batch_size
 
-    def _partial_fit(self, X: Any, y: Any, weight: Any, targets: Targets) -> None:
+    def _partial_fit(self, X: Any, y: Any, weight: Any, targets: Targets) -> Targets:
+        """Train on rows of a stream; returns the targets with the centre in use."""
         self._check()
         seed = draw_seed(self.random_state)
-        stream: _Stream | None = getattr(self, "_stream", None)
-        if stream is None:
-            trainer = self._start(X, y, weight, targets, seed, stream=True)
-            if hasattr(self, "coef_"):
-                self._warm(trainer, self.coef_, self.intercept_, targets)
-                trainer.training.history = list(getattr(self, "history_", []))
-            optimizer: Any = trainer.optimizer
+        rows = Rows.of(X, y, weight)
+        known = hasattr(self, "coef_")
+        weights = measure_weights(rows, targets, refuse=not known)
+        if not weights.mean > 0:  # rows without weight teach nothing
+            return targets
+        stream: Stream | None = getattr(self, "_stream", None)
+        n, newest = sum(rows.blocks), newest_rows(rows, seed)
+        seen, total, window = n, n * weights.mean, newest
+        sample = None
+        if stream is not None:
+            seen, total, window = seen + stream.rows, total + stream.weight, stream.extended(newest)
+            sample = stream.sample_to_measure(newest, window, seen)
+        optimizer: Any
+        if stream is not None and sample is None:
+            trainer = self._continue(stream, rows, targets, seed, seen, total)
+            optimizer, penalty = trainer.optimizer, stream.penalty
+            batch_rows, measured = stream.batch_rows, stream.measured
+        else:
+            moved = (
+                np.zeros(targets.width) if stream is None or sample is None else stream.moved(sample, window)
+            )
+            trainer, targets, measured = self._begin(stream, sample, moved, rows, weights, targets, seed)
+            window = window if sample is None else sample
+            optimizer = trainer.optimizer
+            penalty = optimizer.penalty.times(measured) if self.alpha == "auto" else None
+            if stream is not None and penalty is not None:
+                optimizer = replace(optimizer, penalty=penalty.times(1.0 / seen))
+                trainer.mean_weight = total / seen
             # The rows of the next call may be unlike these, so no momentum is taken from the batches before.
             rate = optimizer.rate.for_stream(_STREAM_DECAY)
-            trainer.optimizer = replace(optimizer, momentum=optimizer.momentum or 0.0, rate=rate)
-            rows = sum(trainer.schedule.rows)
-            penalty = optimizer.penalty.alpha * rows if self.alpha == "auto" else None
-            total, batch_rows = rows * trainer.mean_weight, trainer.schedule.batch_size
-            null = trainer.null_loss
-        else:
-            trainer, rows, total = self._continue(stream, X, y, weight, targets, seed)
-            penalty, batch_rows, null = stream.penalty, stream.batch_rows, stream.null_loss
+            optimizer = trainer.optimizer = replace(optimizer, momentum=optimizer.momentum or 0.0, rate=rate)
+            batch_rows = trainer.schedule.batch_size
+            if targets.classes is None and not window.varies:
+                measured = 0
         self._train(trainer, targets)
-        work, optimizer = trainer.batches._work, trainer.optimizer
-        self._stream = _Stream(
-            work, optimizer, trainer.state, trainer.training, batch_rows, rows, total, penalty, null
-        )
+        self._stream = Stream(
+            trainer.batches._work, optimizer, trainer.state, trainer.training, batch_rows, seen, total,
+            penalty, trainer.null_loss, measured, window,
+        )  # fmt: skip
+        return targets
 
-    def planned_costs(self, rows: PlannedRows) -> Costs:
-        check_parameters(self)
-        return fit_costs(self, rows)
+    def _begin(
+        self, stream: Stream | None, sample: Sample | None, moved: np.ndarray | None, rows: Rows, weights: Weights,
+        targets: Targets, seed: int,
+    ) -> tuple[Trainer, Targets, int]:  # fmt: skip
+        """A stream whose steps and scales are measured, for the first time or again; with how many rows were.
+
+        sample : the rows to measure on where these are few; moved : see `Stream.moved`
+        """
+        n, few = sum(rows.blocks), None
+        if sample is not None:
+            if self.fit_intercept and targets.classes is None:
+                targets = replace(targets, centre=sample.centre())
+            few = Rows.of(*sample) if n < ENOUGH else None
+        trainer = self._start(rows, weights, targets, seed, stream=True, sample=few)
+        if hasattr(self, "coef_") and moved is not None:
+            self._warm(trainer, self.coef_, self.intercept_ + moved, targets)
+        trainer.training.history = list(getattr(self, "history_", []))
+        if stream is not None:
+            done = stream.training.epoch
+            trainer.training.epoch, trainer.rules = done, replace(trainer.rules, n_epochs=done + 1)
+            trainer.state.t = 0 if moved is None else stream.state.t
+            if moved is None and stream.measured >= ENOUGH:
+                warnings.warn(
+                    f"{type(self).__name__}: the weights predict new rows far worse than a constant, as if these were in "
+                    "another unit; training starts anew. Give all rows in the same units",
+                    ConvergenceWarning,
+                    stacklevel=4,
+                )
+        return trainer, targets, n if few is None else sum(few.blocks)
 
     def _continue(
-        self, stream: _Stream, X: Any, y: Any, weight: Any, targets: Targets, seed: int
-    ) -> tuple[Trainer, int, float]:
+        self, stream: Stream, rows: Rows, targets: Targets, seed: int, seen: int, total: float
+    ) -> Trainer:
         """The batches of new rows, with the steps, the weights and the counters of the calls before."""
-        rows = Rows.of(X, y, weight)
-        n, weights = sum(rows.blocks), measure_weights(rows, targets)
-        seen, total = stream.rows + n, stream.weight + n * weights.mean
-        optimizer, done = stream.optimizer, stream.training.epoch
+        n, optimizer, done = sum(rows.blocks), stream.optimizer, stream.training.epoch
         if stream.penalty is not None:
-            optimizer = replace(optimizer, penalty=replace(optimizer.penalty, alpha=stream.penalty / seen))
+            optimizer = replace(optimizer, penalty=stream.penalty.times(1.0 / seen))
         schedule = make_schedule(
             rows, stream.work.holdout, min(stream.batch_rows, n), self.shuffle, seed,
             isinstance(optimizer, LocalSGD), microbatch_rows(rows.n_features),
@@ -398,7 +438,11 @@ class BaseSGD(LinearModel):
         trainer.training = TrainerState(
             epoch=done, first_ratio=stream.training.first_ratio, history=stream.training.history
         )
-        return trainer, seen, total
+        return trainer
+
+    def planned_costs(self, rows: PlannedRows) -> Costs:
+        check_parameters(self)
+        return fit_costs(self, rows)
 
 
 def _batches(rows: Rows, work: BatchWork, optimizer: Any) -> Any:

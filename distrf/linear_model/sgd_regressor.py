@@ -27,7 +27,8 @@ class StreamingSGDRegressor(LinearRegressor, BaseSGD):
     alpha : float or {"auto"}, default="auto"
         Strength of the penalty. "auto" takes what held-out rows of a sample ask for, measured with the
         squared loss and carried over to the number of all rows (see `distrf.sgd.alpha`). For "l1" it takes
-        half of what hides noise of the size of the targets.
+        half of what hides noise of the size of the targets, and for "elasticnet" each of the two parts gets
+        its own.
     penalty : {"l2", "l1", "elasticnet"}, default="l2"
         "l2" is (alpha / 2) |u|^2, "l1" is alpha |u|_1, "elasticnet" mixes both by `l1_ratio`.
     l1_ratio : float, default=0.15
@@ -100,7 +101,7 @@ class StreamingSGDRegressor(LinearRegressor, BaseSGD):
     intercept_ : float or array of shape (C,)
         Intercept.
     alpha_ : float
-        The strength of the penalty in use.
+        The strength of the penalty in use; of "elasticnet" with alpha="auto", that of the l1 part.
     epsilon_ : float
         The width of the loss in use.
     history_ : list of dict
@@ -128,7 +129,9 @@ class StreamingSGDRegressor(LinearRegressor, BaseSGD):
     Training starts from the best constant prediction and never ends worse. Where batches or epochs rise above
     it, steps are halved. The best epoch is kept (by the score on held-out rows, or by the training objective),
     or the constant where no epoch beats it. Columns whose mean is ten standard deviations from zero are shifted
-    inside.
+    inside, and columns whose sizes are more than a hundred times apart are brought to like sizes. The penalty is
+    of the weights in the units of the rows all the same, so an alpha that suits large columns suppresses small ones;
+    scale the columns where that is not meant.
 
     References
     ----------
@@ -181,8 +184,9 @@ class StreamingSGDRegressor(LinearRegressor, BaseSGD):
     ) -> StreamingSGDRegressor:
         """Take the batches of one epoch over these rows, from where the last call ended.
 
-        The first call measures steps and alpha on its rows. An automatic alpha then falls as one over the rows
-        seen.
+        The first call measures steps, the width of a robust loss and alpha on its rows. Few rows are measured again
+        as others come, and so are rows that the weights predict far worse than a constant. An automatic alpha
+        falls as one over the rows seen. Later rows whose weights are all zero change nothing.
 
         Parameters
         ----------
@@ -208,7 +212,7 @@ class StreamingSGDRegressor(LinearRegressor, BaseSGD):
         X, y, sample_weight = validate_fit(self, X, y, sample_weight, numeric=True, reset=first)
         if first or not hasattr(self, "_centre"):
             self._centre = self._targets(y, sample_weight).centre
-        self._partial_fit(X, y, sample_weight, Targets(None, self._centre))
+        self._centre = self._partial_fit(X, y, sample_weight, Targets(None, self._centre)).centre
         return self._flat(y)
 
     def _targets(self, y: Any, sample_weight: Any) -> Targets:
@@ -216,7 +220,7 @@ class StreamingSGDRegressor(LinearRegressor, BaseSGD):
         return targets if self.fit_intercept else Targets(None, np.zeros_like(targets.centre))
 
     def _flat(self, y: Any) -> StreamingSGDRegressor:
-        if y.ndim == 1:
+        if y.ndim == 1 and self.coef_.ndim == 2:
             self.coef_, self.intercept_ = self.coef_[0], float(self.intercept_[0])
         return self
 

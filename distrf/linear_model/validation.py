@@ -14,7 +14,7 @@ from ..execution.row_blocks import align_rows
 from ..features.base import validate_rows
 from ..maps import working_dtype
 from ..parameters import check_parameters
-from ..targets import as_columns, refuse_unlike_targets
+from ..targets import as_columns, checked_weights, refuse_unlike_targets
 from ..typing import ArrayLike
 from .base import LinearModel
 
@@ -58,6 +58,8 @@ def validate_fit(
         if not numeric:
             y = as_columns(column_or_1d(y, warn=True))
             check_classification_targets(y)
-        if sample_weight is not None:
+        if sample_weight is not None and (reset or np.any(sample_weight)):
             sample_weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
+        elif sample_weight is not None:  # a later batch of a stream may have no weight
+            sample_weight = checked_weights(np.asarray(sample_weight), np.asarray(y))
     return X, y, sample_weight

@@ -88,6 +88,7 @@ class BatchWork:
     start : the constant prediction that training starts from, shape (C,); None is 0
     probed : epochs in which the lengths of rows are measured; the last of the maps is then a RowLengths
     shift : subtracted from dense features, shape (D,): means that would drown what varies; None for none
+    units : factors on the columns, shape (D,), where their own units are unlike; None for none
     """
 
     targets: Targets
@@ -99,6 +100,7 @@ class BatchWork:
     start: np.ndarray | None = None
     probed: int = 0
     shift: np.ndarray | None = None
+    units: np.ndarray | None = None
 
     def take(
         self,
@@ -133,13 +135,25 @@ class BatchWork:
         Z = X[rows]
         for function in maps:
             Z = function(Z)
-        if self.shift is not None:
-            Z = Z - self.shift.astype(np.result_type(Z.dtype, np.float32))
+        Z = self.moved(Z)
         dtype = working_dtype(Z.dtype)
         if Z.dtype != dtype:
             Z = Z.astype(dtype)
         Y, w = self.targets.encode(y[rows], None if weight is None else weight[rows])
         return Z, Y.astype(dtype), w
+
+    def moved(self, Z: Any) -> Any:
+        """Features as training knows them: shifted and in units of its own."""
+        dtype = np.result_type(Z.dtype, np.float32)
+        if self.shift is not None:
+            Z = Z - self.shift.astype(dtype)
+        if self.units is None:
+            return Z
+        # Factors may be no float32 where the products are.
+        if sp.issparse(Z):
+            data = (Z.data * self.units[Z.indices]).astype(dtype)
+            return type(Z)((data, Z.indices, Z.indptr), shape=Z.shape)
+        return (Z * self.units).astype(dtype)
 
     def scores(self, Z: Any, W: np.ndarray) -> np.ndarray:
         """z.w + b, shape (b, C)."""

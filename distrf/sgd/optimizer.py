@@ -167,7 +167,13 @@ class PreconditionedSGD(Optimizer):
             W = W - eta * G
         if not self.penalty.smooth:
             W[:D] = self.penalty.proximal(W[:D], eta)
-        self.rate.project(W[:D], self.penalty.alpha)
+        units = self.penalty.units
+        if units is None:
+            self.rate.project(W[:D], self.penalty.alpha)
+        else:
+            U = W[:D] * units
+            self.rate.project(U, self.penalty.alpha)
+            W[:D] = U / units
         self.move(state, W)
         if self.average and not self.penalty.smooth:
             slope = state.slope if len(state.slope) else np.zeros_like(G)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -10,12 +10,14 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Penalty:
-    """Base: alpha (l1_ratio |u|_1 + (1 - l1_ratio) |u|^2 / 2) for the weights u of all features.
+    """Base: l1_ratio alpha |u|_1 + (1 - l1_ratio) squares |u|^2 / 2 for the weights u of all features.
 
     Parameters
     ----------
     alpha : float >= 0
     l1_ratio : float in [0, 1], share of the l1 norm
+    squares : float >= 0, strength of the squares; None is alpha. What suits one part depends on the units otherwise
+    units : array of shape (D, 1), factors on the weights that give those which the penalty is of; None is 1
 
     Attributes
     ----------
@@ -24,6 +26,8 @@ class Penalty:
 
     alpha: float
     l1_ratio: float = 0.0
+    squares: float | None = None
+    units: np.ndarray | None = None
 
     name: ClassVar[str]
 
@@ -39,22 +43,33 @@ class Penalty:
 
     @property
     def curvature(self) -> float:
-        """Second derivative of the smooth part."""
-        return self.alpha * (1.0 - self.l1_ratio)
+        """Second derivative of the smooth part, the largest of all weights."""
+        largest = 1.0 if self.units is None else float(self.units.max()) ** 2
+        return self._strength * largest
+
+    @property
+    def _strength(self) -> float:
+        return (self.alpha if self.squares is None else self.squares) * (1.0 - self.l1_ratio)
+
+    def times(self, factor: float) -> Penalty:
+        """The penalty so many times as strong."""
+        squares = None if self.squares is None else factor * self.squares
+        return replace(self, alpha=factor * self.alpha, squares=squares)
 
     def value(self, U: np.ndarray) -> float:
         """The penalty of weights U, summed over columns."""
-        return self.alpha * (
-            self.l1_ratio * float(np.abs(U).sum()) + (1 - self.l1_ratio) / 2 * float((U * U).sum())
-        )
+        U = U if self.units is None else U * self.units
+        l1 = self.alpha * self.l1_ratio * float(np.abs(U).sum()) if self.l1_ratio else 0.0
+        return l1 + 0.5 * self._strength * float((U * U).sum())
 
     def slope(self, U: np.ndarray) -> np.ndarray:
         """Gradient of the smooth part, in the shape of U."""
-        return (1.0 - self.l1_ratio) * self.alpha * U
+        return self._strength * U if self.units is None else self._strength * (self.units**2 * U)
 
     def proximal(self, U: np.ndarray, eta: float) -> np.ndarray:
         """The proximal step of the part with a kink: towards zero by eta alpha l1_ratio, no further."""
-        return soft(U, eta * self.alpha * self.l1_ratio)
+        threshold = eta * self.alpha * self.l1_ratio
+        return soft(U, threshold if self.units is None else threshold * self.units)
 
 
 @dataclass(frozen=True)
@@ -88,6 +103,6 @@ class ElasticNet(Penalty):
 PENALTIES: dict[str, type[Penalty]] = {p.name: p for p in (L2, L1, ElasticNet)}
 
 
-def soft(W: np.ndarray, threshold: float) -> np.ndarray:
+def soft(W: np.ndarray, threshold: float | np.ndarray) -> np.ndarray:
     """W with every entry moved towards zero by the threshold, no further."""
     return np.sign(W) * np.maximum(np.abs(W) - threshold, 0.0)

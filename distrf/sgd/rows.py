@@ -148,13 +148,14 @@ class Weights:
     largest: float = 1.0
 
 
-def measure_weights(rows: Rows, targets: Targets) -> Weights:
+def measure_weights(rows: Rows, targets: Targets, refuse: bool = True) -> Weights:
     """Mean and largest weight of the rows, by one pass over y if there are weights.
 
     Parameters
     ----------
     rows : Rows
     targets : Targets, whose class weights are factors on the weights of the rows
+    refuse : bool, whether weights that are all zero are an error
 
     Returns
     -------
@@ -169,7 +170,7 @@ def measure_weights(rows: Rows, targets: Targets) -> Weights:
     total, largest = run_pass(
         _WeightReduction(targets), list(rows.arrays[1:]), label="weights", block_rows=1 << 20
     )
-    if not total > 0:
+    if refuse and not total > 0:
         raise InputError("sample_weight must not be zero everywhere")
     return Weights(float(total / sum(rows.blocks)), float(largest))
 

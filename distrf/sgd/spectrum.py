@@ -12,6 +12,7 @@ from ..execution.sampling import neighbours
 from ..losses import Loss
 from ..targets import Targets
 from .alpha import choose_alpha, choose_l1
+from .column_units import column_sizes, unit_factors, unlike
 from .penalties import Penalty
 from .preconditioner import Preconditioner, intercept_scale, make_preconditioner, sample_size, weighted_rows
 from .rows import Rows, Weights
@@ -40,6 +41,8 @@ class Spectrum:
     start : array of shape (C,), the best constant prediction
     null_loss : float, mean loss of `start`
     shift : array of shape (D,), means to subtract from the features, or None
+    squares : float, strength of the squares of a mixed penalty; None is alpha
+    units : array of shape (D,), factors on the shifted features, or None
     """
 
     preconditioner: Preconditioner
@@ -49,13 +52,16 @@ class Spectrum:
     start: np.ndarray
     null_loss: float
     shift: np.ndarray | None = None
+    squares: float | None = None
+    units: np.ndarray | None = None
 
     @property
     def arrays(self) -> dict[str, np.ndarray]:
         """What a checkpoint keeps of it: each number under its name."""
         mine = {name: getattr(self, name) for name in ("constant", "alpha", "epsilon", "start", "null_loss")}
-        shift = {} if self.shift is None else {"shift": self.shift}
-        return {k: np.asarray(v) for k, v in (vars(self.preconditioner) | mine | shift).items()}
+        some = {name: getattr(self, name) for name in ("shift", "squares", "units")}
+        some = {name: value for name, value in some.items() if value is not None}
+        return {k: np.asarray(v) for k, v in (vars(self.preconditioner) | mine | some).items()}
 
     @classmethod
     def of(cls, arrays: dict[str, np.ndarray]) -> Spectrum:
@@ -115,24 +121,37 @@ def measure_spectrum(
     loss = loss if epsilon is not None else replace(loss, epsilon=_epsilon(loss, Y, weight))
     shift = _shift(Z, weight) if intercept and not rows.sparse else None
     Z = Z if shift is None else (Z - shift.astype(Z.dtype))
-    constant = intercept_scale(weighted_rows(Z, weight, 0.0)) if intercept else 0.0
+    sizes = column_sizes(Z, weight, shift)
+    apart, dtype = unlike(sizes), Z.dtype
+    if apart is not None:
+        Z = Z.astype(np.float64)
     smoothness = loss.curvature(_spread(Y, weight) if targets.classes is None else 1.0)
     group = 1 if stream else neighbours(n)
-    if alpha is None and not penalty.smooth:
-        alpha = choose_l1(Z, _within(loss, Y, weight), weight, n) * smoothness
-    elif alpha is None:
-        alpha = choose_alpha(Z, _within(loss, Y, weight), weight, n, seed, group) * smoothness
+    squares = None
+    if alpha is None:
+        near = _within(loss, Y, weight)
+        if penalty.l1_ratio < 1.0:
+            alpha = squares = choose_alpha(Z, near, weight, n, seed, group, apart) * smoothness
+        if penalty.l1_ratio:
+            alpha = choose_l1(Z, near, weight, n) * smoothness
+    assert alpha is not None
+    squares = squares if 0.0 < penalty.l1_ratio < 1.0 else None
+    penalty, units = replace(penalty, alpha=alpha, squares=squares), None
+    if apart is not None:
+        units = unit_factors(sizes, penalty.curvature / smoothness)
+        penalty, Z = replace(penalty, units=units[:, None]), (Z * units).astype(dtype)
+    constant = intercept_scale(weighted_rows(Z, weight, 0.0)) if intercept else 0.0
     A = weighted_rows(Z, weight, constant, weights.mean if weight is not None else None)
     held = None if whole or len(A) < 3 else (np.arange(len(A)) // group) % 3 == 2
     most = directions
     if most is None and min(A.shape) > MANY_FEATURES:
         most = MOST_DIRECTIONS
-    longest = (rows.longest + constant**2) * weights.largest / weights.mean
+    longest = (rows.longest + constant**2) * weights.largest / weights.mean if units is None else np.inf
     made = make_preconditioner(
         A if held is None else A[~held],
         None if held is None else A[held],
         smoothness,
-        replace(penalty, alpha=alpha).curvature,
+        penalty.curvature,
         whole=whole,
         most=most,
         chosen=directions is None,
@@ -144,7 +163,7 @@ def measure_spectrum(
         made = replace(made.bounded(longest), certain=True)
     start = _constant(loss, targets, Y, weight) if intercept else np.zeros(targets.width)
     null = _null_loss(loss, targets, start, Y, weight)
-    return Spectrum(made, constant, float(alpha), float(loss.epsilon), start, null, shift)
+    return Spectrum(made, constant, float(alpha), float(loss.epsilon), start, null, shift, squares, units)
 
 
 def _shift(Z: np.ndarray, weight: np.ndarray | None) -> np.ndarray | None:

@@ -6,6 +6,8 @@ import pickle
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
+from sklearn.exceptions import ConvergenceWarning
 
 from distrf import RandomFourierFeatures, StreamingSGDClassifier, StreamingSGDRegressor
 from distrf.datasets.digits import expanded_labels, expanded_rows, load_digits_split
@@ -89,3 +91,67 @@ def test_batches_that_lack_a_class():
     for loss in ("hinge", "logistic"):
         model = batches(StreamingSGDClassifier(loss), X[order], y[order], 250, classes=[0, 1])
         assert model.score(X, y) > 0.93 > 0.9 > (y == 0).mean()
+
+
+def linear_rows(n=2000, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 10))
+    return X, X @ rng.normal(size=10) + 0.3 * rng.normal(size=n)
+
+
+LOSSES = "squared", "huber", "epsilon_insensitive"
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_a_stream_whose_first_rows_were_in_a_smaller_unit(loss):
+    """The guard went back to weights that were themselves the fault, and halved steps for ever: R^2 was -43."""
+    X, y = linear_rows()
+    model = StreamingSGDRegressor(loss).partial_fit(0.03 * X[:50], y[:50])
+    assert batches(model, X, y, 50).score(X, y) > 0.98
+    model = StreamingSGDRegressor(loss).partial_fit(0.03 * X[:500], y[:500])
+    with pytest.warns(ConvergenceWarning, match="as if these were in another unit"):
+        model.partial_fit(X[500:1000], y[500:1000])
+    assert model.partial_fit(X[1000:], y[1000:]).score(X, y) > 0.98
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("rows", [1, 3])
+def test_a_stream_of_single_rows(loss, rows):
+    """What the first row says is measured again as rows come: a Huber loss had epsilon = 1e-300, and R^2 -2.7."""
+    X, y = linear_rows(400)
+    model = batches(StreamingSGDRegressor(loss), X, y, rows)
+    assert model.score(X, y) > 0.97
+    if loss == "huber":
+        assert 0.3 * y.std() < model.epsilon_ < 3 * y.std()
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("first", [lambda y: 0 * y + 7.7, lambda y: y + 1000], ids=["equal", "offset"])
+def test_a_stream_whose_first_targets_mislead(loss, first):
+    """Targets without spread left robust losses without a width for ever, and an offset out of their reach."""
+    X, y = linear_rows()
+    for rows in (50, 300):
+        model = StreamingSGDRegressor(loss).partial_fit(X[:rows], first(y[:rows]))
+        assert batches(batches(model, X, y, 50), X, y, 50).score(X, y) > 0.98
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_a_batch_without_weight_changes_nothing(sparse):
+    X, y = linear_rows(500)
+    X = sp.csr_matrix(X) if sparse else X
+    model = StreamingSGDRegressor().partial_fit(X[:200], y[:200])
+    before, t = model.coef_.copy(), model.t_
+    model.partial_fit(X[200:250], y[200:250], np.zeros(50))
+    np.testing.assert_array_equal(model.coef_, before)
+    assert model.t_ == t
+    model.partial_fit(X[250:], y[250:], np.ones(250))
+    assert model.score(X, y) > 0.97
+
+
+def test_measuring_again_knows_no_pickling():
+    X, y = linear_rows(300)
+    straight = batches(StreamingSGDRegressor("huber"), X, y, 7)
+    pickled = StreamingSGDRegressor("huber")
+    for a in range(0, 300, 7):
+        pickled = pickle.loads(pickle.dumps(pickled.partial_fit(X[a : a + 7], y[a : a + 7])))
+    np.testing.assert_array_equal(pickled.coef_, straight.coef_)

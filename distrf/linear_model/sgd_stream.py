@@ -1,0 +1,167 @@
+"""What `partial_fit` carries from one call to the next, and when it is measured again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from ..execution.sampling import sampled_rows
+from ..sgd.batch_work import BatchWork
+from ..sgd.optimizer import PreconditionedSGD, SGDState
+from ..sgd.penalties import Penalty
+from ..sgd.rows import Rows
+from ..sgd.trainer import TrainerState
+from ..targets import Targets, float_columns
+
+#: Rows that are kept for the next measuring, and their bytes at most.
+_KEPT_ROWS, _KEPT_BYTES = 256, 2**24
+#: A stream is measured again each time that its rows have doubled, until so many were measured.
+ENOUGH = 128
+#: Rows at least that can say that the weights are lost: fewer may lie far out by chance.
+_TELLING = 32
+#: Weights are far off where their loss on new rows is so many times that of the best constant of the last rows, and a
+#: constant is the better start where it is so many times that; targets are, where residuals are so many of their spreads.
+_FAR, _LOST = 10.0, 3.0
+
+
+class Sample(NamedTuple):
+    """A few rows in memory: features of shape (s, D), targets, and weights or None."""
+
+    Z: Any
+    y: np.ndarray
+    weight: np.ndarray | None
+
+    def last(self, count: int) -> Sample:
+        """The newest rows."""
+        a = max(0, self.Z.shape[0] - count)
+        return Sample(self.Z[a:], self.y[a:], None if self.weight is None else self.weight[a:])
+
+    def centre(self) -> np.ndarray:
+        """The mean of the targets, shape (C,)."""
+        return np.average(float_columns(self.y), axis=0, weights=self.weight)
+
+    @property
+    def heavy(self) -> bool:
+        """Whether any row has a weight."""
+        return self.weight is None or bool(self.weight.any())
+
+    @property
+    def varies(self) -> bool:
+        """Whether the targets of rows with weight differ, beyond rounding."""
+        y = float_columns(self.y if self.weight is None else self.y[self.weight > 0])
+        return bool(len(y)) and bool((np.ptp(y, axis=0) > 1e-12 * np.abs(y).max(axis=0)).any())
+
+
+def _most_rows(D: int) -> int:
+    """Rows of so many features that are kept."""
+    return int(min(_KEPT_ROWS, max(_TELLING, _KEPT_BYTES // (8 * D))))
+
+
+def newest_rows(rows: Rows, seed: int) -> Sample:
+    """A few of these rows, as they are held."""
+    most = _most_rows(rows.n_features)
+    if rows.lazy:
+        return Sample(*rows.sample(most, seed))
+    indices = sampled_rows(sum(rows.blocks), most, seed, "sgd sample")
+    taken = [a[indices] for a in rows.arrays]
+    finite = np.isfinite(np.asarray(taken[0].sum(axis=1, dtype=np.float64)).ravel())
+    Z, y, *weight = (a[finite] for a in taken)
+    return Sample(Z, y, weight[0] if weight else None)
+
+
+@dataclass
+class Stream:
+    """What `partial_fit` carries from one call to the next. It is pickled with the estimator.
+
+    batch_rows : rows of a batch; rows, weight : seen so far; penalty : times the rows it was chosen for, or None
+    null_loss : mean loss of the constant prediction on the rows that were measured; measured : how many these were
+    window : the newest rows
+    """
+
+    work: BatchWork
+    optimizer: PreconditionedSGD
+    state: SGDState
+    training: TrainerState
+    batch_rows: int
+    rows: int
+    weight: float
+    penalty: Penalty | None
+    null_loss: float
+    measured: int
+    window: Sample
+
+    def extended(self, newest: Sample) -> Sample:
+        """The window with newer rows."""
+        old = self.window
+        if sp.issparse(old.Z) != sp.issparse(newest.Z):
+            return newest
+        weight = None
+        if old.weight is not None or newest.weight is not None:
+            weight = np.concatenate(
+                [np.ones(len(s.y)) if s.weight is None else s.weight for s in (old, newest)]
+            )
+        Z = (
+            sp.vstack([old.Z, newest.Z], format="csr")
+            if sp.issparse(old.Z)
+            else np.concatenate([old.Z, newest.Z])
+        )
+        return Sample(Z, np.concatenate([old.y, newest.y]), weight).last(_most_rows(old.Z.shape[1]))
+
+    def sample_to_measure(self, newest: Sample, window: Sample, seen: int) -> Sample | None:
+        """The rows to measure steps and scales on again; None where what was measured still holds.
+
+        Too few rows were measured, or a batch was refused, or the weights predict the newest rows so badly that those
+        before say nothing.
+        """
+        told = newest if len(newest.y) >= _TELLING else window.last(_TELLING)
+        far = len(told.y) >= _TELLING and (self._offset(told).any() or self._over(told, window, _FAR))
+        if far or self.training.backed:
+            return told if told.heavy else None
+        young = self.measured < ENOUGH and seen >= 2 * self.measured
+        return window if young and window.heavy else None
+
+    def moved(self, sample: Sample, window: Sample) -> np.ndarray | None:
+        """What to add to the intercepts, shape (C,), so that the weights suit these rows; None where a constant is better.
+
+        Zeros unless targets are far off.
+        """
+        offset = self._offset(sample)
+        return None if self._over(sample, window, _LOST, offset) else offset
+
+    def _offset(self, sample: Sample) -> np.ndarray:
+        """The medians of the residuals where they are many spreads from zero, shape (C,); else zeros."""
+        nothing = np.zeros(self.work.targets.width)
+        if not self.work.constant or self.work.targets.classes is not None or not sample.varies:
+            return nothing
+        Y, scores, _ = self._predicted(sample)
+        middle = np.median(Y - scores, axis=0)
+        spread = np.median(np.abs(Y - scores - middle), axis=0)
+        return np.where(np.abs(middle) > _FAR * spread, middle, nothing)
+
+    def _over(self, sample: Sample, window: Sample, times: float, added: Any = 0.0) -> bool:
+        """Whether the loss is so many times that of a constant, of the last rows and of those that were measured."""
+        if not sample.heavy:
+            return False
+        Y, scores, weight = self._predicted(sample)
+        mean = float(np.average(self.work.loss(scores + added, Y)[0], weights=weight))
+        return not (mean <= times * self.null_loss or mean <= times * self._constant_loss(window))
+
+    def _predicted(self, sample: Sample) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+        """Encoded targets, scores in float64, and weights of the rows."""
+        work, Z = self.work, self.work.moved(sample.Z)
+        Y, weight = work.targets.encode(sample.y, sample.weight)
+        return Y, work.scores(Z, self.optimizer.solution(self.state)), weight
+
+    def _constant_loss(self, sample: Sample) -> float:
+        """Mean loss of the best constant on these rows; of classes, of that which training started from."""
+        targets, loss = self.work.targets, self.work.loss
+        if targets.classes is None:
+            Y, weight = Targets(None, sample.centre()).encode(sample.y, sample.weight)
+            best = loss.best_constant(Y, np.ones(len(Y)) if weight is None else weight)
+        else:
+            Y, weight = targets.encode(sample.y, sample.weight)
+            best = np.zeros(targets.width) if self.work.start is None else self.work.start
+        return float(np.average(loss(np.broadcast_to(best, Y.shape), Y)[0], weights=weight))
