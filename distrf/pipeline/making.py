@@ -116,10 +116,13 @@ def prepare(X: Any, y: Any, options: Options) -> Prepared:
     sample = read_sample(X, y, seed)
     decisions = Decisions(X.shape[0], sample, _targets(sample, is_classifier(learner)), seed)
     decisions.note("model", _name(learner), why)
+    if sample.copies:
+        share = f"{100 * sample.copies:.3g} % of the sampled rows"
+        decisions.note("copies", share, "each row and its copies are held out together")
     if wanted is not None and options.optional_map and deciding.all_equal(sample.X):
         wanted = None
         decisions.note("map", "none", "all sampled rows are equal")
-    scaler = deciding.scaler(decisions, options.scale, wanted)
+    scaler = deciding.scaler(decisions, options.scale, wanted, options.optional_map)
     if scaler is not None:
         decisions.sample = sample = sample.scaled(scaler)
     steps: list[tuple[str, Any]] = [] if scaler is None else [("scale", clone(scaler))]
@@ -141,8 +144,8 @@ def prepare(X: Any, y: Any, options: Options) -> Prepared:
                 wanted = WithColumns(wanted, scale=column_scale(sample.X, seed), random_state=seed)
             steps.append(("map", wanted))
             made.pipeline = Pipeline([*steps, ("model", learner)])
-    if not kept and isinstance(options.model, str) and hasattr(learner, "solver"):
-        deciding.wide_ridge(decisions, learner, made.linear)
+    if isinstance(options.model, str) and hasattr(learner, "solver"):
+        deciding.penalty(decisions, learner, made.machine, kept)
     made.pipeline.training_ = Training(tuple(decisions.choices))
     return made
 

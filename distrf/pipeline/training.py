@@ -65,6 +65,11 @@ def fit_prepared(made: Prepared, X: Any, y: Any, sample_weight: Any = None, base
             f"the machine does not beat a linear model on the same columns ({comparisons[0]}); take map='none', or "
             "another map, kernel or scaling"
         )
+    if made.sample.copies and getattr(model, "cv_errors_", None) is not None:
+        found.append(
+            f"{100 * made.sample.copies:.3g} % of the sampled rows are copies of others: cross-validation over all rows "
+            "has them on both sides, so its errors and alpha are too small; drop the copies, or give one alpha"
+        )
     found += _check_fitted(made)
     pipeline.training_ = Training(pipeline.training_.choices, tuple(comparisons), tuple(found))
     for text in found:

@@ -231,6 +231,68 @@ def test_sparse_text_keeps_the_linear_model(rng):
     assert fitted.score(X[400:], label[400:]) > 0.9
 
 
+def test_sparse_rows_of_unlike_columns_are_scaled(rng):
+    """Levels of a factor beside a price: the price alone would be all that a kernel sees."""
+    n, level = 900, rng.integers(20, size=900)
+    price = rng.lognormal(11, 1, n)
+    y = rng.normal(size=20)[level] + 0.5 * np.log(price)
+    X = sp.hstack([sp.csr_matrix((np.ones(n), (np.arange(n), level))), price[:, None]]).tocsr()
+    fitted = distrf.train(X[:700], y[:700], n_components=256)
+    assert fitted.training_.chosen("scale") == "maxabs"
+    assert fitted.score(X[700:], y[700:]) > 0.8
+    few = distrf.make_model(X[:5], y[:5])  # where nothing can be judged
+    assert few.training_.chosen("scale") == "maxabs"
+
+
+def test_rows_far_out_do_not_choose_for_a_classifier(rng):
+    """A few rows of huge norm hold nearly all squared error: labels are what is judged."""
+    X = rng.normal(size=(600, 10))
+    label = np.where(X[:, 0] + 0.3 * rng.normal(size=600) > 0, "a", "b")
+    X[::60] *= 1e4
+    fitted = distrf.train(X[:400], label[:400], scale=None, map=None)
+    linear = fitted.training_.baseline[0].linear
+    assert linear > 0.7
+    assert fitted.score(X[400:], label[400:]) > 0.7
+    fitted = distrf.train(X[:400], label[:400], scale=None, n_components=256)
+    assert "±" in str(fitted.training_)
+
+
+def test_copies_of_rows_are_held_out_together(rng):
+    """Scattered copies would choose a machine that remembers rows; all of a row are on one side."""
+    X, y = load_diabetes(return_X_y=True)
+    many = rng.permutation(np.repeat(np.arange(300), 10))
+    fitted = distrf.train(X[many], y[many], n_components=512)
+    assert fitted.training_.chosen("copies").startswith("90 %")
+    assert fitted.training_.baseline[0].machine < 0.7
+    assert fitted.score(X[300:], y[300:]) > 0.3
+    with pytest.warns(BaselineWarning, match="copies"):  # a model with penalties of its own
+        distrf.train(X[many], y[many], n_components=64, model=StreamingRidge([1e-6, 1e-3]))
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_equal_rows_of_few_values_are_no_copies(rng, sparse):
+    from distrf.pipeline.sample import first_copies
+
+    X, y = rng.integers(0, 2, (400, 8)).astype(float), rng.normal(size=400)
+    own = np.arange(400)
+    rows = sp.csr_matrix if sparse else np.asarray
+    assert (first_copies(rows(X), y) == own).all()
+    assert (first_copies(rows(X[:5][own % 5]), own % 5) == own).all()
+    Z = rng.normal(size=(100, 3))[own % 100]
+    assert (first_copies(rows(Z), own % 100) == own % 100).all()
+
+
+def test_labels_are_judged_before_squared_errors():
+    from distrf.pipeline.search import Verdict
+
+    right, wrong = np.zeros(100, bool), np.arange(100) < 20
+    low, high = np.full(100, 0.1), np.full(100, 0.5)
+    assert Verdict(high, right, 1.0, 1.0).beats(Verdict(low, wrong, 0.8, 1.0))
+    assert not Verdict(low, wrong, 0.8, 1.0).better(Verdict(high, right, 1.0, 1.0))
+    assert Verdict(low, wrong, 0.8, 1.0).beats(Verdict(high, wrong, 0.8, 1.0))  # level in labels
+    assert Verdict(low, None, 0.5, 1.0).better(Verdict(high, None, 0.1, 1.0))
+
+
 def test_a_machine_that_loses_to_the_linear_model_warns(rng):
     X = rng.normal(size=(300, 40))
     y = X @ rng.normal(size=40)
