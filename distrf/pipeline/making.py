@@ -105,15 +105,18 @@ class Prepared:
     constant: Verdict | None = None
 
 
-def prepare(X: Any, y: Any, options: Options) -> Prepared:
-    """`make_model`, with the evidence."""
+def prepare(X: Any, y: Any, options: Options, sample_weight: Any = None) -> Prepared:
+    """`make_model`, with the evidence.
+
+    sample_weight : rows of weight 0 are not looked at
+    """
     X = as_rows(X)
     y = as_targets(X, y)
     seed = draw_seed(options.random_state)
     target = look_at(sample_targets(y, seed))
     learner, why = choose_learner(options.model, target, seed)
     wanted = _unfitted_map(options, is_classifier(learner), seed)
-    sample = read_sample(X, y, seed)
+    sample = read_sample(X, y, seed, sample_weight)
     decisions = Decisions(X.shape[0], sample, _targets(sample, is_classifier(learner)), seed)
     decisions.note("model", _name(learner), why)
     if sample.copies:

@@ -92,19 +92,34 @@ def sample_targets(y: Any, seed: int, rows: int = 10_000) -> np.ndarray:
     return take_rows(y, sampled_rows(y.shape[0], rows, seed, "target"))
 
 
-def read_sample(X: Any, y: Any, seed: int) -> Sample:
-    """At most 6,000 seeded rows. Raises InputError for a sampled row that is not finite, and names it."""
+def read_sample(X: Any, y: Any, seed: int, weight: Any = None) -> Sample:
+    """At most 6,000 seeded rows. Raises InputError for a sampled row that is not finite, and names it.
+
+    weight : of the rows, shape (n,): those of weight 0 are left out
+    """
     n, d = X.shape
+    lazy = is_dask_collection(weight)
+    counted = None if weight is None or lazy else np.flatnonzero(np.asarray(weight).reshape(-1)[:n])
+    if counted is not None and 0 < len(counted) < n:
+        n = len(counted)
+    else:
+        counted = None
     size = min(n, _ROWS if d <= _WIDE else _WIDE_ROWS)
     sparse = sp.issparse(X._meta if is_dask_collection(X) else X)
     if not sparse:
         size = max(100, min(size, _BYTES // (8 * d)))
     rows = sampled_rows(n, size, seed, "choices")
+    rows = rows if counted is None else counted[rows]
+    together = np.arange(len(rows)) // neighbours(n)
     taken, targets = take_aligned([X, y], rows, sparse=sparse)
+    if lazy:
+        positive = take_rows(weight, rows) > 0
+        if positive.any():
+            rows, together, taken, targets = (values[positive] for values in (rows, together, taken, targets))
     _check_finite(taken, rows)
     first = first_copies(taken, targets)
     copies = float(np.mean(first != np.arange(len(first))))
-    splits = _splits(first, neighbours(n), seed)
+    splits = _splits(first, together, seed)
     return Sample(taken.astype(working_dtype(taken.dtype)), targets, splits, copies)
 
 
@@ -147,19 +162,20 @@ def _check_finite(X: Any, rows: np.ndarray) -> None:
     )
 
 
-def _splits(first: np.ndarray, together: int, seed: int) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
+def _splits(first: np.ndarray, together: np.ndarray, seed: int) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
     """Neighbours that were sampled together are on one side, and so are the copies of a row.
 
-    first : the row that each one is a copy of, or itself
+    first : the row that each one is a copy of, or itself; together : the number of its group of neighbours
     """
-    groups = permutation(seed, "choices order", 0, len(first) // together)
-    order = (groups[:, None] * together + np.arange(together)).ravel()
+    groups = permutation(seed, "choices order", 0, int(together[-1]) + 1)
+    order = np.argsort(np.argsort(groups)[together], kind="stable")
     order = order[first[order] == order]
+    held_together = int(np.bincount(together).max())
     n = len(order)
     if n < _FEWEST:
         return ()
     if n > _THREE_FOLDS:
-        parts = [order[: n // 4 // together * together]]
+        parts = [order[: n // 4 // held_together * held_together]]
     else:
         parts = np.array_split(order, 5 if n <= _FIVE_FOLDS else 3)
     held = [np.isin(first, part) for part in parts]

@@ -60,6 +60,12 @@ class Verdict:
         """Whether it is better, in labels or else in squared error, by a standard error of the difference."""
         return (self.leads(other) or _apart(other.losses - self.losses)) > 0
 
+    def margin(self, other: Verdict) -> float:
+        """Standard error of the difference of the scores: of accuracies, or of R^2 where `other` is the constant."""
+        if self.missed is not None and other.missed is not None:
+            return _standard_error(other.missed * 1.0 - self.missed)
+        return _standard_error(other.losses - self.losses) / (other.error or 1.0)
+
     def __str__(self) -> str:
         if self.missed is None:
             return f"squared error {self.error:.4g}"

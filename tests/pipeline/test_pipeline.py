@@ -39,6 +39,8 @@ def rows(rng, n=400, d=5):
         (1922 + np.arange(5000) % 89, False),  # years
         (np.arange(300), False),
         (np.linspace(0, 1, 300), False),
+        (np.random.default_rng(0).poisson(np.exp(1 + 0.7 * np.random.default_rng(1).normal(size=2000))), False),
+        (np.random.default_rng(0).permutation(np.repeat(np.arange(26), np.arange(26) * 4 % 97 + 20)), True),
         (np.full(9, 3), False),
         (np.zeros((9, 2)), False),
     ],
@@ -124,8 +126,10 @@ def test_the_baseline_is_that_of_ridge_on_the_scaled_columns(rng, lazy, weighted
     assert found.rows == f"all {len(X):,} rows (cross-validation)"
     scaled = fitted["scale"].transform(given[0]) if "scale" in fitted.named_steps else given[0]
     alone = clone(fitted[-1]).fit(scaled, given[1], given[2])
-    np.testing.assert_allclose(found.linear, -min(alone.cv_errors_), rtol=1e-9)
-    np.testing.assert_allclose(found.machine, -min(fitted[-1].cv_errors_))
+    variance = np.cov(y, aweights=weight, ddof=0)
+    assert found.what == "R²"
+    np.testing.assert_allclose(found.linear, 1 - min(alone.cv_errors_) / variance, rtol=1e-9)
+    np.testing.assert_allclose(found.machine, 1 - min(fitted[-1].cv_errors_) / variance)
     without = distrf.train(*given[:2], sample_weight=given[2], n_components=64, baseline=False)
     assert len(without.training_.baseline) == 1
     np.testing.assert_allclose(without[-1].coef_, fitted[-1].coef_, rtol=1e-6, atol=1e-9)
@@ -301,6 +305,44 @@ def test_a_machine_that_loses_to_the_linear_model_warns(rng):
     assert fitted.training_.warnings
 
 
+@pytest.mark.parametrize("n", [9, 60])
+def test_noise_is_said_to_be_no_better_than_a_constant(rng, n):
+    X, y = rng.normal(size=(n, 20)), rng.normal(size=n)
+    with pytest.warns(BaselineWarning, match="constant") as found:
+        fitted = distrf.train(X, y, n_components=64)
+    assert len(found) == 1
+    assert len(fitted.training_.warnings) == 1
+
+
+def test_weak_signals_are_not_noise(rng):
+    X = rng.normal(size=(600, 5))
+    assert not distrf.train(X, X[:, 0] + 3 * rng.normal(size=600), n_components=64).training_.warnings
+
+
+def test_the_errors_over_all_rows_are_acted_on(rng, monkeypatch):
+    """Level on few held-out rows, beaten over all of them."""
+    from distrf.pipeline import training
+
+    X, y = rows(rng)
+    found = training.Comparison("R²", "all rows", 0.5, 0.9, 0.0)
+    fit = training._fit_and_compare
+    monkeypatch.setattr(training, "_fit_and_compare", lambda *a: fit(*a) and [found])
+    with pytest.warns(BaselineWarning, match="does not beat a linear model .*all rows"):
+        distrf.train(X, y, n_components=64)
+
+
+@pytest.mark.parametrize("lazy", [False, True])
+def test_rows_of_no_weight_decide_nothing(rng, lazy):
+    X, y = rows(rng, 600)
+    weight = np.r_[np.ones(400), np.zeros(200)]
+    X[400:] *= 1e6
+    y[400:] = rng.normal(size=200)
+    given = [da.from_array(a, chunks=(150, 5)[: a.ndim]) for a in (X, y, weight)] if lazy else [X, y, weight]
+    some = distrf.train(given[0], given[1], sample_weight=given[2], n_components=64)
+    assert some.training_.baseline[0].rows.startswith("400 held-out")
+    assert some.score(X[:400], y[:400]) > 0.8
+
+
 def test_a_training_that_fails_warns(rng):
     X, y = rows(rng)
     with pytest.warns(BaselineWarning, match="training has failed"):
@@ -310,6 +352,7 @@ def test_a_training_that_fails_warns(rng):
 # --- few rows, odd rows
 
 
+@pytest.mark.filterwarnings("ignore::distrf.pipeline.BaselineWarning")
 @pytest.mark.parametrize("n", [1, 2, 3, 7, 12])
 @pytest.mark.parametrize("d", [1, 4])
 def test_few_rows(rng, n, d):
