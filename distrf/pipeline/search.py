@@ -24,6 +24,8 @@ ALPHAS = tuple(10.0**k for k in range(-8, 0))
 MULTIPLES = (0.2, 0.35, 0.6, 1.0, 1.7, 2.8, 4.6, 7.6)
 #: Fourier features of a candidate, and of the last comparison.
 SCOUT_COMPONENTS, COMPONENTS = 512, 1024
+#: Standard errors by which the labels at another alpha must be better: the best of eight is one or two by chance.
+_MISLED = 4.0
 
 
 @dataclass(frozen=True)
@@ -33,7 +35,7 @@ class Verdict:
     losses : squared error of each row, shape (rows,), mean over the outputs; of a classifier that of decisions cut off
         at -1 and 1, so that no row far out decides
     missed : whether the label of each row is wrong, shape (rows,); None for numbers
-    misled : whether the alpha of least squared error, as it is, misses more labels by a standard error
+    misled : whether the alpha of least squared error, as it is, misses far more labels
     """
 
     losses: np.ndarray
@@ -46,11 +48,11 @@ class Verdict:
     def error(self) -> float:
         return float(self.losses.mean())
 
-    def leads(self, other: Verdict) -> int:
-        """1 or -1 where either misses fewer labels by more than a standard error of the difference, else 0."""
+    def leads(self, other: Verdict, errors: float = 1.0) -> int:
+        """1 or -1 where either misses fewer labels by more than so many standard errors of the difference, else 0."""
         if self.missed is None or other.missed is None:
             return 0
-        return int(_apart(other.missed * 1.0 - self.missed))
+        return int(_apart(other.missed * 1.0 - self.missed, errors))
 
     def better(self, other: Verdict) -> bool:
         """Whether it leads in labels; where they are level, whether its squared error is lower."""
@@ -76,10 +78,10 @@ def _standard_error(values: np.ndarray) -> float:
     return float(np.std(values)) / np.sqrt(len(values))
 
 
-def _apart(differences: np.ndarray) -> float:
-    """The sign of a mean that is more than a standard error from 0, else 0."""
+def _apart(differences: np.ndarray, errors: float = 1.0) -> float:
+    """The sign of a mean that is more than so many standard errors from 0, else 0."""
     mean = float(differences.mean())
-    return np.sign(mean) if abs(mean) > _standard_error(differences) else 0.0
+    return np.sign(mean) if abs(mean) > errors * _standard_error(differences) else 0.0
 
 
 def judge(sample: Sample, targets: Targets, features: Callable[[Any], Any], width: int) -> Verdict:
@@ -113,7 +115,7 @@ def judge(sample: Sample, targets: Targets, features: Callable[[Any], Any], widt
     ]
     best = max(found, key=lambda v: (v.score, -v.error))
     chosen = min((v for v in found if not best.leads(v)), key=lambda v: v.error)
-    return replace(chosen, misled=chosen.leads(found[int(np.argmin(plain))]) > 0)
+    return replace(chosen, misled=chosen.leads(found[int(np.argmin(plain))], _MISLED) > 0)
 
 
 def judge_constant(sample: Sample, targets: Targets) -> Verdict:
