@@ -35,6 +35,7 @@ class Verdict:
     losses : squared error of each row, shape (rows,), mean over the outputs; of a classifier that of decisions cut off
         at -1 and 1, so that no row far out decides
     missed : whether the label of each row is wrong, shape (rows,); None for numbers
+    unlike : share of the rows that are not copies of others: those that count as independent
     misled : whether the alpha of least squared error, as it is, misses far more labels
     """
 
@@ -42,6 +43,7 @@ class Verdict:
     missed: np.ndarray | None
     score: float
     alpha: float
+    unlike: float = 1.0
     misled: bool = False
 
     @property
@@ -52,7 +54,7 @@ class Verdict:
         """1 or -1 where either misses fewer labels by more than so many standard errors of the difference, else 0."""
         if self.missed is None or other.missed is None:
             return 0
-        return int(_apart(other.missed * 1.0 - self.missed, errors))
+        return int(self._apart(other.missed * 1.0 - self.missed, errors))
 
     def better(self, other: Verdict) -> bool:
         """Whether it leads in labels; where they are level, whether its squared error is lower."""
@@ -60,28 +62,26 @@ class Verdict:
 
     def beats(self, other: Verdict) -> bool:
         """Whether it is better, in labels or else in squared error, by a standard error of the difference."""
-        return (self.leads(other) or _apart(other.losses - self.losses)) > 0
+        return (self.leads(other) or self._apart(other.losses - self.losses)) > 0
 
     def margin(self, other: Verdict) -> float:
         """Standard error of the difference of the scores: of accuracies, or of R^2 where `other` is the constant."""
         if self.missed is not None and other.missed is not None:
-            return _standard_error(other.missed * 1.0 - self.missed)
-        return _standard_error(other.losses - self.losses) / (other.error or 1.0)
+            return self._standard_error(other.missed * 1.0 - self.missed)
+        return self._standard_error(other.losses - self.losses) / (other.error or 1.0)
+
+    def _standard_error(self, values: np.ndarray) -> float:
+        return float(np.std(values)) / np.sqrt(max(1.0, self.unlike * len(values)))
+
+    def _apart(self, differences: np.ndarray, errors: float = 1.0) -> float:
+        """The sign of a mean that is more than so many standard errors from 0, else 0."""
+        mean = float(differences.mean())
+        return np.sign(mean) if abs(mean) > errors * self._standard_error(differences) else 0.0
 
     def __str__(self) -> str:
         if self.missed is None:
             return f"squared error {self.error:.4g}"
-        return f"accuracy {self.score:.4f} ± {_standard_error(self.missed):.4f}"
-
-
-def _standard_error(values: np.ndarray) -> float:
-    return float(np.std(values)) / np.sqrt(len(values))
-
-
-def _apart(differences: np.ndarray, errors: float = 1.0) -> float:
-    """The sign of a mean that is more than so many standard errors from 0, else 0."""
-    mean = float(differences.mean())
-    return np.sign(mean) if abs(mean) > errors * _standard_error(differences) else 0.0
+        return f"accuracy {self.score:.4f} ± {self._standard_error(self.missed):.4f}"
 
 
 def judge(sample: Sample, targets: Targets, features: Callable[[Any], Any], width: int) -> Verdict:
@@ -102,15 +102,15 @@ def judge(sample: Sample, targets: Targets, features: Callable[[Any], Any], widt
                 np.clip(F, -1.0, 1.0, out=F)
             losses.append(((F - Y[:, None]) ** 2).mean(axis=2))
             spread.append((Y**2).mean(axis=1))
-    table = np.concatenate(losses)
+    table, unlike = np.concatenate(losses), 1.0 - sample.copies
     if not missed:
         total = float(np.concatenate(spread).mean())  # targets are centred
         k = int(np.argmin(table.mean(axis=0)))
         score = 1.0 - float(table[:, k].mean()) / total if total > 0 else 0.0
-        return Verdict(table[:, k], None, score, ALPHAS[k])
+        return Verdict(table[:, k], None, score, ALPHAS[k], unlike)
     labels = np.concatenate(missed)
     found = [
-        Verdict(table[:, k], labels[:, k], 1.0 - float(labels[:, k].mean()), ALPHAS[k])
+        Verdict(table[:, k], labels[:, k], 1.0 - float(labels[:, k].mean()), ALPHAS[k], unlike)
         for k in range(len(ALPHAS))
     ]
     best = max(found, key=lambda v: (v.score, -v.error))
@@ -130,7 +130,7 @@ def judge_constant(sample: Sample, targets: Targets) -> Verdict:
             missed.append(np.ravel(wrong))
     labels = np.concatenate(missed) if missed else None
     score = 0.0 if labels is None else 1.0 - float(labels.mean())
-    return Verdict(np.concatenate(losses), labels, score, 0.0)
+    return Verdict(np.concatenate(losses), labels, score, 0.0, 1.0 - sample.copies)
 
 
 def judge_columns(sample: Sample, targets: Targets, seed: int) -> Verdict:

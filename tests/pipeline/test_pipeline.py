@@ -294,6 +294,11 @@ def test_labels_are_judged_before_squared_errors():
     assert Verdict(high, right, 1.0, 1.0).beats(Verdict(low, wrong, 0.8, 1.0))
     assert not Verdict(low, wrong, 0.8, 1.0).better(Verdict(high, right, 1.0, 1.0))
     assert Verdict(low, wrong, 0.8, 1.0).beats(Verdict(high, wrong, 0.8, 1.0))  # level in labels
+    wide = np.tile([0.0, 1.0], 50)
+    assert Verdict(wide - 0.2, None, 0.5, 1.0).beats(Verdict(1 - wide, None, 0.5, 1.0))
+    assert not Verdict(wide - 0.2, None, 0.5, 1.0, unlike=0.1).beats(
+        Verdict(1 - wide, None, 0.5, 1.0)
+    )  # copies
     assert Verdict(low, None, 0.5, 1.0).better(Verdict(high, None, 0.1, 1.0))
 
 
