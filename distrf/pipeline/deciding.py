@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numbers
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -115,13 +115,16 @@ def _by_trials(decisions: Decisions, methods: list[str], map_: Any, optional: bo
     assert decisions.targets is not None
     best: list[str] = []
     leader, scores = None, []
+    sample = decisions.sample
+    if sample.X.shape[1] > _GRAM_COLUMNS:  # seconds for each candidate and split
+        sample = replace(sample, splits=sample.splits[:1])
     for method in ["none", *methods]:
-        rows = decisions.sample if method == "none" else decisions.sample.scaled(StreamingScaler(method))
+        rows = sample if method == "none" else sample.scaled(StreamingScaler(method))
         found = _try_rows(decisions, rows, map_, optional)
         scores.append(f"{found} with {method}")
         if leader is None or found.better(leader):
             leader, best = found, [] if method == "none" else [method]
-    return best, f"{', '.join(scores)}, {decisions.rows}"
+    return best, f"{', '.join(scores)}, on {sample.judged:,} held-out rows"
 
 
 def _try_rows(decisions: Decisions, rows: Sample, map_: Any, optional: bool) -> Verdict:
