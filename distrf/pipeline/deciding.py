@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numbers
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -62,8 +62,11 @@ def all_equal(X: Any) -> bool:
     return X.nnz == 0 if sp.issparse(X) else bool((X[:1] == X).all())
 
 
-def scaler(decisions: Decisions, asked: Any, map_: Any) -> StreamingScaler | None:
-    """The unfitted scaler, or None: as asked, else robust units where they lower the error of `map_`."""
+def scaler(decisions: Decisions, asked: Any, map_: Any, optional: bool = False) -> StreamingScaler | None:
+    """The unfitted scaler, or None: as asked, else the candidate that does best with `map_`.
+
+    map_ : None for the columns alone; optional : whether these may be taken in its place
+    """
     if isinstance(asked, StreamingScaler):
         decisions.note("scale", asked.method, "as given")
         return clone(asked)
@@ -76,35 +79,64 @@ def scaler(decisions: Decisions, asked: Any, map_: Any) -> StreamingScaler | Non
         decisions.note("scale", asked, "as asked")
         return made
     sample, targets = decisions.sample, decisions.targets
-    why = _without_scaling(sample.X, map_)
-    if why:
-        decisions.note("scale", "none", why)
-        return None
-    robust = StreamingScaler("robust")
-    if targets is None:
-        spread = np.ptp(sample.X, axis=0)
-        unlike = spread.max() > 10 * spread[spread > 0].min()
-        why = "by the ranges of the columns, since the sample cannot judge"
-    else:
-        errors = []
-        for rows in (sample, sample.scaled(robust)):
-            if map_ is None:
-                errors.append(judge_columns(rows, targets, decisions.seed).error)
-            else:
-                errors.append(judge_map(rows, targets, scout(map_, SCOUT_COMPONENTS, decisions.seed)).error)
-        unlike = errors[1] < errors[0]
-        why = f"squared error {errors[1]:.4g} in robust units, {errors[0]:.4g} as they are, {decisions.rows}"
-    decisions.note("scale", "robust" if unlike else "none", why)
-    return robust if unlike else None
+    methods, why = _scalings(sample.X, map_)
+    if methods and targets is None:
+        methods, why = _by_ranges(sample.X)
+    elif methods:
+        methods, why = _by_trials(decisions, methods, map_, optional)
+    decisions.note("scale", methods[0] if methods else "none", why)
+    return StreamingScaler(methods[0]) if methods else None
 
 
-def _without_scaling(X: Any, map_: Any) -> str:
-    """Why rows are left as they are, whatever the errors; empty where scaling may help."""
-    if sp.issparse(X):
-        return "sparse rows stay sparse"
+def _scalings(X: Any, map_: Any) -> tuple[list[str], str]:
+    """The scalings that these rows and the map can have, and why there is none."""
+    if all_equal(X):
+        return [], "all sampled rows are equal"
+    if sp.issparse(X):  # those that keep zeros
+        return ["maxabs", "l2-rows"], ""
     if map_ is not None and map_.__sklearn_tags__().input_tags.positive_only:
-        return "the map is for rows without negative entries"
-    return "all sampled rows are equal" if all_equal(X) else ""
+        return [], "the map is for rows without negative entries"
+    return ["robust"], ""
+
+
+def _by_ranges(X: Any) -> tuple[list[str], str]:
+    """Scale columns of unlike ranges, where there is nothing to judge by."""
+    high, low = X.max(axis=0), X.min(axis=0)
+    if sp.issparse(X):
+        high, low = high.toarray().ravel(), low.toarray().ravel()
+    spread = high.astype(np.float64) - low
+    unlike = spread.max() > 10 * spread[spread > 0].min()
+    method = "maxabs" if sp.issparse(X) else "robust"
+    return [method] if unlike else [], "by the ranges of the columns, since the sample cannot judge"
+
+
+def _by_trials(decisions: Decisions, methods: list[str], map_: Any, optional: bool) -> tuple[list[str], str]:
+    """The best of none and `methods` by held-out rows."""
+    assert decisions.targets is not None
+    best: list[str] = []
+    leader, scores = None, []
+    sample = decisions.sample
+    if sample.X.shape[1] > _GRAM_COLUMNS:  # seconds for each candidate and split
+        sample = replace(sample, splits=sample.splits[:1])
+    for method in ["none", *methods]:
+        rows = sample if method == "none" else sample.scaled(StreamingScaler(method))
+        found = _try_rows(decisions, rows, map_, optional)
+        scores.append(f"{found} with {method}")
+        if leader is None or found.better(leader):
+            leader, best = found, [] if method == "none" else [method]
+    return best, f"{', '.join(scores)}, on {sample.judged:,} held-out rows"
+
+
+def _try_rows(decisions: Decisions, rows: Sample, map_: Any, optional: bool) -> Verdict:
+    """Features of the map; of sparse rows, which are often best as they are, or else the columns."""
+    assert decisions.targets is not None
+    columns = map_ is None or (optional and sp.issparse(rows.X))
+    linear = judge_columns(rows, decisions.targets, decisions.seed) if columns else None
+    if map_ is None:
+        assert linear is not None
+        return linear
+    found = judge_map(rows, decisions.targets, scout(map_, SCOUT_COMPONENTS, decisions.seed))
+    return linear if linear is not None and linear.better(found) else found
 
 
 def length_scale(decisions: Decisions, map_: Any) -> None:
@@ -138,9 +170,7 @@ def length_scale(decisions: Decisions, map_: Any) -> None:
     multiple = search_length_scale(at, at(1.0))
     value = float(f"{multiple * middle:.6g}")
     map_.set_params(**{name: value})
-    decisions.note(
-        "length_scale", value, f"{multiple:g} times the rule {rule!r}: by squared error {decisions.rows}"
-    )
+    decisions.note("length_scale", value, f"{multiple:g} times the rule {rule!r}: judged {decisions.rows}")
 
 
 def auto_components(n: int, memory: int) -> int:
@@ -202,11 +232,11 @@ def features(
     if own is not None and name is not None:
         trial.set_params(**{own: map_.get_params()[name]})
     machine = judge_map(sample, targets, trial)
-    scores = f"squared error {linear.error:.4g} of the columns, {machine.error:.4g} of features"
+    scores = f"{linear} of the columns, {machine} of features"
     joined = asked is True
     if asked is not False and dense and (joined or 2 * sample.X.shape[1] <= max(D, COMPONENTS)):
         both = judge_map(sample, targets, trial, True, seed)
-        scores += f", {both.error:.4g} of both"
+        scores += f", {both} of both"
         # They cost little and save what is nearly linear: left out only where they do harm.
         joined = joined or not machine.beats(both)
         machine = both if joined else machine
@@ -216,17 +246,31 @@ def features(
     return kept, joined, machine if kept else linear
 
 
-def wide_ridge(decisions: Decisions, learner: Any, linear: Verdict | None) -> None:
-    """Make ridge on many columns affordable: by conjugate gradients, near the penalty that the sample chose.
+def penalty(decisions: Decisions, learner: Any, verdict: Verdict | None, kept: bool) -> None:
+    """Give ridge the sample's penalty where its own cross-validation would err, or cost minutes.
 
-    Without it the Gram matrix of d columns is factorised for every penalty and fold: minutes from d = 5,000 on.
+    kept : whether there is a map before it. Where many columns stand alone, conjugate gradients fit them: without, the
+    Gram matrix of d columns is factorised for every penalty and fold, minutes from d = 5,000 on
     """
     X = decisions.sample.X
-    if X.shape[1] <= _GRAM_COLUMNS:
+    wide = not kept and X.shape[1] > _GRAM_COLUMNS
+    if wide:
+        learner.set_params(solver="cg", n_directions=_WIDE_DIRECTIONS, tol=_WIDE_TOL)
+    if verdict is None:
         return
-    learner.set_params(solver="cg", n_directions=_WIDE_DIRECTIONS, tol=_WIDE_TOL)
-    if linear is None:
+    copies = decisions.sample.copies > 0
+    if copies or verdict.misled:
+        why = (
+            "copies of rows would hide the need of one"
+            if copies
+            else "squared errors would be those of few rows"
+        )
+    elif wide:
+        why = "conjugate gradients"
+    else:
         return
-    alpha = float(f"{linear.alpha * column_scale(X, decisions.seed) ** 2:.3g}")
-    learner.set_params(alphas=[alpha / 10, alpha])
-    decisions.note("alphas", [alpha / 10, alpha], f"least squared error {decisions.rows}; conjugate gradients")
+    unit = 1.0 if kept else column_scale(X, decisions.seed) ** 2
+    alpha = float(f"{verdict.alpha * unit:.3g}")
+    alphas = [alpha] if copies or verdict.misled else [alpha / 10, alpha]
+    learner.set_params(alphas=alphas)
+    decisions.note("alphas", alphas, f"best {decisions.rows}; {why}")

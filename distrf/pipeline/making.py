@@ -105,21 +105,27 @@ class Prepared:
     constant: Verdict | None = None
 
 
-def prepare(X: Any, y: Any, options: Options) -> Prepared:
-    """`make_model`, with the evidence."""
+def prepare(X: Any, y: Any, options: Options, sample_weight: Any = None) -> Prepared:
+    """`make_model`, with the evidence.
+
+    sample_weight : rows of weight 0 are not looked at
+    """
     X = as_rows(X)
     y = as_targets(X, y)
     seed = draw_seed(options.random_state)
     target = look_at(sample_targets(y, seed))
     learner, why = choose_learner(options.model, target, seed)
     wanted = _unfitted_map(options, is_classifier(learner), seed)
-    sample = read_sample(X, y, seed)
+    sample = read_sample(X, y, seed, sample_weight)
     decisions = Decisions(X.shape[0], sample, _targets(sample, is_classifier(learner)), seed)
     decisions.note("model", _name(learner), why)
+    if sample.copies:
+        share = f"{100 * sample.copies:.3g} % of the sampled rows"
+        decisions.note("copies", share, "each row and its copies are held out together")
     if wanted is not None and options.optional_map and deciding.all_equal(sample.X):
         wanted = None
         decisions.note("map", "none", "all sampled rows are equal")
-    scaler = deciding.scaler(decisions, options.scale, wanted)
+    scaler = deciding.scaler(decisions, options.scale, wanted, options.optional_map)
     if scaler is not None:
         decisions.sample = sample = sample.scaled(scaler)
     steps: list[tuple[str, Any]] = [] if scaler is None else [("scale", clone(scaler))]
@@ -141,8 +147,8 @@ def prepare(X: Any, y: Any, options: Options) -> Prepared:
                 wanted = WithColumns(wanted, scale=column_scale(sample.X, seed), random_state=seed)
             steps.append(("map", wanted))
             made.pipeline = Pipeline([*steps, ("model", learner)])
-    if not kept and isinstance(options.model, str) and hasattr(learner, "solver"):
-        deciding.wide_ridge(decisions, learner, made.linear)
+    if isinstance(options.model, str) and hasattr(learner, "solver"):
+        deciding.penalty(decisions, learner, made.machine, kept)
     made.pipeline.training_ = Training(tuple(decisions.choices))
     return made
 

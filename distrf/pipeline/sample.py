@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -24,15 +25,21 @@ _BYTES = 2**28
 #: Up to so many rows each is held out once, in five or three folds; above, a quarter is, once.
 _FIVE_FOLDS, _THREE_FOLDS = 500, 2000
 _FEWEST = 10
+#: Equal rows are copies where so many rows are unlike, and more than this share of equal ones have the same target.
+_FEWEST_UNLIKE, _ALIKE = 50, 0.99
 
 
 @dataclass(frozen=True)
 class Sample:
-    """X : dense or CSR, y : their targets; splits : (training rows, held-out rows), none where rows are too few."""
+    """X : dense or CSR, y : their targets; splits : (training rows, held-out rows), none where rows are too few.
+
+    copies : share of the rows that are copies of another one, with its target
+    """
 
     X: Any
     y: np.ndarray
     splits: tuple[tuple[np.ndarray, np.ndarray], ...]
+    copies: float = 0.0
 
     @property
     def judged(self) -> int:
@@ -85,17 +92,60 @@ def sample_targets(y: Any, seed: int, rows: int = 10_000) -> np.ndarray:
     return take_rows(y, sampled_rows(y.shape[0], rows, seed, "target"))
 
 
-def read_sample(X: Any, y: Any, seed: int) -> Sample:
-    """At most 6,000 seeded rows. Raises InputError for a sampled row that is not finite, and names it."""
+def read_sample(X: Any, y: Any, seed: int, weight: Any = None) -> Sample:
+    """At most 6,000 seeded rows. Raises InputError for a sampled row that is not finite, and names it.
+
+    weight : of the rows, shape (n,): those of weight 0 are left out
+    """
     n, d = X.shape
+    lazy = is_dask_collection(weight)
+    counted = None if weight is None or lazy else np.flatnonzero(np.asarray(weight).reshape(-1)[:n])
+    if counted is not None and 0 < len(counted) < n:
+        n = len(counted)
+    else:
+        counted = None
     size = min(n, _ROWS if d <= _WIDE else _WIDE_ROWS)
     sparse = sp.issparse(X._meta if is_dask_collection(X) else X)
     if not sparse:
         size = max(100, min(size, _BYTES // (8 * d)))
     rows = sampled_rows(n, size, seed, "choices")
+    rows = rows if counted is None else counted[rows]
+    together = np.arange(len(rows)) // neighbours(n)
     taken, targets = take_aligned([X, y], rows, sparse=sparse)
+    if lazy:
+        positive = take_rows(weight, rows) > 0
+        if positive.any():
+            rows, together, taken, targets = (values[positive] for values in (rows, together, taken, targets))
     _check_finite(taken, rows)
-    return Sample(taken.astype(working_dtype(taken.dtype)), targets, _splits(len(rows), neighbours(n), seed))
+    first = first_copies(taken, targets)
+    copies = float(np.mean(first != np.arange(len(first))))
+    splits = _splits(first, together, seed)
+    return Sample(taken.astype(working_dtype(taken.dtype)), targets, splits, copies)
+
+
+def first_copies(X: Any, y: np.ndarray) -> np.ndarray:
+    """The first row that each row is a copy of, shape (n,); the row itself where copies are of values, not of records.
+
+    Rows of few values coincide by chance. They are independent, and then equal rows differ in their targets sooner or
+    later, or there are few of them: one in a hundred that differs, or fewer than 50 rows that are unlike, say so.
+    """
+    n = X.shape[0]
+    alone = np.arange(n)
+    seen: dict[bytes, int] = {}
+    if sp.issparse(X):
+        X = X.copy()
+        X.sum_duplicates()
+        ends = zip(X.indptr[:-1], X.indptr[1:], strict=True)
+        keys = (X.indices[a:b].tobytes() + X.data[a:b].tobytes() for a, b in ends)
+    else:
+        keys = (row.tobytes() for row in np.ascontiguousarray(X))
+    first = np.array([seen.setdefault(hashlib.sha1(key).digest(), i) for i, key in enumerate(keys)])
+    again = np.flatnonzero(first != alone)
+    if not len(again) or len(seen) < _FEWEST_UNLIKE:
+        return alone
+    alike = y[again] == y[first[again]]
+    alike = alike if alike.ndim == 1 else alike.all(axis=1)
+    return first if alike.mean() > _ALIKE else alone
 
 
 def _check_finite(X: Any, rows: np.ndarray) -> None:
@@ -112,14 +162,21 @@ def _check_finite(X: Any, rows: np.ndarray) -> None:
     )
 
 
-def _splits(n: int, together: int, seed: int) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
-    """Neighbours that were sampled together are on one side."""
+def _splits(first: np.ndarray, together: np.ndarray, seed: int) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
+    """Neighbours that were sampled together are on one side, and so are the copies of a row.
+
+    first : the row that each one is a copy of, or itself; together : the number of its group of neighbours
+    """
+    groups = permutation(seed, "choices order", 0, int(together[-1]) + 1)
+    order = np.argsort(np.argsort(groups)[together], kind="stable")
+    order = order[first[order] == order]
+    held_together = int(np.bincount(together).max())
+    n = len(order)
     if n < _FEWEST:
         return ()
-    groups = permutation(seed, "choices order", 0, n // together)
-    order = (groups[:, None] * together + np.arange(together)).ravel()
     if n > _THREE_FOLDS:
-        held = n // 4 // together * together
-        return ((np.sort(order[held:]), np.sort(order[:held])),)
-    parts = np.array_split(order, 5 if n <= _FIVE_FOLDS else 3)
-    return tuple((np.sort(np.setdiff1d(order, part)), np.sort(part)) for part in parts)
+        parts = [order[: n // 4 // held_together * held_together]]
+    else:
+        parts = np.array_split(order, 5 if n <= _FIVE_FOLDS else 3)
+    held = [np.isin(first, part) for part in parts]
+    return tuple((np.flatnonzero(~h), np.flatnonzero(h)) for h in held)

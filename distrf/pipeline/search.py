@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -24,68 +24,113 @@ ALPHAS = tuple(10.0**k for k in range(-8, 0))
 MULTIPLES = (0.2, 0.35, 0.6, 1.0, 1.7, 2.8, 4.6, 7.6)
 #: Fourier features of a candidate, and of the last comparison.
 SCOUT_COMPONENTS, COMPONENTS = 512, 1024
+#: Standard errors by which the labels at another alpha must be better: the best of eight is one or two by chance.
+_MISLED = 4.0
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """Of one candidate: the squared error of each held-out row with its best alpha, and accuracy or R^2.
+    """Of one candidate with its best alpha: what each held-out row says, and accuracy or R^2.
 
-    losses : shape (rows,), mean over the outputs
+    losses : squared error of each row, shape (rows,), mean over the outputs; of a classifier that of decisions cut off
+        at -1 and 1, so that no row far out decides
+    missed : whether the label of each row is wrong, shape (rows,); None for numbers
+    unlike : share of the rows that are not copies of others: those that count as independent
+    misled : whether the alpha of least squared error, as it is, misses far more labels
     """
 
     losses: np.ndarray
+    missed: np.ndarray | None
     score: float
     alpha: float
+    unlike: float = 1.0
+    misled: bool = False
 
     @property
     def error(self) -> float:
         return float(self.losses.mean())
 
-    def beats(self, other: Verdict, errors: float = 1.0) -> bool:
-        """Whether the mean loss is below that of `other` by so many standard errors of their difference."""
-        difference = other.losses - self.losses
-        return float(difference.mean()) > errors * float(difference.std()) / np.sqrt(len(difference))
+    def leads(self, other: Verdict, errors: float = 1.0) -> int:
+        """1 or -1 where either misses fewer labels by more than so many standard errors of the difference, else 0."""
+        if self.missed is None or other.missed is None:
+            return 0
+        return int(self._apart(other.missed * 1.0 - self.missed, errors))
+
+    def better(self, other: Verdict) -> bool:
+        """Whether it leads in labels; where they are level, whether its squared error is lower."""
+        return (self.leads(other) or np.sign(other.error - self.error)) > 0
+
+    def beats(self, other: Verdict) -> bool:
+        """Whether it is better, in labels or else in squared error, by a standard error of the difference."""
+        return (self.leads(other) or self._apart(other.losses - self.losses)) > 0
+
+    def margin(self, other: Verdict) -> float:
+        """Standard error of the difference of the scores: of accuracies, or of R^2 where `other` is the constant."""
+        if self.missed is not None and other.missed is not None:
+            return self._standard_error(other.missed * 1.0 - self.missed)
+        return self._standard_error(other.losses - self.losses) / (other.error or 1.0)
+
+    def _standard_error(self, values: np.ndarray) -> float:
+        return float(np.std(values)) / np.sqrt(max(1.0, self.unlike * len(values)))
+
+    def _apart(self, differences: np.ndarray, errors: float = 1.0) -> float:
+        """The sign of a mean that is more than so many standard errors from 0, else 0."""
+        mean = float(differences.mean())
+        return np.sign(mean) if abs(mean) > errors * self._standard_error(differences) else 0.0
+
+    def __str__(self) -> str:
+        if self.missed is None:
+            return f"squared error {self.error:.4g}"
+        return f"accuracy {self.score:.4f} ± {self._standard_error(self.missed):.4f}"
 
 
 def judge(sample: Sample, targets: Targets, features: Callable[[Any], Any], width: int) -> Verdict:
     """Ridge on features(X), shape (rows, width), of the training rows of each split; the rest judges it."""
-    losses, hits, spread = [], [], []
+    losses, missed, spread, plain = [], [], [], np.zeros(len(ALPHAS))
     for train, held in sample.splits:
         path = ridge_path(features, width, sample.X[train], sample.y[train], targets, ALPHAS, True)
-        W = np.hstack([s.weights for s in path])
-        b = np.concatenate([s.intercept for s in path])
         A, C = len(path), targets.width
         for a in range(0, len(held), BLOCK_ROWS):
             rows = held[a : a + BLOCK_ROWS]
-            F = (np.asarray(features(sample.X[rows]) @ W) + b).reshape(-1, A, C)
+            Z = features(sample.X[rows])
+            F = np.stack([np.asarray(Z @ s.weights) + s.intercept for s in path], axis=1)
             Y, _ = targets.encode(sample.y[rows], None)
+            if targets.classes is not None:
+                wrong = (F > 0) != (Y[:, None] > 0) if C == 1 else F.argmax(2) != Y.argmax(1)[:, None]
+                missed.append(wrong.reshape(len(rows), A))
+                plain += ((F - Y[:, None]) ** 2).sum(axis=(0, 2))
+                np.clip(F, -1.0, 1.0, out=F)
             losses.append(((F - Y[:, None]) ** 2).mean(axis=2))
             spread.append((Y**2).mean(axis=1))
-            if targets.classes is not None:
-                right = (F > 0) == (Y[:, None] > 0) if C == 1 else F.argmax(2) == Y.argmax(1)[:, None]
-                hits.append(right.reshape(len(rows), A))
-    table = np.concatenate(losses)
-    best = int(np.argmin(table.mean(axis=0)))
-    if targets.classes is not None:
-        score = float(np.concatenate(hits)[:, best].mean())
-    else:
+    table, unlike = np.concatenate(losses), 1.0 - sample.copies
+    if not missed:
         total = float(np.concatenate(spread).mean())  # targets are centred
-        score = 1.0 - float(table[:, best].mean()) / total if total > 0 else 0.0
-    return Verdict(table[:, best], score, ALPHAS[best])
+        k = int(np.argmin(table.mean(axis=0)))
+        score = 1.0 - float(table[:, k].mean()) / total if total > 0 else 0.0
+        return Verdict(table[:, k], None, score, ALPHAS[k], unlike)
+    labels = np.concatenate(missed)
+    found = [
+        Verdict(table[:, k], labels[:, k], 1.0 - float(labels[:, k].mean()), ALPHAS[k], unlike)
+        for k in range(len(ALPHAS))
+    ]
+    best = max(found, key=lambda v: (v.score, -v.error))
+    chosen = min((v for v in found if not best.leads(v)), key=lambda v: v.error)
+    return replace(chosen, misled=chosen.leads(found[int(np.argmin(plain))], _MISLED) > 0)
 
 
 def judge_constant(sample: Sample, targets: Targets) -> Verdict:
     """The mean of the training rows' targets, hence their most frequent label."""
-    losses, hits = [], []
+    losses, missed = [], []
     for train, held in sample.splits:
         mean = targets.encode(sample.y[train], None)[0].mean(axis=0)
         Y, _ = targets.encode(sample.y[held], None)
         losses.append(((Y - mean) ** 2).mean(axis=1))
         if targets.classes is not None:
-            right = (mean > 0) == (Y > 0) if targets.width == 1 else mean.argmax() == Y.argmax(axis=1)
-            hits.append(np.ravel(right))
-    score = float(np.concatenate(hits).mean()) if hits else 0.0
-    return Verdict(np.concatenate(losses), score, 0.0)
+            wrong = (mean > 0) != (Y > 0) if targets.width == 1 else mean.argmax() != Y.argmax(axis=1)
+            missed.append(np.ravel(wrong))
+    labels = np.concatenate(missed) if missed else None
+    score = 0.0 if labels is None else 1.0 - float(labels.mean())
+    return Verdict(np.concatenate(losses), labels, score, 0.0, 1.0 - sample.copies)
 
 
 def judge_columns(sample: Sample, targets: Targets, seed: int) -> Verdict:
@@ -120,7 +165,7 @@ def rule_length_scale(rule: str, parts: dict[str, Any], sample: Sample, seed: in
 
 
 def search_length_scale(at: Callable[[float], Verdict], first: Verdict) -> float:
-    """The best multiple, going down or else up from 1 as long as the error falls; `first` is that of 1.
+    """The best multiple, going down or else up from 1 as long as candidates get better; `first` is that of 1.
 
     1 is kept where the best one is not better by a standard error: few held-out rows say little.
     """
@@ -128,7 +173,7 @@ def search_length_scale(at: Callable[[float], Verdict], first: Verdict) -> float
     verdict = first
     for step in (-1, 1):
         i = start + step
-        while 0 <= i < len(MULTIPLES) and (tried := at(MULTIPLES[i])).error < verdict.error:
+        while 0 <= i < len(MULTIPLES) and (tried := at(MULTIPLES[i])).better(verdict):
             best, verdict = i, tried
             i += step
         if best != start:

@@ -50,7 +50,7 @@ def look_at(y: np.ndarray) -> Target:
     largest = float(np.abs(y.astype(np.float64)).max())
     if largest > _LARGEST:
         raise InputError(f"y is too large, its squares overflow: up to {largest:g}; give it in other units")
-    values = np.unique(y)
+    values, counts = np.unique(y, return_counts=True)
     distinct, seen = len(values), f"{len(values):,} distinct values in {rows:,} rows looked at"
     if (values != np.floor(values)).any() or np.abs(values[[0, -1]]).max() > _EXACT:
         return Target(False, distinct, rows, f"the target is not whole numbers: {seen}", False)
@@ -59,14 +59,37 @@ def look_at(y: np.ndarray) -> Target:
     first, last = int(values[0]), int(values[-1])
     few = _FEW if y.dtype.kind == "f" else _FEW_INTEGERS
     enough = rows >= (2 if distinct <= _FEW else 2 * _CODE_ROWS) * distinct
-    if distinct == 2 or (distinct <= few and enough):
-        return Target(True, distinct, rows, f"whole numbers with {seen}, at most {few}, are taken for labels")
     codes = first in (0, 1) and distinct >= _CODES_SEEN * (last - first + 1) and rows >= _CODE_ROWS * distinct
+    few_enough = distinct == 2 or (distinct <= few and enough)
+    if (few_enough or codes) and distinct > _FEW and _one_mode_and_a_tail(values, counts):
+        why = f"whole numbers with {seen}, fewer and fewer of the larger ones, are taken for counts"
+        return Target(False, distinct, rows, f"{why}; y.astype(str) makes labels of them")
+    other = "model='ridge' takes them for numbers"
+    if few_enough:
+        why = f"whole numbers with {seen}, at most {few}, are taken for labels; {other}"
+        return Target(True, distinct, rows, why)
     if codes:
-        return Target(
-            True, distinct, rows, f"{seen}, nearly all of {first} ... {last}: taken for codes of labels"
-        )
-    return Target(False, distinct, rows, f"whole numbers with {seen} are taken for quantities")
+        why = f"{seen}, nearly all of {first} ... {last}: taken for codes of labels; {other}"
+        return Target(True, distinct, rows, why)
+    why = f"whole numbers with {seen} are taken for quantities; y.astype(str) makes labels of them"
+    return Target(False, distinct, rows, why)
+
+
+def _one_mode_and_a_tail(values: np.ndarray, counts: np.ndarray) -> bool:
+    """Whether frequencies rise to one value and fall from it to a rare last one, as those of counts do.
+
+    Codes of labels are in no order of frequency, or are balanced. Steps the wrong way are chance up to three standard
+    errors of the difference of two counts; the last values have at most a tenth of the most frequent one's rows.
+    """
+    every = np.zeros(int(values[-1] - values[0]) + 1) if values[-1] - values[0] < 10 * len(values) else None
+    if every is None:
+        return False
+    every[(values - values[0]).astype(np.int64)] = counts
+    mode = int(np.argmax(every))
+    steps = np.diff(every)
+    steps[:mode] *= -1  # before the mode a fall is the wrong way, behind it a rise
+    chance = 3 * np.sqrt(every[1:] + every[:-1])
+    return bool((steps <= chance).all() and every[-1] <= every[mode] / 10)
 
 
 def check_target(name: str, classifier: bool, target: Target) -> None:

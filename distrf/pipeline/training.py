@@ -11,10 +11,12 @@ from dask.base import is_dask_collection
 from sklearn.base import is_classifier
 from sklearn.pipeline import Pipeline
 
+from ..execution.row_blocks import align_rows
 from ..linear_model.ridge import fit_beside
 from ..record import Comparison, Training
+from ..targets import class_targets, regression_targets
 from .making import Options, Prepared, prepare
-from .sample import as_rows
+from .sample import as_rows, as_targets
 
 #: Columns up to which the linear model is fitted to all rows.
 _NARROW = 1024
@@ -30,7 +32,7 @@ def train(X: Any, y: Any, *, sample_weight: Any = None, baseline: bool = True, *
     Parameters
     ----------
     X : array, CSR matrix or Dask array of shape (n, d); y : targets of shape (n,) or (n, C)
-    sample_weight : shape (n,), for the fit; choices are made without
+    sample_weight : shape (n,), for the fit; choices leave out rows of weight 0, and take the others alike
     baseline : whether a linear model is fitted to all rows too, in the same pass: ridge on the scaled columns, where
         these are dense and at most 1,024 and the model is ridge; else the sample alone compares
     options : of `make_model`
@@ -42,10 +44,12 @@ def train(X: Any, y: Any, *, sample_weight: Any = None, baseline: bool = True, *
 
     Warns
     -----
-    BaselineWarning : the machine does not beat a linear model on the columns, or the constant
+    BaselineWarning : what was fitted does not beat the constant by a standard error of the paired differences of
+        held-out rows, or the machine does not beat a linear model on the columns; where it is level with that one
+        within a standard error, nothing is said
     """
     X, y = (values if hasattr(values, "shape") else np.asarray(values) for values in (X, y))
-    return fit_prepared(prepare(X, y, Options(**options)), X, y, sample_weight, baseline)
+    return fit_prepared(prepare(X, y, Options(**options), sample_weight), X, y, sample_weight, baseline)
 
 
 def fit_prepared(made: Prepared, X: Any, y: Any, sample_weight: Any = None, baseline: bool = True) -> Pipeline:
@@ -55,15 +59,15 @@ def fit_prepared(made: Prepared, X: Any, y: Any, sample_weight: Any = None, base
     sparse = sp.issparse(X._meta if is_dask_collection(X) else X)
     comparisons, found = _compare_sample(made), []
     if baseline and compares_all(model, mapped, sparse, X.shape[1]):
-        comparisons += _fit_and_compare(pipeline, X, y, sample_weight)
+        comparisons += _fit_and_compare(made, X, y, sample_weight)
     else:
         weights = {} if sample_weight is None else {"model__sample_weight": sample_weight}
         pipeline.fit(X, y, **weights)
-    beaten = made.machine is not None and made.linear is not None and made.machine is not made.linear
-    if beaten and made.machine.error >= made.linear.error:  # type: ignore[union-attr]
+    found += _find_beaten(made, comparisons, X.shape[0])
+    if made.sample.copies and getattr(model, "cv_errors_", None) is not None:
         found.append(
-            f"the machine does not beat a linear model on the same columns ({comparisons[0]}); take map='none', or "
-            "another map, kernel or scaling"
+            f"{100 * made.sample.copies:.3g} % of the sampled rows are copies of others: cross-validation over all rows "
+            "has them on both sides, so its errors and alpha are too small; drop the copies, or give one alpha"
         )
     found += _check_fitted(made)
     pipeline.training_ = Training(pipeline.training_.choices, tuple(comparisons), tuple(found))
@@ -72,14 +76,50 @@ def fit_prepared(made: Prepared, X: Any, y: Any, sample_weight: Any = None, base
     return pipeline
 
 
+def _find_beaten(made: Prepared, comparisons: list[Comparison], n: int) -> list[str]:
+    """Whether what was fitted loses to the constant, or to the linear model beside it: by rows held out of the sample.
+
+    Over all rows sums of squared errors are known, not their spread: the sample's is taken for it. Where the sample
+    cannot judge, the sums decide alone.
+    """
+    if not comparisons:
+        return []
+    remedy = "take map='none', or another map, kernel or scaling"
+    nothing = (
+        "these columns may not tell the target, rows may be too few, or another scaling or map may be needed"
+    )
+    machine, linear, constant, last = made.machine, made.linear, made.constant, comparisons[0]
+    if machine is None or linear is None or constant is None:
+        if max(last.machine, last.linear) <= 0:  # type: ignore[type-var, operator]
+            return [f"neither the machine nor a linear model beats a constant ({last}); {nothing}"]
+        lost = last.linear > last.machine  # type: ignore[operator]
+    elif not linear.beats(constant) and not machine.beats(constant):
+        which = (
+            "the linear model, which was kept,"
+            if machine is linear
+            else "neither the machine nor a linear model"
+        )
+        beats = "does not beat" if machine is linear else "beats"
+        return [f"{which} {beats} a constant by a standard error ({last}); {nothing}"]
+    elif machine is linear:
+        return []
+    else:
+        lost = linear.beats(machine) or not machine.beats(constant)
+        if not lost and len(comparisons) > 1:
+            last = comparisons[1]
+            slack = float(np.std(machine.losses - linear.losses)) / np.sqrt(n) / constant.error
+            lost = last.linear - last.machine > slack  # type: ignore[operator]
+    return [f"the machine does not beat a linear model on the same columns ({last}); {remedy}"] if lost else []
+
+
 def _compare_sample(made: Prepared) -> list[Comparison]:
     """Ridge on the features, on the columns, and a constant, on held-out rows of the sample."""
-    if made.linear is None or made.constant is None:
+    if made.linear is None or made.constant is None or made.machine is None:
         return []
     what = "accuracy" if is_classifier(made.pipeline[-1]) else "R²"
-    machine = None if made.machine is None else made.machine.score
-    rows = f"{made.sample.judged:,} held-out rows of a sample (ridge)"
-    return [Comparison(what, rows, machine, made.linear.score, made.constant.score)]
+    margin = made.machine.margin(made.constant)
+    rows = f"{made.sample.judged:,} held-out rows of a sample (ridge, machine less constant ± {margin:.4f})"
+    return [Comparison(what, rows, made.machine.score, made.linear.score, made.constant.score)]
 
 
 def compares_all(model: Any, mapped: bool, sparse: bool, d: int) -> bool:
@@ -89,26 +129,40 @@ def compares_all(model: Any, mapped: bool, sparse: bool, d: int) -> bool:
     return mapped and not sparse and d <= _NARROW and several
 
 
-def _fit_and_compare(pipeline: Pipeline, X: Any, y: Any, sample_weight: Any) -> list[Comparison]:
-    """Fit the steps; squared errors of cross-validation over all rows, where ridge has them."""
-    columns = as_rows(X)
-    for name, step in pipeline.steps[:-1]:
+def _fit_and_compare(made: Prepared, X: Any, y: Any, sample_weight: Any) -> list[Comparison]:
+    """Fit the steps; R^2 in cross-validation over all rows, where ridge has squared errors of them."""
+    columns, targets = as_rows(X), y
+    for name, step in made.pipeline.steps[:-1]:
         X = step.fit_transform(X, y)
         if name == "scale":
             columns = X
-    model = pipeline[-1]
+    model = made.pipeline[-1]
     errors = fit_beside(model, X, columns, y, sample_weight)
     if errors is None or model.cv_errors_ is None:
         return []
-    return [
-        Comparison(
-            "minus the squared error",
-            f"all {X.shape[0]:,} rows (cross-validation)",
-            -float(np.min(model.cv_errors_)),
-            -float(np.min(errors)),
-            None,
-        )
-    ]
+    variance = _variance(model, columns, targets, sample_weight)
+    if not variance > 0:
+        return []
+    rows = f"all {X.shape[0]:,} rows (cross-validation)"
+    what = "R² of the labels as -1 and 1" if is_classifier(model) else "R²"
+    machine, linear = (1.0 - float(np.min(e)) / variance for e in (model.cv_errors_, errors))
+    return [Comparison(what, rows, machine, linear, 0.0)]
+
+
+def _variance(model: Any, X: Any, y: Any, sample_weight: Any) -> float:
+    """Mean over the outputs of the weighted variance of the targets, from passes over them alone."""
+    y, weight = as_targets(X, y), sample_weight
+    if is_dask_collection(X):
+        y = align_rows(X, y, "y")
+        weight = None if weight is None else align_rows(X, weight, "sample_weight")
+    elif weight is not None:
+        weight = np.asarray(weight)
+    if is_classifier(model):
+        shares = class_targets(y, weight, model.class_weight).shares
+        return 0.0 if shares is None else float(np.mean(4 * shares * (1 - shares)))
+    centre = regression_targets(y, weight).centre
+    squares = (y - (centre[0] if y.ndim == 1 else centre)) ** 2
+    return float(np.mean(regression_targets(squares, weight).centre))
 
 
 def _check_fitted(made: Prepared) -> list[str]:

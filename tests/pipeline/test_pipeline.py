@@ -39,6 +39,8 @@ def rows(rng, n=400, d=5):
         (1922 + np.arange(5000) % 89, False),  # years
         (np.arange(300), False),
         (np.linspace(0, 1, 300), False),
+        (np.random.default_rng(0).poisson(np.exp(1 + 0.7 * np.random.default_rng(1).normal(size=2000))), False),
+        (np.random.default_rng(0).permutation(np.repeat(np.arange(26), np.arange(26) * 4 % 97 + 20)), True),
         (np.full(9, 3), False),
         (np.zeros((9, 2)), False),
     ],
@@ -124,8 +126,10 @@ def test_the_baseline_is_that_of_ridge_on_the_scaled_columns(rng, lazy, weighted
     assert found.rows == f"all {len(X):,} rows (cross-validation)"
     scaled = fitted["scale"].transform(given[0]) if "scale" in fitted.named_steps else given[0]
     alone = clone(fitted[-1]).fit(scaled, given[1], given[2])
-    np.testing.assert_allclose(found.linear, -min(alone.cv_errors_), rtol=1e-9)
-    np.testing.assert_allclose(found.machine, -min(fitted[-1].cv_errors_))
+    variance = np.cov(y, aweights=weight, ddof=0)
+    assert found.what == "R²"
+    np.testing.assert_allclose(found.linear, 1 - min(alone.cv_errors_) / variance, rtol=1e-9)
+    np.testing.assert_allclose(found.machine, 1 - min(fitted[-1].cv_errors_) / variance)
     without = distrf.train(*given[:2], sample_weight=given[2], n_components=64, baseline=False)
     assert len(without.training_.baseline) == 1
     np.testing.assert_allclose(without[-1].coef_, fitted[-1].coef_, rtol=1e-6, atol=1e-9)
@@ -231,12 +235,117 @@ def test_sparse_text_keeps_the_linear_model(rng):
     assert fitted.score(X[400:], label[400:]) > 0.9
 
 
+def test_sparse_rows_of_unlike_columns_are_scaled(rng):
+    """Levels of a factor beside a price: the price alone would be all that a kernel sees."""
+    n, level = 900, rng.integers(20, size=900)
+    price = rng.lognormal(11, 1, n)
+    y = rng.normal(size=20)[level] + 0.5 * np.log(price)
+    X = sp.hstack([sp.csr_matrix((np.ones(n), (np.arange(n), level))), price[:, None]]).tocsr()
+    fitted = distrf.train(X[:700], y[:700], n_components=256)
+    assert fitted.training_.chosen("scale") == "maxabs"
+    assert fitted.score(X[700:], y[700:]) > 0.8
+    few = distrf.make_model(X[:5], y[:5])  # where nothing can be judged
+    assert few.training_.chosen("scale") == "maxabs"
+
+
+def test_rows_far_out_do_not_choose_for_a_classifier(rng):
+    """A few rows of huge norm hold nearly all squared error: labels are what is judged."""
+    X = rng.normal(size=(600, 10))
+    label = np.where(X[:, 0] + 0.3 * rng.normal(size=600) > 0, "a", "b")
+    X[::60] *= 1e4
+    fitted = distrf.train(X[:400], label[:400], scale=None, map=None)
+    linear = fitted.training_.baseline[0].linear
+    assert linear > 0.7
+    assert fitted.score(X[400:], label[400:]) > 0.7
+    fitted = distrf.train(X[:400], label[:400], scale=None, n_components=256)
+    assert "±" in str(fitted.training_)
+
+
+def test_copies_of_rows_are_held_out_together(rng):
+    """Scattered copies would choose a machine that remembers rows; all of a row are on one side."""
+    X, y = load_diabetes(return_X_y=True)
+    many = rng.permutation(np.repeat(np.arange(300), 10))
+    fitted = distrf.train(X[many], y[many], n_components=512)
+    assert fitted.training_.chosen("copies").startswith("90 %")
+    assert fitted.training_.baseline[0].machine < 0.7
+    assert fitted.score(X[300:], y[300:]) > 0.3
+    with pytest.warns(BaselineWarning, match="copies"):  # a model with penalties of its own
+        distrf.train(X[many], y[many], n_components=64, model=StreamingRidge([1e-6, 1e-3]))
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_equal_rows_of_few_values_are_no_copies(rng, sparse):
+    from distrf.pipeline.sample import first_copies
+
+    X, y = rng.integers(0, 2, (400, 8)).astype(float), rng.normal(size=400)
+    own = np.arange(400)
+    rows = sp.csr_matrix if sparse else np.asarray
+    assert (first_copies(rows(X), y) == own).all()
+    assert (first_copies(rows(X[:5][own % 5]), own % 5) == own).all()
+    Z = rng.normal(size=(100, 3))[own % 100]
+    assert (first_copies(rows(Z), own % 100) == own % 100).all()
+
+
+def test_labels_are_judged_before_squared_errors():
+    from distrf.pipeline.search import Verdict
+
+    right, wrong = np.zeros(100, bool), np.arange(100) < 20
+    low, high = np.full(100, 0.1), np.full(100, 0.5)
+    assert Verdict(high, right, 1.0, 1.0).beats(Verdict(low, wrong, 0.8, 1.0))
+    assert not Verdict(low, wrong, 0.8, 1.0).better(Verdict(high, right, 1.0, 1.0))
+    assert Verdict(low, wrong, 0.8, 1.0).beats(Verdict(high, wrong, 0.8, 1.0))  # level in labels
+    wide = np.tile([0.0, 1.0], 50)
+    assert Verdict(wide - 0.2, None, 0.5, 1.0).beats(Verdict(1 - wide, None, 0.5, 1.0))
+    assert not Verdict(wide - 0.2, None, 0.5, 1.0, unlike=0.1).beats(
+        Verdict(1 - wide, None, 0.5, 1.0)
+    )  # copies
+    assert Verdict(low, None, 0.5, 1.0).better(Verdict(high, None, 0.1, 1.0))
+
+
 def test_a_machine_that_loses_to_the_linear_model_warns(rng):
     X = rng.normal(size=(300, 40))
     y = X @ rng.normal(size=40)
     with pytest.warns(BaselineWarning, match="does not beat a linear model"):
         fitted = distrf.train(X, y, map="fourier", raw_columns=False, length_scale=0.5, n_components=64)
     assert fitted.training_.warnings
+
+
+@pytest.mark.parametrize("n", [9, 60])
+def test_noise_is_said_to_be_no_better_than_a_constant(rng, n):
+    X, y = rng.normal(size=(n, 20)), rng.normal(size=n)
+    with pytest.warns(BaselineWarning, match="constant") as found:
+        fitted = distrf.train(X, y, n_components=64)
+    assert len(found) == 1
+    assert len(fitted.training_.warnings) == 1
+
+
+def test_weak_signals_are_not_noise(rng):
+    X = rng.normal(size=(600, 5))
+    assert not distrf.train(X, X[:, 0] + 3 * rng.normal(size=600), n_components=64).training_.warnings
+
+
+def test_the_errors_over_all_rows_are_acted_on(rng, monkeypatch):
+    """Level on few held-out rows, beaten over all of them."""
+    from distrf.pipeline import training
+
+    X, y = rows(rng)
+    found = training.Comparison("R²", "all rows", 0.5, 0.9, 0.0)
+    fit = training._fit_and_compare
+    monkeypatch.setattr(training, "_fit_and_compare", lambda *a: fit(*a) and [found])
+    with pytest.warns(BaselineWarning, match="does not beat a linear model .*all rows"):
+        distrf.train(X, y, n_components=64)
+
+
+@pytest.mark.parametrize("lazy", [False, True])
+def test_rows_of_no_weight_decide_nothing(rng, lazy):
+    X, y = rows(rng, 600)
+    weight = np.r_[np.ones(400), np.zeros(200)]
+    X[400:] *= 1e6
+    y[400:] = rng.normal(size=200)
+    given = [da.from_array(a, chunks=(150, 5)[: a.ndim]) for a in (X, y, weight)] if lazy else [X, y, weight]
+    some = distrf.train(given[0], given[1], sample_weight=given[2], n_components=64)
+    assert some.training_.baseline[0].rows.startswith("400 held-out")
+    assert some.score(X[:400], y[:400]) > 0.8
 
 
 def test_a_training_that_fails_warns(rng):
@@ -248,6 +357,7 @@ def test_a_training_that_fails_warns(rng):
 # --- few rows, odd rows
 
 
+@pytest.mark.filterwarnings("ignore::distrf.pipeline.BaselineWarning")
 @pytest.mark.parametrize("n", [1, 2, 3, 7, 12])
 @pytest.mark.parametrize("d", [1, 4])
 def test_few_rows(rng, n, d):
