@@ -1,0 +1,101 @@
+"""Options made of the constructors of estimators."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+
+import pytest
+
+import distrf
+from distrf.cli.signatures import arguments, described, option_group, parameters_of, read, said
+from distrf.parameters import FLAG, NONE, number, one_of, whole
+
+KINDS = {
+    "fourier": distrf.RandomFourierFeatures,
+    "binning": distrf.RandomBinningFeatures,
+    "nystroem": distrf.NystroemFeatures,
+    "cnm": distrf.CompactNonlinearMap,
+    "svm": distrf.StreamingSGDClassifier,
+    "ridge": distrf.StreamingRidge,
+}
+
+
+@pytest.mark.parametrize(
+    ("text", "rule", "value"),
+    [
+        ("3", whole(), 3),
+        ("1e3", whole(), 1000),
+        ("3", number(), 3),
+        ("0.5", number(), 0.5),
+        ("none", number() | NONE, None),
+        ("none", one_of("none"), "none"),
+        ("auto", whole() | one_of("auto"), "auto"),
+        ("true", FLAG, True),
+        ("2", one_of("2"), "2"),
+        ("0", whole(), "0"),
+        ("1e400", number(), "1e400"),
+    ],
+)
+def test_a_text_is_read_as_its_rule_allows(text, rule, value):
+    found = read(text, rule)
+    assert found == value
+    assert type(found) is type(value)
+
+
+def test_lists():
+    rules = {name: p.rule for name, p in parameters_of(distrf.StreamingRidge).items()}
+    assert read("1e-3,1", rules["alphas"]) == [1e-3, 1]
+    rules = {name: p.rule for name, p in parameters_of(distrf.CompactNonlinearMap).items()}
+    assert list(read("100,100", rules["alternate"])) == [100, 100]
+
+
+@pytest.mark.parametrize("cls", KINDS.values(), ids=list(KINDS))
+def test_every_parameter_has_a_rule_and_a_sentence(cls):
+    left = {"n_jobs", "random_state", "checkpoint", "checkpoint_every", "resume", "warm_start"}
+    found = parameters_of(cls)
+    assert set(found) == set(inspect.signature(cls).parameters) - left
+    for parameter in found.values():
+        assert parameter.text.endswith("."), parameter
+        assert len(parameter.text) < 300, parameter
+
+
+def test_defaults_typed_are_the_defaults():
+    """What the help shows can be typed."""
+    for cls in KINDS.values():
+        for parameter in parameters_of(cls).values():
+            if isinstance(parameter.default, (str, int, float, type(None))):
+                assert read(str(parameter.default).lower(), parameter.rule) == parameter.default, (
+                    cls,
+                    parameter,
+                )
+
+
+def test_a_group_has_each_parameter_once():
+    group = option_group("Options", "For a test.", KINDS, "Map")
+    names = [f.name for f in dataclasses.fields(group)]
+    assert len(names) == len(set(names))
+    assert set(names) == {name for cls in KINDS.values() for name in parameters_of(cls)}
+    made = group(n_components="512", gamma="0.1", whiten=True)
+    assert said(made) == {"n_components": "512", "gamma": "0.1", "whiten": True}
+    assert arguments(KINDS["fourier"], said(made)) == {"n_components": 512, "gamma": 0.1, "whiten": True}
+    assert arguments(KINDS["ridge"], said(made)) == {}
+
+
+def test_described():
+    doc = described("""Do it.
+
+Parameters
+----------
+a : int, default=3
+    The first. More of it
+    on two lines.
+b, c : float
+    Both of them
+
+Returns
+-------
+None
+    a : nothing
+""")
+    assert doc == {"a": "The first.", "b": "Both of them", "c": "Both of them"}
