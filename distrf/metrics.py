@@ -86,8 +86,7 @@ def rmse(y_true: ArrayLike, y_pred: ArrayLike, sample_weight: ArrayLike | None =
     InputError
         Shapes differ, there are no rows, values are no finite numbers, or weights sum to 0.
     """
-    errors = _errors(y_true, y_pred, sample_weight)
-    return float(np.sqrt(errors.squares / errors.weight).mean())
+    return _errors(y_true, y_pred, sample_weight).rmse
 
 
 def relative_rmse(y_true: ArrayLike, y_pred: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
@@ -116,11 +115,10 @@ def relative_rmse(y_true: ArrayLike, y_pred: ArrayLike, sample_weight: ArrayLike
         `y_true` is 0 everywhere; or shapes differ, there are no rows, values are no finite numbers, or
         weights sum to 0.
     """
-    errors = _errors(y_true, y_pred, sample_weight)
-    norm = errors.norm.sum()
-    if not norm > 0:
+    error = _errors(y_true, y_pred, sample_weight).relative_rmse
+    if error is None:
         raise InputError("relative_rmse divides by the norm of y_true, which is 0 everywhere; use rmse")
-    return float(np.sqrt(errors.squares.sum() / norm))
+    return error
 
 
 def r2(y_true: ArrayLike, y_pred: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
@@ -147,10 +145,7 @@ def r2(y_true: ArrayLike, y_pred: ArrayLike, sample_weight: ArrayLike | None = N
     InputError
         Shapes differ, there are no rows, values are no finite numbers, or weights sum to 0.
     """
-    errors = _errors(y_true, y_pred, sample_weight)
-    flat = errors.spread == 0
-    share = errors.squares / np.where(flat, 1.0, errors.spread)
-    return float(np.where(flat, errors.squares == 0, 1.0 - share).mean())
+    return _errors(y_true, y_pred, sample_weight).r2
 
 
 def _as_rows(a: Any) -> Any:

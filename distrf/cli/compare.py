@@ -92,10 +92,11 @@ def _size(text: str) -> int:
 def _chosen(projections: str | None, kernel: str, nu: float) -> list[str]:
     """Projections asked for, or all that can serve the kernel (the papers' flawed forms left out)."""
     from ..errors import InputError
-    from ..kernels.shift_invariant import get_shift_invariant_kernel
+    from ..kernels.base import kernel_with
+    from ..kernels.shift_invariant import Kernel
     from ..projections import PROJECTIONS
 
-    chosen = o.checked(lambda: get_shift_invariant_kernel(kernel, **({"nu": nu} if kernel == "matern" else {})))
+    chosen = o.checked(lambda: kernel_with(kernel, {"nu": nu}, Kernel))
     if projections is not None:
         unknown = [name for name in o.listed(projections) or [] if name not in PROJECTIONS]
         if unknown:

@@ -17,8 +17,7 @@ from ..features.base import apply_map, validate_rows
 from ..features.fourier import GAMMA, KERNEL, PROJECTION, RandomFourierFeatures
 from ..features.length_scale import LENGTH_SCALE, rule_note
 from ..linear_model.base import LinearModel
-from ..linear_model.predictor import LinearPredictor
-from ..losses import LOSSES, get_loss
+from ..losses import get_loss
 from ..maps import FourierMap, working_dtype
 from ..maps.fourier import PHASES, count_frequencies
 from ..maps.frequencies import STRUCTURES
@@ -334,16 +333,6 @@ class CompactModel(MapLearner, LinearModel):
         dtype = working_dtype(X.dtype)
         widest = max(self.map_.n_components, X.shape[1]) * dtype.itemsize
         return map_rows(self.map_, split_rows(X, rows_per_block(widest)), self.map_.n_components, dtype)
-
-    def _predictor(self, output: str) -> LinearPredictor:
-        return LinearPredictor(
-            self.map_.n_components,
-            output,
-            np.atleast_2d(self.coef_),
-            np.atleast_1d(self.intercept_),
-            getattr(self, "classes_", None),
-            LOSSES.get(getattr(self, "loss", "")),
-        )
 
     def _predict(self, X: Any, output: str, squeeze: bool) -> Any:
         check_is_fitted(self)

@@ -51,10 +51,11 @@ class LinearModel(BaseEstimator):
         raise NotImplementedError
 
     def _predictor(self, output: str) -> LinearPredictor:
+        coef = np.atleast_2d(self.coef_)
         return LinearPredictor(
-            self.n_features_in_,
+            coef.shape[1],
             output,
-            np.atleast_2d(self.coef_),
+            coef,
             np.atleast_1d(self.intercept_),
             getattr(self, "classes_", None),
             LOSSES.get(getattr(self, "loss", "")),
@@ -177,12 +178,7 @@ class LinearRegressor(RegressorMixin, LinearModel):
         if not is_dask_collection(X):
             with input_errors():
                 return float(super().score(X, y, sample_weight))
-        errors = error_pass(self.predict(X), y, sample_weight)
-        perfect = np.where(errors.squares == 0, 1.0, 0.0)  # scikit-learn's score of a constant target
-        varies = errors.spread > 0
-        return float(
-            np.mean(np.where(varies, 1.0 - errors.squares / np.where(varies, errors.spread, 1.0), perfect))
-        )
+        return error_pass(self.predict(X), y, sample_weight).r2
 
 
 @dataclass
@@ -194,6 +190,24 @@ class ErrorSums:
     mean: np.ndarray
     spread: np.ndarray  # sum of squared deviations of y from its mean
     norm: np.ndarray  # sum of squares of y
+
+    @property
+    def rmse(self) -> float:
+        """Root mean square error, the mean over outputs."""
+        return float(np.sqrt(self.squares / self.weight).mean())
+
+    @property
+    def relative_rmse(self) -> float | None:
+        """Error over the root mean square of y, all outputs as one; None where y is 0 everywhere."""
+        norm = self.norm.sum()
+        return float(np.sqrt(self.squares.sum() / norm)) if norm > 0 else None
+
+    @property
+    def r2(self) -> float:
+        """R^2, the mean over outputs; one without spread counts 1 if it is predicted exactly, else 0."""
+        varies = self.spread > 0
+        shares = self.squares / np.where(varies, self.spread, 1.0)
+        return float(np.where(varies, 1.0 - shares, self.squares == 0).mean())
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from ..parameters import CLASS_WEIGHT, FLAG, FOLDER, SEED, Rule, check_parameter
 from ..randomness import draw_seed
 from ..ridge.alphas import ALPHAS, given_alphas
 from ..ridge.conjugate_passes import SOLVERS, choose_solver, fit_conjugate
-from ..ridge.folds import gram_reductions, solve_bytes
+from ..ridge.folds import gram_reductions
 from ..ridge.gram import GramPair, GramReduction
 from ..ridge.normal_equations import Compared, NormalEquations, Solution, choose_alpha
 from ..ridge.plan import ridge_costs
@@ -58,9 +58,7 @@ class _Ridge(LinearModel):
         errors = None
         reductions = gram_reductions(self.alphas, self.cv, X.shape[0], X.shape[1], targets, seed)
         arrays = [X, y] if sample_weight is None else [X, y, sample_weight]
-        reduction, self.solver_, self.solver_reason_ = choose_solver(
-            self.solver, reductions, arrays, solve_bytes
-        )
+        reduction, self.solver_, self.solver_reason_ = choose_solver(self.solver, reductions, arrays)
         if self.solver_ == "gram":
             solution, errors = self._solve_gram(reduction, arrays, alphas, columns)
         else:
@@ -92,13 +90,13 @@ class _Ridge(LinearModel):
     def _solve_gram(
         self, reduction: GramReduction, arrays: list[Any], alphas: list[float] | None, columns: Any
     ) -> tuple[Solution, np.ndarray | None]:
-        check_client(solve_bytes(reduction), type(self).__name__)
+        check_client(reduction.solve_bytes, type(self).__name__)
         X, beside, errors = arrays[0], None, None
         rows = rows_per_block(X.dtype.itemsize * X.shape[1])
         if columns is not None and reduction.rule.n_folds > 1:
             pair = GramPair(reduction, replace(reduction, n_features=columns.shape[1]))
             with suppress(MemoryPlanError):  # the features alone may fit
-                check_client(solve_bytes(reduction) + solve_bytes(pair.columns), type(self).__name__)
+                check_client(reduction.solve_bytes + pair.columns.solve_bytes, type(self).__name__)
                 states = run_pass(pair, [X, columns, *arrays[1:]], label="Gram matrices", block_rows=rows)
                 state, beside = states.features, states.columns
         if beside is None:
@@ -121,7 +119,7 @@ class _Ridge(LinearModel):
         check_parameters(self)
         targets = Targets(None, np.zeros(rows.outputs))
         reductions = gram_reductions(self.alphas, self.cv, rows.n, rows.width, targets, 0)
-        return ridge_costs(self, rows, reductions, solve_bytes)
+        return ridge_costs(self, rows, reductions)
 
 
 class StreamingRidge(LinearRegressor, _Ridge):

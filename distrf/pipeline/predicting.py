@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from typing import Any
 
-import numpy as np
 from sklearn.base import is_classifier
 
 from .. import __version__, store
@@ -135,10 +134,4 @@ def evaluate(
     if is_classifier(trained.pipeline[-1]):
         return {"accuracy": accuracy_pass(predicted, truth, classes=trained.pipeline[-1].classes_)}
     errors = error_pass(predicted, truth)
-    norm, varies = float(errors.norm.sum()), errors.spread > 0
-    shares = errors.squares / np.where(varies, errors.spread, 1.0)
-    return {
-        "rmse": float(np.sqrt(errors.squares / errors.weight).mean()),
-        "relative_rmse": float(np.sqrt(errors.squares.sum() / norm)) if norm > 0 else None,
-        "r2": float(np.where(varies, 1.0 - shares, errors.squares == 0).mean()),
-    }
+    return {"rmse": errors.rmse, "relative_rmse": errors.relative_rmse, "r2": errors.r2}

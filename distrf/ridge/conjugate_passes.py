@@ -65,7 +65,6 @@ def choose_solver(
     solver: str,
     reductions: Sequence[GramReduction],
     arrays: Sequence[Any],
-    solve_bytes: Callable[[GramReduction], int],
 ) -> tuple[GramReduction, str, str]:
     """The pass over the Gram matrix, the solver and why, as `first_that_fits`."""
     n = arrays[0].shape[0]
@@ -77,7 +76,7 @@ def choose_solver(
         segments = min(count_segments(n, reduction), len(arrays[0].chunks[0]))
         return pass_memory(reduction, list(arrays), segments, workers)
 
-    return first_that_fits(solver, reductions, memory, workers, solve_bytes)
+    return first_that_fits(solver, reductions, memory, workers)
 
 
 def first_that_fits(
@@ -85,11 +84,10 @@ def first_that_fits(
     reductions: Sequence[GramReduction],
     memory: Callable[[GramReduction], PassMemory],
     workers: Workers,
-    solve_bytes: Callable[[GramReduction], int],
 ) -> tuple[GramReduction, str, str]:
     """The first pass that workers and client hold, or the last, the solver that `solver` stands for, and the reason."""
     for reduction in reductions:
-        chosen, reason = solver_that_fits(reduction, memory(reduction), workers, solve_bytes(reduction))
+        chosen, reason = solver_that_fits(reduction, memory(reduction), workers, reduction.solve_bytes)
         if chosen == "gram":
             break
     return (reduction, chosen, reason) if solver == "auto" else (reduction, solver, "asked for")

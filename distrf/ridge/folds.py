@@ -14,11 +14,6 @@ from .gram import FoldRule, GramReduction
 _FOLDS_UP_TO = 2048
 
 
-def solve_bytes(reduction: GramReduction) -> int:
-    """Memory of the final solve: the sums as they arrive, and a D x D matrix with its copy."""
-    return 2 * reduction.nbytes + 16 * reduction.n_features**2
-
-
 def fold_rules(cv: int | str, n_rows: int, n_features: int, seed: int) -> list[FoldRule]:
     """The folds that `cv` stands for; of several ways to cut them the first that memory allows is to be taken.
 

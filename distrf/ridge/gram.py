@@ -126,6 +126,11 @@ class GramReduction:
         return float(self.n_features) ** 2 + 2.0 * self.n_features * (self.targets.width + 1)
 
     @property
+    def solve_bytes(self) -> int:
+        """Memory of the final solve: the sums as they arrive, and a D x D matrix with its copy."""
+        return 2 * self.nbytes + 16 * self.n_features**2
+
+    @property
     def tile_rows(self) -> int:
         """Rows that are shifted and multiplied at a time."""
         return max(SLICE_ROWS, _TILE_BYTES // (8 * self.n_features))

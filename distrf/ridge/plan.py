@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from ..execution.planned import Costs, PlannedRows
@@ -16,13 +16,10 @@ def ridge_costs(
     learner: Any,
     rows: PlannedRows,
     reductions: Sequence[GramReduction],
-    solve_bytes: Callable[[GramReduction], int],
 ) -> Costs:
-    """Costs of fitting a ridge model to features; `reductions` are the passes that would do, `solve_bytes` of a solve."""
+    """Costs of fitting a ridge model to features; `reductions` are the passes that would do."""
     n, D, width = rows.n, rows.width, rows.outputs
-    reduction, solver, reason = first_that_fits(
-        learner.solver, reductions, rows.pass_memory, rows.workers, solve_bytes
-    )
+    reduction, solver, reason = first_that_fits(learner.solver, reductions, rows.pass_memory, rows.workers)
     given = given_alphas(learner.alphas)
     count = USUAL if given is None else len(given)
     held_out = 1 if reduction.rule.holdout else reduction.rule.n_folds
@@ -58,6 +55,6 @@ def ridge_costs(
         8 * D * width,
         n * (rows.map_flops + reduction.flops_per_row) + solves * D**3 / 3 * 2,
         rows.pass_memory(reduction),
-        solve_bytes(reduction),
+        reduction.solve_bytes,
         tuple(notes),
     )

@@ -19,7 +19,7 @@ from distrf.errors import InputError
 from distrf.execution.memory import PassMemory, Workers
 from distrf.ridge.alphas import alpha_grid, best_alpha, search
 from distrf.ridge.conjugate_passes import first_that_fits
-from distrf.ridge.folds import fold_rules, gram_reductions, solve_bytes
+from distrf.ridge.folds import fold_rules, gram_reductions
 from distrf.ridge.gram import FoldRule, GramReduction
 from distrf.targets import Targets
 
@@ -99,9 +99,7 @@ def test_short_memory_takes_one_held_out_set():
     folds = gram_reductions("auto", "auto", 10_000, 2048, Targets(None, np.zeros(1)), 0)
 
     def taken(limit, solver="auto"):
-        made = first_that_fits(
-            solver, folds, lambda fold: PassMemory(0, 0, fold.nbytes), Workers(1, 1, limit), solve_bytes
-        )
+        made = first_that_fits(solver, folds, lambda fold: PassMemory(0, 0, fold.nbytes), Workers(1, 1, limit))
         return made[0].rule.n_folds, made[1]
 
     peaks = [PassMemory(0, 0, fold.nbytes).peak for fold in folds]
