@@ -215,7 +215,7 @@ def test_train_prints(cli, files, tmp_path):
     shown = " ".join(printed.out.replace("│", " ").split())
     for word in ("StreamingRidgeClassifier", "whole numbers with 10 distinct values", "times the rule 'knn'"):
         assert word in shown
-    assert "held-out rows of a sample (ridge): machine 0.9" in shown
+    assert "(cross-validation): machine 0.7" in shown
     assert "2 workers, dashboard http" in printed.err
     result = cli("train", files / "train.zarr", tmp_path / "j", *words, "--json", cluster=True)
     assert result.err == ""

@@ -369,7 +369,8 @@ def test_few_rows(rng, n, d):
 
 
 def test_few_labelled_rows(rng):
-    fitted = distrf.train(rng.normal(size=(4, 2)), ["a", "b", "a", "b"])
+    with pytest.warns(BaselineWarning, match="beats a constant"):
+        fitted = distrf.train(rng.normal(size=(4, 2)), ["a", "b", "a", "b"])
     assert is_classifier(fitted[-1])
 
 
