@@ -15,57 +15,14 @@ from sklearn.pipeline import Pipeline
 
 from . import __version__
 from .errors import DistrfError, InputError, SpecMismatchError, StoreError
-from .features import (
-    TEFM,
-    Blockwise,
-    CompactRandomFeatures,
-    NystroemFeatures,
-    RandomBinningFeatures,
-    RandomFourierFeatures,
-    RandomLaplaceFeatures,
-    RandomMaclaurinFeatures,
-    StreamingScaler,
-    TensorSketchFeatures,
-    WithColumns,
-)
 from .kernels.base import AnyKernel
 from .kernels.registry import get_kernel
-from .learned import CompactNonlinearClassifier, CompactNonlinearMap, CompactNonlinearRegressor
-from .linear_model import (
-    StreamingRidge,
-    StreamingRidgeClassifier,
-    StreamingSGDClassifier,
-    StreamingSGDRegressor,
-)
 from .maps import FeatureMap, map_from_spec
 from .maps.base import arrays_fingerprint
 from .maps.blockwise import BlockwiseMap, transformer_from_spec, transformer_spec
 from .record import Training
+from .registry import SAVABLE
 from .store import existing_model_folder, read_model_folder, read_spec, write_model_folder
-
-SAVABLE: dict[str, type[BaseEstimator]] = {
-    cls.__name__: cls
-    for cls in (
-        RandomFourierFeatures,
-        RandomLaplaceFeatures,
-        RandomBinningFeatures,
-        StreamingScaler,
-        StreamingRidge,
-        StreamingRidgeClassifier,
-        StreamingSGDClassifier,
-        StreamingSGDRegressor,
-        Blockwise,
-        CompactRandomFeatures,
-        NystroemFeatures,
-        RandomMaclaurinFeatures,
-        TensorSketchFeatures,
-        WithColumns,
-        TEFM,
-        CompactNonlinearMap,
-        CompactNonlinearClassifier,
-        CompactNonlinearRegressor,
-    )
-}
 
 #: Columns of the rows that a saved map takes; loading makes some weights of each.
 MAX_WIDTH = 2**26

@@ -22,7 +22,8 @@ from .execution.release import same_release
 from .execution.sampling import neighbours, sampled_rows, take_rows
 from .execution.scheduler import current_client, results_in_order
 from .features.length_scale import resolve_length_scale
-from .kernels.shift_invariant import KERNELS, Kernel, get_shift_invariant_kernel
+from .kernels.base import kernel_with
+from .kernels.shift_invariant import KERNELS, Kernel
 from .maps import working_dtype
 from .pipeline.making import choose_scaler
 from .randomness import permutation
@@ -196,7 +197,7 @@ def _around(rule: str, map: Any, name: str, X: Any, seed: int) -> list[float]:
     owner = map if name == "length_scale" else map.base
     if not isinstance(owner.kernel, Kernel) and owner.kernel not in KERNELS:
         return [owner.length_scale]
-    kernel = get_shift_invariant_kernel(owner.kernel, **({"nu": owner.nu} if owner.kernel == "matern" else {}))
+    kernel = kernel_with(owner.kernel, owner.get_params(deep=False), Kernel)
     middle = resolve_length_scale(kernel, rule, None, X, seed)
     return [float(f"{middle * factor:.4g}") for factor in FACTORS]
 

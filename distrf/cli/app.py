@@ -1,10 +1,13 @@
-"""The command-line application: commands, and what an error prints."""
+"""The command-line application: commands, each imported when it is used, and what an error prints."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
+from typing import Any
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
 from .. import __version__
 from . import compare, data, demo, faults, jobs, models, tune
@@ -12,28 +15,74 @@ from .groups import grouped
 
 _INTERRUPTED = 130  # what Typer makes of Ctrl-C
 
+COMMANDS: dict[str, Callable[..., None]] = {
+    command.__name__: command
+    for command in (
+        demo.demo,
+        data.ingest,
+        models.plan,
+        data.featurize,
+        models.train,
+        models.predict,
+        models.evaluate,
+        data.inspect,
+        compare.compare,
+        tune.tune,
+        jobs.run,
+    )
+}
+#: Commands with the options of maps and models.
+_OF_ESTIMATORS = (models.plan, data.featurize, models.train, compare.compare, tune.tune)
+
+
+def get_command(name: str) -> Any:
+    """The command of that name as it is parsed; its options follow what is registered now."""
+    command, names = COMMANDS[name], {}
+    if command in _OF_ESTIMATORS:  # seconds of imports, and only they have such options
+        from . import estimator_options, search_options
+
+        names = vars(estimator_options) | vars(search_options)
+    single = typer.Typer(add_completion=False, rich_markup_mode=None)
+    single.command(name, cls=_Command)(grouped(command, names))
+    return typer.main.get_command(single)
+
+
+class _Command(TyperCommand):
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        sections: dict[str, list[tuple[str, str]]] = {}
+        for parameter in self.get_params(ctx):
+            text = parameter.get_help_record(ctx)
+            if text is not None:
+                argument = parameter.param_type_name == "argument"
+                panel = getattr(parameter, "rich_help_panel", None) or ("Arguments" if argument else "Options")
+                sections.setdefault(panel, []).append(text)
+        for title, texts in sections.items():
+            with formatter.section(title):
+                formatter.write_dl(texts)
+
+
+class _Commands(TyperGroup):
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        return get_command(cmd_name) if cmd_name in COMMANDS else None
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        rows = [(name, (command.__doc__ or "").split("\n")[0]) for name, command in COMMANDS.items()]
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
+
+
 app = typer.Typer(
     name="distrf",
+    cls=_Commands,
     help="Kernel machines on data larger than memory.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     add_completion=False,
     rich_markup_mode=None,
 )
-for command in (
-    demo.demo,
-    data.ingest,
-    models.plan,
-    data.featurize,
-    models.train,
-    models.predict,
-    models.evaluate,
-    data.inspect,
-    compare.compare,
-    tune.tune,
-    jobs.run,
-):
-    app.command()(grouped(command))
 
 
 def _version(wanted: bool) -> None:

@@ -9,11 +9,11 @@ from ..errors import SpecMismatchError
 from ..pipeline.inputs import Input
 from ..store import files, is_model_folder, read_spec, write_model_folder
 from ..store.spec import differences, to_json
-from .model_options import CheckpointOptions
-from .session import UsageError
+from .options import CheckpointOptions
+from .usage import UsageError
 
 #: What a state needs to be taken up again: that of SGD, the passes of cg and those of a map that learns.
-_PARTS = ("sgd", "cg", "subspace")
+_FOLDERS = ("sgd", "cg", "subspace")
 
 
 def claim_checkpoint(
@@ -24,11 +24,17 @@ def claim_checkpoint(
     They compare their own options. Raises SpecMismatchError for a folder of another job, and for one that holds a
     state which neither --resume nor --overwrite speaks of; UsageError for a job without anything to keep.
     """
-    path = kept.checkpoint
+    path, steps = kept.checkpoint, [step for step in (estimator, learner) if step is not None]
+    in_batches = [step for step in steps if "checkpoint_every" in step.parameter_rules]
+    if kept.checkpoint_every is not None and not in_batches:
+        raise UsageError("--checkpoint-every is for models and maps that learn in batches: SGD, --map cnm")
     if path is None:
+        if kept.checkpoint_every is not None or (kept.resume and in_batches):
+            what = "--resume" if kept.resume else "--checkpoint-every"
+            raise UsageError(f"{what} needs --checkpoint FOLDER, the one that keeps the state")
         return
-    in_batches, learns = hasattr(learner, "n_epochs"), hasattr(estimator, "checkpoint")
-    if not (in_batches or learns or learner.solver == "cg"):
+    keep = [step for step in steps if getattr(step, "checkpoint_folder", "")]
+    if not keep or (keep == [learner] and getattr(learner, "solver", "") == "auto"):
         raise UsageError(
             "--checkpoint is for jobs of many passes: --model sgd-classifier, sgd-regressor, svm or logistic, "
             "--solver cg, --map tefm or cnm"
@@ -52,14 +58,14 @@ def claim_checkpoint(
                 f"the checkpoint {path!r} holds the state of a training; --resume continues it, "
                 "--overwrite starts anew"
             )
-        for part in _PARTS:  # without it no state is taken up
-            fs, root = files.filesystem(files.normalise(f"{path.rstrip('/')}/{part}"))
+        for folder in _FOLDERS:  # without it no state is taken up
+            fs, root = files.filesystem(files.normalise(f"{path.rstrip('/')}/{folder}"))
             files.remove(fs, root)
     if not (ours and kept.resume):
         write_model_folder(place, spec, {}, overwrite=True)
-    if learns:
-        estimator.set_params(checkpoint=f"{path.rstrip('/')}/subspace")
-    if hasattr(estimator, "resume"):
-        estimator.set_params(resume=kept.resume)
-    if in_batches or learner.solver != "gram":
-        learner.set_params(checkpoint=f"{path.rstrip('/')}/{'sgd' if in_batches else 'cg'}")
+    given = {"resume": kept.resume, "checkpoint_every": kept.checkpoint_every}
+    for step in keep:
+        asked = {
+            name: value for name, value in given.items() if value is not None and name in step.parameter_rules
+        }
+        step.set_params(checkpoint=f"{path.rstrip('/')}/{step.checkpoint_folder}", **asked)

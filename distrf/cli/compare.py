@@ -9,35 +9,32 @@ import typer
 
 from . import options as o
 from .groups import PATH
-from .map_options import Gamma, KernelName, LengthScale, Nu, Phase, Seed
-from .session import Session, UsageError
+from .session import Session
+from .usage import UsageError, whole_numbers
 
 if TYPE_CHECKING:
     import numpy as np
     from rich.console import Console
+
+    from .estimator_options import FourierOptions
 
 _NORMS = ("frobenius", "spectral", "mse")
 
 
 def compare(
     source: o.Source,
-    components: Annotated[
-        str, typer.Option("-D", "--components", help="Numbers of random features, comma-separated.")
+    map: FourierOptions,
+    n_components: Annotated[
+        str, typer.Option("--n-components", "-D", help="Numbers of random features, comma-separated.")
     ] = "256,1024,4096",
-    kernel: KernelName = None,
-    length_scale: LengthScale = None,
-    gamma: Gamma = None,
-    nu: Nu = 1.5,
-    phase: Phase = "paired",
     projections: Annotated[
         str | None,
         typer.Option("--projections", help="Only these, comma-separated. Default: all that fit the kernel."),
     ] = None,
-    seeds: Annotated[int, typer.Option("--seeds", help="Draws of each map.")] = 5,
-    sample_rows: Annotated[
-        int, typer.Option("--sample-rows", help="Rows the kernel matrix is taken on.")
+    draws: Annotated[int, typer.Option("--draws", help="Draws of each map.", min=1, max=2**20)] = 5,
+    n_rows: Annotated[
+        int, typer.Option("--n-rows", help="Sampled rows the kernel matrix is taken on.", min=2, max=2**20)
     ] = 1000,
-    seed: Seed = 0,
     plot: Annotated[
         str | None, PATH, typer.Option("--plot", help="Write a plot of the errors to this file.")
     ] = None,
@@ -51,23 +48,17 @@ def compare(
     from .outputs import check_writable
     from .plots import check_plot
 
-    session, kernel = Session(run), kernel or "gaussian"
-    sizes = [_size(text) for text in o.listed(components) or []]
-    if not sizes or seeds < 1 or sample_rows < 2:
-        raise UsageError("compare needs at least one -D, one of --seeds and two --sample-rows")
+    session = Session(run)
+    sizes = whole_numbers(n_components)
     check_plot(plot)
     check_apart(plot, [source], what="--plot")
     check_writable(plot)
     data = o.open_source(source, rows)
-    names = _chosen(projections, kernel, nu)
-    settings = {
-        "kernel": kernel, "length_scale": length_scale, "gamma": gamma, "nu": nu, "phase": phase, "whiten": False,
-    }  # fmt: skip
     usable, skipped = [], {}
-    for name in names:
+    for name in _chosen(map, projections):
         for size in sizes:
             try:
-                o.make_map("fourier", data.d, components=size, projection=name, seed=seed, **settings)
+                map.with_(name, size, map.seed).make(data.d)
                 usable.append((name, size))
             except UsageError as error:
                 skipped[f"{name}, D = {size}"] = str(error)
@@ -75,33 +66,30 @@ def compare(
         raise UsageError("; ".join(dict.fromkeys(skipped.values())))
     with session.connected():
         X, _ = data.rows()
-        sample = take_rows(X, sampled_rows(X.shape[0], sample_rows, seed, "compare"))
-    measured = [_measure(name, size, sample, settings, range(seed, seed + seeds)) for name, size in usable]
+        sample = take_rows(X, sampled_rows(X.shape[0], n_rows, map.seed, "compare"))
+    seeds = range(map.seed, map.seed + draws)
+    measured = [_measure(name, size, sample, map, seeds) for name, size in usable]
     if plot:
         _plot(measured, plot)
-    result = {"rows": len(sample), "seeds": seeds, "maps": measured, "skipped": skipped, "plot": plot}
+    result = {"rows": len(sample), "seeds": draws, "maps": measured, "skipped": skipped, "plot": plot}
     session.finish(result, lambda console: _print(console, result))
 
 
-def _size(text: str) -> int:
-    if not text.isdigit() or int(text) < 1:
-        raise UsageError(f"-D takes whole numbers, comma-separated, got {text!r}")
-    return int(text)
-
-
-def _chosen(projections: str | None, kernel: str, nu: float) -> list[str]:
+def _chosen(map: FourierOptions, projections: str | None) -> list[str]:
     """Projections asked for, or all that can serve the kernel (the papers' flawed forms left out)."""
     from ..errors import InputError
     from ..kernels.base import kernel_with
     from ..kernels.shift_invariant import Kernel
     from ..projections import PROJECTIONS
 
-    chosen = o.checked(lambda: kernel_with(kernel, {"nu": nu}, Kernel))
     if projections is not None:
-        unknown = [name for name in o.listed(projections) or [] if name not in PROJECTIONS]
+        wanted = o.listed(projections) or []
+        unknown = [name for name in wanted if name not in PROJECTIONS]
         if unknown:
             raise UsageError(f"unknown --projections {unknown}; known: {', '.join(sorted(PROJECTIONS))}")
-        return o.listed(projections) or []
+        return wanted
+    plain = map.with_("dense", 2, map.seed).make()
+    chosen = o.checked(lambda: kernel_with(plain.kernel, plain.get_params(deep=False), Kernel))
     names = []
     for name, projection in PROJECTIONS.items():
         try:
@@ -113,7 +101,7 @@ def _chosen(projections: str | None, kernel: str, nu: float) -> list[str]:
     return names
 
 
-def _measure(name: str, size: int, rows: np.ndarray, settings: dict[str, Any], seeds: range) -> dict[str, Any]:
+def _measure(name: str, size: int, rows: np.ndarray, map: FourierOptions, seeds: range) -> dict[str, Any]:
     """Mean and standard error of each kernel error over seeds, and the median time of one transform."""
     import numpy as np
 
@@ -122,9 +110,7 @@ def _measure(name: str, size: int, rows: np.ndarray, settings: dict[str, Any], s
     errors: dict[str, list[float]] = {norm: [] for norm in _NORMS}
     seconds = []
     for seed in seeds:
-        estimator = o.make_map(
-            "fourier", rows.shape[1], components=size, projection=name, seed=seed, **settings
-        )
+        estimator = map.with_(name, size, seed).make(rows.shape[1])
         estimator.set_params(n_jobs=1).fit(rows)
         estimator.transform(rows[:8])  # makes the weights
         start = time.perf_counter()

@@ -8,11 +8,13 @@ import typer
 
 from . import options as o
 from .groups import PATH
-from .map_options import PlainScaleOptions
-from .session import Session, UsageError
+from .session import Session
+from .usage import UsageError
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from .estimator_options import MapOptions, PlainScaleOptions
 
 
 def ingest(
@@ -32,8 +34,8 @@ def ingest(
     dtype: Annotated[
         str | None, typer.Option("--dtype", help="float32 or float64. Default: the source's.")
     ] = None,
-    rows_per_block: Annotated[
-        int | None, typer.Option("--rows-per-block", help="Rows of a block.", min=1, max=2**40)
+    block_rows: Annotated[
+        int | None, typer.Option("--block-rows", help="Rows of a block.", min=1, max=2**40)
     ] = None,
     overwrite: o.Overwrite = False,
     *,
@@ -68,7 +70,7 @@ def ingest(
             sparse=sparse,
             shuffle=shuffle,
             seed=seed,
-            block_rows=rows_per_block,
+            block_rows=block_rows,
             dtype=dtype,
             impute=o.number_or_rule(rows.impute),
             split=split,
@@ -87,7 +89,7 @@ def ingest(
 def featurize(
     source: o.Source,
     out: Annotated[str, PATH, typer.Argument(help="The Zarr store of features to write.")],
-    map: o.MapOptions,
+    map: MapOptions,
     rows: o.ReadOptions,
     scale: PlainScaleOptions,
     save_map: Annotated[
@@ -123,8 +125,7 @@ def featurize(
         existing_model_folder(save_map)
     if like is None:
         data: Any = o.open_source(source, rows)
-        estimator = o.map_of(map, data.d)
-        scaler = o.checked(scale.scaler)
+        estimator, scaler = map.make(data.d), scale.make()
         if scaler == "auto":
             raise UsageError(
                 "--scale auto judges by a target, which features do without; name a scaling, or none"
@@ -134,8 +135,7 @@ def featurize(
         steps = [step for step in (scaler, estimator) if step is not None]
         made = Pipeline([("map" if step is estimator else "scale", step) for step in steps])
     else:
-        said = map != o.MapOptions() or scale != PlainScaleOptions()
-        if said or save_map or rows.columns or rows.impute:
+        if map.said or scale.said or save_map or rows.columns or rows.impute:
             raise UsageError(
                 "--like takes map, scaling, columns and imputation as they were fitted; leave out their options and "
                 "--save-map"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import functools
 import os
 import shlex
 import sys
@@ -63,16 +62,6 @@ def command_line() -> str:
     return shlex.join(_words.get() or sys.argv[1:])
 
 
-@functools.cache
-def commands() -> dict[str, Any]:
-    """The commands that a job can name, as they are parsed."""
-    from .app import app
-
-    known = dict(typer.main.get_command(app).commands)  # type: ignore[attr-defined]
-    known.pop("run")
-    return known
-
-
 def keys_of(command: Any) -> dict[str, Any]:
     """{key: parameter}: positional arguments by name, options by their long names without the dashes."""
     keys = {}
@@ -92,12 +81,15 @@ def job_words(path: str, instead: Mapping[str, str | None] = MappingProxyType({}
     Raises UsageError for what is not a job: not TOML, no command, an unknown key, a value of the wrong kind.
     """
     entries = _read(path)
-    known = commands()
+    from .app import COMMANDS, get_command
+
+    known = [name for name in COMMANDS if name != "run"]
     name = entries.pop("command", None)
     if name not in known:
         got = "has none" if name is None else f"has {name!r}"
         raise UsageError(f"a job file names its command, one of {', '.join(known)}; {path!r} {got}")
-    keys = keys_of(known[name])
+    command = get_command(name)
+    keys = keys_of(command)
     unknown = sorted(set(entries) - set(keys))
     if unknown:
         raise UsageError(
@@ -107,7 +99,7 @@ def job_words(path: str, instead: Mapping[str, str | None] = MappingProxyType({}
     missing = [key for key, parameter in keys.items() if parameter.required and key not in entries]
     if missing:
         raise UsageError(f"{path!r} lacks {', '.join(missing)}, which `distrf {name}` needs")
-    paths = path_parameters(known[name].callback)
+    paths = path_parameters(command)
     for key in set(instead) - set(keys):
         raise UsageError(f"--{key} is given, but `distrf {name}` has none")
     folder = os.path.dirname(path)

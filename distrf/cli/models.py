@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..pipeline.kinds import KINDS
 from . import options as o
 from .groups import PATH
-from .map_options import ScaleOptions, TrainMapOptions
-from .model_options import CheckpointOptions, ModelOptions, check_name, make_model
-from .session import Session, UsageError
+from .session import Session
+from .usage import UsageError
+
+if TYPE_CHECKING:
+    from .estimator_options import ModelOptions, ScaleOptions, TrainMapOptions
 
 
 def plan(
@@ -36,25 +37,26 @@ def plan(
     run: o.RunOptions,
 ) -> None:
     """Say what a job would do: tasks, bytes, peak memory, time. Runs nothing, and reads but a few labels."""
+    from sklearn.base import is_classifier
     from sklearn.pipeline import Pipeline
 
     from .. import planning
     from .reports import print_plan
-    from .training import follow_plan, planned_estimator
+    from .training import planned_estimator, planned_model
 
     session = Session(run)
     data = o.open_source(source, rows, plan=True)
-    estimator = planned_estimator(map, data, run)
-    scaler = o.checked(scale.scaler)
+    estimator, scaler = planned_estimator(map, data, run), scale.make()
     if job not in ("train", "featurize"):
         raise UsageError(f"--job is train or featurize, got {job!r}")
     steps: list[tuple[str, Any]] = [] if scaler in (None, "auto") else [("scale", scaler)]
     steps += [] if estimator is None else [("map", estimator)]
     notes: tuple[str, ...] = ()
     if job == "train":
-        model, target = follow_plan(model, data, classes, map.seed)
-        steps.append(("model", make_model(model, seed=map.seed)))
-        classes, notes = target.classes, target.notes if KINDS[model.model].classifier else ()
+        learner, target = planned_model(model, data, classes, map.seed)
+        map.follow_target(estimator, is_classifier(learner))
+        steps.append(("model", learner))
+        classes, notes = target.classes, target.notes if is_classifier(learner) else ()
     elif estimator is None:
         raise UsageError(o.NO_FEATURES)
     where = {"cluster": run.cluster, "memory_limit": run.memory_limit}
@@ -69,7 +71,7 @@ def train(
     out: o.ModelPath,
     map: TrainMapOptions,
     model: ModelOptions,
-    kept: CheckpointOptions,
+    kept: o.CheckpointOptions,
     rows: o.ReadOptions,
     scale: ScaleOptions,
     plot: Annotated[
@@ -88,6 +90,8 @@ def train(
 
     What is not said is chosen from a sample of rows, and printed with a linear model on the columns beside it.
     """
+    from sklearn.base import is_classifier
+
     from ..persistence import check_output, load_model
     from ..plot import plot_training
     from ..store import check_apart, is_model_folder
@@ -105,10 +109,8 @@ def train(
     )
 
     session = Session(run)
-    check_name(model.model)
     data = o.open_source(source, rows)
-    estimator = planned_estimator(map, data, run)
-    scaler = o.checked(scale.scaler)
+    estimator, scaler = planned_estimator(map, data, run), scale.make()
     check_apart(out, [source], what="the model")
     check_apart(kept.checkpoint, [source], what="--checkpoint")
     check_apart(kept.checkpoint, [out], what="--checkpoint", than="the model folder")
@@ -120,11 +122,12 @@ def train(
     check_writable(plot)
     target = look_at_target(data, map.seed)
     model = follow_target(model, target)
-    learner = make_model(model, kept, seed=map.seed)
+    learner = model.make(seed=map.seed)
+    map.follow_target(estimator, is_classifier(learner))
     if plot:
         check_plot(plot)
         check_drawable(learner, estimator)
-    job = job_of(data, map, scaler, make_model(model, seed=map.seed))
+    job = job_of(data, map, scaler, learner)
     if done:
         check_same_job(out, job)
         facts: dict[str, Any] = {"model": out, "done": True}

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..errors import InputError, ParameterError
 from .groups import PATH
-from .map_options import MAPS, MapOptions, check_applies, number_or_rule
-from .session import Json, Quiet, RunOptions, UsageError
+from .session import RunOptions
+from .usage import UsageError, checked
 
 if TYPE_CHECKING:
     from ..pipeline.inputs import Input
@@ -49,6 +47,38 @@ class ReadOptions(RowOptions):
     strict: Strict = False
 
 
+@dataclass(frozen=True)
+class CheckpointOptions:
+    """Where the state of a training is kept."""
+
+    checkpoint: Annotated[
+        str | None,
+        PATH,
+        typer.Option(
+            "--checkpoint",
+            help="Folder that keeps the state of SGD, each pass of cg and tefm, and of cnm.",
+            rich_help_panel="Model",
+        ),
+    ] = None
+    checkpoint_every: Annotated[
+        int | None,
+        typer.Option(
+            "--checkpoint-every",
+            help="Batches of SGD between two states.",
+            show_default="50",
+            rich_help_panel="Model",
+        ),
+    ] = None
+    resume: Annotated[
+        bool,
+        typer.Option(
+            "--resume",
+            help="Continue from --checkpoint, to the same bits; starts if it is empty. A model that is done is success.",
+            rich_help_panel="Model",
+        ),
+    ] = False
+
+
 def open_source(source: str, rows: ReadOptions, *, plan: bool = False) -> Input:
     """The rows that the options name; for a plan, an imputation rule is not computed."""
     from ..pipeline.inputs import open_input
@@ -83,68 +113,19 @@ def one_of(option: str, value: str | None, known: tuple[str, ...]) -> None:
 
 NO_FEATURES = "featurize needs a map; --map none has no features"
 
-#: Options whose name is not that of the parameter.
-_OPTIONS = {
-    "divisor": "--divide-by",
-    "method": "--scale",
-    "alphas": "--alpha",
-    "n_components": "-D",
-    "n_directions": "--directions",
-    "n_epochs": "--epochs",
-    "n_grids": "--grids",
-    "n_iter_no_change": "--patience",
-    "random_state": "--seed",
-}
 
-
-def checked(build: Callable[[], Any], **names: str) -> Any:
-    """The value of `build`; a broken rule in it is a usage error, which names the option of a parameter.
-
-    names : {parameter: option} where they are other than usual
-    """
+def number_or_rule(text: str | None) -> Any:
+    """A float where the text is one, else the text."""
     try:
-        return build()
-    except ParameterError as error:
-        usual = "--" + error.parameter.replace("_", "-")
-        option = names.get(error.parameter) or _OPTIONS.get(error.parameter, usual)
-        rule = error.rule.removesuffix(" or None")
-        raise UsageError(f"{option} must be {rule}, got {error.value}") from error
-    except InputError as error:
-        raise UsageError(str(error)) from error
-
-
-def make_map(name: str, d: int, **options: Any) -> Any:
-    """The unfitted estimator of `--map` and its options, checked before any cluster starts; None for "none".
-
-    options : fields of `distrf.cli.map_options.MapOptions`
-    """
-    return map_of(MapOptions(**{"map": name, **options}), d)
-
-
-def map_of(options: MapOptions, d: int | None) -> Any:
-    """`make_map` from the whole group; with d None as it would be made, since it has been checked."""
-    if options.map not in (*MAPS, "none"):
-        raise UsageError(f"unknown --map {options.map!r}; known: {', '.join(MAPS)}, none")
-    checked(lambda: check_applies(options))
-    if options.map == "none":
-        return None
-    from .maps import ESTIMATORS
-
-    def build() -> Any:
-        estimator = ESTIMATORS[options.map](options)
-        if d is not None:
-            estimator.planned_map(d)
-        return estimator
-
-    return checked(build, n_epochs="--map-epochs")
+        return None if text is None else float(text)
+    except ValueError:
+        return text
 
 
 __all__ = [
-    "Json",
-    "MapOptions",
+    "CheckpointOptions",
     "ModelPath",
     "Overwrite",
-    "Quiet",
     "ReadOptions",
     "RowOptions",
     "RunOptions",
@@ -153,8 +134,6 @@ __all__ = [
     "Target",
     "checked",
     "listed",
-    "make_map",
-    "map_of",
     "number_or_rule",
     "one_of",
 ]

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import os
 import tempfile
-from dataclasses import fields
 from typing import Any
 
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, is_classifier
 
 from ..errors import SpecMismatchError, StoreError
 from ..pipeline.inputs import Input
 from ..store import read_spec
 from ..store.files import is_local
 from ..store.spec import differences, to_json
-from . import options as o
-from .map_options import TrainMapOptions
+from .estimator_options import TrainMapOptions
 
 
 def check_writable(*paths: str | None) -> None:
@@ -44,23 +42,14 @@ def check_writable(*paths: str | None) -> None:
             ) from error
 
 
-def said(*groups: Any) -> dict[str, Any]:
-    """{option: value} of the options that differ from their defaults."""
-    return {
-        f.name: getattr(group, f.name)
-        for group in groups
-        for f in fields(group)
-        if getattr(group, f.name) != f.default
-    }
-
-
 def job_of(data: Input, map: TrainMapOptions, scaler: Any, learner: Any) -> dict[str, Any]:
     """What a training is asked for, as JSON: equal for options that mean the same, however they are typed.
 
     learner : without its checkpoint, which changes no model
     """
     # What a worker's memory would choose is no part of the job: "auto" stands beside it.
-    estimator = o.map_of(o.checked(lambda: map.plain(data.n, 0)), None)
+    estimator = map.planned(None, data.n, 0)
+    map.follow_target(estimator, is_classifier(learner))
     parts = {"input": data.identity, "scale": scaler, "model": learner, **map.chosen(estimator)}
     return {name: _plain(part) for name, part in parts.items()}
 

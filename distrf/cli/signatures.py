@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, make_dataclass
-from typing import Annotated, Any
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar
 
 import typer
 
 from ..parameters import FLAG, Rule
+from .usage import flag
 
 #: Parameters that no option says: threads are Dask's, and the command has words of its own for the others.
 LEFT_OUT = frozenset({"n_jobs", "random_state", "checkpoint", "checkpoint_every", "resume", "warm_start"})
+#: One penalty or several: one option.
+_SAME = {"alphas": "alpha"}
 _SECTION = re.compile(r"^(?P<title>\S.*)\n-{3,}$", re.MULTILINE)
 _ENTRY = re.compile(r"^(?P<names>\w+(?:, \w+)*) : .*$", re.MULTILINE)
 
@@ -22,11 +25,12 @@ _ENTRY = re.compile(r"^(?P<names>\w+(?:, \w+)*) : .*$", re.MULTILINE)
 class Parameter:
     """A parameter of a constructor.
 
-    default : as in the signature; `inspect.Parameter.empty` without one
+    default : as in the signature; `empty` without one
     rule : what it may be
     text : the first sentence of what the docstring says of it
     """
 
+    empty: ClassVar[Any] = inspect.Parameter.empty
     name: str
     default: Any
     rule: Rule
@@ -34,12 +38,12 @@ class Parameter:
 
 
 def parameters_of(estimator: type) -> dict[str, Parameter]:
-    """Parameters of an estimator's constructor that an option can say, in the order of the signature."""
+    """{option: parameter} of an estimator's constructor, in the order of the signature."""
     rules: Mapping[str, Rule] = getattr(estimator, "parameter_rules", {})
     texts = described(inspect.getdoc(estimator) or "")
     found = inspect.signature(estimator).parameters.values()
     return {
-        p.name: Parameter(p.name, p.default, rules[p.name], texts.get(p.name, ""))
+        _SAME.get(p.name, p.name): Parameter(p.name, p.default, rules[p.name], texts.get(p.name, ""))
         for p in found
         if p.name in rules and p.name not in LEFT_OUT
     }
@@ -66,11 +70,11 @@ def _sentences(section: str) -> Iterator[tuple[str, str]]:
 
 
 def read(text: str, rule: Rule) -> Any:
-    """The value that a text stands for: the first reading that the rule allows, else the text itself.
+    """The value that a text stands for: the first reading that the rule allows, else its number or the text itself.
 
     Readings are a whole number, a number, none, true and false, a list of such parts between commas, and text.
     """
-    return next((value for value in _readings(text) if rule.allows(value)), text)
+    return next((value for value in _readings(text) if rule.allows(value)), as_number(text))
 
 
 def _readings(text: str) -> Iterator[Any]:
@@ -91,66 +95,50 @@ def _readings(text: str) -> Iterator[Any]:
         yield tuple(parts)
 
 
-_WORDS = {"none": None, "true": True, "false": False}
+def as_number(text: str) -> Any:
+    """A number where the text is one, else the text."""
+    value = next(_readings(text))
+    return text if value is None or isinstance(value, bool) else value
 
 
-def flag(name: str) -> str:
-    """The option of a parameter."""
-    return "--" + name.replace("_", "-")
+_WORDS = {"none": None, "true": True, "false": False, "yes": True, "no": False}
 
 
-def option_group(name: str, doc: str, kinds: Mapping[str, type], panel: str, more: Iterable[Any] = ()) -> type:
-    """A dataclass of options: one for each parameter of some estimators, as typed, None where it is not said.
-
-    Parameters
-    ----------
-    name, doc : str
-        Of the dataclass.
-    kinds : dict of str to type
-        Estimators by the name that the command line has for them.
-    panel : str
-        Heading in the help.
-    more : iterable of (name, type, field)
-        Fields before these.
-
-    Returns
-    -------
-    type
-        The frozen dataclass.
-    """
+def merged(kinds: Mapping[str, type]) -> dict[str, dict[str, Parameter]]:
+    """{parameter: {name of an estimator: its own}} of several estimators, in the order of their signatures."""
     owners: dict[str, dict[str, Parameter]] = {}
     for kind, estimator in kinds.items():
-        for parameter in parameters_of(estimator).values():
-            owners.setdefault(parameter.name, {})[kind] = parameter
-    fields: list[Any] = list(more)
-    for option, by_kind in owners.items():
-        fields.append((option, _annotation(option, by_kind, len(kinds), panel), field(default=None)))
-    return make_dataclass(name, fields, frozen=True, namespace={"__doc__": doc})
+        for name, parameter in parameters_of(estimator).items():
+            owners.setdefault(name, {})[kind] = parameter
+    return owners
 
 
-def _annotation(name: str, by_kind: Mapping[str, Parameter], of: int, panel: str) -> Any:
+def option(name: str, by_kind: Mapping[str, Parameter], panel: str, where: str = "") -> Any:
+    """The annotation of an option that stands for a parameter of some estimators: text, or a flag.
+
+    The help is the first sentence that one of them says of it, after `where`, and what it may be, where they agree.
+    """
     first = next(iter(by_kind.values()))
-    where = "" if len(by_kind) == of else f"{', '.join(by_kind)}: "
-    defaults = {str(p.default) for p in by_kind.values() if p.default is not inspect.Parameter.empty}
-    shown: str | bool = defaults.pop() if len(defaults) == 1 else False
-    options = {"help": where + first.text, "rich_help_panel": panel, "show_default": shown}
+    rules = {str(p.rule) for p in by_kind.values()}
+    defaults = {str(p.default) for p in by_kind.values() if p.default is not Parameter.empty}
+    options: dict[str, Any] = {
+        "help": f"{where}{first.text}",
+        "rich_help_panel": panel,
+        "show_default": defaults.pop() if len(defaults) == 1 else False,
+    }
     if first.rule is FLAG:
-        return Annotated[bool | None, typer.Option(f"{flag(name)}/--no-{flag(name)[2:]}", **options)]  # type: ignore[arg-type]
+        return Annotated[bool | None, typer.Option(f"{flag(name)}/--no-{flag(name)[2:]}", **options)]
+    if len(rules) == 1:
+        options["help"] += f" ({rules.pop()})"
     short = ("-D",) if name == "n_components" else ()
-    return Annotated[str | None, typer.Option(flag(name), *short, **options)]  # type: ignore[arg-type]
-
-
-def said(options: Any) -> dict[str, Any]:
-    """{parameter: what was typed} of the options that were given."""
-    values = {f: getattr(options, f) for f in options.__dataclass_fields__}
-    return {name: value for name, value in values.items() if value is not None}
+    return Annotated[str | None, typer.Option(flag(name), *short, **options)]
 
 
 def arguments(estimator: type, typed: Mapping[str, Any]) -> dict[str, Any]:
     """Keyword arguments of an estimator from texts; those that are no parameters of it are left out."""
     known = parameters_of(estimator)
     return {
-        name: read(value, known[name].rule) if isinstance(value, str) else value
+        known[name].name: read(value, known[name].rule) if isinstance(value, str) else value
         for name, value in typed.items()
         if name in known
     }

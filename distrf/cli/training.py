@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 import time
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from sklearn.pipeline import Pipeline
@@ -16,17 +16,16 @@ from ..errors import InputError
 from ..features import TEFM
 from ..persistence import save_model
 from ..pipeline.inputs import Input
-from ..pipeline.kinds import KINDS, kind_for
 from ..pipeline.sample import sample_targets
 from ..pipeline.target import Target, check_target, look_at
 from ..pipeline.training import BaselineWarning, train
 from ..planning.classes import PlannedTarget, planned_target
 from ..planning.workers import planned_workers
-from . import options as o
+from ..registry import named_model
+from .estimator_options import ModelOptions, TrainMapOptions
 from .jobs import command_line
-from .map_options import TrainMapOptions
-from .model_options import ModelOptions, check_name
-from .session import RunOptions, UsageError, running
+from .session import RunOptions, running
+from .usage import UsageError
 
 
 @dataclass(frozen=True)
@@ -101,42 +100,42 @@ def look_at_target(data: Input, seed: int) -> Target:
     return look_at(sample_targets(rows_with_target(data)[1], seed))
 
 
-def follow_target(model: ModelOptions, target: Target) -> ModelOptions:
+_Options = TypeVar("_Options", bound=ModelOptions)
+
+
+def follow_target(model: _Options, target: Target) -> _Options:
     """The options with a model that goes with the target.
 
-    Raises UsageError for an unknown name, InputError for a classifier of a continuous target and for a regressor
-    of strings.
+    Raises InputError for a classifier of a continuous target and for a regressor of strings.
     """
-    check_name(model.model)
-    name = kind_for(target.labels) if model.model == "auto" else model.model
-    check_target(name, KINDS[name].classifier, target)
-    return replace(model, model=name)
+    model = model.for_target(target.labels)
+    check_target(model.model, named_model(model.model).classifier, target)
+    return model
 
 
-def follow_plan(
+def planned_model(
     model: ModelOptions, data: Input, classes: int | None, seed: int
-) -> tuple[ModelOptions, PlannedTarget]:
-    """For a plan: the options with a model that goes with the target, and what is known of this.
+) -> tuple[Any, PlannedTarget]:
+    """For a plan: the unfitted model that goes with the target, and what is known of this.
 
     Reads targets of a few blocks alone, and none where `classes` or the store say how many there are: then whole
     numbers and texts are taken for labels.
     """
-    check_name(model.model)
     _, y = data.rows()
     target = planned_target(y, classes or len(data.info.classes or ()), seed)
     if target.seen is not None:
-        return follow_target(model, target.seen), target
-    if model.model == "auto":
-        model = replace(model, model=kind_for(y is None or y.dtype.kind != "f"))
-    return model, target
+        model = follow_target(model, target.seen)
+    else:
+        model = model.for_target(y is None or y.dtype.kind != "f")
+    return model.make(seed=seed), target
 
 
 def planned_estimator(map: TrainMapOptions, data: Input, run: RunOptions) -> Any:
     """The unfitted map that the options stand for, with numbers in place of what is chosen later; None for none."""
     memory = 0
-    if map.components == "auto" and not running(run.cluster):  # one that runs is asked when all is checked
+    if map.is_auto("n_components") and not running(run.cluster):  # one that runs is asked when all is checked
         memory = planned_workers(run.cluster, run.memory_limit).memory_limit
-    return o.map_of(o.checked(lambda: map.plain(data.info.n, memory)), data.d)
+    return map.planned(data.d, data.info.n, memory)
 
 
 def fit_pipeline(data: Input, map: TrainMapOptions, scaler: Any, estimator: Any, learner: Any) -> Trained:

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from dask.base import is_dask_collection
 from sklearn import get_config
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
@@ -93,6 +93,8 @@ class FeatureEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
 
     #: What each parameter of the constructor may be.
     parameter_rules: ClassVar[dict[str, Rule]] = {}
+    #: Whether the columns may stand beside the features as another block of them.
+    joins_columns: ClassVar[bool] = True
     map_: FeatureMap
     n_features_in_: int
 
@@ -136,6 +138,82 @@ class FeatureEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
             Passes, tasks, operations, and bytes that are read, written and held.
         """
         return Costs()
+
+    @classmethod
+    def named_base(cls, n_components: int) -> FeatureEstimator | None:
+        """The map below, where this one takes features of another and is asked for by its name alone.
+
+        Parameters
+        ----------
+        n_components : int
+            Number of features of this one.
+
+        Returns
+        -------
+        FeatureEstimator or None
+            Not fitted. None for a map that takes the columns.
+        """
+        return None
+
+    def target_parameters(self, labels: bool) -> dict[str, Any]:
+        """Parameters that a target asks for, where nothing else is said: a map that learns has its loss from it.
+
+        Parameters
+        ----------
+        labels : bool
+            Whether the targets are labels.
+
+        Returns
+        -------
+        dict
+            For `set_params`.
+        """
+        return {}
+
+    def take_size(self, D: int) -> None:
+        """Set `n_components`, where there is one, to what does as well as D drawn features.
+
+        Parameters
+        ----------
+        D : int
+            Number of drawn features.
+        """
+        if "n_components" in self.parameter_rules:
+            self.set_params(n_components=D)
+
+    def trial_map(self, D: int, seed: int) -> FeatureEstimator:
+        """What stands for this map in trials on a sample: it learns without targets, in one pass at most.
+
+        Parameters
+        ----------
+        D : int
+            Number of features, at most.
+        seed : int
+            Seed of the draw.
+
+        Returns
+        -------
+        FeatureEstimator
+            Not fitted.
+        """
+        made = clone(self)
+        if "n_components" in self.parameter_rules:
+            made.set_params(n_components=min(D, made.n_components or D))
+        return made
+
+    def scale_parameter(self) -> str | None:
+        """The parameter that holds the length scale, of this map or of its base.
+
+        Returns
+        -------
+        str or None
+            For `set_params`. None without one, and where `gamma` takes its place.
+        """
+        known = self.get_params(deep=True)
+        for prefix in ("", "base__"):
+            if f"{prefix}length_scale" in known and known.get(f"{prefix}gamma") is None:
+                return f"{prefix}length_scale"
+        return None
 
     def transform(self, X: ArrayLike) -> ArrayLike:
         """Compute the features of X.

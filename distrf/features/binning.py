@@ -80,6 +80,7 @@ class RandomBinningFeatures(FeatureEstimator):
 
     map_: BinningMap
 
+    joins_columns: ClassVar[bool] = False
     parameter_rules: ClassVar[dict[str, Rule]] = {
         "kernel": KERNEL,
         "length_scale": LENGTH_SCALE,

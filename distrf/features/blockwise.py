@@ -16,8 +16,8 @@ from ..errors import InputError
 from ..execution.row_blocks import align_rows, check_dask_rows
 from ..execution.sampling import sampled_rows, take_rows
 from ..maps import working_dtype
-from ..maps.blockwise import BlockwiseMap, as_rows
-from ..parameters import SEED, Rule, whole
+from ..maps.blockwise import SAVABLE_TRANSFORMERS, BlockwiseMap, as_rows, listed_transformer
+from ..parameters import SEED, Rule, name_in, whole
 from ..randomness import draw_seed
 from ..typing import ArrayLike, RandomState
 from .base import FeatureEstimator, validate_rows
@@ -30,8 +30,9 @@ class Blockwise(FeatureEstimator):
 
     Parameters
     ----------
-    transformer : scikit-learn transformer
-        Its clone is fitted.
+    transformer : scikit-learn transformer or str
+        Its clone is fitted. A name, such as "AdditiveChi2Sampler", is one of the listed transformers (see Notes)
+        with its defaults.
     n_sample : int, default=10000
         Rows to fit on; all of them where X has no more. A transformer that says it needs no fit
         (Normalizer, AdditiveChi2Sampler) reads none.
@@ -64,8 +65,10 @@ class Blockwise(FeatureEstimator):
 
     map_: BlockwiseMap
 
+    joins_columns: ClassVar[bool] = False
     parameter_rules: ClassVar[dict[str, Rule]] = {
-        "transformer": Rule(
+        "transformer": name_in(SAVABLE_TRANSFORMERS)
+        | Rule(
             ("a scikit-learn transformer, such as AdditiveChi2Sampler()",),
             lambda value: isinstance(value, BaseEstimator) and hasattr(value, "transform"),
         ),
@@ -73,7 +76,9 @@ class Blockwise(FeatureEstimator):
         "random_state": SEED,
     }
 
-    def __init__(self, transformer: BaseEstimator, *, n_sample: int = 10_000, random_state: RandomState = None):
+    def __init__(
+        self, transformer: BaseEstimator | str, *, n_sample: int = 10_000, random_state: RandomState = None
+    ):
         self.transformer = transformer
         self.n_sample = n_sample
         self.random_state = random_state
@@ -101,7 +106,7 @@ class Blockwise(FeatureEstimator):
         """
         X = validate_rows(self, X, reset=True)
         d, dtype = X.shape[1], working_dtype(X.dtype)
-        inner = clone(self.transformer)
+        inner = self._unfitted()
         tags = get_tags(inner)
         if not is_dask_collection(X):
             if tags.input_tags.positive_only:
@@ -123,13 +128,17 @@ class Blockwise(FeatureEstimator):
         self.map_ = BlockwiseMap.of_transformer(inner, d, made.shape[1])
         return self
 
+    def _unfitted(self) -> Any:
+        listed = listed_transformer(self.transformer) if isinstance(self.transformer, str) else None
+        return clone(self.transformer) if listed is None else listed()
+
     def _planned_map(self, d: int) -> BlockwiseMap:
         """Of the right width: fitted on unlike positive numbers."""
         n = min(2 * d + 10, max(3, 2**22 // d))  # more rows than columns, where they are not too many
         rows = np.random.default_rng(0).uniform(0.5, 2.0, size=(n, d))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about so few rows
-            inner = clone(self.transformer).fit(rows)
+            inner = self._unfitted().fit(rows)
         return BlockwiseMap.of_transformer(inner, d, inner.transform(rows[:1]).shape[1])
 
     @property
@@ -137,7 +146,7 @@ class Blockwise(FeatureEstimator):
         return self.map_.transformer
 
     def __sklearn_tags__(self) -> Tags:
-        tags, inner = super().__sklearn_tags__(), get_tags(self.transformer)
+        tags, inner = super().__sklearn_tags__(), get_tags(self._unfitted())
         tags.input_tags.sparse = inner.input_tags.sparse
         tags.input_tags.positive_only = inner.input_tags.positive_only
         tags.target_tags.required = inner.target_tags.required

@@ -82,6 +82,10 @@ class CompactRandomFeatures(FeatureEstimator):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
+    @classmethod
+    def named_base(cls, n_components: int) -> FeatureEstimator:
+        return TensorSketchFeatures()
+
     def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> CompactRandomFeatures:
         """Fit a clone of the base for up_factor D features, and freeze both maps as one.
 

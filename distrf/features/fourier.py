@@ -132,6 +132,9 @@ class RandomFourierFeatures(FeatureEstimator):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
+    def trial_map(self, D: int, seed: int) -> FeatureEstimator:
+        return kernel_trial(self, D, seed) or super().trial_map(D, seed)
+
     def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> RandomFourierFeatures:
         """Set the length scale (and whitening) from the rows, and freeze the map.
 
@@ -207,3 +210,12 @@ def whitening_matrix(C: np.ndarray) -> np.ndarray:
     values, vectors = np.linalg.eigh(inverse[:, None] * C * inverse)
     keep = values > values.max() * len(values) * np.finfo(float).eps
     return inverse[:, None] * ((vectors[:, keep] / np.sqrt(values[keep])) @ vectors[:, keep].T)
+
+
+def kernel_trial(map_: FeatureEstimator, D: int, seed: int) -> RandomFourierFeatures | None:
+    """Fourier features of the kernel of a map, to stand for it in trials; None for one that is not shift-invariant."""
+    known = map_.get_params(deep=False)
+    if not KERNEL.allows(known["kernel"]):
+        return None
+    parts = {name: known[name] for name in ("kernel", "nu", "whiten", "length_scale", "gamma") if name in known}
+    return RandomFourierFeatures(**parts, n_components=D, random_state=seed)

@@ -17,7 +17,7 @@ from ..randomness import draw_seed
 from ..typing import ArrayLike, RandomState
 from .base import FeatureEstimator, validate_rows
 from .dot_product_scale import known_gamma, make_dot_product, resolve_dot_product
-from .fourier import GAMMA, NU
+from .fourier import GAMMA, NU, kernel_trial
 from .landmarks import RULES, choose_landmarks
 from .laplace import SEMIGROUP_PARAMETER, planned_semigroup_kernel, resolve_semigroup_kernel
 from .length_scale import LENGTH_SCALE, resolve_length_scale, rule_note
@@ -135,6 +135,9 @@ class NystroemFeatures(FeatureEstimator):
         self.rank = rank
         self.n_jobs = n_jobs
         self.random_state = random_state
+
+    def trial_map(self, D: int, seed: int) -> FeatureEstimator:
+        return kernel_trial(self, D, seed) or super().trial_map(D, seed)
 
     def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> NystroemFeatures:
         """Set the kernel's parameters, choose landmarks, and decompose their kernel matrix.

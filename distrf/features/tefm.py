@@ -20,6 +20,10 @@ from ..subspace.choice import SOLVERS
 from ..subspace.range_finder import LEAST_TOL, VALUES
 from ..typing import ArrayLike, RandomState
 from .base import BASE, FeatureEstimator, seed_base, validate_rows
+from .fourier import RandomFourierFeatures
+
+#: Features of the base for each that is kept, where nothing is said.
+_BASE_FEATURES = 4
 
 
 class TEFM(FeatureEstimator):
@@ -109,6 +113,8 @@ class TEFM(FeatureEstimator):
 
     map_: SubspaceMap
 
+    #: Where the command line keeps its passes, below a folder of checkpoints.
+    checkpoint_folder: ClassVar[str] = "subspace"
     parameter_rules: ClassVar[dict[str, Rule]] = {
         "base": BASE | NONE,
         "n_components": whole(),
@@ -152,6 +158,18 @@ class TEFM(FeatureEstimator):
         self.checkpoint = checkpoint
         self.n_jobs = n_jobs
         self.random_state = random_state
+
+    @classmethod
+    def named_base(cls, n_components: int) -> FeatureEstimator:
+        return RandomFourierFeatures(n_components=_BASE_FEATURES * n_components)
+
+    def take_size(self, D: int) -> None:
+        self.set_params(n_components=D // 2)
+        if self.base is not None and "n_components" in self.base.parameter_rules:
+            self.base.set_params(n_components=_BASE_FEATURES * (D // 2))
+
+    def trial_map(self, D: int, seed: int) -> FeatureEstimator:
+        return super().trial_map(D, seed) if self.base is None else self.base.trial_map(D, seed)
 
     def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> TEFM:
         """Fit the base, then find the subspace: q + 2 passes over the rows, or one for a Gram matrix.

@@ -14,6 +14,7 @@ from ..execution.planned import Costs, PlannedRows
 from ..execution.row_blocks import align_rows
 from ..features import RandomFourierFeatures
 from ..features.base import FeatureEstimator, validate_rows
+from ..features.fourier import kernel_trial
 from ..features.length_scale import rule_note
 from ..kernels.shift_invariant import Kernel
 from ..linear_model.validation import validate_fit
@@ -23,6 +24,9 @@ from ..parameters import CLASS_WEIGHT, Rule, check_parameters, name_in, number, 
 from ..targets import class_targets, regression_targets
 from ..typing import ArrayLike, ClassWeight, RandomState
 from .base import MapLearner
+
+#: Learned features beyond which accuracy hardly grows.
+_MOST_COMPONENTS = 256
 
 
 class CompactNonlinearMap(MapLearner, FeatureEstimator):
@@ -151,6 +155,8 @@ class CompactNonlinearMap(MapLearner, FeatureEstimator):
 
     map_: LearnedFourierMap
 
+    #: Where the command line keeps its passes, below a folder of checkpoints.
+    checkpoint_folder: ClassVar[str] = "subspace"
     parameter_rules: ClassVar[dict[str, Rule]] = MapLearner.parameter_rules | {
         "objective": one_of("kernel") | name_in(LOSSES),
         "class_weight": CLASS_WEIGHT,
@@ -217,6 +223,15 @@ class CompactNonlinearMap(MapLearner, FeatureEstimator):
         self.resume = resume
         self.n_jobs = n_jobs
         self.random_state = random_state
+
+    def trial_map(self, D: int, seed: int) -> FeatureEstimator:
+        return kernel_trial(self, D, seed) or super().trial_map(D, seed)
+
+    def take_size(self, D: int) -> None:
+        self.set_params(n_components=min(D, _MOST_COMPONENTS))
+
+    def target_parameters(self, labels: bool) -> dict[str, Any]:
+        return {"objective": "multinomial" if labels else "squared"}
 
     def fit(
         self, X: ArrayLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None

@@ -18,6 +18,7 @@ from ..execution.row_blocks import align_rows, map_rows
 from ..features.base import validate_rows
 from ..losses import LOSSES
 from ..maps import working_dtype
+from ..parameters import check_parameters
 from ..targets import float_columns
 from ..typing import ArrayLike
 from .predictor import LinearPredictor
@@ -29,6 +30,16 @@ class LinearModel(BaseEstimator):
     coef_: np.ndarray
     intercept_: Any
     n_features_in_: int
+
+    def check(self) -> None:
+        """Check the parameters, each alone and together, as `fit` does.
+
+        Raises
+        ------
+        InputError
+            A parameter breaks its rule, or parameters do not go together.
+        """
+        check_parameters(self)
 
     def planned_costs(self, rows: PlannedRows) -> Costs:
         """What `fit` takes on such features, before anything runs.

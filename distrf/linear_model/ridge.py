@@ -39,6 +39,10 @@ class _Ridge(LinearModel):
     checkpoint: Any
     random_state: Any
 
+    #: Parameters that change nothing unless another one has one of some values.
+    parameter_needs: ClassVar[dict[str, tuple[str, tuple[Any, ...]]]] = {
+        name: ("solver", ("auto", "cg")) for name in ("tol", "n_directions", "max_passes")
+    }
     parameter_rules: ClassVar[dict[str, Rule]] = {
         "alphas": ALPHAS,
         "fit_intercept": FLAG,
@@ -50,6 +54,11 @@ class _Ridge(LinearModel):
         "checkpoint": FOLDER,
         "random_state": SEED,
     }
+
+    @property
+    def checkpoint_folder(self) -> str:
+        """Where the command line keeps the passes of conjugate gradients, below a folder of checkpoints; "" for none."""
+        return "" if self.solver == "gram" else "cg"
 
     def _fit(self, X: Any, y: Any, sample_weight: Any, targets: Targets, columns: Any) -> np.ndarray | None:
         """Fit to features X; the squared errors of a linear model on `columns`, where the same pass can tell."""

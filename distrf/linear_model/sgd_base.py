@@ -45,6 +45,16 @@ class BaseSGD(LinearModel):
     history_: list[dict[str, Any]]
     t_: int
 
+    #: Where the command line keeps its state, below a folder of checkpoints.
+    checkpoint_folder: ClassVar[str] = "sgd"
+    #: Parameters that change nothing unless another one has one of some values.
+    parameter_needs: ClassVar[dict[str, tuple[str, tuple[Any, ...]]]] = {
+        "l1_ratio": ("penalty", ("elasticnet",)),
+        "epsilon": ("loss", ("huber", "epsilon_insensitive")),
+        "validation_fraction": ("early_stopping", (True,)),
+        "power_t": ("learning_rate", ("inverse_scaling",)),
+        "n_directions": ("preconditioner", ("auto", "subspace")),
+    }
     parameter_rules: ClassVar[dict[str, Rule]] = {
         "loss": loss_rule("regression"),
         "alpha": ALPHA | one_of("auto"),
@@ -149,9 +159,8 @@ class BaseSGD(LinearModel):
             )
         return self.n_directions if fits else 0
 
-    def _check(self) -> None:
-        """Raise InputError for parameters that break a rule, each alone or together."""
-        check_parameters(self)
+    def check(self) -> None:
+        super().check()
         if self.resume and self.checkpoint is None:
             raise InputError("resume=True continues from checkpoint=, which is None; give its folder")
         self._rate().check(LOSSES[self.loss], self._penalty(), self.alpha, self.momentum)
@@ -293,7 +302,7 @@ class BaseSGD(LinearModel):
         }
 
     def _fit(self, X: Any, y: Any, weight: Any, targets: Targets) -> None:
-        self._check()
+        self.check()
         old = (self.coef_, self.intercept_) if self.warm_start and hasattr(self, "coef_") else None
         rows = Rows.of(X, y, weight)
         trainer = self._start(rows, measure_weights(rows, targets), targets, draw_seed(self.random_state))
@@ -346,7 +355,7 @@ class BaseSGD(LinearModel):
 
     def _partial_fit(self, X: Any, y: Any, weight: Any, targets: Targets) -> Targets:
         """Train on rows of a stream; returns the targets with the centre in use."""
-        self._check()
+        self.check()
         seed = draw_seed(self.random_state)
         rows = Rows.of(X, y, weight)
         known = hasattr(self, "coef_")

@@ -9,7 +9,6 @@ _EXPORTS = {
     "make_model": "making",
     "train": "training",
     "BaselineWarning": "training",
-    "KINDS": "kinds",
     "featurize": "writing",
     "write_rows": "writing",
     "predict": "predicting",

@@ -12,13 +12,11 @@ from sklearn.base import clone
 
 from ..execution.memory import PROCESS_BYTES, Workers
 from ..execution.scheduler import current_client
-from ..features import TEFM, Blockwise, RandomBinningFeatures, StreamingScaler
+from ..features import StreamingScaler
 from ..features.with_columns import column_scale
-from ..learned import CompactNonlinearMap
 from ..parameters import check_parameters
 from ..record import Choice
 from ..targets import Targets
-from .families import scale_parameter, scout
 from .sample import Sample
 from .search import (
     COMPONENTS,
@@ -32,8 +30,6 @@ from .search import (
 
 #: Columns up to which a linear model takes the solver that it takes, and what conjugate gradients get beyond.
 _GRAM_COLUMNS, _WIDE_DIRECTIONS, _WIDE_TOL = 4096, 16, 1e-2
-#: Learned features do the work of many drawn ones.
-_LEARNED_COMPONENTS = 256
 
 
 @dataclass
@@ -135,17 +131,17 @@ def _try_rows(decisions: Decisions, rows: Sample, map_: Any, optional: bool) -> 
     if map_ is None:
         assert linear is not None
         return linear
-    found = judge_map(rows, decisions.targets, scout(map_, SCOUT_COMPONENTS, decisions.seed))
+    found = judge_map(rows, decisions.targets, map_.trial_map(SCOUT_COMPONENTS, decisions.seed))
     return linear if linear is not None and linear.better(found) else found
 
 
 def length_scale(decisions: Decisions, map_: Any) -> None:
     """Set the length scale of a map that has a rule for it to the best multiple of what the rule gives."""
-    name = scale_parameter(map_)
+    name = map_.scale_parameter()
     if name is None or isinstance(map_.get_params()[name], numbers.Real):
         return
-    trial = scout(map_, SCOUT_COMPONENTS, decisions.seed)
-    own = scale_parameter(trial)
+    trial = map_.trial_map(SCOUT_COMPONENTS, decisions.seed)
+    own = trial.scale_parameter()
     rule = map_.get_params()[name]
     if own is None:
         return
@@ -191,28 +187,15 @@ def auto_components(n: int, memory: int) -> int:
     return wanted
 
 
-def share_of(D: int, name: str) -> int:
-    """What a map of that name takes where drawn features are D."""
-    if name == "cnm":
-        return min(D, _LEARNED_COMPONENTS)
-    return D // 2 if name == "tefm" else D
-
-
 def components(decisions: Decisions, map_: Any) -> None:
     """Set the number of features of a map that has one."""
-    known = map_.get_params(deep=True)
-    if "n_components" not in known:
+    if "n_components" not in map_.parameter_rules:
         return
-    D = auto_components(decisions.n, Workers.of_client(current_client()).memory_limit)
-    if isinstance(map_, TEFM):
-        D = share_of(D, "tefm")
-        if "base__n_components" in known:
-            map_.set_params(base__n_components=4 * D)
-    elif isinstance(map_, CompactNonlinearMap):
-        D = share_of(D, "cnm")
-    map_.set_params(n_components=D)
+    map_.take_size(auto_components(decisions.n, Workers.of_client(current_client()).memory_limit))
     rows, d = decisions.n, decisions.sample.X.shape[1]
-    decisions.note("n_components", D, f"for {rows:,} rows of {d:,} columns, and the memory of a worker")
+    decisions.note(
+        "n_components", map_.n_components, f"for {rows:,} rows of {d:,} columns, and the memory of a worker"
+    )
 
 
 def features(
@@ -223,18 +206,17 @@ def features(
     asked : of `raw_columns`, True, False or "auto"; optional : whether the map may be left out
     """
     sample, targets, seed = decisions.sample, decisions.targets, decisions.seed
-    dense = not isinstance(map_, (RandomBinningFeatures, Blockwise))
     if targets is None or linear is None:
         return True, asked is True, None
     D = int(getattr(map_, "n_components", None) or COMPONENTS)
-    trial = scout(map_, min(D, COMPONENTS), seed)
-    own, name = scale_parameter(trial), scale_parameter(map_)
+    trial = map_.trial_map(min(D, COMPONENTS), seed)
+    own, name = trial.scale_parameter(), map_.scale_parameter()
     if own is not None and name is not None:
         trial.set_params(**{own: map_.get_params()[name]})
     machine = judge_map(sample, targets, trial)
     scores = f"{linear} of the columns, {machine} of features"
     joined = asked is True
-    if asked is not False and dense and (joined or 2 * sample.X.shape[1] <= max(D, COMPONENTS)):
+    if asked is not False and map_.joins_columns and (joined or 2 * sample.X.shape[1] <= max(D, COMPONENTS)):
         both = judge_map(sample, targets, trial, True, seed)
         scores += f", {both} of both"
         # They cost little and save what is nearly linear: left out only where they do harm.

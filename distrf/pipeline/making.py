@@ -5,19 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from sklearn.base import clone, is_classifier
+from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.pipeline import Pipeline
 
 from ..errors import InputError
 from ..features import WithColumns
+from ..features.base import FeatureEstimator
 from ..features.with_columns import column_scale
 from ..randomness import draw_seed
 from ..record import Training
+from ..registry import kind_for, make_map, named_model
 from ..targets import Targets, class_targets, regression_targets
 from . import deciding
 from .deciding import Decisions
-from .families import named_map, named_model, scale_parameter, wants_labels
-from .kinds import KINDS, kind_for
 from .sample import Sample, as_rows, as_targets, read_sample, sample_targets
 from .search import Verdict, judge_columns, judge_constant
 from .target import Target, check_target, look_at
@@ -167,8 +167,19 @@ def choose_learner(model: Any, target: Target, seed: int) -> tuple[Any, str]:
         check_target(type(model).__name__, bool(asked), target)
         return clone(model), f"as given; {target.why}"
     name = kind_for(target.labels) if asked is None else model
-    check_target(name, KINDS[name].classifier, target)
-    return named_model(name, seed), target.why if asked is None else f"as asked; {target.why}"
+    kind = named_model(name)
+    check_target(name, kind.classifier, target)
+    made = kind.make(random_state=seed)
+    return made, target.why if asked is None else f"as asked; {target.why}"
+
+
+def wants_labels(model: Any) -> bool | None:
+    """Whether the model is a classifier; None for "auto". Raises InputError for an unknown name."""
+    if isinstance(model, str):
+        return None if model == "auto" else named_model(model).classifier
+    if not isinstance(model, BaseEstimator):
+        raise InputError(f"model is a name or an unfitted linear model, got {type(model).__name__}")
+    return bool(is_classifier(model))
 
 
 def _unfitted_map(options: Options, labels: bool, seed: int) -> Any:
@@ -176,9 +187,18 @@ def _unfitted_map(options: Options, labels: bool, seed: int) -> Any:
     map_ = "fourier" if isinstance(options.map, str) and options.map == "auto" else options.map
     if map_ is None or (isinstance(map_, str) and map_ == "none"):
         return None
-    made = named_map(map_, labels, seed) if isinstance(map_, str) else clone(map_)
+    if isinstance(map_, str):
+        made = make_map(map_, random_state=seed)
+        made.set_params(**made.target_parameters(labels))
+    elif isinstance(map_, FeatureEstimator):
+        made = clone(map_)
+    else:
+        raise InputError(
+            f"map is a name or an unfitted map of distrf, got {type(map_).__name__}; wrap a transformer of scikit-learn in "
+            "Blockwise"
+        )
     if options.length_scale not in ("auto", None):
-        name = scale_parameter(made)
+        name = made.scale_parameter()
         if name is None:
             raise InputError(
                 f"length_scale={options.length_scale!r} is for maps with one, and without gamma; got {made!r}"

@@ -23,7 +23,7 @@ from distrf.execution.open_rows import open_array, open_rows
 TRAIN_X, TRAIN_Y, TEST_X, TEST_Y = load_digits_split(0)
 GREY, TEST_GREY = (np.rint(16 * x).astype(np.uint8) for x in (TRAIN_X, TEST_X))
 NAMES = np.array(["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"])
-GAMMA = ["--gamma", 0.5, "--divide-by", 16]
+GAMMA = ["--gamma", 0.5, "--divisor", 16]
 SMALL = ["-D", 128, *GAMMA, "--alpha", "1e-6", "--raw-columns", "no"]
 
 
@@ -303,7 +303,7 @@ def test_predict_zarr(cli, files, model, tmp_path):
 def test_predictions_of_other_rows_do_not_count_as_done(cli, files, model, tmp_path):
     """Same model, same shape, other rows: never taken for finished work."""
     np.savez(tmp_path / "o.npz", X=TEST_GREY[::-1])
-    cli("ingest", tmp_path / "o.npz", tmp_path / "o.zarr", "--rows-per-block", 200)
+    cli("ingest", tmp_path / "o.npz", tmp_path / "o.zarr", "--block-rows", 200)
     cli("predict", model, files / "test.zarr", tmp_path / "p.zarr", cluster=True)
     printed = cli("predict", model, tmp_path / "o.zarr", tmp_path / "p.zarr", code=1, cluster=True)
     assert "spec.input.data" in printed.err
@@ -554,8 +554,8 @@ def test_the_training_mean_fills_test_rows(cli, files, tmp_path):
         (["featurize", "{d}/train.zarr", "{o}", "--map", "none"], "featurize needs a map"),
         (["plan", "{d}/train.zarr", "--job", "sleep"], "--job is train or featurize, got 'sleep'"),
         (["train", "{d}/train.zarr", "{o}", "--scale", "big"], "--scale must be 'standard', .*got 'big'"),
-        (["train", "{d}/train.zarr", "{o}", "--scale", "standard", "--divide-by", "16"], "exclude each other"),
-        (["train", "{d}/train.zarr", "{o}", "--divide-by", "0"], "other than 0, got 0"),
+        (["train", "{d}/train.zarr", "{o}", "--scale", "standard", "--divisor", "16"], "exclude each other"),
+        (["train", "{d}/train.zarr", "{o}", "--divisor", "0"], "other than 0, got 0"),
         (["train", "{d}/train.zarr", "{o}", "--raw-columns", "some"], "auto, yes or no, got 'some'"),
         (["featurize", "{d}/train.zarr", "{o}", "--scale", "auto"], "name a scaling, or none"),
         (["ingest", "{d}/digits.npz", "{o}", "--sparse", "coo"], "--sparse is one of csr, dense, got 'coo'"),
@@ -665,7 +665,7 @@ def test_bad_rows_at_ingest(cli, tmp_path):
         ("nan.npz", "row 133, column 7 is nan.*impute"),
         ("text.csv", r"b \(string\)"),
     ):
-        printed = cli("ingest", tmp_path / name, tmp_path / "out", "--rows-per-block", 50, code=1)
+        printed = cli("ingest", tmp_path / name, tmp_path / "out", "--block-rows", 50, code=1)
         assert_matches(message, printed.err)
         assert not reads_as_whole(tmp_path / "out")
         if name == "nan.npz":

@@ -15,7 +15,7 @@ from distrf.metrics import kernel_error
 from distrf.projections import PROJECTIONS
 
 X = load_digits_split(0)[0]
-FEW = ["--sample-rows", 60, "--seeds", 3]
+FEW = ["--n-rows", 60, "--draws", 3]
 
 
 @pytest.fixture(scope="module")
@@ -40,8 +40,8 @@ def test_all_that_fit_the_kernel(cli, store, tmp_path):
 
 
 def test_errors_are_means_over_seeds(cli, store):
-    words = ["-D", "64", "--projections", "dense", "--length-scale", 2, "--seed", 5, "--seeds", 3, "--json"]
-    (entry,) = json.loads(cli("compare", store, *words, "--sample-rows", 2000, cluster=True).out)["maps"]
+    words = ["-D", "64", "--projections", "dense", "--length-scale", 2, "--seed", 5, "--draws", 3, "--json"]
+    (entry,) = json.loads(cli("compare", store, *words, "--n-rows", 2000, cluster=True).out)["maps"]
     for norm in _NORMS:
         draws = [
             getattr(
@@ -71,7 +71,7 @@ def test_table(cli, store):
     ("words", "message"),
     [
         (["-D", "x"], "whole numbers"),
-        (["-D", ""], "--components must not be empty"),
+        (["-D", ""], "--n-components must not be empty"),
         (["--projections", "dense,fast"], "unknown --projections \\['fast'\\]; known: "),
         (["--kernel", "cubic"], "unknown kernel 'cubic'"),
         (["--kernel", "cauchy", "--gamma", "1"], "give length_scale"),

@@ -26,11 +26,11 @@ MAPS = {
         distrf.RandomLaplaceFeatures("reciprocal_semigroup", lam=2.0, n_components=D, random_state=3),
     ),
     "binning": (
-        ["--grids", "8", "--length-scale", "20"],
+        ["--n-grids", "8", "--length-scale", "20"],
         distrf.RandomBinningFeatures(length_scale=20.0, n_grids=8, n_components=D, random_state=3),
     ),
     "binning-exact": (
-        ["--grids", "4", "--gamma", "0.01", "--bins", "exact"],
+        ["--n-grids", "4", "--gamma", "0.01", "--bins", "exact"],
         distrf.RandomBinningFeatures(gamma=0.01, n_grids=4, bins="exact", random_state=3),
     ),
     "tensor-sketch": (
@@ -68,13 +68,13 @@ MAPS = {
         ),
     ),
     "cnm": (
-        ["--length-scale", "4", "--kernel", "cauchy", "--phase", "paired", "--map-epochs", "5"],
+        ["--length-scale", "4", "--kernel", "cauchy", "--phase", "paired", "--map-n-epochs", "5"],
         distrf.CompactNonlinearMap(
             D, kernel="cauchy", length_scale=4.0, phase="paired", init="dense", n_epochs=5, random_state=3
         ),
     ),
     "cnm-hinge": (
-        ["--objective", "hinge", "--structure", "circulant", "--map-epochs", "2"],
+        ["--objective", "hinge", "--structure", "circulant", "--map-n-epochs", "2"],
         distrf.CompactNonlinearMap(D, "hinge", structure="circulant", n_epochs=2, random_state=3),
     ),
     "blockwise": (["--transformer", "AdditiveChi2Sampler"], None),
@@ -108,10 +108,14 @@ def kind(name):
     return next(m for m in sorted(MAPS, key=len) if name.startswith(m))
 
 
+def size(name, D):
+    return [] if kind(name) == "blockwise" else ["-D", D]
+
+
 @pytest.mark.parametrize("name", MAPS)
 def test_features_are_those_of_python(cli, files, tmp_path, name):
     options, estimator = MAPS[name]
-    words = ["--map", kind(name), "-D", D, "--seed", 3, *options]
+    words = ["--map", kind(name), *size(name, D), "--seed", 3, *options]
     planned = json.loads(cli("plan", files / "train.zarr", "--job", "featurize", *words, "--json").out)
     cli("featurize", files / "train.zarr", tmp_path / "f.zarr", *words, "--quiet", cluster=True)
     Z, y = rows_of(tmp_path / "f.zarr")
@@ -130,7 +134,7 @@ def test_features_are_those_of_python(cli, files, tmp_path, name):
 
 @pytest.mark.parametrize("name", [name for name in MAPS if name == kind(name)])
 def test_train_and_predict(cli, files, tmp_path, name):
-    words = ["--map", kind(name), "-D", 64, *MAPS[name][0]]
+    words = ["--map", kind(name), *size(name, 64), *MAPS[name][0]]
     planned = json.loads(cli("plan", files / "train.zarr", *words, "--json").out)
     assert planned["peak_bytes_per_worker"] > 0
     cli("train", files / "train.zarr", tmp_path / "m", *words, "--alpha", "1e-4", "--quiet", cluster=True)
@@ -153,7 +157,7 @@ def test_train_and_predict(cli, files, tmp_path, name):
         (["laplace", "--n-mixed", "3"], "--n-mixed must be 2 or 'log2', got 3"),
         (["binning", "--kernel", "gaussian"], "random binning needs a product of one-dimensional kernels"),
         (["binning", "--bins", "some"], "--bins must be 'hashed' or 'exact', got 'some'"),
-        (["binning", "--grids", "0"], "--grids must be an integer >= 1, got 0"),
+        (["binning", "--n-grids", "0"], "--n-grids must be an integer >= 1, got 0"),
         (["tensor-sketch", "--kernel", "gaussian"], "is for the polynomial kernel, got --kernel gaussian"),
         (["tensor-sketch", "--degree", "0"], "--degree must be an integer >= 1, got 0"),
         (["maclaurin", "--coef0", "-1"], "--coef0 must be a finite number >= 0, got -1"),
@@ -194,7 +198,7 @@ def test_a_plan_counts_the_entries_of_sparse_features(cli, files):
     """Not the columns: 8 grids among a million columns are 8 values and 8 places a row."""
 
     def planned(*words):
-        words = ("plan", files / "train.zarr", "--map", "binning", "--grids", 8, *words, "--json")
+        words = ("plan", files / "train.zarr", "--map", "binning", "--n-grids", 8, *words, "--json")
         return json.loads(cli(*words).out)
 
     few, many = (planned("-D", size, "--job", "featurize") for size in (1_000, 1_000_000))

@@ -40,7 +40,7 @@ def test_a_job_that_is_done_is_success(cli, rows, tmp_path, monkeypatch):
     assert json.loads(cli(*words, "--resume", "--json").out)["done"] is True
     assert {p: p.stat().st_mtime_ns for p in (tmp_path / "m").rglob("*")} == before
     assert "holds a model already" in cli(*words, code=1).err
-    for other in (["--seed", "3"], ["--columns", "0,1"], ["--no-intercept"]):
+    for other in (["--seed", "3"], ["--columns", "0,1"], ["--no-fit-intercept"]):
         assert "model of another job" in cli(*words, *other, "--resume", code=1).err
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import io
 import json
 import os
@@ -11,8 +10,6 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import fields, replace
-from typing import get_type_hints
 
 import numpy as np
 import pytest
@@ -20,14 +17,10 @@ from peaks import MIB, cluster_file, distrf, peak
 from rich.console import Console
 from rich.progress import Progress, TextColumn
 
-from distrf import StreamingSGDClassifier, ingest, load_model
+from distrf import ingest, load_model
 from distrf.cli.jobs import job_text
-from distrf.cli.map_options import MAPS, USED, MapOptions, check_applies
-from distrf.cli.maps import ESTIMATORS
-from distrf.cli.model_options import KINDS, CheckpointOptions, ModelOptions, make_model
-from distrf.cli.session import UsageError, listener
+from distrf.cli.session import listener
 from distrf.datasets import load_digits_split
-from distrf.errors import InputError
 from distrf.execution.progress import split_label
 from distrf.sgd.batch_plan import BatchMemory
 
@@ -57,129 +50,35 @@ def said(text):
 # ---- options ----------------------------------------------------------------------------------------
 
 
-def test_every_map_has_its_estimator():
-    assert set(MAPS) == set(ESTIMATORS) == set(USED) - {"none"}
-    used = {name for names in USED.values() for name in names}
-    assert used | {"map", "components", "seed"} == {f.name for f in fields(MapOptions)}
-
-
-OTHER = {
-    str: "other", str | None: "gaussian", float: 7.0, float | None: 7.0, int: 7, int | None: 7, bool: True,
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("kind", USED)
-def test_options_of_another_map_are_refused(kind, monkeypatch):
-    """Each option, one at a time: it is read by the function that makes the map, or it is refused."""
-    hints = get_type_hints(MapOptions)
-    read = set()
-
-    class Watched(MapOptions):
-        def __getattribute__(self, name):
-            read.add(name)
-            return super().__getattribute__(name)
-
-    monkeypatch.setattr("distrf.cli.maps.replace", lambda options, **changed: options)  # it reads all of them
-    for kernel in (None, "matern") if kind != "none" else ():
-        with contextlib.suppress(InputError):
-            ESTIMATORS[kind](Watched(kind, kernel=kernel, transformer="PCA"))
-    for field in fields(MapOptions):
-        if field.name in ("map", "components", "seed"):
-            continue
-        options = replace(MapOptions(kind), **{field.name: OTHER[hints[field.name]]})
-        if field.name in read:
-            check_applies(options)
-        else:
-            with pytest.raises(InputError, match=f"is for --map .*; this is --map {kind}"):
-                check_applies(options)
-
-
-GIVEN = {
-    "loss": ("logistic", "loss", "logistic"),
-    "epochs": (7, "n_epochs", 7),
-    "patience": (2, "n_iter_no_change", 2),
-    "tol": ("0.5", "tol", 0.5),
-    "penalty": ("l1", "penalty", "l1"),
-    "early_stopping": (True, "early_stopping", True),
-    "learning_rate": ("adaptive", "learning_rate", "adaptive"),
-    "eta0": (0.25, "eta0", 0.25),
-    "momentum": ("0.5", "momentum", 0.5),
-    "average": (False, "average", False),
-    "preconditioner": ("none", "preconditioner", None),
-    "directions": (9, "n_directions", 9),
-    "batch_size": ("128", "batch_size", 128),
-    "shuffle": (False, "shuffle", False),
-    "distribution": ("local_sgd", "distribution", "local_sgd"),
-    "intercept": (False, "fit_intercept", False),
-    "alpha": ("0.5", "alpha", 0.5),
-    "class_weight": ("balanced", "class_weight", "balanced"),
-}
-TOGETHER = {
-    "l1_ratio": ({"penalty": "elasticnet", "l1_ratio": 0.5}, "l1_ratio", 0.5),
-    "epsilon": ({"model": "sgd-regressor", "loss": "huber", "epsilon": 0.5}, "epsilon", 0.5),
-    "validation_fraction": ({"early_stopping": True, "validation_fraction": 0.2}, "validation_fraction", 0.2),
-    "power_t": ({"learning_rate": "inverse_scaling", "power_t": 0.25}, "power_t", 0.25),
-}
-
-
-def test_every_option_reaches_the_estimator():
-    """One at a time, all others at the estimator's own defaults."""
-    plain = StreamingSGDClassifier(random_state=3).get_params()
-    reached = {parameter for _, parameter, _ in (*GIVEN.values(), *TOGETHER.values())}
-    kept = {"checkpoint", "checkpoint_every", "resume"}
-    assert reached | kept == set(plain) - {"warm_start", "random_state"}  # new weights each time; --seed
-    assert make_model(ModelOptions("sgd-classifier"), seed=3).get_params() == plain
-    ridge_only = {"cv", "solver", "max_passes"}
-    assert set(GIVEN) | set(TOGETHER) | ridge_only | {"model"} == {f.name for f in fields(ModelOptions)}
-    for name, (value, parameter, wanted) in GIVEN.items():
-        made = make_model(replace(ModelOptions("sgd-classifier"), **{name: value}), seed=3).get_params()
-        assert made == plain | {parameter: wanted}
-    for options, parameter, wanted in TOGETHER.values():
-        made = make_model(ModelOptions(**{"model": "sgd-classifier", **options}), seed=3)
-        assert made.get_params()[parameter] == wanted
-    kept = CheckpointOptions("folder", 5, True)
-    made = make_model(ModelOptions("sgd-classifier"), kept, seed=3).get_params()
-    assert made == plain | {"checkpoint": "folder", "checkpoint_every": 5, "resume": True}
-
-
-def test_models_by_name():
-    losses = {kind: make_model(ModelOptions(kind), seed=0).loss for kind in KINDS if KINDS[kind].losses}
-    assert losses == {
-        "sgd-regressor": "squared", "sgd-classifier": "hinge", "svm": "hinge", "logistic": "multinomial",
-    }  # fmt: skip
-    ridge = make_model(ModelOptions("ridge", solver="cg", directions=50, tol="1e-2", max_passes=9), seed=0)
-    assert (ridge.solver, ridge.n_directions, ridge.tol, ridge.max_passes) == ("cg", 50, 0.01, 9)
-
-
 @pytest.mark.parametrize(
     ("words", "message"),
     [
         (["--model", "sgd"], "--model is one of auto, ridge, ridge-classifier, sgd-regressor, .*, got 'sgd'"),
         (["--loss", "hinge"], "--loss is for --model sgd-regressor, .*; this is --model ridge-classifier"),
-        (["--epochs", "3"], "--epochs is for --model sgd"),
+        (["--n-epochs", "3"], "--n-epochs is for --model sgd"),
         (["--no-shuffle"], "--shuffle is for --model sgd"),
         (["--checkpoint", "c"], "--checkpoint is for jobs of many passes: --model sgd.*, --solver cg, --map tefm"),
         (["--early-stopping"], "--early-stopping is for --model sgd"),
-        (["--tol", "0.1", "--solver", "gram"], "--tol needs --solver cg"),
+        (["--tol", "0.1", "--solver", "gram"], "--tol needs --solver auto or cg, got 'gram'"),
         (["--solver", "lu"], "--solver must be 'auto', 'gram' or 'cg', got 'lu'"),
         (["--model", "svm", "--cv", "3"], "--cv is for --model ridge, ridge-classifier; this is --model svm"),
         (["--model", "svm", "--solver", "cg"], "--solver is for --model ridge"),
         (["--model", "svm", "--loss", "logistic"], "--loss of svm is one of hinge, squared_hinge, got 'logistic'"),
-        (["--model", "svm", "--alpha", "1e-6,1e-5"], "takes one --alpha, got '1e-6,1e-5'"),
+        (["--model", "svm", "--alpha", "1e-6,1e-5"], "--alpha must be a finite number .* got '1e-6,1e-5'"),
         (["--model", "svm", "--epsilon", "1"], "--epsilon needs --loss huber or epsilon_insensitive"),
         (["--model", "svm", "--l1-ratio", "0.5"], "--l1-ratio needs --penalty elasticnet"),
         (["--model", "svm", "--validation-fraction", "0.5"], "--validation-fraction needs --early-stopping"),
         (["--model", "svm", "--power-t", "1"], "--power-t needs --learning-rate inverse_scaling"),
         (["--model", "svm", "--resume"], "--resume needs --checkpoint"),
         (["--model", "svm", "--checkpoint-every", "3"], "--checkpoint-every needs --checkpoint"),
-        (["--model", "svm", "--preconditioner", "none", "--directions", "3"], "--directions needs a preconditioner"),
-        (["--model", "svm", "--epochs", "0"], "--epochs must be an integer >= 1 or 'auto', got 0"),
+        (["--model", "svm", "--preconditioner", "none", "--n-directions", "3"], "--n-directions needs --preconditioner auto or subspace, got None"),
+        (["--model", "svm", "--n-epochs", "0"], "--n-epochs must be an integer >= 1 or 'auto', got '?0"),
         (["--model", "svm", "--momentum", "2"], "--momentum must be a finite number >= 0 and <= 0.999"),
         (["--model", "svm", "--learning-rate", "fast"], "--learning-rate must be 'auto'"),
         (["--model", "svm", "--tol", "small"], "--tol must be a finite number >= 0, got 'small'"),
         (["--model", "svm", "--batch-size", "2.5"], "--batch-size must be an integer >= 1 or 'auto', got '2.5'"),
         (["--model", "logistic", "--learning-rate", "pegasos"], "pegasos' needs loss='hinge'"),
-        (["--model", "sgd-regressor", "--class-weight", "balanced"], "--class-weight is for classifiers"),
+        (["--model", "sgd-regressor", "--class-weight", "balanced"], "--class-weight is for --model ridge-classifier, .*; this is --model sgd-regressor"),
         (["--model", "svm", "--plot", "curve.doc"], "--plot writes .*png.* got 'curve.doc'"),
         (["--alpha", "1e-3", "--plot", "curve.png"], "--plot draws epochs of SGD, the errors of several --alpha, or the spectrum of"),
     ],
@@ -199,7 +98,7 @@ def test_train_reports_the_epochs(cli, files, tmp_path):
     arguments = [
         "--model",
         "logistic",
-        "--epochs",
+        "--n-epochs",
         2,
         "--tol",
         "none",
@@ -232,7 +131,7 @@ def test_kinds_learn(cli, files, tmp_path):
     """Nearly as well as the exact ridge on the same features."""
     for kind, exact, data in (("svm", "ridge-classifier", "train"), ("sgd-regressor", "ridge", "numbers")):
         store, scores = files / f"{data}.zarr", []
-        for model, options in ((kind, ["--epochs", 4, "--tol", "none"]), (exact, [])):
+        for model, options in ((kind, ["--n-epochs", 4, "--tol", "none"]), (exact, [])):
             cli("train", store, tmp_path / model, "--model", model, *MAP, *options, "--quiet", cluster=True)
             result = json.loads(cli("evaluate", tmp_path / model, store, "--json", cluster=True).out)
             scores.append(result["r2" if data == "numbers" else "accuracy"])
@@ -255,7 +154,7 @@ def test_solver_of_ridge(cli, files, tmp_path):
 
 def test_plots(cli, files, tmp_path):
     for i, options in enumerate(
-        (["--model", "svm", "--epochs", 2], ["--alpha", "1e-6,1e-3", "--cv", "holdout"])
+        (["--model", "svm", "--n-epochs", 2], ["--alpha", "1e-6,1e-3", "--cv", "holdout"])
     ):
         plot = tmp_path / "new" / f"{i}.png"
         arguments = ["train", files / "train.zarr", tmp_path / str(i), *MAP, *options, "--plot", plot, "--json"]
@@ -265,7 +164,7 @@ def test_plots(cli, files, tmp_path):
 
 # ---- checkpoints ------------------------------------------------------------------------------------
 
-KEPT = ["--model", "svm", *MAP, "--epochs", 3, "--tol", "none", "--batch-size", 160]
+KEPT = ["--model", "svm", *MAP, "--n-epochs", 3, "--tol", "none", "--batch-size", 160]
 
 
 @pytest.mark.slow
@@ -350,7 +249,7 @@ def test_checkpoints_are_folders(cli, files, tmp_path):
 
 
 def test_plan_counts_the_rounds(cli, files, tmp_path):
-    options = ["--model", "svm", *MAP, "--epochs", 3, "--tol", "none"]
+    options = ["--model", "svm", *MAP, "--n-epochs", 3, "--tol", "none"]
     made = json.loads(cli("plan", files / "train.zarr", *options, "--batch-size", 90, "--json").out)
     done = json.loads(
         cli(
@@ -385,8 +284,8 @@ def test_plan_grows_with_what_costs(cli, files):
         peaks = [made("-D", 2048, option, v)["peak_bytes_per_worker"] for v in values]
         assert peaks == sorted(peaks)
         assert peaks[0] < peaks[-1]
-    assert made("--epochs", 10)["seconds_estimate"] <= made("--epochs", 1000)["seconds_estimate"]
-    read = [made("--epochs", epochs)["bytes_read"] for epochs in (10, 20, 30)]
+    assert made("--n-epochs", 10)["seconds_estimate"] <= made("--n-epochs", 1000)["seconds_estimate"]
+    read = [made("--n-epochs", epochs)["bytes_read"] for epochs in (10, 20, 30)]
     assert read[2] - read[1] == read[1] - read[0] == 10 * TRAIN_X.nbytes
 
 
@@ -437,7 +336,7 @@ def test_training_stays_below_the_plan(tmp_path, cli):
 
     store = make_store(tmp_path / "rows.zarr", 20_000, 64, 4096)
     cluster = cluster_file(tmp_path / "c.json")
-    options = ["--model", "svm", "-D", 2048, "--gamma", 0.1, "--epochs", 1, "--batch-size", 4096]
+    options = ["--model", "svm", "-D", 2048, "--gamma", 0.1, "--n-epochs", 1, "--batch-size", 4096]
     made = json.loads(cli("plan", store, *options, "--cluster", cluster, "--json").out)["peak_bytes_per_worker"]
     measured = peak(distrf("train", store, tmp_path / "m", *options, "--cluster", cluster))
     print(f"plan {made / MIB:.0f} MiB, peak {measured / MIB:.0f} MiB")
@@ -474,7 +373,7 @@ def test_one_bar_for_all_epochs(terminal):
     assert lines == ([] if terminal else ["epoch 1/2 loss 10.0", "epoch 2/2 loss 5.0"])
 
 
-@pytest.mark.parametrize("words", [["--help"], ["train", "--help"], ["run", "job.toml", "--dry-run"]])
+@pytest.mark.parametrize("words", [["--help"], ["predict", "--help"], ["run", "job.toml", "--dry-run"]])
 def test_start_up_is_cheap(tmp_path, words):
     """Help and job files load neither Dask nor scikit-learn, NumPy or Numba."""
     (tmp_path / "job.toml").write_text('command = "inspect"\npath = "x"')
@@ -489,8 +388,3 @@ def test_start_up_is_cheap(tmp_path, words):
     )
     assert (done.returncode, done.stderr.strip()) == (0, "[]")
     assert done.stdout
-
-
-def test_usage_errors_carry_their_reason():
-    with pytest.raises(UsageError, match="--model is one of"):
-        make_model(ModelOptions("nothing"), seed=0)

@@ -36,7 +36,7 @@ def test_from_search_to_model(cli, store, tmp_path, two_worker_cluster, monkeypa
     """The job file trains the winner; the same command finds the same again."""
     monkeypatch.chdir(tmp_path)
     job = tmp_path / "new" / "best.toml"
-    words = ["tune", store, "--out", job, *QUICK, "--seed", 3, "--intercept", "--json"]
+    words = ["tune", store, "--out", job, *QUICK, "--seed", 3, "--fit-intercept", "--json"]
     result = json.loads(cli(*words, cluster=True).out)
     assert (result["job"], result["metric"]) == (str(job), "accuracy")
     assert [sum(t["level"] == level for t in result["trials"]) for level in (1, 2)] == [14, 5]
@@ -65,7 +65,7 @@ def test_the_table_grows(cli, store, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     words = ["tune", store, "--out", "best.toml", "-D", 64]
     words += ["--length-scale", "0.5,1,2,4", "--alpha", "1e-5,1e-3,1"]
-    shown = cli(*words, "--sample-rows", 800, cluster=True).out
+    shown = cli(*words, "--n-rows", 800, cluster=True).out
     lines = [line for line in shown.splitlines() if line.strip()]
     assert lines[0].startswith("level 1: 4 candidates on 640 rows")
     assert sum(line.startswith("  D ") for line in lines) == 4  # every candidate saw all rows
@@ -81,7 +81,10 @@ def test_the_table_grows(cli, store, tmp_path, monkeypatch):
     [
         (["--map", "none"], {"map": "none"}),
         (["--gamma", "0.2,20", "-D", 64], {"gamma": 0.2, "components": 64}),
-        (["--model", "svm", "--epochs", 2, "-D", 64, "--length-scale", "1.5"], {"model": "svm", "epochs": "2"}),
+        (
+            ["--model", "svm", "--n-epochs", 2, "-D", 64, "--length-scale", "1.5"],
+            {"model": "svm", "epochs": "2"},
+        ),
         (
             ["--map", "tensor-sketch", "-D", "64,128", "--class-weight", "balanced"],
             {"class-weight": "balanced"},
@@ -92,7 +95,7 @@ def test_the_table_grows(cli, store, tmp_path, monkeypatch):
 )
 def test_other_maps_and_models(cli, store, tmp_path, words, entries):
     job = tmp_path / "best.toml"
-    cli("tune", store, "--out", job, *words, "--alpha", "1e-5", "--sample-rows", 500, "--quiet", cluster=True)
+    cli("tune", store, "--out", job, *words, "--alpha", "1e-5", "--n-rows", 500, "--quiet", cluster=True)
     assert entries.items() <= tomllib.loads(job.read_text()).items()
     assert job_words(str(job))
 

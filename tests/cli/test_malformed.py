@@ -19,8 +19,9 @@ from sklearn.datasets import dump_svmlight_file
 
 import distrf
 from distrf import ingest
+from distrf.cli.app import COMMANDS as FUNCTIONS
+from distrf.cli.app import get_command
 from distrf.cli.groups import path_parameters
-from distrf.cli.jobs import commands
 from distrf.errors import ClusterError
 
 LINES, FEW_LINES = 500, 40
@@ -28,7 +29,7 @@ FILES, FEW_FILES = 200, 24
 OWN_PROCESSES = 50
 REACHED = "the test has no cluster"
 
-COMMANDS = commands()
+COMMANDS = {name: get_command(name) for name in FUNCTIONS if name != "run"}
 #: Arguments with which a command line is whole.
 WHOLE = {
     "demo": [],
@@ -296,4 +297,4 @@ def test_every_option_can_be_drawn():
     for command in COMMANDS.values():
         kinds = {kind_of(p.annotation) for p in inspect.signature(command.callback).parameters.values()}
         assert kinds <= {int, float, str, bool}
-        assert path_parameters(command.callback) <= set(inspect.signature(command.callback).parameters)
+        assert path_parameters(command) <= set(inspect.signature(command.callback).parameters)

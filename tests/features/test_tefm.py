@@ -255,7 +255,7 @@ def store(tmp_path, cli):
     return tmp_path / "d.zarr"
 
 
-OPTIONS = ("--map", "tefm", "--base-D", 128, "-D", 16, "--sketch", "srht", "--n-iter", 1)
+OPTIONS = ("--map", "tefm", "--base-n-components", 128, "-D", 16, "--sketch", "srht", "--n-iter", 1)
 
 
 def test_plan_counts_the_passes_of_the_finder(cli, store):
@@ -265,7 +265,9 @@ def test_plan_counts_the_passes_of_the_finder(cli, store):
     assert made["bytes_read"] - plain["bytes_read"] == 3 * 400 * 5 * 4
     assert made["peak_bytes_per_worker"] > plain["peak_bytes_per_worker"]
     assert any("subspace of 128 features by 'finder', 3 pass(es): " in note for note in made["notes"])
-    wide = json.loads(cli("plan", store, "--map", "tefm", "--base-D", 1_000_000, "-D", 256, "--json").out)
+    wide = json.loads(
+        cli("plan", store, "--map", "tefm", "--base-n-components", 1_000_000, "-D", 256, "--json").out
+    )
     assert any("its eigenvectors need" in n or "on a worker of" in n for n in wide["notes"])
     assert wide["peak_parts"]["cached weights"] > 4 * 256 * 10**6
     wrong = cli("plan", store, *OPTIONS, "--sketch", "dct", code=2)
@@ -299,7 +301,7 @@ def test_plots_from_the_command_line(cli, store, tmp_path):
 def test_killed_and_resumed_to_the_same_bits(cli, store, tmp_path, two_worker_cluster, reached):
     """SIGKILL in the finder, or in the conjugate gradients after it; --resume makes the passes that are missing."""
     plain = ["--scale", "none", "--raw-columns", "no", "-q"]
-    state, job = tmp_path / "state", [*OPTIONS, *plain, "--solver", "cg", "--tol", 1e-3, "--directions", 2]
+    state, job = tmp_path / "state", [*OPTIONS, *plain, "--solver", "cg", "--tol", 1e-3, "--n-directions", 2]
     kept = ["train", store, tmp_path / "m", *job, "--checkpoint", state]
     command = [sys.executable, "-m", "distrf", *kept, "--cluster", two_worker_cluster.scheduler_address]
     with subprocess.Popen([str(word) for word in command]) as process:
@@ -315,7 +317,7 @@ def test_killed_and_resumed_to_the_same_bits(cli, store, tmp_path, two_worker_cl
     assert "--resume continues it" in cli(*kept, code=1).err
     assert "is of another job" in cli(*kept, "--resume", "--n-iter", 2, code=1).err
     if reached.startswith("cg"):
-        other = cli(*kept, "--resume", "--directions", 3, code=1, cluster=True).err
+        other = cli(*kept, "--resume", "--n-directions", 3, code=1, cluster=True).err
         assert "directions: 2 -> 3" in other
     cli(*kept, "--resume", cluster=True)
     whole, resumed = (load_model(tmp_path / name) for name in ("whole", "m"))

@@ -19,7 +19,7 @@ from distrf.sgd.trainer import Trainer
 def test_resume_on_the_command_line(cli, tmp_path, monkeypatch, objective):
     """A map that was learned is not learned again, one that was interrupted ends with the same bits."""
     store = make_store(tmp_path / "rows.zarr", 600, 3, 200)
-    words = ["train", store, "--map", "cnm", "-D", 4, "--objective", objective, "--map-epochs", 5]
+    words = ["train", store, "--map", "cnm", "-D", 4, "--objective", objective, "--map-n-epochs", 5]
     words += ["--model", "ridge-classifier", "--length-scale", 1, "--quiet"]
     cli(*words, tmp_path / "whole", cluster=True)
     kept = [*words, tmp_path / "m", "--checkpoint", tmp_path / "state"]

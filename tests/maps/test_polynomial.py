@@ -29,7 +29,7 @@ from distrf import (
     load_model,
     save_model,
 )
-from distrf.cli.options import make_map
+from distrf.cli.estimator_options import MapOptions
 from distrf.cli.session import UsageError
 from distrf.compiled import walsh_hadamard
 from distrf.errors import InputError
@@ -502,12 +502,12 @@ def test_bad_components(bad):
 @pytest.mark.parametrize(
     ("name", "options"),
     [
-        ("tensor-sketch", {"degree": 3, "coef0": 0.5}),
-        ("maclaurin", {"kernel": "exponential", "gamma": 0.2}),
-        ("compact", {"base": "fourier", "up_factor": 4.0}),
+        ("tensor-sketch", {"degree": "3", "coef0": "0.5"}),
+        ("maclaurin", {"kernel": "exponential", "gamma": "0.2"}),
+        ("compact", {"base": "fourier", "up_factor": "4.0"}),
         ("compact", {"base": "maclaurin"}),
         ("nystroem", {"kernel": "polynomial", "landmarks": "kmeans"}),
-        ("nystroem", {"kernel": "matern", "nu": 2.5}),
+        ("nystroem", {"kernel": "matern", "nu": "2.5"}),
         ("blockwise", {"transformer": "AdditiveChi2Sampler"}),
         ("blockwise", {"transformer": "PCA"}),
     ],
@@ -515,7 +515,8 @@ def test_bad_components(bad):
 def test_maps_of_the_command_line(name, options, rng):
     """What is planned before anything is read has the width and the work of what is fitted."""
     X = abs(rng.normal(size=(60, 5)))
-    estimator = make_map(name, 5, components=16, seed=3, **options)
+    size = {} if name == "blockwise" else {"n_components": "16"}
+    estimator = MapOptions(name, 3, **size, **options).make(5)
     planned, fitted = estimator.planned_map(5), estimator.fit(X).map_
     assert type(planned) is type(fitted)
     assert planned.n_components == fitted.n_components
@@ -525,21 +526,25 @@ def test_maps_of_the_command_line(name, options, rng):
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [
-        ("tensor-sketch", {"kernel": "gaussian"}, "is for the polynomial kernel, got --kernel gaussian"),
-        ("tensor-sketch", {"degree": 0}, "degree must be"),
+        (
+            "tensor-sketch",
+            {"kernel": "gaussian"},
+            "--kernel is for --map fourier, .*; this is --map tensor-sketch",
+        ),
+        ("tensor-sketch", {"degree": "0"}, "degree must be"),
         ("maclaurin", {"kernel": "gaussian"}, "--kernel must be 'polynomial'.* got 'gaussian'"),
-        ("maclaurin", {"gamma": -1.0}, "--gamma must be a finite number > 0"),
-        ("compact", {"base": "nystroem"}, "--base is one of fourier, .*, got 'nystroem'"),
-        ("compact", {"up_factor": 0.5}, "--up-factor must be a finite number >= 1, got 0.5"),
+        ("maclaurin", {"gamma": "-1"}, "--gamma must be a finite number > 0"),
+        ("compact", {"base": "tefm"}, "--base is one of fourier, .*, got 'tefm'"),
+        ("compact", {"up_factor": "0.5"}, "--up-factor must be a finite number >= 1, got 0.5"),
         ("nystroem", {"landmarks": "best"}, "--landmarks must be 'uniform'.* got 'best'"),
         ("nystroem", {"kernel": "best"}, "--kernel must be .* got 'best'"),
-        ("blockwise", {}, "needs --transformer, one of AdditiveChi2Sampler.*got None"),
+        ("blockwise", {}, "--map blockwise needs --transformer: 'AdditiveChi2Sampler'"),
         ("blockwise", {"transformer": "FunctionTransformer"}, "got 'FunctionTransformer'"),
     ],
 )
 def test_refusals_of_the_command_line(name, options, message):
     with pytest.raises(UsageError, match=message):
-        make_map(name, 5, components=16, **options)
+        MapOptions(name, **options).make(5)
 
 
 @pytest.mark.parametrize(

@@ -262,5 +262,5 @@ def test_dask_sees_the_size_of_a_state(fold):
 def test_wide_blocks_are_counted_thrice_while_they_are_read(tmp_path):
     """What came from storage, decoded, and where it goes; features are not there yet."""
     store = make_store(tmp_path / "wide.zarr", 600, 8000, 300)
-    planned = distrf("plan", store, "--model", "ridge", "--components", "64", "--gamma", "1e-5")["peak_parts"]
+    planned = distrf("plan", store, "--model", "ridge", "--n-components", "64", "--gamma", "1e-5")["peak_parts"]
     assert planned["blocks"] + planned["scratch"] >= 3 * 300 * 8000 * 4

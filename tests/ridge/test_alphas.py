@@ -14,7 +14,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
 
 from distrf import RandomFourierFeatures, StreamingRidge, StreamingRidgeClassifier, StreamingScaler
-from distrf.cli.model_options import ModelOptions, make_model
+from distrf.cli.estimator_options import ModelOptions
 from distrf.errors import InputError
 from distrf.execution.memory import PassMemory, Workers
 from distrf.ridge.alphas import alpha_grid, best_alpha, search
@@ -309,12 +309,12 @@ def test_conjugate_gradients_compare_decades(noise):
 
 
 def test_one_default_for_each_model():
-    assert make_model(ModelOptions(model="ridge"), seed=0).alphas == "auto"
-    assert make_model(ModelOptions(model="ridge", alpha="1e-3"), seed=0).alphas == 1e-3
-    assert make_model(ModelOptions(model="ridge", alpha="1e-3,1"), seed=0).alphas == [1e-3, 1.0]
-    assert make_model(ModelOptions(model="ridge"), seed=0).cv == "auto"
-    assert make_model(ModelOptions(model="ridge", cv="3"), seed=0).cv == 3
-    assert make_model(ModelOptions(model="svm"), seed=0).alpha == "auto"
+    assert ModelOptions(model="ridge").make(seed=0).alphas == "auto"
+    assert ModelOptions(model="ridge", alpha="1e-3").make(seed=0).alphas == 1e-3
+    assert ModelOptions(model="ridge", alpha="1e-3,1").make(seed=0).alphas == [1e-3, 1.0]
+    assert ModelOptions(model="ridge").make(seed=0).cv == "auto"
+    assert ModelOptions(model="ridge", cv="3").make(seed=0).cv == 3
+    assert ModelOptions(model="svm").make(seed=0).alpha == "auto"
 
 
 def test_train_and_plan_say_what_is_compared(cli, tmp_path):

@@ -100,5 +100,5 @@ def test_orders_of_rows_that_a_process_keeps():
 @pytest.mark.slow
 def test_batches_over_ten_times_the_rows(tmp_path):
     """At most a tenth more, and below the plan of both; blocks are small, so that what readers keep is too."""
-    options = ["-D", 512, "--gamma", 0.1, "--model", "sgd-classifier", "--epochs", 1, "--tol", "none"]
+    options = ["-D", 512, "--gamma", 0.1, "--model", "sgd-classifier", "--n-epochs", 1, "--tol", "none"]
     assert_flat(tmp_path, 150_000, 8, options)

@@ -1,0 +1,373 @@
+"""The options of maps and models: those of the constructors that have a name, and the estimators they stand for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any, ClassVar, Self
+
+import typer
+
+from ..features.base import FeatureEstimator
+from ..parameters import FLAG, check_parameters, one_of
+from ..pipeline.deciding import auto_components
+from ..registry import MAPS, MODELS, kind_for, make_map, named_map, named_model
+from .signatures import Parameter, arguments, merged, option, parameters_of, read
+from .usage import UsageError, checked, flag
+
+Options = dict[str, tuple[Any, Any]]
+_RAW_COLUMNS = FLAG | one_of("auto")
+_MAP_PREFIX, _BASE_PREFIX = "map_", "base_"
+
+
+class Typed:
+    """Options as they were typed; the fields are those of `options`.
+
+    typed : {option: text or flag} of those that were given
+    """
+
+    def __init__(self, **given: Any):
+        self.typed = {name: value for name, value in given.items() if value is not None}
+
+    @classmethod
+    def options(cls) -> Options:
+        """{option: (annotation, default)}."""
+        raise NotImplementedError
+
+    @property
+    def said(self) -> bool:
+        """Whether anything was typed."""
+        return bool(self.typed)
+
+
+class MapOptions(Typed):
+    """What the command line says about the map."""
+
+    #: The map where none is named, and what else the option may say.
+    usual: ClassVar[str] = "fourier"
+    others: ClassVar[str] = "or none for the columns as they are"
+
+    def __init__(self, map: str | None = None, random_state: int = 0, **given: Any):
+        super().__init__(**given)
+        self.map, self.seed = map or self.usual, random_state
+
+    @classmethod
+    def options(cls) -> Options:
+        named = typer.Option("--map", help=f"{', '.join(MAPS)}, {cls.others}.", rich_help_panel="Map")
+        found: Options = {"map": (Annotated[str, named], cls.usual)}
+        for name, by_map in _map_parameters().items():
+            where = "" if len(by_map) == len(MAPS) else f"{', '.join(by_map)}: "
+            found[name] = (option(name, by_map, "Map", where), None)
+        return found | {"random_state": (SEED, 0)}
+
+    @property
+    def said(self) -> bool:
+        return bool(self.typed) or self.map != self.usual or self.seed != 0
+
+    def has(self, name: str) -> str:
+        """The maps that an option is for, as text."""
+        return ", ".join(_map_parameters()[name])
+
+    def place(self, name: str) -> str:
+        """The parameter of the estimator that an option sets."""
+        own, _ = _split({name: None}, named_map(self.map))
+        return next(
+            (parameters_of(MAPS[self.map])[n].name for n in own), f"base__{name.removeprefix(_BASE_PREFIX)}"
+        )
+
+    def make(self, d: int | None = None) -> Any:
+        """The unfitted estimator, checked against d columns where they are known; None for no map.
+
+        Raises UsageError for an unknown name or value, and for an option that would change nothing.
+        """
+        if self.map != "none" and self.map not in MAPS:
+            raise UsageError(f"unknown --map {self.map!r}; known: {', '.join(MAPS)}, none")
+        cls = None if self.map == "none" else named_map(self.map)
+        own, base = _split(self.typed, cls)
+        if cls is None or (base and not takes_map(cls)):
+            for name in self.typed if cls is None else base:
+                raise UsageError(f"{flag(name)} is for --map {self.has(name)}; this is --map {self.map}")
+            return None
+        for name, parameter in parameters_of(cls).items():
+            if parameter.default is Parameter.empty and name not in own:
+                raise UsageError(f"--map {self.map} needs {flag(name)}: {parameter.rule}")
+        named = own.pop("base", None) if takes_map(cls) else None
+
+        def build() -> Any:
+            made = make_map(self.map, **arguments(cls, own), random_state=self.seed)
+            if takes_map(cls):
+                _set_base(made, named, base)
+            if d is not None:
+                made.planned_map(d)
+            return made
+
+        return checked(build, lambda name: flag(_on_map(name)))
+
+
+class TrainMapOptions(MapOptions):
+    """The options of the map of a model: what is not said is chosen from a sample of rows."""
+
+    usual = "auto"
+    others = "none for the columns as they are, auto for fourier or none, whichever does better"
+
+    @classmethod
+    def options(cls) -> Options:
+        joined = typer.Option(
+            "--raw-columns",
+            help="Whether the columns stand beside the features: auto, yes or no.",
+            rich_help_panel="Map",
+        )
+        return super().options() | {"raw_columns": (Annotated[str, joined], "auto")}
+
+    def __init__(self, raw_columns: str = "auto", **given: Any):
+        super().__init__(**given)
+        self.raw_columns: Any = read(raw_columns, _RAW_COLUMNS)
+        checked(lambda: _RAW_COLUMNS.check("raw_columns", self.raw_columns))
+
+    @property
+    def free(self) -> bool:
+        """Whether nothing is said of the map, so that the columns may do without."""
+        return self.map == "auto" and self.typed.keys() <= {"length_scale", "n_components"}
+
+    def is_auto(self, name: str) -> bool:
+        """Whether the value of a parameter is to be chosen."""
+        return self.typed.get(name, "auto") == "auto"
+
+    def planned(self, d: int | None, n: int, memory: int) -> Any:
+        """The unfitted map with numbers for what is chosen later; None for no map.
+
+        memory : bytes of a worker, 0 for unknown
+        """
+        chosen = {name for name in ("length_scale", "n_components") if self.is_auto(name)}
+        said = {name: value for name, value in self.typed.items() if name not in chosen}
+        plain = MapOptions("fourier" if self.map == "auto" else self.map, self.seed, **said)
+        made = plain.make(None if "n_components" in chosen else d)
+        if made is not None and "n_components" in chosen:
+            made.take_size(auto_components(n, memory))
+            checked(lambda: d is None or made.planned_map(d))
+        return made
+
+    def chosen(self, estimator: Any) -> dict[str, Any]:
+        """What `distrf.make_model` is to choose and what it is given; `estimator` is of `planned`."""
+
+        def said(name: str) -> Any:
+            if self.is_auto(name):
+                return "auto"
+            return arguments(MAPS["fourier"], {name: self.typed[name]})[name] if self.free else None
+
+        return {
+            "map": "auto" if self.free else estimator,
+            "length_scale": said("length_scale"),
+            "n_components": said("n_components"),
+            "raw_columns": self.raw_columns,
+            "random_state": self.seed,
+        }
+
+    def follow_target(self, estimator: Any, labels: bool) -> None:
+        """Give a map that learns from targets what these ask for, where nothing else is said."""
+        if estimator is not None:
+            asked = estimator.target_parameters(labels)
+            estimator.set_params(**{k: v for k, v in asked.items() if _on_map(k) not in self.typed})
+
+
+class FourierOptions(MapOptions):
+    """The options of Fourier features whose projection and number of features are compared."""
+
+    @classmethod
+    def options(cls) -> Options:
+        found = parameters_of(MAPS["fourier"])
+        named = {name: found[name] for name in found if name not in ("n_components", "projection")}
+        made: Options = {
+            name: (option(name, {"fourier": parameter}, "Map"), None) for name, parameter in named.items()
+        }
+        return made | {"random_state": (SEED, 0)}
+
+    def with_(self, projection: str, n_components: int, seed: int) -> MapOptions:
+        """The options with one projection, number of features and seed."""
+        said = {"projection": projection, "n_components": str(n_components)}
+        return MapOptions("fourier", seed, **self.typed | said)
+
+
+class ModelOptions(Typed):
+    """What the command line says about the model."""
+
+    def __init__(self, model: str = "auto", **given: Any):
+        super().__init__(**given)
+        if model not in ("auto", *MODELS):
+            raise UsageError(f"--model is one of auto, {', '.join(MODELS)}, got {model!r}")
+        self.model = model
+
+    @classmethod
+    def options(cls) -> Options:
+        text = f"{', '.join(MODELS)}; auto is ridge or ridge-classifier, as the target is."
+        named = typer.Option("--model", help=text, rich_help_panel="Model")
+        found: Options = {"model": (Annotated[str, named], "auto")}
+        for name, by_kind in _model_parameters().items():
+            panel = "Model" if len(by_kind) == len(MODELS) else f"Model: {', '.join(by_kind)}"
+            found[name] = (option(name, by_kind, panel), None)
+        return found
+
+    def for_target(self, labels: bool) -> Self:
+        """The options with the model that goes with labels or numbers, where it is "auto"."""
+        return type(self)(kind_for(labels) if self.model == "auto" else self.model, **self.typed)
+
+    def make(self, *, seed: int) -> Any:
+        """The unfitted linear model.
+
+        Raises UsageError for a value that breaks a rule, and for an option that the model does not have, or that needs
+        another one.
+        """
+        kind = named_model(self.model)
+        known = parameters_of(kind.estimator)
+        for name in self.typed:
+            if name not in known:
+                others = [n for n, other in MODELS.items() if name in parameters_of(other.estimator)]
+                raise UsageError(
+                    f"{flag(name)} is for --model {', '.join(others)}; this is --model {self.model}"
+                )
+        loss = self.typed.get("loss")
+        if kind.losses and loss not in (None, *kind.losses):
+            raise UsageError(f"--loss of {self.model} is one of {', '.join(kind.losses)}, got {loss!r}")
+
+        def build() -> Any:
+            made = kind.make(**arguments(kind.estimator, self.typed), random_state=seed)
+            made.check()
+            return made
+
+        made = checked(build)
+        _check_needs(made, [known[name].name for name in self.typed])
+        return made
+
+
+class ScaleOptions(Typed):
+    """How columns are scaled; part of the model."""
+
+    usual: ClassVar[str] = "auto"
+    others: ClassVar[str] = "or none; auto takes robust or none, whichever does better on held-out rows"
+
+    @classmethod
+    def options(cls) -> Options:
+        text = f"robust, standard, minmax, maxabs, l1-rows, l2-rows, divide, {cls.others}."
+        method = typer.Option("--scale", help=text, rich_help_panel="Map")
+        divisor = typer.Option(
+            "--divisor",
+            help="Number to scale by: 255 for grey values.",
+            rich_help_panel="Map",
+            show_default=False,
+        )
+        return {
+            "scale": (Annotated[str, method], cls.usual),
+            "divisor": (Annotated[float | None, divisor], None),
+        }
+
+    @property
+    def said(self) -> bool:
+        return self.typed != {"scale": self.usual}
+
+    def make(self) -> Any:
+        """An unfitted scaler, "auto" or None. Raises UsageError for an unknown method and a divisor without use."""
+        from ..features import StreamingScaler
+
+        method, divisor = self.typed["scale"], self.typed.get("divisor")
+        if divisor is not None:
+            if method not in (self.usual, "none", "divide"):
+                raise UsageError("--scale and --divisor exclude each other")
+            scaler = StreamingScaler("divide", divisor=divisor)
+        elif method in ("auto", "none"):
+            return None if method == "none" else "auto"
+        else:
+            scaler = StreamingScaler(method)
+        checked(lambda: check_parameters(scaler), lambda name: "--scale" if name == "method" else flag(name))
+        return scaler
+
+
+class PlainScaleOptions(ScaleOptions):
+    """Scaling only where it is asked for."""
+
+    usual = "none"
+    others = "or none"
+
+
+SEED = Annotated[
+    int,
+    typer.Option(
+        "--random-state",
+        "--seed",
+        help="Seed of the map, the folds and the order of rows.",
+        min=0,
+        max=2**63 - 1,
+        rich_help_panel="Map",
+    ),
+]
+
+
+def takes_map(cls: type[FeatureEstimator]) -> bool:
+    """Whether the parameter `base` of a map is another map."""
+    rule = cls.parameter_rules.get("base")
+    return rule is not None and rule.allows(FeatureEstimator())
+
+
+def _on_map(name: str) -> str:
+    """The option of a parameter of a map: with a prefix where models have one of that name."""
+    return _MAP_PREFIX + name if name in _model_parameters() else name
+
+
+def _model_parameters() -> dict[str, dict[str, Parameter]]:
+    """{option: {model: parameter}} of all models."""
+    return merged({name: kind.estimator for name, kind in MODELS.items()})
+
+
+def _map_parameters() -> dict[str, dict[str, Parameter]]:
+    """{option: {map: parameter}} of all maps, and of bases below one that has a parameter of the same name."""
+    of_maps, of_models = merged(MAPS), _model_parameters()
+    found = {(_MAP_PREFIX + name if name in of_models else name): by_map for name, by_map in of_maps.items()}
+    outer = {kind: cls for kind, cls in MAPS.items() if takes_map(cls)}
+    for name in merged(outer):
+        below = {kind: p for kind, p in of_maps[name].items() if kind not in outer}
+        if below and name != "base":
+            found[_BASE_PREFIX + name] = {kind: next(iter(below.values())) for kind in outer}
+    return found
+
+
+def _split(typed: Mapping[str, Any], cls: type | None) -> tuple[dict[str, Any], dict[str, Any]]:
+    """{parameter: text} of a map, and {option: text} of the map below it: those with the prefix, or that it has not."""
+    own: dict[str, Any] = {}
+    base: dict[str, Any] = {}
+    known = {} if cls is None else parameters_of(cls)
+    for name, text in typed.items():
+        parameter = name.removeprefix(_MAP_PREFIX)
+        if parameter in known:
+            own[parameter] = text
+        else:
+            base[name] = text
+    return own, base
+
+
+def _set_base(made: Any, named: str | None, typed: Mapping[str, Any]) -> None:
+    """Give a map its base: as named, with what was typed of it, else of the size that it has by name."""
+    if named is not None:
+        if named not in MAPS or takes_map(MAPS[named]):
+            bases = ", ".join(name for name, cls in MAPS.items() if not takes_map(cls))
+            raise UsageError(f"--base is one of {bases}, got {named!r}")
+        usual, base = made.base, named_map(named)()
+        if {"n_components"} <= base.parameter_rules.keys() & usual.parameter_rules.keys():
+            base.set_params(n_components=usual.n_components)
+        made.set_params(base=base)
+    cls = type(made.base)
+    below = {name.removeprefix(_BASE_PREFIX).removeprefix(_MAP_PREFIX): text for name, text in typed.items()}
+    for option_, name in zip(typed, below, strict=True):
+        if name not in parameters_of(cls):
+            raise UsageError(
+                f"{flag(option_)} is for other maps; this is a {type(made).__name__} on {cls.__name__}"
+            )
+    made.base.set_params(**arguments(cls, below))
+    checked(lambda: check_parameters(made.base), lambda name: flag(_BASE_PREFIX + name))
+
+
+def _check_needs(made: Any, given: Iterable[str]) -> None:
+    """Raise UsageError for a parameter that was given and would change nothing: another one decides."""
+    for name in given:
+        other, values = getattr(made, "parameter_needs", {}).get(name, (None, ()))
+        if other is not None and getattr(made, other) not in values:
+            words = " or ".join(str(value) for value in values)
+            wanted = flag(other) if values == (True,) else f"{flag(other)} {words}"
+            raise UsageError(f"{flag(name)} needs {wanted}, got {getattr(made, other)!r}")

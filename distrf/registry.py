@@ -1,0 +1,169 @@
+"""The maps and models that have a name: one line each, or a call from outside the package.
+
+From here the command line takes its options, job files their keys, `make_model` its names, and models their folders.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from sklearn.base import BaseEstimator, is_classifier
+
+from .errors import InputError
+from .features import (
+    TEFM,
+    Blockwise,
+    CompactRandomFeatures,
+    NystroemFeatures,
+    RandomBinningFeatures,
+    RandomFourierFeatures,
+    RandomLaplaceFeatures,
+    RandomMaclaurinFeatures,
+    StreamingScaler,
+    TensorSketchFeatures,
+    WithColumns,
+)
+from .features.base import FeatureEstimator
+from .learned import CompactNonlinearClassifier, CompactNonlinearMap, CompactNonlinearRegressor
+from .linear_model import (
+    StreamingRidge,
+    StreamingRidgeClassifier,
+    StreamingSGDClassifier,
+    StreamingSGDRegressor,
+)
+from .maps import MAPS as FROZEN
+from .maps import FeatureMap
+
+#: Estimators of maps by name.
+MAPS: dict[str, type[FeatureEstimator]] = {}
+#: Classes that a model folder may name; loading makes objects of no others.
+SAVABLE: dict[str, type[BaseEstimator]] = {}
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What the name of a model stands for: an estimator, and the losses it may have, the first by default."""
+
+    estimator: type[BaseEstimator]
+    losses: tuple[str, ...] = ()
+
+    @property
+    def classifier(self) -> bool:
+        """Whether it takes labels."""
+        return bool(is_classifier(self.estimator()))
+
+    def make(self, **parameters: Any) -> Any:
+        """The unfitted estimator."""
+        if self.losses:
+            parameters = {"loss": self.losses[0]} | parameters
+        return self.estimator(**parameters)
+
+
+MODELS: dict[str, Kind] = {}
+
+
+def register_map(name: str, estimator: type[FeatureEstimator], *maps: type[FeatureMap]) -> None:
+    """Make a map known by name: to `train`, the command line and its job files, plans and model folders.
+
+    Parameters
+    ----------
+    name : str
+        Of `--map` and of `make_model(map=...)`.
+    estimator : subclass of FeatureEstimator
+        Its constructor's signature, `parameter_rules` and numpydoc text become options and their help.
+    *maps : subclasses of FeatureMap
+        Frozen maps of its own, by which a spec is read.
+
+    Raises
+    ------
+    InputError
+        The name, the class or the kind of a map is taken by another.
+    """
+    for frozen in maps:
+        _enter(FROZEN, frozen.kind, frozen)
+    _enter(SAVABLE, estimator.__name__, estimator)
+    _enter(MAPS, name, estimator)
+
+
+def register_model(name: str, estimator: type[BaseEstimator], losses: tuple[str, ...] = ()) -> None:
+    """Make a linear model known by name, as `register_map` does a map.
+
+    Parameters
+    ----------
+    name : str
+        Of `--model` and of `make_model(model=...)`.
+    estimator : class
+        A scikit-learn classifier or regressor with `parameter_rules`.
+    losses : tuple of str, default=()
+        Where the name stands for a part of what the estimator can do: its values of `loss`, the first by default.
+
+    Raises
+    ------
+    InputError
+        The name or the class is taken by another.
+    """
+    _enter(SAVABLE, estimator.__name__, estimator)
+    _enter(MODELS, name, Kind(estimator, losses))
+
+
+def _enter(registry: dict[str, Any], name: str, entry: Any) -> None:
+    if registry.setdefault(name, entry) != entry:
+        raise InputError(f"{name!r} is registered already, as {registry[name]!r}; give {entry!r} another name")
+
+
+for _name, _map in {
+    "fourier": RandomFourierFeatures,
+    "laplace": RandomLaplaceFeatures,
+    "binning": RandomBinningFeatures,
+    "tensor-sketch": TensorSketchFeatures,
+    "maclaurin": RandomMaclaurinFeatures,
+    "compact": CompactRandomFeatures,
+    "nystroem": NystroemFeatures,
+    "tefm": TEFM,
+    "cnm": CompactNonlinearMap,
+    "blockwise": Blockwise,
+}.items():
+    register_map(_name, _map)
+
+register_model("ridge", StreamingRidge)
+register_model("ridge-classifier", StreamingRidgeClassifier)
+register_model("sgd-regressor", StreamingSGDRegressor)
+register_model("sgd-classifier", StreamingSGDClassifier)
+register_model("svm", StreamingSGDClassifier, ("hinge", "squared_hinge"))
+register_model("logistic", StreamingSGDClassifier, ("multinomial", "logistic"))
+
+for _class in (StreamingScaler, WithColumns, CompactNonlinearClassifier, CompactNonlinearRegressor):
+    _enter(SAVABLE, _class.__name__, _class)
+
+
+def named_map(name: str) -> type[FeatureEstimator]:
+    """The class of a map. Raises InputError for an unknown name."""
+    if name not in MAPS:
+        raise InputError(f"unknown map {name!r}; known: auto, none, {', '.join(MAPS)}")
+    return MAPS[name]
+
+
+def make_map(name: str, **parameters: Any) -> Any:
+    """The unfitted map of a name; one that takes features of another gets its usual base where none is given.
+
+    Raises InputError for an unknown name.
+    """
+    made = named_map(name)(**parameters)
+    if "base" not in parameters:
+        base = made.named_base(getattr(made, "n_components", 0))
+        if base is not None:
+            made.set_params(base=base)
+    return made
+
+
+def named_model(name: str) -> Kind:
+    """The kind of a model. Raises InputError for an unknown name."""
+    if name not in MODELS:
+        raise InputError(f"unknown model {name!r}; known: auto, {', '.join(MODELS)}")
+    return MODELS[name]
+
+
+def kind_for(labels: bool) -> str:
+    """The model of "auto"."""
+    return "ridge-classifier" if labels else "ridge"
