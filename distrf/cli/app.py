@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Callable
+from importlib.metadata import entry_points
 from typing import Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
 from .. import __version__
+from ..errors import InputError
 from . import compare, data, demo, faults, jobs, models, tune
 from .groups import grouped
 
@@ -35,8 +38,24 @@ COMMANDS: dict[str, Callable[..., None]] = {
 _OF_ESTIMATORS = (models.plan, data.featurize, models.train, compare.compare, tune.tune)
 
 
+@functools.cache
+def load_plugins() -> None:
+    """Import what installed packages name in the group "distrf" of their entry points: it registers itself.
+
+    Raises InputError for what cannot be imported.
+    """
+    for entry in entry_points(group="distrf"):
+        try:
+            entry.load()
+        except Exception as error:  # whatever its module does
+            raise InputError(
+                f"the plugin {entry.name!r} cannot be imported: {error!r}; mend or uninstall the package that names it"
+            ) from error
+
+
 def get_command(name: str) -> Any:
     """The command of that name as it is parsed; its options follow what is registered now."""
+    load_plugins()
     command, names = COMMANDS[name], {}
     if command in _OF_ESTIMATORS:  # seconds of imports, and only they have such options
         from . import estimator_options, search_options

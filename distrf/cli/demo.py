@@ -20,8 +20,8 @@ def demo(
     rows: Annotated[
         int, typer.Option("--rows", help="Rows to expand the training digits to.", min=1, max=2**40)
     ] = 200_000,
-    components: Annotated[
-        int, typer.Option("-D", "--components", help="Number of random features.", min=2, max=2**30)
+    n_components: Annotated[
+        int, typer.Option("--n-components", "-D", help="Number of random features.", min=2, max=2**30)
     ] = 2048,
     out: Annotated[str, PATH, typer.Option("--out", help="Folder for the files.")] = "distrf-demo",
     seed: Annotated[
@@ -59,10 +59,10 @@ def demo(
         X, y = open_rows(data)  # type: ignore[assignment]
         linear = StreamingRidgeClassifier(1e-3).fit(X, y)
 
-        session.say(f"Training the kernel machine, D = {components}")
+        session.say(f"Training the kernel machine, D = {n_components}")
         start = time.perf_counter()
         kernel = make_pipeline(
-            RandomFourierFeatures("gaussian", length_scale="knn", n_components=components, random_state=seed),
+            RandomFourierFeatures("gaussian", length_scale="knn", n_components=n_components, random_state=seed),
             StreamingRidgeClassifier((1e-8, 1e-7, 1e-6)),
         ).fit(X, y)
         seconds = time.perf_counter() - start
@@ -72,7 +72,7 @@ def demo(
         raise RuntimeError("the saved model predicts otherwise than the fitted one")
     result: dict[str, Any] = {
         "rows": rows,
-        "components": components,
+        "n_components": n_components,
         "train_seconds": round(seconds, 2),
         "rows_per_second": round(rows / seconds),
         "accuracy_linear": float(linear.score(X_test, y_test)),

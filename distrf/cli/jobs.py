@@ -90,6 +90,7 @@ def job_words(path: str, instead: Mapping[str, str | None] = MappingProxyType({}
         raise UsageError(f"a job file names its command, one of {', '.join(known)}; {path!r} {got}")
     command = get_command(name)
     keys = keys_of(command)
+    entries = {_first_name(key, keys): value for key, value in entries.items()}
     unknown = sorted(set(entries) - set(keys))
     if unknown:
         raise UsageError(
@@ -123,6 +124,11 @@ def job_words(path: str, instead: Mapping[str, str | None] = MappingProxyType({}
             options += [f"--{key}", text]
     ahead = ["--"] if any(text.startswith("-") for text in positional) else []
     return [name, *options, *ahead, *positional] if ahead else [name, *positional, *options]
+
+
+def _first_name(key: str, keys: Mapping[str, Any]) -> str:
+    """The key of a parameter, where another long name of its option stands for it."""
+    return next((first for first, parameter in keys.items() if f"--{key}" in parameter.opts), key)
 
 
 def _likely(key: str, known: Iterable[str]) -> str:

@@ -13,6 +13,7 @@ from . import options as o
 from .groups import PATH, path_parameters
 from .jobs import job_text, keys_of
 from .session import Session, running
+from .signatures import as_number
 from .usage import UsageError
 
 if TYPE_CHECKING:
@@ -78,8 +79,10 @@ def tune(
             X, y, estimator, parameters, learner, alphas, scale=scaler, n_rows=n_rows, factor=factor, seed=map.seed,
             **({} if run.json or run.quiet else _printer(session, hasattr(learner, "alphas"))),
         )  # fmt: skip
-    values: dict[str, Any] = {"source": source, "out": model_out, **vars(rows), **model.typed}
-    values |= {} if estimator is None else map.typed | map.found(estimator, tuned.best.parameters)
+    values: dict[str, Any] = dict(model.typed)
+    if estimator is not None:
+        values |= map.typed | map.found(estimator, tuned.best.parameters)
+    values = {name: as_number(value) if isinstance(value, str) else value for name, value in values.items()}
     values |= {"map": map.map, "model": model.model, "alpha": tuned.best.alpha, "random_state": map.seed}
     values |= {"scale": "none", "raw_columns": "no"}
     if tuned.scaler is not None:
@@ -87,7 +90,7 @@ def tune(
         values |= {"divisor": tuned.scaler.divisor} if tuned.scaler.method == "divide" else {}
     if estimator is None:
         del values["raw_columns"]
-    values |= {"memory_limit": run.memory_limit}
+    values |= {"source": source, "out": model_out, **vars(rows), "memory_limit": run.memory_limit}
     if not running(run.cluster):  # a scheduler is gone when others run the job
         values["cluster"] = run.cluster
     _write(out, values, tuned, data)

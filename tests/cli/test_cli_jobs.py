@@ -55,7 +55,7 @@ def values(command):
     made = {}
     for name, kind in kinds(command).items():
         default = inspect.signature(command.callback).parameters[name].default
-        made[name] = {bool: default is not True, int: 7, float: 0.375, str: f"{name} of mine"}[kind]
+        made[name] = {bool: default is not True, int: 27, float: 0.375, str: f"{name} of mine"}[kind]
         assert made[name] != default
     return made
 
@@ -133,7 +133,7 @@ def test_lists_and_negative_values(tmp_path):
     )
     words = job_words(str(path))
     got = parsed("train", words[1:])
-    assert (got["alpha"], got["columns"], got["coef0"]) == ("1e-06,1,0.1", "a,b", -1.0)
+    assert (got["alpha"], got["columns"], got["coef0"]) == ("1e-06,1,0.1", "a,b", "-1")
     assert (got["source"], got["out"]) == (f"{tmp_path}/-a.zarr", "/m")
     assert job_words(str(path)) == words
 
@@ -181,7 +181,7 @@ def test_refusals(cli, tmp_path, text, message):
 
 def test_other_refusals(cli, tmp_path):
     assert "no job file at" in cli("run", tmp_path / "none.toml", code=2).err
-    (tmp_path / "job.toml").write_text("command = 'train'\nsource = 'a'\nout = 'b'\ngrids = 'many'")
+    (tmp_path / "job.toml").write_text("command = 'plan'\nsource = 'a'\nclasses = 'many'")
     assert "valid integer" in cli("run", tmp_path / "job.toml", code=2).err
     (tmp_path / "job.toml").write_text("command = 'train'\nsource = 'a'\nout = 'b'")
     assert "no such" in cli("run", tmp_path / "job.toml", code=1).err
@@ -203,7 +203,7 @@ def test_runs_what_the_command_runs(cli, tmp_path, two_worker_cluster, monkeypat
     ingest(tmp_path / "d.npz", tmp_path / "d.zarr")
     job = tmp_path / "job.toml"
     address = two_worker_cluster.scheduler_address
-    given = {"source": "d.zarr", "out": "m", "components": 64, "gamma": 0.5, "seed": 3, "json": True}
+    given = {"source": "d.zarr", "out": "m", "n-components": 64, "gamma": 0.5, "seed": 3, "json": True}
     job.write_text(job_text("train", given | {"cluster": address}))
     line = cli("run", job, "--dry-run").out
     assert not (tmp_path / "m").exists()

@@ -45,9 +45,9 @@ def test_from_search_to_model(cli, store, tmp_path, two_worker_cluster, monkeypa
     assert best["score"] == max(t["score"] for t in result["trials"] if t["level"] == 2) > 0.9
     wanted = tomllib.loads(job.read_text())
     assert wanted == {
-        "command": "train", "source": str(store), "out": "../model", "components": 128, "seed": 3,
+        "command": "train", "source": str(store), "out": "../model", "n-components": 128, "random-state": 3,
         "length-scale": best["parameters"]["length_scale"], "model": "ridge-classifier", "alpha": best["alpha"],
-        "map": "fourier", "scale": "none", "raw-columns": "no",
+        "map": "fourier", "scale": "none", "raw-columns": "no", "fit-intercept": True,
     }  # fmt: skip
     assert "://" not in job.read_text()  # a scheduler is gone when others run the job
     assert f"accuracy {best['score']:.4f} on {result['validation_rows']:,} held-out rows" in job.read_text()
@@ -80,17 +80,17 @@ def test_the_table_grows(cli, store, tmp_path, monkeypatch):
     ("words", "entries"),
     [
         (["--map", "none"], {"map": "none"}),
-        (["--gamma", "0.2,20", "-D", 64], {"gamma": 0.2, "components": 64}),
+        (["--gamma", "0.2,20", "-D", 64], {"gamma": 0.2, "n-components": 64}),
         (
             ["--model", "svm", "--n-epochs", 2, "-D", 64, "--length-scale", "1.5"],
-            {"model": "svm", "epochs": "2"},
+            {"model": "svm", "n-epochs": 2},
         ),
         (
             ["--map", "tensor-sketch", "-D", "64,128", "--class-weight", "balanced"],
             {"class-weight": "balanced"},
         ),
-        (["--map", "nystroem", "-D", 64, "--gamma", "0.5"], {"map": "nystroem", "components": 64}),
-        (["--map", "tefm", "-D", "32,64", "--length-scale", "1.5"], {"map": "tefm", "base-D": 256}),
+        (["--map", "nystroem", "-D", 64, "--gamma", "0.5"], {"map": "nystroem", "n-components": 64}),
+        (["--map", "tefm", "-D", "32,64", "--length-scale", "1.5"], {"map": "tefm", "base-n-components": 256}),
     ],
 )
 def test_other_maps_and_models(cli, store, tmp_path, words, entries):
@@ -110,12 +110,12 @@ def test_the_end_of_the_grid_is_said(cli, store, tmp_path):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["-D", "many"], "-D must be an integer >= 1, got 'many'"),
+        (["-D", "many"], "--n-components must be an integer >= 1, got 'many'"),
         (["-D", "33"], "must be even, got 33"),
         (["-D", "64,33"], "must be even, got 33"),
-        (["-D", ","], "at least one -D"),
-        (["--gamma", "0.1,x"], "--gamma takes positive numbers, comma-separated, got '0.1,x'"),
-        (["--length-scale", "1,x"], "--length-scale takes positive numbers"),
+        (["-D", ","], "--n-components is one value or several"),
+        (["--gamma", "0.1,x"], "--gamma must be a finite number > 0, got 'x'"),
+        (["--length-scale", "1,x"], "--length-scale must be a finite number > 0, "),
         (["--length-scale", "knm"], "or 'scale', got 'knm'"),
         (["--map", "laplace", "--gamma", "1"], "--gamma is for --map fourier, binning,"),
         (["--alpha", "x"], "--alpha must be one or more finite numbers"),

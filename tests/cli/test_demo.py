@@ -20,11 +20,11 @@ def test_demo(tmp_path):
     assert (done.returncode, done.stderr) == (0, "")
     report = json.loads(done.stdout)
     keys = {
-        "rows", "components", "train_seconds", "rows_per_second", "accuracy_linear", "accuracy_kernel", "test_rows",
+        "rows", "n_components", "train_seconds", "rows_per_second", "accuracy_linear", "accuracy_kernel", "test_rows",
         "alpha", "files", "seconds", "peak_bytes_per_worker",
     }  # fmt: skip
     assert report.keys() == keys
-    assert (report["rows"], report["components"], report["test_rows"]) == (6000, 256, 360)
+    assert (report["rows"], report["n_components"], report["test_rows"]) == (6000, 256, 360)
     assert report["accuracy_kernel"] > report["accuracy_linear"] + 0.01
     assert report["accuracy_linear"] > 0.88
     assert all(40 * 2**20 < size < 2**30 for size in report["peak_bytes_per_worker"].values())

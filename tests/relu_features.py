@@ -1,0 +1,69 @@
+"""A map from outside the package, as a package of its own would have it: one file, and one call at its end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from distrf.features.base import FeatureEstimator, validate_rows
+from distrf.maps import FeatureMap
+from distrf.parameters import SEED, number, whole
+from distrf.randomness import draw_seed, variates
+from distrf.registry import register_map
+
+
+@dataclass(frozen=True)
+class ReluMap(FeatureMap):
+    """z(x) = sqrt(2 / D) max(0, W x + b): E z(x).z(y) is the arc-cosine kernel of order 1 for b = 0."""
+
+    seed: int
+    bias: float
+
+    kind = "relu"
+
+    def fill(self, X, out):
+        count = self.n_features_in * self.n_components
+        weights = variates(self.seed, "relu", 0, count, "normal").reshape(self.n_features_in, -1)
+        out[:] = np.sqrt(2 / self.n_components) * np.maximum(X @ weights + self.bias, 0)
+
+    def spec(self) -> dict[str, Any]:
+        return {"map": self.kind, **vars(self)}
+
+    @classmethod
+    def from_spec(cls, spec: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> ReluMap:
+        return cls(spec["n_features_in"], spec["n_components"], spec["seed"], spec["bias"])
+
+    def work(self):
+        return 2.0 * self.n_features_in * self.n_components, 8.0 * self.n_features_in * self.n_components
+
+
+class RandomReluFeatures(FeatureEstimator):
+    """Rectified random projections.
+
+    Parameters
+    ----------
+    n_components : int, default=256
+        D, the number of features.
+    bias : float, default=0.0
+        Added to each projection.
+    random_state : int or None, default=None
+        Seed of the weights.
+    """
+
+    parameter_rules: ClassVar = {"n_components": whole(), "bias": number(), "random_state": SEED}
+
+    def __init__(self, n_components=256, *, bias=0.0, random_state=None):
+        self.n_components, self.bias, self.random_state = n_components, bias, random_state
+
+    def _planned_map(self, d):
+        return ReluMap(d, int(self.n_components), draw_seed(self.random_state), float(self.bias))
+
+    def fit(self, X, y=None):
+        self.map_ = self._planned_map(validate_rows(self, X, reset=True).shape[1])
+        return self
+
+
+register_map("relu", RandomReluFeatures, ReluMap)

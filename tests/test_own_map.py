@@ -1,0 +1,121 @@
+"""A map from outside the package: one file and one call make it known to everything."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+
+import dask.array as da
+import numpy as np
+import pytest
+from relu_features import RandomReluFeatures, ReluMap
+
+import distrf
+from distrf import StreamingRidge, ingest
+from distrf.cli.jobs import job_text
+from distrf.errors import InputError
+from distrf.maps import MAPS as FROZEN
+from distrf.maps import map_from_spec
+from distrf.registry import MAPS, SAVABLE, register_map
+
+HERE = Path(__file__).parent
+OURS = [
+    (MAPS, "relu", RandomReluFeatures),
+    (SAVABLE, "RandomReluFeatures", RandomReluFeatures),
+    (FROZEN, "relu", ReluMap),
+]
+for _registry, _name, _ in OURS:  # known in the tests of this file alone
+    del _registry[_name]
+
+
+@pytest.fixture(autouse=True)
+def registered(monkeypatch):
+    for registry, name, entry in OURS:
+        monkeypatch.setitem(registry, name, entry)
+
+
+@pytest.fixture
+def store(tmp_path, rng):
+    X = rng.normal(size=(300, 4)).astype(np.float32)
+    np.savez(tmp_path / "rows.npz", X=X, y=np.maximum(X @ [1, -2, 0.5, 1], 0))
+    ingest(tmp_path / "rows.npz", tmp_path / "rows.zarr", block_rows=100)
+    return tmp_path / "rows.zarr"
+
+
+def test_the_file_is_short():
+    assert len((HERE / "relu_features.py").read_text().split("register_map(")[0].splitlines()) < 75
+
+
+def test_in_python(rng, client, tmp_path):
+    X = rng.normal(size=(60, 4))
+    est = RandomReluFeatures(20_000, random_state=3).fit(X)
+    Z = est.transform(X)
+    norms = np.linalg.norm(X, axis=1)
+    angles = np.arccos(np.clip(X @ X.T / np.outer(norms, norms), -1, 1))
+    exact = np.outer(norms, norms) * (np.sin(angles) + (np.pi - angles) * np.cos(angles)) / np.pi
+    assert abs(Z @ Z.T - exact).max() < 5 * 2 * norms.max() ** 2 / np.sqrt(20_000)  # Var <= 4 |x|^2 |y|^2 / D
+    np.testing.assert_allclose(est.transform(da.from_array(X, chunks=(20, 4))).compute(), Z, rtol=0, atol=1e-12)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(est)).transform(X), Z)
+    np.testing.assert_array_equal(map_from_spec(est.map_.spec(), {})(X), Z)
+    distrf.save_model(est, tmp_path / "model")
+    np.testing.assert_array_equal(distrf.load_model(tmp_path / "model").transform(X), Z)
+    assert distrf.plan(est, X).bytes_written == 60 * 20_000 * 8
+
+
+def test_trained_by_name(rng):
+    X = rng.normal(size=(400, 4))
+    y = np.maximum(X @ [1, -2, 0.5, 1], 0)
+    fitted = distrf.train(X, y, map="relu", n_components=256, raw_columns=False)
+    assert isinstance(fitted["map"], RandomReluFeatures)
+    assert isinstance(fitted["model"], StreamingRidge)
+    assert fitted.score(X, y) > 0.95
+
+
+def test_on_the_command_line(cli, store, tmp_path):
+    shown = cli("train", "--help").out
+    assert "relu: Added to each projection. (a finite number)" in " ".join(shown.split())
+    words = ["--map", "relu", "--bias", "0.5", "-D", 128]
+    assert json.loads(cli("plan", store, *words, "--json").out)["fits"]
+    cli("featurize", store, tmp_path / "f.zarr", *words, "--quiet", cluster=True)
+    assert json.loads(cli("inspect", tmp_path / "f.zarr", "--json").out)["spec"]["map"]["bias"] == 0.5
+    job = tmp_path / "job.toml"
+    job.write_text(
+        job_text("train", {"source": "rows.zarr", "out": "m", "map": "relu", "bias": 0.5, "quiet": True})
+    )
+    cli("run", job, cluster=True)
+    assert distrf.load_model(tmp_path / "m").named_steps["model"].n_features_in_ > 4
+    assert json.loads(cli("evaluate", tmp_path / "m", store, "--json", cluster=True).out)["r2"] > 0.9
+    printed = cli("plan", store, "--map", "fourier", "--bias", "0.5", code=2)
+    assert "--bias is for --map relu; this is --map fourier" in printed.err
+
+
+def test_an_installed_package_is_found(store, tmp_path):
+    """The entry point of a distribution: the command line imports what registers itself."""
+    site = tmp_path / "site"
+    (site / "relu-1.0.dist-info").mkdir(parents=True)
+    (site / "relu-1.0.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: relu\nVersion: 1.0\n")
+    entry = site / "relu-1.0.dist-info" / "entry_points.txt"
+    entry.write_text("[distrf]\nrelu = relu_features\n")
+    (site / "relu_features.py").write_text((HERE / "relu_features.py").read_text())
+
+    def plan():
+        code = f"import sys; sys.path[:0] = [{str(site)!r}]; from distrf.cli.app import run; run()"
+        words = [sys.executable, "-c", code, "plan", str(store), "--map", "relu", "-D", "64", "--json"]
+        return subprocess.run(words, capture_output=True, text=True)
+
+    assert json.loads(plan().stdout)["fits"]
+    entry.write_text("[distrf]\nrelu = relu_features_gone\n")
+    done = plan()
+    assert done.returncode == 1
+    assert "the plugin 'relu' cannot be imported" in done.stderr
+
+
+def test_names_are_taken_once():
+    with pytest.raises(InputError, match="'fourier' is registered already"):
+        register_map("fourier", RandomReluFeatures, ReluMap)
+    assert MAPS["fourier"] is distrf.RandomFourierFeatures
+    register_map("relu", RandomReluFeatures, ReluMap)  # again: nothing changes
+    assert SAVABLE["RandomReluFeatures"] is RandomReluFeatures
