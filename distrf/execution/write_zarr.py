@@ -42,9 +42,10 @@ def write_rows(
     kind: str,
     spec: dict[str, Any],
     classes: list[Any] | None = None,
+    provenance: dict[str, Any] | None = None,
     storage_options: dict[str, Any] | None = None,
     overwrite: bool = False,
-    **attributes: Any,
+    **contents: Any,
 ) -> Written:
     """Write aligned Dask arrays to one store; blocks that the manifest lists as finished are not computed.
 
@@ -52,7 +53,8 @@ def write_rows(
     ----------
     arrays : {name: Dask array with rows in blocks}; the first one sets the blocks. Text arrays become
         codes of `classes`
-    kind, spec, attributes : see `distrf.store.create`
+    kind, spec, classes, contents : see `distrf.store.Contents`
+    provenance, storage_options, overwrite : see `distrf.store.create`
 
     Raises
     ------
@@ -66,8 +68,7 @@ def write_rows(
     aligned = [first, *(align_rows(first, arrays[name], name) for name in names[1:])]
     block_rows = _uniform_rows(first)
     coded = [_codes(a, classes) if a.dtype.kind == "U" else a for a in aligned]
-    info = store.create(
-        path,
+    wanted = store.Contents(
         {name: (a.shape[1:], a.dtype) for name, a in zip(names, coded, strict=True)},
         first.shape[0],
         block_rows,
@@ -75,9 +76,10 @@ def write_rows(
         spec=spec,
         classes=classes,
         sparse=[name for name, a in zip(names, coded, strict=True) if sp.issparse(a._meta)],
-        storage_options=storage_options,
-        overwrite=overwrite,
-        **attributes,
+        **contents,
+    )
+    info = store.create(
+        path, wanted, provenance=provenance, storage_options=storage_options, overwrite=overwrite
     )
     pending = store.pending_blocks(path, storage_options=storage_options)
     if pending:

@@ -19,6 +19,7 @@ from ..store.formats import fingerprint
 from ..store.overlap import check_apart
 from ..store.parquet_source import ParquetSource
 from ..store.row_source import Selection
+from ..store.zarr_contents import Contents
 from ..store.zarr_layout import StoreInfo
 from ..store.zarr_writer import existing_store
 from . import streams
@@ -110,10 +111,13 @@ def ingest(
     arrays: dict[str, tuple[tuple[int, ...], Any]] = {"X": ((stream.n_columns,), stream.dtype)}
     if stream.y_dtype is not None:
         arrays["y"] = (stream.y_tail, stream.y_dtype)
+    contents = Contents(
+        arrays, stream.n_rows, block_rows, kind="rows", spec=spec, classes=stream.classes, columns=stream.columns,
+        target=target, sparse=["X"] if stream.sparse else [],
+    )  # fmt: skip
     info = zarr_writer.create(
-        out, arrays, stream.n_rows, block_rows, kind="rows", spec=spec, classes=stream.classes,
-        columns=stream.columns, target=target, provenance={"source": source, "distrf": __version__},
-        sparse=["X"] if stream.sparse else [], storage_options=storage_options, overwrite=overwrite,
+        out, contents, provenance={"source": source, "distrf": __version__}, storage_options=storage_options,
+        overwrite=overwrite,
     )  # fmt: skip
     if info.pending:
         stream = streams.checked(stream)

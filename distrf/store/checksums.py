@@ -21,12 +21,8 @@ import numpy as np
 from ..errors import StoreError
 from . import csr_groups, files, zarr_layout
 from .files import Options
+from .zarr_contents import COMPARED
 from .zarr_layout import MANIFEST
-
-#: What determines the content of a store.
-COMPARED = (
-    "kind", "n_rows", "block_rows", "arrays", "spec", "classes", "columns", "target",
-)  # fmt: skip
 
 
 def read_attributes(path: str, storage_options: Options) -> dict[str, Any] | None:

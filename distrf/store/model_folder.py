@@ -15,10 +15,10 @@ import numpy as np
 import zarr
 from zarr.codecs import Crc32cCodec
 
-from ..errors import InputError, SpecMismatchError, StoreError
+from ..errors import InputError, StoreError
 from . import files
 from .files import Options
-from .spec import differences, from_json, to_json
+from .spec import from_json, require_same, to_json
 from .zarr_layout import CHUNK_BYTES
 
 FORMAT = "distrf-model"
@@ -68,7 +68,9 @@ def write_model_folder(
         "arrays": {name: _record(array, np.asarray(arrays[name])) for name, array in stored.items()},
     }
     document = with_checksum(document)
-    _check_existing(path, fs, root, document, overwrite)
+    old = _existing(path, fs, root)
+    if old is not None:
+        require_same(path, old["spec"], document["spec"], overwrite, "holds a model with another spec")
     if not files.is_local(path):
         # No rename in an object store: without model.json nothing reads as a model.
         files.remove(fs, f"{root}/model.json")
@@ -269,19 +271,6 @@ def _existing(path: str, fs: Any, root: str) -> dict[str, Any] | None:
     found = _document(path, fs, root)
     files.require_ours(path, found, fs, root, "a distrf model", free=("arrays.zarr",))
     return found
-
-
-def _check_existing(path: str, fs: Any, root: str, document: dict[str, Any], overwrite: bool) -> None:
-    old = _existing(path, fs, root)
-    if old is None:
-        return
-    changed = differences(old["spec"], document["spec"])
-    if changed and not overwrite:
-        raise SpecMismatchError(
-            f"{path!r} holds a model with another spec and is not overwritten; old -> new: "
-            + "; ".join(changed[:12])
-            + "; choose another path, or pass overwrite=True (--overwrite)"
-        )
 
 
 def _check_total(path: str, records: dict[str, Any]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,10 +13,9 @@ import numpy as np
 import zarr
 from zarr.codecs import Crc32cCodec, ZstdCodec
 
-from ..errors import InputError, SpecMismatchError, StoreError
+from ..errors import InputError, StoreError
 from . import csr_groups, files, zarr_layout
 from .checksums import (
-    COMPARED,
     Ledger,
     checksum,
     chunk_keys,
@@ -25,58 +24,32 @@ from .checksums import (
     read_attributes,
 )
 from .files import Options
-from .spec import differences, from_json, to_json
-from .zarr_checks import check_request, checked_block
+from .spec import from_json, require_same, to_json
+from .zarr_contents import COMPARED, Contents, checked_block
 from .zarr_layout import MANIFEST, ArrayInfo, StoreInfo
 
 
 def create(
     path: str | os.PathLike[str],
-    arrays: Mapping[str, tuple[tuple[int, ...], Any]],
-    n_rows: int,
-    block_rows: int,
+    contents: Contents,
     *,
-    kind: str,
-    spec: Mapping[str, Any],
-    classes: Iterable[Any] | None = None,
-    columns: Iterable[str] | None = None,
-    target: str | None = None,
     provenance: Mapping[str, Any] | None = None,
-    sparse: Iterable[str] = (),
-    chunk_rows: int | None = None,
     storage_options: Options = None,
     overwrite: bool = False,
 ) -> StoreInfo:
-    """Create a row store, or return the existing one with the same spec so that it can be resumed.
+    """Create a row store, or return the existing one with the same contents so that it can be resumed.
 
     Parameters
     ----------
     path : path or URL
-    arrays : dict of str to (tuple of int, dtype)
-        For each row-aligned array the shape of a row and its dtype: the array has shape (n_rows, *tail).
-    n_rows : int
-    block_rows : int
-        Rows of a block; more than n_rows means n_rows.
-    kind : "rows", "features" or "predictions"
-        Features are stored without compression.
-    spec : mapping
-        What determines the content, as JSON. An existing store with another spec is an error.
-    classes : iterable, optional
-        Class names behind integer codes.
-    columns : iterable of str, optional
-        Names of the columns of X.
-    target : str, optional
-        Name of the target in the source.
+    contents : Contents
+        What the store will hold.
     provenance : mapping, optional
-        Kept beside the spec and not compared.
-    sparse : iterable of str
-        Names of arrays that are kept as CSR rows.
-    chunk_rows : int, optional
-        Rows of a chunk of every dense array; must divide ``block_rows``.
+        Kept beside the contents and not compared.
     storage_options : mapping, optional
         Options of the fsspec file system.
     overwrite : bool
-        Replace an existing store of distrf with another spec.
+        Replace an existing store of distrf with other contents.
 
     Returns
     -------
@@ -92,29 +65,10 @@ def create(
         An array cannot be stored.
     """
     path = files.normalise(path)
-    n_rows, block_rows = int(n_rows), min(int(block_rows), int(n_rows))
-    sparse = set(sparse)
-    check_request(arrays, n_rows, block_rows, kind, sparse)
-    described = {}
-    for name, (tail, dtype) in arrays.items():
-        chunks = zarr_layout.chunk_shape(tuple(tail), np.dtype(dtype), block_rows, chunk_rows)
-        described[name] = {
-            "tail": [int(size) for size in tail],
-            "dtype": np.dtype(dtype).newbyteorder("<").str,
-            "chunks": list(chunks),
-            "sparse": name in sparse,
-        }
     attributes = to_json(
         {
             "format": zarr_layout.FORMAT,
-            "kind": kind,
-            "n_rows": n_rows,
-            "block_rows": block_rows,
-            "arrays": described,
-            "spec": spec,
-            "classes": None if classes is None else list(classes),
-            "columns": None if columns is None else list(columns),
-            "target": target,
+            **contents.attributes(),
             "provenance": provenance or {},
             "complete": False,
         },
@@ -122,19 +76,13 @@ def create(
     )
     old = existing_store(path, storage_options=storage_options)
     if old is not None:
-        changed = differences({k: old.get(k) for k in COMPARED}, {k: attributes[k] for k in COMPARED})
-        if changed and not overwrite:
-            raise SpecMismatchError(
-                f"{path!r} was made with another spec and is not overwritten; old -> new: "
-                + "; ".join(changed[:12])
-                + "; choose another path, or pass overwrite=True (--overwrite)"
-            )
-        if changed:
-            _delete(path, old, storage_options)
-        else:
+        wanted = {key: attributes[key] for key in COMPARED}
+        if require_same(path, {key: old.get(key) for key in COMPARED}, wanted, overwrite):
             attributes = old
+        else:
+            _delete(path, old, storage_options)
     _create_nodes(path, attributes, storage_options)
-    return _info(path, storage_options)
+    return info(path, storage_options=storage_options)
 
 
 def existing_store(path: str | os.PathLike[str], *, storage_options: Options = None) -> dict[str, Any] | None:
@@ -285,7 +233,7 @@ def finish(path: str | os.PathLike[str], *, storage_options: Options = None) -> 
         fs, root = files.filesystem(path, storage_options)
         files.remove_partials(fs, root)
         group.attrs["distrf"] = {**attributes, "complete": True}
-    return _info(path, storage_options)
+    return info(path, storage_options=storage_options)
 
 
 def info(path: str | os.PathLike[str], *, storage_options: Options = None, measure: bool = False) -> StoreInfo:
@@ -308,7 +256,33 @@ def info(path: str | os.PathLike[str], *, storage_options: Options = None, measu
     StoreError
         There is no such store, or it is damaged.
     """
-    return _info(files.normalise(path), storage_options, measure)
+    path = files.normalise(path)
+    attributes = our_attributes(path, storage_options)
+    pending = 0 if attributes["complete"] else len(_pending(path, attributes, storage_options))
+    arrays = tuple(
+        ArrayInfo(
+            name, (attributes["n_rows"], *item["tail"]), item["dtype"], tuple(item["chunks"]), item["sparse"]
+        )
+        for name, item in attributes["arrays"].items()
+    )
+    fs, root = files.filesystem(path, storage_options)
+    decoded = from_json(attributes)
+    return StoreInfo(
+        path=path,
+        kind=decoded["kind"],
+        n_rows=decoded["n_rows"],
+        block_rows=decoded["block_rows"],
+        arrays=arrays,
+        spec=decoded["spec"],
+        classes=decoded["classes"],
+        columns=decoded["columns"],
+        target=decoded["target"],
+        provenance=decoded["provenance"],
+        complete=decoded["complete"],
+        pending=pending,
+        nbytes=sum(item.nbytes for item in arrays if not item.sparse),
+        stored_bytes=int(fs.du(root)) if measure else None,
+    )
 
 
 def made_from(path: str | os.PathLike[str], *, storage_options: Options = None) -> dict[str, Any] | None:
@@ -424,32 +398,3 @@ def _pending(path: str, attributes: dict[str, Any], storage_options: Options) ->
     done = files.names_in(fs, f"{root}/{MANIFEST}/c")
     total = zarr_layout.count_blocks(attributes["n_rows"], attributes["block_rows"])
     return [index for index in range(total) if str(index) not in done]
-
-
-def _info(path: str, storage_options: Options, measure: bool = False) -> StoreInfo:
-    attributes = our_attributes(path, storage_options)
-    pending = 0 if attributes["complete"] else len(_pending(path, attributes, storage_options))
-    arrays = tuple(
-        ArrayInfo(
-            name, (attributes["n_rows"], *item["tail"]), item["dtype"], tuple(item["chunks"]), item["sparse"]
-        )
-        for name, item in attributes["arrays"].items()
-    )
-    fs, root = files.filesystem(path, storage_options)
-    decoded = from_json(attributes)
-    return StoreInfo(
-        path=path,
-        kind=decoded["kind"],
-        n_rows=decoded["n_rows"],
-        block_rows=decoded["block_rows"],
-        arrays=arrays,
-        spec=decoded["spec"],
-        classes=decoded["classes"],
-        columns=decoded["columns"],
-        target=decoded["target"],
-        provenance=decoded["provenance"],
-        complete=decoded["complete"],
-        pending=pending,
-        nbytes=sum(item.nbytes for item in arrays if not item.sparse),
-        stored_bytes=int(fs.du(root)) if measure else None,
-    )
