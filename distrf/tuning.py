@@ -90,6 +90,7 @@ class Tuned:
         return notes
 
 
+# Its keyword-only parameters are the options that a user has.
 def tune(
     X: Any,
     y: Any,
@@ -164,31 +165,46 @@ def tune(
     candidates = [dict(zip(searched, point, strict=True)) for point in itertools.product(*searched.values())]
     sample = read_sample(X, y, n_rows, seed)
     task = Task(map, model, values, sample.targets(model))
+    trials = _halving(task, sample, candidates, factor, on_level, on_trial)
+    best = next(t for t in reversed(trials) if t.kept)
+    metric = "accuracy" if is_classifier(model) else "R²"
+    return Tuned(best, trials, values, len(sample.Xv), metric, searched, scaler)
+
+
+def _halving(
+    task: Task,
+    sample: Sample,
+    candidates: list[dict[str, Any]],
+    factor: int,
+    on_level: Callable[[int, int, int], None] | None,
+    on_trial: Callable[[Trial], None] | None,
+) -> list[Trial]:
+    """Successive halving: all trials in their order, level by level; `kept` are those that go on, and the winner."""
     sizes = level_sizes(len(candidates), len(sample.X), factor)
     client = current_client()
     widest = max(task.memory(c, sample, max(sizes)) for c in candidates)
     workers = Workers.of_client(client)
     PassMemory(sample.nbytes, widest, 0, threads=workers.threads).check(workers, "tune")
     trials: list[Trial] = []
-    alive = list(range(len(candidates)))
     for level, rows in enumerate(sizes):
         if on_level is not None:
-            on_level(level, len(alive), rows)
-        calls = [(task, candidates[i], level, rows) for i in alive]
+            on_level(level, len(candidates), rows)
+        calls = [(task, candidate, level, rows) for candidate in candidates]
         done: list[Trial] = []
         for trial in results_in_order(run_trial, sample.arrays, calls, client):
             done.append(trial)
             if on_trial is not None:
                 on_trial(trial)
-        # Candidates that score the same: fewer squared errors, then the order they were given in.
-        order = sorted(range(len(done)), key=lambda i: (-done[i].score, done[i].error))
-        last = level + 1 == len(sizes)
-        kept = set(order[: 1 if last else -(-len(done) // factor)])
+        kept = _best(done, 1 if level + 1 == len(sizes) else -(-len(done) // factor))
         trials += [replace(trial, kept=i in kept) for i, trial in enumerate(done)]
-        alive = [alive[i] for i in sorted(kept)]
-    best = next(t for t in reversed(trials) if t.kept)
-    metric = "accuracy" if is_classifier(model) else "R²"
-    return Tuned(best, trials, values, len(sample.Xv), metric, searched, scaler)
+        candidates = [candidates[i] for i in sorted(kept)]
+    return trials
+
+
+def _best(trials: list[Trial], count: int) -> set[int]:
+    """Which trials of a level score best: of equal ones those of fewer squared errors, then the first."""
+    order = sorted(range(len(trials)), key=lambda i: (-trials[i].score, trials[i].error))
+    return set(order[:count])
 
 
 def _around(rule: str, map: Any, name: str, X: Any, seed: int) -> list[float]:

@@ -12,26 +12,19 @@ import scipy.sparse as sp
 
 from ..errors import InputError
 from ..store import files
-from ..store.files import Options
-from .streams import BATCH_BYTES, Batches, RowStream, encode
+from .streams import BATCH_BYTES, Batches, RowStream, TableSelection, encode
 
 _MEMBERS = ("data", "indices", "indptr", "shape")
 
 
-def npy_stream(
-    path: str, target: str | int | None, columns: Sequence[Any] | None, storage_options: Options
-) -> RowStream:
+def npy_stream(path: str, selection: TableSelection) -> RowStream:
     """Rows of a 2-D ``.npy`` file, memory-mapped where it is local.
 
     Parameters
     ----------
     path : str
-    target : str or int, optional
-        Number of the target column, which may count from the end.
-    columns : sequence of int, optional
-        Numbers of the columns of X.
-    storage_options : mapping, optional
-        Options of the fsspec file system.
+    selection : TableSelection
+        Target and columns are numbers; that of the target may count from the end.
 
     Returns
     -------
@@ -48,10 +41,10 @@ def npy_stream(
         if files.is_local(path):
             array = np.load(path, mmap_mode="r", allow_pickle=False)
         else:
-            fs, root = files.filesystem(path, storage_options)
+            fs, root = files.filesystem(path, selection.storage_options)
             array = np.load(io.BytesIO(fs.cat_file(root)), allow_pickle=False)
     _require_matrix(array, path)
-    d = array.shape[1]
+    d, target, columns = array.shape[1], selection.target, selection.columns
     chosen = list(range(d)) if columns is None else _numbers(columns, None, d, path)
     y = None
     if target is not None:
@@ -71,19 +64,14 @@ def npy_stream(
     return _matrix_stream(array, y, None, chosen)
 
 
-def npz_stream(
-    path: str,
-    target: str | None,
-    columns: Sequence[Any] | None,
-    split: str | None,
-    storage_options: Options,
-) -> RowStream:
-    """Rows of the members X and y (or ``X_train``, ``y_train`` with split="train"; ``target`` renames y).
+def npz_stream(path: str, selection: TableSelection) -> RowStream:
+    """Rows of the members X and y (``X_train``, ``y_train`` of the split "train"); the target is a name instead of y.
 
     A sparse X is stored as ``X_data, X_indices, X_indptr, X_shape``. A member ``feature_names`` names columns.
     """
-    suffix = f"_{split}" if split else ""
-    fs, root = files.filesystem(path, storage_options)
+    target, columns = selection.target, selection.columns
+    suffix = f"_{selection.split}" if selection.split else ""
+    fs, root = files.filesystem(path, selection.storage_options)
     with (
         files.reading(path, "an .npz file of numbers, without running code"),
         fs.open(root, "rb") as file,

@@ -10,6 +10,7 @@ import shutil
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any
 
 import fsspec
@@ -20,6 +21,19 @@ from zarr.storage import FsspecStore, LocalStore
 from ..errors import DistrfError, StoreError
 
 Options = Mapping[str, Any] | None
+
+
+@dataclass(frozen=True)
+class HashableOptions:
+    """Options of a file system as the key of a cache: they are the same where they print the same."""
+
+    text: str
+    options: Options = field(compare=False)
+
+    @classmethod
+    def of(cls, options: Options) -> HashableOptions:
+        return cls(repr(options), options)
+
 
 #: Entries of a folder that are looked at for a first file of data: a folder far above the data is none.
 _MOST_ENTRIES = 20_000

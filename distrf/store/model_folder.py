@@ -116,12 +116,7 @@ def read_model_folder(
     """
     path = files.normalise(path)
     fs, root = files.filesystem(path, storage_options)
-    document = _document(path, fs, root)
-    if document is None:
-        files.require(path, storage_options)
-        raise StoreError(
-            f"{path!r} is not a model: it has no model.json; a model is a folder that distrf saved"
-        )
+    document = _required(path, storage_options)
     arrays = {}
     _check_total(path, document["arrays"])
     group = files.open_group(f"{path}/arrays.zarr", "r", storage_options)
@@ -168,14 +163,7 @@ def read_spec(path: str | os.PathLike[str], *, storage_options: Options = None) 
     StoreError
         There is no model, or its model.json is damaged.
     """
-    path = files.normalise(path)
-    fs, root = files.filesystem(path, storage_options)
-    document = _document(path, fs, root)
-    if document is None:
-        raise StoreError(
-            f"{path!r} is not a model: it has no model.json; a model is a folder that distrf saved"
-        )
-    return from_json(document["spec"])
+    return from_json(_required(files.normalise(path), storage_options)["spec"])
 
 
 def array_shapes(path: str | os.PathLike[str], *, storage_options: Options = None) -> dict[str, str]:
@@ -264,6 +252,16 @@ def _document(path: str, fs: Any, root: str) -> dict[str, Any] | None:
         )
     if not isinstance(document.get("spec"), dict) or not isinstance(document.get("arrays"), dict):
         raise StoreError(f"the model.json of {path!r} is damaged: spec or arrays are missing; restore it")
+    return document
+
+
+def _required(path: str, storage_options: Options) -> dict[str, Any]:
+    document = _document(path, *files.filesystem(path, storage_options))
+    if document is None:
+        files.require(path, storage_options)
+        raise StoreError(
+            f"{path!r} is not a model: it has no model.json; a model is a folder that distrf saved"
+        )
     return document
 
 

@@ -41,14 +41,6 @@ class ZarrSource(RowSource):
         As it was opened.
     """
 
-    path: str
-    shape: tuple[int, ...]
-    dtype: np.dtype
-    block_lengths: tuple[int, ...]
-    columns: list[str] | None = None
-    sparse: bool = False
-    target: str | None = None
-    classes: list[Any] | None = None
     rows: ZarrRows
     node: Any
     group: Any
@@ -57,8 +49,9 @@ class ZarrSource(RowSource):
 
     @classmethod
     def recognises(cls, path: str, storage_options: Options = None) -> bool:
-        """Always: Zarr is asked last, and says what is missing at a path."""
-        return True
+        """True where the metadata of a group or an array are."""
+        fs, root = files.filesystem(path, storage_options)
+        return any(fs.exists(f"{root}/{name}") for name in ("zarr.json", ".zgroup", ".zarray"))
 
     @classmethod
     def open(cls, path: str, selection: Selection) -> ZarrSource:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-import threading
-from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -23,7 +22,7 @@ from .checksums import (
     our_attributes,
     read_attributes,
 )
-from .files import Options
+from .files import HashableOptions, Options
 from .spec import from_json, require_same, to_json
 from .zarr_contents import COMPARED, Contents, checked_block
 from .zarr_layout import MANIFEST, ArrayInfo, StoreInfo
@@ -312,36 +311,27 @@ class _Opened:
     ledger: Ledger | None
 
 
-_CACHE: OrderedDict[tuple[str, str, str], _Opened] = OrderedDict()
-_LOCK = threading.Lock()
-
-
 def _opened(path: str, storage_options: Options) -> _Opened:
     """The open arrays of a store, kept for this process until the store is made anew."""
     fs, root = files.filesystem(path, storage_options)
     written = files.checksum(fs, f"{root}/zarr.json")
     if written is None:
         raise StoreError(f"no such store: {path!r}; create it before writing blocks")
-    key = (path, repr(storage_options), written)
-    with _LOCK:
-        if key in _CACHE:
-            _CACHE.move_to_end(key)
-            return _CACHE[key]
-    attributes = our_attributes(path, storage_options)
-    group = files.open_group(path, "r+", storage_options)
+    return _open_version(path, written, HashableOptions.of(storage_options))
+
+
+@lru_cache(maxsize=8)
+def _open_version(path: str, checksum_of_metadata: str, hashable: HashableOptions) -> _Opened:
+    attributes = our_attributes(path, hashable.options)
+    group = files.open_group(path, "r+", hashable.options)
     assert isinstance(group, zarr.Group)
     nodes = {name: _writable(group[name]) for name in attributes["arrays"]}
     manifest = _writable(group[MANIFEST])
     assert isinstance(manifest, zarr.Array)
     ledger = Ledger.of(attributes) if attributes["format"] > 1 else None
-    opened = _Opened(
+    return _Opened(
         attributes["n_rows"], attributes["block_rows"], attributes["arrays"], nodes, manifest, ledger
     )
-    with _LOCK:
-        _CACHE[key] = opened
-        while len(_CACHE) > 8:
-            _CACHE.popitem(last=False)
-    return opened
 
 
 def _writable(node: Any) -> Any:
