@@ -14,6 +14,7 @@ from ..errors import InputError
 from .graph_inputs import graph_inputs
 from .passes import run_pass
 from .row_blocks import align_rows, check_dask_rows
+from .states import RowCount
 
 
 @dataclass(frozen=True)
@@ -111,18 +112,13 @@ def _encode(y: np.ndarray, classes: np.ndarray) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class _WriteReduction:
+class _WriteReduction(RowCount):
     """Writes each block and marks it; the state is the number of rows written."""
 
     path: str
     names: tuple[str, ...]
     block_rows: int
     storage_options: Any
-    nbytes: int = 0
-    flops_per_row: float = 1.0
-
-    def initial(self) -> int:
-        return 0
 
     def update(self, state: int, first_row: int, *blocks: Any) -> int:
         index = first_row // self.block_rows
@@ -135,6 +131,3 @@ class _WriteReduction:
                     )
         values = dict(zip(self.names, blocks, strict=True))
         return state + store.write_block(self.path, index, values, storage_options=self.storage_options)
-
-    def combine(self, left: int, right: int) -> int:
-        return left + right

@@ -12,6 +12,7 @@ import scipy.sparse as sp
 
 from ..errors import InputError
 from ..store import files
+from ..store.row_source import column_numbers
 from .streams import BATCH_BYTES, Batches, RowStream, TableSelection, encode
 
 _MEMBERS = ("data", "indices", "indptr", "shape")
@@ -45,7 +46,7 @@ def npy_stream(path: str, selection: TableSelection) -> RowStream:
             array = np.load(io.BytesIO(fs.cat_file(root)), allow_pickle=False)
     _require_matrix(array, path)
     d, target, columns = array.shape[1], selection.target, selection.columns
-    chosen = list(range(d)) if columns is None else _numbers(columns, None, d, path)
+    chosen = list(range(d)) if columns is None else column_numbers(path, columns, None, d)
     y = None
     if target is not None:
         try:
@@ -92,7 +93,9 @@ def npz_stream(path: str, selection: TableSelection) -> RowStream:
             f"X and y must have the same rows; X has shape {X.shape}, {label!r} has shape {y.shape} in {path!r}"
         )
     titles = titles if titles and len(titles) == X.shape[1] else None
-    chosen = _numbers(columns, titles, X.shape[1], path) if columns is not None else list(range(X.shape[1]))
+    chosen = (
+        column_numbers(path, columns, titles, X.shape[1]) if columns is not None else list(range(X.shape[1]))
+    )
     return _matrix_stream(X, y, titles, chosen)
 
 
@@ -116,22 +119,8 @@ def _require_matrix(X: Any, path: str) -> None:
         )
 
 
-def _numbers(columns: Sequence[Any], names: list[str] | None, d: int, path: str) -> list[int]:
-    chosen = []
-    for column in columns:
-        if names and column in names:
-            chosen.append(names.index(column))
-        elif str(column).isdigit() and int(column) < d:
-            chosen.append(int(column))
-        else:
-            known = f"columns {names[:50]}" if names else f"no names, only numbers 0..{d - 1}"
-            raise InputError(f"column {column!r} is not in {path!r}, which has {known}")
-    if not chosen:
-        raise InputError("columns= chooses at least one column; received none")
-    return chosen
-
-
-def _matrix_stream(X: Any, y: np.ndarray | None, names: list[str] | None, chosen: list[int]) -> RowStream:
+def _matrix_stream(X: Any, y: np.ndarray | None, names: list[str] | None, chosen: Sequence[int]) -> RowStream:
+    chosen = list(chosen)
     everything = chosen == list(range(X.shape[1]))
     # Half floats and booleans have no use further on; other numbers keep their dtype.
     dtype = X.dtype.newbyteorder("=")

@@ -84,6 +84,43 @@ class RowsInfo:
     sparse: bool
 
 
+def column_numbers(path: str, columns: Sequence[Any], names: Sequence[str] | None, d: int) -> tuple[int, ...]:
+    """The numbers of chosen columns, for formats whose columns need not have names.
+
+    Parameters
+    ----------
+    path : str
+        For messages.
+    columns : sequence of str or int
+        Names, or numbers from 0.
+    names : sequence of str, optional
+        Of all columns.
+    d : int
+        How many columns there are.
+
+    Returns
+    -------
+    tuple of int
+
+    Raises
+    ------
+    InputError
+        There is no such column, or none is chosen.
+    """
+    chosen = []
+    for column in columns:
+        if names and column in names:
+            chosen.append(names.index(column))
+        elif str(column).isdigit() and int(column) < d:
+            chosen.append(int(column))
+        else:
+            known = f"columns {list(names)[:50]}" if names else f"no column names, only numbers 0..{d - 1}"
+            raise InputError(f"column {column!r} is not in {path!r}, which has {known}")
+    if not chosen:
+        raise InputError("columns= chooses at least one column; received none")
+    return tuple(chosen)
+
+
 class RowReader(Protocol):
     """What travels in the task of a block: picklable, below 1 KiB, the same token for the same data."""
 
