@@ -45,9 +45,24 @@ _SAMPLE_BYTES = 2**30
 class Trial:
     """One candidate on one sample.
 
-    level : 0 for the smallest sample; rows : of training; parameters : of the map
-    alpha : best of those tried; score, error : on the held-out rows with it, accuracy or R^2, and mean squared error
-    scores : of every alpha; seconds : of the whole trial; kept : whether it went on to the next level, or won
+    Attributes
+    ----------
+    level : int
+        0 for the smallest sample.
+    rows : int
+        Training rows.
+    parameters : dict
+        Of the map.
+    alpha : float
+        The best of those tried.
+    score, error : float
+        Accuracy or R^2, and mean squared error, on the held-out rows with that alpha.
+    scores : tuple of float
+        The score of every alpha.
+    seconds : float
+        Of the whole trial.
+    kept : bool
+        Whether the candidate went on to the next level, or won.
     """
 
     level: int
@@ -63,9 +78,24 @@ class Trial:
 
 @dataclass(frozen=True)
 class Tuned:
-    """The winner and everything that was tried, in order; `validation_rows` judged them all.
+    """The winner, and everything that was tried.
 
-    parameters : what was searched, a rule as its numbers; scaler : unfitted, what the rows went through, or None
+    Attributes
+    ----------
+    best : Trial
+        The winner.
+    trials : list of Trial
+        All trials, in their order.
+    alphas : list of float
+        Penalties that were tried.
+    validation_rows : int
+        Held-out rows, by which every trial was judged.
+    metric : str
+        What the scores are: "accuracy" or "R²".
+    parameters : dict of str to list
+        What was searched. A rule stands there as its numbers.
+    scaler : StreamingScaler, optional
+        Unfitted: what the rows went through.
     """
 
     best: Trial

@@ -1,8 +1,9 @@
 """The graph of each block, cut out of a lazy array and shipped as opaque bytes.
 
-Embedded naively, the scheduler would see every task of every block, and read blocks long before they are reduced. Packed,
-a segment is one task, which evaluates its blocks one after the other. What is packed turns into bytes when it travels, and
-only then: in threads of one process, arrays in memory are not copied.
+If the graphs of the blocks stood in the graph of a pass, the scheduler would see every task of every block, and workers
+would read blocks long before they are reduced. So a segment is one task. It carries the graphs of its blocks packed into a
+value that Dask does not look into, and evaluates them one after the other. The value is pickled only when it is sent to
+another process: threads of one process share it, and arrays in memory are not copied.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ class BlockGraphs:
         keys = [_block_keys(array) for array in arrays]
         # All arrays at once (dask.optimize would fuse a source that two arrays share into each of them).
         optimised = optimize(graph, [key for column in keys for key in column])
-        # Optimisation and conversion drop a future, whose key is its own: hold it as a node.
+        # Optimisation and conversion drop a future that stands under its own key. Here it stays, as a node.
         held = {k: DataNode(k, v) for k, v in dict(graph).items() if _is_future(v)}
         self._nodes: dict[Any, GraphNode] = convert_legacy_graph(dict(optimised)) | held
         self._keys = [tuple(k[i] for k in keys) for i in range(len(keys[0]))]
@@ -106,7 +107,8 @@ class BlockGraphs:
                 joined.update(range(blocks[0] + 1, blocks[-1] + 1))
         n = len(self._keys)
         edges = [i for i in range(n) if i not in joined]
-        # A single segment (all blocks depend on one task upstream) would serialise the pass.
+        # Where all blocks depend on one task upstream, they are a single segment, and one thread would do the whole pass.
+        # A pass over more than 64 such blocks takes a task for each block instead.
         return edges if len(edges) > 1 or n == 1 or not joined else (None if n > 64 else edges)
 
     def segment_task(
@@ -154,7 +156,8 @@ class BlockGraphs:
         for k, node in graph.items():
             if isinstance(node, DataNode) and _is_future(node.value):
                 graph[k] = node.value  # Dask's own form, which it recognises as held
-        # A name of its own: states change in place, so a lingering one of an earlier pass must not be reused.
+        # The key is new each time. States change in place, so Dask must not take one that is left from an earlier pass
+        # for this one.
         key = f"distrf-block-{uuid.uuid4().hex}"
         previous: Any = state
         if _is_future(state):
@@ -249,7 +252,7 @@ def reduce_blocks_after(gate: None, *arguments: Any) -> Any:
 
 
 def passed(*states: Any) -> None:
-    """Runs once these states have been summed: the gate of a later segment."""
+    """The task of a gate. It takes sums and returns nothing: a later segment that waits for it starts once they are made."""
 
 
 @same_release

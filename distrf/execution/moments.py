@@ -146,7 +146,7 @@ def covariance(X: Any) -> np.ndarray:
     Returns
     -------
     float64 array of shape (d, d)
-        A column whose spread is a few roundings of its size has none: its rows and columns are exactly zero.
+        A column that varies by rounding alone counts as constant: its row and its column here are exactly zero.
 
     Raises
     ------

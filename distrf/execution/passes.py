@@ -8,7 +8,7 @@ How blocks are cut into segments depends on the data and on the reduction, never
 segments are added in a fixed order. So one worker and twenty give the same bits.
 
 The client does not submit all segments at once. It submits segment r only when segment r - w has been added to the sum,
-where w is the submission window. So a worker holds few states, however slow one segment is (see plan.states_ahead).
+where w is the submission window. So a worker holds few states, however slow one segment is (see memory.states_ahead).
 """
 
 from __future__ import annotations
@@ -185,7 +185,8 @@ def _run_dask(
         memory = pass_memory(reduction, arrays, len(segments), workers, learned)
         memory.check(workers, label)
         window = states_ahead(reduction.nbytes, workers.count * workers.threads)
-        # Not that of an earlier pass: states change in place, a lingering one must not be taken for a new one.
+        # The name is new each time. States change in place, so Dask must not take one that is left from an earlier pass
+        # for a new one.
         steps = _Steps(f"distrf-pass-{uuid.uuid4().hex}", reduction, blocks, segments, firsts, topic)
         with memory.explains(label):
             return _run_threads(steps, window) if client is None else _run_workers(steps, window, client)
@@ -243,10 +244,11 @@ def _run_threads(steps: _Steps, window: int) -> Any:
 
 
 def _run_workers(steps: _Steps, window: int, client: Any) -> Any:
-    """On a cluster. The client assigns segments to the threads in turn: left alone, the scheduler prefers the worker that
-    holds the reduction's arrays.
+    """On a cluster.
 
-    The client itself waits before it submits a segment. A gate that is a task would occupy a thread while it waits.
+    The client assigns segments to the threads in turn. Otherwise the scheduler would prefer the worker that holds the
+    reduction's arrays. The client itself waits before it submits a segment: a gate that is a task would take up a thread
+    while it waits.
     """
     threads = threads_of(client)
     futures: dict[Any, Any] = {}

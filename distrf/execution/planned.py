@@ -16,8 +16,22 @@ from .row_blocks import split_chunk, target_block_bytes
 class Costs:
     """What a step takes.
 
-    passes : sweeps over rows or targets; sweeps : those that read all rows; written : bytes; memory : of the pass
-    with the highest peak on a worker; client_bytes : the most that the client holds
+    Attributes
+    ----------
+    passes : int
+        Sweeps over rows or targets.
+    tasks : int
+    sweeps : int
+        Passes that read all rows.
+    written : int
+        Bytes.
+    flops : float
+    memory : PassMemory, optional
+        Of the pass with the highest peak on a worker.
+    client_bytes : int
+        The most that the client holds.
+    notes : tuple of str
+        What was assumed.
     """
 
     passes: int = 0
@@ -48,10 +62,25 @@ class Costs:
 class PlannedRows:
     """Rows as they reach a step, known from metadata.
 
-    n, d : rows and columns as stored; itemsize : bytes of a number; stored_rows : rows of a stored block
-    nbytes : what one sweep reads; sparse : whether the stored rows are CSR
-    outputs : columns of the target as a model sees them; labelled : whether there is a target
-    maps : what the rows went through
+    Attributes
+    ----------
+    n, d : int
+        Rows and columns as stored.
+    itemsize : int
+        Bytes of a number.
+    stored_rows : int
+        Rows of a stored block.
+    nbytes : int
+        Bytes that one sweep reads.
+    workers : Workers
+    sparse : bool
+        Whether the stored rows are CSR.
+    outputs : int
+        Columns of the target as a model sees them.
+    labelled : bool
+        Whether there is a target.
+    maps : tuple of FeatureMap
+        What the rows went through.
     """
 
     n: int

@@ -247,8 +247,9 @@ def row_bytes(X: Any) -> float:
 def mapped_from(X: Any) -> tuple[Any, list[Callable]]:
     """Where a lazy array comes from: X = functions[-1](... functions[0](source)), block by block.
 
-    The source is the array of fewest bytes a row on the way up from X: what to hold where only some rows of a block
-    are used at a time. An array that `map_rows` did not make is its own source.
+    The source is the array on the way up from X whose rows take the fewest bytes. A caller that needs only some rows of a
+    block at a time holds the block of the source, and applies the functions to those rows. An array that `map_rows` did
+    not make is its own source.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What the workers of a cluster, and its scheduler, are made ready with before the first task of a job."""
+"""Prepares the workers of a cluster, and its scheduler, before the first task of a job."""
 
 from __future__ import annotations
 
@@ -44,7 +44,10 @@ class _PreparedWorker(WorkerPlugin):
 
 
 def keep_freed_memory() -> None:
-    """glibc keeps up to 32 MiB of what arrays below 16 MiB have freed; larger ones return at once. Else no effect."""
+    """Tell glibc to keep up to 32 MiB of the memory that arrays below 16 MiB have freed.
+
+    The memory of larger arrays still returns to the system at once. No effect with another C library.
+    """
     glibc = _glibc()
     if glibc is not None:
         glibc.mallopt(_M_ARENA_MAX, 1)  # each arena keeps its own
@@ -96,8 +99,9 @@ def prepare(client: Any) -> None:
 
 
 def register(client: Any, plugin: Any, name: str) -> None:
-    """Register a plugin. The scheduler keeps it, sets up all workers, and says so if one ends meanwhile: then it is tried
-    again.
+    """Register a plugin with the scheduler, which keeps it and sets up all workers.
+
+    The scheduler raises an error if a worker ends meanwhile. Then the plugin is registered again.
 
     Parameters
     ----------

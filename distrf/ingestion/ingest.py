@@ -80,7 +80,9 @@ def ingest(
     source, out = files.normalise(source), files.normalise(out)
     files.refuse_root(source)
     check_apart(out, [source], storage_options=storage_options)
-    existing_store(out, storage_options=storage_options)  # of others: refused now
+    existing_store(
+        out, storage_options=storage_options
+    )  # refuses a path that holds something else, before anything is read
     if sparse not in (None, "csr", "dense"):
         raise InputError(f'sparse= is "csr", "dense" or None; received {sparse!r}')
     selection = TableSelection(
@@ -147,7 +149,10 @@ def _write(
 
 
 def _scratch(out: str) -> str:
-    """The folder of the shuffle, beside the output and named after it: the next call removes what a killed one left."""
+    """The folder in which rows are shuffled.
+
+    It lies beside the output and is named after it, so that the next call finds and removes what a killed one left.
+    """
     folder, base = os.path.split(out)
     if not files.is_local(out):
         folder, base = tempfile.gettempdir(), hashlib.sha256(out.encode()).hexdigest()[:16]

@@ -87,11 +87,19 @@ def csv_stream(path: str, selection: TableSelection) -> RowStream:
 class _CsvTable:
     """The columns of a CSV file that are read.
 
-    path : of the file
-    header : generated names, where the file has no line of names
-    features, target : columns of X, and of the labels
-    kinds : the Arrow type that each column is read as; labels are read as text, since only all of them tell their type
-    storage_options : of the fsspec file system
+    Attributes
+    ----------
+    path : str
+    header : list of str, optional
+        Generated names, where the file has no line of names.
+    features : list of str
+        The columns of X.
+    target : str, optional
+        The column of the labels.
+    kinds : dict of str to pyarrow.DataType
+        What each column is read as. Labels are read as text, since only all of them together tell their type.
+    storage_options : mapping, optional
+        Options of the fsspec file system.
     """
 
     path: str

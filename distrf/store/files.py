@@ -35,12 +35,12 @@ class HashableOptions:
         return cls(repr(options), options)
 
 
-#: Entries of a folder that are looked at for a first file of data: a folder far above the data is none.
+#: Entries of a folder that `holds` looks at before it gives up: it may be a folder far above any data.
 _MOST_ENTRIES = 20_000
 
 
 def normalise(path: str | os.PathLike[str]) -> str:
-    """The one form of a path that is stored and compared; workers may run in another folder.
+    """A path in the form in which it is stored and compared. Local ones are absolute: workers may be in another folder.
 
     Parameters
     ----------
@@ -126,7 +126,10 @@ def reading(path: str, what: str) -> Iterator[None]:
     except FileNotFoundError as error:
         raise StoreError(f"no such file: {path!r} ({error}); check the path, or restore the file") from error
     except Exception as error:
-        if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):  # a seek to nowhere
+        if isinstance(error, OSError) and error.errno not in (
+            None,
+            errno.EINVAL,
+        ):  # EINVAL: a damaged file led to a seek before its start
             raise
         raise StoreError(
             f"{path!r} cannot be read as {what} ({type(error).__name__}: {error}); it is damaged or of another format: "

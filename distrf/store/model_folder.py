@@ -300,7 +300,10 @@ def _sizes(record: dict[str, Any]) -> list[int]:
 
 
 def _check_size(node: Any, record: dict[str, Any], stored: int) -> None:
-    """Refuse what would grow when it is read: an array is what the spec says, and as large on disk."""
+    """Raise ValueError unless an array is what model.json says, and as large on disk as in memory.
+
+    A small file that claims to be a large array would fill the memory of whoever loads the model.
+    """
     shape, dtype = tuple(_sizes(record)), np.dtype(record["dtype"])
     if not isinstance(node, zarr.Array) or tuple(node.shape) != shape or node.dtype != dtype:
         raise ValueError(f"it is {node!r}, where model.json says shape {shape}, dtype {dtype}")

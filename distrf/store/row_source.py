@@ -1,4 +1,4 @@
-"""What a readable place of rows says of itself, and how its blocks are read: NumPy or SciPy out, no graphs."""
+"""Places of rows: what each says of itself, and how its blocks are read as NumPy or SciPy arrays, without Dask."""
 
 from __future__ import annotations
 
@@ -122,7 +122,11 @@ def column_numbers(path: str, columns: Sequence[Any], names: Sequence[str] | Non
 
 
 class RowReader(Protocol):
-    """What travels in the task of a block: picklable, below 1 KiB, the same token for the same data."""
+    """Reads the rows of a block inside its task.
+
+    A reader travels in every task: it can be pickled, takes less than 1 KiB, and has the same Dask token for the same
+    data.
+    """
 
     @property
     def paths(self) -> tuple[str, ...]:

@@ -134,7 +134,7 @@ class _Opened:
 def _check_chunks(
     rows: ZarrRows, opened: _Opened, array: zarr.Array, first: int, last: int, block: tuple[int, int]
 ) -> None:
-    """Every chunk is there, and is the one that was written there."""
+    """Raise StoreError unless every chunk is there, and is the one that was written there."""
     # Zarr gives the fill value for a chunk that is not there, and takes any chunk for one that is.
     fs, root = files.filesystem(rows.path, rows.storage_options)
     keys = checksums.chunk_keys(array, first, last)

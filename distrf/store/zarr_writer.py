@@ -373,10 +373,10 @@ def _create_nodes(path: str, attributes: dict[str, Any], storage_options: Option
 
 def _delete(path: str, attributes: dict[str, Any], storage_options: Options) -> None:
     fs, root = files.filesystem(path, storage_options)
-    # Killed half-way, the rest must still be known as an incomplete store of ours.
+    # If this process is killed half-way, what is left must still be known as an incomplete store of ours.
     group = files.open_group(path, "r+", storage_options)
     group.attrs["distrf"] = {**attributes, "complete": False}
-    # A block is unfinished before it is gone.
+    # The manifest goes first, so that no block counts as finished whose data are gone.
     for name in sorted(files.names_in(fs, root) - {"zarr.json"}, key=lambda name: name != MANIFEST):
         files.remove(fs, f"{root}/{name}")
     files.remove(fs, f"{root}/zarr.json")
