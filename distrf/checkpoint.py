@@ -15,7 +15,7 @@ from .store import files, is_model_folder, read_model_folder, read_spec, write_m
 from .store.spec import differences, from_json, to_json
 
 _FORMAT = "distrf-checkpoint"
-#: Rows, and rows of targets, whose equality tells a checkpoint of the same data.
+#: How many rows, and rows of targets, a checkpoint keeps, by which it knows the same data again.
 COMPARED_ROWS, COMPARED_TARGETS = 16, 256
 _STEP = re.compile(r"step-(\d{6,})")
 
@@ -97,7 +97,7 @@ class Checkpoint:
                 if not any(self._states.values()):
                     try:
                         self._states[number] = read_model_folder(self._place(number))[1], spec["numbers"]
-                    except StoreError:  # damaged: the one before
+                    except StoreError:  # this one is damaged: look at the one before
                         continue
             elif self._names[number] - self.arrays.keys():
                 self.arrays = read_model_folder(self._place(number))[1] | self.arrays
@@ -165,7 +165,7 @@ class Checkpoint:
         return self.arrays
 
     def once(self, make: Callable[[], np.ndarray]) -> np.ndarray:
-        """One array as a step of its own, which is handed out and not held here.
+        """One array as a step of its own. The caller gets it; it does not stay in `arrays`.
 
         Parameters
         ----------
@@ -202,7 +202,7 @@ class Checkpoint:
             self._states[number] = None
 
     def state(self) -> tuple[dict[str, np.ndarray], dict[str, Any]] | None:
-        """The newest state that an earlier job kept, handed out and not held here.
+        """The newest state that an earlier job kept. The caller gets it once; it does not stay here.
 
         Returns
         -------

@@ -253,7 +253,7 @@ def _check_local(arguments: dict[str, Any]) -> None:
 
 
 def _is_cluster(factory: Any) -> bool:
-    """Whether it makes a Dask cluster; Dask's own over SSH is a function."""
+    """Whether a call of it makes a Dask cluster. Dask's SSHCluster is a function, the others are classes."""
     from distributed import SSHCluster
     from distributed.deploy import Cluster
 
@@ -270,7 +270,7 @@ def _interrupts_held() -> Iterator[None]:
     if not hasattr(signal, "pthread_sigmask"):  # Windows
         yield
         return
-    resource_tracker.ensure_running()  # its start would lift the block
+    resource_tracker.ensure_running()  # if it started later, that would unblock the signal
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield

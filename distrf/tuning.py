@@ -108,7 +108,7 @@ class Tuned:
 
     @property
     def notes(self) -> list[str]:
-        """Values at the end of what was searched: better ones may lie beyond."""
+        """Says which best values are the smallest or the largest that were tried: better ones may lie beyond."""
         found = {**self.best.parameters, "alpha": self.best.alpha}
         notes = []
         for name, values in {**self.parameters, "alpha": self.alphas}.items():
@@ -238,7 +238,10 @@ def _best(trials: list[Trial], count: int) -> set[int]:
 
 
 def _around(rule: str, map: Any, name: str, X: Any, seed: int) -> list[float]:
-    """Length scales around what a rule gives on the rows, four digits each; that of the map where its kernel has none."""
+    """Length scales around what a rule gives on the rows, rounded to four digits.
+
+    For a kernel without a length scale it is that of the map alone.
+    """
     owner = map if name == "length_scale" else map.base
     if not isinstance(owner.kernel, Kernel) and owner.kernel not in KERNELS:
         return [owner.length_scale]
@@ -248,7 +251,10 @@ def _around(rule: str, map: Any, name: str, X: Any, seed: int) -> list[float]:
 
 
 def level_sizes(candidates: int, rows: int, factor: int) -> list[int]:
-    """Training rows of each level, ever more: the last has all of them and, but for few rows, at most `factor` candidates."""
+    """Training rows of each level, ascending.
+
+    The last level has all rows and, unless there are few rows, at most `factor` candidates.
+    """
     levels = 1
     while candidates > factor:
         candidates = -(-candidates // factor)
@@ -293,7 +299,7 @@ def read_sample(X: Any, y: Any, n_rows: int, seed: int) -> Sample:
     rows = sampled_rows(n, int(min(n, n_rows, most)), seed, "tune")
     if len(rows) < 20:
         raise InputError(f"tune needs at least 20 rows, got {len(rows)}")
-    together = neighbours(n)  # rows that may resemble each other are not on both sides
+    together = neighbours(n)  # neighbours may resemble each other: all of them are held out, or none
     groups = permutation(seed, "tune order", 0, len(rows) // together)
     order = (groups[:, None] * together + np.arange(together)).ravel()
     X = take_rows(X, rows)[order]
@@ -373,7 +379,7 @@ def _sgd_weights(task: Task, features: Any, X: np.ndarray, y: np.ndarray) -> Ite
                 "the smallest sample of tune lacks a class; give more rows, or leave rare classes out"
             )
         model.fit(Z, y)
-        # Scores of all linear models are compared as ridge's: centred targets.
+        # `_judge` takes weights as ridge gives them: for centred targets.
         yield np.atleast_2d(model.coef_).T, np.atleast_1d(model.intercept_) - task.targets.centre
 
 
@@ -387,10 +393,10 @@ def _judge(
     hits, squares = np.zeros(A), np.zeros((A, C))
     total, first, second = 0.0, np.zeros(C), np.zeros(C)
     for start in range(0, len(X), BLOCK_ROWS):
-        part = slice(start, start + BLOCK_ROWS)
-        Z = features(X[part])
+        rows = slice(start, start + BLOCK_ROWS)
+        Z = features(X[rows])
         F = (np.asarray(Z @ W.astype(Z.dtype)) + b).reshape(-1, A, C)
-        Y, weight = targets.encode(y[part], None)
+        Y, weight = targets.encode(y[rows], None)
         w = np.ones(len(Y)) if weight is None else weight
         total, first, second = total + w.sum(), first + w @ Y, second + w @ Y**2
         squares += np.einsum("i,iac->ac", w, (F - Y[:, None]) ** 2.0)

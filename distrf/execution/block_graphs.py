@@ -26,7 +26,7 @@ from .progress import report
 from .release import same_release
 from .row_blocks import ARRAYS_PREFIX, shared_arrays
 
-#: Seconds before storage that hiccups is asked again.
+#: Seconds to wait before a segment that storage failed is tried again, time after time.
 PAUSES = (0.5, 2.0, 8.0)
 
 
@@ -40,7 +40,7 @@ class Packed:
         return Packed, (None, cloudpickle.dumps(self._value) if self._data is None else self._data)
 
     def value(self) -> Any:
-        """The value; made anew by each call where it came as bytes."""
+        """The value. Each call unpickles it anew where it came as bytes."""
         return self._value if self._data is None else cloudpickle.loads(self._data)
 
 
@@ -49,10 +49,13 @@ class BlockGraphs:
 
     Attributes
     ----------
-    shared : nodes that all segments may refer to: learned arrays, and data that several blocks use
-    learned : key of the reduction's own arrays, which `segment_task` hands to it on the worker; None without any
-    edges : ascending blocks at which a segment may begin: blocks that share upstream tasks must stay in one segment.
-        None where nothing may be cut, or where a block is held as a future
+    shared : dict
+        Nodes that all segments may refer to: learned arrays, and data that several blocks use.
+    learned : str or None
+        Key of the reduction's own arrays, which the task of a segment hands to it on the worker.
+    edges : list of int, or None
+        Ascending blocks at which a segment may begin: blocks that share upstream tasks must stay in one segment.
+        None where nothing may be cut, or where a block is held as a future.
     """
 
     def __init__(self, arrays: Sequence[Any], learned: Mapping[str, Any] | None = None):
@@ -121,7 +124,7 @@ class BlockGraphs:
         topic: str | None,
         after: str | None = None,
     ) -> Task:
-        """Blocks first:last, whose first rows are `starts`, as the one task `reduce_blocks`; waits for task `after`."""
+        """The task that reduces blocks first:last, whose first rows are `starts`. It waits for the task `after`."""
         blocks: list[Any] = []
         made: set[Any] = set()
         needs: set[Any] = set()
@@ -151,11 +154,11 @@ class BlockGraphs:
                 self._nodes[key] = DataNode(key, future)
 
     def reduce_block(self, reduction: Any, block: int, start: int, state: Any, topic: str | None) -> Delayed:
-        """One block added to `state` (a value, a future or None) as a task of its own."""
+        """The task that adds one block to `state`, which is a value, a future or None."""
         graph: dict[Any, Any] = {k: self._nodes[k] for k in self._order[block]}
         for k, node in graph.items():
             if isinstance(node, DataNode) and _is_future(node.value):
-                graph[k] = node.value  # Dask's own form, which it recognises as held
+                graph[k] = node.value  # Dask recognises a bare future
         # The key is new each time. States change in place, so Dask must not take one that is left from an earlier pass
         # for this one.
         key = f"distrf-block-{uuid.uuid4().hex}"
@@ -197,7 +200,7 @@ def _block_keys(array: Any) -> list[Any]:
 
 @contextmanager
 def _located(where: str) -> Iterator[None]:
-    """Say in any error that passes which block it comes from."""
+    """Add to any error from inside which block it comes from."""
     try:
         yield
     except InputError as error:
@@ -247,7 +250,7 @@ def _reduce_values(
 
 @same_release
 def reduce_blocks_after(gate: None, *arguments: Any) -> Any:
-    """`reduce_blocks`, held back until the gate has run."""
+    """`reduce_blocks`, which waits for the task of the gate."""
     return reduce_blocks(*arguments)
 
 

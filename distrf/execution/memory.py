@@ -20,9 +20,9 @@ from threadpoolctl import threadpool_limits
 from ..errors import MemoryPlanError
 from .watch import WorkerMemoryError
 
-#: A worker that has imported everything and holds nothing.
+#: Bytes of a worker process that has imported everything and holds no data.
 PROCESS_BYTES = 350 * 2**20
-#: What allocators and the wire add to the arrays themselves.
+#: Factor for what allocators and messages take beyond the arrays themselves.
 SLACK = 1.15
 #: Times its size that a state takes while it is sent.
 _SENT = 3

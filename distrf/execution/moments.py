@@ -13,7 +13,7 @@ from .passes import run_pass
 from .row_blocks import rows_per_block
 from .states import SizedState
 
-#: Block of in-memory rows for a pass over plain columns.
+#: Bytes of a number at its widest, in float64.
 _ROW_BYTES = 8
 
 

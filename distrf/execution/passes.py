@@ -21,7 +21,6 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
-import scipy.sparse as sp
 from dask.base import is_dask_collection
 from dask.delayed import Delayed
 
@@ -30,15 +29,15 @@ from .block_graphs import BlockGraphs, add_block, passed
 from .graph_nodes import Task, TaskRef
 from .memory import PassMemory, Workers, states_ahead
 from .progress import pass_topic, report
-from .row_blocks import align_rows, check_dask_rows, row_bytes
+from .row_blocks import align_rows, blocks_are_csr, check_dask_rows, row_bytes
 from .scheduler import compute, compute_many, current_client, gather, merge_states, settle
 from .submission import Submission, threads_of
 
-#: Bytes of partial results moved for each floating-point operation of a pass, at most. At 50 GF/s and
-#: 1 GB/s this keeps moving below 5 % of computing.
+#: Most bytes of states that a pass moves for each of its floating-point operations. At 50 GF/s and 1 GB/s moving takes
+#: below 5 % of the time of computing.
 BYTES_PER_FLOP = 1 / 1024
-#: Up to here there are as many segments as the ratio allows; beyond, segments also grow longer: their number is the
-#: square root of what the ratio allows.
+#: Up to so many segments a pass has as many as that ratio allows. For more rows segments grow longer too: their number is
+#: the geometric mean of this one and of what the ratio allows.
 _FREE_SEGMENTS = 64
 
 
@@ -288,7 +287,7 @@ def pass_memory(
     workers: Workers,
     learned: Mapping[str, np.ndarray] | None = None,
 ) -> PassMemory:
-    """Peak memory of a pass over lazy arrays; a block counts at its widest of the arrays given.
+    """Peak memory of a pass over lazy arrays. Each array counts with the bytes of its largest row chunk.
 
     Parameters
     ----------
@@ -308,7 +307,7 @@ def pass_memory(
     """
     block = int(sum(max(a.chunks[0]) * row_bytes(a) for a in arrays))
     scratch = max(arrays[0].chunks[0]) * getattr(reduction, "scratch_per_row", 0)
-    if sp.issparse(arrays[0]._meta):
+    if blocks_are_csr(arrays[0]):
         scratch = min(scratch, getattr(reduction, "csr_scratch_bytes", scratch))
     scratch += getattr(reduction, "scratch_bytes", 0)
     held = sum(array.nbytes for array in (learned or {}).values())
@@ -323,7 +322,7 @@ def _run_windowed(
     topic: str | None,
     client: Any,
 ) -> Any:
-    """One task per block, of a bounded number of segments at a time.
+    """A pass of one task for each block; as many segments are under way as there are threads.
 
     For blocks that share upstream tasks across the borders of segments, or are held as futures: the graph of such a
     segment cannot travel as one task without pulling all of its inputs to one worker at once.

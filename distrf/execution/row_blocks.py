@@ -186,10 +186,15 @@ def _apply(block, function, arrays=None):
     return out if out.ndim == 2 else out[:, None]
 
 
+def blocks_are_csr(X: da.Array) -> bool:
+    """Whether the blocks of a lazy array are CSR rows. Only Dask's private empty block says so."""
+    return bool(sp.issparse(X._meta))
+
+
 def _meta(function: Callable, X: da.Array, dtype: Any) -> Any:
-    """An empty block of the kind that the function makes of the blocks of X: CSR where it says so."""
+    """An empty block like those that the function makes of the blocks of X: CSR where it says that it makes CSR."""
     asked = getattr(function, "makes_csr", None)
-    csr = asked is not None and asked(sp.issparse(X._meta))
+    csr = asked is not None and asked(blocks_are_csr(X))
     return (sp.csr_array if csr else np.empty)((0, 0), dtype=dtype)
 
 

@@ -127,15 +127,15 @@ def _loose_placement() -> SchedulerPlugin:
     """Frees tasks whose worker has gone, so that any other may take them.
 
     Dask lets a task that allows other workers go elsewhere, unless there was none at the time: then it waits for the
-    address it was meant for, which never comes back. Made in here so that it travels by value: a scheduler need not
-    have distrf.
+    address it was meant for, which never comes back. The class is defined in here so that it is pickled by value: a
+    scheduler need not have distrf.
     """
 
     class LoosePlacement(SchedulerPlugin):
         idempotent = True
 
         def add_worker(self, scheduler: Any, worker: str) -> None:
-            """Before tasks without a worker are looked through for the new one."""
+            """Called before the scheduler looks for waiting tasks that the new worker may take."""
             for task in scheduler.unrunnable:
                 if task.loose_restrictions:
                     task.worker_restrictions = None

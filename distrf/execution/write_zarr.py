@@ -7,13 +7,12 @@ from typing import Any
 
 import dask.array as da
 import numpy as np
-import scipy.sparse as sp
 
 from .. import store
 from ..errors import InputError
 from .graph_inputs import graph_inputs
 from .passes import run_pass
-from .row_blocks import align_rows, check_dask_rows
+from .row_blocks import align_rows, blocks_are_csr, check_dask_rows
 from .states import RowCount
 
 
@@ -76,7 +75,7 @@ def write_rows(
         kind=kind,
         spec=spec,
         classes=classes,
-        sparse=[name for name, a in zip(names, coded, strict=True) if sp.issparse(a._meta)],
+        sparse=[name for name, a in zip(names, coded, strict=True) if blocks_are_csr(a)],
         **contents,
     )
     info = store.create(

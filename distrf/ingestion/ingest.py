@@ -80,9 +80,7 @@ def ingest(
     source, out = files.normalise(source), files.normalise(out)
     files.refuse_root(source)
     check_apart(out, [source], storage_options=storage_options)
-    existing_store(
-        out, storage_options=storage_options
-    )  # refuses a path that holds something else, before anything is read
+    existing_store(out, storage_options=storage_options)  # refuses a path that holds something else
     if sparse not in (None, "csr", "dense"):
         raise InputError(f'sparse= is "csr", "dense" or None; received {sparse!r}')
     selection = TableSelection(

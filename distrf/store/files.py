@@ -126,10 +126,8 @@ def reading(path: str, what: str) -> Iterator[None]:
     except FileNotFoundError as error:
         raise StoreError(f"no such file: {path!r} ({error}); check the path, or restore the file") from error
     except Exception as error:
-        if isinstance(error, OSError) and error.errno not in (
-            None,
-            errno.EINVAL,
-        ):  # EINVAL: a damaged file led to a seek before its start
+        # EINVAL: a damaged file led to a seek before its start.
+        if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):
             raise
         raise StoreError(
             f"{path!r} cannot be read as {what} ({type(error).__name__}: {error}); it is damaged or of another format: "
