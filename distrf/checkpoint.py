@@ -15,17 +15,17 @@ from .store import files, is_model_folder, read_model_folder, read_spec, write_m
 from .store.spec import differences, from_json, to_json
 
 _FORMAT = "distrf-checkpoint"
-#: Rows, and rows of targets, whose equality tells a checkpoint of the same data.
+#: How many rows, and rows of targets, a checkpoint keeps, by which it knows the same data again.
 COMPARED_ROWS, COMPARED_TARGETS = 16, 256
 _STEP = re.compile(r"step-(\d{6,})")
 
 
 class Checkpoint:
-    """A chain of steps; each turns the named arrays of the steps before into new ones. Then states, one after another.
+    """What a job keeps on disk: a chain of steps, and after the last step states, each of which replaces an older one.
 
-    A step is written to a folder of its own, whole or not at all, and the folders of steps whose arrays have all
-    been made anew are removed: a job that dies at any moment loses the step it was in and no other. Of states the
-    last two are there, in case the newest is damaged.
+    A step makes new named arrays from those of the steps before it. It is written to a folder of its own, whole or not
+    at all. The folder of a step is removed once later steps have made all of its arrays anew. So a job that dies at any
+    moment loses the step it was in and no other. The last two states are kept, in case the newest is damaged.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ class Checkpoint:
         self.path = None if path is None else files.normalise(path)
         self.job = from_json(to_json(dict(job)))
         self.arrays: dict[str, np.ndarray] = {}
-        # A token of this job: what an earlier one with the same options left behind is not mixed with it.
+        # Tells the steps of this job from those that an earlier job with the same options left behind.
         self._token = uuid.uuid4().hex
         self._names: dict[int, set[str]] = {}
         self._states: dict[int, tuple[dict[str, np.ndarray], dict[str, Any]] | None] = {}
@@ -70,7 +70,7 @@ class Checkpoint:
         newest, damaged = True, None
         for number in sorted(self._found(), reverse=True):
             try:
-                if not is_model_folder(self._place(number)):  # was being removed
+                if not is_model_folder(self._place(number)):  # an earlier job died while it removed this step
                     continue
                 spec = read_spec(self._place(number))
             except StoreError as error:
@@ -79,7 +79,7 @@ class Checkpoint:
                 continue
             if damaged is not None and spec["numbers"] is None:
                 raise damaged
-            damaged = None  # above a state there are only states: this one will do
+            damaged = None  # what comes after a state are states: the job goes on from this one
             changed = differences(spec["identity"], self.job)
             if changed:
                 raise SpecMismatchError(
@@ -97,7 +97,7 @@ class Checkpoint:
                 if not any(self._states.values()):
                     try:
                         self._states[number] = read_model_folder(self._place(number))[1], spec["numbers"]
-                    except StoreError:  # damaged: the one before
+                    except StoreError:  # this one is damaged: look at the one before
                         continue
             elif self._names[number] - self.arrays.keys():
                 self.arrays = read_model_folder(self._place(number))[1] | self.arrays
@@ -157,7 +157,7 @@ class Checkpoint:
         """
         self._count += 1
         if self._count > self._done:
-            # Rows first, as files give them back: another layout takes other ways through BLAS, to other last bits.
+            # In C order, as files give arrays back: with another layout BLAS takes another path, to other last bits.
             made = {name: np.asarray(array, order="C") for name, array in step(self.arrays).items()}
             self.arrays = self.arrays | made
             self._write(self._count, made)
@@ -165,7 +165,7 @@ class Checkpoint:
         return self.arrays
 
     def once(self, make: Callable[[], np.ndarray]) -> np.ndarray:
-        """One array as a step of its own, which is handed out and not held here.
+        """One array as a step of its own. The caller gets it; it does not stay in `arrays`.
 
         Parameters
         ----------
@@ -202,7 +202,7 @@ class Checkpoint:
             self._states[number] = None
 
     def state(self) -> tuple[dict[str, np.ndarray], dict[str, Any]] | None:
-        """The newest state that an earlier job kept, handed out and not held here.
+        """The newest state that an earlier job kept. The caller gets it once; it does not stay here.
 
         Returns
         -------

@@ -82,7 +82,7 @@ def connect(
             spec["arguments"]["memory_limit"] = _bytes(memory_limit)
     with _started(spec) as started, _client(started, timeout) as client:
         wait = spec.get("wait") or {}
-        # Those of an adaptive cluster that come only with tasks cannot be waited for.
+        # An adaptive cluster starts some workers only when there are tasks: those cannot be waited for.
         least = 1 if spec.get("adapt") is None else spec["adapt"].get("minimum", 0)
         _wait(client, int(wait.get("workers", least)), float(wait.get("timeout", timeout)))
         yield client
@@ -204,7 +204,7 @@ def _started(spec: dict[str, Any]) -> Iterator[Any]:
     if factory.__name__ == "LocalCluster":
         _check_local(spec["arguments"])
     settings = {"distributed.scheduler.worker-saturation": 1.0, **(spec.get("dask") or {})}
-    if "timeout" in (spec.get("wait") or {}):  # where workers take so long to come, they do so too amid a job
+    if "timeout" in (spec.get("wait") or {}):  # workers that take so long to come at first do so amid a job too
         settings.setdefault("distrf.workers-timeout", max(float(spec["wait"]["timeout"]), WITHOUT_WORKERS))
     arguments = dict(spec["arguments"])
     with ExitStack() as stack:
@@ -231,7 +231,7 @@ def _started(spec: dict[str, Any]) -> Iterator[Any]:
                 f"{spec['class']} with the arguments {sorted(arguments)} did not start: "
                 f"{type(error).__name__}: {' '.join(str(error).split())}"
             ) from error
-        # On a busy machine workers leave late; at the end of a job that is no news.
+        # On a busy machine workers end late. At the end of a job that is not worth a warning.
         stack.callback(nannies.setLevel, logging.ERROR)
         yield cluster
 
@@ -253,7 +253,7 @@ def _check_local(arguments: dict[str, Any]) -> None:
 
 
 def _is_cluster(factory: Any) -> bool:
-    """Whether it makes a Dask cluster; Dask's own over SSH is a function."""
+    """Whether a call of it makes a Dask cluster. Dask's SSHCluster is a function, the others are classes."""
     from distributed import SSHCluster
     from distributed.deploy import Cluster
 
@@ -270,7 +270,7 @@ def _interrupts_held() -> Iterator[None]:
     if not hasattr(signal, "pthread_sigmask"):  # Windows
         yield
         return
-    resource_tracker.ensure_running()  # its start would lift the block
+    resource_tracker.ensure_running()  # if it started later, that would unblock the signal
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield

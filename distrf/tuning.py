@@ -46,9 +46,24 @@ _SAMPLE_BYTES = 2**30
 class Trial:
     """One candidate on one sample.
 
-    level : 0 for the smallest sample; rows : of training; parameters : of the map
-    alpha : best of those tried; score, error : on the held-out rows with it, accuracy or R^2, and mean squared error
-    scores : of every alpha; seconds : of the whole trial; kept : whether it went on to the next level, or won
+    Attributes
+    ----------
+    level : int
+        0 for the smallest sample.
+    rows : int
+        Training rows.
+    parameters : dict
+        Of the map.
+    alpha : float
+        The best of those tried.
+    score, error : float
+        Accuracy or R^2, and mean squared error, on the held-out rows with that alpha.
+    scores : tuple of float
+        The score of every alpha.
+    seconds : float
+        Of the whole trial.
+    kept : bool
+        Whether the candidate went on to the next level, or won.
     """
 
     level: int
@@ -64,9 +79,24 @@ class Trial:
 
 @dataclass(frozen=True)
 class Tuned:
-    """The winner and everything that was tried, in order; `validation_rows` judged them all.
+    """The winner, and everything that was tried.
 
-    parameters : what was searched, a rule as its numbers; scaler : unfitted, what the rows went through, or None
+    Attributes
+    ----------
+    best : Trial
+        The winner.
+    trials : list of Trial
+        All trials, in their order.
+    alphas : list of float
+        Penalties that were tried.
+    validation_rows : int
+        Held-out rows, by which every trial was judged.
+    metric : str
+        What the scores are: "accuracy" or "R²".
+    parameters : dict of str to list
+        What was searched. A rule stands there as its numbers.
+    scaler : StreamingScaler, optional
+        Unfitted: what the rows went through.
     """
 
     best: Trial
@@ -79,7 +109,7 @@ class Tuned:
 
     @property
     def notes(self) -> list[str]:
-        """Values at the end of what was searched: better ones may lie beyond."""
+        """Says which best values are the smallest or the largest that were tried: better ones may lie beyond."""
         found = {**self.best.parameters, "alpha": self.best.alpha}
         notes = []
         for name, values in {**self.parameters, "alpha": self.alphas}.items():
@@ -91,6 +121,7 @@ class Tuned:
         return notes
 
 
+# Its keyword-only parameters are the options that a user has.
 def tune(
     X: Any,
     y: Any,
@@ -165,35 +196,53 @@ def tune(
     candidates = [dict(zip(searched, point, strict=True)) for point in itertools.product(*searched.values())]
     sample = read_sample(X, y, n_rows, seed)
     task = Task(map, model, values, sample.targets(model))
+    trials = _halving(task, sample, candidates, factor, on_level, on_trial)
+    best = next(t for t in reversed(trials) if t.kept)
+    metric = "accuracy" if is_classifier(model) else "R²"
+    return Tuned(best, trials, values, len(sample.Xv), metric, searched, scaler)
+
+
+def _halving(
+    task: Task,
+    sample: Sample,
+    candidates: list[dict[str, Any]],
+    factor: int,
+    on_level: Callable[[int, int, int], None] | None,
+    on_trial: Callable[[Trial], None] | None,
+) -> list[Trial]:
+    """Successive halving: all trials in their order, level by level; `kept` are those that go on, and the winner."""
     sizes = level_sizes(len(candidates), len(sample.X), factor)
     client = current_client()
     widest = max(task.memory(c, sample, max(sizes)) for c in candidates)
     workers = Workers.of_client(client)
     PassMemory(sample.nbytes, widest, 0, threads=workers.threads).check(workers, "tune")
     trials: list[Trial] = []
-    alive = list(range(len(candidates)))
     for level, rows in enumerate(sizes):
         if on_level is not None:
-            on_level(level, len(alive), rows)
-        calls = [(task, candidates[i], level, rows) for i in alive]
+            on_level(level, len(candidates), rows)
+        calls = [(task, candidate, level, rows) for candidate in candidates]
         done: list[Trial] = []
         for trial in results_in_order(run_trial, sample.arrays, calls, client):
             done.append(trial)
             if on_trial is not None:
                 on_trial(trial)
-        # Candidates that score the same: fewer squared errors, then the order they were given in.
-        order = sorted(range(len(done)), key=lambda i: (-done[i].score, done[i].error))
-        last = level + 1 == len(sizes)
-        kept = set(order[: 1 if last else -(-len(done) // factor)])
+        kept = _best(done, 1 if level + 1 == len(sizes) else -(-len(done) // factor))
         trials += [replace(trial, kept=i in kept) for i, trial in enumerate(done)]
-        alive = [alive[i] for i in sorted(kept)]
-    best = next(t for t in reversed(trials) if t.kept)
-    metric = "accuracy" if is_classifier(model) else "R²"
-    return Tuned(best, trials, values, len(sample.Xv), metric, searched, scaler)
+        candidates = [candidates[i] for i in sorted(kept)]
+    return trials
+
+
+def _best(trials: list[Trial], count: int) -> set[int]:
+    """Which trials of a level score best: of equal ones those of fewer squared errors, then the first."""
+    order = sorted(range(len(trials)), key=lambda i: (-trials[i].score, trials[i].error))
+    return set(order[:count])
 
 
 def _around(rule: str, map: Any, name: str, X: Any, seed: int) -> list[float]:
-    """Length scales around what a rule gives on the rows, four digits each; that of the map where its kernel has none."""
+    """Length scales around what a rule gives on the rows, rounded to four digits.
+
+    For a kernel without a length scale it is that of the map alone.
+    """
     owner = map if name == "length_scale" else map.base
     if not isinstance(owner.kernel, Kernel) and owner.kernel not in KERNELS:
         return [owner.length_scale]
@@ -203,7 +252,10 @@ def _around(rule: str, map: Any, name: str, X: Any, seed: int) -> list[float]:
 
 
 def level_sizes(candidates: int, rows: int, factor: int) -> list[int]:
-    """Training rows of each level, ever more: the last has all of them and, but for few rows, at most `factor` candidates."""
+    """Training rows of each level, ascending.
+
+    The last level has all rows and, unless there are few rows, at most `factor` candidates.
+    """
     levels = 1
     while candidates > factor:
         candidates = -(-candidates // factor)
@@ -248,7 +300,7 @@ def read_sample(X: Any, y: Any, n_rows: int, seed: int) -> Sample:
     rows = sampled_rows(n, int(min(n, n_rows, most)), seed, "tune")
     if len(rows) < 20:
         raise InputError(f"tune needs at least 20 rows, got {len(rows)}")
-    together = neighbours(n)  # rows that may resemble each other are not on both sides
+    together = neighbours(n)  # neighbours may resemble each other: all of them are held out, or none
     groups = permutation(seed, "tune order", 0, len(rows) // together)
     order = (groups[:, None] * together + np.arange(together)).ravel()
     X = take_rows(X, rows)[order]
@@ -328,7 +380,7 @@ def _sgd_weights(task: Task, features: Any, X: np.ndarray, y: np.ndarray) -> Ite
                 "the smallest sample of tune lacks a class; give more rows, or leave rare classes out"
             )
         model.fit(Z, y)
-        # Scores of all linear models are compared as ridge's: centred targets.
+        # `_judge` takes weights as ridge gives them: for centred targets.
         yield np.atleast_2d(model.coef_).T, np.atleast_1d(model.intercept_) - task.targets.centre
 
 
@@ -342,10 +394,10 @@ def _judge(
     hits, squares = np.zeros(A), np.zeros((A, C))
     total, first, second = 0.0, np.zeros(C), np.zeros(C)
     for start in range(0, len(X), BLOCK_ROWS):
-        part = slice(start, start + BLOCK_ROWS)
-        Z = features(X[part])
+        rows = slice(start, start + BLOCK_ROWS)
+        Z = features(X[rows])
         F = (np.asarray(Z @ W.astype(Z.dtype)) + b).reshape(-1, A, C)
-        Y, weight = targets.encode(y[part], None)
+        Y, weight = targets.encode(y[rows], None)
         w = np.ones(len(Y)) if weight is None else weight
         total, first, second = total + w.sum(), first + w @ Y, second + w @ Y**2
         squares += np.einsum("i,iac->ac", w, (F - Y[:, None]) ** 2.0)

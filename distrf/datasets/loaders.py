@@ -120,17 +120,17 @@ def load_npz(path: str | os.PathLike[str], split: str | None = None) -> tuple[An
         )
     with archive:
         names = set(archive.files)
-        parts = [f"{X_name}_{part}" for part in ("data", "indices", "indptr", "shape")]
-        if y_name not in names or not (X_name in names or names.issuperset(parts)):
+        csr_members = [f"{X_name}_{name}" for name in ("data", "indices", "indptr", "shape")]
+        if y_name not in names or not (X_name in names or names.issuperset(csr_members)):
             raise InputError(
-                f"{os.fspath(path)!r} must hold {X_name} (or {parts[0]}, ... of a CSR matrix) and {y_name}; "
+                f"{os.fspath(path)!r} must hold {X_name} (or {csr_members[0]}, ... of a CSR matrix) and {y_name}; "
                 f"it holds {sorted(names)}; choose split='train', 'test' or None"
             )
         try:
             if X_name in names:
                 X: Any = archive[X_name]
             else:
-                data, indices, indptr, shape = (archive[part] for part in parts)
+                data, indices, indptr, shape = (archive[name] for name in csr_members)
                 X = sp.csr_array((data, indices, indptr), shape=tuple(int(n) for n in shape))
             y = archive[y_name]
         except ValueError as error:

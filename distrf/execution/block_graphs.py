@@ -1,8 +1,9 @@
 """The graph of each block, cut out of a lazy array and shipped as opaque bytes.
 
-Embedded naively, the scheduler would see every task of every block, and read blocks long before they are reduced. Packed,
-a segment is one task, which evaluates its blocks one after the other. What is packed turns into bytes when it travels, and
-only then: in threads of one process, arrays in memory are not copied.
+If the graphs of the blocks stood in the graph of a pass, the scheduler would see every task of every block, and workers
+would read blocks long before they are reduced. So a segment is one task. It carries the graphs of its blocks packed into a
+value that Dask does not look into, and evaluates them one after the other. The value is pickled only when it is sent to
+another process: threads of one process share it, and arrays in memory are not copied.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from .progress import report
 from .release import same_release
 from .row_blocks import ARRAYS_PREFIX, shared_arrays
 
-#: Seconds before storage that hiccups is asked again.
+#: Seconds to wait before a segment that storage failed is tried again, time after time.
 PAUSES = (0.5, 2.0, 8.0)
 
 
@@ -39,7 +40,7 @@ class Packed:
         return Packed, (None, cloudpickle.dumps(self._value) if self._data is None else self._data)
 
     def value(self) -> Any:
-        """The value; made anew by each call where it came as bytes."""
+        """The value. Each call unpickles it anew where it came as bytes."""
         return self._value if self._data is None else cloudpickle.loads(self._data)
 
 
@@ -48,10 +49,13 @@ class BlockGraphs:
 
     Attributes
     ----------
-    shared : nodes that all segments may refer to: learned arrays, and data that several blocks use
-    learned : key of the reduction's own arrays, which `segment_task` hands to it on the worker; None without any
-    edges : ascending blocks at which a segment may begin: blocks that share upstream tasks must stay in one segment.
-        None where nothing may be cut, or where a block is held as a future
+    shared : dict
+        Nodes that all segments may refer to: learned arrays, and data that several blocks use.
+    learned : str or None
+        Key of the reduction's own arrays, which the task of a segment hands to it on the worker.
+    edges : list of int, or None
+        Ascending blocks at which a segment may begin: blocks that share upstream tasks must stay in one segment.
+        None where nothing may be cut, or where a block is held as a future.
     """
 
     def __init__(self, arrays: Sequence[Any], learned: Mapping[str, Any] | None = None):
@@ -59,7 +63,7 @@ class BlockGraphs:
         keys = [_block_keys(array) for array in arrays]
         # All arrays at once (dask.optimize would fuse a source that two arrays share into each of them).
         optimised = optimize(graph, [key for column in keys for key in column])
-        # Optimisation and conversion drop a future, whose key is its own: hold it as a node.
+        # Optimisation and conversion drop a future that stands under its own key. Here it stays, as a node.
         held = {k: DataNode(k, v) for k, v in dict(graph).items() if _is_future(v)}
         self._nodes: dict[Any, GraphNode] = convert_legacy_graph(dict(optimised)) | held
         self._keys = [tuple(k[i] for k in keys) for i in range(len(keys[0]))]
@@ -106,7 +110,8 @@ class BlockGraphs:
                 joined.update(range(blocks[0] + 1, blocks[-1] + 1))
         n = len(self._keys)
         edges = [i for i in range(n) if i not in joined]
-        # A single segment (all blocks depend on one task upstream) would serialise the pass.
+        # Where all blocks depend on one task upstream, they are a single segment, and one thread would do the whole pass.
+        # A pass over more than 64 such blocks takes a task for each block instead.
         return edges if len(edges) > 1 or n == 1 or not joined else (None if n > 64 else edges)
 
     def segment_task(
@@ -119,7 +124,7 @@ class BlockGraphs:
         topic: str | None,
         after: str | None = None,
     ) -> Task:
-        """Blocks first:last, whose first rows are `starts`, as the one task `reduce_blocks`; waits for task `after`."""
+        """The task that reduces blocks first:last, whose first rows are `starts`. It waits for the task `after`."""
         blocks: list[Any] = []
         made: set[Any] = set()
         needs: set[Any] = set()
@@ -149,12 +154,13 @@ class BlockGraphs:
                 self._nodes[key] = DataNode(key, future)
 
     def reduce_block(self, reduction: Any, block: int, start: int, state: Any, topic: str | None) -> Delayed:
-        """One block added to `state` (a value, a future or None) as a task of its own."""
+        """The task that adds one block to `state`, which is a value, a future or None."""
         graph: dict[Any, Any] = {k: self._nodes[k] for k in self._order[block]}
         for k, node in graph.items():
             if isinstance(node, DataNode) and _is_future(node.value):
-                graph[k] = node.value  # Dask's own form, which it recognises as held
-        # A name of its own: states change in place, so a lingering one of an earlier pass must not be reused.
+                graph[k] = node.value  # Dask recognises a bare future
+        # The key is new each time. States change in place, so Dask must not take one that is left from an earlier pass
+        # for this one.
         key = f"distrf-block-{uuid.uuid4().hex}"
         previous: Any = state
         if _is_future(state):
@@ -194,7 +200,7 @@ def _block_keys(array: Any) -> list[Any]:
 
 @contextmanager
 def _located(where: str) -> Iterator[None]:
-    """Say in any error that passes which block it comes from."""
+    """Add to any error from inside which block it comes from."""
     try:
         yield
     except InputError as error:
@@ -244,12 +250,12 @@ def _reduce_values(
 
 @same_release
 def reduce_blocks_after(gate: None, *arguments: Any) -> Any:
-    """`reduce_blocks`, held back until the gate has run."""
+    """`reduce_blocks`, which waits for the task of the gate."""
     return reduce_blocks(*arguments)
 
 
 def passed(*states: Any) -> None:
-    """Runs once these states have been summed: the gate of a later segment."""
+    """The task of a gate. It takes sums and returns nothing: a later segment that waits for it starts once they are made."""
 
 
 @same_release

@@ -24,7 +24,7 @@ def graph_inputs(arrays: Iterable[Any]) -> list[str]:
     found: dict[str, None] = {}
     for array in arrays:
         for layer in getattr(getattr(array, "dask", None), "layers", {}).values():  # others are refused later
-            # A Blockwise layer holds what its tasks read as mappings; asked for its tasks, it would make them all.
+            # A Blockwise layer keeps what its tasks read as mappings. If it were asked for its tasks, it would make them all.
             dependencies = getattr(layer, "io_deps", None)
             tasks = (
                 layer.values()

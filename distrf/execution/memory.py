@@ -1,8 +1,8 @@
 """The memory of a pass, and the plan that is printed or refused before anything runs.
 
-Peak of one worker = process + cached weights + threads x (source block, widest block, scratch of the reduction)
-+ partial results. Of these as many meet on a worker as are made ahead of their sum, a partial sum and the total;
-a single one takes its size three times while it is sent (measured).
+The peak of one worker is the sum of: its process; cached weights; for each thread a source block, the widest block and the
+scratch of the reduction; and states, which the plan calls partial results. A worker may hold all states that are made ahead
+of their sum, a sum of some segments and the total. A state that is sent takes three times its size meanwhile (measured).
 """
 
 from __future__ import annotations
@@ -20,13 +20,14 @@ from threadpoolctl import threadpool_limits
 from ..errors import MemoryPlanError
 from .watch import WorkerMemoryError
 
-#: A worker that has imported everything and holds nothing.
+#: Bytes of a worker process that has imported everything and holds no data.
 PROCESS_BYTES = 350 * 2**20
-#: What allocators and the wire add to the arrays themselves.
+#: Factor for what allocators and messages take beyond the arrays themselves.
 SLACK = 1.15
+#: Times its size that a state takes while it is sent.
 _SENT = 3
-#: Bytes of partial results that are small, and of those of which three are made ahead for each thread. On two
-#: workers that is worth 7 % of a pass with states of 32 MiB: no thread idles while a sum waits for another.
+#: Most bytes of a state of which eight, and of which three, are made ahead for each thread: no thread idles while a sum
+#: waits for another one. With states of 32 MiB on two workers that saves 7 % of a pass.
 _SMALL_STATE, _MEDIUM_STATE = 2**20, 64 * 2**20
 _REMEDIES = {
     "partial results": "fewer components, cv='holdout' or a single alpha, or workers with more memory",
@@ -61,19 +62,19 @@ class Workers:
 
 
 def states_ahead(nbytes: int, threads: int) -> int:
-    """Partial results of so many bytes that may be in work or wait while the first of them is not yet summed."""
+    """The submission window: how many segments, with states of so many bytes, may be under way or wait for their sum."""
     if nbytes <= _MEDIUM_STATE:
         return (8 if nbytes <= _SMALL_STATE else 3) * threads
     return threads + -(-threads // 2)
 
 
 def states_held(nbytes: int, segments: int, threads: int = 1) -> int:
-    """Partial results of so many bytes that meet on a worker, at most."""
+    """The most states of so many bytes that a worker holds at one time."""
     return max(_SENT, min(segments, states_ahead(nbytes, threads) + 2))
 
 
 def reading_scratch(stored: float, block: float) -> int:
-    """Bytes beyond a block that reading stored rows takes: what came from storage, decoded, and where it goes."""
+    """Bytes that reading stored rows takes beyond the block: as they came, as they are decoded, and as they are copied."""
     return max(0, int(3 * stored - block))
 
 
@@ -115,7 +116,7 @@ class PassMemory:
 
     @contextmanager
     def explains(self, label: str) -> Iterator[None]:
-        """Around the tasks of this plan: a worker that runs out of memory all the same ends them with its numbers."""
+        """Around the tasks of this plan. Where a worker runs out of memory all the same, the error has the plan's numbers."""
         try:
             yield
         except WorkerMemoryError as error:
@@ -231,7 +232,7 @@ _rate: list[float] = []
 def gemm_rate() -> float:
     """Sustained float32 operations per second of one core here, measured once in about 0.1 s.
 
-    Seven tenths of a bare product: what a pass keeps after reading, cosines and sums.
+    It is seven tenths of the rate of a bare product: a pass also reads rows, takes cosines and adds up states.
     """
     if not _rate:
         A = np.ones((1024, 1024), dtype=np.float32)

@@ -13,7 +13,7 @@ from .passes import run_pass
 from .row_blocks import rows_per_block
 from .states import SizedState
 
-#: Block of in-memory rows for a pass over plain columns.
+#: Bytes of a number at its widest, in float64.
 _ROW_BYTES = 8
 
 
@@ -146,7 +146,7 @@ def covariance(X: Any) -> np.ndarray:
     Returns
     -------
     float64 array of shape (d, d)
-        A column whose spread is a few roundings of its size has none: its rows and columns are exactly zero.
+        A column that varies by rounding alone counts as constant: its row and its column here are exactly zero.
 
     Raises
     ------

@@ -8,7 +8,7 @@ How blocks are cut into segments depends on the data and on the reduction, never
 segments are added in a fixed order. So one worker and twenty give the same bits.
 
 The client does not submit all segments at once. It submits segment r only when segment r - w has been added to the sum,
-where w is the submission window. So a worker holds few states, however slow one segment is (see plan.states_ahead).
+where w is the submission window. So a worker holds few states, however slow one segment is (see memory.states_ahead).
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
-import scipy.sparse as sp
 from dask.base import is_dask_collection
 from dask.delayed import Delayed
 
@@ -30,15 +29,15 @@ from .block_graphs import BlockGraphs, add_block, passed
 from .graph_nodes import Task, TaskRef
 from .memory import PassMemory, Workers, states_ahead
 from .progress import pass_topic, report
-from .row_blocks import align_rows, check_dask_rows, row_bytes
+from .row_blocks import align_rows, blocks_are_csr, check_dask_rows, row_bytes
 from .scheduler import compute, compute_many, current_client, gather, merge_states, settle
 from .submission import Submission, threads_of
 
-#: Bytes of partial results moved for each floating-point operation of a pass, at most. At 50 GF/s and
-#: 1 GB/s this keeps moving below 5 % of computing.
+#: Most bytes of states that a pass moves for each of its floating-point operations. At 50 GF/s and 1 GB/s moving takes
+#: below 5 % of the time of computing.
 BYTES_PER_FLOP = 1 / 1024
-#: Up to here there are as many segments as the ratio allows; beyond, segments also grow longer: their number is the
-#: square root of what the ratio allows.
+#: Up to so many segments a pass has as many as that ratio allows. For more rows segments grow longer too: their number is
+#: the geometric mean of this one and of what the ratio allows.
 _FREE_SEGMENTS = 64
 
 
@@ -185,7 +184,8 @@ def _run_dask(
         memory = pass_memory(reduction, arrays, len(segments), workers, learned)
         memory.check(workers, label)
         window = states_ahead(reduction.nbytes, workers.count * workers.threads)
-        # Not that of an earlier pass: states change in place, a lingering one must not be taken for a new one.
+        # The name is new each time. States change in place, so Dask must not take one that is left from an earlier pass
+        # for a new one.
         steps = _Steps(f"distrf-pass-{uuid.uuid4().hex}", reduction, blocks, segments, firsts, topic)
         with memory.explains(label):
             return _run_threads(steps, window) if client is None else _run_workers(steps, window, client)
@@ -243,10 +243,11 @@ def _run_threads(steps: _Steps, window: int) -> Any:
 
 
 def _run_workers(steps: _Steps, window: int, client: Any) -> Any:
-    """On a cluster. The client assigns segments to the threads in turn: left alone, the scheduler prefers the worker that
-    holds the reduction's arrays.
+    """On a cluster.
 
-    The client itself waits before it submits a segment. A gate that is a task would occupy a thread while it waits.
+    The client assigns segments to the threads in turn. Otherwise the scheduler would prefer the worker that holds the
+    reduction's arrays. The client itself waits before it submits a segment: a gate that is a task would take up a thread
+    while it waits.
     """
     threads = threads_of(client)
     futures: dict[Any, Any] = {}
@@ -286,7 +287,7 @@ def pass_memory(
     workers: Workers,
     learned: Mapping[str, np.ndarray] | None = None,
 ) -> PassMemory:
-    """Peak memory of a pass over lazy arrays; a block counts at its widest of the arrays given.
+    """Peak memory of a pass over lazy arrays. Each array counts with the bytes of its largest row chunk.
 
     Parameters
     ----------
@@ -306,7 +307,7 @@ def pass_memory(
     """
     block = int(sum(max(a.chunks[0]) * row_bytes(a) for a in arrays))
     scratch = max(arrays[0].chunks[0]) * getattr(reduction, "scratch_per_row", 0)
-    if sp.issparse(arrays[0]._meta):
+    if blocks_are_csr(arrays[0]):
         scratch = min(scratch, getattr(reduction, "csr_scratch_bytes", scratch))
     scratch += getattr(reduction, "scratch_bytes", 0)
     held = sum(array.nbytes for array in (learned or {}).values())
@@ -321,7 +322,7 @@ def _run_windowed(
     topic: str | None,
     client: Any,
 ) -> Any:
-    """One task per block, of a bounded number of segments at a time.
+    """A pass of one task for each block; as many segments are under way as there are threads.
 
     For blocks that share upstream tasks across the borders of segments, or are held as futures: the graph of such a
     segment cannot travel as one task without pulling all of its inputs to one worker at once.

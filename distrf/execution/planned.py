@@ -16,8 +16,22 @@ from .row_blocks import split_chunk, target_block_bytes
 class Costs:
     """What a step takes.
 
-    passes : sweeps over rows or targets; sweeps : those that read all rows; written : bytes; memory : of the pass
-    with the highest peak on a worker; client_bytes : the most that the client holds
+    Attributes
+    ----------
+    passes : int
+        Sweeps over rows or targets.
+    tasks : int
+    sweeps : int
+        Passes that read all rows.
+    written : int
+        Bytes.
+    flops : float
+    memory : PassMemory, optional
+        Of the pass with the highest peak on a worker.
+    client_bytes : int
+        The most that the client holds.
+    notes : tuple of str
+        What was assumed.
     """
 
     passes: int = 0
@@ -30,7 +44,7 @@ class Costs:
     notes: tuple[str, ...] = ()
 
     def __add__(self, other: Costs) -> Costs:
-        """Both, one after the other."""
+        """The costs of two steps, one after the other."""
         memories = [memory for memory in (self.memory, other.memory) if memory is not None]
         return Costs(
             self.passes + other.passes,
@@ -48,10 +62,25 @@ class Costs:
 class PlannedRows:
     """Rows as they reach a step, known from metadata.
 
-    n, d : rows and columns as stored; itemsize : bytes of a number; stored_rows : rows of a stored block
-    nbytes : what one sweep reads; sparse : whether the stored rows are CSR
-    outputs : columns of the target as a model sees them; labelled : whether there is a target
-    maps : what the rows went through
+    Attributes
+    ----------
+    n, d : int
+        Rows and columns as stored.
+    itemsize : int
+        Bytes of a number.
+    stored_rows : int
+        Rows of a stored block.
+    nbytes : int
+        Bytes that one sweep reads.
+    workers : Workers
+    sparse : bool
+        Whether the stored rows are CSR.
+    outputs : int
+        Columns of the target as a model sees them.
+    labelled : bool
+        Whether there is a target.
+    maps : tuple of FeatureMap
+        What the rows went through.
     """
 
     n: int
@@ -120,7 +149,7 @@ class PlannedRows:
 
     @property
     def source_bytes(self) -> int:
-        """The stored block that a smaller one is cut from."""
+        """Bytes of the stored block that a smaller one is cut from; 0 where none is cut."""
         return self.stored_rows * self.d * self.itemsize if self.stored_rows != self.block_rows else 0
 
     @property
@@ -130,7 +159,7 @@ class PlannedRows:
 
     @property
     def reading(self) -> int:
-        """Scratch of reading a block."""
+        """Bytes of scratch that reading a block takes."""
         stored = self.source_bytes or self.block_rows * self.d * self.itemsize
         return reading_scratch(stored, self.block_bytes)
 
@@ -139,7 +168,7 @@ class PlannedRows:
         return min(count_segments(self.n, reduction), -(-self.n // (rows or self.block_rows)))
 
     def pass_memory(self, reduction: Any, sent: int = 0) -> PassMemory:
-        """Of a pass; `sent` are bytes that each worker gets beside the maps."""
+        """The memory of a pass; `sent` are bytes that each worker gets beside the maps."""
         scratch = int(self.block_rows * getattr(reduction, "scratch_per_row", 0))
         if self.maps and self.maps[-1].sparse_output:
             scratch = min(scratch, getattr(reduction, "csr_scratch_bytes", scratch))
@@ -148,7 +177,7 @@ class PlannedRows:
         return PassMemory(self.block_bytes, scratch, reduction.nbytes, self.cached + sent, segments, threads)
 
     def costs_of(self, reduction: Any) -> Costs:
-        """Of one pass with this reduction."""
+        """The costs of one pass with this reduction."""
         tasks = 2 * self.segments(reduction) - 1
         flops = self.n * (self.map_flops + reduction.flops_per_row)
         return Costs(1, tasks, 1, flops=flops, memory=self.pass_memory(reduction))

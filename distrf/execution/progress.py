@@ -33,7 +33,7 @@ def show_progress(listener: Listener) -> Iterator[None]:
 
 
 def current_listener() -> Listener | None:
-    """Who listens now; for work that is no pass. A label may carry a remark after a bar: "epoch 1/3|loss 0.3"."""
+    """The listener that is set now, for work that is not a pass. A label may carry a remark after a bar: "epoch 1/3|loss 0.3"."""
     return _listener.get()
 
 

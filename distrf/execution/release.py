@@ -1,7 +1,7 @@
-"""One release of distrf in a job: a worker with another one would make other numbers, and the fit would succeed.
+"""Refuses workers whose release of distrf is not the client's: they could compute other numbers, and the fit would succeed.
 
-Workers that are there are asked before the first task; one that joins later refuses the first task it gets, since every
-function that a task calls says of which release it is. That weights are the same, maps check themselves.
+The client asks the workers that are there before the first task. A worker that joins later refuses the first task it gets,
+since every function that a task calls says of which release it is. Maps check themselves that their weights are the same.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _asked: weakref.WeakKeyDictionary[Any, set[str]] = weakref.WeakKeyDictionary()
 def check_release(client: Any) -> None:
     """Ask the workers that are new to this client for their release of distrf.
 
-    One that cannot answer may be lost already: it is asked again, and its tasks say of which release they are.
+    A worker that cannot answer may be lost already. It is asked again, and its tasks say of which release they are.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ def check_release(client: Any) -> None:
 
 
 def _question() -> Callable[[], str | None]:
-    """Made in here so that it travels by value: a worker need not have distrf."""
+    """The function that asks a worker. It is defined in here so that it is pickled by value: a worker need not have distrf."""
 
     def release() -> str | None:
         try:
@@ -98,7 +98,11 @@ class same_release:
 
 
 def _find(module: str, name: str, release: str) -> Any:
-    """What a task calls. Refused when it is called: Dask ends a worker, without a word, whose messages cannot be read."""
+    """The function that a task calls, as a worker unpickles it.
+
+    On a worker of another release it is a function that refuses once it is called. It does not refuse here: Dask ends a
+    worker, without a word, if it cannot read a message.
+    """
     if release == __version__:
         return getattr(importlib.import_module(module), name)
 

@@ -186,10 +186,15 @@ def _apply(block, function, arrays=None):
     return out if out.ndim == 2 else out[:, None]
 
 
+def blocks_are_csr(X: da.Array) -> bool:
+    """Whether the blocks of a lazy array are CSR rows. Only Dask's private empty block says so."""
+    return bool(sp.issparse(X._meta))
+
+
 def _meta(function: Callable, X: da.Array, dtype: Any) -> Any:
-    """An empty block of the kind that the function makes of the blocks of X: CSR where it says so."""
+    """An empty block like those that the function makes of the blocks of X: CSR where it says that it makes CSR."""
     asked = getattr(function, "makes_csr", None)
-    csr = asked is not None and asked(sp.issparse(X._meta))
+    csr = asked is not None and asked(blocks_are_csr(X))
     return (sp.csr_array if csr else np.empty)((0, 0), dtype=dtype)
 
 
@@ -247,8 +252,9 @@ def row_bytes(X: Any) -> float:
 def mapped_from(X: Any) -> tuple[Any, list[Callable]]:
     """Where a lazy array comes from: X = functions[-1](... functions[0](source)), block by block.
 
-    The source is the array of fewest bytes a row on the way up from X: what to hold where only some rows of a block
-    are used at a time. An array that `map_rows` did not make is its own source.
+    The source is the array on the way up from X whose rows take the fewest bytes. A caller that needs only some rows of a
+    block at a time holds the block of the source, and applies the functions to those rows. An array that `map_rows` did
+    not make is its own source.
 
     Parameters
     ----------

@@ -196,7 +196,8 @@ def gather(value: Any, client: Any) -> Any:
         return value
     settle(value)
     with waiting(), watch.in_plain_words():
-        return value.result()  # a copy, where `gather` inside a task takes what the worker holds as it lies
+        # A copy. Inside a task, `client.gather` would give the very object that the worker holds.
+        return value.result()
 
 
 def gather_all(futures: Sequence[Any], client: Any) -> list[Any]:
@@ -224,7 +225,10 @@ def gather_all(futures: Sequence[Any], client: Any) -> list[Any]:
 
 @contextmanager
 def waiting() -> Iterator[None]:
-    """Around every wait for tasks: where this is a task itself, they may need its thread, which it lends them meanwhile."""
+    """Around every wait for tasks.
+
+    Where the caller is a task itself, the tasks that it waits for may need its thread: it lends them the thread meanwhile.
+    """
     if not (
         hasattr(worker.thread_state, "execution_state") and hasattr(threadpoolexecutor.thread_state, "executor")
     ):

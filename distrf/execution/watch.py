@@ -20,10 +20,10 @@ from ..errors import ClusterError, MemoryPlanError
 EVERY = 2.0
 #: Seconds without any worker after which a job ends; Dask's configuration `distrf.workers-timeout` goes before it.
 WITHOUT_WORKERS = 300.0
-#: Seconds that all workers may be paused for memory with nothing left to run. One of several may be, as long as a job
-#: may be without workers: the others go on.
+#: Seconds for which all workers may be paused for memory with nothing left to run. Where only some are, the others go on,
+#: and those may be paused for as long as a job may be without workers.
 _PAUSED = 60.0
-#: Restarts for memory that end a job: the first may be for the memory of somebody else, whose job shares the worker.
+#: How many restarts for memory end a job. The first may be the fault of another job on the same worker.
 _RESTARTS = 2
 
 

@@ -1,4 +1,4 @@
-"""What the workers of a cluster, and its scheduler, are made ready with before the first task of a job."""
+"""Prepares the workers of a cluster, and its scheduler, before the first task of a job."""
 
 from __future__ import annotations
 
@@ -44,7 +44,10 @@ class _PreparedWorker(WorkerPlugin):
 
 
 def keep_freed_memory() -> None:
-    """glibc keeps up to 32 MiB of what arrays below 16 MiB have freed; larger ones return at once. Else no effect."""
+    """Tell glibc to keep up to 32 MiB of the memory that arrays below 16 MiB have freed.
+
+    The memory of larger arrays still returns to the system at once. No effect with another C library.
+    """
     glibc = _glibc()
     if glibc is not None:
         glibc.mallopt(_M_ARENA_MAX, 1)  # each arena keeps its own
@@ -96,8 +99,9 @@ def prepare(client: Any) -> None:
 
 
 def register(client: Any, plugin: Any, name: str) -> None:
-    """Register a plugin. The scheduler keeps it, sets up all workers, and says so if one ends meanwhile: then it is tried
-    again.
+    """Register a plugin with the scheduler, which keeps it and sets up all workers.
+
+    The scheduler raises an error if a worker ends meanwhile. Then the plugin is registered again.
 
     Parameters
     ----------
@@ -123,15 +127,15 @@ def _loose_placement() -> SchedulerPlugin:
     """Frees tasks whose worker has gone, so that any other may take them.
 
     Dask lets a task that allows other workers go elsewhere, unless there was none at the time: then it waits for the
-    address it was meant for, which never comes back. Made in here so that it travels by value: a scheduler need not
-    have distrf.
+    address it was meant for, which never comes back. The class is defined in here so that it is pickled by value: a
+    scheduler need not have distrf.
     """
 
     class LoosePlacement(SchedulerPlugin):
         idempotent = True
 
         def add_worker(self, scheduler: Any, worker: str) -> None:
-            """Before tasks without a worker are looked through for the new one."""
+            """Called before the scheduler looks for waiting tasks that the new worker may take."""
             for task in scheduler.unrunnable:
                 if task.loose_restrictions:
                     task.worker_restrictions = None

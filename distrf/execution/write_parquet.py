@@ -17,6 +17,7 @@ from ..store.files import normalise
 from .graph_inputs import graph_inputs
 from .passes import run_pass
 from .row_blocks import check_dask_rows
+from .states import RowCount
 
 
 def write_parts(
@@ -84,15 +85,10 @@ def _key_blocks(path: str, keys: Sequence[str], columns: Sequence[str] | None) -
 
 
 @dataclass(frozen=True)
-class _PartReduction:
+class _PartReduction(RowCount):
     path: str
     names: tuple[str, ...]
     keys: _Keys | None
-    nbytes: int = 0
-    flops_per_row: float = 1.0
-
-    def initial(self) -> int:
-        return 0
 
     def update(self, state: int, first_row: int, *blocks: Any) -> int:
         *values, numbers = blocks
@@ -101,9 +97,6 @@ class _PartReduction:
             columns.update(_key_columns(self.keys, first_row, len(numbers)))
         columns.update(zip(self.names, values, strict=True))
         return state + store.write_parquet_block(self.path, int(numbers[0]), columns)
-
-    def combine(self, left: int, right: int) -> int:
-        return left + right
 
 
 def _key_columns(keys: _Keys, start: int, rows: int) -> dict[str, Any]:

@@ -7,13 +7,13 @@ from typing import Any
 
 import dask.array as da
 import numpy as np
-import scipy.sparse as sp
 
 from .. import store
 from ..errors import InputError
 from .graph_inputs import graph_inputs
 from .passes import run_pass
-from .row_blocks import align_rows, check_dask_rows
+from .row_blocks import align_rows, blocks_are_csr, check_dask_rows
+from .states import RowCount
 
 
 @dataclass(frozen=True)
@@ -42,9 +42,10 @@ def write_rows(
     kind: str,
     spec: dict[str, Any],
     classes: list[Any] | None = None,
+    provenance: dict[str, Any] | None = None,
     storage_options: dict[str, Any] | None = None,
     overwrite: bool = False,
-    **attributes: Any,
+    **contents: Any,
 ) -> Written:
     """Write aligned Dask arrays to one store; blocks that the manifest lists as finished are not computed.
 
@@ -52,7 +53,8 @@ def write_rows(
     ----------
     arrays : {name: Dask array with rows in blocks}; the first one sets the blocks. Text arrays become
         codes of `classes`
-    kind, spec, attributes : see `distrf.store.create`
+    kind, spec, classes, contents : see `distrf.store.Contents`
+    provenance, storage_options, overwrite : see `distrf.store.create`
 
     Raises
     ------
@@ -66,18 +68,18 @@ def write_rows(
     aligned = [first, *(align_rows(first, arrays[name], name) for name in names[1:])]
     block_rows = _uniform_rows(first)
     coded = [_codes(a, classes) if a.dtype.kind == "U" else a for a in aligned]
-    info = store.create(
-        path,
+    wanted = store.Contents(
         {name: (a.shape[1:], a.dtype) for name, a in zip(names, coded, strict=True)},
         first.shape[0],
         block_rows,
         kind=kind,
         spec=spec,
         classes=classes,
-        sparse=[name for name, a in zip(names, coded, strict=True) if sp.issparse(a._meta)],
-        storage_options=storage_options,
-        overwrite=overwrite,
-        **attributes,
+        sparse=[name for name, a in zip(names, coded, strict=True) if blocks_are_csr(a)],
+        **contents,
+    )
+    info = store.create(
+        path, wanted, provenance=provenance, storage_options=storage_options, overwrite=overwrite
     )
     pending = store.pending_blocks(path, storage_options=storage_options)
     if pending:
@@ -109,18 +111,13 @@ def _encode(y: np.ndarray, classes: np.ndarray) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class _WriteReduction:
+class _WriteReduction(RowCount):
     """Writes each block and marks it; the state is the number of rows written."""
 
     path: str
     names: tuple[str, ...]
     block_rows: int
     storage_options: Any
-    nbytes: int = 0
-    flops_per_row: float = 1.0
-
-    def initial(self) -> int:
-        return 0
 
     def update(self, state: int, first_row: int, *blocks: Any) -> int:
         index = first_row // self.block_rows
@@ -133,6 +130,3 @@ class _WriteReduction:
                     )
         values = dict(zip(self.names, blocks, strict=True))
         return state + store.write_block(self.path, index, values, storage_options=self.storage_options)
-
-    def combine(self, left: int, right: int) -> int:
-        return left + right

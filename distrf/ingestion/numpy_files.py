@@ -12,26 +12,20 @@ import scipy.sparse as sp
 
 from ..errors import InputError
 from ..store import files
-from ..store.files import Options
-from .streams import BATCH_BYTES, Batches, RowStream, encode
+from ..store.row_source import column_numbers
+from .streams import BATCH_BYTES, Batches, RowStream, TableSelection, encode
 
 _MEMBERS = ("data", "indices", "indptr", "shape")
 
 
-def npy_stream(
-    path: str, target: str | int | None, columns: Sequence[Any] | None, storage_options: Options
-) -> RowStream:
+def npy_stream(path: str, selection: TableSelection) -> RowStream:
     """Rows of a 2-D ``.npy`` file, memory-mapped where it is local.
 
     Parameters
     ----------
     path : str
-    target : str or int, optional
-        Number of the target column, which may count from the end.
-    columns : sequence of int, optional
-        Numbers of the columns of X.
-    storage_options : mapping, optional
-        Options of the fsspec file system.
+    selection : TableSelection
+        Target and columns are numbers; that of the target may count from the end.
 
     Returns
     -------
@@ -48,11 +42,11 @@ def npy_stream(
         if files.is_local(path):
             array = np.load(path, mmap_mode="r", allow_pickle=False)
         else:
-            fs, root = files.filesystem(path, storage_options)
+            fs, root = files.filesystem(path, selection.storage_options)
             array = np.load(io.BytesIO(fs.cat_file(root)), allow_pickle=False)
     _require_matrix(array, path)
-    d = array.shape[1]
-    chosen = list(range(d)) if columns is None else _numbers(columns, None, d, path)
+    d, target, columns = array.shape[1], selection.target, selection.columns
+    chosen = list(range(d)) if columns is None else column_numbers(path, columns, None, d)
     y = None
     if target is not None:
         try:
@@ -71,19 +65,14 @@ def npy_stream(
     return _matrix_stream(array, y, None, chosen)
 
 
-def npz_stream(
-    path: str,
-    target: str | None,
-    columns: Sequence[Any] | None,
-    split: str | None,
-    storage_options: Options,
-) -> RowStream:
-    """Rows of the members X and y (or ``X_train``, ``y_train`` with split="train"; ``target`` renames y).
+def npz_stream(path: str, selection: TableSelection) -> RowStream:
+    """Rows of the members X and y (``X_train``, ``y_train`` of the split "train"); the target is a name instead of y.
 
     A sparse X is stored as ``X_data, X_indices, X_indptr, X_shape``. A member ``feature_names`` names columns.
     """
-    suffix = f"_{split}" if split else ""
-    fs, root = files.filesystem(path, storage_options)
+    target, columns = selection.target, selection.columns
+    suffix = f"_{selection.split}" if selection.split else ""
+    fs, root = files.filesystem(path, selection.storage_options)
     with (
         files.reading(path, "an .npz file of numbers, without running code"),
         fs.open(root, "rb") as file,
@@ -104,7 +93,9 @@ def npz_stream(
             f"X and y must have the same rows; X has shape {X.shape}, {label!r} has shape {y.shape} in {path!r}"
         )
     titles = titles if titles and len(titles) == X.shape[1] else None
-    chosen = _numbers(columns, titles, X.shape[1], path) if columns is not None else list(range(X.shape[1]))
+    chosen = (
+        column_numbers(path, columns, titles, X.shape[1]) if columns is not None else list(range(X.shape[1]))
+    )
     return _matrix_stream(X, y, titles, chosen)
 
 
@@ -128,22 +119,8 @@ def _require_matrix(X: Any, path: str) -> None:
         )
 
 
-def _numbers(columns: Sequence[Any], names: list[str] | None, d: int, path: str) -> list[int]:
-    chosen = []
-    for column in columns:
-        if names and column in names:
-            chosen.append(names.index(column))
-        elif str(column).isdigit() and int(column) < d:
-            chosen.append(int(column))
-        else:
-            known = f"columns {names[:50]}" if names else f"no names, only numbers 0..{d - 1}"
-            raise InputError(f"column {column!r} is not in {path!r}, which has {known}")
-    if not chosen:
-        raise InputError("columns= chooses at least one column; received none")
-    return chosen
-
-
-def _matrix_stream(X: Any, y: np.ndarray | None, names: list[str] | None, chosen: list[int]) -> RowStream:
+def _matrix_stream(X: Any, y: np.ndarray | None, names: list[str] | None, chosen: Sequence[int]) -> RowStream:
+    chosen = list(chosen)
     everything = chosen == list(range(X.shape[1]))
     # Half floats and booleans have no use further on; other numbers keep their dtype.
     dtype = X.dtype.newbyteorder("=")

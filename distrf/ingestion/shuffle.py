@@ -39,7 +39,7 @@ def shuffled(stream: RowStream, seed: int, folder: str) -> RowStream:
 
     def read() -> Batches:
         local = LocalFileSystem()
-        files.remove(local, folder)  # of a killed process
+        files.remove(local, folder)  # what a killed process left
         os.makedirs(folder)
         try:
             count = max(1, -(-stream.n_rows * (stream.row_bytes() + 16) // BUCKET_BYTES))

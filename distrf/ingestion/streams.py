@@ -11,10 +11,25 @@ import scipy.sparse as sp
 
 from ..errors import InputError
 from ..store import missing_values
+from ..store.row_source import Selection
+from ..store.zarr_reader import fill_nan
 
 BATCH_BYTES = 8 * 2**20
 
 Batches = Iterator[tuple[Any, np.ndarray | None]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableSelection(Selection):
+    """What `ingest` wants of a table; see `Selection`.
+
+    Parameters
+    ----------
+    split : str, optional
+        Which members of an ``.npz`` file: "train", "test".
+    """
+
+    split: str | None = None
 
 
 @dataclass(frozen=True)
@@ -86,6 +101,25 @@ def encode(labels: np.ndarray) -> tuple[np.ndarray, list[str] | None]:
     return codes.astype(np.int32).reshape(labels.shape), [str(name) for name in names]
 
 
+def as_stored(stream: RowStream, sparse: str | None) -> RowStream:
+    """The rows as CSR or dense, as a caller wants them.
+
+    Parameters
+    ----------
+    stream : RowStream
+    sparse : "csr", "dense" or None
+        None leaves them as they are, but for CSR rows of which more than a quarter is stored: those become dense.
+
+    Returns
+    -------
+    RowStream
+    """
+    if sparse == "csr":
+        return sparsify(stream)
+    full = stream.sparse and (stream.stored or 0) * 4 > stream.n_rows * stream.n_columns
+    return densify(stream) if full or sparse == "dense" else stream
+
+
 def densify(stream: RowStream) -> RowStream:
     """The same rows as dense arrays.
 
@@ -154,7 +188,7 @@ def fill(stream: RowStream, rule: str | float) -> tuple[RowStream, tuple[float, 
     values = missing_values.resolve(
         rule, numbered(), stream.n_rows, stream.columns or list(range(stream.n_columns))
     )
-    return replace(stream, read=lambda: ((_fill(X, values), y) for X, y in stream.read())), values
+    return replace(stream, read=lambda: ((fill_nan(X, values), y) for X, y in stream.read())), values
 
 
 def cast(stream: RowStream, dtype: Any) -> RowStream:
@@ -253,11 +287,6 @@ def _joined(held: list[tuple[Any, np.ndarray | None]]) -> tuple[Any, np.ndarray 
     X = sp.csr_array(sp.vstack(batches, format="csr")) if sp.issparse(batches[0]) else np.concatenate(batches)
     labels = [y for _, y in held if y is not None]
     return X, np.concatenate(labels) if labels else None
-
-
-def _fill(X: np.ndarray, values: tuple[float, ...]) -> np.ndarray:
-    missing = np.isnan(X)
-    return np.where(missing, np.asarray(values, X.dtype), X) if missing.any() else X
 
 
 def _require_finite(X: Any, row: int, stream: RowStream) -> None:

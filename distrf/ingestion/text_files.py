@@ -6,6 +6,7 @@ import gzip
 import io
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ import scipy.sparse as sp
 from ..errors import InputError, StoreError
 from ..store import files
 from ..store.files import Options
-from .streams import Batches, RowStream
+from .streams import Batches, RowStream, TableSelection
 
 BATCH_BYTES = 2**20  # Arrow's CSV reader reads up to 32 batches ahead
 
@@ -36,9 +37,7 @@ def _open(path: str, storage_options: Options) -> Iterator[Any]:
 # --- CSV -----------------------------------------------------------------------------------------------------
 
 
-def csv_stream(
-    path: str, target: str | None, columns: Sequence[Any] | None, allow_nulls: bool, storage_options: Options
-) -> RowStream:
+def csv_stream(path: str, selection: TableSelection) -> RowStream:
     """Rows of a CSV file as float64; labels are int64, float64 or text, by what the whole column holds.
 
     A first line of numbers only is data: the columns are then called f0, f1, ...
@@ -47,14 +46,8 @@ def csv_stream(
     ----------
     path : str
         May end in ``.gz``.
-    target : str, optional
-        Name of the target column.
-    columns : sequence of str, optional
-        Names of the columns of X.
-    allow_nulls : bool
-        Missing values are read as NaN instead of being refused.
-    storage_options : mapping, optional
-        Options of the fsspec file system.
+    selection : TableSelection
+        Names of the target and of the columns of X, and whether missing values are read as NaN.
 
     Returns
     -------
@@ -67,64 +60,127 @@ def csv_stream(
     StoreError
         The file is damaged.
     """
-    header, types = _csv_header(path, storage_options)
-    unknown = [name for name in [*(columns or []), *([target] if target else [])] if name not in types]
-    if unknown:
-        raise InputError(f"columns {unknown} are not in {path!r}; its columns are {list(types)[:50]}")
-    names = [name for name in types if name != target] if columns is None else list(columns)
-    if target in names:
-        raise InputError(f"the target {target!r} is among columns=; leave it out")
-    numeric = (pa.types.is_integer, pa.types.is_floating, pa.types.is_null, pa.types.is_boolean)
-    other = [f"{name} ({types[name]})" for name in names if not any(test(types[name]) for test in numeric)]
-    if other or not names:
-        raise InputError(
-            f"features are numbers or booleans; {path!r} has the columns {other[:20]}; choose others with "
-            "columns=, name the target with target=, or encode them first"
-        )
-    booleans = {name for name in names if pa.types.is_boolean(types[name])}
-    kinds = {name: pa.bool_() if name in booleans else pa.float64() for name in names}
-    if target:
-        kinds[target] = pa.string()
-
-    def tables() -> Iterator[pa.Table]:
-        return _csv_batches(path, header, kinds, storage_options)
-
-    n_rows, whole, number = 0, True, True
-    for table in tables():
-        if not allow_nulls:
-            _refuse_nulls(table, names, n_rows)
-        if target:
-            _refuse_nulls(table, [target], n_rows)
-            number = number and _casts(table.column(target), pa.float64())
-            whole = number and whole and _casts(table.column(target), pa.int64())
-        n_rows += table.num_rows
-    if not n_rows:
-        raise InputError(f"{path!r} has no rows")
-    classes: list[str] | None = None
-    if target and not number:
-        found: set[str] = set()
-        for table in tables():
-            found.update(pc.unique(table.column(target)).to_pylist())
-        classes = sorted(found)
-    y_dtype = np.dtype(np.int32 if classes else np.int64 if whole else np.float64)
+    table = _CsvTable.open(path, selection)
+    n_rows, labels, classes = _count_and_check(table, selection.missing)
+    y_dtype = None if labels is None else np.dtype(np.int32 if classes else labels.to_pandas_dtype())
 
     def read() -> Batches:
-        for table in tables():
-            X = np.empty((table.num_rows, len(names)))
-            for j, name in enumerate(names):
-                X[:, j] = table.column(name).cast(pa.float64()).to_numpy()
+        for batch in table.batches():
+            X = np.empty((batch.num_rows, len(table.features)))
+            for j, name in enumerate(table.features):
+                X[:, j] = batch.column(name).cast(pa.float64()).to_numpy()
             y = None
-            if target and classes:
-                codes = pc.index_in(table.column(target), value_set=pa.array(classes, pa.string()))
+            if classes:
+                codes = pc.index_in(batch.column(table.target), value_set=pa.array(classes, pa.string()))
                 y = codes.to_numpy().astype(np.int32)
-            elif target:
-                y = table.column(target).cast(pa.int64() if whole else pa.float64()).to_numpy()
+            elif labels is not None:
+                y = batch.column(table.target).cast(labels).to_numpy()
             yield X, y
 
     return RowStream(
-        n_rows, len(names), np.dtype(np.float64), read, columns=names, y_dtype=y_dtype if target else None,
+        n_rows, len(table.features), np.dtype(np.float64), read, columns=table.features, y_dtype=y_dtype,
         classes=classes,
     )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _CsvTable:
+    """The columns of a CSV file that are read.
+
+    Attributes
+    ----------
+    path : str
+    header : list of str, optional
+        Generated names, where the file has no line of names.
+    features : list of str
+        The columns of X.
+    target : str, optional
+        The column of the labels.
+    kinds : dict of str to pyarrow.DataType
+        What each column is read as. Labels are read as text, since only all of them together tell their type.
+    storage_options : mapping, optional
+        Options of the fsspec file system.
+    """
+
+    path: str
+    header: list[str] | None
+    features: list[str]
+    target: str | None
+    kinds: dict[str, pa.DataType]
+    storage_options: Options
+
+    @classmethod
+    def open(cls, path: str, selection: TableSelection) -> _CsvTable:
+        """Choose the columns by the first batch; InputError where they, or the target, cannot be used."""
+        target, columns = selection.target, selection.columns
+        header, types = _csv_header(path, selection.storage_options)
+        unknown = [name for name in [*(columns or []), *([target] if target else [])] if name not in types]
+        if unknown:
+            raise InputError(f"columns {unknown} are not in {path!r}; its columns are {list(types)[:50]}")
+        names = [name for name in types if name != target] if columns is None else list(columns)
+        if target in names:
+            raise InputError(f"the target {target!r} is among columns=; leave it out")
+        numeric = (pa.types.is_integer, pa.types.is_floating, pa.types.is_null, pa.types.is_boolean)
+        other = [f"{name} ({types[name]})" for name in names if not any(test(types[name]) for test in numeric)]
+        if other or not names:
+            raise InputError(
+                f"features are numbers or booleans; {path!r} has the columns {other[:20]}; choose others with "
+                "columns=, name the target with target=, or encode them first"
+            )
+        kinds = {name: pa.bool_() if pa.types.is_boolean(types[name]) else pa.float64() for name in names}
+        if target:
+            kinds[target] = pa.string()
+        return cls(path, header, names, target or None, kinds, selection.storage_options)
+
+    def batches(self) -> Iterator[pa.Table]:
+        """The columns, a few rows at a time."""
+        with _open(self.path, self.storage_options) as file:
+            try:
+                reader = pa.csv.open_csv(
+                    file,
+                    read_options=pa.csv.ReadOptions(
+                        use_threads=False, block_size=BATCH_BYTES, column_names=self.header
+                    ),
+                    convert_options=pa.csv.ConvertOptions(
+                        column_types=self.kinds, include_columns=list(self.kinds), strings_can_be_null=True
+                    ),
+                )
+                with reader:
+                    for batch in reader:
+                        yield pa.Table.from_batches([batch])
+            except pa.ArrowInvalid as error:
+                raise InputError(
+                    f"every value of a feature column must be a number; {self.path!r}: {error}; correct the file or "
+                    "leave the column out with columns="
+                ) from error
+
+
+def _count_and_check(table: _CsvTable, missing: bool) -> tuple[int, pa.DataType | None, list[str] | None]:
+    """Rows; the type of the labels, None without a target; their sorted names, where they are text.
+
+    Takes a pass over the file, and another one for names. Missing labels are refused, and missing values unless they
+    are to be read as NaN.
+    """
+    target, n_rows = table.target, 0
+    number, whole = True, True  # whether all labels can be read as float64, and as int64
+    for batch in table.batches():
+        if not missing:
+            _refuse_nulls(batch, table.features, n_rows)
+        if target is not None:
+            _refuse_nulls(batch, [target], n_rows)
+            number = number and _casts(batch.column(target), pa.float64())
+            whole = number and whole and _casts(batch.column(target), pa.int64())
+        n_rows += batch.num_rows
+    if not n_rows:
+        raise InputError(f"{table.path!r} has no rows")
+    if target is None:
+        return n_rows, None, None
+    if number:
+        return n_rows, pa.int64() if whole else pa.float64(), None
+    found: set[str] = set()
+    for batch in table.batches():
+        found.update(pc.unique(batch.column(target)).to_pylist())
+    return n_rows, pa.string(), sorted(found)
 
 
 def _csv_header(path: str, storage_options: Options) -> tuple[list[str] | None, dict[str, pa.DataType]]:
@@ -140,28 +196,6 @@ def _csv_header(path: str, storage_options: Options) -> tuple[list[str] | None, 
     if header is None and len(set(names)) != len(names):
         raise InputError(f"column names are unique; {path!r} has {names[:50]}; rename the columns")
     return header, dict(zip(header or names, types, strict=True))
-
-
-def _csv_batches(
-    path: str, header: list[str] | None, kinds: dict[str, pa.DataType], storage_options: Options
-) -> Iterator[pa.Table]:
-    with _open(path, storage_options) as file:
-        try:
-            reader = pa.csv.open_csv(
-                file,
-                read_options=pa.csv.ReadOptions(use_threads=False, block_size=BATCH_BYTES, column_names=header),
-                convert_options=pa.csv.ConvertOptions(
-                    column_types=kinds, include_columns=list(kinds), strings_can_be_null=True
-                ),
-            )
-            with reader:
-                for batch in reader:
-                    yield pa.Table.from_batches([batch])
-        except pa.ArrowInvalid as error:
-            raise InputError(
-                f"every value of a feature column must be a number; {path!r}: {error}; correct the file or leave "
-                "the column out with columns="
-            ) from error
 
 
 def _refuse_nulls(table: pa.Table, names: Sequence[str], row: int) -> None:
@@ -194,8 +228,11 @@ def _is_float(text: str) -> bool:
 # --- svmlight ------------------------------------------------------------------------------------------------
 
 
-def svmlight_stream(path: str, storage_options: Options) -> RowStream:
+def svmlight_stream(path: str, selection: TableSelection) -> RowStream:
     """CSR rows (float64) of an svmlight / libsvm file; indices count from 1 unless a 0 occurs."""
+    if selection.target is not None or selection.columns is not None:
+        raise InputError("svmlight has one label and no column names; leave out target= and columns=")
+    storage_options = selection.storage_options
     n_rows = stored = 0
     lowest, highest, whole = 2**62, -1, True
     for X, y in _svmlight_batches(path, None, storage_options):

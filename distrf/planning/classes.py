@@ -11,13 +11,21 @@ from dask.base import is_dask_collection
 from ..pipeline.sample import sample_targets
 from ..pipeline.target import Target, look_at
 
-#: Blocks, over all of them, whose targets a plan looks at.
+#: How many blocks a plan reads targets of. They are spread over all blocks.
 _BLOCKS = 8
 
 
 @dataclass(frozen=True)
 class PlannedTarget:
-    """classes : their number, as far as it is known; seen : the sample that was looked at, None where none was."""
+    """What a plan knows of a target.
+
+    Attributes
+    ----------
+    classes : int
+        Their number, as far as it is known.
+    seen : Target, optional
+        The sample that was looked at.
+    """
 
     classes: int
     seen: Target | None = None
@@ -30,7 +38,7 @@ class PlannedTarget:
 
 
 def planned_target(y: Any, known: int, seed: int = 0) -> PlannedTarget:
-    """What a plan knows of a target. Reads labels of a few blocks alone, and none where `known` says their number."""
+    """Read labels of a few blocks, or none where `known` says the number of classes."""
     if y is None or known:
         return PlannedTarget(known or 2)
     if is_dask_collection(y):

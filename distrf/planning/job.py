@@ -22,7 +22,7 @@ from ..execution.graph_inputs import graph_inputs
 from ..execution.memory import PassMemory, Plan, Workers
 from ..execution.passes import count_segments
 from ..execution.planned import Costs, PlannedRows
-from ..execution.row_blocks import check_dask_rows, rows_per_block
+from ..execution.row_blocks import blocks_are_csr, check_dask_rows, rows_per_block
 from ..execution.sampling import sample_reduction
 from ..execution.scheduler import current_client
 from ..gram_tiles import tiles_nbytes
@@ -161,7 +161,7 @@ def plan_job(
 
 
 def _job_of(steps: Sequence[Any]) -> str:
-    """What is most likely meant."""
+    """The job that the caller most likely means."""
     if not (is_classifier(steps[-1]) or is_regressor(steps[-1])):
         return "featurize"
     try:
@@ -210,7 +210,7 @@ def _described(X: Any, workers: Workers, outputs: int, labelled: bool) -> Planne
         )  # fmt: skip
     if is_dask_collection(X):
         X = check_dask_rows(X)
-        sparse, block = sp.issparse(X._meta), max(X.chunks[0])
+        sparse, block = blocks_are_csr(X), max(X.chunks[0])
         nbytes = sum(store.describe(path).nbytes for path in graph_inputs([X])) if sparse else X.nbytes
     else:
         X = as_rows(X)
@@ -222,7 +222,7 @@ def _described(X: Any, workers: Workers, outputs: int, labelled: bool) -> Planne
 
 
 def _writing(job: str, rows: PlannedRows) -> Costs:
-    """Features or predictions, a block at a time."""
+    """The costs of writing features or predictions, a block at a time."""
     made = rows.block_rows * rows.entries * rows.itemsize
     memory = PassMemory(
         rows.block_bytes, max(made, rows.reading), 0, rows.cached, rows.blocks, rows.workers.threads
@@ -246,7 +246,7 @@ def _with_choices(plan: Plan, rows: PlannedRows, model: Any) -> Plan:
     )
     if not compares_all(model, bool(rows.widening), rows.sparse, d):
         return made
-    beside = tiles_nbytes(d) / tiles_nbytes(rows.width)  # its Gram matrices to those of the features
+    beside = tiles_nbytes(d) / tiles_nbytes(rows.width)  # bytes of its Gram matrices to those of the features
     return replace(
         made,
         memory=replace(made.memory, partial=int((1 + beside) * made.memory.partial)),

@@ -37,6 +37,6 @@ def planned_workers(
     count = int(arguments.get("n_workers") or CPU_COUNT)
     threads = int(arguments.get("threads_per_worker") or 1)
     if not spec["class"].endswith("LocalCluster"):
-        return Workers(count, threads, 0)  # known once it runs
+        return Workers(count, threads, 0)  # the memory limit is known once the cluster runs
     limit = memory_limit or arguments.get("memory_limit", "auto")
     return Workers(count, threads, parse_memory_limit(limit, threads, count, logger=_LOG) or 0)

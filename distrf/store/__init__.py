@@ -11,6 +11,7 @@ from typing import Any
 _EXPORTS = {
     "StoreInfo": "zarr_layout",
     "ArrayInfo": "zarr_layout",
+    "Contents": "zarr_contents",
     "create": "zarr_writer",
     "pending_blocks": "zarr_writer",
     "write_block": "zarr_writer",

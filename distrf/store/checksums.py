@@ -1,4 +1,4 @@
-"""What tells that a row store is the one that was written: its attributes, and which chunk belongs where.
+"""How a reader knows that a row store is what was written: checksums of its attributes and of its chunks.
 
 The attribute ``checksum`` is over the other attributes and the metadata of every array. The manifest holds a record
 for each block: the CRC32C of each of its chunks, which are the last four bytes of the chunk's file, after a CRC32 that
@@ -21,16 +21,12 @@ import numpy as np
 from ..errors import StoreError
 from . import csr_groups, files, zarr_layout
 from .files import Options
+from .zarr_contents import COMPARED
 from .zarr_layout import MANIFEST
-
-#: What determines the content of a store.
-COMPARED = (
-    "kind", "n_rows", "block_rows", "arrays", "spec", "classes", "columns", "target",
-)  # fmt: skip
 
 
 def read_attributes(path: str, storage_options: Options) -> dict[str, Any] | None:
-    """Our attribute of the group at ``path`` as JSON, None if there is none that can be read."""
+    """The attribute ``distrf`` of the group at ``path`` as JSON; None if there is none, or none that can be read."""
     fs, root = files.filesystem(path, storage_options)
     try:
         node = files.read_json(fs, f"{root}/zarr.json")
@@ -61,12 +57,12 @@ def our_attributes(path: str, storage_options: Options) -> dict[str, Any]:
     if attributes["format"] == 1:  # has no checksums
         return attributes
     stored, unfinished = attributes.get("checksum"), attributes.get("complete") is False
-    if stored is None and unfinished:  # killed while it was created
+    if stored is None and unfinished:  # its writer was killed while it created the store
         return attributes
     try:
         same = checksum(path, attributes, storage_options) == stored
     except StoreError:
-        if unfinished:  # killed while it was removed, to be made anew
+        if unfinished:  # its writer was killed while it removed the store, to make it anew
             return attributes
         raise
     except (LookupError, TypeError, ValueError, AttributeError):

@@ -10,6 +10,7 @@ import shutil
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any
 
 import fsspec
@@ -21,12 +22,25 @@ from ..errors import DistrfError, StoreError
 
 Options = Mapping[str, Any] | None
 
-#: Entries of a folder that are looked at for a first file of data: a folder far above the data is none.
+
+@dataclass(frozen=True)
+class HashableOptions:
+    """Options of a file system as the key of a cache: they are the same where they print the same."""
+
+    text: str
+    options: Options = field(compare=False)
+
+    @classmethod
+    def of(cls, options: Options) -> HashableOptions:
+        return cls(repr(options), options)
+
+
+#: Entries of a folder that `holds` looks at before it gives up: it may be a folder far above any data.
 _MOST_ENTRIES = 20_000
 
 
 def normalise(path: str | os.PathLike[str]) -> str:
-    """The one form of a path that is stored and compared; workers may run in another folder.
+    """A path in the form in which it is stored and compared. Local ones are absolute: workers may be in another folder.
 
     Parameters
     ----------
@@ -112,7 +126,8 @@ def reading(path: str, what: str) -> Iterator[None]:
     except FileNotFoundError as error:
         raise StoreError(f"no such file: {path!r} ({error}); check the path, or restore the file") from error
     except Exception as error:
-        if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):  # a seek to nowhere
+        # EINVAL: a damaged file led to a seek before its start.
+        if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):
             raise
         raise StoreError(
             f"{path!r} cannot be read as {what} ({type(error).__name__}: {error}); it is damaged or of another format: "

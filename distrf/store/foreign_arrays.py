@@ -18,7 +18,7 @@ from .files import Options
 
 
 def check_foreign(path: str, node: zarr.Array) -> None:
-    """Refuse values that are not what is stored: packed or masked by the CF conventions (xarray, netCDF).
+    """Refuse an array whose stored numbers are not its values: xarray and netCDF pack and mask by the CF conventions.
 
     Raises
     ------
@@ -53,7 +53,7 @@ def check_foreign(path: str, node: zarr.Array) -> None:
 
 
 def count_missing(path: str, node: zarr.Array, strict: bool, storage_options: Options) -> None:
-    """Say how many chunks are not there: Zarr reads them as the fill value, and a lost file is not told from it.
+    """Warn of chunks that are not there. Zarr reads the fill value for them, so a lost file looks like an empty chunk.
 
     Warns
     -----

@@ -11,15 +11,12 @@ from .parquet_source import ParquetSource
 from .row_source import RowSource, Selection
 from .zarr_source import ZarrSource
 
-#: Asked in this order. Zarr is the last and recognises everything: its errors say what is missing at a path.
-FORMATS: list[type[RowSource]] = [
-    ParquetSource,  # type: ignore[type-abstract]
-    ZarrSource,
-]
+#: Formats from outside the package, the latest first. They are asked before Parquet.
+REGISTERED: list[type[RowSource]] = []
 
 
 def register_format(source: type[RowSource]) -> type[RowSource]:
-    """Add a format of rows, asked before those that are there; may decorate the class.
+    """Add a format of rows, which is asked before those that are there; may decorate the class.
 
     Parameters
     ----------
@@ -31,12 +28,12 @@ def register_format(source: type[RowSource]) -> type[RowSource]:
     type
         The class.
     """
-    FORMATS.insert(0, source)
+    REGISTERED.insert(0, source)
     return source
 
 
 def find_format(path: str | os.PathLike[str], storage_options: Options = None) -> type[RowSource]:
-    """The source class that opens a path.
+    """The source class that opens a path; Zarr's where none recognises it, since its errors say what is missing.
 
     Parameters
     ----------
@@ -54,7 +51,8 @@ def find_format(path: str | os.PathLike[str], storage_options: Options = None) -
         The path is a folder far above any data, such as the root.
     """
     path = files.normalise(path)
-    return next(source for source in FORMATS if source.recognises(path, storage_options))
+    asked: list[type[RowSource]] = [*REGISTERED, ParquetSource]
+    return next((source for source in asked if source.recognises(path, storage_options)), ZarrSource)
 
 
 def open_source(path: str | os.PathLike[str], selection: Selection) -> RowSource:

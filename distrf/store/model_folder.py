@@ -15,10 +15,10 @@ import numpy as np
 import zarr
 from zarr.codecs import Crc32cCodec
 
-from ..errors import InputError, SpecMismatchError, StoreError
+from ..errors import InputError, StoreError
 from . import files
 from .files import Options
-from .spec import differences, from_json, to_json
+from .spec import from_json, require_same, to_json
 from .zarr_layout import CHUNK_BYTES
 
 FORMAT = "distrf-model"
@@ -68,7 +68,9 @@ def write_model_folder(
         "arrays": {name: _record(array, np.asarray(arrays[name])) for name, array in stored.items()},
     }
     document = with_checksum(document)
-    _check_existing(path, fs, root, document, overwrite)
+    old = _existing(path, fs, root)
+    if old is not None:
+        require_same(path, old["spec"], document["spec"], overwrite, "holds a model with another spec")
     if not files.is_local(path):
         # No rename in an object store: without model.json nothing reads as a model.
         files.remove(fs, f"{root}/model.json")
@@ -114,12 +116,7 @@ def read_model_folder(
     """
     path = files.normalise(path)
     fs, root = files.filesystem(path, storage_options)
-    document = _document(path, fs, root)
-    if document is None:
-        files.require(path, storage_options)
-        raise StoreError(
-            f"{path!r} is not a model: it has no model.json; a model is a folder that distrf saved"
-        )
+    document = _required(path, storage_options)
     arrays = {}
     _check_total(path, document["arrays"])
     group = files.open_group(f"{path}/arrays.zarr", "r", storage_options)
@@ -166,14 +163,7 @@ def read_spec(path: str | os.PathLike[str], *, storage_options: Options = None) 
     StoreError
         There is no model, or its model.json is damaged.
     """
-    path = files.normalise(path)
-    fs, root = files.filesystem(path, storage_options)
-    document = _document(path, fs, root)
-    if document is None:
-        raise StoreError(
-            f"{path!r} is not a model: it has no model.json; a model is a folder that distrf saved"
-        )
-    return from_json(document["spec"])
+    return from_json(_required(files.normalise(path), storage_options)["spec"])
 
 
 def array_shapes(path: str | os.PathLike[str], *, storage_options: Options = None) -> dict[str, str]:
@@ -265,23 +255,20 @@ def _document(path: str, fs: Any, root: str) -> dict[str, Any] | None:
     return document
 
 
+def _required(path: str, storage_options: Options) -> dict[str, Any]:
+    document = _document(path, *files.filesystem(path, storage_options))
+    if document is None:
+        files.require(path, storage_options)
+        raise StoreError(
+            f"{path!r} is not a model: it has no model.json; a model is a folder that distrf saved"
+        )
+    return document
+
+
 def _existing(path: str, fs: Any, root: str) -> dict[str, Any] | None:
     found = _document(path, fs, root)
     files.require_ours(path, found, fs, root, "a distrf model", free=("arrays.zarr",))
     return found
-
-
-def _check_existing(path: str, fs: Any, root: str, document: dict[str, Any], overwrite: bool) -> None:
-    old = _existing(path, fs, root)
-    if old is None:
-        return
-    changed = differences(old["spec"], document["spec"])
-    if changed and not overwrite:
-        raise SpecMismatchError(
-            f"{path!r} holds a model with another spec and is not overwritten; old -> new: "
-            + "; ".join(changed[:12])
-            + "; choose another path, or pass overwrite=True (--overwrite)"
-        )
 
 
 def _check_total(path: str, records: dict[str, Any]) -> None:
@@ -313,7 +300,10 @@ def _sizes(record: dict[str, Any]) -> list[int]:
 
 
 def _check_size(node: Any, record: dict[str, Any], stored: int) -> None:
-    """Refuse what would grow when it is read: an array is what the spec says, and as large on disk."""
+    """Raise ValueError unless an array is what model.json says, and as large on disk as in memory.
+
+    A small file that claims to be a large array would fill the memory of whoever loads the model.
+    """
     shape, dtype = tuple(_sizes(record)), np.dtype(record["dtype"])
     if not isinstance(node, zarr.Array) or tuple(node.shape) != shape or node.dtype != dtype:
         raise ValueError(f"it is {node!r}, where model.json says shape {shape}, dtype {dtype}")

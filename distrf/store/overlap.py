@@ -1,4 +1,4 @@
-"""What is written may not lie at, inside or around what is read, or written beside it: it would destroy that."""
+"""Refuses an output at, inside or around another place that its job reads or writes: it would destroy that one."""
 
 from __future__ import annotations
 

@@ -65,7 +65,11 @@ def _is_numeric(kind: pa.DataType) -> bool:
 
 
 def common_dtype(kinds: Sequence[pa.DataType], imputed: bool) -> np.dtype:
-    """One type keeps its dtype; a mix is float32 where that is exact, else float64."""
+    """The dtype of X for columns of these types.
+
+    Decimals, doubles and integers above 16 bits need float64. A single smaller integer type stays as it is, unless X
+    must hold NaN. Anything else is float32.
+    """
     wide = any(
         pa.types.is_decimal(k) or pa.types.is_float64(k) or (pa.types.is_integer(k) and k.bit_width > 16)
         for k in kinds
@@ -93,7 +97,7 @@ def require_same_schema(
 
 
 def refuse_nulls(footers: Sequence[tuple[str, pq.FileMetaData]], names: Sequence[str]) -> None:
-    """Nulls that the footers already count are refused now, not hours later."""
+    """Raise InputError for nulls that the footers count, before any row is read: that may take hours."""
     wanted = set(names)
     for file, footer in footers:
         leaves = [(j, footer.schema.column(j).path) for j in range(footer.num_columns)]

@@ -47,14 +47,6 @@ class ParquetSource(RowSource):
 
     table: ClassVar[bool] = True
 
-    path: str
-    shape: tuple[int, ...]
-    dtype: np.dtype
-    block_lengths: tuple[int, ...]
-    columns: list[str] | None
-    sparse: bool = False
-    target: str | None
-    classes: list[Any] | None = None
     rows: ParquetRows
     cuts: tuple[Block, ...]
     schema: pa.Schema
@@ -147,9 +139,7 @@ class ParquetSource(RowSource):
         """Nulls and NaN read as these numbers."""
         return replace(self, rows=replace(self.rows, impute=values))
 
-    def stream(
-        self, target: ParquetSource | None, batch_rows: int
-    ) -> Iterator[tuple[np.ndarray, np.ndarray | None]]:
+    def stream(self, target: Any, batch_rows: int) -> Iterator[tuple[np.ndarray, np.ndarray | None]]:
         """X and target in batches, each row group decoded once.
 
         Block by block, a large row group would be decoded again for each of its blocks.

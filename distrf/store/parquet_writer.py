@@ -12,10 +12,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ..errors import InputError, SpecMismatchError, StoreError
+from ..errors import InputError, StoreError
 from . import files
 from .files import Options
-from .spec import differences, to_json
+from .spec import require_same, to_json
 
 _SPEC, _DONE = "_spec.json", "_SUCCESS"
 _PART = re.compile(r"part-(\d+)\.parquet")
@@ -59,18 +59,12 @@ def create_parts(
     fs, root = files.filesystem(path, storage_options)
     wanted = to_json({"format": "distrf-parts", "version": 1, "n_blocks": int(n_blocks), "spec": spec})
     old = existing_parts(path, storage_options=storage_options)
-    changed = [] if old is None else differences(old, wanted)
-    if changed and not overwrite:
-        raise SpecMismatchError(
-            f"{path!r} was made with another spec and is not overwritten; old -> new: "
-            + "; ".join(changed[:12])
-            + "; choose another path, or pass overwrite=True (--overwrite)"
-        )
-    if changed:
+    resumed = old is not None and require_same(path, old, wanted, overwrite)
+    if old is not None and not resumed:
         # The mark of completion goes first, the spec last: killed half-way, it is an unfinished folder of ours.
         for name in sorted(files.names_in(fs, root) - {_SPEC}, key=lambda name: name != _DONE):
             files.remove(fs, f"{root}/{name}")
-    if changed or old is None:
+    if not resumed:
         files.write_json(fs, f"{root}/{_SPEC}", wanted)
     return pending_parts(path, n_blocks, storage_options=storage_options)
 

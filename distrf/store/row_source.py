@@ -1,8 +1,9 @@
-"""What a readable place of rows says of itself, and how its blocks are read: NumPy or SciPy out, no graphs."""
+"""Places of rows: what each says of itself, and how its blocks are read as NumPy or SciPy arrays, without Dask."""
 
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, Self
@@ -83,8 +84,49 @@ class RowsInfo:
     sparse: bool
 
 
+def column_numbers(path: str, columns: Sequence[Any], names: Sequence[str] | None, d: int) -> tuple[int, ...]:
+    """The numbers of chosen columns, for formats whose columns need not have names.
+
+    Parameters
+    ----------
+    path : str
+        For messages.
+    columns : sequence of str or int
+        Names, or numbers from 0.
+    names : sequence of str, optional
+        Of all columns.
+    d : int
+        How many columns there are.
+
+    Returns
+    -------
+    tuple of int
+
+    Raises
+    ------
+    InputError
+        There is no such column, or none is chosen.
+    """
+    chosen = []
+    for column in columns:
+        if names and column in names:
+            chosen.append(names.index(column))
+        elif str(column).isdigit() and int(column) < d:
+            chosen.append(int(column))
+        else:
+            known = f"columns {list(names)[:50]}" if names else f"no column names, only numbers 0..{d - 1}"
+            raise InputError(f"column {column!r} is not in {path!r}, which has {known}")
+    if not chosen:
+        raise InputError("columns= chooses at least one column; received none")
+    return tuple(chosen)
+
+
 class RowReader(Protocol):
-    """What travels in the task of a block: picklable, below 1 KiB, the same token for the same data."""
+    """Reads the rows of a block inside its task.
+
+    A reader travels in every task: it can be pickled, takes less than 1 KiB, and has the same Dask token for the same
+    data.
+    """
 
     @property
     def paths(self) -> tuple[str, ...]:
@@ -111,14 +153,14 @@ class RowReader(Protocol):
         """
 
 
-class RowSource(Protocol):
+@dataclass(frozen=True, kw_only=True)
+class RowSource(ABC):
     """One array of rows in a place: X, or through `target_source` its y.
 
-    A new format is a subclass and one line in `distrf.store.formats`, or a call of
-    `distrf.store.register_format` from outside the package. It must set the attributes without a default, and
-    implement `recognises`, `open` and `read`.
+    A new format is a subclass, itself a frozen dataclass, that implements `recognises`, `open` and `read`. It is named
+    in `distrf.store.formats`, or registered from outside the package by `distrf.store.register_format`.
 
-    Attributes
+    Parameters
     ----------
     path : str
         The normalised path or URL.
@@ -136,6 +178,9 @@ class RowSource(Protocol):
         Name of the target.
     classes : list, optional
         Class names behind integer codes of the target, where the place holds codes: `read` gives the names.
+
+    Attributes
+    ----------
     table : bool
         Whether the place is a table of named columns: the target is one of them and must be named, and other columns
         can be carried along as keys.
@@ -153,6 +198,7 @@ class RowSource(Protocol):
     classes: list[Any] | None = None
 
     @classmethod
+    @abstractmethod
     def recognises(cls, path: str, storage_options: Options = None) -> bool:
         """Whether the rows at a path are of this format; decided by names, without reading data.
 
@@ -167,9 +213,9 @@ class RowSource(Protocol):
         -------
         bool
         """
-        ...
 
     @classmethod
+    @abstractmethod
     def open(cls, path: str, selection: Selection) -> Self:
         """X at a path, without reading data.
 
@@ -191,8 +237,8 @@ class RowSource(Protocol):
         InputError
             There are no such columns or target.
         """
-        ...
 
+    @abstractmethod
     def read(self, first: int, last: int) -> Any:
         """Rows of the array; see `RowReader.read`.
 
@@ -205,9 +251,8 @@ class RowSource(Protocol):
         -------
         array of shape (last - first, ...), or csr_array where `sparse`
         """
-        ...
 
-    def check_missing(self, strict: bool) -> None:
+    def check_missing(self, strict: bool) -> None:  # noqa: B027  most formats have nothing to say
         """Called before rows are read: warns of data that are not there and would be read as a fill value.
 
         Parameters
@@ -251,6 +296,39 @@ class RowSource(Protocol):
         for length in self.block_lengths:
             yield self, last, last + length
             last += length
+
+    def text_classes(self) -> list[str] | None:
+        """The sorted distinct texts of the target, by one pass over it.
+
+        Returns
+        -------
+        list of str, or None for a target that is not text
+        """
+        labels = self.target_source()
+        if labels is None or labels.dtype.kind != "U":
+            return None
+        found: set[str] = set()
+        for reader, first, last in labels.blocks():
+            found.update(np.unique(reader.read(first, last)).tolist())
+        return sorted(found)
+
+    def stream(self, target: RowSource | None, batch_rows: int) -> Iterator[tuple[Any, np.ndarray | None]]:
+        """All rows in their order, in batches of any size; `distrf.ingest` reads them so.
+
+        Parameters
+        ----------
+        target : RowSource, optional
+            Read beside X, in the blocks of X.
+        batch_rows : int
+            Wanted rows of a batch, for formats that can read fewer than a block at a time.
+
+        Yields
+        ------
+        (array or csr_array, array or None)
+            X, and the target.
+        """
+        for reader, first, last in self.blocks():
+            yield reader.read(first, last), None if target is None else target.read(first, last)
 
     def key_blocks(self, keys: Sequence[str]) -> list[tuple[Any, int, int]]:
         """`blocks` with readers of other columns of a table.

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import InputError
+from ..errors import InputError, SpecMismatchError
 
 _FLOAT = "__float__"  # JSON has no NaN or infinity
 
@@ -98,6 +98,41 @@ def differences(old: Any, new: Any, where: str = "") -> list[str]:
     # True == 1 in Python, but not in a spec.
     same = old == new and isinstance(old, bool) == isinstance(new, bool)
     return [] if same else [f"{where or 'value'}: {_short(old)} -> {_short(new)}"]
+
+
+def require_same(
+    path: str, old: Any, new: Any, overwrite: bool, what: str = "was made with another spec"
+) -> bool:
+    """Whether what is at an output path was made from the same spec.
+
+    Parameters
+    ----------
+    path : str
+    old, new : object
+        JSON of what is there, and of what is wanted.
+    overwrite : bool
+        Whether another one may be replaced.
+    what : str
+        What to say of a path that holds another one.
+
+    Returns
+    -------
+    bool
+        False: it is another one, and shall be replaced.
+
+    Raises
+    ------
+    SpecMismatchError
+        It is another one, and may not be replaced; the message names the entries that differ.
+    """
+    changed = differences(old, new)
+    if changed and not overwrite:
+        raise SpecMismatchError(
+            f"{path!r} {what} and is not overwritten; old -> new: "
+            + "; ".join(changed[:12])
+            + "; choose another path, or pass overwrite=True (--overwrite)"
+        )
+    return not changed
 
 
 def _short(value: Any, width: int = 80) -> str:

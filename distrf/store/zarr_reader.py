@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ import zarr
 
 from ..errors import StoreError
 from . import checksums, csr_groups, files
+from .files import HashableOptions
 from .zarr_layout import MANIFEST
 
 
@@ -134,7 +134,7 @@ class _Opened:
 def _check_chunks(
     rows: ZarrRows, opened: _Opened, array: zarr.Array, first: int, last: int, block: tuple[int, int]
 ) -> None:
-    """Every chunk is there, and is the one that was written there."""
+    """Raise StoreError unless every chunk is there, and is the one that was written there."""
     # Zarr gives the fill value for a chunk that is not there, and takes any chunk for one that is.
     fs, root = files.filesystem(rows.path, rows.storage_options)
     keys = checksums.chunk_keys(array, first, last)
@@ -160,10 +160,6 @@ def _check_chunks(
             )
 
 
-_CACHE: OrderedDict[tuple[str | None, ...], _Opened] = OrderedDict()
-_LOCK = threading.Lock()
-
-
 def _opened(rows: ZarrRows) -> _Opened:
     """What is read from, kept for this process."""
     fs, root = files.filesystem(rows.path, rows.storage_options)
@@ -171,22 +167,18 @@ def _opened(rows: ZarrRows) -> _Opened:
         raise StoreError(
             f"the store {rows.path!r} was removed or written again since it was opened; call open_rows again"
         )
-    key = (rows.path, rows.array, rows.fingerprint, rows.checksum, repr(rows.storage_options))
-    with _LOCK:
-        if key in _CACHE:
-            _CACHE.move_to_end(key)
-            return _CACHE[key]
-    group: Any = files.open_group(rows.path, "r", rows.storage_options)
+    version = replace(rows, columns=None, impute=None, storage_options=None)
+    return _open_version(version, HashableOptions.of(rows.storage_options))
+
+
+@lru_cache(maxsize=32)
+def _open_version(rows: ZarrRows, hashable: HashableOptions) -> _Opened:
+    group: Any = files.open_group(rows.path, "r", hashable.options)
     node: Any = group[rows.array] if rows.array else group
-    opened = _Opened(node, None)
-    if rows.checksum is not None:
-        attributes = checksums.our_attributes(rows.path, rows.storage_options)
-        classes = class_array(attributes["classes"]) if rows.decode else None
-        checked = attributes["format"] > 1
-        ledger = checksums.Ledger.of(attributes) if checked else None
-        opened = _Opened(node, classes, ledger, group[MANIFEST] if checked else None)
-    with _LOCK:
-        _CACHE[key] = opened
-        while len(_CACHE) > 32:
-            _CACHE.popitem(last=False)
-    return opened
+    if rows.checksum is None:
+        return _Opened(node, None)
+    attributes = checksums.our_attributes(rows.path, hashable.options)
+    classes = class_array(attributes["classes"]) if rows.decode else None
+    if attributes["format"] == 1:  # has no checksums
+        return _Opened(node, classes)
+    return _Opened(node, classes, checksums.Ledger.of(attributes), group[MANIFEST])

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import os
-import threading
-from collections import OrderedDict
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import zarr
 from zarr.codecs import Crc32cCodec, ZstdCodec
 
-from ..errors import InputError, SpecMismatchError, StoreError
+from ..errors import InputError, StoreError
 from . import csr_groups, files, zarr_layout
 from .checksums import (
-    COMPARED,
     Ledger,
     checksum,
     chunk_keys,
@@ -24,59 +22,33 @@ from .checksums import (
     our_attributes,
     read_attributes,
 )
-from .files import Options
-from .spec import differences, from_json, to_json
-from .zarr_checks import check_request, checked_block
+from .files import HashableOptions, Options
+from .spec import from_json, require_same, to_json
+from .zarr_contents import COMPARED, Contents, checked_block
 from .zarr_layout import MANIFEST, ArrayInfo, StoreInfo
 
 
 def create(
     path: str | os.PathLike[str],
-    arrays: Mapping[str, tuple[tuple[int, ...], Any]],
-    n_rows: int,
-    block_rows: int,
+    contents: Contents,
     *,
-    kind: str,
-    spec: Mapping[str, Any],
-    classes: Iterable[Any] | None = None,
-    columns: Iterable[str] | None = None,
-    target: str | None = None,
     provenance: Mapping[str, Any] | None = None,
-    sparse: Iterable[str] = (),
-    chunk_rows: int | None = None,
     storage_options: Options = None,
     overwrite: bool = False,
 ) -> StoreInfo:
-    """Create a row store, or return the existing one with the same spec so that it can be resumed.
+    """Create a row store, or return the existing one with the same contents so that it can be resumed.
 
     Parameters
     ----------
     path : path or URL
-    arrays : dict of str to (tuple of int, dtype)
-        For each row-aligned array the shape of a row and its dtype: the array has shape (n_rows, *tail).
-    n_rows : int
-    block_rows : int
-        Rows of a block; more than n_rows means n_rows.
-    kind : "rows", "features" or "predictions"
-        Features are stored without compression.
-    spec : mapping
-        What determines the content, as JSON. An existing store with another spec is an error.
-    classes : iterable, optional
-        Class names behind integer codes.
-    columns : iterable of str, optional
-        Names of the columns of X.
-    target : str, optional
-        Name of the target in the source.
+    contents : Contents
+        What the store will hold.
     provenance : mapping, optional
-        Kept beside the spec and not compared.
-    sparse : iterable of str
-        Names of arrays that are kept as CSR rows.
-    chunk_rows : int, optional
-        Rows of a chunk of every dense array; must divide ``block_rows``.
+        Kept beside the contents and not compared.
     storage_options : mapping, optional
         Options of the fsspec file system.
     overwrite : bool
-        Replace an existing store of distrf with another spec.
+        Replace an existing store of distrf with other contents.
 
     Returns
     -------
@@ -92,29 +64,10 @@ def create(
         An array cannot be stored.
     """
     path = files.normalise(path)
-    n_rows, block_rows = int(n_rows), min(int(block_rows), int(n_rows))
-    sparse = set(sparse)
-    check_request(arrays, n_rows, block_rows, kind, sparse)
-    described = {}
-    for name, (tail, dtype) in arrays.items():
-        chunks = zarr_layout.chunk_shape(tuple(tail), np.dtype(dtype), block_rows, chunk_rows)
-        described[name] = {
-            "tail": [int(size) for size in tail],
-            "dtype": np.dtype(dtype).newbyteorder("<").str,
-            "chunks": list(chunks),
-            "sparse": name in sparse,
-        }
     attributes = to_json(
         {
             "format": zarr_layout.FORMAT,
-            "kind": kind,
-            "n_rows": n_rows,
-            "block_rows": block_rows,
-            "arrays": described,
-            "spec": spec,
-            "classes": None if classes is None else list(classes),
-            "columns": None if columns is None else list(columns),
-            "target": target,
+            **contents.attributes(),
             "provenance": provenance or {},
             "complete": False,
         },
@@ -122,19 +75,13 @@ def create(
     )
     old = existing_store(path, storage_options=storage_options)
     if old is not None:
-        changed = differences({k: old.get(k) for k in COMPARED}, {k: attributes[k] for k in COMPARED})
-        if changed and not overwrite:
-            raise SpecMismatchError(
-                f"{path!r} was made with another spec and is not overwritten; old -> new: "
-                + "; ".join(changed[:12])
-                + "; choose another path, or pass overwrite=True (--overwrite)"
-            )
-        if changed:
-            _delete(path, old, storage_options)
-        else:
+        wanted = {key: attributes[key] for key in COMPARED}
+        if require_same(path, {key: old.get(key) for key in COMPARED}, wanted, overwrite):
             attributes = old
+        else:
+            _delete(path, old, storage_options)
     _create_nodes(path, attributes, storage_options)
-    return _info(path, storage_options)
+    return info(path, storage_options=storage_options)
 
 
 def existing_store(path: str | os.PathLike[str], *, storage_options: Options = None) -> dict[str, Any] | None:
@@ -285,7 +232,7 @@ def finish(path: str | os.PathLike[str], *, storage_options: Options = None) -> 
         fs, root = files.filesystem(path, storage_options)
         files.remove_partials(fs, root)
         group.attrs["distrf"] = {**attributes, "complete": True}
-    return _info(path, storage_options)
+    return info(path, storage_options=storage_options)
 
 
 def info(path: str | os.PathLike[str], *, storage_options: Options = None, measure: bool = False) -> StoreInfo:
@@ -308,7 +255,33 @@ def info(path: str | os.PathLike[str], *, storage_options: Options = None, measu
     StoreError
         There is no such store, or it is damaged.
     """
-    return _info(files.normalise(path), storage_options, measure)
+    path = files.normalise(path)
+    attributes = our_attributes(path, storage_options)
+    pending = 0 if attributes["complete"] else len(_pending(path, attributes, storage_options))
+    arrays = tuple(
+        ArrayInfo(
+            name, (attributes["n_rows"], *item["tail"]), item["dtype"], tuple(item["chunks"]), item["sparse"]
+        )
+        for name, item in attributes["arrays"].items()
+    )
+    fs, root = files.filesystem(path, storage_options)
+    decoded = from_json(attributes)
+    return StoreInfo(
+        path=path,
+        kind=decoded["kind"],
+        n_rows=decoded["n_rows"],
+        block_rows=decoded["block_rows"],
+        arrays=arrays,
+        spec=decoded["spec"],
+        classes=decoded["classes"],
+        columns=decoded["columns"],
+        target=decoded["target"],
+        provenance=decoded["provenance"],
+        complete=decoded["complete"],
+        pending=pending,
+        nbytes=sum(item.nbytes for item in arrays if not item.sparse),
+        stored_bytes=int(fs.du(root)) if measure else None,
+    )
 
 
 def made_from(path: str | os.PathLike[str], *, storage_options: Options = None) -> dict[str, Any] | None:
@@ -338,36 +311,27 @@ class _Opened:
     ledger: Ledger | None
 
 
-_CACHE: OrderedDict[tuple[str, str, str], _Opened] = OrderedDict()
-_LOCK = threading.Lock()
-
-
 def _opened(path: str, storage_options: Options) -> _Opened:
     """The open arrays of a store, kept for this process until the store is made anew."""
     fs, root = files.filesystem(path, storage_options)
     written = files.checksum(fs, f"{root}/zarr.json")
     if written is None:
         raise StoreError(f"no such store: {path!r}; create it before writing blocks")
-    key = (path, repr(storage_options), written)
-    with _LOCK:
-        if key in _CACHE:
-            _CACHE.move_to_end(key)
-            return _CACHE[key]
-    attributes = our_attributes(path, storage_options)
-    group = files.open_group(path, "r+", storage_options)
+    return _open_version(path, written, HashableOptions.of(storage_options))
+
+
+@lru_cache(maxsize=8)
+def _open_version(path: str, checksum_of_metadata: str, hashable: HashableOptions) -> _Opened:
+    attributes = our_attributes(path, hashable.options)
+    group = files.open_group(path, "r+", hashable.options)
     assert isinstance(group, zarr.Group)
     nodes = {name: _writable(group[name]) for name in attributes["arrays"]}
     manifest = _writable(group[MANIFEST])
     assert isinstance(manifest, zarr.Array)
     ledger = Ledger.of(attributes) if attributes["format"] > 1 else None
-    opened = _Opened(
+    return _Opened(
         attributes["n_rows"], attributes["block_rows"], attributes["arrays"], nodes, manifest, ledger
     )
-    with _LOCK:
-        _CACHE[key] = opened
-        while len(_CACHE) > 8:
-            _CACHE.popitem(last=False)
-    return opened
 
 
 def _writable(node: Any) -> Any:
@@ -409,10 +373,10 @@ def _create_nodes(path: str, attributes: dict[str, Any], storage_options: Option
 
 def _delete(path: str, attributes: dict[str, Any], storage_options: Options) -> None:
     fs, root = files.filesystem(path, storage_options)
-    # Killed half-way, the rest must still be known as an incomplete store of ours.
+    # If this process is killed half-way, what is left must still be known as an incomplete store of ours.
     group = files.open_group(path, "r+", storage_options)
     group.attrs["distrf"] = {**attributes, "complete": False}
-    # A block is unfinished before it is gone.
+    # The manifest goes first, so that no block counts as finished whose data are gone.
     for name in sorted(files.names_in(fs, root) - {"zarr.json"}, key=lambda name: name != MANIFEST):
         files.remove(fs, f"{root}/{name}")
     files.remove(fs, f"{root}/zarr.json")
@@ -424,32 +388,3 @@ def _pending(path: str, attributes: dict[str, Any], storage_options: Options) ->
     done = files.names_in(fs, f"{root}/{MANIFEST}/c")
     total = zarr_layout.count_blocks(attributes["n_rows"], attributes["block_rows"])
     return [index for index in range(total) if str(index) not in done]
-
-
-def _info(path: str, storage_options: Options, measure: bool = False) -> StoreInfo:
-    attributes = our_attributes(path, storage_options)
-    pending = 0 if attributes["complete"] else len(_pending(path, attributes, storage_options))
-    arrays = tuple(
-        ArrayInfo(
-            name, (attributes["n_rows"], *item["tail"]), item["dtype"], tuple(item["chunks"]), item["sparse"]
-        )
-        for name, item in attributes["arrays"].items()
-    )
-    fs, root = files.filesystem(path, storage_options)
-    decoded = from_json(attributes)
-    return StoreInfo(
-        path=path,
-        kind=decoded["kind"],
-        n_rows=decoded["n_rows"],
-        block_rows=decoded["block_rows"],
-        arrays=arrays,
-        spec=decoded["spec"],
-        classes=decoded["classes"],
-        columns=decoded["columns"],
-        target=decoded["target"],
-        provenance=decoded["provenance"],
-        complete=decoded["complete"],
-        pending=pending,
-        nbytes=sum(item.nbytes for item in arrays if not item.sparse),
-        stored_bytes=int(fs.du(root)) if measure else None,
-    )

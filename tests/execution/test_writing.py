@@ -23,7 +23,7 @@ from distrf.execution.open_rows import open_array
 from distrf.execution.progress import show_progress
 from distrf.execution.write_parquet import write_parts
 from distrf.execution.write_zarr import write_rows
-from distrf.store import create, create_parts, finish_parts, pending_blocks, write_block
+from distrf.store import Contents, create, create_parts, finish_parts, pending_blocks, write_block
 
 X = np.random.default_rng(0).normal(size=(95, 4)).astype(np.float32)
 Y = np.arange(95)
@@ -120,7 +120,7 @@ def test_resume_computes_only_unfinished_blocks(tmp_path, present, where, reques
         request.getfixturevalue("client")
     write(tmp_path / "whole.zarr")
     path = tmp_path / "part.zarr"
-    create(path, {"X": ((4,), "f4"), "y": ((), "i8")}, 95, 10, kind="rows", spec={"seed": 1})
+    create(path, Contents({"X": ((4,), "f4"), "y": ((), "i8")}, 95, 10, kind="rows", spec={"seed": 1}))
     for index in present:
         rows = slice(index * 10, index * 10 + 10)
         write_block(path, index, {"X": X[rows], "y": Y[rows]})

@@ -16,6 +16,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 import scipy.sparse as sp
+import zarr
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.datasets import dump_svmlight_file
@@ -240,6 +241,27 @@ def test_parquet(tmp_path):
         ingest(tmp_path / "h.parquet", tmp_path / "h.zarr", target="t")
     ingest(tmp_path / "h.parquet", tmp_path / "h.zarr", target="t", impute="mean")
     np.testing.assert_array_equal(read(tmp_path / "h.zarr")[0], np.array([[1], [2], [3]]))
+
+
+def test_zarr(tmp_path):
+    rows = sp.random_array((37, 9), density=0.2, format="csr", rng=np.random.default_rng(1))
+    np.savez(
+        tmp_path / "a.npz",
+        X_data=rows.data,
+        X_indices=rows.indices,
+        X_indptr=rows.indptr,
+        X_shape=rows.shape,
+        y=LABELS,
+    )
+    ingest(tmp_path / "a.npz", tmp_path / "a.zarr", block_rows=8)
+    store = ingest(tmp_path / "a.zarr", tmp_path / "b.zarr", block_rows=16)
+    assert (store.array("X").sparse, store.classes) == (True, ["maybe", "no", "yes"])
+    for one, other in zip(read(tmp_path / "a.zarr"), read(tmp_path / "b.zarr"), strict=True):
+        np.testing.assert_array_equal(one, other)
+    # Of others: a single array, its chunks across the blocks.
+    zarr.create_array(tmp_path / "c.zarr", data=X, chunks=(10, 2))
+    ingest(tmp_path / "c.zarr", tmp_path / "d.zarr", block_rows=8)
+    np.testing.assert_array_equal(read(tmp_path / "d.zarr")[0], X)
 
 
 @settings(max_examples=8, deadline=None)

@@ -17,6 +17,7 @@ from distrf import open_rows
 from distrf.errors import StoreError
 from distrf.execution.open_rows import open_array
 from distrf.store import (
+    Contents,
     create,
     describe,
     finish,
@@ -32,10 +33,19 @@ S = sp.random_array((50, 6), density=0.4, format="csr", rng=np.random.default_rn
 
 
 def fill(path, sparse=False, chunk_rows=None, values=X, kind="rows", seed=1):
+    arrays = {"X": ((S.shape[1],) if sparse else (4,), "f8"), "y": ((), "i4")}
     create(
-        path, {"X": ((S.shape[1],) if sparse else (4,), "f8"), "y": ((), "i4")}, 50, 20, kind=kind, columns=None,
-        spec={"seed": seed}, sparse=["X"] if sparse else (), chunk_rows=chunk_rows,
-    )  # fmt: skip
+        path,
+        Contents(
+            arrays,
+            50,
+            20,
+            kind=kind,
+            spec={"seed": seed},
+            sparse=["X"] if sparse else (),
+            chunk_rows=chunk_rows,
+        ),
+    )
     for index in pending_blocks(path):
         rows = slice(20 * index, min(50, 20 * index + 20))
         write_block(path, index, {"X": (S if sparse else values)[rows], "y": np.arange(50, dtype="i4")[rows]})
@@ -149,12 +159,12 @@ def test_stores_of_the_first_format(tmp_path, monkeypatch):
     monkeypatch.setattr(zarr_layout, "FORMAT", 1)
     path = fill(tmp_path / "a.zarr")
     half = tmp_path / "b.zarr"
-    create(half, {"X": ((4,), "f8")}, 50, 20, kind="rows", spec={})
+    create(half, Contents({"X": ((4,), "f8")}, 50, 20, kind="rows", spec={}))
     write_block(half, 1, {"X": X[20:40]})
     monkeypatch.undo()
     assert zarr.open(path)["manifest"].dtype == np.uint8
     np.testing.assert_array_equal(read(path)[0], X)
-    create(half, {"X": ((4,), "f8")}, 50, 20, kind="rows", spec={})
+    create(half, Contents({"X": ((4,), "f8")}, 50, 20, kind="rows", spec={}))
     for index in pending_blocks(half):
         write_block(half, index, {"X": X[20 * index : 20 * index + 20]})
     finish(half)
@@ -165,7 +175,7 @@ def test_the_check_costs_little(tmp_path):
     """Of a block of 32 MiB: a small part of reading it, which is itself a small part of a pass."""
     rows, d = 2**15, 256
     path = tmp_path / "a.zarr"
-    create(path, {"X": ((d,), "f4")}, 2 * rows, rows, kind="features", spec={})
+    create(path, Contents({"X": ((d,), "f4")}, 2 * rows, rows, kind="features", spec={}))
     block = RNG.normal(size=(rows, d)).astype("f4")
     for index in range(2):
         write_block(path, index, {"X": block})

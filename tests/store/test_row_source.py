@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from distrf import StreamingRidge, load_model, open_rows
+from distrf import StreamingRidge, ingest, load_model, open_rows
 from distrf.cli.app import app
 from distrf.errors import InputError, StoreError
 from distrf.store import RowSource, describe, find_format, fingerprint, formats, impute_values, register_format
@@ -19,12 +19,6 @@ from distrf.store.row_source import BLOCK_BYTES
 class TextRows(RowSource):
     """Lines of numbers with a line of names before them; the last column is the target, and gaps are "nan"."""
 
-    path: str
-    shape: tuple[int, ...]
-    dtype: np.dtype
-    block_lengths: tuple[int, ...]
-    columns: list[str] | None
-    target: str | None
     numbers: tuple[int, ...]  # of the columns read
     impute: tuple[float, ...] | None = None
 
@@ -69,7 +63,7 @@ Y = X @ [1.0, -2.0, 0.5]
 
 @pytest.fixture
 def path(tmp_path, monkeypatch):
-    monkeypatch.setattr(formats, "FORMATS", list(formats.FORMATS))
+    monkeypatch.setattr(formats, "REGISTERED", list(formats.REGISTERED))
     register_format(TextRows)
     np.savetxt(tmp_path / "a.rows", np.c_[X, Y], header="p q r t", comments="")
     return tmp_path / "a.rows"
@@ -118,6 +112,30 @@ def test_the_commands(path, tmp_path, capsys):
     app(["train", str(path), str(tmp_path / "model"), *options], standalone_mode=False)
     assert json.loads(capsys.readouterr().out)["model"] == str(tmp_path / "model")
     np.testing.assert_allclose(load_model(tmp_path / "model").predict(X), Y, atol=1e-3)
+
+
+def test_ingest(path, tmp_path):
+    store = ingest(path, tmp_path / "a.zarr", columns=["r", "p"], block_rows=16)
+    assert (store.n_rows, store.columns) == (N, ["r", "p"])
+    rows, y = open_rows(tmp_path / "a.zarr")
+    np.testing.assert_array_equal(run(rows), X[:, [2, 0]])
+    np.testing.assert_array_equal(run(y), Y)
+    holes = X.copy()
+    holes[3, 1] = np.nan
+    np.savetxt(path, np.c_[holes, Y], header="p q r t", comments="")
+    with pytest.raises(InputError, match=r"row 3, column 1 \('q'\) is nan"):
+        ingest(path, tmp_path / "b.zarr")
+    ingest(path, tmp_path / "b.zarr", impute=0.0, overwrite=True)
+    assert run(open_rows(tmp_path / "b.zarr")[0])[3, 1] == 0.0
+
+
+def test_a_registered_format_goes_before_what_ingest_reads_itself(path, tmp_path, monkeypatch):
+    monkeypatch.setattr(
+        TextRows, "recognises", classmethod(lambda cls, path, options=None: path.endswith(".csv"))
+    )
+    named = path.rename(tmp_path / "a.csv")
+    ingest(named, tmp_path / "a.zarr")
+    np.testing.assert_array_equal(run(open_rows(tmp_path / "a.zarr")[0]), X)
 
 
 def test_what_a_format_need_not_know(path):

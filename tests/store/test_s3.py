@@ -10,6 +10,7 @@ import pytest
 from distrf import open_rows
 from distrf.errors import StoreError
 from distrf.store import (
+    Contents,
     create,
     finish,
     pending_blocks,
@@ -44,7 +45,7 @@ def options():
 def test_rows(options):
     url = "s3://bucket/a.zarr"
     X = np.random.default_rng(0).normal(size=(25, 3)).astype("f4")
-    store = create(url, {"X": ((3,), "f4")}, 25, 10, kind="rows", spec={}, storage_options=options)
+    store = create(url, Contents({"X": ((3,), "f4")}, 25, 10, kind="rows", spec={}), storage_options=options)
     for index in (2, 0):
         start, stop = store.bounds(index)
         write_block(url, index, {"X": X[start:stop]}, storage_options=options)

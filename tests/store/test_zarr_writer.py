@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -19,15 +20,16 @@ from hypothesis import strategies as st
 
 from distrf import open_rows
 from distrf.errors import InputError, SpecMismatchError, StoreError
-from distrf.store import create, finish, info, pending_blocks, write_block, zarr_layout
+from distrf.store import Contents, create, finish, info, pending_blocks, write_block, zarr_layout
 
 WRITER = """
 import sys, time
 import numpy as np
 from distrf import open_rows
-from distrf.store import create, pending_blocks, write_block, finish
+from distrf.store import Contents, create, pending_blocks, write_block, finish
 path, delay = sys.argv[1], float(sys.argv[2])
-store = create(path, {"X": ((7,), "f4"), "y": ((), "i4")}, 410, 20, kind="rows", spec={"seed": 1})
+contents = Contents({"X": ((7,), "f4"), "y": ((), "i4")}, 410, 20, kind="rows", spec={"seed": 1})
+store = create(path, contents)
 for index in pending_blocks(path):
     start, stop = store.bounds(index)
     X = np.random.default_rng(index).normal(size=(stop - start, 7)).astype("f4")
@@ -51,7 +53,9 @@ def fill(path, X, y=None, block_rows=10, kind="rows", **options):
     if y is not None:
         arrays["y"] = (y.shape[1:], y.dtype)
     options.setdefault("spec", {"seed": 0})
-    store = create(path, arrays, X.shape[0], block_rows, kind=kind, sparse=["X"] if sparse else [], **options)
+    of_create = {name: options.pop(name) for name in ("overwrite", "provenance") if name in options}
+    holds = Contents(arrays, X.shape[0], block_rows, kind=kind, sparse=["X"] if sparse else [], **options)
+    store = create(path, holds, **of_create)
     for index, start, stop in store.blocks():
         block = {"X": X[start:stop]}
         if y is not None:
@@ -72,7 +76,7 @@ def fill(path, X, y=None, block_rows=10, kind="rows", **options):
 def test_round_trip_in_any_block_order(tmp_path_factory, n, d, block_rows, dtype, kind, order):
     path = tmp_path_factory.mktemp("s") / "a.zarr"
     X = (np.random.default_rng(n).normal(size=(n, d)) * 20).astype(np.int8).astype(dtype)
-    store = create(path, {"X": ((d,), dtype)}, n, block_rows, kind=kind, spec={})
+    store = create(path, Contents({"X": ((d,), dtype)}, n, block_rows, kind=kind, spec={}))
     indices = list(range(store.n_blocks))
     order.shuffle(indices)
     for index in indices:
@@ -150,10 +154,11 @@ def test_chunks_divide_blocks():
 
 
 def test_misaligned_chunks_are_refused(tmp_path):
+    holds = Contents({"X": ((2,), "f4")}, 200, 100, kind="rows", spec={})
     with pytest.raises(StoreError, match=r"block_rows=100, chunk_rows=30; use block_rows=90"):
-        create(tmp_path / "a.zarr", {"X": ((2,), "f4")}, 200, 100, kind="rows", spec={}, chunk_rows=30)
+        create(tmp_path / "a.zarr", replace(holds, chunk_rows=30))
     assert not (tmp_path / "a.zarr").exists()
-    store = create(tmp_path / "a.zarr", {"X": ((2,), "f4")}, 200, 100, kind="rows", spec={}, chunk_rows=25)
+    store = create(tmp_path / "a.zarr", replace(holds, chunk_rows=25))
     assert store.array("X").chunks == (25, 2)
 
 
@@ -191,7 +196,7 @@ def test_kill_during_creation_is_resumed(tmp_path):
     expected = contents(path)
     # The group was made, its arrays were not.
     fresh = tmp_path / "b.zarr"
-    create(fresh, {"X": ((2,), "f8")}, 25, 10, kind="rows", spec={"seed": 0})
+    create(fresh, Contents({"X": ((2,), "f8")}, 25, 10, kind="rows", spec={"seed": 0}))
     for name in ("X/zarr.json", "manifest/zarr.json"):
         (fresh / name).unlink()
     with pytest.raises(StoreError, match="0 of 3 blocks"):
@@ -205,18 +210,18 @@ def test_same_spec_resumes_and_other_spec_is_an_error(tmp_path):
     X = np.ones((25, 2))
     fill(path, X, spec={"gamma": 1.0, "name": "a"})
     before = contents(path)
-    again = create(
-        path, {"X": ((2,), "f8")}, 25, 10, kind="rows", spec={"gamma": 1.0, "name": "a"}, provenance={"x": 1}
-    )
+    holds = Contents({"X": ((2,), "f8")}, 25, 10, kind="rows", spec={"gamma": 1.0, "name": "a"})
+    again = create(path, holds, provenance={"x": 1})
     assert again.complete
     assert pending_blocks(path) == []
     with pytest.raises(SpecMismatchError, match=r"spec.gamma: 1.0 -> 2.0.*another path.*overwrite") as caught:
-        create(path, {"X": ((2,), "f8")}, 25, 10, kind="rows", spec={"gamma": 2.0, "name": "a"})
+        create(path, replace(holds, spec={"gamma": 2.0, "name": "a"}))
     assert "name" not in str(caught.value).replace("spec.gamma", "")
     with pytest.raises(SpecMismatchError, match=r"n_rows: 25 -> 26"):
-        create(path, {"X": ((2,), "f8")}, 26, 10, kind="rows", spec={"gamma": 1.0, "name": "a"})
+        create(path, replace(holds, n_rows=26))
     assert contents(path) == before
-    new = create(path, {"X": ((3,), "f4")}, 30, 10, kind="rows", spec={"gamma": 2.0}, overwrite=True)
+    other = Contents({"X": ((3,), "f4")}, 30, 10, kind="rows", spec={"gamma": 2.0})
+    new = create(path, other, overwrite=True)
     assert (new.pending, new.array("X").shape) == (3, (30, 3))
     # The arrays cached by this process are those of the new store.
     fill(path, np.ones((30, 3), "f4"), spec={"gamma": 2.0})
@@ -227,10 +232,11 @@ def test_foreign_paths_are_never_touched(tmp_path):
     zarr.open_group(tmp_path / "other.zarr", mode="w").create_array("X", shape=(3, 2), dtype="f4")
     (tmp_path / "notes").mkdir()
     (tmp_path / "notes/a.txt").write_text("keep")
+    holds = Contents({"X": ((2,), "f4")}, 3, 3, kind="rows", spec={})
     for name in ("other.zarr", "notes"):
         for overwrite in (False, True):
             with pytest.raises(StoreError, match="must be free or hold a distrf store"):
-                create(tmp_path / name, {"X": ((2,), "f4")}, 3, 3, kind="rows", spec={}, overwrite=overwrite)
+                create(tmp_path / name, holds, overwrite=overwrite)
     assert (tmp_path / "notes/a.txt").read_text() == "keep"
     with pytest.raises(StoreError, match="not a store written by distrf"):
         info(tmp_path / "other.zarr")
@@ -260,7 +266,7 @@ def test_newer_format_is_refused(tmp_path):
 )
 def test_wrong_blocks_are_refused_before_anything_is_written(tmp_path, block, message):
     path = tmp_path / "a.zarr"
-    create(path, {"X": ((2,), "f4"), "y": ((), "i4")}, 20, 10, kind="rows", spec={})
+    create(path, Contents({"X": ((2,), "f4"), "y": ((), "i4")}, 20, 10, kind="rows", spec={}))
     with pytest.raises(InputError, match=message):
         write_block(path, 0, block)
     assert pending_blocks(path) == [0, 1]
@@ -283,7 +289,7 @@ def test_wrong_blocks_are_refused_before_anything_is_written(tmp_path, block, me
 def test_wrong_requests_are_refused(tmp_path, arrays, options, message):
     options = {"n_rows": 10, "block_rows": 5, "kind": "rows", "spec": {}, **options}
     with pytest.raises(InputError, match=message):
-        create(tmp_path / "a.zarr", arrays, **options)
+        create(tmp_path / "a.zarr", Contents(arrays, **options))
     assert not (tmp_path / "a.zarr").exists()
 
 
@@ -294,7 +300,7 @@ def test_remote_store(memory_url):
     np.testing.assert_array_equal(got.compute(scheduler="sync"), X)
     np.testing.assert_array_equal(labels.compute(scheduler="sync"), np.array(["no", "yes"])[y])
     with pytest.raises(SpecMismatchError):
-        create(f"{memory_url}/a.zarr", {"X": ((2,), "f4")}, 25, 10, kind="rows", spec={})
+        create(f"{memory_url}/a.zarr", Contents({"X": ((2,), "f4")}, 25, 10, kind="rows", spec={}))
     fill(f"{memory_url}/a.zarr", X[:, :1], overwrite=True)
     assert open_rows(f"{memory_url}/a.zarr")[0].shape == (25, 1)
 
