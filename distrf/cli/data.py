@@ -19,7 +19,11 @@ if TYPE_CHECKING:
 
 def ingest(
     source: Annotated[
-        str, PATH, typer.Argument(help="A .parquet, .csv, .npy, .npz or .svmlight file (or Parquet folder).")
+        str,
+        PATH,
+        typer.Argument(
+            help="A .parquet, .csv, .npy, .npz or .svmlight file, a Parquet folder or a Zarr store."
+        ),
     ],
     out: Annotated[str, PATH, typer.Argument(help="The Zarr store to write.")],
     rows: o.RowOptions,

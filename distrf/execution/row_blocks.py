@@ -186,9 +186,9 @@ def _apply(block, function, arrays=None):
     return out if out.ndim == 2 else out[:, None]
 
 
-def blocks_are_csr(X: da.Array) -> bool:
-    """Whether the blocks of a lazy array are CSR rows. Only Dask's private empty block says so."""
-    return bool(sp.issparse(X._meta))
+def blocks_are_csr(X: Any) -> bool:
+    """Whether rows in memory, or the blocks of a lazy array, are CSR. Only Dask's private empty block says so."""
+    return bool(sp.issparse(getattr(X, "_meta", X)))
 
 
 def _meta(function: Callable, X: da.Array, dtype: Any) -> Any:

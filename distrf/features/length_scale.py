@@ -9,6 +9,7 @@ import scipy.sparse as sp
 from scipy.spatial.distance import cdist, pdist
 
 from ..errors import InputError
+from ..execution.row_blocks import blocks_are_csr
 from ..execution.sampling import sampled_rows, take_rows
 from ..kernels.shift_invariant import KERNELS, Kernel
 from ..parameters import number, one_of
@@ -60,7 +61,7 @@ def resolve_length_scale(
         return kernel.length_scale_of_gamma(float(gamma))
     if not isinstance(length_scale, str):
         return float(length_scale)
-    sparse = sp.issparse(getattr(X, "_meta", X)) and kernel.metric == "euclidean"
+    sparse = blocks_are_csr(X) and kernel.metric == "euclidean"
     picked = sampled_rows(X.shape[0], _SAMPLE, seed, "length-scale")
     rows = take_rows(X, picked, sparse=sparse and whitening is None and length_scale != "scale").astype(
         np.float64

@@ -13,7 +13,7 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_array
 
 from ..errors import InputError, input_errors
-from ..execution.row_blocks import check_dask_rows
+from ..execution.row_blocks import blocks_are_csr, check_dask_rows
 from ..execution.sampling import neighbours, sampled_rows, take_aligned, take_rows
 from ..maps import working_dtype
 from ..randomness import permutation
@@ -105,7 +105,7 @@ def read_sample(X: Any, y: Any, seed: int, weight: Any = None) -> Sample:
     else:
         counted = None
     size = min(n, _ROWS if d <= _WIDE else _WIDE_ROWS)
-    sparse = sp.issparse(X._meta if is_dask_collection(X) else X)
+    sparse = blocks_are_csr(X)
     if not sparse:
         size = max(100, min(size, _BYTES // (8 * d)))
     rows = sampled_rows(n, size, seed, "choices")

@@ -6,12 +6,11 @@ import warnings
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from dask.base import is_dask_collection
 from sklearn.base import is_classifier
 from sklearn.pipeline import Pipeline
 
-from ..execution.row_blocks import align_rows
+from ..execution.row_blocks import align_rows, blocks_are_csr
 from ..linear_model.ridge import fit_beside
 from ..record import Comparison, Training
 from ..targets import class_targets, regression_targets
@@ -56,7 +55,7 @@ def fit_prepared(made: Prepared, X: Any, y: Any, sample_weight: Any = None, base
     """Fit what `prepare` made, and compare it."""
     pipeline = made.pipeline
     model, mapped = pipeline[-1], "map" in pipeline.named_steps
-    sparse = sp.issparse(X._meta if is_dask_collection(X) else X)
+    sparse = blocks_are_csr(X)
     comparisons, found = _compare_sample(made), []
     if baseline and compares_all(model, mapped, sparse, X.shape[1]):
         comparisons += _fit_and_compare(made, X, y, sample_weight)

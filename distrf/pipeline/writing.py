@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 from typing import Any
 
-import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 
 from .. import __version__
 from ..errors import InputError
 from ..execution import write_zarr
+from ..execution.row_blocks import blocks_are_csr
 from ..execution.write_parquet import write_parts
 from ..execution.write_zarr import Written
 from ..persistence import save_model
@@ -58,7 +58,7 @@ def write_rows(X: Any, out: str | os.PathLike[str], y: Any = None, *, overwrite:
         return write_zarr.write_rows(
             out, arrays, kind="rows", spec=spec, classes=rows.classes(y), overwrite=overwrite
         )
-    if sp.issparse(X._meta):
+    if blocks_are_csr(X):
         raise InputError(f"Parquet holds dense columns, got CSR rows for {out!r}; write a .zarr store")
     return Written(None, *write_parts(out, arrays, None, None, spec, overwrite))
 

@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from dask.base import is_dask_collection
 
 from ..errors import InputError
 from ..execution.passes import run_pass
-from ..execution.row_blocks import mapped_from, rows_per_block
+from ..execution.row_blocks import blocks_are_csr, mapped_from, rows_per_block
 from ..execution.sampling import sampled_rows, take_aligned
 from ..execution.scheduler import current_client
 from ..maps import working_dtype
@@ -69,7 +68,7 @@ class Rows:
     @property
     def sparse(self) -> bool:
         """Whether features are CSR rows."""
-        csr = sp.issparse(getattr(self.arrays[0], "_meta", self.arrays[0]))
+        csr = blocks_are_csr(self.arrays[0])
         for function in self.maps:
             csr = function.makes_csr(csr)
         return csr
