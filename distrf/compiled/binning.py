@@ -1,9 +1,9 @@
 """Bins of random grids, and their hashes (Rahimi & Recht 2007, Algorithm 2).
 
 Row x falls into bin b_j = floor(x_j / u_j + s_j) of a grid with pitches u and shifts s. The hash of the bin is
-H = m_0 + sum_j m_j b_j mod 2^64 with random 64-bit words m. The top 32 bits of H are strongly universal (Dietzfelbinger
-1996; "Multilinear", Lemire & Kaser 2014): over the draw of m, the top halves of two bins are a uniform pair, if the bins
-are less than 2^32 steps apart in each coordinate.
+H = m_0 + sum_j m_j b_j mod 2^64 with random 64-bit words m. The top 32 bits of H are strongly universal
+(Dietzfelbinger 1996; "Multilinear", Lemire & Kaser 2014): over the draw of m, the top halves of two bins are a
+uniform pair, if the bins are less than 2^32 steps apart in each coordinate.
 """
 
 from __future__ import annotations
@@ -121,7 +121,8 @@ def signed_columns(
     Parameters
     ----------
     hashes : array of shape (n, P), uint64
-    starts, widths : arrays of shape (P,), int64: grid p owns the columns from starts[p] on, widths[p] < 2^31 of them
+    starts, widths : arrays of shape (P,), int64: grid p owns the columns from starts[p] on, widths[p] < 2^31 of
+        them
     columns : array of shape (n, P), int32 or int64, overwritten
     values : array of shape (n, P), float32 or float64, overwritten with +-size
     size : the absolute value of an entry

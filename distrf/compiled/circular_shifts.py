@@ -86,8 +86,8 @@ def spread_columns(X: np.ndarray, chosen: np.ndarray, out: np.ndarray) -> tuple[
     ----------
     X : C-contiguous array of shape (n, d), float64
     chosen : array of shape (d,), int64, in 0 ... m - 1: the copy that column j goes to
-    out : C-contiguous array of shape (n, m, L), L >= d. ``out[i, chosen[j], j]`` becomes X[i, j]; nothing else is written, so
-        the rest must be zeros already
+    out : C-contiguous array of shape (n, m, L), L >= d. ``out[i, chosen[j], j]`` becomes X[i, j]; nothing else
+        is written, so the rest must be zeros already
 
     Returns
     -------
@@ -109,7 +109,8 @@ def add_weight_shifts(
     inputs : array of shape (n, m, L), the copies of rows that `spread_columns` wrote
     values : array of shape (t, r), r a multiple of `TOGETHER`: weights of block b
     matrices : array of shape (t, r), int64, in 0 ... m - 1: the circulant matrix that the weight belongs to
-    places : array of shape (t, r), int64, in 0 ... L - 1: its place in the first column of the matrix, ascending in each block
+    places : array of shape (t, r), int64, in 0 ... L - 1: its place in the first column of the matrix,
+        ascending in each block
     out : C-contiguous array of shape (n, t, L), float64, added to in place
     """
     _add_weights(inputs, values, matrices, places, out)
@@ -124,11 +125,11 @@ def add_entry_shifts(
     vectors: np.ndarray,
     out: np.ndarray,
 ) -> None:
-    """Add ``v * roll(vectors[b, chosen[j]], j)`` to out[rows[i], b], for each entry v in column j of row i and for every b.
+    """Add ``v * roll(vectors[b, chosen[j]], j)`` to out[rows[i], b] for every b and each entry v in column j of row i.
 
     Parameters
     ----------
-    starts, columns, values : the entries of k rows: columns and values of row i stand from starts[i] to starts[i + 1]
+    starts, columns, values : the entries of k rows: those of row i stand from starts[i] to starts[i + 1]
     rows : array of shape (k,), int64: the row of `out` that row i of the entries belongs to
     chosen : array of shape (d,), int64, in 0 ... m - 1: the circulant matrix of each column
     vectors : C-contiguous array of shape (t, m, L), float64, first columns of the matrices of each block

@@ -12,8 +12,8 @@ import numpy as np
 
 from .jit import jit
 
-#: Coefficients of P, highest power first, in sin(2 pi s) = s P(s^2) for |s| <= 1/4. P interpolates at Chebyshev nodes; its
-#: absolute error is 7e-9 for float32 (five coefficients) and 4e-19 for float64 (nine).
+#: Coefficients of P, highest power first, in sin(2 pi s) = s P(s^2) for |s| <= 1/4. P interpolates at Chebyshev
+#: nodes; its absolute error is 7e-9 for float32 (five coefficients) and 4e-19 for float64 (nine).
 _SIN_TURNS: dict[np.dtype, tuple[Any, ...]] = {
     np.dtype(np.float32): tuple(
         np.float32(c)
@@ -49,8 +49,8 @@ def _sin_turns(s: float, coefficients: tuple[float, ...]) -> float:
     return p * s
 
 
-# The loops take a slice of each row before the inner loop over columns: an index that is computed within it keeps LLVM from
-# vectorising (0.95 against 12 billion numbers a second).
+# The loops take a slice of each row before the inner loop over columns: an index that is computed within it
+# keeps LLVM from vectorising (0.95 against 12 billion numbers a second).
 @jit
 def _cos_sin(
     phases: np.ndarray, out: np.ndarray, column: int, scale: float, coefficients: tuple[float, ...]
@@ -93,8 +93,8 @@ def cos_sin(phases: np.ndarray, out: np.ndarray, column: int, scale: float) -> N
     Parameters
     ----------
     phases : C-contiguous array of shape (n, m), in turns, float32 or float64
-    out : C-contiguous array of shape (n, at least column + 2 m), written in place: ``out[:, column + 2 k]`` becomes the cosine of
-        phase k, ``out[:, column + 2 k + 1]`` its sine
+    out : C-contiguous array of shape (n, at least column + 2 m), written in place: ``out[:, column + 2 k]``
+        becomes the cosine of phase k, ``out[:, column + 2 k + 1]`` its sine
     column : first column of `out` to write
     scale : factor
     """

@@ -59,9 +59,7 @@ def count_sketch_csr(
 
 
 @jit
-def segment_products(
-    P: np.ndarray, ends: np.ndarray, factors: np.ndarray, out: np.ndarray, column: int
-) -> None:
+def column_products(P: np.ndarray, ends: np.ndarray, factors: np.ndarray, out: np.ndarray, column: int) -> None:
     """Write products of neighbouring columns: ``out[i, column + f] = factors[f] * prod(P[i, ends[f] : ends[f + 1]])``.
 
     The products are made in float64, because single factors may leave the range of float32.

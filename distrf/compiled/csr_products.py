@@ -93,7 +93,9 @@ def row_products(X: sp.csr_array, Y: sp.csr_array) -> np.ndarray:
 
 
 def square_distances(X: sp.csr_array) -> np.ndarray:
-    """The squared distances |x - y|^2 of all pairs of rows, as sums of squared differences: near rows keep their digits.
+    """The squared distances |x - y|^2 of all pairs of rows.
+
+    They are sums of squared differences, so that near rows keep their digits.
 
     Parameters
     ----------

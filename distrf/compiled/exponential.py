@@ -1,8 +1,8 @@
 """Features scale * exp(-p) of p >= 0, in one loop over the numbers.
 
-exp(-p) = 2^k exp(r) with k = rint(-p / ln 2) and |r| <= ln(2) / 2. The Taylor polynomial of degree 13 gives exp(r) with a
-remainder below 5e-18; half a unit in the last place is 1.1e-16. From p = 708 on, where 2^k would be subnormal, the result
-is 0.
+exp(-p) = 2^k exp(r) with k = rint(-p / ln 2) and |r| <= ln(2) / 2. The Taylor polynomial of degree 13 gives
+exp(r) with a remainder below 5e-18; half a unit in the last place is 1.1e-16. From p = 708 on, where 2^k would
+be subnormal, the result is 0.
 """
 
 from __future__ import annotations

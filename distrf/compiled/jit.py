@@ -11,10 +11,11 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def jit(function: F) -> F:
-    """Compile a function so that it holds no global lock while it runs. The machine code is kept wherever a cache can be written.
+    """Compile a function so that it holds no global lock while it runs.
 
-    Of the liberties that a compiler can take with floating-point numbers it has one alone, to make a product and a sum one
-    fused operation. NaN and infinity keep their meaning.
+    The machine code is kept on disk wherever a cache can be written. Of the liberties that a compiler can take with
+    floating-point numbers it has one alone, to make a product and a sum one fused operation. NaN and infinity keep
+    their meaning.
     """
     options: dict[str, Any] = {"nogil": True, "fastmath": {"contract"}, "error_model": "numpy"}
     try:

@@ -13,7 +13,8 @@ def digital_net(generators: np.ndarray, shifts: np.ndarray, start: int, out: np.
 
     Parameters
     ----------
-    generators : array of shape (columns, d), uint64: the generating matrix of each coordinate, each of its columns as 52 bits
+    generators : array of shape (columns, d), uint64: the generating matrix of each coordinate, each of its
+        columns as 52 bits
     shifts : array of shape (d,), uint64: the 52-bit digital shift of each coordinate
     start : number of the first point
     out : array of shape (n, d), float64, overwritten
@@ -57,7 +58,8 @@ def radical_inverses(
     Parameters
     ----------
     bases : array of shape (d,), int64, primes: one for each coordinate
-    factors, shifts : arrays of shape (places, d), int64: digit a at place k becomes factors[k] * a + shifts[k] modulo the base
+    factors, shifts : arrays of shape (places, d), int64: digit a at place k becomes factors[k] * a + shifts[k]
+        modulo the base
     tails : array of shape (d,), uniform in (0, 1): stands in for all digits beyond those that tell the points apart
     start : number of the first point
     count : number of points of the whole set: it says how many digits tell them apart

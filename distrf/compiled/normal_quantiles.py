@@ -7,8 +7,8 @@ import numpy as np
 
 from .jit import jit
 
-#: Coefficients of Wichura's AS 241 (PPND16), highest power first: numerator and denominator of his rational functions
-#: near the centre, in the tails, and far out in the tails.
+#: Coefficients of Wichura's AS 241 (PPND16), highest power first: numerator and denominator of his rational
+#: functions near the centre, in the tails, and far out in the tails.
 _CENTRE = (
     2.5090809287301226727e3,
     3.3430575583588128105e4,
@@ -96,8 +96,8 @@ def _polynomial(r: float, coefficients: tuple[float, ...]) -> float:
 def normal_quantiles(u: np.ndarray, out: np.ndarray) -> None:
     """Write the standard normal quantiles of u, with a relative error of about 1e-16.
 
-    It is algorithm AS 241 (PPND16) of Wichura, Applied Statistics 37 (1988) 477-484. Its central branch is a rational
-    function alone and so has the same bits on every machine, which the erfinv of a C library has not.
+    It is algorithm AS 241 (PPND16) of Wichura, Applied Statistics 37 (1988) 477-484. Its central branch is a
+    rational function alone and so has the same bits on every machine, which the erfinv of a C library has not.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What gradients with respect to phases need: cosines apart from sines, and products of spectra summed over rows."""
+"""What gradients with respect to phases need: cosines apart from sines, and products of spectra over rows."""
 
 from __future__ import annotations
 

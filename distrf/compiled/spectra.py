@@ -38,7 +38,8 @@ def mix_spectra(x: np.ndarray, w: np.ndarray, out: np.ndarray) -> None:
 
     Parameters
     ----------
-    x : C-contiguous complex array of shape (n, m, K): of each row, the spectrum of what each of the m matrices acts on
+    x : C-contiguous complex array of shape (n, m, K): of each row, the spectrum of what each of the m matrices
+        acts on
     w : C-contiguous complex array of shape (t, m, K): of each block, the spectrum of each of its m matrices
     out : C-contiguous complex array of shape (n, t, K), overwritten
     """

@@ -1,7 +1,7 @@
 """Sampled sums of Walsh-Hadamard transforms over the rows of a block.
 
-One loop takes a few columns, multiplies them by signs, transposes them, transforms them and adds the samples, so that no
-transformed block ever exists.
+One loop takes a few columns, multiplies them by signs, transposes them, transforms them and adds the samples,
+so that no transformed block ever exists.
 """
 
 from __future__ import annotations

@@ -1,16 +1,17 @@
 """Walsh-Hadamard transforms of rows, in place, in vectors of sixteen numbers.
 
-H_p in Sylvester's order is a product of log2 p stages of butterflies (a, b) -> (a + b, a - b). Butterflies of stride 16 and
-more pair whole vectors; three such stages at a time take eight vectors through registers (radix 8). In the four stages of
-smaller stride, numbers of one vector meet: each is a swap of lanes and an addition. So a row stays where it is, in the
-first-level cache, and is neither transposed nor gathered.
+H_p in Sylvester's order is a product of log2 p stages of butterflies (a, b) -> (a + b, a - b). Butterflies of
+stride 16 and more pair whole vectors; three such stages at a time take eight vectors through registers (radix
+8). In the four stages of smaller stride, numbers of one vector meet: each is a swap of lanes and an addition.
+So a row stays where it is, in the first-level cache, and is neither transposed nor gathered.
 
-The vectors are written out, because LLVM finds them in no loop. On one Zen 5 core, for p = 256 ... 16,384, in billions of
-numbers a second, float32 and float64: 4.9 to 10 and 2.5 to 5.5. Loops of radix 4 over a tile that is stored features by rows
-reach 2.8 to 6.4 and 1.5 to 3.9, not counting the transposes; products with small Hadamard matrices 0.2 to 1.0 and 0.1 to
-0.5; a plain loop over a row 0.7 and 0.6 (benchmarks/hadamard.py).
+The vectors are written out, because LLVM finds them in no loop. On one Zen 5 core, for p = 256 ... 16,384, in
+billions of numbers a second, float32 and float64: 4.9 to 10 and 2.5 to 5.5. Loops of radix 4 over a tile that
+is stored features by rows reach 2.8 to 6.4 and 1.5 to 3.9, not counting the transposes; products with small
+Hadamard matrices 0.2 to 1.0 and 0.1 to 0.5; a plain loop over a row 0.7 and 0.6 (benchmarks/hadamard.py).
 
-All is additions in a fixed order, so that the bits do not depend on the vectors of the machine or on how rows are tiled.
+All is additions in a fixed order, so that the bits do not depend on the vectors of the machine or on how rows
+are tiled.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ _LANES = 16
 def _butterflies(radix: int, within: bool) -> Callable[[np.ndarray, int, int], None]:
     """A compiled step that takes `radix` vectors through log2(radix) stages.
 
-    The step is called as ``step(x, start, apart)``: the vectors begin at start, start + apart, ... of x. With `within` it also
-    does the four stages inside each vector.
+    The step is called as ``step(x, start, apart)``: the vectors begin at start, start + apart, ... of x. With
+    `within` it also does the four stages inside each vector.
     """
 
     @intrinsic

@@ -55,8 +55,8 @@ def map_from_spec(spec: Mapping[str, Any], arrays: Mapping[str, np.ndarray] | No
 
     Raises
     ------
-    SpecMismatchError : the kind of map is unknown, an entry or an array is missing, or this release makes other weights
-        from the spec than the one that wrote it
+    SpecMismatchError : the kind of map is unknown, an entry or an array is missing, or this release makes other
+        weights from the spec than the one that wrote it
     """
     if spec.get("map") not in MAPS:
         raise SpecMismatchError(

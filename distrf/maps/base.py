@@ -100,8 +100,8 @@ def refuse_overflow(features: np.ndarray) -> None:
 def canonical(X: Rows) -> Rows:
     """Sparse rows as CSR in which the columns of a row ascend and none is stored twice.
 
-    SciPy lets a matrix store one entry as several numbers that add up. The loops over stored entries would take each
-    of those numbers for an entry, and the bin, the norm or the sign of each is not that of their sum.
+    SciPy lets a matrix store one entry as several numbers that add up. The loops over stored entries would take
+    each of those numbers for an entry, and the bin, the norm or the sign of each is not that of their sum.
 
     Parameters
     ----------
@@ -135,9 +135,9 @@ def _any_sum(values: np.ndarray) -> float:
 class FeatureMap:
     """Base of the maps, which turn d columns into D features.
 
-    A map is a plain value: maps of equal fields are equal. What can be made from the seed is made on the worker and never
-    pickled. What was learned from data stands in the fields with ``compare=False``; it travels apart from the map
-    (`without_arrays`, `with_arrays`), once to each worker.
+    A map is a plain value: maps of equal fields are equal. What can be made from the seed is made on the worker
+    and never pickled. What was learned from data stands in the fields with ``compare=False``; it travels apart
+    from the map (`without_arrays`, `with_arrays`), once to each worker.
 
     A subclass defines `fill_columns`, `work`, the names in `spec_fields` and `from_spec`.
 
@@ -310,7 +310,10 @@ class FeatureMap:
         raise NotImplementedError
 
     def held_bytes(self, itemsize: int) -> int:
-        """Bytes that a worker holds beside cached weights and blocks, for numbers of `itemsize` bytes. The plan asks."""
+        """Bytes that a worker holds beside cached weights and blocks, for numbers of `itemsize` bytes.
+
+        The plan asks.
+        """
         return 0
 
     def scratch_bytes(self, itemsize: int) -> int:
@@ -385,8 +388,8 @@ def _unpickled(cls: type[FeatureMap], state: dict[str, Any], sent: float | None)
 class _OtherWeights:
     """Stands in for a map whose weights would differ here: any use of it raises SpecMismatchError.
 
-    So a task raises the error, and Dask reports it. Were it raised while the worker reads its messages, the worker would
-    end without a word.
+    So a task raises the error, and Dask reports it. Were it raised while the worker reads its messages, the
+    worker would end without a word.
     """
 
     def __init__(self, message: str):

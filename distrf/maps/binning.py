@@ -43,16 +43,17 @@ class BinningMap(SeededMap):
 
     E[z(x) . z(y)] = k(x, y): two rows share a bin of a random grid with probability k(x, y).
 
-    With bins="hashed", grid p owns about D / P neighbouring columns. A hash of the bin chooses one of them, and a sign. Two
-    bins of a grid that share a column by chance add s s' / P to the estimate, where s and s' are their signs. Signs of
-    different bins are pairwise independent given the columns (`distrf.compiled.binning`), so E[s s'] = 0, and the estimate is
-    exactly unbiased for every number of columns. Sharing costs, over all P grids, a variance of (1 - k) / D. (One set of
-    columns shared by all grids would cost up to (1 + k^2) / D, and signs that are all 1 a bias of (1 - k) P / D.) Where D < P,
-    neighbouring grids share a column, with the same mean.
+    With bins="hashed", grid p owns about D / P neighbouring columns. A hash of the bin chooses one of them, and
+    a sign. Two bins of a grid that share a column by chance add s s' / P to the estimate, where s and s' are
+    their signs. Signs of different bins are pairwise independent given the columns (`distrf.compiled.binning`),
+    so E[s s'] = 0, and the estimate is exactly unbiased for every number of columns. Sharing costs, over all P
+    grids, a variance of (1 - k) / D. (One set of columns shared by all grids would cost up to (1 + k^2) / D,
+    and signs that are all 1 a bias of (1 - k) P / D.) Where D < P, neighbouring grids share a column, with the
+    same mean.
 
-    With bins="exact", each bin that held a row in training has a column of its own, and other bins have none. Bins are told
-    apart by their whole 64-bit hash: two whose numbers differ by multiples of 2^v have the same hash with probability
-    2^(v - 64).
+    With bins="exact", each bin that held a row in training has a column of its own, and other bins have none.
+    Bins are told apart by their whole 64-bit hash: two whose numbers differ by multiples of 2^v have the same
+    hash with probability 2^(v - 64).
 
     Parameters
     ----------
@@ -137,7 +138,7 @@ class BinningMap(SeededMap):
         )
 
     def refuse_far(self, X: Rows) -> None:
-        """Raise InputError for rows so far out that float64 does not tell their bins apart, see `distrf.maps.reach`."""
+        """Raise InputError for rows whose bins float64 does not tell apart, see `distrf.maps.reach`."""
         double = np.dtype(np.float64)
         with np.errstate(over="ignore"):
             for a, b in row_tiles(X.shape[0], _TILE):
@@ -199,17 +200,17 @@ class BinningMap(SeededMap):
         X = check_rows(X, self.n_features_in)
         if start == stop:
             return sp.csr_array((X.shape[0], 0), dtype=working_dtype(X.dtype))
-        ends = self._segments[
+        ends = self._bounds[
             1:
         ]  # the grids wanted: from the first that ends after `start` to the last that begins before `stop`
         first = int(np.searchsorted(ends, start, side="right"))
-        last = max(first + 1, int(np.searchsorted(self._segments[:-1], stop, side="left")))
+        last = max(first + 1, int(np.searchsorted(self._bounds[:-1], stop, side="left")))
         if self.n_components < self.n_grids and self.bins == "hashed":
             first, last = 0, self.n_grids
         return self._features(X, first, min(last, self.n_grids))[:, start:stop]
 
     @property
-    def _segments(self) -> np.ndarray:
+    def _bounds(self) -> np.ndarray:
         """First column of each grid, and D: shape (P + 1,)."""
         if self.bins == "exact":
             assert self.starts is not None
@@ -230,10 +231,11 @@ class BinningMap(SeededMap):
             np.empty((0 if exact else n, P), dtype=dtype),
             np.empty((n if exact else 0, P), dtype=bool),
         )
-        segments = self._segments
-        widths = np.maximum(np.diff(segments), 1)[start:stop]
-        firsts = np.minimum(segments[start:stop], self.n_components - 1)
-        # Where the grids do not fit the cache, all rows go through them at once: else every tile would make them anew.
+        bounds = self._bounds
+        widths = np.maximum(np.diff(bounds), 1)[start:stop]
+        firsts = np.minimum(bounds[start:stop], self.n_components - 1)
+        # Where the grids do not fit the cache, all rows go through them at once: else every tile would make
+        # them anew.
         fit = 24 * P * self.n_features_in <= weight_cache.max_bytes
         for a, b in row_tiles(n, max(_TILE, _HASHES // P) if fit else max(n, 1)):
             hashes = self.hashes(X[a:b], start, stop)
@@ -265,9 +267,9 @@ class BinningMap(SeededMap):
         Array of shape (n, Q), bool: which bins were met.
         """
         assert self.keys is not None
-        segments, known = self._segments, np.empty(hashes.shape, dtype=bool)
+        bounds, known = self._bounds, np.empty(hashes.shape, dtype=bool)
         for p in range(hashes.shape[1]):
-            a, b = segments[start + p], segments[start + p + 1]
+            a, b = bounds[start + p], bounds[start + p + 1]
             place = np.minimum(np.searchsorted(self.keys[a:b], hashes[:, p]), max(b - a - 1, 0))
             known[:, p] = self.keys[a:b][place] == hashes[:, p] if b > a else False
             columns[:, p] = a + place
@@ -281,7 +283,7 @@ class BinningMap(SeededMap):
         return 8.0 * entries, 24.0 * entries
 
     def _checksum(self) -> float:
-        """A sum over the first and the last grid: logarithms of pitches, shifts and hash words of up to 64 columns."""
+        """Sum over the first and the last grid: log pitches, shifts and hash words of up to 64 columns."""
         total = 0.0
         for p in (0, self.n_grids - 1):
             pitches, shifts = self.grids(p, p + 1)

@@ -1,9 +1,9 @@
 """A fitted scikit-learn transformer as a frozen map.
 
-What was fitted travels to the workers as `learned`, under one shared key. For the classes in `SAVABLE_TRANSFORMERS` it holds
-the fitted arrays, and `state` everything else, as JSON; the same is written when the map is saved. Any other transformer
-travels as its pickle, within one job. It has no spec and cannot be saved, because loading a pickle from a file would
-run the code in it.
+What was fitted travels to the workers as `learned`, under one shared key. For the classes in
+`SAVABLE_TRANSFORMERS` it holds the fitted arrays, and `state` everything else, as JSON; the same is written
+when the map is saved. Any other transformer travels as its pickle, within one job. It has no spec and cannot be
+saved, because loading a pickle from a file would run the code in it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from ..errors import InputError, SpecMismatchError
 from ..typing import Rows
 from .base import FeatureMap, arrays_fingerprint, check_rows, working_dtype
 
-#: Transformers that treat each row by itself and whose parameters and fitted attributes are plain data, by name: their module.
+#: Transformers that treat each row by itself and whose parameters and fitted attributes are plain data, by
+#: name: their module.
 SAVABLE_TRANSFORMERS: dict[str, str] = {
     "AdditiveChi2Sampler": "sklearn.kernel_approximation",
     "Binarizer": "sklearn.preprocessing",
@@ -56,7 +57,8 @@ class BlockwiseMap(FeatureMap):
     ----------
     n_features_in : d
     n_components : D
-    state : str, JSON: the class, and for a class in `SAVABLE_TRANSFORMERS` its parameters and what was fitted beside arrays
+    state : str, JSON: the class, and for a class in `SAVABLE_TRANSFORMERS` its parameters and what was fitted
+        beside arrays
     learned : the fitted arrays by name, or the pickle of the transformer as an array of bytes
     """
 
@@ -113,7 +115,7 @@ class BlockwiseMap(FeatureMap):
         return self(X)[:, start:stop]
 
     def makes_csr(self, of_csr: bool) -> bool:
-        """Whether the transformer makes a sparse matrix of a row of ones, given as CSR (`of_csr`) or as an array."""
+        """Whether the transformer makes CSR of a row of ones, itself CSR (`of_csr`) or an array."""
         row = np.ones((1, self.n_features_in))
         try:
             return sp.issparse(self(sp.csr_array(row) if of_csr else row))
@@ -204,7 +206,10 @@ def _describe(transformer: Any) -> tuple[str, dict[str, np.ndarray]] | None:
 
 
 def _plain(value: Any) -> Any:
-    """A nested value of numbers, words, lists and dictionaries as JSON holds it; tuples are marked. Raises TypeError for others."""
+    """A nested value of numbers, words, lists and dictionaries as JSON holds it; tuples are marked.
+
+    Raises TypeError for others.
+    """
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     if isinstance(value, np.generic):

@@ -4,18 +4,19 @@ The base map gives E = up x D features u(x), which are padded with zeros to p = 
 
     z(x) = D^(-1/2) (H S u(x))_R,
 
-where H = H_p has entries +-1, S is a diagonal of random signs and R a random set of D rows of H, all distinct. Such a
-transform is called an SRHT. Each row of H is in R with probability D / p, so E z(x).z(y) = u(x).u(y) given u.
+where H = H_p has entries +-1, S is a diagonal of random signs and R a random set of D rows of H, all distinct.
+Such a transform is called an SRHT. Each row of H is in R with probability D / p, so E z(x).z(y) = u(x).u(y)
+given u.
 
-In one row of H, the products of signs and numbers are independent; all p rows together preserve products. So exactly,
-given u = u(x) and v = u(y),
+In one row of H, the products of signs and numbers are independent; all p rows together preserve products. So
+exactly, given u = u(x) and v = u(y),
 
     Var z(x).z(y) = (1 / D) ((p - D) / (p - 1)) [ |u|^2 |v|^2 + (u.v)^2 - 2 sum_j u_j^2 v_j^2 ].
 
 The mean of that over base maps is added to the variance of E base features, which is smaller than that of D.
 
-H_p = H_(p/b) (x) H_b: column blocks of b base features are transformed one by one, and added up with a sign for each row
-in R. So no more than b of the E base features exist at once.
+H_p = H_(p/b) (x) H_b: column blocks of b base features are transformed one by one, and added up with a sign for
+each row in R. So no more than b of the E base features exist at once.
 """
 
 from __future__ import annotations
@@ -80,7 +81,10 @@ class CompactMap(OverBase, SeededMap):
         return 1 << (self.base.n_components - 1).bit_length()
 
     def input_signs(self, start: int, stop: int) -> np.ndarray:
-        """Entries start:stop of the diagonal of S, float64. `start` is a multiple of the width of a column block."""
+        """Entries start:stop of the diagonal of S, float64.
+
+        `start` is a multiple of the width of a column block.
+        """
         blocks = [
             signs(self.seed, "compact signs", a // _TILE, min(_TILE, stop - a))
             for a in range(start, stop, _TILE)

@@ -26,9 +26,9 @@ _SINGLE_SCALES, _DOUBLE_SCALES = (1e-30, 1e30), (1e-290, 1e290)
 class FourierMap(SeededMap):
     """Features z(x) with E[z(x) . z(y)] = k(x, y) for a shift-invariant kernel k.
 
-    With the phase "paired", columns 2 j and 2 j + 1 are sqrt(2 / D) cos(w_j . x) and sqrt(2 / D) sin(w_j . x), for D / 2
-    frequencies w_j. With "offset", column j is sqrt(2 / D) cos(w_j . x + b_j) for D frequencies, each b_j uniform on a turn.
-    A frequency is a row of the projection divided by the length scale.
+    With the phase "paired", columns 2 j and 2 j + 1 are sqrt(2 / D) cos(w_j . x) and sqrt(2 / D) sin(w_j . x),
+    for D / 2 frequencies w_j. With "offset", column j is sqrt(2 / D) cos(w_j . x + b_j) for D frequencies, each
+    b_j uniform on a turn. A frequency is a row of the projection divided by the length scale.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ class FourierMap(SeededMap):
 
     @property
     def longest(self) -> float:
-        """The squares of a cosine and a sine sum to 1; without its sine, the square of a cosine is weighted by 2."""
+        """1 for cosines with their sines, whose squares sum to 1; 2 for cosines alone."""
         return 1.0 if self.phase == "paired" else 2.0
 
     def __post_init__(self) -> None:
@@ -132,7 +132,10 @@ class FourierMap(SeededMap):
         )
 
     def _fill_in(self, X: Rows, out: np.ndarray, start: int, stop: int, dtype: np.dtype) -> list[int]:
-        """Write features start:stop (whole frequencies) from phases in `dtype`. Returns the rows that are too far out for it."""
+        """Write features start:stop (whole frequencies) from phases in `dtype`.
+
+        Returns the rows that are too far out for it.
+        """
         projector, per = self.projector, self._per_frequency
         scale = 1.0 / (2.0 * np.pi * self.length_scale)
         amplitude = np.sqrt(2.0 / self.n_components)
@@ -168,8 +171,8 @@ class FourierMap(SeededMap):
         """Factors f for which |f * x| is the size of a row x, see `distrf.maps.reach`."""
         if self.whitening is None:
             return 1.0 / self.length_scale
-        # A is the whitening. The size is that of the products x_i A_ij before they are summed: they may cancel in the sum,
-        # but their rounding does not.
+        # A is the whitening. The size is that of the products x_i A_ij before they are summed: they may cancel
+        # in the sum, but their rounding does not.
         return np.sqrt((self.whitening**2).sum(axis=1)) / self.length_scale
 
     def exact_kernel(self, X: Rows, Y: Rows | None = None) -> np.ndarray:
@@ -187,7 +190,7 @@ class FourierMap(SeededMap):
         return operations + 20.0 * self.n_components, parameters
 
     def _checksum(self) -> float:
-        """Sum of the first 64 coordinates of the first frequency and of the last 64 of the last, at length scale 1."""
+        """Sum of the first 64 coordinates of the first frequency and the last 64 of the last, at l = 1."""
         m = self.n_frequencies
         head, tail = self.projector.weights(0, 1)[0, :64], self.projector.weights(m - 1, m)[0, -64:]
         return float(head.sum() + tail.sum())

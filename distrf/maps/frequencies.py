@@ -1,15 +1,15 @@
-"""Frequencies that are learned numbers, not draws from a seed: phases of rows, and gradients with respect to the numbers.
+"""Frequencies that are learned numbers: phases of rows, and gradients with respect to the numbers.
 
-This is the linear part x -> Theta x of the learned maps, and its transpose. Phases are in turns, gradients in radians. Let
-e_i be the derivative of a loss with respect to the phases of row x_i, an array of shape (m,). Then
+This is the linear part x -> Theta x of the learned maps, and its transpose. Phases are in turns, gradients in
+radians. Let e_i be the derivative of a loss with respect to the phases of row x_i, an array of shape (m,). Then
 
     dense:      dL / dTheta = sum_i e_i x_i',
     circulant:  Theta = (circ(r_1); circ(r_2); ...) diag(s), first m rows, and
                 dL / dr_b = sum_i corr(S x_i, e_ib) = F^-1 sum_i conj(F S x_i) F e_ib,
 
-where s are signs, S = diag(s) and F is the Fourier transform (Yu et al. 2015, Eqs. 9 and 17; the correlation is their
-convolution with the reversed row). The sum over rows is taken over spectra, so that a microbatch costs one inverse
-transform for each block of Theta.
+where s are signs, S = diag(s) and F is the Fourier transform (Yu et al. 2015, Eqs. 9 and 17; the correlation is
+their convolution with the reversed row). The sum over rows is taken over spectra, so that a microbatch costs
+one inverse transform for each block of Theta.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Frequencies:
         return 512
 
     def matrix(self, numbers: np.ndarray) -> np.ndarray:
-        """The frequencies that `numbers` (radians, of `shape`) make, as rows of a matrix of shape (m, d), in radians, float64."""
+        """The frequencies of `numbers` (in radians, of `shape`) as rows of a matrix of shape (m, d), float64."""
         raise NotImplementedError
 
     def prepare(self, numbers: np.ndarray, dtype: np.dtype) -> Any:

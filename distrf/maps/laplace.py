@@ -32,9 +32,10 @@ LAPLACE_PROJECTIONS = (
 class LaplaceMap(SeededMap):
     """Features z(x) = exp(-W x) / sqrt(D) of rows x >= 0, the rows of W drawn from the law of a semigroup kernel.
 
-    E[z(x) . z(y)] = E[exp(-w . (x + y))] = k(x, y) (Mukuta et al. 2018, Eq. 1). W x is computed in float64 for rows of every
-    dtype, because Levy weights span more decades than float32 has digits; the features are cast last. Rounding may leave
-    entries of W x just below 0, where there are none in exact arithmetic: these are taken for 0.
+    E[z(x) . z(y)] = E[exp(-w . (x + y))] = k(x, y) (Mukuta et al. 2018, Eq. 1). W x is computed in float64 for
+    rows of every dtype, because Levy weights span more decades than float32 has digits; the features are cast
+    last. Rounding may leave entries of W x just below 0, where there are none in exact arithmetic: these are
+    taken for 0.
 
     Parameters
     ----------
@@ -118,7 +119,7 @@ class LaplaceMap(SeededMap):
 
 
 def _float64(tile: Rows, accepts_sparse: bool) -> Rows:
-    """A tile of rows in float64: CSR where the projection takes it and few entries make it pay, else a C-contiguous array."""
+    """A tile of rows in float64: CSR where the projection takes it and it pays, else a C-contiguous array."""
     if isinstance(tile, np.ndarray):
         return np.ascontiguousarray(tile, dtype=np.float64)
     tile = tile.astype(np.float64)

@@ -22,8 +22,8 @@ from .reach import fill_by_reach, near_tile
 class LearnedFourierMap(FeatureMap):
     """Features from frequencies theta_i that were learned from data.
 
-    With the phase "offset", feature i is sqrt(2 / D) cos(theta_i . x + b_i). With "paired", features 2 i and 2 i + 1 are
-    sqrt(2 / D) cos(theta_i . x) and sqrt(2 / D) sin(theta_i . x), for D / 2 frequencies.
+    With the phase "offset", feature i is sqrt(2 / D) cos(theta_i . x + b_i). With "paired", features
+    2 i and 2 i + 1 are sqrt(2 / D) cos(theta_i . x) and sqrt(2 / D) sin(theta_i . x), for D / 2 frequencies.
 
     Parameters
     ----------
@@ -33,8 +33,8 @@ class LearnedFourierMap(FeatureMap):
     structure : "dense" or "circulant", see `distrf.maps.frequencies`
     seed : seed of the signs of the structure "circulant"
     kernel, length_scale : the kernel that the features approximate; None where they were learned for a loss
-    frequencies : the learned numbers in radians, float64: Theta of shape (m, d) for "dense", the vectors of the blocks, shape
-        (blocks, L), for "circulant"
+    frequencies : the learned numbers in radians, float64: Theta of shape (m, d) for "dense", the vectors of the
+        blocks, shape (blocks, L), for "circulant"
     offsets : b in turns, shape (m,), float64; None for the phase "paired"
 
     References

@@ -1,16 +1,18 @@
 """Random Maclaurin features (Kar & Karnick 2012, Algorithm 1) of dot-product kernels.
 
-The kernel is f(x.y) = sum_n a_n (x.y)^n with all a_n >= 0. A feature draws a degree N, then N vectors w_ij of random signs:
+The kernel is f(x.y) = sum_n a_n (x.y)^n with all a_n >= 0. A feature draws a degree N, then N vectors w_ij of
+random signs:
 
     z_i(x) = sqrt(a_N / P(N)) prod_{j=1..N} w_ij.x,    E z_i(x) z_i(y) = sum_n P(n) (a_n / P(n)) (x.y)^n = f(x.y),
 
-since E (w.x)(w.y) = x.y. The probability P(n) of a degree is proportional to base^-(n+1) over the n with a_n > 0: a degree
-with a_n = 0 would make a feature that is always zero. For base = 2 and all a_n > 0 it is the paper's law. (The paper
-writes p^-(n+1) for any p > 1, but these sum to 1 / (p - 1).)
+since E (w.x)(w.y) = x.y. The probability P(n) of a degree is proportional to base^-(n+1) over the n with
+a_n > 0: a degree with a_n = 0 would make a feature that is always zero. For base = 2 and all a_n > 0 it is the
+paper's law. (The paper writes p^-(n+1) for any p > 1, but these sum to 1 / (p - 1).)
 
-Degrees up to `exact` are not drawn but have columns of their own: degree 0 the constant column sqrt(a_0), degree 1 the d
-columns sqrt(a_1) x. (Both together are the paper's H0/1 heuristic.) The other m columns are random features of the rest of
-the series. With M = E (w.x)^2 (w.y)^2 = |x|^2 |y|^2 + 2 (x.y)^2 - 2 sum_j x_j^2 y_j^2, over the degrees that are drawn,
+Degrees up to `exact` are not drawn but have columns of their own: degree 0 the constant column sqrt(a_0),
+degree 1 the d columns sqrt(a_1) x. (Both together are the paper's H0/1 heuristic.) The other m columns are
+random features of the rest of the series. Over the degrees that are drawn, with
+M = E (w.x)^2 (w.y)^2 = |x|^2 |y|^2 + 2 (x.y)^2 - 2 sum_j x_j^2 y_j^2,
 
     Var z(x).z(y) = (1 / m) [ sum_n (a_n^2 / P(n)) M^n - (sum_n a_n (x.y)^n)^2 ].
 """
@@ -25,7 +27,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..compiled.count_sketches import segment_products
+from ..compiled.count_sketches import column_products
 from ..errors import InputError
 from ..kernels.dot_product import DotProductKernel, get_dot_product_kernel
 from ..projections.base import cut_at_multiples
@@ -92,7 +94,8 @@ class MaclaurinMap(SeededMap):
     def degrees(self) -> np.ndarray:
         """Degrees that are drawn, ascending, shape (k,).
 
-        A series without end is cut after about 52 / log2(base) degrees: uniform numbers of 52 bits reach no rarer ones.
+        A series without end is cut after about 52 / log2(base) degrees: uniform numbers of 52 bits reach no
+        rarer ones.
         """
         return _law(self.kernel, self.base, self.exact)[0]
 
@@ -126,7 +129,7 @@ class MaclaurinMap(SeededMap):
         return self.degrees[np.minimum(np.searchsorted(below, u), len(below) - 1)]
 
     def sign_vectors(self, start: int, stop: int) -> np.ndarray:
-        """The vectors w of random features start:stop, -1 or 1, those of a feature one below the other: shape (sum of N, d), int8."""
+        """Vectors w of random features start:stop, those of a feature side by side: shape (sum of N, d), int8."""
         d = self.n_features_in
         width = -(-d // 64)  # words of a vector
         vectors = [np.empty((0, d), dtype=np.int8)]
@@ -141,7 +144,7 @@ class MaclaurinMap(SeededMap):
         return np.concatenate(vectors)
 
     def _factors(self, drawn: np.ndarray) -> np.ndarray:
-        """Factor sqrt(a_N / (m P(N))) of random features of the degrees `drawn`; 0 where no degree is left to draw."""
+        """Factor sqrt(a_N / (m P(N))) of random features of the degrees `drawn`; 0 where none is left to draw."""
         if not self.has_random:
             return np.zeros(len(drawn))
         m = self.n_components - self.n_exact
@@ -161,7 +164,7 @@ class MaclaurinMap(SeededMap):
                 tile = X[a:b]
                 if isinstance(tile, np.ndarray):
                     tile = np.ascontiguousarray(tile, dtype=out.dtype)
-                segment_products(np.ascontiguousarray(tile @ W), ends, factors, out[a:b], column)
+                column_products(np.ascontiguousarray(tile @ W), ends, factors, out[a:b], column)
         refuse_overflow(out)
 
     def _exact(self, X: Rows, start: int, stop: int) -> np.ndarray:
@@ -181,7 +184,7 @@ class MaclaurinMap(SeededMap):
     def _weight_block(
         self, first: int, last: int, dtype: np.dtype
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """What `segment_products` needs of features first:last.
+        """What `column_products` needs of features first:last.
 
         Returns
         -------
@@ -225,7 +228,7 @@ class MaclaurinMap(SeededMap):
         return 2.0 * self.n_features_in * vectors + 4.0 * self.n_components, 4.0 * self.n_features_in * vectors
 
     def _checksum(self) -> float:
-        """A sum of the degrees and signs of the first 16 random features and of the last, with weights that differ."""
+        """Sum of degrees and signs of the first 16 random features and the last, with weights that differ."""
         m = self.n_components - self.n_exact
         total = 0.0
         for first, last in ((0, min(m, 16)), (max(0, m - 16), m)):

@@ -4,9 +4,9 @@ With K = k(L, L) = V diag(w) V', w in descending order,
 
     z(x) = k(x, L) V_r diag(w_r)^(-1/2),    z(x).z(y) = k(x, L) (K)_r^+ k(L, y).
 
-In the space of the kernel's own features that is the projection onto the span of the landmarks; for rows within that
-span the kernel is exact if r is the rank of K. Directions with w <= m eps w_1 are left out: they are rounding. So
-landmarks that are equal cost time and nothing else.
+In the space of the kernel's own features that is the projection onto the span of the landmarks; for rows within
+that span the kernel is exact if r is the rank of K. Directions with w <= m eps w_1 are left out: they are
+rounding. So landmarks that are equal cost time and nothing else.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ from .base import FeatureMap, arrays_fingerprint, require_arrays, row_tiles, ver
 
 #: Numbers in the kernel matrix of one tile of rows and all landmarks (16 MiB).
 _TILE_NUMBERS = 2**21
-#: What `_once` made of landmarks: by the name of the function and the `id` of the array, as long as the array lives.
+#: What `_once` made of landmarks: by the name of the function and the `id` of the array, as long as the array
+#: lives.
 _made: dict[tuple[str, int], tuple[weakref.ref, Any]] = {}
 
 
@@ -157,7 +158,7 @@ def _once(make: Callable[[np.ndarray], Any], landmarks: np.ndarray) -> Any:
 
 
 def _beside_csr(landmarks: np.ndarray) -> Any:
-    """A copy of the landmarks in float64 for products with CSR rows: CSR where few entries are not zero, else an array."""
+    """A float64 copy of the landmarks for products with CSR rows: CSR where few entries are not zero."""
     made = lean(landmarks)
     # SciPy reads the transpose of the array row by row, so the array is stored column by column.
     return made.astype(np.float64) if sp.issparse(made) else np.array(made, dtype=np.float64, order="F")

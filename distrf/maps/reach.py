@@ -1,11 +1,12 @@
 """How far from the origin the phases of a row can be trusted.
 
-The size of a row x is the root mean square of its phases w.x in radians: |x| / l for a kernel of length scale l. A phase
-is rounded by eps times the size, about 1e-3 radians at size 1e4 in float32 and at 5e12 in float64. Beyond 2^23 turns in
-float32, and 2^52 in float64, every phase is a whole number of turns, so that all rows have the features of the origin.
+The size of a row x is the root mean square of its phases w.x in radians: |x| / l for a kernel of length scale
+l. A phase is rounded by eps times the size, about 1e-3 radians at size 1e4 in float32 and at 5e12 in float64.
+Beyond 2^23 turns in float32, and 2^52 in float64, every phase is a whole number of turns, so that all rows have
+the features of the origin.
 
-So phases of rows of size above `SINGLE` are made in float64, and rows of size above `DOUBLE` are refused. Whether a row is
-far depends on that row alone, so features do not depend on how rows are cut into blocks.
+So phases of rows of size above `SINGLE` are made in float64, and rows of size above `DOUBLE` are refused.
+Whether a row is far depends on that row alone, so features do not depend on how rows are cut into blocks.
 """
 
 from __future__ import annotations
@@ -127,8 +128,8 @@ def fill_by_reach(
     X : array or CSR matrix of shape (n, d)
     out : array of shape (n, D), overwritten
     dtype : float32 or float64, for the phases of rows that are not far
-    fill : called as ``fill(rows, features, dtype)``, writes the features of rows with phases in that dtype, and returns the rows
-        that are too far out for it (see `near_rows`), whose features it may leave wrong
+    fill : called as ``fill(rows, features, dtype)``, writes the features of rows with phases in that dtype, and
+        returns the rows that are too far out for it (see `near_rows`), whose features it may leave wrong
     """
     with np.errstate(
         over="ignore"

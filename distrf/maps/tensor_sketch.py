@@ -1,19 +1,22 @@
 """TensorSketch (Pham & Pagh 2013): random features of the polynomial kernel by convolution of count sketches.
 
-Let t(x) = (sqrt(gamma) x, sqrt(coef0)), so that t(x).t(y) = gamma x.y + coef0, and p = degree. For k = 1 ... p, a hash
-h_k sends each column to a place in range(D), and s_k gives it a sign. The p hashes and signs are independent. Then
+Let t(x) = (sqrt(gamma) x, sqrt(coef0)), so that t(x).t(y) = gamma x.y + coef0, and p = degree. For k = 1 ... p,
+a hash h_k sends each column to a place in range(D), and s_k gives it a sign. The p hashes and signs are
+independent. Then
 
     C_k(x)_b = sum_{j: h_k(j) = b} s_k(j) t(x)_j,    z(x) = FFT^-1( FFT C_1(x) * ... * FFT C_p(x) ).
 
-C_k is a count sketch of t(x). Their convolution z is a count sketch of the p-fold tensor power of t(x): its hash is the sum
-of the h_k modulo D, its sign the product of the s_k. So E z(x).z(y) = (gamma x.y + coef0)^p, exactly.
+C_k is a count sketch of t(x). Their convolution z is a count sketch of the p-fold tensor power of t(x): its
+hash is the sum of the h_k modulo D, its sign the product of the s_k. So E z(x).z(y) = (gamma x.y + coef0)^p,
+exactly.
 
 The variance is exact for fully random hashes. Let X = |t(x)|^2, Y = |t(y)|^2, s = t(x).t(y) and
-q = sum_j t(x)_j^2 t(y)_j^2. The square of the estimate is a sum over tuples of four indices, two of each estimate. In each
-of the p modes the signs leave only tuples whose indices pair: within each estimate (worth s^2), or between the two
-estimates, straight (X Y - q, where the two indices differ) or crosswise (s^2 - q). Straight modes shift the hash
-differences of both estimates alike, crossed modes against each other. Both differences are 0 modulo D with probability
-1 / D where modes of one kind only occur, and c / D^2 where both do, with c = 2 for even D and 1 for odd:
+q = sum_j t(x)_j^2 t(y)_j^2. The square of the estimate is a sum over tuples of four indices, two of each estimate. In
+each of the p modes the signs leave only tuples whose indices pair: within each estimate (worth s^2), or between
+the two estimates, straight (X Y - q, where the two indices differ) or crosswise (s^2 - q). Straight modes shift
+the hash differences of both estimates alike, crossed modes against each other. Both differences are 0 modulo D
+with probability 1 / D where modes of one kind only occur, and c / D^2 where both do, with c = 2 for even D and
+1 for odd:
 
     Var = (1 / D) [(s^2 + X Y - q)^p + (2 s^2 - q)^p - 2 s^2p]
         + (c / D^2) [(2 s^2 + X Y - 2 q)^p - (s^2 + X Y - q)^p - (2 s^2 - q)^p + s^2p].

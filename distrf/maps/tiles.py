@@ -1,4 +1,4 @@
-"""The features of a block in bounded memory: a tile of rows at a time and, where D is large, a column block at a time."""
+"""The features of a block in bounded memory: by tiles of rows and, where D is large, by column blocks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from .base import FeatureMap, check_rows, dense, working_dtype
 
 #: Bytes of features that are made at once, but never fewer than 256 rows where whole rows of features are made.
 _TILE_BYTES = 64 * 2**20
-#: A tile holds whole rows of features where 256 of them take no more bytes; wider features are made column block by column block.
+#: A tile holds whole rows of features where 256 of them take no more bytes; wider features are made column
+#: block by column block.
 _WHOLE_BYTES = 128 * 2**20
 #: The fewest rows of a tile of whole rows of features.
 _ROWS = 256

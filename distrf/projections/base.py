@@ -16,7 +16,9 @@ from .cache import weight_cache
 
 @dataclass(frozen=True)
 class Projection:
-    """Base of the projections: a seeded matrix W of shape (m, d) whose rows have the kernel's law of weights at length scale 1.
+    """Base of the projections: a seeded matrix W of shape (m, d).
+
+    Its rows have the kernel's law of weights at length scale 1.
 
     A subclass defines `weights`, `phases` and `work`, and is listed in `PROJECTIONS`.
 
@@ -55,8 +57,9 @@ class Projection:
     def weight_blocks(self, start: int, stop: int, itemsize: int) -> list[tuple[int, int]]:
         """Cut rows start:stop of W into weight blocks that each fit the cache.
 
-        A map takes all rows of X through one weight block before it begins the next. If it took tile after tile of X through all
-        weight blocks instead, weights that do not fit the cache together would be made anew for every tile.
+        A map takes all rows of X through one weight block before it begins the next. If it took tile after tile
+        of X through all weight blocks instead, weights that do not fit the cache together would be made anew
+        for every tile.
 
         Parameters
         ----------
@@ -104,7 +107,7 @@ class Projection:
         raise NotImplementedError
 
     def offsets(self, start: int, stop: int) -> np.ndarray | None:
-        """Phase offsets of rows start:stop, shape (stop - start,), in turns, where they are part of the point set; else None."""
+        """Phase offsets of rows start:stop in turns, where they are part of the point set; else None."""
         return None
 
     def work(self) -> tuple[float, float]:
@@ -125,8 +128,8 @@ def require_isotropic(projection: str, kernel: WeightLaw) -> None:
 def cut_at_multiples(start: int, stop: int, step: int) -> Iterator[tuple[int, int]]:
     """Cut start:stop at every multiple of `step`.
 
-    Weights are drawn, made and cached in blocks that begin at multiples of some step. Cut in this way, whatever rows are
-    asked for, each piece lies within one block.
+    Weights are drawn, made and cached in blocks that begin at multiples of some step. Cut in this way, whatever
+    rows are asked for, each piece lies within one block.
 
     Yields
     ------

@@ -1,22 +1,23 @@
 """Circulant projections by FFT (Yu et al. 2015; SCRF, Feng et al. 2015).
 
-W consists of blocks circ(c) diag(s). The vector c has independent coordinates from the kernel's law of weights. The vector
-s of random signs is the same for all blocks, so that one forward FFT of a row serves every block.
+W consists of blocks circ(c) diag(s). The vector c has independent coordinates from the kernel's law of weights.
+The vector s of random signs is the same for all blocks, so that one forward FFT of a row serves every block.
 
-Row k of a block is w_j = s_j c_{(k - j) mod L}: its d coordinates are d different entries of c. The law is symmetric, so
-every row has exactly the kernel's law of weights, also given the signs. Hence the estimate is unbiased for every kernel
-with independent coordinates, not for the Gaussian alone. Sharing the signs costs no variance: given them, blocks are
-independent and unbiased. For a scale mixture (Matern), each row is multiplied by a radius of its own. Only the rows of one
-block depend on each other.
+Row k of a block is w_j = s_j c_{(k - j) mod L}: its d coordinates are d different entries of c. The law is
+symmetric, so every row has exactly the kernel's law of weights, also given the signs. Hence the estimate is
+unbiased for every kernel with independent coordinates, not for the Gaussian alone. Sharing the signs costs no
+variance: given them, blocks are independent and unbiased. For a scale mixture (Matern), each row is multiplied
+by a radius of its own. Only the rows of one block depend on each other.
 
-For one block, paired features, the Gaussian kernel and v = x - y, the vector z = circ(c) S v has covariances r_{j-k}, where
-r is the circular autocorrelation of S v / l. Then E[cos z_j cos z_k] = e^{-s} cosh r_{j-k}, so that, given the signs,
+For one block, paired features, the Gaussian kernel and v = x - y, the vector z = circ(c) S v has covariances
+r_{j-k}, where r is the circular autocorrelation of S v / l. Then E[cos z_j cos z_k] = e^{-s} cosh r_{j-k}, so
+that, given the signs,
 
     Var = (e^{-s} / L) sum_k (cosh r_k - 1),    s = |v|^2 / l^2.
 
-Without input signs (S = 1) a constant v has r_k = s for all k, and L times the variance of independent rows. That holds for
-the paper's SCRF too. Its signs stand on the rows and change nothing, because the cosine is even and a uniform offset is
-symmetric. So its Theorem 2 does not hold.
+Without input signs (S = 1) a constant v has r_k = s for all k, and L times the variance of independent rows.
+That holds for the paper's SCRF too. Its signs stand on the rows and change nothing, because the cosine is even
+and a uniform offset is symmetric. So its Theorem 2 does not hold.
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ from ..randomness import signs, uniforms, variates
 from .base import Projection, cut_at_multiples
 from .cache import weight_cache
 
-#: Numbers in one column block of 32 rows, whose spectra and phases then stay in the cache. (From 2^17 to 2^19 the time is the
-#: same.)
+#: Numbers in one column block of 32 rows, whose spectra and phases then stay in the cache. (From 2^17 to 2^19
+#: the time is the same.)
 _COLUMN_BLOCK_NUMBERS = 2**18
 
 
@@ -43,9 +44,9 @@ _COLUMN_BLOCK_NUMBERS = 2**18
 def fast_order(d: int) -> int:
     """The order L of the circulant blocks over d columns: the smallest number 2^a 3^b 5^c that is at least d.
 
-    Rows of X are padded with zeros to L. Every L >= d makes valid rows of W, L for each block, because c is as long. The FFT of
-    a real row costs up to 8 times less at such an order (d = 1009: 0.9 in place of 6.5 ns a number; d = 784: 0.9 in place of
-    1.3).
+    Rows of X are padded with zeros to L. Every L >= d makes valid rows of W, L for each block, because c is as
+    long. The FFT of a real row costs up to 8 times less at such an order (d = 1009: 0.9 in place of 6.5 ns a
+    number; d = 784: 0.9 in place of 1.3).
     """
     best = 1 << (d - 1).bit_length()
     five = 1
@@ -63,9 +64,9 @@ def fast_order(d: int) -> int:
 class CirculantProjection(Projection):
     """Circulant blocks with random signs on the input (Yu et al. 2015): W = circ(c) diag(s).
 
-    The order L of the blocks is `fast_order(d)`. There are t = ceil(m / L) blocks; of the last one the first rows are used. Where
-    some weights are far above the others (Cauchy law), float64 phases err by about the rounding of the largest weight of
-    their block.
+    The order L of the blocks is `fast_order(d)`. There are t = ceil(m / L) blocks; of the last one the first
+    rows are used. Where some weights are far above the others (Cauchy law), float64 phases err by about the
+    rounding of the largest weight of their block.
 
     Attributes
     ----------
@@ -106,7 +107,7 @@ class CirculantProjection(Projection):
         return "circulant"
 
     def column_factors(self) -> np.ndarray:
-        """Factor of each input column for each mixed matrix, shape (n_mixed, d): a sign, or 0 for another matrix's column."""
+        """Factor of each column of X for each mixed matrix, shape (n_mixed, d): a sign, or 0 where not drawn."""
         d, mixed = self.n_features_in, self.n_mixed
         factors = np.ones(d)
         if self.sign_place == "columns" and self.kernel.symmetric:
@@ -174,7 +175,8 @@ class CirculantProjection(Projection):
         signed = X[:, None, :] * self._columns(dtype)
         x = scipy.fft.rfft(signed, L, axis=2, overwrite_x=True)
         begin, end = start // L, -(-stop // L)
-        # Weight blocks begin at multiples of `per` blocks, so that a cached one serves every request for some of its rows.
+        # Weight blocks begin at multiples of `per` blocks, so that a cached one serves every request for some
+        # of its rows.
         for first in range(begin - begin % per, end, per):
             last = min(first + per, -(-self.n_frequencies // L))
             lo, hi = max(first, begin), min(last, end)
@@ -198,8 +200,8 @@ class CirculantProjection(Projection):
 class CirculantPaperProjection(CirculantProjection):
     """SCRF as printed (Feng et al. 2015, Definition 2): random signs on the rows, none on the input.
 
-    It is kept to reproduce the paper. Its signs change nothing in the estimate of the kernel: rows whose difference is constant
-    or smooth along the columns have up to d times the variance of independent weights.
+    It is kept to reproduce the paper. Its signs change nothing in the estimate of the kernel: rows whose
+    difference is constant or smooth along the columns have up to d times the variance of independent weights.
     """
 
     name: ClassVar[str] = "circulant-paper"

@@ -15,7 +15,8 @@ from .cache import weight_cache
 
 #: Rows of W that come from one block of the random stream. Another number would make another map.
 _BLOCK = 256
-#: Rows of W in a weight block: enough for a fast matrix product, and few enough for the products to stay in the cache.
+#: Rows of W in a weight block: enough for a fast matrix product, and few enough for the products to stay in the
+#: cache.
 _WEIGHT_BLOCK = 1024
 
 
@@ -56,7 +57,8 @@ class DenseProjection(Projection):
     def phases(
         self, X: Rows, start: int, stop: int, scale: float, dtype: np.dtype
     ) -> Iterator[tuple[int, np.ndarray]]:
-        # Weight blocks begin at multiples of `made`, so that a cached one serves every request for some of its rows.
+        # Weight blocks begin at multiples of `made`, so that a cached one serves every request for some of its
+        # rows.
         made = self.made_at_once
         for first in range(start - start % made, stop, made):
             W = self._weight_block(first, min(first + made, self.n_frequencies), scale, dtype)

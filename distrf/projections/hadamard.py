@@ -4,28 +4,30 @@ Both make W in blocks of p rows, where p is the power of two at or above d, and 
 
     W_b = S_b  H G_bk ... H G_b1  P H B,     H = H_p with entries +-1,
 
-cut to its first d columns: rows of X are padded with zeros. S and G are diagonal, B is a diagonal of signs, P a permutation.
-The inner rotation P H B is the same for all blocks and is applied once to each row of X. In what follows k = exp(-s / 2) is
-the Gaussian kernel and s = |v|^2, in units of the length scale.
+cut to its first d columns: rows of X are padded with zeros. S and G are diagonal, B is a diagonal of signs, P a
+permutation. The inner rotation P H B is the same for all blocks and is applied once to each row of X. In what
+follows k = exp(-s / 2) is the Gaussian kernel and s = |v|^2, in units of the length scale.
 
-Fastfood has one diagonal G, which is normal. Let g be its vector. *Given B and P*, row i of H G P H B is g with some fixed
-signs, turned by a fixed rotation. So its direction is uniform, and S gives it an independent norm of the chi_p law. Each row
-is exactly N(0, I_p), and its first d coordinates are exactly N(0, I_d), whatever the padding: the estimate is unbiased
-given B and P. Hence blocks are uncorrelated, as they would be with a B and P each.
+Fastfood has one diagonal G, which is normal. Let g be its vector. *Given B and P*, row i of H G P H B is g with
+some fixed signs, turned by a fixed rotation. So its direction is uniform, and S gives it an independent norm of
+the chi_p law. Each row is exactly N(0, I_p), and its first d coordinates are exactly N(0, I_d), whatever the
+padding: the estimate is unbiased given B and P. Hence blocks are uncorrelated, as they would be with a B and P
+each.
 
-SORF has two diagonals of signs, and P = 1. With y = H G_1 H B v / p, |y| = |v|, a row gives w.v = sum_j e_j y_j with
-independent signs e, so that its mean cosine is E prod_j cos y_j. As |cos t - exp(-t^2 / 2)| <= t^4 / 12 and
-E y_j^4 <= 3 s^2 / p^2,
+SORF has two diagonals of signs, and P = 1. With y = H G_1 H B v / p, |y| = |v|, a row gives w.v = sum_j e_j y_j
+with independent signs e, so that its mean cosine is E prod_j cos y_j. As |cos t - exp(-t^2 / 2)| <= t^4 / 12
+and E y_j^4 <= 3 s^2 / p^2,
 
     | E k_hat - k |  <=  s^2 / (4 p)    for every v and d.
 
-For s well below sqrt(p) the bias is -k s^2 / (4 p), towards zero, with its largest size 0.55 / p at s = 4. Given B,
-E sum_j y_j^4 lies between s^2 / p and 3 s^2 / p, so that the common B adds at most a ninth of the squared bias to the
-squared error.
+For s well below sqrt(p) the bias is -k s^2 / (4 p), towards zero, with its largest size 0.55 / p at s = 4.
+Given B, E sum_j y_j^4 lies between s^2 / p and 3 s^2 / p, so that the common B adds at most a ninth of the
+squared bias to the squared error.
 
-Farther out the bound is above 1 and says nothing, and the estimate can be wrong. Along an axis, v = t e_i, all entries of
-H B v are +-t, and y_j = (t / p) n_j with even integers n_j. So k_hat returns to 1 at t = pi p / 2, which is 25 length scales
-for p = 16. It is off by more than 0.1 from 6 (p = 16), 24 (p = 32) and 49 (p = 64) length scales on. `fit` warns for p < 64.
+Farther out the bound is above 1 and says nothing, and the estimate can be wrong. Along an axis, v = t e_i, all
+entries of H B v are +-t, and y_j = (t / p) n_j with even integers n_j. So k_hat returns to 1 at t = pi p / 2,
+which is 25 length scales for p = 16. It is off by more than 0.1 from 6 (p = 16), 24 (p = 32) and 49 (p = 64)
+length scales on. `fit` warns for p < 64.
 
 The variance of paired features to first order in 1 / p, divided by that of as many independent weights, with
 q = k^2 s^2 / (1 - k^2)^2 <= 1 and u = sum_j v_j^4 / s^2 (from the fourth moments of H B v), is
@@ -51,8 +53,8 @@ from .cache import weight_cache
 _NARROWEST = 16
 #: From this p on, rows of data do not usually lie as far apart as SORF's error begins, so that no warning is due.
 _WIDE = 64
-#: Columns of one column block, which holds at least one block of W: enough to make few calls for small d, and few enough to
-#: stay in the cache.
+#: Columns of one column block, which holds at least one block of W: enough to make few calls for small d, and
+#: few enough to stay in the cache.
 _COLUMNS = 1024
 
 
@@ -113,7 +115,8 @@ class HadamardProjection(Projection):
         for first, last in cut_at_multiples(start, stop, p):
             block = first // p
             rows = np.arange(first, last) - block * p
-            # Rows of H, whose entries are (-1)^popcount(i & j), times the factors from left to right. Each is symmetric.
+            # Rows of H, whose entries are (-1)^popcount(i & j), times the factors from left to right. Each is
+            # symmetric.
             R = 1.0 - 2.0 * (np.bitwise_count(rows[:, None] & np.arange(p)) & 1)
             for g in self.diagonals(block)[:0:-1]:
                 R *= g
@@ -180,8 +183,8 @@ class HadamardProjection(Projection):
 class FastfoodProjection(HadamardProjection):
     """Fastfood (Le, Sarlos & Smola 2013, Eqs. 7-8): W_b = S_b H G_b P H B, with exact norms and no bias.
 
-    G is standard normal. The permutation P and the signs B are common to all blocks. The variance is up to twice that of
-    independent weights, because the rows of a block share one vector g.
+    G is standard normal. The permutation P and the signs B are common to all blocks. The variance is up to
+    twice that of independent weights, because the rows of a block share one vector g.
     """
 
     name: ClassVar[str] = "fastfood"
@@ -207,9 +210,10 @@ class FastfoodProjection(HadamardProjection):
 class StructuredOrthogonalProjection(HadamardProjection):
     """SORF (Yu et al. 2016, Eq. 8): W_b = sqrt(p) (H D1)(H D2)(H D3) / p^(3/2), where D3 is common to all blocks.
 
-    For d = p the rows of a block are orthogonal, with norm sqrt(p) exactly, times the radius of a scale mixture. That removes
-    most of the variance at short distances. The bias is at most s^2 / (4 p), which says something for s below 2 sqrt(p) alone:
-    far out along a column the estimate returns to 1 (see the head of this file).
+    For d = p the rows of a block are orthogonal, with norm sqrt(p) exactly, times the radius of a scale
+    mixture. That removes most of the variance at short distances. The bias is at most s^2 / (4 p), which says
+    something for s below 2 sqrt(p) alone: far out along a column the estimate returns to 1 (see the head of
+    this file).
     """
 
     name: ClassVar[str] = "structured_orthogonal"

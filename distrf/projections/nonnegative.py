@@ -1,20 +1,21 @@
 """Circulant projections with nonnegative weights of any size, with an absolute error of 1e-11 (for Laplace features).
 
-An FFT rounds every result by eps times the *norms* of what goes in. So one Levy weight of 1e9, or one large entry of a row,
-spoils every output, but exp(-W x) needs each small output to its last digits. There are three remedies, and all are exact:
+An FFT rounds every result by eps times the *norms* of what goes in. So one Levy weight of 1e9, or one large
+entry of a row, spoils every output, but exp(-W x) needs each small output to its last digits. There are three
+remedies, and all are exact:
 
-* The 16 largest weights of a block of a heavy-tailed law stay out of the FFT; each is added as a shift of the row. (To clip
-  them would change features by 0.2, because small entries need large weights.)
+* The 16 largest weights of a block of a heavy-tailed law stay out of the FFT; each is added as a shift of the
+  row. (To clip them would change features by 0.2, because small entries need large weights.)
 * A row with few entries is a sum of shifts of the weights. That is faster than an FFT as well.
-* Where the rounding of what is left could exceed 1e-11, the largest entries of the row stay out of the FFT too, until it
-  cannot. Then row and weights lie within the range of the FFT, or nothing is left to transform.
+* Where the rounding of what is left could exceed 1e-11, the largest entries of the row stay out of the FFT too,
+  until it cannot. Then row and weights lie within the range of the FFT, or nothing is left to transform.
 
 The bound on the rounding of one output is, for weights c and a row x without what was taken out, and L outputs,
 
     8 eps log2(2 L) (|c|_2 |x|_2 / sqrt(L) + |c|_1 |x|_1 / L).
 
-Its first term is the rounding of a spectrum, spread evenly over the outputs; its second is that of the largest term of the
-spectrum, the mean. Measured errors stay below a quarter of the bound (tests/maps/test_laplace.py).
+Its first term is the rounding of a spectrum, spread evenly over the outputs; its second is that of the largest
+term of the spectrum, the mean. Measured errors stay below a quarter of the bound (tests/maps/test_laplace.py).
 """
 
 from __future__ import annotations
@@ -40,8 +41,8 @@ _TILE_NUMBERS = 2**17
 class NonnegativeProduct:
     """The product x -> scale * W x in float64, for the W of a circulant projection and tiles of nonnegative rows.
 
-    It keeps its work arrays from tile to tile, so that one thread at a time may use it. (New arrays for every tile cost a fifth
-    of the time, in page faults.)
+    It keeps its work arrays from tile to tile, so that one thread at a time may use it. (New arrays for every
+    tile cost a fifth of the time, in page faults.)
 
     Parameters
     ----------
@@ -70,8 +71,8 @@ class NonnegativeProduct:
         Yields
         ------
         first : int, the row of W that column 0 of the column block belongs to
-        column_block : C-contiguous array of shape (n, width), float64. Rounding may leave values just below 0; values too large for
-            float64 are infinite
+        column_block : C-contiguous array of shape (n, width), float64. Rounding may leave values just below 0;
+            values too large for float64 are infinite
         """
         projector, L, per = self.projector, self.projector.order, self.projector._blocks_together
         begin, end = start // L, -(-stop // L)
@@ -83,7 +84,8 @@ class NonnegativeProduct:
             if mixed and many.size:
                 spread, sums, _ = self._spread(X[many])
             x = self._transform(spread) if many.size else None
-            # Weight blocks begin at multiples of `per` blocks, so that a cached one serves every request for some of its rows.
+            # Weight blocks begin at multiples of `per` blocks, so that a cached one serves every request for
+            # some of its rows.
             for first in range(begin - begin % per, end, per):
                 last = min(first + per, -(-projector.n_frequencies // L))
                 lo, hi = max(first, begin), min(last, end)
@@ -105,13 +107,16 @@ class NonnegativeProduct:
                 yield a, np.ascontiguousarray(out.reshape(len(X), -1)[:, a - lo * L : b - lo * L])
 
     def _use(self, first: int, last: int, lo: int, hi: int) -> _WeightBlock:
-        """The weights of these blocks. The last object serves again for the same blocks, because it has looked them up already."""
+        """The weights of these blocks.
+
+        The last object serves again for the same blocks, because it has looked them up already.
+        """
         if self._weights.bounds != (first, last, lo, hi):
             self._weights = _WeightBlock(self.projector, first, last, lo, hi, self.scale)
         return self._weights
 
     def _array(self, name: str, shape: tuple[int, ...], dtype: type = np.float64) -> np.ndarray:
-        """The first rows of the work array of that name, which is made of zeros where it is missing or too small."""
+        """The first rows of the work array of that name; it is made of zeros where it is missing or too small."""
         array = self._work.get(name)
         if array is None or array.shape[1:] != shape[1:] or len(array) < shape[0]:
             array = self._work[name] = np.zeros(shape, dtype)
@@ -148,7 +153,7 @@ class NonnegativeProduct:
             add_weight_shifts(spread, values, matrices, places, out)
 
     def _carefully(self, weights: _WeightBlock, row: np.ndarray) -> np.ndarray:
-        """The products for one row, shape (t, L): its largest entries stay out of the FFT until the rest is within the bound."""
+        """The products for one row, shape (t, L), with as few entries in the FFT as the bound asks for."""
         L = self.projector.order
         order = np.argsort(row)
         ascending = row[order]
@@ -183,7 +188,8 @@ class NonnegativeProduct:
 class _WeightBlock:
     """The weights of blocks first + lo ... first + hi - 1 of a projection, times a scale.
 
-    They are made and cached for all blocks first ... last - 1, so that a cached weight block serves requests for some of it.
+    They are made and cached for all blocks first ... last - 1, so that a cached weight block serves requests
+    for some of it.
     """
 
     def __init__(
@@ -227,7 +233,7 @@ class _WeightBlock:
         return np.stack([self.projector.vectors(block) for block in blocks]) * self.scale
 
     def _make_largest(self) -> np.ndarray:
-        """Values, matrices and places of the largest weights of each block, padded in front with values of 0: shape (t, 3, r)."""
+        """Values, matrices and places of the largest weights of each block, shape (t, 3, r), after 0s that pad."""
         vectors = self._make_vectors()
         t, m, L = vectors.shape
         r = min(_LARGEST, m * L) if self.projector.kernel.heavy_tailed else 0

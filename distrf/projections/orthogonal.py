@@ -1,13 +1,13 @@
 """Orthogonal random features (Yu et al. 2016, "Orthogonal Random Features", Eq. 3).
 
-A block of d rows is S Q. Q is uniform on the orthogonal group (Haar), and S is a diagonal of independent norms of the chi_d
-law. Both come from one Gaussian matrix G with rows g_k: the rows are made orthonormal one after the other (a QR
-decomposition with a positive diagonal), and keep their norms |g_k|. Q and the triangular factor R of a Gaussian matrix are
-independent (Bartlett), and |g_k| is the norm of column k of R. So the norms are independent of Q and of each other, and have
-the chi_d law. Row 0 of a block is g_0 itself.
+A block of d rows is S Q. Q is uniform on the orthogonal group (Haar), and S is a diagonal of independent norms
+of the chi_d law. Both come from one Gaussian matrix G with rows g_k: the rows are made orthonormal one after
+the other (a QR decomposition with a positive diagonal), and keep their norms |g_k|. Q and the triangular factor
+R of a Gaussian matrix are independent (Bartlett), and |g_k| is the norm of column k of R. So the norms are
+independent of Q and of each other, and have the chi_d law. Row 0 of a block is g_0 itself.
 
-Each row is exactly N(0, I_d), so the estimate is unbiased for isotropic kernels (for Matern, times a radius). The rows of a
-block point away from each other, which lowers the variance of the estimate.
+Each row is exactly N(0, I_d), so the estimate is unbiased for isotropic kernels (for Matern, times a radius).
+The rows of a block point away from each other, which lowers the variance of the estimate.
 """
 
 from __future__ import annotations

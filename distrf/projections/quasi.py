@@ -1,9 +1,9 @@
-"""Quasi-random weights (Yang et al. 2014): a low-discrepancy point set, mapped by the quantile function of the kernel's law.
+"""Quasi-random weights (Yang et al. 2014): a low-discrepancy point set through the quantile function of the law.
 
-Row i of W is the quantile function at point i of [0, 1)^d, coordinate by coordinate. The points are randomised so that each
-is uniform on the cube: the estimate is unbiased for every law with independent coordinates. They stay evenly spread, so
-that the error is below that of independent points. The "offset" phase takes coordinate d of the same points. The radii of a
-scale mixture (Matern) are independent of the points.
+Row i of W is the quantile function at point i of [0, 1)^d, coordinate by coordinate. The points are randomised
+so that each is uniform on the cube: the estimate is unbiased for every law with independent coordinates. They
+stay evenly spread, so that the error is below that of independent points. The "offset" phase takes coordinate d
+of the same points. The radii of a scale mixture (Matern) are independent of the points.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class QuasiProjection(DenseProjection):
     """What both point sets share. A subclass makes the points."""
 
     def _points(self, start: int, stop: int, first: int, last: int) -> np.ndarray:
-        """Coordinates first:last of points start:stop, shape (stop - start, last - first), inside (0, 1), float64."""
+        """Coordinates first:last of points start:stop, inside (0, 1), shape (stop - start, last - first)."""
         raise NotImplementedError
 
     def weights(self, start: int = 0, stop: int | None = None) -> np.ndarray:
@@ -49,9 +49,9 @@ class QuasiProjection(DenseProjection):
 class SobolProjection(QuasiProjection):
     """Sobol points (a digital net) with random linear scrambling and a random digital shift.
 
-    The direction numbers are SciPy's (Joe & Kuo 2008). The generating matrix of each coordinate is multiplied by a random
-    lower-triangular matrix of bits with unit diagonal (Matousek 1998), which keeps every property of equal spread. A random word
-    is then added to each point bit by bit. Points are taken in Gray-code order.
+    The direction numbers are SciPy's (Joe & Kuo 2008). The generating matrix of each coordinate is multiplied
+    by a random lower-triangular matrix of bits with unit diagonal (Matousek 1998), which keeps every property
+    of equal spread. A random word is then added to each point bit by bit. Points are taken in Gray-code order.
 
     Raises
     ------
@@ -73,7 +73,7 @@ class SobolProjection(QuasiProjection):
         return max(1, (self.n_frequencies - 1).bit_length())
 
     def _generators(self) -> np.ndarray:
-        """The scrambled generating matrices, shape (columns, d + 1), uint64: column c of each coordinate as 52 bits."""
+        """Scrambled generating matrices, shape (columns, d + 1), uint64: each column as 52 bits."""
         plain = direction_numbers(self.n_features_in + 1, self._columns)
         scrambled = np.zeros_like(plain)
         for bit in range(self._columns):  # bit counts from the most significant one
@@ -95,9 +95,10 @@ class SobolProjection(QuasiProjection):
 class HaltonProjection(QuasiProjection):
     """Halton points with random linear scrambling of digits, for any number of columns.
 
-    Digit a at place k of base p becomes h a + s mod p, where h in 1 ... p - 1 and s in 0 ... p - 1 are random for each
-    coordinate and place (Matousek 1998). At places beyond those that tell the points apart, any scrambling makes independent
-    uniform digits. So one uniform number for each coordinate stands in for all of them.
+    Digit a at place k of base p becomes h a + s mod p, where h in 1 ... p - 1 and s in 0 ... p - 1 are random
+    for each coordinate and place (Matousek 1998). At places beyond those that tell the points apart, any
+    scrambling makes independent uniform digits. So one uniform number for each coordinate stands in for all of
+    them.
     """
 
     name: ClassVar[str] = "quasi-halton"
@@ -120,7 +121,8 @@ class HaltonProjection(QuasiProjection):
 def direction_numbers(coordinates: int, columns: int) -> np.ndarray:
     """The first columns of the Sobol generating matrices.
 
-    They are read from SciPy's unscrambled points, which are exact in float64: in Gray-code order, point 2^(c+1) - 1 is column c.
+    They are read from SciPy's unscrambled points, which are exact in float64: in Gray-code order, point 2^(c+1)
+    - 1 is column c.
 
     Parameters
     ----------
