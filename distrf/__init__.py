@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from typing import Any
 
 __version__ = "0.1.0"
 
@@ -43,7 +44,7 @@ _EXPORTS = {
 __all__ = ["__version__", *sorted(_EXPORTS)]
 
 
-def __getattr__(name: str):
+def __getattr__(name: str) -> Any:
     # Imports happen on first use, so `distrf --help` and cold workers start quickly.
     if name in _EXPORTS:
         return getattr(importlib.import_module(_EXPORTS[name]), name)

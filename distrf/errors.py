@@ -4,6 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from .typing import Rows
 
 
 class DistrfError(Exception):
@@ -50,3 +56,19 @@ class MemoryPlanError(DistrfError, MemoryError):
 
 class ClusterError(DistrfError, ConnectionError):
     """A Dask cluster that cannot be reached or started."""
+
+
+def first_entry(X: Rows, where: np.ndarray) -> tuple[int, int, Any]:
+    """Row, column and value of the first entry of X at which `where` is true, for the message of an error.
+
+    Parameters
+    ----------
+    X : array or CSR matrix of shape (n, d)
+    where : booleans of shape (n, d); of a CSR matrix, one for each entry that it stores
+    """
+    at = int(where.ravel().argmax())
+    stored: Any = X
+    if where.ndim == 1:
+        return int(stored.indptr.searchsorted(at, side="right")) - 1, int(stored.indices[at]), stored.data[at]
+    row, column = divmod(at, X.shape[1])
+    return row, column, X[row, column]

@@ -58,7 +58,7 @@ class Loss:
     search_factor: ClassVar[float] = 1.0
     in_ball: ClassVar[bool] = False
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if not np.isfinite(self.epsilon) or self.epsilon < 0:
             raise InputError(
                 f"epsilon of the {self.name} loss must be a finite number >= 0, got {self.epsilon!r}"
@@ -184,7 +184,7 @@ class Hinge(Loss):
     smoothness = None
     in_ball = True
 
-    def __call__(self, scores, targets):
+    def __call__(self, scores: np.ndarray, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         slack = np.maximum(1.0 - targets * scores, 0.0)
         return slack.sum(axis=1), np.where(slack > 0, -targets, np.zeros_like(targets))
 
@@ -196,7 +196,7 @@ class SquaredHinge(Loss):
     name = "squared_hinge"
     smoothness = 2.0
 
-    def __call__(self, scores, targets):
+    def __call__(self, scores: np.ndarray, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         slack = np.maximum(1.0 - targets * scores, 0.0)
         return (slack * slack).sum(axis=1), -2.0 * targets * slack
 
@@ -210,11 +210,11 @@ class Logistic(Loss):
     probabilistic = True
     search_factor = 30.0  # logarithms of odds
 
-    def __call__(self, scores, targets):
+    def __call__(self, scores: np.ndarray, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         margin = targets * scores
         return np.logaddexp(0.0, -margin).sum(axis=1), -targets * expit(-margin)
 
-    def curved(self, gradient):
+    def curved(self, gradient: np.ndarray) -> np.ndarray:
         wrong = np.abs(gradient)
         return (4.0 * wrong * (1.0 - wrong)).mean(axis=1, dtype=np.float64)
 
@@ -227,7 +227,7 @@ class Multinomial(Loss):
     smoothness = 0.5
     probabilistic = True
 
-    def __call__(self, scores, targets):
+    def __call__(self, scores: np.ndarray, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         shifted = scores - scores.max(axis=1, keepdims=True)
         gradient = np.exp(shifted)
         total = gradient.sum(axis=1, keepdims=True)
@@ -237,19 +237,19 @@ class Multinomial(Loss):
         gradient -= right
         return value, gradient
 
-    def curved(self, gradient):
+    def curved(self, gradient: np.ndarray) -> np.ndarray:
         """The trace of diag(p) - p p', which bounds its largest eigenvalue, over 1/2."""
         wrong = np.abs(gradient)
         trace = (wrong * (1.0 - wrong)).sum(axis=1, dtype=np.float64)
         return np.minimum(2.0 * trace, 1.0)
 
-    def for_two_classes(self):
+    def for_two_classes(self) -> Loss:
         return Logistic(self.epsilon)
 
-    def best_constant_of_shares(self, shares):
+    def best_constant_of_shares(self, shares: np.ndarray) -> np.ndarray:
         return np.log(shares) - np.log(shares).mean()
 
-    def probabilities(self, scores):
+    def probabilities(self, scores: np.ndarray) -> np.ndarray:
         """The softmax."""
         if scores.shape[1] == 1:
             return super().probabilities(scores)
@@ -265,14 +265,14 @@ class Squared(Loss):
     smoothness = 1.0
     task = "both"
 
-    def __call__(self, scores, targets):
+    def __call__(self, scores: np.ndarray, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         residual = scores - targets
         return 0.5 * (residual * residual).sum(axis=1), residual
 
-    def curved(self, gradient):
+    def curved(self, gradient: np.ndarray) -> np.ndarray:
         return np.ones(len(gradient))
 
-    def best_constant(self, Y, w):
+    def best_constant(self, Y: np.ndarray, w: np.ndarray) -> np.ndarray:
         return np.zeros(Y.shape[1])  # targets are centred
 
 
@@ -287,20 +287,20 @@ class Huber(Loss):
     flat_tail = True
     epsilon_in_spreads = 1.0
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         super().__post_init__()
         if not self.epsilon > 0:
             raise InputError(f"epsilon of the huber loss must be positive, got {self.epsilon!r}")
 
-    def __call__(self, scores, targets):
+    def __call__(self, scores: np.ndarray, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         residual = scores - targets
         gradient = np.clip(residual, -self.epsilon, self.epsilon)
         return (gradient * (residual - 0.5 * gradient)).sum(axis=1), gradient
 
-    def curved(self, gradient):
+    def curved(self, gradient: np.ndarray) -> np.ndarray:
         return np.count_nonzero(np.abs(gradient) < self.epsilon, axis=1) / gradient.shape[1]
 
-    def curvature(self, spread):
+    def curvature(self, spread: float) -> float:
         return min(1.0, self.epsilon / max(spread, 1e-12))
 
 
@@ -314,7 +314,7 @@ class EpsilonInsensitive(Loss):
     robust = True
     epsilon_in_spreads = 0.1
 
-    def __call__(self, scores, targets):
+    def __call__(self, scores: np.ndarray, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         residual = scores - targets
         slack = np.maximum(np.abs(residual) - self.epsilon, 0.0)
         return slack.sum(axis=1), np.where(slack > 0, np.sign(residual), np.zeros_like(residual))

@@ -46,7 +46,7 @@ class Targets:
         Y[np.arange(len(y)), codes] = 1.0
         return Y, weight
 
-    def __dask_tokenize__(self):
+    def __dask_tokenize__(self) -> tuple[object, ...]:
         return ("distrf-targets", self.classes, self.centre, self.class_weight)
 
 
@@ -57,10 +57,12 @@ class _ClassReduction:
     nbytes: int = 1024
     flops_per_row: float = 10.0
 
-    def initial(self):
+    def initial(self) -> dict[Any, float]:
         return {}
 
-    def update(self, state, first_row, y, weight=None):
+    def update(
+        self, state: dict[Any, float], first_row: int, y: np.ndarray, weight: np.ndarray | None = None
+    ) -> dict[Any, float]:
         if y.ndim != 1:
             raise InputError(f"class labels must be one column, got y of shape (n, {y.shape[1]})")
         if y.dtype.kind == "f":
@@ -77,7 +79,7 @@ class _ClassReduction:
         counts = np.bincount(codes, weights=weight, minlength=len(labels))
         return self.combine(state, dict(zip(labels.tolist(), counts.tolist(), strict=True)))
 
-    def combine(self, left, right):
+    def combine(self, left: dict[Any, float], right: dict[Any, float]) -> dict[Any, float]:
         return {k: left.get(k, 0) + right.get(k, 0) for k in left.keys() | right.keys()}
 
 
@@ -86,10 +88,12 @@ class _MeanReduction:
     nbytes: int = 1024
     flops_per_row: float = 10.0
 
-    def initial(self):
+    def initial(self) -> list[Any]:
         return [0.0, 0.0]
 
-    def update(self, state, first_row, y, weight=None):
+    def update(
+        self, state: list[Any], first_row: int, y: np.ndarray, weight: np.ndarray | None = None
+    ) -> list[Any]:
         y = float_columns(y)
         if not np.isfinite(y).all():
             raise InputError(
@@ -98,7 +102,7 @@ class _MeanReduction:
         w = np.ones(len(y)) if weight is None else checked_weights(weight, y)
         return self.combine(state, [w.sum(), w @ y])
 
-    def combine(self, left, right):
+    def combine(self, left: list[Any], right: list[Any]) -> list[Any]:
         return [a + b for a, b in zip(left, right, strict=True)]
 
 

@@ -1,4 +1,4 @@
-"""Numba loops for the hot spots: no GIL, one core, cached on disk."""
+"""The loops that cost most of the time, compiled by Numba: each runs on one core, without Python's global lock."""
 
 from .cosine import cos_offset, cos_sin
 from .jit import jit

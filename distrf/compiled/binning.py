@@ -1,9 +1,9 @@
-"""Bins of random grids and their hashes (Rahimi & Recht 2007, Algorithm 2).
+"""Bins of random grids, and their hashes (Rahimi & Recht 2007, Algorithm 2).
 
-Row x falls into bin b_j = floor(x_j / u_j + s_j) of a grid with pitches u and shifts s. Its hash is
-H = m_0 + sum_j m_j b_j mod 2^64 with random 64-bit words m. The top 32 bits of H are a strongly universal
-hash (Dietzfelbinger 1996; "Multilinear", Lemire & Kaser 2014): for two bins less than 2^32 steps apart in each
-coordinate, the pair of top halves is uniform on all pairs, over the draw of m.
+Row x falls into bin b_j = floor(x_j / u_j + s_j) of a grid with pitches u and shifts s. The hash of the bin is
+H = m_0 + sum_j m_j b_j mod 2^64 with random 64-bit words m. The top 32 bits of H are strongly universal
+(Dietzfelbinger 1996; "Multilinear", Lemire & Kaser 2014): over the draw of m, the top halves of two bins are a
+uniform pair, if the bins are less than 2^32 steps apart in each coordinate.
 """
 
 from __future__ import annotations
@@ -12,12 +12,14 @@ import numpy as np
 
 from .jit import jit
 
-#: Bins are counted within +-2^52, where float64 still tells neighbours apart.
+#: Numbers of bins end at +-2^52: up to there float64 tells neighbours apart.
 _FAR = 2.0**52
 
 
 @jit
-def _bin_hashes(X, rates, shifts, words, out):
+def _bin_hashes(
+    X: np.ndarray, rates: np.ndarray, shifts: np.ndarray, words: np.ndarray, out: np.ndarray
+) -> None:
     n, d = X.shape
     for i in range(n):
         x = X[i]
@@ -31,12 +33,22 @@ def _bin_hashes(X, rates, shifts, words, out):
 
 
 @jit
-def _bin_hashes_csr(data, indices, indptr, rates, shifts, words, out):
+def _bin_hashes_csr(
+    data: np.ndarray,
+    indices: np.ndarray,
+    indptr: np.ndarray,
+    rates: np.ndarray,
+    shifts: np.ndarray,
+    words: np.ndarray,
+    out: np.ndarray,
+) -> None:
     for i in range(indptr.size - 1):
         for p in range(rates.shape[0]):
             r, s, m = rates[p], shifts[p], words[p]
             h = np.int64(0)
-            for e in range(indptr[i], indptr[i + 1]):  # a zero lies in bin 0, since 0 <= s < 1
+            for e in range(
+                indptr[i], indptr[i + 1]
+            ):  # an entry of 0 adds nothing: it lies in bin 0, since 0 <= s < 1
                 j = indices[e]
                 b = np.floor(data[e] * r[j] + s[j])
                 h += m[j + 1] * np.int64(min(max(b, -_FAR), _FAR))
@@ -44,11 +56,18 @@ def _bin_hashes_csr(data, indices, indptr, rates, shifts, words, out):
 
 
 @jit
-def _signed_columns(hashes, starts, widths, columns, values, size):
+def _signed_columns(
+    hashes: np.ndarray,
+    starts: np.ndarray,
+    widths: np.ndarray,
+    columns: np.ndarray,
+    values: np.ndarray,
+    size: float,
+) -> None:
     for i in range(hashes.shape[0]):
         for p in range(hashes.shape[1]):
             h = hashes[i, p] >> np.uint64(32)
-            # 31 bits choose the column of the grid's segment, the top bit the sign.
+            # 31 bits choose one of the grid's columns, the top bit the sign.
             place = ((h & np.uint64(0x7FFFFFFF)) * np.uint64(widths[p])) >> np.uint64(31)
             columns[i, p] = starts[p] + np.int64(place)
             values[i, p] = -size if h >> np.uint64(31) else size
@@ -62,9 +81,10 @@ def bin_hashes(
     Parameters
     ----------
     X : array of shape (n, d), float64
-    rates, shifts : arrays of shape (P, d): 1 / u, and s in [0, 1)
-    words : array of shape (P, d + 1), int64: m_0 first
-    out : array of shape (n, P), uint64, written in place
+    rates : array of shape (P, d): 1 / u
+    shifts : array of shape (P, d): s, in [0, 1)
+    words : array of shape (P, d + 1), int64: m, with m_0 first
+    out : array of shape (n, P), uint64, overwritten
     """
     _bin_hashes(X, rates, shifts, words, out)
 
@@ -78,7 +98,13 @@ def bin_hashes_csr(
     words: np.ndarray,
     out: np.ndarray,
 ) -> None:
-    """The same for rows in CSR form, in time proportional to their entries; equal to the bit."""
+    """`bin_hashes` of CSR rows: the same numbers, in time proportional to the stored entries.
+
+    Parameters
+    ----------
+    data, indices, indptr : the arrays of a CSR matrix of shape (n, d), `data` float64
+    rates, shifts, words, out : as in `bin_hashes`
+    """
     _bin_hashes_csr(data, indices, indptr, rates, shifts, words, out)
 
 
@@ -90,12 +116,15 @@ def signed_columns(
     values: np.ndarray,
     size: float,
 ) -> None:
-    """Column and signed value of each bin: grid p owns columns starts[p] ... starts[p] + widths[p] - 1.
+    """Write the column and the signed value of the entry that each bin makes.
 
     Parameters
     ----------
     hashes : array of shape (n, P), uint64
-    starts, widths : arrays of shape (P,), int64, widths below 2^31
-    columns, values : arrays of shape (n, P), int32 or int64, and float, written in place
+    starts, widths : arrays of shape (P,), int64: grid p owns the columns from starts[p] on, widths[p] < 2^31 of
+        them
+    columns : array of shape (n, P), int32 or int64, overwritten
+    values : array of shape (n, P), float32 or float64, overwritten with +-size
+    size : the absolute value of an entry
     """
     _signed_columns(hashes, starts, widths, columns, values, size)

@@ -1,18 +1,20 @@
-"""Count sketches of rows, products over segments of columns, gathers of signed columns."""
+"""Count sketches of rows, products of neighbouring columns, and sums of signed columns."""
 
 from __future__ import annotations
+
+import numpy as np
 
 from .jit import jit
 
 
 @jit
-def count_sketch(X, places, weights, out):
-    """Write p count sketches of each row: ``out[i, k, places[k, j]] += weights[k, j] * X[i, j]``.
+def count_sketch(X: np.ndarray, places: np.ndarray, weights: np.ndarray, out: np.ndarray) -> None:
+    """Write p count sketches of each row: ``out[i, k, places[k, j]] += weights[k, j] * X[i, j]``, from zeros.
 
     Parameters
     ----------
     X : C-contiguous array of shape (n, d)
-    places : array of shape (p, d + 1), integers below D; the last column serves a constant coordinate 1
+    places : array of shape (p, d + 1), integers below D; the last column is that of a constant coordinate 1
     weights : array of shape (p, d + 1), of the dtype of X
     out : C-contiguous array of shape (n, p, D), overwritten
     """
@@ -28,8 +30,22 @@ def count_sketch(X, places, weights, out):
 
 
 @jit
-def count_sketch_csr(values, indices, indptr, places, weights, out):
-    """`count_sketch` of CSR rows, given by `indptr` of shape (n + 1,); touches nonzeros alone."""
+def count_sketch_csr(
+    values: np.ndarray,
+    indices: np.ndarray,
+    indptr: np.ndarray,
+    places: np.ndarray,
+    weights: np.ndarray,
+    out: np.ndarray,
+) -> None:
+    """`count_sketch` of CSR rows, in time proportional to the stored entries and the size of `out`.
+
+    Parameters
+    ----------
+    values, indices : stored entries and their columns, of the whole matrix
+    indptr : array of shape (n + 1,): the entries of row i stand from indptr[i] to indptr[i + 1]
+    places, weights, out : as in `count_sketch`
+    """
     d = places.shape[1] - 1
     for i in range(indptr.size - 1):
         a, b = indptr[i], indptr[i + 1]
@@ -43,15 +59,18 @@ def count_sketch_csr(values, indices, indptr, places, weights, out):
 
 
 @jit
-def segment_products(P, ends, factors, out, column):
-    """Write ``out[i, column + f] = factors[f] * prod(P[i, ends[f] : ends[f + 1]])``.
+def column_products(P: np.ndarray, ends: np.ndarray, factors: np.ndarray, out: np.ndarray, column: int) -> None:
+    """Write products of neighbouring columns: ``out[i, column + f] = factors[f] * prod(P[i, ends[f] : ends[f + 1]])``.
+
+    The products are made in float64, because single factors may leave the range of float32.
 
     Parameters
     ----------
     P : C-contiguous array of shape (n, R)
-    ends : array of shape (F + 1,), nondecreasing; an empty run has product 1
-    factors : array of shape (F,), float64; products run in float64, since single factors may leave float32
-    out : C-contiguous array of shape (n, >= column + F), written in place
+    ends : array of shape (F + 1,), ascending; a product of no columns is 1
+    factors : array of shape (F,), float64
+    out : C-contiguous array of shape (n, at least column + F), written in place
+    column : first column of `out` to write
     """
     for i in range(out.shape[0]):
         p = P[i]
@@ -64,15 +83,15 @@ def segment_products(P, ends, factors, out, column):
 
 
 @jit
-def add_signed_columns(T, places, factors, out):
-    """``out[i, k] += factors[k] * T[i, places[k]]``.
+def add_signed_columns(T: np.ndarray, places: np.ndarray, factors: np.ndarray, out: np.ndarray) -> None:
+    """Add ``factors[k] * T[i, places[k]]`` to out[i, k].
 
     Parameters
     ----------
     T : C-contiguous array of shape (n, b)
     places : array of shape (D,), columns of T
     factors : array of shape (D,), of the dtype of T
-    out : C-contiguous array of shape (n, D), written in place
+    out : C-contiguous array of shape (n, D), added to in place
     """
     for i in range(out.shape[0]):
         t, o = T[i], out[i]

@@ -1,8 +1,9 @@
-"""Products of CSR rows whose results are dense; SciPy makes them sparse first, or copies its operands."""
+"""Products of CSR rows whose results are dense arrays.
+
+SciPy would make the results sparse first, or copy what it multiplies.
+"""
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -11,7 +12,9 @@ from .jit import jit
 
 
 @jit
-def _add_transposed(data, indices, indptr, G, out):
+def _add_transposed(
+    data: np.ndarray, indices: np.ndarray, indptr: np.ndarray, G: np.ndarray, out: np.ndarray
+) -> None:
     for i in range(indptr.size - 1):
         g = G[i]
         for e in range(indptr[i], indptr[i + 1]):
@@ -21,7 +24,15 @@ def _add_transposed(data, indices, indptr, G, out):
 
 
 @jit
-def _products(data, indices, indptr, values, places, starts, out):
+def _products(
+    data: np.ndarray,
+    indices: np.ndarray,
+    indptr: np.ndarray,
+    values: np.ndarray,
+    places: np.ndarray,
+    starts: np.ndarray,
+    out: np.ndarray,
+) -> None:
     for i in range(indptr.size - 1):
         o = out[i]
         for e in range(indptr[i], indptr[i + 1]):
@@ -31,7 +42,7 @@ def _products(data, indices, indptr, values, places, starts, out):
 
 
 @jit
-def _square_distances(data, indices, indptr, out):
+def _square_distances(data: np.ndarray, indices: np.ndarray, indptr: np.ndarray, out: np.ndarray) -> None:
     for i in range(indptr.size - 1):
         for j in range(i):
             a, b = indptr[i], indptr[j]
@@ -51,30 +62,48 @@ def _square_distances(data, indices, indptr, out):
             out[i, j] = out[j, i] = total
 
 
-def add_transposed_product(F: Any, G: np.ndarray, out: np.ndarray) -> None:
-    """Add F'G to `out`, in time proportional to the entries of F and without scratch.
+def add_transposed_product(F: sp.csr_array, G: np.ndarray, out: np.ndarray) -> None:
+    """Add F'G to `out`, in time proportional to the stored entries of F and without further memory.
 
     Parameters
     ----------
     F : CSR matrix of shape (n, D)
     G : array of shape (n, l)
-    out : array of shape (D, l), float64, rows contiguous, written in place
+    out : array of shape (D, l), float64, rows contiguous, added to in place
     """
     _add_transposed(F.data, F.indices, F.indptr, np.ascontiguousarray(G), out)
 
 
-def row_products(X: Any, Y: Any) -> np.ndarray:
-    """x.y of all rows of two CSR matrices of shapes (n, d) and (m, d): a dense array of shape (n, m), float64."""
+def row_products(X: sp.csr_array, Y: sp.csr_array) -> np.ndarray:
+    """The products x.y of all rows of two CSR matrices.
+
+    Parameters
+    ----------
+    X : CSR matrix of shape (n, d)
+    Y : CSR matrix of shape (m, d)
+
+    Returns
+    -------
+    Array of shape (n, m), float64.
+    """
     columns = sp.csr_array(Y.T)
     out = np.zeros((X.shape[0], Y.shape[0]))
     _products(X.data, X.indices, X.indptr, columns.data, columns.indices, columns.indptr, out)
     return out
 
 
-def square_distances(X: Any) -> np.ndarray:
-    """|x - y|^2 of all pairs of rows of a CSR matrix of shape (n, d), sorted indices: shape (n, n), float64.
+def square_distances(X: sp.csr_array) -> np.ndarray:
+    """The squared distances |x - y|^2 of all pairs of rows.
 
-    Sums of squared differences, so that near rows keep their digits.
+    They are sums of squared differences, so that near rows keep their digits.
+
+    Parameters
+    ----------
+    X : CSR matrix of shape (n, d) whose columns ascend within each row
+
+    Returns
+    -------
+    Array of shape (n, n), float64.
     """
     out = np.zeros((X.shape[0], X.shape[0]))
     _square_distances(X.data, X.indices, X.indptr, out)

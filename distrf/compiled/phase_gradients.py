@@ -1,4 +1,4 @@
-"""Cosines and sines in two planes, for gradients with respect to phases, and spectra summed over rows."""
+"""What gradients with respect to phases need: cosines apart from sines, and products of spectra over rows."""
 
 from __future__ import annotations
 
@@ -9,7 +9,13 @@ from .jit import jit
 
 
 @jit
-def _cos_sin_planes(phases, offsets, out, scale, coefficients):
+def _cos_sin_planes(
+    phases: np.ndarray,
+    offsets: np.ndarray,
+    out: np.ndarray,
+    scale: float,
+    coefficients: tuple[float, ...],
+) -> None:
     n, m = phases.shape
     quarter = phases.dtype.type(0.25)
     for i in range(n):
@@ -24,20 +30,21 @@ def _cos_sin_planes(phases, offsets, out, scale, coefficients):
 
 
 def cos_sin_planes(phases: np.ndarray, offsets: np.ndarray, out: np.ndarray, scale: float) -> None:
-    """Write scale * cos into ``out[:, :m]`` and scale * sin into ``out[:, m : 2 m]``.
+    """Write scale * cos of each phase into ``out[:, :m]`` and scale * sin into ``out[:, m : 2 m]``.
 
     Parameters
     ----------
-    phases : C-contiguous array of shape (n, m), in turns
+    phases : C-contiguous array of shape (n, m), in turns, float32 or float64
     offsets : array of shape (m,), in turns, added to the phases; of the same dtype
-    out : C-contiguous array of shape (n, 2 m), written in place
+    out : C-contiguous array of shape (n, 2 m), overwritten
+    scale : factor
     """
     kind = phases.dtype
     _cos_sin_planes(phases, offsets, out, kind.type(scale), _SIN_TURNS[kind])
 
 
 @jit
-def _correlate_spectra(x, e, out):
+def _correlate_spectra(x: np.ndarray, e: np.ndarray, out: np.ndarray) -> None:
     for i in range(x.shape[0]):
         a = x[i]
         for t in range(e.shape[1]):
@@ -47,12 +54,12 @@ def _correlate_spectra(x, e, out):
 
 
 def correlate_spectra(x: np.ndarray, e: np.ndarray, out: np.ndarray) -> None:
-    """Add ``sum over i of conj(x[i]) * e[i, t]`` to ``out[t]``, elementwise over frequencies.
+    """Add ``sum over i of conj(x[i]) * e[i, t]`` to ``out[t]``, frequency by frequency.
 
     Parameters
     ----------
     x : C-contiguous complex array of shape (n, K), spectra of rows
-    e : C-contiguous complex array of shape (n, t, K), spectra of what is correlated with them
+    e : C-contiguous complex array of shape (n, t, K), spectra of what is correlated with the rows
     out : C-contiguous complex array of shape (t, K), added to in place
     """
     _correlate_spectra(x, e, out)

@@ -1,4 +1,8 @@
-"""Subsampled Walsh-Hadamard sums over the rows of a block, fused: signs, transpose, transform, samples."""
+"""Sampled sums of Walsh-Hadamard transforms over the rows of a block.
+
+One loop takes a few columns, multiplies them by signs, transposes them, transforms them and adds the samples,
+so that no transformed block ever exists.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +11,23 @@ import numpy as np
 from .jit import jit
 from .walsh_hadamard import _row
 
-#: Features transposed together: one cache line of float32.
-_STRIP = 16
+#: Columns of a column block, which are transposed together: one cache line of float32.
+_COLUMNS = 16
 
 
 @jit
-def _add(F, signs, place, samples, factor, scratch, out):
+def _add(
+    F: np.ndarray,
+    signs: np.ndarray,
+    place: int,
+    samples: np.ndarray,
+    factor: np.ndarray,
+    scratch: np.ndarray,
+    out: np.ndarray,
+) -> None:
     n, D = F.shape
-    for j0 in range(0, D, _STRIP):
-        width = min(_STRIP, D - j0)
+    for j0 in range(0, D, _COLUMNS):
+        width = min(_COLUMNS, D - j0)
         if n < scratch.shape[1]:
             scratch[:] = 0
         for r in range(n):
@@ -42,10 +54,13 @@ def add_hadamard_samples(
 
     Parameters
     ----------
-    F : array of shape (n, D), float32 or float64, columns contiguous; n + place <= R
-    signs : shape (n,), of the dtype of F; samples : shape (l,), in 0 ... R - 1; factor : shape (l,)
+    F : array of shape (n, D), float32 or float64, rows contiguous; place + n <= R
+    signs : array of shape (n,)
+    place : the column of H_R that row 0 of F meets
+    samples : array of shape (l,), integers in 0 ... R - 1
+    factor : array of shape (l,)
     length : R, a power of two
-    out : array of shape (D, l), float64, written in place
+    out : array of shape (D, l), float64, added to in place
     """
-    scratch = np.empty((_STRIP, length), dtype=F.dtype)
+    scratch = np.empty((_COLUMNS, length), dtype=F.dtype)
     _add(F, signs.astype(F.dtype), place, samples, factor, scratch, out)

@@ -1,19 +1,23 @@
-"""Walsh-Hadamard transforms of rows, in place, sixteen numbers to a vector.
+"""Walsh-Hadamard transforms of rows, in place, in vectors of sixteen numbers.
 
-H_p in Sylvester's order is a product of log2 p stages of butterflies (a, b) -> (a + b, a - b). Stages
-of stride 16 and more pair whole vectors and run eight vectors at a time (radix 8, in registers); the four
-stages inside a vector are a lane swap and an addition each. A row thus stays where it is, in the
-first-level cache, and is neither transposed nor gathered.
+H_p in Sylvester's order is a product of log2 p stages of butterflies (a, b) -> (a + b, a - b). Butterflies of
+stride 16 and more pair whole vectors; three such stages at a time take eight vectors through registers (radix
+8). In the four stages of smaller stride, numbers of one vector meet: each is a swap of lanes and an addition.
+So a row stays where it is, in the first-level cache, and is neither transposed nor gathered.
 
-The vectors are spelled out because no loop makes LLVM find them. One Zen 5 core, p = 256 ... 16,384, billions of
-numbers a second in float32 and float64: 4.9 to 10 and 2.5 to 5.5; radix-4 loops over a tile stored
-features x rows 2.8 to 6.4 and 1.5 to 3.9, its transposes not counted; GEMM with small Hadamard matrices 0.2
-to 1.0 and 0.1 to 0.5; the plain loop over a row 0.7 and 0.6 (benchmarks/hadamard.py).
+The vectors are written out, because LLVM finds them in no loop. On one Zen 5 core, for p = 256 ... 16,384, in
+billions of numbers a second, float32 and float64: 4.9 to 10 and 2.5 to 5.5. Loops of radix 4 over a tile that
+is stored features by rows reach 2.8 to 6.4 and 1.5 to 3.9, not counting the transposes; products with small
+Hadamard matrices 0.2 to 1.0 and 0.1 to 0.5; a plain loop over a row 0.7 and 0.6 (benchmarks/hadamard.py).
 
-It is additions alone, in a fixed order: the same bits for every vector width, row tile and machine.
+All is additions in a fixed order, so that the bits do not depend on the vectors of the machine or on how rows
+are tiled.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from llvmlite import ir
@@ -23,18 +27,20 @@ from numba.np import arrayobj
 
 from .jit import jit
 
+#: Numbers in a vector.
 _LANES = 16
 
 
-def _butterflies(radix: int, within: bool):
-    """A compiled step: `radix` vectors at `start`, `start + apart`, ... through log2(radix) stages.
+def _butterflies(radix: int, within: bool) -> Callable[[np.ndarray, int, int], None]:
+    """A compiled step that takes `radix` vectors through log2(radix) stages.
 
-    `within` adds the four stages inside each vector.
+    The step is called as ``step(x, start, apart)``: the vectors begin at start, start + apart, ... of x. With
+    `within` it also does the four stages inside each vector.
     """
 
     @intrinsic
-    def step(typingctx, x, start, apart):
-        def codegen(context, builder, signature, args):
+    def step(typingctx: Any, x: Any, start: Any, apart: Any) -> Any:
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             array, first, gap = args
             scalar = context.get_data_type(signature.args[0].dtype)
             vector = ir.VectorType(scalar, _LANES)
@@ -67,11 +73,12 @@ def _butterflies(radix: int, within: bool):
 
         return types.void(x, types.intp, types.intp), codegen
 
-    return step
+    compiled: Any = step
+    return compiled
 
 
 def _powers(stop: int) -> list[int]:
-    """Powers of two below stop."""
+    """The powers of two below `stop`, ascending."""
     return [1 << k for k in range(stop.bit_length() - 1)]
 
 
@@ -80,8 +87,8 @@ _last1, _last2, _last4, _last8 = (_butterflies(radix, within=True) for radix in 
 
 
 @jit
-def _short(x):
-    """H x for fewer numbers than a vector holds."""
+def _short(x: np.ndarray) -> None:
+    """Replace x by H x, for fewer numbers than a vector holds."""
     h = 1
     while h < x.size:
         for o in range(0, x.size, 2 * h):
@@ -92,13 +99,13 @@ def _short(x):
 
 
 @jit
-def _row(x):
-    """H x in place; x.size is a power of two."""
+def _row(x: np.ndarray) -> None:
+    """Replace x by H x; x.size is a power of two."""
     p = x.size
     if p < _LANES:
         _short(x)
         return
-    h = p  # stages of stride h and more are done
+    h = p  # the stages of stride h and more are done
     while h >= 8 * 8 * _LANES:
         h //= 8
         for o in range(0, p, 8 * h):
@@ -126,13 +133,13 @@ def _row(x):
 
 
 @jit
-def _rows(X):
+def _rows(X: np.ndarray) -> None:
     for i in range(X.shape[0]):
         _row(X[i])
 
 
 @jit
-def _blocks(U, diagonals, scale, out):
+def _blocks(U: np.ndarray, diagonals: np.ndarray, scale: np.ndarray | None, out: np.ndarray) -> None:
     n, p = U.shape
     for i in range(n):
         u = U[i]
@@ -154,23 +161,23 @@ def _blocks(U, diagonals, scale, out):
 
 
 def walsh_hadamard(X: np.ndarray) -> None:
-    """Replace each row x by H_p x, H_p the Hadamard matrix of Sylvester (entries +-1, H_p H_p = p I).
+    """Replace each row x by H_p x, where H_p is Sylvester's Hadamard matrix: entries +-1, H_p H_p = p I.
 
     Parameters
     ----------
-    X : C-contiguous array of shape (n, p), p a power of two, float32 or float64, written in place
+    X : C-contiguous array of shape (n, p), p a power of two, float32 or float64, overwritten
     """
     _rows(X)
 
 
 def hadamard_blocks(U: np.ndarray, diagonals: np.ndarray, scale: np.ndarray | None, out: np.ndarray) -> None:
-    """Write S_b H G_bk ... H G_b1 u for each row u and block b, side by side.
+    """Write S_b H G_bk ... H G_b1 u for each row u and each block b, side by side.
 
     Parameters
     ----------
     U : C-contiguous array of shape (n, p), p a power of two
-    diagonals : array of shape (B, k, p), the G; of the dtype of U, as all arrays here
-    scale : array of shape (B, p), the S, or None for 1
+    diagonals : array of shape (B, k, p), the diagonals of G_b1 ... G_bk; all arrays have the dtype of U
+    scale : array of shape (B, p), the diagonals of S_b, or None where they are 1
     out : C-contiguous array of shape (n, B p), overwritten
     """
     _blocks(U, diagonals, scale, out)

@@ -10,6 +10,7 @@ import numpy as np
 
 from ..errors import InputError
 from ..parameters import Rule
+from ..typing import Rows
 
 #: Every kernel that a name or a spec can mean, of all families.
 REGISTRY: dict[str, type[AnyKernel]] = {}
@@ -67,7 +68,7 @@ class AnyKernel:
     registry: ClassVar[dict[str, Any]]
     family: ClassVar[str]
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         for p in self.parameters():
             p.rule.check(p.name, getattr(self, p.name))
 
@@ -109,11 +110,11 @@ class AnyKernel:
         """
         raise NotImplementedError
 
-    def diagonal(self, X: Any) -> np.ndarray:
+    def diagonal(self, X: Rows) -> np.ndarray:
         """k(x, x) of each row of an array or CSR matrix of shape (n, d): shape (n,), float64."""
         raise NotImplementedError
 
-    def check_rows(self, X: Any) -> None:
+    def check_rows(self, X: Rows) -> None:
         """Raise InputError for an array or CSR matrix of rows on which the kernel is not defined."""
 
     def spec(self) -> dict[str, Any]:

@@ -15,6 +15,7 @@ import scipy.sparse as sp
 
 from ..errors import InputError
 from ..parameters import number, whole
+from ..typing import Rows
 from .base import AnyKernel, declared, find_kernel, register_kernel
 
 _DEGREE = whole(), "highest power of x.y"
@@ -40,11 +41,11 @@ class DotProductKernel(AnyKernel):
     def exact_from(self) -> str:
         return "products"
 
-    def __call__(self, X: Any, Y: Any = None, length_scale: float = 1.0) -> np.ndarray:
+    def __call__(self, X: np.ndarray, Y: np.ndarray | None = None, length_scale: float = 1.0) -> np.ndarray:
         X = np.asarray(X, dtype=np.float64)
         return self.of_products(X @ (X if Y is None else np.asarray(Y, dtype=np.float64)).T)
 
-    def diagonal(self, X: Any) -> np.ndarray:
+    def diagonal(self, X: Rows) -> np.ndarray:
         X = X.astype(np.float64)
         norms = np.asarray((X * X).sum(axis=1)).ravel() if sp.issparse(X) else np.einsum("ij,ij->i", X, X)
         return self.of_products(norms)
@@ -78,10 +79,10 @@ class Polynomial(DotProductKernel):
 
     name: ClassVar[str] = "polynomial"
 
-    def of_products(self, t):
+    def of_products(self, t: np.ndarray) -> np.ndarray:
         return (self.gamma * t + self.coef0) ** self.degree
 
-    def _coefficient(self, n):
+    def _coefficient(self, n: int) -> float:
         if n > self.degree:
             return 0.0
         return math.comb(self.degree, n) * self.gamma**n * self.coef0 ** (self.degree - n)
@@ -97,10 +98,10 @@ class Homogeneous(DotProductKernel):
 
     name: ClassVar[str] = "homogeneous"
 
-    def of_products(self, t):
+    def of_products(self, t: np.ndarray) -> np.ndarray:
         return (self.gamma * t) ** self.degree
 
-    def _coefficient(self, n):
+    def _coefficient(self, n: int) -> float:
         return self.gamma**n if n == self.degree else 0.0
 
 
@@ -113,10 +114,10 @@ class Exponential(DotProductKernel):
 
     name: ClassVar[str] = "exponential"
 
-    def of_products(self, t):
+    def of_products(self, t: np.ndarray) -> np.ndarray:
         return np.exp(self.gamma * t)
 
-    def _coefficient(self, n):
+    def _coefficient(self, n: int) -> float:
         return math.exp(n * math.log(self.gamma) - math.lgamma(n + 1))
 
 

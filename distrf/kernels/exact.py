@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import scipy.sparse as sp
 from scipy.spatial.distance import cdist
 
 from ..compiled.csr_products import row_products, square_distances
+from ..typing import Rows
 from .base import AnyKernel
 from .shift_invariant import Kernel
 
@@ -30,7 +29,7 @@ def middle(Y: np.ndarray) -> np.ndarray:
 
 
 def kernel_block(
-    kernel: AnyKernel, X: Any, Y: Any, length_scale: float, centre: np.ndarray | None = None
+    kernel: AnyKernel, X: Rows, Y: Rows, length_scale: float, centre: np.ndarray | None = None
 ) -> np.ndarray:
     """k(x, y) for a block of rows, through one matrix product where the kernel allows it.
 
@@ -68,7 +67,7 @@ def kernel_block(
     return kernel.of_squares(squares, length_scale)
 
 
-def _compare_far(X: Any, Y: Any, far_x: np.ndarray, far_y: np.ndarray, squares: np.ndarray) -> None:
+def _compare_far(X: Rows, Y: Rows, far_x: np.ndarray, far_y: np.ndarray, squares: np.ndarray) -> None:
     """Squared distances of far rows of X and far rows of Y, by differences, into their places in `squares`."""
     if not (far_x.size and far_y.size):
         return
@@ -93,19 +92,19 @@ def exact_kernel(kernel: AnyKernel, X: np.ndarray, length_scale: float) -> np.nd
     return kernel(X, None, length_scale)
 
 
-def lean(X: np.ndarray) -> Any:
+def lean(X: np.ndarray) -> Rows:
     """X as CSR where so few entries are not zero that products by entries cost less than dense ones."""
     return sp.csr_array(X) if np.count_nonzero(X) < _FEW * X.size else X
 
 
-def _products(X: Any, Y: Any) -> np.ndarray:
+def _products(X: Rows, Y: Rows) -> np.ndarray:
     """X Y' as a new array."""
     return row_products(X, Y) if sp.issparse(X) and sp.issparse(Y) else np.asarray(X @ Y.T)
 
 
-def _dense(X: Any) -> np.ndarray:
-    return X.toarray() if sp.issparse(X) else np.asarray(X)
+def _dense(X: Rows) -> np.ndarray:
+    return X if isinstance(X, np.ndarray) else X.toarray()
 
 
-def _square_norms(X: Any) -> np.ndarray:
+def _square_norms(X: Rows) -> np.ndarray:
     return np.asarray((X * X).sum(axis=1)).ravel() if sp.issparse(X) else np.einsum("ij,ij->i", X, X)

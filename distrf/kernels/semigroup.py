@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-import scipy.sparse as sp
 
-from ..errors import InputError
+from ..errors import InputError, first_entry
 from ..parameters import number
+from ..typing import Rows
 from .base import declared, find_kernel, register_kernel
 from .shift_invariant import WeightLaw
 
@@ -56,11 +56,11 @@ class SemigroupKernel(WeightLaw):
         """
         raise NotImplementedError
 
-    def check_rows(self, X: Any) -> None:
+    def check_rows(self, X: Rows) -> None:
         refuse_negative(X)
 
-    def diagonal(self, X: Any) -> np.ndarray:
-        return self.of_sum(2 * (X.toarray() if sp.issparse(X) else np.asarray(X)).astype(np.float64))
+    def diagonal(self, X: Rows) -> np.ndarray:
+        return self.of_sum(2 * (X if isinstance(X, np.ndarray) else X.toarray()).astype(np.float64))
 
     def __call__(self, X: np.ndarray, Y: np.ndarray | None = None, length_scale: float = 1.0) -> np.ndarray:
         """Exact kernel matrix, shape (n, m), for nonnegative X of shape (n, d) and Y of shape (m, d), float64.
@@ -90,13 +90,13 @@ class ExponentialSemigroup(SemigroupKernel):
     parameter: ClassVar[str] = "beta"
 
     @property
-    def weight_scale(self):
+    def weight_scale(self) -> float:
         return self.beta**2
 
-    def _exponent(self, Z):
+    def _exponent(self, Z: np.ndarray) -> np.ndarray:
         return self.beta * np.sqrt(Z).sum(axis=-1)
 
-    def with_median(self, Z):
+    def with_median(self, Z: np.ndarray) -> ExponentialSemigroup:
         middle = float(np.median(np.sqrt(Z).sum(axis=-1)))
         _require_rows(middle, "beta")
         return ExponentialSemigroup(1.0 / middle)
@@ -114,13 +114,13 @@ class ReciprocalSemigroup(SemigroupKernel):
     parameter: ClassVar[str] = "lam"
 
     @property
-    def weight_scale(self):
+    def weight_scale(self) -> float:
         return 1.0 / self.lam
 
-    def _exponent(self, Z):
+    def _exponent(self, Z: np.ndarray) -> np.ndarray:
         return np.log1p(Z / self.lam).sum(axis=-1)
 
-    def with_median(self, Z):
+    def with_median(self, Z: np.ndarray) -> ReciprocalSemigroup:
         _require_rows(float(np.median(Z.sum(axis=-1))), "lam")
         # Within what the kernel takes: a single entry of 1e-300 or 1e300 must not lead out of it.
         least, most = np.log(_RANGE)
@@ -145,18 +145,12 @@ def get_semigroup_kernel(kernel: str | SemigroupKernel | dict[str, Any], **param
     return find_kernel(kernel, SemigroupKernel, parameters)
 
 
-def refuse_negative(X: Any, rows: str = "row {} of the block") -> None:
+def refuse_negative(X: Rows, rows: str = "row {} of the block") -> None:
     """Raise InputError with the position of the first negative entry of an array or CSR matrix."""
-    values = X.data if sp.issparse(X) else X
+    values = X if isinstance(X, np.ndarray) else X.data
     if values.size == 0 or values.dtype.kind in "ub" or not values.min() < 0:
         return
-    if sp.issparse(X):
-        at = int(np.flatnonzero(values < 0)[0])
-        row, column = int(np.searchsorted(X.indptr, at, side="right") - 1), int(X.indices[at])
-        value = values[at]
-    else:
-        row, column = (int(i) for i in np.argwhere(values < 0)[0])
-        value = X[row, column]
+    row, column, value = first_entry(X, values < 0)
     raise InputError(
         "Negative values in data: a semigroup kernel is defined for nonnegative entries, but "
         f"{rows.format(row)}, column {column} is {value} ({int((values < 0).sum())} such entries); "

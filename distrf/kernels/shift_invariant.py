@@ -16,6 +16,7 @@ from scipy.spatial.distance import cdist
 from ..errors import InputError
 from ..parameters import one_of
 from ..randomness import variates
+from ..typing import Rows
 from .base import AnyKernel, declared, find_kernel, register_kernel
 
 
@@ -93,7 +94,7 @@ class Kernel(WeightLaw):
         np.sqrt(np.maximum(squares, 0.0, out=squares), out=squares)
         return self.of_distances(squares, length_scale)
 
-    def diagonal(self, X: Any) -> np.ndarray:
+    def diagonal(self, X: Rows) -> np.ndarray:
         return np.ones(X.shape[0])
 
     def length_scale_of_gamma(self, gamma: float) -> float:
@@ -133,10 +134,10 @@ class Gaussian(Kernel):
     isotropic: ClassVar[bool] = True
     why_not_binned: ClassVar[str | None] = "k'' < 0 for u < l, so that p(u) is no probability"
 
-    def _values(self, X, Y):
+    def _values(self, X: np.ndarray, Y: np.ndarray) -> np.ndarray:
         return np.exp(-0.5 * cdist(X, Y, "sqeuclidean"))
 
-    def of_squares(self, squares, length_scale):
+    def of_squares(self, squares: np.ndarray, length_scale: float) -> np.ndarray:
         if length_scale <= 1e-150:  # its square is no number that divides
             return super().of_squares(squares, length_scale)
         squares *= -0.5 / length_scale**2
@@ -157,13 +158,13 @@ class Laplacian(Kernel):
     heavy_tailed: ClassVar[bool] = True
     why_not_binned: ClassVar[str | None] = None
 
-    def _values(self, X, Y):
+    def _values(self, X: np.ndarray, Y: np.ndarray) -> np.ndarray:
         return np.exp(-cdist(X, Y, "cityblock"))
 
     def length_scale_of_gamma(self, gamma: float) -> float:
         return 1.0 / gamma
 
-    def pitches(self, seed, grid, d):
+    def pitches(self, seed: int, grid: int, d: int) -> np.ndarray:
         # p(u) = u e^-u: the sum of two exponential draws.
         return variates(seed, "binning pitch", grid, 2 * d, "exponential").reshape(2, d).sum(axis=0)
 
@@ -177,7 +178,7 @@ class Cauchy(Kernel):
     law: ClassVar[str] = "laplace"
     why_not_binned: ClassVar[str | None] = "k'' < 0 for u < l / sqrt(3), so that p(u) is no probability"
 
-    def _values(self, X, Y):
+    def _values(self, X: np.ndarray, Y: np.ndarray) -> np.ndarray:
         out = np.empty((len(X), len(Y)))
         for i, x in enumerate(X):
             out[i] = np.exp(-np.log1p((x - Y) ** 2).sum(axis=1))
@@ -198,11 +199,11 @@ class Matern(Kernel):
     why_not_binned: ClassVar[str | None] = "it depends on |v|_2 and is no product over the columns"
 
     @property
-    def exact_from(self):
+    def exact_from(self) -> str:
         # exp(-|v|) turns rounding of the squared distance into its root.
         return "differences" if self.nu == 0.5 else "squares"
 
-    def _values(self, X, Y):
+    def _values(self, X: np.ndarray, Y: np.ndarray) -> np.ndarray:
         r = np.sqrt(2 * self.nu) * cdist(X, Y)
         polynomial = {0.5: 1.0, 1.5: 1.0 + r, 2.5: 1.0 + r + r * r / 3.0}[self.nu]
         return polynomial * np.exp(-r)

@@ -1,4 +1,4 @@
-"""Frozen block maps: one file each, and one line each in the registry."""
+"""Frozen maps of one block of rows: a file for each, and a line for each in the registry."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import SpecMismatchError
-from .base import FeatureMap, check_rows, working_dtype
+from .base import FeatureMap, check_rows, verify_checksum, working_dtype
 from .binning import BinningMap
 from .blockwise import BlockwiseMap
 from .compact import CompactMap
@@ -42,19 +42,34 @@ MAPS: dict[str, type[FeatureMap]] = {
 
 
 def map_from_spec(spec: Mapping[str, Any], arrays: Mapping[str, np.ndarray] | None = None) -> FeatureMap:
-    """The map that a spec (and its learned arrays) determines.
+    """The map that a spec and its learned arrays determine.
 
-    Raises SpecMismatchError for an unknown kind, a missing entry, or weights that differ from the stored
-    checksum.
+    Parameters
+    ----------
+    spec : what `FeatureMap.spec` returned, also after a way through JSON
+    arrays : what `FeatureMap.arrays` held; None for a map that learned nothing from data
+
+    Returns
+    -------
+    FeatureMap
+
+    Raises
+    ------
+    SpecMismatchError : the kind of map is unknown, an entry or an array is missing, or this release makes other
+        weights from the spec than the one that wrote it
     """
     if spec.get("map") not in MAPS:
         raise SpecMismatchError(
             f"unknown map {spec.get('map')!r} in the spec; known: {', '.join(sorted(MAPS))}"
         )
     try:
-        return MAPS[spec["map"]].from_spec(spec, arrays or {})
+        map_ = MAPS[spec["map"]].from_spec(spec, arrays or {})
+        made = map_.checksum()
+        if made is not None:
+            verify_checksum(made, spec["checksum"])
     except KeyError as error:
         raise SpecMismatchError(f"the spec of the {spec['map']!r} map lacks the entry {error}") from None
+    return map_
 
 
 __all__ = [

@@ -1,33 +1,62 @@
-"""The frozen map: a seeded, picklable function of one block of rows, NumPy in and NumPy out."""
+"""The frozen map: a seeded function of one block of rows that can be pickled, NumPy in and NumPy out."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import socket
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NoReturn, Self
 
 import numpy as np
-import scipy.sparse as sp
 
-from ..errors import InputError, SpecMismatchError
+from ..errors import InputError, SpecMismatchError, first_entry
+from ..kernels.base import AnyKernel
+from ..typing import Rows
+
+#: How `from_spec` reads the fields of a map that are plain values, by the annotation of the field.
+_PLAIN: dict[str, Callable[[Any], Any]] = {"int": int, "float": float, "bool": bool, "str": str}
 
 
 def working_dtype(dtype: np.dtype | type) -> np.dtype:
-    """float32 for float32 and for integers that float32 holds exactly (16 bits or fewer); else float64."""
+    """The dtype in which the features of rows of a dtype are computed.
+
+    Parameters
+    ----------
+    dtype : dtype of the rows
+
+    Returns
+    -------
+    float32 for float32 and for what float32 holds exactly (float16, integers of 16 bits or fewer, booleans);
+    float64 for every other number.
+
+    Raises
+    ------
+    InputError : the dtype is not numeric
+    """
     dtype = np.dtype(dtype)
     if dtype.kind not in "fiub":
         raise InputError(f"X must be numeric, got dtype {dtype}; encode or drop the other columns")
     return np.dtype(np.float32 if np.can_cast(dtype, np.float32, "safe") else np.float64)
 
 
-def check_rows(X: Any, n_features_in: int) -> Any:
-    """The block, sparse rows in `canonical` form.
+def check_rows(X: Rows, n_features_in: int) -> Rows:
+    """Check one block of rows before its features are made.
 
-    Raises InputError unless it is two-dimensional, of the right width, numeric and finite.
+    Parameters
+    ----------
+    X : array or sparse matrix of shape (n, d)
+    n_features_in : d, the number of columns that the map was made for
+
+    Returns
+    -------
+    X itself where it is an array; a sparse matrix in the form that `canonical` gives.
+
+    Raises
+    ------
+    InputError : X does not have two dimensions and d columns, is not numeric, or holds NaN or infinity
     """
     if X.ndim != 2:
         raise InputError(f"X must have 2 dimensions (rows, columns), got shape {X.shape}")
@@ -35,20 +64,14 @@ def check_rows(X: Any, n_features_in: int) -> Any:
         raise InputError(f"X has {X.shape[1]} features, but the map was made for {n_features_in} features")
     working_dtype(X.dtype)
     X = canonical(X)
-    values = X.data if sp.issparse(X) else X
+    values = X if isinstance(X, np.ndarray) else X.data
     with np.errstate(over="ignore", invalid="ignore"):
         if values.dtype.kind != "f" or np.isfinite(_any_sum(values)):
             return X
     bad = ~np.isfinite(values)
     if not bad.any():  # the sum overflowed, the entries did not
         return X
-    if sp.issparse(X):
-        at = int(np.flatnonzero(bad)[0])
-        row, column = int(np.searchsorted(X.indptr, at, side="right") - 1), int(X.indices[at])
-        value = values[at]
-    else:
-        row, column = (int(i) for i in np.argwhere(bad)[0])
-        value = X[row, column]
+    row, column, value = first_entry(X, bad)
     what = "NaN" if np.isnan(value) else "infinity"
     raise InputError(
         f"X must be finite, but row {row} of the block, column {column} is {what} "
@@ -57,7 +80,14 @@ def check_rows(X: Any, n_features_in: int) -> Any:
 
 
 def refuse_overflow(features: np.ndarray) -> None:
-    """Raise InputError where finite rows have features too large for their dtype: powers of entries grow fast."""
+    """Raise InputError where features are too large for their dtype.
+
+    Finite rows can have such features: maps of dot-product kernels multiply entries of a row many times.
+
+    Parameters
+    ----------
+    features : array of shape (n, D)
+    """
     with np.errstate(over="ignore", invalid="ignore"):
         lost = not np.isfinite(_any_sum(features)) and not np.isfinite(features).all()
     if lost:
@@ -67,13 +97,21 @@ def refuse_overflow(features: np.ndarray) -> None:
         )
 
 
-def canonical(X: Any) -> Any:
-    """Sparse rows as CSR whose entries are in order and not repeated. X itself where it is like that already, or dense.
+def canonical(X: Rows) -> Rows:
+    """Sparse rows as CSR in which the columns of a row ascend and none is stored twice.
 
-    SciPy lets a matrix store one entry as several that add up. Bins, norms, signs and products of those several are not
-    those of their sum.
+    SciPy lets a matrix store one entry as several numbers that add up. The loops over stored entries would take
+    each of those numbers for an entry, and the bin, the norm or the sign of each is not that of their sum.
+
+    Parameters
+    ----------
+    X : array or sparse matrix of shape (n, d)
+
+    Returns
+    -------
+    X itself where it is an array or has that form already, else a CSR matrix of the same rows.
     """
-    if not sp.issparse(X):
+    if isinstance(X, np.ndarray):
         return X
     X = X.tocsr()
     if not X.has_canonical_format:
@@ -83,7 +121,10 @@ def canonical(X: Any) -> Any:
 
 
 def _any_sum(values: np.ndarray) -> float:
-    """A sum that is finite only if all values are. BLAS sums squares where it can, which is 5 times as fast."""
+    """A sum over all values that is finite only if every value is.
+
+    Where the values lie in one piece of memory, it is the sum of their squares: BLAS makes that 5 times as fast.
+    """
     if values.dtype in (np.float32, np.float64) and values.flags.forc:
         flat = values.ravel(order="K")
         return float(np.dot(flat, flat))
@@ -92,82 +133,156 @@ def _any_sum(values: np.ndarray) -> float:
 
 @dataclass(frozen=True)
 class FeatureMap:
-    """Base of the maps: d = n_features_in columns to D = n_components features.
+    """Base of the maps, which turn d columns into D features.
 
-    A map is a plain value: equal fields mean equal maps. Whatever can be made from the seed is made on
-    the worker and never pickled; what was learned from data is in `arrays` and travels apart from the
-    map (`without_arrays`, `with_arrays`), once per worker.
+    A map is a plain value: maps of equal fields are equal. What can be made from the seed is made on the worker
+    and never pickled. What was learned from data stands in the fields with ``compare=False``; it travels apart
+    from the map (`without_arrays`, `with_arrays`), once to each worker.
+
+    A subclass defines `fill_columns`, `work`, the names in `spec_fields` and `from_spec`.
+
+    Parameters
+    ----------
+    n_features_in : d, the number of columns of the rows
+    n_components : D, the number of features
+
+    Attributes
+    ----------
+    kind : str, key in the registry of maps and in specs
+    spec_fields : names of the attributes that the spec holds, in its order
+    whole_rows : bool, whether some columns of the features cost as much as all of them
+    sparse_output : bool, whether the features are CSR arrays
+    same_columns : bool, whether feature j is column j of the rows in other units
     """
 
     n_features_in: int
     n_components: int
 
     kind: ClassVar[str]
-    #: Whether `columns` costs as much as all features.
+    spec_fields: ClassVar[tuple[str, ...]]
     whole_rows: ClassVar[bool] = False
-    #: Whether the features are CSR arrays.
     sparse_output: ClassVar[bool] = False
-    #: Whether the columns stay what they are, in other units.
     same_columns: ClassVar[bool] = False
 
-    def __call__(self, X: np.ndarray) -> np.ndarray:
-        """Features of a block, shape (n, D); float32 for float32 and small integers, else float64.
+    def __call__(self, X: Rows) -> Rows:
+        """All features of one block of rows.
 
-        X : array or CSR matrix of shape (n, d). Raises InputError for a wrong width, NaN or infinity.
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n, d)
+
+        Returns
+        -------
+        Array of shape (n, D), CSR where `sparse_output` says so, in the `working_dtype` of X.
+
+        Raises
+        ------
+        InputError : what `check_rows` refuses
+        """
+        return self.columns(X, 0, self.n_components)
+
+    def columns(self, X: Rows, start: int, stop: int) -> Rows:
+        """Features start:stop of one block, without the others unless `whole_rows` says so.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n, d)
+        start, stop : the features wanted
+
+        Returns
+        -------
+        Array of shape (n, stop - start), otherwise as a call of the map returns it.
         """
         X = check_rows(X, self.n_features_in)
-        out = np.empty((X.shape[0], self.n_components), dtype=working_dtype(X.dtype))
-        self.fill(X, out)
+        out = np.empty((X.shape[0], stop - start), dtype=working_dtype(X.dtype))
+        self.fill_columns(X, out, start, stop)
         return out
 
-    def fill(self, X: np.ndarray, out: np.ndarray) -> None:
-        """Write the features of checked rows X into the C-contiguous `out` of shape (n, D)."""
+    def fill(self, X: Rows, out: np.ndarray) -> None:
+        """Write all features of rows that `check_rows` has passed into `out`, C-contiguous of shape (n, D)."""
+        self.fill_columns(X, out, 0, self.n_components)
+
+    def fill_columns(self, X: Rows, out: np.ndarray, start: int, stop: int) -> None:
+        """Write features start:stop of rows that `check_rows` has passed into `out`.
+
+        Parameters
+        ----------
+        X : array or CSR matrix of shape (n, d)
+        out : C-contiguous array of shape (n, stop - start), overwritten
+        start, stop : the features wanted
+        """
         raise NotImplementedError
 
-    def columns(self, X: np.ndarray, start: int, stop: int) -> np.ndarray:
-        """Features start:stop of a block, shape (n, stop - start), without making the others."""
-        raise NotImplementedError
+    def exact_kernel(self, X: Rows, Y: Rows | None = None) -> np.ndarray:
+        """The kernel matrix that products of features approximate.
 
-    def exact_kernel(self, X: np.ndarray, Y: np.ndarray | None = None) -> np.ndarray:
-        """The kernel matrix that the features approximate, shape (n, m), float64.
+        Parameters
+        ----------
+        X : array of shape (n, d)
+        Y : array of shape (m, d); None takes X
 
-        X : array of shape (n, d); Y : array of shape (m, d), default X. Raises InputError for a map without one.
+        Returns
+        -------
+        Array of shape (n, m), float64.
+
+        Raises
+        ------
+        InputError : the map approximates no kernel
         """
         raise InputError(
             f"a map of kind {self.kind!r} approximates no kernel of its own; give the map that makes the features"
         )
 
     def makes_csr(self, of_csr: bool) -> bool:
-        """Whether the features of CSR rows, or of dense ones, are CSR arrays."""
+        """Whether the features are a CSR array, of CSR rows (`of_csr`) or of dense ones."""
         return self.sparse_output
 
     @property
     def longest(self) -> float:
-        """A bound of |z|^2 over all rows; infinity where there is none."""
+        """A bound on |z(x)|^2 over all rows x; infinity where there is none."""
         return float("inf")
 
     @property
     def entries_per_row(self) -> int:
-        """Numbers that a row of features takes in memory."""
+        """How many numbers a row of features takes in memory."""
         return self.n_components
+
+    @classmethod
+    def _learned(cls) -> list[str]:
+        """Names of the fields that hold learned arrays."""
+        return [f.name for f in fields(cls) if not f.compare]
 
     @property
     def arrays(self) -> dict[str, np.ndarray]:
-        """What was learned from data; empty for maps that are a seed."""
-        return {}
+        """What was learned from data, by name; empty for a map that its seed determines."""
+        named = {name: getattr(self, name) for name in self._learned()}
+        return {name: array for name, array in named.items() if array is not None}
 
-    def with_arrays(self, arrays: Mapping[str, np.ndarray]) -> FeatureMap:
-        return self
+    def with_arrays(self, arrays: Mapping[str, np.ndarray]) -> Self:
+        """This map with these learned arrays in place of its own."""
+        learned: dict[str, Any] = {name: arrays.get(name) for name in self._learned()}
+        return replace(self, **learned) if learned else self
 
-    def without_arrays(self) -> FeatureMap:
-        return self
+    def without_arrays(self) -> Self:
+        """This map without what was learned from data: small enough to be part of a task."""
+        return self.with_arrays({})
 
     def spec(self) -> dict[str, Any]:
-        """The JSON that, with `arrays`, determines the map; holds a checksum of some weights."""
-        raise NotImplementedError
+        """The JSON that, with `arrays`, determines the map.
+
+        Raises
+        ------
+        InputError : no spec can name the kernel or the transformer of the map
+        """
+        spec: dict[str, Any] = {"map": self.kind}
+        for name in self.spec_fields:
+            value = getattr(self, name)
+            spec[name] = value.spec() if isinstance(value, (AnyKernel, FeatureMap)) else value
+        checksum = self.checksum()
+        return spec if checksum is None else {**spec, "checksum": checksum}
 
     def checksum(self) -> float | None:
-        """A number made from some of the weights, equal in every process; None for a map without drawn weights."""
+        """A number made from some of the weights, equal in every process; None for a map that draws no weights."""
         return None
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -175,21 +290,37 @@ class FeatureMap:
 
     @classmethod
     def from_spec(cls, spec: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> FeatureMap:
+        """The map of a spec and its learned arrays; `map_from_spec` calls it and compares the checksum.
+
+        Raises
+        ------
+        SpecMismatchError : the arrays are not those that the spec needs
+        KeyError : the spec lacks an entry
+        """
         raise NotImplementedError
 
+    @classmethod
+    def _plain_fields(cls, spec: Mapping[str, Any]) -> dict[str, Any]:
+        """The fields of the map that are a number, a word, or true or false, as the spec holds them."""
+        known = {f.name: _PLAIN[str(f.type)] for f in fields(cls) if f.type in _PLAIN}
+        return {name: read(spec[name]) for name, read in known.items() if name in cls.spec_fields}
+
     def work(self) -> tuple[float, float]:
-        """Floating-point operations per row, and bytes of cached parameters; for the plan."""
+        """Floating-point operations for one row, and bytes of the weights that a worker caches. The plan asks."""
         raise NotImplementedError
 
     def held_bytes(self, itemsize: int) -> int:
-        """Bytes that a worker holds beside cached parameters and blocks; for the plan."""
+        """Bytes that a worker holds beside cached weights and blocks, for numbers of `itemsize` bytes.
+
+        The plan asks.
+        """
         return 0
 
     def scratch_bytes(self, itemsize: int) -> int:
-        """Bytes beside a block and its features while these are made; for the plan."""
+        """Bytes beside a block and its features while these are made. The plan asks."""
         return 0
 
-    def __dask_tokenize__(self):
+    def __dask_tokenize__(self) -> tuple[object, ...]:
         try:
             state: Any = json.dumps(self.spec(), sort_keys=True)
         except InputError:  # a kernel of one's own: no spec can name it
@@ -197,8 +328,30 @@ class FeatureMap:
         return (type(self).__name__, state, arrays_fingerprint(self.arrays))
 
 
-class OverBase:
-    """Mixin of maps over a `base` map: what was learned from data is the base's."""
+class SeededMap(FeatureMap):
+    """Base of the maps that draw weights from a seed. A subclass defines `_checksum`."""
+
+    def checksum(self) -> float:
+        return _cached_checksum(self.without_arrays())
+
+    def _checksum(self) -> float:
+        """A sum over some of the first weights and of the last ones."""
+        raise NotImplementedError
+
+
+@lru_cache(maxsize=256)
+def _cached_checksum(map_: SeededMap) -> float:
+    return map_._checksum()
+
+
+@dataclass(frozen=True)
+class OverBase(FeatureMap):
+    """Base of the maps that change the features of another map, and learn nothing from data of their own.
+
+    Parameters
+    ----------
+    base : FeatureMap
+    """
 
     base: FeatureMap
 
@@ -206,11 +359,11 @@ class OverBase:
     def arrays(self) -> dict[str, np.ndarray]:
         return self.base.arrays
 
-    def with_arrays(self, arrays: Mapping[str, np.ndarray]) -> Any:
-        return replace(self, base=self.base.with_arrays(arrays))  # type: ignore[type-var]
+    def with_arrays(self, arrays: Mapping[str, np.ndarray]) -> Self:
+        return replace(self, base=self.base.with_arrays(arrays))
 
-    def without_arrays(self) -> Any:
-        return replace(self, base=self.base.without_arrays())  # type: ignore[type-var]
+    def without_arrays(self) -> Self:
+        return replace(self, base=self.base.without_arrays())
 
     def held_bytes(self, itemsize: int) -> int:
         return self.base.held_bytes(itemsize)
@@ -219,8 +372,8 @@ class OverBase:
         return self.base.scratch_bytes(itemsize)
 
 
-def _unpickled(cls: type[FeatureMap], state: dict[str, Any], sent: float | None) -> Any:
-    """The map, after a check that this process makes the weights that the sender of the map makes."""
+def _unpickled(cls: type[FeatureMap], state: dict[str, Any], sent: float | None) -> object:
+    """The map that was sent, or `_OtherWeights` where this process makes other weights than its sender."""
     map_ = cls.__new__(cls)
     map_.__dict__.update(state)
     made = map_.checksum()
@@ -233,19 +386,19 @@ def _unpickled(cls: type[FeatureMap], state: dict[str, Any], sent: float | None)
 
 
 class _OtherWeights:
-    """Stands in for a map whose weights differ here; any use of it raises.
+    """Stands in for a map whose weights would differ here: any use of it raises SpecMismatchError.
 
-    The error so appears in a task, which reports it. If it were raised while a worker reads its messages, the worker
-    would end without a word.
+    So a task raises the error, and Dask reports it. Were it raised while the worker reads its messages, the
+    worker would end without a word.
     """
 
     def __init__(self, message: str):
         self.__dict__["message"] = message
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> NoReturn:
         raise SpecMismatchError(self.message)
 
-    def __call__(self, X: Any) -> Any:
+    def __call__(self, X: object) -> NoReturn:
         raise SpecMismatchError(self.message)
 
 
@@ -253,8 +406,8 @@ def _agree(made: float, stored: Any) -> bool:
     return bool(np.isclose(made, float(stored), rtol=1e-9, atol=1e-9))
 
 
-def verify_checksum(made: Any, stored: Any) -> None:
-    """Raise SpecMismatchError where weights made from a spec are not those it was written with."""
+def verify_checksum(made: float, stored: Any) -> None:
+    """Raise SpecMismatchError where the weights made from a spec are not those it was written with."""
     if not _agree(made, stored):
         raise SpecMismatchError(
             f"this version makes other weights from the spec: checksum {made!r}, stored {float(stored)!r}; "
@@ -263,7 +416,7 @@ def verify_checksum(made: Any, stored: Any) -> None:
 
 
 def arrays_fingerprint(arrays: Mapping[str, np.ndarray]) -> str:
-    """Fingerprint of named arrays: a hash of names, dtypes, shapes and bytes."""
+    """Fingerprint of named arrays: a hash of their names, dtypes, shapes and bytes, as 32 hexadecimal digits."""
     fingerprint = hashlib.blake2b(digest_size=16)
     for name in sorted(arrays):
         array = np.ascontiguousarray(arrays[name])
@@ -280,11 +433,34 @@ def verify_fingerprint(arrays: Mapping[str, np.ndarray], stored: str) -> None:
         )
 
 
+def require_arrays(arrays: Mapping[str, np.ndarray], shapes: Mapping[str, tuple[int, ...]], what: str) -> None:
+    """Raise SpecMismatchError where a learned array of a map is missing or has another shape.
+
+    Parameters
+    ----------
+    arrays : the arrays at hand, by name
+    shapes : the shape of each array that the map needs, by name
+    what : the map, in words for the message
+    """
+    for name, shape in shapes.items():
+        got = arrays[name].shape if name in arrays else "none"
+        if got != shape:
+            raise SpecMismatchError(
+                f"the spec of {what} needs its array {name!r} of shape {shape}, got {got}; save the map again"
+            )
+
+
 @lru_cache(maxsize=32)
-def _row_tiles(n: int, tile: int) -> tuple[tuple[int, int], ...]:
+def row_tiles(n: int, tile: int) -> tuple[tuple[int, int], ...]:
+    """Bounds (first, last + 1) of the tiles of at most `tile` rows that cover range(n)."""
     return tuple((a, min(a + tile, n)) for a in range(0, n, tile))
 
 
-def row_tiles(n: int, tile: int) -> tuple[tuple[int, int], ...]:
-    """Bounds of the tiles of `tile` rows that cover range(n)."""
-    return _row_tiles(n, tile)
+def dense(X: Rows) -> np.ndarray:
+    """The rows as an array."""
+    return X if isinstance(X, np.ndarray) else X.toarray()
+
+
+def few_entries(X: Rows) -> bool:
+    """Whether CSR rows hold so few entries that products over the entries cost less than dense ones."""
+    return not isinstance(X, np.ndarray) and bool(X.nnz < 0.05 * np.prod(X.shape))

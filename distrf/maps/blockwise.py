@@ -1,8 +1,9 @@
-"""A fitted scikit-learn transformer as a frozen map; those of a list as plain data, the others as pickles.
+"""A fitted scikit-learn transformer as a frozen map.
 
-What travels to a worker is `learned`, under one shared key. For the classes listed below it holds the fitted
-arrays and `state` everything else, as JSON: that is also what is saved. Any other transformer travels as its
-pickle between the processes of one job, and has no spec: loading a pickle from a file would run its code.
+What was fitted travels to the workers as `learned`, under one shared key. For the classes in
+`SAVABLE_TRANSFORMERS` it holds the fitted arrays, and `state` everything else, as JSON; the same is written
+when the map is saved. Any other transformer travels as its pickle, within one job. It has no spec and cannot be
+saved, because loading a pickle from a file would run the code in it.
 """
 
 from __future__ import annotations
@@ -15,15 +16,17 @@ import threading
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, NoReturn
+from typing import Any, ClassVar, NoReturn, Self
 
 import numpy as np
 import scipy.sparse as sp
 
 from ..errors import InputError, SpecMismatchError
+from ..typing import Rows
 from .base import FeatureMap, arrays_fingerprint, check_rows, working_dtype
 
-#: Row-wise transformers whose parameters and fitted attributes are plain data, and where they live.
+#: Transformers that treat each row by itself and whose parameters and fitted attributes are plain data, by
+#: name: their module.
 SAVABLE_TRANSFORMERS: dict[str, str] = {
     "AdditiveChi2Sampler": "sklearn.kernel_approximation",
     "Binarizer": "sklearn.preprocessing",
@@ -48,10 +51,15 @@ _PICKLE = "pickle"
 
 @dataclass(frozen=True)
 class BlockwiseMap(FeatureMap):
-    """A fitted, row-wise transformer on one block.
+    """A fitted transformer that treats each row by itself, applied to one block.
 
-    state : JSON with the class and, where it is listed, its parameters and fitted scalars
-    learned : its fitted arrays, or its pickle as uint8
+    Parameters
+    ----------
+    n_features_in : d
+    n_components : D
+    state : str, JSON: the class, and for a class in `SAVABLE_TRANSFORMERS` its parameters and what was fitted
+        beside arrays
+    learned : the fitted arrays by name, or the pickle of the transformer as an array of bytes
     """
 
     state: str
@@ -61,8 +69,13 @@ class BlockwiseMap(FeatureMap):
     whole_rows: ClassVar[bool] = True
 
     @classmethod
-    def of_transformer(cls, transformer: Any, n_features_in: int, n_components: int) -> BlockwiseMap:
-        """The map of a fitted transformer. Raises InputError where it can neither be described nor pickled."""
+    def of_transformer(cls, transformer: object, n_features_in: int, n_components: int) -> BlockwiseMap:
+        """The map of a fitted transformer.
+
+        Raises
+        ------
+        InputError : the transformer is neither in `SAVABLE_TRANSFORMERS` nor can it be pickled
+        """
         name = type(transformer).__name__
         described = _describe(transformer)
         if described is not None:
@@ -80,47 +93,47 @@ class BlockwiseMap(FeatureMap):
 
     @property
     def savable(self) -> bool:
+        """Whether the map has a spec."""
         return "pickled" not in json.loads(self.state)
 
     @property
     def transformer(self) -> Any:
-        """The fitted transformer, made anew or taken from a few kept ones."""
+        """The fitted transformer: made from its data, or one of the last few that were unpickled."""
         assert self.learned is not None
         if not self.savable:
             return _unpickled.get(self.state, self.learned[_PICKLE])
         return transformer_from_spec(json.loads(self.state), self.learned)
 
-    def __call__(self, X):
+    def __call__(self, X: Rows) -> Rows:
         X = check_rows(X, self.n_features_in)
         dtype = working_dtype(X.dtype)
-        if X.shape[0] == 0:  # scikit-learn refuses what a lazy array may well hold
+        if X.shape[0] == 0:  # blocks of a Dask array may be empty, but scikit-learn refuses them
             return np.empty((0, self.n_components), dtype=dtype)
-        X = sp.csr_array(X, dtype=dtype) if sp.issparse(X) else np.ascontiguousarray(X, dtype=dtype)
-        return as_rows(self.transformer.transform(X), dtype)
+        return as_rows(self.transformer.transform(as_rows(X, dtype)), dtype)
 
-    def columns(self, X, start, stop):
+    def columns(self, X: Rows, start: int, stop: int) -> Rows:
         return self(X)[:, start:stop]
 
     def makes_csr(self, of_csr: bool) -> bool:
-        """As the transformer does with a row of ones."""
+        """Whether the transformer makes CSR of a row of ones, itself CSR (`of_csr`) or an array."""
         row = np.ones((1, self.n_features_in))
         try:
             return sp.issparse(self(sp.csr_array(row) if of_csr else row))
-        except (TypeError, ValueError):  # it takes no CSR rows, which it will say itself
+        except (TypeError, ValueError):  # it takes no CSR rows; its own error will say so
             return False
 
     @property
-    def arrays(self):
+    def arrays(self) -> dict[str, np.ndarray]:
         return {} if self.learned is None else dict(self.learned)
 
-    def with_arrays(self, arrays):
+    def with_arrays(self, arrays: Mapping[str, np.ndarray]) -> Self:
         return replace(self, learned=dict(arrays))
 
-    def without_arrays(self):
-        # Nothing learned (Normalizer and the like) stays as it is: there is no key to fetch.
+    def without_arrays(self) -> Self:
+        # A map that learned no arrays keeps its empty mapping: there is nothing to fetch for it.
         return replace(self, learned=None) if self.learned else self
 
-    def work(self):
+    def work(self) -> tuple[float, float]:
         size = sum(a.nbytes for a in (self.learned or {}).values())
         return 2.0 * self.n_features_in * self.n_components, float(size)
 
@@ -137,11 +150,13 @@ class BlockwiseMap(FeatureMap):
 
     @classmethod
     def from_spec(cls, spec: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> BlockwiseMap:
-        transformer_from_spec(spec["transformer"], arrays)  # refuses what the class cannot have
+        transformer_from_spec(
+            spec["transformer"], arrays
+        )  # raises where the spec is not that of a listed transformer
         state = json.dumps(spec["transformer"], sort_keys=True)
         return cls(int(spec["n_features_in"]), int(spec["n_components"]), state, dict(arrays))
 
-    def __dask_tokenize__(self):
+    def __dask_tokenize__(self) -> tuple[object, ...]:
         return (
             type(self).__name__,
             self.n_features_in,
@@ -151,21 +166,24 @@ class BlockwiseMap(FeatureMap):
         )
 
 
-def as_rows(made: Any, dtype: np.dtype) -> Any:
-    """What a transformer returned as an array or CSR matrix of that dtype."""
+def as_rows(made: Any, dtype: np.dtype) -> Rows:
+    """Rows, or what a transformer made of them, as a CSR array or a C-contiguous array of that dtype."""
     if sp.issparse(made):
         return sp.csr_array(made, dtype=dtype)
     return np.ascontiguousarray(made, dtype=dtype)
 
 
 def listed_transformer(name: str) -> type | None:
-    """The listed class of that name, imported on first use."""
+    """The class of that name in `SAVABLE_TRANSFORMERS`, imported on first use; None for any other name."""
     module = SAVABLE_TRANSFORMERS.get(name)
     return None if module is None else getattr(importlib.import_module(module), name)
 
 
 def _describe(transformer: Any) -> tuple[str, dict[str, np.ndarray]] | None:
-    """(state, arrays) of a transformer; None where it is not listed, or a parameter or attribute not plain data."""
+    """The state and the arrays of a transformer, as `BlockwiseMap` holds them.
+
+    None where its class is not listed, or where a parameter or a fitted attribute is not plain data.
+    """
     kind: Any = type(transformer)
     if listed_transformer(kind.__name__) is not kind:
         return None
@@ -188,7 +206,10 @@ def _describe(transformer: Any) -> tuple[str, dict[str, np.ndarray]] | None:
 
 
 def _plain(value: Any) -> Any:
-    """JSON of nested plain values; tuples are marked. Raises TypeError for anything else."""
+    """A nested value of numbers, words, lists and dictionaries as JSON holds it; tuples are marked.
+
+    Raises TypeError for others.
+    """
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     if isinstance(value, np.generic):
@@ -203,6 +224,7 @@ def _plain(value: Any) -> Any:
 
 
 def _unplain(value: Any) -> Any:
+    """The value that `_plain` was given, with its tuples."""
     if isinstance(value, list):
         return [_unplain(v) for v in value]
     if isinstance(value, dict):
@@ -219,8 +241,13 @@ def _refuse(name: str) -> NoReturn:
     )
 
 
-def transformer_spec(transformer: Any) -> dict[str, Any]:
-    """The JSON of an unfitted transformer. Raises InputError for one that is not listed."""
+def transformer_spec(transformer: object) -> dict[str, Any]:
+    """The JSON of an unfitted transformer.
+
+    Raises
+    ------
+    InputError : the transformer is not in `SAVABLE_TRANSFORMERS`, or a parameter is not plain data
+    """
     described = _describe(transformer)
     if described is None:
         _refuse(f"{type(transformer).__module__}.{type(transformer).__name__}")
@@ -228,9 +255,20 @@ def transformer_spec(transformer: Any) -> dict[str, Any]:
 
 
 def transformer_from_spec(state: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Any:
-    """A listed transformer from its JSON and fitted arrays.
+    """A transformer from its JSON and its fitted arrays.
 
-    Raises SpecMismatchError for a class that is not listed, and for what its class cannot have.
+    Parameters
+    ----------
+    state : what `transformer_spec` returned, or the state of a `BlockwiseMap`
+    arrays : the fitted arrays by name
+
+    Returns
+    -------
+    An instance of a class in `SAVABLE_TRANSFORMERS`.
+
+    Raises
+    ------
+    SpecMismatchError : the class is not listed, an array is missing, or the state names what the class cannot have
     """
     name = state.get("class")
     if set(state) != {"class", "parameters", "fitted", "arrays"} or name not in SAVABLE_TRANSFORMERS:
@@ -249,21 +287,27 @@ def transformer_from_spec(state: Mapping[str, Any], arrays: Mapping[str, np.ndar
             f"this scikit-learn's {name} does not take the stored parameters: {error}"
         ) from None
     for attribute, value in [*_unplain(state["fitted"]).items(), *((a, arrays[a]) for a in state["arrays"])]:
-        if attribute.startswith("__") or hasattr(cls, attribute):  # a method must not be replaced
+        if attribute.startswith("__") or hasattr(cls, attribute):  # an edited spec must not replace a method
             raise SpecMismatchError(f"a {name} has no fitted attribute {attribute!r}; the spec was edited")
         setattr(transformer, attribute, value)
     return transformer
 
 
 class _Unpickled:
-    """The last few transformers that arrived as pickles, so that not every task unpickles one."""
+    """The last few transformers that arrived as pickles, so that not every task unpickles one.
 
-    def __init__(self, size: int = 8):
+    Parameters
+    ----------
+    size : how many are kept
+    """
+
+    def __init__(self, size: int = 8) -> None:
         self.size = size
         self._kept: OrderedDict[str, Any] = OrderedDict()
         self._lock = threading.Lock()
 
     def get(self, state: str, data: np.ndarray) -> Any:
+        """The transformer with that `state`, unpickled from `data` where it is not kept."""
         key = hashlib.blake2b(state.encode(), digest_size=16).hexdigest()
         with self._lock:
             if key not in self._kept:

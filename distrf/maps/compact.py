@@ -1,57 +1,69 @@
-"""Compact random features (Hamid et al. 2014): many cheap features, brought down by an SRHT.
+"""Compact random features (Hamid et al. 2014): many cheap features, reduced by a subsampled Walsh-Hadamard transform.
 
-u(x) has E = up x D features of a base map, padded with zeros to p = 2^ceil(log2 E); then
+The base map gives E = up x D features u(x), which are padded with zeros to p = 2^ceil(log2 E). Then
 
-    z(x) = D^(-1/2) (H S u(x))_R,    H = H_p of entries +-1, S random signs, R a set of D distinct rows of H.
+    z(x) = D^(-1/2) (H S u(x))_R,
 
-Each row of H is in R with probability D / p, so E z(x).z(y) = u(x).u(y) given u. For one row, the entries of
-S u are independent signs times numbers, and all p rows together are an isometry, so exactly, given u = u(x)
-and v = u(y),
+where H = H_p has entries +-1, S is a diagonal of random signs and R a random set of D rows of H, all distinct.
+Such a transform is called an SRHT. Each row of H is in R with probability D / p, so E z(x).z(y) = u(x).u(y)
+given u.
+
+In one row of H, the products of signs and numbers are independent; all p rows together preserve products. So
+exactly, given u = u(x) and v = u(y),
 
     Var z(x).z(y) = (1 / D) ((p - D) / (p - 1)) [ |u|^2 |v|^2 + (u.v)^2 - 2 sum_j u_j^2 v_j^2 ].
 
-E [of that] adds to the variance of E base features, which is smaller than that of D. H_p = H_(p/b) (x) H_b:
-tiles of b base features are transformed on their own and added up with a sign for each row in R, so no
-more than b of the E features exist at once.
+The mean of that over base maps is added to the variance of E base features, which is smaller than that of D.
+
+H_p = H_(p/b) (x) H_b: column blocks of b base features are transformed one by one, and added up with a sign for
+each row in R. So no more than b of the E base features exist at once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
-import scipy.sparse as sp
 
 from ..compiled import walsh_hadamard
 from ..compiled.count_sketches import add_signed_columns
 from ..errors import InputError
 from ..projections.cache import weight_cache
 from ..randomness import sample_indices, signs
-from .base import FeatureMap, OverBase, check_rows, row_tiles, verify_checksum, working_dtype
+from ..typing import Rows
+from .base import OverBase, SeededMap, dense, row_tiles
 
-#: Base features at once, a power of two.
+#: Base features in one column block, a power of two. Another number would make other signs.
 _TILE = 8192
-#: Bytes of one tile of base features.
+#: Bytes of base features made at once: one column block for one tile of rows.
 _TILE_BYTES = 16 * 2**20
 
 
 @dataclass(frozen=True)
-class CompactMap(OverBase, FeatureMap):
-    """An SRHT of the features of `base`, E to D <= E; E[z(x).z(y)] is that of the base map.
+class CompactMap(OverBase, SeededMap):
+    """An SRHT that takes the E features of a base map to D <= E; E[z(x).z(y)] is that of the base map.
 
+    Parameters
+    ----------
+    n_features_in : d, that of the base map
+    n_components : D
     base : FeatureMap with E features
+    seed : seed of signs and rows
+
+    References
+    ----------
+    Hamid et al., "Compact random feature maps", ICML 2014.
     """
 
-    base: FeatureMap
     seed: int
 
     kind: ClassVar[str] = "compact"
+    spec_fields: ClassVar[tuple[str, ...]] = ("base", "n_features_in", "n_components", "seed")
     whole_rows: ClassVar[bool] = True
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if self.n_features_in != self.base.n_features_in:
             raise InputError(
                 f"a compact map has the columns of its base map, got {self.n_features_in} and "
@@ -69,7 +81,10 @@ class CompactMap(OverBase, FeatureMap):
         return 1 << (self.base.n_components - 1).bit_length()
 
     def input_signs(self, start: int, stop: int) -> np.ndarray:
-        """Diagonal of S, entries start:stop, float64; start on a multiple of the tile."""
+        """Entries start:stop of the diagonal of S, float64.
+
+        `start` is a multiple of the width of a column block.
+        """
         blocks = [
             signs(self.seed, "compact signs", a // _TILE, min(_TILE, stop - a))
             for a in range(start, stop, _TILE)
@@ -77,37 +92,35 @@ class CompactMap(OverBase, FeatureMap):
         return np.concatenate(blocks)
 
     def rows(self) -> np.ndarray:
-        """R, sorted, shape (D,)."""
+        """R in ascending order, shape (D,)."""
         return weight_cache.get(
             (self.n_components, self.order, self.seed, "compact rows"),
             lambda: sample_indices(self.seed, "compact rows", self.order, self.n_components),
         )
 
-    def fill(self, X, out):
-        self._fill(X, out, self.rows())
-
-    def columns(self, X, start, stop):
-        X = check_rows(X, self.n_features_in)
-        out = np.empty((X.shape[0], stop - start), dtype=working_dtype(X.dtype))
-        self._fill(X, out, self.rows()[start:stop])
-        return out
-
-    def _fill(self, X, out: np.ndarray, R: np.ndarray) -> None:
+    def fill_columns(self, X: Rows, out: np.ndarray, start: int, stop: int) -> None:
         out[:] = 0
-        # A base map that makes all its features anyway makes them once.
+        R = self.rows()[start:stop]
+        # A base map that cannot make some of its features without the others makes all of them at once.
         width = self.order if self.base.whole_rows else min(self.order, _TILE)
         rows = max(1, min(512, _TILE_BYTES // (width * out.dtype.itemsize)))
         places = R % width
         for a, b in row_tiles(X.shape[0], rows):
             tile = slice(a, b)
-            for first, features in self._base_tiles(X[tile], width, out.dtype):
+            for first, features in self._column_blocks(X[tile], width, out.dtype):
                 walsh_hadamard(features)
                 odd = np.bitwise_count((R // width) & (first // width)) & 1
                 factors = (1.0 - 2.0 * odd) / np.sqrt(self.n_components)
                 add_signed_columns(features, places, factors.astype(out.dtype), out[tile])
 
-    def _base_tiles(self, X, width: int, dtype: np.dtype) -> Iterator[tuple[int, np.ndarray]]:
-        """S u in tiles of `width` columns, padded with zeros; each is valid until the next."""
+    def _column_blocks(self, X: Rows, width: int, dtype: np.dtype) -> Iterator[tuple[int, np.ndarray]]:
+        """S u in column blocks of `width` base features, the last padded with zeros.
+
+        Yields
+        ------
+        first : int, the first base feature of the block
+        column_block : array of shape (n, width), valid until the next is asked for; the caller may overwrite it
+        """
         E = self.base.n_components
         buffer = np.empty((X.shape[0], width), dtype=dtype)
         for first in range(0, E, width):
@@ -116,55 +129,42 @@ class CompactMap(OverBase, FeatureMap):
                 (self.seed, first, last, dtype.str, "compact signs"),
                 lambda a=first, b=last: self.input_signs(a, b).astype(dtype),  # type: ignore[misc]
             )
-            u: Any = self.base(X) if last - first == E else self.base.columns(X, first, last)
-            np.multiply(u.toarray() if sp.issparse(u) else u, S, out=buffer[:, : last - first])
+            u = self.base(X) if last - first == E else self.base.columns(X, first, last)
+            np.multiply(dense(u), S, out=buffer[:, : last - first])
             buffer[:, last - first :] = 0
             yield first, buffer
 
-    def exact_kernel(self, X, Y=None):
+    def exact_kernel(self, X: Rows, Y: Rows | None = None) -> np.ndarray:
         return self.base.exact_kernel(X, Y)
 
     def reduction_variance(self, U: np.ndarray, V: np.ndarray) -> np.ndarray:
-        """Exact variance of z(x).z(y) given base features, rows of U and V of shape (n, E); shape (n,)."""
+        """Exact variance over seeds of z(x).z(y) for given base features, by the formula at the head of this file.
+
+        Parameters
+        ----------
+        U, V : arrays of shape (n, E), the base features of one pair of rows x, y for each i
+
+        Returns
+        -------
+        Array of shape (n,).
+        """
         p, D = self.order, self.n_components
         products = (U * V).sum(axis=1) ** 2 - 2 * (U * U * V * V).sum(axis=1)
         norms = (U * U).sum(axis=1) * (V * V).sum(axis=1)
         return (p - D) / max(p - 1, 1) * (norms + products) / D
 
-    def work(self):
+    def work(self) -> tuple[float, float]:
         operations, parameters = self.base.work()
         transform = self.order * (np.log2(max(self.order, 2)) + 1.0)
         return operations + transform + 4.0 * self.n_components, parameters + 4.0 * self.order
 
-    def checksum(self) -> float:
-        return _checksum(self.n_components, self.order, self.seed)
-
-    def spec(self) -> dict[str, Any]:
-        return {
-            "map": self.kind,
-            "base": self.base.spec(),
-            "n_features_in": self.n_features_in,
-            "n_components": self.n_components,
-            "seed": self.seed,
-            "checksum": self.checksum(),
-        }
+    def _checksum(self) -> float:
+        """Sum of R, and of the first 64 signs with weights that differ."""
+        first = signs(self.seed, "compact signs", 0, min(self.order, 64))
+        return float(self.rows().sum() + first @ np.arange(1, len(first) + 1))
 
     @classmethod
     def from_spec(cls, spec: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> CompactMap:
-        from . import map_from_spec  # the registry knows this class, and this class any other
+        from . import map_from_spec  # the registry imports this file
 
-        map_ = cls(
-            n_features_in=int(spec["n_features_in"]),
-            n_components=int(spec["n_components"]),
-            base=map_from_spec(spec["base"], arrays),
-            seed=int(spec["seed"]),
-        )
-        verify_checksum(map_.checksum(), spec["checksum"])
-        return map_
-
-
-@lru_cache(maxsize=64)
-def _checksum(D: int, order: int, seed: int) -> float:
-    """The rows in R, and the first signs with weights that tell them apart."""
-    first = signs(seed, "compact signs", 0, min(order, 64))
-    return float(sample_indices(seed, "compact rows", order, D).sum() + first @ np.arange(1, len(first) + 1))
+        return cls(base=map_from_spec(spec["base"], arrays), **cls._plain_fields(spec))

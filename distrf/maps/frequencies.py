@@ -1,14 +1,15 @@
-"""Frequencies that are numbers, not seeds: phases of rows, and the gradients of what is made of them.
+"""Frequencies that are learned numbers: phases of rows, and gradients with respect to the numbers.
 
-The linear part of learned maps, x -> Theta x, and its transpose. Phases are in turns, gradients in radians:
-with e_i the derivative of a loss with respect to the phases of row x_i,
+This is the linear part x -> Theta x of the learned maps, and its transpose. Phases are in turns, gradients in
+radians. Let e_i be the derivative of a loss with respect to the phases of row x_i, an array of shape (m,). Then
 
     dense:      dL / dTheta = sum_i e_i x_i',
     circulant:  Theta = (circ(r_1); circ(r_2); ...) diag(s), first m rows, and
-                dL / dr_b = sum_i corr(S x_i, e_ib) = F^-1 sum_i conj(F S x_i) F e_ib
+                dL / dr_b = sum_i corr(S x_i, e_ib) = F^-1 sum_i conj(F S x_i) F e_ib,
 
-(Yu et al. 2015, Eqs. 9 and 17; the correlation is their convolution with the reversed row). The sum is taken
-over spectra, so that a slice of rows costs one inverse transform a block.
+where s are signs, S = diag(s) and F is the Fourier transform (Yu et al. 2015, Eqs. 9 and 17; the correlation is
+their convolution with the reversed row). The sum over rows is taken over spectra, so that a microbatch costs
+one inverse transform for each block of Theta.
 """
 
 from __future__ import annotations
@@ -25,14 +26,27 @@ from ..compiled.spectra import mix_spectra
 from ..errors import InputError
 from ..projections.circulant import fast_order
 from ..randomness import signs
+from ..typing import Rows
+from .base import dense
 
-#: Numbers of the spectra of a tile of rows: near the core.
+#: Numbers in the spectra of one tile of rows: so few that they stay in the cache.
 _TILE_NUMBERS = 2**18
 
 
 @dataclass(frozen=True)
 class Frequencies:
-    """m frequencies over d columns; `seed` is of the signs, where there are any."""
+    """Base of the structures: m frequencies over d columns, made from an array of numbers.
+
+    Parameters
+    ----------
+    n_features_in : d
+    n_frequencies : m
+    seed : seed of the signs, for a structure that has some
+
+    Attributes
+    ----------
+    name : str, key in `STRUCTURES` and in specs
+    """
 
     n_features_in: int
     n_frequencies: int
@@ -42,116 +56,139 @@ class Frequencies:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Shape of the numbers that make the frequencies."""
+        """Shape of the array of numbers that make the frequencies."""
         raise NotImplementedError
 
     @property
     def rows_per_tile(self) -> int:
-        """Rows of X to hand to `phases` at once."""
+        """Rows to hand to `phases` at once."""
         return 512
 
     def matrix(self, numbers: np.ndarray) -> np.ndarray:
-        """The frequencies as an explicit matrix in radians, shape (m, d), float64."""
+        """The frequencies of `numbers` (in radians, of `shape`) as rows of a matrix of shape (m, d), float64."""
         raise NotImplementedError
 
     def prepare(self, numbers: np.ndarray, dtype: np.dtype) -> Any:
-        """What `phases` needs of the numbers (radians), in the working precision."""
+        """What `phases` needs of the numbers.
+
+        Parameters
+        ----------
+        numbers : array of `shape`, in radians
+        dtype : float32 or float64, of the phases
+        """
         raise NotImplementedError
 
-    def phases(self, X: Any, prepared: Any) -> tuple[np.ndarray, Any]:
-        """(phases in turns, C-contiguous, shape (n, m); what `add` needs of the rows)."""
+    def phases(self, X: Rows, prepared: Any) -> tuple[np.ndarray, Any]:
+        """The phases of a tile of rows.
+
+        Parameters
+        ----------
+        X : array or CSR matrix of shape (n, d), of the dtype of the phases; an array stays as it is
+        prepared : what `prepare` returned
+
+        Returns
+        -------
+        phases : C-contiguous array of shape (n, m), in turns
+        kept : what `add` needs of the rows
+        """
         raise NotImplementedError
 
     def start(self, dtype: np.dtype) -> np.ndarray:
-        """An empty sum for `add`."""
+        """Zeros to which `add` adds gradients, for phases of that dtype."""
         raise NotImplementedError
 
     def add(self, total: np.ndarray, kept: Any, E: np.ndarray) -> None:
-        """Add the gradient of a tile: E, shape (n, m), is the derivative with respect to its phases in radians."""
+        """Add the gradient of a tile of rows to `total`.
+
+        Parameters
+        ----------
+        total : what `start` returned, changed in place
+        kept : what `phases` returned for the tile
+        E : array of shape (n, m), the derivatives of the loss with respect to the phases in radians
+        """
         raise NotImplementedError
 
     def finish(self, total: np.ndarray) -> np.ndarray:
-        """The gradient with respect to the numbers, in their shape, from the sum over tiles."""
+        """The gradient with respect to the numbers, of their shape, from the sum over all tiles."""
         raise NotImplementedError
 
     def work(self) -> tuple[float, float]:
-        """Floating-point operations per row, and bytes of the numbers in float32."""
+        """Floating-point operations for one row, and bytes of the numbers in float32. The plan asks."""
         raise NotImplementedError
 
 
 @dataclass(frozen=True)
 class DenseFrequencies(Frequencies):
-    """Theta itself, m x d numbers."""
+    """The numbers are Theta itself, shape (m, d)."""
 
     name: ClassVar[str] = "dense"
 
     @property
-    def shape(self):
+    def shape(self) -> tuple[int, int]:
         return self.n_frequencies, self.n_features_in
 
-    def matrix(self, numbers):
+    def matrix(self, numbers: np.ndarray) -> np.ndarray:
         return np.asarray(numbers, dtype=np.float64)
 
-    def prepare(self, numbers, dtype):
+    def prepare(self, numbers: np.ndarray, dtype: np.dtype) -> np.ndarray:
         return (numbers / (2.0 * np.pi)).astype(dtype)
 
-    def phases(self, X, prepared):
+    def phases(self, X: Rows, prepared: np.ndarray) -> tuple[np.ndarray, Rows]:
         return np.ascontiguousarray(X @ prepared.T), X
 
-    def start(self, dtype):
+    def start(self, dtype: np.dtype) -> np.ndarray:
         return np.zeros(self.shape, dtype=dtype)
 
-    def add(self, total, kept, E):
+    def add(self, total: np.ndarray, kept: Any, E: np.ndarray) -> None:
         total += (kept.T @ E).T if sp.issparse(kept) else E.T @ kept
 
-    def finish(self, total):
+    def finish(self, total: np.ndarray) -> np.ndarray:
         return total
 
-    def work(self):
+    def work(self) -> tuple[float, float]:
         entries = self.n_features_in * self.n_frequencies
         return 2.0 * entries, 4.0 * entries
 
 
 @dataclass(frozen=True)
 class CirculantFrequencies(Frequencies):
-    """ceil(m / L) vectors r of L = `fast_order(d)` numbers, and d random signs on the input.
+    """The numbers are ceil(m / L) vectors r of L = `fast_order(d)` numbers; d random signs s stand on the input.
 
-    Row k of a block is s_j r_{(k - j) mod L}: the conventions of the projection "circulant".
+    Entry j of row k of a block is s_j r_{(k - j) mod L}, as in the projection "circulant".
     """
 
     name: ClassVar[str] = "circulant"
 
     @property
     def order(self) -> int:
-        """L, the order of a block."""
+        """L, the number of rows of a block."""
         return fast_order(self.n_features_in)
 
     @property
-    def shape(self):
+    def shape(self) -> tuple[int, int]:
         return -(-self.n_frequencies // self.order), self.order
 
     @property
-    def rows_per_tile(self):
+    def rows_per_tile(self) -> int:
         return max(8, min(32, _TILE_NUMBERS // (self.shape[0] * self.order)))
 
     def signs(self) -> np.ndarray:
-        """Signs of the input coordinates, shape (d,)."""
+        """Signs of the columns of the rows, shape (d,), float64."""
         return signs(self.seed, "circulant signs", 0, self.n_features_in)
 
-    def matrix(self, numbers):
+    def matrix(self, numbers: np.ndarray) -> np.ndarray:
         d, m, L = self.n_features_in, self.n_frequencies, self.order
         index = (np.arange(L)[:, None] - np.arange(d)) % L
         blocks = np.asarray(numbers, dtype=np.float64)[:, index]
         return blocks.reshape(-1, d)[:m] * self.signs()
 
-    def prepare(self, numbers, dtype):
+    def prepare(self, numbers: np.ndarray, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
         spectra = scipy.fft.rfft(np.asarray(numbers, dtype=np.float64) / (2.0 * np.pi), axis=1)
         return spectra[:, None].astype(np.result_type(dtype, np.complex64)), self.signs().astype(dtype)
 
-    def phases(self, X, prepared):
+    def phases(self, X: Rows, prepared: tuple[np.ndarray, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
         spectra, flips = prepared
-        X = X.toarray() if sp.issparse(X) else X
-        x = scipy.fft.rfft(X * flips, self.order, axis=1, overwrite_x=True)
+        x = scipy.fft.rfft(dense(X) * flips, self.order, axis=1, overwrite_x=True)
         product = np.empty((len(x), *spectra[:, 0].shape), dtype=x.dtype)
         mix_spectra(x[:, None], spectra, product)
         phases = scipy.fft.irfft(product, self.order, axis=2, overwrite_x=True).reshape(
@@ -159,10 +196,10 @@ class CirculantFrequencies(Frequencies):
         )
         return np.ascontiguousarray(phases[:, : self.n_frequencies]), x
 
-    def start(self, dtype):
+    def start(self, dtype: np.dtype) -> np.ndarray:
         return np.zeros((self.shape[0], self.order // 2 + 1), dtype=np.result_type(dtype, np.complex64))
 
-    def add(self, total, kept, E):
+    def add(self, total: np.ndarray, kept: Any, E: np.ndarray) -> None:
         blocks, L = self.shape
         padded = E
         if E.shape[1] < blocks * L:
@@ -170,10 +207,10 @@ class CirculantFrequencies(Frequencies):
             padded[:, : E.shape[1]] = E
         correlate_spectra(kept, scipy.fft.rfft(padded.reshape(len(E), blocks, L), axis=2), total)
 
-    def finish(self, total):
+    def finish(self, total: np.ndarray) -> np.ndarray:
         return scipy.fft.irfft(total, self.order, axis=1)
 
-    def work(self):
+    def work(self) -> tuple[float, float]:
         blocks, L = self.shape
         return (1 + blocks) * 2.5 * L * np.log2(max(L, 2)) + 4.0 * blocks * L, 4.0 * blocks * (L + 2)
 
@@ -182,7 +219,7 @@ STRUCTURES: dict[str, type[Frequencies]] = {f.name: f for f in (DenseFrequencies
 
 
 def get_frequencies(structure: str, n_features_in: int, n_frequencies: int, seed: int) -> Frequencies:
-    """The linear part of that structure. Raises InputError for an unknown one."""
+    """The structure of that name. Raises InputError where `STRUCTURES` does not hold it."""
     if structure not in STRUCTURES:
         raise InputError(f"structure is one of {', '.join(STRUCTURES)}; got {structure!r}")
     return STRUCTURES[structure](n_features_in, n_frequencies, seed)

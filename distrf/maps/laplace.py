@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
-import scipy.sparse as sp
 
 from ..compiled.exponential import exp_negative
 from ..errors import InputError
@@ -16,9 +14,10 @@ from ..kernels.semigroup import SemigroupKernel, get_semigroup_kernel, refuse_ne
 from ..projections import Projection, make_projection
 from ..projections.circulant import CirculantProjection
 from ..projections.nonnegative import NonnegativeProduct
-from .base import FeatureMap, check_rows, row_tiles, verify_checksum, working_dtype
+from ..typing import Rows
+from .base import SeededMap, dense, few_entries, row_tiles
 
-#: Projections that keep weights nonnegative; the circulant ones draw no signs for such a law.
+#: The projections whose weights are nonnegative where the law is: the circulant ones then draw no signs.
 LAPLACE_PROJECTIONS = (
     "dense",
     "circulant",
@@ -30,12 +29,26 @@ LAPLACE_PROJECTIONS = (
 
 
 @dataclass(frozen=True)
-class LaplaceMap(FeatureMap):
-    """z(x) = exp(-W x) / sqrt(D) for x >= 0, rows of W from the kernel's weight law.
+class LaplaceMap(SeededMap):
+    """Features z(x) = exp(-W x) / sqrt(D) of rows x >= 0, the rows of W drawn from the law of a semigroup kernel.
 
-    E[z(x) . z(y)] = E[exp(-w . (x + y))] = k(x, y) (Mukuta et al. 2018, Eq. 1): no further factor. W x is
-    made in float64 whatever the rows: Levy weights span more decades than float32 has digits, and the
-    cast to float32 comes last. W x >= 0 in exact arithmetic, so it is clamped there.
+    E[z(x) . z(y)] = E[exp(-w . (x + y))] = k(x, y) (Mukuta et al. 2018, Eq. 1). W x is computed in float64 for
+    rows of every dtype, because Levy weights span more decades than float32 has digits; the features are cast
+    last. Rounding may leave entries of W x just below 0, where there are none in exact arithmetic: these are
+    taken for 0.
+
+    Parameters
+    ----------
+    n_features_in : d
+    n_components : D
+    kernel : SemigroupKernel
+    projection : str, one of `LAPLACE_PROJECTIONS`
+    seed : seed of all draws
+
+    References
+    ----------
+    Yang et al., "Random Laplace feature maps for semigroup kernels on histograms", CVPR 2014.
+    Mukuta, Ushiku & Harada, "Alternating circulant random features for semigroup kernels", AAAI 2018.
     """
 
     kernel: SemigroupKernel
@@ -43,8 +56,9 @@ class LaplaceMap(FeatureMap):
     seed: int
 
     kind: ClassVar[str] = "laplace"
+    spec_fields: ClassVar[tuple[str, ...]] = ("kernel", "n_features_in", "n_components", "projection", "seed")
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if self.n_components < 1:
             raise InputError(f"n_components must be at least 1, got {self.n_components}")
         if not isinstance(self.kernel, SemigroupKernel):
@@ -58,98 +72,55 @@ class LaplaceMap(FeatureMap):
 
     @property
     def projector(self) -> Projection:
-        return _projector(self.projection, self.kernel, self.n_features_in, self.n_components, self.seed)
+        """The projection that draws W, up to the factor `kernel.weight_scale`."""
+        return make_projection(self.projection, self.kernel, self.n_features_in, self.n_components, self.seed)
 
     def weights(self, start: int = 0, stop: int | None = None) -> np.ndarray:
         """Rows start:stop of W, shape (stop - start, d), float64."""
         return self.projector.weights(start, stop) * self.kernel.weight_scale
 
-    def fill(self, X, out):
+    def fill_columns(self, X: Rows, out: np.ndarray, start: int, stop: int) -> None:
         refuse_negative(X)
-        self._fill(X, out, 0, self.n_components)
-
-    def columns(self, X, start, stop):
-        X = check_rows(X, self.n_features_in)
-        refuse_negative(X)
-        out = np.empty((X.shape[0], stop - start), dtype=working_dtype(X.dtype))
-        self._fill(X, out, start, stop)
-        return out
-
-    def _fill(self, X, out: np.ndarray, start: int, stop: int) -> None:
         if start == stop:
             return
         amplitude = 1.0 / np.sqrt(self.n_components)
         projector, scale = self.projector, self.kernel.weight_scale
-        product: Any = projector
-        if isinstance(projector, CirculantProjection):
-            product = NonnegativeProduct(projector, scale)
+        apart = NonnegativeProduct(projector, scale) if isinstance(projector, CirculantProjection) else None
         for begin, end in projector.weight_blocks(start, stop, 8):
-            for a, b in row_tiles(X.shape[0], product.rows_per_tile):
+            for a, b in row_tiles(X.shape[0], (apart or projector).rows_per_tile):
                 tile, target = _float64(X[a:b], projector.accepts_sparse), out[a:b]
-                with np.errstate(over="ignore"):  # a phase beyond float64 is infinite, its feature zero
-                    if product is projector:
+                with np.errstate(over="ignore"):  # a product beyond float64 is infinite, and its feature 0
+                    if apart is None:
                         column_blocks = projector.phases(tile, begin, end, scale, np.dtype(np.float64))
                     else:
-                        column_blocks = product.phases(tile, begin, end)
+                        column_blocks = apart.phases(tile, begin, end)
                     for first, products in column_blocks:
                         exp_negative(products, target, first - start, amplitude)
 
-    def exact_kernel(self, X, Y=None):
+    def exact_kernel(self, X: Rows, Y: Rows | None = None) -> np.ndarray:
         return self.kernel(X, Y)
 
-    def work(self):
+    def work(self) -> tuple[float, float]:
         operations, parameters = self.projector.work()
-        # Float64 throughout: twice the time of a float32 operation, twice the bytes; the circulant ones keep
-        # the weights beside their spectra.
+        # An operation in float64 takes twice the time of one in float32, and a weight twice the bytes. Circulant
+        # projections keep the weights beside their spectra.
         copies = 4.0 if isinstance(self.projector, CirculantProjection) else 2.0
         return 2.0 * operations + 40.0 * self.n_components, copies * parameters
 
     def _checksum(self) -> float:
-        """Sum of the logarithms of the first row's first 64 weights and of the last row's last 64."""
+        """Sum of the logarithms of the first 64 weights of the first row of W and of the last 64 of the last."""
         D = self.n_components
         head, tail = self.projector.weights(0, 1)[0, :64], self.projector.weights(D - 1, D)[0, -64:]
         return float(np.log(head).sum() + np.log(tail).sum())
 
-    def checksum(self) -> float:
-        return _checksum(self)
-
-    def spec(self) -> dict[str, Any]:
-        return {
-            "map": self.kind,
-            "kernel": self.kernel.spec(),
-            "n_features_in": self.n_features_in,
-            "n_components": self.n_components,
-            "projection": self.projection,
-            "seed": self.seed,
-            "checksum": self.checksum(),
-        }
-
     @classmethod
     def from_spec(cls, spec: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> LaplaceMap:
-        map_ = cls(
-            n_features_in=int(spec["n_features_in"]),
-            n_components=int(spec["n_components"]),
-            kernel=get_semigroup_kernel(dict(spec["kernel"])),
-            projection=spec["projection"],
-            seed=int(spec["seed"]),
-        )
-        verify_checksum(map_.checksum(), spec["checksum"])
-        return map_
+        return cls(kernel=get_semigroup_kernel(dict(spec["kernel"])), **cls._plain_fields(spec))
 
 
-def _float64(tile, accepts_sparse: bool):
-    """A tile of rows in float64, C-contiguous; CSR only where the projection takes it and it pays."""
-    if not sp.issparse(tile):
+def _float64(tile: Rows, accepts_sparse: bool) -> Rows:
+    """A tile of rows in float64: CSR where the projection takes it and it pays, else a C-contiguous array."""
+    if isinstance(tile, np.ndarray):
         return np.ascontiguousarray(tile, dtype=np.float64)
-    keep = accepts_sparse and tile.nnz < 0.05 * np.prod(tile.shape)
-    return tile.astype(np.float64) if keep else tile.astype(np.float64).toarray()
-
-
-@lru_cache(maxsize=64)
-def _projector(name: str, kernel: SemigroupKernel, d: int, D: int, seed: int) -> Projection:
-    return make_projection(name, kernel, d, D, seed)  # type: ignore[arg-type]
-
-
-@lru_cache(maxsize=64)
-def _checksum(map_: LaplaceMap) -> float:
-    return map_._checksum()
+    tile = tile.astype(np.float64)
+    return tile if accepts_sparse and few_entries(tile) else dense(tile)

@@ -1,40 +1,54 @@
-"""How far from the origin phases can be trusted: rows that need float64, and rows that no phase tells apart.
+"""How far from the origin the phases of a row can be trusted.
 
-The size of a row is the root mean square of its phases w.x, in radians: |x| / l for a kernel of length scale l. Phases
-round by eps times the size, some 1e-3 radians at 1e4 in float32 and at 5e12 in float64; beyond 2^23 turns in float32,
-and 2^52 in float64, all phases are whole turns, and all rows coincide with the origin.
+The size of a row x is the root mean square of its phases w.x in radians: |x| / l for a kernel of length scale
+l. A phase is rounded by eps times the size, about 1e-3 radians at size 1e4 in float32 and at 5e12 in float64.
+Beyond 2^23 turns in float32, and 2^52 in float64, every phase is a whole number of turns, so that all rows have
+the features of the origin.
 
-Whether a row is far is a rule of that row alone, so features do not depend on how rows are cut into blocks.
+So phases of rows of size above `SINGLE` are made in float64, and rows of size above `DOUBLE` are refused.
+Whether a row is far depends on that row alone, so features do not depend on how rows are cut into blocks.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from ..compiled.row_norms import row_sizes, row_sizes_csr
 from ..errors import InputError
+from ..typing import Rows
+from .base import dense, few_entries
 
-#: Sizes beyond which phases are made in float64, and beyond which rows are refused.
+#: Size of a row beyond which its phases are made in float64, and beyond which it is refused.
 SINGLE, DOUBLE = 1e4, 1e15
-#: Bytes of features of far rows that are made apart at once, and the least rows.
+#: Far rows are done again in tiles of about so many bytes of features, and of so many rows at least.
 _BYTES, _ROWS = 2**24, 512
 
 
-def near_rows(tile: Any, first: int, factors: np.ndarray | float, dtype: np.dtype, far: list[int]) -> Any:
-    """The tile with zeros for the rows that are too far out for phases in `dtype`.
+def near_rows(tile: Rows, first: int, factors: np.ndarray | float, dtype: np.dtype, far: list[int]) -> Rows:
+    """Take out of a tile the rows that are too far out for phases in a dtype.
 
-    Their row numbers are appended to `far`.
+    Parameters
+    ----------
+    tile : C-contiguous array or CSR matrix of shape (n, d), float32 or float64
+    first : row of the block that row 0 of the tile is
+    factors : array of shape (d,) or one number, such that |factors * x| is the size of a row x
+    dtype : float32 or float64, in which the phases are made
+    far : list to which the far rows are appended, by their number in the block
 
-    tile : C-contiguous array or CSR matrix of float32 or float64, of which row 0 is row `first` of a block
-    factors : of each column, or of all, so that |factors * x| is the size of a row
-    Raises InputError for rows too far for float64.
+    Returns
+    -------
+    The tile itself where no row is far, else a copy in which the far rows are zeros.
+
+    Raises
+    ------
+    InputError : a row is too far out for float64
     """
     bound = SINGLE if dtype.itemsize == 4 else DOUBLE
-    if _square_sum(tile, factors) <= 0.5 * bound**2:  # with room for the rounding of a sum in float32
+    if (
+        _square_sum(tile, factors) <= 0.5 * bound**2
+    ):  # half the bound leaves room for the rounding of a sum in float32
         return tile
     sizes = _sizes(tile, factors)
     beyond = np.flatnonzero(sizes > DOUBLE)
@@ -50,16 +64,41 @@ def near_rows(tile: Any, first: int, factors: np.ndarray | float, dtype: np.dtyp
         return tile
     far.extend((first + rows).tolist())
     tile = tile.copy()
-    if sp.issparse(tile):
+    if isinstance(tile, np.ndarray):
+        tile[rows] = 0
+    else:
         for i in rows:
             tile.data[tile.indptr[i] : tile.indptr[i + 1]] = 0
-    else:
-        tile[rows] = 0
     return tile
 
 
-def _square_sum(tile: Any, factors: np.ndarray | float) -> float:
-    """Sum over the tile of (factors * x)^2."""
+def near_tile(
+    X: Rows,
+    start: int,
+    stop: int,
+    factors: np.ndarray | float,
+    dtype: np.dtype,
+    far: list[int],
+    keep_csr: bool,
+) -> Rows:
+    """Rows start:stop of a block in a dtype, ready for a product, without those that are too far out for it.
+
+    Parameters
+    ----------
+    X : array or CSR matrix of shape (n, d)
+    start, stop : the rows wanted
+    factors, dtype, far : see `near_rows`
+    keep_csr : whether CSR rows of few entries stay CSR; all others become a C-contiguous array
+    """
+    tile = X[start:stop]
+    if isinstance(tile, np.ndarray):
+        return near_rows(np.ascontiguousarray(tile, dtype=dtype), start, factors, dtype, far)
+    tile = near_rows(tile.astype(dtype), start, factors, dtype, far)
+    return tile if keep_csr and few_entries(tile) else dense(tile)
+
+
+def _square_sum(tile: Rows, factors: np.ndarray | float) -> float:
+    """Sum over all entries of the tile of (factors * x)^2: the squared sizes of its rows, summed."""
     values = tile.reshape(-1) if isinstance(tile, np.ndarray) else tile.data
     if not isinstance(factors, np.ndarray):
         return factors * factors * float(values.dot(values))
@@ -68,24 +107,33 @@ def _square_sum(tile: Any, factors: np.ndarray | float) -> float:
     return float(values.dot(values))
 
 
-def _sizes(tile: Any, factors: np.ndarray | float) -> np.ndarray:
+def _sizes(tile: Rows, factors: np.ndarray | float) -> np.ndarray:
+    """The size of each row of the tile, shape (n,), float64."""
     factors = factors if isinstance(factors, np.ndarray) else np.full(tile.shape[1], factors)
     sizes = np.empty(tile.shape[0])
-    if sp.issparse(tile):
-        row_sizes_csr(tile.data, tile.indices, tile.indptr, factors, sizes)
-    else:
+    if isinstance(tile, np.ndarray):
         row_sizes(tile, factors, sizes)
+    else:
+        row_sizes_csr(tile.data, tile.indices, tile.indptr, factors, sizes)
     return sizes
 
 
 def fill_by_reach(
-    X: Any, out: np.ndarray, dtype: np.dtype, fill: Callable[[Any, np.ndarray, np.dtype], list[int]]
+    X: Rows, out: np.ndarray, dtype: np.dtype, fill: Callable[[Rows, np.ndarray, np.dtype], list[int]]
 ) -> None:
-    """Features of the rows of X from phases in `dtype`, but from float64 ones for rows that are too far out for it.
+    """Write features from phases in a dtype, and those of rows too far out for it from phases in float64.
 
-    fill(rows, features, dtype) : fills features of `near_rows` and returns the far ones
+    Parameters
+    ----------
+    X : array or CSR matrix of shape (n, d)
+    out : array of shape (n, D), overwritten
+    dtype : float32 or float64, for the phases of rows that are not far
+    fill : called as ``fill(rows, features, dtype)``, writes the features of rows with phases in that dtype, and
+        returns the rows that are too far out for it (see `near_rows`), whose features it may leave wrong
     """
-    with np.errstate(over="ignore"):  # sums that overflow are looked at again
+    with np.errstate(
+        over="ignore"
+    ):  # a sum of squares that overflows is above its bound: its rows are looked at one by one
         far = np.array(fill(X, out, dtype), dtype=np.int64)
         step = max(_ROWS, _BYTES // max(1, out.itemsize * out.shape[1]))
         for a in range(0, far.size, step):

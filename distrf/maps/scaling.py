@@ -1,4 +1,4 @@
-"""Column scalings and row norms as frozen maps."""
+"""Scalings of columns and of rows as frozen maps."""
 
 from __future__ import annotations
 
@@ -10,19 +10,26 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..errors import InputError, SpecMismatchError
+from ..typing import Rows
 from .base import FeatureMap, check_rows, working_dtype
 
-#: Scalings that shift columns, hence cannot keep a CSR block sparse.
+#: Methods that shift columns, so that zeros would not stay zeros: they refuse CSR rows.
 SHIFTING = ("standard", "minmax", "robust")
 METHODS = ("standard", "minmax", "maxabs", "robust", "l1-rows", "l2-rows", "divide")
 
 
 @dataclass(frozen=True)
 class ScalingMap(FeatureMap):
-    """(x - shift) / scale by column, the arcsinh of that ("robust"), x / |x| by row, or x / divisor.
+    """Rows in other units: their columns scaled, or each row divided by its norm.
 
-    method : "standard" | "minmax" | "maxabs" | "robust" (with arrays `shift` and `scale` of shape (d,)),
-        "l1-rows" | "l2-rows", or "divide" (by the number `divisor`)
+    Parameters
+    ----------
+    n_features_in : d
+    n_components : d
+    method : "standard", "minmax" or "maxabs": (x - shift) / scale, column by column; "robust": the arcsinh of that;
+        "l1-rows" or "l2-rows": each row divided by its norm, rows of zeros stay as they are; "divide": x / divisor
+    divisor : number other than 0, for "divide"
+    shift, scale : arrays of shape (d,), for the methods that scale columns
     """
 
     method: str
@@ -31,9 +38,10 @@ class ScalingMap(FeatureMap):
     scale: np.ndarray | None = field(default=None, compare=False, repr=False)
 
     kind: ClassVar[str] = "scaling"
+    spec_fields: ClassVar[tuple[str, ...]] = ("method", "divisor", "n_features_in", "n_components")
     same_columns: ClassVar[bool] = True
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if self.method not in METHODS:
             raise InputError(f"unknown scaling {self.method!r}; known: {', '.join(METHODS)}")
         if not (np.isfinite(self.divisor) and self.divisor != 0):
@@ -41,12 +49,13 @@ class ScalingMap(FeatureMap):
 
     @property
     def learned(self) -> bool:
+        """Whether the method needs `shift` and `scale`."""
         return self.method in ("standard", "minmax", "maxabs", "robust")
 
-    def __call__(self, X):
+    def __call__(self, X: Rows) -> Rows:
         X = check_rows(X, self.n_features_in)
         dtype = working_dtype(X.dtype)
-        if sp.issparse(X):
+        if not isinstance(X, np.ndarray):
             if self.method in SHIFTING:
                 raise InputError(
                     f"scaling {self.method!r} shifts columns and would fill a sparse block; "
@@ -54,7 +63,7 @@ class ScalingMap(FeatureMap):
                 )
             X = sp.csr_array(X, dtype=dtype)
             if self.method == "divide":
-                # On the entries: SciPy's quotient of a matrix is float64.
+                # The entries alone are divided: SciPy's quotient of a matrix and a number is float64.
                 return sp.csr_array((X.data / dtype.type(self.divisor), X.indices, X.indptr), shape=X.shape)
             if self.learned:
                 assert self.scale is not None
@@ -65,7 +74,7 @@ class ScalingMap(FeatureMap):
         if self.method == "divide":
             X /= dtype.type(self.divisor)
         elif self.learned:
-            # Subtract in float64 where float32 would cancel; a float32 column of large mean keeps its digits.
+            # `shift` is float64, so the difference is too: a float32 column of large mean keeps its digits.
             X = (X - self.shift) / self.scale
             X = (np.arcsinh(X) if self.method == "robust" else X).astype(dtype)
         else:
@@ -73,11 +82,16 @@ class ScalingMap(FeatureMap):
             X /= _nonzero(np.linalg.norm(X, ord=order, axis=1))[:, None]
         return X
 
-    def columns(self, X, start, stop):
+    def columns(self, X: Rows, start: int, stop: int) -> Rows:
         return self(X)[:, start:stop]
 
     def inverted(self) -> ScalingMap:
-        """The map that undoes a column scaling."""
+        """The map that takes scaled rows back.
+
+        Raises
+        ------
+        InputError : the method is "robust" or divides rows by their norms
+        """
         if self.method == "divide":
             return replace(self, divisor=1.0 / self.divisor)
         if self.method == "robust":
@@ -88,32 +102,12 @@ class ScalingMap(FeatureMap):
         assert self.scale is not None
         return replace(self, shift=-self.shift / self.scale, scale=1.0 / self.scale)
 
-    @property
-    def arrays(self):
-        return {} if self.scale is None else {"shift": self.shift, "scale": self.scale}
-
-    def with_arrays(self, arrays):
-        return replace(self, shift=arrays["shift"], scale=arrays["scale"])
-
-    def without_arrays(self):
-        return replace(self, shift=None, scale=None)
-
-    def work(self):
+    def work(self) -> tuple[float, float]:
         return 4.0 * self.n_features_in, 16.0 * self.n_features_in
-
-    def spec(self) -> dict[str, Any]:
-        return {
-            "map": self.kind,
-            "method": self.method,
-            "divisor": self.divisor,
-            "n_features_in": self.n_features_in,
-            "n_components": self.n_components,
-        }
 
     @classmethod
     def from_spec(cls, spec: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> ScalingMap:
-        d = int(spec["n_features_in"])
-        map_ = cls(d, d, spec["method"], float(spec["divisor"]), arrays.get("shift"), arrays.get("scale"))
+        map_ = cls(shift=arrays.get("shift"), scale=arrays.get("scale"), **cls._plain_fields(spec))
         if map_.learned and (map_.scale is None or map_.shift is None):
             raise SpecMismatchError(
                 f"the spec of a {map_.method!r} scaling lacks its arrays 'shift' and 'scale'"
@@ -122,5 +116,5 @@ class ScalingMap(FeatureMap):
 
 
 def _nonzero(norms: np.ndarray) -> np.ndarray:
-    """Norms with 1 in place of 0: a row of zeros stays a row of zeros."""
+    """The norms with 1 in place of 0, so that a row of zeros stays one."""
     return np.where(norms == 0, norms.dtype.type(1), norms)

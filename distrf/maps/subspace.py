@@ -1,25 +1,38 @@
-"""Features projected onto a learned subspace: G = F Q (Chen et al. 2016, Algorithm 1, step 5)."""
+"""Features multiplied by a learned basis: G = F Q (Chen et al. 2016, Algorithm 1, step 5)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from ..errors import InputError, SpecMismatchError
-from .base import FeatureMap, check_rows, working_dtype
+from ..typing import Rows
+from .base import FeatureMap
 from .tiles import FeatureTiles
 
+#: What stands before the names of the arrays of the base map.
 _BASE = "base."
 
 
 @dataclass(frozen=True)
 class SubspaceMap(FeatureMap):
-    """z(x) = base(x) Q, divided by `scale` where it is given; base None takes rows that are features.
+    """Features z(x) = base(x) Q for a learned matrix Q, divided by `scale` where it is given.
 
-    basis : Q, shape (D, l), orthonormal columns; scale : shape (l,)
+    Parameters
+    ----------
+    n_features_in : d
+    n_components : l, the number of columns of Q
+    base : FeatureMap with D features, or None where the rows are features already
+    scaled : whether features are divided by `scale`
+    basis : Q, array of shape (D, l), orthonormal columns
+    scale : array of shape (l,)
+
+    References
+    ----------
+    Chen et al., "Training-efficient feature map for shift-invariant kernels", 2016, Algorithm 1, step 5.
     """
 
     base: FeatureMap | None
@@ -28,35 +41,26 @@ class SubspaceMap(FeatureMap):
     scale: np.ndarray | None = field(default=None, compare=False, repr=False)
 
     kind: ClassVar[str] = "subspace"
+    spec_fields: ClassVar[tuple[str, ...]] = ("base", "n_features_in", "n_components", "scaled")
 
     @property
     def tiles(self) -> FeatureTiles:
-        """The base features, tile by tile."""
+        """The features of the base map, tile by tile."""
         return FeatureTiles(self.base, self.n_features_in if self.base is None else self.base.n_components)
 
     def weights(self) -> np.ndarray:
-        """Q / scale, shape (D, l): z(x) = base(x) weights."""
+        """Q, divided by `scale` where features are: shape (D, l), such that z(x) = base(x) @ weights."""
         assert self.basis is not None
         return self.basis if self.scale is None else self.basis / self.scale.astype(self.basis.dtype)
 
-    def fill(self, X, out):
+    def fill_columns(self, X: Rows, out: np.ndarray, start: int, stop: int) -> None:
         assert self.basis is not None
-        self._fill(X, out, self.basis, self.scale)
-
-    def columns(self, X, start, stop):
-        assert self.basis is not None
-        X = check_rows(X, self.n_features_in)
-        out = np.empty((X.shape[0], stop - start), dtype=working_dtype(X.dtype))
-        self._fill(X, out, self.basis[:, start:stop], None if self.scale is None else self.scale[start:stop])
-        return out
-
-    def _fill(self, X, out, basis, scale) -> None:
-        tiles = self.tiles
-        for a, tile in tiles.row_tiles(X):
-            G = tiles.times(tile, basis)
+        basis, scale = self.basis[:, start:stop], None if self.scale is None else self.scale[start:stop]
+        for a, tile in self.tiles.row_tiles(X):
+            G = self.tiles.times(tile, basis)
             out[a : a + tile.shape[0]] = G if scale is None else G / scale.astype(G.dtype)
 
-    def exact_kernel(self, X, Y=None):
+    def exact_kernel(self, X: Rows, Y: Rows | None = None) -> np.ndarray:
         if self.scaled:
             raise InputError(
                 "features of whiten=True are divided by their root mean squares and approximate no kernel; compare "
@@ -65,22 +69,19 @@ class SubspaceMap(FeatureMap):
         return super().exact_kernel(X, Y) if self.base is None else self.base.exact_kernel(X, Y)
 
     @property
-    def arrays(self):
-        named = {"basis": self.basis, "scale": self.scale}
-        if self.base is not None:
-            named |= {f"{_BASE}{name}": array for name, array in self.base.arrays.items()}
-        return {name: array for name, array in named.items() if array is not None}
+    def arrays(self) -> dict[str, np.ndarray]:
+        below = {} if self.base is None else self.base.arrays
+        return {**super().arrays, **{f"{_BASE}{name}": array for name, array in below.items()}}
 
-    def with_arrays(self, arrays):
-        below = {name.removeprefix(_BASE): a for name, a in arrays.items() if name.startswith(_BASE)}
-        base = self.base.with_arrays(below) if self.base is not None and below else self.base
-        return replace(self, base=base, basis=arrays["basis"], scale=arrays.get("scale"))
+    def with_arrays(self, arrays: Mapping[str, np.ndarray]) -> Self:
+        below, map_ = _of_base(arrays), super().with_arrays(arrays)
+        return replace(map_, base=self.base.with_arrays(below)) if self.base is not None and below else map_
 
-    def without_arrays(self):
+    def without_arrays(self) -> Self:
         base = None if self.base is None else self.base.without_arrays()
         return replace(self, base=base, basis=None, scale=None)
 
-    def work(self):
+    def work(self) -> tuple[float, float]:
         operations, parameters = (0.0, 0.0) if self.base is None else self.base.work()
         return operations + 2.0 * self.tiles.n_features * self.n_components, parameters
 
@@ -88,31 +89,21 @@ class SubspaceMap(FeatureMap):
         return itemsize * self.tiles.n_features * self.n_components  # the basis
 
     def scratch_bytes(self, itemsize: int) -> int:
-        return self.tiles.scratch_bytes(itemsize)  # a part of the base features
-
-    def spec(self) -> dict[str, Any]:
-        return {
-            "map": self.kind,
-            "base": None if self.base is None else self.base.spec(),
-            "n_features_in": self.n_features_in,
-            "n_components": self.n_components,
-            "scaled": self.scaled,
-        }
+        return self.tiles.scratch_bytes(itemsize)  # base features, as many as are made at once
 
     @classmethod
     def from_spec(cls, spec: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> SubspaceMap:
-        from . import map_from_spec
+        from . import map_from_spec  # the registry imports this file
 
-        base = spec["base"]
-        below = {name.removeprefix(_BASE): a for name, a in arrays.items() if name.startswith(_BASE)}
-        map_ = cls(
-            int(spec["n_features_in"]),
-            int(spec["n_components"]),
-            None if base is None else map_from_spec(base, below),
-            bool(spec["scaled"]),
-        )
+        base = None if spec["base"] is None else map_from_spec(spec["base"], _of_base(arrays))
+        map_ = cls(base=base, **cls._plain_fields(spec))
         if "basis" not in arrays or ("scale" in arrays) != map_.scaled:
             raise SpecMismatchError(
                 "the spec of a 'subspace' map needs its arrays 'basis' and, if scaled, 'scale'; save it again"
             )
         return map_.with_arrays(arrays)
+
+
+def _of_base(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The arrays of the base map, by their names there."""
+    return {name.removeprefix(_BASE): array for name, array in arrays.items() if name.startswith(_BASE)}

@@ -1,43 +1,61 @@
-"""The features of a block in bounded memory: tiles of its rows and, where D is large, column blocks."""
+"""The features of a block in bounded memory: by tiles of rows and, where D is large, by column blocks."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
-from .base import FeatureMap, check_rows, working_dtype
+from ..typing import Rows
+from .base import FeatureMap, check_rows, dense, working_dtype
 
-#: Bytes of features that are made at once, where 256 rows or more fit.
+#: Bytes of features that are made at once, but never fewer than 256 rows where whole rows of features are made.
 _TILE_BYTES = 64 * 2**20
-#: Up to here 256 whole rows of features are kept while they are used twice; wider ones are made one column block after another.
+#: A tile holds whole rows of features where 256 of them take no more bytes; wider features are made column
+#: block by column block.
 _WHOLE_BYTES = 128 * 2**20
+#: The fewest rows of a tile of whole rows of features.
 _ROWS = 256
-_TILED_ROWS = 1024
-_COLUMNS = 16_384
+#: Rows of a tile, and columns of a column block, where features are made by column blocks.
+_TILED_ROWS, _COLUMNS = 1024, 16_384
 
 
 @dataclass(frozen=True)
 class FeatureTiles:
-    """F = base(X), or X itself where base is None, D = n_features wide."""
+    """The features F = base(X) of a block, tile by tile.
+
+    Parameters
+    ----------
+    base : FeatureMap, or None where the rows X are the features
+    n_features : D, the number of features
+    """
 
     base: FeatureMap | None
     n_features: int
 
     @property
     def n_features_in(self) -> int:
+        """Number of columns of the rows."""
         return self.n_features if self.base is None else self.base.n_features_in
 
     def whole(self, itemsize: int = 8) -> bool:
-        """Whether a tile of rows is made with all its features at once."""
+        """Whether the features of a tile of rows are made all at once, for numbers of `itemsize` bytes."""
         whole_rows = self.base is not None and self.base.whole_rows
         return whole_rows or _ROWS * self.n_features * itemsize <= _WHOLE_BYTES
 
-    def row_tiles(self, X: Any) -> Iterator[tuple[int, Any]]:
-        """(first row, rows) of each tile. Its features, or one column block of them, stay near 64 MiB."""
+    def row_tiles(self, X: Rows) -> Iterator[tuple[int, Rows]]:
+        """Cut a block into tiles of rows whose features, or one column block of them, take about 64 MiB.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n, d)
+
+        Yields
+        ------
+        first : int, the row of the block that row 0 of the tile is
+        rows : the rows of the tile
+        """
         X = check_rows(X, self.n_features_in)
         itemsize = working_dtype(X.dtype).itemsize
         step = max(_ROWS, _TILE_BYTES // (self.n_features * itemsize)) if self.whole(itemsize) else _TILED_ROWS
@@ -46,17 +64,28 @@ class FeatureTiles:
         for a in range(0, X.shape[0], step):
             yield a, X[a : a + step]
 
-    def all(self, rows: Any) -> np.ndarray:
-        """All features of some rows, shape (m, D), dense also where the map makes CSR."""
+    def all(self, rows: Rows) -> np.ndarray:
+        """All features of some rows as an array of shape (m, D), also where the map makes CSR."""
         if self.base is not None:
-            return _dense(self.base(rows))
-        rows = _dense(rows)
+            return dense(self.base(rows))
+        rows = dense(rows)
         return rows.astype(working_dtype(rows.dtype), copy=False)
 
     def column_blocks(
-        self, rows: Any, first: int = 0, last: int | None = None
+        self, rows: Rows, first: int = 0, last: int | None = None
     ) -> Iterator[tuple[int, np.ndarray]]:
-        """(first column, features) of each column block of the columns first:last, for some rows."""
+        """Make features first:last of some rows, a column block at a time.
+
+        Parameters
+        ----------
+        rows : array or CSR matrix of shape (m, d)
+        first, last : the features wanted; all by default
+
+        Yields
+        ------
+        first : int, the feature that column 0 of the column block is
+        features : array of shape (m, width)
+        """
         last = self.n_features if last is None else last
         itemsize = working_dtype(rows.dtype).itemsize
         if (first, last) == (0, self.n_features) and self.whole(itemsize):
@@ -66,12 +95,12 @@ class FeatureTiles:
         for a in range(first, last, step):
             b = min(a + step, last)
             if self.base is not None:
-                yield a, _dense(self.base.columns(rows, a, b))
+                yield a, dense(self.base.columns(rows, a, b))
             else:
                 yield a, FeatureTiles(None, b - a).all(rows[:, a:b])
 
-    def times(self, rows: Any, basis: np.ndarray) -> np.ndarray:
-        """F Q for some rows and Q of shape (D, l), shape (m, l), in the precision of F."""
+    def times(self, rows: Rows, basis: np.ndarray) -> np.ndarray:
+        """The product F Q for some rows and a matrix Q of shape (D, l): shape (m, l), in the dtype of F."""
         out = None
         for a, F in self.column_blocks(rows):
             product = F @ basis[a : a + F.shape[1]].astype(F.dtype, copy=False)
@@ -80,16 +109,12 @@ class FeatureTiles:
         return out
 
     def flops_per_row(self) -> float:
-        """Arithmetic that makes one row of features."""
+        """Floating-point operations that make the features of one row."""
         return 0.0 if self.base is None else self.base.work()[0]
 
     def scratch_bytes(self, itemsize: int = 8) -> int:
-        """The most memory that the features made at once take."""
+        """The most bytes that the features made at once take, for numbers of `itemsize` bytes."""
         row = self.n_features * itemsize
         if self.whole(itemsize):
             return max(_TILE_BYTES, _ROWS * row)
         return _TILED_ROWS * min(_COLUMNS * itemsize, row)
-
-
-def _dense(features: Any) -> np.ndarray:
-    return features.toarray() if sp.issparse(features) else np.asarray(features)

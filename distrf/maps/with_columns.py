@@ -1,4 +1,4 @@
-"""The columns themselves in front of the features of another map."""
+"""The columns of the rows themselves, beside the features of another map."""
 
 from __future__ import annotations
 
@@ -7,25 +7,30 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-import scipy.sparse as sp
 
 from ..errors import InputError
-from .base import FeatureMap, OverBase, check_rows, working_dtype
+from ..typing import Rows
+from .base import FeatureMap, OverBase, dense
 
 
 @dataclass(frozen=True)
-class WithColumnsMap(OverBase, FeatureMap):
-    """z(x) = [x / scale, base(x)], d + D features: the kernel of the base plus x.y / scale^2.
+class WithColumnsMap(OverBase):
+    """Features z(x) = [x / scale, base(x)]: the kernel of the base map plus x.y / scale^2.
 
-    base : FeatureMap with D dense features; scale : a positive number
+    Parameters
+    ----------
+    n_features_in : d, that of the base map
+    n_components : d plus the number of features of the base map
+    base : FeatureMap of dense features
+    scale : a positive number
     """
 
-    base: FeatureMap
     scale: float
 
     kind: ClassVar[str] = "with-columns"
+    spec_fields: ClassVar[tuple[str, ...]] = ("base", "scale", "n_features_in", "n_components")
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         d, D = self.base.n_features_in, self.base.n_components
         if (self.n_features_in, self.n_components) != (d, d + D):
             raise InputError(
@@ -39,6 +44,7 @@ class WithColumnsMap(OverBase, FeatureMap):
 
     @classmethod
     def over(cls, base: FeatureMap, scale: float) -> WithColumnsMap:
+        """The map of the columns and the features of `base`."""
         d = base.n_features_in
         return cls(d, d + base.n_components, base, float(scale))
 
@@ -46,46 +52,27 @@ class WithColumnsMap(OverBase, FeatureMap):
     def whole_rows(self) -> bool:  # type: ignore[override]
         return self.base.whole_rows
 
-    def fill(self, X, out):
-        d = self.n_features_in
-        np.divide(_dense(X), out.dtype.type(self.scale), out=out[:, :d], casting="unsafe")
-        out[:, d:] = self.base(X)
+    def fill_columns(self, X: Rows, out: np.ndarray, start: int, stop: int) -> None:
+        split = min(max(self.n_features_in, start), stop)  # the first feature of the base map
+        np.divide(
+            dense(X[:, start:split]), out.dtype.type(self.scale), out=out[:, : split - start], casting="unsafe"
+        )
+        if split < stop:
+            out[:, split - start :] = self.base.columns(
+                X, split - self.n_features_in, stop - self.n_features_in
+            )
 
-    def columns(self, X, start, stop):
-        check_rows(X, self.n_features_in)
-        dtype, d = working_dtype(X.dtype), self.n_features_in
-        column_blocks = []
-        if start < d:
-            column_blocks.append((_dense(X[:, start : min(stop, d)]) / dtype.type(self.scale)).astype(dtype))
-        if stop > d:
-            column_blocks.append(self.base.columns(X, max(start - d, 0), stop - d))
-        return np.hstack(column_blocks)
-
-    def exact_kernel(self, X, Y=None):
-        A = np.asarray(_dense(X), dtype=np.float64)
-        B = A if Y is None else np.asarray(_dense(Y), dtype=np.float64)
+    def exact_kernel(self, X: Rows, Y: Rows | None = None) -> np.ndarray:
+        A = np.asarray(dense(X), dtype=np.float64)
+        B = A if Y is None else np.asarray(dense(Y), dtype=np.float64)
         return self.base.exact_kernel(X, Y) + A @ B.T / self.scale**2
 
-    def work(self):
+    def work(self) -> tuple[float, float]:
         operations, parameters = self.base.work()
         return operations + 2.0 * self.n_features_in, parameters
 
-    def spec(self) -> dict[str, Any]:
-        return {
-            "map": self.kind,
-            "base": self.base.spec(),
-            "scale": self.scale,
-            "n_features_in": self.n_features_in,
-            "n_components": self.n_components,
-        }
-
     @classmethod
     def from_spec(cls, spec: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> WithColumnsMap:
-        from . import map_from_spec  # the registry knows this class, and this class any other
+        from . import map_from_spec  # the registry imports this file
 
-        base = map_from_spec(spec["base"], arrays)
-        return cls(int(spec["n_features_in"]), int(spec["n_components"]), base, float(spec["scale"]))
-
-
-def _dense(X: Any) -> np.ndarray:
-    return X.toarray() if sp.issparse(X) else X
+        return cls(base=map_from_spec(spec["base"], arrays), **cls._plain_fields(spec))

@@ -1,9 +1,11 @@
-"""The linear parts of the maps: one file each, and one line each in the registry."""
+"""The linear parts of the maps: a file for each, and a line for each in the registry."""
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from ..errors import InputError
-from ..kernels.shift_invariant import Kernel
+from ..kernels.shift_invariant import Kernel, WeightLaw
 from .alternating_circulant import (
     AlternatingCirculantLogPaperProjection,
     AlternatingCirculantLogProjection,
@@ -38,14 +40,43 @@ PROJECTIONS: dict[str, type[Projection]] = {
 
 
 def choose_projection(name: str, kernel: Kernel, n_features_in: int, n_frequencies: int) -> str:
-    """`name`, or what "auto" stands for here (see `auto_projection`)."""
+    """The projection that a name means.
+
+    Parameters
+    ----------
+    name : str, key in `PROJECTIONS`, or "auto"
+    kernel : Kernel
+    n_features_in : d, the number of columns of the rows
+    n_frequencies : m, the number of rows of W
+
+    Returns
+    -------
+    `name` itself; for "auto", what `auto_projection` chooses.
+    """
     return auto_projection(kernel, n_features_in, n_frequencies) if name == "auto" else name
 
 
-def make_projection(name: str, kernel: Kernel, n_features_in: int, n_frequencies: int, seed: int) -> Projection:
-    """The projection of that name, checked against the kernel.
+@lru_cache(maxsize=128)
+def make_projection(
+    name: str, kernel: WeightLaw, n_features_in: int, n_frequencies: int, seed: int
+) -> Projection:
+    """The projection of that name.
 
-    Raises InputError for an unknown name or a kernel that the projection cannot serve.
+    Parameters
+    ----------
+    name : str, key in `PROJECTIONS`
+    kernel : WeightLaw, whose weights the projection draws
+    n_features_in : d, the number of columns of the rows
+    n_frequencies : m, the number of rows of W
+    seed : seed of all draws
+
+    Returns
+    -------
+    Projection
+
+    Raises
+    ------
+    InputError : the name is unknown, or the projection cannot serve the kernel
     """
     if name not in PROJECTIONS:
         raise InputError(f"unknown projection {name!r}; known: auto, {', '.join(sorted(PROJECTIONS))}")

@@ -4,17 +4,19 @@ A block draws each of its columns from one of `n_mixed` independent circulant ma
 
     W x = sum_l F^-1 (F c_l o F (s_l o x)),
 
-s_l the 0/1 mask of the columns drawn from matrix l. One inverse FFT serves the sum, and the masks are
-shared by all blocks, so that n_mixed forward FFTs serve every block. Row k of a block is
-w_j = c_{l(j), (k - j) mod L}: one entry for every column, each from another place, so the coordinates
-are independent and have the kernel's law, given the masks and the signs. Hence it is unbiased for every
-kernel whose weights have independent coordinates (Gaussian, Laplacian, Cauchy, and the semigroup
-kernels), and with a radius for each row for Matern.
+where c_l is the first column of matrix l, s_l is 1 for the columns drawn from it and 0 for the others, F is the
+Fourier transform and o multiplies entry by entry. The sum takes one inverse FFT. All blocks share the masks
+s_l, so that n_mixed forward FFTs of a row serve every block.
 
-Two rows share an entry of c only where both columns came from the same matrix: a fraction 1 / n_mixed of
-the correlation of the plain circulant is left. For Fourier features of a constant difference that is
-still far from independent rows, so random signs stand on the input too; where the weights are
-nonnegative (Laplace features) no signs are used, as in the paper.
+Row k of a block has the entries w_j = c_{l(j), (k - j) mod L}, where l(j) is the matrix of column j. Each is
+from another place, so given the masks (and signs) the coordinates of a row are independent and have the
+kernel's law. Hence the estimate is unbiased for every kernel whose weights have independent coordinates
+(Gaussian, Laplacian, Cauchy and the semigroup kernels), and, with a radius for each row, for Matern.
+
+Two rows share an entry of c only in columns drawn from the same matrix, which leaves a fraction 1 / n_mixed of
+the correlation of the plain circulant projection. For Fourier features of a constant difference x - y that is
+still far from independent rows. So random signs stand on the input too. Where weights are nonnegative (Laplace
+features) no signs are used, as in the paper.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ from .circulant import CirculantProjection
 
 @dataclass(frozen=True)
 class AlternatingCirculantProjection(CirculantProjection):
-    """Columns of a block from two circulant matrices, random signs on the input."""
+    """Each column of a block from one of two circulant matrices, with random signs on the input."""
 
     name: ClassVar[str] = "alternating_circulant"
 
@@ -44,7 +46,7 @@ class AlternatingCirculantProjection(CirculantProjection):
 
 @dataclass(frozen=True)
 class AlternatingCirculantLogProjection(AlternatingCirculantProjection):
-    """Columns of a block from log2 d circulant matrices, random signs on the input."""
+    """Each column of a block from one of log2 d circulant matrices, with random signs on the input."""
 
     name: ClassVar[str] = "alternating_circulant-log2"
 
@@ -55,7 +57,7 @@ class AlternatingCirculantLogProjection(AlternatingCirculantProjection):
 
 @dataclass(frozen=True)
 class AlternatingCirculantPaperProjection(AlternatingCirculantProjection):
-    """As printed: two circulant matrices, no signs."""
+    """As printed in the paper: two circulant matrices, no signs."""
 
     name: ClassVar[str] = "alternating_circulant-paper"
     sign_place: ClassVar[str] = "nowhere"
@@ -63,7 +65,7 @@ class AlternatingCirculantPaperProjection(AlternatingCirculantProjection):
 
 @dataclass(frozen=True)
 class AlternatingCirculantLogPaperProjection(AlternatingCirculantLogProjection):
-    """As printed: log2 d circulant matrices, no signs."""
+    """As printed in the paper: log2 d circulant matrices, no signs."""
 
     name: ClassVar[str] = "alternating_circulant-log2-paper"
     sign_place: ClassVar[str] = "nowhere"

@@ -1,22 +1,25 @@
-"""projection="auto": the fastest projection of low variance that the kernel allows."""
+"""What projection="auto" chooses: the fastest projection of low variance that serves the kernel."""
 
 from __future__ import annotations
 
 from ..kernels.shift_invariant import Kernel
 
-#: One number out of a Walsh-Hadamard transform, and out of a circulant block, in multiply-adds of a GEMM.
+#: What one number out of a Walsh-Hadamard transform costs, and one out of a circulant block: multiply-adds of a
+#: matrix product (GEMM) that take as long.
 _TRANSFORM, _FFT = 28, 70
 
 
 def auto_projection(kernel: Kernel, n_features_in: int, n_frequencies: int) -> str:
-    """The projection for d input features and m frequencies, by measured cost and derived error.
+    """The projection for d columns and m frequencies, by measured cost and derived error.
 
-    Dense weights cost d m multiply-adds a row, structured ones a multiple of m that hardly depends on d.
-    From where the latter is less, isotropic kernels take "structured_orthogonal" (variance below that of dense
-    weights) while its bias is small beside the noise, else "fastfood" (no bias); kernels with
-    independent coordinates take "alternating_circulant".
+    Dense weights cost d m multiply-adds for a row of X. Structured ones cost a multiple of m that hardly
+    depends on d, so they are chosen where d is large enough. Isotropic kernels then take
+    "structured_orthogonal", whose variance is below that of dense weights, as long as its bias is small beside
+    the noise, and "fastfood" (no bias) beyond. Kernels with independent coordinates take
+    "alternating_circulant".
 
-    The costs are those of `benchmarks/featurize.py` on one Zen 5 core, float32, whole maps. Measured crossover d:
+    The costs are those of whole maps in float32 on one Zen 5 core (`benchmarks/featurize.py`). The structured
+    projection was faster from these d on (in brackets: in float64, where dense weights cost twice as much):
 
     ======================  ==============  =============
     .                       D = 8,192       D = 512
@@ -26,9 +29,19 @@ def auto_projection(kernel: Kernel, n_features_in: int, n_frequencies: int) -> s
     alternating_circulant   60 (49)         164 (96)
     ======================  ==============  =============
 
-    (float64 in brackets, where a GEMM costs twice as much: the choice may not depend on the dtype, since one
-    spec means one map.) The bias of SORF, k s^2 / (4 p) for rows padded to p, equals the
-    standard error that it saves over Fastfood at s = |v|^2 / l^2 = 2 where m = 4 p^2.
+    The choice does not depend on the dtype, because one spec means one map. The bias of SORF, k s^2 / (4 p) for
+    rows padded to p columns and s = |v|^2 / l^2, is at s = 2 as large as the standard error that it saves over
+    Fastfood where m = 4 p^2.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    n_features_in : d
+    n_frequencies : m
+
+    Returns
+    -------
+    str, key in `PROJECTIONS`.
     """
     d, m = n_features_in, n_frequencies
     if kernel.isotropic:

@@ -1,4 +1,4 @@
-"""What every projection offers: the linear part x -> W x of a map, tile by tile."""
+"""What every projection offers: the linear part x -> W x of a map, one tile of rows at a time."""
 
 from __future__ import annotations
 
@@ -9,58 +9,78 @@ from typing import ClassVar
 import numpy as np
 
 from ..errors import InputError
-from ..kernels.shift_invariant import Kernel
+from ..kernels.shift_invariant import WeightLaw
+from ..typing import Rows
 from .cache import weight_cache
 
 
 @dataclass(frozen=True)
 class Projection:
-    """A seeded matrix W of shape (m, d) whose rows follow the kernel's weight law at length scale 1.
+    """Base of the projections: a seeded matrix W of shape (m, d).
+
+    Its rows have the kernel's law of weights at length scale 1.
+
+    A subclass defines `weights`, `phases` and `work`, and is listed in `PROJECTIONS`.
+
+    Parameters
+    ----------
+    kernel : WeightLaw
+    n_features_in : d, the number of columns of the rows of X
+    n_frequencies : m, the number of rows of W
+    seed : seed of all its streams
 
     Attributes
     ----------
-    kernel : Kernel
-    n_features_in : d
-    n_frequencies : m, the number of rows of W
-    seed : seed of all its streams
+    name : str, key in `PROJECTIONS` and in specs
+    rows_per_tile : int, how many rows of X to hand to `phases` at once
+    accepts_sparse : bool, whether `phases` takes CSR rows as they are; otherwise the map makes them dense
     """
 
-    kernel: Kernel
+    kernel: WeightLaw
     n_features_in: int
     n_frequencies: int
     seed: int
 
     name: ClassVar[str]
-    #: Rows of X to hand to `phases` at once.
     rows_per_tile: ClassVar[int] = 512
-    #: Whether `phases` takes a CSR tile as it is; otherwise the map densifies the tile.
     accepts_sparse: ClassVar[bool] = False
 
     @classmethod
-    def check(cls, kernel: Kernel) -> None:
-        """Raise InputError, naming what is missing, where this projection cannot serve the kernel."""
+    def check(cls, kernel: WeightLaw) -> None:
+        """Raise InputError, with what the kernel lacks, where this projection cannot serve it."""
 
     @property
     def made_at_once(self) -> int:
-        """Rows of W whose weights are made and cached together, on a grid from row 0."""
+        """Rows of W whose weights are made and cached together; they begin at multiples of this number."""
         return 1024
 
     def weight_blocks(self, start: int, stop: int, itemsize: int) -> list[tuple[int, int]]:
-        """Cut rows start:stop of W into weight blocks that each fit the cache, for numbers of `itemsize` bytes.
+        """Cut rows start:stop of W into weight blocks that each fit the cache.
 
-        A map takes all rows of X through one weight block before it begins the next. If it went tile by tile of X
-        instead, weights that do not fit the cache together would be made anew for every tile.
+        A map takes all rows of X through one weight block before it begins the next. If it took tile after tile
+        of X through all weight blocks instead, weights that do not fit the cache together would be made anew
+        for every tile.
+
+        Parameters
+        ----------
+        start, stop : rows of W
+        itemsize : bytes of a number in the dtype of the phases
+
+        Returns
+        -------
+        List of (first, last + 1), rows of W.
         """
         row_bytes = self.work()[1] / self.n_frequencies * itemsize / 4
         if (stop - start) * row_bytes <= weight_cache.max_bytes:
             return [(start, stop)]
         grid = self.made_at_once
-        step = grid * max(1, int(weight_cache.max_bytes / 2 / (row_bytes * grid)))
-        return [(max(a, start), min(a + step, stop)) for a in range(start - start % step, stop, step)]
+        return list(
+            cut_at_multiples(start, stop, grid * max(1, int(weight_cache.max_bytes / 2 / (row_bytes * grid))))
+        )
 
     @property
     def caution(self) -> str | None:
-        """Where the kernel is far from right at this size, in words for a warning."""
+        """A warning, in words, where the estimate of the kernel is far from right at this size; else None."""
         return None
 
     def weights(self, start: int = 0, stop: int | None = None) -> np.ndarray:
@@ -68,40 +88,52 @@ class Projection:
         raise NotImplementedError
 
     def phases(
-        self, X: np.ndarray, start: int, stop: int, scale: float, dtype: np.dtype
+        self, X: Rows, start: int, stop: int, scale: float, dtype: np.dtype
     ) -> Iterator[tuple[int, np.ndarray]]:
-        """Products scale * X @ W[start:stop].T, one column block at a time.
+        """The products scale * X @ W[start:stop].T, a column block at a time.
 
         Parameters
         ----------
-        X : array of shape (n, d), n <= rows_per_tile (CSR only if `accepts_sparse`)
-        start, stop : rows of W wanted
+        X : array of shape (n, d), n <= rows_per_tile; CSR only where `accepts_sparse` says so
+        start, stop : the rows of W wanted
         scale : factor on W
-        dtype : float32 or float64, the working precision
+        dtype : float32 or float64, in which the products are made
 
         Yields
         ------
-        first : int
-            The row of W that the first column of the block belongs to.
-        column_block : array of shape (n, width)
-            C-contiguous; valid until the next column block is asked for.
+        first : int, the row of W that column 0 of the column block belongs to
+        column_block : C-contiguous array of shape (n, width), valid until the next column block is asked for
         """
         raise NotImplementedError
 
     def offsets(self, start: int, stop: int) -> np.ndarray | None:
-        """Phase offsets of rows start:stop in turns where they belong to the point set, else None."""
+        """Phase offsets of rows start:stop in turns, where they are part of the point set; else None."""
         return None
 
     def work(self) -> tuple[float, float]:
-        """Floating-point operations per row of X, and bytes of cached parameters in float32."""
+        """Floating-point operations for one row of X, and bytes of cached weights in float32. The plan asks."""
         raise NotImplementedError
 
 
-def require_isotropic(projection: str, kernel: Kernel) -> None:
-    """Raise InputError for a kernel whose weight directions are not uniform on the sphere."""
+def require_isotropic(projection: str, kernel: WeightLaw) -> None:
+    """Raise InputError where the directions of the kernel's weights are not uniform on the sphere."""
     if not kernel.isotropic:
         able = [name for name, k in kernel.registry.items() if k.isotropic]
         raise InputError(
             f"projection={projection!r} needs an isotropic kernel ({', '.join(able)}), got kernel={kernel.name!r}; "
             "use projection='dense'"
         )
+
+
+def cut_at_multiples(start: int, stop: int, step: int) -> Iterator[tuple[int, int]]:
+    """Cut start:stop at every multiple of `step`.
+
+    Weights are drawn, made and cached in blocks that begin at multiples of some step. Cut in this way, whatever
+    rows are asked for, each piece lies within one block.
+
+    Yields
+    ------
+    first, last : int, the bounds of a piece first:last
+    """
+    for first in range(start - start % step, stop, step):
+        yield max(first, start), min(first + step, stop)

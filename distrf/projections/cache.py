@@ -1,6 +1,6 @@
-"""A bounded per-process cache of weights made from seeds.
+"""A bounded cache, one in each process, of weights that are made from seeds.
 
-Workers make weights on first use and keep them here; nothing of it is ever pickled.
+Workers make weights on first use and keep them here. Nothing of it is ever pickled.
 """
 
 from __future__ import annotations
@@ -14,16 +14,33 @@ import numpy as np
 
 
 class WeightCache:
-    """Least-recently-used arrays up to `max_bytes`; an array above the bound is made and not kept."""
+    """Arrays up to a number of bytes; those that were used longest ago leave first.
 
-    def __init__(self, max_bytes: int):
+    Parameters
+    ----------
+    max_bytes : the most bytes to keep. A larger array is made on each call and not kept
+    """
+
+    def __init__(self, max_bytes: int) -> None:
         self.max_bytes = max_bytes
         self._arrays: OrderedDict[Hashable, np.ndarray] = OrderedDict()
         self._bytes = 0
         self._lock = threading.RLock()
 
     def get(self, key: Hashable, make: Callable[[], np.ndarray]) -> np.ndarray:
-        """The array of `key`, made under the lock, so that threads never make the same one twice."""
+        """The array of a key.
+
+        It is made under a lock, so that threads never make the same array twice.
+
+        Parameters
+        ----------
+        key : hashable, all that determines the array
+        make : makes the array where it is not in the cache
+
+        Returns
+        -------
+        The array, read-only.
+        """
         with self._lock:
             if key in self._arrays:
                 self._arrays.move_to_end(key)
@@ -38,11 +55,12 @@ class WeightCache:
             return array
 
     def clear(self) -> None:
+        """Forget all arrays."""
         with self._lock:
             self._arrays.clear()
             self._bytes = 0
 
 
-#: Bytes of weights one process may keep; set DISTRF_CACHE_BYTES to change it.
+#: The most bytes of weights that a process keeps. The environment variable DISTRF_CACHE_BYTES changes it.
 CACHE_BYTES = int(os.environ.get("DISTRF_CACHE_BYTES", 512 * 2**20))
 weight_cache = WeightCache(CACHE_BYTES)

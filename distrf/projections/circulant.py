@@ -1,21 +1,23 @@
-"""Circulant projections through the FFT (Yu et al. 2015; SCRF, Feng et al. 2015).
+"""Circulant projections by FFT (Yu et al. 2015; SCRF, Feng et al. 2015).
 
-W stacks blocks circ(c) diag(s): c has independent coordinates from the kernel's weight law, s is one
-vector of random signs shared by all blocks, so that one forward FFT of a row serves every block.
-Row k of a block is w_j = s_j c_{(k - j) mod L}, whose d coordinates are d different entries of c, and
-the law is symmetric: every row has exactly the kernel's weight law, given the signs too. So the kernel
-estimate is unbiased for every kernel with independent coordinates, not for the Gaussian alone, and
-sharing the signs costs no variance: given them, blocks are independent and unbiased. A scale mixture
-(Matern) multiplies each row by its own radius. Only different rows of a block depend on each other.
+W consists of blocks circ(c) diag(s). The vector c has independent coordinates from the kernel's law of weights.
+The vector s of random signs is the same for all blocks, so that one forward FFT of a row serves every block.
 
-For one block, paired features, the Gaussian kernel and v = x - y, z = circ(c) S v has covariances
-r_{j-k}, r the circular autocorrelation of S v / l, and E[cos z_j cos z_k] = e^{-s} cosh r_{j-k}, so
+Row k of a block is w_j = s_j c_{(k - j) mod L}: its d coordinates are d different entries of c. The law is
+symmetric, so every row has exactly the kernel's law of weights, also given the signs. Hence the estimate is
+unbiased for every kernel with independent coordinates, not for the Gaussian alone. Sharing the signs costs no
+variance: given them, blocks are independent and unbiased. For a scale mixture (Matern), each row is multiplied
+by a radius of its own. Only the rows of one block depend on each other.
 
-    Var = (e^{-s} / L) sum_k (cosh r_k - 1),    s = |v|^2 / l^2,
+For one block, paired features, the Gaussian kernel and v = x - y, the vector z = circ(c) S v has covariances
+r_{j-k}, where r is the circular autocorrelation of S v / l. Then E[cos z_j cos z_k] = e^{-s} cosh r_{j-k}, so
+that, given the signs,
 
-given the signs. Without input signs (S = 1) a constant v has r_k = s for all k: L times the variance of
-independent rows. That is the paper's SCRF too: its signs stand on the rows and cancel, because the cosine
-is even and a uniform offset is symmetric, so its Theorem 2 does not hold.
+    Var = (e^{-s} / L) sum_k (cosh r_k - 1),    s = |v|^2 / l^2.
+
+Without input signs (S = 1) a constant v has r_k = s for all k, and L times the variance of independent rows.
+That holds for the paper's SCRF too. Its signs stand on the rows and change nothing, because the cosine is even
+and a uniform offset is symmetric. So its Theorem 2 does not hold.
 """
 
 from __future__ import annotations
@@ -30,19 +32,21 @@ import scipy.fft
 
 from ..compiled.spectra import mix_spectra
 from ..randomness import signs, uniforms, variates
-from .base import Projection
+from .base import Projection, cut_at_multiples
 from .cache import weight_cache
 
-#: Numbers in one column block of 32 rows: its spectra and phases stay near the core (flat from 2^17 to 2^19).
+#: Numbers in one column block of 32 rows, whose spectra and phases then stay in the cache. (From 2^17 to 2^19
+#: the time is the same.)
 _COLUMN_BLOCK_NUMBERS = 2**18
 
 
 @lru_cache(maxsize=256)
 def fast_order(d: int) -> int:
-    """The smallest 2^a 3^b 5^c >= d: the order of a circulant block over rows padded with zeros.
+    """The order L of the circulant blocks over d columns: the smallest number 2^a 3^b 5^c that is at least d.
 
-    Any L >= d columns make valid rows, all L of them, since c is as long. The FFT of a real row costs
-    up to 8 times less at such an order (d = 1009: 6.5 against 0.9 ns a number; d = 784: 1.3 against 0.9).
+    Rows of X are padded with zeros to L. Every L >= d makes valid rows of W, L for each block, because c is as
+    long. The FFT of a real row costs up to 8 times less at such an order (d = 1009: 0.9 in place of 6.5 ns a
+    number; d = 784: 0.9 in place of 1.3).
     """
     best = 1 << (d - 1).bit_length()
     five = 1
@@ -60,24 +64,26 @@ def fast_order(d: int) -> int:
 class CirculantProjection(Projection):
     """Circulant blocks with random signs on the input (Yu et al. 2015): W = circ(c) diag(s).
 
-    `fast_order` gives the order L of the blocks: d itself where d has no prime factor above 5, else the
-    next such number, the rows of X being padded with zeros. There are t = ceil(m / L) blocks; of the last
-    one the first rows are used. Weights far above the rest (Cauchy law) cost float64 phases about the
-    rounding error of the largest weight of their block.
+    The order L of the blocks is `fast_order(d)`. There are t = ceil(m / L) blocks; of the last one the first
+    rows are used. Where some weights are far above the others (Cauchy law), float64 phases err by about the
+    rounding of the largest weight of their block.
+
+    Attributes
+    ----------
+    sign_place : "columns" where random signs stand on the columns of W (the input), "rows", or "nowhere"
     """
 
     name: ClassVar[str] = "circulant"
-    #: Where random signs stand: on the "columns" of W (the input), on its "rows", or "nowhere".
     sign_place: ClassVar[str] = "columns"
 
     @property
     def order(self) -> int:
-        """L, the order of a block."""
+        """L, the number of rows of a block."""
         return fast_order(self.n_features_in)
 
     @property
     def n_mixed(self) -> int:
-        """Circulant matrices from which the columns of a block are drawn."""
+        """Number of circulant matrices from which the columns of a block are drawn."""
         return 1
 
     @property
@@ -86,28 +92,30 @@ class CirculantProjection(Projection):
 
     @property
     def _blocks_together(self) -> int:
+        """Blocks in a weight block."""
         return max(1, _COLUMN_BLOCK_NUMBERS // (32 * self.order))
 
     def vectors(self, block: int) -> np.ndarray:
-        """First columns of a block's circulant matrices, shape (n_mixed, L), float64."""
+        """First columns of the circulant matrices of a block, shape (n_mixed, L), float64."""
         count = self.n_mixed * self.order
         values = variates(self.seed, self._stream, block, count, self.kernel.law)
         return values.reshape(self.n_mixed, self.order)
 
     @property
     def _stream(self) -> str:
+        """Name of the random stream, and beginning of the names of the others."""
         return "circulant"
 
     def column_factors(self) -> np.ndarray:
-        """Factor of each input coordinate for each mixed matrix, shape (n_mixed, d): sign or 0."""
-        d, parts = self.n_features_in, self.n_mixed
+        """Factor of each column of X for each mixed matrix, shape (n_mixed, d): a sign, or 0 where not drawn."""
+        d, mixed = self.n_features_in, self.n_mixed
         factors = np.ones(d)
         if self.sign_place == "columns" and self.kernel.symmetric:
             factors = signs(self.seed, f"{self._stream} signs", 0, d)
-        if parts == 1:
+        if mixed == 1:
             return factors[None]
-        chosen = (uniforms(self.seed, f"{self._stream} columns", 0, d) * parts).astype(np.int64)
-        return np.where(chosen == np.arange(parts)[:, None], factors, 0.0)
+        chosen = (uniforms(self.seed, f"{self._stream} columns", 0, d) * mixed).astype(np.int64)
+        return np.where(chosen == np.arange(mixed)[:, None], factors, 0.0)
 
     @property
     def _has_row_signs(self) -> bool:
@@ -118,7 +126,7 @@ class CirculantProjection(Projection):
         return self._has_row_signs or self.kernel.radii(self.seed, 0, 1) is not None
 
     def row_factors(self, block: int) -> np.ndarray:
-        """Factor of each row of a block, radius times row sign, shape (L,)."""
+        """Factor of each row of a block, its radius times its sign, shape (L,)."""
         factors = self.kernel.radii(self.seed, block, self.order)
         factors = np.ones(self.order) if factors is None else factors
         if self._has_row_signs:
@@ -129,8 +137,8 @@ class CirculantProjection(Projection):
         L, d = self.order, self.n_features_in
         stop = self.n_frequencies if stop is None else stop
         columns, out = self.column_factors(), np.zeros((stop - start, d))
-        for block in range(start // L, -(-stop // L)):
-            first, last = max(start, block * L), min(stop, (block + 1) * L)
+        for first, last in cut_at_multiples(start, stop, L):
+            block = first // L
             k = np.arange(first, last)[:, None] - block * L
             rows = out[first - start : last - start]
             for c, factors in zip(self.vectors(block), columns, strict=True):
@@ -140,7 +148,7 @@ class CirculantProjection(Projection):
         return out
 
     def _spectra(self, first: int, last: int, scale: float, dtype: np.dtype) -> np.ndarray:
-        """FFTs of the scaled vectors of blocks first:last, shape (last - first, n_mixed, L // 2 + 1)."""
+        """FFTs of `scale` times the vectors of blocks first:last, shape (last - first, n_mixed, L // 2 + 1)."""
 
         def make() -> np.ndarray:
             vectors = np.stack([self.vectors(block) for block in range(first, last)])
@@ -149,10 +157,11 @@ class CirculantProjection(Projection):
         return weight_cache.get((self, "spectra", first, scale, dtype.str), make)
 
     def _columns(self, dtype: np.dtype) -> np.ndarray:
+        """`column_factors` in a dtype, from the cache."""
         return weight_cache.get((self, "columns", dtype.str), lambda: self.column_factors().astype(dtype))
 
     def _rows(self, first: int, last: int, dtype: np.dtype) -> np.ndarray:
-        """Row factors of blocks first:last, shape ((last - first) L,)."""
+        """Factors of the rows of blocks first:last, shape ((last - first) L,)."""
 
         def make() -> np.ndarray:
             return np.concatenate([self.row_factors(block) for block in range(first, last)]).astype(dtype)
@@ -163,10 +172,11 @@ class CirculantProjection(Projection):
         self, X: np.ndarray, start: int, stop: int, scale: float, dtype: np.dtype
     ) -> Iterator[tuple[int, np.ndarray]]:
         L, per = self.order, self._blocks_together
-        parts = X[:, None, :] * self._columns(dtype)
-        x = scipy.fft.rfft(parts, L, axis=2, overwrite_x=True)
+        signed = X[:, None, :] * self._columns(dtype)
+        x = scipy.fft.rfft(signed, L, axis=2, overwrite_x=True)
         begin, end = start // L, -(-stop // L)
-        # Weight blocks lie on a fixed grid, so that a cached one serves every request for some of its rows.
+        # Weight blocks begin at multiples of `per` blocks, so that a cached one serves every request for some
+        # of its rows.
         for first in range(begin - begin % per, end, per):
             last = min(first + per, -(-self.n_frequencies // L))
             lo, hi = max(first, begin), min(last, end)
@@ -180,18 +190,18 @@ class CirculantProjection(Projection):
             yield a, np.ascontiguousarray(products[:, a - lo * L : b - lo * L])
 
     def work(self) -> tuple[float, float]:
-        L, parts = self.order, self.n_mixed
+        L, mixed = self.order, self.n_mixed
         blocks = -(-self.n_frequencies // L)
-        transforms = (parts + blocks) * 2.5 * L * np.log2(max(L, 2))
-        return transforms + 4.0 * parts * blocks * L, 4.0 * parts * blocks * (L + 2)
+        transforms = (mixed + blocks) * 2.5 * L * np.log2(max(L, 2))
+        return transforms + 4.0 * mixed * blocks * L, 4.0 * mixed * blocks * (L + 2)
 
 
 @dataclass(frozen=True)
 class CirculantPaperProjection(CirculantProjection):
     """SCRF as printed (Feng et al. 2015, Definition 2): random signs on the rows, none on the input.
 
-    The signs do nothing to the kernel estimate; kept to reproduce the paper. Differences that are
-    constant or smooth along the columns have up to d times the variance of independent rows.
+    It is kept to reproduce the paper. Its signs change nothing in the estimate of the kernel: rows whose
+    difference is constant or smooth along the columns have up to d times the variance of independent weights.
     """
 
     name: ClassVar[str] = "circulant-paper"

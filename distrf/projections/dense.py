@@ -1,4 +1,4 @@
-"""Independent weights, the textbook random Fourier projection (Rahimi & Recht 2007)."""
+"""Independent weights: the projection of Rahimi & Recht 2007."""
 
 from __future__ import annotations
 
@@ -9,18 +9,20 @@ from typing import ClassVar
 import numpy as np
 
 from ..randomness import variates
-from .base import Projection
+from ..typing import Rows
+from .base import Projection, cut_at_multiples
 from .cache import weight_cache
 
-#: Rows of W that share one random block; a fixed part of the definition of the map.
+#: Rows of W that come from one block of the random stream. Another number would make another map.
 _BLOCK = 256
-#: Rows of W in a weight block: many enough for GEMM, few enough for the products to stay in cache.
+#: Rows of W in a weight block: enough for a fast matrix product, and few enough for the products to stay in the
+#: cache.
 _WEIGHT_BLOCK = 1024
 
 
 @dataclass(frozen=True)
 class DenseProjection(Projection):
-    """W with independent rows from the kernel's weight law."""
+    """W with independent rows from the kernel's law of weights."""
 
     name: ClassVar[str] = "dense"
     rows_per_tile: ClassVar[int] = 512
@@ -30,8 +32,8 @@ class DenseProjection(Projection):
         d = self.n_features_in
         stop = self.n_frequencies if stop is None else stop
         out = np.empty((stop - start, d))
-        for block in range(start // _BLOCK, -(-stop // _BLOCK)):
-            first, last = max(start, block * _BLOCK), min(stop, (block + 1) * _BLOCK)
+        for first, last in cut_at_multiples(start, stop, _BLOCK):
+            block = first // _BLOCK
             count, skip = last - first, first - block * _BLOCK
             rows = variates(self.seed, "dense", block, count * d, self.kernel.law, skip * d).reshape(count, d)
             radii = self.kernel.radii(self.seed, block, count, skip)
@@ -39,6 +41,7 @@ class DenseProjection(Projection):
         return out
 
     def _weight_block(self, start: int, stop: int, scale: float, dtype: np.dtype) -> np.ndarray:
+        """Rows start:stop of W times `scale`, shape (stop - start, d), from the cache."""
         return weight_cache.get(
             (self, start, stop, scale, dtype.str),
             lambda: (self.weights(start, stop) * scale).astype(dtype),
@@ -46,15 +49,16 @@ class DenseProjection(Projection):
 
     @property
     def made_at_once(self) -> int:
-        # Fewer for rows so long that a weight block would fill the cache.
+        # Fewer rows where they are so long that a weight block would fill the cache.
         return (
             _WEIGHT_BLOCK if 8 * _WEIGHT_BLOCK * self.n_features_in <= weight_cache.max_bytes // 2 else _BLOCK
         )
 
     def phases(
-        self, X: np.ndarray, start: int, stop: int, scale: float, dtype: np.dtype
+        self, X: Rows, start: int, stop: int, scale: float, dtype: np.dtype
     ) -> Iterator[tuple[int, np.ndarray]]:
-        # Weight blocks lie on a fixed grid, so that a cached one serves every request for some of its rows.
+        # Weight blocks begin at multiples of `made`, so that a cached one serves every request for some of its
+        # rows.
         made = self.made_at_once
         for first in range(start - start % made, stop, made):
             W = self._weight_block(first, min(first + made, self.n_frequencies), scale, dtype)

@@ -1,13 +1,13 @@
 """Orthogonal random features (Yu et al. 2016, "Orthogonal Random Features", Eq. 3).
 
-A block of d rows is S Q: Q uniform (Haar) on the orthogonal group, S a diagonal of independent chi_d
-norms. Both come from one Gaussian matrix G with rows g_k: orthonormalise the rows in turn (QR with a
-positive diagonal), keep the norms |g_k|. Q and the triangular factor R of a Gaussian matrix are
-independent (Bartlett), and |g_k| is the norm of column k of R: so the norms are independent of Q,
-independent of each other, and chi_d. Row 0 of a block is g_0 itself.
+A block of d rows is S Q. Q is uniform on the orthogonal group (Haar), and S is a diagonal of independent norms
+of the chi_d law. Both come from one Gaussian matrix G with rows g_k: the rows are made orthonormal one after
+the other (a QR decomposition with a positive diagonal), and keep their norms |g_k|. Q and the triangular factor
+R of a Gaussian matrix are independent (Bartlett), and |g_k| is the norm of column k of R. So the norms are
+independent of Q and of each other, and have the chi_d law. Row 0 of a block is g_0 itself.
 
-Each row is exactly N(0, I_d), so the estimate is unbiased for isotropic kernels (Matern: times a radius);
-rows of a block repel each other, which lowers its variance.
+Each row is exactly N(0, I_d), so the estimate is unbiased for isotropic kernels (for Matern, times a radius).
+The rows of a block point away from each other, which lowers the variance of the estimate.
 """
 
 from __future__ import annotations
@@ -18,24 +18,28 @@ from typing import ClassVar
 import numpy as np
 
 from ..errors import InputError
-from ..kernels.shift_invariant import Kernel
+from ..kernels.shift_invariant import WeightLaw
 from ..randomness import variates
-from .base import require_isotropic
+from .base import cut_at_multiples, require_isotropic
 from .cache import weight_cache
 from .dense import DenseProjection
 
 
 @dataclass(frozen=True)
 class OrthogonalProjection(DenseProjection):
-    """W in blocks of d orthogonal rows; made by QR, multiplied like a dense matrix.
+    """W in blocks of d orthogonal rows, made by QR and multiplied like a dense matrix.
 
-    A block costs about 4 d^3 operations once per process, so all of W must fit in the weight cache.
+    A block costs about 4 d^3 operations, which is too slow to repeat. So all of W must fit in the cache of weights.
+
+    Raises
+    ------
+    InputError : W in float64 is larger than the cache
     """
 
     name: ClassVar[str] = "orthogonal"
 
     @classmethod
-    def check(cls, kernel: Kernel) -> None:
+    def check(cls, kernel: WeightLaw) -> None:
         require_isotropic(cls.name, kernel)
 
     def __post_init__(self) -> None:
@@ -52,13 +56,13 @@ class OrthogonalProjection(DenseProjection):
         d = self.n_features_in
         stop = self.n_frequencies if stop is None else stop
         out = np.empty((stop - start, d))
-        for block in range(start // d, -(-stop // d)):
-            first, last = max(start, block * d), min(stop, (block + 1) * d)
+        for first, last in cut_at_multiples(start, stop, d):
+            block = first // d
             out[first - start : last - start] = self._block(block, last - block * d)[first - block * d :]
         return out
 
     def _block(self, block: int, count: int) -> np.ndarray:
-        """The first `count` <= d rows of a block; they do not depend on the rows after them."""
+        """The first `count` <= d rows of a block, shape (count, d). They do not depend on the rows after them."""
         d = self.n_features_in
         G = variates(self.seed, "orthogonal", block, count * d, "normal").reshape(count, d)
         norms = np.sqrt((G * G).sum(axis=1))
@@ -68,6 +72,6 @@ class OrthogonalProjection(DenseProjection):
 
     @property
     def made_at_once(self) -> int:
-        # Whole blocks, so that a QR is never made twice.
+        # Weight blocks hold whole blocks, so that no QR is made twice.
         d = self.n_features_in
         return d * max(1, 1024 // d)

@@ -1,9 +1,9 @@
-"""Quasi-random weights (Yang et al. 2014): a low-discrepancy point set through the inverse CDF.
+"""Quasi-random weights (Yang et al. 2014): a low-discrepancy point set through the quantile function of the law.
 
-Row i of W is the quantile function of the kernel's law at point i of [0, 1)^d. The randomisation makes
-each point uniform on the cube, so the estimate is unbiased for every law with independent coordinates;
-it keeps the points evenly spread, so its error is below that of independent points. The "offset" phase
-uses coordinate d of the same points. Radii of a scale mixture (Matern) are independent of the points.
+Row i of W is the quantile function at point i of [0, 1)^d, coordinate by coordinate. The points are randomised
+so that each is uniform on the cube: the estimate is unbiased for every law with independent coordinates. They
+stay evenly spread, so that the error is below that of independent points. The "offset" phase takes coordinate d
+of the same points. The radii of a scale mixture (Matern) are independent of the points.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from ..randomness import quantile, raw_words, uniforms
 from .cache import weight_cache
 from .dense import DenseProjection
 
-#: Bits of a Sobol point: u = (x + 1/2) / 2^52 is exact in float64 and inside (0, 1).
+#: Bits of a coordinate x of a Sobol point: (x + 1/2) / 2^52 is exact in float64 and lies inside (0, 1).
 _BITS = 52
-#: Coordinates of SciPy's Sobol tables; one is kept for the offset phase.
+#: Coordinates that SciPy's Sobol tables have; one is kept for the offset phase.
 _SOBOL_COORDINATES = qmc.Sobol.MAXDIM
 
 
@@ -31,7 +31,7 @@ class QuasiProjection(DenseProjection):
     """What both point sets share. A subclass makes the points."""
 
     def _points(self, start: int, stop: int, first: int, last: int) -> np.ndarray:
-        """Coordinates first:last of points start:stop, inside (0, 1), float64."""
+        """Coordinates first:last of points start:stop, inside (0, 1), shape (stop - start, last - first)."""
         raise NotImplementedError
 
     def weights(self, start: int = 0, stop: int | None = None) -> np.ndarray:
@@ -47,12 +47,15 @@ class QuasiProjection(DenseProjection):
 
 @dataclass(frozen=True)
 class SobolProjection(QuasiProjection):
-    """Sobol points (the digital net) with random linear scrambling and a random digital shift.
+    """Sobol points (a digital net) with random linear scrambling and a random digital shift.
 
-    The direction numbers are SciPy's (Joe & Kuo 2008). Each coordinate's generating matrix is
-    multiplied by a random lower-triangular bit matrix with unit diagonal (Matousek 1998), which keeps
-    every equidistribution property, and a random word is added to it bit by bit. Points are taken in
-    Gray-code order.
+    The direction numbers are SciPy's (Joe & Kuo 2008). The generating matrix of each coordinate is multiplied
+    by a random lower-triangular matrix of bits with unit diagonal (Matousek 1998), which keeps every property
+    of equal spread. A random word is then added to each point bit by bit. Points are taken in Gray-code order.
+
+    Raises
+    ------
+    InputError : there are more columns than SciPy's tables have coordinates
     """
 
     name: ClassVar[str] = "quasi"
@@ -66,11 +69,11 @@ class SobolProjection(QuasiProjection):
 
     @property
     def _columns(self) -> int:
-        """Columns of the generating matrices: 2^columns points can be told apart."""
+        """Number of columns of the generating matrices: they tell 2^columns points apart."""
         return max(1, (self.n_frequencies - 1).bit_length())
 
     def _generators(self) -> np.ndarray:
-        """Scrambled generating matrices, shape (columns, d + 1): column c of each coordinate, as 52 bits."""
+        """Scrambled generating matrices, shape (columns, d + 1), uint64: each column as 52 bits."""
         plain = direction_numbers(self.n_features_in + 1, self._columns)
         scrambled = np.zeros_like(plain)
         for bit in range(self._columns):  # bit counts from the most significant one
@@ -90,11 +93,12 @@ class SobolProjection(QuasiProjection):
 
 @dataclass(frozen=True)
 class HaltonProjection(QuasiProjection):
-    """Halton points with random linear digit scrambling: any number of features.
+    """Halton points with random linear scrambling of digits, for any number of columns.
 
-    Digit a at place k of base p becomes h a + s mod p, h in 1..p-1 and s in 0..p-1 random for each
-    coordinate and place (Matousek 1998). Places beyond those that tell the points apart hold
-    independent uniform digits in any scrambling, so they are one uniform number a coordinate.
+    Digit a at place k of base p becomes h a + s mod p, where h in 1 ... p - 1 and s in 0 ... p - 1 are random
+    for each coordinate and place (Matousek 1998). At places beyond those that tell the points apart, any
+    scrambling makes independent uniform digits. So one uniform number for each coordinate stands in for all of
+    them.
     """
 
     name: ClassVar[str] = "quasi-halton"
@@ -115,9 +119,19 @@ class HaltonProjection(QuasiProjection):
 
 
 def direction_numbers(coordinates: int, columns: int) -> np.ndarray:
-    """The first columns of the Sobol generating matrices, shape (columns, coordinates), 52-bit words.
+    """The first columns of the Sobol generating matrices.
 
-    Read from SciPy's unscrambled points, in float64 exact: in Gray-code order, point 2^(c+1) - 1 is column c.
+    They are read from SciPy's unscrambled points, which are exact in float64: in Gray-code order, point 2^(c+1)
+    - 1 is column c.
+
+    Parameters
+    ----------
+    coordinates : number of coordinates
+    columns : number of columns
+
+    Returns
+    -------
+    Array of shape (columns, coordinates), uint64, words of 52 bits.
     """
 
     def make() -> np.ndarray:
@@ -132,7 +146,7 @@ def direction_numbers(coordinates: int, columns: int) -> np.ndarray:
 
 
 def primes(count: int) -> np.ndarray:
-    """The first `count` primes, int64."""
+    """The first `count` primes, ascending, int64."""
 
     def make() -> np.ndarray:
         bound = int(count * (np.log(count) + np.log(np.log(count)))) + 1 if count > 5 else 12
