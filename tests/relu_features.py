@@ -23,18 +23,16 @@ class ReluMap(FeatureMap):
     bias: float
 
     kind = "relu"
+    spec_fields = ("n_features_in", "n_components", "seed", "bias")
 
-    def fill(self, X, out):
+    def fill_columns(self, X, out, start, stop):
         count = self.n_features_in * self.n_components
-        weights = variates(self.seed, "relu", 0, count, "normal").reshape(self.n_features_in, -1)
-        out[:] = np.sqrt(2 / self.n_components) * np.maximum(X @ weights + self.bias, 0)
-
-    def spec(self) -> dict[str, Any]:
-        return {"map": self.kind, **vars(self)}
+        weights = variates(self.seed, "relu", 0, count, "normal").reshape(self.n_components, -1)
+        out[:] = np.sqrt(2 / self.n_components) * np.maximum(X @ weights[start:stop].T + self.bias, 0)
 
     @classmethod
     def from_spec(cls, spec: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> ReluMap:
-        return cls(spec["n_features_in"], spec["n_components"], spec["seed"], spec["bias"])
+        return cls(**cls._plain_fields(spec))
 
     def work(self):
         return 2.0 * self.n_features_in * self.n_components, 8.0 * self.n_features_in * self.n_components
