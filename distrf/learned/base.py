@@ -6,14 +6,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 from dask.base import is_dask_collection
-from sklearn.utils.validation import check_is_fitted
 
 from ..checkpoint import Checkpoint
 from ..errors import InputError
 from ..execution.planned import Costs, PlannedRows
 from ..execution.row_blocks import map_rows, rows_per_block, split_rows
 from ..execution.sampling import sampled_rows
-from ..features.base import apply_map, validate_rows
+from ..features.base import apply_map
 from ..features.fourier import GAMMA, KERNEL, PROJECTION, RandomFourierFeatures
 from ..features.length_scale import LENGTH_SCALE, rule_note
 from ..linear_model.base import LinearModel
@@ -333,17 +332,3 @@ class CompactModel(MapLearner, LinearModel):
         dtype = working_dtype(X.dtype)
         widest = max(self.map_.n_components, X.shape[1]) * dtype.itemsize
         return map_rows(self.map_, split_rows(X, rows_per_block(widest)), self.map_.n_components, dtype)
-
-    def _predict(self, X: Any, output: str, squeeze: bool) -> Any:
-        check_is_fitted(self)
-        Z = self._features(validate_rows(self, X, reset=False))
-        predictor = self._predictor(output)
-        if not is_dask_collection(Z):
-            out = predictor(Z)
-            return out[:, 0] if squeeze and out.ndim == 2 else out
-        if output == "label":
-            return map_rows(predictor, Z, None, self.classes_.dtype)  # type: ignore[attr-defined]
-        columns = np.atleast_2d(self.coef_).shape[0]
-        if output == "probability":
-            columns = max(2, columns)
-        return map_rows(predictor, Z, None if squeeze else columns, working_dtype(Z.dtype))

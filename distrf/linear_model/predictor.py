@@ -49,6 +49,12 @@ class LinearPredictor:
         return scores
 
     @property
+    def columns(self) -> int:
+        """How many scores or probabilities a row gets."""
+        assert self.coef is not None
+        return max(2, len(self.coef)) if self.output == "probability" else len(self.coef)
+
+    @property
     def _cancels(self) -> bool:
         """Whether an intercept is so large that features must be far from zero, and products cancel it.
 
