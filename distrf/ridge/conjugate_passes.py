@@ -21,7 +21,7 @@ from ..execution.row_blocks import row_bytes, rows_per_block
 from ..execution.sampling import sampled_rows, take_rows
 from ..execution.scheduler import current_client
 from ..maps import working_dtype
-from ..subspace.choice import PANEL_BYTES, PARTIALS, partials_held
+from ..subspace.choice import COLUMN_BLOCK_BYTES, PARTIALS, partials_held
 from ..subspace.range_finder import find_basis
 from ..targets import Targets
 from .alphas import alpha_grid, best_alpha, lone_alpha
@@ -125,7 +125,7 @@ def product_width(n_rows: int, n_features: int, sets: int, wanted: int) -> int:
     """How many directions one pass multiplies: so many that the partial results on a worker stay near 1 GiB."""
     reduction = NormalReduction(n_features, Targets(None, np.zeros(1)), FoldRule(holdout=sets > 1), wanted)
     held = partials_held(n_rows, reduction)
-    while wanted > 16 and held * 8 * sets * n_features * wanted > PANEL_BYTES:
+    while wanted > 16 and held * 8 * sets * n_features * wanted > COLUMN_BLOCK_BYTES:
         wanted = -(-wanted // 2)
         held = PARTIALS
     return wanted
