@@ -42,7 +42,7 @@ from .batch_work import FAN_IN, BatchWork, LoadReduction, Sums, add_sums
 from .schedules import Batch
 
 #: Batches whose features are made ahead.
-_AHEAD = 2
+AHEAD = 2
 #: Weights travel inside the gradient tasks up to so many bytes in all. Gradients that had to wait for a key of its own
 #: would find their threads busy with features, and then nothing is left to do while the next weights are made.
 _MESSAGE_BYTES = 8 * 2**20
@@ -110,13 +110,13 @@ class DaskBatches:
         numbers : what else the work's `gradient` takes
         """
         submission = Submission()
-        self._fill(submission, 1 + _AHEAD)
+        self._fill(submission, 1 + AHEAD)
         if not self._ahead:
             return None
         epoch, batch, assignments = self._ahead[0]
         arrays = {"W": W} | {k: np.asarray(v) for k, v in numbers.items()}
         keys = self._sum(submission, assignments, arrays)
-        self._fill(submission, 2 + _AHEAD)  # for workers to go on with while this batch is summed
+        self._fill(submission, 2 + AHEAD)  # for workers to go on with while this batch is summed
         self._futures |= submission.submit(self._client)
         try:
             sums = gather_all([self._futures[key] for key in keys], self._client)
