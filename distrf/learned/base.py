@@ -43,12 +43,14 @@ from ..sgd.schedules import Holdout
 from ..sgd.trainer import Rules, Trainer
 from ..targets import Targets, float_columns, target_tasks
 from .objectives import CompactWork, KernelWork, Layout
-from .optimizer import RATES, MapOptimizer
-from .start import SAMPLE, choose_batch_size, epochs, reach, start_map, start_parameters
+from .optimizer import RULES, Adam, MapOptimizer, Rates
+from .start import SAMPLE, Start, choose_batch_size, epochs, reach, start_parameters
 
 #: First steps of Adam: the most that a batch may move the phase of a usual row, in radians, and its score, in spreads.
 _PHASE_STEP = 0.3
 _SCORE_STEP = 0.5
+#: Stands for alpha where the kernel is the objective, which reads none.
+_NO_ALPHA = 1e-6
 #: The kernel objective learns from pairs of sampled rows: so many rows at most, and so many bytes.
 _PAIR_ROWS = 16_384
 _PAIR_BYTES = 128 * 2**20
@@ -97,8 +99,8 @@ class MapLearner:
         "theta_l2": number(0) | one_of("auto"),
         "theta_l1": number(0),
         "fit_intercept": FLAG,
-        "learning_rate": one_of(*RATES),
-        "theta_learning_rate": one_of(*RATES),
+        "learning_rate": one_of(*RULES),
+        "theta_learning_rate": one_of(*RULES),
         "eta0": number(above=0) | NONE,
         "alternate": BATCHES | NONE,
         "n_epochs": whole() | one_of("auto"),
@@ -124,14 +126,19 @@ class MapLearner:
         count_frequencies(self.phase, int(self.n_components))
         if given.resume and given.checkpoint is None:
             raise InputError("resume=True continues from checkpoint=, which is None; give its folder")
-        if "pegasos" in (given.learning_rate, self.theta_learning_rate) and not given.alpha > 0:
-            raise InputError(f"steps of 1 / (alpha t) need alpha > 0, got {given.alpha}")
+        for rule in (given.learning_rate, self.theta_learning_rate):
+            RULES[rule].check(given.alpha)
 
     def _start(self, X: Any, seed: int) -> FourierMap:
-        return start_map(
-            self.init, self.structure, self.phase, int(self.n_components), self.kernel, self.length_scale,
-            self.gamma, X, seed,
-        )  # fmt: skip
+        return Start(
+            self.init,
+            self.structure,
+            self.phase,
+            int(self.n_components),
+            self.kernel,
+            self.length_scale,
+            self.gamma,
+        ).fitted(X, seed)
 
     def _layout(self, start: FourierMap, n_outputs: int, intercept: bool) -> Layout:
         return Layout(
@@ -150,16 +157,21 @@ class MapLearner:
         """The optimizer, with steps as long as the rows of `sample` allow.
 
         scores : spread of each target; prior : the penalty that theta_l2="auto" stands for
+        model : what else MapOptimizer takes: the rules, and the parameters of the linear model
         """
         factor = 1.0 if self.eta0 is None else float(self.eta0)
         D = layout.n_components
         theta, w = _PHASE_STEP / reach(sample), _SCORE_STEP * scores
         of_w = np.tile(factor * w / np.sqrt(D), D)
-        rates = (factor * theta, factor * _PHASE_STEP, of_w, (factor * w / D)[: layout.sizes[4]])
+        of_c = factor * w / D if layout.intercept else np.zeros(0)
         return MapOptimizer(
-            layout, rates, batches, map_rate=self.theta_learning_rate,
-            l2=prior if self.theta_l2 == "auto" else float(self.theta_l2), l1=float(self.theta_l1), **model,
-        )  # fmt: skip
+            layout,
+            rates=Rates(factor * theta, factor * _PHASE_STEP, of_w, of_c),
+            batches=batches,
+            l2=prior if self.theta_l2 == "auto" else float(self.theta_l2),
+            l1=float(self.theta_l1),
+            **model,
+        )
 
     def _learn(
         self, X: Any, y: Any, weight: Any, targets: Targets, loss_name: str
@@ -193,10 +205,12 @@ class MapLearner:
             spreads = np.where(spreads > 0, spreads, spreads.max() or 1.0)
             # A residual of one spread costs half of this: what the prior is held against. The least of the outputs.
             unit = 2.0 * float(loss(np.zeros((1, 1)), np.full((1, 1), spreads.min()))[0][0]) or 1.0
+        alpha = float(given.alpha)
         optimizer = self._optimizer(
             layout, sample, per_epoch * n_epochs, spreads, unit * start.length_scale**2 / max(usable, 1),
-            model_rate=given.learning_rate, alpha=float(given.alpha), units=(unit / float(spreads.min()), unit),
-            alternate=None if given.alternate is None else tuple(given.alternate),
+            model=RULES[given.learning_rate](alpha, unit / float(spreads.min())),
+            map=RULES[self.theta_learning_rate](alpha, unit),
+            alpha=alpha, alternate=None if given.alternate is None else tuple(given.alternate),
         )  # fmt: skip
         work = CompactWork(targets, loss, 0.0, seed, True, holdout, layout=layout)
         validation = holdout.blocks(rows.blocks)
@@ -249,7 +263,15 @@ class MapLearner:
         holdout = Holdout(0.0, seed)
         schedule = make_schedule(rows, holdout, choose_batch_size(self.batch_size, len(sample)), True, seed)
         n_epochs = epochs(self.n_epochs, schedule.count(0))
-        optimizer = self._optimizer(layout, sample[:SAMPLE], schedule.count(0) * n_epochs, np.ones(0), 0.0)
+        optimizer = self._optimizer(
+            layout,
+            sample[:SAMPLE],
+            schedule.count(0) * n_epochs,
+            np.ones(0),
+            0.0,
+            model=Adam(_NO_ALPHA),
+            map=RULES[self.theta_learning_rate](_NO_ALPHA),
+        )
         none: Any = None
         work = KernelWork(
             targets,
@@ -284,7 +306,7 @@ class MapLearner:
             trainer.batches.close()
 
     def _publish(self, trainer: Trainer, layout: Layout, start: FourierMap, kernel: Any) -> None:
-        theta, b, _, _ = layout.split(trainer.solution)
+        learned = layout.split(trainer.solution)
         self.map_ = LearnedFourierMap(
             layout.n_features_in,
             layout.n_components,
@@ -293,8 +315,8 @@ class MapLearner:
             layout.seed,
             kernel,
             None if kernel is None else start.length_scale,
-            theta.copy(),
-            (b / (2.0 * np.pi)) % 1.0 if len(b) else None,
+            learned.theta.copy(),
+            (learned.b / (2.0 * np.pi)) % 1.0 if len(learned.b) else None,
         )
         self.length_scale_ = start.length_scale
         self.history_ = trainer.training.history
@@ -311,9 +333,9 @@ class CompactModel(MapLearner, LinearModel):
 
     def _fit(self, X: Any, y: Any, weight: Any, targets: Targets, loss: str) -> None:
         layout, p = self._learn(X, y, weight, targets, loss)
-        _, _, w, c = layout.split(p)
-        self.coef_ = np.ascontiguousarray(layout.interleaved(w).T)
-        self.intercept_ = (c if len(c) else np.zeros(targets.width)) + targets.centre
+        learned = layout.split(p)
+        self.coef_ = np.ascontiguousarray(layout.interleaved(learned.w).T)
+        self.intercept_ = (learned.c if len(learned.c) else np.zeros(targets.width)) + targets.centre
 
     def planned_costs(self, rows: PlannedRows) -> Costs:
         from .plan import planned_learning

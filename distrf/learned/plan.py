@@ -54,7 +54,7 @@ def learning_costs(learner: Any, rows: PlannedBlocks, workers: Workers) -> Learn
     d, D, itemsize, outputs = rows.columns, int(learner.n_components), rows.itemsize, rows.outputs
     kernel = getattr(learner, "objective", None) == "kernel"
     layout = Layout(d, D, learner.phase, learner.structure, 0, 0 if kernel else outputs)
-    P, map_flops = sum(layout.sizes), layout.linear.work()[0] + 20.0 * D
+    P, map_flops = layout.size, layout.linear.work()[0] + 20.0 * D
     n = min(rows.n, pair_rows(d)) if kernel else rows.n
     size = min(n, choose_batch_size(learner.batch_size, n))
     per_epoch = max(1, round(n / size))

@@ -27,7 +27,7 @@ SHAPES = [
 
 def problem(layout, n=41, seed=0):
     rng = np.random.default_rng(seed)
-    p = rng.normal(size=sum(layout.sizes))
+    p = rng.normal(size=layout.size)
     p[0] = BOTH
     Y = np.sign(rng.normal(size=(n, max(layout.n_outputs, 1))))
     return p, rng.normal(size=(n, d)), Y, rng.uniform(0.2, 2.0, n)
@@ -154,7 +154,7 @@ def test_parts_of_the_gradient(structure):
     p, X, Y, weight = problem(layout, 600)  # several tiles
     work = loss_work(layout, "multinomial")
     whole = work.gradient((X, Y, weight), p)
-    _, theta, b, w, c = layout.bounds
+    _, theta, b, w, c = layout.places
     p[0] = MODEL
     part = work.gradient((X, Y, weight), p)
     assert not part[0][theta].any()
