@@ -35,7 +35,7 @@ def choose_alpha(
     weight: np.ndarray | None,
     n: int,
     seed: int,
-    group: int,
+    together: int,
     apart: float | None = None,
 ) -> float:
     """The alpha of least squared error on held-out rows of the sample, scaled to n rows; two digits.
@@ -47,7 +47,7 @@ def choose_alpha(
     weight : array of shape (s,), or None
     n : int, all rows
     seed : int, of the folds
-    group : int, neighbouring rows of the sample that are held out together
+    together : int, neighbouring rows of the sample that are held out together
     apart : float, the smallest over the largest column where columns are in unlike units: what suits the small ones is
         so much weaker as the squares are
 
@@ -64,11 +64,11 @@ def choose_alpha(
     if s < 4 or not size > 0:
         return _rounded(max(size, np.finfo(np.float64).tiny) / n) if size > 0 else 1.0
     w = np.ones(s) if weight is None else weight
-    order = permutation(seed, "sgd penalty", 0, -(-s // group))
+    order = permutation(seed, "sgd penalty", 0, -(-s // together))
     count = _FOLDS if s <= _FEW_ROWS else 3
     fold = np.empty(len(order), dtype=np.int64)
     fold[order] = np.arange(len(order)) % count
-    fold = np.repeat(fold, group)[:s]
+    fold = np.repeat(fold, together)[:s]
     errors, halves, fitted, used = np.zeros(len(alphas)), np.zeros(len(alphas)), 0.0, 0
     for f in range(count if s <= _FEW_ROWS else 1):
         held, kept = np.flatnonzero(fold == f), np.flatnonzero(fold != f)
