@@ -39,7 +39,7 @@ from ..ridge.alphas import ALPHA
 from ..sgd.batch_sizes import make_schedule
 from ..sgd.fit_checkpoint import open_checkpoint
 from ..sgd.rows import Rows, measure_weights
-from ..sgd.schedules import Holdout
+from ..sgd.schedules import Holdout, Schedule
 from ..sgd.trainer import Rules, Trainer
 from ..targets import Targets, float_columns, target_tasks
 from .objectives import CompactWork, KernelWork, Layout
@@ -83,6 +83,7 @@ class MapLearner:
     eta0: float | None
     n_epochs: int | str
     batch_size: int | str
+    checkpoint_every: int
     random_state: Any
     map_: LearnedFourierMap
     history_: list[dict[str, Any]]
@@ -141,15 +142,8 @@ class MapLearner:
         ).fitted(X, seed)
 
     def _layout(self, start: FourierMap, n_outputs: int, intercept: bool) -> Layout:
-        return Layout(
-            start.n_features_in,
-            start.n_components,
-            self.phase,
-            self.structure,
-            start.seed,
-            n_outputs,
-            intercept,
-        )
+        d, D = start.n_features_in, start.n_components
+        return Layout(d, D, self.phase, self.structure, start.seed, n_outputs, intercept)
 
     def _optimizer(
         self, layout: Layout, sample: np.ndarray, batches: int, scores: np.ndarray, prior: float, **model: Any
@@ -213,23 +207,9 @@ class MapLearner:
             alpha=alpha, alternate=None if given.alternate is None else tuple(given.alternate),
         )  # fmt: skip
         work = CompactWork(targets, loss, 0.0, seed, True, holdout, layout=layout)
-        validation = holdout.blocks(rows.blocks)
-        trainer = Trainer(
-            rows.batches(work),
-            schedule,
-            optimizer,
-            optimizer.start(start_parameters(layout, start)),
-            Rules(
-                n_epochs, 0.0 if validation else None, int(given.n_iter_no_change), classes, bool(validation)
-            ),
-            measure_weights(rows, targets).mean,
-            validation,
-            checkpoint=checkpoint,
-            every=int(given.checkpoint_every),
-        )
-        self._run(trainer)
-        self._publish(trainer, layout, start, None)
-        return layout, trainer.solution
+        kept = bool(holdout.blocks(rows.blocks))
+        rules = Rules(n_epochs, 0.0 if kept else None, int(given.n_iter_no_change), classes, kept)
+        return layout, self._train(rows, schedule, optimizer, work, rules, checkpoint, start)
 
     def _checkpoint(self, rows: Rows, targets: Targets, start: FourierMap, seed: int) -> Checkpoint:
         given: Any = self
@@ -250,7 +230,6 @@ class MapLearner:
         seed = draw_seed(self.random_state)
         start = self._start(X, seed)
         layout = self._layout(start, 0, False)
-        given: Any = self
         whole = Rows.of(X, np.zeros(X.shape[0]), weight)
         targets = Targets(None, np.zeros(1))
         checkpoint = self._checkpoint(whole, targets, start, seed)
@@ -263,49 +242,47 @@ class MapLearner:
         holdout = Holdout(0.0, seed)
         schedule = make_schedule(rows, holdout, choose_batch_size(self.batch_size, len(sample)), True, seed)
         n_epochs = epochs(self.n_epochs, schedule.count(0))
+        rule = RULES[self.theta_learning_rate](_NO_ALPHA)
+        batches = schedule.count(0) * n_epochs
         optimizer = self._optimizer(
-            layout,
-            sample[:SAMPLE],
-            schedule.count(0) * n_epochs,
-            np.ones(0),
-            0.0,
-            model=Adam(_NO_ALPHA),
-            map=RULES[self.theta_learning_rate](_NO_ALPHA),
+            layout, sample[:SAMPLE], batches, np.ones(0), 0.0, model=Adam(_NO_ALPHA), map=rule
         )
         none: Any = None
         work = KernelWork(
-            targets,
-            none,
-            0.0,
-            seed,
-            True,
-            holdout,
-            layout=layout,
-            kernel=start.kernel,
+            targets, none, 0.0, seed, True, holdout, layout=layout, kernel=start.kernel,
             length_scale=start.length_scale,
-        )
+        )  # fmt: skip
+        rules = Rules(n_epochs, None, n_epochs, False)
+        self._train(rows, schedule, optimizer, work, rules, checkpoint, start)
+
+    def _train(
+        self,
+        rows: Rows,
+        schedule: Schedule,
+        optimizer: MapOptimizer,
+        work: CompactWork | KernelWork,
+        rules: Rules,
+        checkpoint: Checkpoint,
+        start: FourierMap,
+    ) -> np.ndarray:
+        """Train from the start or the checkpoint, set the fitted attributes of the map, and return the vector."""
+        layout, kernel = work.layout, start.kernel if isinstance(work, KernelWork) else None
         trainer = Trainer(
             rows.batches(work),
             schedule,
             optimizer,
             optimizer.start(start_parameters(layout, start)),
-            Rules(n_epochs, None, n_epochs, False),
-            measure_weights(rows, targets).mean,
-            [],
+            rules,
+            measure_weights(rows, work.targets).mean,
+            work.holdout.blocks(rows.blocks),
             checkpoint=checkpoint,
-            every=int(given.checkpoint_every),
+            every=int(self.checkpoint_every),
         )
-        self._run(trainer)
-        self._publish(trainer, layout, start, start.kernel)
-
-    def _run(self, trainer: Trainer) -> None:
         trainer.resume()
         try:
             trainer.run()
         finally:
             trainer.batches.close()
-
-    def _publish(self, trainer: Trainer, layout: Layout, start: FourierMap, kernel: Any) -> None:
         learned = layout.split(trainer.solution)
         self.map_ = LearnedFourierMap(
             layout.n_features_in,
@@ -324,6 +301,7 @@ class MapLearner:
         self.t_ = trainer.state.t
         self.best_epoch_ = trainer.epoch_of_solution
         self.batch_size_ = trainer.schedule.batch_size
+        return trainer.solution
 
 
 class CompactModel(MapLearner, LinearModel):
