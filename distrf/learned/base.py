@@ -220,7 +220,7 @@ class MapLearner:
 
         def fingerprint() -> dict[str, Any]:
             options = {k: v for k, v in given.get_params(deep=False).items() if k not in free}
-            return options | {"kind": "learned", "start": start.spec()}
+            return options | {"kind": "learned map", "start": start.spec()}
 
         return open_checkpoint(given.checkpoint, fingerprint, rows, targets, seed, resume=bool(given.resume))
 

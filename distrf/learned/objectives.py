@@ -1,7 +1,7 @@
 """Losses of learned maps and their gradients with respect to everything that is learned. Number code.
 
-What is learned is one vector of numbers: a word that says which of them a batch updates, the frequencies Theta, the
-offsets b (none for paired phases), the weights w and the intercepts c of a linear model on the features
+What is learned is one vector of numbers: the frequencies Theta, the offsets b (none for paired phases), the weights w
+and the intercepts c of a linear model on the features
 
     z = sqrt(2/D) cos(Theta x + b),    or paired    z = sqrt(2/D) (cos Theta x, sin Theta x).
 
@@ -27,14 +27,10 @@ from ..maps.fourier import count_frequencies
 from ..maps.frequencies import Frequencies, get_frequencies
 from ..sgd.batch_work import BatchWork, Sums, score_sums
 
-#: What the first number of the vector asks for: gradients of all, of the linear model, of the map.
-BOTH, MODEL, MAP = 0.0, 1.0, 2.0
-
 
 class Places(NamedTuple):
-    """Where the word, Theta, b, w and c stand in the vector."""
+    """Where Theta, b, w and c stand in the vector."""
 
-    word: slice
     theta: slice
     b: slice
     w: slice
@@ -76,7 +72,7 @@ class Layout:
         """Slices of the vector."""
         rows, columns = self.linear.shape
         offsets = self.n_components if self.phase == "offset" else 0
-        sizes = 1, rows * columns, offsets, self.n_components * self.n_outputs, self.n_outputs * self.intercept
+        sizes = rows * columns, offsets, self.n_components * self.n_outputs, self.n_outputs * self.intercept
         ends = np.cumsum(sizes).tolist()
         return Places(*(slice(end - size, end) for size, end in zip(sizes, ends, strict=True)))
 
@@ -156,8 +152,11 @@ class CompactWork(BatchWork):
 
     layout: Layout = None  # type: ignore[assignment]
 
-    def gradient(self, taken: Sequence[Any], W: np.ndarray) -> Sums:
-        """Sums over the microbatch: the gradient, in the order of the vector W, the loss, the weight."""
+    def gradient(self, taken: Sequence[Any], W: np.ndarray, map_moves: Any = True) -> Sums:
+        """Sums over the microbatch: the gradient, in the order of the vector W, the loss, the weight.
+
+        map_moves : whether the gradient of the map is asked for; else it is 0
+        """
         X, Y, weight, *_ = taken
         n, dtype, total = X.shape[0], Y.dtype, np.zeros(len(W))
         features = CosineFeatures(self.layout, W, dtype)
@@ -174,9 +173,9 @@ class CompactWork(BatchWork):
             sums.w[:] += Z.T @ slope
             if len(sums.c):
                 sums.c[:] += slope.sum(axis=0, dtype=np.float64)
-            if W[0] != MODEL:
+            if map_moves:
                 features.backward(slope @ features.w.T, kept)
-        if W[0] != MODEL:
+        if map_moves:
             features.add_gradient(sums)
         return Sums(total, value, float(n if weight is None else weight.sum()))
 
@@ -212,7 +211,7 @@ class KernelWork(BatchWork):
     kernel: Kernel = None  # type: ignore[assignment]
     length_scale: float = 1.0
 
-    def gradient(self, taken: Sequence[Any], W: np.ndarray) -> Sums:
+    def gradient(self, taken: Sequence[Any], W: np.ndarray, map_moves: Any = True) -> Sums:
         """Sums over the microbatch: the gradient, in the order of the vector W, the loss, the weight."""
         X = taken[0].toarray() if sp.issparse(taken[0]) else taken[0]
         dtype, total = X.dtype, np.zeros(len(W))

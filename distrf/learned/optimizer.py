@@ -11,7 +11,7 @@ from ..errors import InputError
 from ..sgd.learning_rates import project
 from ..sgd.optimizer import Optimizer, OptimizerState
 from ..sgd.penalties import soft
-from .objectives import BOTH, MAP, MODEL, Layout
+from .objectives import Layout
 
 #: Adam's memory of gradients and of their squares (Kingma & Ba 2015), and its guard against zeros.
 _FIRST, _SECOND, _TINY = 0.9, 0.999, 1e-12
@@ -23,7 +23,7 @@ _WARM = 20
 class MapState(OptimizerState):
     """State of MapOptimizer.
 
-    weights : what is learned, shape (P,), float64, its first number being the word of the next batch
+    weights : what is learned, shape (P,), float64
     first, second : Adam's means of gradients and of their squares
     t_model, t_map : batches that updated the linear model, and the map
     """
@@ -133,6 +133,13 @@ class Rates(NamedTuple):
     c: Any
 
 
+class Moves(NamedTuple):
+    """Whether a batch updates the linear model, and whether the map."""
+
+    model: bool
+    map: bool
+
+
 @dataclass(frozen=True)
 class MapOptimizer(Optimizer):
     """Steps of the map and of the linear model, each by its own rule.
@@ -154,28 +161,26 @@ class MapOptimizer(Optimizer):
     alternate: tuple[int, int] | None = None
 
     def start(self, weights: np.ndarray) -> MapState:
-        weights[0] = self.mode(0)
         return MapState(weights)
 
-    def mode(self, t: int) -> float:
+    def moves(self, t: int) -> Moves:
         """What batch t, counted from 0, updates."""
         if self.alternate is None or not self.layout.n_outputs:
-            return BOTH
-        return MODEL if t % sum(self.alternate) < self.alternate[0] else MAP
+            return Moves(True, True)
+        model = t % sum(self.alternate) < self.alternate[0]
+        return Moves(model, not model)
+
+    def sent(self, state: MapState) -> dict[str, Any]:  # type: ignore[override]
+        return {"map_moves": self.moves(state.t).map}
 
     def step(self, state: MapState, G: np.ndarray, rows: int, whole: bool) -> None:
-        """Apply the mean gradient of the loss, shape (P,), in place.
-
-        Also writes the word that tells the next batch what to update.
-        """
-        mode = state.weights[0]
-        G, fall = G.copy(), max(0.0, 1.0 - state.t / max(self.batches, 1))
-        if mode != MAP:
+        """Apply the mean gradient of the loss, shape (P,), in place."""
+        moves, G, fall = self.moves(state.t), G.copy(), max(0.0, 1.0 - state.t / max(self.batches, 1))
+        if moves.model:
             self._step_model(state, G, fall)
-        if mode != MODEL:
+        if moves.map:
             self._step_map(state, G, fall)
         state.t += 1
-        state.weights[0] = self.mode(state.t)
 
     def _step_model(self, state: MapState, G: np.ndarray, fall: float) -> None:
         """Move w and c; `fall` is the share of the first steps that is left."""
