@@ -43,22 +43,22 @@ class LearningCosts:
         )
 
 
-def planned_learning(learner: Any, rows: PlannedRows) -> Costs:
+def planned_learning(estimator: Any, rows: PlannedRows) -> Costs:
     """Learning a map, for a plan."""
     blocks = PlannedBlocks.cut(rows, rows.uncut_rows, rows.width)
-    return learning_costs(learner, blocks, rows.workers).costs(rows)
+    return learning_costs(estimator, blocks, rows.workers).costs(rows)
 
 
-def learning_costs(learner: Any, rows: PlannedBlocks, workers: Workers) -> LearningCosts:
+def learning_costs(estimator: Any, rows: PlannedBlocks, workers: Workers) -> LearningCosts:
     """Costs of fitting a CompactNonlinearMap or model to such rows."""
-    d, D, itemsize, outputs = rows.columns, int(learner.n_components), rows.itemsize, rows.outputs
-    kernel = getattr(learner, "objective", None) == "kernel"
-    layout = Layout(d, D, learner.phase, learner.structure, 0, 0 if kernel else outputs)
+    d, D, itemsize, outputs = rows.columns, int(estimator.n_components), rows.itemsize, rows.outputs
+    kernel = getattr(estimator, "objective", None) == "kernel"
+    layout = Layout(d, D, estimator.phase, estimator.structure, 0, 0 if kernel else outputs)
     P, map_flops = layout.size, layout.linear.work()[0] + 20.0 * D
     n = min(rows.n, pair_rows(d)) if kernel else rows.n
-    size = min(n, choose_batch_size(learner.batch_size, n))
+    size = min(n, choose_batch_size(estimator.batch_size, n))
     per_epoch = max(1, round(n / size))
-    n_epochs = epochs(learner.n_epochs, per_epoch)
+    n_epochs = epochs(estimator.n_epochs, per_epoch)
     state = 8 * P * 8
     flops = n_epochs * n * (3.0 * map_flops + 6.0 * D * max(outputs, 1))
     if kernel:

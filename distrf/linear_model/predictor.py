@@ -12,7 +12,7 @@ from ..losses import Loss
 from ..maps import check_rows, working_dtype
 from ..maps.base import arrays_fingerprint
 
-#: An intercept so many times the largest score of features within [-1, 1] is there to cancel that of others.
+#: Features within [-1, 1] have a largest score. An intercept so many times that can only cancel scores of larger ones.
 _FAR = 64.0
 
 

@@ -63,9 +63,7 @@ class Conjugate:
 
 
 def choose_solver(
-    solver: str,
-    reductions: Sequence[GramReduction],
-    arrays: Sequence[Any],
+    solver: str, reductions: Sequence[GramReduction], arrays: Sequence[Any]
 ) -> tuple[GramReduction, str, str]:
     """The pass over the Gram matrix, the solver and why, as `first_that_fits`."""
     n = arrays[0].shape[0]

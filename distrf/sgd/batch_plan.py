@@ -146,7 +146,7 @@ class BatchCosts:
 
 
 def batch_costs(
-    learner: Any,
+    estimator: Any,
     rows: PlannedBlocks,
     features: PlannedFeatures,
     workers: Workers,
@@ -156,19 +156,19 @@ def batch_costs(
 
     batch_size : None where the spectrum is not known yet: the most that it may ask for
     """
-    held_out = learner.validation_fraction if learner.early_stopping else 0.0
+    held_out = estimator.validation_fraction if estimator.early_stopping else 0.0
     usable = max(1, rows.n - round(rows.n * held_out))
-    batch_size = _most_rows(learner.batch_size if batch_size is None else batch_size, usable)
-    averaged = learner.distribution == "local_sgd"
+    batch_size = _most_rows(estimator.batch_size if batch_size is None else batch_size, usable)
+    averaged = estimator.distribution == "local_sgd"
     layout = rows.layout(
         max(1, batch_size),
-        shuffle=bool(learner.shuffle),
+        shuffle=bool(estimator.shuffle),
         whole_blocks=averaged,
         microbatch_rows=microbatch_rows(features.width),
     )
     batch_size = max(layout.rows, 1) if averaged else batch_size
     weights = (features.width + 1) * rows.outputs
-    directions = _directions(learner, sample_size(rows.n, features.width), features.width + 1)
+    directions = _directions(estimator, sample_size(rows.n, features.width), features.width + 1)
     return BatchCosts(
         batch_size,
         max(1, round(usable / batch_size)),
@@ -218,22 +218,22 @@ def _client_bytes(rows: PlannedBlocks, features: PlannedFeatures, directions: in
     return sample + (solver if directions else 0) + P * (directions * itemsize + 48 * rows.outputs)
 
 
-def fit_costs(learner: Any, rows: PlannedRows) -> Costs:
+def fit_costs(estimator: Any, rows: PlannedRows) -> Costs:
     """A fit in batches for a plan: as many epochs as it may take."""
     n = rows.n
     blocks = PlannedBlocks.cut(rows, rows.block_rows, rows.d, rows.source_bytes)
     features = PlannedFeatures(rows.width, rows.entries, rows.map_flops, rows.cached)
-    cost = batch_costs(learner, blocks, features, rows.workers)
-    most = epochs(learner.n_epochs, cost.batches)
-    bound = "" if learner.batch_size != "auto" else " at most, as the spectrum of a row sample says"
+    cost = batch_costs(estimator, blocks, features, rows.workers)
+    most = epochs(estimator.n_epochs, cost.batches)
+    bound = "" if estimator.batch_size != "auto" else " at most, as the spectrum of a row sample says"
     notes = [f"at most {most} epochs of about {cost.batches:,} batches of {cost.batch_size:,} rows{bound}"]
     if cost.directions:
         notes.append(f"preconditioned along up to {cost.directions:,} directions of the features")
-    if learner.tol is not None:
+    if estimator.tol is not None:
         notes.append(
-            f"stops earlier when {learner.n_iter_no_change} epochs gain less than tol = {learner.tol:g}"
+            f"stops earlier when {estimator.n_iter_no_change} epochs gain less than tol = {estimator.tol:g}"
         )
-    weighted = getattr(learner, "class_weight", None) is not None
+    weighted = getattr(estimator, "class_weight", None) is not None
     return Costs(
         1 + weighted + most,
         target_tasks(n, rows.blocks) + most * (rows.blocks + cost.batches * cost.tasks),
@@ -246,7 +246,7 @@ def fit_costs(learner: Any, rows: PlannedRows) -> Costs:
     )
 
 
-def check_batches(learner: Any, rows: Rows, outputs: int, batch_size: int) -> BatchMemory | None:
+def check_batches(estimator: Any, rows: Rows, outputs: int, batch_size: int) -> BatchMemory | None:
     """The memory of the batches of a fit to lazy rows, whose classes and spectrum are known; None in this process.
 
     Raises MemoryPlanError where a worker cannot hold it.
@@ -260,20 +260,20 @@ def check_batches(learner: Any, rows: Rows, outputs: int, batch_size: int) -> Ba
     cached = cached_bytes(sum(function.work()[1] for function in rows.maps), itemsize)
     blocks = PlannedBlocks(rows.blocks, X.shape[1], itemsize, outputs)
     features = PlannedFeatures(rows.n_features, entries, 0.0, cached)
-    memory = batch_costs(learner, blocks, features, workers, batch_size).memory
+    memory = batch_costs(estimator, blocks, features, workers, batch_size).memory
     memory.check(workers, f"a fit to {outputs} output(s)")
     return memory
 
 
-def _directions(learner: Any, sample: int, P: int) -> int:
+def _directions(estimator: Any, sample: int, P: int) -> int:
     """Directions of the preconditioner, at most."""
     fits = (
-        RATES[learner.learning_rate].preconditions
-        and PENALTIES[learner.penalty].of(0.0, learner.l1_ratio).smooth
+        RATES[estimator.learning_rate].preconditions
+        and PENALTIES[estimator.penalty].of(0.0, estimator.l1_ratio).smooth
     )
-    if learner.preconditioner is None or not fits:
+    if estimator.preconditioner is None or not fits:
         return 0
-    wanted = learner.n_directions
+    wanted = estimator.n_directions
     if wanted is not None:
         return min(int(wanted), P)
     return min(P, MOST_DIRECTIONS) if min(sample, P) > MANY_FEATURES else min(sample, P)

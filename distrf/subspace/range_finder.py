@@ -204,7 +204,7 @@ class _Finding:
         return arrays
 
     def _by_column_blocks(self, width: int, make: Callable[[int, int], Any], label: str) -> np.ndarray:
-        """A (D, width) sum, by one pass for each column block of the features."""
+        """A sum of shape (D, width), by one pass for each column block of the features."""
         blocks = column_blocks(self.n, self.source, width)
         if len(blocks) == 1:
             return np.require(self._pass(make(*blocks[0]), label), requirements="W")
