@@ -34,7 +34,7 @@ from distrf.execution.memory import PROCESS_BYTES, PassMemory
 from distrf.execution.passes import run_pass
 from distrf.maps.tiles import FeatureTiles
 from distrf.projections.cache import CACHE_BYTES
-from distrf.subspace import find_subspace, subspace_costs
+from distrf.subspace import RangeFinder, Search, subspace_costs
 from distrf.subspace.choice import Choice
 from distrf.subspace.reductions import ProductReduction, SketchReduction
 from distrf.subspace.sketches import SKETCHES, make_sketch
@@ -96,10 +96,10 @@ def residual(args: argparse.Namespace) -> list[dict[str, Any]]:
             for q in (0, 1, 2):
                 row = {"set": name, "l": wide, "q": q}
                 for dtype in (np.float32, np.float64):
-                    found = find_subspace(X.astype(dtype), base, wide, n_iter=q, solver="finder")
+                    found = RangeFinder(wide, n_iter=q, solver="finder").find(X.astype(dtype), base)
                     row[np.dtype(dtype).name] = ratio(found.basis)
-                whole = find_subspace(
-                    X, base, wide + 10, n_iter=q, oversampling=0, values="sample", solver="finder"
+                whole = RangeFinder(wide + 10, n_iter=q, oversampling=0, values="sample", solver="finder").find(
+                    X, base
                 )
                 row["l + 10 kept"] = ratio(whole.basis)
                 row["float32 / float64"] = row["float32"] / row["float64"]
@@ -258,7 +258,7 @@ def sketches(args: argparse.Namespace) -> list[dict[str, Any]]:
                     fold.update(fold.initial(), 0, F)
                     alone.setdefault(name, []).append(args.clock() - start)
                     start = args.clock()
-                    find_subspace(X, map_, wide, sketch=name, n_iter=0, solver="finder", values=args.values)
+                    RangeFinder(wide, sketch=name, n_iter=0, solver="finder", values=args.values).find(X, map_)
                     fits.setdefault(name, []).append(args.clock() - start)
             row: dict[str, Any] = {"D": D, "l": wide, "rows": len(F), "values": args.values}
             for name in SKETCHES:  # the first round compiles
@@ -280,9 +280,9 @@ def solvers(args: argparse.Namespace) -> list[dict[str, Any]]:
             for _ in range(args.repeats):
                 for solver in ("finder", "gram"):
                     start = args.clock()
-                    find_subspace(X, map_, wide, solver=solver)
+                    RangeFinder(wide, solver=solver).find(X, map_)
                     times.setdefault(solver, []).append(args.clock() - start)
-            chosen = find_subspace(X, map_, wide)
+            chosen = RangeFinder(wide).find(X, map_)
             row = {"D": D, "l": wide, "rows": len(X)} | {
                 f"{k} s": statistics.median(v) for k, v in times.items()
             }
@@ -391,12 +391,12 @@ def million(args: argparse.Namespace) -> list[dict[str, Any]]:
         lazy = da.from_array(X, chunks=(512, X.shape[1]))
         for q, values in ((0, "sample"), (1, "sample")):
             start = time.perf_counter()
-            found = find_subspace(lazy, map_, 256, n_iter=q, values=values, sketch="srht")
+            found = RangeFinder(256, n_iter=q, values=values, sketch="srht").find(lazy, map_)
             gap = abs(found.basis.T @ found.basis - np.eye(256)).max()
-            costs = subspace_costs(finder, len(X), source, 266, "srht", q, False, X.itemsize)
+            costs = subspace_costs(finder, Search(len(X), source, 266, X.itemsize, "srht", q, False))
             cached = int(min(map_.work()[1] * X.itemsize / 4, CACHE_BYTES))
             held = cached + (costs.learned_bytes if q else 0)  # a sketch alone sends no basis
-            plan = PassMemory(512 * 4 * X.shape[1], costs.fold.scratch_bytes, costs.fold.nbytes, held)
+            plan = PassMemory(512 * 4 * X.shape[1], costs.reduction.scratch_bytes, costs.reduction.nbytes, held)
             row = {
                 "D": map_.n_components, "l": 256, "rows": len(X), "q": q, "values": values,
                 "seconds": time.perf_counter() - start, "passes": found.passes, "solver": found.solver,

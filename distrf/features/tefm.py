@@ -15,7 +15,7 @@ from ..execution.planned import Costs, PlannedRows
 from ..maps import FeatureMap, SubspaceMap
 from ..parameters import FLAG, FOLDER, JOBS, NONE, SEED, Rule, number, one_of, whole
 from ..randomness import draw_seed
-from ..subspace import SKETCHES, check_width, choose, find_subspace, subspace_costs
+from ..subspace import SKETCHES, RangeFinder, Search, check_width, choose, subspace_costs
 from ..subspace.choice import SOLVERS
 from ..subspace.range_finder import LEAST_TOL, VALUES
 from ..typing import ArrayLike, RandomState
@@ -203,9 +203,7 @@ class TEFM(FeatureEstimator):
             )
         seed = draw_seed(self.random_state)
         base = None if self.base is None else fitted_base(self.base, X, y, seed)
-        found = find_subspace(
-            X,
-            base,
+        found = RangeFinder(
             int(self.n_components),
             sketch=self.sketch,
             n_iter=self.n_iter,
@@ -215,7 +213,7 @@ class TEFM(FeatureEstimator):
             values=self.values,
             seed=seed,
             checkpoint=self.checkpoint,
-        )
+        ).find(X, base)
         self.singular_values_ = found.singular_values
         self.explained_energy_ = found.explained_energy
         self.residual_ = found.residual.value
@@ -249,8 +247,8 @@ class TEFM(FeatureEstimator):
     def planned_costs(self, rows: PlannedRows, planned: Any) -> Costs:
         tiles, final = planned.tiles, self.values == "pass"
         width = min(tiles.n_features, planned.n_components + self.oversampling)
-        how = (rows.n, tiles, width, self.sketch, self.n_iter, final)
-        found = subspace_costs(choose(self.solver, *how, rows.workers, rows.itemsize), *how, rows.itemsize)
+        search = Search(rows.n, tiles, width, rows.itemsize, self.sketch, self.n_iter, final)
+        found = subspace_costs(choose(self.solver, search, rows.workers), search)
         notes = [
             f"subspace of {tiles.n_features} features by {found.choice.solver!r}, {found.passes} pass(es): "
             f"{found.choice.reason}"

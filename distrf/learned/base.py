@@ -6,14 +6,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 from dask.base import is_dask_collection
-from sklearn.utils.validation import check_is_fitted
 
 from ..checkpoint import Checkpoint
 from ..errors import InputError
 from ..execution.planned import Costs, PlannedRows
 from ..execution.row_blocks import map_rows, rows_per_block, split_rows
 from ..execution.sampling import sampled_rows
-from ..features.base import apply_map, validate_rows
+from ..features.base import apply_map
 from ..features.fourier import GAMMA, KERNEL, PROJECTION, RandomFourierFeatures
 from ..features.length_scale import LENGTH_SCALE, rule_note
 from ..linear_model.base import LinearModel
@@ -40,16 +39,18 @@ from ..ridge.alphas import ALPHA
 from ..sgd.batch_sizes import make_schedule
 from ..sgd.fit_checkpoint import open_checkpoint
 from ..sgd.rows import Rows, measure_weights
-from ..sgd.schedules import Holdout
+from ..sgd.schedules import Holdout, Schedule
 from ..sgd.trainer import Rules, Trainer
 from ..targets import Targets, float_columns, target_tasks
 from .objectives import CompactWork, KernelWork, Layout
-from .optimizer import RATES, MapOptimizer
-from .start import SAMPLE, choose_batch_size, epochs, reach, start_map, start_parameters
+from .optimizer import RULES, Adam, MapOptimizer, Rates
+from .start import SAMPLE, Start, choose_batch_size, epochs, reach, start_parameters
 
 #: First steps of Adam: the most that a batch may move the phase of a usual row, in radians, and its score, in spreads.
 _PHASE_STEP = 0.3
 _SCORE_STEP = 0.5
+#: Stands for alpha where the kernel is the objective, which reads none.
+_NO_ALPHA = 1e-6
 #: The kernel objective learns from pairs of sampled rows: so many rows at most, and so many bytes.
 _PAIR_ROWS = 16_384
 _PAIR_BYTES = 128 * 2**20
@@ -82,6 +83,7 @@ class MapLearner:
     eta0: float | None
     n_epochs: int | str
     batch_size: int | str
+    checkpoint_every: int
     random_state: Any
     map_: LearnedFourierMap
     history_: list[dict[str, Any]]
@@ -98,8 +100,8 @@ class MapLearner:
         "theta_l2": number(0) | one_of("auto"),
         "theta_l1": number(0),
         "fit_intercept": FLAG,
-        "learning_rate": one_of(*RATES),
-        "theta_learning_rate": one_of(*RATES),
+        "learning_rate": one_of(*RULES),
+        "theta_learning_rate": one_of(*RULES),
         "eta0": number(above=0) | NONE,
         "alternate": BATCHES | NONE,
         "n_epochs": whole() | one_of("auto"),
@@ -125,25 +127,23 @@ class MapLearner:
         count_frequencies(self.phase, int(self.n_components))
         if given.resume and given.checkpoint is None:
             raise InputError("resume=True continues from checkpoint=, which is None; give its folder")
-        if "pegasos" in (given.learning_rate, self.theta_learning_rate) and not given.alpha > 0:
-            raise InputError(f"steps of 1 / (alpha t) need alpha > 0, got {given.alpha}")
+        for rule in (given.learning_rate, self.theta_learning_rate):
+            RULES[rule].check(given.alpha)
 
     def _start(self, X: Any, seed: int) -> FourierMap:
-        return start_map(
-            self.init, self.structure, self.phase, int(self.n_components), self.kernel, self.length_scale,
-            self.gamma, X, seed,
-        )  # fmt: skip
+        return Start(
+            self.init,
+            self.structure,
+            self.phase,
+            int(self.n_components),
+            self.kernel,
+            self.length_scale,
+            self.gamma,
+        ).fitted(X, seed)
 
     def _layout(self, start: FourierMap, n_outputs: int, intercept: bool) -> Layout:
-        return Layout(
-            start.n_features_in,
-            start.n_components,
-            self.phase,
-            self.structure,
-            start.seed,
-            n_outputs,
-            intercept,
-        )
+        d, D = start.n_features_in, start.n_components
+        return Layout(d, D, self.phase, self.structure, start.seed, n_outputs, intercept)
 
     def _optimizer(
         self, layout: Layout, sample: np.ndarray, batches: int, scores: np.ndarray, prior: float, **model: Any
@@ -151,16 +151,21 @@ class MapLearner:
         """The optimizer, with steps as long as the rows of `sample` allow.
 
         scores : spread of each target; prior : the penalty that theta_l2="auto" stands for
+        model : what else MapOptimizer takes: the rules, and the parameters of the linear model
         """
         factor = 1.0 if self.eta0 is None else float(self.eta0)
         D = layout.n_components
         theta, w = _PHASE_STEP / reach(sample), _SCORE_STEP * scores
         of_w = np.tile(factor * w / np.sqrt(D), D)
-        rates = (factor * theta, factor * _PHASE_STEP, of_w, (factor * w / D)[: layout.sizes[4]])
+        of_c = factor * w / D if layout.intercept else np.zeros(0)
         return MapOptimizer(
-            layout, rates, batches, map_rate=self.theta_learning_rate,
-            l2=prior if self.theta_l2 == "auto" else float(self.theta_l2), l1=float(self.theta_l1), **model,
-        )  # fmt: skip
+            layout,
+            rates=Rates(factor * theta, factor * _PHASE_STEP, of_w, of_c),
+            batches=batches,
+            l2=prior if self.theta_l2 == "auto" else float(self.theta_l2),
+            l1=float(self.theta_l1),
+            **model,
+        )
 
     def _learn(
         self, X: Any, y: Any, weight: Any, targets: Targets, loss_name: str
@@ -194,29 +199,17 @@ class MapLearner:
             spreads = np.where(spreads > 0, spreads, spreads.max() or 1.0)
             # A residual of one spread costs half of this: what the prior is held against. The least of the outputs.
             unit = 2.0 * float(loss(np.zeros((1, 1)), np.full((1, 1), spreads.min()))[0][0]) or 1.0
+        alpha = float(given.alpha)
         optimizer = self._optimizer(
             layout, sample, per_epoch * n_epochs, spreads, unit * start.length_scale**2 / max(usable, 1),
-            model_rate=given.learning_rate, alpha=float(given.alpha), units=(unit / float(spreads.min()), unit),
-            alternate=None if given.alternate is None else tuple(given.alternate),
+            model=RULES[given.learning_rate](alpha, unit / float(spreads.min())),
+            map=RULES[self.theta_learning_rate](alpha, unit),
+            alpha=alpha, alternate=None if given.alternate is None else tuple(given.alternate),
         )  # fmt: skip
         work = CompactWork(targets, loss, 0.0, seed, True, holdout, layout=layout)
-        validation = holdout.blocks(rows.blocks)
-        trainer = Trainer(
-            rows.batches(work),
-            schedule,
-            optimizer,
-            optimizer.start(start_parameters(layout, start)),
-            Rules(
-                n_epochs, 0.0 if validation else None, int(given.n_iter_no_change), classes, bool(validation)
-            ),
-            measure_weights(rows, targets).mean,
-            validation,
-            checkpoint=checkpoint,
-            every=int(given.checkpoint_every),
-        )
-        self._run(trainer)
-        self._publish(trainer, layout, start, None)
-        return layout, trainer.solution
+        kept = bool(holdout.blocks(rows.blocks))
+        rules = Rules(n_epochs, 0.0 if kept else None, int(given.n_iter_no_change), classes, kept)
+        return layout, self._train(rows, schedule, optimizer, work, rules, checkpoint, start)
 
     def _checkpoint(self, rows: Rows, targets: Targets, start: FourierMap, seed: int) -> Checkpoint:
         given: Any = self
@@ -227,7 +220,7 @@ class MapLearner:
 
         def fingerprint() -> dict[str, Any]:
             options = {k: v for k, v in given.get_params(deep=False).items() if k not in free}
-            return options | {"kind": "learned", "start": start.spec()}
+            return options | {"kind": "learned map", "start": start.spec()}
 
         return open_checkpoint(given.checkpoint, fingerprint, rows, targets, seed, resume=bool(given.resume))
 
@@ -237,7 +230,6 @@ class MapLearner:
         seed = draw_seed(self.random_state)
         start = self._start(X, seed)
         layout = self._layout(start, 0, False)
-        given: Any = self
         whole = Rows.of(X, np.zeros(X.shape[0]), weight)
         targets = Targets(None, np.zeros(1))
         checkpoint = self._checkpoint(whole, targets, start, seed)
@@ -250,42 +242,48 @@ class MapLearner:
         holdout = Holdout(0.0, seed)
         schedule = make_schedule(rows, holdout, choose_batch_size(self.batch_size, len(sample)), True, seed)
         n_epochs = epochs(self.n_epochs, schedule.count(0))
-        optimizer = self._optimizer(layout, sample[:SAMPLE], schedule.count(0) * n_epochs, np.ones(0), 0.0)
+        rule = RULES[self.theta_learning_rate](_NO_ALPHA)
+        batches = schedule.count(0) * n_epochs
+        optimizer = self._optimizer(
+            layout, sample[:SAMPLE], batches, np.ones(0), 0.0, model=Adam(_NO_ALPHA), map=rule
+        )
         none: Any = None
         work = KernelWork(
-            targets,
-            none,
-            0.0,
-            seed,
-            True,
-            holdout,
-            layout=layout,
-            kernel=start.kernel,
+            targets, none, 0.0, seed, True, holdout, layout=layout, kernel=start.kernel,
             length_scale=start.length_scale,
-        )
+        )  # fmt: skip
+        rules = Rules(n_epochs, None, n_epochs, False)
+        self._train(rows, schedule, optimizer, work, rules, checkpoint, start)
+
+    def _train(
+        self,
+        rows: Rows,
+        schedule: Schedule,
+        optimizer: MapOptimizer,
+        work: CompactWork | KernelWork,
+        rules: Rules,
+        checkpoint: Checkpoint,
+        start: FourierMap,
+    ) -> np.ndarray:
+        """Train from the start or the checkpoint, set the fitted attributes of the map, and return the vector."""
+        layout, kernel = work.layout, start.kernel if isinstance(work, KernelWork) else None
         trainer = Trainer(
             rows.batches(work),
             schedule,
             optimizer,
             optimizer.start(start_parameters(layout, start)),
-            Rules(n_epochs, None, n_epochs, False),
-            measure_weights(rows, targets).mean,
-            [],
+            rules,
+            measure_weights(rows, work.targets).mean,
+            work.holdout.blocks(rows.blocks),
             checkpoint=checkpoint,
-            every=int(given.checkpoint_every),
+            every=int(self.checkpoint_every),
         )
-        self._run(trainer)
-        self._publish(trainer, layout, start, start.kernel)
-
-    def _run(self, trainer: Trainer) -> None:
         trainer.resume()
         try:
             trainer.run()
         finally:
             trainer.batches.close()
-
-    def _publish(self, trainer: Trainer, layout: Layout, start: FourierMap, kernel: Any) -> None:
-        theta, b, _, _ = layout.split(trainer.solution)
+        learned = layout.split(trainer.solution)
         self.map_ = LearnedFourierMap(
             layout.n_features_in,
             layout.n_components,
@@ -294,8 +292,8 @@ class MapLearner:
             layout.seed,
             kernel,
             None if kernel is None else start.length_scale,
-            theta.copy(),
-            (b / (2.0 * np.pi)) % 1.0 if len(b) else None,
+            learned.theta.copy(),
+            (learned.b / (2.0 * np.pi)) % 1.0 if len(learned.b) else None,
         )
         self.length_scale_ = start.length_scale
         self.history_ = trainer.training.history
@@ -303,6 +301,7 @@ class MapLearner:
         self.t_ = trainer.state.t
         self.best_epoch_ = trainer.epoch_of_solution
         self.batch_size_ = trainer.schedule.batch_size
+        return trainer.solution
 
 
 class CompactModel(MapLearner, LinearModel):
@@ -312,9 +311,9 @@ class CompactModel(MapLearner, LinearModel):
 
     def _fit(self, X: Any, y: Any, weight: Any, targets: Targets, loss: str) -> None:
         layout, p = self._learn(X, y, weight, targets, loss)
-        _, _, w, c = layout.split(p)
-        self.coef_ = np.ascontiguousarray(layout.interleaved(w).T)
-        self.intercept_ = (c if len(c) else np.zeros(targets.width)) + targets.centre
+        learned = layout.split(p)
+        self.coef_ = np.ascontiguousarray(layout.interleaved(learned.w).T)
+        self.intercept_ = (learned.c if len(learned.c) else np.zeros(targets.width)) + targets.centre
 
     def planned_costs(self, rows: PlannedRows) -> Costs:
         from .plan import planned_learning
@@ -333,17 +332,3 @@ class CompactModel(MapLearner, LinearModel):
         dtype = working_dtype(X.dtype)
         widest = max(self.map_.n_components, X.shape[1]) * dtype.itemsize
         return map_rows(self.map_, split_rows(X, rows_per_block(widest)), self.map_.n_components, dtype)
-
-    def _predict(self, X: Any, output: str, squeeze: bool) -> Any:
-        check_is_fitted(self)
-        Z = self._features(validate_rows(self, X, reset=False))
-        predictor = self._predictor(output)
-        if not is_dask_collection(Z):
-            out = predictor(Z)
-            return out[:, 0] if squeeze and out.ndim == 2 else out
-        if output == "label":
-            return map_rows(predictor, Z, None, self.classes_.dtype)  # type: ignore[attr-defined]
-        columns = np.atleast_2d(self.coef_).shape[0]
-        if output == "probability":
-            columns = max(2, columns)
-        return map_rows(predictor, Z, None if squeeze else columns, working_dtype(Z.dtype))

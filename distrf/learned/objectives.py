@@ -1,7 +1,7 @@
 """Losses of learned maps and their gradients with respect to everything that is learned. Number code.
 
-What is learned is one vector of numbers: a word that says which of them a batch updates, the frequencies Theta, the
-offsets b (none for paired phases), the weights w and the intercepts c of a linear model on the features
+What is learned is one vector of numbers: the frequencies Theta, the offsets b (none for paired phases), the weights w
+and the intercepts c of a linear model on the features
 
     z = sqrt(2/D) cos(Theta x + b),    or paired    z = sqrt(2/D) (cos Theta x, sin Theta x).
 
@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -27,8 +27,23 @@ from ..maps.fourier import count_frequencies
 from ..maps.frequencies import Frequencies, get_frequencies
 from ..sgd.batch_work import BatchWork, Sums, score_sums
 
-#: What the first number of the vector asks for: gradients of all, of the linear model, of the map.
-BOTH, MODEL, MAP = 0.0, 1.0, 2.0
+
+class Places(NamedTuple):
+    """Where Theta, b, w and c stand in the vector."""
+
+    theta: slice
+    b: slice
+    w: slice
+    c: slice
+
+
+class Learned(NamedTuple):
+    """Views of the vector: Theta or its numbers, b, w of shape (D, C), and c."""
+
+    theta: np.ndarray
+    b: np.ndarray
+    w: np.ndarray
+    c: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -53,26 +68,28 @@ class Layout:
         return get_frequencies(self.structure, self.n_features_in, m, self.seed)
 
     @property
-    def sizes(self) -> tuple[int, ...]:
-        """Numbers of the word, of Theta, b, w and c."""
+    def places(self) -> Places:
+        """Slices of the vector."""
         rows, columns = self.linear.shape
         offsets = self.n_components if self.phase == "offset" else 0
-        return 1, rows * columns, offsets, self.n_components * self.n_outputs, self.n_outputs * self.intercept
+        sizes = rows * columns, offsets, self.n_components * self.n_outputs, self.n_outputs * self.intercept
+        ends = np.cumsum(sizes).tolist()
+        return Places(*(slice(end - size, end) for size, end in zip(sizes, ends, strict=True)))
 
     @property
-    def bounds(self) -> tuple[slice, ...]:
-        """Slices of the vector: the word, Theta, b, w, c."""
-        ends = np.cumsum(self.sizes).tolist()
-        return tuple(slice(b - size, b) for size, b in zip(self.sizes, ends, strict=True))
+    def size(self) -> int:
+        """Numbers of the vector."""
+        return self.places.c.stop
 
-    def split(self, p: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Views (Theta or its numbers, b, w of shape (D, C), c) of the vector."""
-        _, theta, b, w, c = (p[s] for s in self.bounds)
-        return theta.reshape(self.linear.shape), b, w.reshape(self.n_components, self.n_outputs), c
+    def split(self, p: np.ndarray) -> Learned:
+        """What is learned, as views of the vector."""
+        at = self.places
+        w = p[at.w].reshape(self.n_components, self.n_outputs)
+        return Learned(p[at.theta].reshape(self.linear.shape), p[at.b], w, p[at.c])
 
     def empty(self) -> np.ndarray:
         """A vector of zeros, float64."""
-        return np.zeros(sum(self.sizes))
+        return np.zeros(self.size)
 
     def interleaved(self, w: np.ndarray) -> np.ndarray:
         """w with its rows in the order of the map's features."""
@@ -86,13 +103,13 @@ class CosineFeatures:
     """The features at one value of the parameters, and the gradient through them, in one precision."""
 
     def __init__(self, layout: Layout, p: np.ndarray, dtype: np.dtype):
-        theta, b, w, c = layout.split(p)
+        learned = layout.split(p)
         self.layout, self.linear, self.dtype = layout, layout.linear, dtype
         self.paired = layout.phase == "paired"
-        self._prepared = self.linear.prepare(theta, dtype)
+        self._prepared = self.linear.prepare(learned.theta, dtype)
         m = self.linear.n_frequencies
-        self._offsets = np.zeros(m, dtype) if self.paired else (b / (2.0 * np.pi)).astype(dtype)
-        self.w, self.c = w.astype(dtype), c.astype(dtype)
+        self._offsets = np.zeros(m, dtype) if self.paired else (learned.b / (2.0 * np.pi)).astype(dtype)
+        self.w, self.c = learned.w.astype(dtype), learned.c.astype(dtype)
         self._amplitude = float(np.sqrt(2.0 / layout.n_components))
         self.theta = self.linear.start(dtype)
         self.offsets = np.zeros(m)
@@ -123,9 +140,10 @@ class CosineFeatures:
             self.offsets += E.sum(axis=0, dtype=np.float64)
         self.linear.add(self.theta, rows, E)
 
-    def gradient(self) -> tuple[np.ndarray, np.ndarray]:
-        """Sums with respect to Theta's numbers and b."""
-        return self.linear.finish(self.theta), self.offsets
+    def add_gradient(self, sums: Learned) -> None:
+        """Add the sums with respect to Theta's numbers and b, in place."""
+        sums.theta[:] += self.linear.finish(self.theta)
+        sums.b[:] += self.offsets[: len(sums.b)]
 
 
 @dataclass(frozen=True)
@@ -134,12 +152,15 @@ class CompactWork(BatchWork):
 
     layout: Layout = None  # type: ignore[assignment]
 
-    def gradient(self, taken: Sequence[Any], W: np.ndarray) -> Sums:
-        """Sums over the microbatch: the gradient, in the order of the vector W, the loss, the weight."""
+    def gradient(self, taken: Sequence[Any], W: np.ndarray, map_moves: Any = True) -> Sums:
+        """Sums over the microbatch: the gradient, in the order of the vector W, the loss, the weight.
+
+        map_moves : whether the gradient of the map is asked for; else it is 0
+        """
         X, Y, weight, *_ = taken
         n, dtype, total = X.shape[0], Y.dtype, np.zeros(len(W))
         features = CosineFeatures(self.layout, W, dtype)
-        _, _, gw, gc = self.layout.split(total)
+        sums = self.layout.split(total)
         value, step = 0.0, features.linear.rows_per_tile
         for a in range(0, n, step):
             b = min(a + step, n)
@@ -149,16 +170,13 @@ class CompactWork(BatchWork):
                 slope = slope * weight[a:b, None].astype(dtype)
                 loss = loss * weight[a:b]
             value += float(loss.sum(dtype=np.float64))
-            gw += Z.T @ slope
-            if len(gc):
-                gc += slope.sum(axis=0, dtype=np.float64)
-            if W[0] != MODEL:
+            sums.w[:] += Z.T @ slope
+            if len(sums.c):
+                sums.c[:] += slope.sum(axis=0, dtype=np.float64)
+            if map_moves:
                 features.backward(slope @ features.w.T, kept)
-        gtheta, gb, _, _ = self.layout.split(total)
-        if W[0] != MODEL:
-            theta, offsets = features.gradient()
-            gtheta += theta
-            gb += offsets[: len(gb)]
+        if map_moves:
+            features.add_gradient(sums)
         return Sums(total, value, float(n if weight is None else weight.sum()))
 
     def score_block(
@@ -183,7 +201,7 @@ class CompactWork(BatchWork):
 class KernelWork(BatchWork):
     """Gradients of microbatches that fit the map to a kernel (Yu et al. 2015, Eq. 10), over pairs of their rows.
 
-    The loss of a slice is its weight, the sum of v_i over its rows, times the mean of (K(x_i, x_j) - z_i.z_j)^2 over
+    The loss of a microbatch is its weight, the sum of v_i over its rows, times the mean of (K(x_i, x_j) - z_i.z_j)^2 over
     ordered pairs of different rows, weighted by v_i v_j. With R = Z Z' - K, its diagonal zero, and P the matrix of
     the pairs' weights over their mean, the derivative with respect to Z is 4 (P o R) Z: Eq. 11, whose pairs must be
     the ordered ones.
@@ -193,7 +211,7 @@ class KernelWork(BatchWork):
     kernel: Kernel = None  # type: ignore[assignment]
     length_scale: float = 1.0
 
-    def gradient(self, taken: Sequence[Any], W: np.ndarray) -> Sums:
+    def gradient(self, taken: Sequence[Any], W: np.ndarray, map_moves: Any = True) -> Sums:
         """Sums over the microbatch: the gradient, in the order of the vector W, the loss, the weight."""
         X = taken[0].toarray() if sp.issparse(taken[0]) else taken[0]
         dtype, total = X.dtype, np.zeros(len(W))
@@ -215,10 +233,7 @@ class KernelWork(BatchWork):
         H = 4.0 * (H @ Z)
         for (a, b), (_, kept) in zip(tiles, forward, strict=True):
             features.backward(H[a:b], kept)
-        gtheta, gb, _, _ = self.layout.split(total)
-        theta, offsets = features.gradient()
-        gtheta += theta
-        gb += offsets[: len(gb)]
+        features.add_gradient(self.layout.split(total))
         return Sums(total, value, float(v.sum()))
 
     def score_block(

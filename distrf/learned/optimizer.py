@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -11,9 +11,8 @@ from ..errors import InputError
 from ..sgd.learning_rates import project
 from ..sgd.optimizer import Optimizer, OptimizerState
 from ..sgd.penalties import soft
-from .objectives import BOTH, MAP, MODEL, Layout
+from .objectives import Layout
 
-RATES = ("adam", "pegasos")
 #: Adam's memory of gradients and of their squares (Kingma & Ba 2015), and its guard against zeros.
 _FIRST, _SECOND, _TINY = 0.9, 0.999, 1e-12
 #: Batches over which the steps of Adam grow to their full length: the first squared gradients say little.
@@ -24,7 +23,7 @@ _WARM = 20
 class MapState(OptimizerState):
     """State of MapOptimizer.
 
-    weights : what is learned, shape (P,), float64, its first number being the word of the next batch
+    weights : what is learned, shape (P,), float64
     first, second : Adam's means of gradients and of their squares
     t_model, t_map : batches that updated the linear model, and the map
     """
@@ -40,94 +39,169 @@ class MapState(OptimizerState):
 
 
 @dataclass(frozen=True)
-class MapOptimizer(Optimizer):
-    """Steps of the map and of the linear model, each by its own rule.
+class StepRule:
+    """Base: how a mean gradient moves some of what is learned.
 
-    rates : first steps of Theta, b, w and c under Adam, numbers or one for each entry; they fall
-        linearly to 0 over `batches`
-    model_rate, map_rate : "adam", or the paper's "pegasos": 1 / (alpha t), and w in the ball of radius
-        1 / sqrt(alpha) (Algorithms 1 and 2, where the radius is misprinted as 1 / alpha). t goes on over the
-        alternations: Pegasos' first step forgets w
-    alpha : penalty alpha / 2 |w|^2; l2, l1 : penalty l2 / 2 |Theta|^2 + l1 |Theta|_1
-    alternate : (T1, T2): T1 batches of w, then T2 of Theta (Algorithm 3); None: both in each batch
-    units : what gradients of the linear model and of the map are measured in: small for targets of small numbers
+    Parameters
+    ----------
+    alpha : penalty of the linear model
+    unit : what gradients are measured in: small for targets of small numbers
+
+    Attributes
+    ----------
+    name : str, the value of an estimator's `learning_rate` and `theta_learning_rate`
     """
 
-    layout: Layout
-    rates: tuple[Any, Any, Any, Any]
-    batches: int
-    model_rate: str = "adam"
-    map_rate: str = "adam"
-    alpha: float = 1e-6
-    l2: float = 0.0
-    l1: float = 0.0
-    alternate: tuple[int, int] | None = None
-    units: tuple[float, float] = (1.0, 1.0)
+    alpha: float
+    unit: float = 1.0
 
-    def start(self, weights: np.ndarray) -> MapState:
-        weights[0] = self.mode(0)
-        return MapState(weights)
+    name: ClassVar[str]
 
-    def mode(self, t: int) -> float:
-        """What batch t, counted from 0, updates."""
-        if self.alternate is None or not self.layout.n_outputs:
-            return BOTH
-        return MODEL if t % sum(self.alternate) < self.alternate[0] else MAP
+    @classmethod
+    def check(cls, alpha: float) -> None:
+        """Raise InputError for a penalty that does not go with the rule."""
 
-    def step(self, state: MapState, G: np.ndarray, rows: int, whole: bool) -> None:
-        """Apply the mean gradient of the loss, shape (P,), in place.
+    def step(self, state: MapState, G: np.ndarray, place: slice, rate: Any, t: int) -> Any:
+        """Take step t, counted from 1, of one slice of the weights, in place.
 
-        Also writes the word that tells the next batch what to update.
-        """
-        mode = state.weights[0]
-        _, theta, b, w, c = self.layout.bounds
-        fall = max(0.0, 1.0 - state.t / max(self.batches, 1))
-        rate_theta, rate_b, rate_w, rate_c = self.rates
-        G = G.copy()
-        if mode != MAP:
-            state.t_model += 1
-            length = fall * min(1.0, state.t_model / _WARM)
-            G[w] += self.alpha * state.weights[w]
-            if self.model_rate == "pegasos":
-                self._pegasos(state, G)
-            else:
-                for part, rate in ((w, rate_w), (c, rate_c)):
-                    self._adam(state, G, part, length * rate, state.t_model, self.units[0])
-        if mode != MODEL:
-            state.t_map += 1
-            length = fall * min(1.0, state.t_map / _WARM)
-            G[theta] += self.l2 * state.weights[theta]
-            for part, rate in ((theta, rate_theta), (b, rate_b)):
-                if self.map_rate == "pegasos":
-                    size: Any = 1.0 / (self.alpha * state.t_map)
-                    state.weights[part] -= size * G[part]
-                else:
-                    size = self._adam(state, G, part, length * rate, state.t_map, self.units[1])
-                if self.l1 and part == theta:
-                    p = state.weights[part]
-                    state.weights[part] = soft(p, size * self.l1)
-        state.t += 1
-        state.weights[0] = self.mode(state.t)
-
-    def _adam(self, state: MapState, G: np.ndarray, part: slice, rate: Any, t: int, unit: float) -> np.ndarray:
-        """Take the t-th Adam step of one slice of the weights.
+        rate : length of the step under Adam, a number or one for each entry
 
         Returns the factor on the mean gradient, which a proximal step needs.
         """
-        first, second, g = state.first[part], state.second[part], G[part]
+        raise NotImplementedError
+
+    def step_intercepts(self, state: MapState, G: np.ndarray, place: slice, rate: Any, t: int) -> None:
+        """The same for the intercepts of the linear model."""
+        self.step(state, G, place, rate, t)
+
+    def project(self, w: np.ndarray) -> None:
+        """What is done to the weights w of the linear model after a step, in place."""
+
+
+@dataclass(frozen=True)
+class Adam(StepRule):
+    """Steps as long as the rate, by means of gradients and of their squares (Kingma & Ba 2015)."""
+
+    name = "adam"
+
+    def step(self, state: MapState, G: np.ndarray, place: slice, rate: Any, t: int) -> Any:
+        first, second, g = state.first[place], state.second[place], G[place]
         first += (1.0 - _FIRST) * (g - first)
         second += (1.0 - _SECOND) * (g * g - second)
-        size = rate / (np.sqrt(second / (1.0 - _SECOND**t)) + _TINY * unit)
-        state.weights[part] -= size * (first / (1.0 - _FIRST**t))
+        size = rate / (np.sqrt(second / (1.0 - _SECOND**t)) + _TINY * self.unit)
+        state.weights[place] -= size * (first / (1.0 - _FIRST**t))
         return size
 
-    def _pegasos(self, state: MapState, G: np.ndarray) -> None:
-        _, _, _, w, c = self.layout.bounds
-        eta, p = 1.0 / (self.alpha * state.t_model), state.weights
-        p[w] -= eta * G[w]
-        project(p[w].reshape(self.layout.n_components, -1), self.alpha)
+
+@dataclass(frozen=True)
+class Pegasos(StepRule):
+    """1 / (alpha t), and w in the ball of radius 1 / sqrt(alpha): Algorithms 1 and 2 of the paper.
+
+    The paper misprints the radius as 1 / alpha. t goes on over the alternations. The first step forgets w.
+    """
+
+    name = "pegasos"
+
+    @classmethod
+    def check(cls, alpha: float) -> None:
+        if not alpha > 0:
+            raise InputError(f"steps of 1 / (alpha t) need alpha > 0, got {alpha}")
+
+    def step(self, state: MapState, G: np.ndarray, place: slice, rate: Any, t: int) -> Any:
+        size = 1.0 / (self.alpha * t)
+        state.weights[place] -= size * G[place]
+        return size
+
+    def step_intercepts(self, state: MapState, G: np.ndarray, place: slice, rate: Any, t: int) -> None:
         # The intercept is outside the ball that bounds early steps.
-        p[c] -= min(eta, 1.0 / np.sqrt(state.t_model)) * G[c]
+        state.weights[place] -= min(1.0 / (self.alpha * t), 1.0 / np.sqrt(t)) * G[place]
+
+    def project(self, w: np.ndarray) -> None:
+        project(w, self.alpha)
+
+
+#: The rules by name.
+RULES: dict[str, type[StepRule]] = {rule.name: rule for rule in (Adam, Pegasos)}
+
+
+class Rates(NamedTuple):
+    """First steps under Adam: numbers, or one for each entry."""
+
+    theta: Any
+    b: Any
+    w: Any
+    c: Any
+
+
+class Moves(NamedTuple):
+    """Whether a batch updates the linear model, and whether the map."""
+
+    model: bool
+    map: bool
+
+
+@dataclass(frozen=True)
+class MapOptimizer(Optimizer):
+    """Steps of the map and of the linear model, each by its own rule.
+
+    model, map : the rules
+    rates : the first steps; they fall linearly to 0 over `batches`
+    alpha : penalty alpha / 2 |w|^2; l2, l1 : penalty l2 / 2 |Theta|^2 + l1 |Theta|_1
+    alternate : (T1, T2): T1 batches of w, then T2 of Theta (Algorithm 3); None: both in each batch
+    """
+
+    layout: Layout
+    model: StepRule
+    map: StepRule
+    rates: Rates
+    batches: int
+    alpha: float = 0.0
+    l2: float = 0.0
+    l1: float = 0.0
+    alternate: tuple[int, int] | None = None
+
+    def start(self, weights: np.ndarray) -> MapState:
+        return MapState(weights)
+
+    def moves(self, t: int) -> Moves:
+        """What batch t, counted from 0, updates."""
+        if self.alternate is None or not self.layout.n_outputs:
+            return Moves(True, True)
+        model = t % sum(self.alternate) < self.alternate[0]
+        return Moves(model, not model)
+
+    def sent(self, state: MapState) -> dict[str, Any]:  # type: ignore[override]
+        return {"map_moves": self.moves(state.t).map}
+
+    def step(self, state: MapState, G: np.ndarray, rows: int, whole: bool) -> None:
+        """Apply the mean gradient of the loss, shape (P,), in place."""
+        moves, G, fall = self.moves(state.t), G.copy(), max(0.0, 1.0 - state.t / max(self.batches, 1))
+        if moves.model:
+            self._step_model(state, G, fall)
+        if moves.map:
+            self._step_map(state, G, fall)
+        state.t += 1
+
+    def _step_model(self, state: MapState, G: np.ndarray, fall: float) -> None:
+        """Move w and c; `fall` is the share of the first steps that is left."""
+        at, rates = self.layout.places, self.rates
+        state.t_model += 1
+        length = fall * min(1.0, state.t_model / _WARM)
+        G[at.w] += self.alpha * state.weights[at.w]
+        self.model.step(state, G, at.w, length * rates.w, state.t_model)
+        self.model.project(state.weights[at.w].reshape(self.layout.n_components, -1))
+        self.model.step_intercepts(state, G, at.c, length * rates.c, state.t_model)
+
+    def _step_map(self, state: MapState, G: np.ndarray, fall: float) -> None:
+        """Move Theta and b."""
+        at, rates = self.layout.places, self.rates
+        state.t_map += 1
+        length = fall * min(1.0, state.t_map / _WARM)
+        G[at.theta] += self.l2 * state.weights[at.theta]
+        size = self.map.step(state, G, at.theta, length * rates.theta, state.t_map)
+        if self.l1:
+            state.weights[at.theta] = soft(state.weights[at.theta], size * self.l1)
+        self.map.step(state, G, at.b, length * rates.b, state.t_map)
 
     def back_off(self, state: MapState, weights: np.ndarray, loss: float) -> None:
         raise InputError(
@@ -136,7 +210,7 @@ class MapOptimizer(Optimizer):
         )
 
     def penalty_value(self, weights: np.ndarray) -> float:
-        _, theta, _, w, _ = self.layout.bounds
-        model = 0.5 * self.alpha * float(weights[w] @ weights[w])
-        Theta = weights[theta]
+        at = self.layout.places
+        w, Theta = weights[at.w], weights[at.theta]
+        model = 0.5 * self.alpha * float(w @ w)
         return model + 0.5 * self.l2 * float(Theta @ Theta) + self.l1 * float(np.abs(Theta).sum())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -25,55 +26,64 @@ _LEAST_EPOCHS = 10
 SAMPLE = 1_000
 
 
-def start_map(
-    init: Any,
-    structure: str,
-    phase: str,
-    n_components: int,
-    kernel: str | Kernel,
-    length_scale: float | str,
-    gamma: float | None,
-    X: Any,
-    seed: int,
-) -> FourierMap:
-    """The fitted Fourier map whose frequencies learning starts from.
+@dataclass(frozen=True)
+class Start:
+    """Which Fourier map learning starts from.
 
     init : a RandomFourierFeatures estimator, which brings its own kernel and length scale; the name of a
         projection; None for the projection that `structure` is named after
+    structure, phase, n_components : of the map to learn; kernel, length_scale, gamma : as RandomFourierFeatures has them
     """
-    if isinstance(init, RandomFourierFeatures):
-        estimator = clone(init)
-    else:
-        estimator = RandomFourierFeatures(
-            kernel, length_scale=length_scale, gamma=gamma, projection=init or structure
-        )
-    if estimator.random_state is None:
-        estimator.set_params(random_state=int(raw_words(seed, "learned start", 0, 1)[0] >> 1))
-    start = estimator.set_params(n_components=n_components, phase=phase).fit(X).map_
-    if structure == "circulant" and (
-        start.projection != "circulant"
-        or start.whitening is not None
-        or start.kernel.radii(0, 0, 1) is not None
-    ):
+
+    init: Any
+    structure: str
+    phase: str
+    n_components: int
+    kernel: str | Kernel
+    length_scale: float | str
+    gamma: float | None
+
+    def fitted(self, X: Any, seed: int) -> FourierMap:
+        """The map, its length scale measured on rows X."""
+        if isinstance(self.init, RandomFourierFeatures):
+            estimator = clone(self.init)
+        else:
+            estimator = RandomFourierFeatures(
+                self.kernel,
+                length_scale=self.length_scale,
+                gamma=self.gamma,
+                projection=self.init or self.structure,
+            )
+        if estimator.random_state is None:
+            estimator.set_params(random_state=int(raw_words(seed, "learned start", 0, 1)[0] >> 1))
+        start = estimator.set_params(n_components=self.n_components, phase=self.phase).fit(X).map_
+        if self.structure == "circulant":
+            _check_circulant(start)
+        return start
+
+
+def _check_circulant(start: FourierMap) -> None:
+    """Raise InputError for a map that is not made of circulant blocks alone."""
+    radii = start.kernel.radii(0, 0, 1) is not None
+    if start.projection != "circulant" or start.whitening is not None or radii:
         raise InputError(
             "structure='circulant' starts from circulant blocks alone: projection 'circulant', no whitening and a "
             f"kernel whose weight rows have no radii; got projection={start.projection!r}, kernel={start.kernel.name!r}, "
             f"whiten={start.whitening is not None}"
         )
-    return start
 
 
 def start_parameters(layout: Layout, start: FourierMap) -> np.ndarray:
     """The vector of what is learned at the beginning: the start's frequencies and offsets, no weights."""
     p = layout.empty()
-    theta, b, _, _ = layout.split(p)
+    learned = layout.split(p)
     if layout.structure == "circulant":
-        vectors = [start.projector.vectors(block)[0] for block in range(len(theta))]  # type: ignore[attr-defined]
-        theta[:] = np.stack(vectors) / start.length_scale
+        vectors = [start.projector.vectors(block)[0] for block in range(len(learned.theta))]  # type: ignore[attr-defined]
+        learned.theta[:] = np.stack(vectors) / start.length_scale
     else:
-        theta[:] = start.frequencies()
-    if len(b):
-        b[:] = 2.0 * np.pi * start.offsets()
+        learned.theta[:] = start.frequencies()
+    if len(learned.b):
+        learned.b[:] = 2.0 * np.pi * start.offsets()
     return p
 
 

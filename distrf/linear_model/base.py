@@ -72,17 +72,21 @@ class LinearModel(BaseEstimator):
             LOSSES.get(getattr(self, "loss", "")),
         )
 
+    def _features(self, X: Any) -> Any:
+        """What the weights are applied to: the rows as they are, or what a learned map makes of them."""
+        return X
+
     def _predict(self, X: Any, output: str, squeeze: bool) -> Any:
+        """Scores, labels or probabilities of rows; `squeeze` makes a single column of scores one-dimensional."""
         check_is_fitted(self)
-        X = validate_rows(self, X, reset=False)
+        Z = self._features(validate_rows(self, X, reset=False))
         predictor = self._predictor(output)
-        if is_dask_collection(X):
-            if output == "label":
-                return map_rows(predictor, X, None, self.classes_.dtype)  # type: ignore[attr-defined]
-            columns = None if squeeze else np.atleast_2d(self.coef_).shape[0]
-            return map_rows(predictor, X, columns, working_dtype(X.dtype))
-        out = predictor(X)
-        return out[:, 0] if squeeze and out.ndim == 2 else out
+        if not is_dask_collection(Z):
+            out = predictor(Z)
+            return out[:, 0] if squeeze and out.ndim == 2 else out
+        if output == "label":
+            return map_rows(predictor, Z, None, self.classes_.dtype)  # type: ignore[attr-defined]
+        return map_rows(predictor, Z, None if squeeze else predictor.columns, working_dtype(Z.dtype))
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

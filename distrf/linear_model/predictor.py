@@ -12,7 +12,7 @@ from ..losses import Loss
 from ..maps import check_rows, working_dtype
 from ..maps.base import arrays_fingerprint
 
-#: An intercept so many times the largest score of features within [-1, 1] is there to cancel that of others.
+#: Features within [-1, 1] have a largest score. An intercept so many times that can only cancel scores of larger ones.
 _FAR = 64.0
 
 
@@ -47,6 +47,12 @@ class LinearPredictor:
             assert self.loss is not None
             return self.loss().probabilities(scores)
         return scores
+
+    @property
+    def columns(self) -> int:
+        """How many scores or probabilities a row gets."""
+        assert self.coef is not None
+        return max(2, len(self.coef)) if self.output == "probability" else len(self.coef)
 
     @property
     def _cancels(self) -> bool:

@@ -17,7 +17,7 @@ from ..execution.row_blocks import rows_per_block
 from ..parameters import CLASS_WEIGHT, FLAG, FOLDER, SEED, Rule, check_parameters, number, one_of, whole
 from ..randomness import draw_seed
 from ..ridge.alphas import ALPHAS, given_alphas
-from ..ridge.conjugate_passes import SOLVERS, choose_solver, fit_conjugate
+from ..ridge.conjugate_passes import SOLVERS, ConjugateGradients, choose_solver
 from ..ridge.folds import gram_reductions
 from ..ridge.gram import GramPair, GramReduction
 from ..ridge.normal_equations import Compared, NormalEquations, Solution, choose_alpha
@@ -71,17 +71,9 @@ class _Ridge(LinearModel):
         if self.solver_ == "gram":
             solution, errors = self._solve_gram(reduction, arrays, alphas, columns)
         else:
-            found = fit_conjugate(
-                arrays,
-                targets,
-                alphas,
-                fit_intercept=self.fit_intercept,
-                n_directions=self.n_directions,
-                tol=self.tol,
-                max_passes=self.max_passes,
-                seed=seed,
-                checkpoint=self.checkpoint,
-            )
+            found = ConjugateGradients(
+                self.fit_intercept, self.n_directions, self.tol, self.max_passes, seed, self.checkpoint
+            ).fit(arrays, targets, alphas)
             solution = found.solution
             self.alphas_, self.cv_errors_ = np.array(found.alphas), found.cv_errors
             self.residual_, self.error_bound_ = found.residual, found.bound

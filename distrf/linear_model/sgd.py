@@ -5,14 +5,10 @@ from __future__ import annotations
 from typing import ClassVar
 
 import numpy as np
-from dask.base import is_dask_collection
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted
 
 from ..errors import InputError
-from ..execution.row_blocks import map_rows
 from ..losses import is_probabilistic, loss_rule
-from ..maps import working_dtype
 from ..parameters import CLASS_WEIGHT, Rule
 from ..targets import Targets, class_counts, class_targets
 from ..typing import ArrayLike, ClassWeight, RandomState
@@ -324,14 +320,7 @@ class StreamingSGDClassifier(LinearClassifier, BaseSGD):
         array or Dask array of shape (n, c)
             Probabilities in the order of `classes_`; lazy for a Dask array.
         """
-        check_is_fitted(self)
-        from ..features.base import validate_rows
-
-        X = validate_rows(self, X, reset=False)
-        predictor = self._predictor("probability")
-        if is_dask_collection(X):
-            return map_rows(predictor, X, len(self.classes_), working_dtype(X.dtype))
-        return predictor(X)
+        return self._predict(X, "probability", False)
 
 
 def check_labels(y: ArrayLike, classes: np.ndarray) -> None:

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from ..checkpoint import Checkpoint
 from ..errors import InputError
 from ..execution.planned import Costs, PlannedRows
 from ..losses import LOSSES, Loss, get_loss, loss_rule
@@ -26,7 +27,7 @@ from ..sgd.optimizer import PreconditionedSGD
 from ..sgd.penalties import PENALTIES, Penalty
 from ..sgd.rows import Rows, Weights, measure_weights
 from ..sgd.schedules import LOCAL_BLOCKS, Holdout
-from ..sgd.spectrum import Spectrum, measure_spectrum
+from ..sgd.spectrum import Spectrum, Wanted, measure_spectrum
 from ..sgd.trainer import Rules, Trainer, TrainerState, warn_unconverged
 from ..targets import Targets
 from ..typing import RandomState
@@ -189,87 +190,75 @@ class BaseSGD(LinearModel):
         stream: bool = False,
         sample: Rows | None = None,
     ) -> Trainer:
-        """Everything that a fit needs, from the rows; the state is the start, or that of the checkpoint.
+        """Everything that a fit needs, from the rows. Its state is the start, or that of the checkpoint.
 
         stream : whether these are rows of `partial_fit`: one epoch, and more rows will come
         sample : of a stream, the rows to measure on in place of these
         """
-        loss = self._loss(targets, 0.1 if self.epsilon == "auto" else float(self.epsilon))
-        measured, their = (rows, weights) if sample is None else (sample, measure_weights(sample, targets))
         holdout = Holdout(self.validation_fraction if self.early_stopping and not stream else 0.0, seed)
         checkpoint = open_checkpoint(
             None if stream else self.checkpoint, self._fingerprint, rows, targets, seed, bool(self.resume)
         )
-        spectrum = Spectrum.of(
-            checkpoint.run(
-                lambda _: measure_spectrum(
-                    measured, targets, loss, their,
-                    alpha=None if self.alpha == "auto" else float(self.alpha),
-                    epsilon=None if self.epsilon == "auto" and loss.epsilon_in_spreads is not None else loss.epsilon,
-                    penalty=self._penalty(), intercept=self.fit_intercept, directions=self._directions(),
-                    stream=stream, seed=seed,
-                ).arrays
-            )
-        )  # fmt: skip
-        loss = replace(loss, epsilon=spectrum.epsilon)
+        measured, their = (rows, weights) if sample is None else (sample, measure_weights(sample, targets))
+        spectrum = self._spectrum(checkpoint, measured, their, targets, seed, stream)
+        loss = replace(self._loss(targets), epsilon=spectrum.epsilon)
         n = sum(holdout.usable(i, r) for i, r in enumerate(rows.blocks))
         batch_size = choose_batch_size(self.batch_size, n, spectrum.preconditioner, stream)
         memory = check_batches(self, rows, targets.width, batch_size)
         local = local_rows(batch_size) if self.distribution == "local_sgd" else 0
         schedule = make_schedule(
-            rows,
-            holdout,
-            batch_size,
-            self.shuffle,
-            seed,
-            bool(local),
-            microbatch_rows(rows.n_features),
+            rows, holdout, batch_size, self.shuffle, seed, bool(local), microbatch_rows(rows.n_features)
         )
         per_epoch = max(1, n // (local * LOCAL_BLOCKS)) if local else schedule.count(0)
         whole = per_epoch == 1 and not local and not stream
         optimizer = self._optimizer(loss, spectrum, per_epoch, whole, local)
-        probed = 0 if local or spectrum.preconditioner.certain else (_ALWAYS if stream else 1)
-        common = (
-            targets,
-            loss,
-            spectrum.constant,
-            seed,
-            self.shuffle,
-            holdout,
-            spectrum.start,
-            probed,
-            spectrum.shift,
-            spectrum.units,
-        )
-        work = LocalWork(*common, local, weights.mean) if local else BatchWork(*common)
+        work = BatchWork(
+            targets, loss, spectrum.constant, seed, self.shuffle, holdout, spectrum.start,
+            probed=0 if local or spectrum.preconditioner.certain else (_ALWAYS if stream else 1),
+            shift=spectrum.shift, units=spectrum.units,
+        )  # fmt: skip
+        if local:
+            work = LocalWork.of(work, local, weights.mean)
         first = np.zeros((rows.n_features + self.fit_intercept, targets.width))
         if self.fit_intercept:
             first[-1] = spectrum.start / spectrum.constant
-        n_epochs = 1 if stream else epochs(self.n_epochs, per_epoch)
-        waits = patience(int(self.n_iter_no_change), self.n_epochs, n_epochs)
         trainer = Trainer(
-            _batches(rows, work, optimizer),
-            schedule,
-            optimizer,
-            optimizer.start(first),
-            Rules(
-                n_epochs, None if stream else self.tol, waits, targets.classes is not None,
-                keep_best=not stream, guarded=True,
-            ),
-            weights.mean,
-            holdout.blocks(rows.blocks),
-            whole,
-            checkpoint,
-            int(self.checkpoint_every),
-            first=first.copy(),
-            null_loss=spectrum.null_loss,
+            _batches(rows, work, optimizer), schedule, optimizer, optimizer.start(first),
+            self._rules(per_epoch, targets, stream), weights.mean, holdout.blocks(rows.blocks),
+            whole, checkpoint, int(self.checkpoint_every),
+            first=first.copy(), null_loss=spectrum.null_loss, memory=memory,
         )  # fmt: skip
-        trainer.memory = memory
         trainer.resume()
         return trainer
 
-    def _loss(self, targets: Targets, epsilon: float) -> Loss:
+    def _spectrum(
+        self, checkpoint: Checkpoint, rows: Rows, weights: Weights, targets: Targets, seed: int, stream: bool
+    ) -> Spectrum:
+        """What a sample of the rows says, or what the checkpoint has kept of it."""
+        loss = self._loss(targets)
+        measured = self.epsilon == "auto" and loss.epsilon_in_spreads is not None
+        wanted = Wanted(
+            None if self.alpha == "auto" else float(self.alpha),
+            None if measured else loss.epsilon,
+            self._penalty(),
+            self.fit_intercept,
+            self._directions(),
+        )
+
+        def measure(_: Any) -> dict[str, np.ndarray]:
+            return measure_spectrum(rows, targets, loss, weights, wanted, stream=stream, seed=seed).arrays
+
+        return Spectrum.of(checkpoint.run(measure))
+
+    def _rules(self, per_epoch: int, targets: Targets, stream: bool) -> Rules:
+        n_epochs = 1 if stream else epochs(self.n_epochs, per_epoch)
+        waits = patience(int(self.n_iter_no_change), self.n_epochs, n_epochs)
+        tol, classes = None if stream else self.tol, targets.classes is not None
+        return Rules(n_epochs, tol, waits, classes, keep_best=not stream, guarded=True)
+
+    def _loss(self, targets: Targets) -> Loss:
         task = "regression" if targets.classes is None else "classification"
+        epsilon = 0.1 if self.epsilon == "auto" else float(self.epsilon)
         return get_loss(self.loss, task, 0 if targets.classes is None else len(targets.classes), epsilon)
 
     def _optimizer(
@@ -320,12 +309,12 @@ class BaseSGD(LinearModel):
                 f"warm_start continues from weights of shape {coef.shape}, but the data now need "
                 f"{(W.shape[1], W.shape[0] - self.fit_intercept)}; use warm_start=False"
             )
-        units = trainer.batches._work.units
+        units = trainer.batches.work.units
         W[: coef.shape[1]] = coef.T if units is None else coef.T / units[:, None]
         if self.fit_intercept:
-            shift = trainer.batches._work.shift
+            shift = trainer.batches.work.shift
             moved = 0.0 if shift is None else shift @ coef.T
-            W[-1] = (np.atleast_1d(intercept) + moved - targets.centre) / trainer.batches._work.constant
+            W[-1] = (np.atleast_1d(intercept) + moved - targets.centre) / trainer.batches.work.constant
 
     def _train(self, trainer: Trainer, targets: Targets) -> None:
         try:
@@ -336,7 +325,7 @@ class BaseSGD(LinearModel):
         self._publish(trainer, targets)
 
     def _publish(self, trainer: Trainer, targets: Targets) -> None:
-        W, work = trainer.solution, trainer.batches._work
+        W, work = trainer.solution, trainer.batches.work
         D = len(W) - self.fit_intercept
         if not np.isfinite(W).all():
             raise InputError("the weights are no longer numbers; scale the rows, or leave learning_rate='auto'")
@@ -393,7 +382,7 @@ class BaseSGD(LinearModel):
                 measured = 0
         self._train(trainer, targets)
         self._stream = Stream(
-            trainer.batches._work, optimizer, trainer.state, trainer.training, batch_rows, seen, total,
+            trainer.batches.work, optimizer, trainer.state, trainer.training, batch_rows, seen, total,
             penalty, trainer.null_loss, measured, window,
         )  # fmt: skip
         return targets

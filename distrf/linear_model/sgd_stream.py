@@ -22,8 +22,8 @@ _KEPT_ROWS, _KEPT_BYTES = 256, 2**24
 ENOUGH = 128
 #: Rows at least that can say that the weights are lost: fewer may lie far out by chance.
 _TELLING = 32
-#: Weights are far off where their loss on new rows is so many times that of the best constant of the last rows, and a
-#: constant is the better start where it is so many times that; targets are, where residuals are so many of their spreads.
+#: Weights are far off where their loss on new rows is _FAR times that of the best constant of the last rows. A constant
+#: is the better start where it is _LOST times that. Targets are far off where residuals are _FAR of their spreads.
 _FAR, _LOST = 10.0, 3.0
 
 

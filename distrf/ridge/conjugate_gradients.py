@@ -1,6 +1,6 @@
 """Ridge regression without a Gram matrix: conjugate gradients over passes, all targets and alphas together.
 
-The system is (S + alpha I) u = c, S the (centred) covariance of the features, see solve.py. One pass multiplies S
+The system is (S + alpha I) u = c, S the (centred) covariance of the features, see normal_equations.py. One pass multiplies S
 by a block of directions V and nothing else. Since S V of every direction is kept, the best solution within the
 whole space spanned so far (least error in the norm of S + alpha I) is a small system for each alpha, for all
 targets at once: block conjugate gradients with full orthogonalisation, so rounding in float32 passes does

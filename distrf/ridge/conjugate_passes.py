@@ -6,7 +6,7 @@ import os
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from dask.base import is_dask_collection
@@ -21,11 +21,12 @@ from ..execution.row_blocks import row_bytes, rows_per_block
 from ..execution.sampling import sampled_rows, take_rows
 from ..execution.scheduler import current_client
 from ..maps import working_dtype
-from ..subspace.choice import PANEL_BYTES, PARTIALS, partials_held
+from ..subspace.choice import COLUMN_BLOCK_BYTES, PARTIALS, partials_held
 from ..subspace.range_finder import find_basis
 from ..targets import Targets
 from .alphas import alpha_grid, best_alpha, lone_alpha
 from .conjugate_gradients import (
+    ALL_ROWS,
     NormalReduction,
     Projection,
     RightReduction,
@@ -45,7 +46,7 @@ _CONTEST_TOL = 1e-2
 
 @dataclass(frozen=True)
 class Conjugate:
-    """Result of `fit_conjugate`: the solution, and what it took.
+    """The solution, and what it took.
 
     alphas : those compared; cv_errors : mean squared error of each over held-out rows, or None; passes : conjugate-gradient passes;
     finder_passes : those of the starting directions, their products and the right-hand sides; residual :
@@ -62,9 +63,7 @@ class Conjugate:
 
 
 def choose_solver(
-    solver: str,
-    reductions: Sequence[GramReduction],
-    arrays: Sequence[Any],
+    solver: str, reductions: Sequence[GramReduction], arrays: Sequence[Any]
 ) -> tuple[GramReduction, str, str]:
     """The pass over the Gram matrix, the solver and why, as `first_that_fits`."""
     n = arrays[0].shape[0]
@@ -125,7 +124,7 @@ def product_width(n_rows: int, n_features: int, sets: int, wanted: int) -> int:
     """How many directions one pass multiplies: so many that the partial results on a worker stay near 1 GiB."""
     reduction = NormalReduction(n_features, Targets(None, np.zeros(1)), FoldRule(holdout=sets > 1), wanted)
     held = partials_held(n_rows, reduction)
-    while wanted > 16 and held * 8 * sets * n_features * wanted > PANEL_BYTES:
+    while wanted > 16 and held * 8 * sets * n_features * wanted > COLUMN_BLOCK_BYTES:
         wanted = -(-wanted // 2)
         held = PARTIALS
     return wanted
@@ -149,7 +148,7 @@ _EXPECTED = 12
 def conjugate_costs(
     n_rows: int, n_features: int, width: int, n_alphas: int, n_directions: int | str, feature_flops: float
 ) -> ConjugateCosts:
-    """Passes, arithmetic and memory of `fit_conjugate`; width : number of targets."""
+    """Passes, arithmetic and memory of `ConjugateGradients`; width : number of targets."""
     targets = Targets(None, np.zeros(width))
     rule = FoldRule(2, holdout=True) if n_alphas > 1 else FoldRule()
     sets, count = (2 if n_alphas > 1 else 1), direction_count(n_directions, n_features)
@@ -177,11 +176,23 @@ class _Fit:
     def right_hand_sides(self) -> np.ndarray:
         return self.run(RightReduction(self.D, self.targets, self.rule), "right-hand sides")
 
+    def system(self, sums: np.ndarray, fit_intercept: bool) -> System:
+        return System(sums, fit_intercept, float(np.finfo(self.dtype).eps))
+
+    def starting_space(self, count: int, seed: int) -> tuple[Space, int]:
+        """The dominant directions of the features, and the passes that were made by then."""
+        basis, passes = find_basis(
+            self.arrays[0], None, count, sketch="gaussian", n_iter=0, seed=seed, steps=self.steps
+        )
+        basis = basis.astype(self.dtype).astype(np.float64)  # as the workers see it
+        first, more = self.products(basis, "starting directions")
+        return Space(basis, first), passes + more + 1
+
     def products(self, V: np.ndarray, label: str) -> tuple[np.ndarray, int]:
         """Z'wZ V of each set, shape (sets, D, k), and the passes it took."""
         sets = 2 if self.rule.holdout else 1
         width = product_width(self.n, self.D, sets, V.shape[1])
-        parts = [
+        products = [
             self.run(
                 NormalReduction(
                     self.D, self.targets, self.rule, v.shape[1], np.ascontiguousarray(v, self.dtype)
@@ -190,7 +201,7 @@ class _Fit:
             )
             for v in np.split(V, range(width, V.shape[1], width), axis=1)
         ]
-        return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=2), len(parts)
+        return products[0] if len(products) == 1 else np.concatenate(products, axis=2), len(products)
 
     def extension(self, V: np.ndarray) -> tuple[np.ndarray, np.ndarray, int]:
         """V, its products and the passes they took. V comes from the checkpoint where an interrupted fit had kept it."""
@@ -198,82 +209,84 @@ class _Fit:
         return V, *self.products(V, "conjugate gradients")
 
 
-def fit_conjugate(
-    arrays: Sequence[Any],
-    targets: Targets,
-    alphas: Sequence[float] | None,
-    *,
-    fit_intercept: bool,
-    n_directions: int | str = "auto",
-    tol: float = 1e-3,
-    max_passes: int = 50,
-    seed: int = 0,
-    checkpoint: str | os.PathLike[str] | None = None,
-) -> Conjugate:
-    """Solve for all alphas at once. Of several, take the one with the least error on a held-out fifth and fit it again.
+@dataclass(frozen=True)
+class ConjugateGradients:
+    """How ridge is solved by conjugate gradients.
 
-    Parameters
-    ----------
-    arrays : [features, targets] or [features, targets, weights]
-    alphas : None for decades around the energy of the features
+    n_directions : starting directions, or "auto"; seed : of these, and of the held-out rows
     tol : passes stop when the predictions of every target are within tol of the exact ones, relative to their
         norm, by the bound that the residual gives; after `max_passes` with a warning
     checkpoint : folder that keeps the result of each pass; the same call then resumes there, and with one alpha
         more `max_passes` go on from there
     """
-    n = int(arrays[0].shape[0])
-    several = alphas is None or len(alphas) > 1
-    rule = FoldRule.for_rows(n, "holdout", seed) if several else FoldRule()
-    count = direction_count(n_directions, int(arrays[0].shape[1]))
-    steps = Checkpoint(None, {})
-    if checkpoint is not None:
-        steps = Checkpoint(
-            checkpoint,
-            _fingerprint(arrays, targets, rule, alphas, count, seed)
-            | {"fit_intercept": fit_intercept, "tol": tol, "max_passes": max_passes if several else None},
-        )
-        steps.check_rows(take_rows(arrays[0], sampled_rows(n, min(COMPARED_ROWS, n), seed, "identity")))
-        column = arrays[1].ndim == 1
-        y = take_rows(
-            arrays[1][:, None] if column else arrays[1],
-            sampled_rows(n, min(COMPARED_TARGETS, n), seed, "targets"),
-        )
-        steps.check_rows(targets.encode(y[:, 0] if column else y, None)[0], "targets")
-    fit = _Fit(arrays, targets, rule, steps)
-    sums = fit.right_hand_sides()
-    eps = float(np.finfo(fit.dtype).eps)
-    system = System(sums.sum(axis=0), fit_intercept, eps)
-    if alphas is None:
-        several = all(part[-2, -1] > 0 for part in sums)  # else there is nothing to compare them on
-        alphas = alpha_grid(system.energy, wide=True) if several else [lone_alpha(system.energy)]
-    compared = [float(a) for a in alphas]
-    basis, finder_passes = find_basis(
-        arrays[0], None, count, sketch="gaussian", n_iter=0, seed=seed, steps=steps
-    )
-    basis = basis.astype(fit.dtype).astype(np.float64)  # as the workers see it
-    first, count = fit.products(basis, "starting directions")
-    space, finder_passes = Space(basis, first), finder_passes + count + 1
-    passes, errors = 0, None
-    whole = Projection(space, system, 0)
-    if several:
-        # Solve without the held-out rows, and in the same passes go ahead with all rows and the best alpha so far.
-        contest = _Contest(space, System(sums[1], fit_intercept, eps), sums[0], list(alphas), whole, tol)
-        loose = max(tol, _CONTEST_TOL)
-        part = Projection(space, contest.system, 1)
-        solutions, passes, _, _ = _iterate(fit, part, alphas, loose, max_passes, contest)
-        errors = contest.errors(solutions)
-        alphas = [best_alpha(compared, errors)]
-    solutions, more, residual, bound = _iterate(fit, whole, alphas, tol, max_passes - passes)
-    if bound > tol:
-        warnings.warn(
-            f"conjugate gradients stopped after {passes + more} passes at a relative residual of {residual:.2g}; "
-            f"predictions may be off by {bound:.2g}, above tol={tol:g}; more passes (max_passes), more starting "
-            "directions (n_directions) or a larger alpha would help",
-            ConvergenceWarning,
-            stacklevel=3,
-        )
-    solution = system.solution(float(alphas[0]), solutions[0])
-    return Conjugate(solution, compared, errors, passes + more, finder_passes, residual, bound)
+
+    fit_intercept: bool
+    n_directions: int | str = "auto"
+    tol: float = 1e-3
+    max_passes: int = 50
+    seed: int = 0
+    checkpoint: str | os.PathLike[str] | None = None
+
+    def fit(self, arrays: Sequence[Any], targets: Targets, alphas: Sequence[float] | None) -> Conjugate:
+        """Solve for all alphas at once. Of several, take the one with the least error on a held-out fifth and fit it again.
+
+        arrays : [features, targets] or [features, targets, weights]
+        alphas : None for decades around the energy of the features
+        """
+        several = alphas is None or len(alphas) > 1
+        rule = FoldRule.for_rows(arrays[0].shape[0], "holdout", self.seed) if several else FoldRule()
+        count = direction_count(self.n_directions, int(arrays[0].shape[1]))
+        fit = _Fit(arrays, targets, rule, self._steps(arrays, targets, rule, alphas, count))
+        sums = fit.right_hand_sides()
+        system = fit.system(sums.sum(axis=0), self.fit_intercept)
+        if alphas is None:
+            several = all(s[-2, -1] > 0 for s in sums)  # else there is nothing to compare them on
+            alphas = alpha_grid(system.energy, wide=True) if several else [lone_alpha(system.energy)]
+        compared = [float(a) for a in alphas]
+        space, finder_passes = fit.starting_space(count, self.seed)
+        passes, errors = 0, None
+        whole = Projection(space, system, 0)
+        if several:
+            # Solve without the held-out rows, and in the same passes go ahead with all rows and the best alpha so far.
+            rest = Projection(space, fit.system(sums[1], self.fit_intercept), 1)
+            contest = _Contest(rest, sums[0], list(alphas), whole, self.tol)
+            loose = _iterate(fit, rest, alphas, max(self.tol, _CONTEST_TOL), self.max_passes, contest)
+            passes, errors = loose.passes, contest.errors(loose.solutions)
+            alphas = [best_alpha(compared, errors)]
+        last = _iterate(fit, whole, alphas, self.tol, self.max_passes - passes)
+        passes += last.passes
+        if last.bound > self.tol:
+            warnings.warn(
+                f"conjugate gradients stopped after {passes} passes at a relative residual of {last.residual:.2g}; "
+                f"predictions may be off by {last.bound:.2g}, above tol={self.tol:g}; more passes (max_passes), more "
+                "starting directions (n_directions) or a larger alpha would help",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        solution = system.solution(float(alphas[0]), last.solutions[0])
+        return Conjugate(solution, compared, errors, passes, finder_passes, last.residual, last.bound)
+
+    def _steps(
+        self,
+        arrays: Sequence[Any],
+        targets: Targets,
+        rule: FoldRule,
+        alphas: Sequence[float] | None,
+        count: int,
+    ) -> Checkpoint:
+        """What an interrupted fit has kept, if it was of these rows."""
+        if self.checkpoint is None:
+            return Checkpoint(None, {})
+        X, y, n = arrays[0], arrays[1], int(arrays[0].shape[0])
+        ends = None if rule == ALL_ROWS else self.max_passes  # of one alpha, more passes go on
+        job = _fingerprint(arrays, targets, rule, alphas, count, self.seed)
+        job |= {"fit_intercept": self.fit_intercept, "tol": self.tol, "max_passes": ends}
+        steps = Checkpoint(self.checkpoint, job)
+        steps.check_rows(take_rows(X, sampled_rows(n, min(COMPARED_ROWS, n), self.seed, "identity")))
+        indices = sampled_rows(n, min(COMPARED_TARGETS, n), self.seed, "targets")
+        compared = take_rows(y[:, None], indices)[:, 0] if y.ndim == 1 else take_rows(y, indices)
+        steps.check_rows(targets.encode(compared, None)[0], "targets")
+        return steps
 
 
 def _fingerprint(
@@ -304,18 +317,15 @@ def _fingerprint(
 
 
 class _Contest:
-    """Errors of the alphas over held-out rows; `whole` is the system of all rows, to be solved to `tol` after it."""
+    """Errors of the alphas over held-out rows.
+
+    rest : the system of the other rows; whole : that of all rows, to be solved to `tol` after it
+    """
 
     def __init__(
-        self,
-        space: Space,
-        system: System,
-        held_out: np.ndarray,
-        alphas: list[float],
-        whole: Projection,
-        tol: float,
+        self, rest: Projection, held_out: np.ndarray, alphas: list[float], whole: Projection, tol: float
     ):
-        self.space, self.system, self.held_out, self.alphas = space, system, held_out, alphas
+        self.space, self.system, self.held_out, self.alphas = rest.space, rest.system, held_out, alphas
         self.whole, self.tol = whole, tol
         if not held_out[-2, -1] > 0:
             raise InputError(
@@ -347,6 +357,15 @@ class _Contest:
         return residuals[0][:, prediction_bounds(self.whole.system, alphas, solved, residuals)[0] > self.tol]
 
 
+class _Iterated(NamedTuple):
+    """Solutions, the passes that they took, and the largest residual and bound."""
+
+    solutions: list[np.ndarray]
+    passes: int
+    residual: float
+    bound: float
+
+
 def _iterate(
     fit: _Fit,
     projection: Projection,
@@ -354,10 +373,10 @@ def _iterate(
     tol: float,
     most: int,
     contest: _Contest | None = None,
-) -> tuple[list[np.ndarray], int, float, float]:
-    """Extend the space by the residuals until they are small: solutions, passes, largest residual and bound.
+) -> _Iterated:
+    """Extend the space by the residuals until they are small.
 
-    contest : says which alphas must converge, default all
+    contest : says which alphas must converge; None: all
     """
     passes, space, system = 0, projection.space, projection.system
     while True:
@@ -367,14 +386,14 @@ def _iterate(
         bounds = prediction_bounds(system, [alphas[i] for i in which], [solutions[i] for i in which], followed)
         worst = float(relative_residuals(system, followed).max()), float(bounds.max())
         if worst[1] <= tol or passes >= most:
-            return solutions, passes, *worst
+            return _Iterated(solutions, passes, *worst)
         wanted = [r[:, row > tol] for r, row in zip(followed, bounds, strict=True)]
         if contest is not None:
             wanted.append(contest.ahead(solutions))
         V = space.independent(np.concatenate(wanted, axis=1))
         V = V.astype(fit.dtype).astype(np.float64)
         if V.shape[1] == 0:  # nothing new: the residual is rounding
-            return solutions, passes, *worst
+            return _Iterated(solutions, passes, *worst)
         V, products, count = fit.extension(V)
         space.extend(V, products)
         passes += count

@@ -100,10 +100,10 @@ class FoldRule:
         """Fold of rows first_row ... first_row + n_rows - 1, shape (n_rows,)."""
         k = 5 if self.holdout else self.n_folds
         neighbours = np.arange(first_row, first_row + n_rows) // self.rows_together
-        rounds, place = np.divmod(neighbours, k)
-        orders = {int(g): permutation(self.seed, "folds", int(g), k) for g in np.unique(rounds)}
+        cycles, place = np.divmod(neighbours, k)
+        orders = {int(g): permutation(self.seed, "folds", int(g), k) for g in np.unique(cycles)}
         fold = (
-            np.stack([orders[g] for g in sorted(orders)])[rounds - rounds[0], place] if n_rows else neighbours
+            np.stack([orders[g] for g in sorted(orders)])[cycles - cycles[0], place] if n_rows else neighbours
         )
         return np.minimum(fold, 1) if self.holdout else fold
 

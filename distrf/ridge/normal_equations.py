@@ -183,7 +183,7 @@ class Compared:
 def choose_alpha(system: NormalEquations, alphas: Sequence[float] | None, holdout: bool) -> Compared:
     """The alpha of least squared error over held-out rows.
 
-    alphas : those to compare, None to search (see penalties.py)
+    alphas : those to compare, None to search (see alphas.py)
     holdout : set 0 is held out once; otherwise each fold is, in turn, unless it has no weight, or all of it
 
     Raises InputError where no fold can be held out; a search takes a middle alpha then.

@@ -49,12 +49,7 @@ def ridge_path(
 
 
 def _dual(
-    Z: Any,
-    Y: np.ndarray,
-    weight: np.ndarray | None,
-    alphas: Sequence[float],
-    intercept: bool,
-    width: int,
+    Z: Any, Y: np.ndarray, weight: np.ndarray | None, alphas: Sequence[float], intercept: bool, width: int
 ) -> list[Solution]:
     """u = Z'R c with (R Z Z' R / W + alpha) c = R Y / W, R the roots of the weights, Z and Y centred.
 

@@ -12,15 +12,11 @@ from .conjugate_passes import conjugate_costs, first_that_fits
 from .gram import GramReduction
 
 
-def ridge_costs(
-    learner: Any,
-    rows: PlannedRows,
-    reductions: Sequence[GramReduction],
-) -> Costs:
+def ridge_costs(estimator: Any, rows: PlannedRows, reductions: Sequence[GramReduction]) -> Costs:
     """Costs of fitting a ridge model to features; `reductions` are the passes that would do."""
     n, D, width = rows.n, rows.width, rows.outputs
-    reduction, solver, reason = first_that_fits(learner.solver, reductions, rows.pass_memory, rows.workers)
-    given = given_alphas(learner.alphas)
+    reduction, solver, reason = first_that_fits(estimator.solver, reductions, rows.pass_memory, rows.workers)
+    given = given_alphas(estimator.alphas)
     count = USUAL if given is None else len(given)
     held_out = 1 if reduction.rule.holdout else reduction.rule.n_folds
     notes = [f"solver {solver!r}: {reason}"]
@@ -30,7 +26,7 @@ def ridge_costs(
             f"alpha by cross-validation: {count}{' or so' if given is None else ''}, compared on {cut}"
         )
     if solver == "cg":
-        cost = conjugate_costs(n, D, width, count, learner.n_directions, rows.map_flops)
+        cost = conjugate_costs(n, D, width, count, estimator.n_directions, rows.map_flops)
         notes.append(f"{cost.passes} passes or so; how many conjugate gradients take depends on the data")
         return Costs(
             1 + cost.passes,

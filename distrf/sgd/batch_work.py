@@ -22,7 +22,7 @@ FAN_IN = 8
 
 @dataclass(frozen=True)
 class LoadReduction:
-    """Folds one block into itself, checked: the rows of a block as a value (X, y, weight)."""
+    """Checks the rows of one block and gives them as a value (X, y, weight)."""
 
     n_columns: int
     nbytes: int = 0

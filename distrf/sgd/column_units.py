@@ -24,8 +24,8 @@ def column_sizes(
 ) -> np.ndarray:
     """Root mean square of the entries of each column that are not zero, shape (D,); 0 where there is none.
 
-    A rare column of ones so has the size of a common one: it is in the same unit. What a shift has left of a constant
-    column is rounding, and has none.
+    So a rare column of ones has the size of a common one, which is in the same unit. A constant column from which its
+    mean was subtracted holds rounding alone, and has the size 0.
 
     Parameters
     ----------

@@ -42,7 +42,7 @@ from .batch_work import FAN_IN, BatchWork, LoadReduction, Sums, add_sums
 from .schedules import Batch
 
 #: Batches whose features are made ahead.
-_AHEAD = 2
+AHEAD = 2
 #: Weights travel inside the gradient tasks up to so many bytes in all. Gradients that had to wait for a key of its own
 #: would find their threads busy with features, and then nothing is left to do while the next weights are made.
 _MESSAGE_BYTES = 8 * 2**20
@@ -69,7 +69,7 @@ class DaskBatches:
 
     def __init__(self, client: Any, arrays: Sequence[Any], maps: Sequence[Any], work: BatchWork):
         self._client = client
-        self._work = work
+        self.work = work
         self._rows = [int(r) for r in arrays[0].chunks[0]]
         self._starts = np.concatenate([[0], np.cumsum(self._rows)]).tolist()
         self._reduction = LoadReduction(arrays[0].shape[1])
@@ -110,13 +110,13 @@ class DaskBatches:
         numbers : what else the work's `gradient` takes
         """
         submission = Submission()
-        self._fill(submission, 1 + _AHEAD)
+        self._fill(submission, 1 + AHEAD)
         if not self._ahead:
             return None
         epoch, batch, assignments = self._ahead[0]
         arrays = {"W": W} | {k: np.asarray(v) for k, v in numbers.items()}
         keys = self._sum(submission, assignments, arrays)
-        self._fill(submission, 2 + _AHEAD)  # for workers to go on with while this batch is summed
+        self._fill(submission, 2 + AHEAD)  # for workers to go on with while this batch is summed
         self._futures |= submission.submit(self._client)
         try:
             sums = gather_all([self._futures[key] for key in keys], self._client)
@@ -155,7 +155,7 @@ class DaskBatches:
                     submission.add(dict(load.dask), -self._count, worker, [load.key])
                     self._held[s.block] = load.key
             task = Task(
-                key, _take, self._work, self._stubs, epoch, members, tuple(self._learned),
+                key, _take, self.work, self._stubs, epoch, members, tuple(self._learned),
                 *(TaskRef(self._held[s.block]) for s in itertools.chain(*members)),
                 *(TaskRef(k) for k in self._learned.values()),
             )  # fmt: skip
@@ -179,7 +179,7 @@ class DaskBatches:
         groups: dict[int, list[str]] = {}  # summed together
         for assignment in assignments:
             key = f"distrf-sgd-gradient-{name}-{assignment.microbatches[0]}"
-            task = Task(key, _gradients, self._work, TaskRef(assignment.features), weights)
+            task = Task(key, _gradients, self.work, TaskRef(assignment.features), weights)
             submission.add({key: task}, 1, assignment.worker)
             groups.setdefault(assignment.microbatches[0] // FAN_IN, []).append(key)
         lists = list(groups.values())
@@ -224,7 +224,7 @@ class DaskBatches:
                     rows = load.key
                 key = f"distrf-sgd-score-{name}-{block}"
                 task = Task(
-                    key, _score, self._work, self._stubs, block, held, tuple(self._learned), TaskRef(rows),
+                    key, _score, self.work, self._stubs, block, held, tuple(self._learned), TaskRef(rows),
                     TaskRef(weights), *(TaskRef(k) for k in self._learned.values()),
                 )  # fmt: skip
                 submission.add({key: task}, 2, keep=[key])

@@ -18,7 +18,7 @@ class LocalBatches:
     def __init__(self, load: Callable[[int], Any], maps: Sequence[Any], work: BatchWork):
         self._load = load
         self._maps = list(maps)
-        self._work = work
+        self.work = work
         self._held: dict[int, Any] = {}
         self._sequence: Iterator[tuple[int, Batch]] = iter(())
         self.most_held = 0
@@ -36,8 +36,8 @@ class LocalBatches:
         sums = []
         for microbatch in batch.microbatches:
             loaded = [self._block(s.block) for s in microbatch]
-            taken = self._work.take(loaded, self._maps, epoch, microbatch)
-            sums.append(self._work.gradient(taken, W, **numbers))
+            taken = self.work.take(loaded, self._maps, epoch, microbatch)
+            sums.append(self.work.gradient(taken, W, **numbers))
         while True:  # at least once: sums are in float64
             sums = [add_sums(*sums[a : a + FAN_IN]) for a in range(0, len(sums), FAN_IN)]
             if len(sums) == 1:
@@ -53,7 +53,7 @@ class LocalBatches:
         total: Any = 0.0
         for block in blocks:
             loaded = self._held.get(block) or self._load(block)
-            total = total + self._work.score_block(loaded, self._maps, block, W, held)
+            total = total + self.work.score_block(loaded, self._maps, block, W, held)
         return np.asarray(total)
 
     def close(self) -> None:

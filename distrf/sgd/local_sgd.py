@@ -1,4 +1,4 @@
-"""Local steps and averaged weights: each block of a batch is a run of small steps of its own.
+"""Local steps and averaged weights: each block of a batch takes small steps of its own.
 
 All blocks of a batch start from the same weights, and the mean of where they end, weighted by rows, is where the
 next batch starts (Zinkevich et al., NIPS 2010, with an average after every block). One message a block instead
@@ -65,6 +65,11 @@ class LocalWork(BatchWork):
 
     step_rows: int = 1
     mean_weight: float = 1.0
+
+    @classmethod
+    def of(cls, work: BatchWork, step_rows: int, mean_weight: float) -> LocalWork:
+        """The same work in local steps."""
+        return cls(**vars(work), step_rows=step_rows, mean_weight=mean_weight)
 
     def take(self, loaded: Any, maps: Sequence[Any], epoch: int, microbatch: Any) -> Any:
         """Rows of a microbatch in the order of the epoch, and the maps: features are made step by step."""

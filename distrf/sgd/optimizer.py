@@ -126,9 +126,9 @@ class PreconditionedSGD(Optimizer):
     """Steps along the preconditioned gradient: learning rates, momentum, penalties, projection, averaging.
 
     rate, penalty : the learning rate and the penalty; average : whether weights are averaged
-    momentum : of Nesterov; None: what the curvature leaves room for. Where the rows of a batch have the share c of the
-        largest curvature, 1 / c such batches together are what one step was made for, and 1 - c is their memory; at
-        least 1/2 where the curvature was measured on a sample
+    momentum : of Nesterov; None takes it from the curvature. Steps are made for the largest curvature. Where the rows of
+        a batch have only the share c of it, 1 / c batches together have all of it, and a momentum of 1 - c remembers
+        so many. It is at least 1/2 where the curvature was measured on a sample
     intercept : whether the last row is one, unpenalised
     """
 
@@ -196,8 +196,8 @@ class PreconditionedSGD(Optimizer):
     def solution(self, state: SGDState) -> np.ndarray:
         """The weights to predict with.
 
-        An average of sparse weights is not sparse, nor is the last of noisy ones: of the average, along the average of
-        the gradients, it is what one more proximal step leaves that counts.
+        With an l1 penalty neither the average of the weights nor the last of them is sparse. So one more proximal step is
+        taken from the average, along the average of the gradients.
         """
         if not (self.average and state.averaged):
             return state.weights

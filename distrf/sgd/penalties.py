@@ -16,8 +16,9 @@ class Penalty:
     ----------
     alpha : float >= 0
     l1_ratio : float in [0, 1], share of the l1 norm
-    squares : float >= 0, strength of the squares; None is alpha. What suits one part depends on the units otherwise
-    units : array of shape (D, 1), factors on the weights that give those which the penalty is of; None is 1
+    squares : float >= 0, strength of the squares; None is alpha. The sample asks for one of its own, since the l1 norm
+        and the squares are in unlike units
+    units : array of shape (D, 1), factors on the weights; the penalty is of the products. None is 1
 
     Attributes
     ----------

@@ -133,73 +133,95 @@ def intercept_scale(Z: np.ndarray) -> float:
     return float(np.sqrt(value / len(Z)))
 
 
+@dataclass(frozen=True)
+class SampledRows:
+    """The rows that a preconditioner is made of, each times the square root of its weight (mean weight 1).
+
+    fitted : rows that give the directions, shape (s, P)
+    held : other rows that test them, shape (r, P); None where there are too few, or `fitted` is all rows
+    whole : whether `fitted` is all rows there are
+    longest : a bound of z'z over all rows, if one is known
+    draws : independent draws among the s + r rows; None is all of them
+    """
+
+    fitted: np.ndarray
+    held: np.ndarray | None = None
+    whole: bool = False
+    longest: float = np.inf
+    draws: float | None = None
+
+    @property
+    def count(self) -> int:
+        return len(self.fitted) + (0 if self.held is None else len(self.held))
+
+    @property
+    def telling(self) -> np.ndarray:
+        """The rows that steps are measured on."""
+        return self.fitted if self.held is None else self.held
+
+    @property
+    def unseen(self) -> float:
+        """The share of the weight that rows may have which are like no sampled one."""
+        if self.whole:
+            return 0.0
+        return 1.0 / (self.count if self.draws is None else self.draws)
+
+
 def make_preconditioner(
-    Z: np.ndarray,
-    held: np.ndarray | None,
+    sample: SampledRows,
     smoothness: float,
     alpha: float,
     *,
-    whole: bool = False,
     most: int | None = None,
     chosen: bool = True,
-    longest: float = np.inf,
-    draws: float | None = None,
     seed: int = 0,
 ) -> Preconditioner:
     """The preconditioner of sampled rows.
 
     Parameters
     ----------
-    Z : rows for the directions, shape (s, P), each times the square root of its weight (mean weight 1)
-    held : other rows to test them on, shape (r, P); None where there are too few, or Z is all rows
+    sample : SampledRows
     smoothness, alpha : L and the l2 penalty
-    whole : whether Z is all rows there are
     most : directions at most, 0 for none; None is P
     chosen : keep as many as the rows can tell, else `most` as far as the spectrum goes
-    longest : a bound of z'z over all rows, if one is known
-    draws : independent draws among the s + r rows; None is all of them
     """
-    s, P = Z.shape
-    most = P if most is None else min(most, P)
+    Z = sample.fitted
+    most = Z.shape[1] if most is None else min(most, Z.shape[1])
     values, Q = top_directions(Z, most, seed)
     mu = smoothness * values + alpha
     floor = max(_FLOOR[Z.dtype.name] * float(mu[0]), np.finfo(np.float64).tiny * 1e9)
     k = min(most, Q.shape[1], int(np.count_nonzero(mu > floor)))
-    rows = Z if held is None else held
-    draws = (s + (0 if held is None else len(held))) if draws is None else draws
-    tried = _Tried(rows, smoothness, alpha, longest, whole, 0.0 if whole else 1.0 / draws, seed)
+    tried = _Tried(sample, smoothness, alpha, seed)
     while True:
         target = max(float(mu[k]) if k < len(mu) else alpha, floor)
         made = tried(np.ascontiguousarray(Q[:, :k]), 1.0 - target / mu[:k], target)
-        if not chosen or whole or k <= 1 or made.curvature <= _MOST_RATIO * target:
+        if not chosen or sample.whole or k <= 1 or made.curvature <= _MOST_RATIO * target:
             return made
         k = max(1, int(_FEWER * k))
 
 
 @dataclass(frozen=True)
 class _Tried:
-    """Measures a preconditioner on rows that its directions come from (`whole`) or, better, do not."""
+    """Measures a preconditioner on rows that its directions do not come from, or on all rows there are."""
 
-    rows: np.ndarray
+    sample: SampledRows
     smoothness: float
     alpha: float
-    longest: float
-    whole: bool
-    unseen: float
     seed: int
 
     def __call__(self, Q: np.ndarray, shrink: np.ndarray, target: float) -> Preconditioner:
+        sample, rows = self.sample, self.sample.telling
         P = Preconditioner(Q, shrink, 1.0, 1.0)
-        seen = float(P.lengths(self.rows).max())
-        length = seen if self.whole else min(_ROW_SAFETY * seen, self.longest)
-        if self.whole:
-            curvature = target
-        else:
-            curved = deflated_curvature(self.rows, P, self.seed)
-            curvature = max(self.smoothness * (curved + self.unseen * length) + self.alpha, target)
+        length, curvature = float(P.lengths(rows).max()), target
+        if not sample.whole:
+            length = min(_ROW_SAFETY * length, sample.longest)
+            curved = deflated_curvature(rows, P, self.seed) + sample.unseen * length
+            curvature = max(self.smoothness * curved + self.alpha, target)
         bound = max(self.smoothness * length + self.alpha, curvature)
-        certain = self.whole or length >= self.longest
-        return Preconditioner(Q, shrink, float(curvature), float(bound), certain, self.smoothness, self.unseen)
+        certain = sample.whole or length >= sample.longest
+        return Preconditioner(
+            Q, shrink, float(curvature), float(bound), certain, self.smoothness, sample.unseen
+        )
 
 
 def deflated_curvature(rows: np.ndarray, P: Preconditioner, seed: int) -> float:

@@ -14,7 +14,14 @@ from ..targets import Targets
 from .alpha import choose_alpha, choose_l1
 from .column_units import column_sizes, unit_factors, unlike
 from .penalties import Penalty
-from .preconditioner import Preconditioner, intercept_scale, make_preconditioner, sample_size, weighted_rows
+from .preconditioner import (
+    Preconditioner,
+    SampledRows,
+    intercept_scale,
+    make_preconditioner,
+    sample_size,
+    weighted_rows,
+)
 from .rows import Rows, Weights
 
 #: Directions of the preconditioner where features are many: as accurate as 1,000 on MNIST with D = 4,096
@@ -74,19 +81,43 @@ class Spectrum:
         return cls(Preconditioner(**kept(Preconditioner)), **kept(cls))
 
 
+@dataclass(frozen=True)
+class Wanted:
+    """What an estimator asks for.
+
+    Parameters
+    ----------
+    alpha : float, of the penalty; None for what the sample asks for
+    epsilon : float, of the loss; None for what the sample asks for
+    penalty : Penalty, whatever its own alpha
+    intercept : bool, whether the model has one
+    directions : int, of the preconditioner; None is as many as the sample can tell, 0 none
+    """
+
+    alpha: float | None
+    epsilon: float | None
+    penalty: Penalty
+    intercept: bool
+    directions: int | None
+
+
+@dataclass(frozen=True)
+class _Sample:
+    """Dense rows, encoded targets and weights.
+
+    n : all rows; together : neighbouring rows of the sample, which may be alike; seed : of the draws
+    """
+
+    Z: np.ndarray
+    Y: np.ndarray
+    weight: np.ndarray | None
+    n: int
+    together: int
+    seed: int
+
+
 def measure_spectrum(
-    rows: Rows,
-    targets: Targets,
-    loss: Loss,
-    weights: Weights,
-    *,
-    alpha: float | None,
-    epsilon: float | None,
-    penalty: Penalty,
-    intercept: bool,
-    directions: int | None,
-    stream: bool,
-    seed: int,
+    rows: Rows, targets: Targets, loss: Loss, weights: Weights, wanted: Wanted, *, stream: bool, seed: int
 ) -> Spectrum:
     """What a row sample says.
 
@@ -95,11 +126,7 @@ def measure_spectrum(
     rows, targets : Rows and Targets of the fit
     loss : Loss
     weights : Weights of all rows
-    alpha : float, of the penalty; None for what the sample asks for
-    epsilon : float, of the loss; None for what the sample asks for
-    penalty : Penalty, whatever its own alpha
-    intercept : bool, whether the model has one
-    directions : int, of the preconditioner; None is as many as the sample can tell, 0 none
+    wanted : Wanted, what is known without the sample
     stream : bool, whether these rows are the first of others
     seed : int, of the sample
 
@@ -111,59 +138,74 @@ def measure_spectrum(
     ------
     InputError : no sampled row is finite
     """
-    n = sum(rows.blocks)
-    Z, y, weight = rows.sample(sample_size(n, rows.n_features), seed)
-    Z = Z.toarray() if sp.issparse(Z) else Z  # type: ignore[attr-defined]
-    whole = len(Z) >= n and not stream
-    Y, weight = targets.encode(y, weight)
-    if weight is not None and not weight.sum() > 0:
-        weight = None
-    loss = loss if epsilon is not None else replace(loss, epsilon=_epsilon(loss, Y, weight))
-    shift = _shift(Z, weight) if intercept and not rows.sparse else None
-    Z = Z if shift is None else (Z - shift.astype(Z.dtype))
+    sample = _sampled(rows, targets, stream, seed)
+    Z, Y, weight, dtype = sample.Z, sample.Y, sample.weight, sample.Z.dtype
+    if wanted.epsilon is None:
+        loss = replace(loss, epsilon=_epsilon(loss, Y, weight))
+    shift = _shift(Z, weight) if wanted.intercept and not rows.sparse else None
+    Z = Z if shift is None else (Z - shift.astype(dtype))
     sizes = column_sizes(Z, weight, shift)
-    apart, dtype = unlike(sizes), Z.dtype
-    if apart is not None:
-        Z = Z.astype(np.float64)
+    apart, units = unlike(sizes), None
+    Z = Z if apart is None else Z.astype(np.float64)
     smoothness = loss.curvature(_spread(Y, weight) if targets.classes is None else 1.0)
-    group = 1 if stream else neighbours(n)
-    squares = None
-    if alpha is None:
-        near = _within(loss, Y, weight)
-        if penalty.l1_ratio < 1.0:
-            alpha = squares = choose_alpha(Z, near, weight, n, seed, group, apart) * smoothness
-        if penalty.l1_ratio:
-            alpha = choose_l1(Z, near, weight, n) * smoothness
-    assert alpha is not None
-    squares = squares if 0.0 < penalty.l1_ratio < 1.0 else None
-    penalty, units = replace(penalty, alpha=alpha, squares=squares), None
+    penalty = _penalty(replace(sample, Z=Z), loss, wanted, smoothness, apart)
     if apart is not None:
         units = unit_factors(sizes, penalty.curvature / smoothness)
         penalty, Z = replace(penalty, units=units[:, None]), (Z * units).astype(dtype)
-    constant = intercept_scale(weighted_rows(Z, weight, 0.0)) if intercept else 0.0
-    A = weighted_rows(Z, weight, constant, weights.mean if weight is not None else None)
-    held = None if whole or len(A) < 3 else (np.arange(len(A)) // group) % 3 == 2
-    most = directions
-    if most is None and min(A.shape) > MANY_FEATURES:
-        most = MOST_DIRECTIONS
+    constant = intercept_scale(weighted_rows(Z, weight, 0.0)) if wanted.intercept else 0.0
     longest = (rows.longest + constant**2) * weights.largest / weights.mean if units is None else np.inf
+    whole = len(Z) >= sample.n and not stream
+    cut = _cut(replace(sample, Z=Z), constant, weights.mean, whole, longest if shift is None else np.inf)
+    most = wanted.directions
+    if most is None and min(cut.count, cut.fitted.shape[1]) > MANY_FEATURES:
+        most = MOST_DIRECTIONS
     made = make_preconditioner(
-        A if held is None else A[~held],
-        None if held is None else A[held],
-        smoothness,
-        penalty.curvature,
-        whole=whole,
-        most=most,
-        chosen=directions is None,
-        longest=longest if shift is None else np.inf,
-        draws=len(A) / group,
-        seed=seed,
+        cut, smoothness, penalty.curvature, most=most, chosen=wanted.directions is None, seed=seed
     )
     if not whole and not made.certain and made.row_bound * _PROBE_GAIN > smoothness * longest:
         made = replace(made.bounded(longest), certain=True)
-    start = _constant(loss, targets, Y, weight) if intercept else np.zeros(targets.width)
+    start = _constant(loss, targets, Y, weight) if wanted.intercept else np.zeros(targets.width)
     null = _null_loss(loss, targets, start, Y, weight)
-    return Spectrum(made, constant, float(alpha), float(loss.epsilon), start, null, shift, squares, units)
+    alpha, epsilon = float(penalty.alpha), float(loss.epsilon)
+    return Spectrum(made, constant, alpha, epsilon, start, null, shift, penalty.squares, units)
+
+
+def _sampled(rows: Rows, targets: Targets, stream: bool, seed: int) -> _Sample:
+    """The row sample. Its weights are None where they are all zero."""
+    n = sum(rows.blocks)
+    Z, y, weight = rows.sample(sample_size(n, rows.n_features), seed)
+    Z = Z.toarray() if sp.issparse(Z) else Z  # type: ignore[attr-defined]
+    Y, weight = targets.encode(y, weight)
+    if weight is not None and not weight.sum() > 0:
+        weight = None
+    return _Sample(Z, Y, weight, n, 1 if stream else neighbours(n), seed)
+
+
+def _penalty(sample: _Sample, loss: Loss, wanted: Wanted, smoothness: float, apart: float | None) -> Penalty:
+    """The penalty that is wanted, with the strengths that the sample asks for where none is given.
+
+    apart : the smallest over the largest column where these are in unlike units, see `choose_alpha`
+    """
+    penalty, alpha, squares = wanted.penalty, wanted.alpha, None
+    if alpha is None:
+        Z, Y, weight, n = sample.Z, _within(loss, sample.Y, sample.weight), sample.weight, sample.n
+        if penalty.l1_ratio < 1.0:
+            alpha = choose_alpha(Z, Y, weight, n, sample.seed, sample.together, apart) * smoothness
+        if penalty.l1_ratio:
+            squares, alpha = alpha, choose_l1(Z, Y, weight, n) * smoothness
+    assert alpha is not None
+    return replace(penalty, alpha=alpha, squares=squares)
+
+
+def _cut(sample: _Sample, constant: float, mean_weight: float, whole: bool, longest: float) -> SampledRows:
+    """The rows with the constant column, two thirds of them for the directions and a third to test these."""
+    weighted = None if sample.weight is None else mean_weight
+    rows = weighted_rows(sample.Z, sample.weight, constant, weighted)
+    draws = len(rows) / sample.together
+    if whole or len(rows) < 3:
+        return SampledRows(rows, None, whole, longest, draws)
+    held = (np.arange(len(rows)) // sample.together) % 3 == 2
+    return SampledRows(rows[~held], rows[held], whole, longest, draws)
 
 
 def _shift(Z: np.ndarray, weight: np.ndarray | None) -> np.ndarray | None:

@@ -25,15 +25,16 @@ _TINY = float(np.finfo(float).tiny)
 #: A batch whose loss is so many times that of a constant prediction, of the same rows and of all, says that steps are
 #: too long.
 _DIVERGED = 3.0
-#: An epoch that ends so much above the best, as a share of the loss of the constant, says the same.
+#: So does an epoch that ends above the best one by this share of the loss of the constant.
 _ROSE = 0.02
-#: Above this share of it the solution is measured against the constant on all rows, before it is returned.
+#: A solution whose loss is above this share of that of the constant is compared with the constant on all rows.
 _DOUBTFUL = 0.9
-#: Steps halved so often, and in such a share of the epochs, no longer move: a constant is then no finding.
+#: Steps that were halved so often, and in this share of the epochs, no longer move. That a constant was best says
+#: nothing then.
 _OFTEN, _OFTEN_SHARE = 6, 0.25
-#: Nor where training ends so much above it; up to there the rows may have nothing to tell.
+#: Nor does it where training ends above the constant by this share. Below that the rows may have nothing to tell.
 _WORSE = 0.1
-#: Epochs whose gain tells whether more would help, and the gain: a share of the loss of the constant.
+#: More epochs would help where the last ones gained more than this share of the loss of the constant.
 _LAST, _UNFINISHED = 3, 0.01
 
 
@@ -92,7 +93,7 @@ class Trainer:
     """Takes batches until the rules say stop.
 
     batches : DaskBatches or LocalBatches; schedule : which rows
-    whole : whether a batch is all rows: an epoch then measures the weights that it began with, and those may be kept
+    whole : whether a batch is all rows; an epoch then measures the weights that it began with, which may be kept
     mean_weight : total weight of the training rows over their number
     validation : blocks with rows that are held out; empty for none
     every : batches between two states of the checkpoint

@@ -19,10 +19,46 @@ SOLVERS = ("auto", "finder", "gram")
 #: An eigendecomposition of D x D in the client takes about as long as this times D^3 operations of a pass. The
 #: number of workers is left out on purpose: the solver, and so the bits, must not depend on it.
 _EIGH = 20.0
-#: Partial results of one panel of features, all that meet on a worker: 1 GiB.
-PANEL_BYTES = 2**30
-#: Partial results as large as those of a panel that meet on a worker.
-PARTIALS = states_held(PANEL_BYTES, 64)
+#: Partial results of one column block of features, all that meet on a worker: 1 GiB.
+COLUMN_BLOCK_BYTES = 2**30
+#: Partial results as large as those of a column block that meet on a worker.
+PARTIALS = states_held(COLUMN_BLOCK_BYTES, 64)
+
+
+@dataclass(frozen=True)
+class Search:
+    """What is sought, and by which passes: the leading directions of the features of so many rows.
+
+    source : the features, of `itemsize` bytes a number; width : directions, those that are dropped at the end included
+    sketch : kind of Theta; n_iter : products with F'F after the sketch; final : whether a pass of its own gives the
+        singular values
+    """
+
+    n_rows: int
+    source: FeatureTiles
+    width: int
+    itemsize: int
+    sketch: str
+    n_iter: int
+    final: bool
+
+    @property
+    def finder_flops(self) -> float:
+        """Arithmetic of the finder: a sketch, `n_iter` products, and the final pass."""
+        D, width, source = self.source.n_features, self.width, self.source
+        count = len(column_blocks(self.n_rows, source, width))
+        feature, again = source.flops_per_row(), 0 if source.whole() else 1
+        product = count * (feature + 2.0 * D * width) + again * feature + 2.0 * D * width
+        theta = make_sketch(self.sketch, self.n_rows, sketch_width(self.n_rows, source, width), 0)
+        sketching = feature + theta.flops_per_row(D)
+        last = feature + 2.0 * D * width + 2.0 * width**2
+        return self.n_rows * (sketching + self.n_iter * product + self.final * last)
+
+    @property
+    def gram_flops(self) -> float:
+        """Arithmetic of the Gram matrix, in operations on numbers of `itemsize` bytes: its products are float64."""
+        D = float(self.source.n_features)
+        return self.n_rows * (self.source.flops_per_row() + D**2 * (8 / self.itemsize)) + _EIGH * D**3
 
 
 @dataclass(frozen=True)
@@ -38,46 +74,30 @@ def partials_held(n_rows: int, reduction: Any) -> int:
     return states_held(reduction.nbytes, count_segments(n_rows, reduction))
 
 
-def panels(n_rows: int, source: FeatureTiles, width: int) -> list[tuple[int, int]]:
-    """Panels of features whose products are summed in separate passes, because their sums take D l numbers.
+def column_blocks(n_rows: int, source: FeatureTiles, width: int) -> list[tuple[int, int]]:
+    """Cut the features into column blocks that are summed in separate passes, because the sums take D l numbers.
 
-    A function of the data alone. A pass sums at most four partial results of (last - first) l float64 on a
-    worker; panels keep these within 1 GiB. Each panel repeats the product F Q, not the other half of the work.
+    The data alone decide. A worker holds at most four partial results of (last - first) l float64 in a pass, and a
+    column block keeps these within 1 GiB. Each column block makes the product F Q again, but not the other half of the
+    work.
     """
     D = source.n_features
     whole = ProductReduction(source, width=width, last=D)
-    if partials_held(n_rows, whole) * whole.nbytes <= PANEL_BYTES:
+    if partials_held(n_rows, whole) * whole.nbytes <= COLUMN_BLOCK_BYTES:
         return [(0, D)]
-    step = max(1024, PANEL_BYTES // (PARTIALS * 8 * width) // 1024 * 1024)
+    step = max(1024, COLUMN_BLOCK_BYTES // (PARTIALS * 8 * width) // 1024 * 1024)
     return [(a, min(a + step, D)) for a in range(0, D, step)]
 
 
 def sketch_width(n_rows: int, source: FeatureTiles, width: int) -> int:
     """Columns of Theta: twice the directions, of which the leading ones of the sketch are kept.
 
-    A slowly falling spectrum (cpu_act, 512 of 4,096) asks for it: residual over the best one after one product
-    and two, 1.055 and 1.022 with half as many again, 1.045 and 1.019 with twice as many. Just `width` where sums go
-    by panels.
+    Where the spectrum falls slowly, more columns gain much. On cpu_act (512 directions of 4,096) the residual over the
+    best one is, after one product and after two, 1.055 and 1.022 with half as many columns again, and 1.045 and 1.019
+    with twice as many. Where sums go by column blocks there are just `width` columns.
     """
     wide = min(source.n_features, 2 * width)
-    return wide if len(panels(n_rows, source, wide)) == 1 else width
-
-
-def finder_flops(n_rows: int, source: FeatureTiles, width: int, sketch: str, n_iter: int, final: bool) -> float:
-    """Arithmetic of the finder: a sketch, `n_iter` products, and the final pass."""
-    D, count = source.n_features, len(panels(n_rows, source, width))
-    feature, again = source.flops_per_row(), 0 if source.whole() else 1
-    product = count * (feature + 2.0 * D * width) + again * feature + 2.0 * D * width
-    theta = make_sketch(sketch, n_rows, sketch_width(n_rows, source, width), 0)
-    sketching = feature + theta.flops_per_row(D)
-    last = feature + 2.0 * D * width + 2.0 * width**2
-    return n_rows * (sketching + n_iter * product + final * last)
-
-
-def gram_flops(n_rows: int, source: FeatureTiles, itemsize: int) -> float:
-    """Arithmetic of the Gram way, in operations on numbers of `itemsize` bytes: its products are float64."""
-    D = float(source.n_features)
-    return n_rows * (source.flops_per_row() + D**2 * (8 / itemsize)) + _EIGH * D**3
+    return wide if len(column_blocks(n_rows, source, wide)) == 1 else width
 
 
 def gram_client_bytes(n_features: int) -> int:
@@ -85,52 +105,45 @@ def gram_client_bytes(n_features: int) -> int:
     return tiles_nbytes(n_features) + 24 * n_features**2
 
 
-def choose(
-    solver: str,
-    n_rows: int,
-    source: FeatureTiles,
-    width: int,
-    sketch: str,
-    n_iter: int,
-    final: bool,
-    workers: Workers,
-    itemsize: int,
-) -> Choice:
-    """The solver that `solver` stands for, for features of `itemsize` bytes."""
+def choose(solver: str, search: Search, workers: Workers) -> Choice:
+    """The solver that `solver` stands for."""
     if solver != "auto":
         return Choice(solver, "asked for")
+    obstacle = _against_gram(search, workers)
+    if obstacle is not None:
+        return Choice("finder", obstacle)
+    finder, gram = search.finder_flops, search.gram_flops
+    if gram <= finder:
+        return Choice("gram", f"{gram:.2g} operations against {finder:.2g} of the finder")
+    return Choice("finder", f"{finder:.2g} operations against {gram:.2g} of the gram")
+
+
+def _against_gram(search: Search, workers: Workers) -> str | None:
+    """Why no Gram matrix fits into a worker or the client, in words; None where it does."""
     import psutil
 
-    D = source.n_features
-    reduction = GramTilesReduction(source)
-    segments = count_segments(n_rows, reduction)
+    D, reduction = search.source.n_features, GramTilesReduction(search.source)
     memory = PassMemory(
-        0, reduction.scratch_bytes, reduction.nbytes, segments=segments, threads=workers.threads
+        0,
+        reduction.scratch_bytes,
+        reduction.nbytes,
+        segments=count_segments(search.n_rows, reduction),
+        threads=workers.threads,
     )
     if workers.memory_limit and memory.peak > workers.memory_limit:
-        return Choice(
-            "finder",
+        return (
             f"a Gram matrix of {D} features needs {format_bytes(memory.peak)} on a worker of "
-            f"{format_bytes(workers.memory_limit)}",
+            f"{format_bytes(workers.memory_limit)}"
         )
-    have = psutil.virtual_memory().total
-    if gram_client_bytes(D) > have:
-        return Choice(
-            "finder",
-            f"its eigenvectors need {format_bytes(gram_client_bytes(D))} in the client of {format_bytes(have)}",
-        )
-    finder, gram = (
-        finder_flops(n_rows, source, width, sketch, n_iter, final),
-        gram_flops(n_rows, source, itemsize),
-    )
-    taken, other = ("gram", "finder") if gram <= finder else ("finder", "gram")
-    costs = {"gram": gram, "finder": finder}
-    return Choice(taken, f"{costs[taken]:.2g} operations against {costs[other]:.2g} of the {other}")
+    needed, have = gram_client_bytes(D), psutil.virtual_memory().total
+    if needed > have:
+        return f"its eigenvectors need {format_bytes(needed)} in the client of {format_bytes(have)}"
+    return None
 
 
 @dataclass(frozen=True)
 class SubspaceCosts:
-    """What finding a subspace takes, for the plan; nothing is run.
+    """What finding a subspace takes, for the plan. Nothing is run.
 
     passes : sweeps over the rows; flops : of all of them; reduction : the one with the largest state
     learned_bytes : Q as the workers get it; client_bytes : the most that the client holds
@@ -144,7 +157,7 @@ class SubspaceCosts:
     client_bytes: int
 
     def costs(self, rows: PlannedRows, weights: float) -> Costs:
-        """As a part of a plan; weights : bytes of the weights of the map below."""
+        """The same for a plan; weights : bytes of the weights of the map below."""
         reduction, at_once = self.reduction, rows.uncut_rows
         segments = rows.segments(reduction, at_once)
         memory = PassMemory(
@@ -162,26 +175,14 @@ class SubspaceCosts:
         )
 
 
-def subspace_costs(
-    choice: Choice,
-    n_rows: int,
-    source: FeatureTiles,
-    width: int,
-    sketch: str,
-    n_iter: int,
-    final: bool,
-    itemsize: int,
-) -> SubspaceCosts:
-    """Passes, arithmetic and memory of `find_subspace` with the solver chosen, at its full width."""
-    D = source.n_features
+def subspace_costs(choice: Choice, search: Search) -> SubspaceCosts:
+    """Passes, arithmetic and memory of a range finder with the solver chosen, at its full width."""
+    n_rows, source, width, D = search.n_rows, search.source, search.width, search.source.n_features
     if choice.solver == "gram":
-        return SubspaceCosts(
-            choice, 1, gram_flops(n_rows, source, itemsize), GramTilesReduction(source), 0, gram_client_bytes(D)
-        )
-    cut = panels(n_rows, source, width)
-    widest = ProductReduction(source, width=sketch_width(n_rows, source, width), last=cut[0][1])
-    passes = (1 + n_iter) * len(cut) + final
-    # The sum of a panel arrives, is factored beside it, and Q is sent while it is kept.
-    client = 4 * widest.nbytes + 3 * itemsize * D * width
-    flops = finder_flops(n_rows, source, width, sketch, n_iter, final)
-    return SubspaceCosts(choice, passes, flops, widest, itemsize * D * width, client)
+        return SubspaceCosts(choice, 1, search.gram_flops, GramTilesReduction(source), 0, gram_client_bytes(D))
+    blocks = column_blocks(n_rows, source, width)
+    widest = ProductReduction(source, width=sketch_width(n_rows, source, width), last=blocks[0][1])
+    passes = (1 + search.n_iter) * len(blocks) + search.final
+    # The client holds the sum of a column block as it arrives and its factors, and keeps Q while it sends it.
+    client = 4 * widest.nbytes + 3 * search.itemsize * D * width
+    return SubspaceCosts(choice, passes, search.finder_flops, widest, search.itemsize * D * width, client)

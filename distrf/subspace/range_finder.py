@@ -27,7 +27,7 @@ from ..gram_tiles import lower_matrix
 from ..maps import FeatureMap, working_dtype
 from ..maps.base import arrays_fingerprint
 from ..maps.tiles import FeatureTiles
-from .choice import Choice, choose, gram_client_bytes, panels, sketch_width
+from .choice import Search, choose, column_blocks, gram_client_bytes, sketch_width
 from .reductions import GramTilesReduction, ProductReduction, RitzReduction, SketchReduction
 from .sketches import make_sketch
 from .spectrum import (
@@ -76,25 +76,12 @@ class Subspace:
         return self.singular_values**2 / self.energy if self.energy > 0 else np.zeros_like(self.singular_values)
 
 
-def find_subspace(
-    X: Any,
-    base: FeatureMap | None,
-    n_components: int,
-    *,
-    sketch: str = "gaussian",
-    n_iter: int = 1,
-    oversampling: int = 10,
-    solver: str = "auto",
-    tol: float | None = None,
-    values: str = "pass",
-    seed: int = 0,
-    checkpoint: str | os.PathLike[str] | None = None,
-) -> Subspace:
-    """Leading right singular directions of F = base(X).
+@dataclass(frozen=True)
+class RangeFinder:
+    """How the leading right singular directions of F = base(X) are found.
 
     Parameters
     ----------
-    X : array, CSR matrix or Dask array of rows, shape (n, d); the features themselves where base is None
     n_components : l; with `tol` the most that it may grow to
     sketch : Theta, see `distrf.subspace.sketches`
     n_iter : q, products with F'F after the sketch; each is a pass
@@ -104,25 +91,38 @@ def find_subspace(
     tol : grow l until |F - F Q Q'| / |F| <= tol, and keep no more directions than that takes; a warning says where
         `n_components` do not suffice
     values : singular values by a "pass" of their own, exact in the subspace, or from a "sample" of rows
-    checkpoint : folder that keeps the basis after each pass; the same call then resumes there
-
-    Raises InputError for more directions than features, SpecMismatchError for a checkpoint of another fit.
+    seed : of the sketch and of the sampled rows
+    checkpoint : folder that keeps the basis after each pass; the same search then resumes there
 
     Notes
     -----
-    Memory with width k = l + oversampling. Worker: Q in the dtype of the features, partial sums of at most 1 GiB
-    (wider maps go through column blocks, see `distrf.subspace.choice.panels`), and two tiles of features of
-    64 to 128 MiB. Client: Q likewise, a copy while it is sent or rotated, and the sum of one column block: no
-    process ever holds all of the D x k sums in float64. For D = 1,000,000 and k = 266 with float32 rows: 1.0 + 1.0 + 0.4 GiB and the
-    process on a worker.
+    Memory, with k = l + oversampling. A worker holds Q in the dtype of the features, partial sums of at most 1 GiB
+    (wider maps go through column blocks, see `distrf.subspace.choice.column_blocks`), and two tiles of features of
+    64 to 128 MiB. The client holds Q likewise, a copy while it is sent or rotated, and the sum of one column block. No
+    process ever holds all of the D x k sums in float64. For D = 1,000,000 and k = 266 with float32 rows a worker takes
+    1.0 + 1.0 + 0.4 GiB and its process.
 
-    A residual below about 1e-3 with float32 rows, and 1e-7 with float64 ones, is rounding: a smaller `tol` is refused.
+    A residual below about 1e-3 with float32 rows, and 1e-7 with float64 ones, is rounding. A smaller `tol` is refused.
     With values="sample" the residual that `tol` speaks of is that of the probe rows, since directions fit the sampled
     rows better than others.
     """
-    return _Finder(
-        X, base, n_components, sketch, n_iter, oversampling, solver, tol, values, seed, checkpoint
-    ).find()
+
+    n_components: int
+    sketch: str = "gaussian"
+    n_iter: int = 1
+    oversampling: int = 10
+    solver: str = "auto"
+    tol: float | None = None
+    values: str = "pass"
+    seed: int = 0
+    checkpoint: str | os.PathLike[str] | None = None
+
+    def find(self, X: Any, base: FeatureMap | None) -> Subspace:
+        """The subspace of rows X, an array, CSR matrix or Dask array of shape (n, d); base=None takes X as features.
+
+        Raises InputError for more directions than features, SpecMismatchError for a checkpoint of another search.
+        """
+        return _Finding(X, base, self).find()
 
 
 def check_width(wanted: int, n_features: int) -> None:
@@ -135,51 +135,37 @@ def find_basis(
     X: Any, base: FeatureMap | None, width: int, *, sketch: str, n_iter: int, seed: int, steps: Checkpoint
 ) -> tuple[np.ndarray, int]:
     """Find an orthonormal basis (D, width), float64, without singular values or residual; and count the passes."""
-    finder = _Finder(X, base, width, sketch, n_iter, 0, "finder", None, "sample", seed, None)
-    finder.steps = steps
-    count = len(panels(finder.n, finder.source, finder.limit))
-    return finder.grow(0, finder.limit), (1 + n_iter) * count
+    how = RangeFinder(width, sketch, n_iter, oversampling=0, solver="finder", values="sample", seed=seed)
+    finding = _Finding(X, base, how)
+    finding.steps = steps
+    count = len(column_blocks(finding.n, finding.source, finding.limit))
+    return finding.grow(0, finding.limit), (1 + n_iter) * count
 
 
-class _Finder:
-    def __init__(
-        self,
-        X: Any,
-        base: FeatureMap | None,
-        n_components: int,
-        sketch: str,
-        n_iter: int,
-        oversampling: int,
-        solver: str,
-        tol: float | None,
-        values: str,
-        seed: int,
-        checkpoint: str | os.PathLike[str] | None,
-    ):
-        self.X, self.n = X, int(X.shape[0])
+class _Finding:
+    """One search: the passes made so far, and what they have given."""
+
+    def __init__(self, X: Any, base: FeatureMap | None, how: RangeFinder):
+        self.X, self.n, self.how = X, int(X.shape[0]), how
         self.source = FeatureTiles(base, X.shape[1] if base is None else base.n_components)
         self.dtype = working_dtype(X.dtype)
-        self.sketch, self.n_iter, self.seed = sketch, n_iter, seed
-        self.oversampling, self.tol, self.values = oversampling, tol, values
         D = self.source.n_features
-        check_width(n_components, D)
-        self.n_components = n_components
-        self.limit = min(D, n_components + oversampling)
+        check_width(how.n_components, D)
+        self.limit = min(D, how.n_components + how.oversampling)
         self.passes = 0
         self._short = False
-        workers = Workers.of_client(current_client())
-        final = values == "pass"
-        self.choice: Choice = choose(
-            solver, self.n, self.source, self.limit, sketch, n_iter, final, workers, self.dtype.itemsize
+        search = Search(
+            self.n, self.source, self.limit, self.dtype.itemsize, how.sketch, how.n_iter, how.values == "pass"
         )
-        if tol is not None and tol < _LEAST_TOL_SINGLE and self.dtype == np.float32:
+        self.choice = choose(how.solver, search, Workers.of_client(current_client()))
+        if how.tol is not None and how.tol < _LEAST_TOL_SINGLE and self.dtype == np.float32:
             raise InputError(
-                f"tol={tol:g} is below what float32 rows can tell, about {_LEAST_TOL_SINGLE:g}; give float64 rows, or a "
-                "larger tol"
+                f"tol={how.tol:g} is below what float32 rows can tell, about {_LEAST_TOL_SINGLE:g}; give float64 rows, or "
+                "a larger tol"
             )
         self.steps = Checkpoint(None, {})
-        if checkpoint is not None:
-            self.steps = Checkpoint(checkpoint, self._fingerprint())
+        if how.checkpoint is not None:
+            self.steps = Checkpoint(how.checkpoint, self._fingerprint())
             self.steps.check_rows(self._rows("identity", COMPARED_ROWS))
 
     def _fingerprint(self) -> dict[str, Any]:
@@ -190,14 +176,14 @@ class _Finder:
             "dtype": self.dtype.name,
             "base": None if base is None else base.spec(),
             "base_arrays": None if base is None else arrays_fingerprint(base.arrays),
-            "sketch": self.sketch,
-            "seed": self.seed,
-            "n_components": self.n_components,
-            "n_iter": self.n_iter,
-            "oversampling": self.oversampling,
+            "sketch": self.how.sketch,
+            "seed": self.how.seed,
+            "n_components": self.how.n_components,
+            "n_iter": self.how.n_iter,
+            "oversampling": self.how.oversampling,
             "solver": self.choice.solver,
-            "tol": self.tol,
-            "values": self.values,
+            "tol": self.how.tol,
+            "values": self.how.values,
         }
 
     # --- passes -----------------------------------------------------------------------------------------------
@@ -218,17 +204,17 @@ class _Finder:
         return arrays
 
     def _by_column_blocks(self, width: int, make: Callable[[int, int], Any], label: str) -> np.ndarray:
-        """A (D, width) sum, by one pass for each column block of the features."""
-        cut = panels(self.n, self.source, width)
-        if len(cut) == 1:
-            return np.require(self._pass(make(*cut[0]), label), requirements="W")
+        """A sum of shape (D, width), by one pass for each column block of the features."""
+        blocks = column_blocks(self.n, self.source, width)
+        if len(blocks) == 1:
+            return np.require(self._pass(make(*blocks[0]), label), requirements="W")
         out = np.empty((self.source.n_features, width), self.dtype)
-        for first, last in cut:
+        for first, last in blocks:
             out[first:last] = self._pass(make(first, last), label)
         return out
 
     def _sketched(self, round_: int, width: int) -> np.ndarray:
-        theta = make_sketch(self.sketch, self.n, width, self.seed, f"sketch/{round_}")
+        theta = make_sketch(self.how.sketch, self.n, width, self.how.seed, f"sketch/{round_}")
         return self._by_column_blocks(
             width, lambda a, b: SketchReduction(self.source, sketch=theta, first=a, last=b), "sketch"
         )
@@ -268,7 +254,7 @@ class _Finder:
             return {"basis": orthonormalise(self._product(arrays["basis"]))}
 
         arrays = self._step(sketch)
-        for _ in range(self.n_iter):
+        for _ in range(self.how.n_iter):
             arrays = self._step(product)
         return arrays["basis"]
 
@@ -277,7 +263,7 @@ class _Finder:
 
         def step(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
             Q = basis.astype(self.dtype, copy=False)
-            if self.values == "sample":
+            if self.how.values == "sample":
                 rows = self._probes("ritz", 4 * Q.shape[1])
                 T, energy = ritz_of_rows(self.source, rows, Q, self.n)
             else:
@@ -290,7 +276,7 @@ class _Finder:
 
     def _rows(self, stream: str, count: int) -> np.ndarray:
         """Some seeded rows, dense."""
-        rows = take_rows(self.X, sampled_rows(self.n, min(self.n, count), self.seed, f"subspace/{stream}"))
+        rows = take_rows(self.X, sampled_rows(self.n, min(self.n, count), self.how.seed, f"subspace/{stream}"))
         return rows.astype(self.dtype, copy=False)
 
     def _probes(self, stream: str, least: int = 0) -> np.ndarray:
@@ -306,8 +292,8 @@ class _Finder:
         residual = probe_residual(self.source, self._probes("probe"), Q, self.n, neighbours(self.n))
         if self._short:
             warnings.warn(
-                f"{self.n_components} directions leave a relative residual of about {residual.value:.2g}, above "
-                f"tol={self.tol:g}; a larger n_components or a larger tol would be met",
+                f"{self.how.n_components} directions leave a relative residual of about {residual.value:.2g}, above "
+                f"tol={self.how.tol:g}; a larger n_components or a larger tol would be met",
                 ConvergenceWarning,
                 stacklevel=4,
             )
@@ -322,35 +308,35 @@ class _Finder:
         def step(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
             S = lower_matrix(self._pass(GramTilesReduction(self.source), "Gram matrix"), D)
             energy = float(np.trace(S))
-            sigma, vectors = top_eigenpairs(S, self.n_components)
+            sigma, vectors = top_eigenpairs(S, self.how.n_components)
             return {"basis": fix_signs(vectors), "sigma": sigma, "energy": np.array([energy])}
 
         arrays = self._step(step)
         sigma, energy = arrays["sigma"], float(arrays["energy"][0])
-        keep = self.n_components
-        if self.tol is not None:
+        keep = self.how.n_components
+        if self.how.tol is not None:
             keep = self._needed(_left(sigma, energy))
             self._short = keep > len(sigma)
         return arrays["basis"][:, :keep].astype(self.dtype), sigma, energy
 
     def _finder(self) -> tuple[np.ndarray, np.ndarray, float]:
-        spare = self.limit - self.n_components
-        wanted = self.n_components if self.tol is None else min(_FIRST_WIDTH, self.n_components)
+        spare = self.limit - self.how.n_components
+        wanted = self.how.n_components if self.how.tol is None else min(_FIRST_WIDTH, self.how.n_components)
         round_ = 0
         while True:
             basis = self.grow(round_, wanted + spare)
             T, energy = self._ritz(basis, round_)
             sigma, directions = ritz(T)
             keep = wanted
-            if self.tol is not None:
-                if self.values == "sample":
+            if self.how.tol is not None:
+                if self.how.values == "sample":
                     Q = rotated(basis, directions[:, :wanted], basis.dtype)
                     left = probe_residuals(self.source, self._probes("probe"), Q)
                 else:
                     left = _left(sigma[:wanted], energy)
                 keep = self._needed(left)
-                if keep > wanted and wanted < self.n_components:
-                    wanted, round_ = min(2 * wanted, self.n_components), round_ + 1
+                if keep > wanted and wanted < self.how.n_components:
+                    wanted, round_ = min(2 * wanted, self.how.n_components), round_ + 1
                     continue
                 self._short = keep > wanted
                 keep = min(keep, wanted)
@@ -361,8 +347,8 @@ class _Finder:
 
         left : squared relative residuals of the first 1, 2, ... directions, not increasing
         """
-        assert self.tol is not None
-        return int(np.searchsorted(-left, -(self.tol**2))) + 1
+        assert self.how.tol is not None
+        return int(np.searchsorted(-left, -(self.how.tol**2))) + 1
 
 
 def _left(sigma: np.ndarray, energy: float) -> np.ndarray:

@@ -1,7 +1,7 @@
 """QR of tall, skinny matrices by blocks of rows (here: blocks of features), in bounded memory.
 
-Number code: NumPy in and out. Blocks are worked on in float64, one at a time, and can be overwritten by their part
-of Q; besides them only l x l factors are kept, one for each block, and `fan_in` of them meet at once.
+Number code: NumPy in and out. Blocks are worked on in float64, one at a time, and their rows of Q can overwrite
+them. Besides the blocks only l x l factors are kept, one for each, and `fan_in` of them meet at once.
 """
 
 from __future__ import annotations
@@ -77,10 +77,10 @@ def tree_qr(blocks: Sequence[np.ndarray], fan_in: int = 8, *, in_place: bool = F
     while len(factors) > 1:
         above, joined = [], []
         for a in range(0, len(factors), fan_in):
-            parts, R = combine(factors[a : a + fan_in])
-            for part, leaf_ids in zip(parts, members[a : a + fan_in], strict=True):
+            rows, R = combine(factors[a : a + fan_in])
+            for own, leaf_ids in zip(rows, members[a : a + fan_in], strict=True):
                 for i in leaf_ids:
-                    paths[i] = paths[i] @ part
+                    paths[i] = paths[i] @ own
             above.append(R)
             joined.append([i for leaf_ids in members[a : a + fan_in] for i in leaf_ids])
         factors, members = above, joined
@@ -129,8 +129,8 @@ def orthonormalise(Y: np.ndarray, fan_in: int = 8) -> np.ndarray:
     blocks = cut_blocks(Y)
     if not cholesky_qr2(blocks):
         tree = tree_qr(blocks, fan_in, in_place=True)
-        for block, part in zip(blocks, tree.blocks(), strict=True):
-            block[:] = part
+        for block, rows in zip(blocks, tree.blocks(), strict=True):
+            block[:] = rows
     return Y
 
 

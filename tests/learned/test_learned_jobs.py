@@ -9,8 +9,10 @@ from peaks import MIB, cluster_file, make_store
 import distrf
 from distrf.cli.session import peak_memory
 from distrf.cluster import connect
+from distrf.execution.memory import Workers
 from distrf.learned.plan import learning_costs
 from distrf.persistence import load_model
+from distrf.sgd.batch_plan import PlannedBlocks
 from distrf.sgd.trainer import Trainer
 
 
@@ -55,6 +57,7 @@ def test_the_plan_bounds_the_memory_of_learning(tmp_path, workers):
         X, y = distrf.open_rows(store)
         estimator = distrf.CompactNonlinearMap(D, "multinomial", length_scale=10.0, n_epochs=3).fit(X, y)
         peak = max(peak_memory(client).values())
-    planned = learning_costs(estimator, X.chunks[0], d, 10, 4, 0, workers, 1).memory.peak
+    blocks = PlannedBlocks(X.chunks[0], d, 4, 10)
+    planned = learning_costs(estimator, blocks, Workers(workers, 1, 0)).memory.peak
     print(f"{workers} workers: peak {peak / MIB:.0f} MiB, plan {planned / MIB:.0f} MiB")
     assert 0.6 * planned <= peak <= planned

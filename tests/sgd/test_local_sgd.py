@@ -12,7 +12,7 @@ from distrf.sgd.local_batches import LocalBatches, memory_loader
 from distrf.sgd.local_sgd import LocalSteps, LocalWork, local_rows
 from distrf.sgd.optimizer import PreconditionedSGD
 from distrf.sgd.penalties import L2
-from distrf.sgd.preconditioner import make_preconditioner
+from distrf.sgd.preconditioner import SampledRows, make_preconditioner
 from distrf.sgd.schedules import LOCAL_BLOCKS, Holdout, Schedule, row_order
 from distrf.targets import Targets
 
@@ -26,7 +26,7 @@ def data(n=600, d=5):
 
 
 def optimizer(X):
-    P = make_preconditioner(X, None, 1.0, ALPHA, whole=True, most=2)
+    P = make_preconditioner(SampledRows(X, whole=True), 1.0, ALPHA, most=2)
     return PreconditionedSGD(P, Auto(), L2(ALPHA), 0.0, True, False)
 
 

@@ -9,6 +9,7 @@ import scipy.sparse as sp
 from distrf.sgd import preconditioner
 from distrf.sgd.preconditioner import (
     Preconditioner,
+    SampledRows,
     deflated_curvature,
     intercept_scale,
     make_preconditioner,
@@ -58,7 +59,7 @@ def test_orthonormal_basis_of_nearly_dependent_columns(dtype):
 @pytest.mark.parametrize("k", [0, 5, 30])
 def test_the_preconditioned_hessian(k):
     Z, L, alpha = rows(), 0.25, 1e-3
-    P = make_preconditioner(Z, None, L, alpha, whole=True, most=k)
+    P = make_preconditioner(SampledRows(Z, whole=True), L, alpha, most=k)
     H = L * Z.T @ Z / len(Z) + alpha * np.eye(30)
     matrix = P(np.eye(30))
     np.testing.assert_allclose(matrix, matrix.T, atol=1e-12)
@@ -76,7 +77,7 @@ def test_the_preconditioned_hessian(k):
 def test_steps_of_small_batches_do_not_diverge():
     """E|w - w*|^2 falls for the step of every batch size: noiseless least squares from random batches."""
     Z = rows(2000, 20)
-    P = make_preconditioner(Z, None, 1.0, 0.0, whole=True, most=5)
+    P = make_preconditioner(SampledRows(Z, whole=True), 1.0, 0.0, most=5)
     exact = np.random.default_rng(1).normal(size=(20, 1))
     for m in (1, 8, 64, 512):
         w, rng = np.zeros((20, 1)), np.random.default_rng(2)
@@ -112,7 +113,9 @@ def test_curvature_holds_for_rows_that_were_not_sampled(chosen):
     for seed in range(8):
         picked = np.random.default_rng(seed).permutation(len(Z))[:900]
         fitted, held = Z[picked[:600]], Z[picked[600:]]
-        P = make_preconditioner(fitted, held, 1.0, 1e-9, most=None if chosen else 55, chosen=chosen)
+        P = make_preconditioner(
+            SampledRows(fitted, held), 1.0, 1e-9, most=None if chosen else 55, chosen=chosen
+        )
         assert not P.certain
         lengths = P.lengths(Z)
         known, true = P.bounded(float(lengths.max())), largest(P, Z)
@@ -127,15 +130,15 @@ def test_curvature_holds_for_rows_that_were_not_sampled(chosen):
 def test_a_known_bound_of_the_rows_is_taken():
     Z = heavy()
     longest = float((Z**2).sum(axis=1).max())
-    P = make_preconditioner(Z[:600], Z[600:900], 1.0, 1e-9, most=0, longest=longest)
+    P = make_preconditioner(SampledRows(Z[:600], Z[600:900], longest=longest), 1.0, 1e-9, most=0)
     assert P.row_bound <= longest + 1e-9
-    short = make_preconditioner(Z[:600], Z[600:900], 1.0, 1e-9, most=0, longest=1e-3)
+    short = make_preconditioner(SampledRows(Z[:600], Z[600:900], longest=1e-3), 1.0, 1e-9, most=0)
     assert short.certain
 
 
 def test_lengths_are_the_quadratic_form():
     Z, held = rows(400, 30)[:300], rows(400, 30)[300:]
-    P = make_preconditioner(Z, held, 0.25, 1e-3, most=7, chosen=False)
+    P = make_preconditioner(SampledRows(Z, held), 0.25, 1e-3, most=7, chosen=False)
     matrix = P(np.eye(30))
     expected = np.einsum("ij,jk,ik->i", held, matrix, held)
     np.testing.assert_allclose(P.lengths(held), expected, rtol=1e-10)
@@ -149,18 +152,18 @@ def test_lengths_are_the_quadratic_form():
 def test_deflated_curvature_is_the_largest_eigenvalue(P):
     """Small matrices in full, larger ones by Lanczos."""
     Z = rows(500, P)
-    made = make_preconditioner(Z[:300], Z[300:], 1.0, 1e-6, most=9, chosen=False)
+    made = make_preconditioner(SampledRows(Z[:300], Z[300:]), 1.0, 1e-6, most=9, chosen=False)
     exact = np.linalg.eigvals(made(np.eye(P)) @ (Z[300:].T @ Z[300:] / 200)).real.max()
     assert deflated_curvature(Z[300:], made, 0) == pytest.approx(exact, rel=1e-2)
-    none = make_preconditioner(Z[:300], Z[300:], 1.0, 1e-6, most=0)
+    none = make_preconditioner(SampledRows(Z[:300], Z[300:]), 1.0, 1e-6, most=0)
     assert deflated_curvature(Z, none, 0) == pytest.approx(np.linalg.norm(Z, 2) ** 2 / 500, rel=1e-2)
 
 
 def test_fewer_directions_where_the_rows_cannot_tell_more():
     """Of 400 directions of 450 rows the last are noise: they are left out, and steps are longer for it."""
     Z = np.random.default_rng(0).normal(size=(900, 400)) * np.arange(1, 401) ** -0.5
-    told = make_preconditioner(Z[:450], Z[450:], 1.0, 1e-9)
-    every = make_preconditioner(Z[:450], Z[450:], 1.0, 1e-9, most=400, chosen=False)
+    told = make_preconditioner(SampledRows(Z[:450], Z[450:]), 1.0, 1e-9)
+    every = make_preconditioner(SampledRows(Z[:450], Z[450:]), 1.0, 1e-9, most=400, chosen=False)
     assert 0 < len(told.shrink) < len(every.shrink)
     mu = top_directions(Z[:450], 400, 0)[0]
     assert told.curvature <= 8 * mu[len(told.shrink)]
@@ -180,7 +183,7 @@ def test_intercept_scale_is_the_largest_singular_value():
 
 
 def test_rows_of_zeros():
-    P = make_preconditioner(np.zeros((10, 3)), None, 1.0, 0.0, whole=True, most=3)
+    P = make_preconditioner(SampledRows(np.zeros((10, 3)), whole=True), 1.0, 0.0, most=3)
     assert np.isfinite(P.curvature)
     assert P.curvature > 0
 

@@ -21,8 +21,8 @@ from distrf.execution.memory import Workers
 from distrf.maps import FeatureMap
 from distrf.maps.tiles import FeatureTiles
 from distrf.store import write_model_folder
-from distrf.subspace import choice, find_subspace, range_finder
-from distrf.subspace.choice import choose, panels, subspace_costs
+from distrf.subspace import RangeFinder, choice, range_finder
+from distrf.subspace.choice import Search, choose, column_blocks, subspace_costs
 from distrf.subspace.reductions import GramTilesReduction, ProductReduction, RitzReduction, SketchReduction
 from distrf.subspace.sketches import make_sketch
 from distrf.subspace.spectrum import probe_residual
@@ -64,7 +64,8 @@ def best(sigma, kept):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_residual_near_the_best(rows, base, features, sigma, sketch, dtype):
     found = [
-        find_subspace(rows.astype(dtype), base, 48, sketch=sketch, n_iter=q, solver="finder") for q in range(3)
+        RangeFinder(48, sketch=sketch, n_iter=q, solver="finder").find(rows.astype(dtype), base)
+        for q in range(3)
     ]
     ratios = [residual(features, f.basis) / best(sigma, 48) for f in found]
     assert ratios[0] < 2.5
@@ -85,14 +86,14 @@ def test_residual_near_the_best(rows, base, features, sigma, sketch, dtype):
 
 def test_float32_blocks_are_as_good_as_float64(rows, base, features):
     ratio = [
-        residual(features, find_subspace(rows.astype(t), base, 48, solver="finder").basis)
+        residual(features, RangeFinder(48, solver="finder").find(rows.astype(t), base).basis)
         for t in (np.float32, np.float64)
     ]
     assert ratio[0] / ratio[1] < 1.005
 
 
 def test_gram_is_exact(rows, base, features, sigma):
-    found = find_subspace(rows, base, 40, solver="gram")
+    found = RangeFinder(40, solver="gram").find(rows, base)
     np.testing.assert_allclose(found.singular_values, sigma[:40], rtol=1e-9)
     assert residual(features, found.basis) / best(sigma, 40) == pytest.approx(1, abs=1e-9)
     assert found.passes == 1
@@ -104,7 +105,7 @@ def test_gram_is_exact(rows, base, features, sigma):
 @pytest.mark.parametrize("solver", ["gram", "finder"])
 @pytest.mark.parametrize("tol", [0.3, 0.01])
 def test_tol_grows_until_met(rows, base, features, sigma, solver, tol):
-    found = find_subspace(rows, base, D, tol=tol, solver=solver, n_iter=2)
+    found = RangeFinder(D, tol=tol, solver=solver, n_iter=2).find(rows, base)
     kept = found.basis.shape[1]
     assert residual(features, found.basis) <= tol * (1 + 1e-6)
     needed = next(k for k in range(D) if best(sigma, k) <= tol)
@@ -117,7 +118,7 @@ def test_tol_with_sampled_values_is_met_on_rows_that_were_not_fitted(seed):
     """Directions of the sampled rows leave less of these than of others."""
     X = np.random.default_rng(seed).normal(size=(20_000, 5))
     base = RandomFourierFeatures(gamma=0.02, n_components=400, random_state=seed).fit(X).map_
-    found = find_subspace(X, base, 300, tol=1e-3, solver="finder", values="sample", n_iter=2, seed=seed)
+    found = RangeFinder(300, tol=1e-3, solver="finder", values="sample", n_iter=2, seed=seed).find(X, base)
     true = residual(base(X), found.basis)
     print(
         f"asked 1e-3, {found.basis.shape[1]} directions leave {true:.2g}, by probes {found.residual.value:.2g}"
@@ -131,11 +132,11 @@ def test_tol_with_sampled_values_warns_by_the_probes():
     X = np.random.default_rng(0).normal(size=(20_000, 5))
     base = RandomFourierFeatures(gamma=0.02, n_components=400, random_state=0).fit(X).map_
     options = {"solver": "finder", "values": "sample", "n_iter": 2}
-    enough = find_subspace(X, base, 300, tol=1e-3, **options).basis.shape[1]
+    enough = RangeFinder(300, tol=1e-3, **options).find(X, base).basis.shape[1]
     with pytest.warns(
         ConvergenceWarning, match=f"{enough - 10} directions leave a relative residual of about 0.00"
     ):
-        find_subspace(X, base, enough - 10, tol=1e-3, **options)
+        RangeFinder(enough - 10, tol=1e-3, **options).find(X, base)
 
 
 @pytest.mark.parametrize("solver", ["gram", "finder"])
@@ -143,15 +144,15 @@ def test_tol_that_the_limit_does_not_reach(rows, base, solver):
     with pytest.warns(
         ConvergenceWarning, match=r"40 directions leave a relative residual of about .* tol=1e-06"
     ):
-        found = find_subspace(rows, base, 40, tol=1e-6, solver=solver)
+        found = RangeFinder(40, tol=1e-6, solver=solver).find(rows, base)
     assert found.basis.shape[1] == 40
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        find_subspace(rows, base, 40, tol=1.01 * found.residual.high, solver=solver)
+        RangeFinder(40, tol=1.01 * found.residual.high, solver=solver).find(rows, base)
 
 
 def test_features_themselves(rows, features, sigma):
-    found = find_subspace(features, None, 30, n_iter=2, solver="finder")
+    found = RangeFinder(30, n_iter=2, solver="finder").find(features, None)
     np.testing.assert_allclose(found.singular_values[:20], sigma[:20], rtol=1e-3)
 
 
@@ -163,8 +164,8 @@ def test_chunking_does_not_matter(sketch, cuts):
     base = RandomFourierFeatures(gamma=0.05, n_components=64, random_state=3).fit(X).map_
     edges = [0, *sorted(cuts), N]
     chunks = tuple(b - a for a, b in itertools.pairwise(edges))
-    whole = find_subspace(X, base, 12, sketch=sketch, solver="finder")
-    cut = find_subspace(da.from_array(X, chunks=(chunks, 5)), base, 12, sketch=sketch, solver="finder")
+    whole = RangeFinder(12, sketch=sketch, solver="finder").find(X, base)
+    cut = RangeFinder(12, sketch=sketch, solver="finder").find(da.from_array(X, chunks=(chunks, 5)), base)
     np.testing.assert_allclose(cut.singular_values, whole.singular_values, rtol=1e-5)
     overlap = np.linalg.svd(cut.basis.T @ whole.basis, compute_uv=False)
     np.testing.assert_allclose(overlap, 1, atol=1e-5)
@@ -174,35 +175,35 @@ def test_chunking_does_not_matter(sketch, cuts):
 @pytest.mark.parametrize("solver", ["gram", "finder"])
 def test_same_bits_for_one_worker_and_two(client, one_worker_client, rows, base, solver):
     X = da.from_array(rows.astype(np.float32), chunks=(170, 5))
-    two = find_subspace(X, base, 20, solver=solver)
+    two = RangeFinder(20, solver=solver).find(X, base)
     with one_worker_client.as_current():
-        one = find_subspace(X, base, 20, solver=solver)
+        one = RangeFinder(20, solver=solver).find(X, base)
     np.testing.assert_array_equal(one.basis, two.basis)
     np.testing.assert_array_equal(one.singular_values, two.singular_values)
 
 
-class TestPanels:
+class TestColumnBlocks:
     """Wide maps: column blocks within a tile of rows, and column blocks in passes of their own."""
 
     def test_column_blocks_give_the_same(self, monkeypatch, rows, base):
-        whole = find_subspace(rows, base, 20, solver="finder")
+        whole = RangeFinder(20, solver="finder").find(rows, base)
         monkeypatch.setattr("distrf.maps.tiles._WHOLE_BYTES", 0)
         monkeypatch.setattr("distrf.maps.tiles._COLUMNS", 60)
-        tiled = find_subspace(rows, base, 20, solver="finder")
+        tiled = RangeFinder(20, solver="finder").find(rows, base)
         np.testing.assert_allclose(tiled.basis, whole.basis, atol=1e-7)
-        monkeypatch.setattr(range_finder, "panels", lambda *_: [(0, 100), (100, 200), (200, D)])
-        panelled = find_subspace(rows, base, 20, solver="finder")
-        np.testing.assert_allclose(panelled.basis, whole.basis, atol=1e-7)
-        assert panelled.passes == 3 + 3 + 1
+        monkeypatch.setattr(range_finder, "column_blocks", lambda *_: [(0, 100), (100, 200), (200, D)])
+        cut = RangeFinder(20, solver="finder").find(rows, base)
+        np.testing.assert_allclose(cut.basis, whole.basis, atol=1e-7)
+        assert cut.passes == 3 + 3 + 1
 
     def test_partial_results_stay_below_their_bound(self, base):
         source = FeatureTiles(base, 1_000_000)
-        cut = panels(10_000_000, source, 266)
+        cut = column_blocks(10_000_000, source, 266)
         assert cut[0][0] == 0
         assert cut[-1][1] == 1_000_000
         assert all(a[1] == b[0] for a, b in itertools.pairwise(cut))
-        assert all(4 * 8 * 266 * (b - a) <= choice.PANEL_BYTES for a, b in cut)
-        assert panels(10_000_000, FeatureTiles(base, 4096), 266) == [(0, 4096)]
+        assert all(4 * 8 * 266 * (b - a) <= choice.COLUMN_BLOCK_BYTES for a, b in cut)
+        assert column_blocks(10_000_000, FeatureTiles(base, 4096), 266) == [(0, 4096)]
 
     def test_folds_state_their_size_and_scratch(self, base):
         source = FeatureTiles(base, D)
@@ -226,7 +227,7 @@ class Interrupted(Exception):
 def test_resumes_at_the_last_finished_pass(tmp_path, monkeypatch, rows, base, finished):
     path = tmp_path / "steps"
     options = {"n_iter": 2, "solver": "finder", "seed": 4}
-    whole = find_subspace(rows, base, 20, **options)
+    whole = RangeFinder(20, **options).find(rows, base)
     made = []
 
     def failing(*args, **kwargs):
@@ -238,14 +239,14 @@ def test_resumes_at_the_last_finished_pass(tmp_path, monkeypatch, rows, base, fi
     range_finder_pass, stop = range_finder.run_pass, finished
     monkeypatch.setattr(range_finder, "run_pass", failing)
     with pytest.raises(Interrupted):
-        find_subspace(rows, base, 20, checkpoint=path, **options)
+        RangeFinder(20, checkpoint=path, **options).find(rows, base)
     made, stop = [], None
-    resumed = find_subspace(rows, base, 20, checkpoint=path, **options)
+    resumed = RangeFinder(20, checkpoint=path, **options).find(rows, base)
     assert len(made) == 4 - finished
     assert resumed.passes == whole.passes == 4  # of the whole job
     np.testing.assert_array_equal(resumed.basis, whole.basis)
     np.testing.assert_array_equal(resumed.singular_values, whole.singular_values)
-    again = find_subspace(rows, base, 20, checkpoint=path, **options)
+    again = RangeFinder(20, checkpoint=path, **options).find(rows, base)
     assert len(made) == 4 - finished
     assert again.passes == 4
     np.testing.assert_array_equal(again.basis, whole.basis)
@@ -255,7 +256,7 @@ def test_resumes_at_the_last_finished_pass(tmp_path, monkeypatch, rows, base, fi
 def test_growing_resumes_at_the_last_finished_pass(tmp_path, monkeypatch, rows, base, finished):
     """Three rounds of a sketch, a product and the values: 32, 64 and 96 directions."""
     options = {"n_iter": 1, "solver": "finder", "seed": 4, "tol": 0.01}
-    whole = find_subspace(rows, base, 96, **options)
+    whole = RangeFinder(96, **options).find(rows, base)
     assert whole.passes == 9
     real, left = range_finder.run_pass, [finished]
 
@@ -267,9 +268,9 @@ def test_growing_resumes_at_the_last_finished_pass(tmp_path, monkeypatch, rows, 
 
     monkeypatch.setattr(range_finder, "run_pass", failing)
     with pytest.raises(Interrupted):
-        find_subspace(rows, base, 96, checkpoint=tmp_path, **options)
+        RangeFinder(96, checkpoint=tmp_path, **options).find(rows, base)
     left[0] = 9 - finished
-    resumed = find_subspace(rows, base, 96, checkpoint=tmp_path, **options)
+    resumed = RangeFinder(96, checkpoint=tmp_path, **options).find(rows, base)
     assert (left, resumed.passes) == ([0], 9)
     np.testing.assert_array_equal(resumed.basis, whole.basis)
     kept = [p.name for p in tmp_path.iterdir()]
@@ -279,9 +280,9 @@ def test_growing_resumes_at_the_last_finished_pass(tmp_path, monkeypatch, rows, 
 def test_killed_while_the_checkpoint_was_written(tmp_path, monkeypatch, rows, base):
     """Neither a folder that was being written nor one that was being removed does harm."""
     options = {"solver": "finder", "seed": 4, "n_iter": 2}
-    whole = find_subspace(rows, base, 20, **options)
+    whole = RangeFinder(20, **options).find(rows, base)
     monkeypatch.setattr(checkpoint.files, "remove", lambda fs, path: None)  # nothing is cleaned up
-    find_subspace(rows, base, 20, checkpoint=tmp_path, **options)
+    RangeFinder(20, checkpoint=tmp_path, **options).find(rows, base)
     names = sorted(p.name for p in tmp_path.iterdir())
     assert names == [f"step-00000{i}" for i in range(1, 6)]
     shutil.rmtree(tmp_path / names[2] / "arrays.zarr")  # superseded: never read
@@ -290,27 +291,27 @@ def test_killed_while_the_checkpoint_was_written(tmp_path, monkeypatch, rows, ba
     (tmp_path / ".step-000005.0123.partial").mkdir()
     real, made = range_finder.run_pass, []
     monkeypatch.setattr(range_finder, "run_pass", lambda *a, **k: made.append(None) or real(*a, **k))
-    resumed = find_subspace(rows, base, 20, checkpoint=tmp_path, **options)
+    resumed = RangeFinder(20, checkpoint=tmp_path, **options).find(rows, base)
     assert (len(made), resumed.passes) == (1, whole.passes)
     np.testing.assert_array_equal(resumed.basis, whole.basis)
 
 
 def test_checkpoint_of_another_fit_is_refused(tmp_path, rows, base):
-    find_subspace(rows, base, 8, checkpoint=tmp_path / "a", solver="finder")
+    RangeFinder(8, checkpoint=tmp_path / "a", solver="finder").find(rows, base)
     with pytest.raises(SpecMismatchError, match="n_components: 8 -> 9"):
-        find_subspace(rows, base, 9, checkpoint=tmp_path / "a", solver="finder")
+        RangeFinder(9, checkpoint=tmp_path / "a", solver="finder").find(rows, base)
     with pytest.raises(SpecMismatchError, match="a fit to other rows"):
-        find_subspace(rows + 1, base, 8, checkpoint=tmp_path / "a", solver="finder")
+        RangeFinder(8, checkpoint=tmp_path / "a", solver="finder").find(rows + 1, base)
     write_model_folder(tmp_path / "b", {"model": 1}, {})
     with pytest.raises(StoreError, match="not a checkpoint"):
-        find_subspace(rows, base, 9, checkpoint=tmp_path / "b")
+        RangeFinder(9, checkpoint=tmp_path / "b").find(rows, base)
 
 
 def test_confidence_of_neighbours_that_are_alike():
     """Beyond 64,000 rows, rows are drawn eight neighbours at a time: no more is known than from one of each eight."""
     X = np.random.default_rng(0).normal(size=(10_000, 6)) * np.random.default_rng(1).gamma(1, size=(10_000, 1))
     X = np.repeat(X, 8, axis=0)
-    found = [find_subspace(X, None, 2, solver="gram", seed=seed) for seed in range(30)]
+    found = [RangeFinder(2, solver="gram", seed=seed).find(X, None) for seed in range(30)]
     exact = residual(X, found[0].basis)
     inside = sum(f.residual.low <= exact <= f.residual.high for f in found)
     assert all(f.residual.rows == 1000 for f in found)
@@ -324,7 +325,7 @@ def test_confidence_of_neighbours_that_are_alike():
 
 
 def test_values_from_a_sample_save_a_pass(rows, base, features, sigma):
-    found = find_subspace(rows, base, 48, values="sample", solver="finder")
+    found = RangeFinder(48, values="sample", solver="finder").find(rows, base)
     assert found.passes == 2
     assert residual(features, found.basis) / best(sigma, 48) < 1.1
     np.testing.assert_allclose(found.singular_values[:5], sigma[:5], rtol=0.1)
@@ -341,14 +342,14 @@ def test_values_from_a_sample_save_a_pass(rows, base, features, sigma):
 def test_rules(rows, base, options, message):
     X = rows.astype(np.float32) if options.pop("float32", False) else rows
     with pytest.raises(InputError, match=message):
-        find_subspace(X, base, **({"n_components": 4} | options))
+        RangeFinder(**{"n_components": 4} | options).find(X, base)
 
 
 class TestChoice:
     workers = Workers(2, 1, 8 * 2**30)
 
     def choose(self, n, D, wanted, workers=workers, solver="auto", itemsize=8):
-        return choose(solver, n, FeatureTiles(None, D), wanted, "gaussian", 1, True, workers, itemsize)
+        return choose(solver, Search(n, FeatureTiles(None, D), wanted, itemsize, "gaussian", 1, True), workers)
 
     def test_gram_where_it_is_cheaper(self):
         assert self.choose(10**7, 2048, 1000).solver == "gram"
@@ -374,17 +375,16 @@ class TestChoice:
             assert few == many
 
     def test_costs(self):
-        """Passes and bytes as `find_subspace` will have them."""
+        """Passes and bytes as `RangeFinder` will have them."""
         source = FeatureTiles(None, 1_000_000)
         chosen = self.choose(10**7, 1_000_000, 266)
-        costs = subspace_costs(chosen, 10**7, source, 266, "srht", 1, True, 4)
+        costs = subspace_costs(chosen, Search(10**7, source, 266, 4, "srht", 1, True))
         assert chosen.solver == "finder"
-        assert costs.passes == 2 * len(panels(10**7, source, 266)) + 1
+        assert costs.passes == 2 * len(column_blocks(10**7, source, 266)) + 1
         assert costs.learned_bytes == 4 * 266 * 10**6
         assert costs.client_bytes < 24 * 266 * 10**6
-        exact = subspace_costs(
-            self.choose(10**7, 2048, 1000), 10**7, FeatureTiles(None, 2048), 1000, "srht", 1, True, 4
-        )
+        search = Search(10**7, FeatureTiles(None, 2048), 1000, 4, "srht", 1, True)
+        exact = subspace_costs(self.choose(10**7, 2048, 1000), search)
         assert (exact.passes, exact.learned_bytes) == (1, 0)
 
     def test_asked_for(self):
@@ -398,7 +398,7 @@ def test_gram_matrix_of_float32_rows_keeps_small_directions():
     sigma = np.logspace(0, -5, 40)
     X = ((U * sigma) @ V.T).astype(np.float32)
     for solver in ("gram", "finder"):
-        found = find_subspace(X, None, 40, solver=solver, n_iter=2)
+        found = RangeFinder(40, solver=solver, n_iter=2).find(X, None)
         ratio = found.singular_values / sigma
         print(f"{solver}: the last singular value is {ratio[-1]:.3g} times what it should be")
         np.testing.assert_allclose(ratio, 1, atol=0.01)
@@ -407,14 +407,14 @@ def test_gram_matrix_of_float32_rows_keeps_small_directions():
 
 def test_more_directions_than_rows(base):
     X = np.random.default_rng(0).normal(size=(10, 5))
-    found = find_subspace(X, base, 40, solver="finder")
+    found = RangeFinder(40, solver="finder").find(X, base)
     np.testing.assert_allclose(found.basis.T @ found.basis, np.eye(40), atol=1e-12)
     assert residual(base(X), found.basis) < 1e-12
     np.testing.assert_allclose(found.singular_values[10:], 0, atol=1e-6)
 
 
 def test_rows_without_energy():
-    found = find_subspace(np.zeros((30, 6)), None, 3, solver="finder")
+    found = RangeFinder(3, solver="finder").find(np.zeros((30, 6)), None)
     assert np.isfinite(found.basis).all()
     assert found.residual.value == 0
     assert (found.explained_energy == 0).all()
@@ -423,8 +423,8 @@ def test_rows_without_energy():
 def test_map_with_learned_arrays_travels_apart(client, rows):
     base = RandomFourierFeatures(gamma=0.05, n_components=64, whiten=True, random_state=3).fit(rows).map_
     assert isinstance(base, FeatureMap)
-    lazy = find_subspace(da.from_array(rows, chunks=(700, 5)), base, 10, solver="finder")
-    now = find_subspace(rows, base, 10, solver="finder")
+    lazy = RangeFinder(10, solver="finder").find(da.from_array(rows, chunks=(700, 5)), base)
+    now = RangeFinder(10, solver="finder").find(rows, base)
     np.testing.assert_allclose(lazy.singular_values, now.singular_values, rtol=1e-9)
     fold = ProductReduction(FeatureTiles(base, 64), now.basis, 10, 0, 64)
     assert set(fold.arrays) == {"basis", "base.whitening"}
@@ -456,7 +456,7 @@ def test_same_bits_after_a_killed_worker(tmp_path, rows, base):
     dying = X.map_blocks(_die_once, str(tmp_path / "died"), dtype=np.float32, meta=np.empty((0, 0), np.float32))
     options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": ":0", "silence_logs": 50}
     with LocalCluster(**options) as cluster, Client(cluster):
-        plain = find_subspace(X, base, 20, solver="finder")
-        again = find_subspace(dying, base, 20, solver="finder")
+        plain = RangeFinder(20, solver="finder").find(X, base)
+        again = RangeFinder(20, solver="finder").find(dying, base)
     assert (tmp_path / "died").exists()
     np.testing.assert_array_equal(again.basis, plain.basis)
