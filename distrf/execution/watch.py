@@ -49,10 +49,9 @@ class Watch:
             event for moment, event in self._client.get_events("worker-restart-memory") if moment > begun
         ]
         if len(restarts) >= _RESTARTS:
-            event = restarts[-1]
             raise WorkerMemoryError(
-                f"the worker {event['worker']} held {format_bytes(event['rss'])}, nearly all of its memory limit, and was "
-                f"started anew; {len(restarts)} were since the job began to wait"
+                f"the worker {restarts[-1]['worker']} held {format_bytes(restarts[-1]['rss'])}, nearly all of its memory "
+                f"limit, and was started anew; {len(restarts)} were since the job began to wait"
             )
         patience = parse_timedelta(dask.config.get("distrf.workers-timeout", WITHOUT_WORKERS))
         if not workers and self._lasts("", patience):
@@ -60,16 +59,14 @@ class Watch:
                 f"no worker has been left for {patience:g} s; look in the workers' logs for why they ended. Where others "
                 "come later than that, set distrf.workers-timeout in Dask's configuration, or wait.timeout in the cluster spec"
             )
-        stuck = [address for address, worker in workers.items() if _is_stuck(worker)]
-        for address in stuck:
+        stuck = {address: worker for address, worker in workers.items() if _is_stuck(worker)}
+        for address, worker in stuck.items():
             if self._lasts(address, _PAUSED if len(stuck) == len(workers) else patience):
-                worker = workers[address]
                 raise WorkerMemoryError(
                     f"the worker {address} holds {format_bytes(worker['metrics']['memory'])} of its "
                     f"{format_bytes(worker['memory_limit'])} and has paused: it takes no task"
                 )
-        wrong = set(stuck) if workers else {""}
-        self._since = {what: since for what, since in self._since.items() if what in wrong}
+        self._since = {what: self._since[what] for what in (stuck if workers else [""])}
 
     def _lasts(self, what: str, seconds: float) -> bool:
         first = self._since.setdefault(what, time.monotonic())

@@ -11,7 +11,8 @@ import weakref
 from collections import deque
 from typing import Any
 
-from distributed import SchedulerPlugin, WorkerPlugin
+import dask
+from distributed import LocalCluster, SchedulerPlugin, WorkerPlugin
 from threadpoolctl import threadpool_limits
 
 from .release import check_release
@@ -81,6 +82,10 @@ _prepared: weakref.WeakSet = weakref.WeakSet()
 def prepare(client: Any) -> None:
     """Make the workers of a client ready, once.
 
+    A local cluster leaves lost workers the time to start anew. By Dask's default it looks 15 s after a loss whether the worker is
+    back, and if not ends its nanny for good: on a busy machine a new worker takes longer. Some minutes would not do: Dask would
+    look amid the restart of a worker that is lost once more so much later. A user's own setting stays.
+
     Parameters
     ----------
     client : distributed.Client
@@ -91,11 +96,12 @@ def prepare(client: Any) -> None:
         A worker has another release of distrf.
     """
     check_release(client)
-    if client in _prepared:
-        return
-    register(client, _loose_placement(), "distrf-loose-placement")
-    register(client, _PreparedWorker(), "distrf-prepared-worker")
-    _prepared.add(client)
+    if client not in _prepared:
+        register(client, _loose_placement(), "distrf-loose-placement")
+        register(client, _PreparedWorker(), "distrf-prepared-worker")
+        if isinstance(client.cluster, LocalCluster):
+            dask.config.update_defaults({"distributed": {"deploy": {"lost-worker-timeout": "365 days"}}})
+        _prepared.add(client)
 
 
 def register(client: Any, plugin: Any, name: str) -> None:
@@ -124,20 +130,21 @@ def register(client: Any, plugin: Any, name: str) -> None:
 
 
 def _loose_placement() -> SchedulerPlugin:
-    """Frees tasks whose worker has gone, so that any other may take them.
+    """Frees tasks that no worker can take now, so that any may take them later.
 
-    Dask lets a task that allows other workers go elsewhere, unless there was none at the time: then it waits for the
-    address it was meant for, which never comes back. The class is defined in here so that it is pickled by value: a
-    scheduler need not have distrf.
+    Dask lets a task that allows other workers go elsewhere, unless none takes tasks when it becomes ready: all are
+    lost, paused, or still starting. Then it waits for the address it was meant for, which may never come back. The
+    class is defined in here so that it is pickled by value: a scheduler need not have distrf.
     """
 
     class LoosePlacement(SchedulerPlugin):
         idempotent = True
 
-        def add_worker(self, scheduler: Any, worker: str) -> None:
-            """Called before the scheduler looks for waiting tasks that the new worker may take."""
-            for task in scheduler.unrunnable:
-                if task.loose_restrictions:
-                    task.worker_restrictions = None
+        async def start(self, scheduler: Any) -> None:
+            self._tasks = scheduler.tasks
+
+        def transition(self, key: Any, start: str, finish: str, *args: Any, **kwargs: Any) -> None:
+            if finish == "no-worker" and self._tasks[key].loose_restrictions:
+                self._tasks[key].worker_restrictions = None
 
     return LoosePlacement()

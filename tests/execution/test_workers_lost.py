@@ -13,6 +13,7 @@ import dask.array as da
 import numpy as np
 import pytest
 import zarr
+from dask.utils import parse_timedelta
 from distributed import Client, LocalCluster
 from distributed.comm import CommClosedError
 
@@ -28,7 +29,7 @@ from distrf.execution import watch
 from distrf.execution.graph_nodes import Task
 from distrf.execution.scheduler import current_client, settle
 from distrf.execution.submission import Submission, threads_of
-from distrf.execution.workers import register
+from distrf.execution.workers import prepare, register
 from distrf.execution.write_zarr import write_rows
 
 #: Fits are cut short for the sake of time.
@@ -104,6 +105,38 @@ def test_a_task_meant_for_a_lost_worker_runs_elsewhere(threads):
     assert futures["task"].result(timeout=5) == 3
 
 
+def test_a_task_meant_for_a_lost_worker_runs_on_one_that_took_no_tasks(threads):
+    """One that had paused when the task became ready, or was there but still starting."""
+    threads.cluster.scale(1)
+    threads.wait_for_workers(1)
+    assert current_client() is threads
+    (there,) = threads_of(threads)
+    threads.run_on_scheduler(becomes, there, "paused")
+    batch = Submission()
+    batch.add({"late": Task("late", sum, [1, 2])}, worker="inproc://10.0.0.1/1/1", keep=["late"])
+    futures = batch.submit(threads)
+    while getattr(threads.cluster.scheduler.tasks.get("late"), "state", "") != "no-worker":
+        time.sleep(0.02)
+    threads.run_on_scheduler(becomes, there, "running")
+    assert futures["late"].result(timeout=5) == 3
+
+
+def becomes(worker, status, dask_scheduler):
+    dask_scheduler.handle_worker_status_change(status, worker, "test")
+
+
+def test_a_local_cluster_leaves_workers_the_time_to_start_anew(threads):
+    """Dask alone ends the nanny of a worker that is not back after 15 s, and starts no other."""
+    timeout = "distributed.deploy.lost-worker-timeout"
+    threads.cluster.scale(1)
+    threads.wait_for_workers(1)
+    current_client()
+    assert parse_timedelta(dask.config.get(timeout)) > 1e6
+    with dask.config.set({timeout: "20s"}), Client(threads.cluster) as another:
+        prepare(another)
+        assert dask.config.get(timeout) == "20s"  # the user's own
+
+
 def test_a_job_ends_where_no_worker_comes_back(threads, monkeypatch):
     monkeypatch.setattr(watch, "EVERY", 0.1)
     with (
@@ -171,6 +204,7 @@ def nannies():
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)  # longer than a job waits for workers: one that gets none ends with the reason
 @pytest.mark.parametrize(("fit", "after"), [(ridge, 4), (sgd, 13), (tefm, 13), (learned, 13), (featurize, 4)])
 def test_all_workers_killed(nannies, tmp_path, rng, fit, after):
     X = rng.normal(size=(N, 5)).astype(np.float32)
@@ -182,7 +216,7 @@ def test_all_workers_killed(nannies, tmp_path, rng, fit, after):
     dying = X.map_blocks(killing, reads, after, pids, dtype=X.dtype, meta=np.empty((0, 0), np.float32))
     disturbed = fit(dying, y, tmp_path / "disturbed")
     assert (tmp_path / "reads-killed").exists()
-    nannies.wait_for_workers(2, timeout=60)
+    nannies.wait_for_workers(2, timeout=300)
     np.testing.assert_array_equal(disturbed, undisturbed)
 
 
