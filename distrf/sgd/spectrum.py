@@ -12,7 +12,7 @@ from ..execution.sampling import neighbours
 from ..losses import Loss
 from ..targets import Targets
 from .alpha import choose_alpha, choose_l1
-from .column_units import column_sizes, unit_factors, unlike
+from .column_units import APART, column_sizes, unit_factors, unlike
 from .penalties import Penalty
 from .preconditioner import Preconditioner, intercept_scale, make_preconditioner, sample_size, weighted_rows
 from .rows import Rows, Weights
@@ -27,6 +27,8 @@ _PROBE_GAIN = 2.0
 _OUTLYING = 3.0
 #: Columns whose mean is so many standard deviations are shifted to zero.
 _FAR = 10.0
+#: Columns so many times apart in size are scaled where an l1 penalty leaves no preconditioner.
+_APART_L1 = 20.0
 
 
 @dataclass(frozen=True)
@@ -122,7 +124,7 @@ def measure_spectrum(
     shift = _shift(Z, weight) if intercept and not rows.sparse else None
     Z = Z if shift is None else (Z - shift.astype(Z.dtype))
     sizes = column_sizes(Z, weight, shift)
-    apart, dtype = unlike(sizes), Z.dtype
+    apart, dtype = unlike(sizes, _APART_L1 if penalty.l1_ratio else APART), Z.dtype
     if apart is not None:
         Z = Z.astype(np.float64)
     smoothness = loss.curvature(_spread(Y, weight) if targets.classes is None else 1.0)
@@ -133,7 +135,7 @@ def measure_spectrum(
         if penalty.l1_ratio < 1.0:
             alpha = squares = choose_alpha(Z, near, weight, n, seed, group, apart) * smoothness
         if penalty.l1_ratio:
-            alpha = choose_l1(Z, near, weight, n) * smoothness
+            alpha = choose_l1(Z, near, weight, n, apart) * smoothness
     assert alpha is not None
     squares = squares if 0.0 < penalty.l1_ratio < 1.0 else None
     penalty, units = replace(penalty, alpha=alpha, squares=squares), None
