@@ -27,8 +27,8 @@ class StreamingSGDRegressor(LinearRegressor, BaseSGD):
     alpha : float or {"auto"}, default="auto"
         Strength of the penalty. "auto" takes what held-out rows of a sample ask for, measured with the
         squared loss and carried over to the number of all rows (see `distrf.sgd.alpha`). For "l1" it takes
-        half of what hides noise of the size of the targets, and for "elasticnet" each of the two parts gets
-        its own.
+        half of what hides noise of the size of the targets in the smallest column, and for "elasticnet"
+        each of the two parts gets its own.
     penalty : {"l2", "l1", "elasticnet"}, default="l2"
         "l2" is (alpha / 2) |u|^2, "l1" is alpha |u|_1, "elasticnet" mixes both by `l1_ratio`.
     l1_ratio : float, default=0.15

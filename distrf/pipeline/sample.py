@@ -12,7 +12,7 @@ from dask.base import is_dask_collection
 from sklearn.base import clone
 from sklearn.utils.validation import check_array
 
-from ..errors import InputError, input_errors
+from ..errors import InputError
 from ..execution.row_blocks import blocks_are_csr, check_dask_rows
 from ..execution.sampling import neighbours, sampled_rows, take_aligned, take_rows
 from ..maps import working_dtype
@@ -57,10 +57,16 @@ def as_rows(X: Any) -> Any:
     if sp.issparse(X):
         X = X.tocsr()
     elif hasattr(X, "columns"):  # a data frame; nullable columns become floats
-        with input_errors():
+        kinds: Any = getattr(X.dtypes, "items", dict)()
+        odd = [str(name) for name, dtype in kinds if getattr(dtype, "kind", "") in "MmOUSc"]
+        try:
             X = check_array(
                 X, dtype="numeric", ensure_all_finite=False, ensure_min_samples=0, ensure_min_features=0
             )
+        except (TypeError, ValueError) as error:
+            raise InputError(
+                f"X must be numeric, but columns {', '.join(odd[:10])} are not: encode or drop them"
+            ) from error
     else:
         X = np.asarray(X)
     if X.ndim != 2:

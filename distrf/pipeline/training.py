@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from dask.base import is_dask_collection
 from sklearn.base import is_classifier
 from sklearn.pipeline import Pipeline
 
+from ..errors import InputError
 from ..execution.row_blocks import align_rows, blocks_are_csr
 from ..linear_model.ridge import fit_beside
 from ..record import Comparison, Training
@@ -48,6 +50,8 @@ def train(X: Any, y: Any, *, sample_weight: Any = None, baseline: bool = True, *
         within a standard error, nothing is said
     """
     X, y = (values if hasattr(values, "shape") else np.asarray(values) for values in (X, y))
+    if sample_weight is not None and np.ndim(sample_weight) == 0:
+        raise InputError(f"sample_weight must have one entry for each row, got {sample_weight!r}")
     return fit_prepared(prepare(X, y, Options(**options), sample_weight), X, y, sample_weight, baseline)
 
 
@@ -165,7 +169,10 @@ def _variance(model: Any, X: Any, y: Any, sample_weight: Any) -> float:
 
 
 def _check_fitted(made: Prepared) -> list[str]:
-    """The fitted model on rows that it was trained on: below what was reached on rows not seen, it failed."""
+    """The fitted model on rows that it was trained on: below what was reached on rows not seen, it failed.
+
+    Of numbers by two standard errors too: a few rows of huge targets may decide alone.
+    """
     if made.linear is None or made.constant is None or made.machine is None:
         return []
     sample = made.sample
@@ -173,9 +180,22 @@ def _check_fitted(made: Prepared) -> list[str]:
     rows = np.concatenate([held for _, held in sample.splits])
     with warnings.catch_warnings():  # fitted to a data frame, scored on the sample
         warnings.filterwarnings("ignore", "X does not have valid feature names")
-        score = float(fitted.score(sample.X[rows], sample.y[rows]))
+        predicted = fitted.predict(sample.X[rows])
+    truth = sample.y[rows]
     reached = max(min(made.linear.score, made.machine.score), made.constant.score)
-    slack = 1 / np.sqrt(len(rows)) if is_classifier(fitted[-1]) else 0.05  # two standard errors of a share
+    if is_classifier(fitted[-1]):
+        score = float(np.mean(predicted == truth))
+        slack = 1 / np.sqrt(len(rows))  # two standard errors of a share
+        if (predicted == predicted[0]).all() and made.machine.beats(made.constant):
+            return [
+                f"all {len(rows):,} sampled rows are given the label {predicted[0]!s}: others are too rare for what "
+                "tells them apart; rank rows by decision_function, or give a model with class_weight='balanced'"
+            ]
+    else:
+        losses = ((predicted - truth) ** 2).reshape(len(rows), -1).mean(axis=1)
+        seen = replace(made.constant, losses=losses)
+        score = 1.0 - seen.error / (made.constant.error or 1.0)
+        slack = max(0.05, 2 * seen.margin(made.constant))
     if np.isfinite(score) and score >= reached - slack:
         return []
     return [

@@ -100,10 +100,13 @@ def _lowest(errors: np.ndarray) -> float:
     return (k + (0.5 * (left - right) / bend if bend > 0 else 0.0)) / 2
 
 
-def choose_l1(Z: np.ndarray, Y: np.ndarray, weight: np.ndarray | None, n: int) -> float:
+def choose_l1(
+    Z: np.ndarray, Y: np.ndarray, weight: np.ndarray | None, n: int, apart: float | None = None
+) -> float:
     """Half of the l1 penalty that hides noise of the size of the targets: sd(y) rms(z) sqrt(2 log D / n).
 
-    Parameters and result as `choose_alpha` has them.
+    Parameters and result as `choose_alpha` has them. Where columns are in unlike units, it is the penalty that suits the
+    small ones: that of the large ones would hide their signal too.
 
     Donoho & Johnstone's universal threshold ("Ideal spatial adaptation", Biometrika 1994, 2.2) for means of n rows.
     """
@@ -111,6 +114,7 @@ def choose_l1(Z: np.ndarray, Y: np.ndarray, weight: np.ndarray | None, n: int) -
         np.sqrt(np.average((Y - np.average(Y, axis=0, weights=weight)) ** 2, axis=0, weights=weight).max())
     )
     size = float(np.sqrt(np.average(Z.astype(np.float64) ** 2, axis=0, weights=weight).max()))
+    size *= apart or 1.0
     return _rounded(0.5 * spread * size * float(np.sqrt(2.0 * np.log(max(Z.shape[1], 2)) / n)) or 1.0)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from ..errors import InputError
 
 #: Columns are scaled where their sizes are so far apart, or the largest so far from 1, up or down.
-_APART, _EXTREME = 1e2, 1e9
+APART, _EXTREME = 1e2, 1e9
 #: Sizes whose squares are numbers.
 _SMALLEST, _LARGEST = 1e-140, 1e140
 #: Steps of the numbers around a shift, below which what it leaves is no signal.
@@ -53,13 +53,13 @@ def column_sizes(
     return np.where(sizes > rounding, sizes, 0.0)
 
 
-def unlike(sizes: np.ndarray) -> float | None:
-    """The smallest over the largest size where columns must be scaled; None where they are alike."""
+def unlike(sizes: np.ndarray, most: float = APART) -> float | None:
+    """The smallest over the largest size where columns are more than so many times apart; None where they are alike."""
     sizes = sizes[sizes > 0]
     if not len(sizes):
         return None
     low, high = float(sizes.min()), float(sizes.max())
-    return low / high if high > _APART * low or not 1.0 / _EXTREME < high < _EXTREME else None
+    return low / high if high > most * low or not 1.0 / _EXTREME < high < _EXTREME else None
 
 
 def unit_factors(sizes: np.ndarray, penalty: float) -> np.ndarray:

@@ -12,7 +12,7 @@ from ..execution.sampling import neighbours
 from ..losses import Loss
 from ..targets import Targets
 from .alpha import choose_alpha, choose_l1
-from .column_units import column_sizes, unit_factors, unlike
+from .column_units import APART, column_sizes, unit_factors, unlike
 from .penalties import Penalty
 from .preconditioner import (
     Preconditioner,
@@ -34,6 +34,8 @@ _PROBE_GAIN = 2.0
 _OUTLYING = 3.0
 #: Columns whose mean is so many standard deviations are shifted to zero.
 _FAR = 10.0
+#: Columns so many times apart in size are scaled where an l1 penalty leaves no preconditioner.
+_APART_L1 = 20.0
 
 
 @dataclass(frozen=True)
@@ -145,7 +147,7 @@ def measure_spectrum(
     shift = _shift(Z, weight) if wanted.intercept and not rows.sparse else None
     Z = Z if shift is None else (Z - shift.astype(dtype))
     sizes = column_sizes(Z, weight, shift)
-    apart, units = unlike(sizes), None
+    apart, units = unlike(sizes, _APART_L1 if wanted.penalty.l1_ratio else APART), None
     Z = Z if apart is None else Z.astype(np.float64)
     smoothness = loss.curvature(_spread(Y, weight) if targets.classes is None else 1.0)
     penalty = _penalty(replace(sample, Z=Z), loss, wanted, smoothness, apart)
@@ -192,7 +194,7 @@ def _penalty(sample: _Sample, loss: Loss, wanted: Wanted, smoothness: float, apa
         if penalty.l1_ratio < 1.0:
             alpha = choose_alpha(Z, Y, weight, n, sample.seed, sample.together, apart) * smoothness
         if penalty.l1_ratio:
-            squares, alpha = alpha, choose_l1(Z, Y, weight, n) * smoothness
+            squares, alpha = alpha, choose_l1(Z, Y, weight, n, apart) * smoothness
     assert alpha is not None
     return replace(penalty, alpha=alpha, squares=squares)
 

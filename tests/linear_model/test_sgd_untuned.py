@@ -209,3 +209,13 @@ def test_the_elastic_net_does_not_know_units(loss, rows, targets):
     plain = model.fit(X, y).score(X, y)
     assert plain > 0.97
     assert model.fit(rows * X, targets * y).score(rows * X, targets * y) == pytest.approx(plain, abs=1e-3)
+
+
+@pytest.mark.parametrize("penalty", ["l1", "elasticnet"])
+@pytest.mark.parametrize("span", [30.0, 1e6])
+@pytest.mark.parametrize("loss", ["squared", "epsilon_insensitive"])
+def test_the_chosen_l1_penalty_suits_columns_of_unlike_units(rng, loss, span, penalty):
+    Z = rng.normal(size=(1500, 6))
+    y = Z @ [1.0, 2.0, -1.0, 0.5, 1.0, -1.0] + 0.5 * rng.normal(size=1500)
+    X = Z * np.geomspace(1.0, span, 6)
+    assert StreamingSGDRegressor(loss, penalty=penalty).fit(X[:1000], y[:1000]).score(X[1000:], y[1000:]) > 0.95

@@ -354,6 +354,26 @@ def test_a_training_that_fails_warns(rng):
         distrf.train(X, y, model=StreamingRidge(1e6), n_components=64)
 
 
+def test_labels_too_rare_to_be_given_warn(rng):
+    X = rng.normal(size=(1500, 3))
+    rare = rng.random(1500) < 1 / (1 + np.exp(4 - X[:, 0]))
+    with pytest.warns(BaselineWarning, match="are given the label 0.*class_weight"):
+        distrf.train(X, rare.astype(int), n_components=64)
+
+
+def test_one_weight_for_all_rows_is_refused(rng):
+    with pytest.raises(InputError, match="one entry for each row"):
+        distrf.train(*rows(rng), sample_weight=2.0)
+
+
+def test_columns_of_a_frame_that_are_no_numbers_are_named(rng):
+    pd = pytest.importorskip("pandas")
+    X, y = rows(rng, 20)
+    frame = pd.DataFrame(X, columns=list("abcde")).assign(when=pd.date_range("2020", periods=20))
+    with pytest.raises(InputError, match="columns when are not"):
+        distrf.train(frame, y)
+
+
 # --- few rows, odd rows
 
 
