@@ -13,7 +13,6 @@ from . import options as o
 from .groups import PATH, path_parameters
 from .jobs import job_text, keys_of
 from .session import Session, running
-from .signatures import as_number
 from .usage import UsageError
 
 if TYPE_CHECKING:
@@ -55,6 +54,7 @@ def tune(
     from ..store import check_apart
     from ..tuning import tune as search
     from .outputs import check_writable
+    from .signatures import as_number
     from .training import follow_target, look_at_target, rows_with_target
 
     session = Session(run)

@@ -76,7 +76,7 @@ def said(text):
         (["--model", "svm", "--momentum", "2"], "--momentum must be a finite number >= 0 and <= 0.999"),
         (["--model", "svm", "--learning-rate", "fast"], "--learning-rate must be 'auto'"),
         (["--model", "svm", "--tol", "small"], "--tol must be a finite number >= 0, got 'small'"),
-        (["--model", "svm", "--batch-size", "2.5"], "--batch-size must be an integer >= 1 or 'auto', got '2.5'"),
+        (["--model", "svm", "--batch-size", "2.5"], "--batch-size must be an integer >= 1 or 'auto', got 2.5"),
         (["--model", "logistic", "--learning-rate", "pegasos"], "pegasos' needs loss='hinge'"),
         (["--model", "sgd-regressor", "--class-weight", "balanced"], "--class-weight is for --model ridge-classifier, .*; this is --model sgd-regressor"),
         (["--model", "svm", "--plot", "curve.doc"], "--plot writes .*png.* got 'curve.doc'"),
