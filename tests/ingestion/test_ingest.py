@@ -19,6 +19,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.datasets import dump_svmlight_file
+from strategies import seeds
 
 from distrf import ingest, open_rows
 from distrf.errors import InputError, SpecMismatchError, StoreError
@@ -242,10 +243,10 @@ def test_parquet(tmp_path):
     np.testing.assert_array_equal(read(tmp_path / "h.zarr")[0], np.array([[1], [2], [3]]))
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8)
 @given(
     n=st.integers(1, 60),
-    seed=st.integers(0, 2**40),
+    seed=seeds,
     blocks=st.lists(st.integers(1, 70), min_size=2, max_size=2),
 )
 @pytest.mark.parametrize("kind", ["dense", "csr"])

@@ -19,6 +19,7 @@ from sklearn.base import clone
 from sklearn.kernel_approximation import PolynomialCountSketch
 from sklearn.metrics.pairwise import polynomial_kernel
 from sklearn.utils.estimator_checks import parametrize_with_checks
+from strategies import chunk_bytes, chunked, dtypes
 
 from distrf import (
     CompactRandomFeatures,
@@ -394,21 +395,16 @@ def rows(n, d, dtype=np.float64):
     return (X * (abs(X) > 0.4)).astype(dtype)
 
 
-@given(
-    chunks=st.lists(st.integers(1, 40), min_size=1, max_size=8),
-    d=st.integers(1, 6),
-    which=st.integers(0, len(ESTIMATORS) - 1),
-    dtype=st.sampled_from([np.float32, np.float64]),
-    chunk_bytes=st.sampled_from([200, 5_000, 10**8]),
-)
-def test_dask_is_numpy(chunks, d, which, dtype, chunk_bytes):
+@given(shape=chunked(), est=st.sampled_from(ESTIMATORS), dtype=dtypes, chunk_bytes=chunk_bytes)
+def test_dask_is_numpy(shape, est, dtype, chunk_bytes):
+    chunks, d = shape
     X = rows(sum(chunks), d, dtype)
     X[0] = 1.0  # no rule lacks a row that is not zero
-    est = clone(ESTIMATORS[which]).set_params(random_state=3)
+    est = clone(est).set_params(random_state=3)
     if isinstance(est, CompactRandomFeatures) and est.base is not None:
         est.set_params(base__length_scale=1.5)
     Z = est.fit_transform(X)
-    dX = da.from_array(X, chunks=(tuple(chunks), d))
+    dX = da.from_array(X, chunks=shape)
     with dask.config.set({"array.chunk-size": f"{chunk_bytes}B", "scheduler": "sync"}):
         lazy = clone(est).fit(dX).transform(dX)
         made = lazy.compute()

@@ -9,6 +9,7 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from strategies import dtypes, ranges, seeds
 
 from distrf.errors import InputError
 from distrf.kernels import Cauchy, Gaussian, Kernel, Laplacian, Matern
@@ -29,7 +30,7 @@ def serves(name: str, kernel: Kernel) -> bool:
 PAIRS = [(name, kernel) for name in sorted(PROJECTIONS) for kernel in KERNELS if serves(name, kernel)]
 pairs = pytest.mark.parametrize(("name", "kernel"), PAIRS, ids=lambda v: v if isinstance(v, str) else str(v))
 names = pytest.mark.parametrize("name", sorted(PROJECTIONS))
-dtypes = pytest.mark.parametrize("dtype", [np.float32, np.float64], ids=["float32", "float64"])
+precisions = pytest.mark.parametrize("dtype", [np.float32, np.float64], ids=["float32", "float64"])
 
 
 def phases(projection, X, start, stop, scale, dtype):
@@ -52,7 +53,7 @@ def rounding(X, W, scale, dtype):
     return 8 * passes * np.finfo(dtype).eps * size
 
 
-@dtypes
+@precisions
 @pairs
 def test_phases_are_products_with_the_matrix(name, kernel, dtype):
     m = 300
@@ -73,11 +74,10 @@ def test_phases_are_products_with_the_matrix(name, kernel, dtype):
 @given(st.data())
 def test_any_shape_and_range(data):
     name, kernel = data.draw(st.sampled_from(PAIRS))
-    dtype = data.draw(st.sampled_from([np.float32, np.float64]))
+    dtype = data.draw(dtypes)
     n, d, m = (data.draw(st.integers(1, top)) for top in (5, 140, 3000))
-    start = data.draw(st.integers(0, m - 1))
-    stop = data.draw(st.integers(start + 1, m))
-    projection = make_projection(name, kernel, d, m, data.draw(st.integers(0, 2**63 - 1)))
+    start, stop = data.draw(ranges(m))
+    projection = make_projection(name, kernel, d, m, data.draw(seeds))
     X, W = np.random.default_rng(n).normal(size=(n, d)).astype(np.float32), projection.weights()
     got = phases(projection, X, start, stop, 0.7, dtype)
     assert (abs(got - 0.7 * X.astype(float) @ W[start:stop].T) <= rounding(X, W, 0.7, dtype)).all()
@@ -130,7 +130,7 @@ def test_map_is_the_cosine_of_the_matrix(name, kernel, phase):
 
 
 @names
-@dtypes
+@precisions
 @pytest.mark.parametrize("density", [0.02, 0.5])
 def test_csr_is_densified_a_row_tile_at_a_time(name, dtype, density, monkeypatch):
     map_ = FourierMap(60, 256, Gaussian(), 2.0, name, "offset", 5)

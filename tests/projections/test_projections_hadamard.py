@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 from scipy.linalg import hadamard
+from strategies import dtypes, ranges, seeds
 
 from distrf.compiled import hadamard_blocks, walsh_hadamard
 from distrf.errors import InputError
@@ -21,7 +22,7 @@ from distrf.randomness import chi, signs
 
 BOTH = [FastfoodProjection, StructuredOrthogonalProjection]
 both = pytest.mark.parametrize("Make", BOTH, ids=lambda p: p.name)
-dtypes = pytest.mark.parametrize("dtype", [np.float32, np.float64], ids=["float32", "float64"])
+precisions = pytest.mark.parametrize("dtype", [np.float32, np.float64], ids=["float32", "float64"])
 
 
 def phases(projection, X, start, stop, scale=1.0, dtype=None):
@@ -45,7 +46,7 @@ def assert_close(got, X, W, scale):
 
 
 class TestTransform:
-    @dtypes
+    @precisions
     @pytest.mark.parametrize("p", [2**k for k in range(12)])
     def test_is_sylvesters_matrix(self, p, dtype):
         X = np.random.default_rng(p).normal(size=(5, p)).astype(dtype)
@@ -54,7 +55,7 @@ class TestTransform:
         bound = 4 * np.finfo(dtype).eps * np.sqrt(p) * np.linalg.norm(X, axis=1)[:, None]
         assert np.all(abs(Y - X.astype(float) @ hadamard(p)) <= bound)
 
-    @dtypes
+    @precisions
     @pytest.mark.parametrize("p", [1, 8, 64, 4096, 2**15])
     def test_is_exact_on_integers_and_an_involution(self, p, dtype):
         X = np.random.default_rng(p).integers(-8, 9, size=(3, p)).astype(dtype)
@@ -64,7 +65,7 @@ class TestTransform:
         walsh_hadamard(Y)
         assert np.array_equal(Y, p * X)
 
-    @dtypes
+    @precisions
     def test_a_row_does_not_depend_on_its_neighbours(self, dtype):
         X = np.random.default_rng(0).normal(size=(7, 256)).astype(dtype)
         alone, together = X[3:4].copy(), X.copy()
@@ -72,7 +73,7 @@ class TestTransform:
         walsh_hadamard(together)
         assert np.array_equal(alone[0], together[3])
 
-    @dtypes
+    @precisions
     def test_blocks_follow_the_formula(self, dtype):
         rng, p, blocks, k = np.random.default_rng(0), 32, 3, 2
         U = rng.normal(size=(4, p)).astype(dtype)
@@ -142,7 +143,7 @@ PINNED_SORF = [1.5700289559732652, -2.5120463295572244, 0.9420173735839592, 0.62
 
 class TestPhases:
     @both
-    @dtypes
+    @precisions
     @pytest.mark.parametrize("d", [1, 2, 3, 7, 16, 17, 64, 100, 128, 521, 1024, 1100])
     def test_are_products_with_the_matrix(self, Make, d, dtype):
         m = 2 * max(16, 1 << (d - 1).bit_length()) + 5
@@ -155,16 +156,15 @@ class TestPhases:
             got = phases(projection, X, start, stop, 0.3)
             np.testing.assert_array_equal(got, phases(projection, X, 0, m, 0.3)[:, start:stop])
 
-    @settings(max_examples=60, deadline=None)
+    @settings(max_examples=60)
     @given(st.data())
     def test_any_shape_and_range(self, data):
         Make = data.draw(st.sampled_from(BOTH))
         kernel = data.draw(st.sampled_from([Gaussian(), Matern(0.5), Matern(2.5)]))
-        dtype = data.draw(st.sampled_from([np.float32, np.float64]))
+        dtype = data.draw(dtypes)
         n, d, m = (data.draw(st.integers(1, top)) for top in (5, 70, 2500))
-        start = data.draw(st.integers(0, m - 1))
-        stop = data.draw(st.integers(start + 1, m))
-        projection = Make(kernel, d, m, data.draw(st.integers(0, 2**63 - 1)))
+        start, stop = data.draw(ranges(m))
+        projection = Make(kernel, d, m, data.draw(seeds))
         X = np.random.default_rng(n).normal(size=(n, d)).astype(dtype)
         assert_close(
             phases(projection, X, start, stop, 0.7), X.astype(float), projection.weights(start, stop), 0.7
