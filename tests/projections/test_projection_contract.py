@@ -150,7 +150,7 @@ def test_csr_is_densified_a_row_tile_at_a_time(name, dtype, density, monkeypatch
 class TestUnbiased:
     """Means over seeds against the exact kernel, within the standard error that the seeds show."""
 
-    SEEDS = 1200
+    SEEDS = 600
     d, m = 12, 48
 
     def differences(self, kernel):
@@ -175,13 +175,15 @@ class TestUnbiased:
     def test_estimates_average_to_the_kernel(self, name, kernel):
         V = self.differences(kernel)
         k, k_wrong = (kernel(V, np.zeros((1, self.d)), length_scale=scale)[:, 0] for scale in (1.0, 1.1))
+        # Rows of one circulant block agree most where the law has Laplacian's tails: twice the seeds see as much.
+        seeds = 2 * self.SEEDS if isinstance(kernel, Laplacian) else self.SEEDS
         made = np.array(
             [
                 np.cos(make_projection(name, kernel, self.d, self.m, seed).weights() @ V.T).mean(axis=0)
-                for seed in range(self.SEEDS)
+                for seed in range(seeds)
             ]
         )
-        error = made.std(axis=0) / np.sqrt(self.SEEDS)
+        error = made.std(axis=0) / np.sqrt(seeds)
         assert (abs(made.mean(axis=0) - k) <= 4.5 * error + self.bias(name, kernel, V)).all()
         assert (4.5 * error < abs(k - k_wrong))[[0, 2]].all()  # a bandwidth off by 1.1 would fail
 

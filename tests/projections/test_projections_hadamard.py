@@ -191,12 +191,13 @@ class TestPhases:
 class TestLaw:
     """Expectations over seeds, with the standard error that the seeds themselves show."""
 
-    SEEDS = 1200
+    SEEDS = 600
 
     def estimates(self, Make, kernel, V, m, seeds=SEEDS):
-        """Kernel estimates mean_i cos(w_i . v), shape (seeds, number of v)."""
-        d = V.shape[1]
-        return np.array([np.cos(Make(kernel, d, m, s).weights() @ V.T).mean(axis=0) for s in range(seeds)])
+        """Kernel estimates mean_i cos(w_i . v), shape (seeds, *V.shape[:-1])."""
+        d = V.shape[-1]
+        products = (Make(kernel, d, m, s).weights() @ V.reshape(-1, d).T for s in range(seeds))
+        return np.array([np.cos(P).mean(axis=0) for P in products]).reshape(seeds, *V.shape[:-1])
 
     @staticmethod
     def differences(d, s):
@@ -255,7 +256,7 @@ class TestLaw:
 
     @pytest.mark.parametrize("d", [16, 24, 33])
     def test_fastfood_row_norms_are_chi(self, d):
-        rows = np.array([FastfoodProjection(Gaussian(), d, 64, s).weights(5, 6)[0] for s in range(3000)])
+        rows = np.array([FastfoodProjection(Gaussian(), d, 64, s).weights(5, 6)[0] for s in range(1000)])
         assert stats.kstest(np.linalg.norm(rows, axis=1), stats.chi(d).cdf).pvalue > 1e-3
         assert stats.kstest(rows[:, d // 2], stats.norm.cdf).pvalue > 1e-3
 
@@ -263,29 +264,29 @@ class TestLaw:
         norms = np.linalg.norm(StructuredOrthogonalProjection(Gaussian(), 128, 300, 1).weights(), axis=1)
         np.testing.assert_allclose(norms, np.sqrt(128), rtol=1e-12)
 
-    @pytest.mark.parametrize("s", [0.3, 1.0])
-    @pytest.mark.parametrize(("d", "blocks"), [(32, 1), (32, 8), (24, 4)])
-    def test_variances_are_as_computed_and_ordered(self, d, blocks, s):
+    @pytest.mark.parametrize(("d", "blocks"), [(32, 1), (32, 4), (24, 2)])
+    def test_variances_are_as_computed_and_ordered(self, d, blocks):
         """With q = k^2 s^2 / (1 - k^2)^2 and u = sum v_j^4 / s^2, in units of (1 - k^2)^2 / 2 m:
 
         dense 1, Fastfood 1 + (1 - 2 u) q, SORF 1 - (p - 1) / p q, to first order in 1/p, for one block as
         for many: the common rotation correlates no blocks.
         """
-        p, k = 32, np.exp(-s / 2)
+        p, scales = 32, (0.3, 1.0)
         V = np.random.default_rng(0).normal(size=(40, d))
-        V *= np.sqrt(s) / np.linalg.norm(V, axis=1, keepdims=True)
-        unit = (1 - k**2) ** 2 / (2 * blocks * p)
-        dense, fastfood, sorf = (
-            self.estimates(Make, Gaussian(), V, blocks * p, 600).var(axis=0).mean() / unit
-            for Make in (DenseProjection, *BOTH)
-        )
-        q, u = k**2 * s**2 / (1 - k**2) ** 2, ((V**4).sum(axis=1) / s**2).mean()
-        noise = 0.04  # a variance from 600 seeds has 6 %; from 40 directions at once, less
-        order = (1 + s) / p
-        assert abs(dense - 1) < noise
-        assert abs(fastfood - (1 + (1 - 2 * u) * q)) < 2 * (noise + order)
-        assert abs(sorf - (1 - (p - 1) / p * q)) < noise + order
-        assert sorf < dense < fastfood
+        V /= np.linalg.norm(V, axis=1, keepdims=True)
+        all_scales = np.sqrt(scales)[:, None, None] * V  # of the same matrices
+        made = [self.estimates(Make, Gaussian(), all_scales, blocks * p) for Make in (DenseProjection, *BOTH)]
+        variances = np.var(made, axis=1).mean(axis=-1)
+        for s, (dense, fastfood, sorf) in zip(scales, variances.T, strict=True):
+            k = np.exp(-s / 2)
+            unit = (1 - k**2) ** 2 / (2 * blocks * p)
+            q, u = k**2 * s**2 / (1 - k**2) ** 2, (V**4).sum(axis=1).mean()
+            noise = 0.04  # a variance from 600 seeds has 6 %; from 40 directions at once, less
+            order = (1 + s) / p
+            assert abs(dense / unit - 1) < noise
+            assert abs(fastfood / unit - (1 + (1 - 2 * u) * q)) < 2 * (noise + order)
+            assert abs(sorf / unit - (1 - (p - 1) / p * q)) < noise + order
+            assert sorf < dense < fastfood
 
 
 class TestMap:
