@@ -142,7 +142,7 @@ PAIRS[:, 2] = [[1, 0, 0], [0, 1, 0]]  # orthogonal
 @pytest.mark.parametrize("kernel", [Polynomial(1), Polynomial(2, 0.5, 0.0), Polynomial(3, 0.3, 0.5)], ids=repr)
 def test_tensor_sketch_moments(kernel, D):
     X, Y = PAIRS
-    E = estimates(lambda seed: TensorSketchMap(3, D, kernel, seed), X, Y, 3000)
+    E = estimates(lambda seed: TensorSketchMap(3, D, kernel, seed), X, Y, 1000)
     assert_moments(E, np.diag(kernel(X, Y)), TensorSketchMap(3, D, kernel, 0).variance(X, Y))
 
 
@@ -155,7 +155,7 @@ def test_scikit_learns_sketch_has_the_same_law():
         return peer.fit(X).transform
 
     assert_moments(
-        estimates(make, X, Y, 2000), np.diag(kernel(X, Y)), TensorSketchMap(3, 8, kernel, 0).variance(X, Y)
+        estimates(make, X, Y, 700), np.diag(kernel(X, Y)), TensorSketchMap(3, 8, kernel, 0).variance(X, Y)
     )
 
 
@@ -227,7 +227,7 @@ class TestMaclaurin(MapContract):
 )
 def test_maclaurin_moments(kernel, exact):
     X, Y = PAIRS / 2
-    E = estimates(lambda seed: MaclaurinMap(3, 8, kernel, 2.0, exact, seed), X, Y, 3000)
+    E = estimates(lambda seed: MaclaurinMap(3, 8, kernel, 2.0, exact, seed), X, Y, 1000)
     assert_moments(E, np.diag(kernel(X, Y)), MaclaurinMap(3, 8, kernel, 2.0, exact, 0).variance(X, Y))
 
 
