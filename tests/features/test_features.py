@@ -12,7 +12,7 @@ import pytest
 import scipy.sparse as sp
 import sklearn
 from contracts import EPS, FourierContract
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from reductions import count_calls
 from scipy.spatial.distance import cdist, pdist
@@ -232,6 +232,7 @@ def test_rules_on_a_sample():
     assert est.length_scale_ == pytest.approx(np.median(pdist(X)), rel=0.05)
 
 
+@settings(max_examples=12)
 @given(
     chunks=row_chunks(most=900, blocks=6, rows=3),
     rule=st.sampled_from(["knn", "knn-cnm", "median", "scale"]),
@@ -417,6 +418,7 @@ def mixed(n, d, dtype):
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("method", PEERS)
+@settings(max_examples=15)
 @given(shape=chunked())
 def test_scaler_is_scikit_learns(method, dtype, shape):
     chunks, d = shape
