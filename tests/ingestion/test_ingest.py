@@ -243,7 +243,7 @@ def test_parquet(tmp_path):
     np.testing.assert_array_equal(read(tmp_path / "h.zarr")[0], np.array([[1], [2], [3]]))
 
 
-@settings(max_examples=8)
+@settings(max_examples=5)
 @given(
     n=st.integers(1, 60),
     seed=seeds,

@@ -143,18 +143,19 @@ PINNED_SORF = [1.5700289559732652, -2.5120463295572244, 0.9420173735839592, 0.62
 
 class TestPhases:
     @both
-    @precisions
-    @pytest.mark.parametrize("d", [1, 2, 3, 7, 16, 17, 64, 100, 128, 521, 1024, 1100])
-    def test_are_products_with_the_matrix(self, Make, d, dtype):
+    @pytest.mark.parametrize("d", [1, 2, 3, 7, 16, 17, 64, 100, 128, 521, 1100])
+    def test_are_products_with_the_matrix(self, Make, d):
         m = 2 * max(16, 1 << (d - 1).bit_length()) + 5
         projection = Make(Gaussian(), d, m, 11)
-        X = np.random.default_rng(d).normal(size=(6, d)).astype(dtype)
-        W = projection.weights()
-        assert_close(phases(projection, X, 0, m, 0.3), X.astype(float), W, 0.3)
-        for start, stop in ((1, m), (m - 1, m), (m // 3, m // 2), (5, 5 + m // 2)):
+        W, parts = projection.weights(), ((1, m), (m - 1, m), (m // 3, m // 2), (5, 5 + m // 2))
+        for start, stop in parts:
             np.testing.assert_array_equal(projection.weights(start, stop), W[start:stop])
-            got = phases(projection, X, start, stop, 0.3)
-            np.testing.assert_array_equal(got, phases(projection, X, 0, m, 0.3)[:, start:stop])
+        for dtype in (np.float32, np.float64):
+            X = np.random.default_rng(d).normal(size=(6, d)).astype(dtype)
+            whole = phases(projection, X, 0, m, 0.3)
+            assert_close(whole, X.astype(float), W, 0.3)
+            for start, stop in parts:
+                np.testing.assert_array_equal(phases(projection, X, start, stop, 0.3), whole[:, start:stop])
 
     @settings(max_examples=60)
     @given(st.data())
