@@ -123,6 +123,8 @@ def test_every_registered_class(tmp_path, name):
     known = inspect.signature(cls).parameters
     model = cls(**{k: v for k, v in wanted.items() if k in known})
     rows, y = abs(X), TWO if is_classifier(model) else NUMBERS
+    if name.startswith("CompactNonlinear"):
+        model.set_params(n_epochs=5)
     if name == "TEFM":
         model.set_params(base=RandomFourierFeatures(n_components=32, random_state=1))
     if name == "CompactRandomFeatures":

@@ -9,6 +9,7 @@ import scipy.special
 import scipy.stats
 from hypothesis import given
 from hypothesis import strategies as st
+from strategies import seeds
 
 from distrf import randomness
 from distrf.compiled import normal_quantiles, words_to_uniforms
@@ -24,8 +25,6 @@ from distrf.randomness import (
     uniforms,
     variates,
 )
-
-seeds = st.integers(0, 2**63 - 1)
 
 
 def test_golden_words():

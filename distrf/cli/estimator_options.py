@@ -11,7 +11,7 @@ from ..features.base import FeatureEstimator
 from ..parameters import FLAG, check_parameters, one_of
 from ..pipeline.deciding import auto_components
 from ..registry import MAPS, MODELS, kind_for, make_map, named_map, named_model
-from .signatures import Parameter, arguments, merged, option, parameters_of, read
+from .signatures import Parameter, arguments, flag_of, merged, option, parameters_of, read
 from .usage import UsageError, checked, flag
 
 Options = dict[str, tuple[Any, Any]]
@@ -100,7 +100,11 @@ class MapOptions(Typed):
                 made.planned_map(d)
             return made
 
-        return checked(build, lambda name: flag(_on_map(name)))
+        if {"gamma", "length_scale"} <= self.typed.keys():
+            raise UsageError(
+                "--gamma and --length-scale exclude each other: gamma sets the length scale; leave one out"
+            )
+        return checked(build, _flag_of_map)
 
 
 class TrainMapOptions(MapOptions):
@@ -143,7 +147,7 @@ class TrainMapOptions(MapOptions):
         made = plain.make(None if "n_components" in chosen else d)
         if made is not None and "n_components" in chosen:
             made.take_size(auto_components(n, memory))
-            checked(lambda: d is None or made.planned_map(d))
+            checked(lambda: d is None or made.planned_map(d), _flag_of_map)
         return made
 
     def chosen(self, estimator: Any) -> dict[str, Any]:
@@ -233,7 +237,7 @@ class ModelOptions(Typed):
             made.check()
             return made
 
-        made = checked(build)
+        made = checked(build, flag_of)
         _check_needs(made, [known[name].name for name in self.typed])
         return made
 
@@ -309,6 +313,10 @@ def takes_map(cls: type[FeatureEstimator]) -> bool:
 def _on_map(name: str) -> str:
     """The option of a parameter of a map: with a prefix where models have one of that name."""
     return _MAP_PREFIX + name if name in _model_parameters() else name
+
+
+def _flag_of_map(name: str) -> str:
+    return flag(_on_map(name))
 
 
 def _model_parameters() -> dict[str, dict[str, Parameter]]:

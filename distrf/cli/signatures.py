@@ -104,6 +104,11 @@ def as_number(text: str) -> Any:
 _WORDS = {"none": None, "true": True, "false": False, "yes": True, "no": False}
 
 
+def flag_of(parameter: str) -> str:
+    """The option of a parameter."""
+    return flag(_SAME.get(parameter, parameter))
+
+
 def merged(kinds: Mapping[str, type]) -> dict[str, dict[str, Parameter]]:
     """{parameter: {name of an estimator: its own}} of several estimators, in the order of their signatures."""
     owners: dict[str, dict[str, Parameter]] = {}

@@ -158,7 +158,7 @@ def test_train_and_predict(cli, files, tmp_path, name):
         (["binning", "--kernel", "gaussian"], "random binning needs a product of one-dimensional kernels"),
         (["binning", "--bins", "some"], "--bins must be 'hashed' or 'exact', got 'some'"),
         (["binning", "--n-grids", "0"], "--n-grids must be an integer >= 1, got 0"),
-        (["tensor-sketch", "--kernel", "gaussian"], "is for the polynomial kernel, got --kernel gaussian"),
+        (["tensor-sketch", "--kernel", "gaussian"], "--kernel is for --map fourier, .*; this is --map tensor-sketch"),
         (["tensor-sketch", "--degree", "0"], "--degree must be an integer >= 1, got 0"),
         (["maclaurin", "--coef0", "-1"], "--coef0 must be a finite number >= 0, got -1"),
         (["compact", "--base", "compact"], "--base is one of fourier, .* got 'compact'"),
@@ -168,8 +168,8 @@ def test_train_and_predict(cli, files, tmp_path, name):
         (["nystroem", "--kernel", "exponential_semigroup", "--beta", "0"], "--beta must be a finite number > 0"),
         (["cnm", "--objective", "cosine"], "--objective must be 'kernel', 'hinge',"),
         (["cnm", "--structure", "sparse"], "--structure must be 'dense' or 'circulant', got 'sparse'"),
-        (["cnm", "--structure", "circulant", "--projection", "orthogonal"], "starts from circulant blocks alone"),
-        (["blockwise"], "needs --transformer, one of AdditiveChi2Sampler"),
+        (["cnm", "--structure", "circulant", "--init", "orthogonal"], "starts from circulant blocks alone"),
+        (["blockwise"], "needs --transformer: 'AdditiveChi2Sampler'"),
         (["blockwise", "--transformer", "FunctionTransformer"], "got 'FunctionTransformer'"),
     ],
 )  # fmt: skip
@@ -178,7 +178,7 @@ def test_wrong_usage(cli, files, tmp_path, words, message, monkeypatch):
 
     monkeypatch.setattr("distrf.cluster._started", lambda spec: pytest.fail("a cluster was started"))
     for command in (["plan", files / "train.zarr"], ["featurize", files / "train.zarr", tmp_path / "out"]):
-        printed = cli(*command, "--map", *words, "-D", D, code=2)
+        printed = cli(*command, "--map", *words, *size(words[0], D), code=2)
         assert printed.out == ""
         assert re.search(message, " ".join(printed.err.split())), printed.err
     assert list(tmp_path.iterdir()) == []

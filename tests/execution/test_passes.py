@@ -30,6 +30,7 @@ from reductions import (
     make_live,
     refuse_row,
 )
+from strategies import chunked, row_chunks, schedulers, small_seeds
 
 from distrf.errors import InputError
 from distrf.execution import block_graphs
@@ -46,11 +47,8 @@ MANY_SEGMENTS = {"nbytes": 8, "flops_per_row": 1.0e6}
 ONE_SEGMENT = {"nbytes": 10**6, "flops_per_row": 1.0}
 
 
-@st.composite
-def chunked(draw, most=120):
-    """(rows of each chunk, columns): uneven, one-row and empty chunks."""
-    chunks = draw(st.lists(st.integers(0, 17), min_size=1, max_size=most // 10))
-    return tuple(chunks) if sum(chunks) else (*chunks, 1), draw(st.integers(1, 5))
+#: Uneven, one-row and empty chunks, and a few columns.
+uneven = chunked(least=0, most=17, blocks=12, columns=5)
 
 
 def data(n, d, dtype=np.float32):
@@ -60,7 +58,7 @@ def data(n, d, dtype=np.float32):
 # ---- what a pass computes ---------------------------------------------------------------------------
 
 
-@given(shape=chunked(), nbytes=st.integers(1, 4000), scheduler=st.sampled_from(SCHEDULERS))
+@given(shape=uneven, nbytes=st.integers(1, 4000), scheduler=schedulers)
 def test_pass_sees_every_row_once_and_in_order(shape, nbytes, scheduler):
     chunks, d = shape
     X, y = data(sum(chunks), d), np.arange(sum(chunks))
@@ -73,7 +71,7 @@ def test_pass_sees_every_row_once_and_in_order(shape, nbytes, scheduler):
     assert listed == [(int(a), n) for a, n in zip(starts, chunks, strict=True)]
 
 
-@given(shape=chunked(), nbytes=st.integers(1, 4000))
+@given(shape=uneven, nbytes=st.integers(1, 4000))
 def test_pass_equals_the_direct_sum(shape, nbytes):
     chunks, d = shape
     X, y = data(sum(chunks), d), np.arange(sum(chunks), dtype=np.float32)
@@ -171,7 +169,7 @@ def test_no_rows_at_all():
 
 
 @given(
-    rows=st.lists(st.integers(0, 50), min_size=1, max_size=60),
+    rows=row_chunks(least=0, most=50, blocks=60, rows=0),
     n_segments=st.integers(1, 80),
     data=st.data(),
 )
@@ -220,7 +218,7 @@ def test_split_chunk(rows, limit):
     assert blocks <= 2 * -(-rows // limit)
 
 
-@given(shape=chunked(), limit=st.integers(1, 20))
+@given(shape=uneven, limit=st.integers(1, 20))
 def test_split_rows(shape, limit):
     chunks, d = shape
     X = data(sum(chunks), d)
@@ -292,7 +290,7 @@ def test_shared_tasks_run_once(tmp_path):
 
 def test_many_blocks_that_share_everything():
     """A global reduction upstream of more than 64 blocks: one task a block."""
-    source = da.from_array(data(300, 2), chunks=(3, 2)).map_blocks(np.array)
+    source = da.from_array(data(198, 2), chunks=(3, 2)).map_blocks(np.array)
     array = source - source.mean(axis=0)
     assert BlockGraphs([array]).edges is None
     np.testing.assert_array_equal(np.concatenate(run_pass(StackFold(), [array])), array.compute())
@@ -572,7 +570,7 @@ def test_progress_of_a_failed_pass():
 # ---- sampled rows -----------------------------------------------------------------------------------
 
 
-@given(shape=chunked(), size=st.integers(1, 40), seed=st.integers(0, 100))
+@given(shape=uneven, size=st.integers(1, 40), seed=small_seeds)
 def test_take_rows(shape, size, seed):
     chunks, d = shape
     X = data(sum(chunks), d)
@@ -585,7 +583,7 @@ def test_take_rows(shape, size, seed):
     )
 
 
-@given(n=st.integers(64_001, 10**12), size=st.integers(8, 1000), seed=st.integers(0, 100))
+@given(n=st.integers(64_001, 10**12), size=st.integers(8, 1000), seed=small_seeds)
 def test_rows_of_large_data_come_in_groups(n, size, seed):
     rows = sampled_rows(n, size, seed, "test")
     assert len(rows) == size // 8 * 8

@@ -12,7 +12,6 @@ import pytest
 import scipy.sparse as sp
 from contracts import EPS, MapContract
 from hypothesis import given
-from hypothesis import strategies as st
 from reductions import count_calls
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.decomposition import PCA
@@ -33,6 +32,7 @@ from sklearn.preprocessing import (
     StandardScaler,
 )
 from sklearn.utils.estimator_checks import parametrize_with_checks
+from strategies import chunk_bytes, chunked, dtypes
 
 from distrf import Blockwise, StreamingRidge, load_model, save_model
 from distrf.errors import InputError, SpecMismatchError, StoreError
@@ -250,17 +250,13 @@ def test_fits_on_a_sample(tmp_path):
     assert len(list(tmp_path.iterdir())) <= 100
 
 
-@given(
-    chunks=st.lists(st.integers(1, 40), min_size=1, max_size=8).filter(lambda c: sum(c) > 3),
-    d=st.integers(1, 5),
-    dtype=st.sampled_from([np.float32, np.float64]),
-    chunk_bytes=st.sampled_from([200, 10**8]),
-)
-def test_dask_is_numpy(chunks, d, dtype, chunk_bytes):
+@given(shape=chunked(rows=4), dtype=dtypes, chunk_bytes=chunk_bytes)
+def test_dask_is_numpy(shape, dtype, chunk_bytes):
+    chunks, d = shape
     rows = np.random.default_rng(d).normal(size=(sum(chunks), d)).astype(dtype)
     est = Blockwise(make_pipeline(StandardScaler(), PolynomialFeatures(2)), n_sample=20, random_state=0)
     Z = est.fit_transform(rows)
-    dX = da.from_array(rows, chunks=(tuple(chunks), d))
+    dX = da.from_array(rows, chunks=shape)
     with dask.config.set({"array.chunk-size": f"{chunk_bytes}B", "scheduler": "sync"}):
         lazy = clone(est).fit(dX).transform(dX)
         made = lazy.compute()

@@ -12,7 +12,7 @@ import pytest
 import scipy.sparse as sp
 import sklearn
 from contracts import EPS, FourierContract
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from reductions import count_calls
 from scipy.spatial.distance import cdist, pdist
@@ -22,6 +22,7 @@ from sklearn.neighbors import NearestNeighbors
 from sklearn.pipeline import FeatureUnion, make_pipeline
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, Normalizer, StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
+from strategies import chunk_bytes, chunked, dtypes, row_chunks, seeds
 
 from distrf import RandomFourierFeatures, StreamingRidge, StreamingScaler
 from distrf.errors import InputError
@@ -69,12 +70,6 @@ def rows(n, d, dtype=np.float64, seed=0):
     return np.random.default_rng([n, d, seed]).normal(size=(n, d)).astype(dtype)
 
 
-@st.composite
-def chunked(draw):
-    """(rows of each chunk, columns)."""
-    return tuple(draw(st.lists(st.integers(1, 40), min_size=1, max_size=8))), draw(st.integers(1, 6))
-
-
 def counted(X, chunk, folder):
     """A lazy array that leaves one file in `folder` for each block that is read."""
     return da.from_array(X, chunks=(chunk, X.shape[1])).map_blocks(
@@ -91,11 +86,11 @@ def reads(folder):
 
 @given(
     shape=chunked(),
-    dtype=st.sampled_from([np.float32, np.float64]),
+    dtype=dtypes,
     kernel=st.sampled_from(["gaussian", "laplacian", "cauchy", "matern"]),
     phase=st.sampled_from(["paired", "offset"]),
-    seed=st.integers(0, 2**63 - 1),
-    chunk_bytes=st.sampled_from([200, 5_000, 10**8]),
+    seed=seeds,
+    chunk_bytes=chunk_bytes,
 )
 def test_same_seed_same_features(shape, dtype, kernel, phase, seed, chunk_bytes):
     """To rounding, for any row chunking; NumPy and Dask alike."""
@@ -237,15 +232,16 @@ def test_rules_on_a_sample():
     assert est.length_scale_ == pytest.approx(np.median(pdist(X)), rel=0.05)
 
 
+@settings(max_examples=12)
 @given(
-    chunks=st.lists(st.integers(1, 900), min_size=1, max_size=6).filter(lambda c: sum(c) > 2),
+    chunks=row_chunks(most=900, blocks=6, rows=3),
     rule=st.sampled_from(["knn", "knn-cnm", "median", "scale"]),
 )
 def test_rules_do_not_depend_on_chunks(chunks, rule):
     X = rows(sum(chunks), 3)
     est = RandomFourierFeatures(length_scale=rule, n_components=2, random_state=1)
     whole = est.fit(X).length_scale_
-    assert est.fit(da.from_array(X, chunks=(tuple(chunks), 3))).length_scale_ == whole
+    assert est.fit(da.from_array(X, chunks=(chunks, 3))).length_scale_ == whole
     assert est.fit(sp.csr_array(X)).length_scale_ == whole
 
 
@@ -422,6 +418,7 @@ def mixed(n, d, dtype):
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("method", PEERS)
+@settings(max_examples=15)
 @given(shape=chunked())
 def test_scaler_is_scikit_learns(method, dtype, shape):
     chunks, d = shape

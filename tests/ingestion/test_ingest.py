@@ -20,6 +20,7 @@ import zarr
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.datasets import dump_svmlight_file
+from strategies import seeds
 
 from distrf import ingest, open_rows
 from distrf.errors import InputError, SpecMismatchError, StoreError
@@ -264,10 +265,10 @@ def test_zarr(tmp_path):
     np.testing.assert_array_equal(read(tmp_path / "d.zarr")[0], X)
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=5)
 @given(
     n=st.integers(1, 60),
-    seed=st.integers(0, 2**40),
+    seed=seeds,
     blocks=st.lists(st.integers(1, 70), min_size=2, max_size=2),
 )
 @pytest.mark.parametrize("kind", ["dense", "csr"])

@@ -98,10 +98,10 @@ WEIGHTED = (
 @parametrize_with_checks(
     [
         CompactNonlinearMap(**FAST),
-        CompactNonlinearClassifier(**FAST | {"n_epochs": 25}),
-        CompactNonlinearRegressor(**FAST | {"n_epochs": 25}),
+        CompactNonlinearClassifier(**FAST | {"n_epochs": 15}),
+        CompactNonlinearRegressor(**FAST | {"n_epochs": 15}),
         CompactNonlinearMap(objective="multinomial", structure="circulant", **FAST),
-        CompactNonlinearClassifier(loss="hinge", structure="circulant", **FAST | {"n_epochs": 25}),
+        CompactNonlinearClassifier(loss="hinge", structure="circulant", **FAST | {"n_epochs": 15}),
     ],
     expected_failed_checks=lambda estimator: dict.fromkeys(WEIGHTED, ROUNDS_ARE_ROWS),
     xfail_strict=True,

@@ -16,6 +16,7 @@ from sklearn.linear_model import Ridge, RidgeClassifier
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
+from strategies import dtypes, ranges, row_chunks, small_seeds
 
 from distrf import RandomFourierFeatures, StreamingRidge, StreamingRidgeClassifier, StreamingScaler
 from distrf.errors import InputError
@@ -249,15 +250,12 @@ def test_lower_precision_than_the_rows_is_never_used():
 # ---- cross-validation -------------------------------------------------------------------------------
 
 
-@given(
-    n=st.integers(2, 4000), cv=st.sampled_from([2, 3, 5, "holdout"]), seed=st.integers(0, 99), data=st.data()
-)
+@given(n=st.integers(2, 4000), cv=st.sampled_from([2, 3, 5, "holdout"]), seed=small_seeds, data=st.data())
 def test_folds_are_stripes_of_row_numbers(n, cv, seed, data):
     n = max(n, 5)
     rule = FoldRule.for_rows(n, cv, seed)
     whole = rule.of_rows(0, n)
-    a = data.draw(st.integers(0, n))
-    b = data.draw(st.integers(a, n))
+    a, b = data.draw(ranges(n, empty=True))
     np.testing.assert_array_equal(rule.of_rows(a, b - a), whole[a:b])
     assert set(whole) == set(range(rule.n_folds))
     k = 5 if cv == "holdout" else cv
@@ -329,16 +327,16 @@ def test_cross_validation_finds_the_noise():
 
 
 @given(
-    chunks=st.lists(st.integers(0, 80), min_size=1, max_size=8).filter(lambda c: sum(c) >= 20),
+    chunks=row_chunks(least=0, most=80, rows=20),
     cv=st.sampled_from([2, 5, "holdout"]),
-    dtype=st.sampled_from([np.float32, np.float64]),
+    dtype=dtypes,
 )
 @settings(max_examples=20)
 def test_any_chunking(chunks, cv, dtype):
     n = sum(chunks)
     X, y, w = problem(n, 4, dtype=dtype)
     est = StreamingRidge((0.01, 0.1), cv=cv)
-    dX = da.from_array(X, chunks=(tuple(chunks), 4))
+    dX = da.from_array(X, chunks=(chunks, 4))
     with dask.config.set(scheduler="sync"):
         lazy = clone(est).fit(dX, da.from_array(y, chunks=33), da.from_array(w, chunks=-1))
         score = lazy.score(dX, y, w)

@@ -354,7 +354,7 @@ def test_theorem_2(kernel):
 @pytest.mark.parametrize("projection", list(MIXED))
 def test_moments_of_a_block(kernel, z, projection):
     """Means, products (Theorems 2 and 3) and variance over seeds, each within 4.5 standard errors."""
-    z, seeds = np.array(z), 3000
+    z, seeds = np.array(z), 1500
     maps = (LaplaceMap(8, 8, kernel, projection, seed) for seed in range(seeds))
     F = np.exp(-np.stack([map_.weights() @ z for map_ in maps]))  # (seeds, 8)
     k = float(kernel.of_sum(z))

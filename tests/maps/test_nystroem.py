@@ -18,6 +18,7 @@ from sklearn.kernel_approximation import Nystroem
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
+from strategies import chunk_bytes, chunked, dtypes
 
 from distrf import NystroemFeatures, StreamingRidge, load_model, save_model
 from distrf.errors import InputError, SpecMismatchError
@@ -325,20 +326,15 @@ def test_scikit_learn_checks(estimator, check):
     check(estimator)
 
 
-@given(
-    chunks=st.lists(st.integers(1, 40), min_size=1, max_size=8),
-    d=st.integers(1, 6),
-    which=st.integers(0, len(ESTIMATORS) - 1),
-    dtype=st.sampled_from([np.float32, np.float64]),
-    chunk_bytes=st.sampled_from([200, 5_000, 10**8]),
-)
-def test_dask_is_numpy(chunks, d, which, dtype, chunk_bytes):
+@given(shape=chunked(), est=st.sampled_from(ESTIMATORS), dtype=dtypes, chunk_bytes=chunk_bytes)
+def test_dask_is_numpy(shape, est, dtype, chunk_bytes):
+    chunks, d = shape
     X = np.random.default_rng([sum(chunks), d]).normal(size=(sum(chunks), d)).astype(dtype)
-    est = clone(ESTIMATORS[which])
+    est = clone(est)
     if est.kernel != "polynomial":
         est.set_params(length_scale=1.5)
     Z = est.fit_transform(X)
-    dX = da.from_array(X, chunks=(tuple(chunks), d))
+    dX = da.from_array(X, chunks=shape)
     with dask.config.set({"array.chunk-size": f"{chunk_bytes}B", "scheduler": "sync"}):
         lazy = clone(est).fit(dX).transform(dX)
         made = lazy.compute()

@@ -9,6 +9,7 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from strategies import dtypes, ranges, seeds
 
 from distrf.errors import InputError
 from distrf.kernels import Cauchy, Gaussian, Kernel, Laplacian, Matern
@@ -29,7 +30,7 @@ def serves(name: str, kernel: Kernel) -> bool:
 PAIRS = [(name, kernel) for name in sorted(PROJECTIONS) for kernel in KERNELS if serves(name, kernel)]
 pairs = pytest.mark.parametrize(("name", "kernel"), PAIRS, ids=lambda v: v if isinstance(v, str) else str(v))
 names = pytest.mark.parametrize("name", sorted(PROJECTIONS))
-dtypes = pytest.mark.parametrize("dtype", [np.float32, np.float64], ids=["float32", "float64"])
+precisions = pytest.mark.parametrize("dtype", [np.float32, np.float64], ids=["float32", "float64"])
 
 
 def phases(projection, X, start, stop, scale, dtype):
@@ -52,9 +53,8 @@ def rounding(X, W, scale, dtype):
     return 8 * passes * np.finfo(dtype).eps * size
 
 
-@dtypes
 @pairs
-def test_phases_are_products_with_the_matrix(name, kernel, dtype):
+def test_phases_are_products_with_the_matrix(name, kernel):
     m = 300
     for d in (1, 2, 7, 16, 97, 130):
         projection = make_projection(name, kernel, d, m, 11)
@@ -62,10 +62,11 @@ def test_phases_are_products_with_the_matrix(name, kernel, dtype):
         assert W.shape == (m, d)
         assert W.dtype == np.float64
         assert np.isfinite(W).all()
-        allowed = rounding(X, W, 0.3, dtype)
+        exact = 0.3 * X.astype(float) @ W.T
         for start, stop in [(0, m), (1, m), (m - 1, m), (100, 151), (127, 258)]:
-            got = phases(projection, X, start, stop, 0.3, dtype)
-            assert (abs(got - 0.3 * X.astype(float) @ W[start:stop].T) <= allowed).all(), d
+            for dtype in (np.float32, np.float64):
+                got = phases(projection, X, start, stop, 0.3, dtype)
+                assert (abs(got - exact[:, start:stop]) <= rounding(X, W, 0.3, dtype)).all(), (d, dtype)
             np.testing.assert_allclose(projection.weights(start, stop), W[start:stop], rtol=1e-9, atol=1e-12)
 
 
@@ -73,11 +74,10 @@ def test_phases_are_products_with_the_matrix(name, kernel, dtype):
 @given(st.data())
 def test_any_shape_and_range(data):
     name, kernel = data.draw(st.sampled_from(PAIRS))
-    dtype = data.draw(st.sampled_from([np.float32, np.float64]))
+    dtype = data.draw(dtypes)
     n, d, m = (data.draw(st.integers(1, top)) for top in (5, 140, 3000))
-    start = data.draw(st.integers(0, m - 1))
-    stop = data.draw(st.integers(start + 1, m))
-    projection = make_projection(name, kernel, d, m, data.draw(st.integers(0, 2**63 - 1)))
+    start, stop = data.draw(ranges(m))
+    projection = make_projection(name, kernel, d, m, data.draw(seeds))
     X, W = np.random.default_rng(n).normal(size=(n, d)).astype(np.float32), projection.weights()
     got = phases(projection, X, start, stop, 0.7, dtype)
     assert (abs(got - 0.7 * X.astype(float) @ W[start:stop].T) <= rounding(X, W, 0.7, dtype)).all()
@@ -130,7 +130,7 @@ def test_map_is_the_cosine_of_the_matrix(name, kernel, phase):
 
 
 @names
-@dtypes
+@precisions
 @pytest.mark.parametrize("density", [0.02, 0.5])
 def test_csr_is_densified_a_row_tile_at_a_time(name, dtype, density, monkeypatch):
     map_ = FourierMap(60, 256, Gaussian(), 2.0, name, "offset", 5)
@@ -150,7 +150,7 @@ def test_csr_is_densified_a_row_tile_at_a_time(name, dtype, density, monkeypatch
 class TestUnbiased:
     """Means over seeds against the exact kernel, within the standard error that the seeds show."""
 
-    SEEDS = 1200
+    SEEDS = 600
     d, m = 12, 48
 
     def differences(self, kernel):
@@ -175,13 +175,15 @@ class TestUnbiased:
     def test_estimates_average_to_the_kernel(self, name, kernel):
         V = self.differences(kernel)
         k, k_wrong = (kernel(V, np.zeros((1, self.d)), length_scale=scale)[:, 0] for scale in (1.0, 1.1))
+        # Rows of one circulant block agree most where the law has Laplacian's tails: twice the seeds see as much.
+        seeds = 2 * self.SEEDS if isinstance(kernel, Laplacian) else self.SEEDS
         made = np.array(
             [
                 np.cos(make_projection(name, kernel, self.d, self.m, seed).weights() @ V.T).mean(axis=0)
-                for seed in range(self.SEEDS)
+                for seed in range(seeds)
             ]
         )
-        error = made.std(axis=0) / np.sqrt(self.SEEDS)
+        error = made.std(axis=0) / np.sqrt(seeds)
         assert (abs(made.mean(axis=0) - k) <= 4.5 * error + self.bias(name, kernel, V)).all()
         assert (4.5 * error < abs(k - k_wrong))[[0, 2]].all()  # a bandwidth off by 1.1 would fail
 

@@ -120,12 +120,12 @@ class TestLaw:
     @pytest.mark.parametrize("kernel", [Gaussian(), Laplacian(), Cauchy()], ids=lambda k: k.name)
     def test_each_row_has_the_kernels_law(self, Make, kernel):
         """Coordinates of one row, over seeds: the law each, and no correlation between signs of them."""
-        rows = np.array([Make(kernel, 9, 18, seed).weights(13, 14)[0] for seed in range(1500)])
+        rows = np.array([Make(kernel, 9, 18, seed).weights(13, 14)[0] for seed in range(600)])
         law = {"normal": stats.norm, "cauchy": stats.cauchy, "laplace": stats.laplace}[kernel.law]
         for j in (0, 4, 8):
             assert stats.kstest(rows[:, j], law.cdf).pvalue > 1e-4
-        agreement = np.sign(rows).T @ np.sign(rows) / 1500 - np.eye(9)
-        assert abs(agreement).max() < 4.5 / np.sqrt(1500)
+        agreement = np.sign(rows).T @ np.sign(rows) / len(rows) - np.eye(9)
+        assert abs(agreement).max() < 4.5 / np.sqrt(len(rows))
 
     @pytest.mark.parametrize(
         "Make", [CirculantProjection, AlternatingCirculantProjection], ids=lambda p: p.name
@@ -134,9 +134,9 @@ class TestLaw:
         fixed = Make(Gaussian(), 16, 32, 0).column_factors()
         monkeypatch.setattr(Make, "column_factors", lambda self: fixed)
         V = 0.3 * np.vstack([np.ones(16), np.sin(np.arange(16))])
-        made = np.array([np.cos(Make(Gaussian(), 16, 32, s).weights() @ V.T).mean(axis=0) for s in range(1500)])
+        made = np.array([np.cos(Make(Gaussian(), 16, 32, s).weights() @ V.T).mean(axis=0) for s in range(600)])
         k = np.exp(-0.5 * (V**2).sum(axis=1))
-        assert (abs(made.mean(axis=0) - k) <= 4.5 * made.std(axis=0) / np.sqrt(1500)).all()
+        assert (abs(made.mean(axis=0) - k) <= 4.5 * made.std(axis=0) / np.sqrt(len(made))).all()
 
 
 def differences(d, s):
@@ -163,7 +163,7 @@ def sample_columns(rng, samples, mixed, d, signed):
 
 
 class TestVariance:
-    SEEDS = 3000
+    SEEDS = 1500
 
     def estimates(self, Make, V, m):
         d = V.shape[1]

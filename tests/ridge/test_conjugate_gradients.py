@@ -11,6 +11,7 @@ import dask.array as da
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -179,11 +180,15 @@ class Interrupted(Exception):
     pass
 
 
-@pytest.mark.parametrize("alphas", [1e-4, [1e-4, 1e-2]])
+@pytest.fixture(scope="module", params=[1e-4, [1e-4, 1e-2]], ids=["one-alpha", "two-alphas"])
+def whole(request, problem):
+    """A fit that nothing interrupts."""
+    return StreamingRidge(request.param, solver="cg", n_directions=20).fit(*problem)
+
+
 @pytest.mark.parametrize("finished", [0, 1, 2, 4])
-def test_resumes_at_the_last_finished_pass(problem, tmp_path, monkeypatch, alphas, finished):
+def test_resumes_at_the_last_finished_pass(problem, tmp_path, monkeypatch, whole, finished):
     Z, y = problem
-    whole = StreamingRidge(alphas, solver="cg", n_directions=20).fit(Z, y)
     run_pass, labels = conjugate_passes.run_pass, []
 
     def counted(*args, label, **kwargs):
@@ -192,7 +197,7 @@ def test_resumes_at_the_last_finished_pass(problem, tmp_path, monkeypatch, alpha
         labels.append(label)
         return run_pass(*args, label=label, **kwargs)
 
-    model = StreamingRidge(alphas, solver="cg", n_directions=20, checkpoint=tmp_path / "c")
+    model = clone(whole).set_params(checkpoint=tmp_path / "c")
     monkeypatch.setattr(conjugate_passes, "run_pass", counted)
     with pytest.raises(Interrupted):
         model.fit(Z, y)

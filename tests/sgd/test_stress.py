@@ -1,7 +1,6 @@
 """Two hundred small problems of every odd kind: linear models are finite, no worse than a constant, and seldom warn.
 
-A problem is its number, from which all else is drawn: the same ones in every run, spread evenly over what can be
-odd. (Hypothesis' own draws are near-copies of each other.) Losses and best constants are worked out here anew, in
+Losses and best constants are worked out here anew, in
 float64, so that nothing of what is tested takes part in the judgement.
 """
 
@@ -15,129 +14,12 @@ import dask.array as da
 import numpy as np
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 from scipy.special import expit, logsumexp, xlogy
+from strategies import CLASS_LOSSES, NUMBER_LOSSES, Problem, draw_data, problems
 
 from distrf import StreamingRidge, StreamingRidgeClassifier, StreamingSGDClassifier, StreamingSGDRegressor
 
-CLASS_LOSSES = ("hinge", "squared_hinge", "logistic", "multinomial", "squared")
-NUMBER_LOSSES = ("squared", "huber", "epsilon_insensitive")
 EPSILON = 0.1
-
-
-@dataclass(frozen=True)
-class Problem:
-    """`rows`, `columns`, `targets` and `weights` name ways to be odd; see the functions that draw them."""
-
-    number: int
-    loss: str
-    n: int
-    D: int
-    n_classes: int  # 0: regression
-    rows: str
-    columns: str
-    scale: float
-    targets: str
-    target_scale: float
-    weights: str
-    alpha: float
-    intercept: bool
-    float32: bool
-    chunk: int  # rows of a Dask chunk; 0: NumPy
-
-    @classmethod
-    def drawn(cls, number):
-        rng = np.random.default_rng([20260401, number])
-
-        def one_of(*choices):
-            return choices[rng.integers(len(choices))]
-
-        n_classes = one_of(0, 0, 2, 2, 3, 10)
-        # Most are small; one of eight has more rows than the solvers sample.
-        least, most = one_of(
-            (1, 1), *[(2, 12)] * 2, *[(13, 400)] * 8, *[(401, 4_000)] * 4, *[(6_001, 20_000)] * 2
-        )
-        n = max(1, n_classes, int(np.exp(rng.uniform(np.log(least), np.log(most + 1)))))
-        D = int(rng.uniform(13, 257)) if one_of(True, False) else int(np.exp(rng.uniform(0, np.log(257))))
-        return cls(
-            number,
-            one_of(*(CLASS_LOSSES if n_classes else NUMBER_LOSSES)),
-            n,
-            D,
-            n_classes,
-            one_of("plain", "heavy", "far", "duplicates", "counts"),
-            one_of("alike", "unlike", "constant", "same", "decaying", "shifted"),
-            one_of(1e-6, 1e-3, 1.0, 1.0, 1.0, 1e3, 1e6),
-            one_of("plain", "plain", "heavy", "rare", "noise", "sorted"),
-            one_of(1e-6, 1.0, 1.0, 1e6),
-            one_of("none", "none", "none", "uneven", "zeros", "one"),
-            one_of(1e-6, 1e-6, 1e-3, 1e-1),
-            one_of(True, True, True, False),
-            one_of(True, False),
-            one_of(0, 0, 0, 4_096 if n > 4_000 else one_of(64, 1_000)),
-        )
-
-
-def _rows(p, rng):
-    """Numbers of about unit size, shape (n, D), but for what is odd about the rows."""
-    Z = rng.normal(size=(p.n, p.D))
-    if p.rows == "heavy":
-        Z *= np.abs(rng.standard_t(1.5, size=(p.n, 1))) + 0.1
-    elif p.rows == "far":
-        Z[rng.integers(p.n, size=1 + p.n // 1_000)] *= 1e3
-    elif p.rows == "duplicates":
-        Z = Z[rng.integers(max(1, p.n // 20), size=p.n)]
-    elif p.rows == "counts":
-        Z = rng.poisson(np.exp(rng.normal(-1.0, 1.5, size=p.D)), size=(p.n, p.D)).astype(float)
-    return Z
-
-
-def _columns(p, rng, Z):
-    if p.columns == "unlike":
-        Z = Z * 10.0 ** rng.uniform(-3, 3, size=p.D)
-    elif p.columns == "constant":
-        Z[:, rng.random(p.D) < 0.4] = rng.normal()
-    elif p.columns == "same":
-        Z = Z[:, rng.integers(max(1, p.D // 4), size=p.D)]
-    elif p.columns == "decaying":
-        Z = Z / np.arange(1, p.D + 1) ** 1.5
-    elif p.columns == "shifted":
-        Z = Z + rng.choice([3.0, 30.0, 1e3])
-    return Z
-
-
-def draw_data(p):
-    """(X, y, weights or None), NumPy."""
-    rng = np.random.default_rng([20260402, p.number])
-    Z = _rows(p, rng)
-    score = Z @ rng.normal(size=p.D) / np.sqrt(p.D)
-    X = (p.scale * _columns(p, rng, Z)).astype(np.float32 if p.float32 else np.float64)
-    noise = rng.standard_t(1.5, size=p.n) if p.targets == "heavy" else 0.3 * rng.normal(size=p.n)
-    signal = rng.normal(size=p.n) if p.targets == "noise" else np.tanh(score) + noise
-    order = np.argsort(signal, kind="stable")
-    if p.n_classes:
-        rank = np.empty(p.n, dtype=int)
-        rank[order] = np.arange(p.n)
-        if p.targets == "rare":  # all but a hundredth of the rows are of the first class
-            y = np.maximum(rank - (p.n - max(p.n // 100, p.n_classes - 1)) + 1, 0) % p.n_classes
-        else:
-            y = rank * p.n_classes // p.n
-    elif p.targets == "rare":
-        y = p.target_scale * np.where(rng.random(p.n) < 0.01, 100.0, 0.0) + p.target_scale
-    else:
-        y = p.target_scale * (signal + rng.choice([0.0, 10.0]))
-    if p.targets == "sorted":
-        X, y = X[order], y[order]
-    weight = None
-    if p.weights == "uneven":
-        weight = np.exp(2.0 * rng.normal(size=p.n))
-    elif p.weights == "zeros":
-        weight = np.where(rng.random(p.n) < 0.3, 0.0, rng.random(p.n))
-        weight[:1] = 1.0
-    elif p.weights == "one":
-        weight = np.full(p.n, 1e-3)
-        weight[rng.integers(p.n)] = 1.0
-    return X, y, weight
 
 
 def encode(p, y):
@@ -314,8 +196,8 @@ def test_two_hundred(kind):
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("kind", ["sgd", "ridge"])
-@given(number=st.integers(200, 2**32 - 1))
-def test_any(kind, number):
+@given(problem=problems(first=200))
+def test_any(kind, problem):
     """Others, and with DISTRF_HYPOTHESIS=explore new ones in each run."""
-    outcome = examine(Problem.drawn(number), kind)
+    outcome = examine(problem, kind)
     assert outcome.failure is None, outcome

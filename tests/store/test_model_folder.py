@@ -8,29 +8,15 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from hypothesis.extra import numpy as hnp
+from hypothesis import given
+from strategies import specs, stored_arrays
 
 from distrf.errors import InputError, SpecMismatchError, StoreError
 from distrf.store import array_shapes, is_model_folder, read_model_folder, read_spec, write_model_folder
 from distrf.store.model_folder import with_checksum
 
-plain = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
-    max_leaves=10,
-)
 
-
-@settings(max_examples=30, deadline=None)
-@given(
-    spec=st.dictionaries(st.text(), plain, max_size=4),
-    array=hnp.arrays(
-        st.sampled_from(["f4", "f8", ">f8", "i8", "u1", "?", "c16", "<U3"]),
-        hnp.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=4),
-    ),
-)
+@given(spec=specs, array=stored_arrays)
 def test_round_trip(tmp_path_factory, spec, array):
     path = tmp_path_factory.mktemp("m") / "model"
     write_model_folder(path, spec, {"a": array})

@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from strategies import shapes
 
 from distrf import open_rows
 from distrf.errors import InputError, SpecMismatchError, StoreError
@@ -25,6 +26,9 @@ from distrf.store import (
     write_parquet_block,
 )
 
+#: (rows, rows of a row group) of each of a few files.
+files = st.lists(shapes(30, 12), min_size=1, max_size=3)
+
 
 def run(x):
     return x.compute(scheduler="sync")
@@ -35,11 +39,7 @@ def save(path, columns, row_group_size=7):
     return path
 
 
-@settings(max_examples=30, deadline=None)
-@given(
-    sizes=st.lists(st.tuples(st.integers(1, 30), st.integers(1, 12)), min_size=1, max_size=3),
-    rows_per_block=st.integers(1, 40),
-)
+@given(sizes=files, rows_per_block=st.integers(1, 40))
 def test_any_row_groups_and_blocks(tmp_path_factory, sizes, rows_per_block):
     folder = tmp_path_factory.mktemp("p")
     n = sum(size for size, _ in sizes)
@@ -59,11 +59,8 @@ def test_any_row_groups_and_blocks(tmp_path_factory, sizes, rows_per_block):
     assert len(dict(optimised.__dask_graph__())) == got.npartitions
 
 
-@settings(max_examples=20, deadline=None)
-@given(
-    sizes=st.lists(st.tuples(st.integers(1, 30), st.integers(1, 12)), min_size=1, max_size=3),
-    rows_per_block=st.integers(1, 40),
-)
+@settings(max_examples=20)
+@given(sizes=files, rows_per_block=st.integers(1, 40))
 def test_uniform_blocks(tmp_path_factory, sizes, rows_per_block):
     folder = tmp_path_factory.mktemp("p")
     n = sum(size for size, _ in sizes)

@@ -17,6 +17,7 @@ import scipy.sparse as sp
 import zarr
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from strategies import shapes
 
 from distrf import open_rows
 from distrf.errors import InputError, SpecMismatchError, StoreError
@@ -64,16 +65,16 @@ def fill(path, X, y=None, block_rows=10, kind="rows", **options):
     return finish(path)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
-    n=st.integers(1, 40),
-    d=st.integers(1, 5),
+    shape=shapes(),
     block_rows=st.integers(1, 50),
     dtype=st.sampled_from(["f4", "f8", "u1", "i2"]),
     kind=st.sampled_from(["rows", "features", "predictions"]),
     order=st.randoms(use_true_random=False),
 )
-def test_round_trip_in_any_block_order(tmp_path_factory, n, d, block_rows, dtype, kind, order):
+def test_round_trip_in_any_block_order(tmp_path_factory, shape, block_rows, dtype, kind, order):
+    n, d = shape
     path = tmp_path_factory.mktemp("s") / "a.zarr"
     X = (np.random.default_rng(n).normal(size=(n, d)) * 20).astype(np.int8).astype(dtype)
     store = create(path, Contents({"X": ((d,), dtype)}, n, block_rows, kind=kind, spec={}))
@@ -89,17 +90,17 @@ def test_round_trip_in_any_block_order(tmp_path_factory, n, d, block_rows, dtype
     np.testing.assert_array_equal(got.compute(scheduler="sync"), X)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(
-    n=st.integers(1, 40),
-    d=st.integers(1, 30),
+    shape=shapes(columns=30),
     block_rows=st.integers(1, 50),
     per_block=st.integers(1, 4),
     density=st.sampled_from([0.0, 0.1, 1.0]),
 )
-def test_csr_round_trip(tmp_path_factory, n, d, block_rows, per_block, density):
+def test_csr_round_trip(tmp_path_factory, shape, block_rows, per_block, density):
+    n, _ = shape
     path = tmp_path_factory.mktemp("s") / "a.zarr"
-    X = sp.random_array((n, d), density=density, format="csr", dtype=np.float32, rng=np.random.default_rng(n))
+    X = sp.random_array(shape, density=density, format="csr", dtype=np.float32, rng=np.random.default_rng(n))
     fill(path, X, block_rows=block_rows)
     got, _ = open_rows(path, rows_per_block=min(block_rows, n) * per_block)
     blocks = [b.compute(scheduler="sync") for b in got.to_delayed().ravel()]

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 import scipy.stats
 from hypothesis import given, settings
-from hypothesis import strategies as st
 from sklearn.exceptions import ConvergenceWarning
+from strategies import cuts
 
 from distrf import RandomFourierFeatures, checkpoint
 from distrf.errors import InputError, SpecMismatchError, StoreError
@@ -157,13 +157,11 @@ def test_features_themselves(rows, features, sigma):
 
 
 @settings(max_examples=8)
-@given(cuts=st.sets(st.integers(1, N - 1), max_size=6))
+@given(chunks=cuts(N, most=6))
 @pytest.mark.parametrize("sketch", ["gaussian", "srht", "sparse"])
-def test_chunking_does_not_matter(sketch, cuts):
+def test_chunking_does_not_matter(sketch, chunks):
     X = np.random.default_rng(5).normal(size=(N, 5)).astype(np.float32)
     base = RandomFourierFeatures(gamma=0.05, n_components=64, random_state=3).fit(X).map_
-    edges = [0, *sorted(cuts), N]
-    chunks = tuple(b - a for a, b in itertools.pairwise(edges))
     whole = RangeFinder(12, sketch=sketch, solver="finder").find(X, base)
     cut = RangeFinder(12, sketch=sketch, solver="finder").find(da.from_array(X, chunks=(chunks, 5)), base)
     np.testing.assert_allclose(cut.singular_values, whole.singular_values, rtol=1e-5)
