@@ -49,6 +49,10 @@ class MapOptions(Typed):
     def __init__(self, map: str | None = None, random_state: int = 0, **given: Any):
         super().__init__(**given)
         self.map, self.seed = map or self.usual, random_state
+        if {"gamma", "length_scale"} <= self.typed.keys():
+            raise UsageError(
+                "--gamma and --length-scale exclude each other: gamma sets the length scale; leave one out"
+            )
 
     @classmethod
     def options(cls) -> Options:
@@ -100,10 +104,6 @@ class MapOptions(Typed):
                 made.planned_map(d)
             return made
 
-        if {"gamma", "length_scale"} <= self.typed.keys():
-            raise UsageError(
-                "--gamma and --length-scale exclude each other: gamma sets the length scale; leave one out"
-            )
         return checked(build, _flag_of_map)
 
 
