@@ -36,6 +36,7 @@ _EXPORTS = {
     "predict": "distrf.pipeline.predicting",
     "evaluate": "distrf.pipeline.predicting",
     "tune": "distrf.tuning",
+    "compare_projections": "distrf.comparing",
     "connect": "distrf.cluster",
     "train": "distrf.pipeline",
     "WithColumns": "distrf.features",

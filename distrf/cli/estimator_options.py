@@ -185,11 +185,6 @@ class FourierOptions(MapOptions):
         }
         return made | {"random_state": (SEED, 0)}
 
-    def with_(self, projection: str, n_components: int, seed: int) -> MapOptions:
-        """The options with one projection, number of features and seed."""
-        said = {"projection": projection, "n_components": str(n_components)}
-        return MapOptions("fourier", seed, **self.typed | said)
-
 
 class ModelOptions(Typed):
     """What the command line says about the model."""

@@ -8,14 +8,13 @@ import numpy as np
 import pytest
 
 from distrf import ingest
-from distrf.cli.compare import _NORMS
 from distrf.datasets import load_digits_split
 from distrf.features import RandomFourierFeatures
-from distrf.metrics import kernel_error
+from distrf.metrics import NORMS, kernel_error
 from distrf.projections import PROJECTIONS
 
 X = load_digits_split(0)[0]
-FEW = ["--n-rows", 60, "--draws", 3]
+FEW = ["--n-rows", 60, "--n-draws", 3]
 
 
 @pytest.fixture(scope="module")
@@ -31,18 +30,19 @@ def test_all_that_fit_the_kernel(cli, store, tmp_path):
     printed = cli("compare", store, "-D", "32,128", *FEW, "--plot", plot, "--json", cluster=True)
     result = json.loads(printed.out)
     names = [name for name in PROJECTIONS if not name.endswith("-paper")]
-    assert [(m["map"], m["n_components"]) for m in result["maps"]] == [(n, D) for n in names for D in (32, 128)]
-    assert (result["rows"], result["seeds"], result["skipped"]) == (60, 3, {})
-    for norm in _NORMS:
-        assert all(m[norm] > 0 and m[f"{norm}_se"] > 0 for m in result["maps"])
-    assert all(m["seconds"] > 0 for m in result["maps"])
+    found = result["projections"]
+    assert [(m["projection"], m["n_components"]) for m in found] == [(n, D) for n in names for D in (32, 128)]
+    assert (result["n_rows"], result["n_draws"], result["skipped"]) == (60, 3, {})
+    for norm in NORMS:
+        assert all(m["errors"][norm]["mean"] > 0 and m["errors"][norm]["standard_error"] > 0 for m in found)
+    assert all(m["seconds"] > 0 for m in found)
     assert plot.read_bytes().startswith(b"\x89PNG")
 
 
 def test_errors_are_means_over_seeds(cli, store):
-    words = ["-D", "64", "--projections", "dense", "--length-scale", 2, "--seed", 5, "--draws", 3, "--json"]
-    (entry,) = json.loads(cli("compare", store, *words, "--n-rows", 2000, cluster=True).out)["maps"]
-    for norm in _NORMS:
+    words = ["-D", "64", "--projections", "dense", "--length-scale", 2, "--seed", 5, "--n-draws", 3, "--json"]
+    (entry,) = json.loads(cli("compare", store, *words, "--n-rows", 2000, cluster=True).out)["projections"]
+    for norm in NORMS:
         draws = [
             getattr(
                 kernel_error(
@@ -54,8 +54,10 @@ def test_errors_are_means_over_seeds(cli, store):
             )
             for seed in (5, 6, 7)
         ]
-        np.testing.assert_allclose(entry[norm], np.mean(draws), rtol=1e-3)
-        np.testing.assert_allclose(entry[f"{norm}_se"], np.std(draws, ddof=1) / 3**0.5, rtol=1e-2)
+        np.testing.assert_allclose(entry["errors"][norm]["mean"], np.mean(draws), rtol=1e-3)
+        np.testing.assert_allclose(
+            entry["errors"][norm]["standard_error"], np.std(draws, ddof=1) / 3**0.5, rtol=1e-2
+        )
 
 
 def test_table(cli, store):
@@ -72,7 +74,7 @@ def test_table(cli, store):
     [
         (["-D", "x"], "whole numbers"),
         (["-D", ""], "--n-components must not be empty"),
-        (["--projections", "dense,fast"], "unknown --projections \\['fast'\\]; known: "),
+        (["--projections", "dense,fast"], "unknown projections \\['fast'\\]; known: "),
         (["--kernel", "cubic"], "unknown kernel 'cubic'"),
         (["--kernel", "cauchy", "--gamma", "1"], "give length_scale"),
         (["--length-scale", "knm"], "--length-scale must be"),

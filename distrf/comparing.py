@@ -1,0 +1,155 @@
+"""Which projection serves a kernel best: kernel error and time of each, on sampled rows."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from .errors import InputError
+from .execution.sampling import sampled_rows, take_rows
+from .features import RandomFourierFeatures
+from .kernels.base import kernel_with
+from .kernels.shift_invariant import Kernel
+from .metrics import NORMS, kernel_error
+from .projections import PROJECTIONS
+from .randomness import draw_seed
+from .typing import ArrayLike
+
+
+@dataclass(frozen=True)
+class ProjectionError:
+    """Errors of one projection with D features.
+
+    errors : {norm: error of each draw}, as of `distrf.metrics.kernel_error`; seconds : median time of one transform of
+    the sampled rows on one core
+    """
+
+    projection: str
+    n_components: int
+    errors: dict[str, list[float]]
+    seconds: float
+
+    def mean(self, norm: str) -> float:
+        """Mean over the draws."""
+        return float(np.mean(self.errors[norm]))
+
+    def standard_error(self, norm: str) -> float | None:
+        """Of the mean; None of one draw."""
+        draws = self.errors[norm]
+        return float(np.std(draws, ddof=1) / len(draws) ** 0.5) if len(draws) > 1 else None
+
+
+@dataclass(frozen=True)
+class ProjectionErrors:
+    """Errors of each projection and number of features, and why others were skipped: {what: reason}."""
+
+    n_rows: int
+    found: list[ProjectionError]
+    skipped: dict[str, str]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON."""
+        found = []
+        for one in self.found:
+            errors = {
+                norm: {"mean": one.mean(norm), "standard_error": one.standard_error(norm), "draws": draws}
+                for norm, draws in one.errors.items()
+            }
+            found.append(vars(one) | {"errors": errors})
+        return {"n_rows": self.n_rows, "projections": found, "skipped": self.skipped}
+
+
+def usable_projections(
+    map: RandomFourierFeatures, d: int, sizes: Sequence[int], projections: Sequence[str] | None = None
+) -> tuple[list[RandomFourierFeatures], dict[str, str]]:
+    """Unfitted maps with each projection and number of features that go together, and why others do not.
+
+    projections : None takes all that can serve the kernel; the papers' flawed forms only by name
+
+    Raises InputError where a projection is unknown, or none is left.
+    """
+    unknown = [name for name in projections or () if name not in PROJECTIONS]
+    if unknown:
+        raise InputError(f"unknown projections {unknown}; known: {', '.join(sorted(PROJECTIONS))}")
+    kernel = kernel_with(map.kernel, map.get_params(deep=False), Kernel)
+    maps, skipped = [], {}
+    for name, projection in PROJECTIONS.items():
+        if name not in (projections or PROJECTIONS) or (projections is None and name.endswith("-paper")):
+            continue
+        if projections is None:
+            try:
+                projection.check(kernel)
+            except InputError:
+                continue
+        for size in sizes:
+            made = clone(map).set_params(projection=name, n_components=size)
+            try:
+                made.planned_map(d)
+                maps.append(made)
+            except InputError as error:
+                skipped[f"{name}, D = {size}"] = str(error)
+    if not maps:
+        raise InputError("; ".join(dict.fromkeys(skipped.values())))
+    return maps, skipped
+
+
+def compare_projections(
+    map: RandomFourierFeatures,
+    X: ArrayLike,
+    *,
+    n_components: Sequence[int] = (256, 1024, 4096),
+    projections: Sequence[str] | None = None,
+    n_draws: int = 5,
+    n_rows: int = 1000,
+) -> ProjectionErrors:
+    """Measure kernel error and time of every projection that fits the kernel of a map.
+
+    Parameters
+    ----------
+    map : RandomFourierFeatures
+        Not fitted: brings kernel, length scale and phase. The first draw has its seed, the next ones those after it.
+    X : {array, CSR matrix, Dask array} of shape (n, d)
+        Rows; of a Dask array only sampled blocks are read.
+    n_components : sequence of int, default=(256, 1024, 4096)
+        Numbers of features, D.
+    projections : sequence of str or None, default=None
+        Names of projections. None takes all that fit the kernel.
+    n_draws : int, default=5
+        Draws of each map.
+    n_rows : int, default=1000
+        Sampled rows that the kernel matrix is taken on.
+
+    Returns
+    -------
+    ProjectionErrors
+        Errors of each draw, relative in the Frobenius and the spectral norm and mean squared, and the time.
+
+    Raises
+    ------
+    InputError
+        A projection is unknown, or none goes with the kernel and the numbers of features.
+    """
+    maps, skipped = usable_projections(map, X.shape[1], n_components, projections)
+    seed = draw_seed(map.random_state)
+    rows = take_rows(X, sampled_rows(X.shape[0], n_rows, seed, "compare"))
+    return ProjectionErrors(len(rows), [_measure(made, rows, seed, n_draws) for made in maps], skipped)
+
+
+def _measure(map: RandomFourierFeatures, rows: Any, seed: int, draws: int) -> ProjectionError:
+    errors: dict[str, list[float]] = {norm: [] for norm in NORMS}
+    seconds = []
+    for draw in range(draws):
+        made = clone(map).set_params(random_state=seed + draw, n_jobs=1).fit(rows)
+        made.transform(rows[:8])  # makes the weights
+        start = time.perf_counter()
+        made.transform(rows)
+        seconds.append(time.perf_counter() - start)
+        error = kernel_error(made, rows, n_rows=len(rows))
+        for norm, found in errors.items():
+            found.append(getattr(error, norm))
+    return ProjectionError(map.projection, map.n_components, errors, float(np.median(seconds)))
