@@ -41,8 +41,7 @@ def compare(
 ) -> None:
     """Kernel error and time of every projection that fits the kernel, on a sample of the rows."""
     from ..comparing import compare_projections, usable_projections
-    from ..store import check_apart
-    from .outputs import check_writable
+    from ..store import check_apart, check_writable
     from .plots import check_plot
 
     session = Session(run)

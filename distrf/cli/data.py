@@ -48,7 +48,7 @@ def ingest(
     """Turn a table into a chunked Zarr store; started again, it resumes."""
     from ..execution.progress import pass_topic, report
     from ..ingestion.ingest import ingest as run_ingest
-    from .outputs import check_writable
+    from ..store import check_writable
 
     o.one_of("--sparse", sparse, ("csr", "dense"))
     o.one_of("--dtype", dtype, ("float32", "float64"))
@@ -87,7 +87,7 @@ def ingest(
 
     with session.progress():
         info = write()
-    session.finish(store_summary(info), lambda console: print_store(console, info))
+    session.finish(info.to_dict(), lambda console: print_store(console, info))
 
 
 def featurize(
@@ -115,8 +115,7 @@ def featurize(
 
     from ..pipeline import featurize as write_features
     from ..pipeline.loaded import Loaded
-    from ..store import check_apart, existing_model_folder, existing_store
-    from .outputs import check_writable
+    from ..store import check_apart, check_writable, existing_model_folder, existing_store
 
     session = Session(run)
     check_apart(save_map, [source], what="--save-map")
@@ -153,7 +152,7 @@ def featurize(
     session.say(
         f"{written.computed} of {written.blocks} blocks computed, {written.blocks - written.computed} were there"
     )
-    result = store_summary(written.info) | {"blocks_computed": written.computed}
+    result = written.info.to_dict() | {"blocks_computed": written.computed}
     session.finish(result, lambda console: print_store(console, written.info))
 
 
@@ -180,31 +179,7 @@ def inspect(
         session.finish(facts, lambda console: print_spec(console, path, shown))
         return
     info = store.info(path, measure=True)
-    session.finish(store_summary(info), lambda console: print_store(console, info))
-
-
-def store_summary(info: Any) -> dict[str, Any]:
-    """The facts of a store as JSON."""
-    return {
-        "kind": info.kind,
-        "path": info.path,
-        "rows": info.n_rows,
-        "block_rows": info.block_rows,
-        "blocks": info.n_blocks,
-        "blocks_pending": info.pending,
-        "complete": info.complete,
-        "arrays": {
-            a.name: {"shape": list(a.shape), "dtype": a.dtype, "chunks": list(a.chunks), "sparse": a.sparse}
-            for a in info.arrays
-        },
-        "bytes": info.nbytes,
-        "stored_bytes": info.stored_bytes,
-        "target": info.target,
-        "classes": info.classes,
-        "columns": info.columns,
-        "spec": info.spec,
-        "provenance": info.provenance,
-    }
+    session.finish(info.to_dict(), lambda console: print_store(console, info))
 
 
 def print_store(console: Console, info: Any) -> None:

@@ -41,11 +41,10 @@ def demo(
     from ..features import RandomFourierFeatures
     from ..linear_model import StreamingRidgeClassifier
     from ..persistence import load_model, save_model
-    from .outputs import check_writable
 
     session = Session(run)
     data, model_path = (os.path.join(out, name) for name in ("digits.zarr", "model"))
-    check_writable(data)
+    store.check_writable(data)
     store.existing_store(data)
     store.existing_model_folder(model_path)
     _, _, X_test, y_test = load_digits_split(seed)

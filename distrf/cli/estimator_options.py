@@ -100,8 +100,7 @@ class MapOptions(Typed):
             made = make_map(self.map, **arguments(cls, own), random_state=self.seed)
             if takes_map(cls):
                 _set_base(made, named, base)
-            if d is not None:
-                made.planned_map(d)
+            check_parameters(made) if d is None else made.planned_map(d)
             return made
 
         return checked(build, _flag_of_map)

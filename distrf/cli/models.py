@@ -94,9 +94,9 @@ def train(
 
     from ..persistence import check_output, load_model
     from ..plot import plot_training
-    from ..store import check_apart, is_model_folder
+    from ..store import check_apart, check_writable, is_model_folder
     from .checkpoints import claim_checkpoint
-    from .outputs import check_same_job, check_writable, job_of
+    from .outputs import check_same_job, job_of
     from .plots import check_plot, write_plot
     from .reports import print_done, print_training
     from .training import (
@@ -169,8 +169,7 @@ def predict(
     from ..pipeline.loaded import predictor
     from ..pipeline.predicting import check_extras
     from ..pipeline.writing import to_parquet
-    from ..store import check_apart, existing_parts, existing_store
-    from .outputs import check_writable
+    from ..store import check_apart, check_writable, existing_parts, existing_store
     from .reports import print_result
 
     session = Session(run)

@@ -101,6 +101,7 @@ class Session:
     def connected(self) -> Iterator[Any]:
         """The cluster, with a progress bar for every pass that runs on it."""
         from ..cluster import connect
+        from ..execution.workers import peak_memory
         from .faults import debugging, quieten, quieten_workers
 
         if not debugging():
@@ -188,20 +189,3 @@ def listener(bars: Progress) -> Callable[[str, int, int], None]:
             bars.console.print(" ".join(part for part in (name, remark, rate) if part))
 
     return listen
-
-
-def peak_memory(client: Any) -> dict[str, int]:
-    """Largest resident size each worker process has had, in bytes; none for one that ends just now."""
-    answers = client.run(_peak_rss, on_error="return")
-    return {str(k): int(v) for k, v in answers.items() if not isinstance(v, BaseException)}
-
-
-def _peak_rss() -> int:
-    import resource
-    import sys
-
-    if sys.platform == "linux":  # ru_maxrss starts at the size of the parent process
-        with open("/proc/self/status") as status:
-            return next(1024 * int(line.split()[1]) for line in status if line.startswith("VmHWM"))
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else 1024 * peak

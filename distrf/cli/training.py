@@ -38,38 +38,12 @@ class Trained:
 
     def summary(self) -> dict[str, Any]:
         """Facts for the report."""
-        model, training = self.pipeline[-1], self.pipeline.training_
-        history = getattr(model, "history_", None)
+        facts: dict[str, Any] = {}
+        for step in reversed(list(self.pipeline)):
+            facts |= step.facts()
+        history = facts.get("history")
         rows = self.rows if history is None else sum(entry["rows"] for entry in history)
-        facts: dict[str, Any] = {"rows_per_second": rows / self.seconds}
-        if history is None:
-            facts |= {"alpha": model.alpha_, "solver": model.solver_}
-            if model.solver_ != "gram":
-                facts["passes"] = model.n_iter_ + model.n_finder_passes_
-        else:
-            facts |= {
-                "alpha": getattr(model, "alpha_", model.alpha),
-                "loss": model.loss,
-                "epochs": model.n_iter_,
-                "batches": model.t_,
-            }
-            facts["batch_size"] = model.batch_size_
-            facts |= {"final_loss": history[-1]["loss"], "validation_score": history[-1]["validation_score"]}
-            facts["history"] = history
-        if getattr(model, "cv_errors_", None) is not None:
-            facts["alphas"] = [float(a) for a in model.alphas_]
-            facts["cv_errors"] = [float(e) for e in model.cv_errors_]
-        for whole in self.pipeline:
-            step = getattr(whole, "_fitted_base", whole)  # of columns beside features
-            if hasattr(step, "length_scale_"):
-                facts["length_scale"] = step.length_scale_
-            if hasattr(step, "projection_"):
-                facts["projection"] = step.projection_
-            if hasattr(step, "kernel_"):
-                facts["kernel"] = step.kernel_.spec()
-            if isinstance(step, TEFM):
-                facts |= {"subspace_solver": step.solver_, "subspace_residual": step.residual_}
-        return facts | training.to_dict()
+        return {"rows_per_second": rows / self.seconds} | facts | self.pipeline.training_.to_dict()
 
 
 def _compares(learner: Any) -> bool:

@@ -51,9 +51,8 @@ def tune(
     """Search length scale, D and alpha on growing row samples; write the winner as a job file."""
     from sklearn.base import is_classifier
 
-    from ..store import check_apart
+    from ..store import check_apart, check_writable
     from ..tuning import tune as search
-    from .outputs import check_writable
     from .signatures import as_number
     from .training import follow_target, look_at_target, rows_with_target
 

@@ -148,3 +148,20 @@ def _loose_placement() -> SchedulerPlugin:
                 self._tasks[key].worker_restrictions = None
 
     return LoosePlacement()
+
+
+def peak_memory(client: Any) -> dict[str, int]:
+    """Largest resident size each worker process has had, in bytes; none for one that ends just now."""
+    answers = client.run(_peak_rss, on_error="return")
+    return {str(k): int(v) for k, v in answers.items() if not isinstance(v, BaseException)}
+
+
+def _peak_rss() -> int:
+    import resource
+    import sys
+
+    if sys.platform == "linux":  # ru_maxrss starts at the size of the parent process
+        with open("/proc/self/status") as status:
+            return next(1024 * int(line.split()[1]) for line in status if line.startswith("VmHWM"))
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else 1024 * peak

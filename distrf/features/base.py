@@ -215,6 +215,18 @@ class FeatureEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
                 return f"{prefix}length_scale"
         return None
 
+    def facts(self) -> dict[str, Any]:
+        """What `fit` took from the rows, for reports.
+
+        Returns
+        -------
+        dict
+            Plain JSON by name: length scale, projection and kernel, where the map has them.
+        """
+        names = ("length_scale", "projection")
+        found = {name: getattr(self, f"{name}_") for name in names if hasattr(self, f"{name}_")}
+        return found | ({"kernel": self.kernel_.spec()} if hasattr(self, "kernel_") else {})
+
     def transform(self, X: ArrayLike) -> ArrayLike:
         """Compute the features of X.
 

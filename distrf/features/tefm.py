@@ -229,6 +229,9 @@ class TEFM(FeatureEstimator):
         self.map_ = SubspaceMap(X.shape[1], found.basis.shape[1], base, self.whiten, found.basis, scale)
         return self
 
+    def facts(self) -> dict[str, Any]:
+        return {"subspace_solver": self.solver_, "subspace_residual": self.residual_}
+
     @property
     def base_(self) -> FeatureEstimator | None:
         """The fitted base estimator, or None: `make_pipeline(tefm.base_, tefm.to_base_model(model))`."""

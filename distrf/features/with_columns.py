@@ -106,6 +106,9 @@ class WithColumns(FeatureEstimator):
         self._fitted_base = fitted  # for reports; the map is all that is saved
         return self
 
+    def facts(self) -> dict[str, Any]:
+        return self._fitted_base.facts()
+
     def _planned_map(self, d: int) -> WithColumnsMap:
         return WithColumnsMap.over(
             self.planned_base().planned_map(d), 1.0 if isinstance(self.scale, str) else self.scale

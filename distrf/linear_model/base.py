@@ -31,6 +31,16 @@ class LinearModel(BaseEstimator):
     intercept_: Any
     n_features_in_: int
 
+    def facts(self) -> dict[str, Any]:
+        """How `fit` went, for reports.
+
+        Returns
+        -------
+        dict
+            Plain JSON by name: penalty, solver or epochs, errors.
+        """
+        return {}
+
     def check(self) -> None:
         """Check the parameters, each alone and together, as `fit` does.
 

@@ -55,6 +55,14 @@ class _Ridge(LinearModel):
         "random_state": SEED,
     }
 
+    def facts(self) -> dict[str, Any]:
+        found: dict[str, Any] = {"alpha": self.alpha_, "solver": self.solver_}
+        if self.solver_ != "gram":
+            found["passes"] = self.n_iter_ + self.n_finder_passes_
+        if self.cv_errors_ is not None:
+            found["alphas"], found["cv_errors"] = self.alphas_.tolist(), self.cv_errors_.tolist()
+        return found
+
     @property
     def checkpoint_folder(self) -> str:
         """Where the command line keeps the passes of conjugate gradients, below a folder of checkpoints; "" for none."""

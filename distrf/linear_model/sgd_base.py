@@ -160,6 +160,19 @@ class BaseSGD(LinearModel):
             )
         return self.n_directions if fits else 0
 
+    def facts(self) -> dict[str, Any]:
+        last = self.history_[-1]
+        return {
+            "alpha": self.alpha_,
+            "loss": self.loss,
+            "epochs": self.n_iter_,
+            "batches": self.t_,
+            "batch_size": self.batch_size_,
+            "final_loss": last["loss"],
+            "validation_score": last["validation_score"],
+            "history": self.history_,
+        }
+
     def check(self) -> None:
         super().check()
         if self.resume and self.checkpoint is None:

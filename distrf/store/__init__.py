@@ -39,6 +39,7 @@ _EXPORTS = {
     "pending_parts": "parquet_writer",
     "write_parquet_block": "parquet_writer",
     "check_apart": "overlap",
+    "check_writable": "writable",
     "place_of_array": "overlap",
     "array_shapes": "model_folder",
     "existing_model_folder": "model_folder",

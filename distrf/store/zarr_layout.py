@@ -98,6 +98,20 @@ class StoreInfo:
     nbytes: int
     stored_bytes: int | None = field(default=None)
 
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON."""
+        facts = {
+            name: value for name, value in vars(self).items() if name not in ("n_rows", "pending", "nbytes")
+        }
+        arrays = {array.name: {k: v for k, v in vars(array).items() if k != "name"} for array in self.arrays}
+        counts = {
+            "rows": self.n_rows,
+            "blocks": self.n_blocks,
+            "blocks_pending": self.pending,
+            "bytes": self.nbytes,
+        }
+        return facts | counts | {"arrays": arrays}
+
     @property
     def n_blocks(self) -> int:
         """Number of row blocks."""

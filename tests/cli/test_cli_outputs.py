@@ -12,8 +12,8 @@ import pytest
 
 from distrf import StreamingRidge, ingest, save_model
 from distrf.cli.jobs import job_text
-from distrf.cli.outputs import check_writable
 from distrf.errors import StoreError
+from distrf.store import check_writable
 
 SMALL = ["-D", "16", "--gamma", "1", "--scale", "none", "--raw-columns", "no", "--alpha", "1e-3"]
 

@@ -7,9 +7,9 @@ import pytest
 from peaks import MIB, cluster_file, make_store
 
 import distrf
-from distrf.cli.session import peak_memory
 from distrf.cluster import connect
 from distrf.execution.memory import Workers
+from distrf.execution.workers import peak_memory
 from distrf.learned.plan import learning_costs
 from distrf.persistence import load_model
 from distrf.sgd.batch_plan import PlannedBlocks

@@ -60,10 +60,14 @@ TRAINED = {
         make_pipeline(fourier(), StreamingRidgeClassifier(solver="cg")),
     ),
     "tefm": ("ten", ["-D", 16, "--map", "tefm"], make_pipeline(TEFM(fourier(), 16), CLASSIFIER)),
-    "cnm": ("ten", ["-D", 16, "--map", "cnm"], make_pipeline(CompactNonlinearMap(16), CLASSIFIER)),
+    "cnm": (
+        "ten",
+        ["-D", 16, "--map", "cnm", "--objective", "kernel"],
+        make_pipeline(CompactNonlinearMap(16), CLASSIFIER),
+    ),
     "learned": (
         "ten",
-        ["-D", 16, "--map", "cnm", "--objective", "multinomial"],
+        ["-D", 16, "--map", "cnm"],
         make_pipeline(CompactNonlinearMap(16, "multinomial"), CLASSIFIER),
     ),
     "scaled": (
