@@ -121,10 +121,10 @@ class _CovarianceReduction:
     def flops_per_row(self) -> float:
         return 2.0 * self.d**2
 
-    def initial(self):
+    def initial(self) -> list[Any]:
         return [0, np.zeros(self.d), np.zeros((self.d, self.d))]
 
-    def update(self, state, first_row, X):
+    def update(self, state: list[Any], first_row: int, X: Any) -> list[Any]:
         X = check_rows(X, self.d)
         D = (X.toarray() if sp.issparse(X) else X) - np.asarray(self.shift)
         state[0] += X.shape[0]
@@ -132,7 +132,7 @@ class _CovarianceReduction:
         state[2] += D.T @ D
         return state
 
-    def combine(self, left, right):
+    def combine(self, left: list[Any], right: list[Any]) -> list[Any]:
         return [a + b for a, b in zip(left, right, strict=True)]
 
 

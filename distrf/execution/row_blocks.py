@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import dask
@@ -17,6 +17,7 @@ from dask.utils import parse_bytes
 from ..alignment import aligned
 from ..errors import InputError
 from ..maps.base import arrays_fingerprint
+from ..typing import Rows
 from .graph_nodes import DataNode
 from .release import same_release
 from .scheduler import current_client
@@ -178,7 +179,7 @@ def shared_arrays(arrays: dict[str, np.ndarray]) -> Delayed:
 
 
 @same_release
-def _apply(block, function, arrays=None):
+def _apply(block: Rows, function: Any, arrays: Mapping[str, np.ndarray] | None = None) -> Rows:
     """One block through a frozen function; learned arrays join it here, on the worker."""
     if arrays is not None:
         function = function.with_arrays(aligned(arrays))

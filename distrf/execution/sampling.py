@@ -143,11 +143,11 @@ class _TakeReduction:
     def initial(self) -> list[tuple[Any, ...]]:
         return []
 
-    def update(self, state, first_row, *blocks):
+    def update(self, state: list[tuple[Any, ...]], first_row: int, *blocks: Any) -> list[tuple[Any, ...]]:
         assert self.rows is not None
         first, last = np.searchsorted(self.rows, [first_row, first_row + blocks[0].shape[0]])
         wanted = self.rows[first:last] - first_row
         return [*state, tuple(X[wanted] if self.sparse else _dense(X[wanted]) for X in blocks)]
 
-    def combine(self, left, right):
+    def combine(self, left: list[tuple[Any, ...]], right: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
         return left + right

@@ -118,7 +118,16 @@ def choose_l1(
     return _rounded(0.5 * spread * size * float(np.sqrt(2.0 * np.log(max(Z.shape[1], 2)) / n)) or 1.0)
 
 
-def _errors(Z, Y, w, H, YH, wH, alphas, unlike) -> np.ndarray:
+def _errors(
+    Z: np.ndarray,
+    Y: np.ndarray,
+    w: np.ndarray,
+    H: np.ndarray,
+    YH: np.ndarray,
+    wH: np.ndarray,
+    alphas: np.ndarray,
+    unlike: bool,
+) -> np.ndarray:
     """Squared error over the rows H of ridge on the rows Z, for each alpha, sums over targets of like variance.
 
     unlike : whether eigenvalues too small beside the largest for their squares to be known count too

@@ -130,7 +130,7 @@ class BatchWork:
             blocks.append((X[rows], y[rows], None if weight is None else weight[rows]))
         return blocks[0] if len(blocks) == 1 else tuple(_stack(column) for column in zip(*blocks, strict=True))
 
-    def _features(self, loaded, maps, rows):
+    def _features(self, loaded: tuple[Any, ...], maps: Sequence[Any], rows: Any) -> tuple[Any, ...]:
         X, y, weight = loaded
         Z = X[rows]
         for function in maps:

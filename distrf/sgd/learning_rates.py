@@ -86,15 +86,15 @@ class Auto(LearningRate):
     averages = True
     follows_curvature = True
 
-    def step(self, t, stable, scale, alpha):
+    def step(self, t: int, stable: float, scale: float, alpha: float) -> float:
         if self.decay_batches is None:
             return scale * self.first(stable)
         return scale * self.first(stable) / np.sqrt(1.0 + t / self.decay_batches)
 
-    def falling(self, batches):
+    def falling(self, batches: float) -> Auto:
         return replace(self, decay_batches=batches)
 
-    def for_stream(self, batches):
+    def for_stream(self, batches: float) -> Auto:
         return self if self.decay_batches is None else self.falling(max(self.decay_batches, batches))
 
 
@@ -107,7 +107,7 @@ class Pegasos(LearningRate):
     averages = True
 
     @classmethod
-    def check(cls, loss, penalty, alpha, momentum):
+    def check(cls, loss: type[Loss], penalty: Penalty, alpha: Any, momentum: Any) -> None:
         strong = alpha == "auto" or float(alpha) > 0
         if not (loss.in_ball and penalty.name == "l2" and strong and momentum in ("auto", 0)):
             raise InputError(
@@ -115,11 +115,11 @@ class Pegasos(LearningRate):
                 f"loss={loss.name!r}, penalty={penalty.name!r}, momentum={momentum}, alpha={alpha}"
             )
 
-    def step(self, t, stable, scale, alpha):
+    def step(self, t: int, stable: float, scale: float, alpha: float) -> float:
         # As if some batches had gone before: the first steps of 1 / (alpha t) would throw weights far away.
         return 1.0 / (alpha * (t + 1) + 1.0 / (scale * stable))
 
-    def project(self, U, alpha):
+    def project(self, U: np.ndarray, alpha: float) -> None:
         project(U, alpha)
 
 
@@ -130,7 +130,7 @@ class Constant(LearningRate):
     name = "constant"
 
     @property
-    def asked(self):
+    def asked(self) -> bool:
         return self.eta0 is not None
 
 
@@ -140,7 +140,7 @@ class InverseScaling(Constant):
 
     name = "inverse_scaling"
 
-    def step(self, t, stable, scale, alpha):
+    def step(self, t: int, stable: float, scale: float, alpha: float) -> float:
         return scale * self.first(stable) / (t + 1) ** self.power_t
 
 

@@ -96,7 +96,7 @@ class ElasticNet(Penalty):
     name = "elasticnet"
 
     @classmethod
-    def of(cls, alpha, l1_ratio):
+    def of(cls, alpha: float, l1_ratio: float) -> ElasticNet:
         return cls(alpha, l1_ratio)
 
 

@@ -183,11 +183,13 @@ class _WeightReduction:
     def initial(self) -> tuple[float, float]:
         return 0.0, 0.0
 
-    def update(self, state, first_row, y, weight=None):
+    def update(
+        self, state: tuple[float, float], first_row: int, y: Any, weight: Any = None
+    ) -> tuple[float, float]:
         w = self.targets.encode(y, weight)[1]
         if w is None:
             return self.combine(state, (float(len(y)), 1.0))
         return self.combine(state, (float(w.sum()), float(w.max(initial=0.0))))
 
-    def combine(self, left, right):
+    def combine(self, left: tuple[float, float], right: tuple[float, float]) -> tuple[float, float]:
         return left[0] + right[0], max(left[1], right[1])
