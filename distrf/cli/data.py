@@ -46,7 +46,6 @@ def ingest(
     run: o.RunOptions,
 ) -> None:
     """Turn a table into a chunked Zarr store; started again, it resumes."""
-    from ..execution.progress import pass_topic, report
     from ..ingestion.ingest import ingest as run_ingest
     from ..store import check_writable
 
@@ -55,38 +54,16 @@ def ingest(
     o.one_of("--split", split, ("train", "test"))
     session = Session(run)
     check_writable(out)
-
-    def write() -> Any:
-        shown: list[Any] = []
-
-        def progress(done: int, total: int) -> None:
-            if not shown:
-                context = pass_topic("ingest", total, None)
-                shown.extend([context, context.__enter__(), 0])
-            report(shown[1], done - shown[2])
-            shown[2] = done
-
+    reading: dict[str, Any] = {
+        "target": rows.target,
+        "columns": o.column_names(rows.columns),
+        "impute": o.number_or_rule(rows.impute),
+    }
+    kinds: dict[str, Any] = {"sparse": sparse, "dtype": dtype, "block_rows": block_rows, "split": split}
+    with session.progress(), session.counting("ingest") as progress:
         info = run_ingest(
-            source,
-            out,
-            target=rows.target,
-            columns=o.column_names(rows.columns),
-            sparse=sparse,
-            shuffle=shuffle,
-            seed=seed,
-            block_rows=block_rows,
-            dtype=dtype,
-            impute=o.number_or_rule(rows.impute),
-            split=split,
-            progress=progress,
-            overwrite=overwrite,
+            source, out, **reading, **kinds, shuffle=shuffle, seed=seed, progress=progress, overwrite=overwrite
         )
-        if shown:
-            shown[0].__exit__(None, None, None)
-        return info
-
-    with session.progress():
-        info = write()
     session.finish(info.to_dict(), lambda console: print_store(console, info))
 
 
@@ -111,8 +88,6 @@ def featurize(
     run: o.RunOptions,
 ) -> None:
     """Write random features of rows to Zarr, block by block; started again, it resumes."""
-    from sklearn.pipeline import Pipeline
-
     from ..pipeline import featurize as write_features
     from ..pipeline.loaded import Loaded
     from ..store import check_apart, check_writable, existing_model_folder, existing_store
@@ -128,24 +103,17 @@ def featurize(
         existing_model_folder(save_map)
     if like is None:
         data: Any = o.open_source(source, rows)
-        estimator, scaler = map.make(data.d), scale.make()
-        if scaler == "auto":
-            raise UsageError(
-                "--scale auto judges by a target, which features do without; name a scaling, or none"
-            )
-        if estimator is None:
-            raise UsageError(o.NO_FEATURES)
-        steps = [step for step in (scaler, estimator) if step is not None]
-        made = Pipeline([("map" if step is estimator else "scale", step) for step in steps])
+        made = _unfitted(map, scale, data.d)
+        steps = [step for _, step in made.steps]
     else:
         if map.said or scale.said or save_map or rows.columns or rows.impute:
             raise UsageError(
                 "--like takes map, scaling, columns and imputation as they were fitted; leave out their options and "
                 "--save-map"
             )
-        fitted = Loaded.of(like).transformers()
-        data = fitted.open(source, target=rows.target, strict=rows.strict)
-        steps, made = list(fitted.pipeline), fitted
+        made = Loaded.of(like).transformers()
+        data = made.open(source, target=rows.target, strict=rows.strict)
+        steps = list(made.pipeline)
     session.refuse_if_too_big("featurize", steps, data)
     with session.connected():
         written = write_features(made, data, out, save_map=save_map, overwrite=overwrite)
@@ -154,6 +122,18 @@ def featurize(
     )
     result = written.info.to_dict() | {"blocks_computed": written.computed}
     session.finish(result, lambda console: print_store(console, written.info))
+
+
+def _unfitted(map: MapOptions, scale: PlainScaleOptions, d: int) -> Any:
+    """The pipeline that the options stand for."""
+    from sklearn.pipeline import Pipeline
+
+    estimator, scaler = map.make(d), scale.make()
+    if scaler == "auto":
+        raise UsageError("--scale auto judges by a target, which features do without; name a scaling, or none")
+    if estimator is None:
+        raise UsageError(o.NO_FEATURES)
+    return Pipeline([*([] if scaler is None else [("scale", scaler)]), ("map", estimator)])
 
 
 def inspect(

@@ -92,12 +92,10 @@ def train(
     """
     from sklearn.base import is_classifier
 
-    from ..persistence import check_output, load_model
-    from ..plot import plot_training
-    from ..store import check_apart, check_writable, is_model_folder
+    from ..store import is_model_folder
     from .checkpoints import claim_checkpoint
     from .outputs import check_same_job, job_of
-    from .plots import check_plot, write_plot
+    from .plots import check_plot
     from .reports import print_done, print_training
     from .training import (
         check_drawable,
@@ -108,18 +106,11 @@ def train(
         save_trained,
     )
 
-    session = Session(run)
+    session = Session(run)  # and then all of a training in its order, in one place
     data = o.open_source(source, rows)
     estimator, scaler = planned_estimator(map, data, run), scale.make()
-    check_apart(out, [source], what="the model")
-    check_apart(kept.checkpoint, [source], what="--checkpoint")
-    check_apart(kept.checkpoint, [out], what="--checkpoint", than="the model folder")
-    check_apart(plot, [source], what="--plot")
     done = kept.resume and not overwrite and is_model_folder(out)
-    if not done:
-        check_writable(out, kept.checkpoint)
-        check_output(out, overwrite)
-    check_writable(plot)
+    _check_places(source, out, kept.checkpoint, plot, None if done else overwrite)
     target = look_at_target(data, map.seed)
     model = follow_target(model, target)
     learner = model.make(seed=map.seed)
@@ -130,10 +121,7 @@ def train(
     job = job_of(data, map, scaler, learner)
     if done:
         check_same_job(out, job)
-        facts: dict[str, Any] = {"model": out, "done": True}
-        if plot and not os.path.exists(plot):
-            write_plot(plot_training(load_model(out)), plot)
-            facts["plot"] = plot
+        facts = {"model": out, "done": True} | _draw(None if plot and os.path.exists(plot) else plot, out)
         session.finish(facts, lambda console: print_done(console, facts))
         return
     steps = [step for step in (scaler, estimator, learner) if step not in (None, "auto")]
@@ -144,11 +132,37 @@ def train(
         session.refuse_if_too_big("train", steps, data, client, classes)
         trained = fit_pipeline(data, map, scaler, estimator, learner)
     save_trained(trained, data, source, out, overwrite, job)
-    result = trained.summary() | {"model": out, "rows": data.n}
-    if plot:
-        write_plot(plot_training(trained.pipeline), plot)
-        result["plot"] = plot
+    result = trained.summary() | {"model": out, "rows": data.n} | _draw(plot, trained.pipeline)
     session.finish(result, lambda console: print_training(console, f"model {out}", result))
+
+
+def _check_places(
+    source: str, out: str, checkpoint: str | None, plot: str | None, overwrite: bool | None
+) -> None:
+    """Raise for outputs that cannot be written, or lie in each other; overwrite : None for a model that is done."""
+    from ..persistence import check_output
+    from ..store import check_apart, check_writable
+
+    check_apart(out, [source], what="the model")
+    check_apart(checkpoint, [source], what="--checkpoint")
+    check_apart(checkpoint, [out], what="--checkpoint", than="the model folder")
+    check_apart(plot, [source], what="--plot")
+    if overwrite is not None:
+        check_writable(out, checkpoint)
+        check_output(out, overwrite)
+    check_writable(plot)
+
+
+def _draw(path: str | None, model: Any) -> dict[str, Any]:
+    """Draw how a model, or the one in a folder, was trained; what the report says of it."""
+    if path is None:
+        return {}
+    from ..persistence import load_model
+    from ..plot import plot_training
+    from .plots import write_plot
+
+    write_plot(plot_training(load_model(model) if isinstance(model, str) else model), path)
+    return {"plot": path}
 
 
 def predict(

@@ -51,15 +51,10 @@ def tune(
     """Search length scale, D and alpha on growing row samples; write the winner as a job file."""
     from sklearn.base import is_classifier
 
-    from ..store import check_apart, check_writable
     from ..tuning import tune as search
-    from .signatures import as_number
     from .training import follow_target, look_at_target, rows_with_target
 
     session = Session(run)
-    check_apart(out, [source], what="--out")
-    check_apart(model_out, [source], what="--model-out")
-    check_apart(out, [model_out], what="--out", than="--model-out")
     data = o.open_source(source, rows)
     scaler = scale.make()
     estimator, parameters = map.searched(data.d)
@@ -67,28 +62,14 @@ def tune(
     learner = model.first.make(seed=map.seed)
     if estimator is not None:
         estimator.set_params(**estimator.target_parameters(is_classifier(learner)))
-    if os.path.isdir(out):
-        raise UsageError(f"--out names a file, but {out!r} is a folder")
-    if os.path.exists(out) and not overwrite:
-        raise SpecMismatchError(f"{out!r} exists; choose another file, or --overwrite")
-    check_writable(out)
+    _check_places(source, out, model_out, overwrite)
     with session.connected():
         X, y = rows_with_target(data)
         tuned = search(
             X, y, estimator, parameters, learner, alphas, scale=scaler, n_rows=n_rows, factor=factor, seed=map.seed,
             **({} if run.json or run.quiet else _printer(session, hasattr(learner, "alphas"))),
         )  # fmt: skip
-    values: dict[str, Any] = dict(model.typed)
-    if estimator is not None:
-        values |= map.typed | map.found(estimator, tuned.best.parameters)
-    values = {name: as_number(value) if isinstance(value, str) else value for name, value in values.items()}
-    values |= {"map": map.map, "model": model.model, "alpha": tuned.best.alpha, "random_state": map.seed}
-    values |= {"scale": "none", "raw_columns": "no"}
-    if tuned.scaler is not None:
-        values |= {"scale": tuned.scaler.method}
-        values |= {"divisor": tuned.scaler.divisor} if tuned.scaler.method == "divide" else {}
-    if estimator is None:
-        del values["raw_columns"]
+    values = _winner(map, model, estimator, tuned)
     values |= {"source": source, "out": model_out, **vars(rows), "memory_limit": run.memory_limit}
     if not running(run.cluster):  # a scheduler is gone when others run the job
         values["cluster"] = run.cluster
@@ -102,6 +83,34 @@ def tune(
         "job": out,
     }
     session.finish(result, lambda console: _report(console, result, tuned))
+
+
+def _check_places(source: str, out: str, model_out: str, overwrite: bool) -> None:
+    """Raise for a job file that cannot be written, or lies in what it names."""
+    from ..store import check_apart, check_writable
+
+    check_apart(out, [source], what="--out")
+    check_apart(model_out, [source], what="--model-out")
+    check_apart(out, [model_out], what="--out", than="--model-out")
+    if os.path.isdir(out):
+        raise UsageError(f"--out names a file, but {out!r} is a folder")
+    if os.path.exists(out) and not overwrite:
+        raise SpecMismatchError(f"{out!r} exists; choose another file, or --overwrite")
+    check_writable(out)
+
+
+def _winner(map: SearchedMap, model: SearchedModel, estimator: Any, tuned: Tuned) -> dict[str, Any]:
+    """{option of `train`: value} of the best map, model and scaling."""
+    from .signatures import as_number
+
+    values: dict[str, Any] = dict(model.typed)
+    if estimator is not None:
+        values |= map.typed | map.found(estimator, tuned.best.parameters) | {"raw_columns": "no"}
+    values = {name: as_number(value) if isinstance(value, str) else value for name, value in values.items()}
+    values |= {"map": map.map, "model": model.model, "alpha": tuned.best.alpha, "random_state": map.seed}
+    if tuned.scaler is not None and tuned.scaler.method == "divide":
+        values["divisor"] = tuned.scaler.divisor
+    return values | {"scale": "none" if tuned.scaler is None else tuned.scaler.method}
 
 
 def _write(path: str, values: Mapping[str, Any], tuned: Tuned, data: Input) -> None:
