@@ -105,6 +105,12 @@ class MapOptions(Typed):
 
         return checked(build, _flag_of_map)
 
+    def follow_target(self, estimator: Any, labels: bool) -> None:
+        """Give a map that learns from targets what these ask for, where nothing else is said."""
+        if estimator is not None:
+            asked = estimator.target_parameters(labels)
+            estimator.set_params(**{k: v for k, v in asked.items() if _on_map(k) not in self.typed})
+
 
 class TrainMapOptions(MapOptions):
     """The options of the map of a model: what is not said is chosen from a sample of rows."""
@@ -164,12 +170,6 @@ class TrainMapOptions(MapOptions):
             "raw_columns": self.raw_columns,
             "random_state": self.seed,
         }
-
-    def follow_target(self, estimator: Any, labels: bool) -> None:
-        """Give a map that learns from targets what these ask for, where nothing else is said."""
-        if estimator is not None:
-            asked = estimator.target_parameters(labels)
-            estimator.set_params(**{k: v for k, v in asked.items() if _on_map(k) not in self.typed})
 
 
 class FourierOptions(MapOptions):

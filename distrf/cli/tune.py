@@ -60,8 +60,7 @@ def tune(
     estimator, parameters = map.searched(data.d)
     model, alphas = follow_target(model, look_at_target(data, map.seed)), model.alphas
     learner = model.first.make(seed=map.seed)
-    if estimator is not None:
-        estimator.set_params(**estimator.target_parameters(is_classifier(learner)))
+    map.follow_target(estimator, is_classifier(learner))
     _check_places(source, out, model_out, overwrite)
     with session.connected():
         X, y = rows_with_target(data)
