@@ -27,7 +27,7 @@ from ..sgd.optimizer import PreconditionedSGD
 from ..sgd.penalties import PENALTIES, Penalty
 from ..sgd.rows import Rows, Weights, measure_weights
 from ..sgd.schedules import LOCAL_BLOCKS, Holdout
-from ..sgd.spectrum import Spectrum, Wanted, measure_spectrum
+from ..sgd.spectrum import Spectrum, Wanted, in_target_units, measure_spectrum
 from ..sgd.trainer import Rules, Trainer, TrainerState, warn_unconverged
 from ..targets import Targets
 from ..typing import RandomState
@@ -201,7 +201,8 @@ class BaseSGD(LinearModel):
         )
         measured, their = (rows, weights) if sample is None else (sample, measure_weights(sample, targets))
         spectrum = self._spectrum(checkpoint, measured, their, targets, seed, stream)
-        loss = replace(self._loss(targets), epsilon=spectrum.epsilon)
+        loss = replace(self._loss(targets), epsilon=spectrum.epsilon, factors=spectrum.factors)
+        targets = replace(targets, units=spectrum.target_units)
         n = sum(holdout.usable(i, r) for i, r in enumerate(rows.blocks))
         batch_size = choose_batch_size(self.batch_size, n, spectrum.preconditioner, stream)
         memory = check_batches(self, rows, targets.width, batch_size)
@@ -265,6 +266,7 @@ class BaseSGD(LinearModel):
         self, loss: Loss, spectrum: Spectrum, per_epoch: int, whole: bool, local: int
     ) -> PreconditionedSGD:
         rate, penalty = self._rate(), self._penalty(spectrum.alpha, spectrum.squares)
+        penalty = in_target_units(penalty, loss, self.alpha != "auto", spectrum.target_units)
         if spectrum.units is not None:
             penalty = replace(penalty, units=spectrum.units[:, None])
         # A flat tail that begins close beside the spread of the targets is a kink; an l1 penalty has another.
@@ -296,14 +298,14 @@ class BaseSGD(LinearModel):
         rows = Rows.of(X, y, weight)
         trainer = self._start(rows, measure_weights(rows, targets), targets, draw_seed(self.random_state))
         if old is not None and not trainer.training.history and trainer.state.t == 0:
-            self._warm(trainer, *old, targets)
-        self._train(trainer, targets)
+            self._warm(trainer, *old)
+        self._train(trainer)
         self.n_iter_ = len(self.history_)
         warn_unconverged(trainer.training, type(self).__name__, stacklevel=4)
         self._stream: Stream | None = None
 
-    def _warm(self, trainer: Trainer, coef: Any, intercept: Any, targets: Targets) -> None:
-        W, coef = trainer.state.weights, np.atleast_2d(coef)
+    def _warm(self, trainer: Trainer, coef: Any, intercept: Any) -> None:
+        W, coef, targets = trainer.state.weights, np.atleast_2d(coef), trainer.batches.work.targets
         if coef.shape != (W.shape[1], W.shape[0] - self.fit_intercept):
             raise InputError(
                 f"warm_start continues from weights of shape {coef.shape}, but the data now need "
@@ -315,29 +317,33 @@ class BaseSGD(LinearModel):
             shift = trainer.batches.work.shift
             moved = 0.0 if shift is None else shift @ coef.T
             W[-1] = (np.atleast_1d(intercept) + moved - targets.centre) / trainer.batches.work.constant
+        if targets.units is not None:
+            W *= targets.units
 
-    def _train(self, trainer: Trainer, targets: Targets) -> None:
+    def _train(self, trainer: Trainer) -> None:
         try:
             with nullcontext() if trainer.memory is None else trainer.memory.explains("the fit"):
                 trainer.run()
         finally:
             trainer.batches.close()
-        self._publish(trainer, targets)
+        self._publish(trainer)
 
-    def _publish(self, trainer: Trainer, targets: Targets) -> None:
+    def _publish(self, trainer: Trainer) -> None:
         W, work = trainer.solution, trainer.batches.work
         D = len(W) - self.fit_intercept
         if not np.isfinite(W).all():
             raise InputError("the weights are no longer numbers; scale the rows, or leave learning_rate='auto'")
+        W = work.targets.decode(W)
         U = W[:D] if work.units is None else W[:D] * work.units[:, None]
         self.coef_ = np.ascontiguousarray(U.T)
         self.intercept_ = np.zeros(W.shape[1])
         if self.fit_intercept:
             moved = 0.0 if work.shift is None else work.shift @ U
-            self.intercept_ = work.constant * W[D] + targets.centre - moved
+            self.intercept_ = work.constant * W[D] + work.targets.centre - moved
         self.history_ = trainer.training.history
         self.alpha_ = trainer.optimizer.penalty.alpha  # type: ignore[attr-defined]
-        self.epsilon_ = work.loss.epsilon
+        chosen = self.epsilon == "auto" and work.loss.epsilon_in_spreads is not None
+        self.epsilon_ = work.targets.decode(work.loss.epsilon) if chosen else self._loss(work.targets).epsilon
         self.t_ = trainer.state.t
         self.best_epoch_ = 0 if trainer.training.fell_back else trainer.epoch_of_solution
         self.batch_size_ = trainer.schedule.batch_size
@@ -380,7 +386,7 @@ class BaseSGD(LinearModel):
             batch_rows = trainer.schedule.batch_size
             if targets.classes is None and not window.varies:
                 measured = 0
-        self._train(trainer, targets)
+        self._train(trainer)
         self._stream = Stream(
             trainer.batches.work, optimizer, trainer.state, trainer.training, batch_rows, seen, total,
             penalty, trainer.null_loss, measured, window,
@@ -402,7 +408,7 @@ class BaseSGD(LinearModel):
             few = Rows.of(*sample) if n < ENOUGH else None
         trainer = self._start(rows, weights, targets, seed, stream=True, sample=few)
         if hasattr(self, "coef_") and moved is not None:
-            self._warm(trainer, self.coef_, self.intercept_ + moved, targets)
+            self._warm(trainer, self.coef_, self.intercept_ + moved)
         trainer.training.history = list(getattr(self, "history_", []))
         if stream is not None:
             done = stream.training.epoch

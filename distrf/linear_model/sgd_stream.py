@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,7 +14,7 @@ from ..sgd.optimizer import PreconditionedSGD, SGDState
 from ..sgd.penalties import Penalty
 from ..sgd.rows import Rows
 from ..sgd.trainer import TrainerState
-from ..targets import Targets, float_columns
+from ..targets import float_columns
 
 #: Rows that are kept for the next measuring, and their bytes at most.
 _KEPT_ROWS, _KEPT_BYTES = 256, 2**24
@@ -124,12 +124,12 @@ class Stream:
         return window if young and window.heavy else None
 
     def moved(self, sample: Sample, window: Sample) -> np.ndarray | None:
-        """What to add to the intercepts, shape (C,), so that the weights suit these rows; None where a constant is better.
+        """What to add to the intercepts, shape (C,) in units of the targets, so that the weights suit these rows; None where a constant is better.
 
         Zeros unless targets are far off.
         """
         offset = self._offset(sample)
-        return None if self._over(sample, window, _LOST, offset) else offset
+        return None if self._over(sample, window, _LOST, offset) else self.work.targets.decode(offset)
 
     def _offset(self, sample: Sample) -> np.ndarray:
         """The medians of the residuals where they are many spreads from zero, shape (C,); else zeros."""
@@ -159,7 +159,7 @@ class Stream:
         """Mean loss of the best constant on these rows; of classes, of that which training started from."""
         targets, loss = self.work.targets, self.work.loss
         if targets.classes is None:
-            Y, weight = Targets(None, sample.centre()).encode(sample.y, sample.weight)
+            Y, weight = replace(targets, centre=sample.centre()).encode(sample.y, sample.weight)
             best = loss.best_constant(Y, np.ones(len(Y)) if weight is None else weight)
         else:
             Y, weight = targets.encode(sample.y, sample.weight)
