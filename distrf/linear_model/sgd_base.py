@@ -35,6 +35,8 @@ from .base import LinearModel
 from .sgd_stream import ENOUGH, Sample, Stream, newest_rows
 
 _NARROW = 0.5
+#: Below the constant scores of the most frequent class those of the others are so much, where they are equal.
+_TIE = 1e-5
 #: A stream (`partial_fit`) measures the length of rows in all epochs, and its steps fall over at least so many batches.
 _ALWAYS, _STREAM_DECAY = 1 << 62, 30
 
@@ -223,11 +225,14 @@ class BaseSGD(LinearModel):
         first = np.zeros((rows.n_features + self.fit_intercept, targets.width))
         if self.fit_intercept:
             first[-1] = spectrum.start / spectrum.constant
+        constant = first.copy()
+        if self.fit_intercept and targets.shares is not None and not _says_most_frequent(spectrum, targets):
+            constant[-1, np.arange(targets.width) != targets.shares.argmax()] -= _TIE / spectrum.constant
         trainer = Trainer(
             _batches(rows, work, optimizer), schedule, optimizer, optimizer.start(first),
             self._rules(per_epoch, targets, stream), weights.mean, holdout.blocks(rows.blocks),
             whole, checkpoint, int(self.checkpoint_every),
-            first=first.copy(), null_loss=spectrum.null_loss, memory=memory,
+            first=constant, null_loss=spectrum.null_loss, memory=memory,
         )  # fmt: skip
         trainer.resume()
         return trainer
@@ -447,6 +452,12 @@ class BaseSGD(LinearModel):
     def planned_costs(self, rows: PlannedRows) -> Costs:
         check_parameters(self)
         return fit_costs(self, rows)
+
+
+def _says_most_frequent(spectrum: Spectrum, targets: Targets) -> bool:
+    """Whether the constant prediction is the most frequent class. Hinges have the same best constant for all that are rare."""
+    assert targets.shares is not None
+    return targets.width == 1 or spectrum.start.argmax() == targets.shares.argmax()
 
 
 def _batches(rows: Rows, work: BatchWork, optimizer: Any) -> Any:

@@ -123,7 +123,7 @@ class StreamingSGDRegressor(LinearRegressor, BaseSGD):
     -----
     ConvergenceWarning
         The loss still falls after the last epoch, the score on held-out rows fell from the first epoch on,
-        or training ended above the loss of a constant. The warning has the numbers.
+        or no epoch was better than a constant, which is then what is kept. The warning has the numbers.
 
     Notes
     -----

@@ -30,7 +30,7 @@ _ROSE = 0.02
 #: A solution whose loss is above this share of that of the constant is compared with the constant on all rows.
 _DOUBTFUL = 0.9
 #: Steps that were halved so often, and in this share of the epochs, no longer move. That a constant was best says
-#: nothing then.
+#: nothing of the rows then.
 _OFTEN, _OFTEN_SHARE = 6, 0.25
 #: Nor does it where training ends above the constant by this share. Below that the rows may have nothing to tell.
 _WORSE = 0.1
@@ -316,6 +316,12 @@ def warn_unconverged(training: TrainerState, name: str, stacklevel: int = 3) -> 
         said = (
             f"the score on held-out rows fell from {scores[0]:.4g} after the first epoch to {scores[-1]:.4g}; the first "
             "is what is kept. Take a larger alpha"
+        )
+    elif p.fell_back:
+        said = (
+            f"no epoch was better than a constant, whose loss is {null:.4g} (theirs {min(losses):.4g} at least); the "
+            "constant is what is kept. If the columns do tell of y, scale them or bring in their tails, or take another "
+            "loss or alpha"
         )
     elif p.epoch > _LAST and not p.fell_back and p.waited == 0:
         gained = (losses[-1 - _LAST] - losses[-1]) / null
