@@ -306,7 +306,7 @@ class BaseSGD(LinearModel):
             self._warm(trainer, *old)
         self._train(trainer)
         self.n_iter_ = len(self.history_)
-        warn_unconverged(trainer.training, type(self).__name__, stacklevel=4)
+        warn_unconverged(trainer, type(self).__name__, stacklevel=4)
         self._stream: Stream | None = None
 
     def _warm(self, trainer: Trainer, coef: Any, intercept: Any) -> None:

@@ -123,7 +123,8 @@ class StreamingSGDRegressor(LinearRegressor, BaseSGD):
     -----
     ConvergenceWarning
         The loss still falls after the last epoch, the score on held-out rows fell from the first epoch on,
-        or no epoch was better than a constant, which is then what is kept. The warning has the numbers.
+        no epoch was better than a constant, which is then what is kept, or steps of the given eta0 are too short
+        to get anywhere or so long that the loss goes up again. The warning has the numbers.
 
     Notes
     -----

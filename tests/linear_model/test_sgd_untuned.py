@@ -226,3 +226,31 @@ def test_hinges_that_learn_nothing_predict_the_most_frequent_class(dtype):
         model.fit(X.astype(dtype), y)
     assert model.best_epoch_ == 0
     assert model.score(X.astype(dtype), y) == np.bincount(y).max() / 2000
+
+
+@pytest.mark.parametrize("rate", ["constant", "inverse_scaling", "adaptive"])
+@pytest.mark.parametrize("eta0", [0.01, 100.0])
+def test_short_steps_say_so(rate, eta0):
+    """In the units of the preconditioner 100 is a short step: R^2 was .12 after 600 of them, without a word."""
+    rng = np.random.default_rng(0)
+    Z = rng.normal(size=(2000, 8))
+    y = Z @ rng.normal(size=8) + 0.3 * rng.normal(size=2000)
+    options = {"learning_rate": rate, "eta0": eta0}
+    with pytest.warns(
+        ConvergenceWarning, match=r"eta0=\S+ are short: \d+ of them went \S+% .* steps are about \S+:"
+    ):
+        StreamingSGDRegressor(**options).fit(Z, y)
+    assert cut_short(StreamingSGDRegressor(**options | {"eta0": None}), Z, y).score(Z, y) > 0.9
+
+
+def test_long_steps_say_so():
+    """A constant step across a kink goes up and down: R^2 was .958 in place of .975."""
+    rng = np.random.default_rng(0)
+    Z = rng.normal(size=(2000, 8))
+    y = Z @ rng.normal(size=8) + 0.3 * rng.normal(size=2000)
+    options = {"learning_rate": "constant", "preconditioner": None}
+    with pytest.warns(
+        ConvergenceWarning, match=r"eta0=1 are long: after its lowest, \S+ in epoch \d+, the loss rose"
+    ):
+        StreamingSGDRegressor("epsilon_insensitive", eta0=1.0, **options).fit(Z, y)
+    assert StreamingSGDRegressor("epsilon_insensitive", eta0=0.1, **options).fit(Z, y).score(Z, y) > 0.97
