@@ -32,7 +32,7 @@ from ..sgd.trainer import Rules, Trainer, TrainerState, warn_unconverged
 from ..targets import Targets
 from ..typing import RandomState
 from .base import LinearModel
-from .sgd_stream import ENOUGH, Sample, Stream, newest_rows
+from .sgd_stream import ENOUGH, Past, Sample, Stream, newest_rows
 
 _NARROW = 0.5
 #: Below the constant scores of the most frequent class those of the others are so much, where they are equal.
@@ -365,8 +365,9 @@ class BaseSGD(LinearModel):
         stream: Stream | None = getattr(self, "_stream", None)
         n, newest = sum(rows.blocks), newest_rows(rows, seed)
         seen, total, window = n, n * weights.mean, newest
-        sample = None
+        sample, past = None, Past(newest.at(slice(0)))
         if stream is not None:
+            past = stream.past
             seen, total, window = seen + stream.rows, total + stream.weight, stream.extended(newest)
             sample = stream.sample_to_measure(newest, window, seen)
         optimizer: Any
@@ -378,6 +379,10 @@ class BaseSGD(LinearModel):
             moved = (
                 np.zeros(targets.width) if stream is None or sample is None else stream.moved(sample, window)
             )
+            if moved is None or (
+                stream is not None and stream.measured < ENOUGH and moved.any()
+            ):  # the first rows were in another unit
+                past = Past(newest.at(slice(0)), looked=seen)
             trainer, targets, measured = self._begin(stream, sample, moved, rows, weights, targets, seed)
             window = window if sample is None else sample
             optimizer = trainer.optimizer
@@ -394,8 +399,9 @@ class BaseSGD(LinearModel):
         self._train(trainer)
         self._stream = Stream(
             trainer.batches.work, optimizer, trainer.state, trainer.training, batch_rows, seen, total,
-            penalty, trainer.null_loss, measured, window,
+            penalty, trainer.null_loss, measured, window, past.extended(newest, n, seen),
         )  # fmt: skip
+        self._stream.warn_forgotten(type(self).__name__, stacklevel=4)
         return targets
 
     def _begin(
@@ -422,7 +428,7 @@ class BaseSGD(LinearModel):
             if moved is None and stream.measured >= ENOUGH:
                 warnings.warn(
                     f"{type(self).__name__}: the weights predict new rows far worse than a constant, as if these were in "
-                    "another unit; training starts anew. Give all rows in the same units",
+                    "another unit or order; training starts anew. Give all rows in the same units, shuffled",
                     ConvergenceWarning,
                     stacklevel=4,
                 )
