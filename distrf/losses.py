@@ -6,7 +6,7 @@ its own, and the loss of a row is their sum. A loss is a subclass of `Loss` unde
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, TypeVar
 
 import numpy as np
@@ -27,7 +27,8 @@ class Loss:
 
     Parameters
     ----------
-    epsilon : float >= 0, for the losses that name it
+    epsilon : float >= 0, for the losses that name it; or an array of shape (C,), one for each column
+    factors : array of shape (C,), on the loss of each column, for those that an epsilon makes steep and flat; None is 1
 
     Attributes
     ----------
@@ -41,12 +42,14 @@ class Loss:
     flat_tail : bool, whether a smooth loss has no curvature far from its minimum, so that steps that use the
         smoothness are right near the minimum alone
     epsilon_in_spreads : float, epsilon="auto" in robust standard deviations of the targets; None: it has no epsilon
+    degree : int, loss(s r) is s^degree loss(r) for residuals and an epsilon s times as large; None: it is not
     search_factor : float, the best constant score lies within so many times the targets
     in_ball : bool, whether the w that minimises alpha |w|^2 / 2 + mean loss has |w|^2 <= 1 / alpha, the ball into
         which Pegasos projects (Shalev-Shwartz et al. 2011, Theorem 1)
     """
 
-    epsilon: float = 0.1
+    epsilon: float | np.ndarray = 0.1
+    factors: np.ndarray | None = None
 
     name: ClassVar[str]
     smoothness: ClassVar[float | None]
@@ -55,11 +58,12 @@ class Loss:
     robust: ClassVar[bool] = False
     flat_tail: ClassVar[bool] = False
     epsilon_in_spreads: ClassVar[float | None] = None
+    degree: ClassVar[int | None] = None
     search_factor: ClassVar[float] = 1.0
     in_ball: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        if not np.isfinite(self.epsilon) or self.epsilon < 0:
+        if not (np.isfinite(self.epsilon) & (np.asarray(self.epsilon) >= 0)).all():
             raise InputError(
                 f"epsilon of the {self.name} loss must be a finite number >= 0, got {self.epsilon!r}"
             )
@@ -112,12 +116,18 @@ class Loss:
         """
         return 1.0 / max(spread, 1e-12) if self.smoothness is None else self.smoothness
 
+    def in_units(self, units: np.ndarray, spread: float) -> Loss:
+        """The loss of targets that were multiplied by units, shape (C,), which brought each to about this spread."""
+        return replace(self, epsilon=self.epsilon * units)
+
     def best_constant(self, Y: np.ndarray, w: np.ndarray) -> np.ndarray:
         """The constant scores of least mean loss over targets Y of shape (b, C) of weights w: shape (C,).
 
         By values alone, since slopes may have a kink.
         """
-        return np.array([self._best_score(y[:, None], w) for y in Y.T])
+        epsilons = np.broadcast_to(self.epsilon, Y.shape[1]).tolist()
+        alone = [replace(self, epsilon=epsilon, factors=None) for epsilon in epsilons]
+        return np.array([loss._best_score(y[:, None], w) for loss, y in zip(alone, Y.T, strict=True)])
 
     def best_constant_of_shares(self, shares: np.ndarray) -> np.ndarray:
         """The constant scores of least mean loss where classes have these shares of the weight.
@@ -264,6 +274,7 @@ class Squared(Loss):
     name = "squared"
     smoothness = 1.0
     task = "both"
+    degree = 2
 
     def __call__(self, scores: np.ndarray, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         residual = scores - targets
@@ -285,23 +296,35 @@ class Huber(Loss):
     task = "regression"
     robust = True
     flat_tail = True
+    degree = 2
     epsilon_in_spreads = 1.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not self.epsilon > 0:
+        if not np.all(np.asarray(self.epsilon) > 0):
             raise InputError(f"epsilon of the huber loss must be positive, got {self.epsilon!r}")
 
     def __call__(self, scores: np.ndarray, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         residual = scores - targets
-        gradient = np.clip(residual, -self.epsilon, self.epsilon)
-        return (gradient * (residual - 0.5 * gradient)).sum(axis=1), gradient
+        epsilon = np.asarray(self.epsilon, dtype=residual.dtype)
+        gradient = np.clip(residual, -epsilon, epsilon)
+        value = gradient * (residual - 0.5 * gradient)
+        if self.factors is not None:
+            factors = self.factors.astype(residual.dtype)
+            value, gradient = value * factors, gradient * factors
+        return value.sum(axis=1), gradient
 
     def curved(self, gradient: np.ndarray) -> np.ndarray:
-        return np.count_nonzero(np.abs(gradient) < self.epsilon, axis=1) / gradient.shape[1]
+        steepest = self.epsilon if self.factors is None else self.epsilon * self.factors
+        return np.count_nonzero(np.abs(gradient) < steepest, axis=1) / gradient.shape[1]
+
+    def in_units(self, units: np.ndarray, spread: float) -> Loss:
+        # Columns of a narrow parabola are flat, and wait for steps that the others cannot take.
+        curvatures = np.minimum(1.0, self.epsilon * units / max(spread, 1e-12))
+        return replace(self, epsilon=self.epsilon * units, factors=curvatures.max() / curvatures)
 
     def curvature(self, spread: float) -> float:
-        return min(1.0, self.epsilon / max(spread, 1e-12))
+        return min(1.0, float(np.max(self.epsilon)) / max(spread, 1e-12))
 
 
 @register_loss
@@ -312,6 +335,7 @@ class EpsilonInsensitive(Loss):
     smoothness = None
     task = "regression"
     robust = True
+    degree = 1
     epsilon_in_spreads = 0.1
 
     def __call__(self, scores: np.ndarray, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

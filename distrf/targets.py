@@ -21,12 +21,14 @@ class Targets:
     centre : subtracted from regression targets, shape (width,), so that float32 products keep digits
     class_weight : factor on the weight of each class's rows, shape (c,), or None
     shares : of each class in the weight of all rows, shape (c,); None where they were not counted
+    units : factors on the centred targets of regression, shape (width,), where their spreads are unlike; None is 1
     """
 
     classes: np.ndarray | None
     centre: np.ndarray
     class_weight: np.ndarray | None = None
     shares: np.ndarray | None = None
+    units: np.ndarray | None = None
 
     @property
     def width(self) -> int:
@@ -35,7 +37,8 @@ class Targets:
     def encode(self, y: np.ndarray, weight: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
         weight = None if weight is None else checked_weights(weight, y)
         if self.classes is None:
-            return float_columns(y) - self.centre, weight
+            Y = float_columns(y) - self.centre
+            return Y if self.units is None else Y * self.units, weight
         codes = np.searchsorted(self.classes, y)
         if self.class_weight is not None:
             factor = self.class_weight[codes]
@@ -46,8 +49,13 @@ class Targets:
         Y[np.arange(len(y)), codes] = 1.0
         return Y, weight
 
+    def decode(self, scores: np.ndarray) -> np.ndarray:
+        """Numbers in encoded units, the last axis of length width, in the units of the targets; not moved."""
+        return scores if self.units is None else scores / self.units
+
     def __dask_tokenize__(self) -> tuple[object, ...]:
-        return ("distrf-targets", self.classes, self.centre, self.class_weight)
+        known = ("distrf-targets", self.classes, self.centre, self.class_weight)
+        return known if self.units is None else (*known, self.units)
 
 
 @dataclass(frozen=True)

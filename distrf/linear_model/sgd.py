@@ -258,7 +258,9 @@ class StreamingSGDClassifier(LinearClassifier, BaseSGD):
 
         The first call measures steps, the width of a robust loss and alpha on its rows. Few rows are measured again
         as others come, and so are rows that the weights predict far worse than a constant. An automatic alpha
-        falls as one over the rows seen. Later rows whose weights are all zero change nothing.
+        falls as one over the rows seen. Later rows whose weights are all zero change nothing. Rows that come in an
+        order are forgotten as others come: a ConvergenceWarning says so once, where a few rows of all calls are
+        predicted worse than by a constant.
 
         Parameters
         ----------

@@ -27,14 +27,16 @@ from ..sgd.optimizer import PreconditionedSGD
 from ..sgd.penalties import PENALTIES, Penalty
 from ..sgd.rows import Rows, Weights, measure_weights
 from ..sgd.schedules import LOCAL_BLOCKS, Holdout
-from ..sgd.spectrum import Spectrum, Wanted, measure_spectrum
+from ..sgd.spectrum import Spectrum, Wanted, in_target_units, measure_spectrum
 from ..sgd.trainer import Rules, Trainer, TrainerState, warn_unconverged
 from ..targets import Targets
 from ..typing import RandomState
 from .base import LinearModel
-from .sgd_stream import ENOUGH, Sample, Stream, newest_rows
+from .sgd_stream import ENOUGH, Past, Sample, Stream, newest_rows
 
 _NARROW = 0.5
+#: Below the constant scores of the most frequent class those of the others are so much, where they are equal.
+_TIE = 1e-5
 #: A stream (`partial_fit`) measures the length of rows in all epochs, and its steps fall over at least so many batches.
 _ALWAYS, _STREAM_DECAY = 1 << 62, 30
 
@@ -214,7 +216,8 @@ class BaseSGD(LinearModel):
         )
         measured, their = (rows, weights) if sample is None else (sample, measure_weights(sample, targets))
         spectrum = self._spectrum(checkpoint, measured, their, targets, seed, stream)
-        loss = replace(self._loss(targets), epsilon=spectrum.epsilon)
+        loss = replace(self._loss(targets), epsilon=spectrum.epsilon, factors=spectrum.factors)
+        targets = replace(targets, units=spectrum.target_units)
         n = sum(holdout.usable(i, r) for i, r in enumerate(rows.blocks))
         batch_size = choose_batch_size(self.batch_size, n, spectrum.preconditioner, stream)
         memory = check_batches(self, rows, targets.width, batch_size)
@@ -235,11 +238,14 @@ class BaseSGD(LinearModel):
         first = np.zeros((rows.n_features + self.fit_intercept, targets.width))
         if self.fit_intercept:
             first[-1] = spectrum.start / spectrum.constant
+        constant = first.copy()
+        if self.fit_intercept and targets.shares is not None and not _says_most_frequent(spectrum, targets):
+            constant[-1, np.arange(targets.width) != targets.shares.argmax()] -= _TIE / spectrum.constant
         trainer = Trainer(
             _batches(rows, work, optimizer), schedule, optimizer, optimizer.start(first),
             self._rules(per_epoch, targets, stream), weights.mean, holdout.blocks(rows.blocks),
             whole, checkpoint, int(self.checkpoint_every),
-            first=first.copy(), null_loss=spectrum.null_loss, memory=memory,
+            first=constant, null_loss=spectrum.null_loss, memory=memory,
         )  # fmt: skip
         trainer.resume()
         return trainer
@@ -278,6 +284,7 @@ class BaseSGD(LinearModel):
         self, loss: Loss, spectrum: Spectrum, per_epoch: int, whole: bool, local: int
     ) -> PreconditionedSGD:
         rate, penalty = self._rate(), self._penalty(spectrum.alpha, spectrum.squares)
+        penalty = in_target_units(penalty, loss, self.alpha != "auto", spectrum.target_units)
         if spectrum.units is not None:
             penalty = replace(penalty, units=spectrum.units[:, None])
         # A flat tail that begins close beside the spread of the targets is a kink; an l1 penalty has another.
@@ -309,14 +316,14 @@ class BaseSGD(LinearModel):
         rows = Rows.of(X, y, weight)
         trainer = self._start(rows, measure_weights(rows, targets), targets, draw_seed(self.random_state))
         if old is not None and not trainer.training.history and trainer.state.t == 0:
-            self._warm(trainer, *old, targets)
-        self._train(trainer, targets)
+            self._warm(trainer, *old)
+        self._train(trainer)
         self.n_iter_ = len(self.history_)
-        warn_unconverged(trainer.training, type(self).__name__, stacklevel=4)
+        warn_unconverged(trainer, type(self).__name__, stacklevel=4)
         self._stream: Stream | None = None
 
-    def _warm(self, trainer: Trainer, coef: Any, intercept: Any, targets: Targets) -> None:
-        W, coef = trainer.state.weights, np.atleast_2d(coef)
+    def _warm(self, trainer: Trainer, coef: Any, intercept: Any) -> None:
+        W, coef, targets = trainer.state.weights, np.atleast_2d(coef), trainer.batches.work.targets
         if coef.shape != (W.shape[1], W.shape[0] - self.fit_intercept):
             raise InputError(
                 f"warm_start continues from weights of shape {coef.shape}, but the data now need "
@@ -328,29 +335,33 @@ class BaseSGD(LinearModel):
             shift = trainer.batches.work.shift
             moved = 0.0 if shift is None else shift @ coef.T
             W[-1] = (np.atleast_1d(intercept) + moved - targets.centre) / trainer.batches.work.constant
+        if targets.units is not None:
+            W *= targets.units
 
-    def _train(self, trainer: Trainer, targets: Targets) -> None:
+    def _train(self, trainer: Trainer) -> None:
         try:
             with nullcontext() if trainer.memory is None else trainer.memory.explains("the fit"):
                 trainer.run()
         finally:
             trainer.batches.close()
-        self._publish(trainer, targets)
+        self._publish(trainer)
 
-    def _publish(self, trainer: Trainer, targets: Targets) -> None:
+    def _publish(self, trainer: Trainer) -> None:
         W, work = trainer.solution, trainer.batches.work
         D = len(W) - self.fit_intercept
         if not np.isfinite(W).all():
             raise InputError("the weights are no longer numbers; scale the rows, or leave learning_rate='auto'")
+        W = work.targets.decode(W)
         U = W[:D] if work.units is None else W[:D] * work.units[:, None]
         self.coef_ = np.ascontiguousarray(U.T)
         self.intercept_ = np.zeros(W.shape[1])
         if self.fit_intercept:
             moved = 0.0 if work.shift is None else work.shift @ U
-            self.intercept_ = work.constant * W[D] + targets.centre - moved
+            self.intercept_ = work.constant * W[D] + work.targets.centre - moved
         self.history_ = trainer.training.history
         self.alpha_ = trainer.optimizer.penalty.alpha  # type: ignore[attr-defined]
-        self.epsilon_ = work.loss.epsilon
+        chosen = self.epsilon == "auto" and work.loss.epsilon_in_spreads is not None
+        self.epsilon_ = work.targets.decode(work.loss.epsilon) if chosen else self._loss(work.targets).epsilon
         self.t_ = trainer.state.t
         self.best_epoch_ = 0 if trainer.training.fell_back else trainer.epoch_of_solution
         self.batch_size_ = trainer.schedule.batch_size
@@ -367,8 +378,9 @@ class BaseSGD(LinearModel):
         stream: Stream | None = getattr(self, "_stream", None)
         n, newest = sum(rows.blocks), newest_rows(rows, seed)
         seen, total, window = n, n * weights.mean, newest
-        sample = None
+        sample, past = None, Past(newest.at(slice(0)))
         if stream is not None:
+            past = stream.past
             seen, total, window = seen + stream.rows, total + stream.weight, stream.extended(newest)
             sample = stream.sample_to_measure(newest, window, seen)
         optimizer: Any
@@ -380,6 +392,10 @@ class BaseSGD(LinearModel):
             moved = (
                 np.zeros(targets.width) if stream is None or sample is None else stream.moved(sample, window)
             )
+            if moved is None or (
+                stream is not None and stream.measured < ENOUGH and moved.any()
+            ):  # the first rows were in another unit
+                past = Past(newest.at(slice(0)), looked=seen)
             trainer, targets, measured = self._begin(stream, sample, moved, rows, weights, targets, seed)
             window = window if sample is None else sample
             optimizer = trainer.optimizer
@@ -393,11 +409,12 @@ class BaseSGD(LinearModel):
             batch_rows = trainer.schedule.batch_size
             if targets.classes is None and not window.varies:
                 measured = 0
-        self._train(trainer, targets)
+        self._train(trainer)
         self._stream = Stream(
             trainer.batches.work, optimizer, trainer.state, trainer.training, batch_rows, seen, total,
-            penalty, trainer.null_loss, measured, window,
+            penalty, trainer.null_loss, measured, window, past.extended(newest, n, seen),
         )  # fmt: skip
+        self._stream.warn_forgotten(type(self).__name__, stacklevel=4)
         return targets
 
     def _begin(
@@ -415,7 +432,7 @@ class BaseSGD(LinearModel):
             few = Rows.of(*sample) if n < ENOUGH else None
         trainer = self._start(rows, weights, targets, seed, stream=True, sample=few)
         if hasattr(self, "coef_") and moved is not None:
-            self._warm(trainer, self.coef_, self.intercept_ + moved, targets)
+            self._warm(trainer, self.coef_, self.intercept_ + moved)
         trainer.training.history = list(getattr(self, "history_", []))
         if stream is not None:
             done = stream.training.epoch
@@ -424,7 +441,7 @@ class BaseSGD(LinearModel):
             if moved is None and stream.measured >= ENOUGH:
                 warnings.warn(
                     f"{type(self).__name__}: the weights predict new rows far worse than a constant, as if these were in "
-                    "another unit; training starts anew. Give all rows in the same units",
+                    "another unit or order; training starts anew. Give all rows in the same units, shuffled",
                     ConvergenceWarning,
                     stacklevel=4,
                 )
@@ -454,6 +471,12 @@ class BaseSGD(LinearModel):
     def planned_costs(self, rows: PlannedRows) -> Costs:
         check_parameters(self)
         return fit_costs(self, rows)
+
+
+def _says_most_frequent(spectrum: Spectrum, targets: Targets) -> bool:
+    """Whether the constant prediction is the most frequent class. Hinges have the same best constant for all that are rare."""
+    assert targets.shares is not None
+    return targets.width == 1 or spectrum.start.argmax() == targets.shares.argmax()
 
 
 def _batches(rows: Rows, work: BatchWork, optimizer: Any) -> Any:

@@ -101,12 +101,13 @@ class StreamingSGDRegressor(LinearRegressor, BaseSGD):
     intercept_ : float or array of shape (C,)
         Intercept.
     alpha_ : float
-        The strength of the penalty in use; of "elasticnet" with alpha="auto", that of the l1 part.
-    epsilon_ : float
-        The width of the loss in use.
+        The strength of the penalty in use; of "elasticnet" with alpha="auto", that of the l1 part. Of targets of unlike
+        spreads, that of the target of the largest.
+    epsilon_ : float or array of shape (C,)
+        The width of the loss in use: one for each target where epsilon="auto" and their spreads are unlike.
     history_ : list of dict
         For each epoch "epoch", "loss" (with penalty, while training), "validation_score", "seconds", "rows"
-        and "batches".
+        and "batches". The loss of targets of unlike spreads is in the units in which they are fitted.
     n_iter_ : int
         Epochs.
     best_epoch_ : int
@@ -122,14 +123,17 @@ class StreamingSGDRegressor(LinearRegressor, BaseSGD):
     -----
     ConvergenceWarning
         The loss still falls after the last epoch, the score on held-out rows fell from the first epoch on,
-        or training ended above the loss of a constant. The warning has the numbers.
+        no epoch was better than a constant, which is then what is kept, or steps of the given eta0 are too short
+        to get anywhere or so long that the loss goes up again. The warning has the numbers.
 
     Notes
     -----
     Training starts from the best constant prediction and never ends worse. Where batches or epochs rise above
     it, steps are halved. The best epoch is kept (by the score on held-out rows, or by the training objective),
     or the constant where no epoch beats it. Columns whose mean is ten standard deviations from zero are shifted
-    inside, and columns whose sizes are more than a hundred times apart are brought to like sizes. The penalty is
+    inside, and columns whose sizes are more than a hundred times apart are brought to like sizes. So are targets whose
+    spreads are more than four times apart, for steps, an automatic epsilon or alpha, and the sum of losses; a number for
+    alpha or epsilon stays in the units of the targets, and coefficients are given back in them. The penalty is
     of the weights in the units of the rows all the same, so an alpha that suits large columns suppresses small ones;
     scale the columns where that is not meant.
 
@@ -186,7 +190,9 @@ class StreamingSGDRegressor(LinearRegressor, BaseSGD):
 
         The first call measures steps, the width of a robust loss and alpha on its rows. Few rows are measured again
         as others come, and so are rows that the weights predict far worse than a constant. An automatic alpha
-        falls as one over the rows seen. Later rows whose weights are all zero change nothing.
+        falls as one over the rows seen. Later rows whose weights are all zero change nothing. Rows that come in an
+        order are forgotten as others come: a ConvergenceWarning says so once, where a few rows of all calls are
+        predicted worse than by a constant.
 
         Parameters
         ----------

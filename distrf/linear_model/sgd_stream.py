@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import warnings
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.exceptions import ConvergenceWarning
 
 from ..execution.sampling import sampled_rows
-from ..sgd.batch_work import BatchWork
+from ..sgd.batch_work import RIGHT, WEIGHT, BatchWork, score_sums
 from ..sgd.optimizer import PreconditionedSGD, SGDState
 from ..sgd.penalties import Penalty
 from ..sgd.rows import Rows
 from ..sgd.trainer import TrainerState
-from ..targets import Targets, float_columns
+from ..targets import float_columns
 
 #: Rows that are kept for the next measuring, and their bytes at most.
 _KEPT_ROWS, _KEPT_BYTES = 256, 2**24
@@ -25,6 +27,9 @@ _TELLING = 32
 #: Weights are far off where their loss on new rows is _FAR times that of the best constant of the last rows. A constant
 #: is the better start where it is _LOST times that. Targets are far off where residuals are _FAR of their spreads.
 _FAR, _LOST = 10.0, 3.0
+#: Rows of all calls that are kept at most, how many new rows bring a look at them, and how many times the loss of the
+#: best constant says that the weights have forgotten them. A look costs 2 % of what the rows between two take.
+_PAST_ROWS, _LOOK, _FORGOTTEN = 128, 512, 1.2
 
 
 class Sample(NamedTuple):
@@ -36,12 +41,29 @@ class Sample(NamedTuple):
 
     def last(self, count: int) -> Sample:
         """The newest rows."""
-        a = max(0, self.Z.shape[0] - count)
-        return Sample(self.Z[a:], self.y[a:], None if self.weight is None else self.weight[a:])
+        return self.at(slice(max(0, self.Z.shape[0] - count), None))
 
     def centre(self) -> np.ndarray:
         """The mean of the targets, shape (C,)."""
         return np.average(float_columns(self.y), axis=0, weights=self.weight)
+
+    def joined(self, newer: Sample) -> Sample:
+        """These rows and newer ones."""
+        weight = None
+        if self.weight is not None or newer.weight is not None:
+            weight = np.concatenate(
+                [np.ones(len(s.y)) if s.weight is None else s.weight for s in (self, newer)]
+            )
+        Z = (
+            sp.vstack([self.Z, newer.Z], format="csr")
+            if sp.issparse(self.Z)
+            else np.concatenate([self.Z, newer.Z])
+        )
+        return Sample(Z, np.concatenate([self.y, newer.y]), weight)
+
+    def at(self, rows: Any) -> Sample:
+        """Some of the rows."""
+        return Sample(self.Z[rows], self.y[rows], None if self.weight is None else self.weight[rows])
 
     @property
     def heavy(self) -> bool:
@@ -51,7 +73,10 @@ class Sample(NamedTuple):
     @property
     def varies(self) -> bool:
         """Whether the targets of rows with weight differ, beyond rounding."""
-        y = float_columns(self.y if self.weight is None else self.y[self.weight > 0])
+        y = self.y if self.weight is None else self.y[self.weight > 0]
+        if y.dtype.kind not in "iufb":
+            return len(np.unique(y)) > 1
+        y = float_columns(y)
         return bool(len(y)) and bool((np.ptp(y, axis=0) > 1e-12 * np.abs(y).max(axis=0)).any())
 
 
@@ -68,8 +93,32 @@ def newest_rows(rows: Rows, seed: int) -> Sample:
     indices = sampled_rows(sum(rows.blocks), most, seed, "sgd sample")
     taken = [a[indices] for a in rows.arrays]
     finite = np.isfinite(np.asarray(taken[0].sum(axis=1, dtype=np.float64)).ravel())
-    Z, y, *weight = (a[finite] for a in taken)
-    return Sample(Z, y, weight[0] if weight else None)
+    return Sample(*taken, *([None] if len(taken) == 2 else [])).at(finite)
+
+
+@dataclass(frozen=True)
+class Past:
+    """Rows of all calls alike: one of every `step` rows, at most so many.
+
+    looked : rows that had been seen at the last look; None where it has been said that they are forgotten
+    """
+
+    rows: Sample
+    step: int = 1
+    looked: int | None = 0
+
+    def extended(self, newest: Sample, n: int, seen: int) -> Past:
+        """With some of a call of n rows, of which these are the newest; seen : rows of all calls."""
+        count = min(len(newest.y), seen // self.step - (seen - n) // self.step)
+        if sp.issparse(self.rows.Z) != sp.issparse(newest.Z) or not count:
+            return self
+        rows, step = (
+            self.rows.joined(newest.at(np.linspace(0, len(newest.y) - 1, count).astype(int))),
+            self.step,
+        )
+        while len(rows.y) > min(_PAST_ROWS, _most_rows(rows.Z.shape[1])):
+            rows, step = rows.at(slice(None, None, 2)), 2 * step
+        return replace(self, rows=rows, step=step)
 
 
 @dataclass
@@ -78,7 +127,7 @@ class Stream:
 
     batch_rows : rows of a batch; rows, weight : seen so far; penalty : times the rows it was chosen for, or None
     null_loss : mean loss of the constant prediction on the rows that were measured; measured : how many these were
-    window : the newest rows
+    window : the newest rows; past : rows of all calls
     """
 
     work: BatchWork
@@ -92,23 +141,54 @@ class Stream:
     null_loss: float
     measured: int
     window: Sample
+    past: Past
 
     def extended(self, newest: Sample) -> Sample:
         """The window with newer rows."""
         old = self.window
         if sp.issparse(old.Z) != sp.issparse(newest.Z):
             return newest
-        weight = None
-        if old.weight is not None or newest.weight is not None:
-            weight = np.concatenate(
-                [np.ones(len(s.y)) if s.weight is None else s.weight for s in (old, newest)]
-            )
-        Z = (
-            sp.vstack([old.Z, newest.Z], format="csr")
-            if sp.issparse(old.Z)
-            else np.concatenate([old.Z, newest.Z])
+        return old.joined(newest).last(_most_rows(old.Z.shape[1]))
+
+    def warn_forgotten(self, name: str, stacklevel: int) -> None:
+        """Say once that the weights predict the rows of all calls worse than a constant; look now and then."""
+        past, sample = self.past, self.past.rows
+        if past.looked is None or self.rows - past.looked < _LOOK or not (sample.heavy and sample.varies):
+            return
+        self.past = replace(past, looked=self.rows)
+        Y, scores, weight = self._predicted(sample)
+        loss = self.work.loss
+        mean = float(np.average(loss(scores, Y)[0], weights=weight))
+        best = np.broadcast_to(self._best_constant(Y, weight), Y.shape)
+        constant = float(np.average(loss(best, Y)[0], weights=weight))
+        sums = score_sums(self.work.targets, loss, scores, Y, weight)
+        right, most = sums[RIGHT, 0] / sums[WEIGHT, 0], self._shares(Y, weight).max()
+        # Hinges that still learn may be wide of their margins and right all the same.
+        if mean <= _FORGOTTEN * constant or (self.work.targets.classes is not None and right >= most):
+            return
+        self.past = replace(past, looked=None)
+        warnings.warn(
+            f"{name}: after {self.rows} rows the weights predict {len(sample.y)} rows of all calls worse than a constant: "
+            f"their loss is {mean:.4g}, that of the best constant {constant:.4g}. So rows come in an order, of y or of "
+            "another column, or what they are drawn from moves; shuffle them before they are cut into calls, or use fit",
+            ConvergenceWarning,
+            stacklevel=stacklevel,
         )
-        return Sample(Z, np.concatenate([old.y, newest.y]), weight).last(_most_rows(old.Z.shape[1]))
+
+    def _best_constant(self, Y: np.ndarray, weight: np.ndarray | None) -> np.ndarray:
+        """The constant scores of least mean loss over encoded targets, shape (C,)."""
+        work = self.work
+        if not work.constant:
+            return np.zeros(work.targets.width)
+        if work.targets.classes is None:
+            mean = np.average(Y, axis=0, weights=weight)
+            return mean + work.loss.best_constant(Y - mean, np.ones(len(Y)) if weight is None else weight)
+        return work.loss.best_constant_of_shares(np.clip(self._shares(Y, weight), 1e-9, 1.0 - 1e-9))
+
+    def _shares(self, Y: np.ndarray, weight: np.ndarray | None) -> np.ndarray:
+        """Of each class, from encoded targets: columns of -1 and 1."""
+        mean = np.average(Y, axis=0, weights=weight)
+        return 0.5 + 0.5 * (np.append(-mean, mean) if len(mean) == 1 else mean)
 
     def sample_to_measure(self, newest: Sample, window: Sample, seen: int) -> Sample | None:
         """The rows to measure steps and scales on again; None where what was measured still holds.
@@ -124,12 +204,12 @@ class Stream:
         return window if young and window.heavy else None
 
     def moved(self, sample: Sample, window: Sample) -> np.ndarray | None:
-        """What to add to the intercepts, shape (C,), so that the weights suit these rows; None where a constant is better.
+        """What to add to the intercepts, shape (C,) in units of the targets, so that the weights suit these rows; None where a constant is better.
 
         Zeros unless targets are far off.
         """
         offset = self._offset(sample)
-        return None if self._over(sample, window, _LOST, offset) else offset
+        return None if self._over(sample, window, _LOST, offset) else self.work.targets.decode(offset)
 
     def _offset(self, sample: Sample) -> np.ndarray:
         """The medians of the residuals where they are many spreads from zero, shape (C,); else zeros."""
@@ -159,7 +239,7 @@ class Stream:
         """Mean loss of the best constant on these rows; of classes, of that which training started from."""
         targets, loss = self.work.targets, self.work.loss
         if targets.classes is None:
-            Y, weight = Targets(None, sample.centre()).encode(sample.y, sample.weight)
+            Y, weight = replace(targets, centre=sample.centre()).encode(sample.y, sample.weight)
             best = loss.best_constant(Y, np.ones(len(Y)) if weight is None else weight)
         else:
             Y, weight = targets.encode(sample.y, sample.weight)

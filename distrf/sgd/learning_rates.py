@@ -119,6 +119,9 @@ class Pegasos(LearningRate):
         # As if some batches had gone before: the first steps of 1 / (alpha t) would throw weights far away.
         return 1.0 / (alpha * (t + 1) + 1.0 / (scale * stable))
 
+    def first(self, stable: float) -> float:
+        return stable
+
     def project(self, U: np.ndarray, alpha: float) -> None:
         project(U, alpha)
 

@@ -76,6 +76,13 @@ class Optimizer:
         """The weights to predict with."""
         return state.weights
 
+    def travelled(self, state: Any, rows: int) -> tuple[float, float, float]:
+        """The first step that was asked for, the longest stable one, and how far the steps went, times the curvature.
+
+        At most, and for batches of so many rows; 0, 0 and infinity where no length was asked for.
+        """
+        return 0.0, 0.0, np.inf
+
     def penalty_value(self, weights: np.ndarray) -> float:
         """What the objective has beside the mean loss."""
         raise NotImplementedError
@@ -208,6 +215,13 @@ class PreconditionedSGD(Optimizer):
         D = len(W) - self.intercept
         W[:D] = self.penalty.proximal(W[:D], eta)
         return W
+
+    def travelled(self, state: SGDState, rows: int) -> tuple[float, float, float]:
+        stable, momentum = self.preconditioner.step(rows), self.momentum or 0.0
+        eta0 = self.rate.first(stable)
+        if eta0 == stable:
+            return super().travelled(state, rows)
+        return eta0, stable, state.t * eta0 * self.preconditioner.curvature / (1.0 - momentum)
 
     def penalty_value(self, weights: np.ndarray) -> float:
         return self.penalty.value(weights[: len(weights) - self.intercept])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -19,6 +19,7 @@ class Penalty:
     squares : float >= 0, strength of the squares; None is alpha. The sample asks for one of its own, since the l1 norm
         and the squares are in unlike units
     units : array of shape (D, 1), factors on the weights; the penalty is of the products. None is 1
+    shares : array of shape (2, C), factors on the l1 norm and on the squares of each column of weights. None is 1
 
     Attributes
     ----------
@@ -29,6 +30,7 @@ class Penalty:
     l1_ratio: float = 0.0
     squares: float | None = None
     units: np.ndarray | None = None
+    shares: np.ndarray | None = None
 
     name: ClassVar[str]
 
@@ -46,11 +48,17 @@ class Penalty:
     def curvature(self) -> float:
         """Second derivative of the smooth part, the largest of all weights."""
         largest = 1.0 if self.units is None else float(self.units.max()) ** 2
-        return self._strength * largest
+        return float(np.max(self._strength)) * largest
 
     @property
-    def _strength(self) -> float:
-        return (self.alpha if self.squares is None else self.squares) * (1.0 - self.l1_ratio)
+    def _strength(self) -> Any:
+        strength = (self.alpha if self.squares is None else self.squares) * (1.0 - self.l1_ratio)
+        return strength if self.shares is None else strength * self.shares[1]
+
+    @property
+    def _threshold(self) -> Any:
+        threshold = self.alpha * self.l1_ratio
+        return threshold if self.shares is None else threshold * self.shares[0]
 
     def times(self, factor: float) -> Penalty:
         """The penalty so many times as strong."""
@@ -60,8 +68,10 @@ class Penalty:
     def value(self, U: np.ndarray) -> float:
         """The penalty of weights U, summed over columns."""
         U = U if self.units is None else U * self.units
-        l1 = self.alpha * self.l1_ratio * float(np.abs(U).sum()) if self.l1_ratio else 0.0
-        return l1 + 0.5 * self._strength * float((U * U).sum())
+        if self.shares is None:
+            l1 = self._threshold * float(np.abs(U).sum()) if self.l1_ratio else 0.0
+            return l1 + 0.5 * self._strength * float((U * U).sum())
+        return float((self._threshold * np.abs(U) + 0.5 * self._strength * U * U).sum())
 
     def slope(self, U: np.ndarray) -> np.ndarray:
         """Gradient of the smooth part, in the shape of U."""
@@ -69,7 +79,7 @@ class Penalty:
 
     def proximal(self, U: np.ndarray, eta: float) -> np.ndarray:
         """The proximal step of the part with a kink: towards zero by eta alpha l1_ratio, no further."""
-        threshold = eta * self.alpha * self.l1_ratio
+        threshold = eta * self._threshold
         return soft(U, threshold if self.units is None else threshold * self.units)
 
 

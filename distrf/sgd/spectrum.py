@@ -36,6 +36,9 @@ _OUTLYING = 3.0
 _FAR = 10.0
 #: Columns so many times apart in size are scaled where an l1 penalty leaves no preconditioner.
 _APART_L1 = 20.0
+#: Targets are brought to like spreads where one is so many times the other. Steps and widths that were made for three
+#: times the spread cost an epsilon-insensitive loss nothing, for eight times .01 of R^2, for a thousand 15.
+_UNLIKE = 4.0
 
 
 @dataclass(frozen=True)
@@ -52,23 +55,27 @@ class Spectrum:
     shift : array of shape (D,), means to subtract from the features, or None
     squares : float, strength of the squares of a mixed penalty; None is alpha
     units : array of shape (D,), factors on the shifted features, or None
+    target_units : array of shape (C,), factors on the targets, or None. What is above is in these units
+    factors : array of shape (C,), those of the loss, or None
     """
 
     preconditioner: Preconditioner
     constant: float
     alpha: float
-    epsilon: float
+    epsilon: float | np.ndarray
     start: np.ndarray
     null_loss: float
     shift: np.ndarray | None = None
     squares: float | None = None
     units: np.ndarray | None = None
+    target_units: np.ndarray | None = None
+    factors: np.ndarray | None = None
 
     @property
     def arrays(self) -> dict[str, np.ndarray]:
         """What a checkpoint keeps of it: each number under its name."""
         mine = {name: getattr(self, name) for name in ("constant", "alpha", "epsilon", "start", "null_loss")}
-        some = {name: getattr(self, name) for name in ("shift", "squares", "units")}
+        some = {f.name: getattr(self, f.name) for f in fields(self) if f.default is None}
         some = {name: value for name, value in some.items() if value is not None}
         return {k: np.asarray(v) for k, v in (vars(self.preconditioner) | mine | some).items()}
 
@@ -97,7 +104,7 @@ class Wanted:
     """
 
     alpha: float | None
-    epsilon: float | None
+    epsilon: float | np.ndarray | None
     penalty: Penalty
     intercept: bool
     directions: int | None
@@ -141,15 +148,23 @@ def measure_spectrum(
     InputError : no sampled row is finite
     """
     sample = _sampled(rows, targets, stream, seed)
+    target_units = None if targets.classes is not None else _target_units(loss, sample.Y, sample.weight)
+    if target_units is not None:
+        sample = replace(sample, Y=sample.Y * target_units)
     Z, Y, weight, dtype = sample.Z, sample.Y, sample.weight, sample.Z.dtype
     if wanted.epsilon is None:
         loss = replace(loss, epsilon=_epsilon(loss, Y, weight))
+    elif target_units is not None:
+        loss = loss.in_units(target_units, _spread(Y, weight))
     shift = _shift(Z, weight) if wanted.intercept and not rows.sparse else None
     Z = Z if shift is None else (Z - shift.astype(dtype))
     sizes = column_sizes(Z, weight, shift)
     apart, units = unlike(sizes, _APART_L1 if wanted.penalty.l1_ratio else APART), None
     Z = Z if apart is None else Z.astype(np.float64)
     smoothness = loss.curvature(_spread(Y, weight) if targets.classes is None else 1.0)
+    wanted = replace(
+        wanted, penalty=in_target_units(wanted.penalty, loss, wanted.alpha is not None, target_units)
+    )
     penalty = _penalty(replace(sample, Z=Z), loss, wanted, smoothness, apart)
     if apart is not None:
         units = unit_factors(sizes, penalty.curvature / smoothness)
@@ -168,8 +183,40 @@ def measure_spectrum(
         made = replace(made.bounded(longest), certain=True)
     start = _constant(loss, targets, Y, weight) if wanted.intercept else np.zeros(targets.width)
     null = _null_loss(loss, targets, start, Y, weight)
-    alpha, epsilon = float(penalty.alpha), float(loss.epsilon)
-    return Spectrum(made, constant, alpha, epsilon, start, null, shift, penalty.squares, units)
+    epsilon = loss.epsilon if isinstance(loss.epsilon, np.ndarray) else float(loss.epsilon)
+    alpha = float(penalty.alpha)
+    return Spectrum(
+        made, constant, alpha, epsilon, start, null, shift, penalty.squares, units, target_units, loss.factors
+    )
+
+
+def in_target_units(penalty: Penalty, loss: Loss, given: bool, units: np.ndarray | None) -> Penalty:
+    """The penalty where targets are multiplied by units: a given alpha is of the weights in the targets' own units.
+
+    An automatic alpha is chosen in these units. Weights are then `units` times as large, and the loss units^degree.
+    """
+    if not given or units is None or loss.degree is None:
+        return penalty
+    shares = np.array([units ** (loss.degree - 1), units ** (loss.degree - 2)])
+    return replace(penalty, shares=shares if loss.factors is None else shares * loss.factors)
+
+
+def _target_units(loss: Loss, Y: np.ndarray, weight: np.ndarray | None) -> np.ndarray | None:
+    """Powers of two, shape (C,), that bring the spreads of targets to that of the largest; None where they are alike.
+
+    One length of steps, one epsilon and one sum of losses then suit all of them.
+    """
+    if loss.degree is None or Y.shape[1] == 1:
+        return None
+    mean = np.average(Y, axis=0, weights=weight)
+    spreads = np.sqrt(np.average((Y - mean) ** 2, axis=0, weights=weight))
+    if loss.robust:
+        robust = np.array([_deviation(y, weight) for y in Y.T])
+        spreads = np.where(robust > 0, robust, spreads)
+    largest = spreads.max()
+    if not (spreads[spreads > 0] * _UNLIKE < largest).any():
+        return None
+    return np.exp2(np.round(np.log2(largest / np.where(spreads > 0, spreads, largest))))
 
 
 def _sampled(rows: Rows, targets: Targets, stream: bool, seed: int) -> _Sample:
@@ -252,8 +299,13 @@ def _null_loss(
 
 def _spread(Y: np.ndarray, weight: np.ndarray | None) -> float:
     """Robust standard deviation, largest of the columns: 1.48 x the median distance from the median."""
-    spreads = [1.4826 * _median(np.abs(y - _median(y, weight)), weight) for y in Y.T]
-    return max(spreads) or float(np.sqrt(np.average((Y * Y).mean(axis=1), weights=weight)))
+    return max(_deviation(y, weight) for y in Y.T) or float(
+        np.sqrt(np.average((Y * Y).mean(axis=1), weights=weight))
+    )
+
+
+def _deviation(y: np.ndarray, weight: np.ndarray | None) -> float:
+    return 1.4826 * _median(np.abs(y - _median(y, weight)), weight)
 
 
 def _median(values: np.ndarray, weight: np.ndarray | None) -> float:

@@ -5,6 +5,7 @@ Knows neither Dask nor what is learned: batches come from DaskBatches or LocalBa
 
 from __future__ import annotations
 
+import math
 import time
 import warnings
 from collections.abc import Iterator
@@ -30,10 +31,13 @@ _ROSE = 0.02
 #: A solution whose loss is above this share of that of the constant is compared with the constant on all rows.
 _DOUBTFUL = 0.9
 #: Steps that were halved so often, and in this share of the epochs, no longer move. That a constant was best says
-#: nothing then.
+#: nothing of the rows then.
 _OFTEN, _OFTEN_SHARE = 6, 0.25
 #: Nor does it where training ends above the constant by this share. Below that the rows may have nothing to tell.
 _WORSE = 0.1
+#: Steps of a length that was asked for are short where all of them together, times the largest curvature, are below this:
+#: of what can be learned, more than exp(-2 x this) is left along every direction.
+_FAR_ENOUGH = 2.0
 #: More epochs would help where the last ones gained more than this share of the loss of the constant.
 _LAST, _UNFINISHED = 3, 0.01
 
@@ -297,13 +301,16 @@ class Trainer:
         return p.epoch >= rules.n_epochs or (rules.tol is not None and p.waited >= rules.patience)
 
 
-def warn_unconverged(training: TrainerState, name: str, stacklevel: int = 3) -> None:
+def warn_unconverged(trainer: Trainer, name: str, stacklevel: int = 3) -> None:
     """Say what the numbers of a training give reason to doubt, with what to do: a ConvergenceWarning, or nothing."""
-    p = training
+    p = trainer.training
     if not p.history or p.null_loss is None:
         return
     losses, null = [entry["loss"] for entry in p.history], max(p.null_loss, _TINY)
     scores = [entry["validation_score"] for entry in p.history]
+    lowest = losses[p.best_epoch - 1] if p.best_epoch else null
+    highest = max(losses[p.best_epoch :], default=lowest)
+    eta0, stable, way = trainer.optimizer.travelled(trainer.state, trainer.schedule.batch_size)
     said = None
     often = p.backed >= max(_OFTEN, _OFTEN_SHARE * p.epoch)
     if p.fell_back and (losses[-1] > (1.0 + _WORSE) * null or often):
@@ -316,6 +323,23 @@ def warn_unconverged(training: TrainerState, name: str, stacklevel: int = 3) -> 
         said = (
             f"the score on held-out rows fell from {scores[0]:.4g} after the first epoch to {scores[-1]:.4g}; the first "
             "is what is kept. Take a larger alpha"
+        )
+    elif way < _FAR_ENOUGH:
+        said = (
+            f"steps of eta0={eta0:.3g} are short: {trainer.state.t} of them went {-math.expm1(-way):.2%} of the way at most, "
+            f"from a loss of {losses[0]:.4g} to {losses[-1]:.4g}; the longest stable steps are about {stable:.3g}: take "
+            "eta0=None for these, or a larger eta0, or preconditioner=None where there is one"
+        )
+    elif eta0 and not p.backed and highest > lowest + _ROSE * null:
+        said = (
+            f"steps of eta0={eta0:.3g} are long: after its lowest, {lowest:.4g} in epoch {p.best_epoch}, the loss rose to "
+            f"{highest:.4g} ({null:.4g} is that of a constant); take a smaller eta0, or eta0=None"
+        )
+    elif p.fell_back:
+        said = (
+            f"no epoch was better than a constant, whose loss is {null:.4g} (theirs {min(losses):.4g} at least); the "
+            "constant is what is kept. If the columns do tell of y, scale them or bring in their tails, or take another "
+            "loss or alpha"
         )
     elif p.epoch > _LAST and not p.fell_back and p.waited == 0:
         gained = (losses[-1 - _LAST] - losses[-1]) / null

@@ -38,6 +38,9 @@ def chosen_by_folds(estimator):
     ],
     expected_failed_checks=chosen_by_folds,
 )
+@pytest.mark.filterwarnings(
+    "ignore:.*no epoch was better:sklearn.exceptions.ConvergenceWarning"
+)  # some are of noise
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
 

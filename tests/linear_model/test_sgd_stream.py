@@ -125,6 +125,9 @@ def test_a_stream_of_single_rows(loss, rows):
         assert 0.3 * y.std() < model.epsilon_ < 3 * y.std()
 
 
+@pytest.mark.filterwarnings(
+    "ignore:.*rows of all calls:sklearn.exceptions.ConvergenceWarning"
+)  # such rows moved
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("first", [lambda y: 0 * y + 7.7, lambda y: y + 1000], ids=["equal", "offset"])
 def test_a_stream_whose_first_targets_mislead(loss, first):
@@ -155,3 +158,44 @@ def test_measuring_again_knows_no_pickling():
     for a in range(0, 300, 7):
         pickled = pickle.loads(pickle.dumps(pickled.partial_fit(X[a : a + 7], y[a : a + 7])))
     np.testing.assert_array_equal(pickled.coef_, straight.coef_)
+
+
+@pytest.mark.parametrize("penalty", ["l2", "l1"])
+def test_rows_in_the_order_of_the_targets_are_told(penalty):
+    """R^2 was -.5 and -1.3 without a word. It is said once, and of shuffled rows never."""
+    X, y = linear_rows()
+    order = np.argsort(y)
+    with pytest.warns(ConvergenceWarning) as told:
+        batches(StreamingSGDRegressor(penalty=penalty), X[order], y[order], 100)
+    said = [str(w.message) for w in told]
+    assert all("rows of all calls worse than a constant" in s or "in another unit or order" in s for s in said)
+    assert len([s for s in said if "of all calls" in s]) <= 1
+    assert batches(StreamingSGDRegressor(penalty=penalty), X, y, 100).score(X, y) > 0.97
+    assert (
+        batches(StreamingSGDRegressor(penalty=penalty), X, X[::-1, 0], 100).score(X, X[::-1, 0]) > -0.2
+    )  # noise
+
+
+def test_units_that_drift_are_told():
+    """R^2 was -25 on the rows of the stream, and one thing only did not move: the newest rows."""
+    X, y = linear_rows(4000)
+    X[:, :2] *= np.c_[np.geomspace(1, 100, 4000), np.geomspace(100, 1, 4000)]
+    with pytest.warns(
+        ConvergenceWarning, match=r"rows of all calls worse than a constant: .* what they are drawn from"
+    ):
+        batches(StreamingSGDRegressor(), X, y, 500)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("loss", ["logistic", "hinge"])
+def test_text_labels_and_weights_are_looked_at(loss, sparse):
+    X, y = linear_rows(1500)
+    labels, weight = np.where(y > 0, "above", "below"), np.linspace(0.5, 2, 1500)
+    X = sp.csr_matrix(X) if sparse else X
+    model = StreamingSGDClassifier(loss)
+    for a in range(0, 1500, 100):
+        b = slice(a, a + 100)
+        model.partial_fit(X[b], labels[b], ["above", "below"], weight[b])
+    assert model._stream.past.looked >= 1000
+    assert 64 <= len(model._stream.past.rows.y) <= 128
+    assert model.score(X, labels) > 0.93

@@ -297,6 +297,7 @@ def test_a_resumed_fit_backs_off_to_where_the_epoch_began(tmp_path, monkeypatch)
     np.testing.assert_array_equal(resumed.coef_, whole.coef_)
 
 
+@pytest.mark.filterwarnings("ignore:.*no epoch was better:sklearn.exceptions.ConvergenceWarning")  # noise
 def test_a_damaged_state_is_not_taken_up(tmp_path):
     """The one before it is, to the same bits; what an earlier job left behind goes when another begins."""
     rng = np.random.default_rng(0)
