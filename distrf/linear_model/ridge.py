@@ -106,12 +106,12 @@ class _Ridge(LinearModel):
             raise InputError("sample_weight must not be zero everywhere")
         if beside is not None:
             linear = NormalEquations(beside, columns.shape[1], self.fit_intercept)
-            errors = choose_alpha(linear, alphas, reduction.rule.holdout).errors
+            errors = choose_alpha(linear, alphas, reduction).errors
         system = NormalEquations(state, reduction.n_features, self.fit_intercept)
         if alphas is not None and len(alphas) == 1:
             compared = Compared(alphas[0], alphas, None)
         else:
-            compared = choose_alpha(system, alphas, reduction.rule.holdout)
+            compared = choose_alpha(system, alphas, reduction)
         self.alphas_, self.cv_errors_ = np.array(compared.alphas), compared.errors
         self.residual_, self.error_bound_, self.n_iter_, self.n_finder_passes_ = 0.0, 0.0, 0, 0
         return next(system.solve([compared.alpha])), errors
@@ -176,7 +176,9 @@ class StreamingRidge(LinearRegressor, _Ridge):
     alphas_ : array of shape (a,)
         The penalties that were compared.
     cv_errors_ : array of shape (a,) or None
-        Mean squared error of each of `alphas_` on held-out rows. None where there was but one.
+        Mean squared error of each of `alphas_` on held-out rows. Of several targets, the mean over them of error
+        over variance (1 - R^2), times their mean variance, so that units do not matter; a target that does not vary
+        counts nothing. None where there was but one.
     solver_ : str
         The solver in use, "gram" or "cg".
     solver_reason_ : str

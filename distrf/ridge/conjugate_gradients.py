@@ -306,13 +306,14 @@ def prediction_bounds(
     return np.stack(out)
 
 
-def held_out_error(solution: Solution, z: np.ndarray, sums: np.ndarray) -> float:
-    """Weighted sum of squared errors over the held-out rows, all targets.
+def held_out_error(solution: Solution, z: np.ndarray, sums: np.ndarray, counts: np.ndarray) -> float:
+    """Weighted sum of squared errors over the held-out rows.
 
-    z : Z_h'w Z_h u, shape (D, C); sums : the held-out set of RightReduction's state
+    z : Z_h'w Z_h u, shape (D, C); sums : the held-out set of RightReduction's state; counts : what each target
+        counts
     """
     u, b = solution.weights, solution.intercept
     weight, targets, squares = sums[-2, -1], sums[-2, :-1], sums[-1, :-1]
     quadratic = (u * z).sum(axis=0) - 2 * (u * sums[:-2, :-1]).sum(axis=0) + squares
     shifted = weight * b**2 + 2 * b * (u.T @ sums[:-2, -1] - targets)
-    return float((quadratic + shifted).sum())
+    return float(((quadratic + shifted) * counts).sum())

@@ -249,7 +249,9 @@ class ConjugateGradients:
         if several:
             # Solve without the held-out rows, and in the same passes go ahead with all rows and the best alpha so far.
             rest = Projection(space, fit.system(sums[1], self.fit_intercept), 1)
-            contest = _Contest(rest, sums[0], list(alphas), whole, self.tol)
+            both = sums.sum(axis=0)
+            counts = targets.error_weights(both[-2, -1], both[-2, :-1], both[-1, :-1])
+            contest = _Contest(rest, sums[0], list(alphas), whole, self.tol, counts)
             loose = _iterate(fit, rest, alphas, max(self.tol, _CONTEST_TOL), self.max_passes, contest)
             passes, errors = loose.passes, contest.errors(loose.solutions)
             alphas = [best_alpha(compared, errors)]
@@ -319,14 +321,21 @@ def _fingerprint(
 class _Contest:
     """Errors of the alphas over held-out rows.
 
-    rest : the system of the other rows; whole : that of all rows, to be solved to `tol` after it
+    rest : the system of the other rows; whole : that of all rows, to be solved to `tol` after it; counts : what each
+        target counts
     """
 
     def __init__(
-        self, rest: Projection, held_out: np.ndarray, alphas: list[float], whole: Projection, tol: float
+        self,
+        rest: Projection,
+        held_out: np.ndarray,
+        alphas: list[float],
+        whole: Projection,
+        tol: float,
+        counts: np.ndarray,
     ):
         self.space, self.system, self.held_out, self.alphas = rest.space, rest.system, held_out, alphas
-        self.whole, self.tol = whole, tol
+        self.whole, self.tol, self.counts = whole, tol, counts
         if not held_out[-2, -1] > 0:
             raise InputError(
                 "sample_weight is zero on all rows held out to compare alphas; give one alpha, or another random_state"
@@ -334,11 +343,13 @@ class _Contest:
 
     def errors(self, solutions: Sequence[np.ndarray]) -> np.ndarray:
         """Mean squared error of each alpha."""
-        total = self.held_out[-2, -1] * self.system.right.shape[1]
+        total = self.held_out[-2, -1] * len(self.counts)
         out = []
         for alpha, u in zip(self.alphas, solutions, strict=True):
             product = self.space.products[0] @ (self.space.V.T @ u)
-            out.append(held_out_error(self.system.solution(alpha, u), product, self.held_out) / total)
+            out.append(
+                held_out_error(self.system.solution(alpha, u), product, self.held_out, self.counts) / total
+            )
         return np.array(out)
 
     def close(self, solutions: Sequence[np.ndarray]) -> list[int]:
