@@ -46,21 +46,20 @@ class Targets:
         Y[np.arange(len(y)), codes] = 1.0
         return Y, weight
 
-    def error_weights(self, weight: float, sums: np.ndarray, squares: np.ndarray) -> np.ndarray:
-        """What the squared error of each column counts, shape (width,): with them the mean over columns, over the mean
-        variance, is the mean of 1 - R^2. Ones for classes and a single target; 0 for a target that does not vary.
+    def error_weights(self, weight: float, sums: np.ndarray, squares: np.ndarray) -> tuple[np.ndarray, float]:
+        """What the squared error of each column counts, shape (width,), and the mean variance of columns: with them the
+        mean error over columns, over the mean variance, is the mean of 1 - R^2. Ones for classes and a single target;
+        0 for a target that does not vary.
 
         weight, sums, squares : of all rows: their weight, and the weighted sums of encoded columns and of squares
         """
-        ones = np.ones(self.width)
-        if self.classes is not None or self.width == 1:
-            return ones
         mean, moments = sums / weight, squares / weight
-        variance = moments - mean**2
+        variance = np.maximum(moments - mean**2, 0.0)
         varies = variance > 1e-12 * moments + (1e-12 * self.centre) ** 2  # more than rounding leaves
-        if not varies.any():
-            return ones
-        return variance.mean() / np.where(varies, variance, np.inf) / varies.mean()
+        if self.classes is not None or self.width == 1 or not varies.any():
+            return np.ones(self.width), float(variance.mean())
+        counts = variance.mean() / np.where(varies, variance, np.inf) / varies.mean()
+        return counts, float(variance.mean())
 
     def __dask_tokenize__(self) -> tuple[object, ...]:
         return ("distrf-targets", self.classes, self.centre, self.class_weight)

@@ -16,7 +16,7 @@ from ..execution.planned import Costs, PlannedRows
 from ..execution.row_blocks import rows_per_block
 from ..parameters import CLASS_WEIGHT, FLAG, FOLDER, SEED, Rule, check_parameters, number, one_of, whole
 from ..randomness import draw_seed
-from ..ridge.alphas import ALPHAS, given_alphas
+from ..ridge.alphas import ALPHAS, given_alphas, warn_if_lowest
 from ..ridge.conjugate_passes import SOLVERS, ConjugateGradients, choose_solver
 from ..ridge.folds import gram_reductions
 from ..ridge.gram import GramPair, GramReduction
@@ -112,6 +112,8 @@ class _Ridge(LinearModel):
             compared = Compared(alphas[0], alphas, None)
         else:
             compared = choose_alpha(system, alphas, reduction)
+            if alphas is None and compared.errors is not None:
+                warn_if_lowest(compared.alphas, compared.errors, compared.variance)
         self.alphas_, self.cv_errors_ = np.array(compared.alphas), compared.errors
         self.residual_, self.error_bound_, self.n_iter_, self.n_finder_passes_ = 0.0, 0.0, 0, 0
         return next(system.solve([compared.alpha])), errors
@@ -136,7 +138,7 @@ class StreamingRidge(LinearRegressor, _Ridge):
         1e-1 times the energy of the features (their mean square about the mean, about 1 for Fourier
         features). It adds decades while the best one is at an edge, and the half decades beside the best.
         Each alpha costs one factorisation of a D x D matrix for each fold and no further pass. Where no row
-        can be held out, "auto" is 1e-3.
+        can be held out, "auto" is 1e-3. A warning says where rounding allows no alpha small enough.
     fit_intercept : bool, default=True
         Whether to fit the intercept b, which has no penalty.
     cv : int or {"auto", "holdout"}, default="auto"
@@ -150,7 +152,7 @@ class StreamingRidge(LinearRegressor, _Ridge):
         n_directions numbers. "auto" is "gram" where the plan says that workers and client hold it, and
         `solver_reason_` says why. With "cg", several alphas are compared on one held-out fifth whatever
         `cv` is, and only the best and its neighbours are followed to convergence; the decades of its "auto"
-        start at 1e-8 and end at 100 times the energy.
+        start at 1e-8, or below while the smallest is the best, and end at 100 times the energy.
     n_directions : int or {"auto"}, default="auto"
         Dominant directions of the features that "cg" starts from. More of them take more memory and fewer
         passes. "auto" is D / 8, but 64 to 512.
@@ -294,7 +296,7 @@ class StreamingRidgeClassifier(LinearClassifier, _Ridge):
         1e-1 times the energy of the features (their mean square about the mean, about 1 for Fourier
         features). It adds decades while the best one is at an edge, and the half decades beside the best.
         Each alpha costs one factorisation of a D x D matrix for each fold and no further pass. Where no row
-        can be held out, "auto" is 1e-3.
+        can be held out, "auto" is 1e-3. A warning says where rounding allows no alpha small enough.
     fit_intercept : bool, default=True
         Whether to fit the intercept b, which has no penalty.
     class_weight : {"balanced"}, dict or None, default=None
@@ -311,7 +313,7 @@ class StreamingRidgeClassifier(LinearClassifier, _Ridge):
         n_directions numbers. "auto" is "gram" where the plan says that workers and client hold it, and
         `solver_reason_` says why. With "cg", several alphas are compared on one held-out fifth whatever
         `cv` is, and only the best and its neighbours are followed to convergence; the decades of its "auto"
-        start at 1e-8 and end at 100 times the energy.
+        start at 1e-8, or below while the smallest is the best, and end at 100 times the energy.
     n_directions : int or {"auto"}, default="auto"
         Dominant directions of the features that "cg" starts from. More of them take more memory and fewer
         passes. "auto" is D / 8, but 64 to 512.

@@ -186,9 +186,16 @@ class System:
         self.centred = fit_intercept
         self.mean = sums[:-2, -1] / self.weight
         self.target_mean = sums[-2, :-1] / self.weight
-        mean = np.linalg.norm(self.mean) if fit_intercept else 0.0
+        mean = float(np.linalg.norm(self.mean)) if fit_intercept else 0.0
         #: Mean |z|^2 of the features, about their mean where there is an intercept.
-        self.energy = max(0.0, float(sums[-1, -1] / self.weight - mean**2))
+        moment = float(sums[-1, -1] / self.weight)
+        self.energy = max(0.0, moment - mean**2)
+        #: Whether the mean is so far from 0 that products lose half the digits of the spread.
+        self.far = bool(mean**2 * np.sqrt(eps) > self.energy)
+        #: Alphas below this size are lost in rounding, as for the Gram matrix.
+        self.rounding_floor = float(
+            max(eps / 2 * moment / np.sqrt(len(self.mean)), len(self.mean) * np.finfo(float).eps * self.energy)
+        )
         self.right = sums[:-2, :-1] / self.weight
         if fit_intercept:
             self.right = self.right - np.outer(self.mean, self.target_mean)

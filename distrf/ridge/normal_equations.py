@@ -172,12 +172,13 @@ def _warn_if_lost(alpha: float, lost: float) -> None:
 class Compared:
     """The alpha taken, and the alphas that were compared with their mean squared errors over held-out rows.
 
-    `errors` is None where none were
+    errors : None where none were; variance : the error of a constant
     """
 
     alpha: float
     alphas: list[float]
     errors: np.ndarray | None
+    variance: float = 0.0
 
 
 def choose_alpha(system: NormalEquations, alphas: Sequence[float] | None, reduction: GramReduction) -> Compared:
@@ -206,7 +207,7 @@ def choose_alpha(system: NormalEquations, alphas: Sequence[float] | None, reduct
         return Compared(alone, [alone], None)
 
     state = system.state
-    counts = reduction.targets.error_weights(
+    counts, variance = reduction.targets.error_weights(
         weights.sum(), state.targets.sum(axis=0), state.squares.sum(axis=0)
     )
 
@@ -222,4 +223,4 @@ def choose_alpha(system: NormalEquations, alphas: Sequence[float] | None, reduct
         energy = system.energy()
         lost = max(system.rounding_floor(), system.n_features * np.finfo(np.float64).eps * energy)
         alphas, found = search(errors, energy, lost)
-    return Compared(best_alpha(alphas, found), alphas, found)
+    return Compared(best_alpha(alphas, found), alphas, found, variance)
