@@ -44,7 +44,7 @@ from ..sgd.trainer import Rules, Trainer
 from ..targets import Targets, float_columns, target_tasks
 from .objectives import CompactWork, KernelWork, Layout
 from .optimizer import RULES, Adam, MapOptimizer, Rates
-from .start import SAMPLE, Start, choose_batch_size, epochs, reach, start_parameters
+from .start import SAMPLE, Start, centred, choose_batch_size, epochs, reach, start_parameters
 
 #: First steps of Adam: the most that a batch may move the phase of a usual row, in radians, and its score, in spreads.
 _PHASE_STEP = 0.3
@@ -182,9 +182,12 @@ class MapLearner:
             0 if targets.classes is None else len(targets.classes), getattr(given, "epsilon", 0.1),
         )  # fmt: skip
         seed = draw_seed(self.random_state)
+        rows = Rows.of(X, y, weight)
+        sample, y_sample, _ = rows.sample(min(SAMPLE, sum(rows.blocks)), seed)
+        X, sample, shift = centred(X, sample)
+        rows = rows if shift is None else Rows.of(X, y, weight)
         start = self._start(X, seed)
         layout = self._layout(start, targets.width, bool(given.fit_intercept))
-        rows = Rows.of(X, y, weight)
         checkpoint = self._checkpoint(rows, targets, start, seed)
         held = given.validation_fraction if given.early_stopping else 0.0
         holdout = Holdout(held, seed)
@@ -192,7 +195,6 @@ class MapLearner:
         schedule = make_schedule(rows, holdout, choose_batch_size(self.batch_size, usable), True, seed)
         per_epoch = schedule.count(0)
         n_epochs = epochs(self.n_epochs, per_epoch)
-        sample, y_sample, _ = rows.sample(min(SAMPLE, sum(rows.blocks)), seed)
         spreads, unit = np.ones(targets.width), 1.0
         if not classes:
             spreads = np.std(float_columns(y_sample), axis=0)
@@ -209,7 +211,8 @@ class MapLearner:
         work = CompactWork(targets, loss, 0.0, seed, True, holdout, layout=layout)
         kept = bool(holdout.blocks(rows.blocks))
         rules = Rules(n_epochs, 0.0 if kept else None, int(given.n_iter_no_change), classes, kept)
-        return layout, self._train(rows, schedule, optimizer, work, rules, checkpoint, start)
+        p = self._train(rows, schedule, optimizer, work, rules, checkpoint, start)
+        return layout, self._keep(layout, p, shift, None, None)
 
     def _checkpoint(self, rows: Rows, targets: Targets, start: FourierMap, seed: int) -> Checkpoint:
         given: Any = self
@@ -228,13 +231,14 @@ class MapLearner:
         """Learn the map alone, from pairs of sampled rows (Yu et al. 2015, Section 5)."""
         self._check_together()
         seed = draw_seed(self.random_state)
-        start = self._start(X, seed)
-        layout = self._layout(start, 0, False)
         whole = Rows.of(X, np.zeros(X.shape[0]), weight)
-        targets = Targets(None, np.zeros(1))
-        checkpoint = self._checkpoint(whole, targets, start, seed)
         size = min(pair_rows(X.shape[1]), X.shape[0])
         sample, _, kept = whole.sample(size, seed)
+        near, sample, shift = centred(X, sample)
+        start = self._start(near, seed)
+        layout = self._layout(start, 0, False)
+        targets = Targets(None, np.zeros(1))
+        checkpoint = self._checkpoint(whole, targets, start, seed)
         missing = len(sampled_rows(X.shape[0], size, seed, "sgd sample")) - len(sample)
         if missing:
             raise InputError(f"X must be finite, but {missing} sampled rows are not; impute or drop such rows")
@@ -253,7 +257,8 @@ class MapLearner:
             length_scale=start.length_scale,
         )  # fmt: skip
         rules = Rules(n_epochs, None, n_epochs, False)
-        self._train(rows, schedule, optimizer, work, rules, checkpoint, start)
+        p = self._train(rows, schedule, optimizer, work, rules, checkpoint, start)
+        self._keep(layout, p, shift, start.kernel, start.length_scale)
 
     def _train(
         self,
@@ -265,13 +270,12 @@ class MapLearner:
         checkpoint: Checkpoint,
         start: FourierMap,
     ) -> np.ndarray:
-        """Train from the start or the checkpoint, set the fitted attributes of the map, and return the vector."""
-        layout, kernel = work.layout, start.kernel if isinstance(work, KernelWork) else None
+        """Train from the start or the checkpoint, set what training tells, and return the vector."""
         trainer = Trainer(
             rows.batches(work),
             schedule,
             optimizer,
-            optimizer.start(start_parameters(layout, start)),
+            optimizer.start(start_parameters(work.layout, start)),
             rules,
             measure_weights(rows, work.targets).mean,
             work.holdout.blocks(rows.blocks),
@@ -283,18 +287,6 @@ class MapLearner:
             trainer.run()
         finally:
             trainer.batches.close()
-        learned = layout.split(trainer.solution)
-        self.map_ = LearnedFourierMap(
-            layout.n_features_in,
-            layout.n_components,
-            layout.phase,
-            layout.structure,
-            layout.seed,
-            kernel,
-            None if kernel is None else start.length_scale,
-            learned.theta.copy(),
-            (learned.b / (2.0 * np.pi)) % 1.0 if len(learned.b) else None,
-        )
         self.length_scale_ = start.length_scale
         self.history_ = trainer.training.history
         self.n_iter_ = len(self.history_)
@@ -302,6 +294,25 @@ class MapLearner:
         self.best_epoch_ = trainer.epoch_of_solution
         self.batch_size_ = trainer.schedule.batch_size
         return trainer.solution
+
+    def _keep(
+        self, layout: Layout, p: np.ndarray, shift: np.ndarray | None, kernel: Any, length_scale: float | None
+    ) -> np.ndarray:
+        """Set the learned map, and return the vector; both for rows as they came, from that of rows less `shift`."""
+        p = p if shift is None else layout.moved(p, shift)
+        learned = layout.split(p)
+        self.map_ = LearnedFourierMap(
+            layout.n_features_in,
+            layout.n_components,
+            layout.phase,
+            layout.structure,
+            layout.seed,
+            kernel,
+            length_scale,
+            learned.theta.copy(),
+            (learned.b / (2.0 * np.pi)) % 1.0 if len(learned.b) else None,
+        )
+        return p
 
 
 class CompactModel(MapLearner, LinearModel):

@@ -8,6 +8,7 @@ import pytest
 import scipy.sparse as sp
 from contracts import EPS, MapContract
 from sklearn.base import clone
+from sklearn.metrics import r2_score
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -186,6 +187,41 @@ def test_outputs_of_different_size():
     errors = ((made - Y) ** 2).mean(axis=0)
     assert (errors[:2] < 0.02 * Y[:, :2].var(axis=0)).all()
     np.testing.assert_allclose(made[:, 2], 3.0, atol=0.1)
+
+
+FAR = np.array([1e6, -1e6, 3e3])
+
+
+@pytest.mark.parametrize("lazy", [False, True])
+@pytest.mark.parametrize("phase", ["offset", "paired"])
+@pytest.mark.parametrize("structure", ["dense", "circulant"])
+def test_means_of_columns_change_nothing(structure, phase, lazy):
+    X, y = waves(1000)
+    near = CompactNonlinearRegressor(16, structure=structure, phase=phase, n_epochs=30, random_state=1)
+    far = clone(near).fit(da.from_array(X + FAR, chunks=(300, 3)) if lazy else X + FAR, y)
+    made = np.asarray(far.predict(X + FAR))
+    assert r2_score(y, made) > near.fit(X, y).score(X, y) - 0.01 > 0.8
+
+
+def test_float32_columns_far_from_zero():
+    X, y = waves(1000)
+    X = (X + np.array([1e5, -1e5, 3e3])).astype(np.float32)  # steps of 0.008
+    assert CompactNonlinearRegressor(16, n_epochs=30, random_state=1).fit(X, y).score(X, y) > 0.8
+
+
+@pytest.mark.parametrize("phase", ["offset", "paired"])
+def test_kernels_of_columns_far_from_zero(phase):
+    X = np.random.default_rng(0).normal(size=(500, 3))
+    Z = CompactNonlinearMap(64, phase=phase, n_epochs=20, length_scale=2.0, random_state=4).fit_transform(
+        X + FAR
+    )
+    assert np.abs(Z @ Z.T - Gaussian()(X, None, 2.0)).mean() < 0.1
+
+
+def test_sparse_rows_far_from_zero_are_said():
+    X, y = waves(300)
+    with pytest.warns(RuntimeWarning, match="sparse rows are not centred"):
+        CompactNonlinearRegressor(8, n_epochs=1).fit(sp.csr_array(X + FAR), y)
 
 
 @pytest.mark.parametrize("phase", ["offset", "paired"])
