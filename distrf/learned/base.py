@@ -40,6 +40,7 @@ from ..sgd.batch_sizes import make_schedule
 from ..sgd.fit_checkpoint import open_checkpoint
 from ..sgd.rows import Rows, measure_weights
 from ..sgd.schedules import Holdout, Schedule
+from ..sgd.spectrum import with_epsilon
 from ..sgd.trainer import Rules, Trainer
 from ..targets import Targets, float_columns, target_tasks
 from .objectives import CompactWork, KernelWork, Layout
@@ -177,14 +178,18 @@ class MapLearner:
         self._check_together()
         given: Any = self
         classes = targets.classes is not None
+        auto_epsilon = getattr(given, "epsilon", "auto") == "auto"
         loss = get_loss(
             loss_name, "classification" if classes else "regression",
-            0 if targets.classes is None else len(targets.classes), getattr(given, "epsilon", 0.1),
+            0 if targets.classes is None else len(targets.classes), 0.1 if auto_epsilon else given.epsilon,
         )  # fmt: skip
         seed = draw_seed(self.random_state)
         rows = Rows.of(X, y, weight)
-        sample, y_sample, _ = rows.sample(min(SAMPLE, sum(rows.blocks)), seed)
+        sample, y_sample, v = rows.sample(min(SAMPLE, sum(rows.blocks)), seed)
         X, sample, shift = centred(X, sample)
+        Y, v = targets.encode(y_sample, v)
+        if auto_epsilon:
+            loss = with_epsilon(loss, Y, v)
         rows = rows if shift is None else Rows.of(X, y, weight)
         start = self._start(X, seed)
         layout = self._layout(start, targets.width, bool(given.fit_intercept))

@@ -97,8 +97,9 @@ class CompactNonlinearMap(MapLearner, FeatureEstimator):
     class_weight : {"balanced"}, dict or None, default=None
         Factor on the weight of the rows of each class: "balanced" is n / (classes * count), a dict is
         {label: factor}.
-    epsilon : float, default=0.1
-        Width of the Huber and of the epsilon-insensitive loss, in units of the targets.
+    epsilon : float or {"auto"}, default="auto"
+        Width of the Huber and of the epsilon-insensitive loss, in units of the targets. "auto" is a robust
+        standard deviation of the targets for the first, a tenth of it for the second.
     checkpoint : str, PathLike or None, default=None
         Folder or URL that keeps the state of training.
     checkpoint_every : int, default=200
@@ -160,7 +161,7 @@ class CompactNonlinearMap(MapLearner, FeatureEstimator):
     parameter_rules: ClassVar[dict[str, Rule]] = MapLearner.parameter_rules | {
         "objective": one_of("kernel") | name_in(LOSSES),
         "class_weight": CLASS_WEIGHT,
-        "epsilon": number(0),
+        "epsilon": number(0) | one_of("auto"),
     }
 
     def __init__(
@@ -188,7 +189,7 @@ class CompactNonlinearMap(MapLearner, FeatureEstimator):
         validation_fraction: float = 0.1,
         n_iter_no_change: int = 20,
         class_weight: ClassWeight = None,
-        epsilon: float = 0.1,
+        epsilon: float | str = "auto",
         checkpoint: str | None = None,
         checkpoint_every: int = 200,
         resume: bool = False,

@@ -13,7 +13,7 @@ from ..kernels.shift_invariant import Kernel
 from ..linear_model.base import LinearClassifier, LinearRegressor
 from ..linear_model.validation import validate_fit
 from ..losses import is_probabilistic, loss_rule
-from ..parameters import CLASS_WEIGHT, Rule, number
+from ..parameters import CLASS_WEIGHT, Rule, number, one_of
 from ..targets import Targets, class_targets, regression_targets
 from ..typing import ArrayLike, ClassWeight, RandomState
 from .base import CompactModel, MapLearner
@@ -271,8 +271,9 @@ class CompactNonlinearRegressor(LinearRegressor, CompactModel):
         thousands that are drawn.
     loss : {"squared", "huber", "epsilon_insensitive"}, default="squared"
         Loss of a row. "squared" is residual^2 / 2.
-    epsilon : float, default=0.1
-        Width of the Huber and of the epsilon-insensitive loss, in units of the targets.
+    epsilon : float or {"auto"}, default="auto"
+        Width of the Huber and of the epsilon-insensitive loss, in units of the targets. "auto" is a robust
+        standard deviation of the targets for the first, a tenth of it for the second.
     structure : {"dense", "circulant"}, default="dense"
         "dense" learns D x d numbers. "circulant" learns ceil(D / L) vectors of about d numbers through the
         FFT, in O(D log d) a row.
@@ -378,7 +379,7 @@ class CompactNonlinearRegressor(LinearRegressor, CompactModel):
 
     parameter_rules: ClassVar[dict[str, Rule]] = MapLearner.parameter_rules | {
         "loss": loss_rule("regression"),
-        "epsilon": number(0),
+        "epsilon": number(0) | one_of("auto"),
     }
 
     def __init__(
@@ -386,7 +387,7 @@ class CompactNonlinearRegressor(LinearRegressor, CompactModel):
         n_components: int = 128,
         loss: str = "squared",
         *,
-        epsilon: float = 0.1,
+        epsilon: float | str = "auto",
         structure: str = "dense",
         phase: str = "offset",
         init: str | RandomFourierFeatures | None = None,

@@ -179,6 +179,16 @@ def test_units_of_the_target_change_nothing(size):
     np.testing.assert_allclose(scaled.coef_ / size, expected.coef_, atol=1e-9)
 
 
+@pytest.mark.parametrize("loss", ["huber", "epsilon_insensitive"])
+def test_auto_epsilon_follows_the_unit_of_the_target(loss):
+    X, y = waves(500)
+    for size in (1e-3, 1e3):
+        model = CompactNonlinearRegressor(4, loss, n_epochs=40, random_state=1).fit(X, size * y)
+        assert model.score(X, size * y) > 0.9
+    mapped = CompactNonlinearMap(4, loss, n_epochs=40, random_state=1).fit(X, size * y).map_
+    np.testing.assert_array_equal(mapped.frequencies, model.map_.frequencies)
+
+
 def test_outputs_of_different_size():
     """Weights of each output move in steps of its own size; one of the same value everywhere is that value."""
     X, y = waves(1000)
