@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, ClassVar
 
 import numpy as np
 from dask.base import is_dask_collection
+from sklearn.exceptions import ConvergenceWarning
 
 from ..checkpoint import Checkpoint
 from ..errors import InputError
@@ -43,13 +45,15 @@ from ..sgd.schedules import Holdout, Schedule
 from ..sgd.spectrum import with_epsilon
 from ..sgd.trainer import Rules, Trainer
 from ..targets import Targets, float_columns, target_tasks
-from .objectives import CompactWork, KernelWork, Layout
+from .objectives import CompactWork, CosineFeatures, KernelWork, Layout
 from .optimizer import RULES, Adam, MapOptimizer, Rates
 from .start import SAMPLE, Start, centred, choose_batch_size, epochs, reach, start_parameters
 
 #: First steps of Adam: the most that a batch may move the phase of a usual row, in radians, and its score, in spreads.
 _PHASE_STEP = 0.3
 _SCORE_STEP = 0.5
+#: Radians between two usual rows, beyond which frequencies have diverged.
+_MOST_PHASE = 1e9
 #: Stands for alpha where the kernel is the objective, which reads none.
 _NO_ALPHA = 1e-6
 #: The kernel objective learns from pairs of sampled rows: so many rows at most, and so many bytes.
@@ -165,6 +169,7 @@ class MapLearner:
             batches=batches,
             l2=prior if self.theta_l2 == "auto" else float(self.theta_l2),
             l1=float(self.theta_l1),
+            most=_MOST_PHASE / reach(sample),
             **model,
         )
 
@@ -188,6 +193,7 @@ class MapLearner:
         sample, y_sample, v = rows.sample(min(SAMPLE, sum(rows.blocks)), seed)
         X, sample, shift = centred(X, sample)
         Y, v = targets.encode(y_sample, v)
+        v = v if v is None or v.any() else None
         if auto_epsilon:
             loss = with_epsilon(loss, Y, v)
         rows = rows if shift is None else Rows.of(X, y, weight)
@@ -217,6 +223,7 @@ class MapLearner:
         kept = bool(holdout.blocks(rows.blocks))
         rules = Rules(n_epochs, 0.0 if kept else None, int(given.n_iter_no_change), classes, kept)
         p = self._train(rows, schedule, optimizer, work, rules, checkpoint, start)
+        _compare_with_constant(work, p, sample, Y, v, unit)
         return layout, self._keep(layout, p, shift, None, None)
 
     def _checkpoint(self, rows: Rows, targets: Targets, start: FourierMap, seed: int) -> Checkpoint:
@@ -318,6 +325,23 @@ class MapLearner:
             (learned.b / (2.0 * np.pi)) % 1.0 if len(learned.b) else None,
         )
         return p
+
+
+def _compare_with_constant(
+    work: CompactWork, p: np.ndarray, X: Any, Y: np.ndarray, weight: np.ndarray | None, unit: float
+) -> None:
+    """Warn where what was learned is worse than no weights at all, on sampled rows X with targets Y."""
+    features = CosineFeatures(work.layout, p, X.dtype)
+    scores = features.scores(features.forward(X)[0])
+    made, null = (float(np.average(work.loss(S, Y)[0], weights=weight)) for S in (scores, np.zeros_like(Y)))
+    if not made <= 1.01 * null + 0.01 * unit:
+        warnings.warn(
+            f"the map and its linear model were learned to a loss of {made:.3g}, and a constant has {null:.3g}: steps are "
+            "too long, or too few; take learning_rate='adam' and theta_learning_rate='adam', a larger alpha for "
+            "'pegasos', another eta0, or more epochs",
+            ConvergenceWarning,
+            stacklevel=5,
+        )
 
 
 class CompactModel(MapLearner, LinearModel):

@@ -8,6 +8,7 @@ import pytest
 import scipy.sparse as sp
 from contracts import EPS, MapContract
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import r2_score
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -456,6 +457,18 @@ def test_rules(parameters, message):
     X, y = rings(50)
     with pytest.raises(InputError, match=message):
         CompactNonlinearClassifier(**{"n_components": 4, "n_epochs": 1} | parameters).fit(X, y)
+
+
+def test_frequencies_that_diverge_are_said():
+    X, y = rings(400)
+    with pytest.raises(InputError, match=r"diverged.*theta_learning_rate='adam'"):
+        CompactNonlinearClassifier(8, "hinge", n_epochs=5, theta_learning_rate="pegasos").fit(X, y)
+
+
+def test_worse_than_a_constant_is_said():
+    X, y = waves(400)
+    with pytest.warns(ConvergenceWarning, match="learning_rate='adam'"):
+        CompactNonlinearRegressor(8, n_epochs=5, learning_rate="pegasos").fit(X, y)
 
 
 def test_rules_of_the_map():
