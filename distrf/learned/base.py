@@ -15,7 +15,7 @@ from ..execution.planned import Costs, PlannedRows
 from ..execution.row_blocks import map_rows, rows_per_block, split_rows
 from ..execution.sampling import sampled_rows
 from ..features.base import apply_map
-from ..features.fourier import GAMMA, KERNEL, PROJECTION, RandomFourierFeatures
+from ..features.fourier import GAMMA, KERNEL, NU, PROJECTION, RandomFourierFeatures
 from ..features.length_scale import LENGTH_SCALE, rule_note
 from ..linear_model.base import LinearModel
 from ..losses import get_loss
@@ -82,6 +82,7 @@ class MapLearner:
     kernel: Any
     length_scale: float | str
     gamma: float | None
+    nu: float
     theta_l2: float | str
     theta_l1: float
     theta_learning_rate: str
@@ -101,6 +102,7 @@ class MapLearner:
         "kernel": KERNEL,
         "length_scale": LENGTH_SCALE,
         "gamma": GAMMA,
+        "nu": NU,
         "alpha": ALPHA,
         "theta_l2": number(0) | one_of("auto"),
         "theta_l1": number(0),
@@ -144,6 +146,7 @@ class MapLearner:
             self.kernel,
             self.length_scale,
             self.gamma,
+            self.nu,
         ).fitted(X, seed)
 
     def _layout(self, start: FourierMap, n_outputs: int, intercept: bool) -> Layout:
@@ -230,7 +233,7 @@ class MapLearner:
         given: Any = self
         free = (
             "checkpoint", "checkpoint_every", "resume", "n_jobs", "random_state", "init", "kernel", "length_scale",
-            "class_weight",
+            "nu", "class_weight",
         )  # fmt: skip
 
         def fingerprint() -> dict[str, Any]:

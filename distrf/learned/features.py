@@ -60,6 +60,8 @@ class CompactNonlinearMap(MapLearner, FeatureEstimator):
     gamma : float or None, default=None
         scikit-learn's parameter, which sets l: 1 / (2 l^2) for the gaussian kernel, 1 / l for the
         laplacian. With it, leave `length_scale` at its default.
+    nu : {0.5, 1.5, 2.5}, default=1.5
+        Smoothness of the Matern kernel. Read by that kernel alone.
     alpha : float, default=1e-06
         Penalty (alpha / 2) |w|^2 of the linear model. The intercept has none.
     theta_l2 : float or {"auto"}, default="auto"
@@ -175,6 +177,7 @@ class CompactNonlinearMap(MapLearner, FeatureEstimator):
         kernel: str | Kernel = "gaussian",
         length_scale: float | str = "knn",
         gamma: float | None = None,
+        nu: float = 1.5,
         alpha: float = 1e-6,
         theta_l2: float | str = "auto",
         theta_l1: float = 0.0,
@@ -204,6 +207,7 @@ class CompactNonlinearMap(MapLearner, FeatureEstimator):
         self.kernel = kernel
         self.length_scale = length_scale
         self.gamma = gamma
+        self.nu = nu
         self.alpha = alpha
         self.theta_l2 = theta_l2
         self.theta_l1 = theta_l1

@@ -54,6 +54,8 @@ class CompactNonlinearClassifier(LinearClassifier, CompactModel):
     gamma : float or None, default=None
         scikit-learn's parameter, which sets l: 1 / (2 l^2) for the gaussian kernel, 1 / l for the
         laplacian. With it, leave `length_scale` at its default.
+    nu : {0.5, 1.5, 2.5}, default=1.5
+        Smoothness of the Matern kernel. Read by that kernel alone.
     alpha : float, default=1e-06
         Penalty (alpha / 2) |w|^2 of the linear model. The intercept has none.
     theta_l2 : float or {"auto"}, default="auto"
@@ -161,6 +163,7 @@ class CompactNonlinearClassifier(LinearClassifier, CompactModel):
         kernel: str | Kernel = "gaussian",
         length_scale: float | str = "knn",
         gamma: float | None = None,
+        nu: float = 1.5,
         alpha: float = 1e-6,
         theta_l2: float | str = "auto",
         theta_l1: float = 0.0,
@@ -189,6 +192,7 @@ class CompactNonlinearClassifier(LinearClassifier, CompactModel):
         self.kernel = kernel
         self.length_scale = length_scale
         self.gamma = gamma
+        self.nu = nu
         self.alpha = alpha
         self.theta_l2 = theta_l2
         self.theta_l1 = theta_l1
@@ -291,6 +295,8 @@ class CompactNonlinearRegressor(LinearRegressor, CompactModel):
     gamma : float or None, default=None
         scikit-learn's parameter, which sets l: 1 / (2 l^2) for the gaussian kernel, 1 / l for the
         laplacian. With it, leave `length_scale` at its default.
+    nu : {0.5, 1.5, 2.5}, default=1.5
+        Smoothness of the Matern kernel. Read by that kernel alone.
     alpha : float, default=1e-06
         Penalty (alpha / 2) |w|^2 of the linear model. The intercept has none.
     theta_l2 : float or {"auto"}, default="auto"
@@ -394,6 +400,7 @@ class CompactNonlinearRegressor(LinearRegressor, CompactModel):
         kernel: str | Kernel = "gaussian",
         length_scale: float | str = "knn",
         gamma: float | None = None,
+        nu: float = 1.5,
         alpha: float = 1e-6,
         theta_l2: float | str = "auto",
         theta_l1: float = 0.0,
@@ -422,6 +429,7 @@ class CompactNonlinearRegressor(LinearRegressor, CompactModel):
         self.kernel = kernel
         self.length_scale = length_scale
         self.gamma = gamma
+        self.nu = nu
         self.alpha = alpha
         self.theta_l2 = theta_l2
         self.theta_l1 = theta_l1

@@ -38,7 +38,8 @@ class Start:
 
     init : a RandomFourierFeatures estimator, which brings its own kernel and length scale; the name of a
         projection; None for the projection that `structure` is named after
-    structure, phase, n_components : of the map to learn; kernel, length_scale, gamma : as RandomFourierFeatures has them
+    structure, phase, n_components : of the map to learn; kernel, length_scale, gamma, nu : as RandomFourierFeatures
+        has them
     """
 
     init: Any
@@ -48,6 +49,7 @@ class Start:
     kernel: str | Kernel
     length_scale: float | str
     gamma: float | None
+    nu: float = 1.5
 
     def fitted(self, X: Any, seed: int) -> FourierMap:
         """The map, its length scale measured on rows X."""
@@ -58,6 +60,7 @@ class Start:
                 self.kernel,
                 length_scale=self.length_scale,
                 gamma=self.gamma,
+                nu=self.nu,
                 projection=self.init or self.structure,
             )
         if estimator.random_state is None:

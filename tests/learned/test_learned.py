@@ -266,6 +266,18 @@ def test_no_batches_is_the_start(projection):
         np.testing.assert_allclose(model.map_(X), Z, atol=2e-6)
 
 
+def test_the_start_takes_the_smoothness_of_the_matern_kernel():
+    X, _ = rings(200)
+    given = {"kernel": "matern", "length_scale": 2.0, "nu": 0.5}
+    kernels = [
+        m.fit(X).map_.kernel
+        for m in (RandomFourierFeatures(**given), CompactNonlinearMap(8, **given, n_epochs=1))
+    ]
+    assert kernels[0] == kernels[1]
+    with pytest.raises(InputError, match="nu must be"):
+        CompactNonlinearMap(nu=1.0).fit(X)
+
+
 def test_paper_by_name():
     X, y = rings(3000)
     model = CompactNonlinearClassifier(
