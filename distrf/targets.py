@@ -130,8 +130,12 @@ def float_columns(y: np.ndarray) -> np.ndarray:
 def checked_weights(weight: np.ndarray, y: np.ndarray) -> np.ndarray:
     """A block of sample weights, shape (n,), float64."""
     weight = np.asarray(weight, dtype=np.float64)
-    if weight.shape != y.shape[:1] or not (np.isfinite(weight).all() and (weight >= 0).all()):
-        raise InputError("sample_weight must hold one finite number >= 0 for each row")
+    good = np.isfinite(weight) & (weight >= 0)
+    if weight.shape != y.shape[:1] or not good.all():
+        got = f"{weight[~good][0]:g}" if not good.all() else f"shape {weight.shape} for {y.shape[0]} rows"
+        raise InputError(
+            f"sample_weight must hold one finite number >= 0 for each row, got {got}; mend or drop rows"
+        )
     return weight
 
 
