@@ -53,6 +53,21 @@ class Targets:
         """Numbers in encoded units, the last axis of length width, in the units of the targets; not moved."""
         return scores if self.units is None else scores / self.units
 
+    def error_weights(self, weight: float, sums: np.ndarray, squares: np.ndarray) -> tuple[np.ndarray, float]:
+        """What the squared error of each column counts, shape (width,), and the mean variance of columns: with them the
+        mean error over columns, over the mean variance, is the mean of 1 - R^2. Ones for classes and a single target;
+        0 for a target that does not vary.
+
+        weight, sums, squares : of all rows: their weight, and the weighted sums of encoded columns and of squares
+        """
+        mean, moments = sums / weight, squares / weight
+        variance = np.maximum(moments - mean**2, 0.0)
+        varies = variance > 1e-12 * moments + (1e-12 * self.centre) ** 2  # more than rounding leaves
+        if self.classes is not None or self.width == 1 or not varies.any():
+            return np.ones(self.width), float(variance.mean())
+        counts = variance.mean() / np.where(varies, variance, np.inf) / varies.mean()
+        return counts, float(variance.mean())
+
     def __dask_tokenize__(self) -> tuple[object, ...]:
         known = ("distrf-targets", self.classes, self.centre, self.class_weight)
         return known if self.units is None else (*known, self.units)
@@ -123,8 +138,12 @@ def float_columns(y: np.ndarray) -> np.ndarray:
 def checked_weights(weight: np.ndarray, y: np.ndarray) -> np.ndarray:
     """A block of sample weights, shape (n,), float64."""
     weight = np.asarray(weight, dtype=np.float64)
-    if weight.shape != y.shape[:1] or not (np.isfinite(weight).all() and (weight >= 0).all()):
-        raise InputError("sample_weight must hold one finite number >= 0 for each row")
+    good = np.isfinite(weight) & (weight >= 0)
+    if weight.shape != y.shape[:1] or not good.all():
+        got = f"{weight[~good][0]:g}" if not good.all() else f"shape {weight.shape} for {y.shape[0]} rows"
+        raise InputError(
+            f"sample_weight must hold one finite number >= 0 for each row, got {got}; mend or drop rows"
+        )
     return weight
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, ClassVar
 
 import numpy as np
 from dask.base import is_dask_collection
+from sklearn.exceptions import ConvergenceWarning
 
 from ..checkpoint import Checkpoint
 from ..errors import InputError
@@ -13,7 +15,7 @@ from ..execution.planned import Costs, PlannedRows
 from ..execution.row_blocks import map_rows, rows_per_block, split_rows
 from ..execution.sampling import sampled_rows
 from ..features.base import apply_map
-from ..features.fourier import GAMMA, KERNEL, PROJECTION, RandomFourierFeatures
+from ..features.fourier import GAMMA, KERNEL, NU, PROJECTION, RandomFourierFeatures
 from ..features.length_scale import LENGTH_SCALE, rule_note
 from ..linear_model.base import LinearModel
 from ..losses import get_loss
@@ -40,15 +42,18 @@ from ..sgd.batch_sizes import make_schedule
 from ..sgd.fit_checkpoint import open_checkpoint
 from ..sgd.rows import Rows, measure_weights
 from ..sgd.schedules import Holdout, Schedule
+from ..sgd.spectrum import with_epsilon
 from ..sgd.trainer import Rules, Trainer
 from ..targets import Targets, float_columns, target_tasks
-from .objectives import CompactWork, KernelWork, Layout
+from .objectives import CompactWork, CosineFeatures, KernelWork, Layout
 from .optimizer import RULES, Adam, MapOptimizer, Rates
-from .start import SAMPLE, Start, choose_batch_size, epochs, reach, start_parameters
+from .start import SAMPLE, Start, centred, choose_batch_size, epochs, reach, start_parameters
 
 #: First steps of Adam: the most that a batch may move the phase of a usual row, in radians, and its score, in spreads.
 _PHASE_STEP = 0.3
 _SCORE_STEP = 0.5
+#: Radians between two usual rows, beyond which frequencies have diverged.
+_MOST_PHASE = 1e9
 #: Stands for alpha where the kernel is the objective, which reads none.
 _NO_ALPHA = 1e-6
 #: The kernel objective learns from pairs of sampled rows: so many rows at most, and so many bytes.
@@ -77,6 +82,7 @@ class MapLearner:
     kernel: Any
     length_scale: float | str
     gamma: float | None
+    nu: float
     theta_l2: float | str
     theta_l1: float
     theta_learning_rate: str
@@ -96,6 +102,7 @@ class MapLearner:
         "kernel": KERNEL,
         "length_scale": LENGTH_SCALE,
         "gamma": GAMMA,
+        "nu": NU,
         "alpha": ALPHA,
         "theta_l2": number(0) | one_of("auto"),
         "theta_l1": number(0),
@@ -139,6 +146,7 @@ class MapLearner:
             self.kernel,
             self.length_scale,
             self.gamma,
+            self.nu,
         ).fitted(X, seed)
 
     def _layout(self, start: FourierMap, n_outputs: int, intercept: bool) -> Layout:
@@ -164,6 +172,7 @@ class MapLearner:
             batches=batches,
             l2=prior if self.theta_l2 == "auto" else float(self.theta_l2),
             l1=float(self.theta_l1),
+            most=_MOST_PHASE / reach(sample),
             **model,
         )
 
@@ -177,14 +186,22 @@ class MapLearner:
         self._check_together()
         given: Any = self
         classes = targets.classes is not None
+        auto_epsilon = getattr(given, "epsilon", "auto") == "auto"
         loss = get_loss(
             loss_name, "classification" if classes else "regression",
-            0 if targets.classes is None else len(targets.classes), getattr(given, "epsilon", 0.1),
+            0 if targets.classes is None else len(targets.classes), 0.1 if auto_epsilon else given.epsilon,
         )  # fmt: skip
         seed = draw_seed(self.random_state)
+        rows = Rows.of(X, y, weight)
+        sample, y_sample, v = rows.sample(min(SAMPLE, sum(rows.blocks)), seed)
+        X, sample, shift = centred(X, sample)
+        Y, v = targets.encode(y_sample, v)
+        v = v if v is None or v.any() else None
+        if auto_epsilon:
+            loss = with_epsilon(loss, Y, v)
+        rows = rows if shift is None else Rows.of(X, y, weight)
         start = self._start(X, seed)
         layout = self._layout(start, targets.width, bool(given.fit_intercept))
-        rows = Rows.of(X, y, weight)
         checkpoint = self._checkpoint(rows, targets, start, seed)
         held = given.validation_fraction if given.early_stopping else 0.0
         holdout = Holdout(held, seed)
@@ -192,7 +209,6 @@ class MapLearner:
         schedule = make_schedule(rows, holdout, choose_batch_size(self.batch_size, usable), True, seed)
         per_epoch = schedule.count(0)
         n_epochs = epochs(self.n_epochs, per_epoch)
-        sample, y_sample, _ = rows.sample(min(SAMPLE, sum(rows.blocks)), seed)
         spreads, unit = np.ones(targets.width), 1.0
         if not classes:
             spreads = np.std(float_columns(y_sample), axis=0)
@@ -209,13 +225,15 @@ class MapLearner:
         work = CompactWork(targets, loss, 0.0, seed, True, holdout, layout=layout)
         kept = bool(holdout.blocks(rows.blocks))
         rules = Rules(n_epochs, 0.0 if kept else None, int(given.n_iter_no_change), classes, kept)
-        return layout, self._train(rows, schedule, optimizer, work, rules, checkpoint, start)
+        p = self._train(rows, schedule, optimizer, work, rules, checkpoint, start)
+        _compare_with_constant(work, p, sample, Y, v, unit)
+        return layout, self._keep(layout, p, shift, None, None)
 
     def _checkpoint(self, rows: Rows, targets: Targets, start: FourierMap, seed: int) -> Checkpoint:
         given: Any = self
         free = (
             "checkpoint", "checkpoint_every", "resume", "n_jobs", "random_state", "init", "kernel", "length_scale",
-            "class_weight",
+            "nu", "class_weight",
         )  # fmt: skip
 
         def fingerprint() -> dict[str, Any]:
@@ -228,13 +246,14 @@ class MapLearner:
         """Learn the map alone, from pairs of sampled rows (Yu et al. 2015, Section 5)."""
         self._check_together()
         seed = draw_seed(self.random_state)
-        start = self._start(X, seed)
-        layout = self._layout(start, 0, False)
         whole = Rows.of(X, np.zeros(X.shape[0]), weight)
-        targets = Targets(None, np.zeros(1))
-        checkpoint = self._checkpoint(whole, targets, start, seed)
         size = min(pair_rows(X.shape[1]), X.shape[0])
         sample, _, kept = whole.sample(size, seed)
+        near, sample, shift = centred(X, sample)
+        start = self._start(near, seed)
+        layout = self._layout(start, 0, False)
+        targets = Targets(None, np.zeros(1))
+        checkpoint = self._checkpoint(whole, targets, start, seed)
         missing = len(sampled_rows(X.shape[0], size, seed, "sgd sample")) - len(sample)
         if missing:
             raise InputError(f"X must be finite, but {missing} sampled rows are not; impute or drop such rows")
@@ -253,7 +272,8 @@ class MapLearner:
             length_scale=start.length_scale,
         )  # fmt: skip
         rules = Rules(n_epochs, None, n_epochs, False)
-        self._train(rows, schedule, optimizer, work, rules, checkpoint, start)
+        p = self._train(rows, schedule, optimizer, work, rules, checkpoint, start)
+        self._keep(layout, p, shift, start.kernel, start.length_scale)
 
     def _train(
         self,
@@ -265,13 +285,12 @@ class MapLearner:
         checkpoint: Checkpoint,
         start: FourierMap,
     ) -> np.ndarray:
-        """Train from the start or the checkpoint, set the fitted attributes of the map, and return the vector."""
-        layout, kernel = work.layout, start.kernel if isinstance(work, KernelWork) else None
+        """Train from the start or the checkpoint, set what training tells, and return the vector."""
         trainer = Trainer(
             rows.batches(work),
             schedule,
             optimizer,
-            optimizer.start(start_parameters(layout, start)),
+            optimizer.start(start_parameters(work.layout, start)),
             rules,
             measure_weights(rows, work.targets).mean,
             work.holdout.blocks(rows.blocks),
@@ -283,18 +302,6 @@ class MapLearner:
             trainer.run()
         finally:
             trainer.batches.close()
-        learned = layout.split(trainer.solution)
-        self.map_ = LearnedFourierMap(
-            layout.n_features_in,
-            layout.n_components,
-            layout.phase,
-            layout.structure,
-            layout.seed,
-            kernel,
-            None if kernel is None else start.length_scale,
-            learned.theta.copy(),
-            (learned.b / (2.0 * np.pi)) % 1.0 if len(learned.b) else None,
-        )
         self.length_scale_ = start.length_scale
         self.history_ = trainer.training.history
         self.n_iter_ = len(self.history_)
@@ -302,6 +309,42 @@ class MapLearner:
         self.best_epoch_ = trainer.epoch_of_solution
         self.batch_size_ = trainer.schedule.batch_size
         return trainer.solution
+
+    def _keep(
+        self, layout: Layout, p: np.ndarray, shift: np.ndarray | None, kernel: Any, length_scale: float | None
+    ) -> np.ndarray:
+        """Set the learned map, and return the vector; both for rows as they came, from that of rows less `shift`."""
+        p = p if shift is None else layout.moved(p, shift)
+        learned = layout.split(p)
+        self.map_ = LearnedFourierMap(
+            layout.n_features_in,
+            layout.n_components,
+            layout.phase,
+            layout.structure,
+            layout.seed,
+            kernel,
+            length_scale,
+            learned.theta.copy(),
+            (learned.b / (2.0 * np.pi)) % 1.0 if len(learned.b) else None,
+        )
+        return p
+
+
+def _compare_with_constant(
+    work: CompactWork, p: np.ndarray, X: Any, Y: np.ndarray, weight: np.ndarray | None, unit: float
+) -> None:
+    """Warn where what was learned is worse than no weights at all, on sampled rows X with targets Y."""
+    features = CosineFeatures(work.layout, p, X.dtype)
+    scores = features.scores(features.forward(X)[0])
+    made, null = (float(np.average(work.loss(S, Y)[0], weights=weight)) for S in (scores, np.zeros_like(Y)))
+    if not made <= 1.01 * null + 0.01 * unit:
+        warnings.warn(
+            f"the map and its linear model were learned to a loss of {made:.3g}, and a constant has {null:.3g}: steps are "
+            "too long, or too few; take learning_rate='adam' and theta_learning_rate='adam', a larger alpha for "
+            "'pegasos', another eta0, or more epochs",
+            ConvergenceWarning,
+            stacklevel=5,
+        )
 
 
 class CompactModel(MapLearner, LinearModel):

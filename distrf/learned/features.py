@@ -60,6 +60,8 @@ class CompactNonlinearMap(MapLearner, FeatureEstimator):
     gamma : float or None, default=None
         scikit-learn's parameter, which sets l: 1 / (2 l^2) for the gaussian kernel, 1 / l for the
         laplacian. With it, leave `length_scale` at its default.
+    nu : {0.5, 1.5, 2.5}, default=1.5
+        Smoothness of the Matern kernel. Read by that kernel alone.
     alpha : float, default=1e-06
         Penalty (alpha / 2) |w|^2 of the linear model. The intercept has none.
     theta_l2 : float or {"auto"}, default="auto"
@@ -97,8 +99,9 @@ class CompactNonlinearMap(MapLearner, FeatureEstimator):
     class_weight : {"balanced"}, dict or None, default=None
         Factor on the weight of the rows of each class: "balanced" is n / (classes * count), a dict is
         {label: factor}.
-    epsilon : float, default=0.1
-        Width of the Huber and of the epsilon-insensitive loss, in units of the targets.
+    epsilon : float or {"auto"}, default="auto"
+        Width of the Huber and of the epsilon-insensitive loss, in units of the targets. "auto" is a robust
+        standard deviation of the targets for the first, a tenth of it for the second.
     checkpoint : str, PathLike or None, default=None
         Folder or URL that keeps the state of training.
     checkpoint_every : int, default=200
@@ -160,7 +163,7 @@ class CompactNonlinearMap(MapLearner, FeatureEstimator):
     parameter_rules: ClassVar[dict[str, Rule]] = MapLearner.parameter_rules | {
         "objective": one_of("kernel") | name_in(LOSSES),
         "class_weight": CLASS_WEIGHT,
-        "epsilon": number(0),
+        "epsilon": number(0) | one_of("auto"),
     }
 
     def __init__(
@@ -174,6 +177,7 @@ class CompactNonlinearMap(MapLearner, FeatureEstimator):
         kernel: str | Kernel = "gaussian",
         length_scale: float | str = "knn",
         gamma: float | None = None,
+        nu: float = 1.5,
         alpha: float = 1e-6,
         theta_l2: float | str = "auto",
         theta_l1: float = 0.0,
@@ -188,7 +192,7 @@ class CompactNonlinearMap(MapLearner, FeatureEstimator):
         validation_fraction: float = 0.1,
         n_iter_no_change: int = 20,
         class_weight: ClassWeight = None,
-        epsilon: float = 0.1,
+        epsilon: float | str = "auto",
         checkpoint: str | None = None,
         checkpoint_every: int = 200,
         resume: bool = False,
@@ -203,6 +207,7 @@ class CompactNonlinearMap(MapLearner, FeatureEstimator):
         self.kernel = kernel
         self.length_scale = length_scale
         self.gamma = gamma
+        self.nu = nu
         self.alpha = alpha
         self.theta_l2 = theta_l2
         self.theta_l1 = theta_l1

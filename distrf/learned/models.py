@@ -13,7 +13,7 @@ from ..kernels.shift_invariant import Kernel
 from ..linear_model.base import LinearClassifier, LinearRegressor
 from ..linear_model.validation import validate_fit
 from ..losses import is_probabilistic, loss_rule
-from ..parameters import CLASS_WEIGHT, Rule, number
+from ..parameters import CLASS_WEIGHT, Rule, number, one_of
 from ..targets import Targets, class_targets, regression_targets
 from ..typing import ArrayLike, ClassWeight, RandomState
 from .base import CompactModel, MapLearner
@@ -54,6 +54,8 @@ class CompactNonlinearClassifier(LinearClassifier, CompactModel):
     gamma : float or None, default=None
         scikit-learn's parameter, which sets l: 1 / (2 l^2) for the gaussian kernel, 1 / l for the
         laplacian. With it, leave `length_scale` at its default.
+    nu : {0.5, 1.5, 2.5}, default=1.5
+        Smoothness of the Matern kernel. Read by that kernel alone.
     alpha : float, default=1e-06
         Penalty (alpha / 2) |w|^2 of the linear model. The intercept has none.
     theta_l2 : float or {"auto"}, default="auto"
@@ -161,6 +163,7 @@ class CompactNonlinearClassifier(LinearClassifier, CompactModel):
         kernel: str | Kernel = "gaussian",
         length_scale: float | str = "knn",
         gamma: float | None = None,
+        nu: float = 1.5,
         alpha: float = 1e-6,
         theta_l2: float | str = "auto",
         theta_l1: float = 0.0,
@@ -189,6 +192,7 @@ class CompactNonlinearClassifier(LinearClassifier, CompactModel):
         self.kernel = kernel
         self.length_scale = length_scale
         self.gamma = gamma
+        self.nu = nu
         self.alpha = alpha
         self.theta_l2 = theta_l2
         self.theta_l1 = theta_l1
@@ -271,8 +275,9 @@ class CompactNonlinearRegressor(LinearRegressor, CompactModel):
         thousands that are drawn.
     loss : {"squared", "huber", "epsilon_insensitive"}, default="squared"
         Loss of a row. "squared" is residual^2 / 2.
-    epsilon : float, default=0.1
-        Width of the Huber and of the epsilon-insensitive loss, in units of the targets.
+    epsilon : float or {"auto"}, default="auto"
+        Width of the Huber and of the epsilon-insensitive loss, in units of the targets. "auto" is a robust
+        standard deviation of the targets for the first, a tenth of it for the second.
     structure : {"dense", "circulant"}, default="dense"
         "dense" learns D x d numbers. "circulant" learns ceil(D / L) vectors of about d numbers through the
         FFT, in O(D log d) a row.
@@ -290,6 +295,8 @@ class CompactNonlinearRegressor(LinearRegressor, CompactModel):
     gamma : float or None, default=None
         scikit-learn's parameter, which sets l: 1 / (2 l^2) for the gaussian kernel, 1 / l for the
         laplacian. With it, leave `length_scale` at its default.
+    nu : {0.5, 1.5, 2.5}, default=1.5
+        Smoothness of the Matern kernel. Read by that kernel alone.
     alpha : float, default=1e-06
         Penalty (alpha / 2) |w|^2 of the linear model. The intercept has none.
     theta_l2 : float or {"auto"}, default="auto"
@@ -378,7 +385,7 @@ class CompactNonlinearRegressor(LinearRegressor, CompactModel):
 
     parameter_rules: ClassVar[dict[str, Rule]] = MapLearner.parameter_rules | {
         "loss": loss_rule("regression"),
-        "epsilon": number(0),
+        "epsilon": number(0) | one_of("auto"),
     }
 
     def __init__(
@@ -386,13 +393,14 @@ class CompactNonlinearRegressor(LinearRegressor, CompactModel):
         n_components: int = 128,
         loss: str = "squared",
         *,
-        epsilon: float = 0.1,
+        epsilon: float | str = "auto",
         structure: str = "dense",
         phase: str = "offset",
         init: str | RandomFourierFeatures | None = None,
         kernel: str | Kernel = "gaussian",
         length_scale: float | str = "knn",
         gamma: float | None = None,
+        nu: float = 1.5,
         alpha: float = 1e-6,
         theta_l2: float | str = "auto",
         theta_l1: float = 0.0,
@@ -421,6 +429,7 @@ class CompactNonlinearRegressor(LinearRegressor, CompactModel):
         self.kernel = kernel
         self.length_scale = length_scale
         self.gamma = gamma
+        self.nu = nu
         self.alpha = alpha
         self.theta_l2 = theta_l2
         self.theta_l1 = theta_l1

@@ -91,6 +91,19 @@ class Layout:
         """A vector of zeros, float64."""
         return np.zeros(self.size)
 
+    def moved(self, p: np.ndarray, shift: np.ndarray) -> np.ndarray:
+        """The vector for rows x that scores them as p scores x - shift."""
+        p = p.copy()
+        learned = self.split(p)
+        turns = self.linear.matrix(learned.theta) @ shift
+        if self.phase == "offset":
+            learned.b[:] -= turns
+        else:  # cosine and sine of a phase less a turn are theirs, rotated
+            cos, sin = np.cos(turns)[:, None], np.sin(turns)[:, None]
+            C, S = np.split(learned.w, 2)
+            learned.w[:] = np.concatenate([C * cos - S * sin, C * sin + S * cos])
+        return p
+
     def interleaved(self, w: np.ndarray) -> np.ndarray:
         """w with its rows in the order of the map's features."""
         if self.phase == "offset":

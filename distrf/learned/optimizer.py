@@ -148,6 +148,7 @@ class MapOptimizer(Optimizer):
     rates : the first steps; they fall linearly to 0 over `batches`
     alpha : penalty alpha / 2 |w|^2; l2, l1 : penalty l2 / 2 |Theta|^2 + l1 |Theta|_1
     alternate : (T1, T2): T1 batches of w, then T2 of Theta (Algorithm 3); None: both in each batch
+    most : a number of Theta beyond this has diverged: phases of rows would be arbitrary
     """
 
     layout: Layout
@@ -159,6 +160,7 @@ class MapOptimizer(Optimizer):
     l2: float = 0.0
     l1: float = 0.0
     alternate: tuple[int, int] | None = None
+    most: float = np.inf
 
     def start(self, weights: np.ndarray) -> MapState:
         return MapState(weights)
@@ -202,6 +204,12 @@ class MapOptimizer(Optimizer):
         if self.l1:
             state.weights[at.theta] = soft(state.weights[at.theta], size * self.l1)
         self.map.step(state, G, at.b, length * rates.b, state.t_map)
+        if not np.abs(state.weights[at.theta]).max() <= self.most:
+            raise InputError(
+                f"the frequencies of the map have diverged in batch {state.t}: steps are too long; take "
+                f"theta_learning_rate='adam', whose eta0 may be smaller, or for 'pegasos' an alpha above {self.alpha:g}, "
+                f"and above theta_l2={self.l2:g}"
+            )
 
     def back_off(self, state: MapState, weights: np.ndarray, loss: float) -> None:
         raise InputError(

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import math
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from dask.base import is_dask_collection
 from sklearn.base import clone
 
 from ..errors import InputError
+from ..execution.row_blocks import blocks_are_csr, map_rows
 from ..features import RandomFourierFeatures
 from ..kernels.shift_invariant import Kernel
-from ..maps import FourierMap
+from ..maps import FourierMap, working_dtype
+from ..maps.scaling import ScalingMap
 from ..randomness import raw_words
 from .objectives import Layout
 
@@ -24,6 +28,8 @@ _BATCHES = 3_000
 _LEAST_EPOCHS = 10
 #: Rows from which the reach of a step is measured.
 SAMPLE = 1_000
+#: Columns are centred while learning where the mean row is so many times longer than rows are apart.
+_FAR = 10.0
 
 
 @dataclass(frozen=True)
@@ -32,7 +38,8 @@ class Start:
 
     init : a RandomFourierFeatures estimator, which brings its own kernel and length scale; the name of a
         projection; None for the projection that `structure` is named after
-    structure, phase, n_components : of the map to learn; kernel, length_scale, gamma : as RandomFourierFeatures has them
+    structure, phase, n_components : of the map to learn; kernel, length_scale, gamma, nu : as RandomFourierFeatures
+        has them
     """
 
     init: Any
@@ -42,6 +49,7 @@ class Start:
     kernel: str | Kernel
     length_scale: float | str
     gamma: float | None
+    nu: float = 1.5
 
     def fitted(self, X: Any, seed: int) -> FourierMap:
         """The map, its length scale measured on rows X."""
@@ -52,6 +60,7 @@ class Start:
                 self.kernel,
                 length_scale=self.length_scale,
                 gamma=self.gamma,
+                nu=self.nu,
                 projection=self.init or self.structure,
             )
         if estimator.random_state is None:
@@ -91,6 +100,28 @@ def reach(rows: np.ndarray) -> float:
     """Mean of |x - mean x|_1 over sampled rows: how far a phase moves when every frequency moves by one."""
     distances = np.abs(rows - rows.mean(axis=0)).sum(axis=1, dtype=np.float64)
     return float(distances.mean()) or 1.0
+
+
+def centred(X: Any, sample: np.ndarray) -> tuple[Any, np.ndarray, np.ndarray | None]:
+    """Rows X and a sample of them less their mean where this is far from 0, and the mean; else as they are, and None.
+
+    A step of a frequency turns the phases of far rows all together, many times over, before it tells two rows apart.
+    """
+    some = sample[:SAMPLE]
+    mean = np.asarray(some.mean(axis=0, dtype=np.float64)).ravel()
+    if np.abs(mean).sum() <= _FAR * reach(some - mean):
+        return X, sample, None
+    if blocks_are_csr(X):
+        warnings.warn(
+            "the means of the columns are far larger than their spread, and sparse rows are not centred: little can be "
+            "learned from them; drop constant columns, or give dense rows",
+            RuntimeWarning,
+            stacklevel=5,
+        )
+        return X, sample, None
+    move = ScalingMap(len(mean), len(mean), "standard", shift=mean, scale=np.ones_like(mean))
+    lazy = is_dask_collection(X)
+    return map_rows(move, X, len(mean), working_dtype(X.dtype)) if lazy else move(X), move(sample), mean
 
 
 def choose_batch_size(wanted: int | str, n: int) -> int:

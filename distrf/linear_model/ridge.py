@@ -16,7 +16,7 @@ from ..execution.planned import Costs, PlannedRows
 from ..execution.row_blocks import rows_per_block
 from ..parameters import CLASS_WEIGHT, FLAG, FOLDER, SEED, Rule, check_parameters, number, one_of, whole
 from ..randomness import draw_seed
-from ..ridge.alphas import ALPHAS, given_alphas
+from ..ridge.alphas import ALPHAS, given_alphas, warn_if_lowest
 from ..ridge.conjugate_passes import SOLVERS, ConjugateGradients, choose_solver
 from ..ridge.folds import gram_reductions
 from ..ridge.gram import GramPair, GramReduction
@@ -114,12 +114,14 @@ class _Ridge(LinearModel):
             raise InputError("sample_weight must not be zero everywhere")
         if beside is not None:
             linear = NormalEquations(beside, columns.shape[1], self.fit_intercept)
-            errors = choose_alpha(linear, alphas, reduction.rule.holdout).errors
+            errors = choose_alpha(linear, alphas, reduction).errors
         system = NormalEquations(state, reduction.n_features, self.fit_intercept)
         if alphas is not None and len(alphas) == 1:
             compared = Compared(alphas[0], alphas, None)
         else:
-            compared = choose_alpha(system, alphas, reduction.rule.holdout)
+            compared = choose_alpha(system, alphas, reduction)
+            if alphas is None and compared.errors is not None:
+                warn_if_lowest(compared.alphas, compared.errors, compared.variance)
         self.alphas_, self.cv_errors_ = np.array(compared.alphas), compared.errors
         self.residual_, self.error_bound_, self.n_iter_, self.n_finder_passes_ = 0.0, 0.0, 0, 0
         return next(system.solve([compared.alpha])), errors
@@ -144,7 +146,7 @@ class StreamingRidge(LinearRegressor, _Ridge):
         1e-1 times the energy of the features (their mean square about the mean, about 1 for Fourier
         features). It adds decades while the best one is at an edge, and the half decades beside the best.
         Each alpha costs one factorisation of a D x D matrix for each fold and no further pass. Where no row
-        can be held out, "auto" is 1e-3.
+        can be held out, "auto" is 1e-3. A warning says where rounding allows no alpha small enough.
     fit_intercept : bool, default=True
         Whether to fit the intercept b, which has no penalty.
     cv : int or {"auto", "holdout"}, default="auto"
@@ -158,7 +160,7 @@ class StreamingRidge(LinearRegressor, _Ridge):
         n_directions numbers. "auto" is "gram" where the plan says that workers and client hold it, and
         `solver_reason_` says why. With "cg", several alphas are compared on one held-out fifth whatever
         `cv` is, and only the best and its neighbours are followed to convergence; the decades of its "auto"
-        start at 1e-8 and end at 100 times the energy.
+        start at 1e-8, or below while the smallest is the best, and end at 100 times the energy.
     n_directions : int or {"auto"}, default="auto"
         Dominant directions of the features that "cg" starts from. More of them take more memory and fewer
         passes. "auto" is D / 8, but 64 to 512.
@@ -184,7 +186,9 @@ class StreamingRidge(LinearRegressor, _Ridge):
     alphas_ : array of shape (a,)
         The penalties that were compared.
     cv_errors_ : array of shape (a,) or None
-        Mean squared error of each of `alphas_` on held-out rows. None where there was but one.
+        Mean squared error of each of `alphas_` on held-out rows. Of several targets, the mean over them of error
+        over variance (1 - R^2), times their mean variance, so that units do not matter; a target that does not vary
+        counts nothing. None where there was but one.
     solver_ : str
         The solver in use, "gram" or "cg".
     solver_reason_ : str
@@ -300,7 +304,7 @@ class StreamingRidgeClassifier(LinearClassifier, _Ridge):
         1e-1 times the energy of the features (their mean square about the mean, about 1 for Fourier
         features). It adds decades while the best one is at an edge, and the half decades beside the best.
         Each alpha costs one factorisation of a D x D matrix for each fold and no further pass. Where no row
-        can be held out, "auto" is 1e-3.
+        can be held out, "auto" is 1e-3. A warning says where rounding allows no alpha small enough.
     fit_intercept : bool, default=True
         Whether to fit the intercept b, which has no penalty.
     class_weight : {"balanced"}, dict or None, default=None
@@ -317,7 +321,7 @@ class StreamingRidgeClassifier(LinearClassifier, _Ridge):
         n_directions numbers. "auto" is "gram" where the plan says that workers and client hold it, and
         `solver_reason_` says why. With "cg", several alphas are compared on one held-out fifth whatever
         `cv` is, and only the best and its neighbours are followed to convergence; the decades of its "auto"
-        start at 1e-8 and end at 100 times the energy.
+        start at 1e-8, or below while the smallest is the best, and end at 100 times the energy.
     n_directions : int or {"auto"}, default="auto"
         Dominant directions of the features that "cg" starts from. More of them take more memory and fewer
         passes. "auto" is D / 8, but 64 to 512.

@@ -12,12 +12,12 @@ from dask.base import is_dask_collection
 from sklearn.base import clone
 from sklearn.utils.validation import check_array
 
-from ..errors import InputError
+from ..errors import InputError, input_errors
 from ..execution.row_blocks import blocks_are_csr, check_dask_rows
 from ..execution.sampling import neighbours, sampled_rows, take_aligned, take_rows
 from ..maps import working_dtype
 from ..randomness import permutation
-from ..targets import as_columns
+from ..targets import as_columns, checked_weights
 
 #: Rows of a sample; fewer of wide rows, whose n x n systems grow with the cube.
 _ROWS, _WIDE_ROWS, _WIDE = 6000, 3000, 1000
@@ -99,13 +99,21 @@ def sample_targets(y: Any, seed: int, rows: int = 10_000) -> np.ndarray:
 
 
 def read_sample(X: Any, y: Any, seed: int, weight: Any = None) -> Sample:
-    """At most 6,000 seeded rows. Raises InputError for a sampled row that is not finite, and names it.
+    """At most 6,000 seeded rows. Raises InputError for a sampled row that is not finite, and names it, and for
+    weights in memory that no fit would take.
 
     weight : of the rows, shape (n,): those of weight 0 are left out
     """
     n, d = X.shape
     lazy = is_dask_collection(weight)
-    counted = None if weight is None or lazy else np.flatnonzero(np.asarray(weight).reshape(-1)[:n])
+    if weight is not None and not lazy:
+        with input_errors():
+            weight = checked_weights(weight, y)
+        if not weight.any():
+            raise InputError(
+                "sample_weight must not be zero everywhere; give the rows that count a positive one"
+            )
+    counted = None if weight is None or lazy else np.flatnonzero(weight)
     if counted is not None and 0 < len(counted) < n:
         n = len(counted)
     else:

@@ -10,6 +10,7 @@ do, decades alone 0.0032, one held-out fifth in place of folds 0.0027; 1e-6 lose
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -70,6 +71,23 @@ def best_alpha(alphas: Sequence[float], errors: Sequence[float] | np.ndarray) ->
     """The alpha of least error. Of several with the same error, the largest one."""
     least = min(errors)
     return max(a for a, e in zip(alphas, errors, strict=True) if e <= least + _TIE * abs(least))
+
+
+def warn_if_lowest(alphas: Sequence[float], errors: Sequence[float] | np.ndarray, variance: float) -> None:
+    """Say where the smallest alpha of a search is the best, although errors still fall: rounding allows none below it.
+
+    variance : the error of a constant. Errors of less than a hundredth of it may fall as they like
+    """
+    order = np.argsort(alphas)
+    least, second = (errors[i] for i in order[:2])
+    if best_alpha(alphas, errors) == alphas[order[0]] and 0.01 * variance < least < 0.99 * second:
+        warnings.warn(
+            f"alpha={min(alphas):g} is the smallest that was compared, since rounding and passes allow none below it, and "
+            f"errors still fall there, to {least / variance:.2g} of the variance: features of small units are lost "
+            "beside others; scale the columns (StreamingScaler), or give alphas",
+            RuntimeWarning,
+            stacklevel=4,
+        )
 
 
 def search(

@@ -186,9 +186,16 @@ class System:
         self.centred = fit_intercept
         self.mean = sums[:-2, -1] / self.weight
         self.target_mean = sums[-2, :-1] / self.weight
-        mean = np.linalg.norm(self.mean) if fit_intercept else 0.0
+        mean = float(np.linalg.norm(self.mean)) if fit_intercept else 0.0
         #: Mean |z|^2 of the features, about their mean where there is an intercept.
-        self.energy = max(0.0, float(sums[-1, -1] / self.weight - mean**2))
+        moment = float(sums[-1, -1] / self.weight)
+        self.energy = max(0.0, moment - mean**2)
+        #: Whether the mean is so far from 0 that products lose half the digits of the spread.
+        self.far = bool(mean**2 * np.sqrt(eps) > self.energy)
+        #: Alphas below this size are lost in rounding, as for the Gram matrix.
+        self.rounding_floor = float(
+            max(eps / 2 * moment / np.sqrt(len(self.mean)), len(self.mean) * np.finfo(float).eps * self.energy)
+        )
         self.right = sums[:-2, :-1] / self.weight
         if fit_intercept:
             self.right = self.right - np.outer(self.mean, self.target_mean)
@@ -306,13 +313,14 @@ def prediction_bounds(
     return np.stack(out)
 
 
-def held_out_error(solution: Solution, z: np.ndarray, sums: np.ndarray) -> float:
-    """Weighted sum of squared errors over the held-out rows, all targets.
+def held_out_error(solution: Solution, z: np.ndarray, sums: np.ndarray, counts: np.ndarray) -> float:
+    """Weighted sum of squared errors over the held-out rows.
 
-    z : Z_h'w Z_h u, shape (D, C); sums : the held-out set of RightReduction's state
+    z : Z_h'w Z_h u, shape (D, C); sums : the held-out set of RightReduction's state; counts : what each target
+        counts
     """
     u, b = solution.weights, solution.intercept
     weight, targets, squares = sums[-2, -1], sums[-2, :-1], sums[-1, :-1]
     quadratic = (u * z).sum(axis=0) - 2 * (u * sums[:-2, :-1]).sum(axis=0) + squares
     shifted = weight * b**2 + 2 * b * (u.T @ sums[:-2, -1] - targets)
-    return float((quadratic + shifted).sum())
+    return float(((quadratic + shifted) * counts).sum())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import warnings
 from collections.abc import Callable, Sequence
@@ -24,7 +25,7 @@ from ..maps import working_dtype
 from ..subspace.choice import COLUMN_BLOCK_BYTES, PARTIALS, partials_held
 from ..subspace.range_finder import find_basis
 from ..targets import Targets
-from .alphas import alpha_grid, best_alpha, lone_alpha
+from .alphas import alpha_grid, best_alpha, lone_alpha, warn_if_lowest
 from .conjugate_gradients import (
     ALL_ROWS,
     NormalReduction,
@@ -239,6 +240,7 @@ class ConjugateGradients:
         fit = _Fit(arrays, targets, rule, self._steps(arrays, targets, rule, alphas, count))
         sums = fit.right_hand_sides()
         system = fit.system(sums.sum(axis=0), self.fit_intercept)
+        lowest = None if alphas is not None else system.rounding_floor
         if alphas is None:
             several = all(s[-2, -1] > 0 for s in sums)  # else there is nothing to compare them on
             alphas = alpha_grid(system.energy, wide=True) if several else [lone_alpha(system.energy)]
@@ -249,17 +251,33 @@ class ConjugateGradients:
         if several:
             # Solve without the held-out rows, and in the same passes go ahead with all rows and the best alpha so far.
             rest = Projection(space, fit.system(sums[1], self.fit_intercept), 1)
-            contest = _Contest(rest, sums[0], list(alphas), whole, self.tol)
-            loose = _iterate(fit, rest, alphas, max(self.tol, _CONTEST_TOL), self.max_passes, contest)
-            passes, errors = loose.passes, contest.errors(loose.solutions)
-            alphas = [best_alpha(compared, errors)]
+            both = sums.sum(axis=0)
+            counts, variance = targets.error_weights(both[-2, -1], both[-2, :-1], both[-1, :-1])
+            while True:
+                contest = _Contest(rest, sums[0], compared, whole, self.tol, counts)
+                tol, left = max(self.tol, _CONTEST_TOL), self.max_passes - passes
+                loose = _iterate(fit, rest, compared, tol, left, contest)
+                passes, errors = passes + loose.passes, contest.errors(loose.solutions)
+                alphas = [best_alpha(compared, errors)]
+                below = float(f"1e{round(math.log10(alphas[0])) - 1}") if lowest else 0.0
+                if not lowest or alphas[0] > compared[0] or below < lowest:
+                    break
+                compared = [below, *compared]
+            if lowest:
+                warn_if_lowest(compared, errors, variance)
         last = _iterate(fit, whole, alphas, self.tol, self.max_passes - passes)
         passes += last.passes
         if last.bound > self.tol:
             warnings.warn(
                 f"conjugate gradients stopped after {passes} passes at a relative residual of {last.residual:.2g}; "
-                f"predictions may be off by {last.bound:.2g}, above tol={self.tol:g}; more passes (max_passes), more "
-                "starting directions (n_directions) or a larger alpha would help",
+                f"predictions may be off by {last.bound:.2g}, above tol={self.tol:g}; "
+                + (
+                    "the residual is rounding, since the means of the columns are far larger than their spread: subtract "
+                    "them (StreamingScaler)"
+                    if system.far
+                    else "more passes (max_passes), more starting directions (n_directions), columns in like units "
+                    "(StreamingScaler) or a larger alpha would help"
+                ),
                 ConvergenceWarning,
                 stacklevel=3,
             )
@@ -319,14 +337,21 @@ def _fingerprint(
 class _Contest:
     """Errors of the alphas over held-out rows.
 
-    rest : the system of the other rows; whole : that of all rows, to be solved to `tol` after it
+    rest : the system of the other rows; whole : that of all rows, to be solved to `tol` after it; counts : what each
+        target counts
     """
 
     def __init__(
-        self, rest: Projection, held_out: np.ndarray, alphas: list[float], whole: Projection, tol: float
+        self,
+        rest: Projection,
+        held_out: np.ndarray,
+        alphas: list[float],
+        whole: Projection,
+        tol: float,
+        counts: np.ndarray,
     ):
         self.space, self.system, self.held_out, self.alphas = rest.space, rest.system, held_out, alphas
-        self.whole, self.tol = whole, tol
+        self.whole, self.tol, self.counts = whole, tol, counts
         if not held_out[-2, -1] > 0:
             raise InputError(
                 "sample_weight is zero on all rows held out to compare alphas; give one alpha, or another random_state"
@@ -334,11 +359,13 @@ class _Contest:
 
     def errors(self, solutions: Sequence[np.ndarray]) -> np.ndarray:
         """Mean squared error of each alpha."""
-        total = self.held_out[-2, -1] * self.system.right.shape[1]
+        total = self.held_out[-2, -1] * len(self.counts)
         out = []
         for alpha, u in zip(self.alphas, solutions, strict=True):
             product = self.space.products[0] @ (self.space.V.T @ u)
-            out.append(held_out_error(self.system.solution(alpha, u), product, self.held_out) / total)
+            out.append(
+                held_out_error(self.system.solution(alpha, u), product, self.held_out, self.counts) / total
+            )
         return np.array(out)
 
     def close(self, solutions: Sequence[np.ndarray]) -> list[int]:

@@ -18,7 +18,7 @@ from scipy.linalg import LinAlgError, blas, cho_solve, cholesky, eigh
 from ..errors import InputError
 from ..gram_tiles import lower_tiles
 from .alphas import best_alpha, lone_alpha, search
-from .gram import GramState
+from .gram import GramReduction, GramState
 
 #: One eigendecomposition costs about as much as this many Cholesky factorisations.
 _EIGH_FACTOR = 12
@@ -143,8 +143,8 @@ class NormalEquations:
             inverse = np.where(values > floor, 1.0 / (np.maximum(values, floor) + alpha + (floor == 0)), 0.0)
             yield alpha, vectors @ (inverse[:, None] * rotated)
 
-    def fold_error(self, solution: Solution, fold: int) -> float:
-        """Weighted sum of squared errors of a solution over the rows of one fold, all targets."""
+    def fold_error(self, solution: Solution, fold: int, counts: np.ndarray) -> float:
+        """Weighted sum of squared errors of a solution over the rows of one fold; `counts` : what each target counts."""
         s, u = self.state, solution.weights
         b = solution.intercept + self.shift @ u  # of shifted features
         products = np.zeros_like(u)
@@ -155,7 +155,7 @@ class NormalEquations:
                 products[columns] += tile.T @ u[rows]
         quadratic = (u * products).sum(axis=0) - 2 * (u * s.products[fold]).sum(axis=0) + s.squares[fold]
         shifted = s.weight[fold] * b**2 + 2 * b * (u.T @ s.sums[fold] - s.targets[fold])
-        return float((quadratic + shifted).sum())
+        return float(((quadratic + shifted) * counts).sum())
 
 
 def _warn_if_lost(alpha: float, lost: float) -> None:
@@ -172,19 +172,21 @@ def _warn_if_lost(alpha: float, lost: float) -> None:
 class Compared:
     """The alpha taken, and the alphas that were compared with their mean squared errors over held-out rows.
 
-    `errors` is None where none were
+    errors : None where none were; variance : the error of a constant
     """
 
     alpha: float
     alphas: list[float]
     errors: np.ndarray | None
+    variance: float = 0.0
 
 
-def choose_alpha(system: NormalEquations, alphas: Sequence[float] | None, holdout: bool) -> Compared:
+def choose_alpha(system: NormalEquations, alphas: Sequence[float] | None, reduction: GramReduction) -> Compared:
     """The alpha of least squared error over held-out rows.
 
     alphas : those to compare, None to search (see alphas.py)
-    holdout : set 0 is held out once; otherwise each fold is, in turn, unless it has no weight, or all of it
+    reduction : the pass that made the sums: what its targets count, see `Targets.error_weights`, and its folds. With
+        `holdout` set 0 is held out once; otherwise each fold is, in turn, unless it has no weight, or all of it
 
     Raises InputError where no fold can be held out; a search takes a middle alpha then.
     """
@@ -192,7 +194,7 @@ def choose_alpha(system: NormalEquations, alphas: Sequence[float] | None, holdou
     shares = weights / weights.sum()
     folds = [
         f
-        for f in ([0] if holdout else range(len(weights)))
+        for f in ([0] if reduction.rule.holdout else range(len(weights)))
         if 0 < shares[f] < 1 and np.delete(weights, f).any()
     ]
     if not folds:
@@ -204,11 +206,16 @@ def choose_alpha(system: NormalEquations, alphas: Sequence[float] | None, holdou
         alone = lone_alpha(system.energy())
         return Compared(alone, [alone], None)
 
+    state = system.state
+    counts, variance = reduction.targets.error_weights(
+        weights.sum(), state.targets.sum(axis=0), state.squares.sum(axis=0)
+    )
+
     def errors(alphas: Sequence[float]) -> np.ndarray:
         squares = np.zeros(len(alphas))
         for f in folds:
-            squares += [system.fold_error(solution, f) for solution in system.solve(alphas, without=f)]
-        return squares / (weights[folds].sum() * system.state.targets.shape[1])
+            squares += [system.fold_error(solution, f, counts) for solution in system.solve(alphas, without=f)]
+        return squares / (weights[folds].sum() * len(counts))
 
     if alphas is not None:
         alphas, found = list(alphas), errors(alphas)
@@ -216,4 +223,4 @@ def choose_alpha(system: NormalEquations, alphas: Sequence[float] | None, holdou
         energy = system.energy()
         lost = max(system.rounding_floor(), system.n_features * np.finfo(np.float64).eps * energy)
         alphas, found = search(errors, energy, lost)
-    return Compared(best_alpha(alphas, found), alphas, found)
+    return Compared(best_alpha(alphas, found), alphas, found, variance)

@@ -153,7 +153,7 @@ def measure_spectrum(
         sample = replace(sample, Y=sample.Y * target_units)
     Z, Y, weight, dtype = sample.Z, sample.Y, sample.weight, sample.Z.dtype
     if wanted.epsilon is None:
-        loss = replace(loss, epsilon=_epsilon(loss, Y, weight))
+        loss = with_epsilon(loss, Y, weight)
     elif target_units is not None:
         loss = loss.in_units(target_units, _spread(Y, weight))
     shift = _shift(Z, weight) if wanted.intercept and not rows.sparse else None
@@ -264,10 +264,14 @@ def _shift(Z: np.ndarray, weight: np.ndarray | None) -> np.ndarray | None:
     return mean if (np.abs(mean) > _FAR * spread).any() else None
 
 
-def _epsilon(loss: Loss, Y: np.ndarray, weight: np.ndarray | None) -> float:
-    """What the loss takes for epsilon, in units of the targets: so many robust standard deviations."""
-    assert loss.epsilon_in_spreads is not None
-    return max(_spread(Y, weight), 1e-300) * loss.epsilon_in_spreads
+def with_epsilon(loss: Loss, Y: np.ndarray, weight: np.ndarray | None) -> Loss:
+    """The loss with the epsilon that "auto" stands for, in units of the targets: so many robust standard deviations.
+
+    A loss that has no epsilon comes back as it is.
+    """
+    if loss.epsilon_in_spreads is None:
+        return loss
+    return replace(loss, epsilon=max(_spread(Y, weight), 1e-300) * loss.epsilon_in_spreads)
 
 
 def _within(loss: Loss, Y: np.ndarray, weight: np.ndarray | None) -> np.ndarray:

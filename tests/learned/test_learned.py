@@ -8,6 +8,8 @@ import pytest
 import scipy.sparse as sp
 from contracts import EPS, MapContract
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import r2_score
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -178,6 +180,16 @@ def test_units_of_the_target_change_nothing(size):
     np.testing.assert_allclose(scaled.coef_ / size, expected.coef_, atol=1e-9)
 
 
+@pytest.mark.parametrize("loss", ["huber", "epsilon_insensitive"])
+def test_auto_epsilon_follows_the_unit_of_the_target(loss):
+    X, y = waves(500)
+    for size in (1e-3, 1e3):
+        model = CompactNonlinearRegressor(4, loss, n_epochs=40, random_state=1).fit(X, size * y)
+        assert model.score(X, size * y) > 0.9
+    mapped = CompactNonlinearMap(4, loss, n_epochs=40, random_state=1).fit(X, size * y).map_
+    np.testing.assert_array_equal(mapped.frequencies, model.map_.frequencies)
+
+
 def test_outputs_of_different_size():
     """Weights of each output move in steps of its own size; one of the same value everywhere is that value."""
     X, y = waves(1000)
@@ -186,6 +198,41 @@ def test_outputs_of_different_size():
     errors = ((made - Y) ** 2).mean(axis=0)
     assert (errors[:2] < 0.02 * Y[:, :2].var(axis=0)).all()
     np.testing.assert_allclose(made[:, 2], 3.0, atol=0.1)
+
+
+FAR = np.array([1e6, -1e6, 3e3])
+
+
+@pytest.mark.parametrize("lazy", [False, True])
+@pytest.mark.parametrize("phase", ["offset", "paired"])
+@pytest.mark.parametrize("structure", ["dense", "circulant"])
+def test_means_of_columns_change_nothing(structure, phase, lazy):
+    X, y = waves(1000)
+    near = CompactNonlinearRegressor(16, structure=structure, phase=phase, n_epochs=30, random_state=1)
+    far = clone(near).fit(da.from_array(X + FAR, chunks=(300, 3)) if lazy else X + FAR, y)
+    made = np.asarray(far.predict(X + FAR))
+    assert r2_score(y, made) > near.fit(X, y).score(X, y) - 0.01 > 0.8
+
+
+def test_float32_columns_far_from_zero():
+    X, y = waves(1000)
+    X = (X + np.array([1e5, -1e5, 3e3])).astype(np.float32)  # steps of 0.008
+    assert CompactNonlinearRegressor(16, n_epochs=30, random_state=1).fit(X, y).score(X, y) > 0.8
+
+
+@pytest.mark.parametrize("phase", ["offset", "paired"])
+def test_kernels_of_columns_far_from_zero(phase):
+    X = np.random.default_rng(0).normal(size=(500, 3))
+    Z = CompactNonlinearMap(64, phase=phase, n_epochs=20, length_scale=2.0, random_state=4).fit_transform(
+        X + FAR
+    )
+    assert np.abs(Z @ Z.T - Gaussian()(X, None, 2.0)).mean() < 0.1
+
+
+def test_sparse_rows_far_from_zero_are_said():
+    X, y = waves(300)
+    with pytest.warns(RuntimeWarning, match="sparse rows are not centred"):
+        CompactNonlinearRegressor(8, n_epochs=1).fit(sp.csr_array(X + FAR), y)
 
 
 @pytest.mark.parametrize("phase", ["offset", "paired"])
@@ -217,6 +264,18 @@ def test_no_batches_is_the_start(projection):
             16, structure=structure, init=start, eta0=1e-12, n_epochs=1, random_state=0
         ).fit(X, y)
         np.testing.assert_allclose(model.map_(X), Z, atol=2e-6)
+
+
+def test_the_start_takes_the_smoothness_of_the_matern_kernel():
+    X, _ = rings(200)
+    given = {"kernel": "matern", "length_scale": 2.0, "nu": 0.5}
+    kernels = [
+        m.fit(X).map_.kernel
+        for m in (RandomFourierFeatures(**given), CompactNonlinearMap(8, **given, n_epochs=1))
+    ]
+    assert kernels[0] == kernels[1]
+    with pytest.raises(InputError, match="nu must be"):
+        CompactNonlinearMap(nu=1.0).fit(X)
 
 
 def test_paper_by_name():
@@ -410,6 +469,18 @@ def test_rules(parameters, message):
     X, y = rings(50)
     with pytest.raises(InputError, match=message):
         CompactNonlinearClassifier(**{"n_components": 4, "n_epochs": 1} | parameters).fit(X, y)
+
+
+def test_frequencies_that_diverge_are_said():
+    X, y = rings(400)
+    with pytest.raises(InputError, match=r"diverged.*theta_learning_rate='adam'"):
+        CompactNonlinearClassifier(8, "hinge", n_epochs=5, theta_learning_rate="pegasos").fit(X, y)
+
+
+def test_worse_than_a_constant_is_said():
+    X, y = waves(400)
+    with pytest.warns(ConvergenceWarning, match="learning_rate='adam'"):
+        CompactNonlinearRegressor(8, n_epochs=5, learning_rate="pegasos").fit(X, y)
 
 
 def test_rules_of_the_map():

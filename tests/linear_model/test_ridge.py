@@ -284,6 +284,7 @@ def test_cv_errors_are_those_of_refits(monkeypatch, cv, weighted, intercept, pat
 
     fold = FoldRule.for_rows(len(X), cv, 9).of_rows(0, len(X))
     held_out = [0] if cv == "holdout" else range(cv)
+    variance = np.average((y - np.average(y, axis=0, weights=w)) ** 2, axis=0, weights=w)
     exact = []
     for alpha in alphas:
         squares = weight = 0.0
@@ -291,7 +292,7 @@ def test_cv_errors_are_those_of_refits(monkeypatch, cv, weighted, intercept, pat
             train, test = fold != f, fold == f
             peer = Ridge(alpha * w[train].sum(), fit_intercept=intercept, solver="cholesky")
             residual = y[test] - peer.fit(X[train], y[train], w[train]).predict(X[test])
-            squares += (w[test, None] * residual**2).sum()
+            squares += (w[test, None] * residual**2 / variance).sum() * variance.mean()
             weight += w[test].sum()
         exact.append(squares / (2 * weight))
     np.testing.assert_allclose(ours.cv_errors_, exact, rtol=1e-9)
@@ -313,6 +314,22 @@ def test_cv_of_a_classifier():
             peer = Ridge(alpha * train.sum(), solver="cholesky").fit(X[train], Y[train])
             squares += ((Y[test] - peer.predict(X[test])) ** 2).sum()
         assert made == pytest.approx(squares / Y.size, rel=1e-9)
+
+
+@pytest.mark.parametrize("solver", ["gram", "cg"])
+def test_units_of_targets_do_not_choose_alpha(solver):
+    """Beside a target of large units that is noise, a constant, and a target of small units."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 40))
+    y = X @ rng.normal(size=40) / 6.0 + 0.3 * rng.normal(size=400)
+    noise = rng.normal(size=400)
+    both, units = (
+        StreamingRidge(solver=solver).fit(X, np.c_[y, a * noise, b * y, np.full(400, 0.1)])
+        for a, b in ((1, 1), (1e3, 1e-3))
+    )
+    assert units.alpha_ == both.alpha_
+    np.testing.assert_allclose(units.coef_[2], 1e-3 * both.coef_[0], rtol=1e-6)
+    assert r2_score(y, units.predict(X)[:, 0]) > 0.85
 
 
 def test_cross_validation_finds_the_noise():

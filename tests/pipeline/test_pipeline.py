@@ -348,6 +348,16 @@ def test_rows_of_no_weight_decide_nothing(rng, lazy):
     assert some.score(X[:400], y[:400]) > 0.8
 
 
+@pytest.mark.parametrize(
+    ("weight", "message"),
+    [(-np.ones(300), "got -1"), (np.zeros(300), "zero everywhere"), (np.ones(30), "for 300 rows")],
+)
+def test_weights_in_memory_are_refused_before_anything_is_decided(rng, monkeypatch, weight, message):
+    monkeypatch.setattr("distrf.pipeline.making.Decisions", None)
+    with pytest.raises(InputError, match=message):
+        distrf.train(*rows(rng, 300), sample_weight=weight)
+
+
 def test_a_training_that_fails_warns(rng):
     X, y = rows(rng)
     with pytest.warns(BaselineWarning, match="training has failed"):

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_wine
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import Ridge
 from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
@@ -303,6 +304,35 @@ def test_conjugate_gradients_compare_decades(noise):
     assert cg.alphas_.tolist() == [10.0**k for k in range(-8, 3)]
     assert gram.cv_errors_[cg.alphas_.tolist().index(cg.alpha_)] < 1.02 * gram.cv_errors_.min()
     assert cg.cv_errors_[cg.alphas_.tolist().index(cg.alpha_)] == cg.cv_errors_.min()
+
+
+def unlike(span, n=1000, d=30):
+    """Columns of unlike units, and a target that depends on all of them."""
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(n, d))
+    y = X @ rng.normal(size=d) / 5.0 + 0.3 * rng.normal(size=n)
+    return X * rng.permutation(np.geomspace(1 / span, 1, d)), y
+
+
+@pytest.mark.parametrize("span", [1e4, 1e5])
+def test_conjugate_gradients_go_below_the_grid(span):
+    X, y = unlike(span)
+    gram, cg = (StreamingRidge(solver=solver).fit(X, y).score(X, y) for solver in ("gram", "cg"))
+    assert cg > gram - 0.01
+
+
+@pytest.mark.parametrize("solver", ["gram", "cg"])
+@pytest.mark.filterwarnings("ignore:conjugate gradients stopped")
+def test_features_lost_in_rounding_are_said(solver):
+    X, y = unlike(1e10)
+    with pytest.warns(RuntimeWarning, match=r"scale the columns \(StreamingScaler\)"):
+        assert StreamingRidge(solver=solver).fit(X, y).score(X, y) < 0.85
+
+
+def test_residuals_that_are_rounding_are_said():
+    X, y = unlike(1.0)
+    with pytest.warns(ConvergenceWarning, match="subtract them"):
+        StreamingRidge(1e-6, solver="cg").fit(X + 1e7, y)
 
 
 # ---- the command line -------------------------------------------------------------------------------

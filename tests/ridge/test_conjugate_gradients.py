@@ -116,11 +116,11 @@ def test_several_alphas_share_their_passes(noisy, seed):
 
 @pytest.mark.parametrize("seed", [0, 4])
 def test_either_of_two_valleys(noisy, seed):
-    """The error falls on both sides of a ridge of 2 % between them."""
+    """The error falls on both sides of a ridge of 3 % between them."""
     gram = StreamingRidge(ALPHAS, cv="holdout", solver="gram", random_state=seed).fit(*noisy)
     cg = StreamingRidge(ALPHAS, solver="cg", n_directions=40, random_state=seed).fit(*noisy)
     errors = gram.cv_errors_
-    assert errors[ALPHAS.index(cg.alpha_)] < 1.02 * errors.min()
+    assert errors[ALPHAS.index(cg.alpha_)] < 1.03 * errors.min()
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

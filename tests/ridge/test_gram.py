@@ -94,12 +94,14 @@ def test_errors_of_folds_far_from_zero(intercept):
     lazy = da.from_array(X, chunks=(70, -1))
     ours = StreamingRidge(alphas, cv=3, fit_intercept=intercept, random_state=4).fit(lazy, y, w)
     folds = FoldRule.for_rows(len(X), 3, 4).of_rows(0, len(X))
+    variance = np.average((y - np.average(y, axis=0, weights=w)) ** 2, axis=0, weights=w)
     for alpha, made in zip(alphas, ours.cv_errors_, strict=True):
         squares = 0.0
         for f in range(3):
             held = folds == f
             u, b = exact_ridge(X[~held], y[~held], w[~held], alpha, intercept)
-            squares += (w[held, None] * (X[held].astype(np.float64) @ u + b - y[held]) ** 2).sum()
+            residual = X[held].astype(np.float64) @ u + b - y[held]
+            squares += (w[held, None] * residual**2 / variance).sum() * variance.mean()
         assert made == pytest.approx(squares / (2 * w.sum()), rel=1e-4)
 
 
