@@ -12,10 +12,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import typer
 
 from distrf import ingest
-from distrf.cli.app import app
+from distrf.cli.app import COMMANDS, get_command
 from distrf.datasets import load_digits_split
 
 ROOT = Path(__file__).parents[1]
@@ -34,17 +33,16 @@ def command_lines(page):
     return [line for line in (*lines, *inline) if line.startswith("distrf ")]
 
 
-COMMANDS = [(page.relative_to(ROOT), line) for page in PAGES for line in command_lines(page)]
+LINES = [(page.relative_to(ROOT), line) for page in PAGES for line in command_lines(page)]
 
 
-@pytest.mark.parametrize(("page", "line"), COMMANDS, ids=[f"{p}:{line[:40]}" for p, line in COMMANDS])
+@pytest.mark.parametrize(("page", "line"), LINES, ids=[f"{p}:{line[:40]}" for p, line in LINES])
 def test_command_lines_parse(page, line):
     words = [word for word in shlex.split(line, comments=True)[1:] if word != "..."]
-    group = typer.main.get_command(app)
     if not words or words[0].startswith("-"):
         return
-    assert words[0] in group.commands
-    command = group.commands[words[0]]
+    assert words[0] in COMMANDS
+    command = get_command(words[0])
     known = {
         option
         for p in command.params
@@ -56,7 +54,7 @@ def test_command_lines_parse(page, line):
 
 def test_readme_names_every_command():
     text = (ROOT / "README.md").read_text()
-    for name in typer.main.get_command(app).commands:
+    for name in COMMANDS:
         assert re.search(rf"\b{name}\b", text), f"the README does not mention `distrf {name}`"
 
 

@@ -286,7 +286,7 @@ def test_not_row_wise():
 
 
 def test_refusals():
-    with pytest.raises(InputError, match=r"transformer must be a scikit-learn transformer.* got 3"):
+    with pytest.raises(InputError, match=r"transformer must be .* a scikit-learn transformer.* got 3"):
         Blockwise(3).fit(X)
     with pytest.raises(InputError, match="n_sample must be an integer >= 1, got 0"):
         Blockwise(StandardScaler(), n_sample=0).fit(X)

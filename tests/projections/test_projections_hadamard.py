@@ -41,7 +41,7 @@ def phases(projection, X, start, stop, scale=1.0, dtype=None):
 def assert_close(got, X, W, scale):
     """Within rounding of the norms of the factors: a phase may cancel to any smallness."""
     eps = np.finfo(got.dtype).eps
-    size = scale * np.linalg.norm(X, axis=1)[:, None] * np.linalg.norm(W, axis=1).max()
+    size = scale * np.linalg.norm(X, axis=1)[:, None] * max(1.0, np.linalg.norm(W, axis=1).max())
     assert np.all(abs(got - scale * X @ W.T) <= 16 * eps * size)
 
 

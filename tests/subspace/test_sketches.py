@@ -51,7 +51,9 @@ def test_srht_is_the_hadamard_matrix_of_all_rows(n, width):
     F = np.random.default_rng(0).normal(size=(n, 21))
     padded = np.zeros((B * R, 21))
     padded[:n] = F
-    np.testing.assert_allclose(applied(sketch, F, [n // 3, n // 2]), padded.T @ theta, atol=1e-13 * 10)
+    np.testing.assert_allclose(
+        applied(sketch, F, [n // 3, n // 2 - n // 3, n - n // 2]), padded.T @ theta, atol=1e-13 * 10
+    )
 
 
 @pytest.mark.parametrize("name", SKETCHES)
@@ -59,7 +61,7 @@ def test_float32_blocks_are_summed_in_float64(name):
     F = np.random.default_rng(1).normal(size=(3000, 40)).astype(np.float32)
     sketch = make_sketch(name, 3000, 24, 0)
     exact = F.astype(np.float64).T @ sketch.rows(0, 3000)
-    error = abs(applied(sketch, F, range(0, 3000, 500)) - exact).max() / abs(exact).max()
+    error = abs(applied(sketch, F, [500] * 6) - exact).max() / abs(exact).max()
     assert error < 3e-6
 
 
