@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import itertools
 import time
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from sklearn.base import clone, is_classifier
+from sklearn.exceptions import ConvergenceWarning
 
 from .errors import InputError
 from .execution.memory import PassMemory, Workers
@@ -379,7 +381,9 @@ def _sgd_weights(task: Task, features: Any, X: np.ndarray, y: np.ndarray) -> Ite
             raise InputError(
                 "the smallest sample of tune lacks a class; give more rows, or leave rare classes out"
             )
-        model.fit(Z, y)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # the score says what a candidate is worth
+            model.fit(Z, y)
         # `_judge` takes weights as ridge gives them: for centred targets.
         yield np.atleast_2d(model.coef_).T, np.atleast_1d(model.intercept_) - task.targets.centre
 
