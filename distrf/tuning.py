@@ -10,7 +10,8 @@ from __future__ import annotations
 import itertools
 import time
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -198,7 +199,8 @@ def tune(
     candidates = [dict(zip(searched, point, strict=True)) for point in itertools.product(*searched.values())]
     sample = read_sample(X, y, n_rows, seed)
     task = Task(map, model, values, sample.targets(model))
-    trials = _halving(task, sample, candidates, factor, on_level, on_trial)
+    with _quiet():  # of the threads of this process, which share their filters; a worker has its own
+        trials = _halving(task, sample, candidates, factor, on_level, on_trial)
     best = next(t for t in reversed(trials) if t.kept)
     metric = "accuracy" if is_classifier(model) else "R²"
     return Tuned(best, trials, values, len(sample.Xv), metric, searched, scaler)
@@ -367,6 +369,14 @@ def run_trial(
     )  # fmt: skip
 
 
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """No warning of a fit that does not converge: its score says what a candidate is worth."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        yield
+
+
 def _ridge_weights(task: Task, features: Any, X: np.ndarray, y: np.ndarray) -> Iterable[tuple[Any, Any]]:
     D = features(X[:1]).shape[1]
     path = ridge_path(features, D, X, y, task.targets, task.alphas, task.model.fit_intercept)
@@ -381,8 +391,7 @@ def _sgd_weights(task: Task, features: Any, X: np.ndarray, y: np.ndarray) -> Ite
             raise InputError(
                 "the smallest sample of tune lacks a class; give more rows, or leave rare classes out"
             )
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)  # the score says what a candidate is worth
+        with _quiet():
             model.fit(Z, y)
         # `_judge` takes weights as ridge gives them: for centred targets.
         yield np.atleast_2d(model.coef_).T, np.atleast_1d(model.intercept_) - task.targets.centre
