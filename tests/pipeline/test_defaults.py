@@ -79,7 +79,7 @@ def test_the_command_resumes(tmp_path, report):
         done = subprocess.run(words, capture_output=True, text=True, env=environment, check=False)
         assert done.returncode == 0, done.stderr
 
-    run = (str(tmp_path), "--sets", "wine", "--draws", "2", "--only", "peer dummy", "peer linear")
+    run = (str(tmp_path), "--sets", "wine", "--seeds", "2", "--only", "peer dummy", "peer linear")
     command(*run[:-1])
     first = file.read_text()
     command(*run)
