@@ -87,9 +87,10 @@ class MapOptions(Typed):
             raise UsageError(f"unknown --map {self.map!r}; known: {', '.join(MAPS)}, none")
         cls = None if self.map == "none" else named_map(self.map)
         own, base = _split(self.typed, cls)
-        if cls is None or (base and not takes_map(cls)):
-            for name in self.typed if cls is None else base:
-                raise UsageError(f"{flag(name)} is for --map {self.has(name)}; this is --map {self.map}")
+        if base and (cls is None or not takes_map(cls)):
+            name = next(iter(base))
+            raise UsageError(f"{flag(name)} is for --map {self.has(name)}; this is --map {self.map}")
+        if cls is None:
             return None
         for name, parameter in parameters_of(cls).items():
             if parameter.default is Parameter.empty and name not in own:

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
-import numpy as np
 from sklearn.pipeline import Pipeline
 
 from ..errors import InputError
@@ -22,6 +21,7 @@ from ..pipeline.training import BaselineWarning, train
 from ..planning.classes import PlannedTarget, planned_target
 from ..planning.workers import planned_workers
 from ..registry import named_model
+from ..ridge.alphas import are_compared
 from .estimator_options import ModelOptions, TrainMapOptions
 from .jobs import command_line
 from .session import RunOptions, running
@@ -46,13 +46,9 @@ class Trained:
         return {"rows_per_second": rows / self.seconds} | facts | self.pipeline.training_.to_dict()
 
 
-def _compares(learner: Any) -> bool:
-    return np.size(learner.alphas) > 1 or isinstance(learner.alphas, str)
-
-
 def check_drawable(learner: Any, estimator: Any) -> None:
     """Raise UsageError for a model that leaves nothing to draw."""
-    if not (isinstance(estimator, TEFM) or hasattr(learner, "n_epochs") or _compares(learner)):
+    if not (isinstance(estimator, TEFM) or hasattr(learner, "n_epochs") or are_compared(learner.alphas)):
         raise UsageError(
             "--plot draws epochs of SGD, the errors of several --alpha, or the spectrum of --map tefm; this is "
             "ridge with one"

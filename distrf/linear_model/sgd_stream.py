@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 
 from ..execution.sampling import sampled_rows
-from ..sgd.batch_work import RIGHT, WEIGHT, BatchWork, score_sums
+from ..sgd.batch_work import RIGHT, WEIGHT, BatchWork, score_sums, stack_rows
 from ..sgd.optimizer import PreconditionedSGD, SGDState
 from ..sgd.penalties import Penalty
 from ..sgd.rows import Rows
@@ -54,12 +54,7 @@ class Sample(NamedTuple):
             weight = np.concatenate(
                 [np.ones(len(s.y)) if s.weight is None else s.weight for s in (self, newer)]
             )
-        Z = (
-            sp.vstack([self.Z, newer.Z], format="csr")
-            if sp.issparse(self.Z)
-            else np.concatenate([self.Z, newer.Z])
-        )
-        return Sample(Z, np.concatenate([self.y, newer.y]), weight)
+        return Sample(stack_rows([self.Z, newer.Z]), stack_rows([self.y, newer.y]), weight)
 
     def at(self, rows: Any) -> Sample:
         """Some of the rows."""

@@ -15,6 +15,7 @@ from ..errors import InputError
 from ..execution.row_blocks import align_rows, blocks_are_csr
 from ..linear_model.ridge import fit_beside
 from ..record import Comparison, Training
+from ..ridge.alphas import are_compared
 from ..targets import class_targets, regression_targets
 from .making import Options, Prepared, prepare
 from .sample import as_rows, as_targets
@@ -127,9 +128,7 @@ def _compare_sample(made: Prepared) -> list[Comparison]:
 
 def compares_all(model: Any, mapped: bool, sparse: bool, d: int) -> bool:
     """Whether a linear model on all rows is affordable beside this one, and comparable: ridge with several alphas."""
-    alphas = getattr(model, "alphas", 0.0)
-    several = isinstance(alphas, str) or np.size(alphas) > 1
-    return mapped and not sparse and d <= _NARROW and several
+    return mapped and not sparse and d <= _NARROW and are_compared(getattr(model, "alphas", 0.0))
 
 
 def _fit_and_compare(made: Prepared, X: Any, y: Any, sample_weight: Any) -> list[Comparison]:

@@ -36,6 +36,11 @@ def given_alphas(alphas: Any) -> list[float] | None:
     return [float(a) for a in alphas] if np.iterable(alphas) else [float(alphas)]
 
 
+def are_compared(alphas: Any) -> bool:
+    """Whether there are several penalties, "auto" too, so that cross-validation has something to choose among."""
+    return given_alphas(alphas) is None or np.size(alphas) > 1
+
+
 def _are_alphas(value: Any) -> bool:
     listed = list(value) if np.iterable(value) and not isinstance(value, (str, dict)) else [value]
     return bool(listed) and all(map(ALPHA.allows, listed))

@@ -128,7 +128,9 @@ class BatchWork:
             order = row_order(self.seed, epoch, s.block, X.shape[0], self.shuffle, self.holdout)
             rows = order[s.first : s.last]
             blocks.append((X[rows], y[rows], None if weight is None else weight[rows]))
-        return blocks[0] if len(blocks) == 1 else tuple(_stack(column) for column in zip(*blocks, strict=True))
+        return (
+            blocks[0] if len(blocks) == 1 else tuple(stack_rows(column) for column in zip(*blocks, strict=True))
+        )
 
     def _features(self, loaded: tuple[Any, ...], maps: Sequence[Any], rows: Any) -> tuple[Any, ...]:
         X, y, weight = loaded
@@ -229,7 +231,7 @@ def validation_score(total: np.ndarray, classes: bool) -> float:
     return float(np.mean(1.0 - total[RIGHT] / np.where(spread > 0, spread, np.inf)))
 
 
-def _stack(blocks: Sequence[Any]) -> Any:
+def stack_rows(blocks: Sequence[Any]) -> Any:
     """Rows of several blocks; None where they have none."""
     if blocks[0] is None:
         return None
