@@ -10,6 +10,7 @@ import logging
 import os
 import signal
 import socket
+import ssl
 import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -21,6 +22,7 @@ import dask
 import yaml
 from dask.system import CPU_COUNT
 from dask.utils import parse_bytes
+from distributed.security import Security
 
 from .errors import ClusterError, InputError
 from .execution.watch import WITHOUT_WORKERS
@@ -34,6 +36,7 @@ def connect(
     *,
     memory_limit: str | int | None = None,
     n_workers: int | None = None,
+    tls: str | os.PathLike[str] | None = None,
     timeout: float = 30.0,
 ) -> Iterator[Any]:
     """Connect to a Dask cluster for the length of a `with` block.
@@ -49,6 +52,10 @@ def connect(
         not started here have their own.
     n_workers : int or None, default=None
         Workers of the local cluster. None is one for each core.
+    tls : str, PathLike or None, default=None
+        Folder with ca.pem, cert.pem and key.pem (cluster/tls/make-certs.sh makes them): all connections are encrypted, and
+        only who holds a certificate of that authority is let in. It goes before the folder of a spec file, and with a
+        "tls://" address. None leaves it to Dask's configuration.
     timeout : float, default=30.0
         Seconds to wait for the scheduler and its first worker.
 
@@ -62,7 +69,7 @@ def connect(
     ClusterError
         The scheduler cannot be reached, or no worker came.
     InputError
-        The spec file is missing or malformed, or a memory limit cannot be set.
+        The spec file is missing or malformed, a memory limit cannot be set, or certificates do not fit.
     """
     if cluster is None:
         arguments = local_arguments(memory_limit, n_workers)
@@ -70,7 +77,12 @@ def connect(
     elif os.fspath(cluster).startswith(_SCHEMES):
         if memory_limit is not None:
             raise _not_local(memory_limit, f"the workers at {os.fspath(cluster)}")
-        with _client(os.fspath(cluster), timeout) as client:
+        if tls is not None and not os.fspath(cluster).startswith(("tls://", "wss://")):
+            raise InputError(
+                f"certificates are for encrypted connections, and {os.fspath(cluster)!r} is none; give the address as "
+                "tls://host:port, or leave tls out"
+            )
+        with dask.config.set(_tls_settings(tls)), _client(os.fspath(cluster), timeout) as client:
             _wait(client, 1, timeout)
             yield client
         return
@@ -80,7 +92,13 @@ def connect(
             if not spec["class"].endswith("LocalCluster"):
                 raise _not_local(memory_limit, f"workers of {spec['class']}")
             spec["arguments"]["memory_limit"] = _bytes(memory_limit)
-    with _started(spec) as started, _client(started, timeout) as client:
+    if tls is not None:
+        spec["tls"] = os.fspath(tls)
+    with (
+        dask.config.set(_tls_settings(spec.get("tls"))),
+        _started(spec) as started,
+        _client(started, timeout) as client,
+    ):
         wait = spec.get("wait") or {}
         # An adaptive cluster starts some workers only when there are tasks: those cannot be waited for.
         least = 1 if spec.get("adapt") is None else spec["adapt"].get("minimum", 0)
@@ -114,6 +132,24 @@ def local_arguments(memory_limit: str | int | None = None, n_workers: int | None
     return arguments
 
 
+def _tls_settings(folder: str | os.PathLike[str] | None) -> dict[str, Any]:
+    """Dask's configuration for servers and clients that show the certificate in a folder and trust its authority alone."""
+    if folder is None:
+        return {}
+    ca, cert, key = (os.path.abspath(os.path.join(folder, name)) for name in ("ca.pem", "cert.pem", "key.pem"))
+    try:
+        ssl.create_default_context(cafile=ca).load_cert_chain(cert, key)
+    except OSError as error:
+        raise InputError(
+            f"tls is a folder with ca.pem, cert.pem and key.pem that go together, got {os.fspath(folder)!r}: {error}; "
+            "cluster/tls/make-certs.sh makes one"
+        ) from error
+    comm: dict[str, Any] = {"require-encryption": True, "default-scheme": "tls", "tls.ca-file": ca}
+    for role in ("client", "scheduler", "worker"):
+        comm |= {f"tls.{role}.cert": cert, f"tls.{role}.key": key}
+    return {f"distributed.comm.{name}": value for name, value in comm.items()}
+
+
 def _not_local(memory_limit: str | int, workers: str) -> InputError:
     return InputError(
         f"a memory limit ({memory_limit}) is for local workers; {workers} have their own, which is respected; leave it "
@@ -142,7 +178,8 @@ def read_cluster_spec(path: str | os.PathLike[str]) -> dict[str, Any]:
     Returns
     -------
     dict
-        `class` and `arguments`, and where they are given `scale`, `adapt`, `wait` and `dask` (configuration).
+        `class` and `arguments`, and where they are given `scale`, `adapt`, `wait`, `tls` (a folder, relative to the file) and
+        `dask` (configuration).
 
     Raises
     ------
@@ -159,7 +196,7 @@ def read_cluster_spec(path: str | os.PathLike[str]) -> dict[str, Any]:
             spec = yaml.safe_load(file)
         except (yaml.YAMLError, UnicodeDecodeError) as error:
             raise InputError(f"the cluster spec {os.fspath(path)!r} is not YAML: {error}") from error
-    known = {"class", "arguments", "scale", "adapt", "wait", "dask"}
+    known = {"class", "arguments", "scale", "adapt", "wait", "tls", "dask"}
     if not isinstance(spec, dict) or not isinstance(spec.get("class"), str) or set(spec) - known:
         found = sorted(spec) if isinstance(spec, dict) else type(spec).__name__
         raise InputError(
@@ -181,6 +218,12 @@ def read_cluster_spec(path: str | os.PathLike[str]) -> dict[str, Any]:
         whole = isinstance(value, (int, float)) and not isinstance(value, bool) and value >= 0
         if value is not None and not whole:
             raise InputError(f"'{key}' of a cluster spec is a number of at least 0, got {value!r} in {path}")
+    if spec.get("tls") is not None:
+        if not isinstance(spec["tls"], str):
+            raise InputError(
+                f"'tls' of a cluster spec is a folder of certificates, got {spec['tls']!r} in {path}"
+            )
+        spec["tls"] = os.path.join(os.path.dirname(path), os.path.expanduser(spec["tls"]))
     spec["arguments"] = dict(spec.get("arguments") or {})
     return spec
 
@@ -203,7 +246,8 @@ def _started(spec: dict[str, Any]) -> Iterator[Any]:
         )
     if factory.__name__ == "LocalCluster":
         _check_local(spec["arguments"])
-    settings = {"distributed.scheduler.worker-saturation": 1.0, **(spec.get("dask") or {})}
+    preloads = {f"distributed.{server}.preload": ["distrf.preload"] for server in ("scheduler", "worker")}
+    settings = preloads | (spec.get("dask") or {})
     if "timeout" in (spec.get("wait") or {}):  # workers that take so long to come at first do so amid a job too
         settings.setdefault("distrf.workers-timeout", max(float(spec["wait"]["timeout"]), WITHOUT_WORKERS))
     arguments = dict(spec["arguments"])
@@ -211,10 +255,14 @@ def _started(spec: dict[str, Any]) -> Iterator[Any]:
         stack.enter_context(dask.config.set(settings))
         if factory.__name__ == "LocalCluster":
             arguments.setdefault("dashboard_address", f"127.0.0.1:{_free_dashboard_port()}")
+            if not arguments.get("processes", True):  # whose own pages Dask would serve to every network
+                arguments.setdefault("worker_dashboard_address", "127.0.0.1:0")
             if "local_directory" not in arguments:
                 arguments["local_directory"] = stack.enter_context(
                     tempfile.TemporaryDirectory(prefix="distrf-", ignore_cleanup_errors=True)
                 )
+        if spec.get("tls") is not None:
+            arguments.setdefault("security", Security())
         nannies = logging.getLogger("distributed.nanny")
         stack.callback(nannies.setLevel, nannies.level)
         try:
@@ -300,8 +348,8 @@ def _client(target: Any, timeout: float) -> Iterator[Any]:
     except Exception as error:  # bytes of another service read as nonsense: anything may come, even MemoryError
         raise ClusterError(
             f"no Dask scheduler answered at {target!r} within {timeout:g} s ({error or type(error).__name__}); check the "
-            "address (the scheduler's port, not the dashboard's), that the scheduler runs, and that its port is open "
-            "from here"
+            "address (the scheduler's port, not the dashboard's), that the scheduler runs, that its port is open from here, "
+            "and for tls:// that tls (--tls) names certificates of the same authority"
         ) from error
     with client:
         yield client
@@ -310,7 +358,6 @@ def _client(target: Any, timeout: float) -> Iterator[Any]:
 async def _shake_hands(address: str, timeout: float) -> None:
     """Raise unless a Dask server answers in time; Dask itself waits forever for one that accepts and is silent."""
     from distributed.comm import connect as open_comm
-    from distributed.security import Security
 
     arguments = Security().get_connection_args("client")
     comm = await asyncio.wait_for(open_comm(address, timeout=timeout, **arguments), timeout)

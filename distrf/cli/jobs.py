@@ -30,9 +30,14 @@ def run(
     cluster: Annotated[
         str | None, PATH, typer.Option("--cluster", help="As of every command; instead of the one in the file.")
     ] = None,
+    tls: Annotated[
+        str | None, PATH, typer.Option("--tls", help="As of every command; instead of the one in the file.")
+    ] = None,
 ) -> None:
     """Run the command that a job file describes; its paths are relative to the file."""
-    instead: dict[str, str | None] = {} if cluster is None else {"cluster": cluster}
+    instead: dict[str, str | None] = {
+        key: value for key, value in (("cluster", cluster), ("tls", tls)) if value is not None
+    }
     entries = _read(job) if running(cluster) else {}
     if "memory-limit" in entries:
         instead["memory-limit"] = None

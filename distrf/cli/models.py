@@ -59,7 +59,7 @@ def plan(
         classes, notes = target.classes, target.notes if is_classifier(learner) else ()
     elif estimator is None:
         raise UsageError(o.NO_FEATURES)
-    where = {"cluster": run.cluster, "memory_limit": run.memory_limit}
+    where = {"cluster": run.cluster, "memory_limit": run.memory_limit, "tls": run.tls}
     made = planning.plan(Pipeline(steps), data, job=job, classes=classes, **where)
     made = replace(made, notes=[*notes, *made.notes])
     session.finish(made.to_dict(), lambda console: print_plan(console, made))

@@ -41,6 +41,15 @@ class RunOptions:
         str | None,
         typer.Option("--memory-limit", help="Memory of one local worker, such as 4GiB.", rich_help_panel="Run"),
     ] = None
+    tls: Annotated[
+        str | None,
+        PATH,
+        typer.Option(
+            "--tls",
+            help="Folder with ca.pem, cert.pem and key.pem: encrypt, and let in only who has such a certificate.",
+            rich_help_panel="Run",
+        ),
+    ] = None
     quiet: Quiet = False
     json: Json = False
 
@@ -106,7 +115,7 @@ class Session:
 
         if not debugging():
             quieten()
-        with connect(self.run.cluster, memory_limit=self.run.memory_limit) as client:
+        with connect(self.run.cluster, memory_limit=self.run.memory_limit, tls=self.run.tls) as client:
             if not debugging() and not running(self.run.cluster):
                 quieten_workers(client)
             workers = client.scheduler_info(n_workers=-1)["workers"]

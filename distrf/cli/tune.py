@@ -71,7 +71,7 @@ def tune(
     values = _winner(map, model, estimator, tuned)
     values |= {"source": source, "out": model_out, **vars(rows), "memory_limit": run.memory_limit}
     if not running(run.cluster):  # a scheduler is gone when others run the job
-        values["cluster"] = run.cluster
+        values |= {"cluster": run.cluster, "tls": run.tls}
     _write(out, values, tuned, data)
     result = {
         "best": _facts(tuned.best, tuned),

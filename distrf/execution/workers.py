@@ -28,20 +28,29 @@ _REGISTRATIONS, _REGISTER_EVERY = 20, 0.5
 
 
 class _PreparedWorker(WorkerPlugin):
-    """Settings of a worker process, made once when it starts.
+    """Makes workers ready that were started without `--preload distrf.preload`."""
+
+    def setup(self, worker: Any) -> None:
+        make_ready(worker)
+
+
+def make_ready(worker: Any) -> None:
+    """Settings of a worker process, made when it starts; again they change nothing.
 
     BLAS gets one thread: limits set per task race between threads. The allocator keeps what it frees: Dask's nanny sets
     MALLOC_TRIM_THRESHOLD_, with which glibc returns every scratch array beyond 128 KiB to the system and faults its
     pages in anew, and a map takes twice as long.
+
+    Parameters
+    ----------
+    worker : distributed.Worker
     """
+    import scipy.linalg  # noqa: F401  a limit reaches only libraries that are loaded
 
-    def setup(self, worker: Any) -> None:
-        import scipy.linalg  # noqa: F401  a limit reaches only libraries that are loaded
-
-        threadpool_limits(1)
-        keep_freed_memory()
-        for history in ("profile_history", "profile_keys_history"):
-            setattr(worker, history, deque(getattr(worker, history, ()), maxlen=_PROFILES))
+    threadpool_limits(1)
+    keep_freed_memory()
+    for history in ("profile_history", "profile_keys_history"):
+        setattr(worker, history, deque(getattr(worker, history, ()), maxlen=_PROFILES))
 
 
 def keep_freed_memory() -> None:

@@ -46,6 +46,7 @@ def plan(
     classes: int | None = None,
     cluster: str | os.PathLike[str] | None = None,
     memory_limit: str | int | None = None,
+    tls: str | os.PathLike[str] | None = None,
 ) -> Plan:
     """Say what a job will read, write, hold and compute. Nothing of it runs; of the data a few labels are read.
 
@@ -67,6 +68,8 @@ def plan(
         As of `distrf.connect`. None is the Dask client in use, else the local cluster that `connect()` would
         start; this process for rows in memory.
     memory_limit : str, int or None, default=None
+        As of `distrf.connect`.
+    tls : str, PathLike or None, default=None
         As of `distrf.connect`.
 
     Returns
@@ -104,7 +107,7 @@ def plan(
     if cluster is None and memory_limit is None and _in_use(X):
         workers = Workers.of_client(current_client())
     else:
-        workers = planned_workers(cluster, memory_limit)
+        workers = planned_workers(cluster, memory_limit, tls)
     columns = 1 if y is None or y.ndim == 1 else int(y.shape[1])
     made = plan_job(job, steps, X, workers, target.classes if learns else 0, columns, y is not None)
     return replace(made, notes=[*target.notes, *made.notes])

@@ -18,7 +18,9 @@ def running(cluster: str | os.PathLike[str] | None) -> bool:
 
 
 def planned_workers(
-    cluster: str | os.PathLike[str] | None = None, memory_limit: str | int | None = None
+    cluster: str | os.PathLike[str] | None = None,
+    memory_limit: str | int | None = None,
+    tls: str | os.PathLike[str] | None = None,
 ) -> Workers:
     """Size of the cluster that `distrf.connect` would give; asks a running one, starts none."""
     from dask.system import CPU_COUNT
@@ -28,7 +30,7 @@ def planned_workers(
     from ..execution.memory import Workers
 
     if running(cluster):
-        with connect(cluster) as client:
+        with connect(cluster, tls=tls) as client:
             return Workers.of_client(client)
     spec: dict[str, Any] = {"class": "LocalCluster", "arguments": local_arguments(memory_limit)}
     if cluster is not None:

@@ -31,7 +31,7 @@ class Regionless(LocalCluster):
         pass
 
 
-LOCAL = Path(__file__).parents[1] / "cluster/local/cluster.yaml"
+LOCAL = Path(__file__).parents[2] / "cluster/local/cluster.yaml"
 
 
 def spec_file(path, **spec):
@@ -170,7 +170,7 @@ def test_files_that_are_no_files(tmp_path):
         (
             {"class": "distributed.LocalCluster", "arguments": {"n_workers": 0, "processes": False, "security": 3}},
             ClusterError,
-            r"\['dashboard_address', 'local_directory', 'n_workers', 'processes', 'security'\] did not start: TypeError: .*Security object",
+            r"\['dashboard_address', 'local_directory', 'n_workers', 'processes', 'security', 'worker_dashboard_address'\] did not start: TypeError: .*Security object",
         ),
         ({"class": f"{__name__}.Regionless"}, ClusterError, "did not start: ValueError: You must specify a region. See"),
         (

@@ -1,0 +1,109 @@
+"""What servers do when they start, whoever starts them; and that none listens where nobody told it to."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import dask
+import psutil
+import pytest
+import yaml
+from dask.distributed import Client
+from threadpoolctl import threadpool_info
+
+import distrf.preload
+from distrf.cluster import connect
+
+
+def state():
+    """What a preload leaves in its process."""
+    blas = {library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"}
+    return "distrf.execution.workers" in sys.modules, blas, dask.config.get("distributed.worker.memory.spill")
+
+
+def listening():
+    """(address, port) on which this process and its children wait for connections."""
+    here, found = psutil.Process(), set()
+    for process in (here, *here.children(recursive=True)):
+        with contextlib.suppress(psutil.Error):  # one that ends just now
+            found |= {tuple(c.laddr) for c in process.net_connections("inet") if c.status == psutil.CONN_LISTEN}
+    return found
+
+
+@pytest.mark.parametrize("processes", [True, False], ids=["processes", "threads"])
+def test_workers_are_made_ready_and_listen_to_this_machine_alone(tmp_path, processes):
+    spec = tmp_path / "c.yaml"
+    arguments = {"n_workers": 1, "threads_per_worker": 1, "processes": processes, "memory_limit": "1GiB"}
+    spec.write_text(yaml.safe_dump({"class": "distributed.LocalCluster", "arguments": arguments}))
+    before = listening()
+    with connect(spec) as client:
+        assert client.submit(state).result() in [(True, {1}, 0.8), (True, set(), 0.8)]
+        assert {address for address, _ in listening() - before} == {"127.0.0.1"}
+        assert client.run_on_scheduler(lambda dask_scheduler: dask_scheduler.WORKER_SATURATION) == 1.0
+
+
+def test_servers_started_by_hand(tmp_path):
+    """Before any job of ours; as the specs of the job queues do."""
+    options = [
+        "--preload",
+        "distrf.preload",
+        "--dashboard-address",
+        "127.0.0.1:0",
+        "--scheduler-file",
+        tmp_path / "s.json",
+    ]
+    dask_command = [sys.executable, "-m", "dask"]
+    path = os.pathsep.join([str(Path(__file__).parent), *filter(None, [os.environ.get("PYTHONPATH")])])
+    environment = os.environ | {"OMP_NUM_THREADS": "2", "OPENBLAS_NUM_THREADS": "2", "PYTHONPATH": path}
+    silent = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "env": environment}
+    scheduler = [*dask_command, "scheduler", "--host", "127.0.0.1", "--port", "0", *options]
+    worker = [*dask_command, "worker", "--host", "127.0.0.1", "--nthreads", "1", "--no-nanny", *options, "--local-directory",
+              tmp_path]  # fmt: skip
+    with subprocess.Popen(scheduler, **silent) as first, subprocess.Popen(worker, **silent) as second:
+        try:
+            with Client(scheduler_file=str(tmp_path / "s.json"), timeout=30) as client:
+                client.wait_for_workers(1, timeout=30)
+                ready, blas, spill = client.submit(state).result()
+                assert client.run_on_scheduler(lambda dask_scheduler: dask_scheduler.WORKER_SATURATION) == 1.0
+        finally:
+            second.kill()
+            first.kill()
+    assert ready
+    assert blas <= {1}
+    assert spill == 0.8
+
+
+def test_a_setting_of_the_user_stays():
+    code = "import dask; dask.config.set({'distributed.worker.memory.spill': 0.5}); import distrf.preload; " \
+           "print(dask.config.get('distributed.worker.memory'))"  # fmt: skip
+    printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert "'target': 0.7" in printed
+    assert "'spill': 0.5" in printed
+
+
+def test_machine_code_is_kept_where_the_home_is_read_only(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.gettempdir", lambda: str(tmp_path))
+    monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
+    distrf.preload.keep_machine_code()
+    assert "NUMBA_CACHE_DIR" not in os.environ
+    monkeypatch.setattr("os.access", lambda path, mode: False)
+    monkeypatch.setenv("NUMBA_CACHE_DIR", "")
+    monkeypatch.delenv("NUMBA_CACHE_DIR")
+    distrf.preload.keep_machine_code()
+    folder = Path(os.environ["NUMBA_CACHE_DIR"])
+    assert folder.parent == tmp_path
+    assert folder.stat().st_mode & 0o077 == 0
+
+
+def test_machine_code_of_somebody_else_is_not_run(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.gettempdir", lambda: str(tmp_path))
+    monkeypatch.setattr("os.access", lambda path, mode: False)
+    monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
+    real = os.getuid()
+    monkeypatch.setattr("os.getuid", lambda: real + 1)
+    distrf.preload.keep_machine_code()
+    assert "NUMBA_CACHE_DIR" not in os.environ

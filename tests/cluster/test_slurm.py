@@ -1,0 +1,254 @@
+"""cluster/slurm in a real SLURM: two nodes on this machine, started here and gone at the end."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+import yaml
+
+from distrf.datasets.loaders import expanded_digits
+from distrf.execution.write_zarr import write_rows
+
+ROOT = Path(__file__).parents[2]
+PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "scancel", "sinfo", "squeue", "openssl")
+PATH = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"], "/usr/sbin"])
+MISSING = [program for program in PROGRAMS if shutil.which(program, path=PATH) is None]
+
+pytestmark = [
+    pytest.mark.slurm,
+    pytest.mark.slow,
+    pytest.mark.timeout(400),
+    pytest.mark.skipif(bool(MISSING), reason=f"SLURM is not installed: no {', '.join(MISSING)}"),
+    pytest.mark.skipif(os.name == "posix" and os.getuid() != 0, reason="daemons of SLURM run as root"),
+]
+
+CONFIGURATION = """
+ClusterName=distrf
+SlurmctldHost=localhost
+SlurmUser=root
+SlurmdUser=root
+AuthType=auth/munge
+AuthInfo=socket={folder}/run/munge.sock
+SlurmctldPort={ports[0]}
+StateSaveLocation={folder}/state
+SlurmdSpoolDir={folder}/spool-%n
+SlurmctldPidFile={folder}/run/slurmctld.pid
+SlurmdPidFile={folder}/run/slurmd-%n.pid
+SlurmctldLogFile={folder}/log/slurmctld.log
+SlurmdLogFile={folder}/log/slurmd-%n.log
+MpiDefault=none
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+JobAcctGatherType=jobacct_gather/none
+AccountingStorageType=accounting_storage/none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_CPU_Memory
+SchedulerParameters=sched_interval=2,bf_interval=2
+ReturnToService=2
+KillWait=5
+PropagateResourceLimits=NONE
+SlurmdParameters=config_overrides
+NodeName=n1 NodeHostname={host} NodeAddr=127.0.0.1 Port={ports[1]} CPUs=2 RealMemory=8000 State=UNKNOWN
+NodeName=n2 NodeHostname={host} NodeAddr=127.0.0.1 Port={ports[2]} CPUs=2 RealMemory=8000 State=UNKNOWN
+PartitionName=debug Nodes=n1,n2 Default=YES MaxTime=INFINITE State=UP
+"""
+
+
+def free_ports(count):
+    with contextlib.ExitStack() as stack:
+        probes = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
+        return [probe.getsockname()[1] for probe in probes]
+
+
+def wait_until(what, seconds=60):
+    end = time.monotonic() + seconds
+    while not what():
+        assert time.monotonic() < end, f"not within {seconds} s"
+        time.sleep(0.1)
+
+
+@pytest.fixture(scope="module")
+def environment():
+    """Environment of a shell in which the commands of SLURM work."""
+    folder = Path(tempfile.mkdtemp(prefix="distrf-slurm-"))  # short: sockets lie in it
+    for name in ("state", "spool-n1", "spool-n2", "log", "run"):
+        (folder / name).mkdir(parents=True)
+    for path in (folder, folder / "run"):
+        path.chmod(0o755)
+    (folder / "munge.key").write_bytes(os.urandom(128))
+    (folder / "munge.key").chmod(0o400)
+    text = CONFIGURATION.format(folder=folder, ports=free_ports(3), host=socket.gethostname())
+    (folder / "slurm.conf").write_text(text)
+    made = os.environ | {
+        "PATH": PATH,
+        "PYTHONPATH": str(ROOT),
+        "SLURM_CONF": str(folder / "slurm.conf"),
+        "DISTRF_TLS": str(folder / "tls"),
+        "DISTRF_INTERFACE": "lo",
+    }
+    if os.environ.get("PYTHONPATH"):
+        made["PYTHONPATH"] += os.pathsep + os.environ["PYTHONPATH"]
+
+    def start(*words):
+        subprocess.run(words, env=made, check=True, timeout=30)
+
+    munge = [f"--{name}={folder / file}" for name, file in
+             (("key-file", "munge.key"), ("socket", "run/munge.sock"), ("pid-file", "run/munged.pid"),
+              ("log-file", "munged.log"), ("seed-file", "munged.seed"))]  # fmt: skip
+    start(ROOT / "cluster/tls/make-certs.sh", folder / "tls")
+    start("munged", *munge)
+    try:
+        start("slurmctld", "-c")
+        start("slurmd", "-N", "n1")
+        start("slurmd", "-N", "n2")
+        wait_until(lambda: output(made, "sinfo", "-h", "-t", "idle", "-o", "%D") == "2")
+        yield made
+    finally:
+        subprocess.run(["scontrol", "shutdown"], env=made, timeout=10)
+        time.sleep(1)
+        for pid in (folder / "run").glob("*.pid"):
+            with contextlib.suppress(OSError, ValueError):
+                os.kill(int(pid.read_text()), 15)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def output(environment, *words):
+    done = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=10)
+    return done.stdout.strip()
+
+
+@pytest.fixture(scope="module")
+def jobs(tmp_path_factory):
+    """Folder with rows and three job files, which write beside the place where they are copied to."""
+    folder = tmp_path_factory.mktemp("jobs")
+    X, y = expanded_digits(30_000, seed=0)
+    write_rows(folder / "rows.zarr", {"X": X, "y": y}, kind="rows", spec={"rows": 30_000})
+    map_ = 'map = "fourier"\nn-components = 512\nlength-scale = 4.0\nseed = 1\n'
+    source = f'source = "{folder / "rows.zarr"}"\n'
+    files = {
+        "featurize": source + 'out = "features.zarr"\n' + map_,
+        "train": source + 'out = "model"\nmodel = "ridge-classifier"\nalpha = 1e-6\n' + map_,
+        "evaluate": source + 'model = "model"\n',
+    }
+    for name, text in files.items():
+        (folder / f"{name}.toml").write_text(f'command = "{name}"\n{text}')
+    return folder
+
+
+def place(jobs, folder):
+    for path in jobs.glob("*.toml"):
+        shutil.copy(path, folder)
+    return folder
+
+
+def submit(environment, folder):
+    """`sbatch cluster/slurm/batch.sbatch` of the three jobs; ends when they have."""
+    words = ["sbatch", "--wait", "--ntasks=2", "--ntasks-per-node=1", "--mem-per-cpu=1500M"]
+    names = ["featurize.toml", "train.toml", "evaluate.toml"]
+    return subprocess.Popen([*words, ROOT / "cluster/slurm/batch.sbatch", *names], cwd=folder, env=environment)
+
+
+def log(folder):
+    return "\n".join(path.read_text() for path in folder.glob("distrf-*.log"))
+
+
+def arrays(folder):
+    """Bytes of all chunks below a folder; metadata say when something was made."""
+    return {
+        str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file() and "c" in p.parts
+    }
+
+
+@pytest.fixture(scope="module")
+def undisturbed(environment, jobs, tmp_path_factory):
+    folder = place(jobs, tmp_path_factory.mktemp("undisturbed"))
+    with submit(environment, folder) as job:
+        assert job.wait(timeout=300) == 0, log(folder)
+    return folder
+
+
+def test_job_files_in_one_allocation(undisturbed):
+    text = log(undisturbed)
+    assert "2 workers" in text
+    assert "accuracy" in text
+    assert arrays(undisturbed / "features.zarr")
+    assert arrays(undisturbed / "model")
+
+
+def worker_processes(task):
+    """Processes of a task of a step: its nanny and its worker."""
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            values = process.environ()
+            if (
+                values.get("SLURM_PROCID") == task
+                and values.get("SLURM_STEP_ID") == "0"
+                and "python" in process.name()
+            ):
+                found.append(process)
+    return found
+
+
+def test_a_worker_that_is_killed_changes_nothing(environment, jobs, undisturbed, tmp_path):
+    place(jobs, tmp_path)
+    with submit(environment, tmp_path) as job:
+        try:
+            wait_until(
+                lambda: (tmp_path / "features.zarr").exists() and arrays(tmp_path / "features.zarr"), 120
+            )
+            victims = worker_processes("1")
+            assert len(victims) >= 2
+            for process in victims:
+                with contextlib.suppress(psutil.Error):
+                    process.kill()
+            assert job.poll() is None
+            assert job.wait(timeout=300) == 0, log(tmp_path)
+        finally:
+            job.kill()
+    for name in ("features.zarr", "model"):
+        assert arrays(tmp_path / name) == arrays(undisturbed / name)
+
+
+def test_workers_as_jobs_of_their_own(environment, jobs, undisturbed, tmp_path):
+    """One of them is cancelled amid the work; another takes its place."""
+    pytest.importorskip("dask_jobqueue", reason="dask-jobqueue is not installed")
+    spec = yaml.safe_load((ROOT / "cluster/slurm/cluster.yaml").read_text())
+    spec["arguments"] |= {
+        "interface": "lo",
+        "memory": "1GiB",
+        "job_mem": "1500M",
+        "log_directory": str(tmp_path / "logs"),
+    }
+    spec["arguments"]["scheduler_options"] = {"dashboard_address": "127.0.0.1:0"}
+    spec["tls"] = environment["DISTRF_TLS"]
+    (tmp_path / "cluster.yaml").write_text(yaml.safe_dump(spec))
+    place(jobs, tmp_path)
+    command = [sys.executable, "-m", "distrf", "run", "featurize.toml", "--cluster", "cluster.yaml"]
+    with (tmp_path / "out.log").open("w") as out:
+        job = subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=out, stderr=out)
+    with job:
+        try:
+            wait_until(
+                lambda: (tmp_path / "features.zarr").exists() and arrays(tmp_path / "features.zarr"), 120
+            )
+            running = output(environment, "squeue", "-h", "-t", "R", "-n", "distrf", "-o", "%i").split()
+            assert len(running) == 2
+            subprocess.run(["scancel", running[0]], env=environment, check=True, timeout=10)
+            assert job.poll() is None
+            assert job.wait(timeout=300) == 0, (tmp_path / "out.log").read_text()
+        finally:
+            job.kill()
+    assert "2 workers" in (tmp_path / "out.log").read_text()
+    assert arrays(tmp_path / "features.zarr") == arrays(undisturbed / "features.zarr")
+    wait_until(lambda: output(environment, "squeue", "-h", "-n", "distrf") == "")

@@ -1,0 +1,211 @@
+"""The files of cluster/: what parses, what their classes and Dask's and Kubernetes' schemas say of them."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import re
+import subprocess
+from pathlib import Path
+
+import dask
+import distributed
+import jsonschema
+import pytest
+import yaml
+from distributed import LocalCluster, Nanny, Scheduler, Worker
+
+import distrf
+from distrf.cluster import read_cluster_spec
+from distrf.preload import DEFAULTS
+
+ROOT = Path(__file__).parents[2]
+CLUSTER = ROOT / "cluster"
+KUBERNETES = [CLUSTER / "kubernetes" / f"{name}.yaml" for name in ("daskcluster", "daskjob", "daskautoscaler")]
+VALUES = CLUSTER / "kubernetes/values-dask.yaml"
+SPECS = sorted(set(CLUSTER.rglob("*.yaml")) - {*KUBERNETES, VALUES})
+SCRIPTS = [CLUSTER / "slurm/batch.sbatch", CLUSTER / "pbs/batch.pbs", CLUSTER / "tls/make-certs.sh"]
+QUEUES = ("slurm", "pbs")
+
+every_spec = pytest.mark.parametrize("path", SPECS, ids=lambda path: str(path.relative_to(CLUSTER)))
+
+
+def load(path):
+    return yaml.safe_load(path.read_text())
+
+
+def keywords(factory):
+    """Names that a class takes, itself or by handing them on to the classes that it stands on."""
+    taken = set()
+    for owner in getattr(factory, "__mro__", [factory]):
+        function = vars(owner).get("__init__") if inspect.isclass(owner) else owner
+        if function is not None and owner is not object:
+            taken |= inspect.signature(function).parameters.keys()
+    if factory is LocalCluster:
+        taken |= keywords(Worker) | keywords(Nanny)
+    if hasattr(factory, "job_cls"):
+        taken |= keywords(factory.job_cls)
+    return taken
+
+
+@every_spec
+def test_specs_name_what_their_class_takes(path):
+    spec = read_cluster_spec(path)
+    module, _, name = spec["class"].rpartition(".")
+    found = pytest.importorskip(module, reason=f"{module} cannot be imported", exc_type=ImportError)
+    factory = getattr(found, name)
+    assert set(spec["arguments"]) <= keywords(factory)
+    for server, key in ((Scheduler, "scheduler_options"), (Nanny, "worker_options")):
+        more = keywords(Worker) | {"n_workers"} if server is Nanny else set()
+        assert set(spec["arguments"].get(key, {})) <= keywords(server) | more
+
+
+@every_spec
+def test_specs_wait_for_their_workers_and_say_what_to_try(path):
+    assert load(path)["wait"]["workers"] >= 1
+    assert f"--cluster {path.relative_to(ROOT)}" in path.read_text()
+
+
+def test_the_listing_of_the_readme_is_complete():
+    text = (CLUSTER / "README.md").read_text()
+    for path in (*SPECS, *KUBERNETES, VALUES, *SCRIPTS, CLUSTER / "docker/Dockerfile"):
+        assert f"({path.relative_to(CLUSTER)})" in text, f"cluster/README.md does not link {path.name}"
+
+
+@pytest.mark.parametrize("package", ["dask", "distributed"])
+def test_settings_obey_the_schemas_of_dask(package):
+    schema = load(
+        Path({"dask": dask, "distributed": distributed}[package].__file__).parent / f"{package}-schema.yaml"
+    )
+    schema = strict(schema)
+    for settings in (DEFAULTS, *(load(path).get("dask") or {} for path in SPECS)):
+        nested: dict = {}
+        dask.config.set(settings, config=nested)
+        own = {key: value for key, value in nested.items() if key in schema["properties"]}
+        jsonschema.Draft202012Validator(schema).validate(own)
+
+
+def strict(schema):
+    """A schema that refuses what it does not list; a Kubernetes server would drop it silently."""
+    if isinstance(schema, list):
+        return [strict(part) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    made = {key: strict(value) for key, value in schema.items()}
+    if isinstance(made.get("properties"), dict) and not made.get("x-kubernetes-preserve-unknown-fields"):
+        made.setdefault("additionalProperties", False)
+    return made
+
+
+@pytest.mark.parametrize("path", KUBERNETES, ids=lambda path: path.stem)
+def test_manifests_obey_the_schemas_of_the_operator(path):
+    operator = pytest.importorskip("dask_kubernetes", reason="dask-kubernetes is not installed")
+    crds = Path(operator.__file__).parent / "operator/deployment/helm/dask-kubernetes-operator/crds"
+    manifest = load(path)
+    crd = load(crds / f"{manifest['kind'].lower()}.yaml")
+    assert manifest["apiVersion"] == f"{crd['spec']['group']}/v1"
+    version = next(v for v in crd["spec"]["versions"] if v["name"] == "v1")
+    validator = jsonschema.Draft202012Validator(
+        strict(version["schema"]["openAPIV3Schema"]["properties"]["spec"])
+    )
+    validator.validate(manifest["spec"])
+    manifest["spec"]["sizes"] = 3
+    with pytest.raises(jsonschema.ValidationError, match="sizes"):
+        validator.validate(manifest["spec"])
+
+
+def test_the_job_has_the_cluster_that_stays():
+    cluster, job = load(KUBERNETES[0]), load(KUBERNETES[1])
+    inside = job["spec"]["cluster"]["spec"]
+    for made, name in ((inside, "distrf-job"), (cluster["spec"], "distrf")):
+        assert made["scheduler"]["service"]["selector"].pop("dask.org/cluster-name") == name
+    assert inside == cluster["spec"]
+
+
+def test_the_values_are_keys_of_the_chart():
+    """The chart has no schema: these are its keys, of which the values are a part."""
+    image = {"repository": str, "tag": str, "pullPolicy": str, "pullSecrets": list}
+    pod = {"replicas": int, "extraArgs": list, "resources": dict, "tolerations": list, "affinity": dict,
+           "nodeSelector": dict, "securityContext": dict}  # fmt: skip
+    chart = {
+        "scheduler": {"image": image, "serviceType": str, "servicePort": int, **pod},
+        "worker": {"image": image | {"dask_worker": str}, "env": list, "mounts": dict, **pod},
+        "jupyter": {"enabled": bool},
+    }
+
+    def check(values, keys):
+        for key, value in values.items():
+            if isinstance(keys[key], dict):
+                check(value, keys[key])
+            else:
+                assert isinstance(value, keys[key]), key
+
+    check(load(VALUES), chart)
+
+
+def images(value):
+    """Every container image that a file names."""
+    if isinstance(value, list):
+        return {image for part in value for image in images(part)}
+    if not isinstance(value, dict):
+        return set()
+    found = {f"{value['repository']}:{value['tag']}"} if "repository" in value else set()
+    found |= {value[key] for key in ("image", "docker_image") if isinstance(value.get(key), str)}
+    return found.union(*(images(part) for part in value.values()))
+
+
+def test_all_name_the_image_that_the_dockerfile_makes():
+    built = f"distrf:{distrf.__version__}"
+    assert f"-t {built} " in (CLUSTER / "docker/Dockerfile").read_text()
+    for path in (*SPECS, *KUBERNETES, VALUES):
+        assert images(load(path)) <= {built}
+
+
+def test_what_the_dockerfile_copies_is_there():
+    for line in (CLUSTER / "docker/Dockerfile").read_text().splitlines():
+        if line.startswith("COPY"):
+            for source in line.split()[1:-1]:
+                assert (ROOT / source).exists(), source
+
+
+@pytest.mark.parametrize(
+    "path", [*SPECS, *KUBERNETES, VALUES, *SCRIPTS], ids=lambda p: str(p.relative_to(CLUSTER))
+)
+def test_no_secrets_and_no_machine(path):
+    """No password, no key material, no address of anybody's machine."""
+    text = path.read_text()
+    assert not re.search(r"(?i)password|secret|token:|access_key|BEGIN [A-Z ]*KEY", text)
+    assert set(re.findall(r"\b\d{1,3}(?:\.\d{1,3}){3}\b", text)) <= {"127.0.0.1", "0.0.0.0"}
+
+
+@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.name)
+def test_scripts_parse(path):
+    subprocess.run(["bash", "-n", path], check=True, timeout=10)
+
+
+@pytest.mark.parametrize("queue", QUEUES)
+def test_the_job_that_a_queue_gets(queue, tmp_path, monkeypatch):
+    """As dask-jobqueue writes it; beside it the text that is expected."""
+    module = pytest.importorskip("dask_jobqueue", reason="dask-jobqueue is not installed")
+    monkeypatch.chdir(tmp_path)
+    spec = read_cluster_spec(CLUSTER / queue / "cluster.yaml")
+    job_class = getattr(module, spec["class"].rpartition(".")[2]).job_cls
+    arguments = {k: v for k, v in spec["arguments"].items() if k != "scheduler_options"}
+
+    async def script():
+        return job_class("tls://scheduler:8786", name="worker-0", python="python", **arguments).job_script()
+
+    assert (
+        asyncio.run(script()).rstrip() == (Path(__file__).parent / f"job_of_{queue}.txt").read_text().rstrip()
+    )
+
+
+@pytest.mark.parametrize("queue", QUEUES)
+def test_what_a_cluster_of_a_queue_gets(queue):
+    """Servers listen beyond this machine only with certificates; the pages of both do not at all."""
+    spec = read_cluster_spec(CLUSTER / queue / "cluster.yaml")
+    assert spec["tls"] is not None
+    assert spec["arguments"]["scheduler_options"]["dashboard_address"].startswith("127.0.0.1:")
+    words = spec["arguments"]["worker_extra_args"]
+    assert words[words.index("--preload") + 1] == "distrf.preload"
+    assert words[words.index("--dashboard-address") + 1] == "127.0.0.1:0"
