@@ -82,7 +82,7 @@ def connect(
                 f"certificates are for encrypted connections, and {os.fspath(cluster)!r} is none; give the address as "
                 "tls://host:port, or leave tls out"
             )
-        with dask.config.set(_tls_settings(tls)), _client(os.fspath(cluster), timeout) as client:
+        with dask.config.set(tls_settings(tls)), _client(os.fspath(cluster), timeout) as client:
             _wait(client, 1, timeout)
             yield client
         return
@@ -95,7 +95,7 @@ def connect(
     if tls is not None:
         spec["tls"] = os.fspath(tls)
     with (
-        dask.config.set(_tls_settings(spec.get("tls"))),
+        dask.config.set(tls_settings(spec.get("tls"))),
         _started(spec) as started,
         _client(started, timeout) as client,
     ):
@@ -132,8 +132,11 @@ def local_arguments(memory_limit: str | int | None = None, n_workers: int | None
     return arguments
 
 
-def _tls_settings(folder: str | os.PathLike[str] | None) -> dict[str, Any]:
-    """Dask's configuration for servers and clients that show the certificate in a folder and trust its authority alone."""
+def tls_settings(folder: str | os.PathLike[str] | None) -> dict[str, Any]:
+    """Dask's configuration for servers and clients that show the certificate in a folder and trust its authority alone.
+
+    Raises InputError where the folder lacks a file, or its files do not go together.
+    """
     if folder is None:
         return {}
     ca, cert, key = (os.path.abspath(os.path.join(folder, name)) for name in ("ca.pem", "cert.pem", "key.pem"))

@@ -71,6 +71,10 @@ class Session:
 
         self.errors = Console(stderr=True, quiet=self.run.quiet, highlight=False)
         self.output = Console(highlight=False)
+        if self.run.tls is not None:  # refused before anything is read
+            from ..cluster import tls_settings
+
+            tls_settings(self.run.tls)
         limit = self.run.memory_limit
         if limit is None:
             return

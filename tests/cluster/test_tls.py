@@ -14,7 +14,7 @@ import pytest
 import yaml
 from distributed import LocalCluster, default_client
 
-from distrf.cluster import connect, read_cluster_spec
+from distrf.cluster import connect, read_cluster_spec, tls_settings
 from distrf.errors import ClusterError, InputError
 
 TLS = Path(__file__).parents[2] / "cluster/tls"
@@ -33,9 +33,7 @@ def ours(tmp_path_factory):
 @pytest.fixture(scope="module")
 def encrypted(ours):
     """A scheduler and a worker that somebody else has started, with certificates."""
-    from distrf.cluster import _tls_settings
-
-    with dask.config.set(_tls_settings(ours)):
+    with dask.config.set(tls_settings(ours)):
         cluster = LocalCluster(n_workers=1, threads_per_worker=1, processes=False, dashboard_address="127.0.0.1:0", protocol="tls",
                                host="127.0.0.1")  # fmt: skip
     with cluster:
