@@ -57,7 +57,7 @@ def compute(task: Delayed, client: Any) -> Any:
     if client is None:
         with threadpool_limits(1):
             return task.compute(optimize_graph=False)
-    # Learned arrays are in the graph on purpose, once; Dask would advise against it from 10 MB on.
+    # The graph holds learned arrays once, on purpose. Without this setting Dask warns of graphs above 10 MB.
     with dask.config.set({"distributed.admin.large-graph-warning-threshold": "64GiB"}):
         future = client.compute(task, optimize_graph=False)
     try:
@@ -89,7 +89,7 @@ def compute_many(tasks: list[Delayed], client: Any) -> list[Any]:
 
 
 def settle(*futures: Any) -> None:
-    """Wait until futures are finished, and watch the workers meanwhile.
+    """Wait until futures are finished, and check the workers meanwhile (see watch.py).
 
     Parameters
     ----------
@@ -176,7 +176,7 @@ def merge_states(reduction: Any, left: Any, right: Any, client: Any) -> Any:
 
 
 def gather(value: Any, client: Any) -> Any:
-    """The value of a future. Without a client a value is its own.
+    """Wait for a future and return its value. Without a client `value` is no future, and is returned as it is.
 
     Parameters
     ----------
@@ -196,7 +196,7 @@ def gather(value: Any, client: Any) -> Any:
         return value
     settle(value)
     with waiting(), watch.in_plain_words():
-        # A copy. Inside a task, `client.gather` would give the very object that the worker holds.
+        # `result` returns a copy. Inside a task, `client.gather` would return the very object that the worker holds.
         return value.result()
 
 
@@ -225,9 +225,9 @@ def gather_all(futures: Sequence[Any], client: Any) -> list[Any]:
 
 @contextmanager
 def waiting() -> Iterator[None]:
-    """Around every wait for tasks.
+    """Context of every wait for tasks.
 
-    Where the caller is a task itself, the tasks that it waits for may need its thread: it lends them the thread meanwhile.
+    If the caller is itself a task, it gives up its thread while it waits, because the tasks that it waits for may need it.
     """
     if not (
         hasattr(worker.thread_state, "execution_state") and hasattr(threadpoolexecutor.thread_state, "executor")
