@@ -39,7 +39,7 @@ class _Ridge(LinearModel):
     checkpoint: Any
     random_state: Any
 
-    #: Parameters that change nothing unless another one has one of some values.
+    #: Parameters that are read only if another parameter has one of these values.
     parameter_needs: ClassVar[dict[str, tuple[str, tuple[Any, ...]]]] = {
         name: ("solver", ("auto", "cg")) for name in ("tol", "n_directions", "max_passes")
     }
@@ -65,11 +65,11 @@ class _Ridge(LinearModel):
 
     @property
     def checkpoint_folder(self) -> str:
-        """Where the command line keeps the passes of conjugate gradients, below a folder of checkpoints; "" for none."""
+        """Subfolder of the command line's --checkpoint for the passes of conjugate gradients; "" for none."""
         return "" if self.solver == "gram" else "cg"
 
     def _fit(self, X: Any, y: Any, sample_weight: Any, targets: Targets, columns: Any) -> np.ndarray | None:
-        """Fit to features X; the squared errors of a linear model on `columns`, where the same pass can tell."""
+        """Fit to features X. Returns the cross-validation errors of ridge on `columns` if the same pass can give them."""
         alphas = given_alphas(self.alphas)
         seed = draw_seed(self.random_state)
         errors = None

@@ -22,7 +22,7 @@ from .base import dense, few_entries
 
 #: Size of a row beyond which its phases are made in float64, and beyond which it is refused.
 SINGLE, DOUBLE = 1e4, 1e15
-#: Far rows are done again in tiles of about so many bytes of features, and of so many rows at least.
+#: Far rows are computed again, in float64, in tiles of about this many bytes of features and at least this many rows.
 _BYTES, _ROWS = 2**24, 512
 
 

@@ -76,7 +76,7 @@ class NonnegativeProduct:
         """
         projector, L, per = self.projector, self.projector.order, self.projector._blocks_together
         begin, end = start // L, -(-stop // L)
-        with np.errstate(all="ignore"):  # rows that overflow count as coarse below and are done again
+        with np.errstate(all="ignore"):  # rows that overflow count as coarse below, and are computed again
             spread, sums, counts = self._spread(X)
             few = counts <= _exact_up_to(projector, end - begin)
             mixed = few.any()
@@ -107,10 +107,7 @@ class NonnegativeProduct:
                 yield a, np.ascontiguousarray(out.reshape(len(X), -1)[:, a - lo * L : b - lo * L])
 
     def _use(self, first: int, last: int, lo: int, hi: int) -> _WeightBlock:
-        """The weights of these blocks.
-
-        The last object serves again for the same blocks, because it has looked them up already.
-        """
+        """The weights of these blocks; the object of the last call is reused if it has the same ones."""
         if self._weights.bounds != (first, last, lo, hi):
             self._weights = _WeightBlock(self.projector, first, last, lo, hi, self.scale)
         return self._weights
@@ -225,7 +222,7 @@ class _WeightBlock:
 
     @cached_property
     def rounding(self) -> np.ndarray:
-        """By how much the worst block rounds an output, for each unit of |x|_2 and of |x|_1: shape (2,)."""
+        """The two factors of the bound on the rounding of an output, on |x|_2 and |x|_1, for the worst block: (2,)."""
         return self._cached("rounding", self._make_rounding).max(axis=0)
 
     def _make_vectors(self) -> np.ndarray:
