@@ -42,7 +42,10 @@ class SemigroupKernel(WeightLaw):
         raise NotImplementedError
 
     def of_sum(self, Z: np.ndarray) -> np.ndarray:
-        """kappa(z) for sums z = x + y along the last axis, float64."""
+        """kappa(z) for sums z = x + y along the last axis, float64.
+
+        A Laplace feature has the variance kappa(2 z) - kappa(z)^2 (Mukuta et al. 2018, Theorem 1).
+        """
         return np.exp(-self._exponent(np.asarray(Z, dtype=np.float64)))
 
     def _exponent(self, Z: np.ndarray) -> np.ndarray:
