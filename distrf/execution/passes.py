@@ -185,13 +185,13 @@ def _run_dask(
         memory.check(workers, label)
         window = states_ahead(reduction.nbytes, workers.count * workers.threads)
         # Keys are unique to this pass. States are changed in place, so Dask must not reuse one from an earlier pass.
-        steps = _Steps(f"distrf-pass-{uuid.uuid4().hex}", reduction, blocks, segments, firsts, topic)
+        pass_ = _Pass(f"distrf-pass-{uuid.uuid4().hex}", reduction, blocks, segments, firsts, topic)
         with memory.explains(label):
-            return _run_threads(steps, window) if client is None else _run_workers(steps, window, client)
+            return _run_threads(pass_, window) if client is None else _run_workers(pass_, window, client)
 
 
 @dataclass(frozen=True)
-class _Steps:
+class _Pass:
     """The tasks of a pass in order: segment r, then the sums that can be made once its state exists."""
 
     name: str
@@ -228,25 +228,25 @@ class _Steps:
             yield tasks, [key for key in (partial_sum, total) if key is not None]
 
 
-def _run_threads(steps: _Steps, window: int) -> Any:
+def _run_threads(pass_: _Pass, window: int) -> Any:
     """Run the pass in threads of this process, as one graph.
 
     States are added in order, so a slow segment delays the sums of all segments after it. Without a limit those would be
     computed meanwhile, and their states would pile up in memory. So segment r depends on a *gate*: an empty task that is
     done when segment r - window has been added.
     """
-    graph: dict[Any, Any] = dict(steps.blocks.shared)
+    graph: dict[Any, Any] = dict(pass_.blocks.shared)
     live: list[str] = []
-    for r, (tasks, live) in enumerate(steps.sums()):
-        segment = steps.segment(r, f"{steps.name}-gate-{r - window}" if r >= window else None)
+    for r, (tasks, live) in enumerate(pass_.sums()):
+        segment = pass_.segment(r, f"{pass_.name}-gate-{r - window}" if r >= window else None)
         graph |= {task.key: task for task in (segment, *tasks)}
-        if r + window < len(steps.segments):
-            gate = f"{steps.name}-gate-{r}"
+        if r + window < len(pass_.segments):
+            gate = f"{pass_.name}-gate-{r}"
             graph[gate] = Task(gate, passed, *(TaskRef(key) for key in live))
     return compute(Delayed(live[-1], graph), None)
 
 
-def _run_workers(steps: _Steps, window: int, client: Any) -> Any:
+def _run_workers(pass_: _Pass, window: int, client: Any) -> Any:
     """Run the pass on a cluster.
 
     The client assigns segments to the threads in turn; the scheduler would give too many to the worker that already
@@ -256,13 +256,13 @@ def _run_workers(steps: _Steps, window: int, client: Any) -> Any:
     threads = threads_of(client)
     futures: dict[Any, Any] = {}
     submission = Submission()
-    submission.add(dict(steps.blocks.shared), keep=list(steps.blocks.shared))
+    submission.add(dict(pass_.blocks.shared), keep=list(pass_.blocks.shared))
     summed: list[list[str]] = []  # for each segment: the keys of the sums that contain it
     try:
-        for r, (tasks, live) in enumerate(steps.sums()):
+        for r, (tasks, live) in enumerate(pass_.sums()):
             if r >= window:
                 settle(*(futures[key] for key in summed[r - window]))
-            segment = steps.segment(r)
+            segment = pass_.segment(r)
             submission.add(
                 {segment.key: segment},
                 worker=threads[r % len(threads)] if threads else None,
@@ -274,7 +274,7 @@ def _run_workers(steps: _Steps, window: int, client: Any) -> Any:
                 continue
             futures |= submission.submit(client)
             submission = Submission()
-            needed = {*steps.blocks.shared, *itertools.chain(*summed[r + 1 - window :])}
+            needed = {*pass_.blocks.shared, *itertools.chain(*summed[r + 1 - window :])}
             for key in futures.keys() - needed:
                 futures.pop(key).release()
         futures |= submission.submit(client)

@@ -42,7 +42,7 @@ from .normal_equations import Solution
 
 SOLVERS = ("auto", "gram", "cg")
 #: While alphas are compared, iterations stop at this relative error of the predictions.
-_CONTEST_TOL = 1e-2
+_COMPARISON_TOL = 1e-2
 
 
 @dataclass(frozen=True)
@@ -260,10 +260,10 @@ class ConjugateGradients:
             both = sums.sum(axis=0)
             counts, variance = targets.error_weights(both[-2, -1], both[-2, :-1], both[-1, :-1])
             while True:
-                contest = _Contest(rest, sums[0], compared, whole, self.tol, counts)
-                tol, left = max(self.tol, _CONTEST_TOL), self.max_passes - passes
-                loose = _iterate(fit, rest, compared, tol, left, contest)
-                passes, errors = passes + loose.passes, contest.errors(loose.solutions)
+                comparison = _Comparison(rest, sums[0], compared, whole, self.tol, counts)
+                tol, left = max(self.tol, _COMPARISON_TOL), self.max_passes - passes
+                loose = _iterate(fit, rest, compared, tol, left, comparison)
+                passes, errors = passes + loose.passes, comparison.errors(loose.solutions)
                 alphas = [best_alpha(compared, errors)]
                 below = float(f"1e{round(math.log10(alphas[0])) - 1}") if lowest else 0.0
                 if not lowest or alphas[0] > compared[0] or below < lowest:
@@ -340,7 +340,7 @@ def _fingerprint(
     }
 
 
-class _Contest:
+class _Comparison:
     """Compares alphas by their errors on held-out rows, and says which of them must converge.
 
     rest : the system of the other rows; held_out : set 0 of the sums of RightReduction
@@ -405,24 +405,24 @@ def _iterate(
     alphas: Sequence[float],
     tol: float,
     most: int,
-    contest: _Contest | None = None,
+    comparison: _Comparison | None = None,
 ) -> _Iterated:
     """Extend the space by the residuals until the bounds on the predictions are at most `tol`, or for `most` passes.
 
-    contest : decides which alphas must converge; None: all
+    comparison : decides which alphas must converge; None: all
     """
     passes, space, system = 0, projection.space, projection.system
     while True:
         solutions, residuals = projection.solve(alphas)
-        which = range(len(alphas)) if contest is None else contest.close(solutions)
+        which = range(len(alphas)) if comparison is None else comparison.close(solutions)
         followed = [residuals[i] for i in which]
         bounds = prediction_bounds(system, [alphas[i] for i in which], [solutions[i] for i in which], followed)
         worst = float(relative_residuals(system, followed).max()), float(bounds.max())
         if worst[1] <= tol or passes >= most:
             return _Iterated(solutions, passes, *worst)
         wanted = [r[:, row > tol] for r, row in zip(followed, bounds, strict=True)]
-        if contest is not None:
-            wanted.append(contest.ahead(solutions))
+        if comparison is not None:
+            wanted.append(comparison.ahead(solutions))
         V = space.independent(np.concatenate(wanted, axis=1))
         V = V.astype(fit.dtype).astype(np.float64)
         if V.shape[1] == 0:  # nothing new: the residual is rounding

@@ -191,17 +191,17 @@ def make_preconditioner(
     mu = smoothness * values + alpha
     floor = max(_FLOOR[Z.dtype.name] * float(mu[0]), np.finfo(np.float64).tiny * 1e9)
     k = min(most, Q.shape[1], int(np.count_nonzero(mu > floor)))
-    tried = _Tried(sample, smoothness, alpha, seed)
+    measure = _Measurement(sample, smoothness, alpha, seed)
     while True:
         target = max(float(mu[k]) if k < len(mu) else alpha, floor)
-        made = tried(np.ascontiguousarray(Q[:, :k]), 1.0 - target / mu[:k], target)
+        made = measure(np.ascontiguousarray(Q[:, :k]), 1.0 - target / mu[:k], target)
         if not chosen or sample.whole or k <= 1 or made.curvature <= _MOST_RATIO * target:
             return made
         k = max(1, int(_FEWER * k))
 
 
 @dataclass(frozen=True)
-class _Tried:
+class _Measurement:
     """Measures a preconditioner on rows that its directions do not come from, or on all rows there are."""
 
     sample: SampledRows

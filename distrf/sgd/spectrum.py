@@ -177,7 +177,7 @@ def measure_spectrum(
     constant = intercept_scale(weighted_rows(Z, weight, 0.0)) if wanted.intercept else 0.0
     longest = (rows.longest + constant**2) * weights.largest / weights.mean if units is None else np.inf
     whole = len(Z) >= sample.n and not stream
-    cut = _cut(replace(sample, Z=Z), constant, weights.mean, whole, longest if shift is None else np.inf)
+    cut = _split(replace(sample, Z=Z), constant, weights.mean, whole, longest if shift is None else np.inf)
     most = wanted.directions
     if most is None and min(cut.count, cut.fitted.shape[1]) > MANY_FEATURES:
         most = MOST_DIRECTIONS
@@ -243,7 +243,7 @@ def _penalty(sample: _Sample, loss: Loss, wanted: Wanted, smoothness: float, apa
     """
     penalty, alpha, squares = wanted.penalty, wanted.alpha, None
     if alpha is None:
-        Z, Y, weight, n = sample.Z, _within(loss, sample.Y, sample.weight), sample.weight, sample.n
+        Z, Y, weight, n = sample.Z, _clipped(loss, sample.Y, sample.weight), sample.weight, sample.n
         if penalty.l1_ratio < 1.0:
             alpha = choose_alpha(Z, Y, weight, n, sample.seed, sample.together, apart) * smoothness
         if penalty.l1_ratio:
@@ -252,7 +252,7 @@ def _penalty(sample: _Sample, loss: Loss, wanted: Wanted, smoothness: float, apa
     return replace(penalty, alpha=alpha, squares=squares)
 
 
-def _cut(sample: _Sample, constant: float, mean_weight: float, whole: bool, longest: float) -> SampledRows:
+def _split(sample: _Sample, constant: float, mean_weight: float, whole: bool, longest: float) -> SampledRows:
     """Add the constant column and split the sample: two thirds give the directions, the other third tests them."""
     weighted = None if sample.weight is None else mean_weight
     rows = weighted_rows(sample.Z, sample.weight, constant, weighted)
@@ -280,7 +280,7 @@ def with_epsilon(loss: Loss, Y: np.ndarray, weight: np.ndarray | None) -> Loss:
     return replace(loss, epsilon=max(_spread(Y, weight), 1e-300) * loss.epsilon_in_spreads)
 
 
-def _within(loss: Loss, Y: np.ndarray, weight: np.ndarray | None) -> np.ndarray:
+def _clipped(loss: Loss, Y: np.ndarray, weight: np.ndarray | None) -> np.ndarray:
     """The targets; for a robust loss, clipped to `_OUTLYING` spreads about their median."""
     if not loss.robust:
         return Y

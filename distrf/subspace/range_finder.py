@@ -316,7 +316,7 @@ class _Finding:
         sigma, energy = arrays["sigma"], float(arrays["energy"][0])
         keep = self.how.n_components
         if self.how.tol is not None:
-            keep = self._needed(_left(sigma, energy))
+            keep = self._needed(_squared_residuals(sigma, energy))
             self._short = keep > len(sigma)
         return arrays["basis"][:, :keep].astype(self.dtype), sigma, energy
 
@@ -334,7 +334,7 @@ class _Finding:
                     Q = rotated(basis, directions[:, :wanted], basis.dtype)
                     left = probe_residuals(self.source, self._probes("probe"), Q)
                 else:
-                    left = _left(sigma[:wanted], energy)
+                    left = _squared_residuals(sigma[:wanted], energy)
                 keep = self._needed(left)
                 if keep > wanted and wanted < self.how.n_components:
                     wanted, round_ = min(2 * wanted, self.how.n_components), round_ + 1
@@ -352,6 +352,6 @@ class _Finding:
         return int(np.searchsorted(-left, -(self.how.tol**2))) + 1
 
 
-def _left(sigma: np.ndarray, energy: float) -> np.ndarray:
+def _squared_residuals(sigma: np.ndarray, energy: float) -> np.ndarray:
     """Squared relative residuals of the first 1, 2, ... directions, from singular values."""
     return 1.0 - np.cumsum(sigma**2) / energy if energy > 0 else np.zeros(len(sigma))
