@@ -167,7 +167,7 @@ class PlannedRows:
         return reading_scratch(stored, self.block_bytes)
 
     def segments(self, reduction: Any, rows: int | None = None) -> int:
-        """Segments of a pass over blocks of so many rows, by default `block_rows`."""
+        """The number of segments of a pass over blocks of `rows` rows, by default `block_rows`."""
         return min(count_segments(self.n, reduction), -(-self.n // (rows or self.block_rows)))
 
     def pass_memory(self, reduction: Any, sent: int = 0) -> PassMemory:
@@ -195,5 +195,5 @@ class PlannedRows:
 
 
 def cached_bytes(weights: float, itemsize: int) -> int:
-    """What the cache of a worker holds of so many bytes of weights in float32."""
+    """Bytes of cached weights on a worker; `weights` : bytes of all weights in float32."""
     return int(min(weights * itemsize / 4, CACHE_BYTES))

@@ -50,9 +50,9 @@ def compute(task: Delayed, client: Any) -> Any:
     Raises
     ------
     ClusterError
-        No worker is left, or the task took several workers with it.
+        No worker is left, or several workers died at the task.
     MemoryPlanError
-        A worker cannot go on for lack of memory.
+        A worker ran out of memory.
     """
     if client is None:
         with threadpool_limits(1):
@@ -98,9 +98,9 @@ def settle(*futures: Any) -> None:
     Raises
     ------
     ClusterError
-        No worker is left, or a task took several workers with it.
+        No worker is left, or several workers died at a task.
     MemoryPlanError
-        A worker cannot go on for lack of memory.
+        A worker ran out of memory.
     Exception
         What a task raised.
     """

@@ -81,7 +81,7 @@ def _is_stuck(worker: Any) -> bool:
 
 @contextmanager
 def in_plain_words() -> Iterator[None]:
-    """Raise ClusterError for a task that took several workers with it."""
+    """Context that turns Dask's KilledWorker (several workers died at one task) into a ClusterError."""
     try:
         yield
     except KilledWorker as error:

@@ -159,19 +159,18 @@ class StreamingRidge(LinearRegressor, _Ridge):
         "gram" is exact, in one pass and D^2 numbers. "cg" takes conjugate gradients: a few passes and D *
         n_directions numbers. "auto" is "gram" where the plan says that workers and client hold it, and
         `solver_reason_` says why. With "cg", several alphas are compared on one held-out fifth whatever
-        `cv` is, and only the best and its neighbours are followed to convergence; the decades of its "auto"
+        `cv` is, and only the best and its neighbours are iterated to convergence; the decades of its "auto"
         start at 1e-8, or below while the smallest is the best, and end at 100 times the energy.
     n_directions : int or {"auto"}, default="auto"
         Dominant directions of the features that "cg" starts from. More of them take more memory and fewer
         passes. "auto" is D / 8, but 64 to 512.
     tol : float, default=0.001
-        "cg" stops when its predictions are so close to the exact ones, relative to their norm, by the bound
-        that its residual gives.
+        "cg" stops when its residual guarantees that the relative error of the predictions is at most this.
     max_passes : int, default=50
-        Most passes of "cg". A warning says when they did not suffice.
+        Most passes of "cg". A warning says if they were too few.
     checkpoint : str, PathLike or None, default=None
-        Folder or URL in which "cg" keeps the result of each pass. A fit that was interrupted and is called
-        again goes on from there.
+        Folder or URL in which "cg" keeps the result of each pass. If an interrupted fit is called again, it
+        resumes from there.
     random_state : int, Generator, RandomState or None, default=0
         Seed of all draws. None draws one seed.
 
@@ -320,19 +319,18 @@ class StreamingRidgeClassifier(LinearClassifier, _Ridge):
         "gram" is exact, in one pass and D^2 numbers. "cg" takes conjugate gradients: a few passes and D *
         n_directions numbers. "auto" is "gram" where the plan says that workers and client hold it, and
         `solver_reason_` says why. With "cg", several alphas are compared on one held-out fifth whatever
-        `cv` is, and only the best and its neighbours are followed to convergence; the decades of its "auto"
+        `cv` is, and only the best and its neighbours are iterated to convergence; the decades of its "auto"
         start at 1e-8, or below while the smallest is the best, and end at 100 times the energy.
     n_directions : int or {"auto"}, default="auto"
         Dominant directions of the features that "cg" starts from. More of them take more memory and fewer
         passes. "auto" is D / 8, but 64 to 512.
     tol : float, default=0.001
-        "cg" stops when its predictions are so close to the exact ones, relative to their norm, by the bound
-        that its residual gives.
+        "cg" stops when its residual guarantees that the relative error of the predictions is at most this.
     max_passes : int, default=50
-        Most passes of "cg". A warning says when they did not suffice.
+        Most passes of "cg". A warning says if they were too few.
     checkpoint : str, PathLike or None, default=None
-        Folder or URL in which "cg" keeps the result of each pass. A fit that was interrupted and is called
-        again goes on from there.
+        Folder or URL in which "cg" keeps the result of each pass. If an interrupted fit is called again, it
+        resumes from there.
     random_state : int, Generator, RandomState or None, default=0
         Seed of all draws. None draws one seed.
 

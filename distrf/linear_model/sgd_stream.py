@@ -62,12 +62,12 @@ class Sample(NamedTuple):
 
     @property
     def heavy(self) -> bool:
-        """Whether any row has a weight."""
+        """Whether any row has a weight above 0."""
         return self.weight is None or bool(self.weight.any())
 
     @property
     def varies(self) -> bool:
-        """Whether the targets of rows with weight differ, beyond rounding."""
+        """Whether the targets of rows with a weight above 0 differ by more than rounding."""
         y = self.y if self.weight is None else self.y[self.weight > 0]
         if y.dtype.kind not in "iufb":
             return len(np.unique(y)) > 1
@@ -76,12 +76,12 @@ class Sample(NamedTuple):
 
 
 def _most_rows(D: int) -> int:
-    """Rows of so many features that are kept."""
+    """The most rows that are kept, if they have D features."""
     return int(min(_KEPT_ROWS, max(_TELLING, _KEPT_BYTES // (8 * D))))
 
 
 def newest_rows(rows: Rows, seed: int) -> Sample:
-    """A few of these rows, as they are held."""
+    """A few seeded rows of a call; CSR rows stay CSR if they are in memory."""
     most = _most_rows(rows.n_features)
     if rows.lazy:
         return Sample(*rows.sample(most, seed))

@@ -133,7 +133,7 @@ def fill_by_reach(
     """
     with np.errstate(
         over="ignore"
-    ):  # a sum of squares that overflows is above its bound: its rows are looked at one by one
+    ):  # a sum of squares that overflows is above its bound: its rows are then checked one by one
         far = np.array(fill(X, out, dtype), dtype=np.int64)
         step = max(_ROWS, _BYTES // max(1, out.itemsize * out.shape[1]))
         for a in range(0, far.size, step):

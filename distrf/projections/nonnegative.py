@@ -120,7 +120,7 @@ class NonnegativeProduct:
         return array[: shape[0]]
 
     def _spread(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Sort the entries of each row by the mixed matrix that they meet.
+        """Sort the entries of each row by the mixed matrix that multiplies them.
 
         Returns
         -------
@@ -150,7 +150,7 @@ class NonnegativeProduct:
             add_weight_shifts(spread, values, matrices, places, out)
 
     def _carefully(self, weights: _WeightBlock, row: np.ndarray) -> np.ndarray:
-        """The products for one row, shape (t, L), with as few entries in the FFT as the bound asks for."""
+        """The products for one row, shape (t, L); its largest entries stay out of the FFT, so that the bound holds."""
         L = self.projector.order
         order = np.argsort(row)
         ascending = row[order]
@@ -175,7 +175,7 @@ class NonnegativeProduct:
 
     @cached_property
     def _chosen(self) -> np.ndarray:
-        """The mixed matrix that each column meets, shape (d,)."""
+        """The index of the mixed matrix that multiplies each column of X, shape (d,)."""
         projector = self.projector
         return weight_cache.get(
             (projector, "chosen"), lambda: np.argmax(projector.column_factors() != 0, axis=0)

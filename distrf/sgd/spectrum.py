@@ -97,7 +97,7 @@ class Spectrum:
 
 @dataclass(frozen=True)
 class Wanted:
-    """What the estimator's parameters ask of the spectrum.
+    """What the estimator's parameters fix, and what they leave to the sample.
 
     Parameters
     ----------

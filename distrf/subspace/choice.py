@@ -107,7 +107,7 @@ def gram_client_bytes(n_features: int) -> int:
 
 
 def choose(solver: str, search: Search, workers: Workers) -> Choice:
-    """The solver that `solver` stands for."""
+    """Choose the solver: "finder" and "gram" as they are; "auto" is the cheaper one that fits."""
     if solver != "auto":
         return Choice(solver, "asked for")
     obstacle = _against_gram(search, workers)
