@@ -211,7 +211,7 @@ def _located(where: str) -> Iterator[None]:
 
 
 def add_block(reduction: Any, state: Any, start: int, values: Sequence[Any]) -> Any:
-    """The state with one block added.
+    """Add one block to a state.
 
     Parameters
     ----------

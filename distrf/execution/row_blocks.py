@@ -132,7 +132,7 @@ def split_rows(X: da.Array, limit: int) -> da.Array:
 
 
 def align_rows(X: da.Array, y: Any, name: str) -> da.Array:
-    """y in the row chunks of X.
+    """Return y as a Dask array with the row chunks of X.
 
     Parameters
     ----------
@@ -249,7 +249,7 @@ def row_bytes(X: Any) -> float:
 
 
 def mapped_from(X: Any) -> tuple[Any, list[Callable]]:
-    """Where a lazy array comes from: X = functions[-1](... functions[0](source)), block by block.
+    """The array and the functions that a lazy array was made from: X = functions[-1](... functions[0](source)).
 
     Of X and the arrays that it was made from by `map_rows`, the source is the one whose rows take the fewest bytes. A
     caller that needs some rows of a block at a time can hold the block of the source and apply the functions to those

@@ -32,7 +32,7 @@ def current_client() -> Any:
 
 
 def compute(task: Delayed, client: Any) -> Any:
-    """The value of one task graph.
+    """Compute one task graph and return its value.
 
     Without a client it runs in a thread pool of this process, with BLAS limited to one thread meanwhile, since Dask
     owns parallelism.
@@ -201,7 +201,7 @@ def gather(value: Any, client: Any) -> Any:
 
 
 def gather_all(futures: Sequence[Any], client: Any) -> list[Any]:
-    """The values of futures.
+    """Wait for futures and return their values.
 
     Parameters
     ----------

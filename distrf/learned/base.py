@@ -63,7 +63,7 @@ _PAIR_BYTES = 128 * 2**20
 
 
 def pair_rows(d: int) -> int:
-    """How many sampled rows of d columns the kernel objective learns from."""
+    """The number of sampled rows, with d columns, from which objective="kernel" learns."""
     return max(2, min(_PAIR_ROWS, _PAIR_BYTES // (8 * max(1, d))))
 
 
@@ -350,7 +350,7 @@ def _compare_with_constant(
 
 
 class CompactModel(MapLearner, LinearModel):
-    """What classifier and regressor share; parameters are documented there."""
+    """Base of the classifier and the regressor, which document the parameters."""
 
     n_jobs: int | None
 

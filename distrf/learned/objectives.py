@@ -78,11 +78,11 @@ class Layout:
 
     @property
     def size(self) -> int:
-        """Numbers of the vector."""
+        """Length of the vector."""
         return self.places.c.stop
 
     def split(self, p: np.ndarray) -> Learned:
-        """What is learned, as views of the vector."""
+        """Theta, b, w and c as views of the vector p."""
         at = self.places
         w = p[at.w].reshape(self.n_components, self.n_outputs)
         return Learned(p[at.theta].reshape(self.linear.shape), p[at.b], w, p[at.c])

@@ -166,7 +166,7 @@ class MapOptimizer(Optimizer):
         return MapState(weights)
 
     def moves(self, t: int) -> Moves:
-        """What batch t, counted from 0, updates."""
+        """Whether batch t, counted from 0, updates the linear model, and whether the map."""
         if self.alternate is None or not self.layout.n_outputs:
             return Moves(True, True)
         model = t % sum(self.alternate) < self.alternate[0]

@@ -27,7 +27,7 @@ class LearningCosts:
     flops: float
 
     def costs(self, rows: PlannedRows) -> Costs:
-        """The same for a plan."""
+        """These costs as a plan adds them up."""
         what = f"{self.epochs} epochs of {self.batches:,} batches of {self.batch_size:,} rows"
         if self.memory is None:
             note = f"features learned for the kernel in the client, from a sample: {what}"

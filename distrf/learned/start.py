@@ -135,5 +135,5 @@ def choose_batch_size(wanted: int | str, n: int) -> int:
 
 
 def epochs(wanted: int | str, per_epoch: int) -> int:
-    """Passes over the rows."""
+    """The number of epochs; "auto" depends on the batches of an epoch."""
     return max(_LEAST_EPOCHS, math.ceil(_BATCHES / max(per_epoch, 1))) if wanted == "auto" else int(wanted)

@@ -52,7 +52,7 @@ class LinearModel(BaseEstimator):
         check_parameters(self)
 
     def planned_costs(self, rows: PlannedRows) -> Costs:
-        """What `fit` takes on such features, before anything runs.
+        """Estimate the costs of `fit` on such features, before anything runs.
 
         Parameters
         ----------
@@ -319,7 +319,7 @@ def accuracy_pass(
 
 
 def _label_kind(labels: Any) -> str:
-    """What labels are, as far as it is known without reading them."""
+    """The kind of labels, "text" or "numbers", with the dtype if known; "" if only reading them could tell."""
     if labels.dtype.kind == "O":
         first = labels.ravel()[:1].tolist() if isinstance(labels, np.ndarray) else []
         return "" if not first else "text" if isinstance(first[0], str) else "numbers"

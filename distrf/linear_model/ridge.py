@@ -463,7 +463,7 @@ def fit_beside(
 
     Returns
     -------
-    The squared error on the columns for each penalty tried, by the folds that `model.cv_errors_` is measured on; None
-    where nothing is held out (one penalty), or conjugate gradients fit the model
+    The mean squared error of ridge on the columns for each penalty compared, on the same held-out rows as
+    `model.cv_errors_`. None if nothing is held out (one penalty), or if conjugate gradients fit the model
     """
     return model._fit_beside(X, columns, y, sample_weight)

@@ -43,7 +43,7 @@ _ALWAYS, _STREAM_DECAY = 1 << 62, 30
 
 
 class BaseSGD(LinearModel):
-    """What classifier and regressor share; parameters are documented there."""
+    """Base of the classifier and the regressor, which document the parameters."""
 
     loss: str
     history_: list[dict[str, Any]]

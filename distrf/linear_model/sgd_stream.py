@@ -48,7 +48,7 @@ class Sample(NamedTuple):
         return np.average(float_columns(self.y), axis=0, weights=self.weight)
 
     def joined(self, newer: Sample) -> Sample:
-        """These rows and newer ones."""
+        """These rows followed by newer ones."""
         weight = None
         if self.weight is not None or newer.weight is not None:
             weight = np.concatenate(
@@ -140,7 +140,7 @@ class Stream:
     past: Past
 
     def extended(self, newest: Sample) -> Sample:
-        """The window with newer rows."""
+        """The window after a call whose newest rows are these."""
         old = self.window
         if sp.issparse(old.Z) != sp.issparse(newest.Z):
             return newest

@@ -254,7 +254,7 @@ class FeatureMap:
 
     @property
     def arrays(self) -> dict[str, np.ndarray]:
-        """What was learned from data, by name; empty for a map that its seed determines."""
+        """The arrays learned from data, by name; empty for a map that is determined by its seed."""
         named = {name: getattr(self, name) for name in self._learned()}
         return {name: array for name, array in named.items() if array is not None}
 

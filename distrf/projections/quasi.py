@@ -28,7 +28,7 @@ _SOBOL_COORDINATES = qmc.Sobol.MAXDIM
 
 @dataclass(frozen=True)
 class QuasiProjection(DenseProjection):
-    """What both point sets share. A subclass makes the points."""
+    """Base of both point sets. A subclass makes the points."""
 
     def _points(self, start: int, stop: int, first: int, last: int) -> np.ndarray:
         """Coordinates first:last of points start:stop, inside (0, 1), shape (stop - start, last - first)."""

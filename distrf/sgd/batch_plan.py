@@ -196,7 +196,7 @@ def _most_rows(wanted: int | str, usable: int) -> int:
 def _batch_memory(
     rows: PlannedBlocks, features: PlannedFeatures, layout: BatchLayout, batch_size: int, workers: Workers
 ) -> BatchMemory:
-    """What one worker needs at the peak."""
+    """The memory of one worker at the peak."""
     weights = (features.width + 1) * rows.outputs
     held_rows = -(-BATCHES_HELD * batch_size // workers.count)
     return BatchMemory(
@@ -212,7 +212,7 @@ def _batch_memory(
 
 
 def _client_bytes(rows: PlannedBlocks, features: PlannedFeatures, directions: int) -> int:
-    """What the client needs: the sample with its features, what takes them apart, and the model."""
+    """Bytes that the client needs: the sample with its features, their decomposition or the choice of alpha, the model."""
     s, P, itemsize = sample_size(rows.n, features.width), features.width + 1, rows.itemsize
     wide = min(directions + 64, P)
     solver = 3 * P * wide * itemsize if min(s, P) > 1_536 else 24 * min(s, P) ** 2 + 8 * s * P
