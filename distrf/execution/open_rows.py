@@ -45,14 +45,15 @@ def open_rows(
         Which columns of X, in this order. Default: all; for Parquet all but the target.
     rows_per_block : int, optional
         Zarr: a whole multiple of the chunk rows; default the block of the store, else near 32 MiB of X.
-        Parquet: wanted size; row groups are joined or cut towards it.
+        Parquet: wanted size; row groups are merged or cut to come near it.
     impute : "mean", "median", "zero", a number, or a number for each column
         What replaces nulls and NaN of X. Mean (one pass) and median (of a seeded sample of 100,000 rows) are
         computed now and are fixed numbers from then on.
     uniform : bool
         Parquet: blocks of equal rows, as a Zarr store needs them, at the price of reading some row groups twice.
     strict : bool
-        Refuse a Zarr store of others that lacks chunks, which read as its fill value, where a warning counts them.
+        Refuse a Zarr store of another program if chunks are missing; they would be read as the fill value. Otherwise a
+        warning counts them.
     storage_options : mapping, optional
         Options of the fsspec file system.
 
