@@ -23,7 +23,7 @@ from dask.system import CPU_COUNT
 from dask.utils import parse_bytes
 
 from .errors import ClusterError, InputError
-from .execution.watch import WITHOUT_WORKERS
+from .execution.worker_checks import WITHOUT_WORKERS
 
 _SCHEMES = ("tcp://", "tls://", "ws://", "wss://", "ucx://", "inproc://")
 

@@ -21,9 +21,9 @@ from sklearn.exceptions import ConvergenceWarning
 
 from .errors import InputError
 from .execution.memory import PassMemory, Workers
-from .execution.release import same_release
 from .execution.sampling import neighbours, sampled_rows, take_rows
 from .execution.scheduler import current_client, results_in_order
+from .execution.worker_release import same_release
 from .features.length_scale import resolve_length_scale
 from .kernels.base import kernel_with
 from .kernels.shift_invariant import KERNELS, Kernel

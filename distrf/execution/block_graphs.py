@@ -23,8 +23,8 @@ from ..alignment import aligned
 from ..errors import DistrfError, InputError
 from .graph_nodes import DataNode, GraphNode, Task, TaskRef, convert_legacy_graph
 from .progress import report
-from .release import same_release
 from .row_blocks import ARRAYS_PREFIX, shared_arrays
+from .worker_release import same_release
 
 #: Seconds to wait before the first, second and third retry of a segment whose rows could not be read (OSError).
 PAUSES = (0.5, 2.0, 8.0)

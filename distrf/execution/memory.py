@@ -18,7 +18,7 @@ from dask.utils import format_bytes
 from threadpoolctl import threadpool_limits
 
 from ..errors import MemoryPlanError
-from .watch import WorkerMemoryError
+from .worker_checks import WorkerMemoryError
 
 #: Bytes of a worker process that has imported everything and holds no data.
 PROCESS_BYTES = 350 * 2**20

@@ -19,8 +19,8 @@ from ..errors import InputError
 from ..maps.base import arrays_fingerprint
 from ..typing import Rows
 from .graph_nodes import DataNode
-from .release import same_release
 from .scheduler import current_client
+from .worker_release import same_release
 
 #: Graph keys with this prefix hold learned arrays: one key, sent once to each worker.
 ARRAYS_PREFIX = "distrf-arrays-"

@@ -13,7 +13,7 @@ from dask.delayed import Delayed
 from distributed import rejoin, secede, threadpoolexecutor, wait, worker
 from threadpoolctl import threadpool_limits
 
-from . import watch
+from . import worker_checks
 from .workers import prepare
 
 
@@ -89,7 +89,7 @@ def compute_many(tasks: list[Delayed], client: Any) -> list[Any]:
 
 
 def settle(*futures: Any) -> None:
-    """Wait until futures are finished, and check the workers meanwhile (see watch.py).
+    """Wait until futures are finished, and check the workers meanwhile (see worker_checks.py).
 
     Parameters
     ----------
@@ -108,14 +108,14 @@ def settle(*futures: Any) -> None:
     with waiting():
         while futures:
             try:
-                wait(futures, timeout=watch.EVERY)
+                wait(futures, timeout=worker_checks.EVERY)
                 break
             except TimeoutError:
-                watching = watching or watch.Watch(futures[0].client)
+                watching = watching or worker_checks.Watch(futures[0].client)
                 watching.look()
     for future in futures:
         if future.status != "finished":
-            with watch.in_plain_words():
+            with worker_checks.in_plain_words():
                 future.result()
 
 
@@ -195,7 +195,7 @@ def gather(value: Any, client: Any) -> Any:
     if client is None:
         return value
     settle(value)
-    with waiting(), watch.in_plain_words():
+    with waiting(), worker_checks.in_plain_words():
         # `result` returns a copy. Inside a task, `client.gather` would return the very object that the worker holds.
         return value.result()
 
@@ -219,7 +219,7 @@ def gather_all(futures: Sequence[Any], client: Any) -> list[Any]:
         As of `settle`.
     """
     settle(*futures)
-    with waiting(), watch.in_plain_words():
+    with waiting(), worker_checks.in_plain_words():
         return client.gather(list(futures))
 
 

@@ -15,7 +15,7 @@ import dask
 from distributed import LocalCluster, SchedulerPlugin, WorkerPlugin
 from threadpoolctl import threadpool_limits
 
-from .release import check_release
+from .worker_release import check_release
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8  # of glibc's malloc.h
 

@@ -17,11 +17,12 @@ from ..execution.row_blocks import rows_per_block
 from ..parameters import CLASS_WEIGHT, FLAG, FOLDER, SEED, Rule, check_parameters, number, one_of, whole
 from ..randomness import draw_seed
 from ..ridge.alphas import ALPHAS, given_alphas, warn_if_lowest
-from ..ridge.conjugate_passes import SOLVERS, ConjugateGradients, choose_solver
+from ..ridge.conjugate_passes import ConjugateGradients
 from ..ridge.folds import gram_reductions
 from ..ridge.gram import GramPair, GramReduction
-from ..ridge.normal_equations import Compared, NormalEquations, Solution, choose_alpha
+from ..ridge.normal_equations import Compared, NormalEquations, Solution, compare_alphas
 from ..ridge.plan import ridge_costs
+from ..ridge.solver import SOLVERS, choose_solver
 from ..targets import Targets, class_targets, regression_targets
 from ..typing import Alphas, ArrayLike, ClassWeight, RandomState
 from .base import LinearClassifier, LinearModel, LinearRegressor
@@ -114,12 +115,12 @@ class _Ridge(LinearModel):
             raise InputError("sample_weight must not be zero everywhere")
         if beside is not None:
             linear = NormalEquations(beside, columns.shape[1], self.fit_intercept)
-            errors = choose_alpha(linear, alphas, reduction).errors
+            errors = compare_alphas(linear, alphas, reduction).errors
         system = NormalEquations(state, reduction.n_features, self.fit_intercept)
         if alphas is not None and len(alphas) == 1:
             compared = Compared(alphas[0], alphas, None)
         else:
-            compared = choose_alpha(system, alphas, reduction)
+            compared = compare_alphas(system, alphas, reduction)
             if alphas is None and compared.errors is not None:
                 warn_if_lowest(compared.alphas, compared.errors, compared.variance)
         self.alphas_, self.cv_errors_ = np.array(compared.alphas), compared.errors

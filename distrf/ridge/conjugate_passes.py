@@ -1,26 +1,22 @@
-"""Fits ridge by conjugate gradients, pass by pass; and chooses between them and the Gram matrix (`choose_solver`)."""
+"""Fits ridge by conjugate gradients, pass by pass."""
 
 from __future__ import annotations
 
 import math
 import os
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from dask.base import is_dask_collection
-from dask.utils import format_bytes
 from sklearn.exceptions import ConvergenceWarning
 
 from ..checkpoint import COMPARED_ROWS, COMPARED_TARGETS, Checkpoint
 from ..errors import InputError
-from ..execution.memory import PassMemory, Workers
-from ..execution.passes import count_segments, pass_memory, run_pass
+from ..execution.passes import run_pass
 from ..execution.row_blocks import row_bytes, rows_per_block
 from ..execution.sampling import sampled_rows, take_rows
-from ..execution.scheduler import current_client
 from ..maps import working_dtype
 from ..subspace.choice import COLUMN_BLOCK_BYTES, PARTIALS, partials_held
 from ..subspace.range_finder import find_basis
@@ -37,10 +33,9 @@ from .conjugate_gradients import (
     prediction_bounds,
     relative_residuals,
 )
-from .gram import FoldRule, GramReduction
+from .gram import FoldRule
 from .normal_equations import Solution
 
-SOLVERS = ("auto", "gram", "cg")
 #: While alphas are compared, iterations stop at this relative error of the predictions.
 _COMPARISON_TOL = 1e-2
 
@@ -62,62 +57,6 @@ class Conjugate:
     finder_passes: int
     residual: float
     bound: float
-
-
-def choose_solver(
-    solver: str, reductions: Sequence[GramReduction], arrays: Sequence[Any]
-) -> tuple[GramReduction, str, str]:
-    """Choose "gram" or "cg" for a fit to these arrays; see `first_that_fits` for arguments and result."""
-    n = arrays[0].shape[0]
-    workers = Workers.of_client(current_client())
-
-    def memory(reduction: GramReduction) -> PassMemory:
-        if not is_dask_collection(arrays[0]):
-            return PassMemory(0, 0, reduction.nbytes, segments=count_segments(n, reduction))
-        segments = min(count_segments(n, reduction), len(arrays[0].chunks[0]))
-        return pass_memory(reduction, list(arrays), segments, workers)
-
-    return first_that_fits(solver, reductions, memory, workers)
-
-
-def first_that_fits(
-    solver: str,
-    reductions: Sequence[GramReduction],
-    memory: Callable[[GramReduction], PassMemory],
-    workers: Workers,
-) -> tuple[GramReduction, str, str]:
-    """Choose the first reduction whose pass fits, and the solver. Returns (reduction, "gram" or "cg", the reason).
-
-    solver : "gram" and "cg" are returned as they are; "auto" is "gram" if some reduction fits into workers and client
-    reductions : in order of preference; if none fits, the last is returned
-    memory : function that returns the memory of a pass with a reduction
-    """
-    for reduction in reductions:
-        chosen, reason = solver_that_fits(reduction, memory(reduction), workers, reduction.solve_bytes)
-        if chosen == "gram":
-            break
-    return (reduction, chosen, reason) if solver == "auto" else (reduction, solver, "asked for")
-
-
-def solver_that_fits(
-    reduction: GramReduction, memory: PassMemory, workers: Workers, solve_bytes: int
-) -> tuple[str, str]:
-    """("gram" if this pass and its final solve fit into memory, else "cg"; the reason in words)."""
-    import psutil
-
-    D = reduction.n_features
-    if workers.memory_limit and memory.peak > workers.memory_limit:
-        return "cg", (
-            f"the Gram matrix of {D} features needs {format_bytes(memory.peak)} on a worker of "
-            f"{format_bytes(workers.memory_limit)}"
-        )
-    have = psutil.virtual_memory().total
-    if solve_bytes > have:
-        return "cg", (
-            f"factoring the Gram matrix of {D} features needs {format_bytes(solve_bytes)} in the client of "
-            f"{format_bytes(have)}"
-        )
-    return "gram", f"the Gram matrix of {D} features fits: one pass, exact"
 
 
 def direction_count(n_directions: int | str, n_features: int) -> int:
@@ -258,7 +197,7 @@ class ConjugateGradients:
             # Solve without the held-out rows. The same passes extend the space for all rows at the best alpha so far.
             rest = Projection(space, fit.system(sums[1], self.fit_intercept), 1)
             both = sums.sum(axis=0)
-            counts, variance = targets.error_weights(both[-2, -1], both[-2, :-1], both[-1, :-1])
+            counts, variance = targets.error_factors(both[-2, -1], both[-2, :-1], both[-1, :-1])
             while True:
                 comparison = _Comparison(rest, sums[0], compared, whole, self.tol, counts)
                 tol, left = max(self.tol, _COMPARISON_TOL), self.max_passes - passes

@@ -183,7 +183,9 @@ class Compared:
     variance: float = 0.0
 
 
-def choose_alpha(system: NormalEquations, alphas: Sequence[float] | None, reduction: GramReduction) -> Compared:
+def compare_alphas(
+    system: NormalEquations, alphas: Sequence[float] | None, reduction: GramReduction
+) -> Compared:
     """Choose the alpha of least squared error on held-out rows.
 
     alphas : the alphas to compare; None searches (see alphas.py)
@@ -209,7 +211,7 @@ def choose_alpha(system: NormalEquations, alphas: Sequence[float] | None, reduct
         return Compared(alone, [alone], None)
 
     state = system.state
-    counts, variance = reduction.targets.error_weights(
+    counts, variance = reduction.targets.error_factors(
         weights.sum(), state.targets.sum(axis=0), state.squares.sum(axis=0)
     )
 

@@ -8,8 +8,9 @@ from typing import Any
 from ..execution.planned import Costs, PlannedRows
 from ..targets import target_tasks
 from .alphas import USUAL, given_alphas
-from .conjugate_passes import conjugate_costs, first_that_fits
+from .conjugate_passes import conjugate_costs
 from .gram import GramReduction
+from .solver import first_that_fits
 
 
 def ridge_costs(estimator: Any, rows: PlannedRows, reductions: Sequence[GramReduction]) -> Costs:

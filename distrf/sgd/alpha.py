@@ -29,7 +29,7 @@ _MOST_APART = 1e-12
 _POWERS = 0.5, 1.5
 
 
-def choose_alpha(
+def sample_alpha(
     Z: np.ndarray,
     Y: np.ndarray,
     weight: np.ndarray | None,
@@ -100,13 +100,13 @@ def _lowest(errors: np.ndarray) -> float:
     return (k + (0.5 * (left - right) / bend if bend > 0 else 0.0)) / 2
 
 
-def choose_l1(
+def sample_l1(
     Z: np.ndarray, Y: np.ndarray, weight: np.ndarray | None, n: int, apart: float | None = None
 ) -> float:
     """Half of sd(y) rms(z) sqrt(2 log D / n), the l1 penalty that suppresses noise as large as the targets.
 
     The latter is Donoho & Johnstone's universal threshold ("Ideal spatial adaptation", Biometrika 1994, 2.2) for means of
-    n rows. Parameters and result are as in `choose_alpha`. If columns are in unlike units, the penalty is that for the
+    n rows. Parameters and result are as in `sample_alpha`. If columns are in unlike units, the penalty is that for the
     smallest column: that for the largest would also suppress the signal of the small ones.
     """
     spread = float(

@@ -33,10 +33,10 @@ from dask.delayed import Delayed
 from ..alignment import aligned
 from ..execution.block_graphs import BlockGraphs
 from ..execution.graph_nodes import DataNode, Task, TaskRef
-from ..execution.release import same_release
 from ..execution.row_blocks import shared_arrays
 from ..execution.scheduler import compute, gather, gather_all
 from ..execution.submission import Submission, threads_of
+from ..execution.worker_release import same_release
 from ..execution.workers import return_freed_memory
 from .batch_work import FAN_IN, BatchWork, LoadReduction, Sums, add_sums
 from .schedules import Batch
@@ -95,7 +95,6 @@ class DaskBatches:
         self._next: tuple[int, Batch] | None = None
         self._count = 0
         #: The most blocks held at one time so far.
-        self.most_held = 0
 
     def begin(self, sequence: Iterator[tuple[int, Batch]]) -> None:
         """Set the (epoch, batch) pairs that `gradient` will work through."""
@@ -164,7 +163,6 @@ class DaskBatches:
             )  # fmt: skip
             submission.add({key: task}, -self._count, worker, [key])
             assignments.append(Assignment(worker, microbatches, key))
-        self.most_held = max(self.most_held, len(self._held))
         self._ahead.append((epoch, batch, assignments))
 
     def _load_task(self, block: int) -> Delayed:

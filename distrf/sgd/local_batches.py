@@ -21,7 +21,6 @@ class LocalBatches:
         self.work = work
         self._held: dict[int, Any] = {}
         self._sequence: Iterator[tuple[int, Batch]] = iter(())
-        self.most_held = 0
 
     def begin(self, sequence: Iterator[tuple[int, Batch]]) -> None:
         self._sequence = sequence
@@ -46,7 +45,6 @@ class LocalBatches:
     def _block(self, block: int) -> Any:
         if block not in self._held:
             self._held[block] = self._load(block)
-            self.most_held = max(self.most_held, len(self._held))
         return self._held[block]
 
     def validate(self, W: np.ndarray, blocks: Sequence[int], held: bool = True) -> np.ndarray:

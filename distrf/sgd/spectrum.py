@@ -15,7 +15,7 @@ import scipy.sparse as sp
 from ..execution.sampling import neighbours
 from ..losses import Loss
 from ..targets import Targets
-from .alpha import choose_alpha, choose_l1
+from .alpha import sample_alpha, sample_l1
 from .column_units import APART, column_sizes, unit_factors, unlike
 from .penalties import Penalty
 from .preconditioner import (
@@ -239,15 +239,15 @@ def _sampled(rows: Rows, targets: Targets, stream: bool, seed: int) -> _Sample:
 def _penalty(sample: _Sample, loss: Loss, wanted: Wanted, smoothness: float, apart: float | None) -> Penalty:
     """The penalty of the estimator, with its strength chosen on the sample if the user gave none.
 
-    apart : the size of the smallest column over that of the largest, if columns are in unlike units, see `choose_alpha`
+    apart : the size of the smallest column over that of the largest, if columns are in unlike units, see `sample_alpha`
     """
     penalty, alpha, squares = wanted.penalty, wanted.alpha, None
     if alpha is None:
         Z, Y, weight, n = sample.Z, _clipped(loss, sample.Y, sample.weight), sample.weight, sample.n
         if penalty.l1_ratio < 1.0:
-            alpha = choose_alpha(Z, Y, weight, n, sample.seed, sample.together, apart) * smoothness
+            alpha = sample_alpha(Z, Y, weight, n, sample.seed, sample.together, apart) * smoothness
         if penalty.l1_ratio:
-            squares, alpha = alpha, choose_l1(Z, Y, weight, n, apart) * smoothness
+            squares, alpha = alpha, sample_l1(Z, Y, weight, n, apart) * smoothness
     assert alpha is not None
     return replace(penalty, alpha=alpha, squares=squares)
 

@@ -19,9 +19,9 @@ from distrf.cli.estimator_options import ModelOptions
 from distrf.errors import InputError
 from distrf.execution.memory import PassMemory, Workers
 from distrf.ridge.alphas import alpha_grid, best_alpha, search
-from distrf.ridge.conjugate_passes import first_that_fits
 from distrf.ridge.folds import fold_rules, gram_reductions
 from distrf.ridge.gram import FoldRule, GramReduction
+from distrf.ridge.solver import first_that_fits
 from distrf.targets import Targets
 
 # ---- the search -------------------------------------------------------------------------------------

@@ -20,8 +20,9 @@ from distrf.errors import InputError, SpecMismatchError
 from distrf.execution.memory import PassMemory, Workers
 from distrf.ridge import conjugate_passes
 from distrf.ridge.conjugate_gradients import NormalReduction, RightReduction
-from distrf.ridge.conjugate_passes import choose_solver, direction_count, product_width, solver_that_fits
+from distrf.ridge.conjugate_passes import direction_count, product_width
 from distrf.ridge.gram import FoldRule, GramReduction
+from distrf.ridge.solver import choose_solver, solver_that_fits
 from distrf.targets import Targets
 
 D = 200
