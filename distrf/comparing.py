@@ -16,6 +16,7 @@ from .features import RandomFourierFeatures
 from .kernels.base import kernel_with
 from .kernels.shift_invariant import Kernel
 from .metrics import NORMS, kernel_error
+from .parameters import ruled, several, whole
 from .projections import PROJECTIONS
 from .randomness import draw_seed
 from .typing import ArrayLike
@@ -65,7 +66,10 @@ class ProjectionErrors:
 
 
 def usable_projections(
-    map: RandomFourierFeatures, d: int, sizes: Sequence[int], projections: Sequence[str] | None = None
+    map: RandomFourierFeatures,
+    d: int,
+    n_components: Sequence[int] = (256, 1024, 4096),
+    projections: Sequence[str] | None = None,
 ) -> tuple[list[RandomFourierFeatures], dict[str, str]]:
     """Unfitted maps with each projection and number of features that go together, and why others do not.
 
@@ -86,7 +90,7 @@ def usable_projections(
                 projection.check(kernel)
             except InputError:
                 continue
-        for size in sizes:
+        for size in n_components:
             made = clone(map).set_params(projection=name, n_components=size)
             try:
                 made.planned_map(d)
@@ -98,6 +102,7 @@ def usable_projections(
     return maps, skipped
 
 
+@ruled(n_components=several(whole()), n_draws=whole(), n_rows=whole(2))
 def compare_projections(
     map: RandomFourierFeatures,
     X: ArrayLike,
@@ -120,9 +125,9 @@ def compare_projections(
     projections : sequence of str or None, default=None
         Names of projections. None takes all that fit the kernel.
     n_draws : int, default=5
-        Draws of each map.
+        Draws of each map, at least 1.
     n_rows : int, default=1000
-        Sampled rows that the kernel matrix is taken on.
+        Sampled rows that the kernel matrix is taken on, at least 2.
 
     Returns
     -------

@@ -11,32 +11,11 @@ from ..features.base import FeatureEstimator
 from ..parameters import FLAG, check_parameters, one_of
 from ..pipeline.deciding import auto_components
 from ..registry import MAPS, MODELS, kind_for, make_map, named_map, named_model
-from .signatures import Parameter, arguments, flag_of, merged, option, parameters_of, read
+from .signatures import Options, Parameter, Typed, arguments, flag_of, merged, option, parameters_of, read
 from .usage import UsageError, checked, flag
 
-Options = dict[str, tuple[Any, Any]]
 _RAW_COLUMNS = FLAG | one_of("auto")
 _MAP_PREFIX, _BASE_PREFIX = "map_", "base_"
-
-
-class Typed:
-    """Options as they were typed; the fields are those of `options`.
-
-    typed : {option: text or flag} of those that were given
-    """
-
-    def __init__(self, **given: Any):
-        self.typed = {name: value for name, value in given.items() if value is not None}
-
-    @classmethod
-    def options(cls) -> Options:
-        """{option: (annotation, default)}."""
-        raise NotImplementedError
-
-    @property
-    def said(self) -> bool:
-        """Whether anything was typed."""
-        return bool(self.typed)
 
 
 class MapOptions(Typed):

@@ -18,7 +18,7 @@ from ..pipeline.inputs import Input
 from ..pipeline.sample import sample_targets
 from ..pipeline.target import Target, check_target, look_at
 from ..pipeline.training import BaselineWarning, train
-from ..planning.classes import PlannedTarget, planned_target
+from ..planning.classes import planned_target
 from ..planning.workers import planned_workers
 from ..registry import named_model
 from ..ridge.alphas import are_compared
@@ -83,10 +83,8 @@ def follow_target(model: _Options, target: Target) -> _Options:
     return model
 
 
-def planned_model(
-    model: ModelOptions, data: Input, classes: int | None, seed: int
-) -> tuple[Any, PlannedTarget]:
-    """For a plan: the unfitted model that goes with the target, and what is known of this.
+def planned_model(model: ModelOptions, data: Input, classes: int, seed: int) -> Any:
+    """For a plan: the unfitted model that goes with the target.
 
     Reads targets of a few blocks alone, and none where `classes` or the store say how many there are: then whole
     numbers and texts are taken for labels.
@@ -97,7 +95,7 @@ def planned_model(
         model = follow_target(model, target.seen)
     else:
         model = model.for_target(y is None or y.dtype.kind != "f")
-    return model.make(seed=seed), target
+    return model.make(seed=seed)
 
 
 def planned_estimator(map: TrainMapOptions, data: Input, run: RunOptions) -> Any:

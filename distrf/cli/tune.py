@@ -10,6 +10,7 @@ import typer
 
 from ..errors import SpecMismatchError
 from . import options as o
+from .function_options import FunctionOptions, ReadOptions
 from .groups import PATH, path_parameters
 from .jobs import job_text, keys_of
 from .session import Session, running
@@ -22,28 +23,24 @@ if TYPE_CHECKING:
     from .search_options import SearchedMap, SearchedModel
 
 
+class TuneOptions(FunctionOptions):
+    """The options of `distrf.tune` beside those of the map, the model and scaling."""
+
+    function = "distrf.tuning:tune"
+    only = ("n_rows", "factor")
+
+
 def tune(
-    source: o.Source,
+    X: o.Rows,
     out: Annotated[str, PATH, typer.Option("--out", help="The job file to write, such as best.toml.")],
     map: SearchedMap,
     model: SearchedModel,
-    rows: o.ReadOptions,
+    rows: ReadOptions,
     scale: ScaleOptions,
+    given: TuneOptions,
     model_out: Annotated[
         str, PATH, typer.Option("--model-out", help="The folder of the model that the job file will train.")
     ] = "model",
-    n_rows: Annotated[
-        int, typer.Option("--n-rows", help="Rows of the largest sample.", min=20, max=2**40)
-    ] = 20_000,
-    factor: Annotated[
-        int,
-        typer.Option(
-            "--factor",
-            help="A level keeps one candidate in so many, on so many times the rows.",
-            min=2,
-            max=2**20,
-        ),
-    ] = 3,
     overwrite: o.Overwrite = False,
     *,
     run: o.RunOptions,
@@ -51,25 +48,25 @@ def tune(
     """Search length scale, D and alpha on growing row samples; write the winner as a job file."""
     from sklearn.base import is_classifier
 
-    from ..tuning import tune as search
     from .training import follow_target, look_at_target, rows_with_target
 
     session = Session(run)
-    data = o.open_source(source, rows)
+    data = o.open_source(X, rows)
     scaler = scale.make()
     estimator, parameters = map.searched(data.d)
-    model, alphas = follow_target(model, look_at_target(data, map.seed)), model.alphas
+    model = follow_target(model, look_at_target(data, map.seed))
     learner = model.first.make(seed=map.seed)
     map.follow_target(estimator, is_classifier(learner))
-    _check_places(source, out, model_out, overwrite)
+    _check_places(X, out, model_out, overwrite)
+    shown = {} if run.json or run.quiet else _printer(session, hasattr(learner, "alphas"))
     with session.connected():
-        X, y = rows_with_target(data)
-        tuned = search(
-            X, y, estimator, parameters, learner, alphas, scale=scaler, n_rows=n_rows, factor=factor, seed=map.seed,
-            **({} if run.json or run.quiet else _printer(session, hasattr(learner, "alphas"))),
+        features, targets = rows_with_target(data)
+        tuned = given.call(
+            features, targets, estimator, parameters, learner, model.alphas, scale=scaler,
+            random_state=map.seed, **shown,
         )  # fmt: skip
     values = _winner(map, model, estimator, tuned)
-    values |= {"source": source, "out": model_out, **vars(rows), "memory_limit": run.memory_limit}
+    values |= {"X": X, "out": model_out, **rows.typed, "memory_limit": run.memory_limit}
     if not running(run.cluster):  # a scheduler is gone when others run the job
         values["cluster"] = run.cluster
     _write(out, values, tuned, data)

@@ -558,8 +558,8 @@ def test_the_training_mean_fills_test_rows(cli, files, tmp_path):
         (["train", "{d}/train.zarr", "{o}", "--divisor", "0"], "--divisor must be .*got 0"),
         (["train", "{d}/train.zarr", "{o}", "--raw-columns", "some"], "--raw-columns must be .*'auto', got 'some'"),
         (["featurize", "{d}/train.zarr", "{o}", "--scale", "auto"], "name a scaling, or none"),
-        (["ingest", "{d}/digits.npz", "{o}", "--sparse", "coo"], "--sparse is one of csr, dense, got 'coo'"),
-        (["ingest", "{d}/digits.npz", "{o}", "--dtype", "int8"], "--dtype is one of float32, float64, got 'int8'"),
+        (["ingest", "{d}/digits.npz", "{o}", "--sparse", "coo"], "--sparse must be 'csr', 'dense' or None, got 'coo'"),
+        (["ingest", "{d}/digits.npz", "{o}", "--dtype", "int8"], "--dtype must be 'float32', 'float64' or None, got 'int8'"),
     ],
 )  # fmt: skip
 def test_wrong_usage(cli, files, tmp_path, words, message, monkeypatch):

@@ -72,7 +72,8 @@ def test_table(cli, store):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["-D", "x"], "whole numbers"),
+        (["-D", "x"], "--n-components must be one or more, each an integer >= 1, got 'x'"),
+        (["--n-draws", "0"], "--n-draws must be an integer >= 1, got 0"),
         (["-D", ""], "--n-components must not be empty"),
         (["--projections", "dense,fast"], "unknown projections \\['fast'\\]; known: "),
         (["--kernel", "cubic"], "--kernel must be .*got 'cubic'"),

@@ -136,7 +136,7 @@ def test_no_permission(tmp_path, monkeypatch):
 def test_run_takes_a_cluster(cli, rows, tmp_path, two_worker_cluster):
     job = tmp_path / "job.toml"
     job.write_text(
-        job_text("train", {"source": str(rows), "out": "m", "n-components": 16, "cluster": "tcp://gone:1"})
+        job_text("train", {"X": str(rows), "out": "m", "n-components": 16, "cluster": "tcp://gone:1"})
     )
     line = cli("run", job, "--dry-run", "--cluster", "here.yaml").out
     assert "--cluster here.yaml" in line

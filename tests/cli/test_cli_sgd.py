@@ -227,7 +227,7 @@ def test_an_interrupted_job_says_how_it_goes_on(cli, files, tmp_path, monkeypatc
 
     monkeypatch.setattr("distrf.cli.checkpoints.claim_checkpoint", pressed)
     (tmp_path / "job.toml").write_text(
-        job_text("train", {"source": f"{files}/train.zarr", "out": "m", "model": "svm"})
+        job_text("train", {"X": f"{files}/train.zarr", "out": "m", "model": "svm"})
     )
     for words in (
         ["train", files / "train.zarr", tmp_path / "m", "--model", "svm"],
