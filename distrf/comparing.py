@@ -16,7 +16,7 @@ from .features import RandomFourierFeatures
 from .kernels.base import kernel_with
 from .kernels.shift_invariant import Kernel
 from .metrics import NORMS, kernel_error
-from .parameters import ruled, several, whole
+from .parameters import NONE, name_in, ruled, several, whole
 from .projections import PROJECTIONS
 from .randomness import draw_seed
 from .typing import ArrayLike
@@ -75,11 +75,8 @@ def usable_projections(
 
     projections : None takes all that can serve the kernel; the papers' flawed forms only by name
 
-    Raises InputError where a projection is unknown, or none is left.
+    Raises InputError where none is left.
     """
-    unknown = [name for name in projections or () if name not in PROJECTIONS]
-    if unknown:
-        raise InputError(f"unknown projections {unknown}; known: {', '.join(sorted(PROJECTIONS))}")
     kernel = kernel_with(map.kernel, map.get_params(deep=False), Kernel)
     maps, skipped = [], {}
     for name, projection in PROJECTIONS.items():
@@ -102,7 +99,12 @@ def usable_projections(
     return maps, skipped
 
 
-@ruled(n_components=several(whole()), n_draws=whole(), n_rows=whole(2))
+@ruled(
+    n_components=several(whole()),
+    projections=several(name_in(PROJECTIONS)) | NONE,
+    n_draws=whole(),
+    n_rows=whole(2),
+)
 def compare_projections(
     map: RandomFourierFeatures,
     X: ArrayLike,

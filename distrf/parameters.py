@@ -107,6 +107,11 @@ def several(rule: Rule) -> Rule:
     return Rule((f"one or more, each {rule}",), allows)
 
 
+def _are_distinct(value: Any) -> bool:
+    listed = [] if isinstance(value, (str, dict)) or not np.iterable(value) else list(value)
+    return bool(listed) and all(np.ndim(one) == 0 for one in listed) and len(set(listed)) == len(listed)
+
+
 def instance(kind: type | tuple[type, ...], words: str) -> Rule:
     """An object of a class."""
     return Rule((words,), lambda value: isinstance(value, kind))
@@ -130,6 +135,7 @@ def _shown(value: Any) -> str:
 
 FLAG = Rule(("True", "False"), _is_flag)
 NONE = Rule(("None",), lambda value: value is None)
+COLUMNS = Rule(("names or numbers of columns, each of them once",), _are_distinct) | NONE
 FOLDER = Rule(
     ("a folder or URL", "None"), lambda v: v is None or (isinstance(v, (str, os.PathLike)) and v != "")
 )

@@ -9,7 +9,7 @@ import typer
 from . import options as o
 from .function_options import FunctionOptions, ReadOptions
 from .groups import PATH
-from .session import Session
+from .session import RunOptions, Session
 from .usage import checked
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def compare(
     ] = None,
     *,
     rows: ReadOptions,
-    run: o.RunOptions,
+    run: RunOptions,
 ) -> None:
     """Kernel error and time of every projection that fits the kernel, on a sample of the rows."""
     from ..comparing import usable_projections
@@ -46,7 +46,7 @@ def compare(
     check_plot(plot)
     check_apart(plot, [X], what="--plot")
     check_writable(plot)
-    data = o.open_source(X, rows)
+    data = rows.open(X)
     estimator = map.make()
     wanted = {name: given.values[name] for name in ("n_components", "projections") if name in given.values}
     checked(lambda: usable_projections(estimator, data.d, **wanted))

@@ -9,7 +9,7 @@ import typer
 from . import options as o
 from .function_options import FunctionOptions, ReadOptions
 from .groups import PATH
-from .session import Session
+from .session import RunOptions, Session
 from .usage import UsageError
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class FeaturizeOptions(FunctionOptions):
     only = ("X", "out", "save_map", "overwrite")
 
 
-def ingest(given: IngestOptions, *, run: o.RunOptions) -> None:
+def ingest(given: IngestOptions, *, run: RunOptions) -> None:
     """Turn a table into a chunked Zarr store; started again, it resumes."""
     session = Session(run)
     with session.progress(), session.counting("ingest") as progress:
@@ -53,7 +53,7 @@ def featurize(
         ),
     ] = None,
     *,
-    run: o.RunOptions,
+    run: RunOptions,
 ) -> None:
     """Write random features of rows to Zarr, block by block; started again, it resumes."""
     from ..pipeline.loaded import Loaded
@@ -63,7 +63,7 @@ def featurize(
     X, out = given.places["X"], given.places["out"]
     check_places(X, out, given.values.get("save_map"), like)
     if like is None:
-        data: Any = o.open_source(X, rows)
+        data: Any = rows.open(X)
         made = _unfitted(map, scale, data.d)
         steps = [step for _, step in made.steps]
     else:
@@ -100,7 +100,7 @@ def _unfitted(map: MapOptions, scale: PlainScaleOptions, d: int) -> Any:
 def inspect(
     path: Annotated[str, PATH, typer.Argument(help="A store, a model, or Parquet.")],
     *,
-    run: o.RunOptions,
+    run: RunOptions,
 ) -> None:
     """Show what a store or a model holds: spec, shapes, manifest, provenance. Needs no cluster."""
     from .. import store
@@ -126,40 +126,33 @@ def inspect(
 def print_store(console: Console, info: Any) -> None:
     """A store as a short table."""
     from dask.utils import format_bytes
-    from rich.table import Table
 
-    table = Table(title=f"{info.kind} in {info.path}", title_justify="left", show_header=False)
+    from .reports import print_facts
+
     state = (
         "complete" if info.complete else f"{info.n_blocks - info.pending} of {info.n_blocks} blocks finished"
     )
-    table.add_row("rows", f"{info.n_rows:,} in {info.n_blocks} blocks of {info.block_rows:,} ({state})")
+    facts = [("rows", f"{info.n_rows:,} in {info.n_blocks} blocks of {info.block_rows:,} ({state})")]
     for array in info.arrays:
         chunks = "CSR rows" if array.sparse else f"chunks {tuple(array.chunks)}"
-        table.add_row(array.name, f"{tuple(array.shape)} {array.dtype}, {chunks}")
+        facts.append((array.name, f"{tuple(array.shape)} {array.dtype}, {chunks}"))
     stored = "" if info.stored_bytes is None else f", {format_bytes(info.stored_bytes)} on disk"
-    table.add_row("size", format_bytes(info.nbytes) + stored)
+    facts.append(("size", format_bytes(info.nbytes) + stored))
     for name in ("target", "classes", "columns"):
         value = getattr(info, name)
         if value:
             more = f", ... ({len(value)})" if len(value) > 12 else ""
-            table.add_row(name, value if isinstance(value, str) else ", ".join(map(str, value[:12])) + more)
-    for key, value in _flat(info.spec):
-        if key not in ("target", "columns"):  # shown above
-            table.add_row(key, _short(value))
-    for key, value in info.provenance.items():
-        table.add_row(key, str(value))
-    console.print(table)
+            facts.append((name, value if isinstance(value, str) else ", ".join(map(str, value[:12])) + more))
+    facts += [(key, _short(value)) for key, value in _flat(info.spec) if key not in ("target", "columns")]
+    facts += [(key, str(value)) for key, value in info.provenance.items()]
+    print_facts(console, f"{info.kind} in {info.path}", facts)
 
 
 def print_spec(console: Console, title: str, spec: dict[str, Any]) -> None:
     """Nested JSON as a two-column table."""
-    from rich.table import Table
+    from .reports import print_facts
 
-    table = Table(title=title, title_justify="left", show_header=False)
-    table.add_column(overflow="fold")
-    for key, value in _flat(spec):
-        table.add_row(key, _short(value))
-    console.print(table)
+    print_facts(console, title, [(key, _short(value)) for key, value in _flat(spec)])
 
 
 def _with_shapes(value: Any, shapes: dict[str, str]) -> Any:

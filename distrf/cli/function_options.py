@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import importlib
-from typing import Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
 from .groups import PATH
 from .signatures import Options, Parameter, Typed, option, outline, parameters_of, read
-from .usage import UsageError, checked, flag
+from .usage import checked
+
+if TYPE_CHECKING:
+    from ..pipeline.inputs import Input
 
 
 class FunctionOptions(Typed):
@@ -65,6 +68,12 @@ class ReadOptions(FunctionOptions):
     function = "distrf.execution.open_rows:open_rows"
     only = ("target", "columns", "impute", "strict")
 
+    def open(self, X: str, *, plan: bool = False) -> Input:
+        """The rows at a path; for a plan, an imputation rule is not computed."""
+        from ..pipeline.inputs import open_input
+
+        return open_input(X, **self.values, plan=plan)
+
 
 def _value(parameter: Parameter, given: Any, rule: Any) -> Any:
     """The value that a text stands for, by the rule of the parameter or as it is annotated."""
@@ -74,21 +83,7 @@ def _value(parameter: Parameter, given: Any, rule: Any) -> Any:
         value = read(given, rule)
         checked(lambda: rule.check(parameter.name, value))
         return value
-    if "float" in parameter.annotation:
-        try:
-            return float(given)
-        except ValueError:
-            return given
-    return _names(parameter.name, given) if parameter.is_list else given
-
-
-def _names(parameter: str, text: str) -> list[str]:
-    """Columns between commas. Raises UsageError for one that is named twice, or none."""
-    names = [part.strip() for part in text.split(",") if part.strip()]
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice or not names:
-        raise UsageError(
-            f"{flag(parameter)} names columns once each, comma-separated, got {text!r}"
-            + (f" with {', '.join(twice)} twice" if twice else "")
-        )
-    return names
+    try:
+        return float(given) if "float" in parameter.annotation else given
+    except ValueError:
+        return given

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -10,7 +11,7 @@ import typer
 from . import options as o
 from .function_options import FunctionOptions, ReadOptions
 from .groups import PATH
-from .session import Session
+from .session import RunOptions, Session
 from .usage import UsageError
 
 if TYPE_CHECKING:
@@ -33,18 +34,18 @@ def plan(
     given: PlanOptions,
     job: Annotated[str, typer.Option("--job", help="train or featurize.")] = "train",
     *,
-    run: o.RunOptions,
+    run: RunOptions,
 ) -> None:
     """Say what a job would do: tasks, bytes, peak memory, time. Runs nothing, and reads but a few labels."""
     from sklearn.base import is_classifier
     from sklearn.pipeline import Pipeline
 
     from .. import planning
-    from .reports import print_plan
+    from .reports import print_facts
     from .training import planned_estimator, planned_model
 
     session = Session(run)
-    data = o.open_source(X, rows, plan=True)
+    data = rows.open(X, plan=True)
     estimator, scaler = planned_estimator(map, data, run), scale.make()
     if job not in ("train", "featurize"):
         raise UsageError(f"--job is train or featurize, got {job!r}")
@@ -58,13 +59,13 @@ def plan(
         raise UsageError(o.NO_FEATURES)
     where = {"cluster": run.cluster, "memory_limit": run.memory_limit}
     made = planning.plan(Pipeline(steps), data, job=job, **given.values, **where)
-    session.finish(made.to_dict(), lambda console: print_plan(console, made))
+    session.finish(made.to_dict(), lambda console: print_facts(console, f"plan: {made.job}", made.lines()))
     made.check()
 
 
 def train(
     X: o.Rows,
-    out: o.ModelPath,
+    out: Annotated[str, PATH, typer.Argument(help="The folder of the model.")],
     map: TrainMapOptions,
     model: ModelOptions,
     kept: o.CheckpointOptions,
@@ -80,7 +81,7 @@ def train(
     ] = None,
     overwrite: o.Overwrite = False,
     *,
-    run: o.RunOptions,
+    run: RunOptions,
 ) -> None:
     """Train a linear model on random features of the rows; nothing but the model is stored.
 
@@ -88,6 +89,7 @@ def train(
     """
     from sklearn.base import is_classifier
 
+    from ..persistence import save_model
     from ..store import is_model_folder
     from .checkpoints import claim_checkpoint
     from .outputs import check_same_job, job_of
@@ -95,15 +97,16 @@ def train(
     from .reports import print_done, print_training
     from .training import (
         check_drawable,
+        facts_of,
         fit_pipeline,
         follow_target,
         look_at_target,
         planned_estimator,
-        save_trained,
+        provenance_of,
     )
 
     session = Session(run)  # and then all of a training in its order, in one place
-    data = o.open_source(X, rows)
+    data = rows.open(X)
     estimator, scaler = planned_estimator(map, data, run), scale.make()
     done = kept.resume and not overwrite and is_model_folder(out)
     _check_places(X, out, kept.checkpoint, plot, None if done else overwrite)
@@ -126,9 +129,12 @@ def train(
     claim_checkpoint(kept, learner, estimator, data, overwrite)
     with session.connected() as client:
         session.refuse_if_too_big("train", steps, data, client, classes)
-        trained = fit_pipeline(data, map, scaler, estimator, learner)
-    save_trained(trained, data, X, out, overwrite, job)
-    result = trained.summary() | {"model": out, "rows": data.n} | _draw(plot, trained.pipeline)
+        start = time.perf_counter()
+        pipeline = fit_pipeline(data, map, scaler, estimator, learner)
+        seconds = time.perf_counter() - start
+    kept_with_it = {"input": data.description, "job": job, "provenance": provenance_of(X, seconds)}
+    save_model(pipeline, out, overwrite=overwrite, **kept_with_it)
+    result = facts_of(pipeline, data.n, seconds) | {"model": out, "rows": data.n} | _draw(plot, pipeline)
     session.finish(result, lambda console: print_training(console, f"model {out}", result))
 
 
@@ -174,7 +180,7 @@ class EvaluateOptions(FunctionOptions):
     left_out = ("y",)
 
 
-def predict(given: PredictOptions, *, run: o.RunOptions) -> None:
+def predict(given: PredictOptions, *, run: RunOptions) -> None:
     """Predict rows with a trained model, block by block; started again, it resumes."""
     from ..pipeline.loaded import predictor
     from ..pipeline.predicting import open_rows
@@ -193,7 +199,7 @@ def predict(given: PredictOptions, *, run: o.RunOptions) -> None:
     session.finish(result, lambda console: print_result(console, f"predictions {out}", result))
 
 
-def evaluate(given: EvaluateOptions, *, run: o.RunOptions) -> None:
+def evaluate(given: EvaluateOptions, *, run: RunOptions) -> None:
     """Score a trained model on rows with known targets, in one pass."""
     from ..pipeline.loaded import predictor
     from .reports import print_result

@@ -1,21 +1,15 @@
-"""Options that most commands share, and how they are checked."""
+"""Options that several commands share."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from .function_options import ReadOptions
 from .groups import PATH
-from .session import RunOptions
-
-if TYPE_CHECKING:
-    from ..pipeline.inputs import Input
 
 Rows = Annotated[str, PATH, typer.Argument(help="Rows: a Zarr store or Parquet.")]
-ModelPath = Annotated[str, PATH, typer.Argument(help="The folder of the model.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace an output made with another spec.")]
 
 
@@ -51,13 +45,4 @@ class CheckpointOptions:
     ] = False
 
 
-def open_source(X: str, rows: ReadOptions, *, plan: bool = False) -> Input:
-    """The rows that the options name; for a plan, an imputation rule is not computed."""
-    from ..pipeline.inputs import open_input
-
-    return open_input(X, **rows.values, plan=plan)
-
-
 NO_FEATURES = "featurize needs a map; --map none has no features"
-
-__all__ = ["CheckpointOptions", "ModelPath", "Overwrite", "ReadOptions", "Rows", "RunOptions", "open_source"]

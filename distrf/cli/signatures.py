@@ -65,18 +65,13 @@ class Parameter:
 
 
 class Typed:
-    """Options as they were typed; the fields are those of `options`.
+    """Options as they were typed; a class says in `options` which there are: {option: (annotation, default)}.
 
     typed : {option: text or flag} of those that were given
     """
 
     def __init__(self, **given: Any):
         self.typed = {name: value for name, value in given.items() if value is not None}
-
-    @classmethod
-    def options(cls) -> Options:
-        """{option: (annotation, default)}."""
-        raise NotImplementedError
 
     @property
     def said(self) -> bool:
@@ -162,7 +157,9 @@ def _readings(text: str) -> Iterator[Any]:
     if plain.lower() in _WORDS:
         yield _WORDS[plain.lower()]
     yield text
-    parts = [next(_readings(part)) for part in plain.split(",") if part.strip()]
+    texts = [part.strip() for part in plain.split(",") if part.strip()]
+    yield texts
+    parts = [next(_readings(part)) for part in texts]
     yield parts
     yield tuple(parts)
 

@@ -13,7 +13,7 @@ from . import options as o
 from .function_options import FunctionOptions, ReadOptions
 from .groups import PATH, path_parameters
 from .jobs import job_text, keys_of
-from .session import Session, running
+from .session import RunOptions, Session, running
 from .usage import UsageError
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def tune(
     ] = "model",
     overwrite: o.Overwrite = False,
     *,
-    run: o.RunOptions,
+    run: RunOptions,
 ) -> None:
     """Search length scale, D and alpha on growing row samples; write the winner as a job file."""
     from sklearn.base import is_classifier
@@ -51,7 +51,7 @@ def tune(
     from .training import follow_target, look_at_target, rows_with_target
 
     session = Session(run)
-    data = o.open_source(X, rows)
+    data = rows.open(X)
     scaler = scale.make()
     estimator, parameters = map.searched(data.d)
     model = follow_target(model, look_at_target(data, map.seed))
@@ -149,10 +149,7 @@ def _printer(session: Session, squares: bool) -> dict[str, Any]:
         session.output.print(f"\nlevel {level + 1}: {candidates} candidates on {rows:,} rows")
 
     def on_trial(trial: Trial) -> None:
-        named = ", ".join(
-            f"{'D' if name == 'n_components' else name.removeprefix('base__').replace('_', ' ')} {value:>7,}"
-            for name, value in sorted(trial.parameters.items(), key=lambda item: item[0] != "n_components")
-        )
+        named = _named(trial, " {:>7,}")
         error = f"  error {trial.error:<8.4g}" if squares else ""
         session.output.print(
             f"  {named}  alpha {trial.alpha:<7g} score {trial.score:.4f}{error}  {trial.seconds:6.2f} s",
@@ -162,12 +159,16 @@ def _printer(session: Session, squares: bool) -> dict[str, Any]:
     return {"on_level": on_level, "on_trial": on_trial}
 
 
+def _named(trial: Trial, form: str) -> str:
+    """The parameters of a trial, D first, and the value of each in a form."""
+    found = sorted(trial.parameters.items(), key=lambda item: item[0] != "n_components")
+    words = {name: name.removeprefix("base__").replace("_", " ") for name, _ in found} | {"n_components": "D"}
+    return ", ".join(words[name] + form.format(value) for name, value in found)
+
+
 def _report(console: Any, result: dict[str, Any], tuned: Tuned) -> None:
     best = tuned.best
-    named = ", ".join(
-        f"{'D' if k == 'n_components' else k.removeprefix('base__').replace('_', ' ')} = {v:,}"
-        for k, v in sorted(best.parameters.items(), key=lambda item: item[0] != "n_components")
-    )
+    named = _named(best, " = {:,}")
     console.print(
         f"\nbest: {named}{', ' if named else ''}alpha = {best.alpha:g}: {tuned.metric} {best.score:.4f} on "
         f"{tuned.validation_rows:,} held-out rows",

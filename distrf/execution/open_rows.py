@@ -13,6 +13,7 @@ from dask.base import tokenize
 from dask.blockwise import BlockwiseDepDict, blockwise
 from dask.highlevelgraph import HighLevelGraph
 
+from ..parameters import COLUMNS, ruled
 from ..store import files
 from ..store.files import Options
 from ..store.formats import open_source
@@ -21,6 +22,7 @@ from ..store.rows import fill, read_block
 from ..store.zarr_source import ZarrSource
 
 
+@ruled(columns=COLUMNS)
 def open_rows(
     path: str | os.PathLike[str],
     *,

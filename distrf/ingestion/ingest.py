@@ -12,7 +12,7 @@ import numpy as np
 
 from distrf import __version__
 
-from ..parameters import NONE, Rule, one_of, ruled, whole
+from ..parameters import COLUMNS, NONE, Rule, one_of, ruled, whole
 from ..store import files, zarr_writer
 from ..store.files import Options
 from ..store.formats import fingerprint
@@ -28,21 +28,16 @@ from .streams import RowStream, TableSelection
 
 BLOCK_BYTES = 32 * 2**20
 BLOCK_ROWS = 2**17  # rows of narrow or sparse data grow when they are featurised
-
-
-def _is_float(dtype: Any) -> bool:
-    try:
-        return np.dtype(dtype) in (np.float32, np.float64)
-    except TypeError:
-        return False
+_FLOATS = ("float32", "float64", np.float32, np.float64)
 
 
 # Its keyword-only parameters are the options that a user has; each is one of the command too.
 @ruled(
+    columns=COLUMNS,
     sparse=one_of("csr", "dense") | NONE,
     seed=whole(0),
     block_rows=whole(1) | NONE,
-    dtype=Rule(("'float32'", "'float64'"), _is_float) | NONE,
+    dtype=Rule(("'float32'", "'float64'"), lambda dtype: dtype in _FLOATS) | NONE,
 )
 def ingest(
     source: str | os.PathLike[str],
@@ -116,9 +111,9 @@ def ingest(
     """
     source, out = files.normalise(source), files.normalise(out)
     files.refuse_root(source)
+    check_writable(out)
     check_apart(out, [source], storage_options=storage_options)
     existing_store(out, storage_options=storage_options)  # refuses a path that holds something else
-    check_writable(out)
     selection = TableSelection(
         target=target, columns=columns, split=split, missing=impute is not None, storage_options=storage_options
     )

@@ -12,11 +12,13 @@ from ..errors import InputError
 from ..execution.write_parquet import write_parts
 from ..execution.write_zarr import Written, write_rows
 from ..linear_model.base import accuracy_pass, error_pass
+from ..parameters import COLUMNS, ruled
 from .inputs import Arrays, Input
 from .loaded import Loaded, predictor
 from .writing import to_parquet
 
 
+@ruled(keys=COLUMNS)
 def predict(
     model: Any,
     X: Any,

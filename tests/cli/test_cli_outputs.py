@@ -159,4 +159,4 @@ def test_a_running_cluster_has_its_own_memory(cli, tmp_path):
     assert cli("run", job, "--dry-run", "--cluster", "tcp://a:1").err == ""
     job.write_text(job_text("demo", {"memory-limit": "2GiB", "cluster": "tcp://a:1"}))
     for words in (["run", job], ["demo", "--cluster", "tcp://a:1", "--memory-limit", "2GiB"]):
-        assert "--memory-limit is for local workers" in cli(*words, code=2).err
+        assert "a memory limit (2GiB) is for local workers" in cli(*words, code=2).err
