@@ -19,7 +19,7 @@ from distrf.cli.app import COMMANDS as FUNCTIONS
 from distrf.cli.app import get_command
 from distrf.cli.groups import grouped, path_parameters
 from distrf.cli.jobs import job_text, job_words, keys_of
-from distrf.cli.session import UsageError
+from distrf.cli.usage import UsageError
 from distrf.datasets import load_digits_split
 
 COMMANDS = {name: get_command(name) for name in FUNCTIONS if name != "run"}
