@@ -38,7 +38,7 @@ class Parameter:
     """A parameter of a constructor or a function.
 
     default : as in the signature; `empty` without one
-    annotation : as it is written
+    annotation : as text
     positional : whether it may be given without its name
     text : the first sentence of what the docstring says of it, and what it says of None
     rule : what it may be, where an estimator says so
@@ -51,6 +51,15 @@ class Parameter:
     positional: bool
     text: str
     rule: Rule | None = None
+
+    @property
+    def is_flag(self) -> bool:
+        """Whether it is true or false: as its rule says, or the annotation of a function."""
+        if self.rule is None:
+            return self.annotation == "bool"
+        from ..parameters import FLAG
+
+        return self.rule is FLAG
 
     @property
     def is_list(self) -> bool:
@@ -90,7 +99,7 @@ def parameters_of(owner: Callable[..., Any]) -> dict[str, Parameter]:
         _SAME.get(p.name, p.name): Parameter(
             p.name,
             p.default,
-            p.annotation,
+            str(p.annotation),
             p.kind is not p.KEYWORD_ONLY,
             texts.get(p.name, ""),
             (rules or {}).get(p.name),
@@ -202,7 +211,7 @@ def option(name: str, by_kind: Mapping[str, Parameter], panel: str, where: str =
         "rich_help_panel": panel,
         "show_default": defaults.pop() if len(defaults) == 1 else False,
     }
-    if first.annotation == "bool":
+    if first.is_flag:
         names = f"{flag(name)}/--no-{flag(name)[2:]}" if rules else flag(name)
         return Annotated[bool | None, typer.Option(names, **options)]
     if len(rules) == 1:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from math import inf
+from typing import ClassVar, get_args
 
 import pytest
 
@@ -12,7 +13,7 @@ from distrf.cli.compare import CompareOptions
 from distrf.cli.data import FeaturizeOptions, IngestOptions
 from distrf.cli.function_options import ReadOptions
 from distrf.cli.models import EvaluateOptions, PlanOptions, PredictOptions
-from distrf.cli.signatures import arguments, described, merged, outline, parameters_of, read
+from distrf.cli.signatures import arguments, described, merged, option, outline, parameters_of, read
 from distrf.cli.tune import TuneOptions
 from distrf.cli.usage import UsageError
 from distrf.parameters import FLAG, NONE, number, one_of, whole
@@ -113,6 +114,28 @@ def test_options_of_a_function_are_read_by_its_rules():
     for wrong, options in (("n_draws", CompareOptions), ("factor", TuneOptions), ("columns", ReadOptions)):
         with pytest.raises(UsageError, match=f"--{wrong.replace('_', '-')} must be .*, got "):
             options(**{wrong: "1,1"})
+
+
+def test_an_estimator_needs_no_annotations():
+    class Own:
+        """One of another package.
+
+        Parameters
+        ----------
+        flat : bool, default=False
+            Whether it is flat.
+        size : int, default=3
+            How large it is.
+        """
+
+        parameter_rules: ClassVar = {"flat": FLAG, "size": whole()}
+
+        def __init__(self, flat=False, size: int = 3): ...
+
+    found = parameters_of(Own)
+    flat, size = (get_args(option(name, {"own": found[name]}, "Map"))[0] for name in found)
+    assert flat == bool | None
+    assert size == str | None
 
 
 def test_described():
