@@ -46,7 +46,7 @@ def open_rows(
     columns : sequence of str or int, or None, default=None
         Columns of X in this order, by name or, for Zarr, by number. None takes all; of Parquet all but the target.
     rows_per_block : int or None, default=None
-        Zarr: a whole multiple of the chunk rows. Parquet: wanted size; row groups are joined or cut towards it. None
+        Zarr: a whole multiple of the chunk rows. Parquet: wanted size; row groups are merged or cut to come near it. None
         is the block of the store, else near 32 MiB of X.
     impute : str, float, sequence of float or None, default=None
         What replaces nulls and NaN of X: "mean", "median", "zero" or a number. Or a number for each column. Mean
@@ -55,7 +55,8 @@ def open_rows(
     uniform : bool, default=False
         Parquet: blocks of equal rows, as a Zarr store needs them, at the price of reading some row groups twice.
     strict : bool, default=False
-        Refuse a Zarr store of others that lacks chunks, which read as its fill value; else it is a warning.
+        Refuse a Zarr store of another program if chunks are missing, which would be read as the fill value; else it is a
+        warning.
     storage_options : dict or None, default=None
         Options of the fsspec file system.
 

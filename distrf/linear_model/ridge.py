@@ -39,7 +39,7 @@ class _Ridge(LinearModel):
     checkpoint: Any
     random_state: Any
 
-    #: Parameters that change nothing unless another one has one of some values.
+    #: Parameters that are read only if another parameter has one of these values.
     parameter_needs: ClassVar[dict[str, tuple[str, tuple[Any, ...]]]] = {
         name: ("solver", ("auto", "cg")) for name in ("tol", "n_directions", "max_passes")
     }
@@ -65,11 +65,11 @@ class _Ridge(LinearModel):
 
     @property
     def checkpoint_folder(self) -> str:
-        """Where the command line keeps the passes of conjugate gradients, below a folder of checkpoints; "" for none."""
+        """Subfolder of the command line's --checkpoint for the passes of conjugate gradients; "" for none."""
         return "" if self.solver == "gram" else "cg"
 
     def _fit(self, X: Any, y: Any, sample_weight: Any, targets: Targets, columns: Any) -> np.ndarray | None:
-        """Fit to features X; the squared errors of a linear model on `columns`, where the same pass can tell."""
+        """Fit to features X. Returns the cross-validation errors of ridge on `columns` if the same pass can give them."""
         alphas = given_alphas(self.alphas)
         seed = draw_seed(self.random_state)
         errors = None
@@ -159,19 +159,18 @@ class StreamingRidge(LinearRegressor, _Ridge):
         "gram" is exact, in one pass and D^2 numbers. "cg" takes conjugate gradients: a few passes and D *
         n_directions numbers. "auto" is "gram" where the plan says that workers and client hold it, and
         `solver_reason_` says why. With "cg", several alphas are compared on one held-out fifth whatever
-        `cv` is, and only the best and its neighbours are followed to convergence; the decades of its "auto"
+        `cv` is, and only the best and its neighbours are iterated to convergence; the decades of its "auto"
         start at 1e-8, or below while the smallest is the best, and end at 100 times the energy.
     n_directions : int or {"auto"}, default="auto"
         Dominant directions of the features that "cg" starts from. More of them take more memory and fewer
         passes. "auto" is D / 8, but 64 to 512.
     tol : float, default=0.001
-        "cg" stops when its predictions are so close to the exact ones, relative to their norm, by the bound
-        that its residual gives.
+        "cg" stops when its residual guarantees that the relative error of the predictions is at most this.
     max_passes : int, default=50
-        Most passes of "cg". A warning says when they did not suffice.
+        Most passes of "cg". A warning says if they were too few.
     checkpoint : str, PathLike or None, default=None
-        Folder or URL in which "cg" keeps the result of each pass. A fit that was interrupted and is called
-        again goes on from there.
+        Folder or URL in which "cg" keeps the result of each pass. If an interrupted fit is called again, it
+        resumes from there.
     random_state : int, Generator, RandomState or None, default=0
         Seed of all draws. None draws one seed.
 
@@ -320,19 +319,18 @@ class StreamingRidgeClassifier(LinearClassifier, _Ridge):
         "gram" is exact, in one pass and D^2 numbers. "cg" takes conjugate gradients: a few passes and D *
         n_directions numbers. "auto" is "gram" where the plan says that workers and client hold it, and
         `solver_reason_` says why. With "cg", several alphas are compared on one held-out fifth whatever
-        `cv` is, and only the best and its neighbours are followed to convergence; the decades of its "auto"
+        `cv` is, and only the best and its neighbours are iterated to convergence; the decades of its "auto"
         start at 1e-8, or below while the smallest is the best, and end at 100 times the energy.
     n_directions : int or {"auto"}, default="auto"
         Dominant directions of the features that "cg" starts from. More of them take more memory and fewer
         passes. "auto" is D / 8, but 64 to 512.
     tol : float, default=0.001
-        "cg" stops when its predictions are so close to the exact ones, relative to their norm, by the bound
-        that its residual gives.
+        "cg" stops when its residual guarantees that the relative error of the predictions is at most this.
     max_passes : int, default=50
-        Most passes of "cg". A warning says when they did not suffice.
+        Most passes of "cg". A warning says if they were too few.
     checkpoint : str, PathLike or None, default=None
-        Folder or URL in which "cg" keeps the result of each pass. A fit that was interrupted and is called
-        again goes on from there.
+        Folder or URL in which "cg" keeps the result of each pass. If an interrupted fit is called again, it
+        resumes from there.
     random_state : int, Generator, RandomState or None, default=0
         Seed of all draws. None draws one seed.
 
@@ -465,7 +463,7 @@ def fit_beside(
 
     Returns
     -------
-    The squared error on the columns for each penalty tried, by the folds that `model.cv_errors_` is measured on; None
-    where nothing is held out (one penalty), or conjugate gradients fit the model
+    The mean squared error of ridge on the columns for each penalty compared, on the same held-out rows as
+    `model.cv_errors_`. None if nothing is held out (one penalty), or if conjugate gradients fit the model
     """
     return model._fit_beside(X, columns, y, sample_weight)

@@ -1,4 +1,4 @@
-"""What ridge takes, before anything runs: the pass over the Gram matrix, or those of conjugate gradients."""
+"""The plan of ridge: one pass that sums up the Gram matrix, or the passes of conjugate gradients. Nothing runs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .gram import GramReduction
 
 
 def ridge_costs(estimator: Any, rows: PlannedRows, reductions: Sequence[GramReduction]) -> Costs:
-    """Costs of fitting a ridge model to features; `reductions` are the passes that would do."""
+    """Costs of fitting a ridge model to features; `reductions` are those of `gram_reductions`."""
     n, D, width = rows.n, rows.width, rows.outputs
     reduction, solver, reason = first_that_fits(estimator.solver, reductions, rows.pass_memory, rows.workers)
     given = given_alphas(estimator.alphas)
