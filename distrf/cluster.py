@@ -68,8 +68,7 @@ def connect(
         arguments = local_arguments(memory_limit, n_workers)
         spec: dict[str, Any] = {"class": "distributed.LocalCluster", "arguments": arguments}
     elif os.fspath(cluster).startswith(_SCHEMES):
-        if memory_limit is not None:
-            raise _not_local(memory_limit, f"the workers at {os.fspath(cluster)}")
+        check_memory_limit(memory_limit, cluster)
         with _client(os.fspath(cluster), timeout) as client:
             _wait(client, 1, timeout)
             yield client
@@ -112,6 +111,14 @@ def local_arguments(memory_limit: str | int | None = None, n_workers: int | None
     if memory_limit is not None:
         arguments["memory_limit"] = _bytes(memory_limit)
     return arguments
+
+
+def check_memory_limit(memory_limit: str | int | None, cluster: str | os.PathLike[str] | None = None) -> None:
+    """Raise InputError for a memory limit that is none, or of the workers at an address: they have their own."""
+    if memory_limit is not None:
+        _bytes(memory_limit)
+        if cluster is not None and os.fspath(cluster).startswith(_SCHEMES):
+            raise _not_local(memory_limit, f"the workers at {os.fspath(cluster)}")
 
 
 def _not_local(memory_limit: str | int, workers: str) -> InputError:

@@ -82,9 +82,7 @@ def test_on_the_command_line(cli, store, tmp_path):
     cli("featurize", store, tmp_path / "f.zarr", *words, "--quiet", cluster=True)
     assert json.loads(cli("inspect", tmp_path / "f.zarr", "--json").out)["spec"]["map"]["bias"] == 0.5
     job = tmp_path / "job.toml"
-    job.write_text(
-        job_text("train", {"source": "rows.zarr", "out": "m", "map": "relu", "bias": 0.5, "quiet": True})
-    )
+    job.write_text(job_text("train", {"X": "rows.zarr", "out": "m", "map": "relu", "bias": 0.5, "quiet": True}))
     cli("run", job, cluster=True)
     assert distrf.load_model(tmp_path / "m").named_steps["model"].n_features_in_ > 4
     assert json.loads(cli("evaluate", tmp_path / "m", store, "--json", cluster=True).out)["r2"] > 0.9

@@ -8,8 +8,8 @@ from typing import Annotated, Any
 import typer
 
 from ..ridge.alphas import SEVERAL
-from .estimator_options import MapOptions, ModelOptions, Options
-from .signatures import as_number
+from .estimator_options import MapOptions, ModelOptions
+from .signatures import Options, as_number
 from .usage import UsageError, checked, flag
 
 

@@ -31,7 +31,7 @@ from distrf import (
     save_model,
 )
 from distrf.cli.estimator_options import MapOptions
-from distrf.cli.session import UsageError
+from distrf.cli.usage import UsageError
 from distrf.compiled import walsh_hadamard
 from distrf.errors import InputError
 from distrf.kernels import DOT_PRODUCTS, Exponential, Gaussian, Homogeneous, Polynomial, get_dot_product_kernel
