@@ -30,8 +30,8 @@ class CheckpointOptions:
         int | None,
         typer.Option(
             "--checkpoint-every",
-            help="Batches of SGD between two states.",
-            show_default="50",
+            help="Batches of SGD between two states. [default: 50]",
+            show_default=False,
             rich_help_panel="Model",
         ),
     ] = None

@@ -179,6 +179,8 @@ def as_number(text: str) -> Any:
     return text if value is None or isinstance(value, bool) else value
 
 
+#: What is shown for a value whose rule or annotation begins so.
+_METAVARS = {"an integer ": "<int>", "int ": "<int>", "a finite number ": "<float>", "float ": "<float>"}
 _WORDS = {"none": None, "true": True, "false": False, "yes": True, "no": False}
 
 
@@ -206,18 +208,18 @@ def option(name: str, by_kind: Mapping[str, Parameter], panel: str, where: str =
     defaults = {_shown(p.default) for p in by_kind.values() if p.default is not Parameter.empty}
     if not rules:
         defaults -= {"None", "False"}  # an option that is not there
-    options: dict[str, Any] = {
-        "help": f"{where}{first.text}",
-        "rich_help_panel": panel,
-        "show_default": defaults.pop() if len(defaults) == 1 else False,
-    }
+    options: dict[str, Any] = {"help": f"{where}{first.text}", "rich_help_panel": panel, "show_default": False}
     if first.is_flag:
         names = f"{flag(name)}/--no-{flag(name)[2:]}" if rules else flag(name)
         return Annotated[bool | None, typer.Option(names, **options)]
     if len(rules) == 1:
-        options["help"] += f" ({rules.pop()})"
+        options["help"] += f" ({min(rules)})"
     if first.is_list:
         options["help"] += " Several stand between commas."
+    if len(defaults) == 1:
+        options["help"] += f" [default: {defaults.pop()}]"
+    allowed = f"{' '.join(rules) or first.annotation} "
+    options["metavar"] = next((shown for word, shown in _METAVARS.items() if allowed.startswith(word)), None)
     short = ("-D",) if name == "n_components" else ()
     return Annotated[
         str | None, *([PATH] if first.is_path else []), typer.Option(flag(name), *short, **options)
