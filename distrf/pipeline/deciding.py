@@ -46,7 +46,8 @@ class Decisions:
     choices: list[Choice] = field(default_factory=list)
 
     def note(self, what: str, value: Any, why: str) -> None:
-        self.choices.append(Choice(what, value, why))
+        """Add a choice, in place of an earlier one of the same thing."""
+        self.choices = [*(c for c in self.choices if c.what != what), Choice(what, value, why)]
 
     @property
     def rows(self) -> str:
