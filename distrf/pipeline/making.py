@@ -136,7 +136,12 @@ def prepare(X: Any, y: Any, options: Options, sample_weight: Any = None) -> Prep
     if scaler is not None:
         decisions.sample = sample.scaled(scaler)
     made = _with_features(decisions, options, wanted, scaler, learner)
-    if options.scale == "auto" and wanted is not None and scaler is not None and not sp.issparse(sample.X):
+    if (
+        options.scale == "auto"
+        and scaler is not None
+        and scaler.method.startswith("robust")
+        and wanted is not None
+    ):
         made = _in_linear_units(made, decisions, options, sample, wanted)
     if isinstance(options.model, str) and hasattr(learner, "solver"):
         deciding.penalty(decisions, learner, made.machine, "map" in made.pipeline.named_steps)
@@ -182,22 +187,20 @@ def _with_features(
 def _in_linear_units(
     made: Prepared, decisions: Decisions, options: Options, came: Sample, wanted: Any
 ) -> Prepared:
-    """What was made, or the same in standard units where a linear model on these beats it.
+    """What was made in robust units, or the same in linear ones where a linear model on these beats it.
 
-    Robust units bend the columns: what is linear in columns of heavy tails is lost in them, while standard units change
-    a linear model by its penalty alone. came : the sample without scaling
+    Robust units bend the columns: what is linear in columns of heavy tails is lost in them, while standard units (of CSR
+    rows, the largest entries) change a linear model by its penalty alone. came : the sample without scaling
     """
     if made.machine is None or made.linear is None or made.targets is None:
         return made
-    scaler = StreamingScaler("standard")
+    scaler = StreamingScaler("maxabs" if sp.issparse(came.X) else "standard")
     sample = came.scaled(scaler)
     linear = judge_columns(sample, made.targets, decisions.seed)
     if linear.beats(made.machine):
         again = replace(decisions, sample=sample, choices=list(decisions.choices))
-        why = (
-            f"{linear} of the columns in standard units, {made.machine} of what else did best, {decisions.rows}"
-        )
-        again.note("scale", "standard", why)
+        why = f"{linear} of the columns in these units, {made.machine} of what else did best, {decisions.rows}"
+        again.note("scale", scaler.method, why)
         other = _with_features(again, options, wanted, scaler, made.pipeline[-1], linear)
         if other.machine is not None and other.machine.better(made.machine):
             decisions.sample, decisions.choices = sample, again.choices

@@ -299,11 +299,25 @@ def test_sparse_rows_of_unlike_columns_are_scaled(rng):
     price = rng.lognormal(11, 1, n)
     y = rng.normal(size=20)[level] + 0.5 * np.log(price)
     X = sp.hstack([sp.csr_matrix((np.ones(n), (np.arange(n), level))), price[:, None]]).tocsr()
+    y += 0.3 * np.sin(5 * np.log(price))
     fitted = distrf.train(X[:700], y[:700], n_components=256)
-    assert fitted.training_.chosen("scale") == "maxabs"
-    assert fitted.score(X[700:], y[700:]) > 0.8
+    assert fitted.training_.chosen("scale") == "robust-zeros"
+    assert fitted.score(X[700:], y[700:]) > 0.95
+    dense = distrf.train(X[:700].toarray(), y[:700], n_components=256)
+    np.testing.assert_allclose(
+        fitted.score(X[700:], y[700:]), dense.score(X[700:].toarray(), y[700:]), atol=0.01
+    )
     few = distrf.make_model(X[:5], y[:5])  # where nothing can be judged
-    assert few.training_.chosen("scale") == "maxabs"
+    assert few.training_.chosen("scale") == "robust-zeros"
+
+
+def test_sparse_columns_of_heavy_tails_keep_linear_units(rng):
+    n, level = 900, rng.integers(5, size=900)
+    tails = rng.standard_t(1.2, n)
+    X = sp.hstack([sp.csr_matrix((np.ones(n), (np.arange(n), level))), tails[:, None]]).tocsr()
+    y = tails + level + 0.1 * rng.normal(size=n)
+    fitted = distrf.train(X[:600], y[:600], n_components=64)
+    assert fitted.score(X[600:], y[600:]) > 0.999
 
 
 def test_rows_far_out_do_not_choose_for_a_classifier(rng):
