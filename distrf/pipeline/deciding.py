@@ -263,12 +263,7 @@ def penalty(decisions: Decisions, learner: Any, verdict: Verdict | None, kept: b
         return
     unit = 1.0 if kept else column_scale(X, decisions.seed) ** 2
     alpha = float(f"{verdict.alpha * unit:.3g}")
-    alphas = (
-        [alpha]
-        if copies or verdict.misled
-        else [alpha / 10, alpha]
-        if wide
-        else [alpha / 10, alpha, float(f"{10 * alpha:.3g}")]
-    )
+    around = [alpha / 10, alpha] if wide else [alpha / 10, alpha, 10 * alpha]
+    alphas = [alpha] if copies or verdict.misled else around
     learner.set_params(alphas=alphas)
     decisions.note("alphas", alphas, f"best {decisions.rows}; {why}")

@@ -73,7 +73,8 @@ def make_model(
     map : "auto" (Fourier features, or none where a linear model on the columns does better), None or "none", a
         name ("fourier", "laplace", "binning", "tensor-sketch", "maclaurin", "compact", "nystroem", "tefm", "cnm"),
         or an unfitted map, taken as it is but for what the next ones say
-    scale : "auto" ("robust" units, or none), None or "none", a method of StreamingScaler, or an unfitted one
+    scale : "auto" ("robust" units, linear ones where a linear model on these does better, or none), None or
+        "none", a method of StreamingScaler, or an unfitted one
     length_scale : "auto" searches multiples of the map's rule; a number or a rule is taken; None leaves the map's
     n_components : "auto" from n, d and memory; a number is taken; None leaves the map's
     raw_columns : whether the columns stand beside the features; "auto": where held-out rows say so

@@ -320,6 +320,14 @@ def test_sparse_columns_of_heavy_tails_keep_linear_units(rng):
     assert fitted.score(X[600:], y[600:]) > 0.999
 
 
+def test_ridge_on_many_columns_compares_few_penalties(rng):
+    """A factorisation of a wide Gram matrix for each penalty and fold would be most of the time."""
+    X = sp.random_array((300, 1100), density=0.02, rng=rng, format="csr")
+    made = distrf.make_model(X, X @ rng.normal(size=1100), n_components=64)
+    assert made.training_.chosen("features") == "columns"
+    assert len(made[-1].alphas) == 3
+
+
 def test_rows_far_out_do_not_choose_for_a_classifier(rng):
     """A few rows of huge norm hold nearly all squared error: labels are what is judged."""
     X = rng.normal(size=(600, 10))
