@@ -198,7 +198,12 @@ def _in_linear_units(
     scaler = StreamingScaler("maxabs" if sp.issparse(came.X) else "standard")
     sample = came.scaled(scaler)
     linear = judge_columns(sample, made.targets, decisions.seed)
-    if linear.beats(made.machine):
+
+    def wins(other: Verdict) -> bool:
+        """One row of labels, or a few, are chance: of squared errors, a few far rows are what linear units are for."""
+        return linear.beats(other) if linear.missed is None else linear.leads(other, 2.0) > 0
+
+    if wins(made.machine):
         again = replace(decisions, sample=sample, choices=list(decisions.choices))
         why = f"{linear} of the columns in these units, {made.machine} of what else did best, {decisions.rows}"
         again.note("scale", scaler.method, why)
@@ -206,7 +211,7 @@ def _in_linear_units(
         if other.machine is not None and other.machine.better(made.machine):
             decisions.sample, decisions.choices = sample, again.choices
             return other
-    return replace(made, linear=linear, plain=True) if linear.beats(made.linear) else made
+    return replace(made, linear=linear, plain=True) if wins(made.linear) else made
 
 
 def choose_scaler(X: Any, y: Any, labels: bool, map_: Any, scale: Any, seed: int) -> Any:
