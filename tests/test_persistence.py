@@ -51,7 +51,7 @@ MODELS = {
     "fourier-offset": (RandomFourierFeatures(gamma=0.1, n_components=9, phase="offset", random_state=1), None),
     "fourier-matern": (RandomFourierFeatures("matern", nu=2.5, n_components=32, random_state=1), None),
     "fourier-kernel-object": (RandomFourierFeatures(Matern(0.5), n_components=32, random_state=1), None),
-    **{f"scaler-{m}": (StreamingScaler(m), None) for m in ("standard", "minmax", "maxabs", "robust", "l1-rows", "l2-rows")},
+    **{f"scaler-{m}": (StreamingScaler(m), None) for m in ("standard", "minmax", "maxabs", "robust", "robust-zeros", "l1-rows", "l2-rows")},
     "scaler-divide": (StreamingScaler("divide", divisor=3.0), None),
     "ridge": (StreamingRidge(1e-3), NUMBERS),
     "ridge-outputs": (StreamingRidge(1e-3, fit_intercept=False), np.c_[NUMBERS, -NUMBERS]),

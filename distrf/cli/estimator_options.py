@@ -222,7 +222,7 @@ class ScaleOptions(Typed):
 
     @classmethod
     def options(cls) -> Options:
-        text = f"robust, standard, minmax, maxabs, l1-rows, l2-rows, divide, {cls.others}."
+        text = f"robust, robust-zeros, standard, minmax, maxabs, l1-rows, l2-rows, divide, {cls.others}."
         method = typer.Option("--scale", help=text, rich_help_panel="Map")
         divisor = option("divisor", {"": parameters_of(StreamingScaler)["divisor"]}, "Map")
         return {"scale": (Annotated[str, method], cls.usual), "divisor": (divisor, None)}

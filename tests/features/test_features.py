@@ -447,6 +447,19 @@ def test_scaling_csr(method):
     np.testing.assert_allclose(Z.toarray(), clone(PEERS[method]).fit_transform(X).toarray(), rtol=1e-14)
 
 
+def test_robust_units_of_csr_rows_are_those_of_dense_ones_less_what_they_make_of_zero():
+    X = sp.random_array((60, 8), density=0.3, rng=np.random.default_rng(2), format="csr").tolil()
+    X[:, 2], X[:, 3] = np.linspace(2000, 2025, 60)[:, None], 0.0
+    X = sp.csr_array(X)
+    robust, kept = StreamingScaler("robust").fit(X.toarray()), StreamingScaler("robust-zeros").fit(X)
+    Z = kept.transform(X)
+    assert sp.issparse(Z)
+    np.testing.assert_allclose(Z.toarray(), kept.transform(X.toarray()), atol=1e-14)
+    expected = robust.transform(X.toarray()) - robust.transform(np.zeros((1, 8)))
+    np.testing.assert_allclose(Z.toarray(), expected, atol=1e-12)
+    assert Z.nnz == X.nnz
+
+
 @pytest.mark.parametrize("method", ["standard", "minmax"])
 def test_csr_is_not_shifted(method):
     with pytest.raises(InputError, match=f"scaling '{method}' shifts columns and would fill a sparse"):
