@@ -15,6 +15,7 @@ from relu_features import RandomReluFeatures, ReluMap
 
 import distrf
 from distrf import StreamingRidge, ingest
+from distrf.cli.app import load_plugins
 from distrf.cli.jobs import job_text
 from distrf.errors import InputError
 from distrf.maps import MAPS as FROZEN
@@ -90,7 +91,7 @@ def test_on_the_command_line(cli, store, tmp_path):
     assert "--bias is for --map relu; this is --map fourier" in printed.err
 
 
-def test_an_installed_package_is_found(store, tmp_path):
+def test_an_installed_package_is_found(cli, store, tmp_path, monkeypatch):
     """The entry point of a distribution: the command line imports what registers itself."""
     site = tmp_path / "site"
     (site / "relu-1.0.dist-info").mkdir(parents=True)
@@ -99,16 +100,15 @@ def test_an_installed_package_is_found(store, tmp_path):
     entry.write_text("[distrf]\nrelu = relu_features\n")
     (site / "relu_features.py").write_text((HERE / "relu_features.py").read_text())
 
-    def plan():
-        code = f"import sys; sys.path[:0] = [{str(site)!r}]; from distrf.cli.app import run; run()"
-        words = [sys.executable, "-c", code, "plan", str(store), "--map", "relu", "-D", "64", "--json"]
-        return subprocess.run(words, capture_output=True, text=True)
-
-    assert json.loads(plan().stdout)["fits"]
+    code = f"import sys; sys.path[:0] = [{str(site)!r}]; from distrf.cli.app import run; run()"
+    words = ["plan", str(store), "--map", "relu", "-D", "64", "--json"]
+    done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True)
+    assert json.loads(done.stdout)["fits"]
     entry.write_text("[distrf]\nrelu = relu_features_gone\n")
-    done = plan()
-    assert done.returncode == 1
-    assert "the plugin 'relu' cannot be imported" in done.stderr
+    monkeypatch.syspath_prepend(site)
+    load_plugins.cache_clear()
+    assert "the plugin 'relu' cannot be imported" in cli(*words, code=1).err
+    load_plugins.cache_clear()
 
 
 def test_names_are_taken_once():

@@ -186,6 +186,14 @@ def test_scaler_reads_once(tmp_path):
     assert reads(tmp_path) == 10
 
 
+def test_the_exact_kernel_of_whitened_rows(rng):
+    X = rng.normal(size=(20, 3)) * [1.0, 10.0, 0.1]
+    map_ = RandomFourierFeatures(length_scale=2.0, n_components=8, whiten=True, random_state=0).fit(X).map_
+    W = X @ map_.whitening
+    np.testing.assert_allclose(map_.exact_kernel(X), rbf_kernel(W, gamma=1 / 8), rtol=1e-9)
+    np.testing.assert_allclose(map_.exact_kernel(X, X[:5]), rbf_kernel(W, W[:5], gamma=1 / 8), rtol=1e-9)
+
+
 def test_whitening_reads_once_and_a_few_rows(tmp_path):
     dX = counted(rows(6400, 3), 10, tmp_path)
     RandomFourierFeatures(length_scale=1.0, n_components=8, whiten=True, random_state=0).fit(dX)

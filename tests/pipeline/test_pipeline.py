@@ -130,8 +130,7 @@ def test_a_pipeline_that_can_be_cloned_fitted_and_saved(rng, tmp_path):
     assert loaded.training_.baseline[0].machine > loaded.training_.baseline[0].linear
 
 
-@pytest.mark.parametrize("lazy", [False, True])
-@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(("lazy", "weighted"), [(False, False), (True, True)])
 def test_the_baseline_is_that_of_ridge_on_the_scaled_columns(rng, lazy, weighted, monkeypatch):
     """In the pass that fits the machine: the same errors as a fit of its own, and the same machine."""
     X, y = rows(rng)
@@ -344,9 +343,9 @@ def test_rows_far_out_do_not_choose_for_a_classifier(rng):
 def test_copies_of_rows_are_held_out_together(rng):
     """Scattered copies would choose a machine that remembers rows; all of a row are on one side."""
     X, y = load_diabetes(return_X_y=True)
-    many = rng.permutation(np.repeat(np.arange(300), 10))
+    many = rng.permutation(np.repeat(np.arange(300), 5))
     fitted = distrf.train(X[many], y[many], n_components=128)
-    assert fitted.training_.chosen("copies").startswith("90 %")
+    assert fitted.training_.chosen("copies").startswith("80 %")
     assert fitted.training_.baseline[0].machine < 0.7
     assert fitted.score(X[300:], y[300:]) > 0.3
     with pytest.warns(BaselineWarning, match="copies"):  # a model with penalties of its own
@@ -534,7 +533,7 @@ def test_regression_families(name):
 @pytest.mark.parametrize("name", ["ridge-classifier", "svm", "logistic", "sgd-classifier"])
 def test_classification_families(name):
     X, y = load_breast_cancer(return_X_y=True)
-    assert distrf.train(X[:400], y[:400], model=name).score(X[400:], y[400:]) > 0.93
+    assert distrf.train(X[:400], y[:400], model=name, n_components=128).score(X[400:], y[400:]) > 0.93
 
 
 def test_unknown_names(rng):
@@ -553,7 +552,7 @@ def test_features_are_as_many_as_rows_and_memory_allow():
     assert [auto_components(10**6, m) for m in (10**9, 600 * 2**20)] == [2048, 1024]
 
 
-@pytest.mark.parametrize("scale", ["auto", "none", "standard"])
+@pytest.mark.parametrize("scale", ["auto", "none"])
 def test_a_data_frame_is_trained_on_and_its_names_are_kept(rng, scale):
     """Also with nullable columns; no warning of names, neither in training nor in predicting."""
     pd = pytest.importorskip("pandas")
@@ -568,10 +567,10 @@ def test_a_data_frame_is_trained_on_and_its_names_are_kept(rng, scale):
 
 def test_columns_of_few_values_are_trained_on(rng):
     """Most rows have copies: the length scale is between those that differ."""
-    B = rng.integers(0, 2, (1000, 3)).astype(float)
-    y = B @ [1.0, 2.0, 3.0] + B[:, 0] * B[:, 1] + 0.1 * rng.normal(size=1000)
+    B = rng.integers(0, 2, (400, 3)).astype(float)
+    y = B @ [1.0, 2.0, 3.0] + B[:, 0] * B[:, 1] + 0.1 * rng.normal(size=400)
     for X in (B, sp.csr_matrix(B)):
         assert distrf.train(X, y, n_components=128, random_state=0).score(X, y) > 0.95
-    codes = rng.integers(0, 5, (800, 1)).astype(float)
+    codes = rng.integers(0, 5, (300, 1)).astype(float)
     fitted = distrf.train(codes, codes[:, 0] ** 2, n_components=128, random_state=0)
     assert fitted.score(codes, codes[:, 0] ** 2) > 0.99
