@@ -336,7 +336,7 @@ class Task:
 
     @property
     def ridge(self) -> bool:
-        return hasattr(self.model, "alphas")
+        return hasattr(self.model, "compares_alphas")
 
     def memory(self, parameters: Mapping[str, Any], sample: Sample, rows: int) -> int:
         """Bytes of a trial beside the sample."""

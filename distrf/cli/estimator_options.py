@@ -12,7 +12,7 @@ from ..features.base import FeatureEstimator
 from ..parameters import FLAG, check_parameters, one_of
 from ..pipeline.deciding import auto_components
 from ..registry import MAPS, MODELS, kind_for, make_map, named_map, named_model
-from .signatures import Options, Parameter, Typed, arguments, flag_of, merged, option, parameters_of, read
+from .signatures import Options, Parameter, Typed, arguments, merged, option, parameters_of, read
 from .usage import UsageError, checked, flag
 
 _RAW_COLUMNS = FLAG | one_of("auto")
@@ -209,8 +209,8 @@ class ModelOptions(Typed):
             made.check()
             return made
 
-        made = checked(build, flag_of)
-        _check_needs(made, [known[name].name for name in self.typed])
+        made = checked(build, flag)
+        _check_needs(made, list(self.typed))
         return made
 
 

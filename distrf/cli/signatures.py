@@ -27,8 +27,6 @@ Options = dict[str, tuple[Any, Any]]
 
 #: Parameters that no option says: threads are Dask's, and the command has words of its own for the others.
 LEFT_OUT = frozenset({"n_jobs", "random_state", "checkpoint", "checkpoint_every", "resume", "warm_start"})
-#: One penalty or several: one option.
-_SAME = {"alphas": "alpha"}
 _SECTION = re.compile(r"^(?P<title>\S.*)\n-{3,}$", re.MULTILINE)
 _ENTRY = re.compile(r"^(?P<names>\w+(?:, \w+)*) : .*$", re.MULTILINE)
 
@@ -96,7 +94,7 @@ def parameters_of(owner: Callable[..., Any]) -> dict[str, Parameter]:
     rules: Mapping[str, Rule] | None = getattr(owner, "parameter_rules", None)
     texts = described(inspect.getdoc(owner) or "")
     return {
-        _SAME.get(p.name, p.name): Parameter(
+        p.name: Parameter(
             p.name,
             p.default,
             str(p.annotation),
@@ -184,11 +182,6 @@ _METAVARS = {"an integer ": "<int>", "int ": "<int>", "a finite number ": "<floa
 _WORDS = {"none": None, "true": True, "false": False, "yes": True, "no": False}
 
 
-def flag_of(parameter: str) -> str:
-    """The option of a parameter."""
-    return flag(_SAME.get(parameter, parameter))
-
-
 def merged(kinds: Mapping[str, type]) -> dict[str, dict[str, Parameter]]:
     """{parameter: {name of an estimator: its own}} of several estimators, in the order of their signatures."""
     owners: dict[str, dict[str, Parameter]] = {}
@@ -235,7 +228,7 @@ def arguments(estimator: type, typed: Mapping[str, Any]) -> dict[str, Any]:
     """Keyword arguments of an estimator from texts; those that are no parameters of it are left out."""
     known = parameters_of(estimator)
     return {
-        known[name].name: read(value, rule) if isinstance(value, str) and (rule := known[name].rule) else value
+        name: read(value, rule) if isinstance(value, str) and (rule := known[name].rule) else value
         for name, value in typed.items()
         if name in known
     }

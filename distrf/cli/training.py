@@ -18,7 +18,6 @@ from ..pipeline.training import BaselineWarning, train
 from ..planning.classes import planned_target
 from ..planning.workers import planned_workers
 from ..registry import named_model
-from ..ridge.alphas import are_compared
 from .estimator_options import ModelOptions, TrainMapOptions
 from .jobs import command_line
 from .session import RunOptions, running
@@ -27,7 +26,7 @@ from .usage import UsageError
 
 def check_drawable(learner: Any, estimator: Any) -> None:
     """Raise UsageError for a model that leaves nothing to draw."""
-    if not (isinstance(estimator, TEFM) or hasattr(learner, "n_epochs") or are_compared(learner.alphas)):
+    if not (isinstance(estimator, TEFM) or hasattr(learner, "n_epochs") or learner.compares_alphas):
         raise UsageError(
             "--plot draws epochs of SGD, the errors of several --alpha, or the spectrum of --map tefm; this is "
             "ridge with one"

@@ -58,7 +58,7 @@ def tune(
     learner = model.first.make(seed=map.seed)
     map.follow_target(estimator, is_classifier(learner))
     _check_places(X, out, model_out, overwrite)
-    shown = {} if run.json or run.quiet else _printer(session, hasattr(learner, "alphas"))
+    shown = {} if run.json or run.quiet else _printer(session, hasattr(learner, "compares_alphas"))
     with session.connected():
         features, targets = rows_with_target(data)
         tuned = given.call(

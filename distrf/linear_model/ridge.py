@@ -16,7 +16,7 @@ from ..execution.planned import Costs, PlannedRows
 from ..execution.row_blocks import rows_per_block
 from ..parameters import CLASS_WEIGHT, FLAG, FOLDER, SEED, Rule, check_parameters, number, one_of, whole
 from ..randomness import draw_seed
-from ..ridge.alphas import ALPHAS, given_alphas, warn_if_lowest
+from ..ridge.alphas import ALPHAS, are_compared, given_alphas, warn_if_lowest
 from ..ridge.conjugate_passes import ConjugateGradients
 from ..ridge.folds import gram_reductions
 from ..ridge.gram import GramPair, GramReduction
@@ -30,7 +30,7 @@ from .validation import validate_fit
 
 
 class _Ridge(LinearModel):
-    alphas: Any
+    alpha: Any
     fit_intercept: bool
     cv: int | str
     solver: str
@@ -45,7 +45,7 @@ class _Ridge(LinearModel):
         name: ("solver", ("auto", "cg")) for name in ("tol", "n_directions", "max_passes")
     }
     parameter_rules: ClassVar[dict[str, Rule]] = {
-        "alphas": ALPHAS,
+        "alpha": ALPHAS,
         "fit_intercept": FLAG,
         "cv": whole(2) | one_of("holdout", "auto"),
         "solver": one_of(*SOLVERS),
@@ -55,6 +55,11 @@ class _Ridge(LinearModel):
         "checkpoint": FOLDER,
         "random_state": SEED,
     }
+
+    @property
+    def compares_alphas(self) -> bool:
+        """Whether a fit chooses between penalties."""
+        return are_compared(self.alpha)
 
     def facts(self) -> dict[str, Any]:
         found: dict[str, Any] = {"alpha": self.alpha_, "solver": self.solver_}
@@ -71,10 +76,10 @@ class _Ridge(LinearModel):
 
     def _fit(self, X: Any, y: Any, sample_weight: Any, targets: Targets, columns: Any) -> np.ndarray | None:
         """Fit to features X. Returns the cross-validation errors of ridge on `columns` if the same pass can give them."""
-        alphas = given_alphas(self.alphas)
+        alphas = given_alphas(self.alpha)
         seed = draw_seed(self.random_state)
         errors = None
-        reductions = gram_reductions(self.alphas, self.cv, X.shape[0], X.shape[1], targets, seed)
+        reductions = gram_reductions(self.alpha, self.cv, X.shape[0], X.shape[1], targets, seed)
         arrays = [X, y] if sample_weight is None else [X, y, sample_weight]
         reduction, self.solver_, self.solver_reason_ = choose_solver(self.solver, reductions, arrays)
         if self.solver_ == "gram":
@@ -130,7 +135,7 @@ class _Ridge(LinearModel):
     def planned_costs(self, rows: PlannedRows) -> Costs:
         check_parameters(self)
         targets = Targets(None, np.zeros(rows.outputs))
-        reductions = gram_reductions(self.alphas, self.cv, rows.n, rows.width, targets, 0)
+        reductions = gram_reductions(self.alpha, self.cv, rows.n, rows.width, targets, 0)
         return ridge_costs(self, rows, reductions)
 
 
@@ -142,7 +147,7 @@ class StreamingRidge(LinearRegressor, _Ridge):
 
     Parameters
     ----------
-    alphas : float, sequence of float or {"auto"}, default="auto"
+    alpha : float, sequence of float or {"auto"}, default="auto"
         Penalty alpha, or several of which cross-validation picks one. "auto" takes decades from 1e-8 to
         1e-1 times the energy of the features (their mean square about the mean, about 1 for Fourier
         features). It adds decades while the best one is at an edge, and the half decades beside the best.
@@ -218,14 +223,14 @@ class StreamingRidge(LinearRegressor, _Ridge):
     >>> from distrf import StreamingRidge
     >>> Z = np.random.default_rng(0).normal(size=(200, 3))
     >>> y = Z @ [1.0, 2.0, 3.0] + 4.0
-    >>> model = StreamingRidge(alphas=1e-9).fit(Z, y)
+    >>> model = StreamingRidge(alpha=1e-9).fit(Z, y)
     >>> model.coef_.round(3), round(model.intercept_, 3)
     (array([1., 2., 3.]), 4.0)
     """
 
     def __init__(
         self,
-        alphas: Alphas = "auto",
+        alpha: Alphas = "auto",
         *,
         fit_intercept: bool = True,
         cv: int | str = "auto",
@@ -236,7 +241,7 @@ class StreamingRidge(LinearRegressor, _Ridge):
         checkpoint: str | None = None,
         random_state: RandomState = 0,
     ):
-        self.alphas = alphas
+        self.alpha = alpha
         self.fit_intercept = fit_intercept
         self.cv = cv
         self.solver = solver
@@ -299,7 +304,7 @@ class StreamingRidgeClassifier(LinearClassifier, _Ridge):
 
     Parameters
     ----------
-    alphas : float, sequence of float or {"auto"}, default="auto"
+    alpha : float, sequence of float or {"auto"}, default="auto"
         Penalty alpha, or several of which cross-validation picks one. "auto" takes decades from 1e-8 to
         1e-1 times the energy of the features (their mean square about the mean, about 1 for Fourier
         features). It adds decades while the best one is at an edge, and the half decades beside the best.
@@ -378,7 +383,7 @@ class StreamingRidgeClassifier(LinearClassifier, _Ridge):
     >>> from distrf import StreamingRidgeClassifier
     >>> Z = np.random.default_rng(0).normal(size=(200, 3))
     >>> y = np.where(Z[:, 0] > 0, "above", "below")
-    >>> StreamingRidgeClassifier(alphas=1e-3).fit(Z, y).score(Z, y) > 0.9
+    >>> StreamingRidgeClassifier(alpha=1e-3).fit(Z, y).score(Z, y) > 0.9
     True
     """
 
@@ -386,7 +391,7 @@ class StreamingRidgeClassifier(LinearClassifier, _Ridge):
 
     def __init__(
         self,
-        alphas: Alphas = "auto",
+        alpha: Alphas = "auto",
         *,
         fit_intercept: bool = True,
         class_weight: ClassWeight = None,
@@ -398,7 +403,7 @@ class StreamingRidgeClassifier(LinearClassifier, _Ridge):
         checkpoint: str | None = None,
         random_state: RandomState = 0,
     ):
-        self.alphas = alphas
+        self.alpha = alpha
         self.fit_intercept = fit_intercept
         self.class_weight = class_weight
         self.cv = cv

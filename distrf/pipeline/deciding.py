@@ -265,5 +265,5 @@ def penalty(decisions: Decisions, learner: Any, verdict: Verdict | None, kept: b
     alpha = float(f"{verdict.alpha * unit:.3g}")
     around = [alpha / 10, alpha] if wide else [alpha / 10, alpha, 10 * alpha]
     alphas = [alpha] if copies or verdict.misled else around
-    learner.set_params(alphas=alphas)
-    decisions.note("alphas", alphas, f"best {decisions.rows}; {why}")
+    learner.set_params(alpha=alphas)
+    decisions.note("alpha", alphas, f"best {decisions.rows}; {why}")

@@ -15,7 +15,6 @@ from ..errors import InputError
 from ..execution.row_blocks import align_rows, blocks_are_csr
 from ..linear_model.ridge import fit_beside
 from ..record import Comparison, Training
-from ..ridge.alphas import are_compared
 from ..targets import class_targets, regression_targets
 from .making import Options, Prepared, prepare
 from .sample import as_rows, as_targets
@@ -129,7 +128,7 @@ def _compare_sample(made: Prepared) -> list[Comparison]:
 
 def compares_all(model: Any, mapped: bool, sparse: bool, d: int) -> bool:
     """Whether a linear model on all rows is affordable beside this one, and comparable: ridge with several alphas."""
-    return mapped and not sparse and d <= _NARROW and are_compared(getattr(model, "alphas", 0.0))
+    return mapped and not sparse and d <= _NARROW and getattr(model, "compares_alphas", False)
 
 
 def _fit_and_compare(made: Prepared, X: Any, y: Any, sample_weight: Any) -> list[Comparison]:

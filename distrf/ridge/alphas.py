@@ -30,7 +30,7 @@ USUAL = _LAST - _FIRST + 3
 
 
 def given_alphas(alphas: Any) -> list[float] | None:
-    """The parameter `alphas` as a list; None for "auto"."""
+    """The parameter `alpha` of ridge as a list; None for "auto"."""
     if isinstance(alphas, str):
         return None
     return [float(a) for a in alphas] if np.iterable(alphas) else [float(alphas)]

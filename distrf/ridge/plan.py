@@ -17,7 +17,7 @@ def ridge_costs(estimator: Any, rows: PlannedRows, reductions: Sequence[GramRedu
     """Costs of fitting a ridge model to features; `reductions` are those of `gram_reductions`."""
     n, D, width = rows.n, rows.width, rows.outputs
     reduction, solver, reason = first_that_fits(estimator.solver, reductions, rows.pass_memory, rows.workers)
-    given = given_alphas(estimator.alphas)
+    given = given_alphas(estimator.alpha)
     count = USUAL if given is None else len(given)
     held_out = 1 if reduction.rule.holdout else reduction.rule.n_folds
     notes = [f"solver {solver!r}: {reason}"]

@@ -86,7 +86,7 @@ def test_estimators_merged():
         "n_components": 512,
         "whiten": True,
     }
-    assert arguments(KINDS["ridge"], {"n_components": "512", "alpha": "1,2"}) == {"alphas": [1, 2]}
+    assert arguments(KINDS["ridge"], {"n_components": "512", "alpha": "1,2"}) == {"alpha": [1, 2]}
 
 
 FUNCTIONS = [

@@ -324,7 +324,7 @@ def test_ridge_on_many_columns_compares_few_penalties(rng):
     X = sp.random_array((300, 1100), density=0.02, rng=rng, format="csr")
     made = distrf.make_model(X, X @ rng.normal(size=1100), n_components=64)
     assert made.training_.chosen("features") == "columns"
-    assert len(made[-1].alphas) == 3
+    assert len(made[-1].alpha) == 3
 
 
 def test_rows_far_out_do_not_choose_for_a_classifier(rng):
