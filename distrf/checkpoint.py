@@ -1,4 +1,4 @@
-"""A folder from which an interrupted job goes on, to the same bits: for passes and for batches."""
+"""A folder from which an interrupted job resumes and ends with the same bits: for passes and for training in batches."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from .store import files, is_model_folder, read_model_folder, read_spec, write_m
 from .store.spec import differences, from_json, to_json
 
 _FORMAT = "distrf-checkpoint"
-#: How many rows, and rows of targets, a checkpoint keeps, by which it knows the same data again.
+#: How many rows, and how many targets, a checkpoint keeps. A resumed job compares them with its own data.
 COMPARED_ROWS, COMPARED_TARGETS = 16, 256
 _STEP = re.compile(r"step-(\d{6,})")
 
 
 class Checkpoint:
-    """What a job keeps on disk: a chain of steps, and after the last step states, each of which replaces an older one.
+    """What a job keeps on disk: a chain of steps, then states of the training loop, each of which replaces an older one.
 
-    A step makes new named arrays from those of the steps before it. It is written to a folder of its own, whole or not
-    at all. The folder of a step is removed once later steps have made all of its arrays anew. So a job that dies at any
-    moment loses the step it was in and no other. The last two states are kept, in case the newest is damaged.
+    A step makes named arrays from the arrays of the steps before it. It is written to a folder of its own, whole or not at
+    all, and removed once later steps have replaced all of its arrays. So a job that dies loses the step it was in and no
+    other. The last two states are kept, in case the newest is damaged.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ class Checkpoint:
     job : mapping
         What determines the numbers, as JSON. A checkpoint of another job is refused.
     resume : bool
-        Go on with what is there. If not, it is removed when the first step is written.
+        Whether to continue from what the folder holds. If not, its steps are removed when the first new one is written.
 
     Attributes
     ----------
@@ -53,7 +53,7 @@ class Checkpoint:
         self.path = None if path is None else files.normalise(path)
         self.job = from_json(to_json(dict(job)))
         self.arrays: dict[str, np.ndarray] = {}
-        # Tells the steps of this job from those that an earlier job with the same options left behind.
+        # Written with each step. Steps with another token were left behind by another run with the same options.
         self._token = uuid.uuid4().hex
         self._names: dict[int, set[str]] = {}
         self._states: dict[int, tuple[dict[str, np.ndarray], dict[str, Any]] | None] = {}
@@ -70,7 +70,7 @@ class Checkpoint:
         newest, damaged = True, None
         for number in sorted(self._found(), reverse=True):
             try:
-                if not is_model_folder(self._place(number)):  # an earlier job died while it removed this step
+                if not is_model_folder(self._place(number)):  # an earlier run died while it removed this step
                     continue
                 spec = read_spec(self._place(number))
             except StoreError as error:
@@ -79,7 +79,7 @@ class Checkpoint:
                 continue
             if damaged is not None and spec["numbers"] is None:
                 raise damaged
-            damaged = None  # what comes after a state are states: the job goes on from this one
+            damaged = None  # only a newer state is damaged, so the job resumes from this older one
             changed = differences(spec["identity"], self.job)
             if changed:
                 raise SpecMismatchError(
@@ -97,7 +97,7 @@ class Checkpoint:
                 if not any(self._states.values()):
                     try:
                         self._states[number] = read_model_folder(self._place(number))[1], spec["numbers"]
-                    except StoreError:  # this one is damaged: look at the one before
+                    except StoreError:  # this state is damaged: take the one before it
                         continue
             elif self._names[number] - self.arrays.keys():
                 self.arrays = read_model_folder(self._place(number))[1] | self.arrays
@@ -117,24 +117,24 @@ class Checkpoint:
         return max(self._names, default=0)
 
     def check_rows(self, rows: np.ndarray, name: str = "rows") -> None:
-        """Keep a few rows as a step; of a checkpoint that is there, compare them.
+        """Keep a few rows as a step. If an earlier run has kept rows, compare them with these.
 
         Parameters
         ----------
         rows : array of shape (rows, columns)
         name : str
-            What the rows are, for the message.
+            Name of the array, and of the rows in the message.
 
         Raises
         ------
         SpecMismatchError
-            The rows of the checkpoint are others.
+            The checkpoint was made from other rows.
         """
         known = self._count < self._done
         kept = self.run(lambda _: {name: rows})[name]
         if not known:
             return
-        # Features vary by rounding with the chunking.
+        # Not exact: features differ by rounding if the chunks differ.
         close = 1e-3 * float(np.abs(rows, where=np.isfinite(rows), out=np.zeros(rows.shape)).max(initial=0))
         if kept.shape != rows.shape or not np.allclose(kept, rows, rtol=0, atol=close, equal_nan=True):
             raise SpecMismatchError(
@@ -143,7 +143,7 @@ class Checkpoint:
             )
 
     def run(self, step: Callable[[dict[str, np.ndarray]], dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
-        """Compute a step, unless an earlier job finished it.
+        """Compute a step, unless an earlier run has finished it.
 
         Parameters
         ----------
@@ -157,7 +157,7 @@ class Checkpoint:
         """
         self._count += 1
         if self._count > self._done:
-            # In C order, as files give arrays back: with another layout BLAS takes another path, to other last bits.
+            # In C order, as arrays are read from files: with another memory order BLAS results differ in the last bits.
             made = {name: np.asarray(array, order="C") for name, array in step(self.arrays).items()}
             self.arrays = self.arrays | made
             self._write(self._count, made)
@@ -165,12 +165,12 @@ class Checkpoint:
         return self.arrays
 
     def once(self, make: Callable[[], np.ndarray]) -> np.ndarray:
-        """One array as a step of its own. The caller gets it; it does not stay in `arrays`.
+        """Compute one array as a step of its own. It is returned, and not kept in `arrays`.
 
         Parameters
         ----------
         make : callable
-            Makes the array; not called where an earlier job kept it.
+            Makes the array. It is not called if an earlier run has kept the array.
 
         Returns
         -------
@@ -185,7 +185,7 @@ class Checkpoint:
         return self.arrays.pop(name)
 
     def keep(self, arrays: Mapping[str, np.ndarray], numbers: Mapping[str, Any]) -> None:
-        """Write a state in place of the one before the last. Called after all steps.
+        """Write a state of the training loop, and remove the one before the last. All steps must be done.
 
         Parameters
         ----------
@@ -202,7 +202,7 @@ class Checkpoint:
             self._states[number] = None
 
     def state(self) -> tuple[dict[str, np.ndarray], dict[str, Any]] | None:
-        """The newest state that an earlier job kept. The caller gets it once; it does not stay here.
+        """The newest state that an earlier run has kept. It is returned once and then forgotten, to free its memory.
 
         Returns
         -------

@@ -25,7 +25,7 @@ from dask.utils import parse_bytes
 from distributed.security import Security
 
 from .errors import ClusterError, InputError
-from .execution.watch import WITHOUT_WORKERS
+from .execution.worker_checks import WITHOUT_WORKERS
 
 _SCHEMES = ("tcp://", "tls://", "ws://", "wss://", "ucx://", "inproc://")
 
@@ -75,14 +75,8 @@ def connect(
         arguments = local_arguments(memory_limit, n_workers)
         spec: dict[str, Any] = {"class": "distributed.LocalCluster", "arguments": arguments}
     elif os.fspath(cluster).startswith(_SCHEMES):
-        if memory_limit is not None:
-            raise _not_local(memory_limit, f"the workers at {os.fspath(cluster)}")
-        if tls is not None and not os.fspath(cluster).startswith(("tls://", "wss://")):
-            raise InputError(
-                f"certificates are for encrypted connections, and {os.fspath(cluster)!r} is none; give the address as "
-                "tls://host:port, or leave tls out"
-            )
-        with dask.config.set(tls_settings(tls)), _client(os.fspath(cluster), timeout) as client:
+        check_memory_limit(memory_limit, cluster)
+        with dask.config.set(tls_settings(tls, cluster)), _client(os.fspath(cluster), timeout) as client:
             _wait(client, 1, timeout)
             yield client
         return
@@ -132,13 +126,30 @@ def local_arguments(memory_limit: str | int | None = None, n_workers: int | None
     return arguments
 
 
-def tls_settings(folder: str | os.PathLike[str] | None) -> dict[str, Any]:
+def check_memory_limit(memory_limit: str | int | None, cluster: str | os.PathLike[str] | None = None) -> None:
+    """Raise InputError for a memory limit that is none, or of the workers at an address: they have their own."""
+    if memory_limit is not None:
+        _bytes(memory_limit)
+        if cluster is not None and os.fspath(cluster).startswith(_SCHEMES):
+            raise _not_local(memory_limit, f"the workers at {os.fspath(cluster)}")
+
+
+def tls_settings(
+    folder: str | os.PathLike[str] | None, cluster: str | os.PathLike[str] | None = None
+) -> dict[str, Any]:
     """Dask's configuration for servers and clients that show the certificate in a folder and trust its authority alone.
 
-    Raises InputError where the folder lacks a file, or its files do not go together.
+    Raises InputError where the folder lacks a file, its files do not go together, or the cluster is an address without
+    encryption.
     """
     if folder is None:
         return {}
+    address = "" if cluster is None else os.fspath(cluster)
+    if address.startswith(_SCHEMES) and not address.startswith(("tls://", "wss://")):
+        raise InputError(
+            f"certificates are for encrypted connections, and {address!r} is none; give the address as tls://host:port, or "
+            "leave tls out"
+        )
     ca, cert, key = (os.path.abspath(os.path.join(folder, name)) for name in ("ca.pem", "cert.pem", "key.pem"))
     try:
         ssl.create_default_context(cafile=ca).load_cert_chain(cert, key)

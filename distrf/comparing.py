@@ -16,6 +16,7 @@ from .features import RandomFourierFeatures
 from .kernels.base import kernel_with
 from .kernels.shift_invariant import Kernel
 from .metrics import NORMS, kernel_error
+from .parameters import NONE, name_in, ruled, several, whole
 from .projections import PROJECTIONS
 from .randomness import draw_seed
 from .typing import ArrayLike
@@ -65,17 +66,17 @@ class ProjectionErrors:
 
 
 def usable_projections(
-    map: RandomFourierFeatures, d: int, sizes: Sequence[int], projections: Sequence[str] | None = None
+    map: RandomFourierFeatures,
+    d: int,
+    n_components: Sequence[int] = (256, 1024, 4096),
+    projections: Sequence[str] | None = None,
 ) -> tuple[list[RandomFourierFeatures], dict[str, str]]:
     """Unfitted maps with each projection and number of features that go together, and why others do not.
 
     projections : None takes all that can serve the kernel; the papers' flawed forms only by name
 
-    Raises InputError where a projection is unknown, or none is left.
+    Raises InputError where none is left.
     """
-    unknown = [name for name in projections or () if name not in PROJECTIONS]
-    if unknown:
-        raise InputError(f"unknown projections {unknown}; known: {', '.join(sorted(PROJECTIONS))}")
     kernel = kernel_with(map.kernel, map.get_params(deep=False), Kernel)
     maps, skipped = [], {}
     for name, projection in PROJECTIONS.items():
@@ -86,7 +87,7 @@ def usable_projections(
                 projection.check(kernel)
             except InputError:
                 continue
-        for size in sizes:
+        for size in n_components:
             made = clone(map).set_params(projection=name, n_components=size)
             try:
                 made.planned_map(d)
@@ -98,6 +99,12 @@ def usable_projections(
     return maps, skipped
 
 
+@ruled(
+    n_components=several(whole()),
+    projections=several(name_in(PROJECTIONS)) | NONE,
+    n_draws=whole(),
+    n_rows=whole(2),
+)
 def compare_projections(
     map: RandomFourierFeatures,
     X: ArrayLike,
@@ -120,9 +127,9 @@ def compare_projections(
     projections : sequence of str or None, default=None
         Names of projections. None takes all that fit the kernel.
     n_draws : int, default=5
-        Draws of each map.
+        Draws of each map, at least 1.
     n_rows : int, default=1000
-        Sampled rows that the kernel matrix is taken on.
+        Sampled rows that the kernel matrix is taken on, at least 2.
 
     Returns
     -------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import numbers
 import os
@@ -10,7 +11,7 @@ import reprlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import inf, isfinite
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -96,6 +97,21 @@ def name_in(*registries: Mapping[str, Any]) -> Rule:
     )
 
 
+def several(rule: Rule) -> Rule:
+    """A list of one or more values."""
+
+    def allows(value: Any) -> bool:
+        listed = [] if isinstance(value, (str, dict)) or not np.iterable(value) else list(value)
+        return bool(listed) and all(map(rule.allows, listed))
+
+    return Rule((f"one or more, each {rule}",), allows)
+
+
+def _are_distinct(value: Any) -> bool:
+    listed = [] if isinstance(value, (str, dict)) or not np.iterable(value) else list(value)
+    return bool(listed) and all(np.ndim(one) == 0 for one in listed) and len(set(listed)) == len(listed)
+
+
 def instance(kind: type | tuple[type, ...], words: str) -> Rule:
     """An object of a class."""
     return Rule((words,), lambda value: isinstance(value, kind))
@@ -119,6 +135,7 @@ def _shown(value: Any) -> str:
 
 FLAG = Rule(("True", "False"), _is_flag)
 NONE = Rule(("None",), lambda value: value is None)
+COLUMNS = Rule(("names or numbers of columns, each of them once",), _are_distinct) | NONE
 FOLDER = Rule(
     ("a folder or URL", "None"), lambda v: v is None or (isinstance(v, (str, os.PathLike)) and v != "")
 )
@@ -140,6 +157,28 @@ CLASS_WEIGHT = (
     )
     | NONE
 )
+
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+def ruled(**rules: Rule) -> Callable[[_Function], _Function]:
+    """Let a public function check its arguments before it starts, as estimators do in `fit`; it keeps `parameter_rules`."""
+
+    def decorate(function: _Function) -> _Function:
+        signature = inspect.signature(function)
+
+        @functools.wraps(function)
+        def checked(*given: Any, **named: Any) -> Any:
+            for name, value in signature.bind(*given, **named).arguments.items():
+                if name in rules:
+                    rules[name].check(name, value)
+            return function(*given, **named)
+
+        checked.parameter_rules = rules  # type: ignore[attr-defined]
+        return checked  # type: ignore[return-value]
+
+    return decorate
 
 
 def check_parameters(estimator: Any) -> None:

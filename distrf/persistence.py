@@ -55,7 +55,7 @@ def save_model(
     --------
     >>> import tempfile
     >>> from distrf import StreamingRidge, load_model, save_model
-    >>> model = StreamingRidge(alphas=0.1).fit([[0.0], [1.0], [2.0]], [0.0, 1.0, 2.0])
+    >>> model = StreamingRidge(alpha=0.1).fit([[0.0], [1.0], [2.0]], [0.0, 1.0, 2.0])
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     save_model(model, f"{folder}/model")
     ...     loaded = load_model(f"{folder}/model")
@@ -256,7 +256,7 @@ def _check_widths(model: Any) -> None:
 
 
 #: Parameters, and values of them, that older model folders call by another name.
-_RENAMED = {"round_rows": "batch_size"}
+_RENAMED = {"round_rows": "batch_size", "alphas": "alpha"}
 _RENAMED_VALUES = {("distribution", "average"): "local_sgd"}
 
 

@@ -98,7 +98,7 @@ def chi(seed: int, stream: str, block: int, count: int, dof: int) -> np.ndarray:
     """`count` norms of standard normal vectors with `dof` >= 2 coordinates, float64.
 
     Exact in law: the gamma sampler of Marsaglia & Tsang (ACM TOMS 26, 2000), with shape dof / 2.
-    Rejected draws, below 5 in 100, draw again from the stream of the next round.
+    Fewer than 5 in 100 draws are rejected; they are drawn again, from the stream of the next attempt.
     """
     out = np.empty(count)
     todo = np.arange(count)

@@ -53,7 +53,7 @@ class Targets:
         """Numbers in encoded units, the last axis of length width, in the units of the targets; not moved."""
         return scores if self.units is None else scores / self.units
 
-    def error_weights(self, weight: float, sums: np.ndarray, squares: np.ndarray) -> tuple[np.ndarray, float]:
+    def error_factors(self, weight: float, sums: np.ndarray, squares: np.ndarray) -> tuple[np.ndarray, float]:
         """What the squared error of each column counts, shape (width,), and the mean variance of columns: with them the
         mean error over columns, over the mean variance, is the mean of 1 - R^2. Ones for classes and a single target;
         0 for a target that does not vary.

@@ -21,13 +21,14 @@ from sklearn.exceptions import ConvergenceWarning
 
 from .errors import InputError
 from .execution.memory import PassMemory, Workers
-from .execution.release import same_release
 from .execution.sampling import neighbours, sampled_rows, take_rows
 from .execution.scheduler import current_client, results_in_order
+from .execution.worker_release import same_release
 from .features.length_scale import resolve_length_scale
 from .kernels.base import kernel_with
 from .kernels.shift_invariant import KERNELS, Kernel
 from .maps import working_dtype
+from .parameters import ruled, whole
 from .pipeline.making import choose_scaler
 from .randomness import permutation
 from .ridge.alphas import SEVERAL, given_alphas
@@ -125,6 +126,7 @@ class Tuned:
 
 
 # Its keyword-only parameters are the options that a user has.
+@ruled(n_rows=whole(20), factor=whole(2), random_state=whole(0))
 def tune(
     X: Any,
     y: Any,
@@ -136,7 +138,7 @@ def tune(
     scale: Any = None,
     n_rows: int = 20_000,
     factor: int = 3,
-    seed: int = 0,
+    random_state: int = 0,
     on_level: Callable[[int, int, int], None] | None = None,
     on_trial: Callable[[Trial], None] | None = None,
 ) -> Tuned:
@@ -161,10 +163,10 @@ def tune(
     scale : str, StreamingScaler or None, default=None
         As in `distrf.make_model`; the rows are scaled first.
     n_rows : int, default=20000
-        Rows of the largest sample, a fifth of which (at most 10,000) is held out.
+        Rows of the largest sample, at least 20, a fifth of which (at most 10,000) is held out.
     factor : int, default=3
-        A level keeps one candidate in so many, and the next has that many times the rows.
-    seed : int, default=0
+        A level keeps one candidate in so many, at least 2, and the next has that many times the rows.
+    random_state : int, default=0
         Seed of the sample. The result depends on nothing else but the arguments.
     on_level : callable or None, default=None
         Called with (level, candidates, rows) before a level.
@@ -187,8 +189,7 @@ def tune(
     values = given_alphas(alphas) or []
     if not all(len(tried) for tried in parameters.values()):
         raise InputError(f"tune needs at least one value for each parameter, got {dict(parameters)}")
-    if not isinstance(factor, int) or factor < 2:
-        raise InputError(f"factor is a whole number of at least 2, got {factor!r}")
+    seed = random_state
     scaler = choose_scaler(X, y, is_classifier(model), map, scale, seed) if scale is not None else None
     if scaler is not None:
         X = scaler.fit(X).transform(X)
@@ -335,7 +336,7 @@ class Task:
 
     @property
     def ridge(self) -> bool:
-        return hasattr(self.model, "alphas")
+        return hasattr(self.model, "compares_alphas")
 
     def memory(self, parameters: Mapping[str, Any], sample: Sample, rows: int) -> int:
         """Bytes of a trial beside the sample."""

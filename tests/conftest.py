@@ -65,15 +65,20 @@ def _seeded(request, monkeypatch):
 
 
 def _cluster(n_workers):
+    """Its workers are forked from one process that has imported what they need: that takes seconds each."""
+    import dask
     from distributed import LocalCluster
+    from distributed.utils import get_mp_context
 
-    return LocalCluster(
-        n_workers=n_workers,
-        threads_per_worker=1,
-        processes=True,
-        dashboard_address=":0",
-        silence_logs=logging.CRITICAL,
-    )
+    with dask.config.set({"distributed.worker.multiprocessing-method": "forkserver"}):
+        get_mp_context().set_forkserver_preload(["distributed.nanny", "distrf.pipeline", "distrf.learned"])
+        return LocalCluster(
+            n_workers=n_workers,
+            threads_per_worker=1,
+            processes=True,
+            dashboard_address=":0",
+            silence_logs=logging.CRITICAL,
+        )
 
 
 @pytest.fixture(scope="session")

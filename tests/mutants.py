@@ -5,7 +5,9 @@
 A mutant swaps an operator or a comparison, changes a number, drops or adds a `not`, or deletes a statement. Texts,
 annotations and docstrings are left alone, and so is distrf/compiled, whose loops are tested through their callers. Each
 mutant is put into a copy of what git knows; the tests of the mirrored folder run there, then, if all pass, the
-default ones. It stands beside the tests since it asks what they notice. It takes minutes a mutant: no test runs it.
+default ones. Tests that fail without a fault say nothing: they run on the code as it is first, and must pass. It
+stands beside the tests since it asks what they notice. It takes minutes a mutant: no test runs it. `--near` asks the
+tests of the mirrored folder and those that import the file, which takes a minute or so.
 
 A mutant that no test can notice is listed in EQUIVALENT with its reason.
 """
@@ -17,6 +19,7 @@ import ast
 import copy
 import os
 import random
+import re
 import shutil
 import subprocess
 import sys
@@ -164,7 +167,18 @@ def mirrored(path: str) -> list[str]:
     return [str(tests)] if (ROOT / tests).exists() else []
 
 
-def passes(folder: Path, tests: list[str]) -> str | None:
+def near(path: str) -> list[str]:
+    """The test files that import a file of the package by its full name, after those that mirror it."""
+    module = ".".join(Path(path).with_suffix("").parts).removesuffix(".__init__")
+    package, _, name = module.rpartition(".")
+    said = re.compile(rf"{re.escape(module)}\b|from {re.escape(package)} import .*\b{name}\b")
+    mirror = mirrored(path)
+    importing = (p for p in sorted((ROOT / "tests").rglob("test_*.py")) if said.search(p.read_text()))
+    names = (str(p.relative_to(ROOT)) for p in importing)
+    return [*mirror, *(n for n in names if not any(Path(n).is_relative_to(m) for m in mirror))]
+
+
+def failure_of(folder: Path, tests: list[str]) -> str | None:
     """None if all tests pass in the copy, else what failed first."""
     environment = os.environ | {"PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
     environment.setdefault("DISTRF_DATA", str(ROOT.parent / "shared" / "data"))
@@ -181,22 +195,37 @@ def passes(folder: Path, tests: list[str]) -> str | None:
     return failed[0][:160] if failed else (done.stdout + done.stderr)[-300:]
 
 
-def verdict(folder: Path, mutant: Mutant) -> tuple[str, str]:
-    """("caught", "equivalent" or "not caught", why)."""
+#: (folder, tests): what fails in the code as it is.
+BASELINES: dict[tuple[Path, tuple[str, ...]], str | None] = {}
+
+
+def baseline(folder: Path, tests: list[str]) -> str | None:
+    """What fails without a fault, once for each set of tests."""
+    key = (folder, tuple(tests))
+    if key not in BASELINES:
+        BASELINES[key] = failure_of(folder, tests)
+    return BASELINES[key]
+
+
+def verdict(folder: Path, mutant: Mutant, asked: list[list[str]]) -> tuple[str, str]:
+    """("caught", "equivalent", "not caught" or "no baseline", why); the tests are `asked` one set after the other."""
     before, after = mutant.sources()
     if ast.dump(ast.parse(before)) == ast.dump(ast.parse(after)):
         return "equivalent", "the same code"
     known = EQUIVALENT.get((mutant.path, *mutant.lines()))
     if known:
         return "equivalent", known
-    (folder / mutant.path).write_bytes(after)
-    try:
-        for tests in (mirrored(mutant.path), []):
-            failure = passes(folder, tests)
-            if failure:
-                return "caught", failure
-    finally:
-        (folder / mutant.path).write_bytes(before)
+    for tests in asked:
+        broken = baseline(folder, tests)
+        if broken:
+            return "no baseline", f"without the fault: {broken}"
+        (folder / mutant.path).write_bytes(after)
+        try:
+            failure = failure_of(folder, tests)
+        finally:
+            (folder / mutant.path).write_bytes(before)
+        if failure:
+            return "caught", failure
     return "not caught", ""
 
 
@@ -205,6 +234,9 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--count", type=int, default=40)
     parser.add_argument("--only", default="distrf/", help="mutate files whose path begins so")
+    parser.add_argument(
+        "--near", action="store_true", help="only the tests of its folder and those that import it"
+    )
     parser.add_argument("--list", action="store_true", help="print the mutants and run nothing")
     chosen = parser.parse_args()
     listed = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
@@ -221,7 +253,8 @@ def main() -> None:
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / name, folder / name)
         for mutant in mutants:
-            found, why = verdict(folder, mutant)
+            asked = [near(mutant.path)] if chosen.near else [mirrored(mutant.path), []]
+            found, why = verdict(folder, mutant, asked)
             counts[found] += 1
             print(f"{found}: {mutant}\n    {why}", flush=True)
     print(", ".join(f"{count} {found}" for found, count in sorted(counts.items())))

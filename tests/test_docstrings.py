@@ -30,7 +30,7 @@ FUNCTIONS = [f"distrf.{name}" for name in distrf.__all__ if inspect.isfunction(g
 #: Classes that follow no paper.
 OWN = {"Blockwise", "StreamingScaler", "WithColumns"}
 #: Functions whose docstrings are not complete yet.
-PENDING = {"distrf.ingest", "distrf.make_model", "distrf.open_rows", "distrf.train"}
+PENDING = {"distrf.make_model", "distrf.train"}
 DEFAULT = re.compile(r"default=(.+)$")
 
 

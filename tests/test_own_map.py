@@ -15,6 +15,7 @@ from relu_features import RandomReluFeatures, ReluMap
 
 import distrf
 from distrf import StreamingRidge, ingest
+from distrf.cli.app import load_plugins
 from distrf.cli.jobs import job_text
 from distrf.errors import InputError
 from distrf.maps import MAPS as FROZEN
@@ -82,9 +83,7 @@ def test_on_the_command_line(cli, store, tmp_path):
     cli("featurize", store, tmp_path / "f.zarr", *words, "--quiet", cluster=True)
     assert json.loads(cli("inspect", tmp_path / "f.zarr", "--json").out)["spec"]["map"]["bias"] == 0.5
     job = tmp_path / "job.toml"
-    job.write_text(
-        job_text("train", {"source": "rows.zarr", "out": "m", "map": "relu", "bias": 0.5, "quiet": True})
-    )
+    job.write_text(job_text("train", {"X": "rows.zarr", "out": "m", "map": "relu", "bias": 0.5, "quiet": True}))
     cli("run", job, cluster=True)
     assert distrf.load_model(tmp_path / "m").named_steps["model"].n_features_in_ > 4
     assert json.loads(cli("evaluate", tmp_path / "m", store, "--json", cluster=True).out)["r2"] > 0.9
@@ -92,7 +91,7 @@ def test_on_the_command_line(cli, store, tmp_path):
     assert "--bias is for --map relu; this is --map fourier" in printed.err
 
 
-def test_an_installed_package_is_found(store, tmp_path):
+def test_an_installed_package_is_found(cli, store, tmp_path, monkeypatch):
     """The entry point of a distribution: the command line imports what registers itself."""
     site = tmp_path / "site"
     (site / "relu-1.0.dist-info").mkdir(parents=True)
@@ -101,16 +100,15 @@ def test_an_installed_package_is_found(store, tmp_path):
     entry.write_text("[distrf]\nrelu = relu_features\n")
     (site / "relu_features.py").write_text((HERE / "relu_features.py").read_text())
 
-    def plan():
-        code = f"import sys; sys.path[:0] = [{str(site)!r}]; from distrf.cli.app import run; run()"
-        words = [sys.executable, "-c", code, "plan", str(store), "--map", "relu", "-D", "64", "--json"]
-        return subprocess.run(words, capture_output=True, text=True)
-
-    assert json.loads(plan().stdout)["fits"]
+    code = f"import sys; sys.path[:0] = [{str(site)!r}]; from distrf.cli.app import run; run()"
+    words = ["plan", str(store), "--map", "relu", "-D", "64", "--json"]
+    done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True)
+    assert json.loads(done.stdout)["fits"]
     entry.write_text("[distrf]\nrelu = relu_features_gone\n")
-    done = plan()
-    assert done.returncode == 1
-    assert "the plugin 'relu' cannot be imported" in done.stderr
+    monkeypatch.syspath_prepend(site)
+    load_plugins.cache_clear()
+    assert "the plugin 'relu' cannot be imported" in cli(*words, code=1).err
+    load_plugins.cache_clear()
 
 
 def test_names_are_taken_once():

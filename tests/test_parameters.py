@@ -14,7 +14,7 @@ from sklearn.preprocessing import Normalizer
 
 import distrf
 from distrf.errors import InputError, ParameterError
-from distrf.parameters import check_parameters, number, one_of, whole
+from distrf.parameters import COLUMNS, check_parameters, number, one_of, ruled, several, whole
 
 X = np.abs(np.random.default_rng(0).normal(size=(12, 3)))
 Y = (X[:, 0] > np.median(X[:, 0])).astype(int)
@@ -155,3 +155,21 @@ def test_targets_that_are_no_numbers_are_refused(kind, lazy, dtype):
     )
     with pytest.raises(InputError, match="y must hold numbers, booleans or text"):
         kind().fit(rows, y)
+
+
+def test_a_function_checks_its_arguments_by_rules():
+    @ruled(n=whole(1), names=COLUMNS, sizes=several(whole(2)))
+    def made(X, n=3, *, names=None, sizes=(2, 3)):
+        return X, n
+
+    assert made(1, names=np.array([0, 1]), sizes=[2]) == (1, 3)
+    assert made.parameter_rules["n"].allows(5)
+    for wrong, message in (
+        ({"n": 0}, "n must be an integer >= 1, got 0"),
+        ({"names": ["a", "a"]}, "names must be names or numbers of columns, each of them once or None"),
+        ({"names": "a"}, "each of them once"),
+        ({"sizes": ()}, "sizes must be one or more, each an integer >= 2"),
+        ({"sizes": [1]}, "one or more"),
+    ):
+        with pytest.raises(ParameterError, match=message):
+            made(1, **wrong)

@@ -51,7 +51,7 @@ MODELS = {
     "fourier-offset": (RandomFourierFeatures(gamma=0.1, n_components=9, phase="offset", random_state=1), None),
     "fourier-matern": (RandomFourierFeatures("matern", nu=2.5, n_components=32, random_state=1), None),
     "fourier-kernel-object": (RandomFourierFeatures(Matern(0.5), n_components=32, random_state=1), None),
-    **{f"scaler-{m}": (StreamingScaler(m), None) for m in ("standard", "minmax", "maxabs", "robust", "l1-rows", "l2-rows")},
+    **{f"scaler-{m}": (StreamingScaler(m), None) for m in ("standard", "minmax", "maxabs", "robust", "robust-zeros", "l1-rows", "l2-rows")},
     "scaler-divide": (StreamingScaler("divide", divisor=3.0), None),
     "ridge": (StreamingRidge(1e-3), NUMBERS),
     "ridge-outputs": (StreamingRidge(1e-3, fit_intercept=False), np.c_[NUMBERS, -NUMBERS]),
@@ -339,11 +339,11 @@ def test_overwriting(tmp_path):
     first.coef_ = -first.coef_
     save_model(first, tmp_path / "m", note="a")  # other arrays, the same spec
     assert (load_model(tmp_path / "m").coef_ == first.coef_).all()
-    with pytest.raises(SpecMismatchError, match=r"model.parameters.alphas: 0.001 -> 0.01.*--overwrite"):
+    with pytest.raises(SpecMismatchError, match=r"model.parameters.alpha: 0.001 -> 0.01.*--overwrite"):
         save_model(StreamingRidge(1e-2).fit(X, NUMBERS), tmp_path / "m", note="a")
-    assert load_model(tmp_path / "m").alphas == 1e-3
+    assert load_model(tmp_path / "m").alpha == 1e-3
     save_model(StreamingRidge(1e-2).fit(X, NUMBERS), tmp_path / "m", overwrite=True)
-    assert load_model(tmp_path / "m").alphas == 1e-2
+    assert load_model(tmp_path / "m").alpha == 1e-2
     assert [p.name for p in tmp_path.iterdir()] == ["m"]
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+import runpy
 import shlex
 import subprocess
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -92,20 +94,35 @@ def test_the_flow_of_the_readme(workplace, cli):
     assert {"data.zarr", "model", "predictions.zarr", "features.zarr"} <= {p.name for p in workplace.iterdir()}
 
 
+def write_snippet(workplace, page, index):
+    ingest(workplace / "digits.npz", workplace / "data.zarr", split="train", block_rows=150)
+    code = re.sub(r"\b8192\b", "128", blocks(page, "python")[index])
+    (workplace / "snippet.py").write_text(code)
+    return code
+
+
+def test_the_python_of_the_readme(workplace, client, monkeypatch):
+    """In this process and on a cluster that is there."""
+
+    @contextmanager
+    def connect():
+        yield client
+
+    monkeypatch.setattr("distrf.cluster.connect", connect)
+    assert len(blocks(ROOT / "README.md", "python")) == 1
+    write_snippet(workplace, ROOT / "README.md", 0)
+    runpy.run_path("snippet.py", run_name="__main__")
+    assert (workplace / "model/model.json").exists()
+
+
 SNIPPETS = [(page.relative_to(ROOT), i) for page in PAGES for i, _ in enumerate(blocks(page, "python"))]
 
 
-@pytest.mark.parametrize(
-    ("page", "index"),
-    [
-        pytest.param(p, i, id=f"{p}-{i}", marks=[pytest.mark.slow] * (str(p) != "README.md"))
-        for p, i in SNIPPETS
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("page", "index"), SNIPPETS, ids=[f"{p}-{i}" for p, i in SNIPPETS])
 def test_python_runs(workplace, page, index):
-    ingest(workplace / "digits.npz", workplace / "data.zarr", split="train", block_rows=150)
-    code = re.sub(r"\b8192\b", "128", blocks(ROOT / page, "python")[index])
-    (workplace / "snippet.py").write_text(code)
+    """In a process of its own, with a cluster of its own."""
+    code = write_snippet(workplace, ROOT / page, index)
     done = subprocess.run(
         [sys.executable, "-W", "error::FutureWarning", "snippet.py"], capture_output=True, text=True
     )

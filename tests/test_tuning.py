@@ -138,7 +138,7 @@ def test_the_same_anywhere(client):
         here = tune(X, Y, *arguments, n_rows=600, on_trial=shown.append)
     assert [plain(t) for t in on_workers.trials] == [plain(t) for t in here.trials]
     assert [t.parameters for t in shown] == [t.parameters for t in here.trials]
-    other = tune(X, Y, *arguments, n_rows=600, seed=1)
+    other = tune(X, Y, *arguments, n_rows=600, random_state=1)
     assert [t.score for t in other.trials] != [t.score for t in here.trials]
 
 
@@ -178,7 +178,7 @@ def test_refusals(monkeypatch):
     ):
         with pytest.raises(InputError, match=message):
             tune(*arguments)
-    with pytest.raises(InputError, match="factor is a whole number of at least 2"):
+    with pytest.raises(InputError, match="factor must be an integer >= 2, got 1"):
         tune(X, Y, fourier(), SCALES, ridge, ALPHAS, factor=1)
     monkeypatch.setattr(Workers, "of_client", classmethod(lambda cls, client: cls(2, 1, 400 * 2**20)))
     with pytest.raises(MemoryPlanError, match="tune was refused"):

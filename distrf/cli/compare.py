@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from . import options as o
+from .function_options import FunctionOptions, ReadOptions
 from .groups import PATH
-from .session import Session
-from .usage import checked, whole_numbers
+from .session import RunOptions, Session
+from .usage import checked
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -18,48 +19,43 @@ if TYPE_CHECKING:
     from .estimator_options import FourierOptions
 
 
+class CompareOptions(FunctionOptions):
+    """The options of `distrf.compare_projections` beside those of the map."""
+
+    function = "distrf.comparing:compare_projections"
+    left_out = ("map", "X")
+
+
 def compare(
-    source: o.Source,
+    X: o.Rows,
     map: FourierOptions,
-    n_components: Annotated[
-        str, typer.Option("--n-components", "-D", help="Numbers of random features, comma-separated.")
-    ] = "256,1024,4096",
-    projections: Annotated[
-        str | None,
-        typer.Option("--projections", help="Only these, comma-separated. Default: all that fit the kernel."),
-    ] = None,
-    n_draws: Annotated[int, typer.Option("--n-draws", help="Draws of each map.", min=1, max=2**20)] = 5,
-    n_rows: Annotated[
-        int, typer.Option("--n-rows", help="Sampled rows the kernel matrix is taken on.", min=2, max=2**20)
-    ] = 1000,
+    given: CompareOptions,
     plot: Annotated[
         str | None, PATH, typer.Option("--plot", help="Write a plot of the errors to this file.")
     ] = None,
     *,
-    rows: o.ReadOptions,
-    run: o.RunOptions,
+    rows: ReadOptions,
+    run: RunOptions,
 ) -> None:
     """Kernel error and time of every projection that fits the kernel, on a sample of the rows."""
-    from ..comparing import compare_projections, usable_projections
+    from ..comparing import usable_projections
     from ..store import check_apart, check_writable
     from .plots import check_plot
 
     session = Session(run)
-    sizes, names = whole_numbers(n_components), o.listed(projections)
     check_plot(plot)
-    check_apart(plot, [source], what="--plot")
+    check_apart(plot, [X], what="--plot")
     check_writable(plot)
-    data = o.open_source(source, rows)
+    data = rows.open(X)
     estimator = map.make()
-    checked(lambda: usable_projections(estimator, data.d, sizes, names))
+    wanted = {name: given.values[name] for name in ("n_components", "projections") if name in given.values}
+    checked(lambda: usable_projections(estimator, data.d, **wanted))
     with session.connected():
-        X, _ = data.rows()
-        found = compare_projections(
-            estimator, X, n_components=sizes, projections=names, n_draws=n_draws, n_rows=n_rows
-        )
+        found = given.call(estimator, data.rows()[0])
     if plot:
         _plot(found, plot)
-    result = found.to_dict() | {"n_draws": n_draws, "plot": plot}
+    draws = len(found.found[0].errors["frobenius"])
+    result = found.to_dict() | {"n_draws": draws, "plot": plot}
     session.finish(result, lambda console: _print(console, found, plot))
 
 

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from . import options as o
+from .function_options import FunctionOptions, ReadOptions
 from .groups import PATH
-from .session import Session
+from .session import RunOptions, Session
 from .usage import UsageError
 
 if TYPE_CHECKING:
@@ -17,65 +18,33 @@ if TYPE_CHECKING:
     from .estimator_options import MapOptions, PlainScaleOptions
 
 
-def ingest(
-    source: Annotated[
-        str,
-        PATH,
-        typer.Argument(
-            help="A .parquet, .csv, .npy, .npz or .svmlight file, a Parquet folder or a Zarr store."
-        ),
-    ],
-    out: Annotated[str, PATH, typer.Argument(help="The Zarr store to write.")],
-    rows: o.RowOptions,
-    shuffle: Annotated[
-        bool, typer.Option("--shuffle", help="Shuffle all rows (files sorted by date or class).")
-    ] = False,
-    seed: Annotated[int, typer.Option("--seed", help="Seed of the shuffle.", min=0, max=2**63 - 1)] = 0,
-    sparse: Annotated[
-        str | None, typer.Option("--sparse", help="csr or dense. Default: as the source suggests.")
-    ] = None,
-    split: Annotated[str | None, typer.Option("--split", help="train or test members of an .npz file.")] = None,
-    dtype: Annotated[
-        str | None, typer.Option("--dtype", help="float32 or float64. Default: the source's.")
-    ] = None,
-    block_rows: Annotated[
-        int | None, typer.Option("--block-rows", help="Rows of a block.", min=1, max=2**40)
-    ] = None,
-    overwrite: o.Overwrite = False,
-    *,
-    run: o.RunOptions,
-) -> None:
-    """Turn a table into a chunked Zarr store; started again, it resumes."""
-    from ..ingestion.ingest import ingest as run_ingest
-    from ..store import check_writable
+class IngestOptions(FunctionOptions):
+    """The options of `distrf.ingest`."""
 
-    o.one_of("--sparse", sparse, ("csr", "dense"))
-    o.one_of("--dtype", dtype, ("float32", "float64"))
-    o.one_of("--split", split, ("train", "test"))
+    function = "distrf.ingestion.ingest:ingest"
+    left_out = ("progress", "storage_options")
+
+
+class FeaturizeOptions(FunctionOptions):
+    """The options of `distrf.featurize` beside those of the map and of reading."""
+
+    function = "distrf.pipeline.writing:featurize"
+    only = ("X", "out", "save_map", "overwrite")
+
+
+def ingest(given: IngestOptions, *, run: RunOptions) -> None:
+    """Turn a table into a chunked Zarr store; started again, it resumes."""
     session = Session(run)
-    check_writable(out)
-    reading: dict[str, Any] = {
-        "target": rows.target,
-        "columns": o.column_names(rows.columns),
-        "impute": o.number_or_rule(rows.impute),
-    }
-    kinds: dict[str, Any] = {"sparse": sparse, "dtype": dtype, "block_rows": block_rows, "split": split}
     with session.progress(), session.counting("ingest") as progress:
-        info = run_ingest(
-            source, out, **reading, **kinds, shuffle=shuffle, seed=seed, progress=progress, overwrite=overwrite
-        )
+        info = given.call(*given.places.values(), progress=progress)
     session.finish(info.to_dict(), lambda console: print_store(console, info))
 
 
 def featurize(
-    source: o.Source,
-    out: Annotated[str, PATH, typer.Argument(help="The Zarr store of features to write.")],
+    given: FeaturizeOptions,
     map: MapOptions,
-    rows: o.ReadOptions,
+    rows: ReadOptions,
     scale: PlainScaleOptions,
-    save_map: Annotated[
-        str | None, PATH, typer.Option("--save-map", help="Folder to keep the fitted map in, for --like.")
-    ] = None,
     like: Annotated[
         str | None,
         PATH,
@@ -83,40 +52,32 @@ def featurize(
             "--like", help="Take the map of this folder (of --save-map, or a model) as it was fitted."
         ),
     ] = None,
-    overwrite: o.Overwrite = False,
     *,
-    run: o.RunOptions,
+    run: RunOptions,
 ) -> None:
     """Write random features of rows to Zarr, block by block; started again, it resumes."""
-    from ..pipeline import featurize as write_features
     from ..pipeline.loaded import Loaded
-    from ..store import check_apart, check_writable, existing_model_folder, existing_store
+    from ..pipeline.writing import check_places
 
     session = Session(run)
-    check_apart(save_map, [source], what="--save-map")
-    check_apart(out, [source])
-    check_apart(out, [like], than="the map of --like")
-    check_apart(out, [save_map], than="--save-map")
-    check_writable(out, save_map)
-    existing_store(out)  # of others: refused now
-    if save_map is not None:
-        existing_model_folder(save_map)
+    X, out = given.places["X"], given.places["out"]
+    check_places(X, out, given.values.get("save_map"), like)
     if like is None:
-        data: Any = o.open_source(source, rows)
+        data: Any = rows.open(X)
         made = _unfitted(map, scale, data.d)
         steps = [step for _, step in made.steps]
     else:
-        if map.said or scale.said or save_map or rows.columns or rows.impute:
+        if map.said or scale.said or "save_map" in given.values or rows.typed.keys() & {"columns", "impute"}:
             raise UsageError(
                 "--like takes map, scaling, columns and imputation as they were fitted; leave out their options and "
                 "--save-map"
             )
         made = Loaded.of(like).transformers()
-        data = made.open(source, target=rows.target, strict=rows.strict)
+        data = made.open(X, **rows.values)
         steps = list(made.pipeline)
     session.refuse_if_too_big("featurize", steps, data)
     with session.connected():
-        written = write_features(made, data, out, save_map=save_map, overwrite=overwrite)
+        written = given.call(made, data, out)
     session.say(
         f"{written.computed} of {written.blocks} blocks computed, {written.blocks - written.computed} were there"
     )
@@ -139,7 +100,7 @@ def _unfitted(map: MapOptions, scale: PlainScaleOptions, d: int) -> Any:
 def inspect(
     path: Annotated[str, PATH, typer.Argument(help="A store, a model, or Parquet.")],
     *,
-    run: o.RunOptions,
+    run: RunOptions,
 ) -> None:
     """Show what a store or a model holds: spec, shapes, manifest, provenance. Needs no cluster."""
     from .. import store
@@ -165,40 +126,33 @@ def inspect(
 def print_store(console: Console, info: Any) -> None:
     """A store as a short table."""
     from dask.utils import format_bytes
-    from rich.table import Table
 
-    table = Table(title=f"{info.kind} in {info.path}", title_justify="left", show_header=False)
+    from .reports import print_facts
+
     state = (
         "complete" if info.complete else f"{info.n_blocks - info.pending} of {info.n_blocks} blocks finished"
     )
-    table.add_row("rows", f"{info.n_rows:,} in {info.n_blocks} blocks of {info.block_rows:,} ({state})")
+    facts = [("rows", f"{info.n_rows:,} in {info.n_blocks} blocks of {info.block_rows:,} ({state})")]
     for array in info.arrays:
         chunks = "CSR rows" if array.sparse else f"chunks {tuple(array.chunks)}"
-        table.add_row(array.name, f"{tuple(array.shape)} {array.dtype}, {chunks}")
+        facts.append((array.name, f"{tuple(array.shape)} {array.dtype}, {chunks}"))
     stored = "" if info.stored_bytes is None else f", {format_bytes(info.stored_bytes)} on disk"
-    table.add_row("size", format_bytes(info.nbytes) + stored)
+    facts.append(("size", format_bytes(info.nbytes) + stored))
     for name in ("target", "classes", "columns"):
         value = getattr(info, name)
         if value:
             more = f", ... ({len(value)})" if len(value) > 12 else ""
-            table.add_row(name, value if isinstance(value, str) else ", ".join(map(str, value[:12])) + more)
-    for key, value in _flat(info.spec):
-        if key not in ("target", "columns"):  # shown above
-            table.add_row(key, _short(value))
-    for key, value in info.provenance.items():
-        table.add_row(key, str(value))
-    console.print(table)
+            facts.append((name, value if isinstance(value, str) else ", ".join(map(str, value[:12])) + more))
+    facts += [(key, _short(value)) for key, value in _flat(info.spec) if key not in ("target", "columns")]
+    facts += [(key, str(value)) for key, value in info.provenance.items()]
+    print_facts(console, f"{info.kind} in {info.path}", facts)
 
 
 def print_spec(console: Console, title: str, spec: dict[str, Any]) -> None:
     """Nested JSON as a two-column table."""
-    from rich.table import Table
+    from .reports import print_facts
 
-    table = Table(title=title, title_justify="left", show_header=False)
-    table.add_column(overflow="fold")
-    for key, value in _flat(spec):
-        table.add_row(key, _short(value))
-    console.print(table)
+    print_facts(console, title, [(key, _short(value)) for key, value in _flat(spec)])
 
 
 def _with_shapes(value: Any, shapes: dict[str, str]) -> Any:

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from . import options as o
 from .groups import PATH
-from .session import Session
+from .session import RunOptions, Session
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -28,7 +27,7 @@ def demo(
         int, typer.Option("--seed", help="Seed of split, distortions and map.", min=0, max=2**32 - 1)
     ] = 0,
     *,
-    run: o.RunOptions,
+    run: RunOptions,
 ) -> None:
     """Train on scikit-learn's digits, expanded by small distortions. No network, no server."""
     import numpy as np
@@ -89,17 +88,16 @@ def _size(path: str) -> int:
 
 def _report(console: Console, result: dict[str, Any]) -> None:
     from dask.utils import format_bytes
-    from rich.table import Table
 
-    table = Table(title="distrf demo", title_justify="left", show_header=False)
-    table.add_row("rows", f"{result['rows']:,}")
-    table.add_row("training", f"{result['train_seconds']} s, {result['rows_per_second']:,} rows/s")
-    peaks = ", ".join(format_bytes(v) for v in result["peak_bytes_per_worker"].values())
-    table.add_row("peak memory per worker", peaks)
-    table.add_row("test accuracy, linear", f"{result['accuracy_linear']:.4f}")
-    table.add_row(
-        "test accuracy, kernel", f"{result['accuracy_kernel']:.4f}  ({result['test_rows']} untouched digits)"
-    )
-    for path, size in result["files"].items():
-        table.add_row("written", f"{path}, {format_bytes(size)}")
-    console.print(table)
+    from .reports import print_facts
+
+    kernel = f"{result['accuracy_kernel']:.4f}  ({result['test_rows']} untouched digits)"
+    facts = {
+        "rows": f"{result['rows']:,}",
+        "training": f"{result['train_seconds']} s, {result['rows_per_second']:,} rows/s",
+        "peak memory per worker": ", ".join(map(format_bytes, result["peak_bytes_per_worker"].values())),
+        "test accuracy, linear": f"{result['accuracy_linear']:.4f}",
+        "test accuracy, kernel": kernel,
+    }
+    written = [("written", f"{path}, {format_bytes(size)}") for path, size in result["files"].items()]
+    print_facts(console, "distrf demo", [*facts.items(), *written])

@@ -7,36 +7,16 @@ from typing import Annotated, Any, ClassVar, Self
 
 import typer
 
+from ..features import StreamingScaler
 from ..features.base import FeatureEstimator
 from ..parameters import FLAG, check_parameters, one_of
 from ..pipeline.deciding import auto_components
 from ..registry import MAPS, MODELS, kind_for, make_map, named_map, named_model
-from .signatures import Parameter, arguments, flag_of, merged, option, parameters_of, read
+from .signatures import Options, Parameter, Typed, arguments, merged, option, parameters_of, read
 from .usage import UsageError, checked, flag
 
-Options = dict[str, tuple[Any, Any]]
 _RAW_COLUMNS = FLAG | one_of("auto")
 _MAP_PREFIX, _BASE_PREFIX = "map_", "base_"
-
-
-class Typed:
-    """Options as they were typed; the fields are those of `options`.
-
-    typed : {option: text or flag} of those that were given
-    """
-
-    def __init__(self, **given: Any):
-        self.typed = {name: value for name, value in given.items() if value is not None}
-
-    @classmethod
-    def options(cls) -> Options:
-        """{option: (annotation, default)}."""
-        raise NotImplementedError
-
-    @property
-    def said(self) -> bool:
-        """Whether anything was typed."""
-        return bool(self.typed)
 
 
 class MapOptions(Typed):
@@ -67,10 +47,6 @@ class MapOptions(Typed):
     def said(self) -> bool:
         return bool(self.typed) or self.map != self.usual or self.seed != 0
 
-    def has(self, name: str) -> str:
-        """The maps that an option is for, as text."""
-        return ", ".join(_map_parameters()[name])
-
     def place(self, name: str) -> str:
         """The parameter of the estimator that an option sets."""
         own, _ = _split({name: None}, named_map(self.map))
@@ -89,7 +65,8 @@ class MapOptions(Typed):
         own, base = _split(self.typed, cls)
         if base and (cls is None or not takes_map(cls)):
             name = next(iter(base))
-            raise UsageError(f"{flag(name)} is for --map {self.has(name)}; this is --map {self.map}")
+            owners = ", ".join(_map_parameters()[name])
+            raise UsageError(f"{flag(name)} is for --map {owners}; this is --map {self.map}")
         if cls is None:
             return None
         for name, parameter in parameters_of(cls).items():
@@ -232,8 +209,8 @@ class ModelOptions(Typed):
             made.check()
             return made
 
-        made = checked(build, flag_of)
-        _check_needs(made, [known[name].name for name in self.typed])
+        made = checked(build, flag)
+        _check_needs(made, list(self.typed))
         return made
 
 
@@ -245,18 +222,10 @@ class ScaleOptions(Typed):
 
     @classmethod
     def options(cls) -> Options:
-        text = f"robust, standard, minmax, maxabs, l1-rows, l2-rows, divide, {cls.others}."
+        text = f"robust, robust-zeros, standard, minmax, maxabs, l1-rows, l2-rows, divide, {cls.others}."
         method = typer.Option("--scale", help=text, rich_help_panel="Map")
-        divisor = typer.Option(
-            "--divisor",
-            help="Number to scale by: 255 for grey values.",
-            rich_help_panel="Map",
-            show_default=False,
-        )
-        return {
-            "scale": (Annotated[str, method], cls.usual),
-            "divisor": (Annotated[float | None, divisor], None),
-        }
+        divisor = option("divisor", {"": parameters_of(StreamingScaler)["divisor"]}, "Map")
+        return {"scale": (Annotated[str, method], cls.usual), "divisor": (divisor, None)}
 
     @property
     def said(self) -> bool:
@@ -264,13 +233,11 @@ class ScaleOptions(Typed):
 
     def make(self) -> Any:
         """An unfitted scaler, "auto" or None. Raises UsageError for an unknown method and a divisor without use."""
-        from ..features import StreamingScaler
-
-        method, divisor = self.typed["scale"], self.typed.get("divisor")
-        if divisor is not None:
+        method, divisor = self.typed["scale"], arguments(StreamingScaler, self.typed)
+        if divisor:
             if method not in (self.usual, "none", "divide"):
                 raise UsageError("--scale and --divisor exclude each other")
-            scaler = StreamingScaler("divide", divisor=divisor)
+            scaler = StreamingScaler("divide", **divisor)
         elif method in ("auto", "none"):
             return None if method == "none" else "auto"
         else:

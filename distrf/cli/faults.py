@@ -6,7 +6,7 @@ import logging
 import traceback
 
 from ..errors import DistrfError
-from .session import UsageError
+from .usage import UsageError
 
 _TITLES = {"MemoryPlan": "Not enough memory", "SpecMismatch": "Spec mismatch", "Parameter": "Input error"}
 _MOST = 400  # letters of a message that others wrote

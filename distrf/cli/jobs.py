@@ -15,7 +15,8 @@ from typing import Annotated, Any
 import typer
 
 from .groups import PATH, path_parameters
-from .session import UsageError, running
+from .session import running
+from .usage import UsageError
 
 _words: ContextVar[list[str] | None] = ContextVar("distrf_job", default=None)
 

@@ -3,76 +3,73 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
+import time
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from . import options as o
+from .function_options import FunctionOptions, ReadOptions
 from .groups import PATH
-from .session import Session
+from .session import RunOptions, Session
 from .usage import UsageError
 
 if TYPE_CHECKING:
     from .estimator_options import ModelOptions, ScaleOptions, TrainMapOptions
 
 
+class PlanOptions(FunctionOptions):
+    """The options of `distrf.plan` beside those of reading and of the cluster."""
+
+    function = "distrf.planning.job:plan"
+    only = ("classes",)
+
+
 def plan(
-    source: o.Source,
+    X: o.Rows,
     map: TrainMapOptions,
     model: ModelOptions,
-    rows: o.ReadOptions,
+    rows: ReadOptions,
     scale: ScaleOptions,
+    given: PlanOptions,
     job: Annotated[str, typer.Option("--job", help="train or featurize.")] = "train",
-    classes: Annotated[
-        int | None,
-        typer.Option(
-            "--classes",
-            help="Classes, where the store does not tell. Default: those in a sample of the labels.",
-            min=1,
-            max=2**31,
-        ),
-    ] = None,
     *,
-    run: o.RunOptions,
+    run: RunOptions,
 ) -> None:
     """Say what a job would do: tasks, bytes, peak memory, time. Runs nothing, and reads but a few labels."""
     from sklearn.base import is_classifier
     from sklearn.pipeline import Pipeline
 
     from .. import planning
-    from .reports import print_plan
+    from .reports import print_facts
     from .training import planned_estimator, planned_model
 
     session = Session(run)
-    data = o.open_source(source, rows, plan=True)
+    data = rows.open(X, plan=True)
     estimator, scaler = planned_estimator(map, data, run), scale.make()
     if job not in ("train", "featurize"):
         raise UsageError(f"--job is train or featurize, got {job!r}")
     steps: list[tuple[str, Any]] = [] if scaler in (None, "auto") else [("scale", scaler)]
     steps += [] if estimator is None else [("map", estimator)]
-    notes: tuple[str, ...] = ()
     if job == "train":
-        learner, target = planned_model(model, data, classes, map.seed)
+        learner = planned_model(model, data, given.values.get("classes", 0), map.seed)
         map.follow_target(estimator, is_classifier(learner))
         steps.append(("model", learner))
-        classes, notes = target.classes, target.notes if is_classifier(learner) else ()
     elif estimator is None:
         raise UsageError(o.NO_FEATURES)
     where = {"cluster": run.cluster, "memory_limit": run.memory_limit, "tls": run.tls}
-    made = planning.plan(Pipeline(steps), data, job=job, classes=classes, **where)
-    made = replace(made, notes=[*notes, *made.notes])
-    session.finish(made.to_dict(), lambda console: print_plan(console, made))
+    made = planning.plan(Pipeline(steps), data, job=job, **given.values, **where)
+    session.finish(made.to_dict(), lambda console: print_facts(console, f"plan: {made.job}", made.lines()))
     made.check()
 
 
 def train(
-    source: o.Source,
-    out: o.ModelPath,
+    X: o.Rows,
+    out: Annotated[str, PATH, typer.Argument(help="The folder of the model.")],
     map: TrainMapOptions,
     model: ModelOptions,
     kept: o.CheckpointOptions,
-    rows: o.ReadOptions,
+    rows: ReadOptions,
     scale: ScaleOptions,
     plot: Annotated[
         str | None,
@@ -84,7 +81,7 @@ def train(
     ] = None,
     overwrite: o.Overwrite = False,
     *,
-    run: o.RunOptions,
+    run: RunOptions,
 ) -> None:
     """Train a linear model on random features of the rows; nothing but the model is stored.
 
@@ -92,6 +89,7 @@ def train(
     """
     from sklearn.base import is_classifier
 
+    from ..persistence import save_model
     from ..store import is_model_folder
     from .checkpoints import claim_checkpoint
     from .outputs import check_same_job, job_of
@@ -99,18 +97,19 @@ def train(
     from .reports import print_done, print_training
     from .training import (
         check_drawable,
+        facts_of,
         fit_pipeline,
         follow_target,
         look_at_target,
         planned_estimator,
-        save_trained,
+        provenance_of,
     )
 
     session = Session(run)  # and then all of a training in its order, in one place
-    data = o.open_source(source, rows)
+    data = rows.open(X)
     estimator, scaler = planned_estimator(map, data, run), scale.make()
     done = kept.resume and not overwrite and is_model_folder(out)
-    _check_places(source, out, kept.checkpoint, plot, None if done else overwrite)
+    _check_places(X, out, kept.checkpoint, plot, None if done else overwrite)
     target = look_at_target(data, map.seed)
     model = follow_target(model, target)
     learner = model.make(seed=map.seed)
@@ -130,9 +129,12 @@ def train(
     claim_checkpoint(kept, learner, estimator, data, overwrite)
     with session.connected() as client:
         session.refuse_if_too_big("train", steps, data, client, classes)
-        trained = fit_pipeline(data, map, scaler, estimator, learner)
-    save_trained(trained, data, source, out, overwrite, job)
-    result = trained.summary() | {"model": out, "rows": data.n} | _draw(plot, trained.pipeline)
+        start = time.perf_counter()
+        pipeline = fit_pipeline(data, map, scaler, estimator, learner)
+        seconds = time.perf_counter() - start
+    kept_with_it = {"input": data.description, "job": job, "provenance": provenance_of(X, seconds)}
+    save_model(pipeline, out, overwrite=overwrite, **kept_with_it)
+    result = facts_of(pipeline, data.n, seconds) | {"model": out, "rows": data.n} | _draw(plot, pipeline)
     session.finish(result, lambda console: print_training(console, f"model {out}", result))
 
 
@@ -165,61 +167,48 @@ def _draw(path: str | None, model: Any) -> dict[str, Any]:
     return {"plot": path}
 
 
-def predict(
-    model: o.ModelPath,
-    source: o.Source,
-    out: Annotated[str, PATH, typer.Argument(help="A .zarr store or a .parquet folder to write.")],
-    keys: Annotated[
-        str | None, typer.Option("--keys", help="Parquet columns to write beside the predictions.")
-    ] = None,
-    scores: Annotated[bool, typer.Option("--scores", help="Write decision values too.")] = False,
-    strict: o.Strict = False,
-    overwrite: o.Overwrite = False,
-    *,
-    run: o.RunOptions,
-) -> None:
+class PredictOptions(FunctionOptions):
+    """The options of `distrf.predict`."""
+
+    function = "distrf.pipeline.predicting:predict"
+
+
+class EvaluateOptions(FunctionOptions):
+    """The options of `distrf.evaluate`."""
+
+    function = "distrf.pipeline.predicting:evaluate"
+    left_out = ("y",)
+
+
+def predict(given: PredictOptions, *, run: RunOptions) -> None:
     """Predict rows with a trained model, block by block; started again, it resumes."""
-    from .. import pipeline
     from ..pipeline.loaded import predictor
-    from ..pipeline.predicting import check_extras
-    from ..pipeline.writing import to_parquet
-    from ..store import check_apart, check_writable, existing_parts, existing_store
+    from ..pipeline.predicting import open_rows
     from .reports import print_result
 
     session = Session(run)
-    check_apart(out, [source])
-    check_apart(out, [model], than="the model")
-    check_writable(out)
-    existing_parts(out) if to_parquet(out) else existing_store(out)
+    model, X, out = given.places.values()
     trained = predictor(model)
-    data = trained.open(source, strict=strict)
-    names = o.column_names(keys, "--keys")
-    check_extras(trained, data, out, names, scores)
+    checks = {name: value for name, value in given.values.items() if name != "overwrite"}
+    data = open_rows(trained, X, out, **checks)
     session.refuse_if_too_big("predict", list(trained.pipeline), data)
     with session.connected():
-        written = pipeline.predict(trained, data, out, keys=names, scores=scores, overwrite=overwrite)
+        written = given.call(trained, data, out)
     counts = {"blocks": written.blocks, "blocks_computed": written.computed}
     result = {"predictions": out, "rows": data.n, **counts}
     session.finish(result, lambda console: print_result(console, f"predictions {out}", result))
 
 
-def evaluate(
-    model: o.ModelPath,
-    source: o.Source,
-    target: o.Target = None,
-    strict: o.Strict = False,
-    *,
-    run: o.RunOptions,
-) -> None:
+def evaluate(given: EvaluateOptions, *, run: RunOptions) -> None:
     """Score a trained model on rows with known targets, in one pass."""
-    from .. import pipeline
     from ..pipeline.loaded import predictor
     from .reports import print_result
 
     session = Session(run)
+    model, X = given.places.values()
     trained = predictor(model)
-    data = trained.open(source, target=target, needs_target=True, strict=strict)
+    data = trained.open(X, needs_target=True, **given.values)
     session.refuse_if_too_big("evaluate", list(trained.pipeline), data)
     with session.connected():
-        result = pipeline.evaluate(trained, data) | {"model": model, "rows": data.n}
-    session.finish(result, lambda console: print_result(console, f"{model} on {source}", result))
+        result = given.call(trained, data) | {"model": model, "rows": data.n}
+    session.finish(result, lambda console: print_result(console, f"{model} on {X}", result))

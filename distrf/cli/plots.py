@@ -6,7 +6,7 @@ import os
 from typing import Any
 
 from ..errors import InputError
-from .session import UsageError
+from .usage import UsageError
 
 
 def check_plot(path: str | None) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from dask.utils import format_bytes
@@ -11,17 +12,18 @@ from rich.table import Table
 from ..record import Training
 
 
-def print_plan(console: Console, made: Any) -> None:
-    """A plan as a table."""
-    table = Table(title=f"plan: {made.job}", title_justify="left", show_header=False)
-    for what, value in made.lines():
-        table.add_row(what, value)
+def print_facts(console: Console, title: str, facts: Iterable[tuple[str, str]]) -> None:
+    """Names and values as a table."""
+    table = Table(title=title, title_justify="left", show_header=False)
+    table.add_column(overflow="fold")
+    for name, value in facts:
+        table.add_row(name, value)
     console.print(table)
 
 
 def print_result(console: Console, title: str, result: dict[str, Any]) -> None:
     """Flat facts as a table."""
-    table = Table(title=title, title_justify="left", show_header=False)
+    shown = []
     for key, value in result.items():
         if key == "peak_bytes_per_worker":
             value = ", ".join(format_bytes(v) for v in value.values())
@@ -30,8 +32,8 @@ def print_result(console: Console, title: str, result: dict[str, Any]) -> None:
         elif isinstance(value, int) and not isinstance(value, bool):
             value = f"{value:,}"
         if value is not None and not isinstance(value, (dict, list)):
-            table.add_row(key.replace("_", " "), str(value))
-    console.print(table)
+            shown.append((key.replace("_", " "), str(value)))
+    print_facts(console, title, shown)
 
 
 def _print_choices(console: Console, training: Training) -> None:

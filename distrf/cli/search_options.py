@@ -8,8 +8,8 @@ from typing import Annotated, Any
 import typer
 
 from ..ridge.alphas import SEVERAL
-from .estimator_options import MapOptions, ModelOptions, Options
-from .signatures import as_number
+from .estimator_options import MapOptions, ModelOptions
+from .signatures import Options, as_number
 from .usage import UsageError, checked, flag
 
 
@@ -23,8 +23,8 @@ class SearchedMap(MapOptions):
         )
         scales = typer.Option(
             "--length-scale",
-            help="Numbers, comma-separated, or a rule: its number times 0.35, 0.5, 0.71 ... 2.8.",
-            show_default="knn",
+            help="Numbers, comma-separated, or a rule: its number times 0.35, 0.5, 0.71 ... 2.8. [default: knn]",
+            show_default=False,
             rich_help_panel="Map",
         )
         return super().options() | {

@@ -14,7 +14,7 @@ import typer
 
 from ..planning.workers import running
 from .groups import PATH
-from .usage import UsageError
+from .usage import checked
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -66,28 +66,14 @@ class Session:
     peaks: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        from dask.utils import parse_bytes
         from rich.console import Console
+
+        from ..cluster import check_memory_limit, tls_settings
 
         self.errors = Console(stderr=True, quiet=self.run.quiet, highlight=False)
         self.output = Console(highlight=False)
-        if self.run.tls is not None:  # refused before anything is read
-            from ..cluster import tls_settings
-
-            tls_settings(self.run.tls)
-        limit = self.run.memory_limit
-        if limit is None:
-            return
-        try:
-            size = parse_bytes(limit)
-        except ValueError:
-            size = 0
-        if size < 1:
-            raise UsageError(f"--memory-limit is a size such as 4GiB, got {limit!r}")
-        if running(self.run.cluster):
-            raise UsageError(
-                "--memory-limit is for local workers; those of a running cluster have their own: leave it out"
-            )
+        checked(lambda: check_memory_limit(self.run.memory_limit, self.run.cluster))
+        checked(lambda: tls_settings(self.run.tls, self.run.cluster))
 
     def say(self, text: str) -> None:
         """A remark on standard error, unless quiet."""

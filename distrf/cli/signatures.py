@@ -1,52 +1,126 @@
-"""Options of the command line from the constructors of estimators: names, defaults, rules and texts are theirs."""
+"""Options of the command line from the constructors of estimators and from public functions.
+
+Names, defaults, rules and texts are theirs.
+"""
 
 from __future__ import annotations
+import __future__
 
+import ast
+import functools
+import importlib.util
 import inspect
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
-from ..parameters import FLAG, Rule
+from .groups import PATH
 from .usage import flag
+
+if TYPE_CHECKING:
+    from ..parameters import Rule
+
+Options = dict[str, tuple[Any, Any]]
 
 #: Parameters that no option says: threads are Dask's, and the command has words of its own for the others.
 LEFT_OUT = frozenset({"n_jobs", "random_state", "checkpoint", "checkpoint_every", "resume", "warm_start"})
-#: One penalty or several: one option.
-_SAME = {"alphas": "alpha"}
 _SECTION = re.compile(r"^(?P<title>\S.*)\n-{3,}$", re.MULTILINE)
 _ENTRY = re.compile(r"^(?P<names>\w+(?:, \w+)*) : .*$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
 class Parameter:
-    """A parameter of a constructor.
+    """A parameter of a constructor or a function.
 
     default : as in the signature; `empty` without one
-    rule : what it may be
-    text : the first sentence of what the docstring says of it
+    annotation : as text
+    positional : whether it may be given without its name
+    text : the first sentence of what the docstring says of it, and what it says of None
+    rule : what it may be, where an estimator says so
     """
 
     empty: ClassVar[Any] = inspect.Parameter.empty
     name: str
     default: Any
-    rule: Rule
+    annotation: str
+    positional: bool
     text: str
+    rule: Rule | None = None
+
+    @property
+    def is_flag(self) -> bool:
+        """Whether it is true or false: as its rule says, or the annotation of a function."""
+        if self.rule is None:
+            return self.annotation == "bool"
+        from ..parameters import FLAG
+
+        return self.rule is FLAG
+
+    @property
+    def is_list(self) -> bool:
+        """Whether several names or numbers are typed for it."""
+        listed = "Sequence" in self.annotation or "list" in self.annotation
+        return self.rule is None and listed and "float" not in self.annotation
+
+    @property
+    def is_path(self) -> bool:
+        """Whether it names a file, a folder or a URL: commands read and write what lies at a place."""
+        return self.rule is None and (self.positional or "PathLike" in self.annotation)
 
 
-def parameters_of(estimator: type) -> dict[str, Parameter]:
-    """{option: parameter} of an estimator's constructor, in the order of the signature."""
-    rules: Mapping[str, Rule] = getattr(estimator, "parameter_rules", {})
-    texts = described(inspect.getdoc(estimator) or "")
-    found = inspect.signature(estimator).parameters.values()
+class Typed:
+    """Options as they were typed; a class says in `options` which there are: {option: (annotation, default)}.
+
+    typed : {option: text or flag} of those that were given
+    """
+
+    def __init__(self, **given: Any):
+        self.typed = {name: value for name, value in given.items() if value is not None}
+
+    @property
+    def said(self) -> bool:
+        """Whether anything was typed."""
+        return bool(self.typed)
+
+
+def parameters_of(owner: Callable[..., Any]) -> dict[str, Parameter]:
+    """{option: parameter} of an estimator's constructor or a function, in the order of the signature.
+
+    Of an estimator they are those with a rule.
+    """
+    rules: Mapping[str, Rule] | None = getattr(owner, "parameter_rules", None)
+    texts = described(inspect.getdoc(owner) or "")
     return {
-        _SAME.get(p.name, p.name): Parameter(p.name, p.default, rules[p.name], texts.get(p.name, ""))
-        for p in found
-        if p.name in rules and p.name not in LEFT_OUT
+        p.name: Parameter(
+            p.name,
+            p.default,
+            str(p.annotation),
+            p.kind is not p.KEYWORD_ONLY,
+            texts.get(p.name, ""),
+            (rules or {}).get(p.name),
+        )
+        for p in inspect.signature(owner).parameters.values()
+        if (rules is None or p.name in rules) and p.name not in LEFT_OUT
     }
+
+
+@functools.cache
+def outline(function: str) -> Callable[..., Any]:
+    """Signature and docstring of a function, "module:name", from its source: for help nothing heavy is imported."""
+    module, name = function.split(":")
+    spec = importlib.util.find_spec(module)
+    assert spec is not None
+    source = spec.loader.get_source(module)  # type: ignore[union-attr]
+    nodes = ast.parse(source).body
+    found = next(node for node in nodes if isinstance(node, ast.FunctionDef) and node.name == name)
+    found.decorator_list, found.body = [], found.body[:1]
+    made: dict[str, Any] = {}
+    flags = __future__.annotations.compiler_flag  # those of the signature are texts
+    exec(compile(ast.Module([found], []), module, "exec", flags), made)
+    return made[name]
 
 
 def described(doc: str) -> dict[str, str]:
@@ -64,7 +138,8 @@ def _sentences(section: str) -> Iterator[tuple[str, str]]:
     for at, entry in enumerate(entries):
         end = entries[at + 1].start() if at + 1 < len(entries) else len(section)
         text = " ".join(section[entry.end() : end].split())
-        first = re.split(r"(?<=[.])\s+(?=[A-Z\"])", text, maxsplit=1)[0]
+        first, *others = re.split(r"(?<=[.])\s+(?=[A-Z\"])", text)
+        first = " ".join([first, *(sentence for sentence in others if sentence.startswith("None "))])
         for name in entry["names"].split(", "):
             yield name, first
 
@@ -89,10 +164,11 @@ def _readings(text: str) -> Iterator[Any]:
     if plain.lower() in _WORDS:
         yield _WORDS[plain.lower()]
     yield text
-    if "," in plain:
-        parts = [next(_readings(part)) for part in plain.split(",") if part.strip()]
-        yield parts
-        yield tuple(parts)
+    texts = [part.strip() for part in plain.split(",") if part.strip()]
+    yield texts
+    parts = [next(_readings(part)) for part in texts]
+    yield parts
+    yield tuple(parts)
 
 
 def as_number(text: str) -> Any:
@@ -101,12 +177,9 @@ def as_number(text: str) -> Any:
     return text if value is None or isinstance(value, bool) else value
 
 
+#: What is shown for a value whose rule or annotation begins so.
+_METAVARS = {"an integer ": "<int>", "int ": "<int>", "a finite number ": "<float>", "float ": "<float>"}
 _WORDS = {"none": None, "true": True, "false": False, "yes": True, "no": False}
-
-
-def flag_of(parameter: str) -> str:
-    """The option of a parameter."""
-    return flag(_SAME.get(parameter, parameter))
 
 
 def merged(kinds: Mapping[str, type]) -> dict[str, dict[str, Parameter]]:
@@ -119,31 +192,43 @@ def merged(kinds: Mapping[str, type]) -> dict[str, dict[str, Parameter]]:
 
 
 def option(name: str, by_kind: Mapping[str, Parameter], panel: str, where: str = "") -> Any:
-    """The annotation of an option that stands for a parameter of some estimators: text, or a flag.
+    """The annotation of an option that stands for a parameter of some estimators, or of a function: text, or a flag.
 
     The help is the first sentence that one of them says of it, after `where`, and what it may be, where they agree.
     """
     first = next(iter(by_kind.values()))
-    rules = {str(p.rule) for p in by_kind.values()}
-    defaults = {str(p.default) for p in by_kind.values() if p.default is not Parameter.empty}
-    options: dict[str, Any] = {
-        "help": f"{where}{first.text}",
-        "rich_help_panel": panel,
-        "show_default": defaults.pop() if len(defaults) == 1 else False,
-    }
-    if first.rule is FLAG:
-        return Annotated[bool | None, typer.Option(f"{flag(name)}/--no-{flag(name)[2:]}", **options)]
+    rules = {str(p.rule) for p in by_kind.values() if p.rule is not None}
+    defaults = {_shown(p.default) for p in by_kind.values() if p.default is not Parameter.empty}
+    if not rules:
+        defaults -= {"None", "False"}  # an option that is not there
+    options: dict[str, Any] = {"help": f"{where}{first.text}", "rich_help_panel": panel, "show_default": False}
+    if first.is_flag:
+        names = f"{flag(name)}/--no-{flag(name)[2:]}" if rules else flag(name)
+        return Annotated[bool | None, typer.Option(names, **options)]
     if len(rules) == 1:
-        options["help"] += f" ({rules.pop()})"
+        options["help"] += f" ({min(rules)})"
+    if first.is_list:
+        options["help"] += " Several stand between commas."
+    if len(defaults) == 1:
+        options["help"] += f" [default: {defaults.pop()}]"
+    allowed = f"{' '.join(rules) or first.annotation} "
+    options["metavar"] = next((shown for word, shown in _METAVARS.items() if allowed.startswith(word)), None)
     short = ("-D",) if name == "n_components" else ()
-    return Annotated[str | None, typer.Option(flag(name), *short, **options)]
+    return Annotated[
+        str | None, *([PATH] if first.is_path else []), typer.Option(flag(name), *short, **options)
+    ]
+
+
+def _shown(default: Any) -> str:
+    """A default as it is typed."""
+    return ",".join(map(str, default)) if isinstance(default, tuple) else str(default)
 
 
 def arguments(estimator: type, typed: Mapping[str, Any]) -> dict[str, Any]:
     """Keyword arguments of an estimator from texts; those that are no parameters of it are left out."""
     known = parameters_of(estimator)
     return {
-        known[name].name: read(value, known[name].rule) if isinstance(value, str) else value
+        name: read(value, rule) if isinstance(value, str) and (rule := known[name].rule) else value
         for name, value in typed.items()
         if name in known
     }

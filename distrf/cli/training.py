@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import sys
-import time
 import warnings
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
@@ -13,42 +11,22 @@ from sklearn.pipeline import Pipeline
 
 from ..errors import InputError
 from ..features import TEFM
-from ..persistence import save_model
 from ..pipeline.inputs import Input
 from ..pipeline.sample import sample_targets
 from ..pipeline.target import Target, check_target, look_at
 from ..pipeline.training import BaselineWarning, train
-from ..planning.classes import PlannedTarget, planned_target
+from ..planning.classes import planned_target
 from ..planning.workers import planned_workers
 from ..registry import named_model
-from ..ridge.alphas import are_compared
 from .estimator_options import ModelOptions, TrainMapOptions
 from .jobs import command_line
 from .session import RunOptions, running
 from .usage import UsageError
 
 
-@dataclass(frozen=True)
-class Trained:
-    """A fitted pipeline on raw rows, and what fitting took."""
-
-    pipeline: Pipeline
-    seconds: float
-    rows: int
-
-    def summary(self) -> dict[str, Any]:
-        """Facts for the report."""
-        facts: dict[str, Any] = {}
-        for step in reversed(list(self.pipeline)):
-            facts |= step.facts()
-        history = facts.get("history")
-        rows = self.rows if history is None else sum(entry["rows"] for entry in history)
-        return {"rows_per_second": rows / self.seconds} | facts | self.pipeline.training_.to_dict()
-
-
 def check_drawable(learner: Any, estimator: Any) -> None:
     """Raise UsageError for a model that leaves nothing to draw."""
-    if not (isinstance(estimator, TEFM) or hasattr(learner, "n_epochs") or are_compared(learner.alphas)):
+    if not (isinstance(estimator, TEFM) or hasattr(learner, "n_epochs") or learner.compares_alphas):
         raise UsageError(
             "--plot draws epochs of SGD, the errors of several --alpha, or the spectrum of --map tefm; this is "
             "ridge with one"
@@ -83,10 +61,8 @@ def follow_target(model: _Options, target: Target) -> _Options:
     return model
 
 
-def planned_model(
-    model: ModelOptions, data: Input, classes: int | None, seed: int
-) -> tuple[Any, PlannedTarget]:
-    """For a plan: the unfitted model that goes with the target, and what is known of this.
+def planned_model(model: ModelOptions, data: Input, classes: int, seed: int) -> Any:
+    """For a plan: the unfitted model that goes with the target.
 
     Reads targets of a few blocks alone, and none where `classes` or the store say how many there are: then whole
     numbers and texts are taken for labels.
@@ -97,7 +73,7 @@ def planned_model(
         model = follow_target(model, target.seen)
     else:
         model = model.for_target(y is None or y.dtype.kind != "f")
-    return model.make(seed=seed), target
+    return model.make(seed=seed)
 
 
 def planned_estimator(map: TrainMapOptions, data: Input, run: RunOptions) -> Any:
@@ -108,25 +84,30 @@ def planned_estimator(map: TrainMapOptions, data: Input, run: RunOptions) -> Any
     return map.planned(data.d, data.info.n, memory)
 
 
-def fit_pipeline(data: Input, map: TrainMapOptions, scaler: Any, estimator: Any, learner: Any) -> Trained:
+def fit_pipeline(data: Input, map: TrainMapOptions, scaler: Any, estimator: Any, learner: Any) -> Pipeline:
     """Choose what is left to choose, fit, and compare with a linear model on the columns."""
     X, y = rows_with_target(data)
-    start = time.perf_counter()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", BaselineWarning)  # in the report
-        pipeline = train(X, y, model=learner, scale=scaler, **map.chosen(estimator))
-    return Trained(pipeline, time.perf_counter() - start, data.info.n)
+        return train(X, y, model=learner, scale=scaler, **map.chosen(estimator))
 
 
-def save_trained(trained: Trained, data: Input, source: str, out: str, overwrite: bool, job: Any) -> None:
-    """Write the model folder: spec and arrays, the reading of its input, what the job was, provenance."""
-    provenance = {
-        "source": source,
+def facts_of(pipeline: Pipeline, rows: int, seconds: float) -> dict[str, Any]:
+    """What fitting took, chose and reached, for the report."""
+    facts: dict[str, Any] = {}
+    for step in reversed(list(pipeline)):
+        facts |= step.facts()
+    history = facts.get("history")
+    read = rows if history is None else sum(entry["rows"] for entry in history)
+    return {"rows_per_second": read / seconds} | facts | pipeline.training_.to_dict()
+
+
+def provenance_of(X: str, seconds: float) -> dict[str, Any]:
+    """Where a model comes from."""
+    return {
+        "source": X,
         "command": command_line(),
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "python": sys.version.split()[0],
-        "seconds": round(trained.seconds, 3),
+        "seconds": round(seconds, 3),
     }
-    save_model(
-        trained.pipeline, out, overwrite=overwrite, input=data.description, job=job, provenance=provenance
-    )

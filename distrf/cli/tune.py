@@ -10,9 +10,10 @@ import typer
 
 from ..errors import SpecMismatchError
 from . import options as o
+from .function_options import FunctionOptions, ReadOptions
 from .groups import PATH, path_parameters
 from .jobs import job_text, keys_of
-from .session import Session, running
+from .session import RunOptions, Session, running
 from .usage import UsageError
 
 if TYPE_CHECKING:
@@ -22,54 +23,50 @@ if TYPE_CHECKING:
     from .search_options import SearchedMap, SearchedModel
 
 
+class TuneOptions(FunctionOptions):
+    """The options of `distrf.tune` beside those of the map, the model and scaling."""
+
+    function = "distrf.tuning:tune"
+    only = ("n_rows", "factor")
+
+
 def tune(
-    source: o.Source,
+    X: o.Rows,
     out: Annotated[str, PATH, typer.Option("--out", help="The job file to write, such as best.toml.")],
     map: SearchedMap,
     model: SearchedModel,
-    rows: o.ReadOptions,
+    rows: ReadOptions,
     scale: ScaleOptions,
+    given: TuneOptions,
     model_out: Annotated[
         str, PATH, typer.Option("--model-out", help="The folder of the model that the job file will train.")
     ] = "model",
-    n_rows: Annotated[
-        int, typer.Option("--n-rows", help="Rows of the largest sample.", min=20, max=2**40)
-    ] = 20_000,
-    factor: Annotated[
-        int,
-        typer.Option(
-            "--factor",
-            help="A level keeps one candidate in so many, on so many times the rows.",
-            min=2,
-            max=2**20,
-        ),
-    ] = 3,
     overwrite: o.Overwrite = False,
     *,
-    run: o.RunOptions,
+    run: RunOptions,
 ) -> None:
     """Search length scale, D and alpha on growing row samples; write the winner as a job file."""
     from sklearn.base import is_classifier
 
-    from ..tuning import tune as search
     from .training import follow_target, look_at_target, rows_with_target
 
     session = Session(run)
-    data = o.open_source(source, rows)
+    data = rows.open(X)
     scaler = scale.make()
     estimator, parameters = map.searched(data.d)
-    model, alphas = follow_target(model, look_at_target(data, map.seed)), model.alphas
+    model = follow_target(model, look_at_target(data, map.seed))
     learner = model.first.make(seed=map.seed)
     map.follow_target(estimator, is_classifier(learner))
-    _check_places(source, out, model_out, overwrite)
+    _check_places(X, out, model_out, overwrite)
+    shown = {} if run.json or run.quiet else _printer(session, hasattr(learner, "compares_alphas"))
     with session.connected():
-        X, y = rows_with_target(data)
-        tuned = search(
-            X, y, estimator, parameters, learner, alphas, scale=scaler, n_rows=n_rows, factor=factor, seed=map.seed,
-            **({} if run.json or run.quiet else _printer(session, hasattr(learner, "alphas"))),
+        features, targets = rows_with_target(data)
+        tuned = given.call(
+            features, targets, estimator, parameters, learner, model.alphas, scale=scaler,
+            random_state=map.seed, **shown,
         )  # fmt: skip
     values = _winner(map, model, estimator, tuned)
-    values |= {"source": source, "out": model_out, **vars(rows), "memory_limit": run.memory_limit}
+    values |= {"X": X, "out": model_out, **rows.typed, "memory_limit": run.memory_limit}
     if not running(run.cluster):  # a scheduler is gone when others run the job
         values |= {"cluster": run.cluster, "tls": run.tls}
     _write(out, values, tuned, data)
@@ -152,10 +149,7 @@ def _printer(session: Session, squares: bool) -> dict[str, Any]:
         session.output.print(f"\nlevel {level + 1}: {candidates} candidates on {rows:,} rows")
 
     def on_trial(trial: Trial) -> None:
-        named = ", ".join(
-            f"{'D' if name == 'n_components' else name.removeprefix('base__').replace('_', ' ')} {value:>7,}"
-            for name, value in sorted(trial.parameters.items(), key=lambda item: item[0] != "n_components")
-        )
+        named = _named(trial, " {:>7,}")
         error = f"  error {trial.error:<8.4g}" if squares else ""
         session.output.print(
             f"  {named}  alpha {trial.alpha:<7g} score {trial.score:.4f}{error}  {trial.seconds:6.2f} s",
@@ -165,12 +159,16 @@ def _printer(session: Session, squares: bool) -> dict[str, Any]:
     return {"on_level": on_level, "on_trial": on_trial}
 
 
+def _named(trial: Trial, form: str) -> str:
+    """The parameters of a trial, D first, and the value of each in a form."""
+    found = sorted(trial.parameters.items(), key=lambda item: item[0] != "n_components")
+    words = {name: name.removeprefix("base__").replace("_", " ") for name, _ in found} | {"n_components": "D"}
+    return ", ".join(words[name] + form.format(value) for name, value in found)
+
+
 def _report(console: Any, result: dict[str, Any], tuned: Tuned) -> None:
     best = tuned.best
-    named = ", ".join(
-        f"{'D' if k == 'n_components' else k.removeprefix('base__').replace('_', ' ')} = {v:,}"
-        for k, v in sorted(best.parameters.items(), key=lambda item: item[0] != "n_components")
-    )
+    named = _named(best, " = {:,}")
     console.print(
         f"\nbest: {named}{', ' if named else ''}alpha = {best.alpha:g}: {tuned.metric} {best.score:.4f} on "
         f"{tuned.validation_rows:,} held-out rows",

@@ -26,11 +26,3 @@ def checked(build: Callable[[], Any], option: Callable[[str], str] = flag) -> An
         raise UsageError(f"{option(error.parameter)} must be {rule}, got {error.value}") from error
     except InputError as error:
         raise UsageError(str(error)) from error
-
-
-def whole_numbers(text: str) -> list[int]:
-    """Numbers of features between commas."""
-    found = [part.strip() for part in text.split(",") if part.strip()]
-    if not found or not all(part.isdecimal() and int(part) > 0 for part in found):
-        raise UsageError(f"-D takes whole numbers, comma-separated, got {text!r}")
-    return [int(part) for part in found]

@@ -1,9 +1,9 @@
 """The graph of each block, cut out of a lazy array and shipped as opaque bytes.
 
-If the graphs of the blocks stood in the graph of a pass, the scheduler would see every task of every block, and workers
-would read blocks long before they are reduced. So a segment is one task. It carries the graphs of its blocks packed into a
-value that Dask does not look into, and evaluates them one after the other. The value is pickled only when it is sent to
-another process: threads of one process share it, and arrays in memory are not copied.
+If a pass gave the scheduler the graphs of all blocks, workers would read many blocks long before they reduce them. So a
+segment is one task. Its argument holds the graphs of its blocks in a wrapper (`Packed`) that Dask does not look into, and
+the task evaluates them one after the other. The wrapper is pickled only when it is sent to another process: threads of one
+process share it, and arrays in memory are not copied.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from ..alignment import aligned
 from ..errors import DistrfError, InputError
 from .graph_nodes import DataNode, GraphNode, Task, TaskRef, convert_legacy_graph
 from .progress import report
-from .release import same_release
 from .row_blocks import ARRAYS_PREFIX, shared_arrays
+from .worker_release import same_release
 
-#: Seconds to wait before a segment that storage failed is tried again, time after time.
+#: Seconds to wait before the first, second and third retry of a segment whose rows could not be read (OSError).
 PAUSES = (0.5, 2.0, 8.0)
 
 
@@ -40,7 +40,7 @@ class Packed:
         return Packed, (None, cloudpickle.dumps(self._value) if self._data is None else self._data)
 
     def value(self) -> Any:
-        """The value. Each call unpickles it anew where it came as bytes."""
+        """The value. If it arrived as bytes, each call unpickles them anew."""
         return self._value if self._data is None else cloudpickle.loads(self._data)
 
 
@@ -50,20 +50,21 @@ class BlockGraphs:
     Attributes
     ----------
     shared : dict
-        Nodes that all segments may refer to: learned arrays, and data that several blocks use.
+        Nodes that several segments may use: learned arrays, and data that more than one block needs.
     learned : str or None
-        Key of the reduction's own arrays, which the task of a segment hands to it on the worker.
+        Key of the reduction's own arrays. On the worker, the task of a segment puts them back into the reduction.
     edges : list of int, or None
         Ascending blocks at which a segment may begin: blocks that share upstream tasks must stay in one segment.
-        None where nothing may be cut, or where a block is held as a future.
+        None where the blocks cannot be cut into segments, or where a block is held as a future: then each block is a
+        task of its own.
     """
 
     def __init__(self, arrays: Sequence[Any], learned: Mapping[str, Any] | None = None):
         graph = HighLevelGraph.merge(*(array.__dask_graph__() for array in arrays))
         keys = [_block_keys(array) for array in arrays]
-        # All arrays at once (dask.optimize would fuse a source that two arrays share into each of them).
+        # All arrays in one call: otherwise Dask would fuse a source that two arrays share into both, and read it twice.
         optimised = optimize(graph, [key for column in keys for key in column])
-        # Optimisation and conversion drop a future that stands under its own key. Here it stays, as a node.
+        # Dask's optimisation and conversion drop futures that are nodes of the graph, so they are added again.
         held = {k: DataNode(k, v) for k, v in dict(graph).items() if _is_future(v)}
         self._nodes: dict[Any, GraphNode] = convert_legacy_graph(dict(optimised)) | held
         self._keys = [tuple(k[i] for k in keys) for i in range(len(keys[0]))]
@@ -86,7 +87,7 @@ class BlockGraphs:
         self.edges = self._edges(users)
 
     def _closure(self, keys: Sequence[Any]) -> list[Any]:
-        """Keys that `keys` need, dependencies first."""
+        """All keys that `keys` depend on, and `keys` themselves; each after its dependencies."""
         order: dict[Any, None] = {}
         stack = [(key, False) for key in reversed(keys)]
         while stack:
@@ -110,8 +111,8 @@ class BlockGraphs:
                 joined.update(range(blocks[0] + 1, blocks[-1] + 1))
         n = len(self._keys)
         edges = [i for i in range(n) if i not in joined]
-        # Where all blocks depend on one task upstream, they are a single segment, and one thread would do the whole pass.
-        # A pass over more than 64 such blocks takes a task for each block instead.
+        # If all blocks depend on one upstream task, they form a single segment, and one thread would do the whole pass.
+        # So a pass over more than 64 such blocks runs one task for each block instead.
         return edges if len(edges) > 1 or n == 1 or not joined else (None if n > 64 else edges)
 
     def segment_task(
@@ -124,7 +125,7 @@ class BlockGraphs:
         topic: str | None,
         after: str | None = None,
     ) -> Task:
-        """The task that reduces blocks first:last, whose first rows are `starts`. It waits for the task `after`."""
+        """The task that reduces blocks first:last, whose first rows are `starts`; it runs after the task `after`."""
         blocks: list[Any] = []
         made: set[Any] = set()
         needs: set[Any] = set()
@@ -142,7 +143,7 @@ class BlockGraphs:
         return Task(key, reduce_blocks_after, TaskRef(after), *arguments)
 
     def send_learned(self, client: Any) -> None:
-        """Send learned arrays ahead as futures, so that they do not travel again with every block.
+        """Put the learned arrays on the cluster as futures, so that the task of each block refers to them by key.
 
         Parameters
         ----------
@@ -159,8 +160,7 @@ class BlockGraphs:
         for k, node in graph.items():
             if isinstance(node, DataNode) and _is_future(node.value):
                 graph[k] = node.value  # Dask recognises a bare future
-        # The key is new each time. States change in place, so Dask must not take one that is left from an earlier pass
-        # for this one.
+        # The key is unique. States are changed in place, so Dask must not reuse one from an earlier pass.
         key = f"distrf-block-{uuid.uuid4().hex}"
         previous: Any = state
         if _is_future(state):
@@ -200,7 +200,7 @@ def _block_keys(array: Any) -> list[Any]:
 
 @contextmanager
 def _located(where: str) -> Iterator[None]:
-    """Add to any error from inside which block it comes from."""
+    """Add the block, in words, to the message of any error that is raised inside."""
     try:
         yield
     except InputError as error:
@@ -211,7 +211,7 @@ def _located(where: str) -> Iterator[None]:
 
 
 def add_block(reduction: Any, state: Any, start: int, values: Sequence[Any]) -> Any:
-    """The state with one block added.
+    """Add one block to a state.
 
     Parameters
     ----------
@@ -250,17 +250,17 @@ def _reduce_values(
 
 @same_release
 def reduce_blocks_after(gate: None, *arguments: Any) -> Any:
-    """`reduce_blocks`, which waits for the task of the gate."""
+    """Call `reduce_blocks`. The unused argument `gate` makes the task depend on a gate, see `passes._run_threads`."""
     return reduce_blocks(*arguments)
 
 
 def passed(*states: Any) -> None:
-    """The task of a gate. It takes sums and returns nothing: a later segment that waits for it starts once they are made."""
+    """The task of a gate. It depends on sums and returns nothing: it only marks that they have been made."""
 
 
 @same_release
 def reduce_blocks(reduction: Any, payload: Packed, topic: str | None, names: Packed, *inputs: Any) -> Any:
-    """The task of a segment: evaluate and add the packed blocks one after the other, holding one at a time.
+    """The task of a segment: evaluate the packed graph of each block and add the block, one at a time.
 
     Parameters
     ----------
@@ -283,7 +283,7 @@ def reduce_blocks(reduction: Any, payload: Packed, topic: str | None, names: Pac
     if has_arrays:
         reduction, inputs = reduction.with_arrays(aligned(inputs[0])), inputs[1:]
     shared = dict(zip(keys_of_inputs, inputs, strict=True))
-    for pause in PAUSES:  # from an empty state each time
+    for pause in PAUSES:  # each try starts from an empty state
         try:
             return _reduce_segment(reduction, payload, topic, shared)
         except DistrfError:

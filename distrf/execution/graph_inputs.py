@@ -1,4 +1,4 @@
-"""The stores and files that lazy arrays read, found in their graphs."""
+"""Finds the stores and files that lazy arrays read, in their graphs; so that no output overwrites an input."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def graph_inputs(arrays: Iterable[Any]) -> list[str]:
     found: dict[str, None] = {}
     for array in arrays:
         for layer in getattr(getattr(array, "dask", None), "layers", {}).values():  # others are refused later
-            # A Blockwise layer keeps what its tasks read as mappings. If it were asked for its tasks, it would make them all.
+            # A Blockwise layer lists what its tasks read in mappings. Iterating over its tasks would create all of them.
             dependencies = getattr(layer, "io_deps", None)
             tasks = (
                 layer.values()

@@ -1,8 +1,8 @@
 """The memory of a pass, and the plan that is printed or refused before anything runs.
 
 The peak of one worker is the sum of: its process; cached weights; for each thread a source block, the widest block and the
-scratch of the reduction; and states, which the plan calls partial results. A worker may hold all states that are made ahead
-of their sum, a sum of some segments and the total. A state that is sent takes three times its size meanwhile (measured).
+scratch of the reduction; and states, which the plan calls partial results. In the worst case one worker holds all states
+that still wait to be added, and both sums. While a state is sent it takes three times its size (measured).
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from dask.utils import format_bytes
 from threadpoolctl import threadpool_limits
 
 from ..errors import MemoryPlanError
-from .watch import WorkerMemoryError
+from .worker_checks import WorkerMemoryError
 
 #: Bytes of a worker process that has imported everything and holds no data.
 PROCESS_BYTES = 350 * 2**20
 #: Factor for what allocators and messages take beyond the arrays themselves.
 SLACK = 1.15
-#: Times its size that a state takes while it is sent.
+#: While a state is sent, it takes this many times its size.
 _SENT = 3
-#: Most bytes of a state of which eight, and of which three, are made ahead for each thread: no thread idles while a sum
-#: waits for another one. With states of 32 MiB on two workers that saves 7 % of a pass.
+#: Up to the first size, eight states may be under way for each thread; up to the second, three; above, one and a half.
+#: Small states may run further ahead, so that threads do not wait for sums. At 32 MiB on two workers that saves 7 %.
 _SMALL_STATE, _MEDIUM_STATE = 2**20, 64 * 2**20
 _REMEDIES = {
     "partial results": "fewer components, cv='holdout' or a single alpha, or workers with more memory",
@@ -62,19 +62,19 @@ class Workers:
 
 
 def states_ahead(nbytes: int, threads: int) -> int:
-    """The submission window: how many segments, with states of so many bytes, may be under way or wait for their sum."""
+    """The submission window: how many segments with states of `nbytes` may run, or wait to be added, at one time."""
     if nbytes <= _MEDIUM_STATE:
         return (8 if nbytes <= _SMALL_STATE else 3) * threads
     return threads + -(-threads // 2)
 
 
 def states_held(nbytes: int, segments: int, threads: int = 1) -> int:
-    """The most states of so many bytes that a worker holds at one time."""
+    """The most states of `nbytes` that one worker holds at a time: the submission window and both sums."""
     return max(_SENT, min(segments, states_ahead(nbytes, threads) + 2))
 
 
 def reading_scratch(stored: float, block: float) -> int:
-    """Bytes that reading stored rows takes beyond the block: as they came, as they are decoded, and as they are copied."""
+    """Bytes of scratch while stored rows are read: three copies (raw, decoded, copied) less the block, counted apart."""
     return max(0, int(3 * stored - block))
 
 
@@ -116,7 +116,7 @@ class PassMemory:
 
     @contextmanager
     def explains(self, label: str) -> Iterator[None]:
-        """Around the tasks of this plan. Where a worker runs out of memory all the same, the error has the plan's numbers."""
+        """Context of the tasks of this plan. If a worker runs out of memory all the same, the error states the plan."""
         try:
             yield
         except WorkerMemoryError as error:
@@ -136,7 +136,7 @@ class PassMemory:
 
 @dataclass
 class Plan:
-    """What a job will do; nothing of it has run."""
+    """What a job will read, write, hold and compute, worked out before any of it runs."""
 
     job: str
     rows: int
@@ -232,7 +232,8 @@ _rate: list[float] = []
 def gemm_rate() -> float:
     """Sustained float32 operations per second of one core here, measured once in about 0.1 s.
 
-    It is seven tenths of the rate of a bare product: a pass also reads rows, takes cosines and adds up states.
+    Counted are seven tenths of the measured rate of a matrix product, because a pass also reads rows, takes cosines and
+    adds up states.
     """
     if not _rate:
         A = np.ones((1024, 1024), dtype=np.float32)

@@ -13,6 +13,7 @@ from dask.base import tokenize
 from dask.blockwise import BlockwiseDepDict, blockwise
 from dask.highlevelgraph import HighLevelGraph
 
+from ..parameters import COLUMNS, ruled
 from ..store import files
 from ..store.files import Options
 from ..store.formats import open_source
@@ -21,6 +22,7 @@ from ..store.rows import fill, read_block
 from ..store.zarr_source import ZarrSource
 
 
+@ruled(columns=COLUMNS)
 def open_rows(
     path: str | os.PathLike[str],
     *,
@@ -36,24 +38,26 @@ def open_rows(
 
     Parameters
     ----------
-    path : path or URL
+    path : str or PathLike
         A Zarr store of distrf; any other Zarr group (arrays X and y) or 2-D array; Parquet: a file, a folder,
-        a glob; a format that was registered with `distrf.store.register_format`.
-    target : str, optional
-        The column (Parquet) or array (Zarr, default ``"y"``) of targets.
-    columns : names or, for Zarr, column numbers
-        Which columns of X, in this order. Default: all; for Parquet all but the target.
-    rows_per_block : int, optional
-        Zarr: a whole multiple of the chunk rows; default the block of the store, else near 32 MiB of X.
-        Parquet: wanted size; row groups are joined or cut towards it.
-    impute : "mean", "median", "zero", a number, or a number for each column
-        What replaces nulls and NaN of X. Mean (one pass) and median (of a seeded sample of 100,000 rows) are
-        computed now and are fixed numbers from then on.
-    uniform : bool
+        a glob; a format that was registered with `distrf.store.register_format`. It may be a URL.
+    target : str or None, default=None
+        The column (Parquet) or array (Zarr) of targets. None is the array "y", where there is one.
+    columns : sequence of str or int, or None, default=None
+        Columns of X in this order, by name or, for Zarr, by number. None takes all; of Parquet all but the target.
+    rows_per_block : int or None, default=None
+        Zarr: a whole multiple of the chunk rows. Parquet: wanted size; row groups are merged or cut to come near it. None
+        is the block of the store, else near 32 MiB of X.
+    impute : str, float, sequence of float or None, default=None
+        What replaces nulls and NaN of X: "mean", "median", "zero" or a number. Or a number for each column. Mean
+        (one pass) and median (of a seeded sample of 100,000 rows) are computed now and are fixed numbers from then
+        on. None refuses them.
+    uniform : bool, default=False
         Parquet: blocks of equal rows, as a Zarr store needs them, at the price of reading some row groups twice.
-    strict : bool
-        Refuse a Zarr store of others that lacks chunks, which read as its fill value, where a warning counts them.
-    storage_options : mapping, optional
+    strict : bool, default=False
+        Refuse a Zarr store of another program if chunks are missing, which would be read as the fill value; else it is a
+        warning.
+    storage_options : dict or None, default=None
         Options of the fsspec file system.
 
     Returns

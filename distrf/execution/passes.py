@@ -36,17 +36,17 @@ from .submission import Submission, threads_of
 #: Most bytes of states that a pass moves for each of its floating-point operations. At 50 GF/s and 1 GB/s moving takes
 #: below 5 % of the time of computing.
 BYTES_PER_FLOP = 1 / 1024
-#: Up to so many segments a pass has as many as that ratio allows. For more rows segments grow longer too: their number is
-#: the geometric mean of this one and of what the ratio allows.
+#: Where that ratio allows at most 64 segments, a pass has as many as it allows. Where it allows more, the number of
+#: segments is the geometric mean of 64 and of what it allows, so segments also grow longer with the number of rows.
 _FREE_SEGMENTS = 64
 
 
 class Reduction(Protocol):
-    """What a pass computes. Small and picklable; its state is made and combined on workers.
+    """What a pass computes. Small and picklable; workers make its states and combine them.
 
     `nbytes` is the size of one state, `flops_per_row` the arithmetic of one row including its features.
-    A reduction that carries large arrays has `arrays`, `without_arrays` and `with_arrays`, as maps do: they travel
-    once to each worker, and only `initial` and `combine` are called without them.
+    A reduction that carries large arrays has `arrays`, `without_arrays` and `with_arrays`, as maps do. Each worker gets
+    the arrays once. `initial` and `combine` must work without them; `update` is called with them.
     """
 
     @property
@@ -66,7 +66,7 @@ class Reduction(Protocol):
 
 
 def count_segments(n_rows: int, reduction: Reduction) -> int:
-    """How many segments a pass aims at.
+    """The number of segments that a pass should have.
 
     Parameters
     ----------
@@ -184,16 +184,15 @@ def _run_dask(
         memory = pass_memory(reduction, arrays, len(segments), workers, learned)
         memory.check(workers, label)
         window = states_ahead(reduction.nbytes, workers.count * workers.threads)
-        # The name is new each time. States change in place, so Dask must not take one that is left from an earlier pass
-        # for a new one.
-        steps = _Steps(f"distrf-pass-{uuid.uuid4().hex}", reduction, blocks, segments, firsts, topic)
+        # Keys are unique to this pass. States are changed in place, so Dask must not reuse one from an earlier pass.
+        pass_ = _Pass(f"distrf-pass-{uuid.uuid4().hex}", reduction, blocks, segments, firsts, topic)
         with memory.explains(label):
-            return _run_threads(steps, window) if client is None else _run_workers(steps, window, client)
+            return _run_threads(pass_, window) if client is None else _run_workers(pass_, window, client)
 
 
 @dataclass(frozen=True)
-class _Steps:
-    """The tasks of a pass, step by step: segment r, then the sums that it completes."""
+class _Pass:
+    """The tasks of a pass in order: segment r, then the sums that can be made once its state exists."""
 
     name: str
     reduction: Reduction
@@ -209,7 +208,10 @@ class _Steps:
         )
 
     def sums(self) -> Iterator[tuple[list[Task], list[str]]]:
-        """For each segment: the sums to make once it is there, and the keys that later ones go on from."""
+        """For each segment: the tasks that add its state to the sums, and the keys of the sums so far.
+
+        There are two sums at a time: that of the present run of segments, and the total of all runs before it.
+        """
         partial_sum = total = None
         for r in range(len(self.segments)):
             tasks: list[Task] = []
@@ -226,39 +228,41 @@ class _Steps:
             yield tasks, [key for key in (partial_sum, total) if key is not None]
 
 
-def _run_threads(steps: _Steps, window: int) -> Any:
-    """In threads of this process.
+def _run_threads(pass_: _Pass, window: int) -> Any:
+    """Run the pass in threads of this process, as one graph.
 
-    A slow segment holds up the sums of those after it. Without gates, these would all be computed, and wait in memory.
+    States are added in order, so a slow segment delays the sums of all segments after it. Without a limit those would be
+    computed meanwhile, and their states would pile up in memory. So segment r depends on a *gate*: an empty task that is
+    done when segment r - window has been added.
     """
-    graph: dict[Any, Any] = dict(steps.blocks.shared)
+    graph: dict[Any, Any] = dict(pass_.blocks.shared)
     live: list[str] = []
-    for r, (tasks, live) in enumerate(steps.sums()):
-        segment = steps.segment(r, f"{steps.name}-gate-{r - window}" if r >= window else None)
+    for r, (tasks, live) in enumerate(pass_.sums()):
+        segment = pass_.segment(r, f"{pass_.name}-gate-{r - window}" if r >= window else None)
         graph |= {task.key: task for task in (segment, *tasks)}
-        if r + window < len(steps.segments):
-            gate = f"{steps.name}-gate-{r}"
+        if r + window < len(pass_.segments):
+            gate = f"{pass_.name}-gate-{r}"
             graph[gate] = Task(gate, passed, *(TaskRef(key) for key in live))
     return compute(Delayed(live[-1], graph), None)
 
 
-def _run_workers(steps: _Steps, window: int, client: Any) -> Any:
-    """On a cluster.
+def _run_workers(pass_: _Pass, window: int, client: Any) -> Any:
+    """Run the pass on a cluster.
 
-    The client assigns segments to the threads in turn. Otherwise the scheduler would prefer the worker that holds the
-    reduction's arrays. The client itself waits before it submits a segment: a gate that is a task would take up a thread
-    while it waits.
+    The client assigns segments to the threads in turn; the scheduler would give too many to the worker that already
+    holds the reduction's arrays. There are no gates here: the client does not submit segment r before segment r - window
+    has been added.
     """
     threads = threads_of(client)
     futures: dict[Any, Any] = {}
     submission = Submission()
-    submission.add(dict(steps.blocks.shared), keep=list(steps.blocks.shared))
+    submission.add(dict(pass_.blocks.shared), keep=list(pass_.blocks.shared))
     summed: list[list[str]] = []  # for each segment: the keys of the sums that contain it
     try:
-        for r, (tasks, live) in enumerate(steps.sums()):
+        for r, (tasks, live) in enumerate(pass_.sums()):
             if r >= window:
                 settle(*(futures[key] for key in summed[r - window]))
-            segment = steps.segment(r)
+            segment = pass_.segment(r)
             submission.add(
                 {segment.key: segment},
                 worker=threads[r % len(threads)] if threads else None,
@@ -270,7 +274,7 @@ def _run_workers(steps: _Steps, window: int, client: Any) -> Any:
                 continue
             futures |= submission.submit(client)
             submission = Submission()
-            needed = {*steps.blocks.shared, *itertools.chain(*summed[r + 1 - window :])}
+            needed = {*pass_.blocks.shared, *itertools.chain(*summed[r + 1 - window :])}
             for key in futures.keys() - needed:
                 futures.pop(key).release()
         futures |= submission.submit(client)
@@ -287,18 +291,18 @@ def pass_memory(
     workers: Workers,
     learned: Mapping[str, np.ndarray] | None = None,
 ) -> PassMemory:
-    """Peak memory of a pass over lazy arrays. Each array counts with the bytes of its largest row chunk.
+    """Peak memory of a pass over lazy arrays, each counted by the bytes of its largest row chunk.
 
     Parameters
     ----------
     reduction : Reduction
-        Its `scratch_per_row` and `scratch_bytes` count for each thread; where blocks are CSR, its `csr_scratch_bytes`
-        bounds the first.
+        Each thread needs `scratch_per_row` bytes for each row of a block (for CSR blocks, at most `csr_scratch_bytes` in
+        all) and `scratch_bytes` more.
     arrays : sequence of Dask arrays
     n_segments : int
     workers : Workers
     learned : dict of str to array, optional
-        Counts once for each worker.
+        The reduction's arrays, of which each worker holds one copy.
 
     Returns
     -------
@@ -322,10 +326,10 @@ def _run_windowed(
     topic: str | None,
     client: Any,
 ) -> Any:
-    """A pass of one task for each block; as many segments are under way as there are threads.
+    """Run the pass with one task for each block, on as many segments at a time as there are threads.
 
-    For blocks that share upstream tasks across the borders of segments, or are held as futures: the graph of such a
-    segment cannot travel as one task without pulling all of its inputs to one worker at once.
+    It serves blocks that are held as futures, and many blocks that depend on a common upstream task. If a segment of such
+    blocks were one task, the inputs of all its blocks would have to be on one worker at once.
     """
     n_segments = count_segments(sum(rows), reduction)
     segments = cut_segments(rows, range(len(rows)), n_segments)

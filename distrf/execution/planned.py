@@ -1,4 +1,7 @@
-"""What a plan tells a step of a job about the rows it will get, and what the step answers. Nothing is read."""
+"""How a plan asks each step for its costs: `PlannedRows` describe the rows that reach it, `Costs` are its answer.
+
+Nothing is read: all of it follows from metadata.
+"""
 
 from __future__ import annotations
 
@@ -14,24 +17,24 @@ from .row_blocks import split_chunk, target_block_bytes
 
 @dataclass(frozen=True)
 class Costs:
-    """What a step takes.
+    """What one step of a job costs.
 
     Attributes
     ----------
     passes : int
-        Sweeps over rows or targets.
+        All passes, over rows or over targets alone.
     tasks : int
     sweeps : int
-        Passes that read all rows.
+        Those passes that read all rows, for the bytes read.
     written : int
-        Bytes.
+        Bytes written.
     flops : float
     memory : PassMemory, optional
         Of the pass with the highest peak on a worker.
     client_bytes : int
         The most that the client holds.
     notes : tuple of str
-        What was assumed.
+        Sentences for the user: what was chosen or assumed.
     """
 
     passes: int = 0
@@ -60,7 +63,7 @@ class Costs:
 
 @dataclass(frozen=True)
 class PlannedRows:
-    """Rows as they reach a step, known from metadata.
+    """The rows that reach a step of a pipeline, known from metadata.
 
     Attributes
     ----------
@@ -76,11 +79,11 @@ class PlannedRows:
     sparse : bool
         Whether the stored rows are CSR.
     outputs : int
-        Columns of the target as a model sees them.
+        Columns of the encoded target, see `distrf.targets.Targets`.
     labelled : bool
         Whether there is a target.
     maps : tuple of FeatureMap
-        What the rows went through.
+        The maps of the steps before, in order.
     """
 
     n: int
@@ -95,17 +98,17 @@ class PlannedRows:
     maps: tuple[FeatureMap, ...] = ()
 
     def after(self, map_: FeatureMap) -> PlannedRows:
-        """The features that `map_` makes of them."""
+        """The rows that the next step gets: the features that `map_` makes of these."""
         return replace(self, maps=(*self.maps, map_))
 
     @property
     def width(self) -> int:
-        """Columns as they arrive."""
+        """Columns that reach the step."""
         return self.maps[-1].n_components if self.maps else self.d
 
     @property
     def entries(self) -> int:
-        """Numbers that a row takes as it arrives."""
+        """Numbers in a row that reaches the step."""
         return self.maps[-1].entries_per_row if self.maps else self.d
 
     @property
@@ -114,7 +117,7 @@ class PlannedRows:
 
     @property
     def columns(self) -> int:
-        """Numbers that a row takes in all its forms: as it is read, and the features."""
+        """Numbers that a row takes in all its forms together: as it is read, and after each map that widens it."""
         return self.d + sum(map_.entries_per_row for map_ in self.widening)
 
     @property
@@ -133,14 +136,14 @@ class PlannedRows:
 
     @property
     def block_rows(self) -> int:
-        """Rows of the blocks to read so that the widest form stays near Dask's chunk size."""
+        """Rows of a block that keep the widest form of the block near Dask's chunk size."""
         widest = max(self.d, *(map_.entries_per_row for map_ in self.maps), 0)
         limit = max(1, target_block_bytes() // (widest * self.itemsize))
         return self.stored_rows if self.stored_rows <= limit else split_chunk(self.stored_rows, limit)
 
     @property
     def uncut_rows(self) -> int:
-        """Rows of a block where no features are made of all columns at once."""
+        """Rows of a block for a step that makes its own features tile by tile, so that blocks need not be cut for it."""
         return self.block_rows if self.widening else self.stored_rows
 
     @property
@@ -149,7 +152,7 @@ class PlannedRows:
 
     @property
     def source_bytes(self) -> int:
-        """Bytes of the stored block that a smaller one is cut from; 0 where none is cut."""
+        """Bytes of the stored block from which smaller blocks are cut; 0 if blocks are not cut."""
         return self.stored_rows * self.d * self.itemsize if self.stored_rows != self.block_rows else 0
 
     @property
@@ -164,11 +167,11 @@ class PlannedRows:
         return reading_scratch(stored, self.block_bytes)
 
     def segments(self, reduction: Any, rows: int | None = None) -> int:
-        """Segments of a pass over blocks of so many rows, by default `block_rows`."""
+        """The number of segments of a pass over blocks of `rows` rows, by default `block_rows`."""
         return min(count_segments(self.n, reduction), -(-self.n // (rows or self.block_rows)))
 
     def pass_memory(self, reduction: Any, sent: int = 0) -> PassMemory:
-        """The memory of a pass; `sent` are bytes that each worker gets beside the maps."""
+        """The memory of a pass; `sent` are the bytes of arrays that each worker gets in addition."""
         scratch = int(self.block_rows * getattr(reduction, "scratch_per_row", 0))
         if self.maps and self.maps[-1].sparse_output:
             scratch = min(scratch, getattr(reduction, "csr_scratch_bytes", scratch))
@@ -183,7 +186,7 @@ class PlannedRows:
         return Costs(1, tasks, 1, flops=flops, memory=self.pass_memory(reduction))
 
     def with_held(self, memory: PassMemory) -> PassMemory:
-        """The memory with what the maps hold beside blocks and cached weights."""
+        """The memory with the learned arrays and the scratch of the maps added."""
         return replace(
             memory,
             weights=memory.weights + sum(map_.held_bytes(self.itemsize) for map_ in self.maps),
@@ -192,5 +195,5 @@ class PlannedRows:
 
 
 def cached_bytes(weights: float, itemsize: int) -> int:
-    """What the cache of a worker holds of so many bytes of weights in float32."""
+    """Bytes of cached weights on a worker; `weights` : bytes of all weights in float32."""
     return int(min(weights * itemsize / 4, CACHE_BYTES))

@@ -79,7 +79,7 @@ def pass_topic(label: str, total: int, client: Any) -> Iterator[str | None]:
 
     def add(rows: int) -> None:
         with lock:
-            if done[0] < total:  # a block that ran again, or an event that arrives late, adds nothing
+            if done[0] < total:  # blocks that were computed twice must not count beyond the total
                 done[0] = min(done[0] + rows, total)
                 listener(label, done[0], total)
 

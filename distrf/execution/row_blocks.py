@@ -19,8 +19,8 @@ from ..errors import InputError
 from ..maps.base import arrays_fingerprint
 from ..typing import Rows
 from .graph_nodes import DataNode
-from .release import same_release
 from .scheduler import current_client
+from .worker_release import same_release
 
 #: Graph keys with this prefix hold learned arrays: one key, sent once to each worker.
 ARRAYS_PREFIX = "distrf-arrays-"
@@ -32,13 +32,13 @@ def target_block_bytes() -> int:
 
 
 def check_dask_rows(X: Any, name: str = "X") -> da.Array:
-    """The Dask array with rows in blocks and all columns in one chunk; column chunks are joined, as of a FeatureUnion.
+    """The Dask array with all columns in one chunk. Column chunks, such as those of a FeatureUnion, are merged.
 
     Parameters
     ----------
-    X : Dask array of shape (n, d), or (n,) if it is not X
+    X : Dask array of shape (n, d); also (n,) if `name` is not "X"
     name : str
-        What messages call it.
+        Name of the array in messages.
 
     Returns
     -------
@@ -47,7 +47,7 @@ def check_dask_rows(X: Any, name: str = "X") -> da.Array:
     Raises
     ------
     InputError
-        Another kind of collection, other dimensions, or chunks of unknown row counts.
+        It is another kind of collection, has other dimensions, or the row counts of its chunks are unknown.
     """
     if not isinstance(X, da.Array):
         raise InputError(
@@ -108,7 +108,7 @@ def split_chunk(rows: int, limit: int) -> int:
 def split_rows(X: da.Array, limit: int) -> da.Array:
     """Cut every row chunk above a limit into equal blocks; nothing is merged.
 
-    Chunks of equal rows but for a shorter last one stay so.
+    If all chunks but a shorter last one have equal rows, so have the new blocks.
 
     Parameters
     ----------
@@ -132,14 +132,14 @@ def split_rows(X: da.Array, limit: int) -> da.Array:
 
 
 def align_rows(X: da.Array, y: Any, name: str) -> da.Array:
-    """y in the row chunks of X.
+    """Return y as a Dask array with the row chunks of X.
 
     Parameters
     ----------
     X : Dask array of shape (n, d)
     y : array or Dask array of shape (n,) or (n, t)
     name : str
-        What messages call y.
+        Name of y in messages.
 
     Returns
     -------
@@ -161,9 +161,7 @@ def align_rows(X: da.Array, y: Any, name: str) -> da.Array:
 
 
 def shared_arrays(arrays: dict[str, np.ndarray]) -> Delayed:
-    """Learned arrays under one graph key, whatever the number of tasks that use them.
-
-    So they travel once to each worker.
+    """Put learned arrays under one graph key, so that each worker gets them once, however many tasks use them.
 
     Parameters
     ----------
@@ -180,7 +178,7 @@ def shared_arrays(arrays: dict[str, np.ndarray]) -> Delayed:
 
 @same_release
 def _apply(block: Rows, function: Any, arrays: Mapping[str, np.ndarray] | None = None) -> Rows:
-    """One block through a frozen function; learned arrays join it here, on the worker."""
+    """Apply a frozen function to one block. On the worker, its learned arrays are put back into it first."""
     if arrays is not None:
         function = function.with_arrays(aligned(arrays))
     out = function(aligned(block))
@@ -188,12 +186,12 @@ def _apply(block: Rows, function: Any, arrays: Mapping[str, np.ndarray] | None =
 
 
 def blocks_are_csr(X: Any) -> bool:
-    """Whether rows in memory, or the blocks of a lazy array, are CSR. Only Dask's private empty block says so."""
+    """Whether rows in memory, or the blocks of a lazy array, are CSR. Only Dask's `_meta` knows this of a lazy array."""
     return bool(sp.issparse(getattr(X, "_meta", X)))
 
 
 def _meta(function: Callable, X: da.Array, dtype: Any) -> Any:
-    """An empty block like those that the function makes of the blocks of X: CSR where it says that it makes CSR."""
+    """Dask's `_meta` of the result: an empty block, CSR where `function.makes_csr` says so."""
     asked = getattr(function, "makes_csr", None)
     csr = asked is not None and asked(blocks_are_csr(X))
     return (sp.csr_array if csr else np.empty)((0, 0), dtype=dtype)
@@ -211,7 +209,7 @@ def map_rows(function: Callable, X: da.Array, n_columns: int | None, dtype: Any)
     """
     arrays = function.arrays  # type: ignore[attr-defined]
     stub = function.without_arrays()  # type: ignore[attr-defined]
-    current_client()  # prepares its workers
+    current_client()  # called for its side effect: it prepares the workers
     out = da.map_blocks(
         _apply,
         X,
@@ -232,7 +230,7 @@ def map_rows(function: Callable, X: da.Array, n_columns: int | None, dtype: Any)
 def row_bytes(X: Any) -> float:
     """Bytes of a row in memory: all its columns, or the entries of CSR rows.
 
-    Lazy CSR features take what their map says, beside what their input takes.
+    Of lazy CSR features the map knows the entries of a row; the bytes of a row of its input are added.
 
     Parameters
     ----------
@@ -251,11 +249,11 @@ def row_bytes(X: Any) -> float:
 
 
 def mapped_from(X: Any) -> tuple[Any, list[Callable]]:
-    """Where a lazy array comes from: X = functions[-1](... functions[0](source)), block by block.
+    """The array and the functions that a lazy array was made from: X = functions[-1](... functions[0](source)).
 
-    The source is the array on the way up from X whose rows take the fewest bytes. A caller that needs only some rows of a
-    block at a time holds the block of the source, and applies the functions to those rows. An array that `map_rows` did
-    not make is its own source.
+    Of X and the arrays that it was made from by `map_rows`, the source is the one whose rows take the fewest bytes. A
+    caller that needs some rows of a block at a time can hold the block of the source and apply the functions to those
+    rows alone. An array that `map_rows` did not make is its own source.
 
     Parameters
     ----------

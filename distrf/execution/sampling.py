@@ -1,4 +1,4 @@
-"""A few seeded rows of an array, without pulling the array in."""
+"""Seeded samples of the rows of an array. Of a Dask array only the blocks that hold sampled rows are computed."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from ..randomness import sample_indices
 from .passes import run_pass
 from .row_blocks import align_rows, check_dask_rows
 
-#: Above this many rows, sampled rows come as eight neighbours each, to touch fewer blocks.
+#: Above this many rows, rows are sampled in groups of eight neighbours, so that a sample touches fewer blocks.
 _TOGETHER_ABOVE = 64_000
 _TOGETHER = 8
 
 
 def neighbours(n: int) -> int:
-    """How many neighbouring rows are sampled together: they are not independent draws.
+    """How many neighbouring rows `sampled_rows` draws together. Rows of one group are not independent draws.
 
     Parameters
     ----------
@@ -113,7 +113,7 @@ def take_aligned(arrays: Sequence[Any], rows: np.ndarray, *, sparse: bool = Fals
 
 
 def sample_reduction() -> _TakeReduction:
-    """The reduction of `take_rows` without row numbers, from which a plan takes its costs."""
+    """The reduction of `take_rows` without row numbers: a plan counts its segments."""
     return _TakeReduction(None)
 
 
@@ -123,7 +123,7 @@ def _dense(X: Any) -> np.ndarray:
 
 @dataclass(frozen=True)
 class _TakeReduction:
-    """Takes the rows of these sorted indices; they go to each worker once, not with every segment."""
+    """Collects the rows with these sorted numbers. Each worker gets the numbers once, not with every segment."""
 
     rows: np.ndarray | None
     nbytes: int = 0

@@ -13,7 +13,7 @@ from dask.delayed import Delayed
 from distributed import rejoin, secede, threadpoolexecutor, wait, worker
 from threadpoolctl import threadpool_limits
 
-from . import watch
+from . import worker_checks
 from .workers import prepare
 
 
@@ -32,7 +32,7 @@ def current_client() -> Any:
 
 
 def compute(task: Delayed, client: Any) -> Any:
-    """The value of one task graph.
+    """Compute one task graph and return its value.
 
     Without a client it runs in a thread pool of this process, with BLAS limited to one thread meanwhile, since Dask
     owns parallelism.
@@ -50,14 +50,14 @@ def compute(task: Delayed, client: Any) -> Any:
     Raises
     ------
     ClusterError
-        No worker is left, or the task took several workers with it.
+        No worker is left, or several workers died at the task.
     MemoryPlanError
-        A worker cannot go on for lack of memory.
+        A worker ran out of memory.
     """
     if client is None:
         with threadpool_limits(1):
             return task.compute(optimize_graph=False)
-    # Learned arrays are in the graph on purpose, once; Dask would advise against it from 10 MB on.
+    # The graph holds learned arrays once, on purpose. Without this setting Dask warns of graphs above 10 MB.
     with dask.config.set({"distributed.admin.large-graph-warning-threshold": "64GiB"}):
         future = client.compute(task, optimize_graph=False)
     try:
@@ -89,7 +89,7 @@ def compute_many(tasks: list[Delayed], client: Any) -> list[Any]:
 
 
 def settle(*futures: Any) -> None:
-    """Wait until futures are finished, and watch the workers meanwhile.
+    """Wait until futures are finished, and check the workers meanwhile (see worker_checks.py).
 
     Parameters
     ----------
@@ -98,9 +98,9 @@ def settle(*futures: Any) -> None:
     Raises
     ------
     ClusterError
-        No worker is left, or a task took several workers with it.
+        No worker is left, or several workers died at a task.
     MemoryPlanError
-        A worker cannot go on for lack of memory.
+        A worker ran out of memory.
     Exception
         What a task raised.
     """
@@ -108,14 +108,14 @@ def settle(*futures: Any) -> None:
     with waiting():
         while futures:
             try:
-                wait(futures, timeout=watch.EVERY)
+                wait(futures, timeout=worker_checks.EVERY)
                 break
             except TimeoutError:
-                watching = watching or watch.Watch(futures[0].client)
+                watching = watching or worker_checks.Watch(futures[0].client)
                 watching.look()
     for future in futures:
         if future.status != "finished":
-            with watch.in_plain_words():
+            with worker_checks.in_plain_words():
                 future.result()
 
 
@@ -176,7 +176,7 @@ def merge_states(reduction: Any, left: Any, right: Any, client: Any) -> Any:
 
 
 def gather(value: Any, client: Any) -> Any:
-    """The value of a future. Without a client a value is its own.
+    """Wait for a future and return its value. Without a client `value` is no future, and is returned as it is.
 
     Parameters
     ----------
@@ -195,13 +195,13 @@ def gather(value: Any, client: Any) -> Any:
     if client is None:
         return value
     settle(value)
-    with waiting(), watch.in_plain_words():
-        # A copy. Inside a task, `client.gather` would give the very object that the worker holds.
+    with waiting(), worker_checks.in_plain_words():
+        # `result` returns a copy. Inside a task, `client.gather` would return the very object that the worker holds.
         return value.result()
 
 
 def gather_all(futures: Sequence[Any], client: Any) -> list[Any]:
-    """The values of futures.
+    """Wait for futures and return their values.
 
     Parameters
     ----------
@@ -219,15 +219,15 @@ def gather_all(futures: Sequence[Any], client: Any) -> list[Any]:
         As of `settle`.
     """
     settle(*futures)
-    with waiting(), watch.in_plain_words():
+    with waiting(), worker_checks.in_plain_words():
         return client.gather(list(futures))
 
 
 @contextmanager
 def waiting() -> Iterator[None]:
-    """Around every wait for tasks.
+    """Context of every wait for tasks.
 
-    Where the caller is a task itself, the tasks that it waits for may need its thread: it lends them the thread meanwhile.
+    If the caller is itself a task, it gives up its thread while it waits, because the tasks that it waits for may need it.
     """
     if not (
         hasattr(worker.thread_state, "execution_state") and hasattr(threadpoolexecutor.thread_state, "executor")

@@ -15,15 +15,15 @@ import dask
 from distributed import LocalCluster, SchedulerPlugin, WorkerPlugin
 from threadpoolctl import threadpool_limits
 
-from .release import check_release
+from .worker_release import check_release
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8  # of glibc's malloc.h
 
 #: Seconds whose profiles a worker keeps for the dashboard. Dask would keep 1,000: 27 KiB a second, two times over.
 _PROFILES = 100
-#: Seconds between two calls that return freed memory: each costs some 10 ms, with the pages that are then touched anew.
+#: Seconds between two calls that return freed memory. Each costs some 10 ms, page faults afterwards included.
 _RETURN_EVERY = 5.0
-#: Times that a plugin is registered while workers end, and the seconds between.
+#: How often registering a plugin is tried, and the seconds between two tries.
 _REGISTRATIONS, _REGISTER_EVERY = 20, 0.5
 
 
@@ -37,9 +37,9 @@ class _PreparedWorker(WorkerPlugin):
 def make_ready(worker: Any) -> None:
     """Settings of a worker process, made when it starts; again they change nothing.
 
-    BLAS gets one thread: limits set per task race between threads. The allocator keeps what it frees: Dask's nanny sets
-    MALLOC_TRIM_THRESHOLD_, with which glibc returns every scratch array beyond 128 KiB to the system and faults its
-    pages in anew, and a map takes twice as long.
+    BLAS gets one thread here, because limits that each task sets would race between threads. The allocator keeps freed
+    memory: Dask's nanny sets MALLOC_TRIM_THRESHOLD_, which makes glibc return every scratch array beyond 128 KiB to the
+    system. Each new array then costs page faults, and a map takes twice as long.
 
     Parameters
     ----------
@@ -66,9 +66,10 @@ def keep_freed_memory() -> None:
 
 
 def return_freed_memory() -> None:
-    """Return what has been freed between arrays in use, at most every five seconds; for tasks that leave such holes.
+    """Return freed memory that lies between arrays in use to the system, at most every five seconds.
 
-    A hole takes no array larger than itself, so the more arrays of several sizes come and go, the more holes there are.
+    Tasks that make and free arrays of many sizes call this: they leave holes in the heap that are too small for the next
+    array, so the process would grow.
     """
     glibc = _glibc()
     if glibc is not None and time.monotonic() - _returned[0] > _RETURN_EVERY:
@@ -89,11 +90,11 @@ _prepared: weakref.WeakSet = weakref.WeakSet()
 
 
 def prepare(client: Any) -> None:
-    """Make the workers of a client ready, once.
+    """Prepare the scheduler and the workers of a client, once.
 
-    A local cluster leaves lost workers the time to start anew. By Dask's default it looks 15 s after a loss whether the worker is
-    back, and if not ends its nanny for good: on a busy machine a new worker takes longer. Some minutes would not do: Dask would
-    look amid the restart of a worker that is lost once more so much later. A user's own setting stays.
+    For a local cluster it also raises Dask's `lost-worker-timeout`, unless the user has set one. By default Dask checks
+    15 s after the loss of a worker whether it is back, and if not, never restarts it. On a busy machine a restart takes
+    longer. A timeout of minutes would not help: the check could fall into a second restart of the same worker.
 
     Parameters
     ----------
@@ -116,7 +117,7 @@ def prepare(client: Any) -> None:
 def register(client: Any, plugin: Any, name: str) -> None:
     """Register a plugin with the scheduler, which keeps it and sets up all workers.
 
-    The scheduler raises an error if a worker ends meanwhile. Then the plugin is registered again.
+    The scheduler raises an error if a worker ends during the call, so the call is repeated.
 
     Parameters
     ----------
@@ -139,11 +140,12 @@ def register(client: Any, plugin: Any, name: str) -> None:
 
 
 def _loose_placement() -> SchedulerPlugin:
-    """Frees tasks that no worker can take now, so that any may take them later.
+    """A scheduler plugin: a task that no worker can take now may later run on any worker.
 
-    Dask lets a task that allows other workers go elsewhere, unless none takes tasks when it becomes ready: all are
-    lost, paused, or still starting. Then it waits for the address it was meant for, which may never come back. The
-    class is defined in here so that it is pickled by value: a scheduler need not have distrf.
+    Dask runs a task with `allow_other_workers` elsewhere if its own worker is lost. But if no worker at all takes tasks
+    when it becomes ready (all are lost, paused or still starting), the task waits for the address of its own worker,
+    which may never come back. The class is defined in here so that it is pickled by value: a scheduler need not have
+    distrf.
     """
 
     class LoosePlacement(SchedulerPlugin):
@@ -160,7 +162,7 @@ def _loose_placement() -> SchedulerPlugin:
 
 
 def peak_memory(client: Any) -> dict[str, int]:
-    """Largest resident size each worker process has had, in bytes; none for one that ends just now."""
+    """The largest resident size of each worker process so far, in bytes. Workers that do not answer are left out."""
     answers = client.run(_peak_rss, on_error="return")
     return {str(k): int(v) for k, v in answers.items() if not isinstance(v, BaseException)}
 

@@ -66,7 +66,7 @@ def _block_number(rows: np.ndarray, block_id: tuple[int] | None = None) -> np.nd
 
 @dataclass(frozen=True)
 class _Keys:
-    """Key columns of Parquet data; `version` tells files that were rewritten in place."""
+    """Key columns of Parquet data; `version` changes when the files are rewritten in place."""
 
     path: str
     names: tuple[str, ...]
@@ -80,7 +80,7 @@ def _key_sources(keys: _Keys) -> list[Any]:
 
 
 def _key_blocks(path: str, keys: Sequence[str], columns: Sequence[str] | None) -> list[Any]:
-    selection = store.Selection(columns=columns, missing=True)  # nulls among the features are not our concern
+    selection = store.Selection(columns=columns, missing=True)  # features may have nulls: only keys are read
     return store.open_source(path, selection).key_blocks(keys)
 
 

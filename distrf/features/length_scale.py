@@ -146,9 +146,8 @@ def _squared_distances(rows: Any) -> np.ndarray:
 
 def _distances(rows: Any, left: np.ndarray, right: np.ndarray) -> np.ndarray:
     """Euclidean distances of some pairs, from their differences: exact also for near ones."""
-
-    def dense(i: int) -> np.ndarray:
-        row = rows[[i]]
-        return row.toarray() if sp.issparse(row) else row
-
-    return np.array([cdist(dense(i), dense(j))[0, 0] for i, j in zip(left, right, strict=True)])
+    if sp.issparse(rows):  # all at once: rows taken one by one would be most of the time
+        apart = rows.astype(np.float64)
+        apart = apart[left] - apart[right]
+        return np.sqrt(np.asarray(apart.multiply(apart).sum(axis=1)).ravel())
+    return np.array([cdist(rows[[i]], rows[[j]])[0, 0] for i, j in zip(left, right, strict=True)])

@@ -24,7 +24,7 @@ from ..parameters import Rule, number, one_of
 from ..typing import ArrayLike
 from .base import FeatureEstimator, validate_rows
 
-_BY_COLUMN = ("standard", "minmax", "maxabs", "robust")
+_BY_COLUMN, _BY_SAMPLE = ("standard", "minmax", "maxabs"), ("robust", "robust-zeros")
 #: Rows that the medians of "robust" are taken from.
 _SAMPLE = 10_000
 _SAMPLE_BYTES = 2**27
@@ -35,7 +35,7 @@ _NORMAL_RANGE = 1.3489795003921634
 class StreamingScaler(OneToOneFeatureMixin, FeatureEstimator):
     """Scale the columns or the rows of data larger than memory.
 
-    Column scalings take one pass to fit, "robust" a sample of rows; row norms and "divide" learn nothing.
+    Column scalings take one pass to fit, robust ones a sample of rows; row norms and "divide" learn nothing.
 
     Parameters
     ----------
@@ -43,6 +43,7 @@ class StreamingScaler(OneToOneFeatureMixin, FeatureEstimator):
         "standard" gives columns zero mean and unit variance, "minmax" maps them to [0, 1], "maxabs" to [-1,
         1] and keeps zeros. "robust" takes arcsinh of the distance from the median in spreads: linear near
         the median, a logarithm far out, so that one far value squashes neither the others nor the kernel.
+        "robust-zeros" is the same less what it makes of 0, so that zeros stay zeros and CSR rows can have it.
         "l1-rows" and "l2-rows" give each row unit norm. "divide" divides by `divisor`.
     divisor : float, default=1.0
         The number that "divide" divides by, such as 255 for grey values.
@@ -57,7 +58,7 @@ class StreamingScaler(OneToOneFeatureMixin, FeatureEstimator):
     Notes
     -----
     A column without spread is shifted and not scaled. CSR blocks stay CSR; "standard", "minmax" and "robust"
-    refuse them. "robust" reads at most 10,000 sampled rows. Its spread is the interquartile range over that of
+    refuse them. Robust ones read at most 10,000 sampled rows. Their spread is the interquartile range over that of
     the normal law, 1.349. For a column that is mostly one value, it is the median distance of the other values
     from that one.
 
@@ -107,12 +108,12 @@ class StreamingScaler(OneToOneFeatureMixin, FeatureEstimator):
         X = validate_rows(self, X, reset=True)
         if sp.issparse(X) and self.method in SHIFTING:
             raise InputError(
-                f"scaling {self.method!r} shifts columns and would fill a sparse matrix; use 'maxabs', 'l1-rows' or "
-                "'l2-rows', or dense rows"
+                f"scaling {self.method!r} shifts columns and would fill a sparse matrix; use 'robust-zeros', 'maxabs', "
+                "'l1-rows' or 'l2-rows', or dense rows"
             )
         d = X.shape[1]
         shift = scale = None
-        if self.method == "robust":
+        if self.method in _BY_SAMPLE:
             shift, scale = _robust_units(X)
         elif self.method in _BY_COLUMN:
             moments = column_moments(X)
@@ -133,8 +134,8 @@ class StreamingScaler(OneToOneFeatureMixin, FeatureEstimator):
         return ScalingMap(d, d, self.method, float(self.divisor))
 
     def planned_costs(self, rows: PlannedRows, planned: FeatureMap) -> Costs:
-        if self.method == "robust":
-            return Costs(notes=(f"scale 'robust', from at most {_SAMPLE:,} sampled rows",))
+        if self.method in _BY_SAMPLE:
+            return Costs(notes=(f"scale {self.method!r}, from at most {_SAMPLE:,} sampled rows",))
         by_column = self.method in _BY_COLUMN
         return rows.costs_of(MomentsReduction(planned.n_features_in)) if by_column else Costs()
 
@@ -174,8 +175,22 @@ def _robust_units(X: Any) -> tuple[np.ndarray, np.ndarray]:
     Raises InputError where these are not finite.
     """
     size = max(1000, min(_SAMPLE, _SAMPLE_BYTES // (8 * X.shape[1])))
-    rows = take_rows(X, sampled_rows(X.shape[0], size, 0, "robust units")).astype(np.float64)
-    check_rows(rows, rows.shape[1])
+    taken = take_rows(X, sampled_rows(X.shape[0], size, 0, "robust units"), sparse=True)
+    rows: Any = check_rows(taken.astype(np.float64), taken.shape[1])
+    if not sp.issparse(rows):
+        return _dense_units(rows)
+    columns, d = rows.tocsc(), rows.shape[1]
+    counts, middle, spread = np.diff(columns.indptr), np.zeros(d), np.ones(d)
+    often = 4 * counts >= rows.shape[0]  # the quartiles of the others are 0
+    middle[often], spread[often] = _dense_units(columns[:, often].toarray())
+    for j in np.flatnonzero(~often & (counts > 0)):
+        entries = columns.data[columns.indptr[j] : columns.indptr[j + 1]]
+        spread[j] = np.median(np.abs(entries)) or 1.0
+    return middle, spread
+
+
+def _dense_units(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Median and spread of the columns of float64 rows."""
     low, middle, high = np.quantile(rows, [0.25, 0.5, 0.75], axis=0)
     spread = (high - low) / _NORMAL_RANGE
     rounding = 10 * np.finfo(np.float64).eps * np.abs(rows).max(axis=0)

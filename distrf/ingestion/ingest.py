@@ -8,13 +8,16 @@ import tempfile
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from distrf import __version__
 
-from ..errors import InputError
+from ..parameters import COLUMNS, NONE, Rule, one_of, ruled, whole
 from ..store import files, zarr_writer
 from ..store.files import Options
 from ..store.formats import fingerprint
 from ..store.overlap import check_apart
+from ..store.writable import check_writable
 from ..store.zarr_contents import Contents
 from ..store.zarr_layout import StoreInfo
 from ..store.zarr_writer import existing_store
@@ -25,9 +28,17 @@ from .streams import RowStream, TableSelection
 
 BLOCK_BYTES = 32 * 2**20
 BLOCK_ROWS = 2**17  # rows of narrow or sparse data grow when they are featurised
+_FLOATS = ("float32", "float64", np.float32, np.float64)
 
 
 # Its keyword-only parameters are the options that a user has; each is one of the command too.
+@ruled(
+    columns=COLUMNS,
+    sparse=one_of("csr", "dense") | NONE,
+    seed=whole(0),
+    block_rows=whole(1) | NONE,
+    dtype=Rule(("'float32'", "'float64'"), lambda dtype: dtype in _FLOATS) | NONE,
+)
 def ingest(
     source: str | os.PathLike[str],
     out: str | os.PathLike[str],
@@ -49,40 +60,60 @@ def ingest(
 
     Parameters
     ----------
-    source : path or URL
-        ``.csv``, ``.npy``, ``.npz``, ``.svmlight`` / ``.libsvm``, text perhaps gzipped; or what `open_rows` reads:
-        ``.parquet`` (file, folder, glob), a Zarr store, a registered format. A few batches are held in memory;
-        members of ``.npz`` are read whole.
-    target : column of the labels (``.npz`` and Zarr: member or array, default y; ``.npy``: column number; svmlight:
-        always there).
-    columns : which feature columns, by name or, without names, by number.
-    sparse : "csr", "dense" or None
-        None keeps dense sources dense, and CSR ones CSR below one quarter of nonzeros.
-    shuffle : bool
-        Random order of all rows, which depends on ``seed`` and the row numbers alone.
-    block_rows : int, optional
-        Default: a power of two near 32 MiB of X, at most 131,072, and about 16 blocks or more.
-    dtype : float32 or float64, optional
-        Default: that of the source (CSV and svmlight: float64).
-    impute : "mean", "median", "zero" or a number: what replaces missing values; they are refused otherwise.
-    split : "train", "test": which members of an ``.npz`` file.
-    progress : called as ``progress(rows_done, n_rows)`` after each block.
-    overwrite : replace a store of other data or options.
-    storage_options : of fsspec, for URLs.
+    source : str or PathLike
+        A .csv, .npy, .npz or .svmlight (.libsvm) file, text perhaps gzipped, or what `open_rows` reads: .parquet (a
+        file, a folder, a glob), a Zarr store, a registered format. A few batches are held in memory; members of
+        .npz are read whole.
+    out : str or PathLike
+        The Zarr store to write.
+    target : str or None, default=None
+        The column of the labels; the member of .npz or the array of Zarr (y where None is given); the number of
+        the column of .npy. An svmlight file has its labels always.
+    columns : sequence or None, default=None
+        Feature columns, by name or, without names, by number. None takes all.
+    sparse : {"csr", "dense"} or None, default=None
+        How X is stored: "csr" or "dense". None keeps dense sources dense, and CSR ones CSR below one quarter of
+        nonzeros.
+    shuffle : bool, default=False
+        Shuffle all rows (files sorted by date or class). Their order depends on `seed` and the row numbers alone.
+    seed : int, default=0
+        Seed of the shuffle.
+    block_rows : int or None, default=None
+        Rows of a block, at least 1. None takes a power of two near 32 MiB of X, at most 131,072, and about 16 blocks
+        or more.
+    dtype : dtype or None, default=None
+        Type of X: "float32" or "float64". None is that of the source (CSV and svmlight: float64).
+    impute : str, float or None, default=None
+        What replaces missing values: "mean", "median", "zero" or a number. None refuses them.
+    split : str or None, default=None
+        Which members of an .npz file: "train" reads X_train and y_train, "test" X_test and y_test.
+    progress : callable or None, default=None
+        Called with (rows done, rows in all) after each block.
+    overwrite : bool, default=False
+        Replace a store of other data or options.
+    storage_options : dict or None, default=None
+        Options of fsspec, for URLs.
+
+    Returns
+    -------
+    StoreInfo
+        What the finished store holds.
 
     Raises
     ------
     InputError
-        Missing or infinite values, text features, unknown columns: with the row and the column.
+        Missing or infinite values, text features, unknown columns: with the row and the column. A parameter breaks
+        its rule.
     SpecMismatchError
-        ``out`` holds a store of other data or options.
+        `out` holds a store of other data or options.
+    StoreError
+        `out` cannot be written.
     """
     source, out = files.normalise(source), files.normalise(out)
     files.refuse_root(source)
+    check_writable(out)
     check_apart(out, [source], storage_options=storage_options)
     existing_store(out, storage_options=storage_options)  # refuses a path that holds something else
-    if sparse not in (None, "csr", "dense"):
-        raise InputError(f'sparse= is "csr", "dense" or None; received {sparse!r}')
     selection = TableSelection(
         target=target, columns=columns, split=split, missing=impute is not None, storage_options=storage_options
     )

@@ -1,4 +1,4 @@
-"""What every kernel says of itself: its name, its parameters, its spec. And the registry of names."""
+"""The base class of all kernels (name, parameters, spec, exact values) and the registry of their names."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..errors import InputError
 from ..parameters import Rule
 from ..typing import Rows
 
-#: Every kernel that a name or a spec can mean, of all families.
+#: The registered kernels of all families, by name.
 REGISTRY: dict[str, type[AnyKernel]] = {}
 _ANYTHING = Rule(("anything",), lambda value: True)
 K = TypeVar("K", bound="AnyKernel")
@@ -21,12 +21,12 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class KernelParameter:
-    """A parameter of a kernel's own, as the kernel's class declares it.
+    """A parameter of a kernel, as its class declares it (see `declared`).
 
     Attributes
     ----------
     name : str, the field of the class, and the key in specs
-    default : the value where none is given
+    default : the value if the user gives none
     type : type of the default
     rule : Rule, the values that are allowed, in words and as a test
     help : str, one line for a person
@@ -43,7 +43,7 @@ class KernelParameter:
 
 
 def declared(default: T, rule: Rule, help: str) -> T:
-    """A field of a kernel's class: a parameter with its default, its rule and a line of help."""
+    """Declare a field of a kernel's class as a parameter: its default, its rule and one line of help."""
     made: T = field(default=default, metadata={"rule": rule, "help": help})
     return made
 
@@ -52,16 +52,16 @@ def declared(default: T, rule: Rule, help: str) -> T:
 class AnyKernel:
     """Base of all kernels. A kernel is a frozen dataclass whose fields are its parameters.
 
-    A family is a subclass with a registry of its own; a kernel is a subclass of a family, made known by
-    `register_kernel`.
+    A family (shift-invariant, semigroup, dot-product) is a subclass with a registry of its own. A kernel is a subclass
+    of a family; `register_kernel` enters its name.
 
     Attributes
     ----------
     name : str, key in the registry and in specs
     registry : the kernels of the family by name
-    family : str, the family in words that stand before "kernel"
-    exact_from : "products", "squares" or "differences": what the exact values of a block come from, see
-        `distrf.kernels.exact.kernel_block`
+    family : str, the family in the words of messages, before the word "kernel"
+    exact_from : "products", "squares" or "differences": whether exact values are computed from x.y, from |x - y|^2, or
+        from the entries of x - y, see `distrf.kernels.exact.kernel_block`
     """
 
     name: ClassVar[str]
@@ -78,7 +78,7 @@ class AnyKernel:
 
     @classmethod
     def parameters(cls) -> tuple[KernelParameter, ...]:
-        """The parameters of the kernel's own, in the order of its fields."""
+        """The parameters of the kernel, in the order of its fields."""
         return tuple(
             KernelParameter(f.name, f.default, f.metadata.get("rule", _ANYTHING), f.metadata.get("help", ""))
             for f in fields(cls)
@@ -100,13 +100,13 @@ class AnyKernel:
         raise NotImplementedError
 
     def of_products(self, t: np.ndarray) -> np.ndarray:
-        """The kernel where x.y = t, elementwise, float64; of kernels whose `exact_from` is "products"."""
+        """The kernel as a function of t = x.y, elementwise, float64. Needed if `exact_from` is "products"."""
         raise NotImplementedError
 
     def of_squares(self, squares: np.ndarray, length_scale: float) -> np.ndarray:
-        """The kernel where |x - y|^2 = squares, elementwise, float64; of kernels whose `exact_from` is "squares".
+        """The kernel as a function of |x - y|^2, elementwise, float64. Needed if `exact_from` is "squares".
 
-        squares : float64, overwritten; rounding may have made them negative
+        squares : the squared distances, float64, overwritten; rounding may have made some negative
         """
         raise NotImplementedError
 
@@ -118,7 +118,7 @@ class AnyKernel:
         """Raise InputError for an array or CSR matrix of rows on which the kernel is not defined."""
 
     def spec(self) -> dict[str, Any]:
-        """The JSON of the kernel. Raises InputError for one that no spec can name, since it could not be loaded."""
+        """The JSON of the kernel. Raises InputError for a kernel that is not registered: it could not be loaded."""
         if self.registry.get(self.name) is not type(self):
             raise InputError(
                 f"the kernel {type(self).__name__}, named {self.name!r}, is not one of "
@@ -129,9 +129,9 @@ class AnyKernel:
 
 
 def register_kernel(kernel: type[K]) -> type[K]:
-    """Make a kernel known by its name, as a decorator of its class: to estimators, specs and saved models.
+    """Register a kernel by its name, so that estimators, specs and saved models can name it; a class decorator.
 
-    A program that loads what was saved with the kernel must register it first.
+    A program that loads a model with the kernel must register it first.
 
     Parameters
     ----------
@@ -143,7 +143,7 @@ def register_kernel(kernel: type[K]) -> type[K]:
 
     Raises
     ------
-    InputError : another kernel has the name; a parameter has no default, so that the name alone means no kernel
+    InputError : another kernel has the name; or a parameter has no default, so that the name alone is not a kernel
     """
     if bare := [p.name for p in kernel.parameters() if p.default is MISSING]:
         raise InputError(
@@ -151,7 +151,7 @@ def register_kernel(kernel: type[K]) -> type[K]:
             "give them one"
         )
     known = REGISTRY.get(kernel.name)
-    # The same class again is a notebook's cell that ran twice.
+    # A class of the same module and name may be registered again: a notebook's cell ran twice.
     if known and (known.__module__, known.__qualname__) != (kernel.__module__, kernel.__qualname__):
         raise InputError(
             f"the name {kernel.name!r} is that of the kernel {known.__module__}.{known.__qualname__}; choose another"
@@ -161,7 +161,7 @@ def register_kernel(kernel: type[K]) -> type[K]:
 
 
 def parameter_rule(name: str) -> Rule:
-    """What the registered kernels allow for their parameter of that name: the rule of an estimator's keyword."""
+    """The rule of an estimator's parameter that is passed to its kernel: a value that some kernel allows for it."""
 
     def rules() -> list[Rule]:
         return [p.rule for kernel in REGISTRY.values() for p in kernel.parameters() if p.name == name]
@@ -173,9 +173,9 @@ def parameter_rule(name: str) -> Rule:
 
 
 def find_kernel(kernel: Any, family: type[K], parameters: dict[str, Any]) -> K:
-    """A kernel of a family from its name, its spec or itself; `parameters` go with a name.
+    """A kernel of a family from its name and `parameters`, or from its spec; a kernel object is returned as it is.
 
-    Raises InputError for a name that the family does not know and for parameters that the kernel has not.
+    Raises InputError for a name that is not of the family, and for parameters that the kernel does not have.
     """
     if isinstance(kernel, family):
         return kernel
@@ -198,13 +198,13 @@ def find_kernel(kernel: Any, family: type[K], parameters: dict[str, Any]) -> K:
 
 
 def kernel_with(kernel: Any, given: Mapping[str, Any], family: type[K] = AnyKernel) -> K:  # type: ignore[assignment]
-    """A kernel of a family, by name with those of the given values that are parameters of its own.
+    """A kernel of a family by name, with its parameters picked from the values in `given`.
 
     Parameters
     ----------
-    kernel : str, a name; or a kernel or a spec, which bring their own parameters
-    given : values by name, such as all parameters of an estimator
-    family : the class whose kernels are meant; all by default
+    kernel : str, a name; or a kernel or a spec, which already have their parameters
+    given : values by name, such as all parameters of an estimator; those that the kernel does not have are ignored
+    family : the family of the kernel; any by default
 
     Raises
     ------

@@ -130,6 +130,6 @@ def get_dot_product_kernel(
 ) -> DotProductKernel:
     """A dot-product kernel from its name and its parameters, from its spec, or itself.
 
-    Raises InputError for a name that is not in the registry and for parameters that the kernel has not.
+    Raises InputError for a name that is not in the registry, and for parameters that the kernel does not have.
     """
     return find_kernel(kernel, DotProductKernel, parameters)

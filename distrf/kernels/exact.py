@@ -11,19 +11,20 @@ from ..typing import Rows
 from .base import AnyKernel
 from .shift_invariant import Kernel
 
-#: Share of nonzeros below which rows are worth keeping as CSR.
+#: Rows with a smaller share of nonzeros are kept as CSR.
 _FEW = 0.05
-#: Length scales from the centre beyond which a pair of rows is compared by differences: |x|^2 - 2 x.y + |y|^2 would
-#: err by more than 1e-9 squared length scales.
+#: If both rows of a pair are farther than this from the centre, in length scales, their distance is computed from
+#: differences: |x|^2 - 2 x.y + |y|^2 would err by more than 1e-9 squared length scales.
 _FAR = 1e3
-#: Rows whose median is the centre, and far CSR rows made dense at once.
+#: How many rows the median is taken over that is the centre; how many far CSR rows are made dense at a time.
 _MIDDLE, _DENSE_ROWS = 65, 64
 
 
 def middle(Y: np.ndarray) -> np.ndarray:
     """Medians of the columns over at most 65 rows spread over Y, shape (d,), float64.
 
-    A few far rows move a mean as far as they like, and with it the digits of all the others; no median.
+    Distances are computed about this centre. It is not the mean, which a few far rows could move anywhere, at the cost of
+    the digits of all others.
     """
     return np.median(Y[:: max(1, len(Y) // _MIDDLE)].astype(np.float64), axis=0)
 
@@ -42,10 +43,10 @@ def kernel_block(
 
     Returns
     -------
-    Array of shape (n, m), float64. Distances come from |x|^2 - 2 x.y + |y|^2, about the middle of Y for dense
-    rows, so that an offset common to all rows costs no digits; pairs of which both lie far from it, by
-    differences. That errs by rounding in the squared distance: a kernel that would turn it into its root, such as
-    exp(-|v|), has values from differences, see `exact_from`.
+    Array of shape (n, m), float64. Squared distances are |x|^2 - 2 x.y + |y|^2. Dense rows are first centred by
+    `middle(Y)`, so that an offset common to all rows costs no digits. If both rows of a pair lie far from that centre,
+    their distance is computed from differences. Squared distances then err by rounding. A kernel that depends on their
+    root near 0, such as exp(-|v|), computes all values from differences, see `AnyKernel.exact_from`.
     """
     X = sp.csr_array(X, dtype=np.float64) if sp.issparse(X) else np.ascontiguousarray(X, dtype=np.float64)
     Y = sp.csr_array(Y, dtype=np.float64) if sp.issparse(Y) else np.asarray(Y, dtype=np.float64)
@@ -68,7 +69,7 @@ def kernel_block(
 
 
 def _compare_far(X: Rows, Y: Rows, far_x: np.ndarray, far_y: np.ndarray, squares: np.ndarray) -> None:
-    """Squared distances of far rows of X and far rows of Y, by differences, into their places in `squares`."""
+    """Overwrite the squared distances between far rows of X and far rows of Y with those from differences."""
     if not (far_x.size and far_y.size):
         return
     them = _dense(Y[far_y])
@@ -78,11 +79,11 @@ def _compare_far(X: Rows, Y: Rows, far_x: np.ndarray, far_y: np.ndarray, squares
 
 
 def exact_kernel(kernel: AnyKernel, X: np.ndarray, length_scale: float) -> np.ndarray:
-    """k(x, y) of all pairs of rows of an array of shape (n, d), from entries and not from squared norms: float64.
+    """k(x, y) of all pairs of rows of an array of shape (n, d), float64, from differences and not from squared norms.
 
-    Small eigenvalues of the matrix keep their digits.
+    So the small eigenvalues of the matrix keep their digits.
     """
-    # A column where all rows are 0 changes no kernel: most words of a text.
+    # Columns of zeros change no kernel. In text most columns are zero in a few rows.
     used = np.flatnonzero(X.any(axis=0))
     X = X[:, used if used.size else slice(1)].astype(np.float64)
     points = lean(X)
@@ -93,7 +94,7 @@ def exact_kernel(kernel: AnyKernel, X: np.ndarray, length_scale: float) -> np.nd
 
 
 def lean(X: np.ndarray) -> Rows:
-    """X as CSR where so few entries are not zero that products by entries cost less than dense ones."""
+    """X as CSR if it has so few nonzeros that sparse products are faster than dense ones, else X itself."""
     return sp.csr_array(X) if np.count_nonzero(X) < _FEW * X.size else X
 
 

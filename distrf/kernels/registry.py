@@ -1,4 +1,4 @@
-"""One name space over the three families of kernels: shift-invariant, semigroup, dot-product."""
+"""`get_kernel`: a kernel of any of the three families (shift-invariant, semigroup, dot-product) by its name."""
 
 from __future__ import annotations
 
@@ -16,6 +16,6 @@ FAMILIES: tuple[type[AnyKernel], ...] = (Kernel, SemigroupKernel, DotProductKern
 def get_kernel(kernel: str | AnyKernel | dict[str, Any], **parameters: Any) -> AnyKernel:
     """A kernel of any family from its name and its parameters, from its spec, or itself.
 
-    Raises InputError for a name that is in no registry and for parameters that the kernel has not.
+    Raises InputError for a name that is in no registry, and for parameters that the kernel does not have.
     """
     return find_kernel(kernel, AnyKernel, parameters)

@@ -42,7 +42,10 @@ class SemigroupKernel(WeightLaw):
         raise NotImplementedError
 
     def of_sum(self, Z: np.ndarray) -> np.ndarray:
-        """kappa(z) for z = x + y along the last axis, float64; Theorem 1 needs it at 2 z."""
+        """kappa(z) for sums z = x + y along the last axis, float64.
+
+        A Laplace feature has the variance kappa(2 z) - kappa(z)^2 (Mukuta et al. 2018, Theorem 1).
+        """
         return np.exp(-self._exponent(np.asarray(Z, dtype=np.float64)))
 
     def _exponent(self, Z: np.ndarray) -> np.ndarray:
@@ -122,7 +125,7 @@ class ReciprocalSemigroup(SemigroupKernel):
 
     def with_median(self, Z: np.ndarray) -> ReciprocalSemigroup:
         _require_rows(float(np.median(Z.sum(axis=-1))), "lam")
-        # Within what the kernel takes: a single entry of 1e-300 or 1e300 must not lead out of it.
+        # Bisection within the range of allowed parameters, even if there are entries of 1e-300 or 1e300.
         least, most = np.log(_RANGE)
         low = max(np.log(Z[Z > 0].min()) - 40.0, least + 1e-9)
         high = min(np.log(Z.sum(axis=-1).max()) + 1.0, most - 1e-9)
@@ -140,7 +143,7 @@ SEMIGROUP_KERNELS = SemigroupKernel.registry
 def get_semigroup_kernel(kernel: str | SemigroupKernel | dict[str, Any], **parameters: Any) -> SemigroupKernel:
     """A semigroup kernel from its name and its parameters, from its spec, or itself.
 
-    Raises InputError for a name that is not in the registry and for parameters that the kernel has not.
+    Raises InputError for a name that is not in the registry, and for parameters that the kernel does not have.
     """
     return find_kernel(kernel, SemigroupKernel, parameters)
 

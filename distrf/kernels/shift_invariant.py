@@ -22,14 +22,14 @@ from .base import AnyKernel, declared, find_kernel, register_kernel
 
 @dataclass(frozen=True)
 class WeightLaw(AnyKernel):
-    """What a projection must know of a kernel: the law of its weight rows. A plain, frozen value.
+    """What a projection needs of a kernel: the law of its weight rows. A plain, frozen value.
 
     Attributes
     ----------
     law : str, law of the coordinates of a weight row, see `distrf.randomness.quantile`
-    symmetric : bool, whether the law is that of the negative weights too, so that weights may change sign
+    symmetric : bool, whether w and -w have the same law, so that random signs may be applied to weights
     isotropic : bool, whether k depends on |v|_2 alone, so that weight directions are uniform on the sphere
-    heavy_tailed : bool, weights without variance; their phases are computed in float64
+    heavy_tailed : bool, whether the law of weights has heavy tails; phases are then computed in float64
     """
 
     law: ClassVar[str]
@@ -58,12 +58,12 @@ class WeightLaw(AnyKernel):
 class Kernel(WeightLaw):
     """Base of the shift-invariant kernels.
 
-    A kernel defines `_values` and the attributes `name` and `law`; the others where they differ from those here.
+    A kernel defines `_values` and the attributes `name` and `law`, and those other attributes that differ from here.
 
     Attributes
     ----------
     metric : str, SciPy's name of the norm in which length-scale rules measure distances
-    why_not_binned : str, why random binning cannot serve the kernel; None where `pitches` gives the law
+    why_not_binned : str, why random binning cannot serve the kernel; None if `pitches` is defined
     """
 
     registry: ClassVar[dict[str, type[Kernel]]] = {}
@@ -86,8 +86,8 @@ class Kernel(WeightLaw):
         return "squares" if self.isotropic else "differences"
 
     def of_distances(self, distances: np.ndarray, length_scale: float) -> np.ndarray:
-        """An isotropic kernel of distances |v|_2, elementwise, float64."""
-        # On the line, between the distances and zero.
+        """The values of an isotropic kernel at distances |v|_2, elementwise, float64."""
+        # The distances are taken for points on a line, which are compared with the origin.
         return self(distances.reshape(-1, 1), np.zeros((1, 1)), length_scale).reshape(distances.shape)
 
     def of_squares(self, squares: np.ndarray, length_scale: float) -> np.ndarray:
@@ -98,7 +98,7 @@ class Kernel(WeightLaw):
         return np.ones(X.shape[0])
 
     def length_scale_of_gamma(self, gamma: float) -> float:
-        """The length scale that scikit-learn's `gamma` stands for. Raises InputError where scikit-learn has none."""
+        """The length scale of scikit-learn's `gamma`. Raises InputError if scikit-learn's kernel has no gamma."""
         mine = Kernel.length_scale_of_gamma
         known = [name for name, kernel in self.registry.items() if kernel.length_scale_of_gamma is not mine]
         raise InputError(
@@ -138,7 +138,7 @@ class Gaussian(Kernel):
         return np.exp(-0.5 * cdist(X, Y, "sqeuclidean"))
 
     def of_squares(self, squares: np.ndarray, length_scale: float) -> np.ndarray:
-        if length_scale <= 1e-150:  # its square is no number that divides
+        if length_scale <= 1e-150:  # its square underflows
             return super().of_squares(squares, length_scale)
         squares *= -0.5 / length_scale**2
         return np.exp(np.minimum(squares, 0.0, out=squares), out=squares)
@@ -200,7 +200,7 @@ class Matern(Kernel):
 
     @property
     def exact_from(self) -> str:
-        # exp(-|v|) turns rounding of the squared distance into its root.
+        # Near 0, exp(-|v|) is linear in |v|: rounding eps of a squared distance would become an error of sqrt(eps).
         return "differences" if self.nu == 0.5 else "squares"
 
     def _values(self, X: np.ndarray, Y: np.ndarray) -> np.ndarray:
@@ -221,6 +221,6 @@ KERNELS = Kernel.registry
 def get_shift_invariant_kernel(kernel: str | Kernel | dict[str, Any], **parameters: Any) -> Kernel:
     """A shift-invariant kernel from its name and its parameters, from its spec, or itself.
 
-    Raises InputError for a name that is not in the registry and for parameters that the kernel has not.
+    Raises InputError for a name that is not in the registry, and for parameters that the kernel does not have.
     """
     return find_kernel(kernel, Kernel, parameters)

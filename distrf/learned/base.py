@@ -1,4 +1,4 @@
-"""What the estimators of learned maps share: parameters and their rules, the fit on batches, the learned map."""
+"""What the estimators of learned maps share: parameters and their rules, training in batches, the learned map."""
 
 from __future__ import annotations
 
@@ -49,20 +49,21 @@ from .objectives import CompactWork, CosineFeatures, KernelWork, Layout
 from .optimizer import RULES, Adam, MapOptimizer, Rates
 from .start import SAMPLE, Start, centred, choose_batch_size, epochs, reach, start_parameters
 
-#: First steps of Adam: the most that a batch may move the phase of a usual row, in radians, and its score, in spreads.
+#: First steps of Adam: the most that one batch may move the phase of an average row, in radians, and its score, in
+#: standard deviations of the target.
 _PHASE_STEP = 0.3
 _SCORE_STEP = 0.5
-#: Radians between two usual rows, beyond which frequencies have diverged.
+#: Frequencies have diverged if the phases of two average rows differ by more than this many radians.
 _MOST_PHASE = 1e9
-#: Stands for alpha where the kernel is the objective, which reads none.
+#: Placeholder for alpha with objective="kernel", which has no linear model.
 _NO_ALPHA = 1e-6
-#: The kernel objective learns from pairs of sampled rows: so many rows at most, and so many bytes.
+#: objective="kernel" learns from pairs of sampled rows: at most this many rows, and this many bytes.
 _PAIR_ROWS = 16_384
 _PAIR_BYTES = 128 * 2**20
 
 
 def pair_rows(d: int) -> int:
-    """How many sampled rows of d columns the kernel objective learns from."""
+    """The number of sampled rows, with d columns, from which objective="kernel" learns."""
     return max(2, min(_PAIR_ROWS, _PAIR_BYTES // (8 * max(1, d))))
 
 
@@ -156,10 +157,10 @@ class MapLearner:
     def _optimizer(
         self, layout: Layout, sample: np.ndarray, batches: int, scores: np.ndarray, prior: float, **model: Any
     ) -> MapOptimizer:
-        """The optimizer, with steps as long as the rows of `sample` allow.
+        """The optimizer, with the length of steps set from the rows of `sample`.
 
-        scores : spread of each target; prior : the penalty that theta_l2="auto" stands for
-        model : what else MapOptimizer takes: the rules, and the parameters of the linear model
+        batches : of all epochs; scores : standard deviation of each target; prior : the value of theta_l2="auto"
+        model : further arguments of MapOptimizer: the step rules, and the parameters of the linear model
         """
         factor = 1.0 if self.eta0 is None else float(self.eta0)
         D = layout.n_components
@@ -179,9 +180,9 @@ class MapLearner:
     def _learn(
         self, X: Any, y: Any, weight: Any, targets: Targets, loss_name: str
     ) -> tuple[Layout, np.ndarray]:
-        """Learn map and linear model, and set the fitted attributes of the map.
+        """Learn the map together with a linear model, and set the fitted attributes of the map.
 
-        Returns the layout of the vector of all that is learned, and the vector.
+        Returns the vector of everything that is learned, after its layout.
         """
         self._check_together()
         given: Any = self
@@ -213,7 +214,8 @@ class MapLearner:
         if not classes:
             spreads = np.std(float_columns(y_sample), axis=0)
             spreads = np.where(spreads > 0, spreads, spreads.max() or 1.0)
-            # A residual of one spread costs half of this: what the prior is held against. The least of the outputs.
+            # Twice the loss of a residual of one standard deviation: the unit in which theta_l2="auto" is measured. Of
+            # several targets, that of the smallest standard deviation.
             unit = 2.0 * float(loss(np.zeros((1, 1)), np.full((1, 1), spreads.min()))[0][0]) or 1.0
         alpha = float(given.alpha)
         optimizer = self._optimizer(
@@ -243,7 +245,7 @@ class MapLearner:
         return open_checkpoint(given.checkpoint, fingerprint, rows, targets, seed, resume=bool(given.resume))
 
     def _learn_kernel(self, X: Any, weight: Any) -> None:
-        """Learn the map alone, from pairs of sampled rows (Yu et al. 2015, Section 5)."""
+        """Learn the map without a linear model, from pairs of sampled rows (Yu et al. 2015, Section 5)."""
         self._check_together()
         seed = draw_seed(self.random_state)
         whole = Rows.of(X, np.zeros(X.shape[0]), weight)
@@ -285,7 +287,7 @@ class MapLearner:
         checkpoint: Checkpoint,
         start: FourierMap,
     ) -> np.ndarray:
-        """Train from the start or the checkpoint, set what training tells, and return the vector."""
+        """Train from the start or the checkpoint, set the attributes that describe training, and return the vector."""
         trainer = Trainer(
             rows.batches(work),
             schedule,
@@ -313,7 +315,7 @@ class MapLearner:
     def _keep(
         self, layout: Layout, p: np.ndarray, shift: np.ndarray | None, kernel: Any, length_scale: float | None
     ) -> np.ndarray:
-        """Set the learned map, and return the vector; both for rows as they came, from that of rows less `shift`."""
+        """Set `map_` and return the vector p, both converted from rows minus `shift` to the original rows."""
         p = p if shift is None else layout.moved(p, shift)
         learned = layout.split(p)
         self.map_ = LearnedFourierMap(
@@ -333,7 +335,7 @@ class MapLearner:
 def _compare_with_constant(
     work: CompactWork, p: np.ndarray, X: Any, Y: np.ndarray, weight: np.ndarray | None, unit: float
 ) -> None:
-    """Warn where what was learned is worse than no weights at all, on sampled rows X with targets Y."""
+    """Warn if the learned model has a larger loss than weights of zero, on sampled rows X with targets Y."""
     features = CosineFeatures(work.layout, p, X.dtype)
     scores = features.scores(features.forward(X)[0])
     made, null = (float(np.average(work.loss(S, Y)[0], weights=weight)) for S in (scores, np.zeros_like(Y)))
@@ -348,7 +350,7 @@ def _compare_with_constant(
 
 
 class CompactModel(MapLearner, LinearModel):
-    """What classifier and regressor share; parameters are documented there."""
+    """Base of the classifier and the regressor, which document the parameters."""
 
     n_jobs: int | None
 

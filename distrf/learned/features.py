@@ -25,7 +25,7 @@ from ..targets import class_targets, regression_targets
 from ..typing import ArrayLike, ClassWeight, RandomState
 from .base import MapLearner
 
-#: Learned features beyond which accuracy hardly grows.
+#: The most features that `make_model` takes: accuracy hardly grows with more learned ones.
 _MOST_COMPONENTS = 256
 
 
@@ -107,7 +107,7 @@ class CompactNonlinearMap(MapLearner, FeatureEstimator):
     checkpoint_every : int, default=200
         Batches from one saved state to the next; the end of an epoch is saved too.
     resume : bool, default=False
-        Whether `fit` goes on from `checkpoint`, to the bits that it would have reached without the
+        Whether `fit` continues from `checkpoint`. It then ends with the same bits as without the
         interruption.
     n_jobs : int or None, default=-1
         Threads of predictions for NumPy and CSR input: -1 takes all cores, None takes one. Dask decides for
@@ -158,7 +158,7 @@ class CompactNonlinearMap(MapLearner, FeatureEstimator):
 
     map_: LearnedFourierMap
 
-    #: Where the command line keeps its passes, below a folder of checkpoints.
+    #: Subfolder of the command line's --checkpoint for the state of training. TEFM uses the same name.
     checkpoint_folder: ClassVar[str] = "subspace"
     parameter_rules: ClassVar[dict[str, Rule]] = MapLearner.parameter_rules | {
         "objective": one_of("kernel") | name_in(LOSSES),

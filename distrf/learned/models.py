@@ -98,7 +98,7 @@ class CompactNonlinearClassifier(LinearClassifier, CompactModel):
     checkpoint_every : int, default=200
         Batches from one saved state to the next; the end of an epoch is saved too.
     resume : bool, default=False
-        Whether `fit` goes on from `checkpoint`, to the bits that it would have reached without the
+        Whether `fit` continues from `checkpoint`. It then ends with the same bits as without the
         interruption.
     n_jobs : int or None, default=-1
         Threads of predictions for NumPy and CSR input: -1 takes all cores, None takes one. Dask decides for
@@ -336,7 +336,7 @@ class CompactNonlinearRegressor(LinearRegressor, CompactModel):
     checkpoint_every : int, default=200
         Batches from one saved state to the next; the end of an epoch is saved too.
     resume : bool, default=False
-        Whether `fit` goes on from `checkpoint`, to the bits that it would have reached without the
+        Whether `fit` continues from `checkpoint`. It then ends with the same bits as without the
         interruption.
     n_jobs : int or None, default=-1
         Threads of predictions for NumPy and CSR input: -1 takes all cores, None takes one. Dask decides for

@@ -29,7 +29,7 @@ from ..sgd.batch_work import BatchWork, Sums, score_sums
 
 
 class Places(NamedTuple):
-    """Where Theta, b, w and c stand in the vector."""
+    """The slices of the vector that hold Theta, b, w and c."""
 
     theta: slice
     b: slice
@@ -48,10 +48,10 @@ class Learned(NamedTuple):
 
 @dataclass(frozen=True)
 class Layout:
-    """Where Theta, b, w and c stand in the one vector of all that is learned.
+    """How Theta, b, w and c are stored in one vector of everything that is learned.
 
-    n_outputs : C, scores of the linear model; 0 for a map alone
-    Features are in planes while learning: all cosines, then all sines.
+    n_outputs : C, the scores of the linear model; 0 if only the map is learned
+    During training paired features are stored in planes: all cosines, then all sines.
     """
 
     n_features_in: int
@@ -78,11 +78,11 @@ class Layout:
 
     @property
     def size(self) -> int:
-        """Numbers of the vector."""
+        """Length of the vector."""
         return self.places.c.stop
 
     def split(self, p: np.ndarray) -> Learned:
-        """What is learned, as views of the vector."""
+        """Theta, b, w and c as views of the vector p."""
         at = self.places
         w = p[at.w].reshape(self.n_components, self.n_outputs)
         return Learned(p[at.theta].reshape(self.linear.shape), p[at.b], w, p[at.c])
@@ -92,13 +92,13 @@ class Layout:
         return np.zeros(self.size)
 
     def moved(self, p: np.ndarray, shift: np.ndarray) -> np.ndarray:
-        """The vector for rows x that scores them as p scores x - shift."""
+        """The vector that gives rows x the scores that p gives rows x - shift."""
         p = p.copy()
         learned = self.split(p)
         turns = self.linear.matrix(learned.theta) @ shift
         if self.phase == "offset":
             learned.b[:] -= turns
-        else:  # cosine and sine of a phase less a turn are theirs, rotated
+        else:  # cos(phase - turn) and sin(phase - turn) are cos(phase) and sin(phase), rotated
             cos, sin = np.cos(turns)[:, None], np.sin(turns)[:, None]
             C, S = np.split(learned.w, 2)
             learned.w[:] = np.concatenate([C * cos - S * sin, C * sin + S * cos])
@@ -113,7 +113,7 @@ class Layout:
 
 
 class CosineFeatures:
-    """The features at one value of the parameters, and the gradient through them, in one precision."""
+    """Features and their gradients for one value of the learned vector, in one precision."""
 
     def __init__(self, layout: Layout, p: np.ndarray, dtype: np.dtype):
         learned = layout.split(p)
@@ -140,7 +140,7 @@ class CosineFeatures:
         return scores + self.c if len(self.c) else scores
 
     def backward(self, H: np.ndarray, kept: tuple[Any, np.ndarray]) -> None:
-        """Add to the sums of Theta and b; H, shape (n, D), is the derivative with respect to the features."""
+        """Add the gradients of Theta and b; H, shape (n, D), is the derivative with respect to the features."""
         rows, planes = kept
         m = planes.shape[1] // 2
         C, S = planes[:, :m], planes[:, m:]
@@ -154,7 +154,7 @@ class CosineFeatures:
         self.linear.add(self.theta, rows, E)
 
     def add_gradient(self, sums: Learned) -> None:
-        """Add the sums with respect to Theta's numbers and b, in place."""
+        """Add the summed gradients of Theta and b to `sums`, in place."""
         sums.theta[:] += self.linear.finish(self.theta)
         sums.b[:] += self.offsets[: len(sums.b)]
 
@@ -168,7 +168,7 @@ class CompactWork(BatchWork):
     def gradient(self, taken: Sequence[Any], W: np.ndarray, map_moves: Any = True) -> Sums:
         """Sums over the microbatch: the gradient, in the order of the vector W, the loss, the weight.
 
-        map_moves : whether the gradient of the map is asked for; else it is 0
+        map_moves : whether the gradient of the map is computed; else it is 0
         """
         X, Y, weight, *_ = taken
         n, dtype, total = X.shape[0], Y.dtype, np.zeros(len(W))

@@ -1,4 +1,4 @@
-"""Steps of what is learned: Adam or Pegasos on the linear model, Adam or 1/(alpha t) on the map. Number code."""
+"""The optimizer of learned maps: Adam or Pegasos on the linear model, Adam or 1/(alpha t) on the map. Number code."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..sgd.optimizer import Optimizer, OptimizerState
 from ..sgd.penalties import soft
 from .objectives import Layout
 
-#: Adam's memory of gradients and of their squares (Kingma & Ba 2015), and its guard against zeros.
+#: Adam's decay of the means of gradients and of their squares (Kingma & Ba 2015), and the term that avoids division by 0.
 _FIRST, _SECOND, _TINY = 0.9, 0.999, 1e-12
 #: Batches over which the steps of Adam grow to their full length: the first squared gradients say little.
 _WARM = 20
@@ -40,12 +40,12 @@ class MapState(OptimizerState):
 
 @dataclass(frozen=True)
 class StepRule:
-    """Base: how a mean gradient moves some of what is learned.
+    """Base of the rules: how the mean gradient changes one slice of the learned vector.
 
     Parameters
     ----------
     alpha : penalty of the linear model
-    unit : what gradients are measured in: small for targets of small numbers
+    unit : the scale of gradients, which is small for small targets
 
     Attributes
     ----------
@@ -59,7 +59,7 @@ class StepRule:
 
     @classmethod
     def check(cls, alpha: float) -> None:
-        """Raise InputError for a penalty that does not go with the rule."""
+        """Raise InputError if the rule cannot be used with this penalty."""
 
     def step(self, state: MapState, G: np.ndarray, place: slice, rate: Any, t: int) -> Any:
         """Take step t, counted from 1, of one slice of the weights, in place.
@@ -75,12 +75,12 @@ class StepRule:
         self.step(state, G, place, rate, t)
 
     def project(self, w: np.ndarray) -> None:
-        """What is done to the weights w of the linear model after a step, in place."""
+        """Change the weights w of the linear model after a step, in place; most rules do nothing."""
 
 
 @dataclass(frozen=True)
 class Adam(StepRule):
-    """Steps as long as the rate, by means of gradients and of their squares (Kingma & Ba 2015)."""
+    """Adam: steps of about the length `rate`, from running means of gradients and of their squares (Kingma & Ba 2015)."""
 
     name = "adam"
 
@@ -97,7 +97,7 @@ class Adam(StepRule):
 class Pegasos(StepRule):
     """1 / (alpha t), and w in the ball of radius 1 / sqrt(alpha): Algorithms 1 and 2 of the paper.
 
-    The paper misprints the radius as 1 / alpha. t goes on over the alternations. The first step forgets w.
+    The paper misprints the radius as 1 / alpha. t is not reset when training alternates. The first step overwrites w.
     """
 
     name = "pegasos"
@@ -113,7 +113,7 @@ class Pegasos(StepRule):
         return size
 
     def step_intercepts(self, state: MapState, G: np.ndarray, place: slice, rate: Any, t: int) -> None:
-        # The intercept is outside the ball that bounds early steps.
+        # The projection does not bound the intercept, so its early steps are bounded here.
         state.weights[place] -= min(1.0 / (self.alpha * t), 1.0 / np.sqrt(t)) * G[place]
 
     def project(self, w: np.ndarray) -> None:
@@ -148,7 +148,7 @@ class MapOptimizer(Optimizer):
     rates : the first steps; they fall linearly to 0 over `batches`
     alpha : penalty alpha / 2 |w|^2; l2, l1 : penalty l2 / 2 |Theta|^2 + l1 |Theta|_1
     alternate : (T1, T2): T1 batches of w, then T2 of Theta (Algorithm 3); None: both in each batch
-    most : a number of Theta beyond this has diverged: phases of rows would be arbitrary
+    most : an entry of Theta above this has diverged: phases of rows would be arbitrary
     """
 
     layout: Layout
@@ -166,7 +166,7 @@ class MapOptimizer(Optimizer):
         return MapState(weights)
 
     def moves(self, t: int) -> Moves:
-        """What batch t, counted from 0, updates."""
+        """Whether batch t, counted from 0, updates the linear model, and whether the map."""
         if self.alternate is None or not self.layout.n_outputs:
             return Moves(True, True)
         model = t % sum(self.alternate) < self.alternate[0]

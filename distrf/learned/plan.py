@@ -1,4 +1,4 @@
-"""What learning a map takes, before anything runs: batches, memory of a worker and of the client, operations."""
+"""The plan of learning a map: batches, memory of a worker and of the client, operations. Nothing runs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .start import SAMPLE, choose_batch_size, epochs
 
 @dataclass(frozen=True)
 class LearningCosts:
-    """Figures of the plan. memory : None where the client learns alone, from a sample; batches : of an epoch."""
+    """The plan's figures. memory : None if the client learns from a sample; batches : of an epoch; tasks : of a batch."""
 
     epochs: int
     batches: int
@@ -27,7 +27,7 @@ class LearningCosts:
     flops: float
 
     def costs(self, rows: PlannedRows) -> Costs:
-        """The same for a plan."""
+        """These costs as a plan adds them up."""
         what = f"{self.epochs} epochs of {self.batches:,} batches of {self.batch_size:,} rows"
         if self.memory is None:
             note = f"features learned for the kernel in the client, from a sample: {what}"
@@ -44,7 +44,7 @@ class LearningCosts:
 
 
 def planned_learning(estimator: Any, rows: PlannedRows) -> Costs:
-    """Learning a map, for a plan."""
+    """The costs of learning a map, for a plan."""
     blocks = PlannedBlocks.cut(rows, rows.uncut_rows, rows.width)
     return learning_costs(estimator, blocks, rows.workers).costs(rows)
 
@@ -66,7 +66,7 @@ def learning_costs(estimator: Any, rows: PlannedBlocks, workers: Workers) -> Lea
         client = 2 * n * d * itemsize + size * (size * 3 * 8 + (d + 6 * D) * itemsize) + state
         return LearningCosts(n_epochs, per_epoch, 1, size, None, client, flops)
     batch = rows.layout(size)
-    # No more threads work on a batch than it has microbatches. Where these are few, one worker holds whole windows.
+    # At most as many workers as microbatches share a batch. If these are few, a worker holds a large part of the windows.
     holders = min(workers.count, batch.microbatches)
     memory = BatchMemory(
         block=rows.source_bytes,

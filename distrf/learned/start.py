@@ -1,4 +1,4 @@
-"""Where learning starts: a Fourier map, its numbers, and how long steps are on these rows."""
+"""The start of learning: a random Fourier map and its parameters, how far rows are apart, batches and epochs."""
 
 from __future__ import annotations
 
@@ -20,21 +20,22 @@ from ..maps.scaling import ScalingMap
 from ..randomness import raw_words
 from .objectives import Layout
 
-#: Rows of a batch: the paper's (Section 7), and more where rows are many, since a batch costs messages.
+#: Rows of a batch: 500 as in the paper (Section 7). With more rows, as many as make 1,000 batches an epoch, up to 4,096,
+#: because each batch costs messages.
 _BATCH_SIZES = (500, 4_096)
 _MOST_BATCHES_PER_EPOCH = 1_000
-#: Small data are learned after so many batches; large data get at least so many epochs.
+#: n_epochs="auto" is as many epochs as make this many batches, but at least this many epochs.
 _BATCHES = 3_000
 _LEAST_EPOCHS = 10
-#: Rows from which the reach of a step is measured.
+#: How many sampled rows `reach` is measured on.
 SAMPLE = 1_000
-#: Columns are centred while learning where the mean row is so many times longer than rows are apart.
+#: Columns are centred during training if the l1 norm of the mean row exceeds this many times `reach`.
 _FAR = 10.0
 
 
 @dataclass(frozen=True)
 class Start:
-    """Which Fourier map learning starts from.
+    """The Fourier map from which learning starts.
 
     init : a RandomFourierFeatures estimator, which brings its own kernel and length scale; the name of a
         projection; None for the projection that `structure` is named after
@@ -52,7 +53,7 @@ class Start:
     nu: float = 1.5
 
     def fitted(self, X: Any, seed: int) -> FourierMap:
-        """The map, its length scale measured on rows X."""
+        """The map, fitted to rows X: a rule for its length scale reads some of them."""
         if isinstance(self.init, RandomFourierFeatures):
             estimator = clone(self.init)
         else:
@@ -83,7 +84,7 @@ def _check_circulant(start: FourierMap) -> None:
 
 
 def start_parameters(layout: Layout, start: FourierMap) -> np.ndarray:
-    """The vector of what is learned at the beginning: the start's frequencies and offsets, no weights."""
+    """The vector from which learning starts: frequencies and offsets of the map, weights and intercepts 0."""
     p = layout.empty()
     learned = layout.split(p)
     if layout.structure == "circulant":
@@ -97,15 +98,16 @@ def start_parameters(layout: Layout, start: FourierMap) -> np.ndarray:
 
 
 def reach(rows: np.ndarray) -> float:
-    """Mean of |x - mean x|_1 over sampled rows: how far a phase moves when every frequency moves by one."""
+    """Mean of |x - mean x|_1 over sampled rows: how far the phase of a row moves if each entry of Theta moves by 1."""
     distances = np.abs(rows - rows.mean(axis=0)).sum(axis=1, dtype=np.float64)
     return float(distances.mean()) or 1.0
 
 
 def centred(X: Any, sample: np.ndarray) -> tuple[Any, np.ndarray, np.ndarray | None]:
-    """Rows X and a sample of them less their mean where this is far from 0, and the mean; else as they are, and None.
+    """Subtract the column means from rows X and a sample of them if they are large. Returns both, and the means or None.
 
-    A step of a frequency turns the phases of far rows all together, many times over, before it tells two rows apart.
+    If all rows lie far from the origin, a small step of a frequency turns all their phases together many times, while the
+    differences between rows hardly change.
     """
     some = sample[:SAMPLE]
     mean = np.asarray(some.mean(axis=0, dtype=np.float64)).ravel()
@@ -133,5 +135,5 @@ def choose_batch_size(wanted: int | str, n: int) -> int:
 
 
 def epochs(wanted: int | str, per_epoch: int) -> int:
-    """Passes over the rows."""
+    """The number of epochs; "auto" depends on the batches of an epoch."""
     return max(_LEAST_EPOCHS, math.ceil(_BATCHES / max(per_epoch, 1))) if wanted == "auto" else int(wanted)

@@ -32,7 +32,7 @@ class LinearModel(BaseEstimator):
     n_features_in_: int
 
     def facts(self) -> dict[str, Any]:
-        """How `fit` went, for reports.
+        """Facts about the fit, for reports.
 
         Returns
         -------
@@ -52,7 +52,7 @@ class LinearModel(BaseEstimator):
         check_parameters(self)
 
     def planned_costs(self, rows: PlannedRows) -> Costs:
-        """What `fit` takes on such features, before anything runs.
+        """Estimate the costs of `fit` on such features, before anything runs.
 
         Parameters
         ----------
@@ -83,7 +83,7 @@ class LinearModel(BaseEstimator):
         )
 
     def _features(self, X: Any) -> Any:
-        """What the weights are applied to: the rows as they are, or what a learned map makes of them."""
+        """The features that the weights multiply: the rows as they are, or those of a learned map."""
         return X
 
     def _predict(self, X: Any, output: str, squeeze: bool) -> Any:
@@ -229,7 +229,7 @@ class ErrorSums:
 
     @property
     def r2(self) -> float:
-        """R^2, the mean over outputs; one without spread counts 1 if it is predicted exactly, else 0."""
+        """R^2, the mean over outputs; a constant output counts 1 if it is predicted exactly, else 0."""
         varies = self.spread > 0
         shares = self.squares / np.where(varies, self.spread, 1.0)
         return float(np.where(varies, 1.0 - shares, self.squares == 0).mean())
@@ -319,7 +319,7 @@ def accuracy_pass(
 
 
 def _label_kind(labels: Any) -> str:
-    """What labels are, as far as it is known without reading them."""
+    """The kind of labels, "text" or "numbers", with the dtype if known; "" if only reading them could tell."""
     if labels.dtype.kind == "O":
         first = labels.ravel()[:1].tolist() if isinstance(labels, np.ndarray) else []
         return "" if not first else "text" if isinstance(first[0], str) else "numbers"

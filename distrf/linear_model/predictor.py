@@ -12,7 +12,8 @@ from ..losses import Loss
 from ..maps import check_rows, working_dtype
 from ..maps.base import arrays_fingerprint
 
-#: Features within [-1, 1] have a largest score. An intercept so many times that can only cancel scores of larger ones.
+#: The scores of features within [-1, 1] are at most the sum of |coef|. An intercept of this many times that sum must
+#: cancel scores of larger features.
 _FAR = 64.0
 
 
@@ -21,7 +22,7 @@ class LinearPredictor:
     """z -> z @ coef.T + intercept, and the label of the largest score where classes are given.
 
     coef : shape (C, D); intercept : shape (C,); classes : shape (c,) or None
-    loss : class of the loss that the model was fitted with, which knows the probabilities of its scores
+    loss : class of the loss that the model was fitted with, which turns scores into probabilities
     """
 
     n_features_in: int
@@ -56,9 +57,10 @@ class LinearPredictor:
 
     @property
     def _cancels(self) -> bool:
-        """Whether an intercept is so large that features must be far from zero, and products cancel it.
+        """Whether an intercept is so large that the products with the features must nearly cancel it.
 
-        Then float32 products lose the digits that count. The model alone decides, so that chunks do not matter.
+        Float32 products would then lose the significant digits, so scores are computed in float64. The answer depends on
+        the model alone, so that it is the same for all blocks.
         """
         assert self.coef is not None
         assert self.intercept is not None

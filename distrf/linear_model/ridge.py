@@ -16,12 +16,13 @@ from ..execution.planned import Costs, PlannedRows
 from ..execution.row_blocks import rows_per_block
 from ..parameters import CLASS_WEIGHT, FLAG, FOLDER, SEED, Rule, check_parameters, number, one_of, whole
 from ..randomness import draw_seed
-from ..ridge.alphas import ALPHAS, given_alphas, warn_if_lowest
-from ..ridge.conjugate_passes import SOLVERS, ConjugateGradients, choose_solver
+from ..ridge.alphas import ALPHAS, are_compared, given_alphas, warn_if_lowest
+from ..ridge.conjugate_passes import ConjugateGradients
 from ..ridge.folds import gram_reductions
 from ..ridge.gram import GramPair, GramReduction
-from ..ridge.normal_equations import Compared, NormalEquations, Solution, choose_alpha
+from ..ridge.normal_equations import Compared, NormalEquations, Solution, compare_alphas
 from ..ridge.plan import ridge_costs
+from ..ridge.solver import SOLVERS, choose_solver
 from ..targets import Targets, class_targets, regression_targets
 from ..typing import Alphas, ArrayLike, ClassWeight, RandomState
 from .base import LinearClassifier, LinearModel, LinearRegressor
@@ -29,7 +30,7 @@ from .validation import validate_fit
 
 
 class _Ridge(LinearModel):
-    alphas: Any
+    alpha: Any
     fit_intercept: bool
     cv: int | str
     solver: str
@@ -39,12 +40,12 @@ class _Ridge(LinearModel):
     checkpoint: Any
     random_state: Any
 
-    #: Parameters that change nothing unless another one has one of some values.
+    #: Parameters that are read only if another parameter has one of these values.
     parameter_needs: ClassVar[dict[str, tuple[str, tuple[Any, ...]]]] = {
         name: ("solver", ("auto", "cg")) for name in ("tol", "n_directions", "max_passes")
     }
     parameter_rules: ClassVar[dict[str, Rule]] = {
-        "alphas": ALPHAS,
+        "alpha": ALPHAS,
         "fit_intercept": FLAG,
         "cv": whole(2) | one_of("holdout", "auto"),
         "solver": one_of(*SOLVERS),
@@ -54,6 +55,11 @@ class _Ridge(LinearModel):
         "checkpoint": FOLDER,
         "random_state": SEED,
     }
+
+    @property
+    def compares_alphas(self) -> bool:
+        """Whether a fit chooses between penalties."""
+        return are_compared(self.alpha)
 
     def facts(self) -> dict[str, Any]:
         found: dict[str, Any] = {"alpha": self.alpha_, "solver": self.solver_}
@@ -65,15 +71,15 @@ class _Ridge(LinearModel):
 
     @property
     def checkpoint_folder(self) -> str:
-        """Where the command line keeps the passes of conjugate gradients, below a folder of checkpoints; "" for none."""
+        """Subfolder of the command line's --checkpoint for the passes of conjugate gradients; "" for none."""
         return "" if self.solver == "gram" else "cg"
 
     def _fit(self, X: Any, y: Any, sample_weight: Any, targets: Targets, columns: Any) -> np.ndarray | None:
-        """Fit to features X; the squared errors of a linear model on `columns`, where the same pass can tell."""
-        alphas = given_alphas(self.alphas)
+        """Fit to features X. Returns the cross-validation errors of ridge on `columns` if the same pass can give them."""
+        alphas = given_alphas(self.alpha)
         seed = draw_seed(self.random_state)
         errors = None
-        reductions = gram_reductions(self.alphas, self.cv, X.shape[0], X.shape[1], targets, seed)
+        reductions = gram_reductions(self.alpha, self.cv, X.shape[0], X.shape[1], targets, seed)
         arrays = [X, y] if sample_weight is None else [X, y, sample_weight]
         reduction, self.solver_, self.solver_reason_ = choose_solver(self.solver, reductions, arrays)
         if self.solver_ == "gram":
@@ -114,12 +120,12 @@ class _Ridge(LinearModel):
             raise InputError("sample_weight must not be zero everywhere")
         if beside is not None:
             linear = NormalEquations(beside, columns.shape[1], self.fit_intercept)
-            errors = choose_alpha(linear, alphas, reduction).errors
+            errors = compare_alphas(linear, alphas, reduction).errors
         system = NormalEquations(state, reduction.n_features, self.fit_intercept)
         if alphas is not None and len(alphas) == 1:
             compared = Compared(alphas[0], alphas, None)
         else:
-            compared = choose_alpha(system, alphas, reduction)
+            compared = compare_alphas(system, alphas, reduction)
             if alphas is None and compared.errors is not None:
                 warn_if_lowest(compared.alphas, compared.errors, compared.variance)
         self.alphas_, self.cv_errors_ = np.array(compared.alphas), compared.errors
@@ -129,7 +135,7 @@ class _Ridge(LinearModel):
     def planned_costs(self, rows: PlannedRows) -> Costs:
         check_parameters(self)
         targets = Targets(None, np.zeros(rows.outputs))
-        reductions = gram_reductions(self.alphas, self.cv, rows.n, rows.width, targets, 0)
+        reductions = gram_reductions(self.alpha, self.cv, rows.n, rows.width, targets, 0)
         return ridge_costs(self, rows, reductions)
 
 
@@ -141,7 +147,7 @@ class StreamingRidge(LinearRegressor, _Ridge):
 
     Parameters
     ----------
-    alphas : float, sequence of float or {"auto"}, default="auto"
+    alpha : float, sequence of float or {"auto"}, default="auto"
         Penalty alpha, or several of which cross-validation picks one. "auto" takes decades from 1e-8 to
         1e-1 times the energy of the features (their mean square about the mean, about 1 for Fourier
         features). It adds decades while the best one is at an edge, and the half decades beside the best.
@@ -159,19 +165,18 @@ class StreamingRidge(LinearRegressor, _Ridge):
         "gram" is exact, in one pass and D^2 numbers. "cg" takes conjugate gradients: a few passes and D *
         n_directions numbers. "auto" is "gram" where the plan says that workers and client hold it, and
         `solver_reason_` says why. With "cg", several alphas are compared on one held-out fifth whatever
-        `cv` is, and only the best and its neighbours are followed to convergence; the decades of its "auto"
+        `cv` is, and only the best and its neighbours are iterated to convergence; the decades of its "auto"
         start at 1e-8, or below while the smallest is the best, and end at 100 times the energy.
     n_directions : int or {"auto"}, default="auto"
         Dominant directions of the features that "cg" starts from. More of them take more memory and fewer
         passes. "auto" is D / 8, but 64 to 512.
     tol : float, default=0.001
-        "cg" stops when its predictions are so close to the exact ones, relative to their norm, by the bound
-        that its residual gives.
+        "cg" stops when its residual guarantees that the relative error of the predictions is at most this.
     max_passes : int, default=50
-        Most passes of "cg". A warning says when they did not suffice.
+        Most passes of "cg". A warning says if they were too few.
     checkpoint : str, PathLike or None, default=None
-        Folder or URL in which "cg" keeps the result of each pass. A fit that was interrupted and is called
-        again goes on from there.
+        Folder or URL in which "cg" keeps the result of each pass. If an interrupted fit is called again, it
+        resumes from there.
     random_state : int, Generator, RandomState or None, default=0
         Seed of all draws. None draws one seed.
 
@@ -218,14 +223,14 @@ class StreamingRidge(LinearRegressor, _Ridge):
     >>> from distrf import StreamingRidge
     >>> Z = np.random.default_rng(0).normal(size=(200, 3))
     >>> y = Z @ [1.0, 2.0, 3.0] + 4.0
-    >>> model = StreamingRidge(alphas=1e-9).fit(Z, y)
+    >>> model = StreamingRidge(alpha=1e-9).fit(Z, y)
     >>> model.coef_.round(3), round(model.intercept_, 3)
     (array([1., 2., 3.]), 4.0)
     """
 
     def __init__(
         self,
-        alphas: Alphas = "auto",
+        alpha: Alphas = "auto",
         *,
         fit_intercept: bool = True,
         cv: int | str = "auto",
@@ -236,7 +241,7 @@ class StreamingRidge(LinearRegressor, _Ridge):
         checkpoint: str | None = None,
         random_state: RandomState = 0,
     ):
-        self.alphas = alphas
+        self.alpha = alpha
         self.fit_intercept = fit_intercept
         self.cv = cv
         self.solver = solver
@@ -299,7 +304,7 @@ class StreamingRidgeClassifier(LinearClassifier, _Ridge):
 
     Parameters
     ----------
-    alphas : float, sequence of float or {"auto"}, default="auto"
+    alpha : float, sequence of float or {"auto"}, default="auto"
         Penalty alpha, or several of which cross-validation picks one. "auto" takes decades from 1e-8 to
         1e-1 times the energy of the features (their mean square about the mean, about 1 for Fourier
         features). It adds decades while the best one is at an edge, and the half decades beside the best.
@@ -320,19 +325,18 @@ class StreamingRidgeClassifier(LinearClassifier, _Ridge):
         "gram" is exact, in one pass and D^2 numbers. "cg" takes conjugate gradients: a few passes and D *
         n_directions numbers. "auto" is "gram" where the plan says that workers and client hold it, and
         `solver_reason_` says why. With "cg", several alphas are compared on one held-out fifth whatever
-        `cv` is, and only the best and its neighbours are followed to convergence; the decades of its "auto"
+        `cv` is, and only the best and its neighbours are iterated to convergence; the decades of its "auto"
         start at 1e-8, or below while the smallest is the best, and end at 100 times the energy.
     n_directions : int or {"auto"}, default="auto"
         Dominant directions of the features that "cg" starts from. More of them take more memory and fewer
         passes. "auto" is D / 8, but 64 to 512.
     tol : float, default=0.001
-        "cg" stops when its predictions are so close to the exact ones, relative to their norm, by the bound
-        that its residual gives.
+        "cg" stops when its residual guarantees that the relative error of the predictions is at most this.
     max_passes : int, default=50
-        Most passes of "cg". A warning says when they did not suffice.
+        Most passes of "cg". A warning says if they were too few.
     checkpoint : str, PathLike or None, default=None
-        Folder or URL in which "cg" keeps the result of each pass. A fit that was interrupted and is called
-        again goes on from there.
+        Folder or URL in which "cg" keeps the result of each pass. If an interrupted fit is called again, it
+        resumes from there.
     random_state : int, Generator, RandomState or None, default=0
         Seed of all draws. None draws one seed.
 
@@ -379,7 +383,7 @@ class StreamingRidgeClassifier(LinearClassifier, _Ridge):
     >>> from distrf import StreamingRidgeClassifier
     >>> Z = np.random.default_rng(0).normal(size=(200, 3))
     >>> y = np.where(Z[:, 0] > 0, "above", "below")
-    >>> StreamingRidgeClassifier(alphas=1e-3).fit(Z, y).score(Z, y) > 0.9
+    >>> StreamingRidgeClassifier(alpha=1e-3).fit(Z, y).score(Z, y) > 0.9
     True
     """
 
@@ -387,7 +391,7 @@ class StreamingRidgeClassifier(LinearClassifier, _Ridge):
 
     def __init__(
         self,
-        alphas: Alphas = "auto",
+        alpha: Alphas = "auto",
         *,
         fit_intercept: bool = True,
         class_weight: ClassWeight = None,
@@ -399,7 +403,7 @@ class StreamingRidgeClassifier(LinearClassifier, _Ridge):
         checkpoint: str | None = None,
         random_state: RandomState = 0,
     ):
-        self.alphas = alphas
+        self.alpha = alpha
         self.fit_intercept = fit_intercept
         self.class_weight = class_weight
         self.cv = cv
@@ -465,7 +469,7 @@ def fit_beside(
 
     Returns
     -------
-    The squared error on the columns for each penalty tried, by the folds that `model.cv_errors_` is measured on; None
-    where nothing is held out (one penalty), or conjugate gradients fit the model
+    The mean squared error of ridge on the columns for each penalty compared, on the same held-out rows as
+    `model.cv_errors_`. None if nothing is held out (one penalty), or if conjugate gradients fit the model
     """
     return model._fit_beside(X, columns, y, sample_weight)

@@ -29,10 +29,10 @@ class StreamingSGDClassifier(LinearClassifier, BaseSGD):
         "hinge", "squared_hinge", "logistic", "multinomial", or "squared" (on targets -1 and 1). All but
         "multinomial" are one against the rest, all classes in one product.
     alpha : float or {"auto"}, default="auto"
-        Strength of the penalty. "auto" takes what held-out rows of a sample ask for, measured with the
-        squared loss and carried over to the number of all rows (see `distrf.sgd.alpha`). For "l1" it takes
-        half of what hides noise of the size of the targets in the smallest column, and for "elasticnet"
-        each of the two parts gets its own.
+        Strength of the penalty. "auto" takes the best one for held-out rows of a sample, measured with the
+        squared loss and extrapolated to the number of all rows (see `distrf.sgd.alpha`). For "l1" it is half
+        of what suppresses noise as large as the targets in the smallest column; for "elasticnet" each of the
+        two parts gets its own strength.
     penalty : {"l2", "l1", "elasticnet"}, default="l2"
         "l2" is (alpha / 2) |u|^2, "l1" is alpha |u|_1, "elasticnet" mixes both by `l1_ratio`.
     l1_ratio : float, default=0.15
@@ -64,21 +64,21 @@ class StreamingSGDClassifier(LinearClassifier, BaseSGD):
     power_t : float, default=0.5
         Exponent of "inverse_scaling".
     momentum : float or {"auto"}, default="auto"
-        Nesterov's factor. "auto" acts in `fit` with learning_rate="auto": 1 minus the curvature that the
-        rows of the last batches had, as a share of the largest of the loss, and at most 0.8. That is 0 for
-        the squared loss, which is curved everywhere, and most for hinges once few rows are within the
-        margin.
+        Nesterov's momentum. "auto" acts in `fit` with learning_rate="auto": it is 1 minus the mean curvature
+        of the loss over the rows of the last batches, as a share of its largest curvature, and at most 0.8.
+        For hinges it grows once few rows are within the margin. If the curvature of the features was
+        measured on a sample, it is at least 0.5; else it is 0 for the squared loss.
     average : bool or {"auto"}, default="auto"
-        Whether to average the weights over about the last tenth of the batches. "auto" does where steps do
-        not vanish. Zeros of an l1 penalty are those of a last step from the average along the average
-        gradient.
+        Whether to average the weights over about the last tenth of the batches. "auto" does so where steps
+        do not vanish. With an l1 penalty a proximal step from the average, along the average gradient,
+        makes its zeros.
     preconditioner : {"auto", "subspace"} or None, default="auto"
         "subspace" slows down the top directions of the features so that the others can be fast (EigenPro).
-        The directions come from two thirds of a seeded sample of 9,000 rows. The other third, which they
-        have not seen, says how long steps may be; the first epoch corrects this for rows longer than those.
+        The directions come from two thirds of a seeded sample of 9,000 rows. The other third, which was not
+        used for them, sets the length of steps; the first epoch shortens it for rows of larger norm.
         "auto" applies it wherever it can: penalty "l2", not Pegasos.
     n_directions : int or None, default=None
-        Directions of the preconditioner. None takes as many as the sample can tell, 512 at most where D >
+        Directions of the preconditioner. None takes as many as the sample supports, at most 512 where D >
         1,536.
     batch_size : int or {"auto"}, default="auto"
         Rows of one step. "auto" comes from the spectrum. It never depends on the workers.
@@ -86,8 +86,8 @@ class StreamingSGDClassifier(LinearClassifier, BaseSGD):
         Permute the blocks, and the rows within them, anew in each epoch.
     distribution : {"synchronous", "local_sgd"}, default="synchronous"
         With "synchronous" a batch is one step, from the gradient of all its rows. With "local_sgd" a batch
-        is eight blocks: each block takes many small steps of its own, and the weights at which they end are
-        averaged. That takes fewer messages and is less accurate.
+        is eight blocks: workers take many small steps on each block, and the resulting weights are averaged.
+        That needs fewer messages and is less accurate.
     warm_start : bool, default=False
         Whether `fit` starts from the present weights.
     checkpoint : str, PathLike or None, default=None
@@ -95,7 +95,7 @@ class StreamingSGDClassifier(LinearClassifier, BaseSGD):
     checkpoint_every : int, default=50
         Batches from one saved state to the next; the end of an epoch is saved too.
     resume : bool, default=False
-        Whether `fit` goes on from `checkpoint`, to the bits that it would have reached without the
+        Whether `fit` continues from `checkpoint`. It then ends with the same bits as without the
         interruption.
     random_state : int, Generator, RandomState or None, default=0
         Seed of all draws. None draws one seed.
@@ -254,13 +254,13 @@ class StreamingSGDClassifier(LinearClassifier, BaseSGD):
         classes: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
     ) -> StreamingSGDClassifier:
-        """Take the batches of one epoch over these rows, from where the last call ended.
+        """Train for one epoch on these rows, starting from the weights of the last call.
 
-        The first call measures steps, the width of a robust loss and alpha on its rows. Few rows are measured again
-        as others come, and so are rows that the weights predict far worse than a constant. An automatic alpha
-        falls as one over the rows seen. Later rows whose weights are all zero change nothing. Rows that come in an
-        order are forgotten as others come: a ConvergenceWarning says so once, where a few rows of all calls are
-        predicted worse than by a constant.
+        The first call measures steps, the width of a robust loss and alpha on its rows. A later call measures them
+        again if they came from few rows, or if the weights predict its rows far worse than a constant does. An
+        automatic alpha falls as one over the rows seen. Later rows whose weights are all zero change nothing. If
+        calls come in some order, the model forgets the rows of earlier ones: a ConvergenceWarning says so once, when
+        the weights predict a few rows kept from all calls worse than a constant.
 
         Parameters
         ----------

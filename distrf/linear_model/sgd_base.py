@@ -1,4 +1,4 @@
-"""What the SGD estimators share: checks of parameters, the state they build up, checkpoints and warm starts."""
+"""What the SGD estimators share: parameters and their rules, the trainer of a fit, warm starts and `partial_fit`."""
 
 from __future__ import annotations
 
@@ -34,23 +34,24 @@ from ..typing import RandomState
 from .base import LinearModel
 from .sgd_stream import ENOUGH, Past, Sample, Stream, newest_rows
 
+#: A loss counts as kinked if steps are made for less than this share of its smoothness, see `_optimizer`.
 _NARROW = 0.5
-#: Below the constant scores of the most frequent class those of the others are so much, where they are equal.
+#: If the best constant scores do not single out the most frequent class, those of the other classes are lowered by this.
 _TIE = 1e-5
-#: A stream (`partial_fit`) measures the length of rows in all epochs, and its steps fall over at least so many batches.
+#: `partial_fit` measures the length of rows in every epoch, and its decaying steps decay over at least this many batches.
 _ALWAYS, _STREAM_DECAY = 1 << 62, 30
 
 
 class BaseSGD(LinearModel):
-    """What classifier and regressor share; parameters are documented there."""
+    """Base of the classifier and the regressor, which document the parameters."""
 
     loss: str
     history_: list[dict[str, Any]]
     t_: int
 
-    #: Where the command line keeps its state, below a folder of checkpoints.
+    #: Subfolder of the command line's --checkpoint for the state of training.
     checkpoint_folder: ClassVar[str] = "sgd"
-    #: Parameters that change nothing unless another one has one of some values.
+    #: Parameters that are read only if another parameter has one of these values.
     parameter_needs: ClassVar[dict[str, tuple[str, tuple[Any, ...]]]] = {
         "l1_ratio": ("penalty", ("elasticnet",)),
         "epsilon": ("loss", ("huber", "epsilon_insensitive")),
@@ -151,7 +152,7 @@ class BaseSGD(LinearModel):
         return RATES[self.learning_rate](None if self.eta0 is None else float(self.eta0), float(self.power_t))
 
     def _directions(self) -> int | None:
-        """Directions of the preconditioner. None: as many as the sample can tell; 0: no preconditioner."""
+        """The number of directions of the preconditioner; None: as many as the sample supports, 0: no preconditioner."""
         if self.preconditioner is None:
             return 0
         fits = self._rate().preconditions and self._penalty().smooth
@@ -182,9 +183,9 @@ class BaseSGD(LinearModel):
         self._rate().check(LOSSES[self.loss], self._penalty(), self.alpha, self.momentum)
 
     def _momentum(self) -> float | None:
-        """Nesterov's factor; None takes it from the curvature that batches meet.
+        """Nesterov's momentum; None takes it from the curvature of the batches.
 
-        "auto" is 0 with an l1 penalty: momentum would keep noise from becoming zeros.
+        "auto" is 0 with an l1 penalty: with momentum, noise would keep weights from becoming exactly zero.
         """
         if self.momentum == "auto":
             fits = self._rate().follows_curvature and self._penalty().smooth
@@ -205,10 +206,10 @@ class BaseSGD(LinearModel):
         stream: bool = False,
         sample: Rows | None = None,
     ) -> Trainer:
-        """Everything that a fit needs, from the rows. Its state is the start, or that of the checkpoint.
+        """The trainer of a fit: measures the spectrum, then sets schedule, optimizer and work, and resumes a checkpoint.
 
-        stream : whether these are rows of `partial_fit`: one epoch, and more rows will come
-        sample : of a stream, the rows to measure on in place of these
+        stream : whether `partial_fit` calls: one epoch, and more rows will follow
+        sample : rows on which to measure the spectrum in place of these; None takes these
         """
         holdout = Holdout(self.validation_fraction if self.early_stopping and not stream else 0.0, seed)
         checkpoint = open_checkpoint(
@@ -253,7 +254,7 @@ class BaseSGD(LinearModel):
     def _spectrum(
         self, checkpoint: Checkpoint, rows: Rows, weights: Weights, targets: Targets, seed: int, stream: bool
     ) -> Spectrum:
-        """What a sample of the rows says, or what the checkpoint has kept of it."""
+        """The spectrum, measured on a sample of the rows or read from the checkpoint."""
         loss = self._loss(targets)
         measured = self.epsilon == "auto" and loss.epsilon_in_spreads is not None
         wanted = Wanted(
@@ -287,7 +288,8 @@ class BaseSGD(LinearModel):
         penalty = in_target_units(penalty, loss, self.alpha != "auto", spectrum.target_units)
         if spectrum.units is not None:
             penalty = replace(penalty, units=spectrum.units[:, None])
-        # A flat tail that begins close beside the spread of the targets is a kink; an l1 penalty has another.
+        # Steps must decay if the objective has a kink. A Huber loss much narrower than the spread of the targets acts
+        # like one; an l1 penalty has one too.
         kinked = (
             loss.smoothness is None
             or not penalty.smooth
@@ -304,7 +306,7 @@ class BaseSGD(LinearModel):
         return LocalSGD(**options, step_rows=local) if local else PreconditionedSGD(**options)
 
     def _fingerprint(self) -> dict[str, Any]:
-        """What determines the numbers beside the rows."""
+        """The parameters that determine the numbers, for the checkpoint."""
         free = ("checkpoint", "checkpoint_every", "resume", "n_epochs", "warm_start", "random_state", "verbose")
         return {k: v for k, v in self.get_params(deep=False).items() if k not in (*free, "class_weight")} | {
             "kind": "sgd"
@@ -367,7 +369,7 @@ class BaseSGD(LinearModel):
         self.batch_size_ = trainer.schedule.batch_size
 
     def _partial_fit(self, X: Any, y: Any, weight: Any, targets: Targets) -> Targets:
-        """Train on rows of a stream; returns the targets with the centre in use."""
+        """One call of `partial_fit`. Returns the targets with the centre in use."""
         self.check()
         seed = draw_seed(self.random_state)
         rows = Rows.of(X, y, weight)
@@ -403,7 +405,7 @@ class BaseSGD(LinearModel):
             if stream is not None and penalty is not None:
                 optimizer = replace(optimizer, penalty=penalty.times(1.0 / seen))
                 trainer.mean_weight = total / seen
-            # The rows of the next call may be unlike these, so no momentum is taken from the batches before.
+            # The rows of the next call may differ from these, so an automatic momentum is 0.
             rate = optimizer.rate.for_stream(_STREAM_DECAY)
             optimizer = trainer.optimizer = replace(optimizer, momentum=optimizer.momentum or 0.0, rate=rate)
             batch_rows = trainer.schedule.batch_size
@@ -421,9 +423,9 @@ class BaseSGD(LinearModel):
         self, stream: Stream | None, sample: Sample | None, moved: np.ndarray | None, rows: Rows, weights: Weights,
         targets: Targets, seed: int,
     ) -> tuple[Trainer, Targets, int]:  # fmt: skip
-        """A stream whose steps and scales are measured, for the first time or again; with how many rows were.
+        """The trainer of a call that measures the spectrum, for the first time or again; the targets; how many rows.
 
-        sample : the rows to measure on where these are few; moved : see `Stream.moved`
+        sample : rows to measure on if the call has few; moved : what to add to the intercepts, see `Stream.moved`
         """
         n, few = sum(rows.blocks), None
         if sample is not None:
@@ -450,7 +452,7 @@ class BaseSGD(LinearModel):
     def _continue(
         self, stream: Stream, rows: Rows, targets: Targets, seed: int, seen: int, total: float
     ) -> Trainer:
-        """The batches of new rows, with the steps, the weights and the counters of the calls before."""
+        """The trainer of a call that continues with the steps, weights and counters of the calls before."""
         n, optimizer, done = sum(rows.blocks), stream.optimizer, stream.training.epoch
         if stream.penalty is not None:
             optimizer = replace(optimizer, penalty=stream.penalty.times(1.0 / seen))
@@ -474,7 +476,7 @@ class BaseSGD(LinearModel):
 
 
 def _says_most_frequent(spectrum: Spectrum, targets: Targets) -> bool:
-    """Whether the constant prediction is the most frequent class. Hinges have the same best constant for all that are rare."""
+    """Whether the best constant scores predict the most frequent class. For hinges the scores of several may be equal."""
     assert targets.shares is not None
     return targets.width == 1 or spectrum.start.argmax() == targets.shares.argmax()
 

@@ -1,4 +1,4 @@
-"""What `partial_fit` carries from one call to the next, and when it is measured again."""
+"""What `partial_fit` carries from one call to the next, and when it measures steps and scales again."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from ..sgd.rows import Rows
 from ..sgd.trainer import TrainerState
 from ..targets import float_columns
 
-#: Rows that are kept for the next measuring, and their bytes at most.
+#: Most rows that are kept to measure on, and most bytes of them.
 _KEPT_ROWS, _KEPT_BYTES = 256, 2**24
-#: A stream is measured again each time that its rows have doubled, until so many were measured.
+#: Steps and scales are measured again whenever the number of rows has doubled, until they come from this many rows.
 ENOUGH = 128
-#: Rows at least that can say that the weights are lost: fewer may lie far out by chance.
+#: Fewest rows that can show that the weights are wrong: fewer may be outliers.
 _TELLING = 32
-#: Weights are far off where their loss on new rows is _FAR times that of the best constant of the last rows. A constant
-#: is the better start where it is _LOST times that. Targets are far off where residuals are _FAR of their spreads.
+#: The spectrum is measured again if the loss on new rows exceeds `_FAR` times that of the best constant, or if the median
+#: residual exceeds `_FAR` times its spread. Training starts anew if the loss then still exceeds `_LOST` times the former.
 _FAR, _LOST = 10.0, 3.0
-#: Rows of all calls that are kept at most, how many new rows bring a look at them, and how many times the loss of the
-#: best constant says that the weights have forgotten them. A look costs 2 % of what the rows between two take.
+#: The most rows of all calls that are kept, after how many new rows they are predicted again, and above how many times the
+#: loss of the best constant a warning says that they are forgotten. This costs 2 % of the training between two checks.
 _PAST_ROWS, _LOOK, _FORGOTTEN = 128, 512, 1.2
 
 
@@ -48,7 +48,7 @@ class Sample(NamedTuple):
         return np.average(float_columns(self.y), axis=0, weights=self.weight)
 
     def joined(self, newer: Sample) -> Sample:
-        """These rows and newer ones."""
+        """These rows followed by newer ones."""
         weight = None
         if self.weight is not None or newer.weight is not None:
             weight = np.concatenate(
@@ -62,12 +62,12 @@ class Sample(NamedTuple):
 
     @property
     def heavy(self) -> bool:
-        """Whether any row has a weight."""
+        """Whether any row has a weight above 0."""
         return self.weight is None or bool(self.weight.any())
 
     @property
     def varies(self) -> bool:
-        """Whether the targets of rows with weight differ, beyond rounding."""
+        """Whether the targets of rows with a weight above 0 differ by more than rounding."""
         y = self.y if self.weight is None else self.y[self.weight > 0]
         if y.dtype.kind not in "iufb":
             return len(np.unique(y)) > 1
@@ -76,12 +76,12 @@ class Sample(NamedTuple):
 
 
 def _most_rows(D: int) -> int:
-    """Rows of so many features that are kept."""
+    """The most rows that are kept, if they have D features."""
     return int(min(_KEPT_ROWS, max(_TELLING, _KEPT_BYTES // (8 * D))))
 
 
 def newest_rows(rows: Rows, seed: int) -> Sample:
-    """A few of these rows, as they are held."""
+    """A few seeded rows of a call; CSR rows stay CSR if they are in memory."""
     most = _most_rows(rows.n_features)
     if rows.lazy:
         return Sample(*rows.sample(most, seed))
@@ -93,9 +93,9 @@ def newest_rows(rows: Rows, seed: int) -> Sample:
 
 @dataclass(frozen=True)
 class Past:
-    """Rows of all calls alike: one of every `step` rows, at most so many.
+    """A few rows spread evenly over all calls: one of every `step` rows.
 
-    looked : rows that had been seen at the last look; None where it has been said that they are forgotten
+    looked : number of rows seen when these were last predicted; None after the warning that they are forgotten
     """
 
     rows: Sample
@@ -103,7 +103,7 @@ class Past:
     looked: int | None = 0
 
     def extended(self, newest: Sample, n: int, seen: int) -> Past:
-        """With some of a call of n rows, of which these are the newest; seen : rows of all calls."""
+        """These rows and some of the newest call. newest : rows of that call; n : how many it had; seen : of all calls"""
         count = min(len(newest.y), seen // self.step - (seen - n) // self.step)
         if sp.issparse(self.rows.Z) != sp.issparse(newest.Z) or not count:
             return self
@@ -120,9 +120,10 @@ class Past:
 class Stream:
     """What `partial_fit` carries from one call to the next. It is pickled with the estimator.
 
-    batch_rows : rows of a batch; rows, weight : seen so far; penalty : times the rows it was chosen for, or None
-    null_loss : mean loss of the constant prediction on the rows that were measured; measured : how many these were
-    window : the newest rows; past : rows of all calls
+    batch_rows : rows of a batch; rows, weight : number and total weight of the rows seen so far
+    penalty : an automatic penalty times the rows it was chosen on, since it falls as one over the rows seen; else None
+    measured : number of rows on which the spectrum was measured; null_loss : mean loss of the constant on them
+    window : the newest rows; past : rows spread over all calls
     """
 
     work: BatchWork
@@ -139,14 +140,14 @@ class Stream:
     past: Past
 
     def extended(self, newest: Sample) -> Sample:
-        """The window with newer rows."""
+        """The window after a call whose newest rows are these."""
         old = self.window
         if sp.issparse(old.Z) != sp.issparse(newest.Z):
             return newest
         return old.joined(newest).last(_most_rows(old.Z.shape[1]))
 
     def warn_forgotten(self, name: str, stacklevel: int) -> None:
-        """Say once that the weights predict the rows of all calls worse than a constant; look now and then."""
+        """Every 512 rows, predict the rows of `past`; warn once if the weights are worse there than a constant."""
         past, sample = self.past, self.past.rows
         if past.looked is None or self.rows - past.looked < _LOOK or not (sample.heavy and sample.varies):
             return
@@ -158,7 +159,7 @@ class Stream:
         constant = float(np.average(loss(best, Y)[0], weights=weight))
         sums = score_sums(self.work.targets, loss, scores, Y, weight)
         right, most = sums[RIGHT, 0] / sums[WEIGHT, 0], self._shares(Y, weight).max()
-        # Hinges that still learn may be wide of their margins and right all the same.
+        # Early in training, hinge losses may be large although the labels are correct.
         if mean <= _FORGOTTEN * constant or (self.work.targets.classes is not None and right >= most):
             return
         self.past = replace(past, looked=None)
@@ -181,15 +182,15 @@ class Stream:
         return work.loss.best_constant_of_shares(np.clip(self._shares(Y, weight), 1e-9, 1.0 - 1e-9))
 
     def _shares(self, Y: np.ndarray, weight: np.ndarray | None) -> np.ndarray:
-        """Of each class, from encoded targets: columns of -1 and 1."""
+        """The share of each class, from encoded targets (columns of -1 and 1)."""
         mean = np.average(Y, axis=0, weights=weight)
         return 0.5 + 0.5 * (np.append(-mean, mean) if len(mean) == 1 else mean)
 
     def sample_to_measure(self, newest: Sample, window: Sample, seen: int) -> Sample | None:
-        """The rows to measure steps and scales on again; None where what was measured still holds.
+        """The rows on which to measure the spectrum again; None if the last measurement still holds.
 
-        Too few rows were measured, or a batch was refused, or the weights predict the newest rows so badly that those
-        before say nothing.
+        It does not hold if it came from too few rows, if a batch was skipped because its loss rose, or if the weights
+        predict the newest rows so badly that these must differ from the rows before.
         """
         told = newest if len(newest.y) >= _TELLING else window.last(_TELLING)
         far = len(told.y) >= _TELLING and (self._offset(told).any() or self._over(told, window, _FAR))
@@ -199,15 +200,15 @@ class Stream:
         return window if young and window.heavy else None
 
     def moved(self, sample: Sample, window: Sample) -> np.ndarray | None:
-        """What to add to the intercepts, shape (C,) in units of the targets, so that the weights suit these rows; None where a constant is better.
+        """What to add to the intercepts, shape (C,) in units of the targets, so that the weights fit these rows.
 
-        Zeros unless targets are far off.
+        Zeros if the targets have not moved far; None if a constant is better than the weights even then.
         """
         offset = self._offset(sample)
         return None if self._over(sample, window, _LOST, offset) else self.work.targets.decode(offset)
 
     def _offset(self, sample: Sample) -> np.ndarray:
-        """The medians of the residuals where they are many spreads from zero, shape (C,); else zeros."""
+        """The median residual of each target if it is more than `_FAR` spreads from zero, else 0: shape (C,)."""
         nothing = np.zeros(self.work.targets.width)
         if not self.work.constant or self.work.targets.classes is not None or not sample.varies:
             return nothing
@@ -217,7 +218,7 @@ class Stream:
         return np.where(np.abs(middle) > _FAR * spread, middle, nothing)
 
     def _over(self, sample: Sample, window: Sample, times: float, added: Any = 0.0) -> bool:
-        """Whether the loss is so many times that of a constant, of the last rows and of those that were measured."""
+        """Whether the loss on a sample exceeds `times` that of the constant, both on `window` and as measured before."""
         if not sample.heavy:
             return False
         Y, scores, weight = self._predicted(sample)
@@ -231,7 +232,7 @@ class Stream:
         return Y, work.scores(Z, self.optimizer.solution(self.state)), weight
 
     def _constant_loss(self, sample: Sample) -> float:
-        """Mean loss of the best constant on these rows; of classes, of that which training started from."""
+        """Mean loss on these rows of their best constant; of classes, of the constant that training started from."""
         targets, loss = self.work.targets, self.work.loss
         if targets.classes is None:
             Y, weight = replace(targets, centre=sample.centre()).encode(sample.y, sample.weight)

@@ -1,4 +1,4 @@
-"""Checks of what `fit` of a linear model is given."""
+"""Checks of the arguments of `fit` of a linear model."""
 
 from __future__ import annotations
 
@@ -28,7 +28,10 @@ def validate_fit(
     numeric: bool,
     reset: bool = True,
 ) -> tuple[Any, Any, Any]:
-    """Checked (X, y, sample_weight) for fitting, and parameters; Dask arrays stay lazy and come out aligned."""
+    """Check parameters and arguments of `fit`; returns (X, y, sample_weight). Dask arrays stay lazy and get equal chunks.
+
+    numeric : whether y must be numbers; reset : whether this is the first call, which sets the number of columns
+    """
     check_parameters(estimator)
     if y is None:
         raise InputError(f"{type(estimator).__name__} requires y to be passed, but the target y is None")

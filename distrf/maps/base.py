@@ -100,8 +100,8 @@ def refuse_overflow(features: np.ndarray) -> None:
 def canonical(X: Rows) -> Rows:
     """Sparse rows as CSR in which the columns of a row ascend and none is stored twice.
 
-    SciPy lets a matrix store one entry as several numbers that add up. The loops over stored entries would take
-    each of those numbers for an entry, and the bin, the norm or the sign of each is not that of their sum.
+    SciPy lets a matrix store one entry as several numbers that add up. Our loops over stored entries would treat each of
+    those numbers as an entry of its own, and compute a wrong bin, norm or sign.
 
     Parameters
     ----------
@@ -123,7 +123,7 @@ def canonical(X: Rows) -> Rows:
 def _any_sum(values: np.ndarray) -> float:
     """A sum over all values that is finite only if every value is.
 
-    Where the values lie in one piece of memory, it is the sum of their squares: BLAS makes that 5 times as fast.
+    For contiguous arrays it is the sum of squares, which BLAS computes 5 times as fast.
     """
     if values.dtype in (np.float32, np.float64) and values.flags.forc:
         flat = values.ravel(order="K")
@@ -135,9 +135,9 @@ def _any_sum(values: np.ndarray) -> float:
 class FeatureMap:
     """Base of the maps, which turn d columns into D features.
 
-    A map is a plain value: maps of equal fields are equal. What can be made from the seed is made on the worker
-    and never pickled. What was learned from data stands in the fields with ``compare=False``; it travels apart
-    from the map (`without_arrays`, `with_arrays`), once to each worker.
+    A map is a plain value: maps of equal fields are equal. Weights are made from the seed on the worker and never
+    pickled. Arrays learned from data are the fields with ``compare=False``. They are sent apart from the map
+    (`without_arrays`, `with_arrays`), once to each worker.
 
     A subclass defines `fill_columns`, `work`, the names in `spec_fields` and `from_spec`.
 
@@ -150,9 +150,9 @@ class FeatureMap:
     ----------
     kind : str, key in the registry of maps and in specs
     spec_fields : names of the attributes that the spec holds, in its order
-    whole_rows : bool, whether some columns of the features cost as much as all of them
+    whole_rows : bool, whether computing some columns of the features costs as much as computing all
     sparse_output : bool, whether the features are CSR arrays
-    same_columns : bool, whether feature j is column j of the rows in other units
+    same_columns : bool, whether feature j is column j of the rows, rescaled
     """
 
     n_features_in: int
@@ -182,7 +182,7 @@ class FeatureMap:
         return self.columns(X, 0, self.n_components)
 
     def columns(self, X: Rows, start: int, stop: int) -> Rows:
-        """Features start:stop of one block, without the others unless `whole_rows` says so.
+        """Features start:stop of one block. The other features are not computed, unless `whole_rows` is true.
 
         Parameters
         ----------
@@ -254,7 +254,7 @@ class FeatureMap:
 
     @property
     def arrays(self) -> dict[str, np.ndarray]:
-        """What was learned from data, by name; empty for a map that its seed determines."""
+        """The arrays learned from data, by name; empty for a map that is determined by its seed."""
         named = {name: getattr(self, name) for name in self._learned()}
         return {name: array for name, array in named.items() if array is not None}
 
@@ -264,7 +264,7 @@ class FeatureMap:
         return replace(self, **learned) if learned else self
 
     def without_arrays(self) -> Self:
-        """This map without what was learned from data: small enough to be part of a task."""
+        """This map without its learned arrays, small enough to be sent with every task."""
         return self.with_arrays({})
 
     def spec(self) -> dict[str, Any]:
@@ -386,10 +386,10 @@ def _unpickled(cls: type[FeatureMap], state: dict[str, Any], sent: float | None)
 
 
 class _OtherWeights:
-    """Stands in for a map whose weights would differ here: any use of it raises SpecMismatchError.
+    """Stands in for a map whose weights would differ in this process: any use of it raises SpecMismatchError.
 
-    So a task raises the error, and Dask reports it. Were it raised while the worker reads its messages, the
-    worker would end without a word.
+    So the error is raised by the task, and Dask reports it. If unpickling raised it, while the worker reads a message,
+    the worker would end without an error message.
     """
 
     def __init__(self, message: str):

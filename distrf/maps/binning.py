@@ -64,7 +64,7 @@ class BinningMap(SeededMap):
     n_grids : P
     seed : seed of all draws
     bins : "hashed" or "exact"
-    keys : hashes of the bins met in training, ascending within each grid, array of shape (D,), uint64; for "exact"
+    keys : hashes of the bins that held training rows, ascending within each grid, shape (D,), uint64; for "exact"
     starts : first column of each grid, and D, array of shape (P + 1,); for "exact"
 
     References
@@ -254,17 +254,17 @@ class BinningMap(SeededMap):
         return out
 
     def _look_up(self, hashes: np.ndarray, start: int, columns: np.ndarray) -> np.ndarray:
-        """Write the columns of bins that were met in training.
+        """Write the columns of bins that held a training row.
 
         Parameters
         ----------
         hashes : array of shape (n, Q), uint64, of Q grids from `start` on
         start : number of the first grid
-        columns : array of shape (n, Q), overwritten; arbitrary for bins that were not met
+        columns : array of shape (n, Q), overwritten; arbitrary for all other bins
 
         Returns
         -------
-        Array of shape (n, Q), bool: which bins were met.
+        Array of shape (n, Q), bool: which bins held a training row.
         """
         assert self.keys is not None
         bounds, known = self._bounds, np.empty(hashes.shape, dtype=bool)

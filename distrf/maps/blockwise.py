@@ -93,7 +93,7 @@ class BlockwiseMap(FeatureMap):
 
     @property
     def savable(self) -> bool:
-        """Whether the map has a spec."""
+        """Whether the map has a spec, so that it can be saved."""
         return "pickled" not in json.loads(self.state)
 
     @property

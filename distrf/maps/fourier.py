@@ -18,7 +18,7 @@ from .base import SeededMap, row_tiles
 from .reach import fill_by_reach, near_tile
 
 PHASES = ("paired", "offset")
-#: Length scales by which weights can be divided without leaving the range of float32, and that of float64.
+#: Ranges of length scales for which weights over the length scale stay within float32, and within float64.
 _SINGLE_SCALES, _DOUBLE_SCALES = (1e-30, 1e30), (1e-290, 1e290)
 
 

@@ -69,7 +69,7 @@ class Frequencies:
         raise NotImplementedError
 
     def prepare(self, numbers: np.ndarray, dtype: np.dtype) -> Any:
-        """What `phases` needs of the numbers.
+        """Convert the learned numbers into the form that `phases` needs.
 
         Parameters
         ----------

@@ -177,7 +177,7 @@ class MaclaurinMap(SeededMap):
         return out
 
     def _weight_blocks(self, start: int, stop: int) -> Iterator[tuple[int, int]]:
-        """Cut random features start:stop into weight blocks of bounded size. None where no feature is asked for."""
+        """Cut random features start:stop into weight blocks of bounded size; none if start = stop."""
         step = min(_BLOCK, max(1, _WEIGHT_NUMBERS // (2 * self.n_features_in)))
         return cut_at_multiples(start, stop, step) if start < stop else iter(())
 

@@ -29,8 +29,7 @@ from .base import FeatureMap, arrays_fingerprint, require_arrays, row_tiles, ver
 
 #: Numbers in the kernel matrix of one tile of rows and all landmarks (16 MiB).
 _TILE_NUMBERS = 2**21
-#: What `_once` made of landmarks: by the name of the function and the `id` of the array, as long as the array
-#: lives.
+#: Results of `_once`, by the name of the function and the `id` of the landmarks; removed when that array is freed.
 _made: dict[tuple[str, int], tuple[weakref.ref, Any]] = {}
 
 
@@ -144,9 +143,9 @@ class NystroemMap(FeatureMap):
 
 
 def _once(make: Callable[[np.ndarray], Any], landmarks: np.ndarray) -> Any:
-    """make(landmarks), made once for each array of landmarks in this process and kept as long as that array lives.
+    """make(landmarks), computed once in this process for each array of landmarks, and kept until that array is freed.
 
-    What is made must be no view of the array: it would keep the array alive.
+    The result must not be a view of the array, which would keep the array alive.
     """
     key = make.__name__, id(landmarks)
     kept = _made.get(key)

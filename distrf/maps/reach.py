@@ -22,7 +22,7 @@ from .base import dense, few_entries
 
 #: Size of a row beyond which its phases are made in float64, and beyond which it is refused.
 SINGLE, DOUBLE = 1e4, 1e15
-#: Far rows are done again in tiles of about so many bytes of features, and of so many rows at least.
+#: Far rows are computed again, in float64, in tiles of about this many bytes of features and at least this many rows.
 _BYTES, _ROWS = 2**24, 512
 
 
@@ -133,7 +133,7 @@ def fill_by_reach(
     """
     with np.errstate(
         over="ignore"
-    ):  # a sum of squares that overflows is above its bound: its rows are looked at one by one
+    ):  # a sum of squares that overflows is above its bound: its rows are then checked one by one
         far = np.array(fill(X, out, dtype), dtype=np.int64)
         step = max(_ROWS, _BYTES // max(1, out.itemsize * out.shape[1]))
         for a in range(0, far.size, step):

@@ -15,7 +15,7 @@ from .base import FeatureMap, check_rows, working_dtype
 
 #: Methods that shift columns, so that zeros would not stay zeros: they refuse CSR rows.
 SHIFTING = ("standard", "minmax", "robust")
-METHODS = ("standard", "minmax", "maxabs", "robust", "l1-rows", "l2-rows", "divide")
+METHODS = ("standard", "minmax", "maxabs", "robust", "robust-zeros", "l1-rows", "l2-rows", "divide")
 
 
 @dataclass(frozen=True)
@@ -27,6 +27,7 @@ class ScalingMap(FeatureMap):
     n_features_in : d
     n_components : d
     method : "standard", "minmax" or "maxabs": (x - shift) / scale, column by column; "robust": the arcsinh of that;
+        "robust-zeros": the same less its value at 0;
         "l1-rows" or "l2-rows": each row divided by its norm, rows of zeros stay as they are; "divide": x / divisor
     divisor : number other than 0, for "divide"
     shift, scale : arrays of shape (d,), for the methods that scale columns
@@ -50,7 +51,7 @@ class ScalingMap(FeatureMap):
     @property
     def learned(self) -> bool:
         """Whether the method needs `shift` and `scale`."""
-        return self.method in ("standard", "minmax", "maxabs", "robust")
+        return self.method in ("standard", "minmax", "maxabs", "robust", "robust-zeros")
 
     def __call__(self, X: Rows) -> Rows:
         X = check_rows(X, self.n_features_in)
@@ -65,6 +66,9 @@ class ScalingMap(FeatureMap):
             if self.method == "divide":
                 # The entries alone are divided: SciPy's quotient of a matrix and a number is float64.
                 return sp.csr_array((X.data / dtype.type(self.divisor), X.indices, X.indptr), shape=X.shape)
+            if self.method == "robust-zeros":
+                bent = self._in_units(X.data, X.indices).astype(dtype)
+                return sp.csr_array((bent, X.indices, X.indptr), shape=X.shape)
             if self.learned:
                 assert self.scale is not None
                 return sp.csr_array(X @ sp.diags_array(1.0 / self.scale.astype(dtype)))
@@ -74,13 +78,23 @@ class ScalingMap(FeatureMap):
         if self.method == "divide":
             X /= dtype.type(self.divisor)
         elif self.learned:
-            # `shift` is float64, so the difference is too: a float32 column of large mean keeps its digits.
-            X = (X - self.shift) / self.scale
-            X = (np.arcsinh(X) if self.method == "robust" else X).astype(dtype)
+            X = self._in_units(X).astype(dtype)
         else:
             order = 1 if self.method == "l1-rows" else 2
             X /= _nonzero(np.linalg.norm(X, ord=order, axis=1))[:, None]
         return X
+
+    def _in_units(self, values: np.ndarray, columns: Any = ...) -> np.ndarray:
+        """Rows, or entries of the columns of such numbers. `shift` is float64, so that the difference is too: a float32
+        column of large mean keeps its digits.
+        """
+        assert self.shift is not None
+        assert self.scale is not None
+        units = (values - self.shift[columns]) / self.scale[columns]
+        if not self.method.startswith("robust"):
+            return units
+        zero = np.arcsinh(self.shift / self.scale)[columns] if self.method == "robust-zeros" else 0.0
+        return np.arcsinh(units) + zero
 
     def columns(self, X: Rows, start: int, stop: int) -> Rows:
         return self(X)[:, start:stop]
@@ -90,12 +104,14 @@ class ScalingMap(FeatureMap):
 
         Raises
         ------
-        InputError : the method is "robust" or divides rows by their norms
+        InputError : the method is "robust" or "robust-zeros", or divides rows by their norms
         """
         if self.method == "divide":
             return replace(self, divisor=1.0 / self.divisor)
-        if self.method == "robust":
-            raise InputError("scaling 'robust' has no inverse here; take 'standard' where rows must come back")
+        if self.method.startswith("robust"):
+            raise InputError(
+                f"scaling {self.method!r} has no inverse here; take 'standard' where rows must come back"
+            )
         if not self.learned:
             raise InputError(f"scaling {self.method!r} forgets the row norms and cannot be inverted")
         assert self.shift is not None

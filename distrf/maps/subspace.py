@@ -13,7 +13,7 @@ from ..typing import Rows
 from .base import FeatureMap
 from .tiles import FeatureTiles
 
-#: What stands before the names of the arrays of the base map.
+#: Prefix of the names of the base map's arrays.
 _BASE = "base."
 
 

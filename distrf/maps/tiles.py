@@ -10,10 +10,10 @@ import numpy as np
 from ..typing import Rows
 from .base import FeatureMap, check_rows, dense, working_dtype
 
-#: Bytes of features that are made at once, but never fewer than 256 rows where whole rows of features are made.
+#: Bytes of the features of a tile; but a tile of whole rows of features has at least 256 rows.
 _TILE_BYTES = 64 * 2**20
-#: A tile holds whole rows of features where 256 of them take no more bytes; wider features are made column
-#: block by column block.
+#: If 256 whole rows of features take at most this many bytes, tiles hold whole rows. Wider features are made column block
+#: by column block.
 _WHOLE_BYTES = 128 * 2**20
 #: The fewest rows of a tile of whole rows of features.
 _ROWS = 256

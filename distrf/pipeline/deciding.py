@@ -30,6 +30,9 @@ from .search import (
 
 #: Columns up to which a linear model takes the solver that it takes, and what conjugate gradients get beyond.
 _GRAM_COLUMNS, _WIDE_DIRECTIONS, _WIDE_TOL = 4096, 16, 1e-2
+#: Columns up to which scalings are tried on all rows of a sample, and ridge on columns compares penalties of its own;
+#: rows that such a trial is trained on beyond: time grows with the cube of either.
+_NARROW, _TRIAL_ROWS = 1024, 1000
 
 
 @dataclass
@@ -46,7 +49,8 @@ class Decisions:
     choices: list[Choice] = field(default_factory=list)
 
     def note(self, what: str, value: Any, why: str) -> None:
-        self.choices.append(Choice(what, value, why))
+        """Add a choice, in place of an earlier one of the same thing."""
+        self.choices = [*(c for c in self.choices if c.what != what), Choice(what, value, why)]
 
     @property
     def rows(self) -> str:
@@ -89,7 +93,10 @@ def _scalings(X: Any, map_: Any) -> tuple[list[str], str]:
     if all_equal(X):
         return [], "all sampled rows are equal"
     if sp.issparse(X):  # those that keep zeros
-        return ["maxabs", "l2-rows"], ""
+        alike = (
+            X.nnz and (X.data == X.data[0]).all()
+        )  # as all entries are where columns stand for levels or words
+        return ["l2-rows"] if alike else ["robust-zeros", "l2-rows"], ""
     if map_ is not None and map_.__sklearn_tags__().input_tags.positive_only:
         return [], "the map is for rows without negative entries"
     return ["robust"], ""
@@ -102,7 +109,7 @@ def _by_ranges(X: Any) -> tuple[list[str], str]:
         high, low = high.toarray().ravel(), low.toarray().ravel()
     spread = high.astype(np.float64) - low
     unlike = spread.max() > 10 * spread[spread > 0].min()
-    method = "maxabs" if sp.issparse(X) else "robust"
+    method = "robust-zeros" if sp.issparse(X) else "robust"
     return [method] if unlike else [], "by the ranges of the columns, since the sample cannot judge"
 
 
@@ -112,8 +119,11 @@ def _by_trials(decisions: Decisions, methods: list[str], map_: Any, optional: bo
     best: list[str] = []
     leader, scores = None, []
     sample = decisions.sample
-    if sample.X.shape[1] > _GRAM_COLUMNS:  # seconds for each candidate and split
-        sample = replace(sample, splits=sample.splits[:1])
+    if sample.X.shape[1] > _NARROW:  # seconds for each candidate and split
+        sample = replace(
+            sample,
+            splits=tuple((train[:: 1 + len(train) // _TRIAL_ROWS], held) for train, held in sample.splits[:1]),
+        )
     for method in ["none", *methods]:
         rows = sample if method == "none" else sample.scaled(StreamingScaler(method))
         found = _try_rows(decisions, rows, map_, optional)
@@ -247,12 +257,13 @@ def penalty(decisions: Decisions, learner: Any, verdict: Verdict | None, kept: b
             if copies
             else "squared errors would be those of few rows"
         )
-    elif wide:
-        why = "conjugate gradients"
+    elif not kept and X.shape[1] > _NARROW:
+        why = "conjugate gradients" if wide else "more of them would cost seconds each"
     else:
         return
     unit = 1.0 if kept else column_scale(X, decisions.seed) ** 2
     alpha = float(f"{verdict.alpha * unit:.3g}")
-    alphas = [alpha] if copies or verdict.misled else [alpha / 10, alpha]
-    learner.set_params(alphas=alphas)
-    decisions.note("alphas", alphas, f"best {decisions.rows}; {why}")
+    around = [alpha / 10, alpha] if wide else [alpha / 10, alpha, 10 * alpha]
+    alphas = [alpha] if copies or verdict.misled else around
+    learner.set_params(alpha=alphas)
+    decisions.note("alpha", alphas, f"best {decisions.rows}; {why}")

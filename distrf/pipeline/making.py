@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+import scipy.sparse as sp
 from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.pipeline import Pipeline
 
 from ..errors import InputError
-from ..features import WithColumns
+from ..features import StreamingScaler, WithColumns
 from ..features.base import FeatureEstimator
 from ..features.with_columns import column_scale
 from ..randomness import draw_seed
@@ -71,7 +73,8 @@ def make_model(
     map : "auto" (Fourier features, or none where a linear model on the columns does better), None or "none", a
         name ("fourier", "laplace", "binning", "tensor-sketch", "maclaurin", "compact", "nystroem", "tefm", "cnm"),
         or an unfitted map, taken as it is but for what the next ones say
-    scale : "auto" ("robust" units, or none), None or "none", a method of StreamingScaler, or an unfitted one
+    scale : "auto" ("robust" units, linear ones where a linear model on these does better, or none), None or
+        "none", a method of StreamingScaler, or an unfitted one
     length_scale : "auto" searches multiples of the map's rule; a number or a rule is taken; None leaves the map's
     n_components : "auto" from n, d and memory; a number is taken; None leaves the map's
     raw_columns : whether the columns stand beside the features; "auto": where held-out rows say so
@@ -96,6 +99,8 @@ class Prepared:
     """The pipeline, and what it was chosen by: the sample as the map sees it, and verdicts on it.
 
     verdicts : None where the sample cannot judge: too few rows, one class, a constant
+    targets : the encoding of the sample's targets, None with the verdicts
+    plain : whether `linear` is that of the columns in linear units, and not as the sample has them
     """
 
     pipeline: Pipeline
@@ -103,6 +108,8 @@ class Prepared:
     machine: Verdict | None = None
     linear: Verdict | None = None
     constant: Verdict | None = None
+    targets: Targets | None = None
+    plain: bool = False
 
 
 def prepare(X: Any, y: Any, options: Options, sample_weight: Any = None) -> Prepared:
@@ -114,6 +121,7 @@ def prepare(X: Any, y: Any, options: Options, sample_weight: Any = None) -> Prep
     y = as_targets(X, y)
     seed = draw_seed(options.random_state)
     target = look_at(sample_targets(y, seed))
+    doubts = (target.why,) if target.doubtful and wants_labels(options.model) is None else ()
     learner, why = choose_learner(options.model, target, seed)
     wanted = _unfitted_map(options, is_classifier(learner), seed)
     sample = read_sample(X, y, seed, sample_weight)
@@ -127,30 +135,83 @@ def prepare(X: Any, y: Any, options: Options, sample_weight: Any = None) -> Prep
         decisions.note("map", "none", "all sampled rows are equal")
     scaler = deciding.scaler(decisions, options.scale, wanted, options.optional_map)
     if scaler is not None:
-        decisions.sample = sample = sample.scaled(scaler)
-    steps: list[tuple[str, Any]] = [] if scaler is None else [("scale", clone(scaler))]
-    made = Prepared(Pipeline([*steps, ("model", learner)]), sample)
-    if decisions.targets is not None:
-        made.constant = judge_constant(sample, decisions.targets)
-        made.machine = made.linear = judge_columns(sample, decisions.targets, seed)
-    kept = False
-    if wanted is not None:
-        if options.length_scale == "auto":
-            deciding.length_scale(decisions, wanted)
-        if options.n_components == "auto":
-            deciding.components(decisions, wanted)
-        kept, joined, made.machine = deciding.features(
-            decisions, wanted, made.linear, options.optional_map, options.raw_columns
-        )
-        if kept:
-            if joined:
-                wanted = WithColumns(wanted, scale=column_scale(sample.X, seed), random_state=seed)
-            steps.append(("map", wanted))
-            made.pipeline = Pipeline([*steps, ("model", learner)])
+        decisions.sample = sample.scaled(scaler)
+    made = _with_features(decisions, options, wanted, scaler, learner)
+    if (
+        options.scale == "auto"
+        and scaler is not None
+        and scaler.method.startswith("robust")
+        and wanted is not None
+    ):
+        made = _in_linear_units(made, decisions, options, sample, wanted)
     if isinstance(options.model, str) and hasattr(learner, "solver"):
-        deciding.penalty(decisions, learner, made.machine, kept)
-    made.pipeline.training_ = Training(tuple(decisions.choices))
+        deciding.penalty(decisions, learner, made.machine, "map" in made.pipeline.named_steps)
+    made.pipeline.training_ = Training(tuple(decisions.choices), warnings=doubts)
     return made
+
+
+def _with_features(
+    decisions: Decisions,
+    options: Options,
+    wanted: Any,
+    scaler: Any,
+    learner: Any,
+    linear: Verdict | None = None,
+) -> Prepared:
+    """What the learner stands behind: the features of `wanted`, the columns, or both, in the units of the sample.
+
+    linear : the verdict on the columns, where it is known
+    """
+    sample, targets, seed = decisions.sample, decisions.targets, decisions.seed
+    steps: list[tuple[str, Any]] = [] if scaler is None else [("scale", clone(scaler))]
+    made = Prepared(Pipeline([*steps, ("model", learner)]), sample, targets=targets)
+    if targets is not None:
+        made.constant = judge_constant(sample, targets)
+        made.machine = made.linear = linear or judge_columns(sample, targets, seed)
+    if wanted is None:
+        return made
+    map_ = clone(wanted)
+    if options.length_scale == "auto":
+        deciding.length_scale(decisions, map_)
+    if options.n_components == "auto":
+        deciding.components(decisions, map_)
+    kept, joined, made.machine = deciding.features(
+        decisions, map_, made.linear, options.optional_map, options.raw_columns
+    )
+    if kept:
+        if joined:
+            map_ = WithColumns(map_, scale=column_scale(sample.X, seed), random_state=seed)
+        made.pipeline = Pipeline([*steps, ("map", map_), ("model", learner)])
+    return made
+
+
+def _in_linear_units(
+    made: Prepared, decisions: Decisions, options: Options, came: Sample, wanted: Any
+) -> Prepared:
+    """What was made in robust units, or the same in linear ones where a linear model on these beats it.
+
+    Robust units bend the columns: what is linear in columns of heavy tails is lost in them, while standard units (of CSR
+    rows, the largest entries) change a linear model by its penalty alone. came : the sample without scaling
+    """
+    if made.machine is None or made.linear is None or made.targets is None:
+        return made
+    scaler = StreamingScaler("maxabs" if sp.issparse(came.X) else "standard")
+    sample = came.scaled(scaler)
+    linear = judge_columns(sample, made.targets, decisions.seed)
+
+    def wins(other: Verdict) -> bool:
+        """One row of labels, or a few, are chance: of squared errors, a few far rows are what linear units are for."""
+        return linear.beats(other) if linear.missed is None else linear.leads(other, 2.0) > 0
+
+    if wins(made.machine):
+        again = replace(decisions, sample=sample, choices=list(decisions.choices))
+        why = f"{linear} of the columns in these units, {made.machine} of what else did best, {decisions.rows}"
+        again.note("scale", scaler.method, why)
+        other = _with_features(again, options, wanted, scaler, made.pipeline[-1], linear)
+        if other.machine is not None and other.machine.better(made.machine):
+            decisions.sample, decisions.choices = sample, again.choices
+            return other
+    return replace(made, linear=linear, plain=True) if wins(made.linear) else made
 
 
 def choose_scaler(X: Any, y: Any, labels: bool, map_: Any, scale: Any, seed: int) -> Any:
@@ -218,7 +279,12 @@ def _targets(sample: Sample, labels: bool) -> Targets | None:
     """The encoding of the sample's targets; None where they cannot judge anything."""
     if not sample.splits or (sample.y == sample.y[:1]).all():
         return None
-    return class_targets(sample.y, None, None) if labels else regression_targets(sample.y, None)
+    if labels:
+        return class_targets(sample.y, None, None)
+    found, spread = regression_targets(sample.y, None), sample.y.std(axis=0)
+    # Each of several targets counts in its own units: squared errors of the largest would decide alone.
+    varies = spread > 1e-12 * np.abs(sample.y).max(axis=0)  # more than rounding leaves
+    return found if sample.y.ndim == 1 else replace(found, units=1.0 / np.where(varies, spread, 1.0))
 
 
 __all__ = ["Options", "Prepared", "choose_scaler", "make_model", "prepare"]

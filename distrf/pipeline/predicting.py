@@ -12,11 +12,13 @@ from ..errors import InputError
 from ..execution.write_parquet import write_parts
 from ..execution.write_zarr import Written, write_rows
 from ..linear_model.base import accuracy_pass, error_pass
+from ..parameters import COLUMNS, ruled
 from .inputs import Arrays, Input
 from .loaded import Loaded, predictor
 from .writing import to_parquet
 
 
+@ruled(keys=COLUMNS)
 def predict(
     model: Any,
     X: Any,
@@ -32,17 +34,17 @@ def predict(
     Parameters
     ----------
     model : str, PathLike, estimator or Pipeline
-        Folder of a model, or a fitted model.
+        Folder of a model. Or the fitted model itself.
     X : str, PathLike or array of shape (n, d)
-        Path of a store or of Parquet, read as the training rows were; or rows, lazy or in memory.
+        Path of a Zarr store or of Parquet, read as the training rows were. Or rows, lazy or in memory.
     out : str, PathLike or None, default=None
-        The Zarr store to write, or a folder that ends in .parquet. None returns the predictions.
+        The Zarr store to write, or a folder that ends in .parquet. Without one the predictions are returned.
     keys : list of str or None, default=None
         Parquet columns of X to write beside the predictions, to Parquet.
     scores : bool, default=False
-        Whether to write the decision values of a classifier too.
+        Write the decision values of a classifier too.
     strict : bool, default=False
-        Refuse a Zarr store of others that lacks chunks.
+        Refuse a Zarr store of others that lacks chunks; else it is a warning.
     overwrite : bool, default=False
         Replace an output that was made with another model or of other rows.
 
@@ -65,8 +67,7 @@ def predict(
         plain = not isinstance(X, (str, os.PathLike, Input, Arrays))
         return trained.pipeline.predict(X if plain else trained.open(X, strict=strict).rows()[0])
     out = os.fspath(out)
-    data = trained.open(X, strict=strict)
-    check_extras(trained, data, out, keys, scores)
+    data = open_rows(trained, X, out, keys, scores, strict)
     pipeline, parquet = trained.pipeline, to_parquet(out)
     rows, _ = data.rows(uniform=not parquet)
     arrays = {"prediction": pipeline.predict(rows)}
@@ -88,12 +89,29 @@ def predict(
     )
 
 
-def check_extras(trained: Loaded, data: Input | Arrays, out: str, keys: list[str] | None, scores: bool) -> None:
-    """Raise InputError for keys or scores that these rows, this output or this model do not have."""
+def open_rows(
+    trained: Loaded,
+    X: Any,
+    out: str,
+    keys: list[str] | None = None,
+    scores: bool = False,
+    strict: bool = False,
+) -> Input | Arrays:
+    """The rows to predict. Raises before anything runs for an output that cannot be written or would destroy others.
+
+    InputError for keys or scores that these rows, this output or this model do not have.
+    """
+    if isinstance(X, (str, os.PathLike)):
+        store.check_apart(out, [X])
+    store.check_apart(out, [trained.path], than="the model")
+    store.check_writable(out)
+    store.existing_parts(out) if to_parquet(out) else store.existing_store(out)
+    data = trained.open(X, strict=strict)
     if keys and not (to_parquet(out) and data.path and store.find_format(data.path).table):
         raise InputError(f"--keys go with a .parquet output and a Parquet input, got {out!r} and {data.path!r}")
     if scores and not is_classifier(trained.pipeline[-1]):
         raise InputError("--scores are decision values of a classifier; this model is a regressor")
+    return data
 
 
 def evaluate(
@@ -104,15 +122,15 @@ def evaluate(
     Parameters
     ----------
     model : str, PathLike, estimator or Pipeline
-        Folder of a model, or a fitted model.
+        Folder of a model. Or the fitted model itself.
     X : str, PathLike or array of shape (n, d)
-        Path of a store or of Parquet, read as the training rows were; or rows, lazy or in memory.
+        Path of a Zarr store or of Parquet, read as the training rows were. Or rows, lazy or in memory.
     y : array of shape (n,) or (n, C), or None, default=None
         Targets of rows that are no path.
     target : str or None, default=None
         The column (Parquet) or array (Zarr) of the targets. None is that of the training rows.
     strict : bool, default=False
-        Refuse a Zarr store of others that lacks chunks.
+        Refuse a Zarr store of others that lacks chunks; else it is a warning.
 
     Returns
     -------

@@ -20,13 +20,17 @@ _CODE_ROWS, _CODES_SEEN = 10, 0.9
 
 @dataclass(frozen=True)
 class Target:
-    """labels : classes rather than numbers; distinct : values among the `rows` looked at; why : a sentence."""
+    """labels : classes rather than numbers; distinct : values among the `rows` looked at; why : a sentence.
+
+    doubtful : whether these numbers may well be labels: many values of an integer dtype, each repeated often
+    """
 
     labels: bool
     distinct: int
     rows: int
     why: str
     whole: bool = True
+    doubtful: bool = False
 
 
 def look_at(y: np.ndarray) -> Target:
@@ -61,7 +65,8 @@ def look_at(y: np.ndarray) -> Target:
     enough = rows >= (2 if distinct <= _FEW else 2 * _CODE_ROWS) * distinct
     codes = first in (0, 1) and distinct >= _CODES_SEEN * (last - first + 1) and rows >= _CODE_ROWS * distinct
     few_enough = distinct == 2 or (distinct <= few and enough)
-    if (few_enough or codes) and distinct > _FEW and _one_mode_and_a_tail(values, counts):
+    often = y.dtype.kind != "f" and rows >= _CODE_ROWS * distinct
+    if (few_enough or codes or often) and distinct > _FEW and _one_mode_and_a_tail(values, counts):
         why = f"whole numbers with {seen}, fewer and fewer of the larger ones, are taken for counts"
         return Target(False, distinct, rows, f"{why}; y.astype(str) makes labels of them")
     other = "model='ridge' takes them for numbers"
@@ -71,8 +76,15 @@ def look_at(y: np.ndarray) -> Target:
     if codes:
         why = f"{seen}, nearly all of {first} ... {last}: taken for codes of labels; {other}"
         return Target(True, distinct, rows, why)
-    why = f"whole numbers with {seen} are taken for quantities; y.astype(str) makes labels of them"
-    return Target(False, distinct, rows, why)
+    why = f"whole numbers with {seen} are taken for quantities"
+    if often:
+        why += (
+            f", though each occurs {rows / distinct:.0f} times on average: say model='ridge' if they are, "
+            "model='ridge-classifier' if they are labels"
+        )
+    else:
+        why += "; y.astype(str) makes labels of them"
+    return Target(False, distinct, rows, why, doubtful=often)
 
 
 def _one_mode_and_a_tail(values: np.ndarray, counts: np.ndarray) -> bool:
@@ -98,7 +110,7 @@ def check_target(name: str, classifier: bool, target: Target) -> None:
         raise InputError(
             f"model {name!r} is a classifier, but {target.why}; take model='ridge' (regression), or make labels of y"
         )
-    if classifier and not target.labels and target.distinct > _FEW:
+    if classifier and not (target.labels or target.doubtful) and target.distinct > _FEW:
         raise InputError(
             f"model {name!r} is a classifier, but {target.why}; take model='ridge' (regression), or y.astype(str) if "
             "they are labels"

@@ -15,7 +15,6 @@ from ..errors import InputError
 from ..execution.row_blocks import align_rows, blocks_are_csr
 from ..linear_model.ridge import fit_beside
 from ..record import Comparison, Training
-from ..ridge.alphas import are_compared
 from ..targets import class_targets, regression_targets
 from .making import Options, Prepared, prepare
 from .sample import as_rows, as_targets
@@ -25,7 +24,7 @@ _NARROW = 1024
 
 
 class BaselineWarning(UserWarning):
-    """A machine that a linear model on the same columns, or a constant, does as well as."""
+    """A machine that a linear model on the same columns, or a constant, does as well as; numbers that may be labels."""
 
 
 def train(X: Any, y: Any, *, sample_weight: Any = None, baseline: bool = True, **options: Any) -> Pipeline:
@@ -48,7 +47,8 @@ def train(X: Any, y: Any, *, sample_weight: Any = None, baseline: bool = True, *
     -----
     BaselineWarning : what was fitted does not beat the constant by a standard error of the paired differences of
         held-out rows, or the machine does not beat a linear model on the columns; where it is level with that one
-        within a standard error, nothing is said
+        within a standard error, nothing is said. Or the target is of an integer dtype, taken for numbers, and has many
+        values that each occur often, as labels do
     """
     X, y = (values if hasattr(values, "shape") else np.asarray(values) for values in (X, y))
     if sample_weight is not None and np.ndim(sample_weight) == 0:
@@ -61,7 +61,7 @@ def fit_prepared(made: Prepared, X: Any, y: Any, sample_weight: Any = None, base
     pipeline = made.pipeline
     model, mapped = pipeline[-1], "map" in pipeline.named_steps
     sparse = blocks_are_csr(X)
-    comparisons, found = _compare_sample(made), []
+    comparisons, found = _compare_sample(made), list(pipeline.training_.warnings)
     if baseline and compares_all(model, mapped, sparse, X.shape[1]):
         comparisons += _fit_and_compare(made, X, y, sample_weight)
     else:
@@ -128,7 +128,7 @@ def _compare_sample(made: Prepared) -> list[Comparison]:
 
 def compares_all(model: Any, mapped: bool, sparse: bool, d: int) -> bool:
     """Whether a linear model on all rows is affordable beside this one, and comparable: ridge with several alphas."""
-    return mapped and not sparse and d <= _NARROW and are_compared(getattr(model, "alphas", 0.0))
+    return mapped and not sparse and d <= _NARROW and getattr(model, "compares_alphas", False)
 
 
 def _fit_and_compare(made: Prepared, X: Any, y: Any, sample_weight: Any) -> list[Comparison]:
@@ -136,7 +136,7 @@ def _fit_and_compare(made: Prepared, X: Any, y: Any, sample_weight: Any) -> list
     columns, targets = as_rows(X), y
     for name, step in made.pipeline.steps[:-1]:
         X = step.fit_transform(X, y)
-        if name == "scale":
+        if name == "scale" and not made.plain:
             columns = X
     model = made.pipeline[-1]
     errors = fit_beside(model, X, columns, y, sample_weight)
@@ -172,7 +172,7 @@ def _check_fitted(made: Prepared) -> list[str]:
 
     Of numbers by two standard errors too: a few rows of huge targets may decide alone.
     """
-    if made.linear is None or made.constant is None or made.machine is None:
+    if made.linear is None or made.constant is None or made.machine is None or made.targets is None:
         return []
     sample = made.sample
     fitted = Pipeline([step for step in made.pipeline.steps if step[0] != "scale"])  # the sample is scaled
@@ -191,7 +191,8 @@ def _check_fitted(made: Prepared) -> list[str]:
                 "tells them apart; rank rows by decision_function, or give a model with class_weight='balanced'"
             ]
     else:
-        losses = ((predicted - truth) ** 2).reshape(len(rows), -1).mean(axis=1)
+        encoded = [made.targets.encode(values, None)[0] for values in (predicted, truth)]
+        losses = ((encoded[0] - encoded[1]) ** 2).mean(axis=1)
         seen = replace(made.constant, losses=losses)
         score = 1.0 - seen.error / (made.constant.error or 1.0)
         slack = max(0.05, 2 * seen.margin(made.constant))

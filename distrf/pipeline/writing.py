@@ -8,7 +8,7 @@ from typing import Any
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 
-from .. import __version__
+from .. import __version__, store
 from ..errors import InputError
 from ..execution import write_zarr
 from ..execution.row_blocks import blocks_are_csr
@@ -63,6 +63,21 @@ def write_rows(X: Any, out: str | os.PathLike[str], y: Any = None, *, overwrite:
     return Written(None, *write_parts(out, arrays, None, None, spec, overwrite))
 
 
+def check_places(X: Any, out: Any, save_map: Any = None, like: Any = None) -> None:
+    """Raise for features or a map that cannot be written, or would destroy what they are made from.
+
+    like : where a map lies that is taken as it was fitted
+    """
+    store.check_apart(save_map, [X], what="--save-map")
+    store.check_apart(out, [X])
+    store.check_apart(out, [like], than="the map of --like")
+    store.check_apart(out, [save_map], than="--save-map")
+    store.check_writable(out, save_map)
+    store.existing_store(out)  # of others: refused now
+    if save_map is not None:
+        store.existing_model_folder(save_map)
+
+
 def featurize(
     map: Any,
     X: Any,
@@ -84,9 +99,9 @@ def featurize(
         A feature estimator or a Pipeline of them; one that is not fitted is cloned and fitted to the rows. Or the
         folder of a saved map or model, whose maps are taken as they were fitted.
     X : str, PathLike or array of shape (n, d)
-        Path of a store or of Parquet; or rows, lazy or in memory.
+        Path of a Zarr store or of Parquet. Or rows, lazy or in memory.
     out : str or PathLike
-        The Zarr store to write.
+        The Zarr store of features to write.
     y : array of shape (n,) or (n, C), or None, default=None
         Targets to write beside the features.
     target : str or None, default=None
@@ -97,9 +112,9 @@ def featurize(
     impute : str, float or None, default=None
         What replaces missing values of rows at a path: "mean", "median", "zero" or a number. None refuses them.
     strict : bool, default=False
-        Refuse a Zarr store of others that lacks chunks.
+        Refuse a Zarr store of others that lacks chunks; else it is a warning.
     save_map : str, PathLike or None, default=None
-        Folder to keep the fitted map in.
+        Folder to keep the fitted map in, which stands for the map where other rows are featurised.
     overwrite : bool, default=False
         Replace an output, and a saved map, of another spec.
 
@@ -115,6 +130,8 @@ def featurize(
     SpecMismatchError
         `out` holds other features.
     """
+    if isinstance(X, (str, os.PathLike)):
+        check_places(X, out, save_map, map if isinstance(map, (str, os.PathLike)) else None)
     given = map.steps if isinstance(map, Pipeline) else [("map", map)]
     steps = [(name, step) for name, step in given if hasattr(step, "transform")]
     if isinstance(map, (str, os.PathLike, Loaded)):

@@ -27,6 +27,7 @@ from ..execution.sampling import sample_reduction
 from ..execution.scheduler import current_client
 from ..gram_tiles import tiles_nbytes
 from ..maps import working_dtype
+from ..parameters import NONE, ruled, whole
 from ..pipeline.inputs import Input, open_input
 from ..pipeline.sample import as_rows
 from ..pipeline.training import compares_all
@@ -37,6 +38,7 @@ from .workers import planned_workers
 JOBS = ("train", "fit", "featurize", "predict", "evaluate")
 
 
+@ruled(classes=whole(1) | NONE)
 def plan(
     estimator: Any,
     X: Any,

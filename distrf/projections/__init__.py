@@ -40,7 +40,7 @@ PROJECTIONS: dict[str, type[Projection]] = {
 
 
 def choose_projection(name: str, kernel: Kernel, n_features_in: int, n_frequencies: int) -> str:
-    """The projection that a name means.
+    """Resolve the name "auto" to that of a projection.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ def choose_projection(name: str, kernel: Kernel, n_features_in: int, n_frequenci
 def make_projection(
     name: str, kernel: WeightLaw, n_features_in: int, n_frequencies: int, seed: int
 ) -> Projection:
-    """The projection of that name.
+    """Make the projection of that name, or return an equal one that was made before.
 
     Parameters
     ----------

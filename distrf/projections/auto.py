@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ..kernels.shift_invariant import Kernel
 
-#: What one number out of a Walsh-Hadamard transform costs, and one out of a circulant block: multiply-adds of a
-#: matrix product (GEMM) that take as long.
+#: Costs of one output of a Walsh-Hadamard transform and of a circulant block, in multiply-adds of a matrix product (GEMM)
+#: that take the same time.
 _TRANSFORM, _FFT = 28, 70
 
 

@@ -80,7 +80,7 @@ class Projection:
 
     @property
     def caution(self) -> str | None:
-        """A warning, in words, where the estimate of the kernel is far from right at this size; else None."""
+        """The text of a warning if the estimate of the kernel is far off at this number of columns; else None."""
         return None
 
     def weights(self, start: int = 0, stop: int | None = None) -> np.ndarray:
@@ -107,7 +107,7 @@ class Projection:
         raise NotImplementedError
 
     def offsets(self, start: int, stop: int) -> np.ndarray | None:
-        """Phase offsets of rows start:stop in turns, where they are part of the point set; else None."""
+        """Phase offsets of rows start:stop in turns, if the point set of the projection includes them; else None."""
         return None
 
     def work(self) -> tuple[float, float]:

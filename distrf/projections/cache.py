@@ -28,7 +28,7 @@ class WeightCache:
         self._lock = threading.RLock()
 
     def get(self, key: Hashable, make: Callable[[], np.ndarray]) -> np.ndarray:
-        """The array of a key.
+        """Return the array of a key; if it is not in the cache, make it.
 
         It is made under a lock, so that threads never make the same array twice.
 

@@ -92,7 +92,7 @@ class CirculantProjection(Projection):
 
     @property
     def _blocks_together(self) -> int:
-        """Blocks in a weight block."""
+        """How many circulant blocks are cached together as a weight block."""
         return max(1, _COLUMN_BLOCK_NUMBERS // (32 * self.order))
 
     def vectors(self, block: int) -> np.ndarray:

@@ -60,7 +60,7 @@ _COLUMNS = 1024
 
 @dataclass(frozen=True)
 class HadamardProjection(Projection):
-    """What Fastfood and SORF share. A subclass says what the diagonals of a block are.
+    """Base of Fastfood and SORF. A subclass defines the diagonals of a block.
 
     Attributes
     ----------

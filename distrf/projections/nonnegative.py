@@ -76,7 +76,7 @@ class NonnegativeProduct:
         """
         projector, L, per = self.projector, self.projector.order, self.projector._blocks_together
         begin, end = start // L, -(-stop // L)
-        with np.errstate(all="ignore"):  # rows that overflow count as coarse below and are done again
+        with np.errstate(all="ignore"):  # rows that overflow count as coarse below, and are computed again
             spread, sums, counts = self._spread(X)
             few = counts <= _exact_up_to(projector, end - begin)
             mixed = few.any()
@@ -107,10 +107,7 @@ class NonnegativeProduct:
                 yield a, np.ascontiguousarray(out.reshape(len(X), -1)[:, a - lo * L : b - lo * L])
 
     def _use(self, first: int, last: int, lo: int, hi: int) -> _WeightBlock:
-        """The weights of these blocks.
-
-        The last object serves again for the same blocks, because it has looked them up already.
-        """
+        """The weights of these blocks; the object of the last call is reused if it has the same ones."""
         if self._weights.bounds != (first, last, lo, hi):
             self._weights = _WeightBlock(self.projector, first, last, lo, hi, self.scale)
         return self._weights
@@ -123,7 +120,7 @@ class NonnegativeProduct:
         return array[: shape[0]]
 
     def _spread(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Sort the entries of each row by the mixed matrix that they meet.
+        """Sort the entries of each row by the mixed matrix that multiplies them.
 
         Returns
         -------
@@ -153,7 +150,7 @@ class NonnegativeProduct:
             add_weight_shifts(spread, values, matrices, places, out)
 
     def _carefully(self, weights: _WeightBlock, row: np.ndarray) -> np.ndarray:
-        """The products for one row, shape (t, L), with as few entries in the FFT as the bound asks for."""
+        """The products for one row, shape (t, L); its largest entries stay out of the FFT, so that the bound holds."""
         L = self.projector.order
         order = np.argsort(row)
         ascending = row[order]
@@ -178,7 +175,7 @@ class NonnegativeProduct:
 
     @cached_property
     def _chosen(self) -> np.ndarray:
-        """The mixed matrix that each column meets, shape (d,)."""
+        """The index of the mixed matrix that multiplies each column of X, shape (d,)."""
         projector = self.projector
         return weight_cache.get(
             (projector, "chosen"), lambda: np.argmax(projector.column_factors() != 0, axis=0)
@@ -225,7 +222,7 @@ class _WeightBlock:
 
     @cached_property
     def rounding(self) -> np.ndarray:
-        """By how much the worst block rounds an output, for each unit of |x|_2 and of |x|_1: shape (2,)."""
+        """The two factors of the bound on the rounding of an output, on |x|_2 and |x|_1, for the worst block: (2,)."""
         return self._cached("rounding", self._make_rounding).max(axis=0)
 
     def _make_vectors(self) -> np.ndarray:

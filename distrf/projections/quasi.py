@@ -28,7 +28,7 @@ _SOBOL_COORDINATES = qmc.Sobol.MAXDIM
 
 @dataclass(frozen=True)
 class QuasiProjection(DenseProjection):
-    """What both point sets share. A subclass makes the points."""
+    """Base of both point sets. A subclass makes the points."""
 
     def _points(self, start: int, stop: int, first: int, last: int) -> np.ndarray:
         """Coordinates first:last of points start:stop, inside (0, 1), shape (stop - start, last - first)."""
@@ -97,8 +97,7 @@ class HaltonProjection(QuasiProjection):
 
     Digit a at place k of base p becomes h a + s mod p, where h in 1 ... p - 1 and s in 0 ... p - 1 are random
     for each coordinate and place (Matousek 1998). At places beyond those that tell the points apart, any
-    scrambling makes independent uniform digits. So one uniform number for each coordinate stands in for all of
-    them.
+    scrambling makes independent uniform digits. So all of them are replaced by one uniform number for each coordinate.
     """
 
     name: ClassVar[str] = "quasi-halton"

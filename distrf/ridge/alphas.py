@@ -1,10 +1,10 @@
-"""Which penalties "auto" compares: decades, more of them beyond an edge, and halves beside the best. Number code.
+"""Which penalties "auto" compares: decades, further ones while the best is at an edge, and the half decades beside the best.
 
-On 21 tables of 100 to 8,000 rows (1,024 Fourier features of columns in standard units, 5 folds, three splits of the
-small tables) the search loses 0.0023 of accuracy or R^2 on average to the best alpha in hindsight, as all half decades
-do, decades alone 0.0032, one held-out fifth in place of folds 0.0027; 1e-6 loses 0.09. To prefer the largest alpha within
-0.3 % or 1 % of the least error is no better (decades: 0.0032, 0.0033), within one standard error of the folds worse
-(0.010).
+On 21 tables of 100 to 8,000 rows (1,024 Fourier features of columns in standard units, 5 folds, three splits of the small
+tables) accuracy or R^2 is on average 0.0023 below that of the best alpha in hindsight. All half decades lose as much,
+decades alone 0.0032, one held-out fifth in place of folds 0.0027, and a fixed 1e-6 loses 0.09. Taking the largest alpha
+within 0.3 % or 1 % of the least error is no better (decades: 0.0032, 0.0033); within one standard error of the folds it is
+worse (0.010). Number code.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ import numpy as np
 
 from ..parameters import Rule, number, one_of
 
-#: The grid, as powers of ten times the energy of the features, and how far above it the search may go: there, weights
-#: are a hundredth of what they are without a penalty, at most.
+#: First and last alpha of the grid, and the largest that a search may try, as powers of ten times the energy of the
+#: features (their mean square about the mean). At the largest, weights are at most a hundredth of those without a penalty.
 _FIRST, _LAST, _HIGHEST = -8, -1, 2
-#: The one taken where nothing can be compared, as with a single row.
+#: The power of the alpha that is taken if no row can be held out to compare several.
 _ALONE = -3
-#: Errors that are equal but for rounding; the largest of such alphas is taken.
+#: Errors within this relative difference count as equal; of their alphas the largest is taken.
 _TIE = 1e-6
-#: How many alphas are compared, usually: the grid and two halves. For the plan.
+#: The usual number of alphas compared, for the plan: the grid and two half decades.
 USUAL = _LAST - _FIRST + 3
 
 
 def given_alphas(alphas: Any) -> list[float] | None:
-    """The penalties as a list, None for "auto"."""
+    """The parameter `alpha` of ridge as a list; None for "auto"."""
     if isinstance(alphas, str):
         return None
     return [float(a) for a in alphas] if np.iterable(alphas) else [float(alphas)]
@@ -58,7 +58,7 @@ def _decade(energy: float, power: int) -> float:
 
 
 def lone_alpha(energy: float) -> float:
-    """The penalty where nothing can be compared.
+    """The penalty that is taken if no row can be held out to compare several.
 
     energy : mean |z - mean|^2 of the features
     """
@@ -79,17 +79,18 @@ def best_alpha(alphas: Sequence[float], errors: Sequence[float] | np.ndarray) ->
 
 
 def warn_if_lowest(alphas: Sequence[float], errors: Sequence[float] | np.ndarray, variance: float) -> None:
-    """Say where the smallest alpha of a search is the best, although errors still fall: rounding allows none below it.
+    """Warn if the best alpha of a search is the smallest one that rounding allows, and errors still fall towards it.
 
-    variance : the error of a constant. Errors of less than a hundredth of it may fall as they like
+    variance : the error of a constant prediction. Below a hundredth of it no warning is due
     """
     order = np.argsort(alphas)
     least, second = (errors[i] for i in order[:2])
     if best_alpha(alphas, errors) == alphas[order[0]] and 0.01 * variance < least < 0.99 * second:
         warnings.warn(
             f"alpha={min(alphas):g} is the smallest that was compared, since rounding and passes allow none below it, and "
-            f"errors still fall there, to {least / variance:.2g} of the variance: features of small units are lost "
-            "beside others; scale the columns (StreamingScaler), or give alphas",
+            f"errors still fall there, to {least / variance:.2g} of the variance. Either columns of small units are lost "
+            "beside others (scale them with StreamingScaler), or the features are too smooth for these rows (take a "
+            "shorter length scale)",
             RuntimeWarning,
             stacklevel=4,
         )
@@ -98,10 +99,10 @@ def warn_if_lowest(alphas: Sequence[float], errors: Sequence[float] | np.ndarray
 def search(
     errors: Callable[[list[float]], np.ndarray], energy: float, lowest: float
 ) -> tuple[list[float], np.ndarray]:
-    """Alphas compared, ascending, and their errors.
+    """Search for the alpha of least error. Returns all alphas tried, ascending, and their errors.
 
-    errors : function from alphas to errors, each of which costs a factorisation
-    lowest : the alpha that rounding would swallow; no smaller one is tried
+    errors : function from alphas to errors; each alpha costs a factorisation
+    lowest : no smaller alpha is tried, because it would be lost in rounding
     """
     found: dict[float, float] = {}
 

@@ -1,11 +1,11 @@
-"""Ridge regression without a Gram matrix: conjugate gradients over passes, all targets and alphas together.
+"""Ridge regression without a Gram matrix: block conjugate gradients, for all targets and alphas in the same passes.
 
 The system is (S + alpha I) u = c, S the (centred) covariance of the features, see normal_equations.py. One pass multiplies S
-by a block of directions V and nothing else. Since S V of every direction is kept, the best solution within the
-whole space spanned so far (least error in the norm of S + alpha I) is a small system for each alpha, for all
-targets at once: block conjugate gradients with full orthogonalisation, so rounding in float32 passes does
-not undo it. The space starts with the dominant directions of the features, from the range finder; what is left
-is well conditioned, hence a handful of passes. Memory O(D l): a Gram matrix takes D^2 / 2 numbers.
+by a block of directions V. S V is kept for all directions so far, so that for each alpha the best solution in the space
+they span (of least error in the norm of S + alpha I) follows from a small dense system, for all targets at once. These
+are block conjugate gradients with full orthogonalisation, which rounding in float32 passes does not spoil. The space
+starts with the dominant directions of the features, from the range finder. The rest of the problem is well conditioned,
+so a handful of passes is enough. Memory is O(D l); a Gram matrix takes D^2 / 2 numbers.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from .normal_equations import Solution
 
 _TILE_BYTES = 64 * 2**20
 ALL_ROWS = FoldRule()
-#: Directions are dropped that add less than this to the ones there are.
+#: New directions are dropped whose singular value, after orthogonalisation, is below this share of the largest.
 _INDEPENDENT = 1e-3
 
 
 @dataclass(frozen=True)
 class _RowsReduction:
-    """Base: tiles of rows with their weights and their set (0 is held out, 1 is the rest).
+    """Base of the reductions: cuts blocks into tiles of rows, by set (with a holdout, 0 is held out and 1 is the rest).
 
-    CSR rows stay CSR. Their tiles are bounded by the width of what they are multiplied with.
+    CSR rows stay CSR. The rows of their tiles are chosen by the bytes of the products, those of dense rows by their own.
     """
 
     n_features: int
@@ -74,7 +74,7 @@ class _RowsReduction:
 
     @property
     def products_width(self) -> int:
-        """Columns of what a row is multiplied with."""
+        """Columns of the matrix that the rows are multiplied by."""
         return self.targets.width + 1
 
     @property
@@ -86,7 +86,7 @@ class _RowsReduction:
         return 3 * _TILE_BYTES
 
     def combine(self, left: Any, right: Any) -> Any:
-        left = left if left.flags.writeable else left.copy()  # read-only where it came over the wire
+        left = left if left.flags.writeable else left.copy()  # received over the network in a read-only buffer
         left += right
         return left
 
@@ -174,9 +174,10 @@ class NormalReduction(_RowsReduction):
 
 
 class System:
-    """Right-hand side, mean and weight of all rows, or of all but the held-out ones.
+    """The linear system of all rows, or of all but the held-out ones: right-hand side, means, weight.
 
-    eps : rounding of the features. A right-hand side that centring leaves below it, as of constant features, is 0
+    eps : machine epsilon of the features. A right-hand side that is rounding after centring, as of constant features, is
+        set to 0
     """
 
     def __init__(self, sums: np.ndarray, fit_intercept: bool, eps: float = 0.0):
@@ -190,7 +191,7 @@ class System:
         #: Mean |z|^2 of the features, about their mean where there is an intercept.
         moment = float(sums[-1, -1] / self.weight)
         self.energy = max(0.0, moment - mean**2)
-        #: Whether the mean is so far from 0 that products lose half the digits of the spread.
+        #: Whether the mean is so large beside the spread that products lose half of the digits of the spread.
         self.far = bool(mean**2 * np.sqrt(eps) > self.energy)
         #: Alphas below this size are lost in rounding, as for the Gram matrix.
         self.rounding_floor = float(
@@ -210,14 +211,14 @@ class System:
         return out
 
     def solution(self, alpha: float, u: np.ndarray) -> Solution:
-        """Weights with their intercept."""
+        """The weights u and their intercept as a Solution."""
         zero = np.zeros_like(self.target_mean)
         return Solution(alpha, u, self.target_mean - self.mean @ u if self.centred else zero)
 
 
 @dataclass
 class Space:
-    """Directions V (D, k), orthonormal, and Z'wZ V of each set, (sets, D, k)."""
+    """The space spanned so far: orthonormal directions V (D, k), and their products Z'wZ V for each set, (sets, D, k)."""
 
     V: np.ndarray
     products: np.ndarray
@@ -227,7 +228,7 @@ class Space:
         self.products = np.concatenate([self.products, products], axis=2)
 
     def independent(self, R: np.ndarray) -> np.ndarray:
-        """Orthonormal directions of R that the space lacks, shape (D, <= columns of R)."""
+        """An orthonormal basis of the part of span R outside the space, shape (D, at most the columns of R)."""
         norms = np.linalg.norm(R, axis=0)
         R = R[:, norms > 0] / norms[norms > 0]
         for _ in range(2):
@@ -240,7 +241,7 @@ class Space:
         return np.linalg.qr(U)[0]
 
     def projected(self, covariance: np.ndarray, old: np.ndarray | None = None) -> np.ndarray:
-        """V' S V, shape (k, k), from S V; `old` is that of the first directions, which it need not make again."""
+        """V' S V, shape (k, k), from S V; `old` is its known leading block, of the directions before the last ones."""
         k = 0 if old is None else len(old)
         T = np.empty((self.V.shape[1],) * 2)
         if old is not None:
@@ -267,9 +268,9 @@ class Space:
 
 
 class Projection:
-    """S V and V' S V of one system, kept up with a space that grows.
+    """S V and V' S V of one system, extended whenever the space has grown.
 
-    first_set : 0 counts all rows, 1 leaves the held-out ones out
+    first_set : 0 for the system of all rows, 1 for that without the held-out rows
     """
 
     def __init__(self, space: Space, system: System, first_set: int):
@@ -278,7 +279,7 @@ class Projection:
         self.T: np.ndarray | None = None
 
     def solve(self, alphas: Sequence[float]) -> tuple[list[np.ndarray], list[np.ndarray]]:
-        """Solutions (D, C) within the space as it is now, and their residuals, for each alpha."""
+        """The best solution (D, C) in the present space, and its residual, for each alpha."""
         known = self.covariance.shape[1]
         products = self.space.products[self.first_set :, :, known:].sum(axis=0)
         added = self.system.covariance_times(self.space.V[:, known:], products)
@@ -299,8 +300,8 @@ def prediction_bounds(
 ) -> np.ndarray:
     """Bound on |Z (u - u*)| / |Z u| over the rows, of each alpha and target, shape (alphas, C).
 
-    The error of the weights is (S + alpha I)^-1 r, and sqrt(s) / (s + alpha) is at most 1 / 2 sqrt(alpha). For
-    alphas below rounding the bound is that of an alpha of 1e-7 times a mean eigenvalue, as float32 passes give.
+    The error of the weights is (S + alpha I)^-1 r, and sqrt(s) / (s + alpha) is at most 1 / (2 sqrt(alpha)). Alphas
+    below the rounding of float32 passes, 1e-7 times a mean eigenvalue, are replaced by that value in the bound.
     """
     out = []
     for alpha, u, r in zip(alphas, solutions, residuals, strict=True):
@@ -316,8 +317,8 @@ def prediction_bounds(
 def held_out_error(solution: Solution, z: np.ndarray, sums: np.ndarray, counts: np.ndarray) -> float:
     """Weighted sum of squared errors over the held-out rows.
 
-    z : Z_h'w Z_h u, shape (D, C); sums : the held-out set of RightReduction's state; counts : what each target
-        counts
+    z : Z_h'w Z_h u, shape (D, C), over the held-out rows Z_h; sums : set 0 of the state of RightReduction; counts : factor
+        on each target
     """
     u, b = solution.weights, solution.intercept
     weight, targets, squares = sums[-2, -1], sums[-2, :-1], sums[-1, :-1]

@@ -1,26 +1,22 @@
-"""Drives the passes of ridge by conjugate gradients, and says when they are needed."""
+"""Fits ridge by conjugate gradients, pass by pass."""
 
 from __future__ import annotations
 
 import math
 import os
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from dask.base import is_dask_collection
-from dask.utils import format_bytes
 from sklearn.exceptions import ConvergenceWarning
 
 from ..checkpoint import COMPARED_ROWS, COMPARED_TARGETS, Checkpoint
 from ..errors import InputError
-from ..execution.memory import PassMemory, Workers
-from ..execution.passes import count_segments, pass_memory, run_pass
+from ..execution.passes import run_pass
 from ..execution.row_blocks import row_bytes, rows_per_block
 from ..execution.sampling import sampled_rows, take_rows
-from ..execution.scheduler import current_client
 from ..maps import working_dtype
 from ..subspace.choice import COLUMN_BLOCK_BYTES, PARTIALS, partials_held
 from ..subspace.range_finder import find_basis
@@ -37,21 +33,21 @@ from .conjugate_gradients import (
     prediction_bounds,
     relative_residuals,
 )
-from .gram import FoldRule, GramReduction
+from .gram import FoldRule
 from .normal_equations import Solution
 
-SOLVERS = ("auto", "gram", "cg")
-#: While alphas are compared, predictions are solved to this relative error.
-_CONTEST_TOL = 1e-2
+#: While alphas are compared, iterations stop at this relative error of the predictions.
+_COMPARISON_TOL = 1e-2
 
 
 @dataclass(frozen=True)
 class Conjugate:
-    """The solution, and what it took.
+    """The solution of conjugate gradients, and how it was found.
 
-    alphas : those compared; cv_errors : mean squared error of each over held-out rows, or None; passes : conjugate-gradient passes;
-    finder_passes : those of the starting directions, their products and the right-hand sides; residual :
-    largest |c - (S + alpha I) u| / |c| over the targets; bound : largest bound on the relative error of predictions
+    alphas : those compared; cv_errors : mean squared error of each on held-out rows, or None
+    passes : conjugate-gradient passes; finder_passes : those for starting directions, their products and right-hand sides
+    residual : largest |c - (S + alpha I) u| / |c| over the targets
+    bound : largest bound on the relative error of predictions
     """
 
     solution: Solution
@@ -63,57 +59,6 @@ class Conjugate:
     bound: float
 
 
-def choose_solver(
-    solver: str, reductions: Sequence[GramReduction], arrays: Sequence[Any]
-) -> tuple[GramReduction, str, str]:
-    """The pass over the Gram matrix, the solver and why, as `first_that_fits`."""
-    n = arrays[0].shape[0]
-    workers = Workers.of_client(current_client())
-
-    def memory(reduction: GramReduction) -> PassMemory:
-        if not is_dask_collection(arrays[0]):
-            return PassMemory(0, 0, reduction.nbytes, segments=count_segments(n, reduction))
-        segments = min(count_segments(n, reduction), len(arrays[0].chunks[0]))
-        return pass_memory(reduction, list(arrays), segments, workers)
-
-    return first_that_fits(solver, reductions, memory, workers)
-
-
-def first_that_fits(
-    solver: str,
-    reductions: Sequence[GramReduction],
-    memory: Callable[[GramReduction], PassMemory],
-    workers: Workers,
-) -> tuple[GramReduction, str, str]:
-    """The first pass that workers and client hold, or the last, the solver that `solver` stands for, and the reason."""
-    for reduction in reductions:
-        chosen, reason = solver_that_fits(reduction, memory(reduction), workers, reduction.solve_bytes)
-        if chosen == "gram":
-            break
-    return (reduction, chosen, reason) if solver == "auto" else (reduction, solver, "asked for")
-
-
-def solver_that_fits(
-    reduction: GramReduction, memory: PassMemory, workers: Workers, solve_bytes: int
-) -> tuple[str, str]:
-    """("gram" or "cg", the reason in words)."""
-    import psutil
-
-    D = reduction.n_features
-    if workers.memory_limit and memory.peak > workers.memory_limit:
-        return "cg", (
-            f"the Gram matrix of {D} features needs {format_bytes(memory.peak)} on a worker of "
-            f"{format_bytes(workers.memory_limit)}"
-        )
-    have = psutil.virtual_memory().total
-    if solve_bytes > have:
-        return "cg", (
-            f"factoring the Gram matrix of {D} features needs {format_bytes(solve_bytes)} in the client of "
-            f"{format_bytes(have)}"
-        )
-    return "gram", f"the Gram matrix of {D} features fits: one pass, exact"
-
-
 def direction_count(n_directions: int | str, n_features: int) -> int:
     """The number of starting directions: "auto" is an eighth of the features, 64 to 512."""
     if n_directions == "auto":
@@ -122,7 +67,7 @@ def direction_count(n_directions: int | str, n_features: int) -> int:
 
 
 def product_width(n_rows: int, n_features: int, sets: int, wanted: int) -> int:
-    """How many directions one pass multiplies: so many that the partial results on a worker stay near 1 GiB."""
+    """How many of the `wanted` directions one pass multiplies, so that partial results on a worker stay near 1 GiB."""
     reduction = NormalReduction(n_features, Targets(None, np.zeros(1)), FoldRule(holdout=sets > 1), wanted)
     held = partials_held(n_rows, reduction)
     while wanted > 16 and held * 8 * sets * n_features * wanted > COLUMN_BLOCK_BYTES:
@@ -133,7 +78,7 @@ def product_width(n_rows: int, n_features: int, sets: int, wanted: int) -> int:
 
 @dataclass(frozen=True)
 class ConjugateCosts:
-    """What a fit by conjugate gradients takes, for the plan: reductions of its widest and its usual pass."""
+    """Costs of a fit by conjugate gradients, for the plan; `widest` and `usual` are reductions of its passes."""
 
     widest: NormalReduction
     usual: NormalReduction
@@ -142,7 +87,7 @@ class ConjugateCosts:
     client_bytes: int
 
 
-#: Passes of conjugate gradients that a plan counts on; how many there are depends on the data.
+#: Passes of conjugate gradients that a plan assumes. The real number depends on the data.
 _EXPECTED = 12
 
 
@@ -181,7 +126,7 @@ class _Fit:
         return System(sums, fit_intercept, float(np.finfo(self.dtype).eps))
 
     def starting_space(self, count: int, seed: int) -> tuple[Space, int]:
-        """The dominant directions of the features, and the passes that were made by then."""
+        """The space of the dominant directions of the features, and the number of passes so far."""
         basis, passes = find_basis(
             self.arrays[0], None, count, sketch="gaussian", n_iter=0, seed=seed, steps=self.steps
         )
@@ -190,7 +135,7 @@ class _Fit:
         return Space(basis, first), passes + more + 1
 
     def products(self, V: np.ndarray, label: str) -> tuple[np.ndarray, int]:
-        """Z'wZ V of each set, shape (sets, D, k), and the passes it took."""
+        """Z'wZ V of each set, shape (sets, D, k), and the number of passes for it."""
         sets = 2 if self.rule.holdout else 1
         width = product_width(self.n, self.D, sets, V.shape[1])
         products = [
@@ -205,7 +150,7 @@ class _Fit:
         return products[0] if len(products) == 1 else np.concatenate(products, axis=2), len(products)
 
     def extension(self, V: np.ndarray) -> tuple[np.ndarray, np.ndarray, int]:
-        """V, its products and the passes they took. V comes from the checkpoint where an interrupted fit had kept it."""
+        """V, its products, and the number of passes for them. An interrupted fit takes V from the checkpoint."""
         V = self.steps.once(lambda: V)
         return V, *self.products(V, "conjugate gradients")
 
@@ -215,10 +160,10 @@ class ConjugateGradients:
     """How ridge is solved by conjugate gradients.
 
     n_directions : starting directions, or "auto"; seed : of these, and of the held-out rows
-    tol : passes stop when the predictions of every target are within tol of the exact ones, relative to their
-        norm, by the bound that the residual gives; after `max_passes` with a warning
-    checkpoint : folder that keeps the result of each pass; the same call then resumes there, and with one alpha
-        more `max_passes` go on from there
+    tol : iterations stop when the residual guarantees that the predictions of every target are within tol of the
+        exact ones, relative to their norm; or after `max_passes`, with a warning
+    checkpoint : folder that keeps the result of each pass. The same call resumes from it; with a single alpha, so does
+        a call with more `max_passes`
     """
 
     fit_intercept: bool
@@ -242,22 +187,22 @@ class ConjugateGradients:
         system = fit.system(sums.sum(axis=0), self.fit_intercept)
         lowest = None if alphas is not None else system.rounding_floor
         if alphas is None:
-            several = all(s[-2, -1] > 0 for s in sums)  # else there is nothing to compare them on
+            several = all(s[-2, -1] > 0 for s in sums)  # both sets need weight to compare alphas
             alphas = alpha_grid(system.energy, wide=True) if several else [lone_alpha(system.energy)]
         compared = [float(a) for a in alphas]
         space, finder_passes = fit.starting_space(count, self.seed)
         passes, errors = 0, None
         whole = Projection(space, system, 0)
         if several:
-            # Solve without the held-out rows, and in the same passes go ahead with all rows and the best alpha so far.
+            # Solve without the held-out rows. The same passes extend the space for all rows at the best alpha so far.
             rest = Projection(space, fit.system(sums[1], self.fit_intercept), 1)
             both = sums.sum(axis=0)
-            counts, variance = targets.error_weights(both[-2, -1], both[-2, :-1], both[-1, :-1])
+            counts, variance = targets.error_factors(both[-2, -1], both[-2, :-1], both[-1, :-1])
             while True:
-                contest = _Contest(rest, sums[0], compared, whole, self.tol, counts)
-                tol, left = max(self.tol, _CONTEST_TOL), self.max_passes - passes
-                loose = _iterate(fit, rest, compared, tol, left, contest)
-                passes, errors = passes + loose.passes, contest.errors(loose.solutions)
+                comparison = _Comparison(rest, sums[0], compared, whole, self.tol, counts)
+                tol, left = max(self.tol, _COMPARISON_TOL), self.max_passes - passes
+                loose = _iterate(fit, rest, compared, tol, left, comparison)
+                passes, errors = passes + loose.passes, comparison.errors(loose.solutions)
                 alphas = [best_alpha(compared, errors)]
                 below = float(f"1e{round(math.log10(alphas[0])) - 1}") if lowest else 0.0
                 if not lowest or alphas[0] > compared[0] or below < lowest:
@@ -292,11 +237,11 @@ class ConjugateGradients:
         alphas: Sequence[float] | None,
         count: int,
     ) -> Checkpoint:
-        """What an interrupted fit has kept, if it was of these rows."""
+        """Open the checkpoint, and check that it belongs to this fit to these rows."""
         if self.checkpoint is None:
             return Checkpoint(None, {})
         X, y, n = arrays[0], arrays[1], int(arrays[0].shape[0])
-        ends = None if rule == ALL_ROWS else self.max_passes  # of one alpha, more passes go on
+        ends = None if rule == ALL_ROWS else self.max_passes  # with one alpha, more passes may be added
         job = _fingerprint(arrays, targets, rule, alphas, count, self.seed)
         job |= {"fit_intercept": self.fit_intercept, "tol": self.tol, "max_passes": ends}
         steps = Checkpoint(self.checkpoint, job)
@@ -315,7 +260,7 @@ def _fingerprint(
     count: int,
     seed: int,
 ) -> dict[str, Any]:
-    """What determines the numbers of every pass, but for the rows themselves."""
+    """All that determines the result of every pass, except for the rows themselves."""
     return {
         "rows": int(arrays[0].shape[0]),
         "columns": int(arrays[0].shape[1]),
@@ -334,11 +279,11 @@ def _fingerprint(
     }
 
 
-class _Contest:
-    """Errors of the alphas over held-out rows.
+class _Comparison:
+    """Compares alphas by their errors on held-out rows, and says which of them must converge.
 
-    rest : the system of the other rows; whole : that of all rows, to be solved to `tol` after it; counts : what each
-        target counts
+    rest : the system of the other rows; held_out : set 0 of the sums of RightReduction
+    whole : the system of all rows, which is solved to `tol` afterwards; counts : factor on each target
     """
 
     def __init__(
@@ -369,23 +314,23 @@ class _Contest:
         return np.array(out)
 
     def close(self, solutions: Sequence[np.ndarray]) -> list[int]:
-        """The best alpha so far and its neighbours: the ones that must converge.
+        """Indices of the best alpha so far and its neighbours: the ones that must converge.
 
-        Alphas far below would take the most passes. Errors that fall into two valleys may end in either.
+        Much smaller alphas would need the most passes. If the errors have two minima, either may be found.
         """
         order = np.argsort(self.alphas).tolist()
         best = order.index(int(np.argmin(self.errors(solutions))))
         return order[max(best - 1, 0) : best + 2]
 
     def ahead(self, solutions: Sequence[np.ndarray]) -> np.ndarray:
-        """Residuals of all rows at the best alpha so far, for the targets that are not solved yet."""
+        """Residuals of the system of all rows at the best alpha so far, for the targets that have not converged."""
         alphas = [self.alphas[int(np.argmin(self.errors(solutions)))]]
         solved, residuals = self.whole.solve(alphas)
         return residuals[0][:, prediction_bounds(self.whole.system, alphas, solved, residuals)[0] > self.tol]
 
 
 class _Iterated(NamedTuple):
-    """Solutions, the passes that they took, and the largest residual and bound."""
+    """Solutions for each alpha, the number of passes, and the largest residual and bound of those that must converge."""
 
     solutions: list[np.ndarray]
     passes: int
@@ -399,24 +344,24 @@ def _iterate(
     alphas: Sequence[float],
     tol: float,
     most: int,
-    contest: _Contest | None = None,
+    comparison: _Comparison | None = None,
 ) -> _Iterated:
-    """Extend the space by the residuals until they are small.
+    """Extend the space by the residuals until the bounds on the predictions are at most `tol`, or for `most` passes.
 
-    contest : says which alphas must converge; None: all
+    comparison : decides which alphas must converge; None: all
     """
     passes, space, system = 0, projection.space, projection.system
     while True:
         solutions, residuals = projection.solve(alphas)
-        which = range(len(alphas)) if contest is None else contest.close(solutions)
+        which = range(len(alphas)) if comparison is None else comparison.close(solutions)
         followed = [residuals[i] for i in which]
         bounds = prediction_bounds(system, [alphas[i] for i in which], [solutions[i] for i in which], followed)
         worst = float(relative_residuals(system, followed).max()), float(bounds.max())
         if worst[1] <= tol or passes >= most:
             return _Iterated(solutions, passes, *worst)
         wanted = [r[:, row > tol] for r, row in zip(followed, bounds, strict=True)]
-        if contest is not None:
-            wanted.append(contest.ahead(solutions))
+        if comparison is not None:
+            wanted.append(comparison.ahead(solutions))
         V = space.independent(np.concatenate(wanted, axis=1))
         V = V.astype(fit.dtype).astype(np.float64)
         if V.shape[1] == 0:  # nothing new: the residual is rounding

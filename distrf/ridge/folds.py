@@ -1,4 +1,4 @@
-"""Which folds a fit compares penalties on, and the passes over the Gram matrix that make them."""
+"""The cross-validation folds on which ridge compares penalties, and the reductions that sum up each fold."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _FOLDS_UP_TO = 2048
 
 
 def fold_rules(cv: int | str, n_rows: int, n_features: int, seed: int) -> list[FoldRule]:
-    """The folds that `cv` stands for; of several ways to cut them the first that memory allows is to be taken.
+    """The ways to cut folds that the parameter `cv` allows. The caller takes the first one that fits into memory.
 
     Raises InputError for anything but "auto", "holdout" and a number of folds in 2 ... n_rows.
     """
@@ -40,7 +40,7 @@ def fold_rules(cv: int | str, n_rows: int, n_features: int, seed: int) -> list[F
 def gram_reductions(
     alphas: Alphas, cv: int | str, n_rows: int, n_features: int, targets: Targets, seed: int
 ) -> list[GramReduction]:
-    """The passes over the Gram matrix that would do, in order of preference.
+    """The reductions that would serve the fit, in order of preference; they differ in their folds.
 
     Raises InputError for several alphas of one row, and as `given_alphas` and `fold_rules`.
     """

@@ -4,9 +4,9 @@ One pass builds, for each cross-validation fold, the Gram matrix Z'Z of the feat
 Z'Y. Only lower tiles of the Gram matrix are computed and kept: half the arithmetic, memory and traffic
 of the full product. Rows are multiplied in their own precision and summed in float64.
 
-Before rows are multiplied, a shift is subtracted from them: the medians of the first block that a state meets. Without
-it, a column whose mean is a thousand times its spread would lose all digits in float32 products. Two states with
-different shifts can still be added up exactly.
+Before rows are multiplied, a shift is subtracted from them: the column medians over some 64 rows of the first block that is
+added to a state. Without it, a column whose mean is a thousand times its spread would lose all digits in float32 products.
+Two states with different shifts can still be added up exactly.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ _SUMS = ("tiles", "products", "sums", "weight", "targets", "squares")
 
 @dataclass
 class GramState(SizedState):
-    """Sums of one fold set, with Z the rows less `shift`; the first axis of the other arrays is the fold.
+    """Sums of each fold, with Z the rows minus `shift`; the first axis of all arrays but `shift` is the fold.
 
     tiles (k, tiles, T, T) of Z'WZ; products (k, D, C) = Z'WY; sums (k, D) = Z'w; weight (k,);
     targets (k, C) = sums of wY; squares (k, C) = sums of wY^2; shift (D,), None before the first row. Float64.
-    rounding : of the products, half a unit in the last place of 1 in their precision
+    rounding : relative rounding error of the products, eps / 2 of their precision
     """
 
     tiles: np.ndarray
@@ -55,14 +55,14 @@ class GramState(SizedState):
         return np.zeros(self.sums.shape[1]) if self.shift is None else self.shift
 
     def move(self, shift: np.ndarray) -> None:
-        """Change the shift: turn the sums, in place, into those of rows less another shift.
+        """Turn the sums, in place, into those of rows minus another shift.
 
         Exact up to float64 rounding.
         """
         d = self.shifts - shift
         if not d.any():
             return
-        # Allocate all memory first: if the move failed half way, nobody could try it again.
+        # Allocate all memory first: a state that was changed half way could not be used for a retry.
         scratch = np.empty((2, *self.tiles.shape[2:]))
         products = self.products + d[:, None] * self.targets[:, None, :]
         sums = self.sums + d * self.weight[:, None]
@@ -110,7 +110,7 @@ class FoldRule:
 
 @dataclass(frozen=True)
 class GramReduction:
-    """Pass that accumulates a GramState over blocks (Z, y) or (Z, y, sample_weight)."""
+    """The reduction of exact ridge: its state is a GramState, its blocks are (Z, y) or (Z, y, sample_weight)."""
 
     n_features: int
     targets: Targets
@@ -127,7 +127,7 @@ class GramReduction:
 
     @property
     def solve_bytes(self) -> int:
-        """Memory of the final solve: the sums as they arrive, and a D x D matrix with its copy."""
+        """Bytes of the final solve in the client: the state as received and as copied, and two D x D matrices."""
         return 2 * self.nbytes + 16 * self.n_features**2
 
     @property
@@ -137,7 +137,7 @@ class GramReduction:
 
     @property
     def scratch_bytes(self) -> int:
-        """Bytes that an update takes beside the block: rows of a fold and their shifted copy, targets, a product."""
+        """Bytes that an update needs beside the block: rows of a fold, their shifted copy, their targets, a product."""
         row = 16 * self.n_features + 24 * (self.targets.width + 1)
         return self.tile_rows * row + 16 * tile_width(self.n_features) ** 2
 
@@ -172,7 +172,7 @@ class GramReduction:
     def _add_tile(
         self, state: GramState, f: int, first_row: int, rows: Any, Z: Any, y: np.ndarray, weight: Any
     ) -> None:
-        """Add rows of one fold; `rows` are their places in the block."""
+        """Add rows of fold f to the state; `rows` are their indices in the block."""
         Z = Z.toarray() if sp.issparse(Z) else Z
         with np.errstate(over="ignore", invalid="ignore"):
             suspect = not np.isfinite(Z.sum(dtype=np.float64))
@@ -204,8 +204,9 @@ class GramReduction:
         """Add `right` to `left` in place. Nothing else reads `left`, and a state of D = 8,192 takes hundreds of MB."""
         if left.shift is None or right.shift is None:
             return right if left.shift is None else left
-        for name in _SUMS:  # copy first: a merge that failed half way and was tried again would add twice
-            if not getattr(left, name).flags.writeable:  # arrived over the wire in a read-only buffer
+        # Copy all first: if copying failed after some sums were added, a retry would add these twice.
+        for name in _SUMS:
+            if not getattr(left, name).flags.writeable:  # received over the network in a read-only buffer
                 setattr(left, name, getattr(left, name).copy())
         left.move(right.shift)
         left.rounding = max(left.rounding, right.rounding)
@@ -217,7 +218,7 @@ class GramReduction:
 
 @dataclass(frozen=True)
 class GramPair:
-    """Pass that accumulates a GramState of the features and one of other columns, blocks (Z, X, y[, weight])."""
+    """Two GramReductions in one pass, of features Z and of other columns X; its blocks are (Z, X, y[, weight])."""
 
     features: GramReduction
     columns: GramReduction
@@ -251,7 +252,7 @@ class GramPair:
 
 @dataclass
 class GramStates:
-    """What a GramPair accumulates."""
+    """The state of a GramPair."""
 
     features: GramState
     columns: GramState
@@ -261,6 +262,6 @@ class GramStates:
 
 
 def _middle(Z: Any) -> np.ndarray:
-    """An entry in the middle of each column, in float64."""
+    """The (upper) median of each column, float64."""
     rows = Z.toarray() if sp.issparse(Z) else np.asarray(Z)
     return np.sort(rows, axis=0)[len(rows) // 2].astype(np.float64)

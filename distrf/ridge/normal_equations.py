@@ -3,7 +3,7 @@
 Objective, the same for every linear model here: (1 / 2W) sum_i w_i (y_i - b - z_i.u)^2 + (alpha / 2) |u|^2
 with W the sum of weights and b not penalised. So u solves (S + alpha I) u = c with S the centred
 covariance of the features and c their centred covariance with the targets. The sums are those of shifted features,
-z - s: centred ones do not change, without an intercept the shift is added again.
+z - s. Centring removes the shift; without an intercept nothing is centred, so the shift is added again.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _EIGH_FACTOR = 12
 
 @dataclass(frozen=True)
 class Solution:
-    """Weights of shape (D, C) and intercepts of shape (C,) for one alpha, for centred targets."""
+    """Weights of shape (D, C) and intercepts of shape (C,) for one alpha, in terms of the encoded targets."""
 
     alpha: float
     weights: np.ndarray
@@ -34,7 +34,7 @@ class Solution:
 
 
 class NormalEquations:
-    """Normal equations of all rows, with any cross-validation fold taken out on demand."""
+    """The normal equations of all rows, or of all but one cross-validation fold."""
 
     def __init__(self, state: GramState, n_features: int, fit_intercept: bool):
         self.state = state
@@ -53,8 +53,8 @@ class NormalEquations:
 
     @staticmethod
     def _total(folds: np.ndarray, without: int | None) -> np.ndarray:
-        """Sum over all folds but one. The folds are added up rather than one subtracted from the whole: a fold may hold nearly
-        all of the weight, and the difference would be rounding."""
+        """Sum over all folds but `without`. It is not the total minus one fold: if that fold has nearly all of the weight,
+        the difference would be rounding."""
         first, *others = (fold for f, fold in enumerate(folds) if f != without)
         total = np.array(first)
         for fold in others:
@@ -62,10 +62,11 @@ class NormalEquations:
         return total
 
     def rounding_floor(self, without: int | None = None) -> float:
-        """Alphas below this size are lost in the rounding of the Gram matrix.
+        """The size below which alphas are lost in the rounding of the Gram matrix.
 
-        Errors of its entries are independent, of about `rounding` times a mean diagonal entry, hence a spectral norm
-        of sqrt(D) times that: with 2,048 Fourier features in float32 1.3e-9, against 0.5 to 1e-9 measured.
+        The errors of its entries are about independent, of size `rounding` times the mean diagonal entry, so their
+        matrix has a spectral norm of sqrt(D) times that: with 2,048 Fourier features in float32 1.3e-9, against 0.5 to
+        1e-9 measured.
         """
         return self.state.rounding * self._second_moment(without) / np.sqrt(self.n_features)
 
@@ -99,9 +100,9 @@ class NormalEquations:
         return blas.dsyr2(1.0, self.shift, mean + self.shift / 2, lower=1, a=S, overwrite_a=1)
 
     def solve(self, alphas: Sequence[float], without: int | None = None) -> Iterator[Solution]:
-        """Solutions for the alphas in turn, from all rows or all but one fold.
+        """The solution for each alpha, from all rows or from all but one fold.
 
-        Of all rows, an alpha that is lost in rounding comes with a RuntimeWarning.
+        Warns (RuntimeWarning) of an alpha that is lost in rounding, if the solution is that of all rows.
         """
         weight = self._sum("weight", without)
         mean = self._sum("sums", without) / weight
@@ -127,7 +128,7 @@ class NormalEquations:
                     factor = cholesky(S, lower=True, overwrite_a=True, check_finite=False)
                 except LinAlgError:
                     if S is covariance:
-                        covariance = self._covariance(without)  # the factorisation took its place
+                        covariance = self._covariance(without)  # the failed factorisation overwrote it
                 else:
                     if without is None:
                         _warn_if_lost(alpha, lost)
@@ -144,9 +145,9 @@ class NormalEquations:
             yield alpha, vectors @ (inverse[:, None] * rotated)
 
     def fold_error(self, solution: Solution, fold: int, counts: np.ndarray) -> float:
-        """Weighted sum of squared errors of a solution over the rows of one fold; `counts` : what each target counts."""
+        """Weighted sum of squared errors of a solution over the rows of one fold; `counts` : factor on each target."""
         s, u = self.state, solution.weights
-        b = solution.intercept + self.shift @ u  # of shifted features
+        b = solution.intercept + self.shift @ u  # the intercept for shifted features
         products = np.zeros_like(u)
         for t, (rows, columns) in enumerate(lower_tiles(self.n_features)):
             tile = s.tiles[fold, t, : rows.stop - rows.start, : columns.stop - columns.start]
@@ -170,9 +171,10 @@ def _warn_if_lost(alpha: float, lost: float) -> None:
 
 @dataclass(frozen=True)
 class Compared:
-    """The alpha taken, and the alphas that were compared with their mean squared errors over held-out rows.
+    """The result of a comparison: the alpha taken, and all alphas compared with their errors.
 
-    errors : None where none were; variance : the error of a constant
+    errors : mean squared error of each alpha on held-out rows; None if none were compared
+    variance : the error of a constant prediction
     """
 
     alpha: float
@@ -181,14 +183,16 @@ class Compared:
     variance: float = 0.0
 
 
-def choose_alpha(system: NormalEquations, alphas: Sequence[float] | None, reduction: GramReduction) -> Compared:
-    """The alpha of least squared error over held-out rows.
+def compare_alphas(
+    system: NormalEquations, alphas: Sequence[float] | None, reduction: GramReduction
+) -> Compared:
+    """Choose the alpha of least squared error on held-out rows.
 
-    alphas : those to compare, None to search (see alphas.py)
-    reduction : the pass that made the sums: what its targets count, see `Targets.error_weights`, and its folds. With
-        `holdout` set 0 is held out once; otherwise each fold is, in turn, unless it has no weight, or all of it
+    alphas : the alphas to compare; None searches (see alphas.py)
+    reduction : the reduction that made the sums. It has the targets and the folds. With `holdout`, fold 0 is held out
+        once; otherwise each fold in turn, except folds that have no weight or all of it
 
-    Raises InputError where no fold can be held out; a search takes a middle alpha then.
+    Raises InputError if no fold can be held out. A search then takes `lone_alpha` instead.
     """
     weights = system.state.weight
     shares = weights / weights.sum()
@@ -207,7 +211,7 @@ def choose_alpha(system: NormalEquations, alphas: Sequence[float] | None, reduct
         return Compared(alone, [alone], None)
 
     state = system.state
-    counts, variance = reduction.targets.error_weights(
+    counts, variance = reduction.targets.error_factors(
         weights.sum(), state.targets.sum(axis=0), state.squares.sum(axis=0)
     )
 

@@ -1,6 +1,6 @@
-"""Ridge solutions of a row sample for many penalties at once. Number code.
+"""Ridge solutions on a sample of rows in memory, for many penalties. Number code.
 
-One decomposition serves all penalties: that of Z'Z, or of ZZ' where there are fewer rows than features.
+All penalties share one matrix: Z'Z, or ZZ' if there are fewer rows than features.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ def ridge_path(
     alphas: Sequence[float],
     intercept: bool,
 ) -> list[Solution]:
-    """The ridge solution on features(X) for each alpha, the objective being that of StreamingRidge.
+    """The ridge solution on features(X) for each alpha, with the objective of StreamingRidge.
 
     features : function from rows of shape (b, d), dense or CSR, to (b, D), D = n_features
-    With fewer rows than features the system solved is the n x n one of the kernel matrix, else the D x D one; a
-    Cholesky factorisation for each alpha costs less than one eigendecomposition for all, up to a dozen of them.
+    With fewer rows than features it solves the n x n system of the kernel matrix, else the D x D system. Up to a dozen
+    alphas, a Cholesky factorisation for each costs less than one eigendecomposition for all.
     """
     if X.shape[0] < n_features:
         return _dual(features(X), *targets.encode(y, None), alphas, intercept, targets.width)
@@ -51,9 +51,9 @@ def ridge_path(
 def _dual(
     Z: Any, Y: np.ndarray, weight: np.ndarray | None, alphas: Sequence[float], intercept: bool, width: int
 ) -> list[Solution]:
-    """u = Z'R c with (R Z Z' R / W + alpha) c = R Y / W, R the roots of the weights, Z and Y centred.
+    """The dual solution: u = Z'R c with (R Z Z' R / W + alpha) c = R Y / W, R the roots of the weights, Z and Y centred.
 
-    CSR rows stay CSR: their products are centred instead of them.
+    CSR rows are not centred, which would make them dense; their products Z Z' are.
     """
     w = np.ones(Z.shape[0]) if weight is None else weight
     total = w.sum()

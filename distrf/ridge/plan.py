@@ -1,4 +1,4 @@
-"""What ridge takes, before anything runs: the pass over the Gram matrix, or those of conjugate gradients."""
+"""The plan of ridge: one pass that sums up the Gram matrix, or the passes of conjugate gradients. Nothing runs."""
 
 from __future__ import annotations
 
@@ -8,15 +8,16 @@ from typing import Any
 from ..execution.planned import Costs, PlannedRows
 from ..targets import target_tasks
 from .alphas import USUAL, given_alphas
-from .conjugate_passes import conjugate_costs, first_that_fits
+from .conjugate_passes import conjugate_costs
 from .gram import GramReduction
+from .solver import first_that_fits
 
 
 def ridge_costs(estimator: Any, rows: PlannedRows, reductions: Sequence[GramReduction]) -> Costs:
-    """Costs of fitting a ridge model to features; `reductions` are the passes that would do."""
+    """Costs of fitting a ridge model to features; `reductions` are those of `gram_reductions`."""
     n, D, width = rows.n, rows.width, rows.outputs
     reduction, solver, reason = first_that_fits(estimator.solver, reductions, rows.pass_memory, rows.workers)
-    given = given_alphas(estimator.alphas)
+    given = given_alphas(estimator.alpha)
     count = USUAL if given is None else len(given)
     held_out = 1 if reduction.rule.holdout else reduction.rule.n_folds
     notes = [f"solver {solver!r}: {reason}"]

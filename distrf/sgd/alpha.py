@@ -1,11 +1,11 @@
-"""The penalty that held-out rows of a sample ask for, and what it is for all rows. Number code.
+"""How alpha="auto" of SGD is chosen: the best alpha on held-out rows of a sample, extrapolated to all rows. Number code.
 
-Ridge with penalty alpha on n rows is the most probable model where weights have the prior variance tau^2 and targets
-the noise sigma^2: alpha = sigma^2 / (n tau^2), so it falls like 1 / n. But what few rows cannot tell counts as noise
-too. It falls as rows come where targets are smooth, and grows where they have heavy tails. So the best alpha is
-measured for the sample and for half of it. These two give an exponent e, bounded by 1/2 and 3/2, and the best alpha
-is taken to go on like n^-e. Against e = 1, held-out R^2 of SGD rose on kin40k, airline, protein, census_house, blogfeedback (by .04),
-letter, covtype and magic04, and fell by .0015 at most, on usps, of 18 sets.
+Ridge with penalty alpha on n rows is the most probable model if the prior variance of the weights is tau^2 and the
+noise of the targets sigma^2: alpha = sigma^2 / (n tau^2), which falls like 1 / n. But whatever the model cannot resolve
+with few rows acts as noise too. With more rows that part shrinks for smooth targets and grows for heavy-tailed ones. So
+the best alpha is measured on the sample and on half of it. The two give an exponent e, bounded by 1/2 and 3/2, and
+alpha is extrapolated like n^-e. Against e = 1, on 18 data sets, held-out R^2 of SGD rose on kin40k, airline, protein,
+census_house, blogfeedback (by .04), letter, covtype and magic04, and fell by at most .0015, on usps.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from scipy.linalg import eigh, svd
 
 from ..randomness import permutation
 
-#: Rows fitted at most where the features are many: their kernel matrix is decomposed.
+#: With more than `_MANY_FEATURES` features, at most this many rows are fitted, through their kernel matrix.
 _MOST_ROWS = 2_000
 _MANY_FEATURES = 1_536
-#: Folds of few rows; above, one set of a third of the rows says enough.
+#: Up to `_FEW_ROWS` rows are held out in this many folds. Of more rows one third is held out, once.
 _FOLDS = 5
 _FEW_ROWS = 1_000
-#: Powers of ten, in halves, of the mean squared length of a row.
+#: The alphas that are compared, in half decades, as multiples of the mean squared norm of a row.
 _GRID = 10.0 ** (np.arange(2, -21, -1) / 2)
 #: Singular values this far below the largest are rounding.
 _MOST_APART = 1e-12
-#: Bounds of e: what two samples tell about it is noisy.
+#: Bounds of e, because an estimate from two samples is noisy.
 _POWERS = 0.5, 1.5
 
 
-def choose_alpha(
+def sample_alpha(
     Z: np.ndarray,
     Y: np.ndarray,
     weight: np.ndarray | None,
@@ -38,18 +38,18 @@ def choose_alpha(
     together: int,
     apart: float | None = None,
 ) -> float:
-    """The alpha of least squared error on held-out rows of the sample, scaled to n rows; two digits.
+    """The alpha of least squared error on held-out rows of the sample, extrapolated to n rows and rounded to two digits.
 
     Parameters
     ----------
     Z : array of shape (s, D), features of the sample
-    Y : array of shape (s, C), encoded targets, whose columns count by their variance
+    Y : array of shape (s, C), encoded targets; errors of a column are divided by its variance
     weight : array of shape (s,), or None
-    n : int, all rows
+    n : int, number of all rows
     seed : int, of the folds
     together : int, neighbouring rows of the sample that are held out together
-    apart : float, the smallest over the largest column where columns are in unlike units, else None. Small columns want
-        an alpha that is smaller by the square of it, so the grid goes down so far
+    apart : float, the size of the smallest column over that of the largest, if columns are in unlike units, else None.
+        Small columns need an alpha smaller by its square, so the grid is extended downwards by as much
 
     Returns
     -------
@@ -81,17 +81,17 @@ def choose_alpha(
         if len(half) > 1 and w[half].sum() > 0:
             halves += _errors(Z[half], Y[half], w[half], Z[held], Y[held], w[held], alphas, apart is not None)
         fitted, used = fitted + len(kept), used + 1
-    if not errors.any():  # targets that are all the same say nothing
+    if not errors.any():  # all targets are equal
         return _rounded(size / n)
     best = _lowest(errors)
     power = 1.0
-    if halves.any() and np.argmin(errors) < len(alphas) - 1:  # at the end of the grid no difference is seen
+    if halves.any() and np.argmin(errors) < len(alphas) - 1:  # not where the minimum ends the grid
         power = float(np.clip((best - _lowest(halves)) / np.log10(2.0), *_POWERS))
     return _rounded(float(size * 10.0 ** (1.0 - best) * (fitted / used / n) ** power))
 
 
 def _lowest(errors: np.ndarray) -> float:
-    """Decades from the start of the grid to the lowest error, between the points by a parabola in log error."""
+    """Decades from the start of the grid to the lowest error, interpolated by a parabola through its logarithms."""
     k = int(np.argmin(errors))
     if not 0 < k < len(errors) - 1 or not errors[k] > 0:
         return k / 2
@@ -100,15 +100,14 @@ def _lowest(errors: np.ndarray) -> float:
     return (k + (0.5 * (left - right) / bend if bend > 0 else 0.0)) / 2
 
 
-def choose_l1(
+def sample_l1(
     Z: np.ndarray, Y: np.ndarray, weight: np.ndarray | None, n: int, apart: float | None = None
 ) -> float:
-    """Half of the l1 penalty that hides noise of the size of the targets: sd(y) rms(z) sqrt(2 log D / n).
+    """Half of sd(y) rms(z) sqrt(2 log D / n), the l1 penalty that suppresses noise as large as the targets.
 
-    Parameters and result as `choose_alpha` has them. Where columns are in unlike units, it is the penalty that suits the
-    small ones: that of the large ones would hide their signal too.
-
-    Donoho & Johnstone's universal threshold ("Ideal spatial adaptation", Biometrika 1994, 2.2) for means of n rows.
+    The latter is Donoho & Johnstone's universal threshold ("Ideal spatial adaptation", Biometrika 1994, 2.2) for means of
+    n rows. Parameters and result are as in `sample_alpha`. If columns are in unlike units, the penalty is that for the
+    smallest column: that for the largest would also suppress the signal of the small ones.
     """
     spread = float(
         np.sqrt(np.average((Y - np.average(Y, axis=0, weights=weight)) ** 2, axis=0, weights=weight).max())
@@ -128,9 +127,10 @@ def _errors(
     alphas: np.ndarray,
     unlike: bool,
 ) -> np.ndarray:
-    """Squared error over the rows H of ridge on the rows Z, for each alpha, sums over targets of like variance.
+    """Squared error on the rows H of ridge fitted to the rows Z, for each alpha; targets are scaled to like variance.
 
-    unlike : whether eigenvalues too small beside the largest for their squares to be known count too
+    unlike : whether columns are in unlike units. A singular value decomposition then resolves small eigenvalues, which
+        rounding would hide in Z'Z
     """
     total = w.sum()
     mean, target = w @ Z.astype(np.float64) / total, w @ Y / total

@@ -1,4 +1,4 @@
-"""What a fit in batches takes, before anything runs: batches, memory of a worker and of the client, operations."""
+"""The plan of training in batches: batches, memory of a worker and of the client, operations. Nothing runs."""
 
 from __future__ import annotations
 
@@ -20,18 +20,20 @@ from .rows import Rows
 from .schedules import MICROBATCH_ROWS, Schedule, order_bytes
 from .spectrum import MANY_FEATURES, MOST_DIRECTIONS
 
-#: Batches whose features are held at a time: those made ahead, the one that is summed, and one on its way out.
+#: Batches whose features may be on workers at one time: the one that is summed, AHEAD + 1 made meanwhile, and one whose
+#: features are being released.
 BATCHES_HELD = dask_batches.AHEAD + 1 + 2
-#: Blocks that the plan lays out: enough to fill several shuffle windows.
+#: The plan makes the schedule of this many blocks at most: enough to fill several shuffle windows.
 _LOOKED_AT = 1_024
 
 
 @dataclass(frozen=True)
 class BatchLayout:
-    """What a schedule says of its batches: how many blocks are held for them, and how they are cut.
+    """The figures of a schedule that decide the memory of a worker.
 
-    window_blocks : blocks of the shuffle window in use and of the next
-    rows, microbatches : of the first batch; microbatch_rows : of the largest of these
+    window_blocks : blocks of two shuffle windows, the present one and the next
+    rows, microbatches : number of rows and of microbatches in the first batch
+    microbatch_rows : rows of its largest microbatch
     """
 
     window_blocks: int
@@ -42,10 +44,11 @@ class BatchLayout:
 
 @dataclass(frozen=True)
 class PlannedBlocks:
-    """The rows that a fit in batches reads, as a plan knows them.
+    """The rows that training in batches reads, known from metadata.
 
-    rows : of each block; columns : of a row as it is read, of `itemsize` bytes each; outputs : columns of the target
-    source_bytes : the stored chunk that a block is cut from, 0 where blocks are whole chunks
+    rows : number of rows of each block; columns : columns of a row as it is read, of `itemsize` bytes each
+    outputs : columns of the encoded target
+    source_bytes : bytes of the stored chunk from which a block is cut; 0 if blocks are whole chunks
     """
 
     rows: tuple[int, ...]
@@ -66,7 +69,7 @@ class PlannedBlocks:
 
     @property
     def block_bytes(self) -> int:
-        """Bytes of the largest block as it is held, with its targets."""
+        """Bytes of the largest block as workers hold it, with its targets."""
         return max(self.rows) * (self.columns * self.itemsize + 8)
 
     def layout(
@@ -77,7 +80,7 @@ class PlannedBlocks:
         whole_blocks: bool = False,
         microbatch_rows: int = MICROBATCH_ROWS,
     ) -> BatchLayout:
-        """How batches of so many rows are laid out over the first blocks."""
+        """The layout of batches of `batch_size` rows, from a schedule over the first blocks."""
         some = self.rows[:_LOOKED_AT]
         schedule = Schedule(some, batch_size, self.block_bytes, 0, shuffle, whole_blocks, microbatch_rows)
         first = next(schedule.batches(0))
@@ -89,7 +92,7 @@ class PlannedBlocks:
         )
 
     def held_bytes(self, layout: BatchLayout, workers: int) -> int:
-        """What one of so many workers holds of the shuffle windows, with the orders of rows."""
+        """Bytes of the shuffle windows on one of `workers` workers, with the row permutations."""
         return -(-layout.window_blocks // workers) * self.block_bytes + order_bytes(self.rows)
 
 
@@ -97,8 +100,8 @@ class PlannedBlocks:
 class PlannedFeatures:
     """The features that maps make of the rows of a batch.
 
-    width : D; entries : numbers that a row of features takes; flops : operations of the maps for a row
-    cached : bytes of the weights of the maps on a worker
+    width : D; entries : numbers that a row of features takes; flops : operations of the maps for one row
+    cached : bytes of the maps' weights in the cache of a worker
     """
 
     width: int
@@ -109,11 +112,11 @@ class PlannedFeatures:
 
 @dataclass(frozen=True)
 class BatchMemory(PassMemory):
-    """Bytes one worker needs at the peak of a fit in batches; `block` is what one block being read and cut takes.
+    """Bytes that one worker needs at the peak of training in batches.
 
-    held : blocks of the shuffle window in use and of the next, and the order of the rows of as many
-    features : of the batches ahead; gradients : of one batch, and weights of the model
-    weights : cached weights of the map
+    block : to read one block and cut it; held : blocks of two shuffle windows, with the row permutations
+    features : of the batches made ahead; gradients : of one batch, and copies of the model's weights
+    weights : the maps' weights in the cache
     """
 
     held: int = 0
@@ -134,7 +137,7 @@ class BatchMemory(PassMemory):
 
 @dataclass(frozen=True)
 class BatchCosts:
-    """The plan's figures. batches : of an epoch; tasks : of a batch; batch_size : the most where the spectrum decides it."""
+    """The plan's figures. batches : of an epoch; tasks : of a batch; batch_size : an upper bound if it is "auto"."""
 
     batch_size: int
     batches: int
@@ -152,9 +155,9 @@ def batch_costs(
     workers: Workers,
     batch_size: int | None = None,
 ) -> BatchCosts:
-    """Costs of fitting an SGD model to such rows and features.
+    """Costs of fitting an SGD model to these rows and features.
 
-    batch_size : None where the spectrum is not known yet: the most that it may ask for
+    batch_size : as chosen; None before the spectrum is measured: the largest that it may give is counted
     """
     held_out = estimator.validation_fraction if estimator.early_stopping else 0.0
     usable = max(1, rows.n - round(rows.n * held_out))
@@ -181,7 +184,7 @@ def batch_costs(
 
 
 def _most_rows(wanted: int | str, usable: int) -> int:
-    """Rows of a batch, at most, of so many rows to train on."""
+    """The most rows that a batch may have, with `usable` training rows."""
     if wanted != "auto":
         return min(usable, int(wanted))
     if usable <= WHOLE_UP_TO:
@@ -193,7 +196,7 @@ def _most_rows(wanted: int | str, usable: int) -> int:
 def _batch_memory(
     rows: PlannedBlocks, features: PlannedFeatures, layout: BatchLayout, batch_size: int, workers: Workers
 ) -> BatchMemory:
-    """What one worker needs at the peak."""
+    """The memory of one worker at the peak."""
     weights = (features.width + 1) * rows.outputs
     held_rows = -(-BATCHES_HELD * batch_size // workers.count)
     return BatchMemory(
@@ -209,7 +212,7 @@ def _batch_memory(
 
 
 def _client_bytes(rows: PlannedBlocks, features: PlannedFeatures, directions: int) -> int:
-    """What the client needs: the sample with its features, what takes them apart, and the model."""
+    """Bytes that the client needs: the sample with its features, their decomposition or the choice of alpha, the model."""
     s, P, itemsize = sample_size(rows.n, features.width), features.width + 1, rows.itemsize
     wide = min(directions + 64, P)
     solver = 3 * P * wide * itemsize if min(s, P) > 1_536 else 24 * min(s, P) ** 2 + 8 * s * P
@@ -219,7 +222,7 @@ def _client_bytes(rows: PlannedBlocks, features: PlannedFeatures, directions: in
 
 
 def fit_costs(estimator: Any, rows: PlannedRows) -> Costs:
-    """A fit in batches for a plan: as many epochs as it may take."""
+    """The costs of training in batches for a plan. Counted are as many epochs as training may take."""
     n = rows.n
     blocks = PlannedBlocks.cut(rows, rows.block_rows, rows.d, rows.source_bytes)
     features = PlannedFeatures(rows.width, rows.entries, rows.map_flops, rows.cached)
@@ -247,9 +250,9 @@ def fit_costs(estimator: Any, rows: PlannedRows) -> Costs:
 
 
 def check_batches(estimator: Any, rows: Rows, outputs: int, batch_size: int) -> BatchMemory | None:
-    """The memory of the batches of a fit to lazy rows, whose classes and spectrum are known; None in this process.
+    """The memory of a worker, checked once classes and spectrum are known; None if training runs in this process.
 
-    Raises MemoryPlanError where a worker cannot hold it.
+    Raises MemoryPlanError if a worker cannot hold it.
     """
     client = current_client() if rows.lazy else None
     if client is None:
@@ -266,7 +269,7 @@ def check_batches(estimator: Any, rows: Rows, outputs: int, batch_size: int) -> 
 
 
 def _directions(estimator: Any, sample: int, P: int) -> int:
-    """Directions of the preconditioner, at most."""
+    """The most directions that the preconditioner may have."""
     fits = (
         RATES[estimator.learning_rate].preconditions
         and PENALTIES[estimator.penalty].of(0.0, estimator.l1_ratio).smooth

@@ -6,56 +6,57 @@ from .preconditioner import Preconditioner
 from .rows import Rows
 from .schedules import MICROBATCH_ROWS, Holdout, Schedule
 
-#: Rows of a batch: no fewer, since a batch costs some 10 ms of messages; no more, by measurement (D = 4,096).
+#: Fewest and most rows of a batch. A smaller one would not pay for its 10 ms of messages; more do not help (measured at
+#: D = 4,096).
 BATCH_SIZES = (256, 8_192)
 _STREAM_BATCH = 32
-#: Batches of an epoch at least, where rows are few.
+#: An epoch has at least this many batches, unless they would have fewer than `BATCH_SIZES[0]` rows.
 BATCHES_PER_EPOCH = 16
-#: Rows of a batch over the critical batch. MNIST with D = 4,096 in batches of 903, 1,807 (critical) and 3,615 rows:
-#: 96.64, 96.63, 96.31 % after one pass. Half of it learns a little more from a pass (R^2 of kin40k 0.9504 for 0.9488),
-#: which then takes a third longer than the bare loop: what is done for each batch counts twice.
+#: Rows of a batch, as a multiple of the critical batch. MNIST with D = 4,096 in batches of 903, 1,807 (critical) and 3,615
+#: rows: 96.64, 96.63, 96.31 % after one pass. Half of the critical batch learns a little more from a pass (R^2 of kin40k
+#: 0.9504 in place of 0.9488), but the costs of each batch count twice: a third more time than the bare loop.
 _OVER_CRITICAL = 1.0
-#: Features of a microbatch, and its rows: 16 MiB of float32.
+#: Numbers in the features of a microbatch (16 MiB of float32), and the bounds of its rows.
 _MICROBATCH_VALUES = 2**22
 _ROWS = (256, 8_192)
-#: Up to here a batch is all rows: exact gradients.
+#: Up to this many rows, all of them are one batch: its gradient is exact.
 WHOLE_UP_TO = 1_024
-#: Epochs, and batches that there are at least where rows are few.
+#: n_epochs="auto" is this many epochs, or as many more as make this many batches.
 _EPOCHS, _LEAST_BATCHES = 40, 600
 
 
 def epochs(wanted: int | str, per_epoch: int) -> int:
-    """Passes over the rows, at most.
+    """The most passes over the rows.
 
     Parameters
     ----------
-    wanted : int, or "auto": 40, or as many as make 600 batches
+    wanted : int, or "auto", which is 40, or as many more as make 600 batches
     per_epoch : int, batches of an epoch
     """
     return max(_EPOCHS, -(-_LEAST_BATCHES // max(per_epoch, 1))) if wanted == "auto" else int(wanted)
 
 
 def patience(wanted: int, n_epochs: int | str, most: int) -> int:
-    """Epochs without a gain after which training stops: as many more as "auto" takes more than 40 of few batches.
+    """Epochs without a gain after which training stops. With n_epochs="auto" it grows in proportion to the epochs.
 
     Parameters
     ----------
-    wanted : int, epochs without a gain among 40
-    n_epochs : int or "auto", as the estimator has it
-    most : int, what `epochs` made of it
+    wanted : int, `n_iter_no_change` of the estimator, meant for 40 epochs
+    n_epochs : int or "auto", of the estimator
+    most : int, the result of `epochs`
     """
     return wanted * most // _EPOCHS if n_epochs == "auto" else wanted
 
 
 def choose_batch_size(wanted: int | str, n: int, preconditioner: Preconditioner, stream: bool = False) -> int:
-    """Rows of a batch: the critical batch in bounds, at least 16 batches an epoch; all where rows are few.
+    """Rows of a batch. "auto" is all rows if they are few, else the critical batch within the bounds of this file.
 
     Parameters
     ----------
-    wanted : int, which is taken as it is, or "auto"
-    n : int, rows to train on
+    wanted : int, which is returned as it is, or "auto"
+    n : int, number of training rows
     preconditioner : Preconditioner, which knows the critical batch
-    stream : bool, whether these rows are seen once: the critical batch, which wastes none of them
+    stream : bool, whether the rows are seen only once (`partial_fit`): then the critical batch, of which no row is wasted
     """
     if wanted != "auto":
         return int(wanted)
@@ -69,7 +70,7 @@ def choose_batch_size(wanted: int | str, n: int, preconditioner: Preconditioner,
 
 
 def microbatch_rows(n_features: int) -> int:
-    """Rows of a microbatch, at most: those whose features are the work of one task.
+    """The most rows of a microbatch, such that its features take about 16 MiB.
 
     Parameters
     ----------

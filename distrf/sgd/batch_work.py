@@ -16,13 +16,13 @@ from ..targets import Targets
 from .preconditioner import Preconditioner
 from .schedules import BlockRows, Holdout, row_order
 
-#: Sums of microbatches that are added one after the other.
+#: This many sums of microbatches are added in one task. With more there is a tree of sums.
 FAN_IN = 8
 
 
 @dataclass(frozen=True)
 class LoadReduction:
-    """Checks the rows of one block and gives them as a value (X, y, weight)."""
+    """Checks the rows of one block and returns them as (X, y, weight), so that they stay on a worker."""
 
     n_columns: int
     nbytes: int = 0
@@ -43,12 +43,12 @@ class LoadReduction:
 
 
 class Sums(NamedTuple):
-    """What a microbatch adds to its batch: sums over its rows, and one largest value.
+    """What a microbatch adds to its batch: weighted sums over its rows, and one largest value.
 
-    gradient : in the shape of the weights; loss, weight
-    curved : curvature of each row as a share of the largest there is
+    gradient : shape of the weights; loss, weight : of the rows
+    curved : curvature of the rows, each as a share of the largest that the loss can have
     null : loss of the constant prediction that training starts from, on the same rows
-    longest : the largest w z'P z, where it is asked for
+    longest : the largest weight times z'P z of a row; 0 unless it is measured
     """
 
     gradient: np.ndarray
@@ -61,7 +61,7 @@ class Sums(NamedTuple):
 
 @dataclass(frozen=True)
 class RowLengths:
-    """Measures z'P z of rows; travels as maps do, its directions once to each worker."""
+    """Computes z'P z of rows. Like a map, it travels without its arrays, which each worker gets once."""
 
     preconditioner: Preconditioner
 
@@ -82,13 +82,13 @@ class RowLengths:
 
 @dataclass(frozen=True)
 class BatchWork:
-    """How microbatches are picked, featurised and scored; a few hundred bytes, sent with each task.
+    """How the rows of a microbatch are picked, featurised and scored. It has a few hundred bytes and goes with each task.
 
-    constant : value of the column that stands for the intercept, 0 for none
+    constant : value of the constant column whose weight is the intercept; 0 without an intercept
     start : the constant prediction that training starts from, shape (C,); None is 0
-    probed : epochs in which the lengths of rows are measured; the last of the maps is then a RowLengths
-    shift : subtracted from dense features, shape (D,): means that would drown what varies; None for none
-    units : factors on the columns, shape (D,), where their own units are unlike; None for none
+    probed : number of epochs in which the lengths of rows are measured; if > 0, the last of `maps` is a RowLengths
+    shift : means to subtract from dense features, shape (D,), or None, see `Spectrum`
+    units : factors on the shifted features, shape (D,), or None, see `Spectrum`
     """
 
     targets: Targets
@@ -109,7 +109,7 @@ class BatchWork:
         epoch: int,
         microbatch: Sequence[BlockRows],
     ) -> tuple[Any, ...]:
-        """(features, encoded targets, weights, longest row) of a microbatch; `loaded` are the blocks that it takes rows of."""
+        """(features, encoded targets, weights, `Sums.longest`) of a microbatch; `loaded` are the blocks of its rows."""
         joined = self.joined(loaded, epoch, microbatch)
         if not self.probed:
             return (*self._features(joined, maps, slice(None)), 0.0)
@@ -145,13 +145,13 @@ class BatchWork:
         return Z, Y.astype(dtype), w
 
     def moved(self, Z: Any) -> Any:
-        """Features as training knows them: shifted and in units of its own."""
+        """Features minus `shift`, times `units`: the ones that the weights are trained on."""
         dtype = np.result_type(Z.dtype, np.float32)
         if self.shift is not None:
             Z = Z - self.shift.astype(dtype)
         if self.units is None:
             return Z
-        # Factors may be no float32 where the products are.
+        # Multiplied in float64: a factor may be outside the range of float32 although the product is not.
         if sp.issparse(Z):
             data = (Z.data * self.units[Z.indices]).astype(dtype)
             return type(Z)((data, Z.indices, Z.indptr), shape=Z.shape)
@@ -202,17 +202,17 @@ class BatchWork:
         return total
 
 
-#: Rows of the score sums: the weight; right labels, or squared errors; targets and their squares; the loss.
+#: Rows of the score sums: the weight; correct labels, or squared errors; targets and their squares; the loss.
 WEIGHT, RIGHT, TARGETS, SQUARES, LOSS = range(5)
 
 
 def score_sums(targets: Targets, loss: Loss, scores: np.ndarray, Y: np.ndarray, w: Any) -> np.ndarray:
-    """Sums over rows, shape (5, C): WEIGHT, RIGHT (or squared errors), TARGETS, SQUARES and LOSS, in that order."""
+    """Sums over rows, shape (5, C), in the order WEIGHT, RIGHT (or squared errors), TARGETS, SQUARES, LOSS."""
     total = np.zeros((5, Y.shape[1]))
     w = np.ones(len(Y)) if w is None else w
     total[WEIGHT] = w.sum()
     if targets.classes is None:
-        # Targets are centred: an offset would cancel in what the score divides by.
+        # Targets are centred, so the variance that the score divides by loses no digits to a large mean.
         total[[RIGHT, TARGETS, SQUARES]] = w @ (scores - Y) ** 2.0, w @ Y, w @ Y**2.0
     elif Y.shape[1] == 1:
         total[RIGHT] = w @ ((scores[:, 0] > 0) == (Y[:, 0] > 0))
@@ -232,7 +232,7 @@ def validation_score(total: np.ndarray, classes: bool) -> float:
 
 
 def stack_rows(blocks: Sequence[Any]) -> Any:
-    """Rows of several blocks; None where they have none."""
+    """The rows of several blocks as one array or CSR matrix; None for weights that are None."""
     if blocks[0] is None:
         return None
     return sp.vstack(blocks, format="csr") if sp.issparse(blocks[0]) else np.concatenate(blocks)

@@ -1,8 +1,8 @@
 """Columns of unlike units: factors that bring them to like sizes inside a fit. Number code.
 
-Directions whose variance is below a millionth of the largest are out of reach of the preconditioner, and float32 knows
-no numbers beyond 1e38. So columns in units more than a hundred times apart are measured in units of their own. Weights
-are divided by the same factors, and penalties are of the weights in the units of the rows.
+The preconditioner cannot speed up directions whose variance is below a millionth of the largest, and float32 ends at 1e38.
+So if the sizes of columns differ by more than a factor of 100, each column is multiplied by a factor of its own. Weights
+are divided by it, and penalties still apply to the weights in the original units of the rows.
 """
 
 from __future__ import annotations
@@ -11,21 +11,21 @@ import numpy as np
 
 from ..errors import InputError
 
-#: Columns are scaled where their sizes are so far apart, or the largest so far from 1, up or down.
+#: Columns are scaled if their sizes differ by more than the first factor, or the largest differs from 1 by the second.
 APART, _EXTREME = 1e2, 1e9
-#: Sizes whose squares are numbers.
+#: Bounds of sizes whose squares neither overflow nor vanish in float64.
 _SMALLEST, _LARGEST = 1e-140, 1e140
-#: Steps of the numbers around a shift, below which what it leaves is no signal.
+#: A shifted column whose size is below this many units in the last place of its mean holds rounding alone.
 _ROUNDING = 4.0
 
 
 def column_sizes(
     Z: np.ndarray, weight: np.ndarray | None = None, shift: np.ndarray | None = None
 ) -> np.ndarray:
-    """Root mean square of the entries of each column that are not zero, shape (D,); 0 where there is none.
+    """The size of each column: root mean square of its nonzero entries, shape (D,); 0 if it has none.
 
-    So a rare column of ones has the size of a common one, which is in the same unit. A constant column from which its
-    mean was subtracted holds rounding alone, and has the size 0.
+    Zeros are left out, so that a column with few ones has the same size as a column with many, which is in the same unit.
+    A constant column from which its mean was subtracted holds rounding alone, and has the size 0.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ def column_sizes(
 
     Raises
     ------
-    InputError : sizes whose squares are no numbers
+    InputError : the square of a size would overflow or vanish
     """
     rows = Z if weight is None else Z[weight > 0]
     largest = np.abs(rows).max(axis=0, initial=0.0).astype(np.float64)
@@ -54,7 +54,7 @@ def column_sizes(
 
 
 def unlike(sizes: np.ndarray, most: float = APART) -> float | None:
-    """The smallest over the largest size where columns are more than so many times apart; None where they are alike."""
+    """The smallest size over the largest if they differ by more than `most`, so that columns are scaled; else None."""
     sizes = sizes[sizes > 0]
     if not len(sizes):
         return None
@@ -68,7 +68,8 @@ def unit_factors(sizes: np.ndarray, penalty: float) -> np.ndarray:
     Parameters
     ----------
     sizes : array of shape (D,)
-    penalty : of the squares of the weights, over the smoothness of the loss: what it outweighs need not grow
+    penalty : strength of the squared l2 penalty over the smoothness of the loss. It outweighs smaller columns, which
+        therefore need no larger factor
     """
     reach = np.hypot(sizes, np.sqrt(penalty))
     found = reach[reach > 0]

@@ -4,17 +4,17 @@ The tasks of a batch:
 
 * a load task for each block, whose rows stay on a worker while the block's shuffle window is in use;
 * for each thread a features task and a gradient task, both for the microbatches assigned to that thread. Features are
-  made ahead of their batch. The gradient task returns one sum for each microbatch, because the order in which sums are
-  added must not depend on the workers.
+  made while an earlier batch is summed. The gradient task returns one sum for each microbatch, because the order in which
+  sums are added must not depend on the workers.
 
-A task or a message costs milliseconds, so there are no more of them than threads. Small weights travel inside the
-gradient tasks; large ones are one key a batch, sent once to each worker. The client decides which worker gets an
-assignment: left alone, the scheduler would move features to where fewer tasks wait. If a worker is lost, the scheduler
-makes its results again: each is a function of the data and the weights.
+A task or a message costs milliseconds, so a batch has no more of them than threads. Small weights travel inside the
+gradient tasks; large ones are a task of their own, whose result each worker gets once. The client decides which worker
+gets an assignment; the scheduler would move features to workers with fewer waiting tasks. If a worker is lost, the
+scheduler computes its results again, since each is a function of the data and the weights.
 
-The scheduler groups tasks by the words that their keys begin with, and estimates from them how long others take. A graph
-names results that the client holds by their keys alone: a future inside a graph would become another future where the
-graph is read, and keep its result for as long.
+Keys begin with words (`distrf-sgd-gradient-...`) because the scheduler estimates run times by that prefix. Tasks refer to
+results that the client holds by key (`TaskRef`). A future inside a graph would be copied when the graph is unpickled, and
+the copy would keep its result alive.
 """
 
 from __future__ import annotations
@@ -33,26 +33,26 @@ from dask.delayed import Delayed
 from ..alignment import aligned
 from ..execution.block_graphs import BlockGraphs
 from ..execution.graph_nodes import DataNode, Task, TaskRef
-from ..execution.release import same_release
 from ..execution.row_blocks import shared_arrays
 from ..execution.scheduler import compute, gather, gather_all
 from ..execution.submission import Submission, threads_of
+from ..execution.worker_release import same_release
 from ..execution.workers import return_freed_memory
 from .batch_work import FAN_IN, BatchWork, LoadReduction, Sums, add_sums
 from .schedules import Batch
 
-#: Batches whose features are made ahead.
+#: How many batches ahead features are made.
 AHEAD = 2
-#: Weights travel inside the gradient tasks up to so many bytes in all. Gradients that had to wait for a key of its own
-#: would find their threads busy with features, and then nothing is left to do while the next weights are made.
+#: Weights travel inside the gradient tasks if all copies together have at most this many bytes. As a task of their own
+#: they arrive later: threads begin features meanwhile, gradients wait for them, and later no features are left to make.
 _MESSAGE_BYTES = 8 * 2**20
-#: Blocks validated at a time.
+#: Blocks that are validated at one time.
 _VALIDATE = 16
 
 
 @dataclass(frozen=True)
 class Assignment:
-    """Microbatches of a batch that one thread works on, neighbours that are summed together, and their features' key."""
+    """The neighbouring microbatches of a batch that one thread works on, and the key of their features."""
 
     worker: str | None
     microbatches: tuple[int, ...]
@@ -60,11 +60,11 @@ class Assignment:
 
 
 class DaskBatches:
-    """Gradients of a sequence of batches, computed where the rows are.
+    """Computes the gradients of a sequence of batches on the workers that hold the rows.
 
     client : distributed client
-    arrays : aligned lazy (X, y) or (X, y, weight), row chunks being the blocks
-    maps : functions from blocks of X to features, learned arrays and all
+    arrays : aligned lazy (X, y) or (X, y, weight), whose row chunks are the blocks
+    maps : functions from blocks of X to features, with their learned arrays
     """
 
     def __init__(self, client: Any, arrays: Sequence[Any], maps: Sequence[Any], work: BatchWork):
@@ -79,7 +79,7 @@ class DaskBatches:
         submission = Submission()
         for key, node in self._blocks.shared.items():
             submission.add({key: node}, keep=[key])
-        self._learned: dict[int, Any] = {}  # place of a map -> key of its arrays
+        self._learned: dict[int, Any] = {}  # index of a map -> key of its arrays
         for i, function in enumerate(maps):
             if function.arrays:
                 arrays_ = shared_arrays(function.arrays)
@@ -94,8 +94,7 @@ class DaskBatches:
         self._sequence: Iterator[tuple[int, Batch]] = iter(())
         self._next: tuple[int, Batch] | None = None
         self._count = 0
-        #: Blocks held at most so far, for the record.
-        self.most_held = 0
+        #: The most blocks held at one time so far.
 
     def begin(self, sequence: Iterator[tuple[int, Batch]]) -> None:
         """Set the (epoch, batch) pairs that `gradient` will work through."""
@@ -107,7 +106,7 @@ class DaskBatches:
     def gradient(self, W: np.ndarray, **numbers: Any) -> tuple[int, Batch, Sums] | None:
         """(epoch, batch, sums of microbatches) of the next batch at weights W; None after the last.
 
-        numbers : what else the work's `gradient` takes
+        numbers : further arguments of `BatchWork.gradient`
         """
         submission = Submission()
         self._fill(submission, 1 + AHEAD)
@@ -116,7 +115,7 @@ class DaskBatches:
         epoch, batch, assignments = self._ahead[0]
         arrays = {"W": W} | {k: np.asarray(v) for k, v in numbers.items()}
         keys = self._sum(submission, assignments, arrays)
-        self._fill(submission, 2 + AHEAD)  # for workers to go on with while this batch is summed
+        self._fill(submission, 2 + AHEAD)  # work for the threads while this batch is summed
         self._futures |= submission.submit(self._client)
         try:
             sums = gather_all([self._futures[key] for key in keys], self._client)
@@ -127,7 +126,10 @@ class DaskBatches:
         return epoch, batch, add_sums(*itertools.chain(*sums))
 
     def _fill(self, submission: Submission, most: int) -> None:
-        """Have the features of up to so many batches made, of two shuffle windows at most: no more blocks are held."""
+        """Add tasks until features of `most` batches are under way, from two shuffle windows at most.
+
+        That bounds the blocks that workers hold.
+        """
         while len(self._ahead) < most:
             if self._next is None:
                 self._next = next(self._sequence, None)
@@ -143,7 +145,7 @@ class DaskBatches:
         if self._window != (epoch, batch.window):
             self._window = (epoch, batch.window)
             self._threads = threads_of(self._client)
-        # Loads and features of earlier batches first.
+        # The priority falls with the count, so that loads and features of earlier batches run first.
         self._count += 1
         assignments = []
         for worker, microbatches in assign(len(batch.microbatches), batch.window, self._threads):
@@ -161,7 +163,6 @@ class DaskBatches:
             )  # fmt: skip
             submission.add({key: task}, -self._count, worker, [key])
             assignments.append(Assignment(worker, microbatches, key))
-        self.most_held = max(self.most_held, len(self._held))
         self._ahead.append((epoch, batch, assignments))
 
     def _load_task(self, block: int) -> Delayed:
@@ -170,7 +171,10 @@ class DaskBatches:
     def _sum(
         self, submission: Submission, assignments: Sequence[Assignment], arrays: dict[str, np.ndarray]
     ) -> list[str]:
-        """Keys of lists of sums, at most FAN_IN sums in all, in the order of the microbatches."""
+        """Add the tasks of gradients and of their sums. Returns the keys to gather, in the order of the microbatches.
+
+        At most FAN_IN sums are left for the client to add.
+        """
         name = uuid.uuid4().hex
         weights: Any = arrays
         if len(assignments) * sum(a.nbytes for a in arrays.values()) > _MESSAGE_BYTES:
@@ -194,13 +198,13 @@ class DaskBatches:
         return lists[0]
 
     def _drop_blocks(self) -> None:
-        """Release blocks that no batch ahead uses, unless their shuffle window goes on."""
+        """Release blocks of shuffle windows that no batch ahead belongs to."""
         if not self._ahead:
             return
         wanted = {block for _, batch, _ in self._ahead for block in batch.blocks}
         dropped = [b for b in self._held if b not in wanted]
         self._release([self._held.pop(block) for block in dropped])
-        if dropped:  # these messages leave before loads of the next window do
+        if dropped:  # let the client send the release now, before loads of the next window are submitted
             self._client.sync(asyncio.sleep, 0.001)
 
     def _release(self, keys: Iterable[Any]) -> None:
@@ -243,9 +247,10 @@ class DaskBatches:
 
 
 def assign(microbatches: int, window: int, threads: Sequence[str]) -> list[tuple[str | None, tuple[int, ...]]]:
-    """(worker, microbatches) for each thread: neighbouring microbatches, which are summed together.
+    """Divide the microbatches of a batch among threads: (worker, neighbouring microbatches) for each.
 
-    All batches of a shuffle window are assigned alike, to where its blocks are; those of the next begin at another thread.
+    All batches of a shuffle window are divided in the same way, so that blocks stay on their workers. The next window
+    begins at another thread.
     """
     assignments: dict[tuple[int, int], list[int]] = {}
     used = min(len(threads), microbatches) or microbatches
@@ -258,7 +263,7 @@ def assign(microbatches: int, window: int, threads: Sequence[str]) -> list[tuple
 
 
 def batch_tasks(microbatches: int, threads: int) -> int:
-    """Tasks of a batch on so many threads beside its loads: features and gradients, and sums of many."""
+    """The number of tasks of a batch, loads excluded: features, gradients, and sums of more than FAN_IN microbatches."""
     groups, sums = -(-microbatches // FAN_IN), 0
     while groups > 1:
         sums, groups = sums + groups, -(-groups // FAN_IN)
@@ -268,7 +273,7 @@ def batch_tasks(microbatches: int, threads: int) -> int:
 def load_task(
     blocks: BlockGraphs, reduction: LoadReduction, block: int, start: int, shared: dict[Any, Any] | None
 ) -> Delayed:
-    """The task that makes the rows of one block; `shared` are futures of the graph's shared nodes, if held."""
+    """The task that computes the rows of one block; `shared` are futures of the graph's shared nodes, or None."""
     if blocks.edges is None:
         return blocks.reduce_block(reduction, block, start, None, None)
     key = f"distrf-sgd-load-{uuid.uuid4().hex}-{block}"
@@ -278,7 +283,7 @@ def load_task(
 
 
 def lazy_loader(arrays: Sequence[Any]) -> Callable[[int], Any]:
-    """Blocks of lazy arrays one at a time in this process."""
+    """A function that computes one block of lazy arrays in this process, by its number."""
     starts = np.concatenate([[0], np.cumsum(arrays[0].chunks[0])]).tolist()
     blocks, reduction = BlockGraphs(arrays), LoadReduction(arrays[0].shape[1])
     return lambda block: compute(load_task(blocks, reduction, block, starts[block], None), None)

@@ -1,4 +1,4 @@
-"""The checkpoint of a fit: what determines its numbers, and a sample of the rows that it belongs to."""
+"""The checkpoint of training: the options that determine its numbers, and sampled rows by which it knows its data."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ def open_checkpoint(
     seed: int,
     resume: bool,
 ) -> Checkpoint:
-    """The checkpoint of a fit to these rows.
+    """Open the checkpoint of a fit to these rows, and check that what it holds belongs to this fit.
 
     Parameters
     ----------
     path : str, the folder or URL; None keeps nothing
-    identity : function that says what else determines the numbers, as JSON; called where there is a path
+    identity : function that returns all options that determine the numbers, as JSON; called only if there is a path
     rows, targets : Rows and Targets of the fit
-    seed : int, of the rows that stand for all of them
-    resume : bool, whether to go on from what the folder holds
+    seed : int, of the rows that are compared
+    resume : bool, whether to continue from what the folder holds
 
     Returns
     -------

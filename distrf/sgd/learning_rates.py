@@ -1,4 +1,4 @@
-"""Learning-rate rules: how long the step of a batch is, and what goes with such steps. Number code."""
+"""Learning-rate rules: the length of the step of each batch, and which other options go with a rule. Number code."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from .penalties import Penalty
 
 @dataclass(frozen=True)
 class LearningRate:
-    """Base: a step of constant length.
+    """Base of the rules: a step of constant length.
 
     Parameters
     ----------
-    eta0 : float > 0, the first step; None takes the longest stable one of the spectrum
-    power_t : float >= 0, of inverse_scaling
+    eta0 : float > 0, the first step; None takes the longest stable step, which the spectrum of the features gives
+    power_t : float >= 0, exponent of the rule "inverse_scaling"
 
     Attributes
     ----------
     name : str, the value of an estimator's `learning_rate`
-    preconditions : bool, whether a preconditioner goes with the rule
-    averages : bool, whether weights are averaged unless asked otherwise: steps do not vanish
-    follows_curvature : bool, whether momentum="auto" is what the curvature of batches leaves
-    slows_down : bool, whether steps are shortened each time that the loss has stopped falling
+    preconditions : bool, whether the rule may be used with a preconditioner
+    averages : bool, whether average="auto" averages the weights, because the steps do not vanish
+    follows_curvature : bool, whether momentum="auto" is taken from the curvature of the batches, else it is 0
+    slows_down : bool, whether steps are shortened whenever the loss has stopped falling
     """
 
     eta0: float | None = None
@@ -41,7 +41,7 @@ class LearningRate:
 
     @classmethod
     def check(cls, loss: type[Loss], penalty: Penalty, alpha: Any, momentum: Any) -> None:
-        """Raise InputError for what does not go with the rule; alpha and momentum are numbers or "auto"."""
+        """Raise InputError if the rule cannot be used with these options; alpha and momentum are numbers or "auto"."""
 
     def step(self, t: int, stable: float, scale: float, alpha: float) -> float:
         """The step of batch t.
@@ -49,36 +49,36 @@ class LearningRate:
         Parameters
         ----------
         t : batches before this one
-        stable : the longest stable step of the batch
-        scale : factor on the step, lowered where training diverged or slowed down
-        alpha : of the penalty
+        stable : the longest stable step for a batch of this size
+        scale : factor on the step, lowered when training diverged or slowed down
+        alpha : strength of the penalty
         """
         return scale * self.first(stable)
 
     def first(self, stable: float) -> float:
-        """The first step, unscaled."""
+        """The first step, before it is multiplied by `scale`."""
         return stable if self.eta0 is None else self.eta0
 
     @property
     def asked(self) -> bool:
-        """Whether steps are of the very length that was asked for, so that they are not shortened unasked."""
+        """Whether the user set the exact length of the steps. They are then never shortened; divergence is an error."""
         return False
 
     def falling(self, batches: float) -> LearningRate:
-        """The rule for an objective with a kink: steps that do not vanish by themselves fall over so many batches."""
+        """The rule for an objective with a kink: steps that would stay constant decay over this many batches."""
         return self
 
     def for_stream(self, batches: float) -> LearningRate:
-        """The rule for rows that come in calls of `partial_fit`: falling over so many batches at least."""
+        """The rule for `partial_fit`: if steps decay, then over at least this many batches."""
         return self
 
     def project(self, U: np.ndarray, alpha: float) -> None:
-        """What is done to the weights after a step, in place."""
+        """Change the weights after a step, in place; most rules do nothing."""
 
 
 @dataclass(frozen=True)
 class Auto(LearningRate):
-    """The stable step, constant; it falls as 1 / sqrt(1 + t / decay_batches) where `decay_batches` is a number."""
+    """The longest stable step, constant or, if `decay_batches` is a number, times 1 / sqrt(1 + t / decay_batches)."""
 
     decay_batches: float | None = None
 
@@ -100,7 +100,7 @@ class Auto(LearningRate):
 
 @dataclass(frozen=True)
 class Pegasos(LearningRate):
-    """1 / (alpha t), and weights in the ball of radius 1 / sqrt(alpha) (Shalev-Shwartz et al. 2011)."""
+    """Steps of 1 / (alpha t) with projection onto the ball of radius 1 / sqrt(alpha) (Shalev-Shwartz et al. 2011)."""
 
     name = "pegasos"
     preconditions = False
@@ -116,7 +116,7 @@ class Pegasos(LearningRate):
             )
 
     def step(self, t: int, stable: float, scale: float, alpha: float) -> float:
-        # As if some batches had gone before: the first steps of 1 / (alpha t) would throw weights far away.
+        # The second term bounds the step by the stable one: the first steps of 1 / (alpha t) alone would be far too long.
         return 1.0 / (alpha * (t + 1) + 1.0 / (scale * stable))
 
     def first(self, stable: float) -> float:
@@ -160,7 +160,7 @@ RATES: dict[str, type[LearningRate]] = {r.name: r for r in (Auto, Pegasos, Const
 
 
 def project(W: np.ndarray, alpha: float) -> None:
-    """Each column into the ball of radius 1 / sqrt(alpha), in place.
+    """Project each column onto the ball of radius 1 / sqrt(alpha), in place.
 
     Pegasos, line 6 of Algorithm 1 of Yu et al. 2015, where the radius is misprinted as 1 / alpha: the minimum
     w of alpha |w|^2 / 2 + mean hinge has |w|^2 <= 1 / alpha (Shalev-Shwartz et al. 2011, Theorem 1).

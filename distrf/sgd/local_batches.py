@@ -13,7 +13,7 @@ from .schedules import Batch
 
 
 class LocalBatches:
-    """Gradients of a sequence of batches over blocks that `load` returns; see DaskBatches for the methods."""
+    """Computes the gradients of a sequence of batches over blocks that `load` returns; methods as of DaskBatches."""
 
     def __init__(self, load: Callable[[int], Any], maps: Sequence[Any], work: BatchWork):
         self._load = load
@@ -21,7 +21,6 @@ class LocalBatches:
         self.work = work
         self._held: dict[int, Any] = {}
         self._sequence: Iterator[tuple[int, Batch]] = iter(())
-        self.most_held = 0
 
     def begin(self, sequence: Iterator[tuple[int, Batch]]) -> None:
         self._sequence = sequence
@@ -38,7 +37,7 @@ class LocalBatches:
             loaded = [self._block(s.block) for s in microbatch]
             taken = self.work.take(loaded, self._maps, epoch, microbatch)
             sums.append(self.work.gradient(taken, W, **numbers))
-        while True:  # at least once: sums are in float64
+        while True:  # at least once: `add_sums` turns a single gradient into float64 too
             sums = [add_sums(*sums[a : a + FAN_IN]) for a in range(0, len(sums), FAN_IN)]
             if len(sums) == 1:
                 return epoch, batch, sums[0]
@@ -46,7 +45,6 @@ class LocalBatches:
     def _block(self, block: int) -> Any:
         if block not in self._held:
             self._held[block] = self._load(block)
-            self.most_held = max(self.most_held, len(self._held))
         return self._held[block]
 
     def validate(self, W: np.ndarray, blocks: Sequence[int], held: bool = True) -> np.ndarray:
@@ -61,7 +59,10 @@ class LocalBatches:
 
 
 def memory_loader(arrays: Sequence[Any], rows: Sequence[int]) -> Callable[[int], Any]:
-    """Blocks of in-memory (X, y) or (X, y, weight), cut after the given numbers of rows."""
+    """A function that returns one block of in-memory (X, y) or (X, y, weight), by its number.
+
+    rows : number of rows of each block
+    """
     starts = np.concatenate([[0], np.cumsum(rows)]).tolist()
     reduction = LoadReduction(arrays[0].shape[1])
 

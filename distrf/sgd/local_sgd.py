@@ -1,8 +1,8 @@
-"""Local steps and averaged weights: each block of a batch takes small steps of its own.
+"""Local SGD: for each block of a batch a worker takes many small steps, and the resulting weights are averaged.
 
-All blocks of a batch start from the same weights, and the mean of where they end, weighted by rows, is where the
-next batch starts (Zinkevich et al., NIPS 2010, with an average after every block). One message a block instead
-of one a step; what it costs in accuracy grows with the steps between averages. Number code.
+All blocks of a batch start from the same weights. The next batch starts from the mean of their final weights, weighted by
+rows (Zinkevich et al., NIPS 2010, with an average after every block). So there is one message for each block instead of
+one for each step. The loss of accuracy grows with the number of steps between averages. Number code.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .schedules import LOCAL_BLOCKS, Batch
 
 @dataclass(frozen=True)
 class LocalSGD(PreconditionedSGD):
-    """The optimizer of averaged weights: workers step, and what comes back are weights, not gradients.
+    """The client's side of local SGD: workers take the steps and return weights in place of gradients.
 
     step_rows : rows of a local step
     """
@@ -31,14 +31,14 @@ class LocalSGD(PreconditionedSGD):
         return {"t": state.t, "scale": state.scale}
 
     def advance(self, state: SGDState, G: np.ndarray, batch: Batch, mean_weight: float, whole: bool) -> None:
-        """Take over the mean of the weights, by rows; G is their sum times the rows."""
+        """Set the weights to the mean over blocks. G is the sum of the blocks' weights, each times its rows."""
         steps = max(1, round(batch.rows / len(batch.microbatches) / self.step_rows))
         self.move(state, G / batch.rows, steps)
 
 
 @dataclass(frozen=True)
 class LocalSteps:
-    """An optimizer that travels as maps do: its directions once to each worker, the rest with each task."""
+    """The optimizer as workers get it. Like a map, it travels without its directions, which each worker gets once."""
 
     optimizer: PreconditionedSGD
 
@@ -58,9 +58,9 @@ class LocalSteps:
 
 @dataclass(frozen=True)
 class LocalWork(BatchWork):
-    """Microbatches that move the weights themselves; the last of the maps is a LocalSteps.
+    """The workers' side of local SGD: a microbatch is a block, which takes steps. The last of `maps` is a LocalSteps.
 
-    step_rows : rows of a local step; mean_weight : of a row
+    step_rows : rows of a local step; mean_weight : mean weight of the training rows
     """
 
     step_rows: int = 1
@@ -68,15 +68,15 @@ class LocalWork(BatchWork):
 
     @classmethod
     def of(cls, work: BatchWork, step_rows: int, mean_weight: float) -> LocalWork:
-        """The same work in local steps."""
+        """The work of a synchronous batch turned into local steps."""
         return cls(**vars(work), step_rows=step_rows, mean_weight=mean_weight)
 
     def take(self, loaded: Any, maps: Sequence[Any], epoch: int, microbatch: Any) -> Any:
-        """Rows of a microbatch in the order of the epoch, and the maps: features are made step by step."""
+        """The rows of a microbatch in the order of the epoch, and the maps; each step makes its own features."""
         return self.joined(loaded, epoch, microbatch), maps
 
     def gradient(self, taken: Any, W: np.ndarray, t: Any = 0, scale: Any = 1.0) -> Sums:
-        """Weights after the steps times the rows, and the sums along the way."""
+        """Take the steps of a block. In place of the gradient, the sums have its final weights times its rows."""
         rows, (*maps, local) = taken
         state = SGDState(W.astype(np.float64), t=int(t), scale=float(scale))
         n, others = rows[0].shape[0], np.zeros(4)
@@ -95,5 +95,5 @@ class LocalWork(BatchWork):
 
 
 def local_rows(batch_size: int) -> int:
-    """Rows of a local step: the steps of a batch side by side take about as many rows as one of all blocks."""
+    """Rows of a local step, such that one step on every block of a batch takes about `batch_size` rows in all."""
     return max(64, batch_size // LOCAL_BLOCKS)

@@ -1,7 +1,7 @@
-"""What changes weights: optimizers, the state they carry from batch to batch, and preconditioned SGD.
+"""Optimizers: how the gradient of a batch changes the weights, with preconditioned SGD, and the state between batches.
 
 Number code. Weights of linear models have shape (P, C): D features and, with an intercept, a last row for the
-constant column, which no penalty touches.
+constant column, which is not penalised.
 """
 
 from __future__ import annotations
@@ -17,13 +17,15 @@ from .penalties import Penalty
 from .preconditioner import Preconditioner
 from .schedules import Batch
 
-#: Momentum is at most this, and follows the curvature with the memory of so many batches.
+#: The largest automatic momentum.
 _MOST_MOMENTUM = 0.8
-#: And at least this where the curvature is that of a sample, and so a bound with a margin: MNIST with D = 4,096 after one
+#: The smallest one if steps come from a sample, whose bound on the curvature has a margin: MNIST with D = 4,096 after one
 #: pass 96.63 % with it and 96.46 % without; kin40k, letter, covtype and census gain likewise.
 _LEAST_MOMENTUM = 0.5
+#: The curvature that momentum follows is a running average over about this many batches.
 _MEMORY = 5.0
-#: Averages weigh batch t by about t^8: the last tenth of the batches counts (Shamir & Zhang, ICML 2013, 4).
+#: The average weighs the weights after batch t by about t^8, so that about the last tenth of the batches counts (Shamir &
+#: Zhang, ICML 2013, Section 4).
 _AVERAGE_POWER = 8.0
 _MOST_HALVINGS = 30
 
@@ -32,7 +34,7 @@ _MOST_HALVINGS = 30
 class OptimizerState:
     """What an optimizer carries from batch to batch: arrays and plain numbers, all of which a checkpoint keeps.
 
-    weights : what gradients are taken at; t : batches done
+    weights : those at which the next gradient is taken; t : number of batches done
     """
 
     weights: np.ndarray
@@ -54,22 +56,25 @@ class Optimizer:
     """Base: how the mean gradient of a batch changes the state."""
 
     def start(self, weights: np.ndarray) -> OptimizerState:
-        """The state before the first batch; the array becomes its own."""
+        """The state before the first batch. It takes over the array and may change it."""
         raise NotImplementedError
 
     def sent(self, state: OptimizerState) -> dict[str, Any]:
-        """Numbers that workers need beside the weights."""
+        """What else the gradient of a batch needs beside the weights: keyword arguments of `BatchWork.gradient`."""
         return {}
 
     def observe(self, state: Any, curved: float, longest: float) -> None:
-        """Take note of what else a batch has measured: curvature, a mean share, and the longest row in units of weight."""
+        """Update the state with what a batch has measured beside its gradient.
+
+        curved : curvature of its rows as a share of the largest possible; longest : its largest row, see `RowLengths`
+        """
 
     def advance(self, state: Any, G: np.ndarray, batch: Batch, mean_weight: float, whole: bool) -> None:
-        """Apply what the microbatches of a batch sum up to, in place; whole : whether it is all rows."""
+        """Take one step, in place. G : sum of the gradients of the microbatches; whole : whether the batch is all rows."""
         self.step(state, G / (batch.rows * mean_weight), batch.rows, whole)
 
     def step(self, state: Any, G: np.ndarray, rows: int, whole: bool) -> None:
-        """Apply the mean gradient G of the loss over so many rows, in place."""
+        """Take one step along G, the mean gradient of the loss over `rows` rows, in place."""
         raise NotImplementedError
 
     def solution(self, state: Any) -> np.ndarray:
@@ -77,14 +82,14 @@ class Optimizer:
         return state.weights
 
     def travelled(self, state: Any, rows: int) -> tuple[float, float, float]:
-        """The first step that was asked for, the longest stable one, and how far the steps went, times the curvature.
+        """(eta0, the longest stable step, largest curvature times the sum of all steps), for batches of `rows` rows.
 
-        At most, and for batches of so many rows; 0, 0 and infinity where no length was asked for.
+        The last is an upper bound. (0, 0, infinity) if the user gave no eta0.
         """
         return 0.0, 0.0, np.inf
 
     def penalty_value(self, weights: np.ndarray) -> float:
-        """What the objective has beside the mean loss."""
+        """The penalty at these weights: the part of the objective beside the mean loss."""
         raise NotImplementedError
 
     def backs_off(self, state: Any) -> bool:
@@ -92,11 +97,11 @@ class Optimizer:
         return True
 
     def back_off(self, state: Any, weights: np.ndarray, loss: float) -> None:
-        """Go on from these weights in shorter steps, in place; raises InputError where that does not help."""
+        """Return to these weights and shorten the steps, in place. Raises InputError if steps cannot be shortened."""
         raise NotImplementedError
 
     def slow_down(self, state: Any) -> bool:
-        """Shorten the steps where the loss has stopped falling; False where that is not among the rules."""
+        """Shorten the steps because the loss has stopped falling. Returns False if the rule does not do so."""
         return False
 
 
@@ -104,11 +109,11 @@ class Optimizer:
 class SGDState(OptimizerState):
     """State of PreconditionedSGD.
 
-    velocity, average : shape (P, C), float64, as weights; averaged : batches in the average
-    slope : average of the gradients, as that of the weights; where there is an l1 penalty
-    scale : factor on the step, lowered by "adaptive" and after a divergence
-    curved : curvature of the last batches as a share of the largest that steps are made for
-    longest : the longest row so far, in the metric of the preconditioner
+    velocity, average : of momentum, and of the weights: shape (P, C), float64; averaged : batches in the average
+    slope : average of the gradients, with the same factors; kept with an l1 penalty only
+    scale : factor on the step, lowered by the rule "adaptive" and after a divergence
+    curved : running average of the curvature of the batches, as a share of the largest, for which steps are made
+    longest : largest weight times z'P z of a row so far, see `RowLengths`
     """
 
     velocity: np.ndarray = None  # type: ignore[assignment]
@@ -133,10 +138,10 @@ class PreconditionedSGD(Optimizer):
     """Steps along the preconditioned gradient: learning rates, momentum, penalties, projection, averaging.
 
     rate, penalty : the learning rate and the penalty; average : whether weights are averaged
-    momentum : of Nesterov; None takes it from the curvature. Steps are made for the largest curvature. Where the rows of
-        a batch have only the share c of it, 1 / c batches together have all of it, and a momentum of 1 - c remembers
-        so many. It is at least 1/2 where the curvature was measured on a sample
-    intercept : whether the last row is one, unpenalised
+    momentum : of Nesterov; None takes it from the curvature. Steps are made for the largest curvature. If the rows of a
+        batch have only the share c of it, 1 / c batches together have all of it, and a momentum of 1 - c averages over
+        about that many. It is at least 1/2 if the curvature was measured on a sample
+    intercept : whether the last row of the weights is the intercept, which is not penalised
     """
 
     preconditioner: Preconditioner
@@ -150,7 +155,7 @@ class PreconditionedSGD(Optimizer):
         return SGDState(weights)
 
     def eta(self, state: SGDState, rows: int, whole: bool) -> float:
-        """The step of batch state.t, counted from 0, over so many rows or the whole of them."""
+        """The step of batch state.t, counted from 0: for a batch of `rows` rows, or, with `whole`, of all rows."""
         stable = self.preconditioner.bounded(state.longest).step(None if whole else rows)
         return self.rate.step(state.t, stable, state.scale, self.penalty.alpha)
 
@@ -193,7 +198,7 @@ class PreconditionedSGD(Optimizer):
         return min(_MOST_MOMENTUM, max(least, 1.0 - state.curved))
 
     def move(self, state: SGDState, W: np.ndarray, batches: int = 1) -> None:
-        """Take new weights over, and into the average."""
+        """Set new weights, which `batches` batches have led to, and add them to the average."""
         state.weights = W
         state.t += batches
         if self.average:
@@ -203,8 +208,8 @@ class PreconditionedSGD(Optimizer):
     def solution(self, state: SGDState) -> np.ndarray:
         """The weights to predict with.
 
-        With an l1 penalty neither the average of the weights nor the last of them is sparse. So one more proximal step is
-        taken from the average, along the average of the gradients.
+        With an l1 penalty the average of the weights is not sparse. So one more proximal step is taken, from the average
+        of the weights along the average of the gradients.
         """
         if not (self.average and state.averaged):
             return state.weights
@@ -230,7 +235,7 @@ class PreconditionedSGD(Optimizer):
         return not self.rate.asked and state.scale >= 2.0**-_MOST_HALVINGS
 
     def back_off(self, state: SGDState, weights: np.ndarray, loss: float) -> None:
-        """Half the step."""
+        """Return to these weights and halve the step."""
         if self.rate.asked:
             raise InputError(
                 f"the loss rose to {loss:.3g} in batch {state.t}: steps are too long or the features too "
@@ -251,5 +256,5 @@ class PreconditionedSGD(Optimizer):
 
 
 def _share(averaged: int) -> float:
-    """Of the newest in an average of so many."""
+    """The factor of the newest weights in an average of `averaged` batches."""
     return (_AVERAGE_POWER + 1.0) / (_AVERAGE_POWER + averaged)

@@ -16,9 +16,9 @@ class Penalty:
     ----------
     alpha : float >= 0
     l1_ratio : float in [0, 1], share of the l1 norm
-    squares : float >= 0, strength of the squares; None is alpha. The sample asks for one of its own, since the l1 norm
-        and the squares are in unlike units
-    units : array of shape (D, 1), factors on the weights; the penalty is of the products. None is 1
+    squares : float >= 0, strength of the squared l2 norm; None is alpha. alpha="auto" chooses it apart from alpha,
+        because the l1 norm and the squares have different units
+    units : array of shape (D, 1), factors on the weights before the penalty is taken. None is 1
     shares : array of shape (2, C), factors on the l1 norm and on the squares of each column of weights. None is 1
 
     Attributes
@@ -36,17 +36,17 @@ class Penalty:
 
     @classmethod
     def of(cls, alpha: float, l1_ratio: float) -> Penalty:
-        """The penalty with what it takes of the parameters of an estimator."""
+        """The penalty from the parameters of an estimator; l1_ratio is read by the elastic net alone."""
         return cls(alpha)
 
     @property
     def smooth(self) -> bool:
-        """Whether it has no kink: what a preconditioner, momentum and steps that do not fall need."""
+        """Whether it has no kink. A preconditioner, momentum and constant steps need a smooth penalty."""
         return not self.l1_ratio
 
     @property
     def curvature(self) -> float:
-        """Second derivative of the smooth part, the largest of all weights."""
+        """The largest second derivative of the smooth part."""
         largest = 1.0 if self.units is None else float(self.units.max()) ** 2
         return float(np.max(self._strength)) * largest
 
@@ -61,7 +61,7 @@ class Penalty:
         return threshold if self.shares is None else threshold * self.shares[0]
 
     def times(self, factor: float) -> Penalty:
-        """The penalty so many times as strong."""
+        """The penalty times a factor."""
         squares = None if self.squares is None else factor * self.squares
         return replace(self, alpha=factor * self.alpha, squares=squares)
 
@@ -78,7 +78,7 @@ class Penalty:
         return self._strength * U if self.units is None else self._strength * (self.units**2 * U)
 
     def proximal(self, U: np.ndarray, eta: float) -> np.ndarray:
-        """The proximal step of the part with a kink: towards zero by eta alpha l1_ratio, no further."""
+        """The proximal step of the l1 part (soft thresholding): each weight moves towards zero by eta alpha l1_ratio."""
         threshold = eta * self._threshold
         return soft(U, threshold if self.units is None else threshold * self.units)
 

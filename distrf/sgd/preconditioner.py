@@ -33,21 +33,21 @@ from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
 from ..randomness import variates
 
-#: Rows of the sample, and its dense bytes at most. Two thirds give the directions, a third tests them.
+#: Most rows of the sample, and most bytes of it. Two thirds give the directions, a third tests them.
 SAMPLE_ROWS = 9_000
 SAMPLE_BYTES = 256 * 2**20
 #: Up to this size eigenvalues are computed exactly, in float64.
 _DENSE_UP_TO = 1_536
 _SPARE = 64
 _LANCZOS_ABOVE = 32
-#: Directions below this share of the largest curvature are left alone: rounding of gradients would grow in them.
+#: Directions whose curvature is below this share of the largest are not preconditioned: steps would amplify rounding.
 _FLOOR = {"float32": 1e-5, "float64": 1e-6}
-#: The true curvature over that of the next direction, at most: top directions learn slower by as much. On eleven
-#: data sets 8 was better after one pass and after twenty than 2 or 4.
+#: The largest allowed ratio of mu, as measured, to mu_{k+1}: the top directions learn slower by that factor. If it is
+#: exceeded, fewer directions are tried. On eleven data sets 8 was better than 2 or 4, after one pass and after twenty.
 _MOST_RATIO = 8.0
-#: The next number of directions that is tried is this share of the last.
+#: Each try keeps this share of the directions of the one before.
 _FEWER = 0.67
-#: Rows that were not sampled may be so much longer than those that were, in the metric of P.
+#: Rows outside the sample are assumed to have z'P z up to this many times the largest one of the sample.
 _ROW_SAFETY = 2.0
 
 
@@ -61,9 +61,9 @@ class Preconditioner:
     shrink : array of shape (k,), 1 - mu_{k+1} / mu_i
     curvature : float, mu
     row_bound : float, beta
-    certain : bool, whether no row can exceed beta, sampled or not
+    certain : bool, whether beta holds for every row, not for the sample alone
     smoothness : float, L
-    unseen : float, the share of beta that directions no sampled row shows may have of curvature
+    unseen : float, bound on the curvature along directions that no sampled row has, as a share of beta
     """
 
     directions: np.ndarray
@@ -93,7 +93,7 @@ class Preconditioner:
         return np.maximum(out, 0.0)
 
     def bounded(self, length: float) -> Preconditioner:
-        """The same where a row has turned up with this z'P z."""
+        """The preconditioner with its bounds raised, if need be, to hold for a row with z'P z = `length`."""
         more = self.smoothness * length - self.row_bound
         if not more > 0:
             return self
@@ -102,7 +102,7 @@ class Preconditioner:
 
     @property
     def critical_rows(self) -> float:
-        """m*, above which larger batches are a waste."""
+        """m*, the critical batch: with larger batches a pass learns less."""
         return self.row_bound / self.curvature
 
     def step(self, rows: int | None) -> float:
@@ -118,9 +118,9 @@ def sample_size(n_rows: int, n_features: int) -> int:
 
 
 def intercept_scale(Z: np.ndarray) -> float:
-    """The constant that stands for the intercept among the features: the square root of lambda_1.
+    """The value of the constant column whose weight is the intercept: the square root of lambda_1.
 
-    So the intercept learns as fast as the fastest direction, and costs a factor of two in step size at most.
+    With it the intercept learns as fast as the fastest direction, and steps get shorter by a factor of two at most.
     """
     v = np.ones(Z.shape[1]) / np.sqrt(Z.shape[1])
     value = 0.0
@@ -135,13 +135,13 @@ def intercept_scale(Z: np.ndarray) -> float:
 
 @dataclass(frozen=True)
 class SampledRows:
-    """The rows that a preconditioner is made of, each times the square root of its weight (mean weight 1).
+    """The rows from which a preconditioner is made, each times the square root of its weight (mean weight 1).
 
     fitted : rows that give the directions, shape (s, P)
-    held : other rows that test them, shape (r, P); None where there are too few, or `fitted` is all rows
+    held : other rows that test them, shape (r, P); None if there are too few, or `fitted` is all rows
     whole : whether `fitted` is all rows there are
-    longest : a bound of z'z over all rows, if one is known
-    draws : independent draws among the s + r rows; None is all of them
+    longest : an upper bound of z'z over all rows; infinity if none is known
+    draws : number of independent draws that gave the s + r rows; None if each row is one
     """
 
     fitted: np.ndarray
@@ -156,12 +156,12 @@ class SampledRows:
 
     @property
     def telling(self) -> np.ndarray:
-        """The rows that steps are measured on."""
+        """The rows on which the length of steps is measured: the held-out ones if there are any."""
         return self.fitted if self.held is None else self.held
 
     @property
     def unseen(self) -> float:
-        """The share of the weight that rows may have which are like no sampled one."""
+        """About the largest share of the weight that rows unlike all sampled ones may have."""
         if self.whole:
             return 0.0
         return 1.0 / (self.count if self.draws is None else self.draws)
@@ -182,8 +182,8 @@ def make_preconditioner(
     ----------
     sample : SampledRows
     smoothness, alpha : L and the l2 penalty
-    most : directions at most, 0 for none; None is P
-    chosen : keep as many as the rows can tell, else `most` as far as the spectrum goes
+    most : the most directions, 0 for none; None is P
+    chosen : whether fewer are kept if the test rows require it; else `most`, as far as the spectrum goes
     """
     Z = sample.fitted
     most = Z.shape[1] if most is None else min(most, Z.shape[1])
@@ -191,17 +191,17 @@ def make_preconditioner(
     mu = smoothness * values + alpha
     floor = max(_FLOOR[Z.dtype.name] * float(mu[0]), np.finfo(np.float64).tiny * 1e9)
     k = min(most, Q.shape[1], int(np.count_nonzero(mu > floor)))
-    tried = _Tried(sample, smoothness, alpha, seed)
+    measure = _Measurement(sample, smoothness, alpha, seed)
     while True:
         target = max(float(mu[k]) if k < len(mu) else alpha, floor)
-        made = tried(np.ascontiguousarray(Q[:, :k]), 1.0 - target / mu[:k], target)
+        made = measure(np.ascontiguousarray(Q[:, :k]), 1.0 - target / mu[:k], target)
         if not chosen or sample.whole or k <= 1 or made.curvature <= _MOST_RATIO * target:
             return made
         k = max(1, int(_FEWER * k))
 
 
 @dataclass(frozen=True)
-class _Tried:
+class _Measurement:
     """Measures a preconditioner on rows that its directions do not come from, or on all rows there are."""
 
     sample: SampledRows
@@ -253,7 +253,7 @@ def deflated_curvature(rows: np.ndarray, P: Preconditioner, seed: int) -> float:
 def top_directions(Z: np.ndarray, k: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """Eigenvalues of Z'Z / s, descending, and the eigenvectors of the first of them, shape (P, at most k).
 
-    There is one eigenvalue more than vectors unless the vectors are all: what the rows have no variance along, has 0.
+    There is one more eigenvalue than vectors, unless there are P vectors. It is 0 along directions without variance.
     Exact for small matrices; else by subspace iteration with two steps, orthonormalised between them
     (Halko, Martinsson & Tropp 2011, Algorithm 4.4), and the Rayleigh-Ritz values of the subspace.
     """
@@ -275,8 +275,8 @@ def top_directions(Z: np.ndarray, k: int, seed: int) -> tuple[np.ndarray, np.nda
 def orthonormal(Y: np.ndarray, passes: int = 6) -> np.ndarray:
     """A basis of the columns of Y, in its dtype, orthonormal to about 1e-4 after enough passes, mostly two.
 
-    Cholesky-QR, shifted while the columns are nearly dependent (Fukaya et al. 2020): all products, and a third
-    of the time of Householder's at D = 4,096 and 1,064 columns, which takes over where passes do not suffice.
+    Cholesky-QR, shifted while the columns are nearly dependent (Fukaya et al. 2020). It consists of matrix products, and
+    takes a third of the time of Householder QR at D = 4,096 and 1,064 columns. Householder QR follows if it fails.
     """
     for _ in range(passes):
         scale = np.sqrt(np.einsum("ij,ij->j", Y, Y, dtype=np.float64))
@@ -287,7 +287,7 @@ def orthonormal(Y: np.ndarray, passes: int = 6) -> np.ndarray:
         gap = float(np.abs(gram - np.eye(len(gram))).max())
         if gap < 1e-4:
             return Y
-        if gap > 0.1:  # what rounding may have made negative becomes positive
+        if gap > 0.1:  # rounding may have made eigenvalues negative; the shift makes them positive
             gram.ravel()[:: len(gram) + 1] += 30 * np.sqrt(len(gram)) * np.finfo(Y.dtype).eps
         try:
             factor = cholesky(gram, lower=False, check_finite=False)
@@ -301,7 +301,7 @@ def orthonormal(Y: np.ndarray, passes: int = 6) -> np.ndarray:
 
 
 def _exact_directions(Z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """All eigenvalues that rounding can tell from 0, a 0 more where there are fewer than P, and their vectors."""
+    """All eigenvalues above rounding, followed by a 0 if there are fewer than P, and their eigenvectors."""
     s, P = Z.shape
     values, vectors = eigh(Z.T @ Z / s if s >= P else Z @ Z.T / s, check_finite=False)
     values, vectors = np.maximum(values[::-1], 0.0), vectors[:, ::-1]
@@ -315,9 +315,9 @@ def _exact_directions(Z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def weighted_rows(
     Z: np.ndarray, weight: np.ndarray | None, constant: float, mean_weight: float | None = None
 ) -> np.ndarray:
-    """Dense rows with the constant column (none for 0), times the root of their weight over its mean.
+    """Dense rows with the constant column (none for 0), each times the root of its weight over the mean weight.
 
-    mean_weight : of all rows; None takes that of these
+    mean_weight : that of all rows; None takes the mean of `weight`
     """
     rows = Z.toarray() if sp.issparse(Z) else np.asarray(Z)  # type: ignore[attr-defined]
     out = np.empty((rows.shape[0], rows.shape[1] + (constant != 0)), dtype=rows.dtype)

@@ -1,4 +1,4 @@
-"""The rows of a fit: where they are, samples of them, their weights, and where their batches are worked on."""
+"""The training rows of a fit: blocks, samples, weights, and the choice between LocalBatches and DaskBatches."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from .local_batches import LocalBatches, memory_loader
 
 @dataclass(frozen=True)
 class Rows:
-    """The rows of a fit: features of shape (n, D) are `maps` applied to the blocks of `arrays[0]`.
+    """The training rows: features of shape (n, D) are `maps` applied to the blocks of `arrays[0]`.
 
     Attributes
     ----------
-    arrays : (X, y) or (X, y, weight), of NumPy, CSR or Dask
+    arrays : (X, y) or (X, y, weight), all in memory (NumPy, CSR) or all Dask arrays
     maps : functions on a block, applied one after the other
-    blocks : rows of each block
+    blocks : number of rows of each block
     n_features : int, D
-    block_bytes : int, bytes of the largest block as it is held
+    block_bytes : int, bytes of the largest block as workers hold it
     """
 
     arrays: tuple[Any, ...]
@@ -44,8 +44,8 @@ class Rows:
     def of(cls, X: Any, y: Any, weight: Any) -> Rows:
         """The rows of features X, targets y and weights, which may be None.
 
-        Of a Dask array the blocks are its chunks, and what maps make of stored rows is made anew in each batch; an
-        array in memory is cut into views.
+        The blocks of a Dask array are its chunks. If it was made by maps, blocks of the rows before the maps are held,
+        and each batch makes its features anew. An array in memory is cut into views.
 
         Parameters
         ----------
@@ -83,7 +83,7 @@ class Rows:
         return is_dask_collection(self.arrays[0])
 
     def sample(self, size: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-        """A seeded sample of the rows. Rows that are not finite are left out: their block refuses them by number.
+        """A seeded sample of the rows. Rows with NaN or infinity are left out; training refuses them later, by number.
 
         Parameters
         ----------
@@ -115,12 +115,12 @@ class Rows:
         return Z, y if self.arrays[1].ndim == 2 else y[:, 0], weight
 
     def batches(self, work: BatchWork, functions: Sequence[Any] = ()) -> Any:
-        """Where microbatches are worked on: the cluster for lazy rows, if there is one, else this process.
+        """The source of gradients: on the cluster for lazy rows if there is one, else in this process.
 
         Parameters
         ----------
         work : BatchWork, what is done with a microbatch
-        functions : what the work takes along beside the maps, in their form
+        functions : further objects that the work needs, with arrays like maps: a RowLengths or LocalSteps
 
         Returns
         -------
@@ -135,7 +135,7 @@ class Rows:
 
 
 def two_dimensional(a: Any) -> Any:
-    """An array of one value a row as one column."""
+    """A one-dimensional array as a single column."""
     return a[:, None] if a.ndim == 1 else a
 
 
@@ -154,7 +154,7 @@ def measure_weights(rows: Rows, targets: Targets, refuse: bool = True) -> Weight
     ----------
     rows : Rows
     targets : Targets, whose class weights are factors on the weights of the rows
-    refuse : bool, whether weights that are all zero are an error
+    refuse : bool, whether to raise an error if all weights are zero
 
     Returns
     -------

@@ -1,8 +1,8 @@
 """Which rows a batch takes: seeded, new in each epoch, a function of the blocks and never of the workers.
 
-A *shuffle window* is the blocks that are held at a time: one drawn from each set of neighbours. Each batch
-takes as many rows of every block of its window, so a batch mixes files that are sorted by date or class. What it takes
-from neighbouring blocks of the window is a *microbatch*, whose gradient is one summand. Number code.
+A *shuffle window* is a set of blocks that workers hold at one time, drawn from all over the data. A batch takes the same
+share of the rows of every block of its window, so it mixes rows even if files are sorted by date or class. The rows that
+it takes from a few neighbouring blocks of the window are a *microbatch*; its gradient is one summand. Number code.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ import numpy as np
 
 from ..randomness import permutation
 
-#: Blocks of a shuffle window, and their bytes, at most, unless one batch needs more; the next window is read meanwhile.
+#: Most blocks of a shuffle window, and most bytes of them, unless one batch needs more. The next window is read ahead.
 _WINDOW_BLOCKS = 16
 _WINDOW_BYTES = 512 * 2**20
-#: Orders of rows that a process keeps: of the blocks of two windows.
+#: Row permutations that a process caches: those of the blocks of two windows.
 ORDERS = 2 * _WINDOW_BLOCKS
-#: Rows of a microbatch, at most; a quarter of them makes microbatches of their own until a batch has four. A task costs some
-#: milliseconds whatever it does, and more workers want more tasks.
+#: Most rows of a microbatch. Small batches are cut finer, into up to four microbatches of a quarter of that, so that
+#: several workers share the work; not finer, because every task costs some milliseconds.
 MICROBATCH_ROWS = 1024
 _MICROBATCHES = 4
-#: Blocks side by side in a batch of whole blocks.
+#: Blocks of a batch that consists of whole blocks (local SGD).
 LOCAL_BLOCKS = 8
 
 
 @dataclass(frozen=True)
 class BlockRows:
-    """Rows first:last of the seeded permutation of a block's usable rows."""
+    """Rows first:last of a block in the seeded order of the epoch. Held-out rows are not in that order."""
 
     block: int
     first: int
@@ -41,8 +41,8 @@ class BlockRows:
 class Batch:
     """The rows of one step.
 
-    window, blocks : number of the shuffle window in the epoch, and its blocks
-    microbatches : of each, the rows that it takes of some blocks
+    window : number of the shuffle window in the epoch; blocks : those of the window (local SGD: of the batch)
+    microbatches : for each microbatch, the rows that it takes from each of a few blocks
     """
 
     window: int
@@ -56,12 +56,12 @@ class Batch:
 
 @dataclass(frozen=True)
 class Schedule:
-    """Batches of about `batch_size` rows over blocks of the given numbers of usable rows.
+    """Cuts the training rows of each epoch into batches of about `batch_size` rows.
 
-    rows : usable rows of each block; 0 leaves it out
-    block_bytes : of the largest block as it is held
-    whole_blocks : batches are whole blocks, each a microbatch, whatever `batch_size`
-    microbatch_rows : rows of a microbatch, at most
+    rows : training rows of each block; a block with 0 is left out
+    block_bytes : bytes of the largest block as workers hold it
+    whole_blocks : whether a batch is some whole blocks, each a microbatch (local SGD); `batch_size` is then not read
+    microbatch_rows : the most rows of a microbatch
     """
 
     rows: tuple[int, ...]
@@ -109,7 +109,7 @@ class Schedule:
                 taken = []
                 for members in sets:
                     for k in range(r * cuts, (r + 1) * cuts):
-                        # Blocks with few rows give them in different batches.
+                        # The shift makes blocks with fewer rows than batches give their rows to different batches.
                         offsets = ((b, self.rows[b], ranges * i // len(blocks)) for i, b in members)
                         cut = (
                             BlockRows(b, (n * k + shift) // ranges, (n * (k + 1) + shift) // ranges)
@@ -125,7 +125,7 @@ class Schedule:
 
 
 def microbatch_count(batch_size: int, microbatch_rows: int) -> int:
-    """Microbatches of a batch: a power of two, so that they go evenly to most numbers of workers."""
+    """The number of microbatches of a batch: a power of two, which most numbers of workers can share evenly."""
     wanted = max(min(_MICROBATCHES, 4 * batch_size // microbatch_rows), -(-batch_size // microbatch_rows), 1)
     return 1 << (wanted - 1).bit_length()
 
@@ -144,11 +144,11 @@ class Holdout:
     seed: int
 
     def usable(self, block: int, rows: int) -> int:
-        """Rows of a block left for training."""
+        """The number of training rows of a block with this many rows."""
         return rows - round(self.fraction * rows) if rows > 1 else rows
 
     def blocks(self, rows: Sequence[int]) -> list[int]:
-        """Blocks, of all of so many rows, that have rows kept out."""
+        """The blocks that have held-out rows; `rows` has the number of rows of every block."""
         return [i for i, r in enumerate(rows) if r and self.usable(i, r) < r]
 
     def split(self, block: int, rows: int) -> tuple[np.ndarray, np.ndarray]:
@@ -162,7 +162,7 @@ class Holdout:
 
 
 def order_bytes(blocks: Sequence[int]) -> int:
-    """What the orders of rows kept by a process take, for blocks of so many rows."""
+    """Bytes of the row permutations that a process caches; `blocks` has the number of rows of every block."""
     return min(len(blocks), ORDERS) * 4 * max(blocks)
 
 

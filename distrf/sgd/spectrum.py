@@ -1,4 +1,8 @@
-"""What a row sample says before training: directions and steps, the penalty, the scale of the loss, the best constant."""
+"""What SGD measures on a sample of rows before the first step.
+
+These are the preconditioner and with it the length of steps, alpha and epsilon where they are "auto", the units of columns
+and targets, and the best constant prediction, from which training starts.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,7 @@ import scipy.sparse as sp
 from ..execution.sampling import neighbours
 from ..losses import Loss
 from ..targets import Targets
-from .alpha import choose_alpha, choose_l1
+from .alpha import sample_alpha, sample_l1
 from .column_units import APART, column_sizes, unit_factors, unlike
 from .penalties import Penalty
 from .preconditioner import (
@@ -28,35 +32,36 @@ from .rows import Rows, Weights
 #: (96.65 and 96.63 % after one pass), in a third of the time. Few features get all directions.
 MOST_DIRECTIONS = 512
 MANY_FEATURES = 1_536
-#: Lengths of rows are measured as rows come where a sample shows them to be this much below what they may be.
+#: If the bound on the length of all rows is less than this many times the bound from the sample, it sets the steps.
+#: Otherwise the sample does, and the first epoch measures the length of every row.
 _PROBE_GAIN = 2.0
-#: Where the penalty of a robust loss is chosen by squared errors, targets are brought within so many spreads.
+#: The alpha of a robust loss is chosen by squared errors of targets clipped to this many spreads about the median.
 _OUTLYING = 3.0
-#: Columns whose mean is so many standard deviations are shifted to zero.
+#: Columns are shifted to mean zero if the mean of one is more than this many standard deviations from 0.
 _FAR = 10.0
-#: Columns so many times apart in size are scaled where an l1 penalty leaves no preconditioner.
+#: With an l1 penalty, which allows no preconditioner, columns are scaled if their sizes differ by more than this factor.
 _APART_L1 = 20.0
-#: Targets are brought to like spreads where one is so many times the other. Steps and widths that were made for three
-#: times the spread cost an epsilon-insensitive loss nothing, for eight times .01 of R^2, for a thousand 15.
+#: Targets are scaled to like spreads if their spreads differ by more than this factor. With steps and an epsilon made for
+#: 3 times its spread, a target of the epsilon-insensitive loss loses no R^2; for 8 times .01, for 1,000 times 15.
 _UNLIKE = 4.0
 
 
 @dataclass(frozen=True)
 class Spectrum:
-    """What the row sample says.
+    """What was measured on the row sample.
 
     Attributes
     ----------
-    preconditioner : Preconditioner, and with it the lengths of steps
-    constant : float, value of the column that stands for the intercept among the features; 0 for none
-    alpha, epsilon : float, of penalty and loss: the given ones, or those that the sample asks for
+    preconditioner : Preconditioner, which also sets the length of steps
+    constant : float, value of the constant column whose weight is the intercept; 0 without an intercept
+    alpha, epsilon : float, of penalty and loss: as the user gave them, or chosen on the sample
     start : array of shape (C,), the best constant prediction
     null_loss : float, mean loss of `start`
     shift : array of shape (D,), means to subtract from the features, or None
-    squares : float, strength of the squares of a mixed penalty; None is alpha
+    squares : float, strength of the squared l2 norm in a mixed penalty; None is alpha
     units : array of shape (D,), factors on the shifted features, or None
-    target_units : array of shape (C,), factors on the targets, or None. What is above is in these units
-    factors : array of shape (C,), those of the loss, or None
+    target_units : array of shape (C,), factors on the targets, or None. All attributes above are in these units
+    factors : array of shape (C,), factors on the loss of each target, or None
     """
 
     preconditioner: Preconditioner
@@ -73,7 +78,7 @@ class Spectrum:
 
     @property
     def arrays(self) -> dict[str, np.ndarray]:
-        """What a checkpoint keeps of it: each number under its name."""
+        """The spectrum as named arrays, for a checkpoint."""
         mine = {name: getattr(self, name) for name in ("constant", "alpha", "epsilon", "start", "null_loss")}
         some = {f.name: getattr(self, f.name) for f in fields(self) if f.default is None}
         some = {name: value for name, value in some.items() if value is not None}
@@ -92,15 +97,15 @@ class Spectrum:
 
 @dataclass(frozen=True)
 class Wanted:
-    """What an estimator asks for.
+    """What the estimator's parameters fix, and what they leave to the sample.
 
     Parameters
     ----------
-    alpha : float, of the penalty; None for what the sample asks for
-    epsilon : float, of the loss; None for what the sample asks for
-    penalty : Penalty, whatever its own alpha
-    intercept : bool, whether the model has one
-    directions : int, of the preconditioner; None is as many as the sample can tell, 0 none
+    alpha : float, of the penalty; None chooses it on the sample
+    epsilon : float, of the loss; None chooses it on the sample
+    penalty : Penalty; its own alpha is not read
+    intercept : bool, whether the model has an intercept
+    directions : int, directions of the preconditioner; None is as many as the sample supports, 0 is no preconditioner
     """
 
     alpha: float | None
@@ -112,9 +117,9 @@ class Wanted:
 
 @dataclass(frozen=True)
 class _Sample:
-    """Dense rows, encoded targets and weights.
+    """Sampled rows: dense features, encoded targets and weights.
 
-    n : all rows; together : neighbouring rows of the sample, which may be alike; seed : of the draws
+    n : number of all rows; together : neighbouring rows that were drawn together, which may be alike; seed : of all draws
     """
 
     Z: np.ndarray
@@ -128,15 +133,15 @@ class _Sample:
 def measure_spectrum(
     rows: Rows, targets: Targets, loss: Loss, weights: Weights, wanted: Wanted, *, stream: bool, seed: int
 ) -> Spectrum:
-    """What a row sample says.
+    """Draw a sample of the rows and measure on it all that a `Spectrum` holds.
 
     Parameters
     ----------
     rows, targets : Rows and Targets of the fit
     loss : Loss
     weights : Weights of all rows
-    wanted : Wanted, what is known without the sample
-    stream : bool, whether these rows are the first of others
+    wanted : Wanted, what the estimator's parameters fix or leave open
+    stream : bool, whether more rows will follow (`partial_fit`)
     seed : int, of the sample
 
     Returns
@@ -172,7 +177,7 @@ def measure_spectrum(
     constant = intercept_scale(weighted_rows(Z, weight, 0.0)) if wanted.intercept else 0.0
     longest = (rows.longest + constant**2) * weights.largest / weights.mean if units is None else np.inf
     whole = len(Z) >= sample.n and not stream
-    cut = _cut(replace(sample, Z=Z), constant, weights.mean, whole, longest if shift is None else np.inf)
+    cut = _split(replace(sample, Z=Z), constant, weights.mean, whole, longest if shift is None else np.inf)
     most = wanted.directions
     if most is None and min(cut.count, cut.fitted.shape[1]) > MANY_FEATURES:
         most = MOST_DIRECTIONS
@@ -191,9 +196,10 @@ def measure_spectrum(
 
 
 def in_target_units(penalty: Penalty, loss: Loss, given: bool, units: np.ndarray | None) -> Penalty:
-    """The penalty where targets are multiplied by units: a given alpha is of the weights in the targets' own units.
+    """The penalty for targets that were multiplied by `units`.
 
-    An automatic alpha is chosen in these units. Weights are then `units` times as large, and the loss units^degree.
+    An alpha of the user means the targets' own units, in which weights are smaller by `units` and the loss by
+    units^degree, so it is converted here. An automatic alpha is chosen in the new units and stays.
     """
     if not given or units is None or loss.degree is None:
         return penalty
@@ -202,9 +208,9 @@ def in_target_units(penalty: Penalty, loss: Loss, given: bool, units: np.ndarray
 
 
 def _target_units(loss: Loss, Y: np.ndarray, weight: np.ndarray | None) -> np.ndarray | None:
-    """Powers of two, shape (C,), that bring the spreads of targets to that of the largest; None where they are alike.
+    """Powers of two, shape (C,), by which targets get about the largest spread among them; None if spreads are alike.
 
-    One length of steps, one epsilon and one sum of losses then suit all of them.
+    One length of steps, one epsilon and one sum of losses then suit all targets.
     """
     if loss.degree is None or Y.shape[1] == 1:
         return None
@@ -231,23 +237,23 @@ def _sampled(rows: Rows, targets: Targets, stream: bool, seed: int) -> _Sample:
 
 
 def _penalty(sample: _Sample, loss: Loss, wanted: Wanted, smoothness: float, apart: float | None) -> Penalty:
-    """The penalty that is wanted, with the strengths that the sample asks for where none is given.
+    """The penalty of the estimator, with its strength chosen on the sample if the user gave none.
 
-    apart : the smallest over the largest column where these are in unlike units, see `choose_alpha`
+    apart : the size of the smallest column over that of the largest, if columns are in unlike units, see `sample_alpha`
     """
     penalty, alpha, squares = wanted.penalty, wanted.alpha, None
     if alpha is None:
-        Z, Y, weight, n = sample.Z, _within(loss, sample.Y, sample.weight), sample.weight, sample.n
+        Z, Y, weight, n = sample.Z, _clipped(loss, sample.Y, sample.weight), sample.weight, sample.n
         if penalty.l1_ratio < 1.0:
-            alpha = choose_alpha(Z, Y, weight, n, sample.seed, sample.together, apart) * smoothness
+            alpha = sample_alpha(Z, Y, weight, n, sample.seed, sample.together, apart) * smoothness
         if penalty.l1_ratio:
-            squares, alpha = alpha, choose_l1(Z, Y, weight, n, apart) * smoothness
+            squares, alpha = alpha, sample_l1(Z, Y, weight, n, apart) * smoothness
     assert alpha is not None
     return replace(penalty, alpha=alpha, squares=squares)
 
 
-def _cut(sample: _Sample, constant: float, mean_weight: float, whole: bool, longest: float) -> SampledRows:
-    """The rows with the constant column, two thirds of them for the directions and a third to test these."""
+def _split(sample: _Sample, constant: float, mean_weight: float, whole: bool, longest: float) -> SampledRows:
+    """Add the constant column and split the sample: two thirds give the directions, the other third tests them."""
     weighted = None if sample.weight is None else mean_weight
     rows = weighted_rows(sample.Z, sample.weight, constant, weighted)
     draws = len(rows) / sample.together
@@ -258,24 +264,24 @@ def _cut(sample: _Sample, constant: float, mean_weight: float, whole: bool, long
 
 
 def _shift(Z: np.ndarray, weight: np.ndarray | None) -> np.ndarray | None:
-    """Column means, where one is so far from zero that it drowns what varies; else None."""
+    """The column means, if one is so far from zero that rounding would hide the variation of its column; else None."""
     mean = np.average(Z, axis=0, weights=weight).astype(np.float64)
     spread = np.sqrt(np.average((Z - mean) ** 2, axis=0, weights=weight))
     return mean if (np.abs(mean) > _FAR * spread).any() else None
 
 
 def with_epsilon(loss: Loss, Y: np.ndarray, weight: np.ndarray | None) -> Loss:
-    """The loss with the epsilon that "auto" stands for, in units of the targets: so many robust standard deviations.
+    """The loss with epsilon="auto" resolved: `epsilon_in_spreads` robust standard deviations of the targets.
 
-    A loss that has no epsilon comes back as it is.
+    A loss without an epsilon is returned as it is.
     """
     if loss.epsilon_in_spreads is None:
         return loss
     return replace(loss, epsilon=max(_spread(Y, weight), 1e-300) * loss.epsilon_in_spreads)
 
 
-def _within(loss: Loss, Y: np.ndarray, weight: np.ndarray | None) -> np.ndarray:
-    """Targets, those of losses that outliers hardly move within so many spreads of the median."""
+def _clipped(loss: Loss, Y: np.ndarray, weight: np.ndarray | None) -> np.ndarray:
+    """The targets; for a robust loss, clipped to `_OUTLYING` spreads about their median."""
     if not loss.robust:
         return Y
     middle = np.array([_median(y, weight) for y in Y.T])
@@ -284,7 +290,7 @@ def _within(loss: Loss, Y: np.ndarray, weight: np.ndarray | None) -> np.ndarray:
 
 
 def _constant(loss: Loss, targets: Targets, Y: np.ndarray, weight: np.ndarray | None) -> np.ndarray:
-    """The constant scores of least mean loss, shape (C,): exact for shares of classes, else by the sample."""
+    """The constant scores of least mean loss, shape (C,): exact from the shares of the classes, else by the sample."""
     if targets.classes is None:
         return loss.best_constant(Y, np.ones(len(Y)) if weight is None else weight)
     if targets.shares is None:
@@ -295,14 +301,14 @@ def _constant(loss: Loss, targets: Targets, Y: np.ndarray, weight: np.ndarray | 
 def _null_loss(
     loss: Loss, targets: Targets, start: np.ndarray, Y: np.ndarray, weight: np.ndarray | None
 ) -> float:
-    """Mean loss of a constant prediction: exact for shares of classes, else by the sample."""
+    """Mean loss of a constant prediction: exact from the shares of the classes, else by the sample."""
     if targets.classes is not None and targets.shares is not None:
         Y, weight = Targets(targets.classes, targets.centre).encode(targets.classes, None)[0], targets.shares
     return float(np.average(loss(np.broadcast_to(start, Y.shape), Y)[0], weights=weight))
 
 
 def _spread(Y: np.ndarray, weight: np.ndarray | None) -> float:
-    """Robust standard deviation, largest of the columns: 1.48 x the median distance from the median."""
+    """The largest robust standard deviation of the columns: 1.48 x the median distance from the median."""
     return max(_deviation(y, weight) for y in Y.T) or float(
         np.sqrt(np.average((Y * Y).mean(axis=1), weights=weight))
     )

@@ -1,6 +1,6 @@
 """The loop over epochs and batches: steps, history, stopping, the best epoch, checkpoints.
 
-Knows neither Dask nor what is learned: batches come from DaskBatches or LocalBatches, steps are an optimizer's.
+The trainer knows neither Dask nor what is learned. DaskBatches or LocalBatches compute gradients, an optimizer makes steps.
 """
 
 from __future__ import annotations
@@ -23,35 +23,37 @@ from .optimizer import Optimizer, OptimizerState
 from .schedules import Batch, Schedule
 
 _TINY = float(np.finfo(float).tiny)
-#: A batch whose loss is so many times that of a constant prediction, of the same rows and of all, says that steps are
-#: too long.
+#: Below, "the constant" is the constant prediction that training starts from.
+#: Steps are too long if the loss of a batch exceeds this many times that of the constant, both on the rows of the batch
+#: and on all rows.
 _DIVERGED = 3.0
-#: So does an epoch that ends above the best one by this share of the loss of the constant.
+#: Steps are too long if the loss of an epoch exceeds that of the best epoch by this share of the constant's loss.
 _ROSE = 0.02
-#: A solution whose loss is above this share of that of the constant is compared with the constant on all rows.
+#: A solution whose loss exceeds this share of the constant's loss is compared with the constant on all rows.
 _DOUBTFUL = 0.9
-#: Steps that were halved so often, and in this share of the epochs, no longer move. That a constant was best says
-#: nothing of the rows then.
+#: The constant may be best because training failed, or because the columns do not predict y. Training has failed if steps
+#: were halved this many times and in at least this share of the epochs,
 _OFTEN, _OFTEN_SHARE = 6, 0.25
-#: Nor does it where training ends above the constant by this share. Below that the rows may have nothing to tell.
+#: or if the last epoch ends above the constant's loss by this share of it.
 _WORSE = 0.1
-#: Steps of a length that was asked for are short where all of them together, times the largest curvature, are below this:
-#: of what can be learned, more than exp(-2 x this) is left along every direction.
+#: A given eta0 is too short if the sum of all steps times the largest curvature is below this: then along every
+#: direction more than exp(-2 x this) of the error is left.
 _FAR_ENOUGH = 2.0
-#: More epochs would help where the last ones gained more than this share of the loss of the constant.
+#: More epochs would help if the last `_LAST` of them gained more than the share `_UNFINISHED` of the constant's loss.
 _LAST, _UNFINISHED = 3, 0.01
 
 
 @dataclass
 class TrainerState:
-    """Where training is: what a checkpoint keeps beside the optimizer's state.
+    """How far training is: what a checkpoint keeps beside the optimizer's state.
 
-    null, penalty : loss of the constant prediction that training starts from, and penalty of the weights that each batch
-        met, like `loss`; null_loss : the first's mean over all rows
-    first_ratio : loss of the first batch over that of the constant, where a start was worse
+    loss, null, penalty : sums over the batches of this epoch: of the loss, of the loss of the constant prediction that
+        training starts from, and of the penalty at the weights of each batch
+    null_loss : mean loss of the constant prediction in the last epoch
+    first_ratio : loss of the first batch over that of the constant, at least 1
     best, best_epoch : measures of the best epoch so far, see `Trainer._measure`, and its number from 1
-    waited : epochs since the last that was better by more than the tolerance; backed : times steps were halved
-    fell_back : whether the constant is what is returned; ended_best : whether the weights after the last batch are
+    waited : epochs since the last one that was better by more than the tolerance; backed : times steps were halved
+    fell_back : whether the solution is the constant; ended_best : whether it is the weights after the last batch
     """
 
     epoch: int = 0
@@ -77,11 +79,11 @@ class TrainerState:
 class Rules:
     """When training ends, and what it returns.
 
-    n_epochs : at most; tol, patience : stop after `patience` epochs without a gain of `tol` (relative; None: never)
-    classes : whether scores of held-out rows are accuracies
-    keep_best : whether the best epoch is the solution, else the last
-    guarded : whether what is learned must beat the constant that it starts from: batches and epochs whose loss rises
-        shorten the steps, and the constant is returned where nothing was better
+    n_epochs : the most epochs; tol, patience : stop after `patience` epochs without a relative gain of `tol` (None: never)
+    classes : whether the score of held-out rows is the accuracy, else R^2
+    keep_best : whether the solution is the best epoch, else the last
+    guarded : whether the solution must beat the constant prediction that training starts from. If so, steps are shortened
+        when the loss of a batch or an epoch rises, and the constant is returned if no epoch beats it
     """
 
     n_epochs: int
@@ -94,18 +96,18 @@ class Rules:
 
 @dataclass
 class Trainer:
-    """Takes batches until the rules say stop.
+    """Takes one optimizer step for each batch until the rules end training.
 
-    batches : DaskBatches or LocalBatches; schedule : which rows
-    whole : whether a batch is all rows; an epoch then measures the weights that it began with, which may be kept
-    mean_weight : total weight of the training rows over their number
-    validation : blocks with rows that are held out; empty for none
+    batches : DaskBatches or LocalBatches; schedule : which rows a batch has
+    whole : whether a batch is all rows. The loss of an epoch is then that of the weights before its only step
+    mean_weight : mean weight of the training rows
+    validation : blocks with held-out rows; empty for none
     every : batches between two states of the checkpoint
-    first : the weights of the constant prediction, kept for the case that nothing is better
-    kept : the weights to go back to: those of the best epoch with `keep_best`, else of the last
-    measured : with `whole`, the weights that the last epoch began with
-    memory : what was planned for a worker, where there are workers
-    null_loss : mean loss of the constant prediction over all rows, or some; a batch may have none of a rare class
+    first : the weights of the constant prediction, the solution if no epoch is better
+    kept : the weights to return to when training diverges: of the best epoch with `keep_best`, else of the last
+    measured : with `whole`, the weights to which the loss of the last epoch belongs
+    memory : the planned memory of a worker; None without workers
+    null_loss : mean loss of the constant prediction over all rows or a sample; a single batch may lack a rare class
     """
 
     batches: Any
@@ -126,7 +128,7 @@ class Trainer:
     memory: PassMemory | None = None
 
     def resume(self) -> bool:
-        """Take up the state that the checkpoint keeps; False where there is none."""
+        """Continue from the state in the checkpoint. Returns False if it has none."""
         found = self.checkpoint.state()
         if found is None:
             return False
@@ -138,7 +140,7 @@ class Trainer:
         return True
 
     def run(self) -> None:
-        """Train; `solution` and the history are left in place."""
+        """Train. Afterwards `solution` has the weights and `training.history` the epochs."""
         p = self.training
         if p.stopped:
             return
@@ -163,7 +165,7 @@ class Trainer:
             self._keep()
 
     def _ended_best(self) -> bool:
-        """Whether the weights after the last batch, which no epoch has measured, are better than the best."""
+        """Whether the weights after the last step, whose loss no epoch has measured, are better than the best epoch."""
         weights = self.optimizer.solution(self.state)
         return (
             self.training.best is None
@@ -171,12 +173,12 @@ class Trainer:
         )
 
     def _objective(self, weights: np.ndarray) -> float:
-        """On all training rows: a pass."""
+        """Mean loss plus penalty over all training rows. This reads them once."""
         sums = self.batches.validate(weights, [i for i, r in enumerate(self.schedule.rows) if r], held=False)
         return float(sums[LOSS, 0] / max(sums[WEIGHT, 0], _TINY) + self.optimizer.penalty_value(weights))
 
     def _beaten(self) -> bool:
-        """Whether the constant has the smaller objective; asked of all rows where the last epoch left a doubt."""
+        """Whether the constant has the smaller objective. Where that is in doubt, all rows are read to tell."""
         p = self.training
         if self.first is None or not p.null_loss:
             return False
@@ -186,7 +188,7 @@ class Trainer:
 
     @property
     def solution(self) -> np.ndarray:
-        """The weights of the best epoch, or of the last, as the rules say; the constant where nothing beat it."""
+        """The weights of the best or the last epoch, as the rules say; those of the constant if no epoch beat it."""
         p = self.training
         if p.fell_back and self.first is not None:
             return self.first
@@ -197,7 +199,7 @@ class Trainer:
 
     @property
     def epoch_of_solution(self) -> int:
-        """Its number, from 1; 0 before any."""
+        """The number of the epoch that `solution` belongs to, from 1; 0 before the first has ended."""
         p = self.training
         return p.best_epoch if self.rules.keep_best and not p.ended_best else p.epoch
 
@@ -214,7 +216,7 @@ class Trainer:
         self.checkpoint.keep(state.arrays | {"kept": self.kept}, numbers)
 
     def _advance(self, batch: Batch, sums: Sums) -> bool:
-        """One step; False where the batch showed that steps had become too long, and is left out."""
+        """Take one step. Returns False if the loss of the batch shows that steps are too long: it is then skipped."""
         p = self.training
         p.batch += 1
         p.rows += batch.rows
@@ -250,7 +252,7 @@ class Trainer:
         weights = self.optimizer.solution(self.state)
         if self.measured is not None and rules.guarded:
             weights = self.measured
-        # Epochs are compared: loss and penalty must be of the same weights.
+        # Epochs are compared by loss plus penalty, so both must belong to the same weights.
         penalty = p.penalty / p.weight if rules.guarded and p.weight else self.optimizer.penalty_value(weights)
         objective = float((p.loss / p.weight if p.weight else np.inf) + penalty)
         null = p.null / p.weight if p.weight else 0.0
@@ -286,9 +288,10 @@ class Trainer:
         p.stopped = self._done()
 
     def _measure(self, weights: np.ndarray, objective: float) -> tuple[float | None, list[float]]:
-        """(score on held-out rows, what makes one epoch better than another: less of it, the second where equal).
+        """(score on held-out rows or None, the measures by which epochs are compared: smaller is better, the first counts
+        first).
 
-        Held-out rows say it by their score and then their loss; without any the training objective does.
+        With held-out rows the measures are 1 - score and their loss, without any the training objective.
         """
         if not self.validation:
             return None, [objective, objective]
@@ -302,7 +305,7 @@ class Trainer:
 
 
 def warn_unconverged(trainer: Trainer, name: str, stacklevel: int = 3) -> None:
-    """Say what the numbers of a training give reason to doubt, with what to do: a ConvergenceWarning, or nothing."""
+    """Raise a ConvergenceWarning, with numbers and remedy, if the history shows that training failed or ended too soon."""
     p = trainer.training
     if not p.history or p.null_loss is None:
         return

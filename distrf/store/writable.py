@@ -9,10 +9,10 @@ from ..errors import StoreError
 from .files import is_local
 
 
-def check_writable(*paths: str | None) -> None:
+def check_writable(*paths: str | os.PathLike[str] | None) -> None:
     """Raise StoreError for a local path that cannot be made or replaced: no folder above it, or none can be made."""
     for path in paths:
-        if path is None or not is_local(path):
+        if path is None or not is_local(os.fspath(path)):
             continue
         place = os.path.abspath(os.path.expanduser(path))
         try:
@@ -23,13 +23,15 @@ def check_writable(*paths: str | None) -> None:
         except FileNotFoundError:
             pass
         except (OSError, ValueError) as error:
-            raise StoreError(f"{path!r} cannot be written: {error}; choose another path") from error
+            raise StoreError(f"{os.fspath(path)!r} cannot be written: {error}; choose another path") from error
         folder = os.path.dirname(place) if there == place else there
         if not os.path.isdir(folder):
-            raise StoreError(f"{path!r} cannot be written: {folder!r} is no folder; choose another path")
+            raise StoreError(
+                f"{os.fspath(path)!r} cannot be written: {folder!r} is no folder; choose another path"
+            )
         try:  # permissions do not tell all: a disk may be read-only or full, and /proc takes no folder from anyone
             os.rmdir(tempfile.mkdtemp(prefix=".distrf-", dir=folder))
         except OSError as error:
             raise StoreError(
-                f"{path!r} cannot be written: {error.strerror} in {folder!r}; choose another path"
+                f"{os.fspath(path)!r} cannot be written: {error.strerror} in {folder!r}; choose another path"
             ) from error

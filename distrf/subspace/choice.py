@@ -1,4 +1,4 @@
-"""Finder or Gram matrix: which is cheaper, whether it fits, and why. Nothing is run."""
+"""The choice between range finder and Gram matrix by cost and memory, and the plan of either. Nothing runs."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from .reductions import GramTilesReduction, ProductReduction
 from .sketches import make_sketch
 
 SOLVERS = ("auto", "finder", "gram")
-#: An eigendecomposition of D x D in the client takes about as long as this times D^3 operations of a pass. The
-#: number of workers is left out on purpose: the solver, and so the bits, must not depend on it.
+#: An eigendecomposition of a D x D matrix in the client takes about as long as this times D^3 operations of a pass. The
+#: number of workers does not enter: the solver, and so the bits, must not depend on it.
 _EIGH = 20.0
-#: Partial results of one column block of features, all that meet on a worker: 1 GiB.
+#: Most bytes of all partial results of one column block on a worker: 1 GiB.
 COLUMN_BLOCK_BYTES = 2**30
-#: Partial results as large as those of a column block that meet on a worker.
+#: How many partial results of that size one worker may hold at a time.
 PARTIALS = states_held(COLUMN_BLOCK_BYTES, 64)
 
 
 @dataclass(frozen=True)
 class Search:
-    """What is sought, and by which passes: the leading directions of the features of so many rows.
+    """The size of a search, from which costs follow.
 
-    source : the features, of `itemsize` bytes a number; width : directions, those that are dropped at the end included
-    sketch : kind of Theta; n_iter : products with F'F after the sketch; final : whether a pass of its own gives the
+    source : the features of `n_rows` rows, `itemsize` bytes a number; width : l plus oversampling
+    sketch : kind of Theta; n_iter : products with F'F after the sketch; final : whether a pass of its own computes the
         singular values
     """
 
@@ -56,29 +56,30 @@ class Search:
 
     @property
     def gram_flops(self) -> float:
-        """Arithmetic of the Gram matrix, in operations on numbers of `itemsize` bytes: its products are float64."""
+        """Arithmetic of the Gram matrix, in operations on numbers of `itemsize` bytes; float64 products count double
+        beside float32."""
         D = float(self.source.n_features)
         return self.n_rows * (self.source.flops_per_row() + D**2 * (8 / self.itemsize)) + _EIGH * D**3
 
 
 @dataclass(frozen=True)
 class Choice:
-    """The solver to take, and the reason in words."""
+    """The solver chosen, and the reason in words."""
 
     solver: str
     reason: str
 
 
 def partials_held(n_rows: int, reduction: Any) -> int:
-    """How many partial results of a pass meet on a worker, at most."""
+    """The most partial results of a pass that one worker holds at a time."""
     return states_held(reduction.nbytes, count_segments(n_rows, reduction))
 
 
 def column_blocks(n_rows: int, source: FeatureTiles, width: int) -> list[tuple[int, int]]:
-    """Cut the features into column blocks that are summed in separate passes, because the sums take D l numbers.
+    """Cut the features into column blocks, each summed in a pass of its own, if sums of D l numbers are too large.
 
-    The data alone decide. A worker holds at most four partial results of (last - first) l float64 in a pass, and a
-    column block keeps these within 1 GiB. Each column block makes the product F Q again, but not the other half of the
+    The cut depends on the data alone. In a pass a worker holds a few partial results of (last - first) l float64
+    numbers, which a column block keeps within 1 GiB in all. Each pass computes the product F Q again, which is half of the
     work.
     """
     D = source.n_features
@@ -101,12 +102,12 @@ def sketch_width(n_rows: int, source: FeatureTiles, width: int) -> int:
 
 
 def gram_client_bytes(n_features: int) -> int:
-    """Tiles as they arrive, the matrix and LAPACK's copy with vectors."""
+    """Bytes in the client for solver="gram": the tiles as received, the matrix, and LAPACK's copy and eigenvectors."""
     return tiles_nbytes(n_features) + 24 * n_features**2
 
 
 def choose(solver: str, search: Search, workers: Workers) -> Choice:
-    """The solver that `solver` stands for."""
+    """Choose the solver: "finder" and "gram" as they are; "auto" is the cheaper one that fits."""
     if solver != "auto":
         return Choice(solver, "asked for")
     obstacle = _against_gram(search, workers)
@@ -119,7 +120,7 @@ def choose(solver: str, search: Search, workers: Workers) -> Choice:
 
 
 def _against_gram(search: Search, workers: Workers) -> str | None:
-    """Why no Gram matrix fits into a worker or the client, in words; None where it does."""
+    """The reason why the Gram matrix does not fit into a worker or the client, in words; None if it fits."""
     import psutil
 
     D, reduction = search.source.n_features, GramTilesReduction(search.source)
@@ -143,10 +144,10 @@ def _against_gram(search: Search, workers: Workers) -> str | None:
 
 @dataclass(frozen=True)
 class SubspaceCosts:
-    """What finding a subspace takes, for the plan. Nothing is run.
+    """Costs of finding a subspace, for the plan.
 
-    passes : sweeps over the rows; flops : of all of them; reduction : the one with the largest state
-    learned_bytes : Q as the workers get it; client_bytes : the most that the client holds
+    passes : sweeps over the rows; flops : of all passes; reduction : the one with the largest state
+    learned_bytes : of Q, which each worker gets; client_bytes : the most that the client holds
     """
 
     choice: Choice
@@ -157,7 +158,7 @@ class SubspaceCosts:
     client_bytes: int
 
     def costs(self, rows: PlannedRows, weights: float) -> Costs:
-        """The same for a plan; weights : bytes of the weights of the map below."""
+        """These costs as a plan adds them up; weights : bytes of the weights of the base map."""
         reduction, at_once = self.reduction, rows.uncut_rows
         segments = rows.segments(reduction, at_once)
         memory = PassMemory(

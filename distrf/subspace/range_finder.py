@@ -43,18 +43,19 @@ from .spectrum import (
 from .tsqr import leading, orthonormalise
 
 VALUES = ("pass", "sample")
-#: Probe rows, fewer for wide maps: features of probes are made in float64, in the client.
+#: Number of probe rows, on which the residual is measured. Wide maps have fewer: the client makes their features, in
+#: float64.
 _PROBES = 1000
 _PROBE_FEATURES = 2**28
 _PROBE_BYTES = 256 * 2**20
 _FIRST_WIDTH = 32
-#: Relative residuals below this are rounding in float32, and, as roots of 1 - sums of shares, in float64.
+#: The smallest `tol` for float32 and float64 rows. Smaller residuals are rounding; they are roots of 1 - sum of shares.
 _LEAST_TOL_SINGLE, LEAST_TOL = 1e-3, 1e-7
 
 
 @dataclass(frozen=True)
 class Subspace:
-    """What the finder found.
+    """The result of a search.
 
     basis : Q, shape (D, l), orthonormal columns, leading direction first; in the dtype of the features
     singular_values : shape (l,), of F; energy : |F|_F^2
@@ -78,7 +79,7 @@ class Subspace:
 
 @dataclass(frozen=True)
 class RangeFinder:
-    """How the leading right singular directions of F = base(X) are found.
+    """The options of a search for the leading right singular directions of F = base(X).
 
     Parameters
     ----------
@@ -88,22 +89,22 @@ class RangeFinder:
     oversampling : directions carried along and dropped at the end
     solver : "finder" | "gram" (one pass, D x D numbers, products in float64: exact to 2e-8 of the largest
         singular value) | "auto" (the cheaper that fits)
-    tol : grow l until |F - F Q Q'| / |F| <= tol, and keep no more directions than that takes; a warning says where
-        `n_components` do not suffice
-    values : singular values by a "pass" of their own, exact in the subspace, or from a "sample" of rows
+    tol : grow l until |F - F Q Q'| / |F| <= tol, and keep no more directions than needed; a warning says if
+        `n_components` are too few
+    values : "pass" computes singular values in a pass of its own, exact in the subspace; "sample" from a sample of rows
     seed : of the sketch and of the sampled rows
     checkpoint : folder that keeps the basis after each pass; the same search then resumes there
 
     Notes
     -----
     Memory, with k = l + oversampling. A worker holds Q in the dtype of the features, partial sums of at most 1 GiB
-    (wider maps go through column blocks, see `distrf.subspace.choice.column_blocks`), and two tiles of features of
-    64 to 128 MiB. The client holds Q likewise, a copy while it is sent or rotated, and the sum of one column block. No
-    process ever holds all of the D x k sums in float64. For D = 1,000,000 and k = 266 with float32 rows a worker takes
-    1.0 + 1.0 + 0.4 GiB and its process.
+    (wider maps are summed by column blocks, see `distrf.subspace.choice.column_blocks`), and two tiles of features of
+    64 to 128 MiB. The client holds Q, a copy of it while it is sent or rotated, and the sum of one column block. No
+    process ever holds all D x k sums in float64. For D = 1,000,000 and k = 266 with float32 rows a worker needs
+    1.0 + 1.0 + 0.4 GiB beside its process.
 
     A residual below about 1e-3 with float32 rows, and 1e-7 with float64 ones, is rounding. A smaller `tol` is refused.
-    With values="sample" the residual that `tol` speaks of is that of the probe rows, since directions fit the sampled
+    With values="sample" `tol` is compared with the residual on the probe rows, because the directions fit the sampled
     rows better than others.
     """
 
@@ -143,7 +144,7 @@ def find_basis(
 
 
 class _Finding:
-    """One search: the passes made so far, and what they have given."""
+    """One search: runs the passes and keeps their results."""
 
     def __init__(self, X: Any, base: FeatureMap | None, how: RangeFinder):
         self.X, self.n, self.how = X, int(X.shape[0]), how
@@ -194,7 +195,7 @@ class _Finding:
         return run_pass(reduction, [self.X], label=label, block_rows=rows)
 
     def _step(self, make: Callable[[dict[str, np.ndarray]], dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
-        """Do one step, or take it from the checkpoint, which also keeps how many passes had been made by its end."""
+        """Run one step, or read it from the checkpoint, which also keeps the number of passes made by its end."""
 
         def counted(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
             return make(arrays) | {"passes": np.array(self.passes)}
@@ -228,9 +229,9 @@ class _Finding:
     # --- steps ------------------------------------------------------------------------------------------------
 
     def grow(self, round_: int, width: int) -> np.ndarray:
-        """Make a basis of `width` directions from the smaller basis of the round before.
+        """Grow the basis of the round before to `width` directions: one sketch, then `n_iter` products.
 
-        It is float64. Where it is so wide that it was summed by column blocks, it has the dtype of the features.
+        It is float64, or has the dtype of the features if it is so wide that it is summed by column blocks.
         """
 
         def sketch(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -239,7 +240,7 @@ class _Finding:
             wide = sketch_width(self.n, self.source, more)
             Y = self._sketched(round_, wide)
             if old is not None:
-                for _ in range(2):  # one subtraction leaves rounding as large as the old directions
+                for _ in range(2):  # twice: the first leaves rounding in the far larger old directions
                     Y -= old @ (old.T @ Y)
             if wide > more:
                 Y = leading(Y, more)
@@ -280,7 +281,7 @@ class _Finding:
         return rows.astype(self.dtype, copy=False)
 
     def _probes(self, stream: str, least: int = 0) -> np.ndarray:
-        """1,000 rows, fewer where they or their features are very wide, but `least` of them."""
+        """1,000 seeded rows, fewer if they or their features are very wide, but not fewer than `least`."""
         most = max(64, _PROBE_BYTES // (8 * self.X.shape[1]))
         usual = min(_PROBES, max(200, _PROBE_FEATURES // self.source.n_features))
         return self._rows(stream, min(most, max(usual, least)))
@@ -315,7 +316,7 @@ class _Finding:
         sigma, energy = arrays["sigma"], float(arrays["energy"][0])
         keep = self.how.n_components
         if self.how.tol is not None:
-            keep = self._needed(_left(sigma, energy))
+            keep = self._needed(_squared_residuals(sigma, energy))
             self._short = keep > len(sigma)
         return arrays["basis"][:, :keep].astype(self.dtype), sigma, energy
 
@@ -333,7 +334,7 @@ class _Finding:
                     Q = rotated(basis, directions[:, :wanted], basis.dtype)
                     left = probe_residuals(self.source, self._probes("probe"), Q)
                 else:
-                    left = _left(sigma[:wanted], energy)
+                    left = _squared_residuals(sigma[:wanted], energy)
                 keep = self._needed(left)
                 if keep > wanted and wanted < self.how.n_components:
                     wanted, round_ = min(2 * wanted, self.how.n_components), round_ + 1
@@ -343,7 +344,7 @@ class _Finding:
             return rotated(basis, directions[:, :keep], self.dtype), sigma, energy
 
     def _needed(self, left: np.ndarray) -> int:
-        """Directions until the relative residual is `tol`; one more than there are where it is not met.
+        """The number of directions whose relative residual is at most `tol`; one more than there are if none will do.
 
         left : squared relative residuals of the first 1, 2, ... directions, not increasing
         """
@@ -351,6 +352,6 @@ class _Finding:
         return int(np.searchsorted(-left, -(self.how.tol**2))) + 1
 
 
-def _left(sigma: np.ndarray, energy: float) -> np.ndarray:
+def _squared_residuals(sigma: np.ndarray, energy: float) -> np.ndarray:
     """Squared relative residuals of the first 1, 2, ... directions, from singular values."""
     return 1.0 - np.cumsum(sigma**2) / energy if energy > 0 else np.zeros(len(sigma))

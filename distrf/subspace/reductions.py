@@ -1,4 +1,4 @@
-"""What the passes of the range finder sum up, block by block. Number code: NumPy in and out."""
+"""The reductions of the range finder: what its passes sum up, block by block. Number code: NumPy in and out."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..maps.tiles import FeatureTiles
 from .sketches import Sketch, add_product
 
 _BASE = "base."
-#: Bytes of rows of Theta at once beside CSR features, and of features in float64 beside those in float32.
+#: Most bytes of Theta that are made at once for CSR features, and of float64 copies of features for the Gram matrix.
 _TILE_BYTES = 64 * 2**20
 
 
@@ -26,7 +26,7 @@ def _writeable(state: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class _TilesReduction:
-    """Base: features come from `source`; its map's learned arrays and the basis travel apart."""
+    """Base of the reductions. Features come from `source`. Learned arrays of its map and the basis are `arrays`."""
 
     source: FeatureTiles
     basis: np.ndarray | None = field(default=None, compare=False, repr=False)

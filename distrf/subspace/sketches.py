@@ -21,7 +21,8 @@ from ..randomness import raw_words, sample_indices, signs, variates
 
 #: Rows of one random block of Theta.
 _ROWS = 256
-#: A tile of a logical SRHT block shorter than R over this is multiplied out: a transform costs R log R anyway.
+#: A tile with fewer than R / 16 rows of a logical SRHT block is multiplied as a dense matrix, because the transform costs
+#: R log R whatever the number of rows.
 _SHORT = 16
 _PRODUCT_BYTES = 16 * 2**20
 

@@ -1,7 +1,7 @@
 """QR of tall, skinny matrices by blocks of rows (here: blocks of features), in bounded memory.
 
-Number code: NumPy in and out. Blocks are worked on in float64, one at a time, and their rows of Q can overwrite
-them. Besides the blocks only l x l factors are kept, one for each, and `fan_in` of them meet at once.
+Number code: NumPy in and out. Blocks are factored in float64, one at a time, and can be overwritten by their rows of Q.
+Beside the blocks there is one l x l factor for each; `fan_in` factors at a time are stacked and factored again.
 """
 
 from __future__ import annotations

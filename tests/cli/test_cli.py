@@ -548,8 +548,8 @@ def test_the_training_mean_fills_test_rows(cli, files, tmp_path):
         (["train", "{d}/train.zarr", "{o}", "--alpha", "-1"], "--alpha must be .*finite numbers >= 0"),
         (["train", "{d}/train.zarr", "{o}", "--cv", "1"], "--cv must be an integer >= 2, 'holdout' or 'auto', got 1"),
         (["train", "{d}/train.zarr", "{o}", "--class-weight", "heavy"], "--class-weight must be 'balanced', .*got 'heavy'"),
-        (["train", "{d}/train.zarr", "{o}", "--memory-limit", "much"], "size such as 4GiB, got 'much'"),
-        (["train", "{d}/train.zarr", "{o}", "--memory-limit", "0"], "size such as 4GiB, got '0'"),
+        (["train", "{d}/train.zarr", "{o}", "--memory-limit", "much"], "such as 4GiB, got 'much'"),
+        (["train", "{d}/train.zarr", "{o}", "--memory-limit", "0"], "such as 4GiB, got '0'"),
         (["train", "{d}/train.zarr", "{o}", "--memory-limit", "1GiB", "--cluster", "tcp://a:1"], "leave it out"),
         (["featurize", "{d}/train.zarr", "{o}", "--map", "none"], "featurize needs a map"),
         (["plan", "{d}/train.zarr", "--job", "sleep"], "--job is train or featurize, got 'sleep'"),
@@ -558,8 +558,8 @@ def test_the_training_mean_fills_test_rows(cli, files, tmp_path):
         (["train", "{d}/train.zarr", "{o}", "--divisor", "0"], "--divisor must be .*got 0"),
         (["train", "{d}/train.zarr", "{o}", "--raw-columns", "some"], "--raw-columns must be .*'auto', got 'some'"),
         (["featurize", "{d}/train.zarr", "{o}", "--scale", "auto"], "name a scaling, or none"),
-        (["ingest", "{d}/digits.npz", "{o}", "--sparse", "coo"], "--sparse is one of csr, dense, got 'coo'"),
-        (["ingest", "{d}/digits.npz", "{o}", "--dtype", "int8"], "--dtype is one of float32, float64, got 'int8'"),
+        (["ingest", "{d}/digits.npz", "{o}", "--sparse", "coo"], "--sparse must be 'csr', 'dense', got 'coo'"),
+        (["ingest", "{d}/digits.npz", "{o}", "--dtype", "int8"], "--dtype must be 'float32', 'float64', got 'int8'"),
     ],
 )  # fmt: skip
 def test_wrong_usage(cli, files, tmp_path, words, message, monkeypatch):

@@ -72,9 +72,13 @@ def test_table(cli, store):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["-D", "x"], "whole numbers"),
+        (["-D", "x"], "--n-components must be one or more, each an integer >= 1, got 'x'"),
+        (["--n-draws", "0"], "--n-draws must be an integer >= 1, got 0"),
         (["-D", ""], "--n-components must not be empty"),
-        (["--projections", "dense,fast"], "unknown projections \\['fast'\\]; known: "),
+        (
+            ["--projections", "dense,fast"],
+            "--projections must be one or more, each 'dense', .*, got 'dense,fast'",
+        ),
         (["--kernel", "cubic"], "--kernel must be .*got 'cubic'"),
         (["--kernel", "cauchy", "--gamma", "1"], "give length_scale"),
         (["--length-scale", "knm"], "--length-scale must be"),

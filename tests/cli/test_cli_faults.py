@@ -42,7 +42,7 @@ def test_an_error_that_nobody_foresaw(cli, rows, monkeypatch, tmp_path, debug):
 
 def test_a_job_file_keeps_debug(cli, rows, monkeypatch, tmp_path):
     monkeypatch.setattr("distrf.store.describe", broken)
-    (tmp_path / "job.toml").write_text(f'command = "train"\nsource = "{rows}"\nout = "m"\n')
+    (tmp_path / "job.toml").write_text(f'command = "train"\nX = "{rows}"\nout = "m"\n')
     assert "Traceback" in cli("--debug", "run", tmp_path / "job.toml", code=1).err
     assert "Traceback" not in cli("run", tmp_path / "job.toml", code=1).err
 

@@ -19,21 +19,21 @@ from distrf.cli.app import COMMANDS as FUNCTIONS
 from distrf.cli.app import get_command
 from distrf.cli.groups import grouped, path_parameters
 from distrf.cli.jobs import job_text, job_words, keys_of
-from distrf.cli.session import UsageError
+from distrf.cli.usage import UsageError
 from distrf.datasets import load_digits_split
 
 COMMANDS = {name: get_command(name) for name in FUNCTIONS if name != "run"}
 PATHS = {
     "demo": {"out", "cluster"},
     "ingest": {"source", "out", "cluster"},
-    "plan": {"source", "cluster"},
-    "featurize": {"source", "out", "save_map", "like", "cluster"},
-    "train": {"source", "out", "checkpoint", "plot", "cluster"},
-    "predict": {"model", "source", "out", "cluster"},
-    "evaluate": {"model", "source", "cluster"},
+    "plan": {"X", "cluster"},
+    "featurize": {"X", "out", "save_map", "like", "cluster"},
+    "train": {"X", "out", "checkpoint", "plot", "cluster"},
+    "predict": {"model", "X", "out", "cluster"},
+    "evaluate": {"model", "X", "cluster"},
     "inspect": {"path", "cluster"},
-    "compare": {"source", "plot", "cluster"},
-    "tune": {"source", "out", "model_out", "cluster"},
+    "compare": {"X", "plot", "cluster"},
+    "tune": {"X", "out", "model_out", "cluster"},
 }
 
 
@@ -100,10 +100,15 @@ def test_every_command_is_covered():
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_job_is_its_command_line(tmp_path, name):
-    """All parameters at once, and each one alone: what is parsed is equal, and is what was given."""
+    """All parameters at once, and sets of them: what is parsed is equal, and is what was given.
+
+    Of any two parameters each is in a set without the other: those whose number has a bit, and those without it.
+    """
     command, given = COMMANDS[name], values(COMMANDS[name])
     needed = {p.name for p in command.params if p.required}
-    for chosen in (given, *({k: given[k] for k in needed | {one}} for one in given)):
+    bits = range(len(given).bit_length())
+    sets = [{k for i, k in enumerate(given) if (i >> bit) % 2 == has} for bit in bits for has in (0, 1)]
+    for chosen in (given, *({k: given[k] for k in needed | some} for some in sets)):
         words = job_words(job_file(tmp_path / "job.toml", name, chosen))
         assert words[0] == name
         got = parsed(name, words[1:])
@@ -115,7 +120,7 @@ def test_a_job_is_its_command_line(tmp_path, name):
 def test_keys_are_the_long_names():
     keys = keys_of(COMMANDS["train"])
     assert {
-        "source",
+        "X",
         "out",
         "n-components",
         "length-scale",
@@ -129,12 +134,12 @@ def test_keys_are_the_long_names():
 def test_lists_and_negative_values(tmp_path):
     path = tmp_path / "job.toml"
     path.write_text(
-        'command = "train"\nsource = "-a.zarr"\nout = "/m"\nalpha = [1e-6, 1, 0.1]\ncolumns = ["a", "b"]\ncoef0 = -1'
+        'command = "train"\nX = "-a.zarr"\nout = "/m"\nalpha = [1e-6, 1, 0.1]\ncolumns = ["a", "b"]\ncoef0 = -1'
     )
     words = job_words(str(path))
     got = parsed("train", words[1:])
     assert (got["alpha"], got["columns"], got["coef0"]) == ("1e-06,1,0.1", "a,b", "-1")
-    assert (got["source"], got["out"]) == (f"{tmp_path}/-a.zarr", "/m")
+    assert (got["X"], got["out"]) == (f"{tmp_path}/-a.zarr", "/m")
     assert job_words(str(path)) == words
 
 
@@ -143,11 +148,11 @@ def test_paths_are_relative_to_the_file(tmp_path, monkeypatch):
     (tmp_path / "jobs").mkdir()
     path = tmp_path / "jobs" / "job.toml"
     path.write_text(
-        'command = "train"\nsource = "s3://bucket/rows.zarr"\nout = "../m"\ncluster = "tcp://127.0.0.1:9"\n'
+        'command = "train"\nX = "s3://bucket/rows.zarr"\nout = "../m"\ncluster = "tcp://127.0.0.1:9"\n'
         'checkpoint = "state"\nmodel = "svm"'
     )
     got = parsed("train", job_words("jobs/job.toml")[1:])
-    assert (got["source"], got["cluster"]) == ("s3://bucket/rows.zarr", "tcp://127.0.0.1:9")
+    assert (got["X"], got["cluster"]) == ("s3://bucket/rows.zarr", "tcp://127.0.0.1:9")
     assert (got["out"], got["checkpoint"], got["model"]) == ("jobs/../m", "jobs/state", "svm")
     path.write_text('command = "inspect"\npath = "-x"')
     (tmp_path / "job.toml").write_text('command = "inspect"\npath = "-x"')
@@ -158,12 +163,12 @@ def test_paths_are_relative_to_the_file(tmp_path, monkeypatch):
     ("text", "message"),
     [
         ("command = train", "is not TOML: .*text stands in quotes"),
-        ("source = 'a'", "names its command, one of demo, ingest, .*; '.*job.toml' has none"),
+        ("X = 'a'", "names its command, one of demo, ingest, .*; '.*job.toml' has none"),
         ("command = 'trian'", "has 'trian'"),
         ("command = 'run'\njob = 'other.toml'", "has 'run'"),
         ("command = 'inspect'\npath = 'a'\nfoo = 1\nbar = 2", "does not know: bar, foo; known: path, cluster, .*json"),
-        ("command = 'train'\nsource = 'a'\nout = 'b'\nlength_scale = 2", "not know: length_scale .did you mean length-scale..; known: .*length-scale"),
-        ("command = 'train'\nsource = 'a'", "lacks out, which `distrf train` needs"),
+        ("command = 'train'\nX = 'a'\nout = 'b'\nlength_scale = 2", "not know: length_scale .did you mean length-scale..; known: .*length-scale"),
+        ("command = 'train'\nX = 'a'", "lacks out, which `distrf train` needs"),
         ("command = 'inspect'\npath = 'a'\njson = 'yes'", "json in '.*' is true or false, got 'yes'"),
         ("command = 'inspect'\npath = true", "path in '.*' is text, a number or a list of them, got True"),
         ("command = 'inspect'\n[path]\nx = 1", "path in '.*' is text, a number or a list"),
@@ -181,9 +186,9 @@ def test_refusals(cli, tmp_path, text, message):
 
 def test_other_refusals(cli, tmp_path):
     assert "no job file at" in cli("run", tmp_path / "none.toml", code=2).err
-    (tmp_path / "job.toml").write_text("command = 'plan'\nsource = 'a'\nclasses = 'many'")
-    assert "valid integer" in cli("run", tmp_path / "job.toml", code=2).err
-    (tmp_path / "job.toml").write_text("command = 'train'\nsource = 'a'\nout = 'b'")
+    (tmp_path / "job.toml").write_text("command = 'plan'\nX = 'a'\nclasses = 'many'")
+    assert "--classes must be an integer >= 1, got 'many'" in cli("run", tmp_path / "job.toml", code=2).err
+    (tmp_path / "job.toml").write_text("command = 'train'\nX = 'a'\nout = 'b'")
     assert "no such" in cli("run", tmp_path / "job.toml", code=1).err
 
 
@@ -203,7 +208,7 @@ def test_runs_what_the_command_runs(cli, tmp_path, two_worker_cluster, monkeypat
     ingest(tmp_path / "d.npz", tmp_path / "d.zarr")
     job = tmp_path / "job.toml"
     address = two_worker_cluster.scheduler_address
-    given = {"source": "d.zarr", "out": "m", "n-components": 64, "gamma": 0.5, "seed": 3, "json": True}
+    given = {"X": "d.zarr", "out": "m", "n-components": 64, "gamma": 0.5, "seed": 3, "json": True}
     job.write_text(job_text("train", given | {"cluster": address}))
     line = cli("run", job, "--dry-run").out
     assert not (tmp_path / "m").exists()

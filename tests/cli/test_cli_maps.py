@@ -116,32 +116,32 @@ def size(name, D):
 def test_features_are_those_of_python(cli, files, tmp_path, name):
     options, estimator = MAPS[name]
     words = ["--map", kind(name), *size(name, D), "--seed", 3, *options]
-    planned = json.loads(cli("plan", files / "train.zarr", "--job", "featurize", *words, "--json").out)
     cli("featurize", files / "train.zarr", tmp_path / "f.zarr", *words, "--quiet", cluster=True)
     Z, y = rows_of(tmp_path / "f.zarr")
     X, labels = rows_of(files / "train.zarr")
     np.testing.assert_array_equal(y, labels)
-    assert planned["fits"]
-    assert planned["rows"] == N
     if estimator is not None:
         expected = estimator.fit(*open_rows(files / "train.zarr")).transform(X)
         expected = expected.toarray() if sp.issparse(expected) else expected
         np.testing.assert_allclose(Z, expected, atol=2e-5 * abs(expected).max())
+    if name != kind(name):  # other options of a map that is in this list already
+        return
+    planned = json.loads(cli("plan", files / "train.zarr", "--job", "featurize", *words, "--json").out)
+    assert planned["fits"]
+    assert planned["rows"] == N
     cli("featurize", files / "csr.zarr", tmp_path / "c.zarr", *words, "--quiet", cluster=True)
     S, _ = rows_of(tmp_path / "c.zarr")
     np.testing.assert_allclose(S, Z, atol=2e-5 * abs(Z).max())
 
 
 @pytest.mark.parametrize("name", [name for name in MAPS if name == kind(name)])
-def test_train_and_predict(cli, files, tmp_path, name):
+def test_train_and_evaluate(cli, files, tmp_path, name):
     words = ["--map", kind(name), *size(name, 64), *MAPS[name][0]]
     planned = json.loads(cli("plan", files / "train.zarr", *words, "--json").out)
     assert planned["peak_bytes_per_worker"] > 0
     cli("train", files / "train.zarr", tmp_path / "m", *words, "--alpha", "1e-4", "--quiet", cluster=True)
-    cli("predict", tmp_path / "m", files / "test.zarr", tmp_path / "p.zarr", "--quiet", cluster=True)
-    _, y = rows_of(files / "test.zarr")
+    X, y = rows_of(files / "test.zarr")
     model = distrf.load_model(tmp_path / "m")
-    X, _ = rows_of(files / "test.zarr")
     result = json.loads(cli("evaluate", tmp_path / "m", files / "test.zarr", "--json", cluster=True).out)
     assert result["accuracy"] == pytest.approx(np.mean(model.predict(X) == y))
     assert result["accuracy"] > 0.8

@@ -136,7 +136,7 @@ def test_no_permission(tmp_path, monkeypatch):
 def test_run_takes_a_cluster(cli, rows, tmp_path, two_worker_cluster):
     job = tmp_path / "job.toml"
     job.write_text(
-        job_text("train", {"source": str(rows), "out": "m", "n-components": 16, "cluster": "tcp://gone:1"})
+        job_text("train", {"X": str(rows), "out": "m", "n-components": 16, "cluster": "tcp://gone:1"})
     )
     line = cli("run", job, "--dry-run", "--cluster", "here.yaml").out
     assert "--cluster here.yaml" in line
@@ -159,4 +159,4 @@ def test_a_running_cluster_has_its_own_memory(cli, tmp_path):
     assert cli("run", job, "--dry-run", "--cluster", "tcp://a:1").err == ""
     job.write_text(job_text("demo", {"memory-limit": "2GiB", "cluster": "tcp://a:1"}))
     for words in (["run", job], ["demo", "--cluster", "tcp://a:1", "--memory-limit", "2GiB"]):
-        assert "--memory-limit is for local workers" in cli(*words, code=2).err
+        assert "a memory limit (2GiB) is for local workers" in cli(*words, code=2).err

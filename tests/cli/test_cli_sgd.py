@@ -227,7 +227,7 @@ def test_an_interrupted_job_says_how_it_goes_on(cli, files, tmp_path, monkeypatc
 
     monkeypatch.setattr("distrf.cli.checkpoints.claim_checkpoint", pressed)
     (tmp_path / "job.toml").write_text(
-        job_text("train", {"source": f"{files}/train.zarr", "out": "m", "model": "svm"})
+        job_text("train", {"X": f"{files}/train.zarr", "out": "m", "model": "svm"})
     )
     for words in (
         ["train", files / "train.zarr", tmp_path / "m", "--model", "svm"],
@@ -373,7 +373,9 @@ def test_one_bar_for_all_epochs(terminal):
     assert lines == ([] if terminal else ["epoch 1/2 loss 10.0", "epoch 2/2 loss 5.0"])
 
 
-@pytest.mark.parametrize("words", [["--help"], ["predict", "--help"], ["run", "job.toml", "--dry-run"]])
+@pytest.mark.parametrize(
+    "words", [["--help"], ["ingest", "--help"], ["predict", "--help"], ["run", "job.toml", "--dry-run"]]
+)
 def test_start_up_is_cheap(tmp_path, words):
     """Help and job files load neither Dask nor scikit-learn, NumPy or Numba."""
     (tmp_path / "job.toml").write_text('command = "inspect"\npath = "x"')

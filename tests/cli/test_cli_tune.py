@@ -45,7 +45,7 @@ def test_from_search_to_model(cli, store, tmp_path, two_worker_cluster, monkeypa
     assert best["score"] == max(t["score"] for t in result["trials"] if t["level"] == 2) > 0.9
     wanted = tomllib.loads(job.read_text())
     assert wanted == {
-        "command": "train", "source": str(store), "out": "../model", "n-components": 128, "random-state": 3,
+        "command": "train", "X": str(store), "out": "../model", "n-components": 128, "random-state": 3,
         "length-scale": best["parameters"]["length_scale"], "model": "ridge-classifier", "alpha": best["alpha"],
         "map": "fourier", "scale": "none", "raw-columns": "no", "fit-intercept": True,
     }  # fmt: skip
@@ -119,7 +119,7 @@ def test_the_end_of_the_grid_is_said(cli, store, tmp_path):
         (["--length-scale", "knm"], "or 'scale', got 'knm'"),
         (["--map", "laplace", "--gamma", "1"], "--gamma is for --map fourier, binning,"),
         (["--alpha", "x"], "--alpha must be one or more finite numbers"),
-        (["--factor", "1"], "'--factor'"),
+        (["--factor", "1"], "--factor must be an integer >= 2, got 1"),
         (["--model", "svm", "--cv", "3"], "--cv is for --model ridge"),
         (["--out", "{folder}"], "is a folder"),
     ],

@@ -98,7 +98,7 @@ def test_each_parameter_of_a_model_has_its_option(kind):
 
 def test_constructors_have_no_more_than_their_options():
     """What is left out is said in other words: seed, threads, checkpoint."""
-    left = {"n_jobs", "random_state", "checkpoint", "checkpoint_every", "resume", "warm_start", "alphas"}
+    left = {"n_jobs", "random_state", "checkpoint", "checkpoint_every", "resume", "warm_start"}
     for cls in [*MAPS.values(), *(kind.estimator for kind in MODELS.values())]:
         assert set(inspect.signature(cls).parameters) - left <= set(parameters_of(cls))
 

@@ -103,7 +103,7 @@ def data(tmp_path_factory):
     ingest(folder / "rows.npz", folder / "store", block_rows=20)
     model = distrf.make_model(X, y, map=distrf.RandomFourierFeatures(n_components=8, gamma=1.0, random_state=0))
     distrf.save_model(model.fit(X, y), folder / "model")
-    (folder / "job.toml").write_text('command = "train"\nsource = "store"\nout = "m"\nseed = 3\ngamma = 0.5\n')
+    (folder / "job.toml").write_text('command = "train"\nX = "store"\nout = "m"\nseed = 3\ngamma = 0.5\n')
     (folder / "cluster.yaml").write_text("class: distributed.LocalCluster\narguments: {n_workers: 1}\n")
     (folder / "note.txt").write_text("no data")
     return folder

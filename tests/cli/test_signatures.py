@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import inspect
 from math import inf
+from typing import ClassVar, get_args
 
 import pytest
 
 import distrf
-from distrf.cli.signatures import arguments, described, merged, parameters_of, read
+from distrf.cli.compare import CompareOptions
+from distrf.cli.data import FeaturizeOptions, IngestOptions
+from distrf.cli.function_options import ReadOptions
+from distrf.cli.models import EvaluateOptions, PlanOptions, PredictOptions
+from distrf.cli.signatures import arguments, described, merged, option, outline, parameters_of, read
+from distrf.cli.tune import TuneOptions
+from distrf.cli.usage import UsageError
 from distrf.parameters import FLAG, NONE, number, one_of, whole
 
 KINDS = {
@@ -79,7 +86,56 @@ def test_estimators_merged():
         "n_components": 512,
         "whiten": True,
     }
-    assert arguments(KINDS["ridge"], {"n_components": "512", "alpha": "1,2"}) == {"alphas": [1, 2]}
+    assert arguments(KINDS["ridge"], {"n_components": "512", "alpha": "1,2"}) == {"alpha": [1, 2]}
+
+
+FUNCTIONS = [
+    CompareOptions, EvaluateOptions, FeaturizeOptions, IngestOptions, PlanOptions, PredictOptions, ReadOptions, TuneOptions,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("options", FUNCTIONS)
+def test_an_outline_is_the_function(options):
+    """Names, defaults and text of the source are those of the function that is called, and each option says something."""
+    function, drawn = getattr(distrf, options.function.split(":")[1]), outline(options.function)
+    assert inspect.signature(drawn) == inspect.signature(function)
+    assert inspect.getdoc(drawn) == inspect.getdoc(function)
+    for parameter in options.parameters().values():
+        assert parameter.text.endswith("."), parameter
+
+
+def test_options_of_a_function_are_read_by_its_rules():
+    given = CompareOptions(n_components="64", projections="dense,quasi", n_draws="2")
+    assert given.values == {"n_components": [64], "projections": ["dense", "quasi"], "n_draws": 2}
+    given = ReadOptions(columns="0, 1", impute="0.5", strict=True)
+    assert given.values == {"columns": ["0", "1"], "impute": 0.5, "strict": True}
+    given = IngestOptions(source="a.csv", out="b.zarr", impute="mean", sparse=None)
+    assert (given.places, given.values) == ({"source": "a.csv", "out": "b.zarr"}, {"impute": "mean"})
+    for wrong, options in (("n_draws", CompareOptions), ("factor", TuneOptions), ("columns", ReadOptions)):
+        with pytest.raises(UsageError, match=f"--{wrong.replace('_', '-')} must be .*, got "):
+            options(**{wrong: "1,1"})
+
+
+def test_an_estimator_needs_no_annotations():
+    class Own:
+        """One of another package.
+
+        Parameters
+        ----------
+        flat : bool, default=False
+            Whether it is flat.
+        size : int, default=3
+            How large it is.
+        """
+
+        parameter_rules: ClassVar = {"flat": FLAG, "size": whole()}
+
+        def __init__(self, flat=False, size: int = 3): ...
+
+    found = parameters_of(Own)
+    flat, size = (get_args(option(name, {"own": found[name]}, "Map"))[0] for name in found)
+    assert flat == bool | None
+    assert size == str | None
 
 
 def test_described():
@@ -89,7 +145,7 @@ Parameters
 ----------
 a : int, default=3
     The first. More of it
-    on two lines.
+    on two lines. None is all.
 b, c : float
     Both of them
 
@@ -98,4 +154,4 @@ Returns
 None
     a : nothing
 """)
-    assert doc == {"a": "The first.", "b": "Both of them", "c": "Both of them"}
+    assert doc == {"a": "The first. None is all.", "b": "Both of them", "c": "Both of them"}

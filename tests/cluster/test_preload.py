@@ -65,8 +65,8 @@ def test_servers_started_by_hand(tmp_path):
               tmp_path]  # fmt: skip
     with subprocess.Popen(scheduler, **silent) as first, subprocess.Popen(worker, **silent) as second:
         try:
-            with Client(scheduler_file=str(tmp_path / "s.json"), timeout=30) as client:
-                client.wait_for_workers(1, timeout=30)
+            with Client(scheduler_file=str(tmp_path / "s.json"), timeout=100) as client:
+                client.wait_for_workers(1, timeout=100)
                 ready, blas, spill = client.submit(state).result()
                 assert client.run_on_scheduler(lambda dask_scheduler: dask_scheduler.WORKER_SATURATION) == 1.0
         finally:

@@ -18,10 +18,10 @@ from distributed import Client, LocalCluster
 import distrf
 from distrf import RandomFourierFeatures, StreamingRidge
 from distrf.errors import ClusterError, SpecMismatchError
-from distrf.execution import release
-from distrf.execution.release import check_release
+from distrf.execution import worker_release
 from distrf.execution.row_blocks import _apply
 from distrf.execution.scheduler import current_client, settle
+from distrf.execution.worker_release import check_release
 from distrf.maps import base
 
 PACKAGE = Path(distrf.__file__).parent
@@ -30,7 +30,7 @@ PACKAGE = Path(distrf.__file__).parent
 def test_a_task_function_knows_its_release(monkeypatch):
     sent = pickle.dumps(_apply)
     assert pickle.loads(sent) is _apply
-    monkeypatch.setattr(release, "__version__", "0.0.9")
+    monkeypatch.setattr(worker_release, "__version__", "0.0.9")
     with pytest.raises(
         ClusterError, match=rf"client, {distrf.__version__}; a worker on .* has distrf 0\.0\.9\. Install"
     ):

@@ -25,7 +25,7 @@ from distrf import (
     StreamingSGDClassifier,
 )
 from distrf.errors import ClusterError, MemoryPlanError
-from distrf.execution import watch
+from distrf.execution import worker_checks
 from distrf.execution.graph_nodes import Task
 from distrf.execution.scheduler import current_client, settle
 from distrf.execution.submission import Submission, threads_of
@@ -138,7 +138,7 @@ def test_a_local_cluster_leaves_workers_the_time_to_start_anew(threads):
 
 
 def test_a_job_ends_where_no_worker_comes_back(threads, monkeypatch):
-    monkeypatch.setattr(watch, "EVERY", 0.1)
+    monkeypatch.setattr(worker_checks, "EVERY", 0.1)
     with (
         dask.config.set({"distrf.workers-timeout": "300ms"}),
         pytest.raises(ClusterError, match=r"no worker has been left for 0.3 s; .*distrf.workers-timeout"),
@@ -162,9 +162,9 @@ def test_a_worker_that_has_paused_for_good(monkeypatch):
                 }
             }  # fmt: skip
 
-    monkeypatch.setattr(watch, "_PAUSED", 0.0)
+    monkeypatch.setattr(worker_checks, "_PAUSED", 0.0)
     running = iter([1])
-    looking = watch.Watch(Paused())
+    looking = worker_checks.Watch(Paused())
     looking.look()  # what runs may free memory
     running = None
     with pytest.raises(MemoryPlanError, match=r"tcp://w holds 450.00 MiB of its 500.00 MiB and has paused"):
@@ -187,7 +187,7 @@ def test_restarts_before_the_job_are_not_its_own(skew):
             return {"workers": {"tcp://w": worker}}
 
     events += [(time.time() + skew - 30, event)] * 3
-    looking = watch.Watch(Shared())
+    looking = worker_checks.Watch(Shared())
     looking.look()
     events.append((time.time() + skew, event))
     looking.look()

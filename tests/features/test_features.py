@@ -186,6 +186,14 @@ def test_scaler_reads_once(tmp_path):
     assert reads(tmp_path) == 10
 
 
+def test_the_exact_kernel_of_whitened_rows(rng):
+    X = rng.normal(size=(20, 3)) * [1.0, 10.0, 0.1]
+    map_ = RandomFourierFeatures(length_scale=2.0, n_components=8, whiten=True, random_state=0).fit(X).map_
+    W = X @ map_.whitening
+    np.testing.assert_allclose(map_.exact_kernel(X), rbf_kernel(W, gamma=1 / 8), rtol=1e-9)
+    np.testing.assert_allclose(map_.exact_kernel(X, X[:5]), rbf_kernel(W, W[:5], gamma=1 / 8), rtol=1e-9)
+
+
 def test_whitening_reads_once_and_a_few_rows(tmp_path):
     dX = counted(rows(6400, 3), 10, tmp_path)
     RandomFourierFeatures(length_scale=1.0, n_components=8, whiten=True, random_state=0).fit(dX)
@@ -445,6 +453,19 @@ def test_scaling_csr(method):
     Z = StreamingScaler(method).fit_transform(X)
     assert sp.issparse(Z)
     np.testing.assert_allclose(Z.toarray(), clone(PEERS[method]).fit_transform(X).toarray(), rtol=1e-14)
+
+
+def test_robust_units_of_csr_rows_are_those_of_dense_ones_less_what_they_make_of_zero():
+    X = sp.random_array((60, 8), density=0.3, rng=np.random.default_rng(2), format="csr").tolil()
+    X[:, 2], X[:, 3] = np.linspace(2000, 2025, 60)[:, None], 0.0
+    X = sp.csr_array(X)
+    robust, kept = StreamingScaler("robust").fit(X.toarray()), StreamingScaler("robust-zeros").fit(X)
+    Z = kept.transform(X)
+    assert sp.issparse(Z)
+    np.testing.assert_allclose(Z.toarray(), kept.transform(X.toarray()), atol=1e-14)
+    expected = robust.transform(X.toarray()) - robust.transform(np.zeros((1, 8)))
+    np.testing.assert_allclose(Z.toarray(), expected, atol=1e-12)
+    assert Z.nnz == X.nnz
 
 
 @pytest.mark.parametrize("method", ["standard", "minmax"])

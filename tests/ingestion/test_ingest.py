@@ -360,11 +360,11 @@ def test_refusals(tmp_path):
     with pytest.raises(InputError, match="targets must be finite; row 9"):
         ingest(tmp_path / "nan.npz", tmp_path / "p.zarr")
     np.save(tmp_path / "a.npy", X)
-    with pytest.raises(InputError, match="dtype= is float32 or float64"):
+    with pytest.raises(InputError, match="dtype must be 'float32', 'float64' or None, got 'int8'"):
         ingest(tmp_path / "a.npy", tmp_path / "o.zarr", dtype="int8")
     with pytest.raises(InputError, match="split= chooses"):
         ingest(tmp_path / "a.npy", tmp_path / "o.zarr", split="train")
-    with pytest.raises(InputError, match="sparse= is"):
+    with pytest.raises(InputError, match="sparse must be 'csr', 'dense' or None"):
         ingest(tmp_path / "a.npy", tmp_path / "o.zarr", sparse="coo")
 
 

@@ -42,10 +42,10 @@ def expected_failures(estimator):
 @parametrize_with_checks(
     [
         StreamingRidge(),
-        StreamingRidge(alphas=(0.01, 1.0)),
-        StreamingRidge(alphas=0.1, fit_intercept=False),
+        StreamingRidge(alpha=(0.01, 1.0)),
+        StreamingRidge(alpha=0.1, fit_intercept=False),
         StreamingRidgeClassifier(),
-        StreamingRidgeClassifier(alphas=(0.01, 1.0), cv="holdout"),
+        StreamingRidgeClassifier(alpha=(0.01, 1.0), cv="holdout"),
         StreamingRidgeClassifier(class_weight="balanced"),
     ],
     expected_failed_checks=expected_failures,
@@ -418,7 +418,7 @@ def digits():
 def pipeline(**options):
     return make_pipeline(
         RandomFourierFeatures(length_scale="knn", n_components=1500, random_state=7),
-        StreamingRidgeClassifier(alphas=(1e-6, 1e-5, 1e-4), **options),
+        StreamingRidgeClassifier(alpha=(1e-6, 1e-5, 1e-4), **options),
     )
 
 
@@ -501,7 +501,7 @@ def test_weighted_accuracy():
 )
 def test_bad_alphas(alphas):
     X, y, _ = problem(30, 2)
-    with pytest.raises(InputError, match=r"alphas must be one or more finite numbers >= 0 or .auto., got"):
+    with pytest.raises(InputError, match=r"alpha must be one or more finite numbers >= 0 or .auto., got"):
         StreamingRidge(alphas).fit(X, y)
 
 

@@ -73,3 +73,13 @@ def test_streams_and_warm_starts_know_the_units(loss):
     warm = StreamingSGDRegressor(loss, warm_start=True).fit(Z, Y)
     losses = [warm.history_[0]["loss"], warm.fit(Z, Y).history_[0]["loss"]]
     assert losses[1] < 0.8 * losses[0]
+
+
+def test_the_validation_score_of_a_constant_target():
+    """An output without spread counts as explained, whatever its errors: there is no R^2 of it."""
+    from distrf.sgd.batch_work import validation_score
+
+    sums = np.array(
+        [[4.0, 4.0], [1.0, 1.0], [8.0, 4.0], [16.0, 8.0], [0.0, 0.0]]
+    )  # weight, errors, y, y^2, loss
+    assert validation_score(sums, False) == (1.0 + 0.75) / 2

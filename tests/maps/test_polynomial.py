@@ -31,7 +31,7 @@ from distrf import (
     save_model,
 )
 from distrf.cli.estimator_options import MapOptions
-from distrf.cli.session import UsageError
+from distrf.cli.usage import UsageError
 from distrf.compiled import walsh_hadamard
 from distrf.errors import InputError
 from distrf.kernels import DOT_PRODUCTS, Exponential, Gaussian, Homogeneous, Polynomial, get_dot_product_kernel
@@ -142,7 +142,7 @@ PAIRS[:, 2] = [[1, 0, 0], [0, 1, 0]]  # orthogonal
 @pytest.mark.parametrize("kernel", [Polynomial(1), Polynomial(2, 0.5, 0.0), Polynomial(3, 0.3, 0.5)], ids=repr)
 def test_tensor_sketch_moments(kernel, D):
     X, Y = PAIRS
-    E = estimates(lambda seed: TensorSketchMap(3, D, kernel, seed), X, Y, 1000)
+    E = estimates(lambda seed: TensorSketchMap(3, D, kernel, seed), X, Y, 500)
     assert_moments(E, np.diag(kernel(X, Y)), TensorSketchMap(3, D, kernel, 0).variance(X, Y))
 
 
@@ -227,7 +227,7 @@ class TestMaclaurin(MapContract):
 )
 def test_maclaurin_moments(kernel, exact):
     X, Y = PAIRS / 2
-    E = estimates(lambda seed: MaclaurinMap(3, 8, kernel, 2.0, exact, seed), X, Y, 1000)
+    E = estimates(lambda seed: MaclaurinMap(3, 8, kernel, 2.0, exact, seed), X, Y, 500)
     assert_moments(E, np.diag(kernel(X, Y)), MaclaurinMap(3, 8, kernel, 2.0, exact, 0).variance(X, Y))
 
 
@@ -360,9 +360,9 @@ def test_compact_is_unbiased(kind):
         }[kind]()
         return CompactMap(3, 8, base, seed + 10**6)
 
-    E = estimates(make, X, Y, 2000)
+    E = estimates(make, X, Y, 800)
     exact = np.diag(make(0).exact_kernel(X, Y))
-    assert (abs(E.mean(axis=0) - exact) <= 5 * E.std(axis=0) / np.sqrt(2000) + 1e-12).all()
+    assert (abs(E.mean(axis=0) - exact) <= 5 * E.std(axis=0) / np.sqrt(800) + 1e-12).all()
 
 
 def test_compact_goes_down():

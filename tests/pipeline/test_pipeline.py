@@ -49,6 +49,28 @@ def test_labels_or_numbers(y, labels):
     assert look_at(y).labels is labels
 
 
+def test_many_codes_with_gaps_are_numbers_with_a_warning_that_names_both_models(rng):
+    """200 classes of 20 rows, coded 3, 10, 17 ...: nothing tells them from quantities."""
+    X, y = np.repeat(rng.normal(size=(200, 8)), 20, axis=0), np.repeat(3 + 7 * np.arange(200), 20)
+    X += 0.1 * rng.normal(size=X.shape)
+    with pytest.warns(BaselineWarning, match="model='ridge' if they are, model='ridge-classifier' if") as found:
+        fitted = distrf.train(X, y, n_components=64, length_scale=1.0)
+    assert len(found) == 1
+    assert not is_classifier(fitted)
+    assert fitted.training_.warnings
+    assert not distrf.make_model(X, y, model="ridge", map=None).training_.warnings
+    labels = distrf.train(X, y, model="ridge-classifier", map=None)
+    assert not labels.training_.warnings
+    assert labels.score(X, y) > 0.3
+
+
+@pytest.mark.parametrize("mean", [30, 400])
+def test_counts_of_many_values_are_numbers_without_a_warning(rng, mean):
+    seen = look_at(rng.poisson(mean, 6000))
+    assert (seen.labels, seen.doubtful) == (False, False)
+    assert "taken for counts" in seen.why
+
+
 @pytest.mark.parametrize("name", ["ridge-classifier", "svm", "logistic", "sgd-classifier"])
 @pytest.mark.parametrize("lazy", [False, True])
 def test_a_classifier_of_continuous_targets_is_refused_before_anything_runs(rng, name, lazy):
@@ -108,8 +130,7 @@ def test_a_pipeline_that_can_be_cloned_fitted_and_saved(rng, tmp_path):
     assert loaded.training_.baseline[0].machine > loaded.training_.baseline[0].linear
 
 
-@pytest.mark.parametrize("lazy", [False, True])
-@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(("lazy", "weighted"), [(False, False), (True, True)])
 def test_the_baseline_is_that_of_ridge_on_the_scaled_columns(rng, lazy, weighted, monkeypatch):
     """In the pass that fits the machine: the same errors as a fit of its own, and the same machine."""
     X, y = rows(rng)
@@ -205,6 +226,42 @@ def test_the_linear_model_is_kept_where_it_wins(rng):
     assert "map" not in fitted.named_steps
 
 
+@pytest.mark.parametrize(("heavy", "units"), [(4, 1), (2, [1, 1e4, 1e-4, 1])])
+def test_a_target_that_is_linear_in_columns_of_heavy_tails_gets_the_linear_model(rng, heavy, units):
+    """Robust units would bend them: no model on these sees where the tails lead."""
+    X = np.hstack([rng.standard_t(1.2, (900, heavy)), rng.normal(size=(900, 4 - heavy))])
+    y = X @ [1, -2, 3, 1] + 0.1 * rng.normal(size=900)
+    X *= units
+    fitted = distrf.train(X[:600], y[:600], n_components=64)
+    assert fitted.score(X[600:], y[600:]) > 0.999
+    assert fitted.training_.chosen("scale") == "standard"
+    assert not fitted.training_.warnings
+
+
+def test_a_machine_that_bends_heavy_tails_is_compared_with_the_columns_as_they_are(rng):
+    X = rng.standard_t(1.2, (600, 4))
+    with pytest.warns(BaselineWarning, match="does not beat a linear model"):
+        distrf.train(X, X @ [1, -2, 3, 1], n_components=64, map="fourier", raw_columns=False)
+
+
+def test_a_target_that_bends_with_columns_of_heavy_tails_keeps_robust_units(rng):
+    X = rng.standard_t(1.2, (900, 4))
+    fitted = distrf.make_model(X, np.arcsinh(X) @ [1, -2, 3, 1] + np.sin(X[:, 0]), n_components=128)
+    assert fitted.training_.chosen("scale") == "robust"
+    assert "map" in fitted.named_steps
+
+
+@pytest.mark.parametrize("constant", [0, 1])
+def test_each_of_several_targets_decides_in_its_own_units(rng, constant):
+    """Noise in large units does not hide what the other target needs, a column that does not vary harms nothing."""
+    X, y = rows(rng, 900)
+    targets = np.column_stack([1e6 * rng.normal(size=900), y, *[np.full(900, 0.1)] * constant])
+    fitted = distrf.train(X[:600], targets[:600], n_components=256)
+    assert not fitted.training_.warnings
+    residual = (fitted.predict(X[600:]) - targets[600:])[:, 1]
+    assert np.mean(residual**2) < 0.5 * np.var(y)
+
+
 def test_columns_join_the_features(rng):
     X = rng.normal(size=(500, 6))
     y = 5 * X @ rng.normal(size=6) + np.sin(3 * X[:, 0])
@@ -241,11 +298,33 @@ def test_sparse_rows_of_unlike_columns_are_scaled(rng):
     price = rng.lognormal(11, 1, n)
     y = rng.normal(size=20)[level] + 0.5 * np.log(price)
     X = sp.hstack([sp.csr_matrix((np.ones(n), (np.arange(n), level))), price[:, None]]).tocsr()
+    y += 0.3 * np.sin(5 * np.log(price))
     fitted = distrf.train(X[:700], y[:700], n_components=256)
-    assert fitted.training_.chosen("scale") == "maxabs"
-    assert fitted.score(X[700:], y[700:]) > 0.8
+    assert fitted.training_.chosen("scale") == "robust-zeros"
+    assert fitted.score(X[700:], y[700:]) > 0.95
+    dense = distrf.train(X[:700].toarray(), y[:700], n_components=256)
+    np.testing.assert_allclose(
+        fitted.score(X[700:], y[700:]), dense.score(X[700:].toarray(), y[700:]), atol=0.01
+    )
     few = distrf.make_model(X[:5], y[:5])  # where nothing can be judged
-    assert few.training_.chosen("scale") == "maxabs"
+    assert few.training_.chosen("scale") == "robust-zeros"
+
+
+def test_sparse_columns_of_heavy_tails_keep_linear_units(rng):
+    n, level = 900, rng.integers(5, size=900)
+    tails = rng.standard_t(1.2, n)
+    X = sp.hstack([sp.csr_matrix((np.ones(n), (np.arange(n), level))), tails[:, None]]).tocsr()
+    y = tails + level + 0.1 * rng.normal(size=n)
+    fitted = distrf.train(X[:600], y[:600], n_components=64)
+    assert fitted.score(X[600:], y[600:]) > 0.999
+
+
+def test_ridge_on_many_columns_compares_few_penalties(rng):
+    """A factorisation of a wide Gram matrix for each penalty and fold would be most of the time."""
+    X = sp.random_array((300, 1100), density=0.02, rng=rng, format="csr")
+    made = distrf.make_model(X, X @ rng.normal(size=1100), n_components=64)
+    assert made.training_.chosen("features") == "columns"
+    assert len(made[-1].alpha) == 3
 
 
 def test_rows_far_out_do_not_choose_for_a_classifier(rng):
@@ -264,9 +343,9 @@ def test_rows_far_out_do_not_choose_for_a_classifier(rng):
 def test_copies_of_rows_are_held_out_together(rng):
     """Scattered copies would choose a machine that remembers rows; all of a row are on one side."""
     X, y = load_diabetes(return_X_y=True)
-    many = rng.permutation(np.repeat(np.arange(300), 10))
+    many = rng.permutation(np.repeat(np.arange(300), 5))
     fitted = distrf.train(X[many], y[many], n_components=128)
-    assert fitted.training_.chosen("copies").startswith("90 %")
+    assert fitted.training_.chosen("copies").startswith("80 %")
     assert fitted.training_.baseline[0].machine < 0.7
     assert fitted.score(X[300:], y[300:]) > 0.3
     with pytest.warns(BaselineWarning, match="copies"):  # a model with penalties of its own
@@ -454,7 +533,7 @@ def test_regression_families(name):
 @pytest.mark.parametrize("name", ["ridge-classifier", "svm", "logistic", "sgd-classifier"])
 def test_classification_families(name):
     X, y = load_breast_cancer(return_X_y=True)
-    assert distrf.train(X[:400], y[:400], model=name).score(X[400:], y[400:]) > 0.93
+    assert distrf.train(X[:400], y[:400], model=name, n_components=128).score(X[400:], y[400:]) > 0.93
 
 
 def test_unknown_names(rng):
@@ -473,7 +552,7 @@ def test_features_are_as_many_as_rows_and_memory_allow():
     assert [auto_components(10**6, m) for m in (10**9, 600 * 2**20)] == [2048, 1024]
 
 
-@pytest.mark.parametrize("scale", ["auto", "none", "standard"])
+@pytest.mark.parametrize("scale", ["auto", "none"])
 def test_a_data_frame_is_trained_on_and_its_names_are_kept(rng, scale):
     """Also with nullable columns; no warning of names, neither in training nor in predicting."""
     pd = pytest.importorskip("pandas")
@@ -488,10 +567,10 @@ def test_a_data_frame_is_trained_on_and_its_names_are_kept(rng, scale):
 
 def test_columns_of_few_values_are_trained_on(rng):
     """Most rows have copies: the length scale is between those that differ."""
-    B = rng.integers(0, 2, (1000, 3)).astype(float)
-    y = B @ [1.0, 2.0, 3.0] + B[:, 0] * B[:, 1] + 0.1 * rng.normal(size=1000)
+    B = rng.integers(0, 2, (400, 3)).astype(float)
+    y = B @ [1.0, 2.0, 3.0] + B[:, 0] * B[:, 1] + 0.1 * rng.normal(size=400)
     for X in (B, sp.csr_matrix(B)):
         assert distrf.train(X, y, n_components=128, random_state=0).score(X, y) > 0.95
-    codes = rng.integers(0, 5, (800, 1)).astype(float)
+    codes = rng.integers(0, 5, (300, 1)).astype(float)
     fitted = distrf.train(codes, codes[:, 0] ** 2, n_components=128, random_state=0)
     assert fitted.score(codes, codes[:, 0] ** 2) > 0.99

@@ -191,7 +191,7 @@ def test_it_prints_and_refuses(files):
             "job is one of train, fit, featurize, predict, evaluate, got 'cook'",
         ),
         (fourier(7), {}, "even"),
-        (StreamingRidge(alphas=-1.0), {}, "alphas must be"),
+        (StreamingRidge(alpha=-1.0), {}, "alpha must be"),
     ],
 )
 def test_what_cannot_be_planned_is_refused(estimator, options, message):

@@ -1,4 +1,4 @@
-"""alphas="auto": which penalties ridge compares, and that the choice holds on rows of every kind."""
+"""alpha="auto": which penalties ridge compares, and that the choice holds on rows of every kind."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from distrf.cli.estimator_options import ModelOptions
 from distrf.errors import InputError
 from distrf.execution.memory import PassMemory, Workers
 from distrf.ridge.alphas import alpha_grid, best_alpha, search
-from distrf.ridge.conjugate_passes import first_that_fits
 from distrf.ridge.folds import fold_rules, gram_reductions
 from distrf.ridge.gram import FoldRule, GramReduction
+from distrf.ridge.solver import first_that_fits
 from distrf.targets import Targets
 
 # ---- the search -------------------------------------------------------------------------------------
@@ -325,7 +325,7 @@ def test_conjugate_gradients_go_below_the_grid(span):
 @pytest.mark.filterwarnings("ignore:conjugate gradients stopped")
 def test_features_lost_in_rounding_are_said(solver):
     X, y = unlike(1e10)
-    with pytest.warns(RuntimeWarning, match=r"scale the columns \(StreamingScaler\)"):
+    with pytest.warns(RuntimeWarning, match="scale them with StreamingScaler"):
         assert StreamingRidge(solver=solver).fit(X, y).score(X, y) < 0.85
 
 
@@ -339,9 +339,9 @@ def test_residuals_that_are_rounding_are_said():
 
 
 def test_one_default_for_each_model():
-    assert ModelOptions(model="ridge").make(seed=0).alphas == "auto"
-    assert ModelOptions(model="ridge", alpha="1e-3").make(seed=0).alphas == 1e-3
-    assert ModelOptions(model="ridge", alpha="1e-3,1").make(seed=0).alphas == [1e-3, 1.0]
+    assert ModelOptions(model="ridge").make(seed=0).alpha == "auto"
+    assert ModelOptions(model="ridge", alpha="1e-3").make(seed=0).alpha == 1e-3
+    assert ModelOptions(model="ridge", alpha="1e-3,1").make(seed=0).alpha == [1e-3, 1.0]
     assert ModelOptions(model="ridge").make(seed=0).cv == "auto"
     assert ModelOptions(model="ridge", cv="3").make(seed=0).cv == 3
     assert ModelOptions(model="svm").make(seed=0).alpha == "auto"

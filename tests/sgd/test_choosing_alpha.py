@@ -8,7 +8,7 @@ from scipy.optimize import minimize
 
 from distrf import StreamingRidge
 from distrf.losses import get_loss
-from distrf.sgd.alpha import choose_alpha, choose_l1
+from distrf.sgd.alpha import sample_alpha, sample_l1
 from distrf.sgd.batch_sizes import epochs, patience
 from distrf.sgd.spectrum import _constant, _null_loss
 from distrf.targets import Targets
@@ -25,7 +25,7 @@ def known(s, n_features, sigma, tau, seed=0, outputs=1):
 @pytest.mark.parametrize(("sigma", "tau"), [(1.0, 1.0), (10.0, 1.0), (0.3, 0.01), (3.0, 1.0)])
 def test_alpha_is_noise_over_rows_and_prior(sigma, tau):
     """sigma^2 / (n tau^2), within the steps of half a power of ten and what folds cannot tell: a factor of 6."""
-    chosen = [choose_alpha(*known(900, 60, sigma, tau, seed)[:2], None, 50_000, seed, 1) for seed in range(8)]
+    chosen = [sample_alpha(*known(900, 60, sigma, tau, seed)[:2], None, 50_000, seed, 1) for seed in range(8)]
     exact = sigma**2 / (50_000 * tau**2)
     assert exact / 6 < np.exp(np.median(np.log(chosen))) < exact * 6
 
@@ -41,7 +41,7 @@ def test_alpha_of_all_rows_predicts_as_well_as_the_best_of_a_grid():
             (StreamingRidge(alpha, fit_intercept=False).fit(Z, Y[:, 0]).predict(T) - (T @ W)[:, 0]) ** 2
         ).mean()
 
-    alpha = choose_alpha(Z[:1000], Y[:1000], None, len(Z), 0, 1)
+    alpha = sample_alpha(Z[:1000], Y[:1000], None, len(Z), 0, 1)
     best = min(error(10.0**k) for k in range(-6, 2))
     assert error(alpha) < 1.05 * best
     assert error(alpha) < 0.8 * error(20 * alpha)
@@ -52,39 +52,39 @@ def test_alpha_falls_faster_where_more_rows_tell_more():
     rng, k = np.random.default_rng(0), np.arange(1, 1401)[:, None]
     Z = rng.normal(size=(1200, 1400)) / k.T
     smooth = Z @ (rng.normal(size=(1400, 1)) * k)
-    fell = [choose_alpha(Z, smooth, None, n, 0, 1) for n in (2_000, 200_000)]
+    fell = [sample_alpha(Z, smooth, None, n, 0, 1) for n in (2_000, 200_000)]
     assert fell[0] / fell[1] > 300
     Z, Y, _ = known(1200, 50, 10.0, 0.3)
-    fell = [choose_alpha(Z, Y, None, n, 0, 1) for n in (2_000, 200_000)]
+    fell = [sample_alpha(Z, Y, None, n, 0, 1) for n in (2_000, 200_000)]
     assert 10 * 0.9 <= fell[0] / fell[1] <= 1000 * 1.1
 
 
 def test_units_and_weights():
     """Of targets do not count, of rows do; zero weights are rows that are not there."""
     Z, Y, _ = known(600, 20, 2.0, 1.0)
-    alpha = choose_alpha(Z, Y, None, 600, 0, 1)
-    assert choose_alpha(Z, 1000 * Y + 7.0, None, 600, 0, 1) == alpha
-    assert choose_alpha(100 * Z, Y, None, 600, 0, 1) == pytest.approx(1e4 * alpha, rel=0.05)
+    alpha = sample_alpha(Z, Y, None, 600, 0, 1)
+    assert sample_alpha(Z, 1000 * Y + 7.0, None, 600, 0, 1) == alpha
+    assert sample_alpha(100 * Z, Y, None, 600, 0, 1) == pytest.approx(1e4 * alpha, rel=0.05)
     w = np.ones(600)
     Y[::7], w[::7] = 1e6, 0.0
-    assert alpha / 20 < choose_alpha(Z, Y, w, 600, 0, 1) < 20 * alpha
-    assert choose_alpha(np.zeros((50, 3)), np.ones((50, 1)), None, 50, 0, 1) > 0
-    assert choose_alpha(Z[:2], Y[:2], None, 2, 0, 1) > 0
-    assert choose_alpha(Z, np.ones((600, 1)), None, 600, 0, 1) > 0
+    assert alpha / 20 < sample_alpha(Z, Y, w, 600, 0, 1) < 20 * alpha
+    assert sample_alpha(np.zeros((50, 3)), np.ones((50, 1)), None, 50, 0, 1) > 0
+    assert sample_alpha(Z[:2], Y[:2], None, 2, 0, 1) > 0
+    assert sample_alpha(Z, np.ones((600, 1)), None, 600, 0, 1) > 0
 
 
 def test_neighbours_are_held_out_together():
     """Rows that come five times, side by side: apart, a fold would know the rows of another."""
     Z, Y, _ = known(180, 400, 3.0, 0.2)
     Z, Y = np.repeat(Z, 5, axis=0), np.repeat(Y, 5, axis=0)
-    assert choose_alpha(Z, Y, None, 900, 0, 5) > 10 * choose_alpha(Z, Y, None, 900, 0, 1)
+    assert sample_alpha(Z, Y, None, 900, 0, 5) > 10 * sample_alpha(Z, Y, None, 900, 0, 1)
 
 
 def test_l1_hides_noise():
     """At half of the universal threshold no slope of pure noise, mean of n rows, is more than twice as large."""
     rng = np.random.default_rng(0)
     Z, Y = rng.normal(size=(2000, 300)), 4.0 * rng.normal(size=(2000, 1))
-    alpha = choose_l1(Z, Y, None, 2000)
+    alpha = sample_l1(Z, Y, None, 2000)
     slopes = np.abs(Z.T @ Y[:, 0]) / 2000
     assert slopes.max() < 2.2 * alpha
     assert (slopes < alpha).mean() > 0.8

@@ -14,6 +14,7 @@ import dask.array as da
 import numpy as np
 import pytest
 from distributed import SchedulerPlugin
+from sklearn.base import clone
 
 from distrf import RandomFourierFeatures, StreamingSGDClassifier, StreamingSGDRegressor
 from distrf.errors import InputError, SpecMismatchError
@@ -41,14 +42,14 @@ def model(**parameters):
     return StreamingSGDClassifier("logistic", **given)
 
 
-@pytest.mark.parametrize("distribution", ["synchronous", "local_sgd"])
-@pytest.mark.parametrize("chunk", [250, 60])
+@pytest.mark.parametrize(("distribution", "chunk"), [("synchronous", 60), ("local_sgd", 250)])
 def test_same_bits_for_one_worker_and_two(client, one_worker_client, distribution, chunk):
     """With parts of blocks of 250 rows held out, and of 60."""
-    Z, y = problem(chunk=chunk)
-    two = model(early_stopping=True, n_epochs=2, distribution=distribution).fit(Z, y)
+    Z, y = problem(1500, chunk)
+    fitted = model(early_stopping=True, n_epochs=2, distribution=distribution, batch_size=300)
+    two = clone(fitted).fit(Z, y)
     with one_worker_client.as_current():
-        one = model(early_stopping=True, n_epochs=2, distribution=distribution).fit(Z, y)
+        one = clone(fitted).fit(Z, y)
     np.testing.assert_array_equal(one.coef_, two.coef_)
     assert [h["validation_score"] for h in one.history_] == [h["validation_score"] for h in two.history_]
     assert two.history_[-1]["validation_score"] > 0.7
@@ -145,7 +146,8 @@ def test_late_labels_one_class_blocks_and_empty_blocks(client):
     labels = da.from_array(y.compute()[order], chunks=(chunks,))
     fitted = model(n_epochs=5).fit(X, labels)
     assert fitted.classes_.tolist() == [0, 1, 2]
-    assert fitted.score(X, labels) > model(n_epochs=5).fit(Z, y).score(Z, y) - 0.03
+    held = Z.compute(), y.compute()
+    assert fitted.score(X, labels) > model(n_epochs=5).fit(*held).score(*held) - 0.03
 
 
 def test_features_are_traced_to_their_source():

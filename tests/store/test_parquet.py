@@ -148,8 +148,10 @@ def test_columns_and_targets(tmp_path):
         open_rows(path, target="q")
     with pytest.raises(InputError, match="among columns="):
         open_rows(path, columns=["a"], target="a")
-    with pytest.raises(InputError, match="list of names"):
+    with pytest.raises(InputError, match="names or numbers of columns"):
         open_rows(path, columns="a")
+    with pytest.raises(InputError, match=r"no feature column is left in .*columns are \['t'\]"):
+        open_rows(save(tmp_path / "t.parquet", {"t": [1.0, 2.0]}), target="t")
 
 
 def test_dictionary_and_decimal_columns(tmp_path):

@@ -221,7 +221,7 @@ class Interrupted(Exception):
     pass
 
 
-@pytest.mark.parametrize("finished", [0, 1, 2, 3])
+@pytest.mark.parametrize("finished", [0, 1, 3])
 def test_resumes_at_the_last_finished_pass(tmp_path, monkeypatch, rows, base, finished):
     path = tmp_path / "steps"
     options = {"n_iter": 2, "solver": "finder", "seed": 4}
@@ -250,7 +250,7 @@ def test_resumes_at_the_last_finished_pass(tmp_path, monkeypatch, rows, base, fi
     np.testing.assert_array_equal(again.basis, whole.basis)
 
 
-@pytest.mark.parametrize("finished", range(1, 9))
+@pytest.mark.parametrize("finished", [1, 3, 5, 8])
 def test_growing_resumes_at_the_last_finished_pass(tmp_path, monkeypatch, rows, base, finished):
     """Three rounds of a sketch, a product and the values: 32, 64 and 96 directions."""
     options = {"n_iter": 1, "solver": "finder", "seed": 4, "tol": 0.01}

@@ -1,7 +1,8 @@
-"""Refuses workers whose release of distrf is not the client's: they could compute other numbers, and the fit would succeed.
+"""Refuses workers with another release of distrf than the client: they might compute other numbers without any error.
 
-The client asks the workers that are there before the first task. A worker that joins later refuses the first task it gets,
-since every function that a task calls says of which release it is. Maps check themselves that their weights are the same.
+Before the first task the client asks all workers for their release. A worker that connects later refuses its first task,
+because every function of a task is pickled with the client's release (`same_release`). In addition, each map compares a
+checksum of its weights when it is unpickled.
 """
 
 from __future__ import annotations
@@ -16,14 +17,14 @@ from typing import Any
 from .. import __version__
 from ..errors import ClusterError
 
-#: Workers that were asked, by client.
+#: The workers that have answered, by client.
 _asked: weakref.WeakKeyDictionary[Any, set[str]] = weakref.WeakKeyDictionary()
 
 
 def check_release(client: Any) -> None:
     """Ask the workers that are new to this client for their release of distrf.
 
-    A worker that cannot answer may be lost already. It is asked again, and its tasks say of which release they are.
+    A worker that does not answer may be lost. It is asked again the next time, and its tasks check the release too.
 
     Parameters
     ----------
@@ -48,7 +49,7 @@ def check_release(client: Any) -> None:
 
 
 def _question() -> Callable[[], str | None]:
-    """The function that asks a worker. It is defined in here so that it is pickled by value: a worker need not have distrf."""
+    """The function that runs on a worker. It is defined in here so that it is pickled by value: the worker may lack distrf."""
 
     def release() -> str | None:
         try:
@@ -84,7 +85,7 @@ def refusal(worker: str, found: Any, release: str = __version__) -> ClusterError
 
 
 class same_release:
-    """Decorator of a function that tasks call: a worker of another release refuses it."""
+    """Decorator of a function that tasks call. On a worker with another release, calling it raises ClusterError."""
 
     def __init__(self, function: Callable[..., Any]):
         functools.update_wrapper(self, function)
@@ -100,8 +101,8 @@ class same_release:
 def _find(module: str, name: str, release: str) -> Any:
     """The function that a task calls, as a worker unpickles it.
 
-    On a worker of another release it is a function that refuses once it is called. It does not refuse here: Dask ends a
-    worker, without a word, if it cannot read a message.
+    On a worker of another release, a function that raises when it is called. The error is not raised here, because Dask
+    ends a worker without an error message if the worker cannot unpickle a message.
     """
     if release == __version__:
         return getattr(importlib.import_module(module), name)

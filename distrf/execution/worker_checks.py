@@ -1,6 +1,6 @@
-"""What is watched while a job waits for its tasks: workers must be there, go on, and stay within their memory.
+"""Checks on the workers while the client waits for tasks. They end a job that could never finish.
 
-Dask waits for ever where no worker is left, and where one has paused for memory that nothing will free.
+Dask waits for ever if no worker is left, or if a worker has paused because its memory is full and nothing will free it.
 """
 
 from __future__ import annotations
@@ -16,33 +16,33 @@ from distributed.scheduler import KilledWorker
 
 from ..errors import ClusterError, MemoryPlanError
 
-#: Seconds between two looks at the cluster; a wait that is shorter takes none.
+#: Seconds between two checks. A wait that is shorter makes no check.
 EVERY = 2.0
-#: Seconds without any worker after which a job ends; Dask's configuration `distrf.workers-timeout` goes before it.
+#: Seconds without any worker after which a job ends, unless Dask's configuration sets `distrf.workers-timeout`.
 WITHOUT_WORKERS = 300.0
-#: Seconds for which all workers may be paused for memory with nothing left to run. Where only some are, the others go on,
-#: and those may be paused for as long as a job may be without workers.
+#: Seconds after which a job ends if all workers are paused with full memory and nothing runs. If only some are paused,
+#: the others still work, so the job waits for `WITHOUT_WORKERS`.
 _PAUSED = 60.0
-#: How many restarts for memory end a job. The first may be the fault of another job on the same worker.
+#: A job ends after this many restarts of workers for lack of memory. One alone may be the fault of another job.
 _RESTARTS = 2
 
 
 class WorkerMemoryError(MemoryPlanError):
-    """A worker that ran out of memory amid a job, which its plan said would fit."""
+    """A worker ran out of memory during a job whose plan said that it would fit."""
 
 
 class Watch:
-    """Looks at the workers of a client from now on."""
+    """Checks the workers of a client, and remembers since when something has been wrong."""
 
     def __init__(self, client: Any) -> None:
         self._client = client
         self._begun = time.time() - EVERY
-        self._since: dict[str, float] = {}  # what is wrong -> first seen
+        self._since: dict[str, float] = {}  # address of a stuck worker, or "" for no workers -> first seen
 
     def look(self) -> None:
-        """Raise ClusterError where no worker comes back, WorkerMemoryError where one cannot go on for lack of memory."""
+        """Make one check. Raises ClusterError if no worker comes back, WorkerMemoryError if memory ends the work of one."""
         workers = self._client.scheduler_info(n_workers=-1)["workers"]
-        # Moments are of the scheduler's clock: so is that of the last heartbeat.
+        # Events carry the time of the scheduler's clock, which may differ from ours. So does the last heartbeat.
         now = max((worker["last_seen"] for worker in workers.values()), default=time.time())
         begun = now - (time.time() - self._begun)
         restarts = [
@@ -74,14 +74,14 @@ class Watch:
 
 
 def _is_stuck(worker: Any) -> bool:
-    """Paused, and nothing runs whose end might free memory."""
+    """Whether a worker is paused and runs no task whose end could free memory."""
     counts = worker["metrics"].get("task_counts", {})
     return worker["status"] == "paused" and not counts.get("executing") and not counts.get("long-running")
 
 
 @contextmanager
 def in_plain_words() -> Iterator[None]:
-    """Raise ClusterError for a task that took several workers with it."""
+    """Context that turns Dask's KilledWorker (several workers died at one task) into a ClusterError."""
     try:
         yield
     except KilledWorker as error:

@@ -1,0 +1,89 @@
+"""The arguments and options of commands that call a public function: those of its signature, with its texts."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+
+import typer
+
+from .groups import PATH
+from .signatures import Options, Parameter, Typed, option, outline, parameters_of, read
+from .usage import checked
+
+if TYPE_CHECKING:
+    from ..pipeline.inputs import Input
+
+
+class FunctionOptions(Typed):
+    """What the command line says to a public function: places of data without a name, and options.
+
+    places : {parameter: path} of those that are positional
+    values : {parameter: value} of the options that were typed
+
+    Raises UsageError for a value that breaks a rule of the function.
+    """
+
+    #: "module:name" of the function, and its parameters that stand here; None for all but those left out.
+    function: ClassVar[str]
+    only: ClassVar[tuple[str, ...] | None] = None
+    left_out: ClassVar[tuple[str, ...]] = ()
+
+    def __init__(self, **given: Any):
+        super().__init__(**given)
+        module, name = self.function.split(":")
+        self._called = getattr(importlib.import_module(module), name)
+        rules = getattr(self._called, "parameter_rules", {})
+        found = self.parameters()
+        self.places = {name: place for name, place in self.typed.items() if found[name].positional}
+        self.values = {
+            name: _value(found[name], given, rules.get(name))
+            for name, given in self.typed.items()
+            if name not in self.places
+        }
+
+    def call(self, *places: Any, **more: Any) -> Any:
+        """Call the function with the options that were typed."""
+        return self._called(*places, **self.values, **more)
+
+    @classmethod
+    def parameters(cls) -> dict[str, Parameter]:
+        """{option: parameter}."""
+        found = parameters_of(outline(cls.function))
+        return {name: found[name] for name in cls.only or found if name not in cls.left_out}
+
+    @classmethod
+    def options(cls) -> Options:
+        return {
+            name: (Annotated[str, PATH, typer.Argument(help=parameter.text)], Parameter.empty)
+            if parameter.positional
+            else (option(name, {"": parameter}, "Options"), None)
+            for name, parameter in cls.parameters().items()
+        }
+
+
+class ReadOptions(FunctionOptions):
+    """How rows of a store or of Parquet are read."""
+
+    function = "distrf.execution.open_rows:open_rows"
+    only = ("target", "columns", "impute", "strict")
+
+    def open(self, X: str, *, plan: bool = False) -> Input:
+        """The rows at a path; for a plan, an imputation rule is not computed."""
+        from ..pipeline.inputs import open_input
+
+        return open_input(X, **self.values, plan=plan)
+
+
+def _value(parameter: Parameter, given: Any, rule: Any) -> Any:
+    """The value that a text stands for, by the rule of the parameter or as it is annotated."""
+    if not isinstance(given, str):
+        return given
+    if rule is not None:
+        value = read(given, rule)
+        checked(lambda: rule.check(parameter.name, value))
+        return value
+    try:
+        return float(given) if "float" in parameter.annotation else given
+    except ValueError:
+        return given
