@@ -134,7 +134,7 @@ def jobs(tmp_path_factory):
     X, y = expanded_digits(30_000, seed=0)
     write_rows(folder / "rows.zarr", {"X": X, "y": y}, kind="rows", spec={"rows": 30_000})
     map_ = 'map = "fourier"\nn-components = 512\nlength-scale = 4.0\nseed = 1\n'
-    source = f'source = "{folder / "rows.zarr"}"\n'
+    source = f'X = "{folder / "rows.zarr"}"\n'
     files = {
         "featurize": source + 'out = "features.zarr"\n' + map_,
         "train": source + 'out = "model"\nmodel = "ridge-classifier"\nalpha = 1e-6\n' + map_,

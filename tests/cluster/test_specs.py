@@ -16,6 +16,7 @@ import yaml
 from distributed import LocalCluster, Nanny, Scheduler, Worker
 
 import distrf
+from distrf.cli.jobs import job_words
 from distrf.cluster import read_cluster_spec
 from distrf.preload import DEFAULTS
 
@@ -70,6 +71,12 @@ def test_the_listing_of_the_readme_is_complete():
     text = (CLUSTER / "README.md").read_text()
     for path in (*SPECS, *KUBERNETES, VALUES, *SCRIPTS, CLUSTER / "docker/Dockerfile"):
         assert f"({path.relative_to(CLUSTER)})" in text, f"cluster/README.md does not link {path.name}"
+
+
+def test_the_job_file_of_the_readme_is_one(tmp_path):
+    (text,) = re.findall(r"^```toml\n(.*?)^```", (CLUSTER / "README.md").read_text(), flags=re.M | re.S)
+    (tmp_path / "job.toml").write_text(text)
+    assert job_words(str(tmp_path / "job.toml"))[0] == "train"
 
 
 @pytest.mark.parametrize("package", ["dask", "distributed"])
