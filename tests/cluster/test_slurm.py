@@ -115,10 +115,12 @@ def environment():
         yield made
     finally:
         subprocess.run(["scontrol", "shutdown"], env=made, timeout=10)
-        time.sleep(1)
+        ends = []
         for pid in (folder / "run").glob("*.pid"):
-            with contextlib.suppress(OSError, ValueError):
-                os.kill(int(pid.read_text()), 15)
+            with contextlib.suppress(psutil.Error, OSError, ValueError):
+                ends.append(psutil.Process(int(pid.read_text())))
+                ends[-1].terminate()
+        psutil.wait_procs(ends, timeout=15)
         shutil.rmtree(folder, ignore_errors=True)
 
 
