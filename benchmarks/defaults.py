@@ -2,7 +2,8 @@
 
     python benchmarks/defaults.py DATA --json RECORDS           # run what is missing (hours)
     python benchmarks/defaults.py DATA --json RECORDS --only peer "bare ridge" --sets wine digits --seeds 1
-    python benchmarks/defaults.py --json RECORDS --table        # the tables and verdicts of docs/defaults.md
+    python benchmarks/defaults.py --json RECORDS --table        # verdicts and tables
+    python benchmarks/defaults.py --json RECORDS --page docs/defaults.md   # the same, into the page below its mark
 
 RECORDS is benchmarks/defaults.jsonl for those that are kept.
 DATA is the folder of the .npz archives. Every fit runs in a process of its own, so that a crash, a time limit or
@@ -27,6 +28,7 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -35,7 +37,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import numpy as np
 import scipy.sparse as sp
 from defaults_data import SETS, SVM_ROWS, Problem, load
-from defaults_table import report
+from defaults_table import paged, report
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
@@ -306,9 +308,14 @@ def main() -> None:
     parser.add_argument("--limit", type=int, default=1800, help="CPU seconds for one fit")
     parser.add_argument("--rows", type=int, help="training rows at most, for a quick look")
     parser.add_argument("--table", action="store_true", help="print the tables of what is in the file")
+    parser.add_argument("--page", metavar="FILE", help="write them into this page, below the line that says so")
     args = parser.parse_args()
-    if args.table:
-        print(report(read(args.json), list(SETS), list(METHODS)))
+    if args.table or args.page:
+        made = report(read(args.json), list(SETS), list(METHODS))
+        if args.page:
+            Path(args.page).write_text(paged(Path(args.page).read_text(), made))
+        else:
+            print(made)
     elif args.data is None:
         parser.error("DATA, the folder of the .npz archives, is needed to run")
     else:

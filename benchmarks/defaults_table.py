@@ -13,6 +13,8 @@ from defaults_data import SVM_ROWS, TEST_ROWS, TRAIN_ROWS
 #: How far below another method counts as equal: a point of accuracy, or 0.02 of R^2; half of it for the baseline.
 SLACK = {"classification": 0.01, "regression": 0.02}
 GROUPS = ("train", "bare")
+#: Below this line a page is made from the records.
+MARK = "<!-- Below: python benchmarks/defaults.py --json benchmarks/defaults.jsonl --page docs/defaults.md -->"
 
 
 @dataclass(frozen=True)
@@ -76,7 +78,7 @@ def shown(task: str, score: float) -> str:
 
 
 def report(records: Iterable[dict[str, Any]], sets: list[str], methods: list[str]) -> str:
-    """All tables and verdicts that these records allow; sets and methods give the order."""
+    """All verdicts and tables that these records allow; sets and methods give the order."""
     records = list(records)
     grouped: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
     for record in records:
@@ -86,23 +88,30 @@ def report(records: Iterable[dict[str, Any]], sets: list[str], methods: list[str
         return "no records yet"
     whole = [r for r in records if "n" in r and r["method"] != "peer svm"]  # whose rows are capped
     rows = {r["set"]: f"{r['n']:,} x {r['d']:,}" for r in whole}
-    parts = [heading(records)]
+    parts = [heading(records), *(verdicts(cells, sets, methods, group) for group in GROUPS)]
     for task, title in (("classification", "accuracy in %"), ("regression", "R^2")):
         for group in [g for g in GROUPS if any(m.startswith(g) for _, m in cells)] or ["peer"]:
             peers = [m for m in methods if m.startswith("peer")]
             ours = [m for m in methods if m.startswith(group) and m not in peers]
             parts.append(table(cells, rows, sets, ours + peers, task, f"{title}: {group} and peers"))
-    parts += [verdicts(cells, sets, methods, group) for group in GROUPS]
     return "\n\n".join(part for part in parts if part)
+
+
+def paged(page: str, made: str) -> str:
+    """A page whose part below the mark is replaced by what was made of the records."""
+    head, mark, _ = page.partition(MARK)
+    if not mark:
+        raise ValueError(f"the page has no line {MARK!r}")
+    return f"{head}{mark}\n\n{made}\n"
 
 
 def heading(records: list[dict[str, Any]]) -> str:
     machines = sorted(
         {", ".join(f"{k} {v}" for k, v in r["machine"].items()) for r in records if "machine" in r}
     )
-    seeds = len({r["seed"] for r in records})
     return (
-        f"Means of {seeds} seeds; in brackets CPU seconds of fit and predict. At most {TRAIN_ROWS:,} training rows, "
+        "Means of so many seeds of ours, and of up to three of the peers; in brackets CPU seconds of fit and predict. "
+        f"At most {TRAIN_ROWS:,} training rows, "
         f"{SVM_ROWS:,} for the SVM, and {TEST_ROWS:,} test rows. `!`: some seed warned; `crash`: some seed raised; "
         "`late`: over the time limit; `-`: not for such rows.\n\n" + "\n\n".join(machines)
     )
@@ -116,11 +125,12 @@ def table(
     methods = [m for m in methods if any((s, m) in cells for s in sets)]
     if not sets:
         return ""
-    lines = [f"### {title[0].upper()}{title[1:]}", "", f"| set | n x d | {' | '.join(methods)} |"]
-    lines.append("|---" * (len(methods) + 2) + "|")
+    lines = [f"### {title[0].upper()}{title[1:]}", "", f"| set | n x d | seeds | {' | '.join(methods)} |"]
+    lines.append("|---" * (len(methods) + 3) + "|")
     for s in sets:
         shown_cells = [str(cells[s, m]) if (s, m) in cells else "" for m in methods]
-        lines.append(f"| {s} | {rows.get(s, '')} | {' | '.join(shown_cells)} |")
+        seeds = next((len(cells[s, m].scores) for m in methods if (s, m) in cells), 0)
+        lines.append(f"| {s} | {rows.get(s, '')} | {seeds} | {' | '.join(shown_cells)} |")
     return "\n".join(lines)
 
 
@@ -138,8 +148,10 @@ def verdicts(cells: Cells, sets: list[str], methods: list[str], group: str) -> s
         lines.append(against(cells, sets, ridge, "peer svm", 1.0, "within 1 point (0.02) of"))
     for m in ours:
         lines.append(against(cells, sets, m, "peer linear", 0.5, "at most 0.5 points (0.01) below"))
-    for m in ours:
-        lines.append(failures(cells, sets, m))
+    told = {m: failures(cells, sets, m) for m in ours}
+    lines += [line for line in told.values() if line]
+    if sound := [f"`{m}`" for m, line in told.items() if not line]:
+        lines.append(f"{', '.join(sound)}: no crash, no warning, nothing worse than a constant")
     return "\n".join(lines[:2] + [f"* {line}" for line in lines[2:] if line])
 
 
@@ -160,7 +172,7 @@ def against(cells: Cells, sets: list[str], method: str, other: str, share: float
 
 
 def failures(cells: Cells, sets: list[str], method: str) -> str:
-    """Crashes, results worse than a constant, and of these the ones without a warning."""
+    """Crashes, results worse than a constant, of these the ones without a warning, and warnings; empty for none."""
     mine = {s: cells[s, method] for s in sets if (s, method) in cells}
     crashed = [f"{s} ({cell.errors[0].splitlines()[0][:80]})" for s, cell in mine.items() if cell.errors]
 
@@ -177,7 +189,8 @@ def failures(cells: Cells, sets: list[str], method: str) -> str:
         ("of these without a warning", silent),
         ("warned", warned),
     ]
-    return f"`{method}`: " + "; ".join(f"{name} on {len(found)}{_listed(found)}" for name, found in counts)
+    said = "; ".join(f"{name} on {len(found)}{_listed(found)}" for name, found in counts)
+    return f"`{method}`: {said}" if any(found for _, found in counts) else ""
 
 
 def _listed(found: list[str]) -> str:

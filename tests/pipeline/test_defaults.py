@@ -54,8 +54,8 @@ def test_verdicts(report):
     told = report(records, ["a", "b"], methods)
     print(told)
     for line in (
-        "| a | 9 x 2 | 93.5 (1.5) | 88.5 (1.5) | 50.0 (1.5) | 88.0 (1.5) | 95.0 (1.5) |",
-        "| b | 9 x 2 | 0.400 (1.5) | -3.000 (1.5) | crash | 0.000 (1.5) |",
+        "| a | 9 x 2 | 2 | 93.5 (1.5) | 88.5 (1.5) | 50.0 (1.5) | 88.0 (1.5) | 95.0 (1.5) |",
+        "| b | 9 x 2 | 1 | 0.400 (1.5) | -3.000 (1.5) | crash | 0.000 (1.5) |",
         "* `bare squared` within 1 point (0.02) of `bare ridge`: 0 of 2 (a 88.5 < 90.0, b -3.000 < 0.400)",
         "* `bare huber` within 1 point (0.02) of `bare ridge`: 0 of 1 (b crash)",
         "* `bare ridge` within 1 point (0.02) of `peer svm`: 0 of 1 (a 93.5 < 95.0)",
@@ -66,6 +66,16 @@ def test_verdicts(report):
         "of these without a warning on 0; warned on 0",
     ):
         assert line in told.splitlines()
+
+
+def test_the_page_is_made_of_the_records(tmp_path):
+    """docs/defaults.md says below its mark what the records say, and its head stays."""
+    page, records = (BENCHMARKS.parent / "docs" / "defaults.md").read_text(), BENCHMARKS / "defaults.jsonl"
+    made = tmp_path / "page.md"
+    made.write_text(page.split("### Verdicts")[0])
+    words = [sys.executable, str(BENCHMARKS / "defaults.py"), "--json", str(records), "--page", str(made)]
+    subprocess.run(words, check=True)
+    assert made.read_text() == page
 
 
 @pytest.mark.slow
