@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import functools
 import sys
 from collections.abc import Callable
@@ -34,8 +35,6 @@ COMMANDS: dict[str, Callable[..., None]] = {
         jobs.run,
     )
 }
-#: Commands with the options of maps and models.
-_OF_ESTIMATORS = (models.plan, data.featurize, models.train, compare.compare, tune.tune)
 
 
 @functools.cache
@@ -57,13 +56,19 @@ def get_command(name: str) -> Any:
     """The command of that name as it is parsed; its options follow what is registered now."""
     load_plugins()
     command, names = COMMANDS[name], {}
-    if command in _OF_ESTIMATORS:  # seconds of imports, and only they have such options
+    if _has_options_of_estimators(command):  # seconds of imports
         from . import estimator_options, search_options
 
         names = vars(estimator_options) | vars(search_options)
     single = typer.Typer(add_completion=False, rich_markup_mode=None)
     single.command(name, cls=_Command)(grouped(command, names))
     return typer.main.get_command(single)
+
+
+def _has_options_of_estimators(command: Callable[..., None]) -> bool:
+    """Whether an annotation names a class that its file imports for type checkers alone."""
+    kinds = [kind for kind in command.__annotations__.values() if str(kind).isidentifier()]
+    return any(kind not in vars(builtins) and kind not in command.__globals__ for kind in kinds)
 
 
 class _Command(TyperCommand):

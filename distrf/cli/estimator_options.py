@@ -182,6 +182,11 @@ class ModelOptions(Typed):
             found[name] = (option(name, by_kind, panel), None)
         return found
 
+    @property
+    def asked(self) -> bool:
+        """Whether anything was typed about the model."""
+        return self.said or self.model != "auto"
+
     def for_target(self, labels: bool) -> Self:
         """The options with the model that goes with labels or numbers, where it is "auto"."""
         return type(self)(kind_for(labels) if self.model == "auto" else self.model, **self.typed)

@@ -111,8 +111,7 @@ def train(
     done = kept.resume and not overwrite and is_model_folder(out)
     _check_places(X, out, kept.checkpoint, plot, None if done else overwrite)
     target = look_at_target(data, map.seed)
-    model = follow_target(model, target)
-    learner = model.make(seed=map.seed)
+    learner = follow_target(model, target).make(seed=map.seed)
     map.follow_target(estimator, is_classifier(learner))
     if plot:
         check_plot(plot)
@@ -130,7 +129,9 @@ def train(
     with session.connected() as client:
         session.refuse_if_too_big("train", steps, data, client, classes)
         start = time.perf_counter()
-        pipeline = fit_pipeline(data, map, scaler, estimator, learner)
+        pipeline = fit_pipeline(
+            data, map, scaler, estimator, learner if model.asked or kept.checkpoint else "auto"
+        )
         seconds = time.perf_counter() - start
     kept_with_it = {"input": data.description, "job": job, "provenance": provenance_of(X, seconds)}
     save_model(pipeline, out, overwrite=overwrite, **kept_with_it)

@@ -84,12 +84,15 @@ def planned_estimator(map: TrainMapOptions, data: Input, run: RunOptions) -> Any
     return map.planned(data.d, data.info.n, memory)
 
 
-def fit_pipeline(data: Input, map: TrainMapOptions, scaler: Any, estimator: Any, learner: Any) -> Pipeline:
-    """Choose what is left to choose, fit, and compare with a linear model on the columns."""
+def fit_pipeline(data: Input, map: TrainMapOptions, scaler: Any, estimator: Any, model: Any) -> Pipeline:
+    """Choose what is left to choose, fit, and compare with a linear model on the columns.
+
+    model : "auto", or the unfitted linear model that the options ask for
+    """
     X, y = rows_with_target(data)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", BaselineWarning)  # in the report
-        return train(X, y, model=learner, scale=scaler, **map.chosen(estimator))
+        return train(X, y, model=model, scale=scaler, **map.chosen(estimator))
 
 
 def facts_of(pipeline: Pipeline, rows: int, seconds: float) -> dict[str, Any]:

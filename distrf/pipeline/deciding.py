@@ -239,7 +239,7 @@ def features(
 
 
 def penalty(decisions: Decisions, learner: Any, verdict: Verdict | None, kept: bool) -> None:
-    """Give ridge the sample's penalty where its own cross-validation would err, or cost minutes.
+    """Give ridge with alpha="auto" the sample's penalty where its own cross-validation would err, or cost minutes.
 
     kept : whether there is a map before it. Where many columns stand alone, conjugate gradients fit them: without, the
     Gram matrix of d columns is factorised for every penalty and fold, minutes from d = 5,000 on

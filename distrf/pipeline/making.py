@@ -69,7 +69,7 @@ def make_model(
     ----------
     X : array, CSR matrix or Dask array of shape (n, d); y : targets of shape (n,) or (n, C)
     model : "auto" (ridge: a classifier for labels, a regressor for numbers), a name ("ridge", "ridge-classifier",
-        "sgd-regressor", "sgd-classifier", "svm", "logistic"), or an unfitted linear model, taken as it is
+        "sgd-regressor", "sgd-classifier", "svm", "logistic"), or an unfitted linear model, taken as it is but for alpha="auto" of ridge
     map : "auto" (Fourier features, or none where a linear model on the columns does better), None or "none", a
         name ("fourier", "laplace", "binning", "tensor-sketch", "maclaurin", "compact", "nystroem", "tefm", "cnm"),
         or an unfitted map, taken as it is but for what the next ones say
@@ -144,7 +144,7 @@ def prepare(X: Any, y: Any, options: Options, sample_weight: Any = None) -> Prep
         and wanted is not None
     ):
         made = _in_linear_units(made, decisions, options, sample, wanted)
-    if isinstance(options.model, str) and hasattr(learner, "solver"):
+    if getattr(learner, "compares_alphas", False) and isinstance(learner.alpha, str):
         deciding.penalty(decisions, learner, made.machine, "map" in made.pipeline.named_steps)
     made.pipeline.training_ = Training(tuple(decisions.choices), warnings=doubts)
     return made

@@ -163,3 +163,34 @@ def test_what_cannot_be_done_is_refused(rows, tmp_path):
         distrf.predict(model, X, tmp_path / "p.parquet", keys=["id"])
     with pytest.raises(InputError, match="featurize takes a feature estimator"):
         distrf.featurize(make_pipeline(StreamingRidge().fit(X, X[:, 0])), X, tmp_path / "f.zarr")
+
+
+def noisy_copies(rng):
+    """Each row ten times: cross-validation that scatters them takes far too small a penalty."""
+    X = rng.normal(size=(60, 3))
+    y = np.sin(2 * X[:, 0]) + rng.normal(size=60)
+    order = rng.permutation(600)
+    return np.repeat(X, 10, axis=0)[order], np.repeat(y, 10)[order]
+
+
+def doubtful_codes(rng):
+    X = rng.normal(size=(600, 3))
+    return X, rng.integers(0, 55, 600) * 37 + 1000
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("problem", [noisy_copies, doubtful_codes])
+def test_the_command_trains_what_the_function_trains(problem, rng, tmp_path, cli):
+    """Choices, their reasons, warnings and weights, for a model that nothing was said about or all but its penalty."""
+    X, y = problem(rng)
+    distrf.write_rows(da.from_array(X, chunks=(600, 3)), tmp_path / "rows.zarr", y)
+    lazy, targets = open_rows(tmp_path / "rows.zarr")
+    cli("train", tmp_path / "rows.zarr", tmp_path / "m", "--quiet", cluster=True)
+    ours, theirs = distrf.train(lazy, targets), distrf.load_model(tmp_path / "m")
+    assert theirs.training_.choices == ours.training_.choices
+    assert theirs.training_.warnings == ours.training_.warnings
+    np.testing.assert_array_equal(theirs[-1].coef_, ours[-1].coef_)
+    assert bool(ours.training_.warnings) == (problem is doubtful_codes)
+    if problem is noisy_copies:
+        given = distrf.train(lazy, targets, model=StreamingRidge())
+        assert given[-1].alpha_ == ours[-1].alpha_ >= 1e-3
