@@ -10,7 +10,7 @@ import time
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -41,6 +41,20 @@ _WORSE = 0.1
 _FAR_ENOUGH = 2.0
 #: More epochs would help if the last `_LAST` of them gained more than the share `_UNFINISHED` of the constant's loss.
 _LAST, _UNFINISHED = 3, 0.01
+
+
+class _Epoch(NamedTuple):
+    """An epoch that has ended.
+
+    weights : those it is measured by; objective : mean loss plus penalty; null : mean loss of the constant
+    score : on held-out rows, or None; measure : what epochs are compared by, see `Trainer._measure`
+    """
+
+    weights: np.ndarray
+    objective: float
+    null: float
+    score: float | None
+    measure: list[float]
 
 
 @dataclass
@@ -249,19 +263,12 @@ class Trainer:
 
     def _end_epoch(self, seconds: float) -> None:
         p, rules = self.training, self.rules
-        weights = self.optimizer.solution(self.state)
-        if self.measured is not None and rules.guarded:
-            weights = self.measured
-        # Epochs are compared by loss plus penalty, so both must belong to the same weights.
-        penalty = p.penalty / p.weight if rules.guarded and p.weight else self.optimizer.penalty_value(weights)
-        objective = float((p.loss / p.weight if p.weight else np.inf) + penalty)
-        null = p.null / p.weight if p.weight else 0.0
-        score, measure = self._measure(weights, objective)
+        ended = self._ended_epoch()
         p.history.append(
             {
                 "epoch": p.epoch + 1,
-                "loss": objective,
-                "validation_score": score,
+                "loss": ended.objective,
+                "validation_score": ended.score,
                 "seconds": round(seconds, 4),
                 "rows": p.rows,
                 "batches": p.batch,
@@ -269,23 +276,45 @@ class Trainer:
         )
         p.epoch += 1
         p.batch, p.rows, p.loss, p.weight, p.null, p.penalty = 0, 0, 0.0, 0.0, 0.0, 0.0
-        p.null_loss = null
-        gain = (rules.tol or 0.0) * max(abs(p.best[0]), 1e-12) if p.best is not None else 0.0
-        p.waited = 0 if p.best is None or measure < [p.best[0] - gain, p.best[1]] else p.waited + 1
-        lowest = null if p.best_epoch == 0 else min(null, p.history[p.best_epoch - 1]["loss"])
-        rose = rules.guarded and objective > lowest + _ROSE * null
-        better = (p.best is None or measure < p.best) and np.isfinite(objective)
-        if better and (score is not None or not rose):
-            p.best, p.best_epoch = measure, p.epoch
-        if p.best_epoch == p.epoch or not rules.keep_best:
-            self.kept = weights.copy()
+        p.null_loss = ended.null
+        rose = self._rose(ended)
+        self._compare(ended, rose)
         if rose and not self._done() and self.optimizer.backs_off(self.state):
             assert self.kept is not None
-            self.optimizer.back_off(self.state, self.kept, objective)
+            self.optimizer.back_off(self.state, self.kept, ended.objective)
             p.backed += 1
         if rules.tol is not None and p.waited >= rules.patience and self.optimizer.slow_down(self.state):
             p.waited = 0
         p.stopped = self._done()
+
+    def _ended_epoch(self) -> _Epoch:
+        """What the epoch that has just ended came to."""
+        p, guarded = self.training, self.rules.guarded
+        weights = self.optimizer.solution(self.state)
+        if self.measured is not None and guarded:
+            weights = self.measured
+        # Epochs are compared by loss plus penalty, so both must belong to the same weights.
+        penalty = p.penalty / p.weight if guarded and p.weight else self.optimizer.penalty_value(weights)
+        objective = float((p.loss / p.weight if p.weight else np.inf) + penalty)
+        score, measure = self._measure(weights, objective)
+        return _Epoch(weights, objective, p.null / p.weight if p.weight else 0.0, score, measure)
+
+    def _rose(self, ended: _Epoch) -> bool:
+        """Whether the objective is clearly above that of the best epoch before, or of the constant."""
+        p = self.training
+        lowest = ended.null if p.best_epoch == 0 else min(ended.null, p.history[p.best_epoch - 1]["loss"])
+        return self.rules.guarded and ended.objective > lowest + _ROSE * ended.null
+
+    def _compare(self, ended: _Epoch, rose: bool) -> None:
+        """Count the epochs without a gain, and keep the weights of the best epoch, or of the last."""
+        p, rules, best = self.training, self.rules, self.training.best
+        gain = (rules.tol or 0.0) * max(abs(best[0]), 1e-12) if best is not None else 0.0
+        p.waited = 0 if best is None or ended.measure < [best[0] - gain, best[1]] else p.waited + 1
+        better = (best is None or ended.measure < best) and np.isfinite(ended.objective)
+        if better and (ended.score is not None or not rose):
+            p.best, p.best_epoch = ended.measure, p.epoch
+        if p.best_epoch == p.epoch or not rules.keep_best:
+            self.kept = ended.weights.copy()
 
     def _measure(self, weights: np.ndarray, objective: float) -> tuple[float | None, list[float]]:
         """(score on held-out rows or None, the measures by which epochs are compared: smaller is better, the first counts
