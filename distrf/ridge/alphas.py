@@ -88,9 +88,9 @@ def warn_if_lowest(alphas: Sequence[float], errors: Sequence[float] | np.ndarray
     if best_alpha(alphas, errors) == alphas[order[0]] and 0.01 * variance < least < 0.99 * second:
         warnings.warn(
             f"alpha={min(alphas):g} is the smallest that was compared, since rounding and passes allow none below it, and "
-            f"errors still fall there, to {least / variance:.2g} of the variance. Either columns of small units are lost "
-            "beside others (scale them with StreamingScaler), or the features are too smooth for these rows (take a "
-            "shorter length scale)",
+            f"errors still fall there, to {least / variance:.2g} of the variance. Smaller ones are allowed by rows in float64 "
+            "where they are float32. If columns have unlike units, scale them with StreamingScaler; if features are "
+            "too smooth for these rows, take a shorter length scale",
             RuntimeWarning,
             stacklevel=4,
         )
