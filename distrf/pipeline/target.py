@@ -47,10 +47,6 @@ def look_at(y: np.ndarray) -> Target:
         )
     if y.dtype.kind not in "fiu":
         raise InputError(f"y must be numbers, strings or booleans, got dtype {y.dtype}")
-    if not np.isfinite(y).all():
-        raise InputError(
-            f"y must be finite, but sampled row {int(np.argmin(np.isfinite(y)))} is not; drop such rows"
-        )
     largest = float(np.abs(y.astype(np.float64)).max())
     if largest > _LARGEST:
         raise InputError(f"y is too large, its squares overflow: up to {largest:g}; give it in other units")

@@ -16,6 +16,7 @@ from distrf import StreamingRidge, StreamingScaler
 from distrf.errors import InputError, MemoryPlanError
 from distrf.linear_model import ridge
 from distrf.pipeline import BaselineWarning
+from distrf.pipeline.sample import sample_targets
 from distrf.pipeline.target import look_at
 
 
@@ -515,6 +516,19 @@ def test_a_missing_value_is_refused_and_its_row_named(rng, lazy):
     X[123, 2] = np.nan
     with pytest.raises(InputError, match="row 123, column 2 is nan"):
         distrf.train(da.from_array(X, chunks=(90, 5)) if lazy else X, y)
+
+
+@pytest.mark.parametrize("lazy", [False, True])
+def test_a_missing_target_is_refused_and_its_row_named(rng, lazy):
+    """The row of the table, whichever sample it was found in."""
+    y, X = rng.normal(size=20_000), np.zeros((20_000, 1))
+    y[12345 : 12346 + 8 * lazy] = np.nan
+    lazy_X, lazy_y = da.from_array(X, chunks=(900, 1)), da.from_array(y, chunks=900)
+    with pytest.raises(InputError, match=r"y must be finite, but row 123(4[5-9]|5[0-3]) is nan"):
+        distrf.train(*((lazy_X, lazy_y) if lazy else (X, y)))
+    if lazy:
+        with pytest.raises(InputError, match=r"y must be finite, but row 123(4[5-9]|5[0-3]) is nan"):
+            sample_targets(lazy_y, 0, [0, 5, 13, 21])
 
 
 @pytest.mark.parametrize("name", ["fourier", "nystroem", "tefm", "cnm", "binning", "tensor-sketch"])
