@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from distrf import ingest
+from distrf.cli.session import RunOptions, Session
 
 
 @pytest.fixture(scope="module")
@@ -38,6 +39,16 @@ def test_an_error_that_nobody_foresaw(cli, rows, monkeypatch, tmp_path, debug):
         "`distrf --debug ...` shows where it arose"
     )
     assert debug or len(printed.err.splitlines()) == 1
+
+
+@pytest.mark.parametrize("quiet", [False, True])
+def test_warnings_are_printed_even_if_quiet(capsys, quiet):
+    session = Session(RunOptions(quiet=quiet))
+    session.finish({"warnings": ["no better than a [constant]"]}, lambda console: console.print("a report"))
+    assert tuple(capsys.readouterr()) == (
+        "" if quiet else "a report\n",
+        "Warning: no better than a [constant]\n",
+    )
 
 
 def test_a_job_file_keeps_debug(cli, rows, monkeypatch, tmp_path):
