@@ -39,23 +39,23 @@ def look_at(y: np.ndarray) -> Target:
         return Target(False, len(y), len(y), f"{y.shape[1]} columns of numbers", False)
     y = y.ravel()
     rows = len(y)
+    looked = f"{rows:,} row{'s' * (rows != 1)} looked at"
     if y.dtype.kind in "USOb":
         distinct = len(set(y.tolist()))
         named = "booleans" if y.dtype.kind == "b" else "strings"
-        return Target(
-            True, distinct, rows, f"labels are {named}, {distinct:,} of them in {rows:,} rows looked at"
-        )
+        return Target(True, distinct, rows, f"labels are {named}, {distinct:,} of them in {looked}")
     if y.dtype.kind not in "fiu":
         raise InputError(f"y must be numbers, strings or booleans, got dtype {y.dtype}")
     largest = float(np.abs(y.astype(np.float64)).max())
     if largest > _LARGEST:
         raise InputError(f"y is too large, its squares overflow: up to {largest:g}; give it in other units")
     values, counts = np.unique(y, return_counts=True)
-    distinct, seen = len(values), f"{len(values):,} distinct values in {rows:,} rows looked at"
-    if (values != np.floor(values)).any() or np.abs(values[[0, -1]]).max() > _EXACT:
-        return Target(False, distinct, rows, f"the target is not whole numbers: {seen}", False)
+    distinct, seen = len(values), f"{len(values):,} distinct values in {looked}"
+    whole = bool((values == np.floor(values)).all() and np.abs(values[[0, -1]]).max() <= _EXACT)
     if distinct == 1:
-        return Target(False, 1, rows, "the target is one number")
+        return Target(False, 1, rows, f"the target is one number in {looked}", whole)
+    if not whole:
+        return Target(False, distinct, rows, f"the target is not whole numbers: {seen}", False)
     first, last = int(values[0]), int(values[-1])
     few = _FEW if y.dtype.kind == "f" else _FEW_INTEGERS
     enough = rows >= (2 if distinct <= _FEW else 2 * _CODE_ROWS) * distinct
@@ -117,5 +117,5 @@ def check_target(name: str, classifier: bool, target: Target) -> None:
         )
     if classifier and target.distinct < 2:
         raise InputError(
-            f"a classifier needs at least 2 classes, but the target has 1 class in {target.rows:,} rows looked at"
+            f"a classifier needs at least 2 classes, but {target.why}: 1 class; give rows of another class too"
         )

@@ -488,8 +488,14 @@ def test_one_class_is_refused_and_a_constant_is_predicted(rng):
     X = rng.normal(size=(50, 3))
     with pytest.raises(InputError, match="at least 2 classes"):
         distrf.train(X, np.full(50, "a"))
-    fitted = distrf.train(X, np.full(50, 3.5))
-    np.testing.assert_allclose(fitted.predict(X), 3.5)
+    for rows, value in ((50, 7.25), (1, 3.0)):
+        with pytest.warns(
+            BaselineWarning, match=rf"the target is one number \({value}\) in all rows looked at"
+        ):
+            fitted = distrf.train(X[:rows], np.full(rows, value))
+        np.testing.assert_allclose(fitted.predict(X[:rows]), value)
+        assert f"({value})" in fitted.training_.warnings[0]
+    assert "one number in 1 row looked at" in fitted.training_.choices[0].why
 
 
 @pytest.mark.parametrize("kind", ["constant", "zero rows", "constant columns", "heavy"])
