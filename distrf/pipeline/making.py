@@ -22,7 +22,7 @@ from . import deciding
 from .deciding import Decisions
 from .sample import Sample, as_rows, as_targets, read_sample, sample_targets
 from .search import Verdict, judge_columns, judge_constant
-from .target import Target, check_target, look_at
+from .target import Target, check_misread, check_target, look_at
 
 
 @dataclass(frozen=True)
@@ -229,6 +229,8 @@ def choose_learner(model: Any, target: Target, seed: int) -> tuple[Any, str]:
         return clone(model), f"as given; {target.why}"
     name = kind_for(target.labels) if asked is None else model
     kind = named_model(name)
+    if asked is None:
+        check_misread(target)
     check_target(name, kind.classifier, target)
     made = kind.make(random_state=seed)
     return made, target.why if asked is None else f"as asked; {target.why}"

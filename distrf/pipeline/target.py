@@ -23,6 +23,7 @@ class Target:
     """labels : classes rather than numbers; distinct : values among the `rows` looked at; why : a sentence.
 
     doubtful : whether these numbers may well be labels: many values of an integer dtype, each repeated often
+    misread : whether this text may well be numbers: it reads as such, and most of it is distinct
     """
 
     labels: bool
@@ -31,6 +32,7 @@ class Target:
     why: str
     whole: bool = True
     doubtful: bool = False
+    misread: bool = False
 
 
 def look_at(y: np.ndarray) -> Target:
@@ -43,7 +45,10 @@ def look_at(y: np.ndarray) -> Target:
     if y.dtype.kind in "USOb":
         distinct = len(set(y.tolist()))
         named = "booleans" if y.dtype.kind == "b" else "strings"
-        return Target(True, distinct, rows, f"labels are {named}, {distinct:,} of them in {looked}")
+        why = f"labels are {named}, {distinct:,} of them in {looked}"
+        return Target(
+            True, distinct, rows, why, misread=distinct > max(_FEW, rows // 2) and _read_as_numbers(y)
+        )
     if y.dtype.kind not in "fiu":
         raise InputError(f"y must be numbers, strings or booleans, got dtype {y.dtype}")
     largest = float(np.abs(y.astype(np.float64)).max())
@@ -83,6 +88,13 @@ def look_at(y: np.ndarray) -> Target:
     return Target(False, distinct, rows, why, doubtful=often)
 
 
+def _read_as_numbers(y: np.ndarray) -> bool:
+    try:
+        return bool(np.isfinite(y.astype(np.float64)).all())
+    except ValueError:
+        return False
+
+
 def _one_mode_and_a_tail(values: np.ndarray, counts: np.ndarray) -> bool:
     """Whether frequencies rise to one value and fall from it to a rare last one, as those of counts do.
 
@@ -98,6 +110,15 @@ def _one_mode_and_a_tail(values: np.ndarray, counts: np.ndarray) -> bool:
     steps[:mode] *= -1  # before the mode a fall is the wrong way, behind it a rise
     chance = 3 * np.sqrt(every[1:] + every[:-1])
     return bool((steps <= chance).all() and every[-1] <= every[mode] / 10)
+
+
+def check_misread(target: Target) -> None:
+    """Raise InputError for text that may well be numbers, where no model is asked for that says what it is."""
+    if target.misread:
+        raise InputError(
+            f"y is text that reads as numbers, with {target.distinct:,} distinct values in {target.rows:,} rows: give "
+            "y.astype(float) for a regressor, or model='ridge-classifier' to take them for labels"
+        )
 
 
 def check_target(name: str, classifier: bool, target: Target) -> None:

@@ -16,6 +16,7 @@ from distrf import StreamingRidge, StreamingScaler
 from distrf.errors import InputError, MemoryPlanError
 from distrf.linear_model import ridge
 from distrf.pipeline import BaselineWarning
+from distrf.pipeline.making import choose_learner
 from distrf.pipeline.sample import sample_targets
 from distrf.pipeline.target import look_at
 
@@ -93,6 +94,18 @@ def test_a_classifier_of_continuous_targets_is_refused_before_anything_runs(rng,
 def test_a_regressor_of_strings_is_refused(rng):
     with pytest.raises(InputError, match="ridge-classifier"):
         distrf.make_model(rng.normal(size=(20, 2)), np.repeat(["a", "b"], 10), model="ridge")
+
+
+def test_text_that_reads_as_numbers_is_refused_unless_it_repeats(rng):
+    X, y = rows(rng)
+    message = r"y is text that reads as numbers, with 400 distinct values in 400 rows: give y.astype\(float\)"
+    for text in (y.astype(str), y.astype(str).astype(object), da.from_array(y.astype(str), chunks=100)):
+        with pytest.raises(InputError, match=message):
+            distrf.make_model(da.from_array(X, chunks=(100, 5)) if hasattr(text, "dask") else X, text)
+    assert not look_at((np.arange(400) % 7).astype(str)).misread
+    assert not look_at(np.array([f"id {i}" for i in range(400)])).misread
+    chosen, _ = choose_learner("ridge-classifier", look_at(y.astype(str)), 0)
+    assert is_classifier(chosen)
 
 
 @pytest.mark.parametrize("scheduler", ["threads", "synchronous"])
