@@ -14,6 +14,7 @@ from ..errors import InputError
 from ..features import StreamingScaler, WithColumns
 from ..features.base import FeatureEstimator
 from ..features.with_columns import column_scale
+from ..parameters import ruled
 from ..randomness import draw_seed
 from ..record import Training
 from ..registry import kind_for, make_map, named_model
@@ -47,6 +48,7 @@ class Options:
         return isinstance(self.map, str) and self.map == "auto" and self.raw_columns == "auto"
 
 
+@ruled()
 def make_model(
     X: Any,
     y: Any,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import replace
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -14,9 +15,10 @@ from sklearn.pipeline import Pipeline
 from ..errors import InputError
 from ..execution.row_blocks import align_rows, blocks_are_csr
 from ..linear_model.ridge import fit_beside
+from ..parameters import check_keywords
 from ..record import Comparison, Training
 from ..targets import class_targets, regression_targets
-from .making import Options, Prepared, prepare
+from .making import Options, Prepared, make_model, prepare
 from .sample import as_rows, as_targets
 
 #: Columns up to which the linear model is fitted to all rows.
@@ -51,6 +53,7 @@ def train(X: Any, y: Any, *, sample_weight: Any = None, baseline: bool = True, *
         within a standard error, nothing is said. Or the target is of an integer dtype, taken for numbers, and has many
         values that each occur often, as labels do. Or the target is one number in all rows looked at
     """
+    check_keywords("train", options, (*signature(train).parameters, *signature(make_model).parameters))
     X, y = (values if hasattr(values, "shape") else np.asarray(values) for values in (X, y))
     if sample_weight is not None and np.ndim(sample_weight) == 0:
         raise InputError(f"sample_weight must have one entry for each row, got {sample_weight!r}")

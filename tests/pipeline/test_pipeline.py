@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 
 import dask.array as da
@@ -567,6 +568,21 @@ def test_regression_families(name):
 def test_classification_families(name):
     X, y = load_breast_cancer(return_X_y=True)
     assert distrf.train(X[:400], y[:400], model=name, n_components=128).score(X[400:], y[400:]) > 0.93
+
+
+@pytest.mark.parametrize("make", [distrf.make_model, distrf.train])
+@pytest.mark.parametrize(
+    ("name", "remedy"),
+    [
+        ("lenght_scale", "did you mean 'length_scale'?"),
+        ("impute", ": rows at a path have it; open them with distrf.open_rows(path, impute=...)"),
+        ("zzz", "unexpected keyword 'zzz'"),
+    ],
+)
+def test_an_unknown_keyword_gets_the_one_that_may_be_meant(rng, make, name, remedy):
+    with pytest.raises(TypeError, match=re.escape(remedy)) as raised:
+        make(*rows(rng, 20), **{name: 3})
+    assert str(raised.value).startswith(f"{make.__name__}() got an unexpected keyword '{name}'")
 
 
 def test_unknown_names(rng):
