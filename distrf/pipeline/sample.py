@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_array
 from ..errors import InputError, input_errors
 from ..execution.row_blocks import blocks_are_csr, check_dask_rows
 from ..execution.sampling import neighbours, sampled_rows, take_aligned, take_rows
+from ..features.base import row_errors
 from ..maps import working_dtype
 from ..randomness import permutation
 from ..targets import as_columns, checked_weights
@@ -58,16 +59,9 @@ def as_rows(X: Any) -> Any:
     if sp.issparse(X):
         X = X.tocsr()
     elif hasattr(X, "columns"):  # a data frame; nullable columns become floats
-        kinds: Any = getattr(X.dtypes, "items", dict)()
-        odd = [str(name) for name, dtype in kinds if getattr(dtype, "kind", "") in "MmOUSc"]
-        try:
-            X = check_array(
-                X, dtype="numeric", ensure_all_finite=False, ensure_min_samples=0, ensure_min_features=0
-            )
-        except (TypeError, ValueError) as error:
-            raise InputError(
-                f"X must be numeric, but columns {', '.join(odd[:10])} are not: encode or drop them"
-            ) from error
+        with row_errors(X):
+            X = check_array(X, dtype="numeric", ensure_min_samples=0, ensure_min_features=0)
+            working_dtype(X.dtype)  # categories of text stay objects
     else:
         X = np.asarray(X)
     if X.ndim != 2:

@@ -470,12 +470,40 @@ def test_one_weight_for_all_rows_is_refused(rng):
         distrf.train(*rows(rng), sample_weight=2.0)
 
 
-def test_columns_of_a_frame_that_are_no_numbers_are_named(rng):
+FITS = {
+    "train": lambda X, y: distrf.train(X, y),
+    "ridge": lambda X, y: StreamingRidge().fit(X, y),
+    "map": lambda X, y: distrf.RandomFourierFeatures(n_components=8).fit(X),
+}
+
+
+@pytest.mark.parametrize("fit", FITS)
+@pytest.mark.parametrize(
+    ("column", "message"),
+    [
+        ("when", "columns when are not: encode or drop them"),
+        ("kind", "columns kind are not: encode or drop them"),
+        ("age", "row 3, column 'age' is nan"),
+        ("count", "row 3, column 'count' is nan"),
+    ],
+)
+def test_columns_of_a_frame_that_are_no_numbers_are_named(rng, fit, column, message):
     pd = pytest.importorskip("pandas")
     X, y = rows(rng, 20)
-    frame = pd.DataFrame(X, columns=list("abcde")).assign(when=pd.date_range("2020", periods=20))
-    with pytest.raises(InputError, match="columns when are not"):
-        distrf.train(frame, y)
+    columns = {
+        "when": pd.date_range("2020", periods=20),
+        "kind": pd.Categorical(["a", "b"] * 10),
+        "age": [1.0, 2.0, 3.0, np.nan] * 5,
+        "count": pd.array([1, 2, 3, None] * 5, dtype="Int64"),
+    }
+    with pytest.raises(InputError, match=message):
+        FITS[fit](pd.DataFrame(X, columns=list("abcde")).assign(**{column: columns[column]}), y)
+
+
+def test_numbers_in_an_array_of_objects_get_a_remedy(rng):
+    X, y = rows(rng, 20)
+    with pytest.raises(InputError, match=r"got dtype object; X.astype\(float\) makes numbers of objects"):
+        distrf.train(X.astype(object), y)
 
 
 # --- few rows, odd rows
