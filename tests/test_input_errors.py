@@ -115,3 +115,15 @@ def test_two_numbers_beyond_whole_ones_are_no_labels():
     assert not look_at(y * 1e100).labels
     with pytest.raises(InputError, match="its squares overflow: up to 1e\\+300"):
         distrf.train(X, y * 1e300)
+
+
+@pytest.mark.parametrize("missing", [None, np.nan])
+@pytest.mark.parametrize("name", ["train", "ridge classifier"])
+def test_a_missing_label_is_refused_with_its_row(name, missing):
+    labels = np.array(["a", "b"] * 20, dtype=object)
+    labels[7] = missing
+    fit = distrf.train if name == "train" else ESTIMATORS[name]().fit
+    with pytest.raises(
+        InputError, match=f"^y must have a value in every row, but row 7 is {missing}; drop such rows$"
+    ):
+        fit(X, labels)

@@ -54,7 +54,7 @@ def train(X: Any, y: Any, *, sample_weight: Any = None, baseline: bool = True, *
         values that each occur often, as labels do. Or the target is one number in all rows looked at
     """
     check_keywords("train", options, (*signature(train).parameters, *signature(make_model).parameters))
-    X, y = (values if hasattr(values, "shape") else np.asarray(values) for values in (X, y))
+    X, y = (values if values is None or hasattr(values, "shape") else np.asarray(values) for values in (X, y))
     if sample_weight is not None and np.ndim(sample_weight) == 0:
         raise InputError(f"sample_weight must have one entry for each row, got {sample_weight!r}")
     return fit_prepared(prepare(X, y, Options(**options), sample_weight), X, y, sample_weight, baseline)
