@@ -127,3 +127,15 @@ def test_a_missing_label_is_refused_with_its_row(name, missing):
         InputError, match=f"^y must have a value in every row, but row 7 is {missing}; drop such rows$"
     ):
         fit(X, labels)
+
+
+def test_numbers_whose_squares_leave_the_range_are_refused():
+    with pytest.raises(
+        InputError, match=r"y is too small, the squares of its differences underflow: up to .*e-200"
+    ):
+        distrf.train(X, X[:, 0] * 1e-200)
+    for fit in (distrf.train, distrf.RandomFourierFeatures(n_components=8).fit):
+        with pytest.raises(
+            InputError, match="columns of X are too large, squared distances of rows overflow: up to"
+        ):
+            fit(X * 1e200, y)

@@ -17,6 +17,7 @@ from ..errors import InputError, input_errors
 from ..execution.row_blocks import blocks_are_csr, check_dask_rows
 from ..execution.sampling import neighbours, sampled_rows, take_aligned, take_rows
 from ..features.base import row_errors
+from ..features.length_scale import refuse_huge
 from ..maps import working_dtype
 from ..randomness import permutation
 from ..targets import as_columns, checked_weights
@@ -147,6 +148,7 @@ def read_sample(X: Any, y: Any, seed: int, weight: Any = None) -> Sample:
         if positive.any():
             rows, together, taken, targets = (values[positive] for values in (rows, together, taken, targets))
     _check_finite(taken, rows)
+    refuse_huge(taken)
     _check_targets(targets, rows)
     first = first_copies(taken, targets)
     copies = float(np.mean(first != np.arange(len(first))))

@@ -10,8 +10,8 @@ from ..errors import InputError
 
 #: Whole numbers with at most this many distinct values are labels; of an integer dtype more may be.
 _FEW, _FEW_INTEGERS = 20, 50
-#: The sum of squares of a billion of them is finite.
-_LARGEST = 1e149
+#: The sum of squares of a billion of them is finite; squares of a millionth of such a difference are above zero.
+_LARGEST, _SMALLEST = 1e149, 1e-149
 #: Beyond it, floating-point numbers have no units.
 _EXACT = 2**53
 #: More of them are labels where they look like codes, 0 ... c - 1 or 1 ... c, each for so many rows on average.
@@ -51,9 +51,13 @@ def look_at(y: np.ndarray) -> Target:
         )
     if y.dtype.kind not in "fiu":
         raise InputError(f"y must be numbers, strings or booleans, got dtype {y.dtype}")
-    largest = float(np.abs(y.astype(np.float64)).max())
+    largest, spread = float(np.abs(y.astype(np.float64)).max()), float(np.ptp(y.astype(np.float64)))
     if largest > _LARGEST:
         raise InputError(f"y is too large, its squares overflow: up to {largest:g}; give it in other units")
+    if 0 < spread < _SMALLEST:
+        raise InputError(
+            f"y is too small, the squares of its differences underflow: up to {spread:g}; give it in other units"
+        )
     values, counts = np.unique(y, return_counts=True)
     distinct, seen = len(values), f"{len(values):,} distinct values in {looked}"
     whole = bool((values == np.floor(values)).all() and np.abs(values[[0, -1]]).max() <= _EXACT)
