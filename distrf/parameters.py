@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import difflib
 import functools
 import inspect
 import numbers
 import os
 import re
 import reprlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from math import inf, isfinite
 from typing import Any, TypeVar
@@ -159,6 +160,23 @@ CLASS_WEIGHT = (
 )
 
 
+#: What is said of rows at a path alone.
+_OF_PATHS = ("target", "columns", "impute", "strict", "rows_per_block", "storage_options")
+
+
+def check_keywords(function: str, given: Iterable[str], known: Iterable[str]) -> None:
+    """Raise TypeError for the first keyword that a function does not know, with the one that may be meant."""
+    known = list(known)
+    for name in given:
+        if name in known:
+            continue
+        near = difflib.get_close_matches(name, known, 1)
+        remedy = f"; did you mean {near[0]!r}?" if near else ""
+        if name in _OF_PATHS:
+            remedy = f": rows at a path have it; open them with distrf.open_rows(path, {name}=...)"
+        raise TypeError(f"{function}() got an unexpected keyword {name!r}{remedy}")
+
+
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
@@ -170,6 +188,7 @@ def ruled(**rules: Rule) -> Callable[[_Function], _Function]:
 
         @functools.wraps(function)
         def checked(*given: Any, **named: Any) -> Any:
+            check_keywords(function.__name__, named, signature.parameters)
             for name, value in signature.bind(*given, **named).arguments.items():
                 if name in rules:
                     rules[name].check(name, value)

@@ -209,10 +209,17 @@ def refuse_unlike_targets(y: Any) -> None:
     """Raise InputError for targets that are complex, times, records, or objects that are not of one kind."""
     kind = getattr(getattr(y, "dtype", None), "kind", "")
     if kind == "O" and not is_dask_collection(y):
-        found = {type(v) for v in np.asarray(y).ravel().tolist()}
+        values = np.asarray(y).ravel().tolist()
+        found = {type(v) for v in values}
         alike = all(issubclass(t, str) for t in found) or all(
             issubclass(t, (bool, np.bool_, numbers.Real)) for t in found
         )
+        missing = [] if alike or np.ndim(y) == 0 else [i for i, v in enumerate(values) if _is_missing(v)]
+        if missing:
+            row = missing[0] * len(y) // len(values)
+            raise InputError(
+                f"y must have a value in every row, but row {row} is {values[missing[0]]}; drop such rows"
+            )
         if not alike:
             names = ", ".join(sorted(t.__name__ for t in found))
             raise InputError(
@@ -222,6 +229,15 @@ def refuse_unlike_targets(y: Any) -> None:
     if kind in ("c", "m", "M", "V"):
         what = "Complex data not supported: " if kind == "c" else ""
         raise InputError(f"{what}y must hold numbers, booleans or text, got dtype {y.dtype}; convert it first")
+
+
+def _is_missing(value: Any) -> bool:
+    """None, NaN, or what pandas writes in their place."""
+    return (
+        value is None
+        or type(value).__name__ in ("NAType", "NaTType")
+        or (isinstance(value, float) and value != value)
+    )
 
 
 def as_columns(y: Any) -> Any:

@@ -115,3 +115,27 @@ def test_two_numbers_beyond_whole_ones_are_no_labels():
     assert not look_at(y * 1e100).labels
     with pytest.raises(InputError, match="its squares overflow: up to 1e\\+300"):
         distrf.train(X, y * 1e300)
+
+
+@pytest.mark.parametrize("missing", [None, np.nan])
+@pytest.mark.parametrize("name", ["train", "ridge classifier"])
+def test_a_missing_label_is_refused_with_its_row(name, missing):
+    labels = np.array(["a", "b"] * 20, dtype=object)
+    labels[7] = missing
+    fit = distrf.train if name == "train" else ESTIMATORS[name]().fit
+    with pytest.raises(
+        InputError, match=f"^y must have a value in every row, but row 7 is {missing}; drop such rows$"
+    ):
+        fit(X, labels)
+
+
+def test_numbers_whose_squares_leave_the_range_are_refused():
+    with pytest.raises(
+        InputError, match=r"y is too small, the squares of its differences underflow: up to .*e-200"
+    ):
+        distrf.train(X, X[:, 0] * 1e-200)
+    for fit in (distrf.train, distrf.RandomFourierFeatures(n_components=8).fit):
+        with pytest.raises(
+            InputError, match="columns of X are too large, squared distances of rows overflow: up to"
+        ):
+            fit(X * 1e200, y)

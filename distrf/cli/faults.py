@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import logging
+import re
 import traceback
 
 from ..errors import DistrfError
-from .usage import UsageError
+from .usage import UsageError, flag
 
 _TITLES = {"MemoryPlan": "Not enough memory", "SpecMismatch": "Spec mismatch", "Parameter": "Input error"}
 _MOST = 400  # letters of a message that others wrote
+
+#: Parameters as messages write them for Python, alone or with the value to pass.
+_PYTHON = re.compile(
+    r"""\b(class_weight|columns|gamma|impute|keys|map|model|scale|sparse|target)=(?:(['"])([\w-]+)\2|(?=[\s;,.)]|$))"""
+)
 
 _debug = False
 
@@ -54,10 +60,11 @@ def report(error: Exception) -> int:
 
 
 def print_error(title: str, text: str) -> None:
-    """A title in red and a text, on standard error."""
+    """A title in red and a text, on standard error; parameters are named as the options that they are here."""
     from rich.console import Console
     from rich.markup import escape
 
+    text = _PYTHON.sub(lambda found: f"{flag(found[1])} {found[3] or ''}".rstrip(), text)
     text = text.strip().encode(errors="backslashreplace").decode()  # names of files may be any bytes
     Console(stderr=True, highlight=False, soft_wrap=True).print(f"[red]{title}:[/red] {escape(text)}")
 

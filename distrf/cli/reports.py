@@ -37,7 +37,7 @@ def print_result(console: Console, title: str, result: dict[str, Any]) -> None:
 
 
 def _print_choices(console: Console, training: Training) -> None:
-    """What was chosen and why, what it was compared with, what went wrong."""
+    """What was chosen and why, and what it was compared with."""
     table = Table(title="choices", title_justify="left", show_header=False)
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
@@ -47,8 +47,6 @@ def _print_choices(console: Console, training: Training) -> None:
     console.print(table)
     for comparison in training.baseline:
         console.print(str(comparison), soft_wrap=True)
-    for text in training.warnings:
-        console.print(f"warning: {text}", soft_wrap=True)
 
 
 def print_done(console: Console, facts: dict[str, Any]) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..planning.workers import running
+from .faults import print_error
 from .groups import PATH
 from .usage import checked
 
@@ -21,7 +22,9 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.", rich_help_panel="Run")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no report.", rich_help_panel="Run")]
+Quiet = Annotated[
+    bool, typer.Option("--quiet", "-q", help="No progress and no report; warnings stay.", rich_help_panel="Run")
+]
 
 
 @dataclass(frozen=True)
@@ -171,15 +174,18 @@ class Session:
             yield count
 
     def finish(self, result: dict[str, Any], show: Callable[[Console], None]) -> None:
-        """Print the result: one JSON object, or what `show` prints."""
+        """Print the result: one JSON object, or what `show` prints; and warnings, which are in the object, even if quiet."""
         result["seconds"] = round(time.perf_counter() - self.started, 3)
         if self.peaks:
             result["peak_bytes_per_worker"] = self.peaks
         if self.run.json:
             json.dump(result, sys.stdout, indent=2, default=str)
             sys.stdout.write("\n")
-        elif not self.run.quiet:
+            return
+        if not self.run.quiet:
             show(self.output)
+        for text in result.get("warnings", ()):
+            print_error("Warning", text)
 
 
 def listener(bars: Progress) -> Callable[[str, int, int], None]:

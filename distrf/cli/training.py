@@ -13,7 +13,7 @@ from ..errors import InputError
 from ..features import TEFM
 from ..pipeline.inputs import Input
 from ..pipeline.sample import sample_targets
-from ..pipeline.target import Target, check_target, look_at
+from ..pipeline.target import Target, check_misread, check_target, look_at
 from ..pipeline.training import BaselineWarning, train
 from ..planning.classes import planned_target
 from ..planning.workers import planned_workers
@@ -56,6 +56,8 @@ def follow_target(model: _Options, target: Target) -> _Options:
 
     Raises InputError for a classifier of a continuous target and for a regressor of strings.
     """
+    if model.model == "auto":
+        check_misread(target)
     model = model.for_target(target.labels)
     check_target(model.model, named_model(model.model).classifier, target)
     return model

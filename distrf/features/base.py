@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,7 +17,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
-from ..errors import InputError, input_errors
+from ..errors import InputError
 from ..execution.planned import Costs, PlannedRows
 from ..execution.row_blocks import check_dask_rows, map_rows, rows_per_block, split_rows
 from ..maps import FeatureMap, working_dtype
@@ -30,6 +32,38 @@ def seed_base(base: BaseEstimator, seed: int, stream: str) -> None:
     """Give the base of a map a seed derived from that of the map, unless it has its own or takes none."""
     if "random_state" in base.get_params() and base.random_state is None:
         base.set_params(random_state=int(raw_words(seed, stream, 0, 1)[0] >> 1))
+
+
+@contextmanager
+def row_errors(X: Any) -> Iterator[None]:
+    """Around the checks that scikit-learn makes of rows: InputError, which names the column of a data frame."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        fault = _frame_fault(X)
+        if fault is None and isinstance(error, (TypeError, InputError)):
+            raise
+        raise InputError(fault or str(error)) from error
+
+
+def _frame_fault(X: Any) -> str | None:
+    """What is wrong with the columns of a data frame: the names of those that are no numbers, else where a value is missing."""
+    odd, missing = [], []
+    for j, (name, dtype) in enumerate(X.dtypes.items() if hasattr(X, "iloc") and X.ndim == 2 else ()):
+        try:
+            if dtype.kind in "MmUSc":
+                raise TypeError
+            values = X.iloc[:, j].to_numpy(dtype=np.float64, na_value=np.nan)
+        except (TypeError, ValueError):
+            odd.append(str(name))
+            continue
+        missing += [(row, name, values[row]) for row in np.flatnonzero(~np.isfinite(values))[:1]]
+    if odd:
+        return f"X must be numeric, but columns {', '.join(odd[:10])} are not: encode or drop them"
+    if missing:
+        row, name, value = missing[0]
+        return f"X must be finite, but row {row}, column {name!r} is {value}; impute or drop such rows"
+    return None
 
 
 def validate_rows(estimator: BaseEstimator, X: ArrayLike, *, reset: bool) -> Any:
@@ -54,9 +88,9 @@ def validate_rows(estimator: BaseEstimator, X: ArrayLike, *, reset: bool) -> Any
         if X.shape[0] == 0:
             raise InputError("Found array with 0 sample(s), at least 1 is required")
         return X
-    with input_errors():
+    with row_errors(X):
         X = validate_data(estimator, X, accept_sparse="csr", dtype="numeric", reset=reset)
-    return canonical(X.astype(working_dtype(X.dtype), copy=False))
+        return canonical(X.astype(working_dtype(X.dtype), copy=False))
 
 
 def apply_map(map_: FeatureMap, X: Rows, n_jobs: int | None) -> Rows:

@@ -21,6 +21,8 @@ _SAMPLE = 1000
 _NEIGHBOUR = 50
 #: Columns from which distances come from one product of matrices.
 _WIDE = 64
+#: Squares of differences of entries up to it are finite, and so are their sums.
+_LARGEST = 1e149
 
 
 def rule_note(kernel: Any, length_scale: Any, gamma: float | None) -> tuple[str, ...]:
@@ -35,6 +37,16 @@ def known_length_scale(kernel: Kernel, length_scale: float | str, gamma: float |
     if gamma is not None:
         return kernel.length_scale_of_gamma(gamma)
     return 1.0 if isinstance(length_scale, str) else length_scale
+
+
+def refuse_huge(X: Rows) -> None:
+    """Raise InputError for rows whose squared distances overflow."""
+    values = X.data if sp.issparse(X) else X
+    largest = float(np.abs(values).max(initial=0.0))
+    if largest > _LARGEST:
+        raise InputError(
+            f"columns of X are too large, squared distances of rows overflow: up to {largest:g}; give them in other units"
+        )
 
 
 def resolve_length_scale(
@@ -68,6 +80,7 @@ def resolve_length_scale(
     )
     if not np.isfinite(rows.data if sp.issparse(rows) else rows).all():
         raise InputError("X must be finite, but the sampled rows hold NaN or infinity; impute or drop them")
+    refuse_huge(rows)
     if whitening is not None:
         rows = rows @ whitening
     if length_scale == "scale":

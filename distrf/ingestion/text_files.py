@@ -18,6 +18,7 @@ import scipy.sparse as sp
 from ..errors import InputError, StoreError
 from ..store import files
 from ..store.files import Options
+from ..store.missing_values import null_remedy
 from .streams import Batches, RowStream, TableSelection
 
 BATCH_BYTES = 2**20  # Arrow's CSV reader reads up to 32 batches ahead
@@ -167,7 +168,7 @@ def _count_and_check(table: _CsvTable, missing: bool) -> tuple[int, pa.DataType 
         if not missing:
             _refuse_nulls(batch, table.features, n_rows)
         if target is not None:
-            _refuse_nulls(batch, [target], n_rows)
+            _refuse_nulls(batch, [target], n_rows, True)
             number = number and _casts(batch.column(target), pa.float64())
             whole = number and whole and _casts(batch.column(target), pa.int64())
         n_rows += batch.num_rows
@@ -198,14 +199,13 @@ def _csv_header(path: str, storage_options: Options) -> tuple[list[str] | None, 
     return header, dict(zip(header or names, types, strict=True))
 
 
-def _refuse_nulls(table: pa.Table, names: Sequence[str], row: int) -> None:
+def _refuse_nulls(table: pa.Table, names: Sequence[str], row: int, target: bool = False) -> None:
     for name in names:
         column = table.column(name)
         if column.null_count:
             bad = row + int(np.argmax(column.is_null().to_numpy()))
             raise InputError(
-                f'values may not be missing; row {bad}, column {name!r} is empty; pass impute="mean", "median", '
-                '"zero" or a number for features, or clean the data'
+                f"values may not be missing; row {bad}, column {name!r} is empty; {null_remedy(target)}"
             )
 
 

@@ -9,9 +9,9 @@ from dask.base import is_dask_collection
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, column_or_1d, validate_data
 
-from ..errors import InputError, input_errors
+from ..errors import InputError
 from ..execution.row_blocks import align_rows
-from ..features.base import validate_rows
+from ..features.base import row_errors, validate_rows
 from ..maps import working_dtype
 from ..parameters import check_parameters
 from ..targets import as_columns, checked_weights, refuse_unlike_targets
@@ -46,7 +46,7 @@ def validate_fit(
     if is_dask_collection(y) or is_dask_collection(sample_weight):
         raise InputError("X is in memory, but y or sample_weight is a Dask array; compute() it first")
     refuse_unlike_targets(y)
-    with input_errors():
+    with row_errors(X):
         X, y = validate_data(
             estimator,
             X,

@@ -38,7 +38,12 @@ def working_dtype(dtype: np.dtype | type) -> np.dtype:
     """
     dtype = np.dtype(dtype)
     if dtype.kind not in "fiub":
-        raise InputError(f"X must be numeric, got dtype {dtype}; encode or drop the other columns")
+        remedy = (
+            "X.astype(float) makes numbers of objects"
+            if dtype.kind == "O"
+            else "encode or drop the other columns"
+        )
+        raise InputError(f"X must be numeric, got dtype {dtype}; {remedy}")
     return np.dtype(np.float32 if np.can_cast(dtype, np.float32, "safe") else np.float64)
 
 

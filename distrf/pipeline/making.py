@@ -14,6 +14,7 @@ from ..errors import InputError
 from ..features import StreamingScaler, WithColumns
 from ..features.base import FeatureEstimator
 from ..features.with_columns import column_scale
+from ..parameters import ruled
 from ..randomness import draw_seed
 from ..record import Training
 from ..registry import kind_for, make_map, named_model
@@ -22,7 +23,7 @@ from . import deciding
 from .deciding import Decisions
 from .sample import Sample, as_rows, as_targets, read_sample, sample_targets
 from .search import Verdict, judge_columns, judge_constant
-from .target import Target, check_target, look_at
+from .target import Target, check_misread, check_target, look_at
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,7 @@ class Options:
         return isinstance(self.map, str) and self.map == "auto" and self.raw_columns == "auto"
 
 
+@ruled()
 def make_model(
     X: Any,
     y: Any,
@@ -229,6 +231,8 @@ def choose_learner(model: Any, target: Target, seed: int) -> tuple[Any, str]:
         return clone(model), f"as given; {target.why}"
     name = kind_for(target.labels) if asked is None else model
     kind = named_model(name)
+    if asked is None:
+        check_misread(target)
     check_target(name, kind.classifier, target)
     made = kind.make(random_state=seed)
     return made, target.why if asked is None else f"as asked; {target.why}"

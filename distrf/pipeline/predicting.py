@@ -15,7 +15,6 @@ from ..linear_model.base import accuracy_pass, error_pass
 from ..parameters import COLUMNS, ruled
 from .inputs import Arrays, Input
 from .loaded import Loaded, predictor
-from .writing import to_parquet
 
 
 @ruled(keys=COLUMNS)
@@ -68,7 +67,7 @@ def predict(
         return trained.pipeline.predict(X if plain else trained.open(X, strict=strict).rows()[0])
     out = os.fspath(out)
     data = open_rows(trained, X, out, keys, scores, strict)
-    pipeline, parquet = trained.pipeline, to_parquet(out)
+    pipeline, parquet = trained.pipeline, store.to_parquet(out)
     rows, _ = data.rows(uniform=not parquet)
     arrays = {"prediction": pipeline.predict(rows)}
     if scores:
@@ -105,9 +104,9 @@ def open_rows(
         store.check_apart(out, [X])
     store.check_apart(out, [trained.path], than="the model")
     store.check_writable(out)
-    store.existing_parts(out) if to_parquet(out) else store.existing_store(out)
+    store.existing_parts(out) if store.to_parquet(out) else store.existing_store(out)
     data = trained.open(X, strict=strict)
-    if keys and not (to_parquet(out) and data.path and store.find_format(data.path).table):
+    if keys and not (store.to_parquet(out) and data.path and store.find_format(data.path).table):
         raise InputError(f"--keys go with a .parquet output and a Parquet input, got {out!r} and {data.path!r}")
     if scores and not is_classifier(trained.pipeline[-1]):
         raise InputError("--scores are decision values of a classifier; this model is a regressor")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,6 +16,8 @@ from sklearn.utils.validation import check_array
 from ..errors import InputError, input_errors
 from ..execution.row_blocks import blocks_are_csr, check_dask_rows
 from ..execution.sampling import neighbours, sampled_rows, take_aligned, take_rows
+from ..features.base import row_errors
+from ..features.length_scale import refuse_huge
 from ..maps import working_dtype
 from ..randomness import permutation
 from ..targets import as_columns, checked_weights
@@ -57,16 +60,9 @@ def as_rows(X: Any) -> Any:
     if sp.issparse(X):
         X = X.tocsr()
     elif hasattr(X, "columns"):  # a data frame; nullable columns become floats
-        kinds: Any = getattr(X.dtypes, "items", dict)()
-        odd = [str(name) for name, dtype in kinds if getattr(dtype, "kind", "") in "MmOUSc"]
-        try:
-            X = check_array(
-                X, dtype="numeric", ensure_all_finite=False, ensure_min_samples=0, ensure_min_features=0
-            )
-        except (TypeError, ValueError) as error:
-            raise InputError(
-                f"X must be numeric, but columns {', '.join(odd[:10])} are not: encode or drop them"
-            ) from error
+        with row_errors(X):
+            X = check_array(X, dtype="numeric", ensure_min_samples=0, ensure_min_features=0)
+            working_dtype(X.dtype)  # categories of text stay objects
     else:
         X = np.asarray(X)
     if X.ndim != 2:
@@ -90,12 +86,33 @@ def as_targets(X: Any, y: Any) -> Any:
         raise InputError(f"y must have as many rows as X, got {y.shape[0] if y.ndim else 1} and {X.shape[0]}")
     if X.shape[0] == 0:
         raise InputError("Found array with 0 sample(s), at least 1 is required")
+    if not is_dask_collection(y):
+        _check_targets(y, range(len(y)))
     return y
 
 
-def sample_targets(y: Any, seed: int, rows: int = 10_000) -> np.ndarray:
-    """Seeded targets, in the order of the rows."""
-    return take_rows(y, sampled_rows(y.shape[0], rows, seed, "target"))
+def sample_targets(y: Any, seed: int, blocks: list[int] | None = None) -> np.ndarray:
+    """10,000 seeded targets, in the order of the rows. Raises InputError for one that is not finite, and names its row.
+
+    blocks : of a Dask array, those to look at; None is all of them
+    """
+    if blocks is None:
+        rows = sampled_rows(y.shape[0], 10_000, seed, "target")
+    else:
+        sizes = np.array(y.chunks[0])
+        starts, sizes = (np.cumsum(sizes) - sizes)[blocks], sizes[blocks]
+        rows = sampled_rows(int(sizes.sum()), 10_000, seed, "target")
+        at = np.searchsorted(np.cumsum(sizes), rows, side="right")
+        rows = rows - (np.cumsum(sizes) - sizes)[at] + starts[at]
+    taken = take_rows(y, rows)
+    _check_targets(taken, rows)
+    return taken
+
+
+def _check_targets(y: np.ndarray, rows: Sequence[int] | np.ndarray) -> None:
+    if y.dtype.kind == "f" and not np.isfinite(y).all():
+        at = int(np.argwhere(~np.isfinite(y))[0, 0])
+        raise InputError(f"y must be finite, but row {rows[at]} is {y[at]}; drop such rows")
 
 
 def read_sample(X: Any, y: Any, seed: int, weight: Any = None) -> Sample:
@@ -131,6 +148,8 @@ def read_sample(X: Any, y: Any, seed: int, weight: Any = None) -> Sample:
         if positive.any():
             rows, together, taken, targets = (values[positive] for values in (rows, together, taken, targets))
     _check_finite(taken, rows)
+    refuse_huge(taken)
+    _check_targets(targets, rows)
     first = first_copies(taken, targets)
     copies = float(np.mean(first != np.arange(len(first))))
     splits = _splits(first, together, seed)

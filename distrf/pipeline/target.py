@@ -10,8 +10,8 @@ from ..errors import InputError
 
 #: Whole numbers with at most this many distinct values are labels; of an integer dtype more may be.
 _FEW, _FEW_INTEGERS = 20, 50
-#: The sum of squares of a billion of them is finite.
-_LARGEST = 1e149
+#: The sum of squares of a billion of them is finite; squares of a millionth of such a difference are above zero.
+_LARGEST, _SMALLEST = 1e149, 1e-149
 #: Beyond it, floating-point numbers have no units.
 _EXACT = 2**53
 #: More of them are labels where they look like codes, 0 ... c - 1 or 1 ... c, each for so many rows on average.
@@ -23,6 +23,7 @@ class Target:
     """labels : classes rather than numbers; distinct : values among the `rows` looked at; why : a sentence.
 
     doubtful : whether these numbers may well be labels: many values of an integer dtype, each repeated often
+    misread : whether this text may well be numbers: it reads as such, and most of it is distinct
     """
 
     labels: bool
@@ -31,6 +32,7 @@ class Target:
     why: str
     whole: bool = True
     doubtful: bool = False
+    misread: bool = False
 
 
 def look_at(y: np.ndarray) -> Target:
@@ -39,27 +41,30 @@ def look_at(y: np.ndarray) -> Target:
         return Target(False, len(y), len(y), f"{y.shape[1]} columns of numbers", False)
     y = y.ravel()
     rows = len(y)
+    looked = f"{rows:,} row{'s' * (rows != 1)} looked at"
     if y.dtype.kind in "USOb":
         distinct = len(set(y.tolist()))
         named = "booleans" if y.dtype.kind == "b" else "strings"
+        why = f"labels are {named}, {distinct:,} of them in {looked}"
         return Target(
-            True, distinct, rows, f"labels are {named}, {distinct:,} of them in {rows:,} rows looked at"
+            True, distinct, rows, why, misread=distinct > max(_FEW, rows // 2) and _read_as_numbers(y)
         )
     if y.dtype.kind not in "fiu":
         raise InputError(f"y must be numbers, strings or booleans, got dtype {y.dtype}")
-    if not np.isfinite(y).all():
-        raise InputError(
-            f"y must be finite, but sampled row {int(np.argmin(np.isfinite(y)))} is not; drop such rows"
-        )
-    largest = float(np.abs(y.astype(np.float64)).max())
+    largest, spread = float(np.abs(y.astype(np.float64)).max()), float(np.ptp(y.astype(np.float64)))
     if largest > _LARGEST:
         raise InputError(f"y is too large, its squares overflow: up to {largest:g}; give it in other units")
+    if 0 < spread < _SMALLEST:
+        raise InputError(
+            f"y is too small, the squares of its differences underflow: up to {spread:g}; give it in other units"
+        )
     values, counts = np.unique(y, return_counts=True)
-    distinct, seen = len(values), f"{len(values):,} distinct values in {rows:,} rows looked at"
-    if (values != np.floor(values)).any() or np.abs(values[[0, -1]]).max() > _EXACT:
-        return Target(False, distinct, rows, f"the target is not whole numbers: {seen}", False)
+    distinct, seen = len(values), f"{len(values):,} distinct values in {looked}"
+    whole = bool((values == np.floor(values)).all() and np.abs(values[[0, -1]]).max() <= _EXACT)
     if distinct == 1:
-        return Target(False, 1, rows, "the target is one number")
+        return Target(False, 1, rows, f"the target is one number in {looked}", whole)
+    if not whole:
+        return Target(False, distinct, rows, f"the target is not whole numbers: {seen}", False)
     first, last = int(values[0]), int(values[-1])
     few = _FEW if y.dtype.kind == "f" else _FEW_INTEGERS
     enough = rows >= (2 if distinct <= _FEW else 2 * _CODE_ROWS) * distinct
@@ -87,6 +92,13 @@ def look_at(y: np.ndarray) -> Target:
     return Target(False, distinct, rows, why, doubtful=often)
 
 
+def _read_as_numbers(y: np.ndarray) -> bool:
+    try:
+        return bool(np.isfinite(y.astype(np.float64)).all())
+    except ValueError:
+        return False
+
+
 def _one_mode_and_a_tail(values: np.ndarray, counts: np.ndarray) -> bool:
     """Whether frequencies rise to one value and fall from it to a rare last one, as those of counts do.
 
@@ -102,6 +114,15 @@ def _one_mode_and_a_tail(values: np.ndarray, counts: np.ndarray) -> bool:
     steps[:mode] *= -1  # before the mode a fall is the wrong way, behind it a rise
     chance = 3 * np.sqrt(every[1:] + every[:-1])
     return bool((steps <= chance).all() and every[-1] <= every[mode] / 10)
+
+
+def check_misread(target: Target) -> None:
+    """Raise InputError for text that may well be numbers, where no model is asked for that says what it is."""
+    if target.misread:
+        raise InputError(
+            f"y is text that reads as numbers, with {target.distinct:,} distinct values in {target.rows:,} rows: give "
+            "y.astype(float) for a regressor, or model='ridge-classifier' to take them for labels"
+        )
 
 
 def check_target(name: str, classifier: bool, target: Target) -> None:
@@ -121,5 +142,5 @@ def check_target(name: str, classifier: bool, target: Target) -> None:
         )
     if classifier and target.distinct < 2:
         raise InputError(
-            f"a classifier needs at least 2 classes, but the target has 1 class in {target.rows:,} rows looked at"
+            f"a classifier needs at least 2 classes, but {target.why}: 1 class; give rows of another class too"
         )

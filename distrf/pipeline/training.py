@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import replace
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -14,9 +15,10 @@ from sklearn.pipeline import Pipeline
 from ..errors import InputError
 from ..execution.row_blocks import align_rows, blocks_are_csr
 from ..linear_model.ridge import fit_beside
+from ..parameters import check_keywords
 from ..record import Comparison, Training
 from ..targets import class_targets, regression_targets
-from .making import Options, Prepared, prepare
+from .making import Options, Prepared, make_model, prepare
 from .sample import as_rows, as_targets
 
 #: Columns up to which the linear model is fitted to all rows.
@@ -24,7 +26,8 @@ _NARROW = 1024
 
 
 class BaselineWarning(UserWarning):
-    """A machine that a linear model on the same columns, or a constant, does as well as; numbers that may be labels."""
+    """A machine that a linear model on the same columns, or a constant, does as well as; numbers that may be labels;
+    a target that does not vary."""
 
 
 def train(X: Any, y: Any, *, sample_weight: Any = None, baseline: bool = True, **options: Any) -> Pipeline:
@@ -48,9 +51,10 @@ def train(X: Any, y: Any, *, sample_weight: Any = None, baseline: bool = True, *
     BaselineWarning : what was fitted does not beat the constant by a standard error of the paired differences of
         held-out rows, or the machine does not beat a linear model on the columns; where it is level with that one
         within a standard error, nothing is said. Or the target is of an integer dtype, taken for numbers, and has many
-        values that each occur often, as labels do
+        values that each occur often, as labels do. Or the target is one number in all rows looked at
     """
-    X, y = (values if hasattr(values, "shape") else np.asarray(values) for values in (X, y))
+    check_keywords("train", options, (*signature(train).parameters, *signature(make_model).parameters))
+    X, y = (values if values is None or hasattr(values, "shape") else np.asarray(values) for values in (X, y))
     if sample_weight is not None and np.ndim(sample_weight) == 0:
         raise InputError(f"sample_weight must have one entry for each row, got {sample_weight!r}")
     return fit_prepared(prepare(X, y, Options(**options), sample_weight), X, y, sample_weight, baseline)
@@ -67,6 +71,10 @@ def fit_prepared(made: Prepared, X: Any, y: Any, sample_weight: Any = None, base
     else:
         weights = {} if sample_weight is None else {"model__sample_weight": sample_weight}
         pipeline.fit(X, y, **weights)
+    seen = made.sample.y
+    if (seen == seen[:1]).all():
+        what = "label" if is_classifier(model) else "number"
+        found.append(f"the target is one {what} ({seen[0]}) in all rows looked at; the model predicts it")
     found += _find_beaten(made, comparisons, X.shape[0])
     if made.sample.copies and getattr(model, "cv_errors_", None) is not None:
         found.append(

@@ -19,11 +19,6 @@ from .inputs import Arrays, described
 from .loaded import Loaded
 
 
-def to_parquet(out: str) -> bool:
-    """Whether an output is Parquet, by the ending of its path."""
-    return out.rstrip("/").endswith((".parquet", ".pq"))
-
-
 def write_rows(X: Any, out: str | os.PathLike[str], y: Any = None, *, overwrite: bool = False) -> Written:
     """Write rows to a store that `open_rows` opens, block by block; a write that was interrupted resumes.
 
@@ -52,9 +47,9 @@ def write_rows(X: Any, out: str | os.PathLike[str], y: Any = None, *, overwrite:
     """
     out, rows = os.fspath(out), Arrays(X, y)
     spec = {"rows": rows.description["data"]}
-    X, y = rows.rows(uniform=not to_parquet(out))
+    X, y = rows.rows(uniform=not store.to_parquet(out))
     arrays = {"X": X} | ({} if y is None else {"y": y})
-    if not to_parquet(out):
+    if not store.to_parquet(out):
         return write_zarr.write_rows(
             out, arrays, kind="rows", spec=spec, classes=rows.classes(y), overwrite=overwrite
         )
@@ -132,6 +127,8 @@ def featurize(
     """
     if isinstance(X, (str, os.PathLike)):
         check_places(X, out, save_map, map if isinstance(map, (str, os.PathLike)) else None)
+    else:
+        store.existing_store(out)
     given = map.steps if isinstance(map, Pipeline) else [("map", map)]
     steps = [(name, step) for name, step in given if hasattr(step, "transform")]
     if isinstance(map, (str, os.PathLike, Loaded)):

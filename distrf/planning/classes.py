@@ -41,7 +41,8 @@ def planned_target(y: Any, known: int, seed: int = 0) -> PlannedTarget:
     """Read labels of a few blocks, or none where `known` says the number of classes."""
     if y is None or known:
         return PlannedTarget(known or 2)
+    blocks = None
     if is_dask_collection(y):
-        y = y.blocks[np.unique(np.linspace(0, y.numblocks[0] - 1, _BLOCKS).astype(int)).tolist()]
-    seen = look_at(sample_targets(y, seed))
+        blocks = np.unique(np.linspace(0, y.numblocks[0] - 1, _BLOCKS).astype(int)).tolist()
+    seen = look_at(sample_targets(y, seed, blocks))
     return PlannedTarget(seen.distinct, seen) if seen.distinct > 1 else PlannedTarget(2)

@@ -40,6 +40,7 @@ _EXPORTS = {
     "write_parquet_block": "parquet_writer",
     "check_apart": "overlap",
     "check_writable": "writable",
+    "to_parquet": "writable",
     "place_of_array": "overlap",
     "array_shapes": "model_folder",
     "existing_model_folder": "model_folder",

@@ -143,7 +143,7 @@ class ParquetRows:
     def _column(self, table: pa.Table, name: str, group: RowGroup, dtype: np.dtype) -> np.ndarray:
         column = table.column(name)
         if column.null_count and (self.impute is None or dtype.kind != "f"):
-            raise null_error(name, group.file, group.number)
+            raise null_error(name, group.file, group.number, self.vector)
         if pa.types.is_dictionary(column.type):
             column = column.cast(column.type.value_type)
         if dtype.kind == "U":

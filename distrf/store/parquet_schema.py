@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ..errors import InputError, StoreError
+from .missing_values import null_remedy
 
 _INDEX = re.compile(r"__index_level_\d+__")  # row labels that pandas adds
 
@@ -110,9 +111,8 @@ def refuse_nulls(footers: Sequence[tuple[str, pq.FileMetaData]], names: Sequence
                     raise null_error(name, file, group)
 
 
-def null_error(name: str, file: str, group: int) -> InputError:
+def null_error(name: str, file: str, group: int, target: bool = False) -> InputError:
     """The error for a null in a column of a row group."""
     return InputError(
-        f"values may not be missing; column {name!r} has nulls in row group {group} of {file!r}; pass "
-        'impute="mean", "median", "zero" or a number, or leave the column out'
+        f"values may not be missing; column {name!r} has nulls in row group {group} of {file!r}; {null_remedy(target)}"
     )

@@ -122,7 +122,7 @@ class ParquetSource(RowSource):
         for table, group in replace(self.rows, columns=(self.target,)).tables(0, self.shape[0], 2**20):
             column = table.column(self.target)
             if column.null_count:
-                raise null_error(self.target, group.file, group.number)
+                raise null_error(self.target, group.file, group.number, True)
             found.update(pc.unique(column.cast(pa.large_string())).to_pylist())
         return sorted(found)
 

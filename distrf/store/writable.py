@@ -8,6 +8,27 @@ import tempfile
 from ..errors import StoreError
 from .files import is_local
 
+#: Endings that name formats which cannot be written.
+_OTHERS = (
+    ".csv", ".tsv", ".txt", ".json", ".npy", ".npz", ".h5", ".hdf5", ".feather", ".arrow", ".orc", ".avro", ".xls", ".xlsx",
+    ".mat", ".pkl", ".pickle", ".joblib", ".svmlight", ".libsvm", ".gz", ".zip", ".zst",
+)  # fmt: skip
+_PARQUET = (".parquet", ".pq")
+
+
+def to_parquet(out: str) -> bool:
+    """Whether an output is Parquet, by the ending of its path."""
+    return out.rstrip("/").lower().endswith(_PARQUET)
+
+
+def check_zarr_ending(out: str) -> None:
+    """Raise StoreError for a Zarr store that is called like a file of another format."""
+    if out.rstrip("/").lower().endswith((*_OTHERS, *_PARQUET)):
+        raise StoreError(
+            f"{out!r} cannot be written: the output is a Zarr store, which ends in .zarr; predictions and rows are also "
+            "written to Parquet, which ends in .parquet; choose another path"
+        )
+
 
 def check_writable(*paths: str | os.PathLike[str] | None) -> None:
     """Raise StoreError for a local path that cannot be made or replaced: no folder above it, or none can be made."""

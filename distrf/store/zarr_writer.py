@@ -24,6 +24,7 @@ from .checksums import (
 )
 from .files import HashableOptions, Options
 from .spec import from_json, require_same, to_json
+from .writable import check_zarr_ending
 from .zarr_contents import COMPARED, Contents, checked_block
 from .zarr_layout import MANIFEST, ArrayInfo, StoreInfo
 
@@ -103,9 +104,10 @@ def existing_store(path: str | os.PathLike[str], *, storage_options: Options = N
     Raises
     ------
     StoreError
-        The path holds something else.
+        The path holds something else, or ends like another format.
     """
     path = files.normalise(path)
+    check_zarr_ending(path)
     fs, root = files.filesystem(path, storage_options)
     found = read_attributes(path, storage_options)
     files.require_ours(path, found, fs, root, "a distrf store")

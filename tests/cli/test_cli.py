@@ -465,7 +465,7 @@ def test_the_model_follows_the_target(cli, files, tmp_path, monkeypatch):
     monkeypatch.setattr("distrf.cluster._started", lambda spec: pytest.fail("a cluster was started"))
     printed = cli("train", tmp_path / "r.zarr", tmp_path / "n", "--model", "svm", code=1)
     assert "'svm' is a classifier, but the target is not whole numbers" in printed.err
-    assert "model='ridge'" in printed.err
+    assert "--model ridge" in printed.err
 
 
 @pytest.mark.parametrize("kind", ["parquet", "zarr", "scaled", "unnamed"])

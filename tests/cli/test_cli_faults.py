@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from distrf import ingest
+from distrf.cli.session import RunOptions, Session
 
 
 @pytest.fixture(scope="module")
@@ -38,6 +39,25 @@ def test_an_error_that_nobody_foresaw(cli, rows, monkeypatch, tmp_path, debug):
         "`distrf --debug ...` shows where it arose"
     )
     assert debug or len(printed.err.splitlines()) == 1
+
+
+@pytest.mark.parametrize("quiet", [False, True])
+def test_warnings_are_printed_even_if_quiet(capsys, quiet):
+    session = Session(RunOptions(quiet=quiet))
+    session.finish({"warnings": ["no better than a [constant]"]}, lambda console: console.print("a report"))
+    assert tuple(capsys.readouterr()) == (
+        "" if quiet else "a report\n",
+        "Warning: no better than a [constant]\n",
+    )
+
+
+def test_parameters_are_named_as_options(cli, tmp_path):
+    """What is said to users of Python is said to those of the command line in their words."""
+    (tmp_path / "rows.csv").write_text("a,b,y\n1,2,0\n3,,1\n4,5,\n")
+    words = ("ingest", tmp_path / "rows.csv", tmp_path / "out.zarr", "--target", "y")
+    assert "is empty; pass --impute mean, " in cli(*words, code=1).err
+    assert "row 2, column 'y' is empty; drop the rows" in cli(*words, "--columns", "a", code=1).err
+    assert "is among --columns; leave it out" in cli(*words, "--columns", "a,y", code=1).err
 
 
 def test_a_job_file_keeps_debug(cli, rows, monkeypatch, tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 
 import dask.array as da
@@ -16,6 +17,8 @@ from distrf import StreamingRidge, StreamingScaler
 from distrf.errors import InputError, MemoryPlanError
 from distrf.linear_model import ridge
 from distrf.pipeline import BaselineWarning
+from distrf.pipeline.making import choose_learner
+from distrf.pipeline.sample import sample_targets
 from distrf.pipeline.target import look_at
 
 
@@ -92,6 +95,18 @@ def test_a_classifier_of_continuous_targets_is_refused_before_anything_runs(rng,
 def test_a_regressor_of_strings_is_refused(rng):
     with pytest.raises(InputError, match="ridge-classifier"):
         distrf.make_model(rng.normal(size=(20, 2)), np.repeat(["a", "b"], 10), model="ridge")
+
+
+def test_text_that_reads_as_numbers_is_refused_unless_it_repeats(rng):
+    X, y = rows(rng)
+    message = r"y is text that reads as numbers, with 400 distinct values in 400 rows: give y.astype\(float\)"
+    for text in (y.astype(str), y.astype(str).astype(object), da.from_array(y.astype(str), chunks=100)):
+        with pytest.raises(InputError, match=message):
+            distrf.make_model(da.from_array(X, chunks=(100, 5)) if hasattr(text, "dask") else X, text)
+    assert not look_at((np.arange(400) % 7).astype(str)).misread
+    assert not look_at(np.array([f"id {i}" for i in range(400)])).misread
+    chosen, _ = choose_learner("ridge-classifier", look_at(y.astype(str)), 0)
+    assert is_classifier(chosen)
 
 
 @pytest.mark.parametrize("scheduler", ["threads", "synchronous"])
@@ -455,12 +470,40 @@ def test_one_weight_for_all_rows_is_refused(rng):
         distrf.train(*rows(rng), sample_weight=2.0)
 
 
-def test_columns_of_a_frame_that_are_no_numbers_are_named(rng):
+FITS = {
+    "train": lambda X, y: distrf.train(X, y),
+    "ridge": lambda X, y: StreamingRidge().fit(X, y),
+    "map": lambda X, y: distrf.RandomFourierFeatures(n_components=8).fit(X),
+}
+
+
+@pytest.mark.parametrize("fit", FITS)
+@pytest.mark.parametrize(
+    ("column", "message"),
+    [
+        ("when", "columns when are not: encode or drop them"),
+        ("kind", "columns kind are not: encode or drop them"),
+        ("age", "row 3, column 'age' is nan"),
+        ("count", "row 3, column 'count' is nan"),
+    ],
+)
+def test_columns_of_a_frame_that_are_no_numbers_are_named(rng, fit, column, message):
     pd = pytest.importorskip("pandas")
     X, y = rows(rng, 20)
-    frame = pd.DataFrame(X, columns=list("abcde")).assign(when=pd.date_range("2020", periods=20))
-    with pytest.raises(InputError, match="columns when are not"):
-        distrf.train(frame, y)
+    columns = {
+        "when": pd.date_range("2020", periods=20),
+        "kind": pd.Categorical(["a", "b"] * 10),
+        "age": [1.0, 2.0, 3.0, np.nan] * 5,
+        "count": pd.array([1, 2, 3, None] * 5, dtype="Int64"),
+    }
+    with pytest.raises(InputError, match=message):
+        FITS[fit](pd.DataFrame(X, columns=list("abcde")).assign(**{column: columns[column]}), y)
+
+
+def test_numbers_in_an_array_of_objects_get_a_remedy(rng):
+    X, y = rows(rng, 20)
+    with pytest.raises(InputError, match=r"got dtype object; X.astype\(float\) makes numbers of objects"):
+        distrf.train(X.astype(object), y)
 
 
 # --- few rows, odd rows
@@ -487,8 +530,14 @@ def test_one_class_is_refused_and_a_constant_is_predicted(rng):
     X = rng.normal(size=(50, 3))
     with pytest.raises(InputError, match="at least 2 classes"):
         distrf.train(X, np.full(50, "a"))
-    fitted = distrf.train(X, np.full(50, 3.5))
-    np.testing.assert_allclose(fitted.predict(X), 3.5)
+    for rows, value in ((50, 7.25), (1, 3.0)):
+        with pytest.warns(
+            BaselineWarning, match=rf"the target is one number \({value}\) in all rows looked at"
+        ):
+            fitted = distrf.train(X[:rows], np.full(rows, value))
+        np.testing.assert_allclose(fitted.predict(X[:rows]), value)
+        assert f"({value})" in fitted.training_.warnings[0]
+    assert "one number in 1 row looked at" in fitted.training_.choices[0].why
 
 
 @pytest.mark.parametrize("kind", ["constant", "zero rows", "constant columns", "heavy"])
@@ -517,6 +566,19 @@ def test_a_missing_value_is_refused_and_its_row_named(rng, lazy):
         distrf.train(da.from_array(X, chunks=(90, 5)) if lazy else X, y)
 
 
+@pytest.mark.parametrize("lazy", [False, True])
+def test_a_missing_target_is_refused_and_its_row_named(rng, lazy):
+    """The row of the table, whichever sample it was found in."""
+    y, X = rng.normal(size=20_000), np.zeros((20_000, 1))
+    y[12345 : 12346 + 8 * lazy] = np.nan
+    lazy_X, lazy_y = da.from_array(X, chunks=(900, 1)), da.from_array(y, chunks=900)
+    with pytest.raises(InputError, match=r"y must be finite, but row 123(4[5-9]|5[0-3]) is nan"):
+        distrf.train(*((lazy_X, lazy_y) if lazy else (X, y)))
+    if lazy:
+        with pytest.raises(InputError, match=r"y must be finite, but row 123(4[5-9]|5[0-3]) is nan"):
+            sample_targets(lazy_y, 0, [0, 5, 13, 21])
+
+
 @pytest.mark.parametrize("name", ["fourier", "nystroem", "tefm", "cnm", "binning", "tensor-sketch"])
 def test_maps_by_name(name):
     X, y = load_wine(return_X_y=True)
@@ -534,6 +596,21 @@ def test_regression_families(name):
 def test_classification_families(name):
     X, y = load_breast_cancer(return_X_y=True)
     assert distrf.train(X[:400], y[:400], model=name, n_components=128).score(X[400:], y[400:]) > 0.93
+
+
+@pytest.mark.parametrize("make", [distrf.make_model, distrf.train])
+@pytest.mark.parametrize(
+    ("name", "remedy"),
+    [
+        ("lenght_scale", "did you mean 'length_scale'?"),
+        ("impute", ": rows at a path have it; open them with distrf.open_rows(path, impute=...)"),
+        ("zzz", "unexpected keyword 'zzz'"),
+    ],
+)
+def test_an_unknown_keyword_gets_the_one_that_may_be_meant(rng, make, name, remedy):
+    with pytest.raises(TypeError, match=re.escape(remedy)) as raised:
+        make(*rows(rng, 20), **{name: 3})
+    assert str(raised.value).startswith(f"{make.__name__}() got an unexpected keyword '{name}'")
 
 
 def test_unknown_names(rng):

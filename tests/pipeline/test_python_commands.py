@@ -12,7 +12,7 @@ from sklearn.pipeline import make_pipeline
 
 import distrf
 from distrf import RandomFourierFeatures, StreamingRidge, StreamingRidgeClassifier, StreamingScaler, open_rows
-from distrf.errors import InputError, SpecMismatchError
+from distrf.errors import InputError, SpecMismatchError, StoreError
 from distrf.execution.open_rows import open_array
 
 N = 300
@@ -148,6 +148,24 @@ def test_scores_of_a_model(rows, tmp_path):
     scores = distrf.evaluate(regressor, da.from_array(X, chunks=(100, 4)), numbers)
     assert scores["r2"] == pytest.approx(regressor.score(X, numbers), abs=1e-6)
     assert set(scores) == {"rmse", "relative_rmse", "r2"}
+
+
+@pytest.mark.parametrize("ending", ["csv", "NPY", "csv.gz", "parquet"])
+def test_an_output_named_like_another_format_is_refused(rows, tmp_path, ending):
+    """A Zarr store named out.csv would be a folder that no one expects."""
+    X, y = rows
+    out, source = tmp_path / f"out.{ending}", tmp_path / "rows.npy"
+    np.save(source, np.asarray(X))
+    calls = [
+        lambda: distrf.ingest(source, out),
+        lambda: distrf.featurize(RandomFourierFeatures(length_scale=1.0), X, out),
+    ]
+    if ending != "parquet":
+        calls += [lambda: distrf.predict(machine(X, y), X, out), lambda: distrf.write_rows(X, out)]
+    for call in calls:
+        with pytest.raises(StoreError, match=r"ends in \.zarr; .*ends in \.parquet"):
+            call()
+    assert not out.exists()
 
 
 def test_what_cannot_be_done_is_refused(rows, tmp_path):
