@@ -678,7 +678,7 @@ def test_bad_targets(cli, tmp_path):
     for name, values, message in (
         ("nan", np.where(np.arange(300) == 9, np.nan, y), "y must be finite"),
         ("half", y + 0.5, "is a classifier, but the target is not whole numbers: 10 distinct values"),
-        ("one", np.ones(300, "i4"), "at least 2 classes, but the target has 1"),
+        ("one", np.ones(300, "i4"), "at least 2 classes, but the target is one number in 300 rows"),
     ):
         foreign(tmp_path / f"{name}.zarr", TRAIN_X[:300], values)
         words = [*SMALL, "--model", "ridge-classifier"]

@@ -24,16 +24,16 @@ from distrf.datasets import load_digits_split
 
 COMMANDS = {name: get_command(name) for name in FUNCTIONS if name != "run"}
 PATHS = {
-    "demo": {"out", "cluster"},
-    "ingest": {"source", "out", "cluster"},
-    "plan": {"X", "cluster"},
-    "featurize": {"X", "out", "save_map", "like", "cluster"},
-    "train": {"X", "out", "checkpoint", "plot", "cluster"},
-    "predict": {"model", "X", "out", "cluster"},
-    "evaluate": {"model", "X", "cluster"},
-    "inspect": {"path", "cluster"},
-    "compare": {"X", "plot", "cluster"},
-    "tune": {"X", "out", "model_out", "cluster"},
+    "demo": {"out", "cluster", "tls"},
+    "ingest": {"source", "out", "cluster", "tls"},
+    "plan": {"X", "cluster", "tls"},
+    "featurize": {"X", "out", "save_map", "like", "cluster", "tls"},
+    "train": {"X", "out", "checkpoint", "plot", "cluster", "tls"},
+    "predict": {"model", "X", "out", "cluster", "tls"},
+    "evaluate": {"model", "X", "cluster", "tls"},
+    "inspect": {"path", "cluster", "tls"},
+    "compare": {"X", "plot", "cluster", "tls"},
+    "tune": {"X", "out", "model_out", "cluster", "tls"},
 }
 
 
