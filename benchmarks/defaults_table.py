@@ -113,7 +113,7 @@ def heading(records: list[dict[str, Any]]) -> str:
         "Means of so many seeds of ours, and of up to three of the peers; in brackets CPU seconds of fit and predict. "
         f"At most {TRAIN_ROWS:,} training rows, "
         f"{SVM_ROWS:,} for the SVM, and {TEST_ROWS:,} test rows. `!`: some seed warned; `crash`: some seed raised; "
-        "`late`: over the time limit; `-`: not for such rows.\n\n" + "\n\n".join(machines)
+        "`late`: over the time limit; `-`: not for such rows; empty: not run yet.\n\n" + "\n\n".join(machines)
     )
 
 
