@@ -102,15 +102,20 @@ def several(rule: Rule) -> Rule:
     """A list of one or more values."""
 
     def allows(value: Any) -> bool:
-        listed = [] if isinstance(value, (str, dict)) or not np.iterable(value) else list(value)
-        return bool(listed) and all(map(rule.allows, listed))
+        values = _listed(value)
+        return bool(values) and all(map(rule.allows, values))
 
     return Rule((f"one or more, each {rule}",), allows)
 
 
+def _listed(value: Any) -> list[Any]:
+    """The values of a list or array; none of a text, a mapping, or a single value."""
+    return [] if isinstance(value, (str, dict)) or not np.iterable(value) else list(value)
+
+
 def _are_distinct(value: Any) -> bool:
-    listed = [] if isinstance(value, (str, dict)) or not np.iterable(value) else list(value)
-    return bool(listed) and all(np.ndim(one) == 0 for one in listed) and len(set(listed)) == len(listed)
+    values = _listed(value)
+    return bool(values) and all(np.ndim(one) == 0 for one in values) and len(set(values)) == len(values)
 
 
 def instance(kind: type | tuple[type, ...], words: str) -> Rule:

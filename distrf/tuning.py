@@ -189,16 +189,15 @@ def tune(
     values = given_alphas(alphas) or []
     if not all(len(tried) for tried in parameters.values()):
         raise InputError(f"tune needs at least one value for each parameter, got {dict(parameters)}")
-    seed = random_state
-    scaler = choose_scaler(X, y, is_classifier(model), map, scale, seed) if scale is not None else None
+    scaler = choose_scaler(X, y, is_classifier(model), map, scale, random_state) if scale is not None else None
     if scaler is not None:
         X = scaler.fit(X).transform(X)
     searched = {
-        name: _around(tried, map, name, X, seed) if isinstance(tried, str) else list(tried)
+        name: _around(tried, map, name, X, random_state) if isinstance(tried, str) else list(tried)
         for name, tried in parameters.items()
     }
     candidates = [dict(zip(searched, point, strict=True)) for point in itertools.product(*searched.values())]
-    sample = read_sample(X, y, n_rows, seed)
+    sample = read_sample(X, y, n_rows, random_state)
     task = Task(map, model, values, sample.targets(model))
     with _quiet():  # of the threads of this process, which share their filters; a worker has its own
         trials = _halving(task, sample, candidates, factor, on_level, on_trial)

@@ -71,10 +71,12 @@ class Session:
     def __post_init__(self) -> None:
         from rich.console import Console
 
-        from ..cluster import check_memory_limit, tls_settings
-
         self.errors = Console(stderr=True, quiet=self.run.quiet, highlight=False)
         self.output = Console(highlight=False)
+        if self.run.memory_limit is None and self.run.tls is None:
+            return
+        from ..cluster import check_memory_limit, tls_settings  # half a second, which most commands never need
+
         checked(lambda: check_memory_limit(self.run.memory_limit, self.run.cluster))
         checked(lambda: tls_settings(self.run.tls, self.run.cluster))
 

@@ -19,12 +19,11 @@ from ..execution.row_blocks import check_dask_rows, map_rows
 from ..execution.sampling import sampled_rows, take_rows
 from ..maps import ScalingMap, check_rows, working_dtype
 from ..maps.base import FeatureMap
-from ..maps.scaling import METHODS, SHIFTING
+from ..maps.scaling import LINEAR, METHODS, ROBUST, SHIFTING
 from ..parameters import Rule, number, one_of
 from ..typing import ArrayLike
 from .base import FeatureEstimator, validate_rows
 
-_BY_COLUMN, _BY_SAMPLE = ("standard", "minmax", "maxabs"), ("robust", "robust-zeros")
 #: Rows that the medians of "robust" are taken from.
 _SAMPLE = 10_000
 _SAMPLE_BYTES = 2**27
@@ -113,9 +112,9 @@ class StreamingScaler(OneToOneFeatureMixin, FeatureEstimator):
             )
         d = X.shape[1]
         shift = scale = None
-        if self.method in _BY_SAMPLE:
+        if self.method in ROBUST:
             shift, scale = _robust_units(X)
-        elif self.method in _BY_COLUMN:
+        elif self.method in LINEAR:
             moments = column_moments(X)
             size, spread = np.maximum(abs(moments.low), abs(moments.high)), moments.high - moments.low
             if self.method == "maxabs":
@@ -134,9 +133,9 @@ class StreamingScaler(OneToOneFeatureMixin, FeatureEstimator):
         return ScalingMap(d, d, self.method, float(self.divisor))
 
     def planned_costs(self, rows: PlannedRows, planned: FeatureMap) -> Costs:
-        if self.method in _BY_SAMPLE:
+        if self.method in ROBUST:
             return Costs(notes=(f"scale {self.method!r}, from at most {_SAMPLE:,} sampled rows",))
-        by_column = self.method in _BY_COLUMN
+        by_column = self.method in LINEAR
         return rows.costs_of(MomentsReduction(planned.n_features_in)) if by_column else Costs()
 
     def __sklearn_tags__(self) -> Tags:

@@ -14,8 +14,10 @@ from ..typing import Rows
 from .base import FeatureMap, check_rows, working_dtype
 
 #: Methods that shift columns, so that zeros would not stay zeros: they refuse CSR rows.
+#: Linear ones, and those that bend columns.
+LINEAR, ROBUST = ("standard", "minmax", "maxabs"), ("robust", "robust-zeros")
 SHIFTING = ("standard", "minmax", "robust")
-METHODS = ("standard", "minmax", "maxabs", "robust", "robust-zeros", "l1-rows", "l2-rows", "divide")
+METHODS = (*LINEAR, *ROBUST, "l1-rows", "l2-rows", "divide")
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,7 @@ class ScalingMap(FeatureMap):
     @property
     def learned(self) -> bool:
         """Whether the method needs `shift` and `scale`."""
-        return self.method in ("standard", "minmax", "maxabs", "robust", "robust-zeros")
+        return self.method in LINEAR + ROBUST
 
     def __call__(self, X: Rows) -> Rows:
         X = check_rows(X, self.n_features_in)
@@ -91,7 +93,7 @@ class ScalingMap(FeatureMap):
         assert self.shift is not None
         assert self.scale is not None
         units = (values - self.shift[columns]) / self.scale[columns]
-        if not self.method.startswith("robust"):
+        if self.method not in ROBUST:
             return units
         zero = np.arcsinh(self.shift / self.scale)[columns] if self.method == "robust-zeros" else 0.0
         return np.arcsinh(units) + zero
@@ -108,7 +110,7 @@ class ScalingMap(FeatureMap):
         """
         if self.method == "divide":
             return replace(self, divisor=1.0 / self.divisor)
-        if self.method.startswith("robust"):
+        if self.method in ROBUST:
             raise InputError(
                 f"scaling {self.method!r} has no inverse here; take 'standard' where rows must come back"
             )

@@ -14,6 +14,7 @@ from ..errors import InputError
 from ..features import StreamingScaler, WithColumns
 from ..features.base import FeatureEstimator
 from ..features.with_columns import column_scale
+from ..maps.scaling import ROBUST
 from ..parameters import ruled
 from ..randomness import draw_seed
 from ..record import Training
@@ -139,12 +140,7 @@ def prepare(X: Any, y: Any, options: Options, sample_weight: Any = None) -> Prep
     if scaler is not None:
         decisions.sample = sample.scaled(scaler)
     made = _with_features(decisions, options, wanted, scaler, learner)
-    if (
-        options.scale == "auto"
-        and scaler is not None
-        and scaler.method.startswith("robust")
-        and wanted is not None
-    ):
+    if options.scale == "auto" and scaler is not None and scaler.method in ROBUST and wanted is not None:
         made = _in_linear_units(made, decisions, options, sample, wanted)
     if getattr(learner, "compares_alphas", False) and isinstance(learner.alpha, str):
         deciding.penalty(decisions, learner, made.machine, "map" in made.pipeline.named_steps)
@@ -281,7 +277,7 @@ def _name(learner: Any) -> str:
 
 def _targets(sample: Sample, labels: bool) -> Targets | None:
     """The encoding of the sample's targets; None where they cannot judge anything."""
-    if not sample.splits or (sample.y == sample.y[:1]).all():
+    if not sample.splits or deciding.all_equal(sample.y):
         return None
     if labels:
         return class_targets(sample.y, None, None)

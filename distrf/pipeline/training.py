@@ -18,6 +18,7 @@ from ..linear_model.ridge import fit_beside
 from ..parameters import check_keywords
 from ..record import Comparison, Training
 from ..targets import class_targets, regression_targets
+from .deciding import all_equal
 from .making import Options, Prepared, make_model, prepare
 from .sample import as_rows, as_targets
 
@@ -72,7 +73,7 @@ def fit_prepared(made: Prepared, X: Any, y: Any, sample_weight: Any = None, base
         weights = {} if sample_weight is None else {"model__sample_weight": sample_weight}
         pipeline.fit(X, y, **weights)
     seen = made.sample.y
-    if (seen == seen[:1]).all():
+    if all_equal(seen):
         what = "label" if is_classifier(model) else "number"
         found.append(f"the target is one {what} ({seen[0]}) in all rows looked at; the model predicts it")
     found += _find_beaten(made, comparisons, X.shape[0])

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from ..parameters import Rule, number, one_of
+from ..parameters import Rule, number, one_of, several
 
 #: First and last alpha of the grid, and the largest that a search may try, as powers of ten times the energy of the
 #: features (their mean square about the mean). At the largest, weights are at most a hundredth of those without a penalty.
@@ -41,13 +41,8 @@ def are_compared(alphas: Any) -> bool:
     return given_alphas(alphas) is None or np.size(alphas) > 1
 
 
-def _are_alphas(value: Any) -> bool:
-    listed = list(value) if np.iterable(value) and not isinstance(value, (str, dict)) else [value]
-    return bool(listed) and all(map(ALPHA.allows, listed))
-
-
 ALPHA = number(0)
-SEVERAL = Rule(("one or more finite numbers >= 0",), _are_alphas)
+SEVERAL = Rule(("one or more finite numbers >= 0",), (several(ALPHA) | ALPHA).allows)
 ALPHAS = SEVERAL | one_of("auto")
 
 
