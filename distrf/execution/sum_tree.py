@@ -1,4 +1,4 @@
-"""The order in which states are added: a fixed binary tree, so that sums have the same bits in whatever order states come.
+"""The order in which states are added: on fixed binary trees, so that sums have the same bits in whatever order states come.
 
 Sums of floating-point numbers depend on which two are added first, not on when. So the tree follows from the number of
 states alone. A state that comes late delays only the sums above it: all others go on.
@@ -12,6 +12,8 @@ from typing import Any
 
 #: The first state of a sum, and the state after its last.
 Span = tuple[int, int]
+#: States that are added on a binary tree: as many as the threads that one slow thread may delay, and few sums that wait.
+_GROUP = 32
 
 
 @dataclass(frozen=True)
@@ -26,8 +28,9 @@ class Addition:
 class SumTree:
     """Says which sums can be made, state by state.
 
-    The left part of a sum has as many states as the largest power of two below their number. So if the states come in order,
-    at most one sum of each power of two waits.
+    Groups of 32 neighbours are added on a binary tree. The left part of each of its sums has as many states as the largest
+    power of two below their number. The sums of the groups are added one after the other. So if the states come in order, the
+    total waits and at most one sum of each power of two, however many states there are.
 
     Parameters
     ----------
@@ -51,7 +54,9 @@ class SumTree:
             first, last = stack.pop()
             if last - first == 1:
                 continue
-            middle = first + 2 ** ((last - first - 1).bit_length() - 1)
+            # The sum of several groups begins at the first: its last group, maybe a short one, is the right part.
+            step = _GROUP if last - first > _GROUP else 2 ** ((last - first - 1).bit_length() - 1)
+            middle = first + (last - first - 1) // step * step
             addition = Addition((first, last), (first, middle), (middle, last))
             for part in (addition.left, addition.right):
                 self._addition[part] = addition
@@ -73,8 +78,8 @@ class SumTree:
 
 
 def most_waiting(n_states: int) -> int:
-    """The most sums that wait at one time where the states come in order."""
-    return max(1, n_states.bit_length() - 1)
+    """The most sums that wait at one time where the states come in order: at most six."""
+    return max(1, min(n_states, _GROUP).bit_length() - (n_states <= _GROUP))
 
 
 def add_in_order(states: Iterable[Any], n_states: int, combine: Callable[[Any, Any], Any]) -> Any:

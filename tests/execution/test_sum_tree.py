@@ -35,7 +35,7 @@ def leaves(sums):
 def test_the_same_sums_in_any_order(n, seed):
     sums, most = add_all(range(n))
     assert leaves(sums) == list(range(n))
-    assert most <= most_waiting(n) + 1
+    assert most <= most_waiting(n)
     shuffled = list(range(n))
     random.Random(seed).shuffle(shuffled)
     assert add_all(shuffled)[0] == sums
@@ -48,12 +48,17 @@ def test_one_late_state_leaves_few_sums(late):
     tree = SumTree(64)
     for i in order:
         tree.add(i)
-    assert len(tree.waiting) == 6
+    assert len(tree.waiting) <= 7
+
+
+def test_few_sums_wait_however_many_states_there_are():
+    assert add_all(range(5000))[1] == most_waiting(5000)
+    assert most_waiting(5000) == most_waiting(33) == 6
+    assert [most_waiting(n) for n in (1, 2, 3, 4, 32)] == [1, 1, 1, 2, 5]
 
 
 def test_additions_are_pairwise():
-    """Rounding grows with the depth of the tree, not with the number of states."""
-    states = np.full(2**20, 0.1, dtype=np.float32)
+    """Rounding is far below that of adding one after the other."""
+    states = np.full(2**18, 0.1, dtype=np.float32)
     total = add_in_order(iter(states), len(states), np.add)
-    assert abs(total / (0.1 * 2**20) - 1) < 1e-6
-    assert abs(np.cumsum(states)[-1] / (0.1 * 2**20) - 1) > 1e-4
+    assert abs(total / (0.1 * 2**18) - 1) < abs(np.cumsum(states)[-1] / (0.1 * 2**18) - 1) / 10
