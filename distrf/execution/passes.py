@@ -41,6 +41,9 @@ BYTES_PER_FLOP = 1 / 1024
 #: Where that ratio allows at most 64 segments, a pass has as many as it allows. Where it allows more, the number of
 #: segments is the geometric mean of 64 and of what it allows, so segments also grow longer with the number of rows.
 _FREE_SEGMENTS = 64
+#: Operations of a segment at least, where there are more than 64: the messages of a task cost milliseconds. Reading a row
+#: counts as a thousand.
+_LEAST_FLOPS, _READING_FLOPS = 2**30, 1000.0
 
 
 class Reduction(Protocol):
@@ -79,13 +82,15 @@ def count_segments(n_rows: int, reduction: Reduction) -> int:
     Returns
     -------
     int
-        A power of two up to 64; beyond, the square root of what the ratio of bytes to operations allows.
+        A power of two up to 64; beyond, the square root of what the ratio of bytes to operations allows, as long as a
+        segment has work for some 20 ms.
     """
     rows_per_segment = max(1.0, reduction.nbytes / (max(reduction.flops_per_row, 1.0) * BYTES_PER_FLOP))
     most = max(1.0, n_rows / rows_per_segment)
     if most <= _FREE_SEGMENTS:
         return 2 ** int(math.log2(most))
-    return int(math.sqrt(most * _FREE_SEGMENTS))
+    useful = n_rows * max(reduction.flops_per_row, _READING_FLOPS) / _LEAST_FLOPS
+    return int(min(math.sqrt(most * _FREE_SEGMENTS), max(useful, _FREE_SEGMENTS)))
 
 
 def cut_segments(rows: Sequence[int], edges: Sequence[int], n_segments: int) -> list[tuple[int, int]]:

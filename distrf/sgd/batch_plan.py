@@ -9,6 +9,7 @@ import numpy as np
 
 from ..execution.memory import PROCESS_BYTES, SLACK, PassMemory, Workers
 from ..execution.planned import Costs, PlannedRows, cached_bytes
+from ..execution.row_blocks import merged_chunks
 from ..execution.scheduler import current_client
 from ..targets import target_tasks
 from . import dask_batches
@@ -44,6 +45,7 @@ class PlannedBlocks:
     def cut(cls, rows: PlannedRows, block_rows: int, columns: int, source_bytes: int = 0) -> PlannedBlocks:
         """The rows of a plan in blocks of `block_rows`."""
         blocks = tuple(min(block_rows, rows.n - a) for a in range(0, rows.n, block_rows))
+        blocks = merged_chunks(blocks, columns * rows.itemsize)
         return cls(blocks, columns, rows.itemsize, rows.outputs, source_bytes)
 
     @property

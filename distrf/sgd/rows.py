@@ -11,7 +11,7 @@ from dask.base import is_dask_collection
 
 from ..errors import InputError
 from ..execution.passes import run_pass
-from ..execution.row_blocks import blocks_are_csr, mapped_from, rows_per_block
+from ..execution.row_blocks import align_rows, blocks_are_csr, mapped_from, merge_rows, rows_per_block
 from ..execution.sampling import sampled_rows, take_aligned
 from ..execution.scheduler import current_client
 from ..maps import working_dtype
@@ -44,7 +44,7 @@ class Rows:
     def of(cls, X: Any, y: Any, weight: Any) -> Rows:
         """The rows of features X, targets y and weights, which may be None.
 
-        The blocks of a Dask array are its chunks. If it was made by maps, blocks of the rows before the maps are held,
+        The blocks of a Dask array are its chunks, tiny ones merged. If it was made by maps, blocks of the rows before the maps are held,
         and each batch makes its features anew. An array in memory is cut into views.
 
         Parameters
@@ -57,7 +57,11 @@ class Rows:
         D = X.shape[1]
         if is_dask_collection(X):
             source, maps = mapped_from(X)
-            rows = tuple(int(r) for r in X.chunks[0])
+            source = merge_rows(source)
+            y = align_rows(source, y, "y") if is_dask_collection(y) else y
+            weight = align_rows(source, weight, "weight") if is_dask_collection(weight) else weight
+            rest = (y,) if weight is None else (y, weight)
+            rows = tuple(int(r) for r in source.chunks[0])
             width = source.shape[1] * source.dtype.itemsize
             return cls((source, *rest), tuple(maps), rows, D, max(rows) * width)
         step = rows_per_block(X.dtype.itemsize * D)

@@ -37,7 +37,15 @@ from distrf.execution import block_graphs
 from distrf.execution.block_graphs import BlockGraphs
 from distrf.execution.passes import count_segments, cut_segments, run_pass
 from distrf.execution.progress import show_progress
-from distrf.execution.row_blocks import ARRAYS_PREFIX, check_dask_rows, map_rows, split_chunk, split_rows
+from distrf.execution.row_blocks import (
+    ARRAYS_PREFIX,
+    check_dask_rows,
+    map_rows,
+    merge_rows,
+    merged_chunks,
+    split_chunk,
+    split_rows,
+)
 from distrf.execution.sampling import sampled_rows, take_rows
 from distrf.maps import ScalingMap
 
@@ -201,10 +209,15 @@ def test_cutting_many_blocks_is_quick():
 
 
 def test_run_count_grows_as_the_root_of_n():
-    fold = SumFold(3, nbytes=1000, flops_per_row=1024.0)  # 1,000 rows a segment at least
+    fold = SumFold(3, nbytes=1000 * 2**10, flops_per_row=2.0**20)  # 1,000 rows a segment at least
     assert [count_segments(n, fold) for n in (0, 999, 2000, 5000, 64_000)] == [1, 1, 2, 4, 64]
     assert count_segments(6_400_000, fold) == 640
     assert count_segments(640_000_000, fold) == 6400
+
+
+def test_cheap_passes_have_few_segments():
+    cheap = SumFold(3, nbytes=0, flops_per_row=0.0)
+    assert [count_segments(n, cheap) for n in (50, 10**5, 10**6, 10**9)] == [32, 64, 64, 931]
 
 
 # ---- splitting --------------------------------------------------------------------------------------
@@ -230,6 +243,24 @@ def test_split_rows(shape, limit):
     np.testing.assert_array_equal(out.compute(scheduler="sync"), X)
     if max(chunks) <= limit and min(chunks) > 0:
         assert out is dX
+
+
+@given(chunks=row_chunks(least=1, most=50, blocks=400, rows=1), width=st.integers(1, 10**6))
+def test_tiny_blocks_are_merged(chunks, width):
+    merged = merged_chunks(chunks, width)
+    edges = set(np.cumsum(chunks).tolist())
+    assert set(np.cumsum(merged).tolist()) <= edges  # merged, never cut
+    assert sum(merged) == sum(chunks)
+    assert len(merged) >= min(len(chunks), 64)
+    if len(chunks) <= 64 or width > 2**20:
+        assert merged == tuple(chunks)
+
+
+def test_merged_blocks_hold_the_same_rows():
+    X = data(1000, 4)
+    merged = merge_rows(da.from_array(X, chunks=(5, 4)))
+    assert merged.numblocks == (67, 1)
+    np.testing.assert_array_equal(merged.compute(scheduler="sync"), X)
 
 
 # ---- upstream graphs --------------------------------------------------------------------------------
