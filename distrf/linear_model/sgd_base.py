@@ -27,7 +27,7 @@ from ..sgd.optimizer import PreconditionedSGD
 from ..sgd.penalties import PENALTIES, Penalty
 from ..sgd.rows import Rows, Weights, measure_weights
 from ..sgd.schedules import LOCAL_BLOCKS, Holdout
-from ..sgd.spectrum import Spectrum, Wanted, in_target_units, measure_spectrum
+from ..sgd.spectrum import Requested, Spectrum, in_target_units, measure_spectrum
 from ..sgd.trainer import Rules, Trainer, TrainerState, warn_unconverged
 from ..targets import Targets
 from ..typing import RandomState
@@ -256,17 +256,17 @@ class BaseSGD(LinearModel):
     ) -> Spectrum:
         """The spectrum, measured on a sample of the rows or read from the checkpoint."""
         loss = self._loss(targets)
-        measured = self.epsilon == "auto" and loss.epsilon_in_spreads is not None
-        wanted = Wanted(
+        choose_epsilon = self.epsilon == "auto" and loss.epsilon_in_spreads is not None
+        requested = Requested(
             None if self.alpha == "auto" else float(self.alpha),
-            None if measured else loss.epsilon,
+            None if choose_epsilon else loss.epsilon,
             self._penalty(),
             self.fit_intercept,
             self._directions(),
         )
 
         def measure(_: Any) -> dict[str, np.ndarray]:
-            return measure_spectrum(rows, targets, loss, weights, wanted, stream=stream, seed=seed).arrays
+            return measure_spectrum(rows, targets, loss, weights, requested, stream=stream, seed=seed).arrays
 
         return Spectrum.of(checkpoint.run(measure))
 
