@@ -29,7 +29,7 @@ from .kernels.base import kernel_with
 from .kernels.shift_invariant import KERNELS, Kernel
 from .maps import working_dtype
 from .parameters import ruled, whole
-from .pipeline.making import choose_scaler
+from .pipeline.making import scaler_for_map
 from .randomness import permutation
 from .ridge.alphas import SEVERAL, given_alphas
 from .ridge.path import BLOCK_ROWS, path_bytes, ridge_path
@@ -189,7 +189,7 @@ def tune(
     values = given_alphas(alphas) or []
     if not all(len(tried) for tried in parameters.values()):
         raise InputError(f"tune needs at least one value for each parameter, got {dict(parameters)}")
-    scaler = choose_scaler(X, y, is_classifier(model), map, scale, random_state) if scale is not None else None
+    scaler = scaler_for_map(X, y, is_classifier(model), map, scale, random_state) if scale is not None else None
     if scaler is not None:
         X = scaler.fit(X).transform(X)
     searched = {
