@@ -15,8 +15,8 @@ from sklearn.pipeline import Pipeline
 
 from . import __version__
 from .errors import DistrfError, InputError, SpecMismatchError, StoreError
+from .kernels import get_kernel
 from .kernels.base import AnyKernel
-from .kernels.registry import get_kernel
 from .maps import FeatureMap, map_from_spec
 from .maps.base import arrays_fingerprint
 from .maps.blockwise import BlockwiseMap, transformer_from_spec, transformer_spec

@@ -197,19 +197,27 @@ def find_kernel(kernel: Any, family: type[K], parameters: dict[str, Any]) -> K:
     return cast(K, cls(**parameters))
 
 
-def kernel_with(kernel: Any, given: Mapping[str, Any], family: type[K] = AnyKernel) -> K:  # type: ignore[assignment]
-    """A kernel of a family by name, with its parameters picked from the values in `given`.
+def get_kernel(kernel: str | AnyKernel | dict[str, Any], **parameters: Any) -> AnyKernel:
+    """A kernel of any family from its name and its parameters, from its spec, or itself.
+
+    Raises InputError for a name that is in no registry, and for parameters that the kernel does not have.
+    """
+    return find_kernel(kernel, AnyKernel, parameters)
+
+
+def kernel_with(kernel: Any, values: Mapping[str, Any], family: type[K] = AnyKernel) -> K:  # type: ignore[assignment]
+    """A kernel of a family by name, with its parameters picked from `values`.
 
     Parameters
     ----------
     kernel : str, a name; or a kernel or a spec, which already have their parameters
-    given : values by name, such as all parameters of an estimator; those that the kernel does not have are ignored
+    values : numbers by name, such as all parameters of an estimator; those that the kernel does not have are ignored
     family : the family of the kernel; any by default
 
     Raises
     ------
     InputError : a name that the family does not know, a value that breaks its rule
     """
-    found = REGISTRY.get(kernel) if isinstance(kernel, str) else None
-    own = {p.name for p in found.parameters()} if found else set()
-    return find_kernel(kernel, family, {k: v for k, v in given.items() if k in own})
+    cls = REGISTRY.get(kernel) if isinstance(kernel, str) else None
+    own = {p.name for p in cls.parameters()} if cls else set()
+    return find_kernel(kernel, family, {k: v for k, v in values.items() if k in own})

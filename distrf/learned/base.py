@@ -47,7 +47,7 @@ from ..sgd.trainer import Rules, Trainer
 from ..targets import Targets, float_columns, target_tasks
 from .objectives import CompactWork, CosineFeatures, KernelWork, Layout
 from .optimizer import RULES, Adam, MapOptimizer, Rates
-from .start import SAMPLE, Start, centred, choose_batch_size, epochs, reach, start_parameters
+from .start import SAMPLE, Start, centred, learning_batch_size, learning_epochs, reach, start_parameters
 
 #: First steps of Adam: the most that one batch may move the phase of an average row, in radians, and its score, in
 #: standard deviations of the target.
@@ -207,9 +207,9 @@ class MapLearner:
         held = given.validation_fraction if given.early_stopping else 0.0
         holdout = Holdout(held, seed)
         usable = sum(holdout.usable(i, r) for i, r in enumerate(rows.blocks))
-        schedule = make_schedule(rows, holdout, choose_batch_size(self.batch_size, usable), True, seed)
+        schedule = make_schedule(rows, holdout, learning_batch_size(self.batch_size, usable), True, seed)
         per_epoch = schedule.count(0)
-        n_epochs = epochs(self.n_epochs, per_epoch)
+        n_epochs = learning_epochs(self.n_epochs, per_epoch)
         spreads, unit = np.ones(targets.width), 1.0
         if not classes:
             spreads = np.std(float_columns(y_sample), axis=0)
@@ -261,8 +261,8 @@ class MapLearner:
             raise InputError(f"X must be finite, but {missing} sampled rows are not; impute or drop such rows")
         rows = Rows.of(sample, np.zeros(len(sample)), kept)
         holdout = Holdout(0.0, seed)
-        schedule = make_schedule(rows, holdout, choose_batch_size(self.batch_size, len(sample)), True, seed)
-        n_epochs = epochs(self.n_epochs, schedule.count(0))
+        schedule = make_schedule(rows, holdout, learning_batch_size(self.batch_size, len(sample)), True, seed)
+        n_epochs = learning_epochs(self.n_epochs, schedule.count(0))
         rule = RULES[self.theta_learning_rate](_NO_ALPHA)
         batches = schedule.count(0) * n_epochs
         optimizer = self._optimizer(

@@ -18,7 +18,7 @@ from ..parameters import FLAG, FOLDER, NONE, SEED, Rule, check_parameters, numbe
 from ..randomness import draw_seed
 from ..ridge.alphas import ALPHA
 from ..sgd.batch_plan import check_batches, fit_costs
-from ..sgd.batch_sizes import choose_batch_size, epochs, make_schedule, microbatch_rows, patience
+from ..sgd.batch_sizes import choose_batch_size, count_epochs, make_schedule, microbatch_rows, patience
 from ..sgd.batch_work import BatchWork, RowLengths
 from ..sgd.fit_checkpoint import open_checkpoint
 from ..sgd.learning_rates import RATES, LearningRate
@@ -271,7 +271,7 @@ class BaseSGD(LinearModel):
         return Spectrum.of(checkpoint.run(measure))
 
     def _rules(self, per_epoch: int, targets: Targets, stream: bool) -> Rules:
-        n_epochs = 1 if stream else epochs(self.n_epochs, per_epoch)
+        n_epochs = 1 if stream else count_epochs(self.n_epochs, per_epoch)
         waits = patience(int(self.n_iter_no_change), self.n_epochs, n_epochs)
         tol, classes = None if stream else self.tol, targets.classes is not None
         return Rules(n_epochs, tol, waits, classes, keep_best=not stream, guarded=True)

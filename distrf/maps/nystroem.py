@@ -21,9 +21,8 @@ import scipy.linalg
 import scipy.sparse as sp
 
 from ..errors import InputError
-from ..kernels.base import AnyKernel
+from ..kernels.base import AnyKernel, get_kernel
 from ..kernels.exact import exact_kernel, kernel_block, lean, middle
-from ..kernels.registry import get_kernel
 from ..typing import Rows
 from .base import FeatureMap, arrays_fingerprint, require_arrays, row_tiles, verify_fingerprint
 

@@ -12,7 +12,7 @@ from ..execution.planned import Costs, PlannedRows, cached_bytes
 from ..execution.scheduler import current_client
 from ..targets import target_tasks
 from . import dask_batches
-from .batch_sizes import BATCH_SIZES, BATCHES_PER_EPOCH, WHOLE_UP_TO, epochs, microbatch_rows
+from .batch_sizes import BATCH_SIZES, BATCHES_PER_EPOCH, WHOLE_UP_TO, count_epochs, microbatch_rows
 from .learning_rates import RATES
 from .penalties import PENALTIES
 from .preconditioner import sample_size
@@ -227,7 +227,7 @@ def fit_costs(estimator: Any, rows: PlannedRows) -> Costs:
     blocks = PlannedBlocks.cut(rows, rows.block_rows, rows.d, rows.source_bytes)
     features = PlannedFeatures(rows.width, rows.entries, rows.map_flops, rows.cached)
     cost = batch_costs(estimator, blocks, features, rows.workers)
-    most = epochs(estimator.n_epochs, cost.batches)
+    most = count_epochs(estimator.n_epochs, cost.batches)
     bound = "" if estimator.batch_size != "auto" else " at most, as the spectrum of a row sample says"
     notes = [f"at most {most} epochs of about {cost.batches:,} batches of {cost.batch_size:,} rows{bound}"]
     if cost.directions:

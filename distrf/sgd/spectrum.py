@@ -156,17 +156,18 @@ def measure_spectrum(
     target_units = None if targets.classes is not None else _target_units(loss, sample.Y, sample.weight)
     if target_units is not None:
         sample = replace(sample, Y=sample.Y * target_units)
+    Y, weight = sample.Y, sample.weight
     loss = _resolve_epsilon(loss, requested, sample, target_units)
-    smoothness = loss.curvature(1.0 if targets.classes is not None else _spread(sample.Y, sample.weight))
-    shift = _shift(sample.Z, sample.weight) if requested.intercept and not rows.sparse else None
+    smoothness = loss.curvature(1.0 if targets.classes is not None else _spread(Y, weight))
+    shift = _shift(sample.Z, weight) if requested.intercept and not rows.sparse else None
     if shift is not None:
         sample = replace(sample, Z=sample.Z - shift.astype(sample.Z.dtype))
     penalty = in_target_units(requested.penalty, loss, requested.alpha is not None, target_units)
     requested = replace(requested, penalty=penalty)
     sample, penalty = _scale_columns(sample, loss, requested, smoothness, shift)
     units = None if penalty.units is None else penalty.units[:, 0]
-    constant = intercept_scale(weighted_rows(sample.Z, sample.weight, 0.0)) if requested.intercept else 0.0
-    # The bound on the length of all rows holds for the rows as they are: neither scaled nor, in the sample, shifted.
+    constant = intercept_scale(weighted_rows(sample.Z, weight, 0.0)) if requested.intercept else 0.0
+    # A bound on the length of all rows is known for columns that are not scaled. The sample may be shifted besides.
     longest = np.inf if units is not None else (rows.longest + constant**2) * weights.largest / weights.mean
     whole = len(sample.Z) >= sample.n and not stream
     split = _split(sample, constant, weights.mean, whole, longest if shift is None else np.inf)
@@ -176,11 +177,11 @@ def measure_spectrum(
     )  # fmt: skip
     if not (whole or preconditioner.certain) and preconditioner.row_bound * _PROBE_GAIN > smoothness * longest:
         preconditioner = replace(preconditioner.bounded(longest), certain=True)
-    start = _constant(loss, targets, sample) if requested.intercept else np.zeros(targets.width)
+    start = _constant(loss, targets, Y, weight) if requested.intercept else np.zeros(targets.width)
     return Spectrum(
         preconditioner, constant, float(penalty.alpha),
         loss.epsilon if isinstance(loss.epsilon, np.ndarray) else float(loss.epsilon),
-        start, _null_loss(loss, targets, start, sample), shift, penalty.squares, units, target_units, loss.factors,
+        start, _null_loss(loss, targets, start, Y, weight), shift, penalty.squares, units, target_units, loss.factors,
     )  # fmt: skip
 
 
@@ -313,19 +314,19 @@ def _clipped(loss: Loss, Y: np.ndarray, weight: np.ndarray | None) -> np.ndarray
     return np.clip(Y, middle - reach, middle + reach)
 
 
-def _constant(loss: Loss, targets: Targets, sample: _Sample) -> np.ndarray:
+def _constant(loss: Loss, targets: Targets, Y: np.ndarray, weight: np.ndarray | None) -> np.ndarray:
     """The constant scores of least mean loss, shape (C,): exact from the shares of the classes, else by the sample."""
     if targets.classes is None:
-        weight = np.ones(len(sample.Y)) if sample.weight is None else sample.weight
-        return loss.best_constant(sample.Y, weight)
+        return loss.best_constant(Y, np.ones(len(Y)) if weight is None else weight)
     if targets.shares is None:
         return np.zeros(targets.width)
     return loss.best_constant_of_shares(np.clip(targets.shares, 1e-9, 1.0 - 1e-9))
 
 
-def _null_loss(loss: Loss, targets: Targets, start: np.ndarray, sample: _Sample) -> float:
+def _null_loss(
+    loss: Loss, targets: Targets, start: np.ndarray, Y: np.ndarray, weight: np.ndarray | None
+) -> float:
     """Mean loss of a constant prediction: exact from the shares of the classes, else by the sample."""
-    Y, weight = sample.Y, sample.weight
     if targets.classes is not None and targets.shares is not None:
         Y, weight = Targets(targets.classes, targets.centre).encode(targets.classes, None)[0], targets.shares
     return float(np.average(loss(np.broadcast_to(start, Y.shape), Y)[0], weights=weight))
