@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from dask.base import is_dask_collection
 
-from .errors import InputError
+from .errors import InputError, first_not_finite
 from .execution.passes import count_segments, run_pass
 
 
@@ -89,10 +89,8 @@ class _ClassReduction:
         if y.ndim != 1:
             raise InputError(f"class labels must be one column, got y of shape (n, {y.shape[1]})")
         if y.dtype.kind == "f":
-            if not np.isfinite(y).all():
-                raise InputError(
-                    f"y must be finite, but row {int(np.argmin(np.isfinite(y)))} of the block is not"
-                )
+            if bad := first_not_finite(y):
+                raise InputError(f"y must be finite, but row {bad[0]} of the block is not")
             if (y != np.floor(y)).any():
                 raise InputError(
                     "Unknown label type: continuous; class labels are integers, strings or booleans"
@@ -118,10 +116,8 @@ class _MeanReduction:
         self, state: list[Any], first_row: int, y: np.ndarray, weight: np.ndarray | None = None
     ) -> list[Any]:
         y = float_columns(y)
-        if not np.isfinite(y).all():
-            raise InputError(
-                f"y must be finite, but row {int(np.argwhere(~np.isfinite(y))[0, 0])} of the block is not"
-            )
+        if bad := first_not_finite(y):
+            raise InputError(f"y must be finite, but row {bad[0]} of the block is not")
         w = np.ones(len(y)) if weight is None else checked_weights(weight, y)
         return self.combine(state, [w.sum(), w @ y])
 

@@ -19,7 +19,7 @@ import numpy as np
 from sklearn.base import clone, is_classifier
 from sklearn.exceptions import ConvergenceWarning
 
-from .errors import InputError
+from .errors import InputError, first_not_finite
 from .execution.memory import PassMemory, Workers
 from .execution.sampling import neighbours, sampled_rows, take_rows
 from .execution.scheduler import current_client, results_in_order
@@ -311,7 +311,7 @@ def read_sample(X: Any, y: Any, n_rows: int, seed: int) -> Sample:
     X = np.ascontiguousarray(X, dtype=working_dtype(X.dtype))
     y = take_rows(y[:, None], rows)[order, 0]
     for name, array in (("X", X), ("y", y)):
-        if array.dtype.kind == "f" and not np.isfinite(array).all():
+        if first_not_finite(array):
             raise InputError(f"{name} must be finite, but a sampled row is not; impute or drop such rows")
     held = min(_MOST_VALIDATION, len(rows) // 5) // together * together
     return Sample(X[held:], y[held:], X[:held], y[:held])

@@ -10,12 +10,12 @@ import scipy.linalg
 import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 
-from ..errors import InputError
 from ..execution.sampling import sampled_rows, take_rows
 from ..kernels.base import AnyKernel
 from ..kernels.exact import kernel_block, lean, middle
 from ..randomness import permutation, raw_words, sample_indices, uniforms
 from ..typing import ArrayLike
+from .length_scale import refuse_not_finite
 
 RULES = ("uniform", "k-means++", "kmeans", "leverage")
 #: The rules but "uniform" choose from a sample: so many rows for each landmark, and so many bytes at most.
@@ -47,8 +47,7 @@ def choose_landmarks(
         size = max(m, min(_PER_LANDMARK * m, _SAMPLE_BYTES // (8 * d)))
         # Sampling eight neighbours at a time reads fewer blocks, but may leave out seven of the m rows wanted.
         rows = take_rows(X, sampled_rows(n, size + 8, seed, "landmarks"))
-    if not np.isfinite(rows).all():
-        raise InputError("X must be finite, but the sampled rows hold NaN or infinity; impute or drop them")
+    refuse_not_finite(rows)
     if rule == "uniform" or len(rows) <= m:
         return rows
     state = int(raw_words(seed, "landmarks", 1, 1)[0] >> 32)

@@ -18,6 +18,7 @@ from ..parameters import JOBS, SEED, Rule, instance, name_in, number, one_of, wh
 from ..randomness import draw_seed, permutation
 from ..typing import ArrayLike, RandomState
 from .base import FeatureEstimator, validate_rows
+from .length_scale import refuse_not_finite
 
 _SAMPLE = 1000
 SEMIGROUP_PARAMETER = number(above=0) | one_of("median")
@@ -207,8 +208,7 @@ def resolve_semigroup_kernel(
         return chosen
     picked = sampled_rows(X.shape[0], _SAMPLE, seed, "semigroup")
     rows = take_rows(X, picked).astype(np.float64)
-    if not np.isfinite(rows).all():
-        raise InputError("X must be finite, but the sampled rows hold NaN or infinity; impute or drop them")
+    refuse_not_finite(rows)
     refuse_negative(rows, "sampled row {}")
     partners = rows[permutation(seed, "semigroup pairs", 0, len(rows))]
     return chosen.with_median(rows + partners)

@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.spatial.distance import cdist, pdist
 
-from ..errors import InputError
+from ..errors import InputError, first_not_finite
 from ..execution.row_blocks import blocks_are_csr
 from ..execution.sampling import sampled_rows, take_rows
 from ..kernels.shift_invariant import KERNELS, Kernel
@@ -49,6 +49,12 @@ def refuse_huge(X: Rows) -> None:
         )
 
 
+def refuse_not_finite(rows: Rows) -> None:
+    """Raise InputError for sampled rows with NaN or infinity."""
+    if first_not_finite(rows):
+        raise InputError("X must be finite, but the sampled rows hold NaN or infinity; impute or drop them")
+
+
 def resolve_length_scale(
     kernel: Kernel,
     length_scale: float | str,
@@ -78,8 +84,7 @@ def resolve_length_scale(
     rows = take_rows(X, picked, sparse=sparse and whitening is None and length_scale != "scale").astype(
         np.float64
     )
-    if not np.isfinite(rows.data if sp.issparse(rows) else rows).all():
-        raise InputError("X must be finite, but the sampled rows hold NaN or infinity; impute or drop them")
+    refuse_not_finite(rows)
     refuse_huge(rows)
     if whitening is not None:
         rows = rows @ whitening

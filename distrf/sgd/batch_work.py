@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from ..errors import InputError
+from ..errors import InputError, first_not_finite
 from ..losses import Loss
 from ..maps import check_rows, working_dtype
 from ..targets import Targets
@@ -34,8 +34,8 @@ class LoadReduction:
     def update(self, state: Any, first_row: int, X: Any, y: Any, weight: Any = None) -> tuple[Any, Any, Any]:
         X = check_rows(X, self.n_columns)
         y = np.asarray(y)
-        if y.dtype.kind == "f" and not np.isfinite(y).all():
-            raise InputError(f"y must be finite, but row {int(np.argwhere(~np.isfinite(y))[0, 0])} is not")
+        if bad := first_not_finite(y):
+            raise InputError(f"y must be finite, but row {bad[0]} is not")
         return X, y, None if weight is None else np.asarray(weight)
 
     def combine(self, left: Any, right: Any) -> Any:
