@@ -150,12 +150,12 @@ class Loss:
         def mean_loss(score: float) -> float:
             return float(w @ self(np.full_like(Y, score), Y)[0])
 
-        tried = [low, high]
+        candidates = [low, high]
         if high > low:
             options = {"xatol": 1e-9 * (high - low)}
-            found = minimize_scalar(mean_loss, bounds=(low, high), method="bounded", options=options)
-            tried.append(float(found.x))
-        return min(tried, key=mean_loss)
+            minimum = minimize_scalar(mean_loss, bounds=(low, high), method="bounded", options=options)
+            candidates.append(float(minimum.x))
+        return min(candidates, key=mean_loss)
 
     def probabilities(self, scores: np.ndarray) -> np.ndarray:
         """Class probabilities from scores of shape (b, C), of a probabilistic loss: shape (b, c).

@@ -206,9 +206,9 @@ def refuse_unlike_targets(y: Any) -> None:
     kind = getattr(getattr(y, "dtype", None), "kind", "")
     if kind == "O" and not is_dask_collection(y):
         values = np.asarray(y).ravel().tolist()
-        found = {type(v) for v in values}
-        alike = all(issubclass(t, str) for t in found) or all(
-            issubclass(t, (bool, np.bool_, numbers.Real)) for t in found
+        types = {type(v) for v in values}
+        alike = all(issubclass(t, str) for t in types) or all(
+            issubclass(t, (bool, np.bool_, numbers.Real)) for t in types
         )
         missing = [] if alike or np.ndim(y) == 0 else [i for i, v in enumerate(values) if _is_missing(v)]
         if missing:
@@ -217,7 +217,7 @@ def refuse_unlike_targets(y: Any) -> None:
                 f"y must have a value in every row, but row {row} is {values[missing[0]]}; drop such rows"
             )
         if not alike:
-            names = ", ".join(sorted(t.__name__ for t in found))
+            names = ", ".join(sorted(t.__name__ for t in types))
             raise InputError(
                 f"Unknown label type: y must hold numbers, booleans or text of one kind, got objects of the types {names}; "
                 "argument must be a string or a real number: convert them, or drop the rows"

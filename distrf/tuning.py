@@ -114,10 +114,10 @@ class Tuned:
     @property
     def notes(self) -> list[str]:
         """Says which best values are the smallest or the largest that were tried: better ones may lie beyond."""
-        found = {**self.best.parameters, "alpha": self.best.alpha}
+        best_values = {**self.best.parameters, "alpha": self.best.alpha}
         notes = []
         for name, values in {**self.parameters, "alpha": self.alphas}.items():
-            value = found[name]
+            value = best_values[name]
             if name != "n_components" and len(values) > 2 and value in (min(values), max(values)):
                 end = "smallest" if value == min(values) else "largest"
                 words = name.removeprefix("base__").replace("_", " ")
@@ -230,9 +230,9 @@ def _halving(
             done.append(trial)
             if on_trial is not None:
                 on_trial(trial)
-        kept = _best(done, 1 if level + 1 == len(sizes) else -(-len(done) // factor))
-        trials += [replace(trial, kept=i in kept) for i, trial in enumerate(done)]
-        candidates = [candidates[i] for i in sorted(kept)]
+        survivors = _best(done, 1 if level + 1 == len(sizes) else -(-len(done) // factor))
+        trials += [replace(trial, kept=i in survivors) for i, trial in enumerate(done)]
+        candidates = [candidates[i] for i in sorted(survivors)]
     return trials
 
 
@@ -330,8 +330,8 @@ class Task:
         """The unfitted map of a candidate, on one core; None where the columns stand for themselves."""
         if self.map is None:
             return None
-        made = clone(self.map).set_params(**parameters)
-        return made.set_params(n_jobs=1) if "n_jobs" in made.get_params(deep=False) else made
+        map_ = clone(self.map).set_params(**parameters)
+        return map_.set_params(n_jobs=1) if "n_jobs" in map_.get_params(deep=False) else map_
 
     @property
     def ridge(self) -> bool:
@@ -339,9 +339,9 @@ class Task:
 
     def memory(self, parameters: Mapping[str, Any], sample: Sample, rows: int) -> int:
         """Bytes of a trial beside the sample."""
-        made = self.estimator(parameters)
+        map_ = self.estimator(parameters)
         d = sample.X.shape[1]
-        D = int(getattr(made, "n_components", None) or d)
+        D = int(getattr(map_, "n_components", None) or d)
         itemsize = sample.X.dtype.itemsize
         if self.ridge:
             return path_bytes(rows, D, self.targets.width, len(self.alphas), itemsize)

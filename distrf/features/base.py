@@ -230,10 +230,10 @@ class FeatureEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         FeatureEstimator
             Not fitted.
         """
-        made = clone(self)
+        trial = clone(self)
         if "n_components" in self.parameter_rules:
-            made.set_params(n_components=min(D, made.n_components or D))
-        return made
+            trial.set_params(n_components=min(D, trial.n_components or D))
+        return trial
 
     def scale_parameter(self) -> str | None:
         """The parameter that holds the length scale, of this map or of its base.
@@ -258,8 +258,8 @@ class FeatureEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
             Plain JSON by name: length scale, projection and kernel, where the map has them.
         """
         names = ("length_scale", "projection")
-        found = {name: getattr(self, f"{name}_") for name in names if hasattr(self, f"{name}_")}
-        return found | ({"kernel": self.kernel_.spec()} if hasattr(self, "kernel_") else {})
+        fitted = {name: getattr(self, f"{name}_") for name in names if hasattr(self, f"{name}_")}
+        return fitted | ({"kernel": self.kernel_.spec()} if hasattr(self, "kernel_") else {})
 
     def transform(self, X: ArrayLike) -> ArrayLike:
         """Compute the features of X.

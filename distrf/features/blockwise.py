@@ -124,8 +124,8 @@ class Blockwise(FeatureEstimator):
             rows = take_rows(X, chosen).astype(dtype, copy=False)
             targets = None if y is None and not tags.target_tags.required else _take_targets(X, y, chosen)
         inner = inner.fit(rows) if targets is None else inner.fit(rows, targets)
-        made = _check_row_wise(inner, rows[:3], dtype)
-        self.map_ = BlockwiseMap.of_transformer(inner, d, made.shape[1])
+        features = _check_row_wise(inner, rows[:3], dtype)
+        self.map_ = BlockwiseMap.of_transformer(inner, d, features.shape[1])
         return self
 
     def _unfitted(self) -> Any:

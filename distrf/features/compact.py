@@ -138,5 +138,5 @@ class CompactRandomFeatures(FeatureEstimator):
             raise InputError(
                 f"base must be a feature estimator of distrf with n_components, got {type(base).__name__}"
             )
-        wanted = round(self.up_factor * int(self.n_components))
-        return base.set_params(n_components=wanted + wanted % 2)  # pairs of Fourier features are even
+        D = round(self.up_factor * int(self.n_components))
+        return base.set_params(n_components=D + D % 2)  # pairs of Fourier features are even

@@ -48,7 +48,7 @@ def resolve_dot_product(
     kernel: str | DotProductKernel, degree: int, gamma: float | str, coef0: float, X: ArrayLike, seed: int
 ) -> DotProductKernel:
     """`make_dot_product` with the gamma that a rule sets on the rows of X, which are read for a rule alone."""
-    made = make_dot_product(kernel, degree, known_gamma(gamma), coef0)
+    chosen = make_dot_product(kernel, degree, known_gamma(gamma), coef0)
     if isinstance(kernel, DotProductKernel) or gamma not in RULES:
-        return made
+        return chosen
     return make_dot_product(kernel, degree, resolve_gamma(gamma, X, seed), coef0)

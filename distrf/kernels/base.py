@@ -44,8 +44,8 @@ class KernelParameter:
 
 def declared(default: T, rule: Rule, help: str) -> T:
     """Declare a field of a kernel's class as a parameter: its default, its rule and one line of help."""
-    made: T = field(default=default, metadata={"rule": rule, "help": help})
-    return made
+    declaration: T = field(default=default, metadata={"rule": rule, "help": help})
+    return declaration
 
 
 @dataclass(frozen=True)
@@ -167,7 +167,7 @@ def parameter_rule(name: str) -> Rule:
         return [p.rule for kernel in REGISTRY.values() for p in kernel.parameters() if p.name == name]
 
     return Rule(
-        lambda: tuple(dict.fromkeys(words for rule in rules() for words in rule.said())),
+        lambda: tuple(dict.fromkeys(words for rule in rules() for words in rule.texts())),
         lambda value: any(rule.allows(value) for rule in rules()),
     )
 

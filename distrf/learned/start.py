@@ -25,7 +25,7 @@ from .objectives import Layout
 _BATCH_SIZES = (500, 4_096)
 _MOST_BATCHES_PER_EPOCH = 1_000
 #: n_epochs="auto" is as many epochs as make this many batches, but at least this many epochs.
-_FEWEST_EPOCHS, _FEWEST_BATCHES = 10, 3_000
+_FEWEST = (10, 3_000)
 #: How many sampled rows `reach` is measured on.
 SAMPLE = 1_000
 #: Columns are centred during training if the l1 norm of the mean row exceeds this many times `reach`.
@@ -135,4 +135,4 @@ def learning_batch_size(batch_size: int | str, n: int) -> int:
 
 def learning_epochs(n_epochs: int | str, per_epoch: int) -> int:
     """The number of epochs of a learned map; "auto" depends on the batches of an epoch."""
-    return count_epochs(n_epochs, per_epoch, _FEWEST_EPOCHS, _FEWEST_BATCHES)
+    return count_epochs(n_epochs, per_epoch, _FEWEST)

@@ -147,16 +147,16 @@ def _once(make: Callable[[np.ndarray], Any], landmarks: np.ndarray) -> Any:
     The result must not be a view of the array, which would keep the array alive.
     """
     key = make.__name__, id(landmarks)
-    kept = _made.get(key)
-    if kept is not None and kept[0]() is landmarks:
-        return kept[1]
-    made = make(landmarks)
-    _made[key] = weakref.ref(landmarks, lambda _: _made.pop(key, None)), made
-    return made
+    cached = _made.get(key)
+    if cached is not None and cached[0]() is landmarks:
+        return cached[1]
+    result = make(landmarks)
+    _made[key] = weakref.ref(landmarks, lambda _: _made.pop(key, None)), result
+    return result
 
 
 def _beside_csr(landmarks: np.ndarray) -> Any:
     """A float64 copy of the landmarks for products with CSR rows: CSR where few entries are not zero."""
-    made = lean(landmarks)
+    rows = lean(landmarks)
     # SciPy reads the transpose of the array row by row, so the array is stored column by column.
-    return made.astype(np.float64) if sp.issparse(made) else np.array(made, dtype=np.float64, order="F")
+    return rows.astype(np.float64) if sp.issparse(rows) else np.array(rows, dtype=np.float64, order="F")

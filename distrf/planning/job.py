@@ -111,8 +111,8 @@ def plan(
     else:
         workers = planned_workers(cluster, memory_limit, tls)
     columns = 1 if y is None or y.ndim == 1 else int(y.shape[1])
-    made = plan_job(job, steps, X, workers, target.classes if learns else 0, columns, y is not None)
-    return replace(made, notes=[*target.notes, *made.notes])
+    planned = plan_job(job, steps, X, workers, target.classes if learns else 0, columns, y is not None)
+    return replace(planned, notes=[*target.notes, *planned.notes])
 
 
 def plan_job(
@@ -158,11 +158,11 @@ def plan_job(
     assert final.memory is not None
     total += replace(final, memory=rows.with_held(final.memory))
     assert total.memory is not None
-    made = Plan(
+    planned = Plan(
         job, rows.n, rows.blocks, rows.block_rows, total.passes, total.tasks, total.sweeps * rows.nbytes,
         total.written, total.memory, total.client_bytes, total.flops, workers, list(total.notes),
     )  # fmt: skip
-    return _with_choices(made, rows, model) if job == "train" else made
+    return _with_choices(planned, rows, model) if job == "train" else planned
 
 
 def _job_of(steps: Sequence[Any]) -> str:
@@ -228,9 +228,9 @@ def _described(X: Any, workers: Workers, outputs: int, labelled: bool) -> Planne
 
 def _writing(job: str, rows: PlannedRows) -> Costs:
     """The costs of writing features or predictions, a block at a time."""
-    made = rows.block_rows * rows.entries * rows.itemsize
+    block = rows.block_rows * rows.entries * rows.itemsize
     memory = PassMemory(
-        rows.block_bytes, max(made, rows.reading), 0, rows.cached, rows.blocks, rows.workers.threads
+        rows.block_bytes, max(block, rows.reading), 0, rows.cached, rows.blocks, rows.workers.threads
     )
     of_row = rows.entries * rows.itemsize + (8 if rows.labelled else 0)
     written = {"featurize": rows.n * of_row, "predict": 8 * rows.n}.get(job, 0)
@@ -242,7 +242,7 @@ def _with_choices(plan: Plan, rows: PlannedRows, model: Any) -> Plan:
     n, d, blocks = rows.n, rows.d, -(-rows.n // rows.stored_rows)
     sampled = 2 * min(count_segments(n, sample_reduction()), blocks) - 1
     note = "choices read a sample of at most 6,000 rows and 10,000 targets, from all blocks at most"
-    made = replace(
+    planned = replace(
         plan,
         passes=plan.passes + 2,
         tasks=plan.tasks + 2 * sampled,
@@ -250,12 +250,12 @@ def _with_choices(plan: Plan, rows: PlannedRows, model: Any) -> Plan:
         notes=[*plan.notes, note],
     )
     if not compares_all(model, bool(rows.widening), rows.sparse, d):
-        return made
+        return planned
     beside = tiles_nbytes(d) / tiles_nbytes(rows.width)  # bytes of its Gram matrices to those of the features
     return replace(
-        made,
-        memory=replace(made.memory, partial=int((1 + beside) * made.memory.partial)),
-        client_peak=int((1 + beside) * made.client_peak),
-        flops=made.flops + float(n) * d**2,
-        notes=[*made.notes, "a linear model on the columns is fitted beside it, in the same pass"],
+        planned,
+        memory=replace(planned.memory, partial=int((1 + beside) * planned.memory.partial)),
+        client_peak=int((1 + beside) * planned.client_peak),
+        flops=planned.flops + float(n) * d**2,
+        notes=[*planned.notes, "a linear model on the columns is fitted beside it, in the same pass"],
     )

@@ -183,10 +183,10 @@ def batch_costs(
     )
 
 
-def _most_rows(wanted: int | str, usable: int) -> int:
+def _most_rows(batch_size: int | str, usable: int) -> int:
     """The most rows that a batch may have, with `usable` training rows."""
-    if wanted != "auto":
-        return min(usable, int(wanted))
+    if batch_size != "auto":
+        return min(usable, int(batch_size))
     if usable <= WHOLE_UP_TO:
         return usable
     low, high = BATCH_SIZES
@@ -276,7 +276,7 @@ def _directions(estimator: Any, sample: int, P: int) -> int:
     )
     if estimator.preconditioner is None or not fits:
         return 0
-    wanted = estimator.n_directions
-    if wanted is not None:
-        return min(int(wanted), P)
+    requested = estimator.n_directions
+    if requested is not None:
+        return min(int(requested), P)
     return min(P, MOST_DIRECTIONS) if min(sample, P) > MANY_FEATURES else min(sample, P)

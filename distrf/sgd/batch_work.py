@@ -73,8 +73,8 @@ class RowLengths:
         return {"directions": self.preconditioner.directions, "shrink": self.preconditioner.shrink}
 
     def with_arrays(self, arrays: dict[str, np.ndarray]) -> RowLengths:
-        given = replace(self.preconditioner, directions=arrays["directions"], shrink=arrays["shrink"])
-        return RowLengths(given)
+        preconditioner = replace(self.preconditioner, directions=arrays["directions"], shrink=arrays["shrink"])
+        return RowLengths(preconditioner)
 
     def without_arrays(self) -> RowLengths:
         return self.with_arrays({"directions": np.empty(0), "shrink": np.empty(0)})

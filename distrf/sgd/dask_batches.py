@@ -201,8 +201,8 @@ class DaskBatches:
         """Release blocks of shuffle windows that no batch ahead belongs to."""
         if not self._ahead:
             return
-        wanted = {block for _, batch, _ in self._ahead for block in batch.blocks}
-        dropped = [b for b in self._held if b not in wanted]
+        needed = {block for _, batch, _ in self._ahead for block in batch.blocks}
+        dropped = [b for b in self._held if b not in needed]
         self._release([self._held.pop(block) for block in dropped])
         if dropped:  # let the client send the release now, before loads of the next window are submitted
             self._client.sync(asyncio.sleep, 0.001)

@@ -218,13 +218,13 @@ def _most_directions(requested: Requested, sample: SampledRows) -> int | None:
     return MOST_DIRECTIONS if requested.directions is None and many else requested.directions
 
 
-def in_target_units(penalty: Penalty, loss: Loss, given: bool, units: np.ndarray | None) -> Penalty:
+def in_target_units(penalty: Penalty, loss: Loss, fixed: bool, units: np.ndarray | None) -> Penalty:
     """The penalty for targets that were multiplied by `units`.
 
     An alpha of the user means the targets' own units, in which weights are smaller by `units` and the loss by
     units^degree, so it is converted here. An automatic alpha is chosen in the new units and stays.
     """
-    if not given or units is None or loss.degree is None:
+    if not fixed or units is None or loss.degree is None:
         return penalty
     shares = np.array([units ** (loss.degree - 1), units ** (loss.degree - 2)])
     return replace(penalty, shares=shares if loss.factors is None else shares * loss.factors)
