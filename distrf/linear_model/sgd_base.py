@@ -257,13 +257,9 @@ class BaseSGD(LinearModel):
         """The spectrum, measured on a sample of the rows or read from the checkpoint."""
         loss = self._loss(targets)
         choose_epsilon = self.epsilon == "auto" and loss.epsilon_in_spreads is not None
-        requested = Requested(
-            None if self.alpha == "auto" else float(self.alpha),
-            None if choose_epsilon else loss.epsilon,
-            self._penalty(),
-            self.fit_intercept,
-            self._directions(),
-        )
+        alpha = None if self.alpha == "auto" else float(self.alpha)
+        epsilon = None if choose_epsilon else loss.epsilon
+        requested = Requested(alpha, epsilon, self._penalty(), self.fit_intercept, self._directions())
 
         def measure(_: Any) -> dict[str, np.ndarray]:
             return measure_spectrum(rows, targets, loss, weights, requested, stream=stream, seed=seed).arrays

@@ -171,12 +171,7 @@ def prepare(X: Any, y: Any, options: Options, sample_weight: Any = None) -> Prep
 
 
 def _choose_features(
-    decisions: Decisions,
-    options: Options,
-    map_: Any,
-    scaler: Any,
-    learner: Any,
-    linear: Verdict | None = None,
+    decisions: Decisions, options: Options, map_: Any, scaler: Any, learner: Any, linear: Verdict | None = None
 ) -> Prepared:
     """The pipeline whose learner gets the features of the map, the columns, or both, in the units of the sample.
 
