@@ -17,7 +17,7 @@ from .tensor_sketch import TensorSketchFeatures
 
 
 class CompactRandomFeatures(FeatureEstimator):
-    """Many features of a cheap map, brought down to D by a subsampled Hadamard transform.
+    """Many features of a cheap map, reduced to D by a subsampled Hadamard transform.
 
     The D features have nearly the variance of the many, at the width of the few.
 

@@ -28,7 +28,7 @@ _UNIFORM = 0.25
 def choose_landmarks(
     rule: str, kernel: AnyKernel, length_scale: float, X: ArrayLike, m: int, seed: int
 ) -> np.ndarray:
-    """min(m, n) landmark rows, shape (m, d), in the dtype of X.
+    """Choose landmark rows from the rows of X.
 
     Parameters
     ----------
@@ -36,8 +36,18 @@ def choose_landmarks(
         "k-means++" (spread out by squared distance: scikit-learn's seeding), "kmeans" (centres of
         scikit-learn's MiniBatchKMeans: Zhang, Tsang & Kwok 2008), "leverage" (by approximate ridge
         leverage scores: Musco & Musco 2017, Algorithm 3)
+    kernel, length_scale : of the leverage scores; the other rules do not use them
+    X : array, CSR matrix or Dask array of shape (n, d)
+    m : int, number of landmarks
+    seed : int, of all draws
 
-    Raises InputError for an unknown rule, and for sampled rows that are not finite.
+    Returns
+    -------
+    Rows of shape (min(m, n), d), in the dtype of X.
+
+    Raises
+    ------
+    InputError : an unknown rule, or sampled rows that are not finite
     """
     n, d = X.shape
     m = min(m, n)

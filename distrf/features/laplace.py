@@ -166,7 +166,7 @@ class RandomLaplaceFeatures(FeatureEstimator):
 
 
 def laplace_projection(projection: str, n_mixed: int | str) -> str:
-    """Name in the registry of a projection with `n_mixed`, which speaks for "alternating_circulant" alone."""
+    """The registered name of a projection. `n_mixed` is part of the name of "alternating_circulant" only."""
     mixed = projection == "alternating_circulant" and n_mixed == "log2"
     return f"{projection}-log2" if mixed else projection
 
@@ -174,7 +174,7 @@ def laplace_projection(projection: str, n_mixed: int | str) -> str:
 def planned_semigroup_kernel(
     kernel: str | SemigroupKernel, beta: float | str, lam: float | str
 ) -> SemigroupKernel:
-    """The kernel before any rows are seen: with its number, or with the class's own where that is a rule.
+    """The kernel before any rows are read, for a plan. The default of its class replaces what a rule would give.
 
     Raises InputError for unknown kernels and rules.
     """
@@ -190,14 +190,14 @@ def planned_semigroup_kernel(
 
 
 def _given(kernel: SemigroupKernel, beta: float | str, lam: float | str) -> float | str:
-    """What the keywords say of the kernel's parameter; of another parameter, its default."""
+    """The value of the kernel's own parameter: `beta` or `lam`; the default of the class for any other parameter."""
     return {"beta": beta, "lam": lam}.get(kernel.parameter, getattr(kernel, kernel.parameter))
 
 
 def resolve_semigroup_kernel(
     kernel: str | SemigroupKernel, beta: float | str, lam: float | str, X: ArrayLike, seed: int
 ) -> SemigroupKernel:
-    """The kernel with the number that its parameter stands for on the rows of X.
+    """The kernel, with its parameter set by the rule on sampled rows of X if it is not a number.
 
     Raises InputError for unknown kernels and rules, negative entries in the sampled rows, and rows of zeros.
     """

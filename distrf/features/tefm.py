@@ -306,7 +306,7 @@ class TEFM(FeatureEstimator):
 
 
 def fitted_base(base: FeatureEstimator, X: ArrayLike, y: ArrayLike, seed: int) -> FeatureMap:
-    """The frozen map of a fitted clone of `base`; its seed comes from ours unless it has its own."""
+    """Fit a clone of `base` and return its map. Its seed is derived from `seed` unless the base has its own."""
     base = clone(base)
     seed_base(base, seed, "tefm base")
     return base.fit(X, y).map_  # type: ignore[attr-defined]

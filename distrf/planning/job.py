@@ -124,9 +124,17 @@ def plan_job(
     columns: int = 1,
     labelled: bool = False,
 ) -> Plan:
-    """The plan of a job with these steps on described, lazy or in-memory rows.
+    """The plan of a job.
 
-    classes, columns : of the target, the first for classifiers
+    Parameters
+    ----------
+    job : str, one of `JOBS`
+    steps : estimators, in the order of the pipeline
+    X : Input, Dask array, array or CSR matrix: the rows
+    workers : Workers
+    classes : int, of the target of a classifier
+    columns : int, of the target of a regressor
+    labelled : bool, whether there is a target that is written beside features
     """
     last = steps[-1]
     model = last if is_classifier(last) or is_regressor(last) else None
@@ -166,7 +174,7 @@ def plan_job(
 
 
 def _job_of(steps: Sequence[Any]) -> str:
-    """The job that the caller most likely means."""
+    """The job that fits the steps: "featurize" without a model, "fit" or "predict" with one."""
     if not (is_classifier(steps[-1]) or is_regressor(steps[-1])):
         return "featurize"
     try:
@@ -194,7 +202,7 @@ def _not_ours(step: Any) -> InputError:
 
 
 def _learns_labels(steps: Sequence[Any]) -> bool:
-    """Whether the number of classes decides what a step takes."""
+    """Whether the cost of a step depends on the number of classes."""
     last = steps[-1]
     if is_classifier(last) or is_regressor(last):
         return is_classifier(last)
@@ -202,7 +210,7 @@ def _learns_labels(steps: Sequence[Any]) -> bool:
 
 
 def _in_use(X: Any) -> bool:
-    """Whether the job would run where it is called: with a client of Dask's, or on rows in memory."""
+    """Whether the job would run with what is here: a Dask client is connected, or the rows are in memory."""
     return current_client() is not None or not (isinstance(X, Input) or is_dask_collection(X))
 
 
@@ -238,7 +246,7 @@ def _writing(job: str, rows: PlannedRows) -> Costs:
 
 
 def _with_choices(plan: Plan, rows: PlannedRows, model: Any) -> Plan:
-    """The plan with the samples that are read first, and the linear model that is fitted beside."""
+    """The plan of `train`: samples are read first, and a linear model on the columns may be fitted beside."""
     n, d, blocks = rows.n, rows.d, -(-rows.n // rows.stored_rows)
     sampled = 2 * min(count_segments(n, sample_reduction()), blocks) - 1
     note = "choices read a sample of at most 6,000 rows and 10,000 targets, from all blocks at most"
