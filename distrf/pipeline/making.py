@@ -62,36 +62,49 @@ def make_model(
     raw_columns: bool | str = "auto",
     random_state: Any = 0,
 ) -> Pipeline:
-    """An unfitted pipeline for these rows: scaling where it helps, a random feature map, a linear model.
+    """Choose an unfitted pipeline for these rows: a scaling where it helps, a random feature map, a linear model.
 
-    What is "auto" is chosen on a seeded sample of at most 6,000 rows: ridge on a candidate's features of some of
-    them, judged by the others. Of a Dask array only the blocks that hold sampled rows are read, and nothing of the
-    array is kept. `pipeline.training_` says what was chosen and why; docs/choices.md has the rules and the figures.
+    Options that are "auto" are chosen on a seeded sample of at most 6,000 rows: ridge is fitted to the features of some
+    of them, for each candidate, and judged by the others. Of a Dask array only the blocks that hold sampled rows are
+    read, and the array is not kept in memory. docs/choices.md has the rules and the figures.
 
     Parameters
     ----------
-    X : array, CSR matrix or Dask array of shape (n, d); y : targets of shape (n,) or (n, C)
-    model : "auto" (ridge: a classifier for labels, a regressor for numbers), a name ("ridge", "ridge-classifier",
-        "sgd-regressor", "sgd-classifier", "svm", "logistic"), or an unfitted linear model, taken as it is but for alpha="auto" of ridge
-    map : "auto" (Fourier features, or none where a linear model on the columns does better), None or "none", a
-        name ("fourier", "laplace", "binning", "tensor-sketch", "maclaurin", "compact", "nystroem", "tefm", "cnm"),
-        or an unfitted map, taken as it is but for what the next ones say
-    scale : "auto" ("robust" units, linear ones where a linear model on these does better, or none), None or
-        "none", a method of StreamingScaler, or an unfitted one
-    length_scale : "auto" searches multiples of the map's rule; a number or a rule is taken; None leaves the map's
-    n_components : "auto" from n, d and memory; a number is taken; None leaves the map's
-    raw_columns : whether the columns stand beside the features; "auto": where held-out rows say so
-    random_state : seed of the sample, the map and the model
+    X : {array, CSR matrix, Dask array} of shape (n, d)
+        Input rows.
+    y : array or Dask array of shape (n,) or (n, C)
+        Targets: labels, or numbers, one or C for each row.
+    model : str or estimator, default="auto"
+        "auto" is ridge, a classifier for labels and a regressor for numbers. Or a name: "ridge", "ridge-classifier",
+        "sgd-regressor", "sgd-classifier", "svm", "logistic". An unfitted linear model is taken as it is, except that
+        alpha="auto" of ridge may be chosen.
+    map : str, estimator or None, default="auto"
+        "auto" is Fourier features, or no map if a linear model on the columns does better. None or "none" is no map.
+        Or a name: "fourier", "laplace", "binning", "tensor-sketch", "maclaurin", "compact", "nystroem", "tefm", "cnm".
+        An unfitted map is taken, with `length_scale` and `n_components` set as these say.
+    scale : str, StreamingScaler or None, default="auto"
+        "auto" is the best of no scaling, robust units, and linear units if a linear model does better in these. None
+        or "none" is no scaling. Or a method of StreamingScaler, or an unfitted one.
+    length_scale : float, str or None, default="auto"
+        "auto" searches multiples of the rule of the map. A number or a rule is taken. None leaves that of the map.
+    n_components : int, str or None, default="auto"
+        Number of features. "auto" takes it from n, d and the memory of a worker. None leaves that of the map.
+    raw_columns : bool or {"auto"}, default="auto"
+        Whether the linear model gets the columns beside the features. "auto" does so if held-out rows are for it.
+    random_state : int, Generator, RandomState or None, default=0
+        Seed of the sample, the map and the model. None draws one seed.
 
     Returns
     -------
-    Pipeline with the steps "scale", "map" (each where there is one) and "model", and the attribute
-    `training_`, a `distrf.record.Training`
+    Pipeline
+        Not fitted, with the steps "scale" and "map", if there are such, and "model". Its attribute `training_`, a
+        `distrf.record.Training`, tells what was chosen and why.
 
     Raises
     ------
-    InputError : a classifier for a continuous target, a regressor for strings, rows that are not finite (the first
-        found is named), unknown names
+    InputError
+        A classifier is given for numbers that are no labels, or a regressor for text; sampled rows hold NaN or
+        infinity, of which the first is named; or a name is not known.
     """
     options = Options(model, map, scale, length_scale, n_components, raw_columns, random_state)
     return prepare(X, y, options).pipeline

@@ -32,27 +32,40 @@ class BaselineWarning(UserWarning):
 
 
 def train(X: Any, y: Any, *, sample_weight: Any = None, baseline: bool = True, **options: Any) -> Pipeline:
-    """Make a model for these rows and fit it, with a linear model on the same columns beside it.
+    """Make a model for these rows, fit it, and compare it with a linear model on the same columns.
 
     Parameters
     ----------
-    X : array, CSR matrix or Dask array of shape (n, d); y : targets of shape (n,) or (n, C)
-    sample_weight : shape (n,), for the fit; choices leave out rows of weight 0, and take the others alike
-    baseline : whether a linear model is fitted to all rows too, in the same pass: ridge on the scaled columns, where
-        these are dense and at most 1,024 and the model is ridge; else the sample alone compares
-    options : of `make_model`
+    X : {array, CSR matrix, Dask array} of shape (n, d)
+        Input rows.
+    y : array or Dask array of shape (n,) or (n, C)
+        Targets: labels, or numbers, one or C for each row.
+    sample_weight : array or Dask array of shape (n,), default=None
+        Weight of each row in the fit. Choices leave out rows of weight 0, and weigh the others alike.
+    baseline : bool, default=True
+        Whether ridge is fitted to the scaled columns of all rows too, in the same pass. This is done if the columns are
+        dense and at most 1,024, and the model is ridge with several alphas. Else only the sample compares.
+    **options : object
+        Options of `make_model`.
 
     Returns
     -------
-    The fitted Pipeline of `make_model`; `training_` holds the choices, the comparisons with a linear model and a
-    constant, and what was warned of. `distrf.save_model` keeps it with the model.
+    Pipeline
+        The fitted pipeline of `make_model`. Its attribute `training_` has the choices, the comparisons with a linear
+        model and a constant, and the warnings. `distrf.save_model` keeps it with the model.
+
+    Raises
+    ------
+    InputError
+        An option breaks a rule, `make_model` refuses the data, or `sample_weight` is a single number.
 
     Warns
     -----
-    BaselineWarning : what was fitted does not beat the constant by a standard error of the paired differences of
-        held-out rows, or the machine does not beat a linear model on the columns; where it is level with that one
-        within a standard error, nothing is said. Or the target is of an integer dtype, taken for numbers, and has many
-        values that each occur often, as labels do. Or the target is one number in all rows looked at
+    BaselineWarning
+        The model may be of no use, for one of these reasons. On held-out rows it does not beat a constant by a standard
+        error of the paired differences. It does not beat a linear model on the columns; nothing is said if both are
+        level within a standard error. The target was taken for numbers, but is of an integer dtype with many values
+        that each occur often, as labels do. The target is the same in all sampled rows.
     """
     check_keywords("train", options, (*signature(train).parameters, *signature(make_model).parameters))
     X, y = (values if values is None or hasattr(values, "shape") else np.asarray(values) for values in (X, y))
