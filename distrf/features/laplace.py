@@ -181,7 +181,7 @@ def planned_semigroup_kernel(
     if isinstance(kernel, SemigroupKernel):
         return kernel
     chosen = get_semigroup_kernel(kernel)
-    value = _given(chosen, beta, lam)
+    value = _own_parameter(chosen, beta, lam)
     if isinstance(value, numbers.Real):
         return get_semigroup_kernel(kernel, **{chosen.parameter: float(value)})
     if value != "median":
@@ -189,7 +189,7 @@ def planned_semigroup_kernel(
     return chosen
 
 
-def _given(kernel: SemigroupKernel, beta: float | str, lam: float | str) -> float | str:
+def _own_parameter(kernel: SemigroupKernel, beta: float | str, lam: float | str) -> float | str:
     """The value of the kernel's own parameter: `beta` or `lam`; the default of the class for any other parameter."""
     return {"beta": beta, "lam": lam}.get(kernel.parameter, getattr(kernel, kernel.parameter))
 
@@ -204,7 +204,7 @@ def resolve_semigroup_kernel(
     if isinstance(kernel, SemigroupKernel):
         return kernel
     chosen = planned_semigroup_kernel(kernel, beta, lam)
-    if _given(chosen, beta, lam) != "median":
+    if _own_parameter(chosen, beta, lam) != "median":
         return chosen
     picked = sampled_rows(X.shape[0], _SAMPLE, seed, "semigroup")
     rows = take_rows(X, picked).astype(np.float64)

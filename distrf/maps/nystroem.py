@@ -29,7 +29,7 @@ from .base import FeatureMap, arrays_fingerprint, require_arrays, row_tiles, ver
 #: Numbers in the kernel matrix of one tile of rows and all landmarks (16 MiB).
 _TILE_NUMBERS = 2**21
 #: Results of `_once`, by the name of the function and the `id` of the landmarks; removed when that array is freed.
-_made: dict[tuple[str, int], tuple[weakref.ref, Any]] = {}
+_results: dict[tuple[str, int], tuple[weakref.ref, Any]] = {}
 
 
 @dataclass(frozen=True)
@@ -147,11 +147,11 @@ def _once(make: Callable[[np.ndarray], Any], landmarks: np.ndarray) -> Any:
     The result must not be a view of the array, which would keep the array alive.
     """
     key = make.__name__, id(landmarks)
-    cached = _made.get(key)
+    cached = _results.get(key)
     if cached is not None and cached[0]() is landmarks:
         return cached[1]
     result = make(landmarks)
-    _made[key] = weakref.ref(landmarks, lambda _: _made.pop(key, None)), result
+    _results[key] = weakref.ref(landmarks, lambda _: _results.pop(key, None)), result
     return result
 
 
