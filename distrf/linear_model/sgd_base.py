@@ -215,8 +215,8 @@ class BaseSGD(LinearModel):
         checkpoint = open_checkpoint(
             None if stream else self.checkpoint, self._fingerprint, rows, targets, seed, bool(self.resume)
         )
-        measured, their = (rows, weights) if sample is None else (sample, measure_weights(sample, targets))
-        spectrum = self._spectrum(checkpoint, measured, their, targets, seed, stream)
+        measured = (rows, weights) if sample is None else (sample, measure_weights(sample, targets))
+        spectrum = self._spectrum(checkpoint, *measured, targets, seed, stream)
         loss = replace(self._loss(targets), epsilon=spectrum.epsilon, factors=spectrum.factors)
         targets = replace(targets, units=spectrum.target_units)
         n = sum(holdout.usable(i, r) for i, r in enumerate(rows.blocks))

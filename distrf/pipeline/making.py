@@ -165,13 +165,15 @@ def prepare(X: Any, y: Any, options: Options, sample_weight: Any = None) -> Prep
     if sample.copies:
         share = f"{100 * sample.copies:.3g} % of the sampled rows"
         decisions.note("copies", share, "each row and its copies are held out together")
-    if map_ is not None and options.optional_map and deciding.all_equal(sample.X):
+    if map_ is not None and options.optional_map and deciding.all_equal(sample.X):  # no kernel tells them apart
         map_ = None
         decisions.note("map", "none", "all sampled rows are equal")
+    # The scaling first: all that follows is judged in its units.
     scaler = deciding.choose_scaler(decisions, options.scale, map_, options.optional_map)
     if scaler is not None:
         decisions.sample = sample.scaled(scaler)
     prepared = _choose_features(decisions, options, map_, scaler, learner)
+    # Trials of robust units do not see what they take from a linear model, see `_try_linear_units`.
     if options.scale == "auto" and scaler is not None and scaler.method in ROBUST and map_ is not None:
         prepared = _try_linear_units(prepared, options, map_, sample)
     if getattr(learner, "compares_alphas", False) and isinstance(learner.alpha, str):
