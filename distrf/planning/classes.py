@@ -22,9 +22,9 @@ class PlannedTarget:
     Attributes
     ----------
     classes : int
-        Their number, as far as it is known.
+        Number of classes in the sample, or what the caller knows of it.
     seen : Target, optional
-        The sample that was looked at.
+        What the sample says about the target; None if no labels were read.
     """
 
     classes: int
@@ -38,7 +38,14 @@ class PlannedTarget:
 
 
 def planned_target(y: Any, known: int, seed: int = 0) -> PlannedTarget:
-    """Read labels of a few blocks, or none where `known` says the number of classes."""
+    """The number of classes of a target, from the labels of a few blocks.
+
+    Parameters
+    ----------
+    y : array or Dask array of shape (n,), or None
+    known : int, the number of classes if it is known: then no labels are read; else 0
+    seed : int, of the sample
+    """
     if y is None or known:
         return PlannedTarget(known or 2)
     blocks = None
