@@ -22,7 +22,7 @@ class IngestOptions(FunctionOptions):
     """The options of `distrf.ingest`."""
 
     function = "distrf.ingestion.ingest:ingest"
-    left_out = ("progress", "storage_options")
+    left_out = ("storage_options",)
 
 
 class FeaturizeOptions(FunctionOptions):
@@ -35,8 +35,8 @@ class FeaturizeOptions(FunctionOptions):
 def ingest(given: IngestOptions, *, run: RunOptions) -> None:
     """Turn a table into a chunked Zarr store; started again, it resumes."""
     session = Session(run)
-    with session.progress(), session.counting("ingest") as progress:
-        info = given.call(*given.places.values(), progress=progress)
+    with session.progress():
+        info = given.call(*given.places.values())
     session.finish(info.to_dict(), lambda console: print_store(console, info))
 
 

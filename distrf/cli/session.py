@@ -155,26 +155,6 @@ class Session:
             if bars.live.is_started:  # else it would print an empty line, before an error too
                 bars.stop()
 
-    @contextmanager
-    def counting(self, what: str) -> Iterator[Callable[[int, int], None]]:
-        """A function of (rows done, rows in all) that moves a bar, for work outside a pass."""
-        from contextlib import ExitStack
-
-        from ..execution.progress import pass_topic, report
-
-        with ExitStack() as shown:
-            topics: list[str | None] = []
-            before = 0
-
-            def count(done: int, total: int) -> None:
-                nonlocal before
-                if not topics:
-                    topics.append(shown.enter_context(pass_topic(what, total, None)))
-                report(topics[0], done - before)
-                before = done
-
-            yield count
-
     def finish(self, result: dict[str, Any], show: Callable[[Console], None]) -> None:
         """Print the result: one JSON object, or what `show` prints; and warnings, which are in the object, even if quiet."""
         result["seconds"] = round(time.perf_counter() - self.started, 3)
