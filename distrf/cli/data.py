@@ -64,8 +64,7 @@ def featurize(
     check_places(X, out, given.values.get("save_map"), like)
     if like is None:
         data: Any = rows.open(X)
-        made = _unfitted(map, scale, data.d)
-        steps = [step for _, step in made.steps]
+        pipeline = made = _unfitted(map, scale, data.d)
     else:
         if map.said or scale.said or "save_map" in given.values or rows.typed.keys() & {"columns", "impute"}:
             raise UsageError(
@@ -74,8 +73,8 @@ def featurize(
             )
         made = Loaded.of(like).transformers()
         data = made.open(X, **rows.values)
-        steps = list(made.pipeline)
-    session.refuse_if_too_big("featurize", steps, data)
+        pipeline = made.pipeline
+    session.refuse_if_too_big("featurize", pipeline, data)
     with session.connected():
         written = given.call(made, data, out)
     session.say(

@@ -11,11 +11,14 @@ from ..features import StreamingScaler
 from ..features.base import FeatureEstimator
 from ..parameters import FLAG, check_parameters, one_of
 from ..pipeline.deciding import auto_components
-from ..registry import MAPS, MODELS, kind_for, make_map, named_map, named_model
+from ..pipeline.making import model_name
+from ..pipeline.target import Target
+from ..registry import MAPS, MODELS, make_map, named_map, named_model
 from .signatures import Options, Parameter, Typed, arguments, merged, option, parameters_of, read
 from .usage import UsageError, checked, flag
 
 _RAW_COLUMNS = FLAG | one_of("auto")
+_CHOSEN = ("length_scale", "n_components")
 _MAP_PREFIX, _BASE_PREFIX = "map_", "base_"
 
 
@@ -113,38 +116,35 @@ class TrainMapOptions(MapOptions):
     @property
     def free(self) -> bool:
         """Whether nothing is said of the map, so that the columns may do without."""
-        return self.map == "auto" and self.typed.keys() <= {"length_scale", "n_components"}
+        return self.map == "auto" and self.typed.keys() <= set(_CHOSEN)
 
-    def is_auto(self, name: str) -> bool:
-        """Whether the value of a parameter is to be chosen."""
-        return self.typed.get(name, "auto") == "auto"
+    @property
+    def chosen_later(self) -> list[str]:
+        """The parameters that are chosen by a sample."""
+        return [name for name in _CHOSEN if self.typed.get(name, "auto") == "auto"]
 
-    def planned(self, d: int | None, n: int, memory: int) -> Any:
-        """The unfitted map with numbers for what is chosen later; None for no map.
+    @property
+    def size(self) -> str | None:
+        """Of `distrf.plan`: whether the number of features is chosen later."""
+        return "auto" if "n_components" in self.chosen_later else None
 
-        memory : bytes of a worker, 0 for unknown
-        """
-        chosen = {name for name in ("length_scale", "n_components") if self.is_auto(name)}
-        said = {name: value for name, value in self.typed.items() if name not in chosen}
+    def planned(self, d: int, n: int) -> Any:
+        """The unfitted map with numbers for what is chosen later; None for no map."""
+        said = {name: value for name, value in self.typed.items() if name not in self.chosen_later}
         plain = MapOptions("fourier" if self.map == "auto" else self.map, self.seed, **said)
-        made = plain.make(None if "n_components" in chosen else d)
-        if made is not None and "n_components" in chosen:
-            made.take_size(auto_components(n, memory))
-            checked(lambda: d is None or made.planned_map(d), _flag_of_map)
+        sized = "n_components" not in self.chosen_later
+        made = plain.make(d if sized else None)
+        if made is not None and not sized:
+            made.take_size(auto_components(n, 0))
+            checked(lambda: made.planned_map(d), _flag_of_map)
         return made
 
     def chosen(self, estimator: Any) -> dict[str, Any]:
         """What `distrf.make_model` is to choose and what it is given; `estimator` is of `planned`."""
-
-        def said(name: str) -> Any:
-            if self.is_auto(name):
-                return "auto"
-            return arguments(MAPS["fourier"], {name: self.typed[name]})[name] if self.free else None
-
+        given = {name: getattr(estimator, name) if self.free else None for name in _CHOSEN}
         return {
             "map": "auto" if self.free else estimator,
-            "length_scale": said("length_scale"),
-            "n_components": said("n_components"),
+            **given | dict.fromkeys(self.chosen_later, "auto"),
             "raw_columns": self.raw_columns,
             "random_state": self.seed,
         }
@@ -187,9 +187,9 @@ class ModelOptions(Typed):
         """Whether anything was typed about the model."""
         return self.said or self.model != "auto"
 
-    def for_target(self, labels: bool) -> Self:
-        """The options with the model that goes with labels or numbers, where it is "auto"."""
-        return type(self)(kind_for(labels) if self.model == "auto" else self.model, **self.typed)
+    def for_target(self, target: Target) -> Self:
+        """The options with a model that goes with the target. Raises InputError for one that does not."""
+        return type(self)(model_name(self.model, target), **self.typed)
 
     def make(self, *, seed: int) -> Any:
         """The unfitted linear model.

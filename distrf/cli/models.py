@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+import warnings
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -37,28 +38,23 @@ def plan(
     run: RunOptions,
 ) -> None:
     """Say what a job would do: tasks, bytes, peak memory, time. Runs nothing, and reads but a few labels."""
-    from sklearn.base import is_classifier
-    from sklearn.pipeline import Pipeline
-
     from .. import planning
     from .reports import print_facts
-    from .training import planned_estimator, planned_model
+    from .training import chained, unfitted
 
     session = Session(run)
     data = rows.open(X, plan=True)
-    estimator, scaler = planned_estimator(map, data, run), scale.make()
     if job not in ("train", "featurize"):
         raise UsageError(f"--job is train or featurize, got {job!r}")
-    steps: list[tuple[str, Any]] = [] if scaler in (None, "auto") else [("scale", scaler)]
-    steps += [] if estimator is None else [("map", estimator)]
     if job == "train":
-        learner = planned_model(model, data, given.values.get("classes", 0), map.seed)
-        map.follow_target(estimator, is_classifier(learner))
-        steps.append(("model", learner))
-    elif estimator is None:
+        known = given.values.get("classes") or len(data.info.classes or ())
+        target = planning.planned_target(data.rows()[1], known, map.seed)
+        steps = unfitted(data, map, model, scale, target)
+    elif (estimator := map.planned(data.d, data.n)) is None:
         raise UsageError(o.NO_FEATURES)
-    where = {"cluster": run.cluster, "memory_limit": run.memory_limit, "tls": run.tls}
-    made = planning.plan(Pipeline(steps), data, job=job, **given.values, **where)
+    else:
+        steps = scale.make(), estimator
+    made = planning.plan(chained(steps), data, job=job, n_components=map.size, **given.values, **run.where)
     session.finish(made.to_dict(), lambda console: print_facts(console, f"plan: {made.job}", made.lines()))
     made.check()
 
@@ -87,51 +83,45 @@ def train(
 
     What is not said is chosen from a sample of rows, and printed with a linear model on the columns beside it.
     """
-    from sklearn.base import is_classifier
-
     from ..persistence import save_model
+    from ..pipeline.inputs import rows_with_target
+    from ..pipeline.making import Options, prepare
+    from ..pipeline.sample import sample_targets
+    from ..pipeline.target import look_at
+    from ..pipeline.training import BaselineWarning, fit_prepared
     from ..store import is_model_folder
     from .checkpoints import claim_checkpoint
     from .outputs import check_same_job, job_of
     from .plots import check_plot
     from .reports import print_done, print_training
-    from .training import (
-        check_drawable,
-        facts_of,
-        fit_pipeline,
-        follow_target,
-        look_at_target,
-        planned_estimator,
-        provenance_of,
-    )
+    from .training import chained, check_drawable, facts_of, provenance_of, unfitted
 
     session = Session(run)  # and then all of a training in its order, in one place
     data = rows.open(X)
-    estimator, scaler = planned_estimator(map, data, run), scale.make()
     done = kept.resume and not overwrite and is_model_folder(out)
     _check_places(X, out, kept.checkpoint, plot, None if done else overwrite)
-    target = look_at_target(data, map.seed)
-    learner = follow_target(model, target).make(seed=map.seed)
-    map.follow_target(estimator, is_classifier(learner))
+    lazy, y = rows_with_target(data, "training")
+    target = look_at(sample_targets(y, map.seed))
+    scaler, estimator, learner = steps = unfitted(data, map, model, scale, target)
     if plot:
         check_plot(plot)
         check_drawable(learner, estimator)
-    job = job_of(data, map, scaler, learner)
+    chosen = map.chosen(estimator)
+    job = job_of(data, scaler, learner, chosen)
     if done:
         check_same_job(out, job)
         facts = {"model": out, "done": True} | _draw(None if plot and os.path.exists(plot) else plot, out)
         session.finish(facts, lambda console: print_done(console, facts))
         return
-    steps = [step for step in (scaler, estimator, learner) if step not in (None, "auto")]
-    classes = len(data.info.classes or ()) or target.distinct
-    session.refuse_if_too_big("train", steps, data, classes=classes)
+    sizes = {"classes": len(data.info.classes or ()) or target.distinct, "n_components": map.size}
+    session.refuse_if_too_big("train", chained(steps), data, **sizes)
     claim_checkpoint(kept, learner, estimator, data, overwrite)
-    with session.connected() as client:
-        session.refuse_if_too_big("train", steps, data, client, classes)
+    options = Options(learner if model.asked or kept.checkpoint else "auto", scale=scaler, **chosen)
+    with session.connected(), warnings.catch_warnings():
+        warnings.simplefilter("ignore", BaselineWarning)  # in the report
+        session.refuse_if_too_big("train", chained(steps), data, connected=True, **sizes)
         start = time.perf_counter()
-        pipeline = fit_pipeline(
-            data, map, scaler, estimator, learner if model.asked or kept.checkpoint else "auto"
-        )
+        pipeline = fit_prepared(prepare(lazy, y, options, target=target), lazy, y)
         seconds = time.perf_counter() - start
     kept_with_it = {"input": data.description, "job": job, "provenance": provenance_of(X, seconds)}
     save_model(pipeline, out, overwrite=overwrite, **kept_with_it)
@@ -192,7 +182,7 @@ def predict(given: PredictOptions, *, run: RunOptions) -> None:
     trained = predictor(model)
     checks = {name: value for name, value in given.values.items() if name != "overwrite"}
     data = open_rows(trained, X, out, **checks)
-    session.refuse_if_too_big("predict", list(trained.pipeline), data)
+    session.refuse_if_too_big("predict", trained.pipeline, data)
     with session.connected():
         written = given.call(trained, data, out)
     counts = {"blocks": written.blocks, "blocks_computed": written.computed}
@@ -209,7 +199,7 @@ def evaluate(given: EvaluateOptions, *, run: RunOptions) -> None:
     model, X = given.places.values()
     trained = predictor(model)
     data = trained.open(X, needs_target=True, **given.values)
-    session.refuse_if_too_big("evaluate", list(trained.pipeline), data)
+    session.refuse_if_too_big("evaluate", trained.pipeline, data)
     with session.connected():
         result = given.call(trained, data) | {"model": model, "rows": data.n}
     session.finish(result, lambda console: print_result(console, f"{model} on {X}", result))

@@ -4,24 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from sklearn.base import BaseEstimator, is_classifier
+from sklearn.base import BaseEstimator
 
 from ..errors import SpecMismatchError
 from ..pipeline.inputs import Input
 from ..store import read_spec
 from ..store.spec import differences, to_json
-from .estimator_options import TrainMapOptions
 
 
-def job_of(data: Input, map: TrainMapOptions, scaler: Any, learner: Any) -> dict[str, Any]:
+def job_of(data: Input, scaler: Any, learner: Any, chosen: dict[str, Any]) -> dict[str, Any]:
     """What a training is asked for, as JSON: equal for options that mean the same, however they are typed.
 
-    learner : without its checkpoint, which changes no model
+    learner : without its checkpoint, which changes no model; chosen : by `TrainMapOptions.chosen`
     """
-    # What a worker's memory would choose is no part of the job: "auto" stands beside it.
-    estimator = map.planned(None, data.n, 0)
-    map.follow_target(estimator, is_classifier(learner))
-    parts = {"input": data.identity, "scale": scaler, "model": learner, **map.chosen(estimator)}
+    parts = {"input": data.identity, "scale": scaler, "model": learner, **chosen}
     return {name: _plain(part) for name, part in parts.items()}
 
 

@@ -56,6 +56,11 @@ class RunOptions:
     quiet: Quiet = False
     json: Json = False
 
+    @property
+    def where(self) -> dict[str, Any]:
+        """The arguments of `distrf.connect`."""
+        return {"cluster": self.cluster, "memory_limit": self.memory_limit, "tls": self.tls}
+
 
 @dataclass
 class Session:
@@ -86,20 +91,17 @@ class Session:
             self.errors.print(text)
 
     def refuse_if_too_big(
-        self, job: str, steps: list[Any], data: Any, client: Any = None, classes: int = 2
+        self, job: str, pipeline: Any, data: Any, *, connected: bool = False, **more: Any
     ) -> None:
         """Raise MemoryPlanError before anything starts, where the size of the cluster is known in advance.
 
-        client : of the cluster that has been reached
+        connected : whether it has been reached; more : of `distrf.plan`
         """
-        from ..execution.memory import Workers
-        from ..planning import plan_job, planned_workers
+        from ..planning import plan
 
-        cluster = self.run.cluster
-        if client is None and running(cluster):
-            return
-        known = Workers.of_client(client) if client else planned_workers(cluster, self.run.memory_limit)
-        plan_job(job, steps, data, known, classes).check()
+        if connected or not running(self.run.cluster):
+            where = {} if connected else self.run.where
+            plan(pipeline, data, job=job, **more, **where).check()
 
     @contextmanager
     def connected(self) -> Iterator[Any]:
@@ -110,7 +112,7 @@ class Session:
 
         if not debugging():
             quieten()
-        with connect(self.run.cluster, memory_limit=self.run.memory_limit, tls=self.run.tls) as client:
+        with connect(**self.run.where) as client:
             if not debugging() and not running(self.run.cluster):
                 quieten_workers(client)
             workers = client.scheduler_info(n_workers=-1)["workers"]

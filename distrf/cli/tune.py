@@ -48,19 +48,21 @@ def tune(
     """Search length scale, D and alpha on growing row samples; write the winner as a job file."""
     from sklearn.base import is_classifier
 
-    from .training import follow_target, look_at_target, rows_with_target
+    from ..pipeline.inputs import rows_with_target
+    from ..pipeline.sample import sample_targets
+    from ..pipeline.target import look_at
 
     session = Session(run)
     data = rows.open(X)
     scaler = scale.make()
     estimator, parameters = map.searched(data.d)
-    model = follow_target(model, look_at_target(data, map.seed))
+    features, targets = rows_with_target(data, "training")
+    model = model.for_target(look_at(sample_targets(targets, map.seed)))
     learner = model.first.make(seed=map.seed)
     map.follow_target(estimator, is_classifier(learner))
     _check_places(X, out, model_out, overwrite)
     shown = {} if run.json or run.quiet else _printer(session, hasattr(learner, "compares_alphas"))
     with session.connected():
-        features, targets = rows_with_target(data)
         tuned = given.call(
             features, targets, estimator, parameters, learner, model.alphas, scale=scaler,
             random_state=map.seed, **shown,

@@ -115,15 +115,17 @@ class Prepared:
     plain: bool = False
 
 
-def prepare(X: Any, y: Any, options: Options, sample_weight: Any = None) -> Prepared:
+def prepare(
+    X: Any, y: Any, options: Options, sample_weight: Any = None, target: Target | None = None
+) -> Prepared:
     """`make_model`, with the evidence.
 
-    sample_weight : rows of weight 0 are not looked at
+    sample_weight : rows of weight 0 are not looked at; target : what y is, where that is known
     """
     X = as_rows(X)
     y = as_targets(X, y)
     seed = draw_seed(options.random_state)
-    target = look_at(sample_targets(y, seed))
+    target = target or look_at(sample_targets(y, seed))
     doubts = (target.why,) if target.doubtful and wants_labels(options.model) is None else ()
     learner, why = choose_learner(options.model, target, seed)
     wanted = _unfitted_map(options, is_classifier(learner), seed)
@@ -225,13 +227,17 @@ def choose_learner(model: Any, target: Target, seed: int) -> tuple[Any, str]:
     if not isinstance(model, str):
         check_target(type(model).__name__, bool(asked), target)
         return clone(model), f"as given; {target.why}"
-    name = kind_for(target.labels) if asked is None else model
-    kind = named_model(name)
-    if asked is None:
-        check_misread(target)
-    check_target(name, kind.classifier, target)
-    made = kind.make(random_state=seed)
+    made = named_model(model_name(model, target)).make(random_state=seed)
     return made, target.why if asked is None else f"as asked; {target.why}"
+
+
+def model_name(model: str, target: Target) -> str:
+    """The name of a model that goes with a target, as asked or for "auto". Raises InputError where they do not go together."""
+    if model == "auto":
+        check_misread(target)
+        model = kind_for(target.labels)
+    check_target(model, named_model(model).classifier, target)
+    return model
 
 
 def wants_labels(model: Any) -> bool | None:

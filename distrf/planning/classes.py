@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,34 +14,16 @@ from ..pipeline.target import Target, look_at
 _BLOCKS = 8
 
 
-@dataclass(frozen=True)
-class PlannedTarget:
-    """What a plan knows of a target.
+def planned_target(y: Any, known: int, seed: int = 0) -> Target:
+    """What a plan knows of a target: by labels of a few blocks, or of none where `known` says the number of classes.
 
-    Attributes
-    ----------
-    classes : int
-        Their number, as far as it is known.
-    seen : Target, optional
-        The sample that was looked at.
+    Then whole numbers and texts are taken for labels, and no rows are looked at.
     """
-
-    classes: int
-    seen: Target | None = None
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        if self.seen is None:
-            return ()
-        return (f"classes: at least {self.seen.distinct:,}, in {self.seen.rows:,} sampled rows",)
-
-
-def planned_target(y: Any, known: int, seed: int = 0) -> PlannedTarget:
-    """Read labels of a few blocks, or none where `known` says the number of classes."""
-    if y is None or known:
-        return PlannedTarget(known or 2)
-    blocks = None
-    if is_dask_collection(y):
-        blocks = np.unique(np.linspace(0, y.numblocks[0] - 1, _BLOCKS).astype(int)).tolist()
-    seen = look_at(sample_targets(y, seed, blocks))
-    return PlannedTarget(seen.distinct, seen) if seen.distinct > 1 else PlannedTarget(2)
+    if y is not None and not known:
+        blocks = None
+        if is_dask_collection(y):
+            blocks = np.unique(np.linspace(0, y.numblocks[0] - 1, _BLOCKS).astype(int)).tolist()
+        seen = look_at(sample_targets(y, seed, blocks))
+        if seen.distinct > 1:
+            return seen
+    return Target(y is None or y.dtype.kind != "f", known or 2, 0, "it is not looked at", doubtful=True)
