@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
-
-from . import options as o
 from .function_options import FunctionOptions, ReadOptions
-from .groups import PATH
-from .session import RunOptions, Session
+from .options import RunOptions
+from .session import Session
+from .signatures import Place
 from .usage import checked
 
 if TYPE_CHECKING:
@@ -27,17 +25,23 @@ class CompareOptions(FunctionOptions):
 
 
 def compare(
-    X: o.Rows,
+    X: Place,
+    *,
     map: FourierOptions,
     given: CompareOptions,
-    plot: Annotated[
-        str | None, PATH, typer.Option("--plot", help="Write a plot of the errors to this file.")
-    ] = None,
-    *,
+    plot: Place | None = None,
     rows: ReadOptions,
     run: RunOptions,
 ) -> None:
-    """Kernel error and time of every projection that fits the kernel, on a sample of the rows."""
+    """Kernel error and time of every projection that fits the kernel, on a sample of the rows.
+
+    Parameters
+    ----------
+    X : Place
+        Rows: a Zarr store or Parquet.
+    plot : Place or None
+        Write a plot of the errors to this file.
+    """
     from ..comparing import usable_projections
     from ..store import check_apart, check_writable
     from .plots import check_plot

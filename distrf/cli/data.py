@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
-
-from . import options as o
 from .function_options import FunctionOptions, ReadOptions
-from .groups import PATH
-from .session import RunOptions, Session
+from .options import NO_FEATURES, RunOptions
+from .session import Session
+from .signatures import Place
 from .usage import UsageError
 
 if TYPE_CHECKING:
@@ -45,17 +43,17 @@ def featurize(
     map: MapOptions,
     rows: ReadOptions,
     scale: PlainScaleOptions,
-    like: Annotated[
-        str | None,
-        PATH,
-        typer.Option(
-            "--like", help="Take the map of this folder (of --save-map, or a model) as it was fitted."
-        ),
-    ] = None,
     *,
+    like: Place | None = None,
     run: RunOptions,
 ) -> None:
-    """Write random features of rows to Zarr, block by block; started again, it resumes."""
+    """Write random features of rows to Zarr, block by block; started again, it resumes.
+
+    Parameters
+    ----------
+    like : Place or None
+        Take the map of this folder (of --save-map, or a model) as it was fitted.
+    """
     from ..pipeline.loaded import Loaded
     from ..pipeline.writing import check_places
 
@@ -92,16 +90,18 @@ def _unfitted(map: MapOptions, scale: PlainScaleOptions, d: int) -> Any:
     if scaler == "auto":
         raise UsageError("--scale auto judges by a target, which features do without; name a scaling, or none")
     if estimator is None:
-        raise UsageError(o.NO_FEATURES)
+        raise UsageError(NO_FEATURES)
     return Pipeline([*([] if scaler is None else [("scale", scaler)]), ("map", estimator)])
 
 
-def inspect(
-    path: Annotated[str, PATH, typer.Argument(help="A store, a model, or Parquet.")],
-    *,
-    run: RunOptions,
-) -> None:
-    """Show what a store or a model holds: spec, shapes, manifest, provenance. Needs no cluster."""
+def inspect(path: Place, *, run: RunOptions) -> None:
+    """Show what a store or a model holds: spec, shapes, manifest, provenance. Needs no cluster.
+
+    Parameters
+    ----------
+    path : Place
+        A store, a model, or Parquet.
+    """
     from .. import store
     from ..persistence import model_details
 

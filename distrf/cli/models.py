@@ -5,14 +5,12 @@ from __future__ import annotations
 import os
 import time
 import warnings
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
-
-from . import options as o
 from .function_options import FunctionOptions, ReadOptions
-from .groups import PATH
-from .session import RunOptions, Session
+from .options import NO_FEATURES, CheckpointOptions, RunOptions
+from .session import Session
+from .signatures import Place
 from .usage import UsageError
 
 if TYPE_CHECKING:
@@ -27,17 +25,25 @@ class PlanOptions(FunctionOptions):
 
 
 def plan(
-    X: o.Rows,
+    X: Place,
+    *,
     map: TrainMapOptions,
     model: ModelOptions,
     rows: ReadOptions,
     scale: ScaleOptions,
     given: PlanOptions,
-    job: Annotated[str, typer.Option("--job", help="train or featurize.")] = "train",
-    *,
+    job: str = "train",
     run: RunOptions,
 ) -> None:
-    """Say what a job would do: tasks, bytes, peak memory, time. Runs nothing, and reads but a few labels."""
+    """Say what a job would do: tasks, bytes, peak memory, time. Runs nothing, and reads but a few labels.
+
+    Parameters
+    ----------
+    X : Place
+        Rows: a Zarr store or Parquet.
+    job : str
+        train or featurize.
+    """
     from .. import planning
     from .reports import print_facts
     from .training import chained, unfitted
@@ -51,7 +57,7 @@ def plan(
         target = planning.planned_target(data.rows()[1], known, map.seed)
         steps = unfitted(data, map, model, scale, target)
     elif (estimator := map.planned(data.d, data.n)) is None:
-        raise UsageError(o.NO_FEATURES)
+        raise UsageError(NO_FEATURES)
     else:
         steps = scale.make(), estimator
     made = planning.plan(chained(steps), data, job=job, n_components=map.size, **given.values, **run.where)
@@ -60,28 +66,32 @@ def plan(
 
 
 def train(
-    X: o.Rows,
-    out: Annotated[str, PATH, typer.Argument(help="The folder of the model.")],
+    X: Place,
+    out: Place,
+    *,
     map: TrainMapOptions,
     model: ModelOptions,
-    kept: o.CheckpointOptions,
+    kept: CheckpointOptions,
     rows: ReadOptions,
     scale: ScaleOptions,
-    plot: Annotated[
-        str | None,
-        PATH,
-        typer.Option(
-            "--plot",
-            help="Write the learning curve (SGD), the errors of several alphas, the spectrum (tefm) to this file.",
-        ),
-    ] = None,
-    overwrite: o.Overwrite = False,
-    *,
+    plot: Place | None = None,
+    overwrite: bool = False,
     run: RunOptions,
 ) -> None:
     """Train a linear model on random features of the rows; nothing but the model is stored.
 
     What is not said is chosen from a sample of rows, and printed with a linear model on the columns beside it.
+
+    Parameters
+    ----------
+    X : Place
+        Rows: a Zarr store or Parquet.
+    out : Place
+        The folder of the model.
+    plot : Place or None
+        Write the learning curve (SGD), the errors of several alphas, the spectrum (tefm) to this file.
+    overwrite : bool
+        Replace an output made with another spec.
     """
     from ..persistence import save_model
     from ..pipeline.inputs import rows_with_target

@@ -8,58 +8,16 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from ..planning.workers import running
 from .faults import print_error
-from .groups import PATH
+from .options import RunOptions
 from .usage import checked
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress
-
-Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.", rich_help_panel="Run")]
-Quiet = Annotated[
-    bool, typer.Option("--quiet", "-q", help="No progress and no report; warnings stay.", rich_help_panel="Run")
-]
-
-
-@dataclass(frozen=True)
-class RunOptions:
-    """Where a command runs and what it prints."""
-
-    cluster: Annotated[
-        str | None,
-        PATH,
-        typer.Option(
-            "--cluster",
-            help="Scheduler address or cluster spec file. Default: a local cluster.",
-            rich_help_panel="Run",
-        ),
-    ] = None
-    memory_limit: Annotated[
-        str | None,
-        typer.Option("--memory-limit", help="Memory of one local worker, such as 4GiB.", rich_help_panel="Run"),
-    ] = None
-    tls: Annotated[
-        str | None,
-        PATH,
-        typer.Option(
-            "--tls",
-            help="Folder with ca.pem, cert.pem and key.pem: encrypt, and let in only who has such a certificate.",
-            rich_help_panel="Run",
-        ),
-    ] = None
-    quiet: Quiet = False
-    json: Json = False
-
-    @property
-    def where(self) -> dict[str, Any]:
-        """The arguments of `distrf.connect`."""
-        return {"cluster": self.cluster, "memory_limit": self.memory_limit, "tls": self.tls}
 
 
 @dataclass
@@ -69,7 +27,7 @@ class Session:
     Progress and remarks go to standard error; the result goes to standard output, as JSON with `--json`.
     """
 
-    run: RunOptions = RunOptions()
+    run: RunOptions = field(default_factory=RunOptions)
     started: float = field(default_factory=time.perf_counter)
     peaks: dict[str, int] = field(default_factory=dict)
 

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from ..errors import SpecMismatchError
-from . import options as o
 from .function_options import FunctionOptions, ReadOptions
-from .groups import PATH, path_parameters
+from .groups import path_parameters
 from .jobs import job_text, keys_of
-from .session import RunOptions, Session, running
+from .options import RunOptions
+from .session import Session, running
+from .signatures import Place
 from .usage import UsageError
 
 if TYPE_CHECKING:
@@ -31,21 +30,31 @@ class TuneOptions(FunctionOptions):
 
 
 def tune(
-    X: o.Rows,
-    out: Annotated[str, PATH, typer.Option("--out", help="The job file to write, such as best.toml.")],
+    X: Place,
+    *,
+    out: Place,
     map: SearchedMap,
     model: SearchedModel,
     rows: ReadOptions,
     scale: ScaleOptions,
     given: TuneOptions,
-    model_out: Annotated[
-        str, PATH, typer.Option("--model-out", help="The folder of the model that the job file will train.")
-    ] = "model",
-    overwrite: o.Overwrite = False,
-    *,
+    model_out: Place = "model",
+    overwrite: bool = False,
     run: RunOptions,
 ) -> None:
-    """Search length scale, D and alpha on growing row samples; write the winner as a job file."""
+    """Search length scale, D and alpha on growing row samples; write the winner as a job file.
+
+    Parameters
+    ----------
+    X : Place
+        Rows: a Zarr store or Parquet.
+    out : Place
+        The job file to write, such as best.toml.
+    model_out : Place
+        The folder of the model that the job file will train.
+    overwrite : bool
+        Replace an output made with another spec.
+    """
     from sklearn.base import is_classifier
 
     from ..pipeline.inputs import rows_with_target
