@@ -96,8 +96,7 @@ def train(
     from ..persistence import save_model
     from ..pipeline.inputs import rows_with_target
     from ..pipeline.making import Options, prepare
-    from ..pipeline.sample import sample_targets
-    from ..pipeline.target import look_at
+    from ..pipeline.sample import look_at_target
     from ..pipeline.training import BaselineWarning, fit_prepared
     from ..store import is_model_folder
     from .checkpoints import claim_checkpoint
@@ -111,7 +110,7 @@ def train(
     done = kept.resume and not overwrite and is_model_folder(out)
     _check_places(X, out, kept.checkpoint, plot, None if done else overwrite)
     lazy, y = rows_with_target(data, "training")
-    target = look_at(sample_targets(y, map.seed))
+    target = look_at_target(y, map.seed)
     scaler, estimator, learner = steps = unfitted(data, map, model, scale, target)
     if plot:
         check_plot(plot)

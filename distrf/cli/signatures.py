@@ -28,8 +28,8 @@ Place = str
 
 #: Parameters that no option says: threads are Dask's, and the command has words of its own for the others.
 LEFT_OUT = frozenset({"n_jobs", "random_state", "checkpoint", "checkpoint_every", "resume", "warm_start"})
-#: Options of one letter.
-_SHORT = {"n_components": ["-D"], "quiet": ["-q"]}
+#: Other names of options.
+_SHORT = {"n_components": ["-D"], "quiet": ["-q"], "random_state": ["--seed"]}
 _SECTION = re.compile(r"^(?P<title>\S.*)\n-{3,}$", re.MULTILINE)
 _ENTRY = re.compile(r"^(?P<names>\w+(?:, \w+)*) : .*$", re.MULTILINE)
 
@@ -42,19 +42,19 @@ class PathMark:
 class Parameter:
     """A parameter of a constructor, a function or a group of options.
 
+    text : the first sentence of what the docstring says of it, and what it says of None
     default : as in the signature; `empty` without one
     annotation : as text
     positional : whether it may be given without its name
-    text : the first sentence of what the docstring says of it, and what it says of None
     rule : what it may be, where an estimator says so
     """
 
     empty: ClassVar[Any] = inspect.Parameter.empty
     name: str
-    default: Any
-    annotation: str
-    positional: bool
     text: str
+    default: Any = None
+    annotation: str = "str"
+    positional: bool = False
     rule: Rule | None = None
 
     @property
@@ -79,7 +79,7 @@ class Parameter:
 
     def spelled(self, panel: str) -> tuple[Any, Any]:
         """Annotation and default of the argument or the option; of the latter None, which is not handed on."""
-        if self.positional:
+        if self.positional and self.rule is None:
             return Annotated[str, PathMark(), typer.Argument(help=self.text)], self.empty
         default = self.empty if self.default is self.empty else None
         return option(self.name, {"": self}, panel), default
@@ -107,18 +107,12 @@ def parameters_of(owner: Callable[..., Any]) -> dict[str, Parameter]:
     """
     rules: Mapping[str, Rule] | None = getattr(owner, "parameter_rules", None)
     texts = described(inspect.getdoc(owner) or "")
-    return {
-        p.name: Parameter(
-            p.name,
-            p.default,
-            str(p.annotation),
-            p.kind is not p.KEYWORD_ONLY,
-            texts.get(p.name, ""),
-            (rules or {}).get(p.name),
-        )
-        for p in inspect.signature(owner).parameters.values()
-        if rules is None or p.name in rules.keys() - LEFT_OUT
-    }
+    found = {}
+    for p in inspect.signature(owner).parameters.values():
+        if rules is None or p.name in rules.keys() - LEFT_OUT:
+            said = (p.default, str(p.annotation), p.kind is not p.KEYWORD_ONLY, (rules or {}).get(p.name))
+            found[p.name] = Parameter(p.name, texts.get(p.name, ""), *said)
+    return found
 
 
 @functools.cache

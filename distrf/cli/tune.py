@@ -58,15 +58,14 @@ def tune(
     from sklearn.base import is_classifier
 
     from ..pipeline.inputs import rows_with_target
-    from ..pipeline.sample import sample_targets
-    from ..pipeline.target import look_at
+    from ..pipeline.sample import look_at_target
 
     session = Session(run)
     data = rows.open(X)
     scaler = scale.make()
     estimator, parameters = map.searched(data.d)
     features, targets = rows_with_target(data, "training")
-    model = model.for_target(look_at(sample_targets(targets, map.seed)))
+    model = model.for_target(look_at_target(targets, map.seed))
     learner = model.first.make(seed=map.seed)
     map.follow_target(estimator, is_classifier(learner))
     _check_places(X, out, model_out, overwrite)
@@ -81,14 +80,7 @@ def tune(
     if not running(run.cluster):  # a scheduler is gone when others run the job
         values |= {"cluster": run.cluster, "tls": run.tls}
     _write(out, values, tuned, data)
-    result = {
-        "best": _facts(tuned.best, tuned),
-        "trials": [_facts(trial, tuned) for trial in tuned.trials],
-        "metric": tuned.metric,
-        "validation_rows": tuned.validation_rows,
-        "notes": tuned.notes,
-        "job": out,
-    }
+    result = tuned.to_dict() | {"job": out}
     session.finish(result, lambda console: _report(console, result, tuned))
 
 
@@ -143,14 +135,6 @@ def _write(path: str, values: Mapping[str, Any], tuned: Tuned, data: Input) -> N
     with open(partial, "w", encoding="utf-8") as file:
         file.write(job_text("train", entries, comment))
     os.replace(partial, path)
-
-
-def _facts(trial: Trial, tuned: Tuned) -> dict[str, Any]:
-    return {
-        **vars(trial),
-        "level": trial.level + 1,
-        "scores": {str(a): s for a, s in zip(tuned.alphas, trial.scores, strict=True)},
-    }
 
 
 def _printer(session: Session, squares: bool) -> dict[str, Any]:

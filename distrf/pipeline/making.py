@@ -22,9 +22,9 @@ from ..registry import kind_for, make_map, named_model
 from ..targets import Targets, class_targets, regression_targets
 from . import deciding
 from .deciding import Decisions
-from .sample import Sample, as_rows, as_targets, read_sample, sample_targets
+from .sample import Sample, as_rows, as_targets, look_at_target, read_sample
 from .search import Verdict, judge_columns, judge_constant
-from .target import Target, check_misread, check_target, look_at
+from .target import Target, check_misread, check_target
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,7 @@ def prepare(
     X = as_rows(X)
     y = as_targets(X, y)
     seed = draw_seed(options.random_state)
-    target = target or look_at(sample_targets(y, seed))
+    target = target or look_at_target(y, seed)
     doubts = (target.why,) if target.doubtful and wants_labels(options.model) is None else ()
     learner, why = choose_learner(options.model, target, seed)
     wanted = _unfitted_map(options, is_classifier(learner), seed)
