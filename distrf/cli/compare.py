@@ -43,13 +43,10 @@ def compare(
         Write a plot of the errors to this file.
     """
     from ..comparing import usable_projections
-    from ..store import check_apart, check_writable
-    from .plots import check_plot
+    from .plots import check_place
 
     session = Session(run)
-    check_plot(plot)
-    check_apart(plot, [X], what="--plot")
-    check_writable(plot)
+    check_place(plot, X)
     data = rows.open(X)
     estimator = map.make()
     wanted = {name: given.values[name] for name in ("n_components", "projections") if name in given.values}

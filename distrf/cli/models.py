@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 import time
 import warnings
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from .function_options import FunctionOptions, ReadOptions
+from .jobs import command_line
 from .options import NO_FEATURES, CheckpointOptions, RunOptions
 from .session import Session
 from .signatures import Place
-from .usage import UsageError
+from .usage import UsageError, checked
 
 if TYPE_CHECKING:
     from .estimator_options import ModelOptions, ScaleOptions, TrainMapOptions
@@ -93,66 +95,45 @@ def train(
     overwrite : bool
         Replace an output made with another spec.
     """
-    from ..persistence import save_model
     from ..pipeline.inputs import rows_with_target
     from ..pipeline.making import Options, prepare
+    from ..pipeline.outputs import Outputs, job_of
     from ..pipeline.sample import look_at_target
     from ..pipeline.training import BaselineWarning, fit_prepared
-    from ..store import is_model_folder
-    from .checkpoints import claim_checkpoint
-    from .outputs import check_same_job, job_of
-    from .plots import check_plot
+    from .plots import check_place
     from .reports import print_done, print_training
-    from .training import chained, check_drawable, facts_of, provenance_of, unfitted
+    from .training import chained, check_drawable, facts_of, unfitted
 
     session = Session(run)  # and then all of a training in its order, in one place
     data = rows.open(X)
-    done = kept.resume and not overwrite and is_model_folder(out)
-    _check_places(X, out, kept.checkpoint, plot, None if done else overwrite)
+    outputs = Outputs(out, kept.checkpoint, kept.every, kept.resume, overwrite)
+    outputs.check_places(X)
+    check_place(plot, X)
     lazy, y = rows_with_target(data, "training")
     target = look_at_target(y, map.seed)
     scaler, estimator, learner = steps = unfitted(data, map, model, scale, target)
     if plot:
-        check_plot(plot)
         check_drawable(learner, estimator)
-    chosen = map.chosen(estimator)
-    job = job_of(data, scaler, learner, chosen)
-    if done:
-        check_same_job(out, job)
+    options = Options(learner, scale=scaler, **map.chosen(estimator))
+    job = job_of(data.identity, options)
+    if outputs.done:
+        outputs.check_same_job(job)
         facts = {"model": out, "done": True} | _draw(None if plot and os.path.exists(plot) else plot, out)
         session.finish(facts, lambda console: print_done(console, facts))
         return
     sizes = {"classes": len(data.info.classes or ()) or target.distinct, "n_components": map.size}
     session.refuse_if_too_big("train", chained(steps), data, **sizes)
-    claim_checkpoint(kept, learner, estimator, data, overwrite)
-    options = Options(learner if model.asked or kept.checkpoint else "auto", scale=scaler, **chosen)
+    checked(lambda: outputs.keep_state(estimator, learner, data.identity))
+    options = options if model.asked or kept.checkpoint else replace(options, model="auto")
     with session.connected(), warnings.catch_warnings():
         warnings.simplefilter("ignore", BaselineWarning)  # in the report
         session.refuse_if_too_big("train", chained(steps), data, connected=True, **sizes)
         start = time.perf_counter()
         pipeline = fit_prepared(prepare(lazy, y, options, target=target), lazy, y)
         seconds = time.perf_counter() - start
-    kept_with_it = {"input": data.description, "job": job, "provenance": provenance_of(X, seconds)}
-    save_model(pipeline, out, overwrite=overwrite, **kept_with_it)
+    outputs.save(pipeline, data.description, job, seconds, source=X, command=command_line())
     result = facts_of(pipeline, data.n, seconds) | {"model": out, "rows": data.n} | _draw(plot, pipeline)
     session.finish(result, lambda console: print_training(console, f"model {out}", result))
-
-
-def _check_places(
-    source: str, out: str, checkpoint: str | None, plot: str | None, overwrite: bool | None
-) -> None:
-    """Raise for outputs that cannot be written, or lie in each other; overwrite : None for a model that is done."""
-    from ..persistence import check_output
-    from ..store import check_apart, check_writable
-
-    check_apart(out, [source], what="the model")
-    check_apart(checkpoint, [source], what="--checkpoint")
-    check_apart(checkpoint, [out], what="--checkpoint", than="the model folder")
-    check_apart(plot, [source], what="--plot")
-    if overwrite is not None:
-        check_writable(out, checkpoint)
-        check_output(out, overwrite)
-    check_writable(plot)
 
 
 def _draw(path: str | None, model: Any) -> dict[str, Any]:

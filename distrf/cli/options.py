@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
-from .signatures import Place
+from .signatures import Place, as_number
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,6 +26,11 @@ class CheckpointOptions:
     checkpoint: Place | None = None
     checkpoint_every: int | str | None = None
     resume: bool = False
+
+    @property
+    def every(self) -> Any:
+        """The number of batches."""
+        return None if self.checkpoint_every is None else as_number(self.checkpoint_every)
 
 
 @dataclass(frozen=True, kw_only=True)

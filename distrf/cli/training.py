@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable
-from datetime import UTC, datetime
 from typing import Any
 
 from sklearn.base import is_classifier
@@ -14,7 +12,6 @@ from ..features import TEFM
 from ..pipeline.inputs import Input
 from ..pipeline.target import Target
 from .estimator_options import ModelOptions, ScaleOptions, TrainMapOptions
-from .jobs import command_line
 from .usage import UsageError
 
 
@@ -49,14 +46,3 @@ def facts_of(pipeline: Pipeline, rows: int, seconds: float) -> dict[str, Any]:
     history = facts.get("history")
     read = rows if history is None else sum(entry["rows"] for entry in history)
     return {"rows_per_second": read / seconds} | facts | pipeline.training_.to_dict()
-
-
-def provenance_of(X: str, seconds: float) -> dict[str, Any]:
-    """Where a model comes from."""
-    return {
-        "source": X,
-        "command": command_line(),
-        "created": datetime.now(UTC).isoformat(timespec="seconds"),
-        "python": sys.version.split()[0],
-        "seconds": round(seconds, 3),
-    }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -116,11 +117,17 @@ class Prepared:
 
 
 def prepare(
-    X: Any, y: Any, options: Options, sample_weight: Any = None, target: Target | None = None
+    X: Any,
+    y: Any,
+    options: Options,
+    sample_weight: Any = None,
+    target: Target | None = None,
+    keep_state: Callable[[Any, Any], None] = lambda map_, model: None,
 ) -> Prepared:
     """`make_model`, with the evidence.
 
-    sample_weight : rows of weight 0 are not looked at; target : what y is, where that is known
+    sample_weight : rows of weight 0 are not looked at; target : what y is, where that is known; keep_state : called with
+    map and model, unfitted, before rows are looked at
     """
     X = as_rows(X)
     y = as_targets(X, y)
@@ -129,6 +136,7 @@ def prepare(
     doubts = (target.why,) if target.doubtful and wants_labels(options.model) is None else ()
     learner, why = choose_learner(options.model, target, seed)
     wanted = _unfitted_map(options, is_classifier(learner), seed)
+    keep_state(wanted, learner)
     sample = read_sample(X, y, seed, sample_weight)
     decisions = Decisions(X.shape[0], sample, _targets(sample, is_classifier(learner)), seed)
     decisions.note("model", _name(learner), why)
