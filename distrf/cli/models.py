@@ -57,7 +57,7 @@ def plan(
     if job == "train":
         known = given.values.get("classes") or len(data.info.classes or ())
         target = planning.planned_target(data.rows()[1], known, map.seed)
-        steps = unfitted(data, map, model, scale, target)
+        steps: Any = unfitted(data, map, model, scale, target)
     elif (estimator := map.planned(data.d, data.n)) is None:
         raise UsageError(NO_FEATURES)
     else:
@@ -121,7 +121,10 @@ def train(
         facts = {"model": out, "done": True} | _draw(None if plot and os.path.exists(plot) else plot, out)
         session.finish(facts, lambda console: print_done(console, facts))
         return
-    sizes = {"classes": len(data.info.classes or ()) or target.distinct, "n_components": map.size}
+    sizes: dict[str, Any] = {
+        "classes": len(data.info.classes or ()) or target.distinct,
+        "n_components": map.size,
+    }
     session.refuse_if_too_big("train", chained(steps), data, **sizes)
     checked(lambda: outputs.keep_state(estimator, learner, data.identity))
     options = options if model.asked or kept.checkpoint else replace(options, model="auto")

@@ -30,7 +30,7 @@ class CheckpointOptions:
     @property
     def every(self) -> Any:
         """The number of batches."""
-        return None if self.checkpoint_every is None else as_number(self.checkpoint_every)
+        return None if self.checkpoint_every is None else as_number(str(self.checkpoint_every))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,7 +59,7 @@ class RunOptions:
     json: bool = False
 
     @property
-    def where(self) -> dict[str, str | None]:
+    def where(self) -> dict[str, Any]:
         """The arguments of `distrf.connect`."""
         return {"cluster": self.cluster, "memory_limit": self.memory_limit, "tls": self.tls}
 

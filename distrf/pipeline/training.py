@@ -81,8 +81,8 @@ def train(
     X, y = (values if values is None or hasattr(values, "shape") else np.asarray(values) for values in (X, y))
     if sample_weight is not None and np.ndim(sample_weight) == 0:
         raise InputError(f"sample_weight must have one entry for each row, got {sample_weight!r}")
-    places = (None if place is None else os.fspath(place) for place in (out, checkpoint))
-    outputs, asked = Outputs(*places, checkpoint_every, resume, overwrite), Options(**options)
+    out, checkpoint = (None if place is None else os.fspath(place) for place in (out, checkpoint))
+    outputs, asked = Outputs(out, checkpoint, checkpoint_every, resume, overwrite), Options(**options)
     outputs.check_places(None)
     kept = out is not None or checkpoint is not None
     identity = {"data": tokenize(X, y, sample_weight), "baseline": baseline} if kept else {}
@@ -91,7 +91,9 @@ def train(
         outputs.check_same_job(job)
         return load_model(outputs.out)  # type: ignore[arg-type, return-value]
     start = time.perf_counter()
-    made = prepare(X, y, asked, sample_weight, None, lambda *steps: outputs.keep_state(*steps, identity))
+    made = prepare(
+        X, y, asked, sample_weight, None, lambda map_, model: outputs.keep_state(map_, model, identity)
+    )
     pipeline = fit_prepared(made, X, y, sample_weight, baseline)
     if out is not None:
         outputs.save(pipeline, NOT_SAID | identity, job, time.perf_counter() - start)
