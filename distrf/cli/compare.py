@@ -43,7 +43,8 @@ def compare(
         Write a plot of the errors to this file.
     """
     from ..comparing import usable_projections
-    from .plots import check_place
+    from ..plot import plot_kernel_error
+    from .plots import check_place, write_plot
 
     session = Session(run)
     check_place(plot, X)
@@ -54,31 +55,17 @@ def compare(
     with session.connected():
         found = given.call(estimator, data.rows()[0])
     if plot:
-        _plot(found, plot)
-    draws = len(found.found[0].errors["frobenius"])
-    result = found.to_dict() | {"n_draws": draws, "plot": plot}
+        axes = plot_kernel_error(found.table())
+        axes.set_ylabel("|K - ZZ'|_F / |K|_F")
+        write_plot(axes, plot)
+    result = found.to_dict() | {"plot": plot}
     session.finish(result, lambda console: _print(console, found, plot))
-
-
-def _plot(found: ProjectionErrors, path: str) -> None:
-    from ..plot import plot_kernel_error
-    from .plots import write_plot
-
-    table = [
-        {"map": one.projection, "n_components": one.n_components, "error": draw}
-        for one in found.found
-        for draw in one.errors["frobenius"]
-    ]
-    axes = plot_kernel_error(table)
-    axes.set_ylabel("|K - ZZ'|_F / |K|_F")
-    write_plot(axes, path)
 
 
 def _print(console: Console, result: ProjectionErrors, plot: str | None) -> None:
     from rich.table import Table
 
-    draws = len(result.found[0].errors["frobenius"])
-    title = f"kernel error on {result.n_rows:,} rows, {draws} draws, mean ± standard error"
+    title = f"kernel error on {result.n_rows:,} rows, {result.n_draws} draws, mean ± standard error"
     table = Table(title=title, title_justify="left")
     for heading in ("projection", "D", "Frobenius", "spectral", "MSE", "ms"):
         left = heading == "projection"

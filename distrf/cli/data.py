@@ -108,18 +108,15 @@ def inspect(path: Place, *, run: RunOptions) -> None:
     session = Session(run)
     if store.is_model_folder(path):
         details, shapes = model_details(path), store.array_shapes(path)
-        session.finish(
-            {"kind": "model", **details, "arrays": shapes},
-            lambda console: print_spec(console, f"model {path}", _with_shapes(details, shapes)),
-        )
-        return
-    if store.made_from(path) is None:
-        facts = store.facts(path)
-        shown = {name: value for name, value in facts.items() if name != "kind"}
-        session.finish(facts, lambda console: print_spec(console, path, shown))
-        return
-    info = store.info(path, measure=True)
-    session.finish(info.to_dict(), lambda console: print_store(console, info))
+        result, shown = {"kind": "model", **details, "arrays": shapes}, _with_shapes(details, shapes)
+        session.finish(result, lambda console: print_spec(console, f"model {path}", shown))
+    elif store.made_from(path) is None:
+        result = store.facts(path)
+        shown = {name: value for name, value in result.items() if name != "kind"}
+        session.finish(result, lambda console: print_spec(console, path, shown))
+    else:
+        info = store.info(path, measure=True)
+        session.finish(info.to_dict(), lambda console: print_store(console, info))
 
 
 def print_store(console: Console, info: Any) -> None:
