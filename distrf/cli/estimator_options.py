@@ -30,7 +30,7 @@ class MapOptions(Typed):
     def __init__(self, map: str | None = None, random_state: int | str = 0, **given: Any):
         super().__init__(**given)
         self.map, self.seed = map or self.usual, read(str(random_state), _SEEDS)
-        checked(lambda: _SEEDS.check("random_state", self.seed))
+        checked(lambda: _SEEDS.check("random_state", self.seed), lambda _: "--random-state (--seed)")
         if {"gamma", "length_scale"} <= self.typed.keys():
             raise UsageError(
                 "--gamma and --length-scale exclude each other: gamma sets the length scale; leave one out"
