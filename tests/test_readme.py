@@ -7,6 +7,7 @@ import runpy
 import shlex
 import subprocess
 import sys
+import tomllib
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -52,6 +53,16 @@ def test_command_lines_parse(page, line):
         for option in (*p.opts, *p.secondary_opts)
     }
     assert {word for word in words[1:] if re.match(r"--?[A-Za-z]", word)} <= known | {"--help"}
+
+
+JOBS = [(page.relative_to(ROOT), block) for page in PAGES for block in blocks(page, "toml")]
+
+
+@pytest.mark.parametrize(("page", "job"), JOBS, ids=[f"{p}-{i}" for i, (p, _) in enumerate(JOBS)])
+def test_job_files_are_command_lines(page, job, tmp_path, cli):
+    (tmp_path / "job.toml").write_text(job)
+    line = shlex.split(cli("run", tmp_path / "job.toml", "--dry-run").out)
+    assert line[:2] == ["distrf", tomllib.loads(job)["command"]]
 
 
 def test_readme_names_every_command():

@@ -2,7 +2,7 @@
 
 The peak of one worker is the sum of: its process; cached weights; for each thread a source block, the widest block and the
 scratch of the reduction; and states, which the plan calls partial results. In the worst case one worker holds all states
-that still wait to be added, and both sums. While a state is sent it takes three times its size (measured).
+that still wait to be added, and the sums that wait for others. While a state is sent it takes three times its size (measured).
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from dask.utils import format_bytes
 from threadpoolctl import threadpool_limits
 
 from ..errors import MemoryPlanError
+from .sum_tree import most_waiting
 from .worker_checks import WorkerMemoryError
 
 #: Bytes of a worker process that has imported everything and holds no data.
@@ -62,15 +63,15 @@ class Workers:
 
 
 def states_ahead(nbytes: int, threads: int) -> int:
-    """The submission window: how many segments with states of `nbytes` may run, or wait to be added, at one time."""
+    """How many segments with states of `nbytes` may run, or wait to be added, at one time, beside sums that wait."""
     if nbytes <= _MEDIUM_STATE:
         return (8 if nbytes <= _SMALL_STATE else 3) * threads
     return threads + -(-threads // 2)
 
 
 def states_held(nbytes: int, segments: int, threads: int = 1) -> int:
-    """The most states of `nbytes` that one worker holds at a time: the submission window and both sums."""
-    return max(_SENT, min(segments, states_ahead(nbytes, threads) + 2))
+    """The most states of `nbytes` that one worker holds at a time: those of segments, and sums that wait for others."""
+    return max(_SENT, min(segments, states_ahead(nbytes, threads) + most_waiting(segments)))
 
 
 def reading_scratch(stored: float, block: float) -> int:

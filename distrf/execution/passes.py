@@ -5,10 +5,10 @@ to the segment's state and drops the block before it reads the next. So at most 
 whatever the scheduler does.
 
 How blocks are cut into segments depends on the data and on the reduction, never on the workers, and the states of the
-segments are added in a fixed order. So one worker and twenty give the same bits.
+segments are added on a fixed binary tree (sum_tree.py). So one worker and twenty give the same bits.
 
-The client does not submit all segments at once. It submits segment r only when segment r - w has been added to the sum,
-where w is the submission window. So a worker holds few states, however slow one segment is (see memory.states_ahead).
+The client does not submit all segments at once. It gives the next one to a worker that has a free thread (crew.py), as long
+as few states run or wait to be added (see memory.states_ahead). So a worker holds few states, however slow one segment is.
 """
 
 from __future__ import annotations
@@ -26,12 +26,14 @@ from dask.delayed import Delayed
 
 from ..errors import InputError
 from .block_graphs import BlockGraphs, add_block, passed
+from .crew import Crew
 from .graph_nodes import Task, TaskRef
 from .memory import PassMemory, Workers, states_ahead
 from .progress import pass_topic, report
 from .row_blocks import align_rows, blocks_are_csr, check_dask_rows, row_bytes
-from .scheduler import compute, compute_many, current_client, gather, merge_states, settle
-from .submission import Submission, threads_of
+from .scheduler import Results, compute, compute_many, current_client, gather, merge_states
+from .submission import Submission
+from .sum_tree import Addition, Span, SumTree, add_in_order, most_waiting
 
 #: Most bytes of states that a pass moves for each of its floating-point operations. At 50 GF/s and 1 GB/s moving takes
 #: below 5 % of the time of computing.
@@ -140,10 +142,6 @@ def run_pass(
     return _run_dask(reduction, aligned, label, starts)
 
 
-def _segments_per_sum(n_segments: int) -> int:
-    return math.isqrt(max(n_segments - 1, 0)) + 1
-
-
 def _run_in_memory(reduction: Reduction, arrays: Sequence[Any], label: str, block_rows: int | None) -> Any:
     n = arrays[0].shape[0]
     if any(a.shape[0] != n for a in arrays):
@@ -151,19 +149,20 @@ def _run_in_memory(reduction: Reduction, arrays: Sequence[Any], label: str, bloc
     step = max(1, min(block_rows or n, n))
     rows = [min(step, n - a) for a in range(0, n, step)]
     segments = cut_segments(rows, range(len(rows)), count_segments(n, reduction))
-    total = partial_sum = None
-    with pass_topic(label, n, None) as topic:
-        for r, (first, last) in enumerate(segments):
+
+    def states() -> Iterator[Any]:
+        for first, last in segments:
             state = reduction.initial()
             for a in range(first * step, min(last * step, n), step):
                 b = min(a + step, n)
                 state = add_block(reduction, state, a, [x[a:b] for x in arrays])
                 report(topic, b - a)
-            partial_sum = state if partial_sum is None else reduction.combine(partial_sum, state)
-            if (r + 1) % _segments_per_sum(len(segments)) == 0 or r + 1 == len(segments):
-                total = partial_sum if total is None else reduction.combine(total, partial_sum)
-                partial_sum = None
-    return total if segments else reduction.initial()
+            yield state
+
+    with pass_topic(label, n, None) as topic:
+        if not segments:
+            return reduction.initial()
+        return add_in_order(states(), len(segments), reduction.combine)
 
 
 def _run_dask(
@@ -184,15 +183,16 @@ def _run_dask(
         memory = pass_memory(reduction, arrays, len(segments), workers, learned)
         memory.check(workers, label)
         window = states_ahead(reduction.nbytes, workers.count * workers.threads)
+        most = window + most_waiting(len(segments))
         # Keys are unique to this pass. States are changed in place, so Dask must not reuse one from an earlier pass.
         pass_ = _Pass(f"distrf-pass-{uuid.uuid4().hex}", reduction, blocks, segments, firsts, topic)
         with memory.explains(label):
-            return _run_threads(pass_, window) if client is None else _run_workers(pass_, window, client)
+            return _run_threads(pass_, window) if client is None else _run_workers(pass_, most, client)
 
 
 @dataclass(frozen=True)
 class _Pass:
-    """The tasks of a pass in order: segment r, then the sums that can be made once its state exists."""
+    """The tasks of a pass: one for each segment, and one for each sum of two neighbours."""
 
     name: str
     reduction: Reduction
@@ -201,87 +201,77 @@ class _Pass:
     firsts: Sequence[int]
     topic: str | None
 
+    def key(self, span: Span) -> str:
+        """The key of the state of a segment, or of a sum."""
+        first, last = span
+        return f"{self.name}-segment-{first}" if last - first == 1 else f"{self.name}-sum-{first}-{last}"
+
     def segment(self, r: int, after: str | None = None) -> Task:
         first, last = self.segments[r]
         return self.blocks.segment_task(
-            f"{self.name}-segment-{r}", self.reduction, first, last, self.firsts[first:last], self.topic, after
+            self.key((r, r + 1)), self.reduction, first, last, self.firsts[first:last], self.topic, after
         )
 
-    def sums(self) -> Iterator[tuple[list[Task], list[str]]]:
-        """For each segment: the tasks that add its state to the sums, and the keys of the sums so far.
-
-        There are two sums at a time: that of the present run of segments, and the total of all runs before it.
-        """
-        partial_sum = total = None
-        for r in range(len(self.segments)):
-            tasks: list[Task] = []
-            key = f"{self.name}-segment-{r}"
-            if partial_sum is not None:
-                tasks.append(Task(f"{key}-sum", self.reduction.combine, TaskRef(partial_sum), TaskRef(key)))
-                key = f"{key}-sum"
-            partial_sum = key
-            if (r + 1) % _segments_per_sum(len(self.segments)) == 0 or r + 1 == len(self.segments):
-                if total is not None:
-                    key = f"{self.name}-total-{r}"
-                    tasks.append(Task(key, self.reduction.combine, TaskRef(total), TaskRef(partial_sum)))
-                partial_sum, total = None, key
-            yield tasks, [key for key in (partial_sum, total) if key is not None]
+    def sum(self, addition: Addition) -> Task:
+        parts = (TaskRef(self.key(part)) for part in (addition.left, addition.right))
+        return Task(self.key(addition.total), self.reduction.combine, *parts)
 
 
 def _run_threads(pass_: _Pass, window: int) -> Any:
     """Run the pass in threads of this process, as one graph.
 
-    States are added in order, so a slow segment delays the sums of all segments after it. Without a limit those would be
-    computed meanwhile, and their states would pile up in memory. So segment r depends on a *gate*: an empty task that is
-    done when segment r - window has been added.
+    Without a limit, threads would go on while one segment is slow, and states would pile up in memory. So segment r depends
+    on a *gate*: an empty task that is done when the sums of all segments up to r - window have been made.
     """
     graph: dict[Any, Any] = dict(pass_.blocks.shared)
-    live: list[str] = []
-    for r, (tasks, live) in enumerate(pass_.sums()):
+    tree = SumTree(len(pass_.segments))
+    for r in range(len(pass_.segments)):
         segment = pass_.segment(r, f"{pass_.name}-gate-{r - window}" if r >= window else None)
-        graph |= {task.key: task for task in (segment, *tasks)}
+        graph |= {task.key: task for task in (segment, *map(pass_.sum, tree.add(r)))}
         if r + window < len(pass_.segments):
             gate = f"{pass_.name}-gate-{r}"
-            graph[gate] = Task(gate, passed, *(TaskRef(key) for key in live))
-    return compute(Delayed(live[-1], graph), None)
+            graph[gate] = Task(gate, passed, *(TaskRef(pass_.key(span)) for span in sorted(tree.waiting)))
+    return compute(Delayed(pass_.key(tree.root), graph), None)
 
 
-def _run_workers(pass_: _Pass, window: int, client: Any) -> Any:
-    """Run the pass on a cluster.
+def _run_workers(pass_: _Pass, most: int, client: Any) -> Any:
+    """Run the pass on a cluster, with at most `most` segments running or states waiting at a time.
 
-    The client assigns segments to the threads in turn; the scheduler would give too many to the worker that already
-    holds the reduction's arrays. There are no gates here: the client does not submit segment r before segment r - window
-    has been added.
+    The client gives each segment to a worker (see crew.py), and adds two states as soon as both are there.
     """
-    threads = threads_of(client)
-    futures: dict[Any, Any] = {}
+    segments = len(pass_.segments)
+    tree, crew, results = SumTree(segments), Crew(client), Results(client)
+    running: dict[Any, int] = {}  # key of a segment -> its number
+    adding: dict[Any, list[str]] = {}  # key of a sum -> the keys of the two states that it still holds
+    root, r = pass_.key(tree.root), 0
     submission = Submission()
     submission.add(dict(pass_.blocks.shared), keep=list(pass_.blocks.shared))
-    summed: list[list[str]] = []  # for each segment: the keys of the sums that contain it
     try:
-        for r, (tasks, live) in enumerate(pass_.sums()):
-            if r >= window:
-                settle(*(futures[key] for key in summed[r - window]))
-            segment = pass_.segment(r)
-            submission.add(
-                {segment.key: segment},
-                worker=threads[r % len(threads)] if threads else None,
-                keep=[segment.key],
-            )
-            submission.add({task.key: task for task in tasks}, 1, keep=[task.key for task in tasks])
-            summed.append(live)
-            if r + 1 < window:
-                continue
-            futures |= submission.submit(client)
+        while True:
+            while r < segments and len(running) + len(tree.waiting) + len(adding) < most:
+                worker = crew.choose(segments - r)
+                if worker is None:
+                    break
+                task = pass_.segment(r)
+                submission.add({task.key: task}, worker=worker or None, keep=[task.key])
+                crew.begin(task.key, worker)
+                running[task.key] = r
+                r += 1
+            results.expect(submission.submit(client))
             submission = Submission()
-            needed = {*pass_.blocks.shared, *itertools.chain(*summed[r + 1 - window :])}
-            for key in futures.keys() - needed:
-                futures.pop(key).release()
-        futures |= submission.submit(client)
-        return gather(futures[summed[-1][-1]], client)
+            for key in results.wait():
+                if key in running:
+                    crew.finish(key)
+                    for addition in tree.add(running.pop(key)):
+                        task = pass_.sum(addition)
+                        submission.add({task.key: task}, 1, keep=[task.key])
+                        adding[task.key] = [pass_.key(addition.left), pass_.key(addition.right)]
+                elif key in adding:
+                    results.release(adding.pop(key))
+                if key == root:
+                    return results.value(root)
     finally:
-        for future in futures.values():
-            future.release()
+        results.close()
 
 
 def pass_memory(
@@ -349,11 +339,5 @@ def _run_windowed(
             for i, state in zip(wanted, compute_many(tasks, client), strict=True):
                 partial[i] = state
         states.extend(partial)
-    size = _segments_per_sum(len(segments))
-    total = None
-    for g in range(0, len(states), size):
-        partial_sum = states[g]
-        for state in states[g + 1 : g + size]:
-            partial_sum = merge_states(reduction, partial_sum, state, client)
-        total = partial_sum if total is None else merge_states(reduction, total, partial_sum, client)
+    total = add_in_order(states, len(states), lambda left, right: merge_states(reduction, left, right, client))
     return gather(total, client)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from queue import Empty, SimpleQueue
 from typing import Any
 
 import dask
@@ -114,9 +116,69 @@ def settle(*futures: Any) -> None:
                 watching = watching or worker_checks.Watch(futures[0].client)
                 watching.look()
     for future in futures:
-        if future.status != "finished":
-            with worker_checks.in_plain_words():
-                future.result()
+        _raise_failure(future)
+
+
+class Results:
+    """Futures as they finish, while the workers are checked (see worker_checks.py).
+
+    Parameters
+    ----------
+    client : distributed.Client
+    """
+
+    def __init__(self, client: Any):
+        self._client = client
+        self._futures: dict[Any, Any] = {}
+        self._finished: SimpleQueue[Any] = SimpleQueue()
+        self._watch: worker_checks.Watch | None = None
+        self._look = time.monotonic() + worker_checks.EVERY
+
+    def expect(self, futures: Mapping[Any, Any]) -> None:
+        """Add futures, by key."""
+        self._futures |= futures
+        for key, future in futures.items():
+            future.add_done_callback(lambda _, key=key: self._finished.put(key))
+
+    def wait(self, seconds: float = 1.0) -> list[Any]:
+        """The keys that have finished since the last call; none where nothing does for so many seconds.
+
+        Raises what `settle` raises.
+        """
+        keys = []
+        with waiting():
+            with suppress(Empty):
+                keys.append(self._finished.get(timeout=seconds))
+                while True:
+                    keys.append(self._finished.get_nowait())
+            if time.monotonic() > self._look:
+                self._watch = self._watch or worker_checks.Watch(self._client)
+                self._watch.look()
+                self._look = time.monotonic() + worker_checks.EVERY
+        for key in keys:
+            if key in self._futures:
+                _raise_failure(self._futures[key])
+        return keys
+
+    def value(self, key: Any) -> Any:
+        """The result of a future that has finished."""
+        return gather(self._futures[key], self._client)
+
+    def release(self, keys: Iterable[Any]) -> None:
+        """Let the cluster drop results."""
+        for key in keys:
+            self._futures.pop(key).release()
+
+    def close(self) -> None:
+        """Let the cluster drop everything."""
+        self.release(list(self._futures))
+
+
+def _raise_failure(future: Any) -> None:
+    """Raise what a task raised, in plain words."""
+    if future.status != "finished":
+        with worker_checks.in_plain_words():
+            future.result()
 
 
 def results_in_order(

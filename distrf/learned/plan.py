@@ -8,7 +8,8 @@ from typing import Any
 from ..execution.memory import Workers
 from ..execution.planned import Costs, PlannedRows
 from ..sgd import dask_batches
-from ..sgd.batch_plan import BATCHES_HELD, BatchMemory, PlannedBlocks
+from ..sgd.ahead import Ahead
+from ..sgd.batch_plan import BatchMemory, PlannedBlocks
 from .base import pair_rows
 from .objectives import Layout
 from .start import SAMPLE, choose_batch_size, epochs
@@ -68,14 +69,16 @@ def learning_costs(estimator: Any, rows: PlannedBlocks, workers: Workers) -> Lea
     batch = rows.layout(size)
     # At most as many workers as microbatches share a batch. If these are few, a worker holds a large part of the windows.
     holders = min(workers.count, batch.microbatches)
+    row_bytes = d * itemsize + 16 * outputs
+    ahead = Ahead.choose(workers, batch, row_bytes, rows.block_bytes)
     memory = BatchMemory(
         block=rows.source_bytes,
         scratch=batch.microbatch_rows * (d + 6 * D) * itemsize,
         partial=0,
         weights=3 * 8 * P,
         threads=workers.threads,
-        held=rows.held_bytes(batch, holders),
-        features=-(-BATCHES_HELD * size // holders) * (d * itemsize + 16 * outputs),
+        held=rows.held_bytes(batch, ahead, holders),
+        features=int(-(-ahead.batches_held * size // holders) * row_bytes),
         gradients=(-(-batch.microbatches // holders) + 4) * 8 * P,
     )
     client = SAMPLE * d * itemsize + state

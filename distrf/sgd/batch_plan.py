@@ -12,6 +12,7 @@ from ..execution.planned import Costs, PlannedRows, cached_bytes
 from ..execution.scheduler import current_client
 from ..targets import target_tasks
 from . import dask_batches
+from .ahead import Ahead, BatchLayout
 from .batch_sizes import BATCH_SIZES, BATCHES_PER_EPOCH, WHOLE_UP_TO, epochs, microbatch_rows
 from .learning_rates import RATES
 from .penalties import PENALTIES
@@ -20,26 +21,8 @@ from .rows import Rows
 from .schedules import MICROBATCH_ROWS, Schedule, order_bytes
 from .spectrum import MANY_FEATURES, MOST_DIRECTIONS
 
-#: Batches whose features may be on workers at one time: the one that is summed, AHEAD + 1 made meanwhile, and one whose
-#: features are being released.
-BATCHES_HELD = dask_batches.AHEAD + 1 + 2
 #: The plan makes the schedule of this many blocks at most: enough to fill several shuffle windows.
 _LOOKED_AT = 1_024
-
-
-@dataclass(frozen=True)
-class BatchLayout:
-    """The figures of a schedule that decide the memory of a worker.
-
-    window_blocks : blocks of two shuffle windows, the present one and the next
-    rows, microbatches : number of rows and of microbatches in the first batch
-    microbatch_rows : rows of its largest microbatch
-    """
-
-    window_blocks: int
-    rows: int
-    microbatches: int
-    microbatch_rows: int
 
 
 @dataclass(frozen=True)
@@ -83,17 +66,14 @@ class PlannedBlocks:
         """The layout of batches of `batch_size` rows, from a schedule over the first blocks."""
         some = self.rows[:_LOOKED_AT]
         schedule = Schedule(some, batch_size, self.block_bytes, 0, shuffle, whole_blocks, microbatch_rows)
-        first = next(schedule.batches(0))
-        return BatchLayout(
-            min(len(self.rows), 2 * max(len(window) for window in schedule.windows(0))),
-            first.rows,
-            len(first.microbatches),
-            max(sum(s.last - s.first for s in microbatch) for microbatch in first.microbatches),
-        )
+        window = max(schedule.windows(0), key=len)
+        rows = sum(some[block] for block in window)
+        return BatchLayout.of(next(schedule.batches(0)), rows, len(window))
 
-    def held_bytes(self, layout: BatchLayout, workers: int) -> int:
+    def held_bytes(self, layout: BatchLayout, ahead: Ahead, workers: int) -> int:
         """Bytes of the shuffle windows on one of `workers` workers, with the row permutations."""
-        return -(-layout.window_blocks // workers) * self.block_bytes + order_bytes(self.rows)
+        blocks = min(len(self.rows), ahead.windows_held * layout.window_blocks)
+        return -(-blocks // workers) * self.block_bytes + order_bytes(self.rows)
 
 
 @dataclass(frozen=True)
@@ -198,15 +178,17 @@ def _batch_memory(
 ) -> BatchMemory:
     """The memory of one worker at the peak."""
     weights = (features.width + 1) * rows.outputs
-    held_rows = -(-BATCHES_HELD * batch_size // workers.count)
+    row_bytes = features.entries * rows.itemsize + 16 * rows.outputs
+    ahead = Ahead.choose(workers, layout, row_bytes, rows.block_bytes)
+    held_rows = -(-min(ahead.batches_held * batch_size, 2 * rows.n) // workers.count)
     return BatchMemory(
         block=rows.source_bytes,
         scratch=layout.microbatch_rows * (rows.columns + 2 * features.width) * rows.itemsize,
         partial=0,
         weights=features.cached,
         threads=workers.threads,
-        held=rows.held_bytes(layout, workers.count),
-        features=int(held_rows * (features.entries * rows.itemsize + 16 * rows.outputs)),
+        held=rows.held_bytes(layout, ahead, workers.count),
+        features=int(held_rows * row_bytes),
         gradients=-(-layout.microbatches // workers.count) * weights * rows.itemsize + 7 * 8 * weights,
     )
 

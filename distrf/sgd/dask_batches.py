@@ -33,21 +33,39 @@ from dask.delayed import Delayed
 from ..alignment import aligned
 from ..execution.block_graphs import BlockGraphs
 from ..execution.graph_nodes import DataNode, Task, TaskRef
+from ..execution.memory import Workers
 from ..execution.row_blocks import shared_arrays
 from ..execution.scheduler import compute, gather, gather_all
 from ..execution.submission import Submission, threads_of
 from ..execution.worker_release import same_release
 from ..execution.workers import return_freed_memory
+from .ahead import Ahead, BatchLayout
 from .batch_work import FAN_IN, BatchWork, LoadReduction, Sums, add_sums
 from .schedules import Batch
 
-#: How many batches ahead features are made.
-AHEAD = 2
 #: Weights travel inside the gradient tasks if all copies together have at most this many bytes. As a task of their own
 #: they arrive later: threads begin features meanwhile, gradients wait for them, and later no features are left to make.
 _MESSAGE_BYTES = 8 * 2**20
 #: Blocks that are validated at one time.
 _VALIDATE = 16
+
+
+@dataclass(frozen=True)
+class Window:
+    """A shuffle window under way. number : how many were begun before it; threads : the worker of each thread."""
+
+    number: int
+    threads: list[str]
+
+    @property
+    def read_priority(self) -> int:
+        """Its blocks are read when nothing is left to do for earlier windows."""
+        return -2 * self.number
+
+    @property
+    def work_priority(self) -> int:
+        """Its features are made before blocks of later windows are read."""
+        return -2 * self.number - 1
 
 
 @dataclass(frozen=True)
@@ -65,11 +83,21 @@ class DaskBatches:
     client : distributed client
     arrays : aligned lazy (X, y) or (X, y, weight), whose row chunks are the blocks
     maps : functions from blocks of X to features, with their learned arrays
+    row_bytes, block_bytes : of the features of one row, and of the largest block as workers hold it
     """
 
-    def __init__(self, client: Any, arrays: Sequence[Any], maps: Sequence[Any], work: BatchWork):
+    def __init__(
+        self,
+        client: Any,
+        arrays: Sequence[Any],
+        maps: Sequence[Any],
+        work: BatchWork,
+        row_bytes: float,
+        block_bytes: int,
+    ):
         self._client = client
         self.work = work
+        self._row_bytes, self._block_bytes = row_bytes, block_bytes
         self._rows = [int(r) for r in arrays[0].chunks[0]]
         self._starts = np.concatenate([[0], np.cumsum(self._rows)]).tolist()
         self._reduction = LoadReduction(arrays[0].shape[1])
@@ -87,20 +115,24 @@ class DaskBatches:
                 submission.add(dict(arrays_.dask), keep=[arrays_.key])
         self._futures: dict[Any, Any] = submission.submit(client)  # everything held on workers
         self._shared = {key: self._futures[key] for key in self._blocks.shared}
-        self._threads: list[str] = []  # the worker of each
-        self._window: tuple[int, int] | None = None
+        self._windows: dict[tuple[int, int], Window] = {}  # those under way, by epoch and number in the epoch
+        self._opened = 0
         self._held: dict[int, Any] = {}  # block -> key of its rows
+        self._far = Ahead()
         self._ahead: deque[tuple[int, Batch, list[Assignment]]] = deque()
+        #: Batches of the windows under way, whose blocks are being read.
+        self._coming: deque[tuple[int, Batch]] = deque()
         self._sequence: Iterator[tuple[int, Batch]] = iter(())
         self._next: tuple[int, Batch] | None = None
         self._count = 0
-        #: The most blocks held at one time so far.
 
     def begin(self, sequence: Iterator[tuple[int, Batch]]) -> None:
         """Set the (epoch, batch) pairs that `gradient` will work through."""
         for _, _, assignments in self._ahead:
             self._release(assignment.features for assignment in assignments)
         self._ahead.clear()
+        self._coming.clear()
+        self._windows.clear()
         self._sequence, self._next = sequence, None
 
     def gradient(self, W: np.ndarray, **numbers: Any) -> tuple[int, Batch, Sums] | None:
@@ -109,13 +141,13 @@ class DaskBatches:
         numbers : further arguments of `BatchWork.gradient`
         """
         submission = Submission()
-        self._fill(submission, 1 + AHEAD)
+        self._fill(submission, 1)
         if not self._ahead:
             return None
         epoch, batch, assignments = self._ahead[0]
         arrays = {"W": W} | {k: np.asarray(v) for k, v in numbers.items()}
         keys = self._sum(submission, assignments, arrays)
-        self._fill(submission, 2 + AHEAD)  # work for the threads while this batch is summed
+        self._fill(submission, 2)  # work for the threads while this batch is summed
         self._futures |= submission.submit(self._client)
         try:
             sums = gather_all([self._futures[key] for key in keys], self._client)
@@ -125,43 +157,58 @@ class DaskBatches:
         self._drop_blocks()
         return epoch, batch, add_sums(*itertools.chain(*sums))
 
-    def _fill(self, submission: Submission, most: int) -> None:
-        """Add tasks until features of `most` batches are under way, from two shuffle windows at most.
+    def _fill(self, submission: Submission, more: int) -> None:
+        """Add tasks: blocks of as many windows, and features of as many batches, as `Ahead` says, and `more` batches."""
+        self._read_ahead(submission)
+        while self._coming and len(self._ahead) < self._far.batches + more:
+            self._make(submission, *self._coming.popleft())
 
-        That bounds the blocks that workers hold.
-        """
-        while len(self._ahead) < most:
-            if self._next is None:
-                self._next = next(self._sequence, None)
+    def _read_ahead(self, submission: Submission) -> None:
+        """Take the batches of as many shuffle windows as may be under way, and read the blocks of these."""
+        while True:
+            self._next = self._next or next(self._sequence, None)
             if self._next is None:
                 return
-            windows = {(epoch, batch.window) for epoch, batch, _ in self._ahead}
-            if len(windows | {(self._next[0], self._next[1].window)}) > 2:
-                return
-            self._make(submission, *self._next)
+            epoch, batch = self._next
+            if (epoch, batch.window) not in self._windows:
+                if len(self._windows) >= self._far.windows_held:
+                    return
+                self._open(submission, epoch, batch)
+            self._coming.append(self._next)
             self._next = None
 
+    def _open(self, submission: Submission, epoch: int, batch: Batch) -> None:
+        """Begin a shuffle window: look the workers up again, and read its blocks."""
+        layout = BatchLayout.of(batch, sum(self._rows[b] for b in batch.blocks), len(batch.blocks))
+        workers = Workers.of_client(self._client)
+        self._far = Ahead.choose(workers, layout, self._row_bytes, self._block_bytes)
+        self._opened += 1
+        window = self._windows[epoch, batch.window] = Window(self._opened, threads_of(self._client))
+        for worker, microbatches in assign(len(batch.microbatches), batch.window, window.threads):
+            for s in itertools.chain(*(batch.microbatches[i] for i in microbatches)):
+                self._load(submission, s.block, worker, window)
+
+    def _load(self, submission: Submission, block: int, worker: str | None, window: Window) -> None:
+        if block not in self._held:
+            load = self._load_task(block)
+            submission.add(dict(load.dask), window.read_priority, worker, [load.key])
+            self._held[block] = load.key
+
     def _make(self, submission: Submission, epoch: int, batch: Batch) -> None:
-        if self._window != (epoch, batch.window):
-            self._window = (epoch, batch.window)
-            self._threads = threads_of(self._client)
-        # The priority falls with the count, so that loads and features of earlier batches run first.
         self._count += 1
         assignments = []
-        for worker, microbatches in assign(len(batch.microbatches), batch.window, self._threads):
+        window = self._windows[epoch, batch.window]
+        for worker, microbatches in assign(len(batch.microbatches), batch.window, window.threads):
             key = f"distrf-sgd-features-{self._run}-{self._count}-{microbatches[0]}"
             members = [batch.microbatches[i] for i in microbatches]
             for s in itertools.chain(*members):
-                if s.block not in self._held:
-                    load = self._load_task(s.block)
-                    submission.add(dict(load.dask), -self._count, worker, [load.key])
-                    self._held[s.block] = load.key
+                self._load(submission, s.block, worker, window)
             task = Task(
                 key, _take, self.work, self._stubs, epoch, members, tuple(self._learned),
                 *(TaskRef(self._held[s.block]) for s in itertools.chain(*members)),
                 *(TaskRef(k) for k in self._learned.values()),
             )  # fmt: skip
-            submission.add({key: task}, -self._count, worker, [key])
+            submission.add({key: task}, window.work_priority, worker, [key])
             assignments.append(Assignment(worker, microbatches, key))
         self._ahead.append((epoch, batch, assignments))
 
@@ -198,10 +245,15 @@ class DaskBatches:
         return lists[0]
 
     def _drop_blocks(self) -> None:
-        """Release blocks of shuffle windows that no batch ahead belongs to."""
-        if not self._ahead:
+        """Release the blocks of shuffle windows that no batch under way belongs to."""
+        under_way = [(epoch, batch) for epoch, batch, _ in self._ahead] + list(self._coming)
+        if not under_way:
             return
-        wanted = {block for _, batch, _ in self._ahead for block in batch.blocks}
+        windows = {(epoch, batch.window) for epoch, batch in under_way}
+        if windows == self._windows.keys():
+            return
+        self._windows = {key: window for key, window in self._windows.items() if key in windows}
+        wanted = {block for _, batch in under_way for block in batch.blocks}
         dropped = [b for b in self._held if b not in wanted]
         self._release([self._held.pop(block) for block in dropped])
         if dropped:  # let the client send the release now, before loads of the next window are submitted
@@ -243,6 +295,7 @@ class DaskBatches:
         """Release everything that is held on workers."""
         self._release(list(self._futures))
         self._ahead.clear()
+        self._coming.clear()
         self._held.clear()
 
 

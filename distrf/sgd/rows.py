@@ -131,7 +131,10 @@ class Rows:
         client = current_client()
         if client is None:
             return LocalBatches(lazy_loader(self.arrays), (*self.maps, *functions), work)
-        return DaskBatches(client, self.arrays, (*self.maps, *functions), work)
+        itemsize, outputs = np.dtype(self.arrays[0].dtype).itemsize, self.arrays[1].shape[1:] or (1,)
+        entries = self.maps[-1].entries_per_row if self.maps else self.n_features
+        row_bytes = entries * itemsize + 16 * outputs[0]
+        return DaskBatches(client, self.arrays, (*self.maps, *functions), work, row_bytes, self.block_bytes)
 
 
 def two_dimensional(a: Any) -> Any:

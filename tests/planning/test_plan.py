@@ -213,7 +213,7 @@ def test_parts_grow_with_threads_and_runs():
     one, two = small_memory(segments=20), small_memory(segments=20, threads=2)
     assert two.parts["blocks"] == 2 * one.parts["blocks"]
     assert two.parts["partial results"] > one.parts["partial results"]
-    assert small_memory(segments=20).peak == small_memory(segments=2000).peak  # flat in the rows
+    assert small_memory(segments=200).peak == small_memory(segments=20000).peak  # flat in the rows
     assert one.parts["process"] == PROCESS_BYTES
 
 
