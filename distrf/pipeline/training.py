@@ -19,6 +19,7 @@ from ..execution.row_blocks import align_rows, blocks_are_csr
 from ..linear_model.ridge import fit_beside
 from ..parameters import check_keywords
 from ..persistence import load_model
+from ..randomness import draw_seed
 from ..record import Comparison, Training
 from ..targets import class_targets, regression_targets
 from .deciding import all_equal
@@ -83,6 +84,7 @@ def train(
         raise InputError(f"sample_weight must have one entry for each row, got {sample_weight!r}")
     out, checkpoint = (None if place is None else os.fspath(place) for place in (out, checkpoint))
     outputs, asked = Outputs(out, checkpoint, checkpoint_every, resume, overwrite), Options(**options)
+    asked = replace(asked, random_state=draw_seed(asked.random_state))
     outputs.check_places(None)
     kept = out is not None or checkpoint is not None
     identity = {"data": tokenize(X, y, sample_weight), "baseline": baseline} if kept else {}
