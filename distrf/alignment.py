@@ -25,8 +25,8 @@ def aligned(value: Any) -> Any:
             return value
         return type(value)(tuple(aligned(part) for part in parts), shape=value.shape, copy=False)
     if type(value) is tuple or type(value) is list:
-        made = [aligned(item) for item in value]
-        return value if all(a is b for a, b in zip(made, value, strict=True)) else type(value)(made)
+        items = [aligned(item) for item in value]
+        return value if all(a is b for a, b in zip(items, value, strict=True)) else type(value)(items)
     if type(value) is dict:
         return {key: aligned(item) for key, item in value.items()}
     return value

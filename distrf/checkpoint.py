@@ -107,7 +107,7 @@ class Checkpoint:
     def _found(self) -> list[int]:
         assert self.path is not None
         fs, root = files.filesystem(self.path)
-        return [int(found[1]) for name in files.names_in(fs, root) if (found := _STEP.fullmatch(name))]
+        return [int(match[1]) for name in files.names_in(fs, root) if (match := _STEP.fullmatch(name))]
 
     def _place(self, number: int) -> str:
         return f"{self.path}/step-{number:06d}"
@@ -131,12 +131,12 @@ class Checkpoint:
             The checkpoint was made from other rows.
         """
         known = self._count < self._done
-        kept = self.run(lambda _: {name: rows})[name]
+        stored = self.run(lambda _: {name: rows})[name]
         if not known:
             return
         # Not exact: features differ by rounding if the chunks differ.
         close = 1e-3 * float(np.abs(rows, where=np.isfinite(rows), out=np.zeros(rows.shape)).max(initial=0))
-        if kept.shape != rows.shape or not np.allclose(kept, rows, rtol=0, atol=close, equal_nan=True):
+        if stored.shape != rows.shape or not np.allclose(stored, rows, rtol=0, atol=close, equal_nan=True):
             raise SpecMismatchError(
                 f"the checkpoint {self.path!r} was written by a fit to other {name}; choose another folder, or "
                 "remove it"
@@ -158,10 +158,10 @@ class Checkpoint:
         self._count += 1
         if self._count > self._done:
             # In C order, as arrays are read from files: with another memory order BLAS results differ in the last bits.
-            made = {name: np.asarray(array, order="C") for name, array in step(self.arrays).items()}
-            self.arrays = self.arrays | made
-            self._write(self._count, made)
-            self._remove([k for k, names in self._names.items() if k < self._count and names <= made.keys()])
+            results = {name: np.asarray(array, order="C") for name, array in step(self.arrays).items()}
+            self.arrays = self.arrays | results
+            self._write(self._count, results)
+            self._remove([k for k, names in self._names.items() if k < self._count and names <= results.keys()])
         return self.arrays
 
     def once(self, make: Callable[[], np.ndarray]) -> np.ndarray:
@@ -179,9 +179,9 @@ class Checkpoint:
         self._count += 1
         name = f"array{self._count}"
         if self._count > self._done:
-            made = np.asarray(make(), order="C")
-            self._write(self._count, {name: made})
-            return made
+            array = np.asarray(make(), order="C")
+            self._write(self._count, {name: array})
+            return array
         return self.arrays.pop(name)
 
     def keep(self, arrays: Mapping[str, np.ndarray], numbers: Mapping[str, Any]) -> None:
@@ -208,14 +208,14 @@ class Checkpoint:
         -------
         (dict of str to array, dict), or None where there is none
         """
-        for number, found in self._states.items():
-            if found is not None:
+        for number, state in self._states.items():
+            if state is not None:
                 self._states[number] = None
-                return {name: np.array(array) for name, array in found[0].items()}, found[1]
+                return {name: np.array(array) for name, array in state[0].items()}, state[1]
         return None
 
     def _write(
-        self, number: int, made: Mapping[str, np.ndarray], numbers: Mapping[str, Any] | None = None
+        self, number: int, arrays: Mapping[str, np.ndarray], numbers: Mapping[str, Any] | None = None
     ) -> None:
         if self.path is None:
             return
@@ -228,11 +228,11 @@ class Checkpoint:
             "format": _FORMAT,
             "identity": self.job,
             "run": self._token,
-            "names": sorted(made),
+            "names": sorted(arrays),
             "numbers": None if numbers is None else dict(numbers),
         }
-        write_model_folder(self._place(number), spec, made, overwrite=True)
-        self._names[number] = set(made)
+        write_model_folder(self._place(number), spec, arrays, overwrite=True)
+        self._names[number] = set(arrays)
 
     def _remove(self, numbers: Sequence[int]) -> None:
         if self.path is None:

@@ -212,9 +212,9 @@ def read_cluster_spec(path: str | os.PathLike[str]) -> dict[str, Any]:
             raise InputError(f"the cluster spec {os.fspath(path)!r} is not YAML: {error}") from error
     known = {"class", "arguments", "scale", "adapt", "wait", "tls", "dask"}
     if not isinstance(spec, dict) or not isinstance(spec.get("class"), str) or set(spec) - known:
-        found = sorted(spec) if isinstance(spec, dict) else type(spec).__name__
+        received = sorted(spec) if isinstance(spec, dict) else type(spec).__name__
         raise InputError(
-            f"a cluster spec has 'class' and may have {sorted(known - {'class'})}; got {found} in {path}"
+            f"a cluster spec has 'class' and may have {sorted(known - {'class'})}; got {received} in {path}"
         )
     if "." not in spec["class"]:
         raise InputError(

@@ -68,15 +68,15 @@ class ProjectionErrors:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON."""
-        found = []
-        for one in self.found:
+        projections = []
+        for row in self.found:
             errors = {
-                norm: {"mean": one.mean(norm), "standard_error": one.standard_error(norm), "draws": draws}
-                for norm, draws in one.errors.items()
+                norm: {"mean": row.mean(norm), "standard_error": row.standard_error(norm), "draws": draws}
+                for norm, draws in row.errors.items()
             }
-            found.append(vars(one) | {"errors": errors})
+            projections.append(vars(row) | {"errors": errors})
         counts = {"n_rows": self.n_rows, "n_draws": self.n_draws}
-        return counts | {"projections": found, "skipped": self.skipped}
+        return counts | {"projections": projections, "skipped": self.skipped}
 
 
 def usable_projections(
@@ -102,10 +102,10 @@ def usable_projections(
             except InputError:
                 continue
         for size in n_components:
-            made = clone(map).set_params(projection=name, n_components=size)
+            candidate = clone(map).set_params(projection=name, n_components=size)
             try:
-                made.planned_map(d)
-                maps.append(made)
+                candidate.planned_map(d)
+                maps.append(candidate)
             except InputError as error:
                 skipped[f"{name}, D = {size}"] = str(error)
     if not maps:
@@ -158,19 +158,19 @@ def compare_projections(
     maps, skipped = usable_projections(map, X.shape[1], n_components, projections)
     seed = draw_seed(map.random_state)
     rows = take_rows(X, sampled_rows(X.shape[0], n_rows, seed, "compare"))
-    return ProjectionErrors(len(rows), [_measure(made, rows, seed, n_draws) for made in maps], skipped)
+    return ProjectionErrors(len(rows), [_measure(map_, rows, seed, n_draws) for map_ in maps], skipped)
 
 
 def _measure(map: RandomFourierFeatures, rows: Any, seed: int, draws: int) -> ProjectionError:
     errors: dict[str, list[float]] = {norm: [] for norm in NORMS}
     seconds = []
     for draw in range(draws):
-        made = clone(map).set_params(random_state=seed + draw, n_jobs=1).fit(rows)
-        made.transform(rows[:8])  # makes the weights
+        fitted = clone(map).set_params(random_state=seed + draw, n_jobs=1).fit(rows)
+        fitted.transform(rows[:8])  # makes the weights
         start = time.perf_counter()
-        made.transform(rows)
+        fitted.transform(rows)
         seconds.append(time.perf_counter() - start)
-        error = kernel_error(made, rows, n_rows=len(rows))
-        for norm, found in errors.items():
-            found.append(getattr(error, norm))
+        error = kernel_error(fitted, rows, n_rows=len(rows))
+        for norm, draws_of_norm in errors.items():
+            draws_of_norm.append(getattr(error, norm))
     return ProjectionError(map.projection, map.n_components, errors, float(np.median(seconds)))

@@ -72,3 +72,18 @@ def first_entry(X: Rows, where: np.ndarray) -> tuple[int, int, Any]:
         return int(stored.indptr.searchsorted(at, side="right")) - 1, int(stored.indices[at]), stored.data[at]
     row, column = divmod(at, X.shape[1])
     return row, column, X[row, column]
+
+
+def first_not_finite(X: Rows) -> tuple[int, int, Any] | None:
+    """Row, column and value of the first entry that is NaN or infinite; None if there is none.
+
+    Parameters
+    ----------
+    X : array of shape (n,) or (n, d), or CSR matrix of shape (n, d), of any dtype
+    """
+    from numpy import isfinite  # on first use: errors are imported before NumPy
+
+    values: Any = X.data if hasattr(X, "indptr") else X if X.ndim == 2 else X[:, None]
+    if values.dtype.kind != "f" or (finite := isfinite(values)).all():
+        return None
+    return first_entry(X if values.ndim == 1 else values, ~finite)

@@ -28,7 +28,8 @@ class Loss:
     Parameters
     ----------
     epsilon : float >= 0, for the losses that name it; or an array of shape (C,), one for each column
-    factors : array of shape (C,), on the loss of each column, for those that an epsilon makes steep and flat; None is 1
+    factors : array of shape (C,), factors on the loss of each column, so that one length of steps suits columns of
+        unlike epsilon; None is 1
 
     Attributes
     ----------
@@ -39,11 +40,13 @@ class Loss:
         classes; numbers come centred at the mean over all rows
     probabilistic : bool, whether scores become probabilities
     robust : bool, whether outlying targets hardly move the loss: its tails are no steeper than lines
-    flat_tail : bool, whether a smooth loss has no curvature far from its minimum, so that steps that use the
-        smoothness are right near the minimum alone
-    epsilon_in_spreads : float, epsilon="auto" in robust standard deviations of the targets; None: it has no epsilon
-    degree : int, loss(s r) is s^degree loss(r) for residuals and an epsilon s times as large; None: it is not
-    search_factor : float, the best constant score lies within so many times the targets
+    flat_tail : bool, whether a smooth loss has no curvature far from its minimum. Steps of the length that the
+        smoothness allows are then right near the minimum only
+    epsilon_in_spreads : float, the value of epsilon="auto" in robust standard deviations of the targets; None for a loss
+        without an epsilon
+    degree : int, the power of s by which the loss grows if residuals and epsilon are multiplied by s; None if it does
+        not grow by a power
+    search_factor : float, the best constant score lies between the smallest and the largest target, each times this
     in_ball : bool, whether the w that minimises alpha |w|^2 / 2 + mean loss has |w|^2 <= 1 / alpha, the ball into
         which Pegasos projects (Shalev-Shwartz et al. 2011, Theorem 1)
     """
@@ -90,7 +93,7 @@ class Loss:
 
     @classmethod
     def is_smooth(cls) -> bool:
-        """Whether steps by the smoothness converge without an average: no kink, and no flat tail."""
+        """Whether steps of constant length converge without averaging weights: no kink, and no flat tail."""
         return cls.smoothness is not None and not cls.flat_tail
 
     def for_two_classes(self) -> Loss:
@@ -98,39 +101,60 @@ class Loss:
         return self
 
     def curved(self, gradient: np.ndarray) -> np.ndarray:
-        """Second derivative of each row as a share of the largest, from 0 to 1, mean over columns; shape (b,).
+        """Second derivative of the loss of each row, divided by the largest that the loss can have.
 
-        Of a loss with a kink: whether the row is not on its flat side.
+        For a loss with a kink it is 1 for a column whose slope is not 0, else 0.
+
+        Parameters
+        ----------
+        gradient : array of shape (b, C), as `__call__` returns it
+
+        Returns
+        -------
+        Array of shape (b,), from 0 to 1, the mean over columns.
         """
         return np.count_nonzero(gradient, axis=1) / gradient.shape[1]
 
     def curvature(self, spread: float) -> float:
-        """The curvature that steps are made for: the smoothness; of a kinked loss, of the parabola as wide as `spread`.
+        """The curvature L that sets the length of the first steps.
 
-        A step of a kinked (or narrow Huber) loss along L = 1 / spread moves scores by about their range, as a step
-        of the squared loss does; later ones must fall.
+        It is the smoothness. A loss with a kink (or a narrow Huber loss) has L = 1 / spread: then a step moves scores by
+        about their range, as a step of the squared loss does, and later steps must be shorter.
 
         Parameters
         ----------
-        spread : standard deviation of the targets; 1 for classes
+        spread : float, standard deviation of the targets; 1 for classes
         """
         return 1.0 / max(spread, 1e-12) if self.smoothness is None else self.smoothness
 
     def in_units(self, units: np.ndarray, spread: float) -> Loss:
-        """The loss of targets that were multiplied by units, shape (C,), which brought each to about this spread."""
+        """The loss for targets that were multiplied by factors.
+
+        Parameters
+        ----------
+        units : array of shape (C,), the factors
+        spread : float, the spread of each target after it
+        """
         return replace(self, epsilon=self.epsilon * units)
 
     def best_constant(self, Y: np.ndarray, w: np.ndarray) -> np.ndarray:
-        """The constant scores of least mean loss over targets Y of shape (b, C) of weights w: shape (C,).
+        """The constant scores of least mean loss, found from values of the loss, since its slope may jump.
 
-        By values alone, since slopes may have a kink.
+        Parameters
+        ----------
+        Y : array of shape (b, C), encoded targets
+        w : array of shape (b,), weights of the rows
+
+        Returns
+        -------
+        Array of shape (C,).
         """
         epsilons = np.broadcast_to(self.epsilon, Y.shape[1]).tolist()
         alone = [replace(self, epsilon=epsilon, factors=None) for epsilon in epsilons]
         return np.array([loss._best_score(y[:, None], w) for loss, y in zip(alone, Y.T, strict=True)])
 
     def best_constant_of_shares(self, shares: np.ndarray) -> np.ndarray:
-        """The constant scores of least mean loss where classes have these shares of the weight.
+        """The constant scores of least mean loss for classes with these shares of the weight.
 
         Parameters
         ----------
@@ -150,12 +174,12 @@ class Loss:
         def mean_loss(score: float) -> float:
             return float(w @ self(np.full_like(Y, score), Y)[0])
 
-        tried = [low, high]
+        candidates = [low, high]
         if high > low:
             options = {"xatol": 1e-9 * (high - low)}
-            found = minimize_scalar(mean_loss, bounds=(low, high), method="bounded", options=options)
-            tried.append(float(found.x))
-        return min(tried, key=mean_loss)
+            minimum = minimize_scalar(mean_loss, bounds=(low, high), method="bounded", options=options)
+            candidates.append(float(minimum.x))
+        return min(candidates, key=mean_loss)
 
     def probabilities(self, scores: np.ndarray) -> np.ndarray:
         """Class probabilities from scores of shape (b, C), of a probabilistic loss: shape (b, c).
@@ -174,7 +198,7 @@ def register_loss(loss: L) -> L:
 
     A program that asks a loaded model for probabilities must register its loss first.
 
-    Raises InputError where another loss has the name.
+    Raises InputError if another loss has the name.
     """
     known = LOSSES.get(loss.name)
     # The same class again is a notebook's cell that ran twice.
@@ -319,7 +343,7 @@ class Huber(Loss):
         return np.count_nonzero(np.abs(gradient) < steepest, axis=1) / gradient.shape[1]
 
     def in_units(self, units: np.ndarray, spread: float) -> Loss:
-        # Columns of a narrow parabola are flat, and wait for steps that the others cannot take.
+        # Columns with a narrow parabola are flat. They would need longer steps than the other columns allow.
         curvatures = np.minimum(1.0, self.epsilon * units / max(spread, 1e-12))
         return replace(self, epsilon=self.epsilon * units, factors=curvatures.max() / curvatures)
 
@@ -350,7 +374,7 @@ def losses_for(task: str) -> list[str]:
 
 
 def loss_rule(task: str) -> Rule:
-    """What an estimator's `loss` may be, with what has been registered since."""
+    """The rule for the parameter `loss` of an estimator. It reads the registry whenever it is asked."""
     return Rule(
         lambda: tuple(map(repr, losses_for(task))),
         lambda value: isinstance(value, str) and value in losses_for(task),
@@ -364,8 +388,8 @@ def get_loss(name: str, task: str, n_classes: int = 0, epsilon: float = 0.1) -> 
     ----------
     name : str, one of `losses_for(task)`
     task : "classification" or "regression"
-    n_classes : classes; two share one score
-    epsilon : for the losses that name it
+    n_classes : int, number of classes; two classes share one score
+    epsilon : float, for the losses that have one
 
     Raises
     ------
@@ -379,7 +403,7 @@ def get_loss(name: str, task: str, n_classes: int = 0, epsilon: float = 0.1) -> 
 
 
 def is_probabilistic(name: str) -> bool:
-    """Whether scores of the loss become probabilities. Raises AttributeError, for scikit-learn, where they do not."""
+    """True for a loss whose scores become probabilities. Others raise AttributeError, as scikit-learn expects."""
     if name not in LOSSES or not LOSSES[name].probabilistic:
         able = " or ".join(repr(known) for known, loss in LOSSES.items() if loss.probabilistic)
         raise AttributeError(f"predict_proba needs loss={able}, got {name!r}")

@@ -32,15 +32,17 @@ class Rule:
     words: tuple[str, ...] | Callable[[], tuple[str, ...]]
     allows: Callable[[Any], bool]
 
-    def said(self) -> tuple[str, ...]:
+    def texts(self) -> tuple[str, ...]:
         """The words of now."""
         return self.words() if callable(self.words) else self.words
 
     def __or__(self, other: Rule) -> Rule:
-        return Rule(lambda: self.said() + other.said(), lambda value: self.allows(value) or other.allows(value))
+        return Rule(
+            lambda: self.texts() + other.texts(), lambda value: self.allows(value) or other.allows(value)
+        )
 
     def __str__(self) -> str:
-        *first, last = self.said()
+        *first, last = self.texts()
         return f"{', '.join(first)} or {last}" if first else last
 
     def check(self, name: str, value: Any) -> None:
@@ -74,10 +76,10 @@ def number(least: float = -inf, most: float = inf, *, above: float = -inf, below
         if not isinstance(value, numbers.Real) or _is_flag(value):
             return False
         try:
-            given = float(value)
+            as_float = float(value)
         except OverflowError:  # an integer beyond 1e308
             return False
-        return isfinite(given) and least <= given <= most and above < given < below
+        return isfinite(as_float) and least <= as_float <= most and above < as_float < below
 
     return Rule((f"a finite number{words and ' '}{words}",), allows)
 
@@ -169,10 +171,10 @@ CLASS_WEIGHT = (
 _OF_PATHS = ("target", "columns", "impute", "strict", "rows_per_block", "storage_options")
 
 
-def check_keywords(function: str, given: Iterable[str], known: Iterable[str]) -> None:
+def check_keywords(function: str, names: Iterable[str], known: Iterable[str]) -> None:
     """Raise TypeError for the first keyword that a function does not know, with the one that may be meant."""
     known = list(known)
-    for name in given:
+    for name in names:
         if name in known:
             continue
         near = difflib.get_close_matches(name, known, 1)

@@ -15,8 +15,8 @@ from sklearn.pipeline import Pipeline
 
 from . import __version__
 from .errors import DistrfError, InputError, SpecMismatchError, StoreError
+from .kernels import get_kernel
 from .kernels.base import AnyKernel
-from .kernels.registry import get_kernel
 from .maps import FeatureMap, map_from_spec
 from .maps.base import arrays_fingerprint
 from .maps.blockwise import BlockwiseMap, transformer_from_spec, transformer_spec
@@ -121,8 +121,8 @@ def _encode_model(model: Any, where: str, arrays: dict[str, np.ndarray]) -> dict
     if isinstance(model, Pipeline):
         steps = [[name, _encode_model(step, f"{where}.{name}", arrays)] for name, step in model.steps]
         training = getattr(model, "training_", None)  # of those that distrf.train made
-        kept = {} if training is None else {"training": training.to_dict()}
-        return {"class": "Pipeline", "steps": steps, **kept}
+        record = {} if training is None else {"training": training.to_dict()}
+        return {"class": "Pipeline", "steps": steps, **record}
     name = type(model).__name__
     if SAVABLE.get(name) is not type(model):
         raise InputError(
@@ -264,6 +264,6 @@ def _construct(name: str, parameters: dict[str, Any], arrays: dict[str, np.ndarr
     """An unfitted estimator of a registered class."""
     if name not in SAVABLE:
         raise StoreError(f"the model names the class {name!r}; this release loads {', '.join(sorted(SAVABLE))}")
-    given = {_RENAMED.get(k, k): _decode(v, arrays) for k, v in parameters.items()}
-    renamed = {k: new for (k, old), new in _RENAMED_VALUES.items() if given.get(k) == old}
-    return SAVABLE[name](**given | renamed)
+    values = {_RENAMED.get(k, k): _decode(v, arrays) for k, v in parameters.items()}
+    renamed = {k: new for (k, old), new in _RENAMED_VALUES.items() if values.get(k) == old}
+    return SAVABLE[name](**values | renamed)

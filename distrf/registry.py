@@ -149,12 +149,12 @@ def make_map(name: str, **parameters: Any) -> Any:
 
     Raises InputError for an unknown name.
     """
-    made = named_map(name)(**parameters)
+    map_ = named_map(name)(**parameters)
     if "base" not in parameters:
-        base = made.named_base(getattr(made, "n_components", 0))
+        base = map_.named_base(getattr(map_, "n_components", 0))
         if base is not None:
-            made.set_params(base=base)
-    return made
+            map_.set_params(base=base)
+    return map_
 
 
 def named_model(name: str) -> Kind:

@@ -9,19 +9,22 @@ from typing import Any
 import numpy as np
 from dask.base import is_dask_collection
 
-from .errors import InputError
+from .errors import InputError, first_not_finite
 from .execution.passes import count_segments, run_pass
 
 
 @dataclass(frozen=True)
 class Targets:
-    """Turns blocks of y into float64 columns, shape (rows, width).
+    """Encodes blocks of y as float64 columns of shape (rows, width), on which linear models are trained.
 
-    classes : labels, shape (c,): one +-1 column a class, a single one for two; None for regression
-    centre : subtracted from regression targets, shape (width,), so that float32 products keep digits
-    class_weight : factor on the weight of each class's rows, shape (c,), or None
-    shares : of each class in the weight of all rows, shape (c,); None where they were not counted
-    units : factors on the centred targets of regression, shape (width,), where their spreads are unlike; None is 1
+    Attributes
+    ----------
+    classes : array of shape (c,), the labels. Each class has a column of -1 and 1; two classes share a single one.
+        None for regression
+    centre : array of shape (width,), subtracted from the targets of regression, so that float32 products keep digits
+    class_weight : array of shape (c,), factors on the weight of the rows of each class, or None
+    shares : array of shape (c,), the share of each class in the weight of all rows; None if they were not counted
+    units : array of shape (width,), factors on the centred targets of regression if their spreads are unlike; None is 1
     """
 
     classes: np.ndarray | None
@@ -35,6 +38,22 @@ class Targets:
         return len(self.centre)
 
     def encode(self, y: np.ndarray, weight: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
+        """Encode a block of targets.
+
+        Parameters
+        ----------
+        y : array of shape (b,), labels or numbers; or (b, C), numbers
+        weight : array of shape (b,), sample weights, or None
+
+        Returns
+        -------
+        Y : array of shape (b, width), float64
+        weight : array of shape (b,), sample weights times class weights; None if there are neither
+
+        Raises
+        ------
+        InputError : a weight that is negative or not finite, or weights of another length
+        """
         weight = None if weight is None else checked_weights(weight, y)
         if self.classes is None:
             Y = float_columns(y) - self.centre
@@ -50,15 +69,23 @@ class Targets:
         return Y, weight
 
     def decode(self, scores: np.ndarray) -> np.ndarray:
-        """Numbers in encoded units, the last axis of length width, in the units of the targets; not moved."""
+        """Scores of shape (..., width) in the units of the targets. The centre is not added."""
         return scores if self.units is None else scores / self.units
 
     def error_factors(self, weight: float, sums: np.ndarray, squares: np.ndarray) -> tuple[np.ndarray, float]:
-        """What the squared error of each column counts, shape (width,), and the mean variance of columns: with them the
-        mean error over columns, over the mean variance, is the mean of 1 - R^2. Ones for classes and a single target;
-        0 for a target that does not vary.
+        """Factors on the squared errors of columns, by which each column counts alike.
 
-        weight, sums, squares : of all rows: their weight, and the weighted sums of encoded columns and of squares
+        The mean over columns of factor x squared error, divided by the mean variance, is the mean of 1 - R^2.
+
+        Parameters
+        ----------
+        weight : float, total weight of all rows
+        sums, squares : arrays of shape (width,), weighted sums over all rows of the encoded columns and of their squares
+
+        Returns
+        -------
+        factors : array of shape (width,): ones for classes and for a single target, 0 for a target that does not vary
+        variance : float, mean variance of the columns
         """
         mean, moments = sums / weight, squares / weight
         variance = np.maximum(moments - mean**2, 0.0)
@@ -75,7 +102,7 @@ class Targets:
 
 @dataclass(frozen=True)
 class _ClassReduction:
-    """Weighted count of every label seen: {label: weight}."""
+    """The reduction that adds up the weight of the rows of each label: {label: weight}."""
 
     nbytes: int = 1024
     flops_per_row: float = 10.0
@@ -89,10 +116,8 @@ class _ClassReduction:
         if y.ndim != 1:
             raise InputError(f"class labels must be one column, got y of shape (n, {y.shape[1]})")
         if y.dtype.kind == "f":
-            if not np.isfinite(y).all():
-                raise InputError(
-                    f"y must be finite, but row {int(np.argmin(np.isfinite(y)))} of the block is not"
-                )
+            if bad := first_not_finite(y):
+                raise InputError(f"y must be finite, but row {bad[0]} of the block is not")
             if (y != np.floor(y)).any():
                 raise InputError(
                     "Unknown label type: continuous; class labels are integers, strings or booleans"
@@ -108,6 +133,8 @@ class _ClassReduction:
 
 @dataclass(frozen=True)
 class _MeanReduction:
+    """The reduction that adds up the weights and the weighted targets: [sum of w, sum of w y of shape (C,)]."""
+
     nbytes: int = 1024
     flops_per_row: float = 10.0
 
@@ -118,10 +145,8 @@ class _MeanReduction:
         self, state: list[Any], first_row: int, y: np.ndarray, weight: np.ndarray | None = None
     ) -> list[Any]:
         y = float_columns(y)
-        if not np.isfinite(y).all():
-            raise InputError(
-                f"y must be finite, but row {int(np.argwhere(~np.isfinite(y))[0, 0])} of the block is not"
-            )
+        if bad := first_not_finite(y):
+            raise InputError(f"y must be finite, but row {bad[0]} of the block is not")
         w = np.ones(len(y)) if weight is None else checked_weights(weight, y)
         return self.combine(state, [w.sum(), w @ y])
 
@@ -136,7 +161,21 @@ def float_columns(y: np.ndarray) -> np.ndarray:
 
 
 def checked_weights(weight: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """A block of sample weights, shape (n,), float64."""
+    """Check the sample weights of a block of targets y.
+
+    Parameters
+    ----------
+    weight : array of shape (n,)
+    y : array of shape (n,) or (n, C)
+
+    Returns
+    -------
+    The weights as float64, shape (n,).
+
+    Raises
+    ------
+    InputError : a weight that is negative or not finite, or weights of another length
+    """
     weight = np.asarray(weight, dtype=np.float64)
     good = np.isfinite(weight) & (weight >= 0)
     if weight.shape != y.shape[:1] or not good.all():
@@ -158,19 +197,31 @@ def class_counts(y: Any, weight: Any) -> dict[Any, float]:
 
 
 def target_segments(n_rows: int) -> int:
-    """Runs of the pass over the targets alone; for the plan."""
+    """The number of segments of the pass over the targets, for a plan."""
     return count_segments(n_rows, _ClassReduction())
 
 
 def target_tasks(n_rows: int, blocks: int) -> int:
-    """Tasks of reading the targets of so many blocks once: segments and their sums."""
+    """The number of tasks of the pass over the targets, segments and their sums, for a plan."""
     return 2 * min(target_segments(n_rows), blocks) - 1
 
 
 def class_targets(y: Any, weight: Any, class_weight: Any) -> Targets:
-    """Targets of a classifier, from one pass over the labels alone.
+    """The encoding of class labels, from one pass over the labels.
 
-    class_weight : None, "balanced" (n / (classes * count), counts weighted), or {label: factor}
+    Parameters
+    ----------
+    y : array or Dask array of shape (n,)
+    weight : array or Dask array of shape (n,), sample weights, or None
+    class_weight : None, {label: factor}, or "balanced": total weight / (number of classes x weight of the class)
+
+    Returns
+    -------
+    Targets
+
+    Raises
+    ------
+    InputError : fewer than two classes, labels that are not finite or not whole, an unknown label in class_weight
     """
     counts = class_counts(y, weight)
     labels = sorted(counts)
@@ -198,7 +249,21 @@ def class_targets(y: Any, weight: Any, class_weight: Any) -> Targets:
 
 
 def regression_targets(y: Any, weight: Any) -> Targets:
-    """Targets of a regressor, centred at their mean by one pass over y alone."""
+    """The encoding of targets of regression, centred at their weighted mean, from one pass over the targets.
+
+    Parameters
+    ----------
+    y : array or Dask array of shape (n,) or (n, C)
+    weight : array or Dask array of shape (n,), sample weights, or None
+
+    Returns
+    -------
+    Targets
+
+    Raises
+    ------
+    InputError : targets that are not finite, or weights that are all zero
+    """
     total, sums = _pass(_MeanReduction(), y, weight)
     if not total > 0:
         raise InputError("sample_weight must not be zero everywhere")
@@ -210,9 +275,9 @@ def refuse_unlike_targets(y: Any) -> None:
     kind = getattr(getattr(y, "dtype", None), "kind", "")
     if kind == "O" and not is_dask_collection(y):
         values = np.asarray(y).ravel().tolist()
-        found = {type(v) for v in values}
-        alike = all(issubclass(t, str) for t in found) or all(
-            issubclass(t, (bool, np.bool_, numbers.Real)) for t in found
+        types = {type(v) for v in values}
+        alike = all(issubclass(t, str) for t in types) or all(
+            issubclass(t, (bool, np.bool_, numbers.Real)) for t in types
         )
         missing = [] if alike or np.ndim(y) == 0 else [i for i, v in enumerate(values) if _is_missing(v)]
         if missing:
@@ -221,7 +286,7 @@ def refuse_unlike_targets(y: Any) -> None:
                 f"y must have a value in every row, but row {row} is {values[missing[0]]}; drop such rows"
             )
         if not alike:
-            names = ", ".join(sorted(t.__name__ for t in found))
+            names = ", ".join(sorted(t.__name__ for t in types))
             raise InputError(
                 f"Unknown label type: y must hold numbers, booleans or text of one kind, got objects of the types {names}; "
                 "argument must be a string or a real number: convert them, or drop the rows"
@@ -232,7 +297,7 @@ def refuse_unlike_targets(y: Any) -> None:
 
 
 def _is_missing(value: Any) -> bool:
-    """None, NaN, or what pandas writes in their place."""
+    """Whether a value is None, NaN, or the NA or NaT of pandas."""
     return (
         value is None
         or type(value).__name__ in ("NAType", "NaTType")
@@ -241,9 +306,10 @@ def _is_missing(value: Any) -> bool:
 
 
 def as_columns(y: Any) -> Any:
-    """y as an array; labels that are objects become strings or numbers, Dask stays lazy.
+    """The targets as an array; a Dask array stays lazy.
 
-    Raises InputError for what is neither a label nor a number.
+    Objects that are all text become an array of strings. Raises InputError for values that are neither labels nor
+    numbers, and for a Dask array of objects.
     """
     refuse_unlike_targets(y)
     if is_dask_collection(y):

@@ -19,7 +19,7 @@ import numpy as np
 from sklearn.base import clone, is_classifier
 from sklearn.exceptions import ConvergenceWarning
 
-from .errors import InputError
+from .errors import InputError, first_not_finite
 from .execution.memory import PassMemory, Workers
 from .execution.sampling import neighbours, sampled_rows, take_rows
 from .execution.scheduler import current_client, results_in_order
@@ -29,7 +29,7 @@ from .kernels.base import kernel_with
 from .kernels.shift_invariant import KERNELS, Kernel
 from .maps import working_dtype
 from .parameters import ruled, whole
-from .pipeline.making import choose_scaler
+from .pipeline.making import scaler_for_map
 from .randomness import permutation
 from .ridge.alphas import SEVERAL, given_alphas
 from .ridge.path import BLOCK_ROWS, path_bytes, ridge_path
@@ -129,10 +129,10 @@ class Tuned:
     @property
     def notes(self) -> list[str]:
         """Says which best values are the smallest or the largest that were tried: better ones may lie beyond."""
-        found = {**self.best.parameters, "alpha": self.best.alpha}
+        best_values = {**self.best.parameters, "alpha": self.best.alpha}
         notes = []
         for name, values in {**self.parameters, "alpha": self.alphas}.items():
-            value = found[name]
+            value = best_values[name]
             if name != "n_components" and len(values) > 2 and value in (min(values), max(values)):
                 end = "smallest" if value == min(values) else "largest"
                 words = name.removeprefix("base__").replace("_", " ")
@@ -204,7 +204,7 @@ def tune(
     values = given_alphas(alphas) or []
     if not all(len(tried) for tried in parameters.values()):
         raise InputError(f"tune needs at least one value for each parameter, got {dict(parameters)}")
-    scaler = choose_scaler(X, y, is_classifier(model), map, scale, random_state) if scale is not None else None
+    scaler = scaler_for_map(X, y, is_classifier(model), map, scale, random_state) if scale is not None else None
     if scaler is not None:
         X = scaler.fit(X).transform(X)
     searched = {
@@ -245,9 +245,9 @@ def _halving(
             done.append(trial)
             if on_trial is not None:
                 on_trial(trial)
-        kept = _best(done, 1 if level + 1 == len(sizes) else -(-len(done) // factor))
-        trials += [replace(trial, kept=i in kept) for i, trial in enumerate(done)]
-        candidates = [candidates[i] for i in sorted(kept)]
+        survivors = _best(done, 1 if level + 1 == len(sizes) else -(-len(done) // factor))
+        trials += [replace(trial, kept=i in survivors) for i, trial in enumerate(done)]
+        candidates = [candidates[i] for i in sorted(survivors)]
     return trials
 
 
@@ -326,7 +326,7 @@ def read_sample(X: Any, y: Any, n_rows: int, seed: int) -> Sample:
     X = np.ascontiguousarray(X, dtype=working_dtype(X.dtype))
     y = take_rows(y[:, None], rows)[order, 0]
     for name, array in (("X", X), ("y", y)):
-        if array.dtype.kind == "f" and not np.isfinite(array).all():
+        if first_not_finite(array):
             raise InputError(f"{name} must be finite, but a sampled row is not; impute or drop such rows")
     held = min(_MOST_VALIDATION, len(rows) // 5) // together * together
     return Sample(X[held:], y[held:], X[:held], y[:held])
@@ -345,8 +345,8 @@ class Task:
         """The unfitted map of a candidate, on one core; None where the columns stand for themselves."""
         if self.map is None:
             return None
-        made = clone(self.map).set_params(**parameters)
-        return made.set_params(n_jobs=1) if "n_jobs" in made.get_params(deep=False) else made
+        map_ = clone(self.map).set_params(**parameters)
+        return map_.set_params(n_jobs=1) if "n_jobs" in map_.get_params(deep=False) else map_
 
     @property
     def ridge(self) -> bool:
@@ -354,9 +354,9 @@ class Task:
 
     def memory(self, parameters: Mapping[str, Any], sample: Sample, rows: int) -> int:
         """Bytes of a trial beside the sample."""
-        made = self.estimator(parameters)
+        map_ = self.estimator(parameters)
         d = sample.X.shape[1]
-        D = int(getattr(made, "n_components", None) or d)
+        D = int(getattr(map_, "n_components", None) or d)
         itemsize = sample.X.dtype.itemsize
         if self.ridge:
             return path_bytes(rows, D, self.targets.width, len(self.alphas), itemsize)

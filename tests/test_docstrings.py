@@ -29,8 +29,6 @@ FUNCTIONS = [f"distrf.{name}" for name in distrf.__all__ if inspect.isfunction(g
 ]
 #: Classes that follow no paper.
 OWN = {"Blockwise", "StreamingScaler", "WithColumns"}
-#: Functions whose docstrings are not complete yet.
-PENDING = {"distrf.make_model", "distrf.train"}
 DEFAULT = re.compile(r"default=(.+)$")
 
 
@@ -123,7 +121,7 @@ def test_methods(function):
         assert document["Raises"], function.__qualname__
 
 
-@pytest.mark.parametrize("path", [path for path in FUNCTIONS if path not in PENDING])
+@pytest.mark.parametrize("path", FUNCTIONS)
 def test_functions(path):
     function = named(path)
     document = sections(function)

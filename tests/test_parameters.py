@@ -92,7 +92,7 @@ def test_values_are_checked_by_type_and_range(kind):
             continue
         for value in allowed:
             if isinstance(value, bool) or value is None:
-                assert str(value) in rule.said()
+                assert str(value) in rule.texts()
             else:
                 word = "number" if isinstance(value, float) or value == 2**63 else ">= 0"
                 assert word in str(rule), f"{name} of {kind.__name__} allows {value!r}"

@@ -32,10 +32,10 @@ def _split(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     X, y = (X / 16.0).astype(np.float32), y.astype(np.int32)
     test = np.zeros(len(y), dtype=bool)
     exact = np.bincount(y) * (TEST_ROWS / len(y))
-    wanted = exact.astype(int)
+    counts = exact.astype(int)
     # Largest remainders fill up to 360 rows.
-    wanted[np.argsort(wanted - exact, kind="stable")[: TEST_ROWS - wanted.sum()]] += 1
-    for label, count in enumerate(wanted):
+    counts[np.argsort(counts - exact, kind="stable")[: TEST_ROWS - counts.sum()]] += 1
+    for label, count in enumerate(counts):
         rows = np.flatnonzero(y == label)
         test[rows[permutation(seed, "digits/split", label, len(rows))[:count]]] = True
     arrays = X[~test], y[~test], X[test], y[test]

@@ -36,7 +36,7 @@ def seed_base(base: BaseEstimator, seed: int, stream: str) -> None:
 
 @contextmanager
 def row_errors(X: Any) -> Iterator[None]:
-    """Around the checks that scikit-learn makes of rows: InputError, which names the column of a data frame."""
+    """Turn an error of scikit-learn's checks of rows into an InputError, which names the column of a data frame."""
     try:
         yield
     except (TypeError, ValueError) as error:
@@ -47,7 +47,7 @@ def row_errors(X: Any) -> Iterator[None]:
 
 
 def _frame_fault(X: Any) -> str | None:
-    """What is wrong with the columns of a data frame: the names of those that are no numbers, else where a value is missing."""
+    """What is wrong with a data frame: the columns that are not numeric, else the first missing value; None if neither."""
     odd, missing = [], []
     for j, (name, dtype) in enumerate(X.dtypes.items() if hasattr(X, "iloc") and X.ndim == 2 else ()):
         try:
@@ -67,9 +67,21 @@ def _frame_fault(X: Any) -> str | None:
 
 
 def validate_rows(estimator: BaseEstimator, X: ArrayLike, *, reset: bool) -> Any:
-    """Checked X: a Dask array stays lazy; anything else becomes an array or CSR of working dtype.
+    """Check the rows that a method of an estimator received.
 
-    reset : in `fit`: d is that of X, and the parameters are checked too
+    Parameters
+    ----------
+    estimator : the estimator, which gets `n_features_in_` from `fit`
+    X : array, CSR matrix or Dask array of shape (n, d)
+    reset : bool, whether `fit` calls: then the parameters are checked too, else the number of columns
+
+    Returns
+    -------
+    A Dask array as it is; other rows as array or CSR matrix in their working dtype.
+
+    Raises
+    ------
+    InputError : rows that are no numbers, have another width than at `fit`, or hold NaN or infinity
     """
     if reset:
         check_parameters(estimator)
@@ -94,7 +106,7 @@ def validate_rows(estimator: BaseEstimator, X: ArrayLike, *, reset: bool) -> Any
 
 
 def apply_map(map_: FeatureMap, X: Rows, n_jobs: int | None) -> Rows:
-    """The map over in-memory rows, `n_jobs` threads of one core each."""
+    """Features of rows in memory, shape (n, D), by `n_jobs` threads with one core each."""
     jobs = effective_jobs(n_jobs)
     # Weights that do not fit the cache are made anew for each tile of rows, so tiles are few.
     tiles_each = 4 if map_.work()[1] <= weight_cache.max_bytes else 1
@@ -113,7 +125,7 @@ def apply_map(map_: FeatureMap, X: Rows, n_jobs: int | None) -> Rows:
 
 
 def effective_jobs(n_jobs: int | None) -> int:
-    """Threads that scikit-learn's `n_jobs` asks for: None is 1, -1 all cores."""
+    """The number of threads for `n_jobs`, which has scikit-learn's meaning: None is 1, -1 is all cores."""
     if n_jobs is None:
         return 1
     if n_jobs == 0:
@@ -175,22 +187,22 @@ class FeatureEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
 
     @classmethod
     def named_base(cls, n_components: int) -> FeatureEstimator | None:
-        """The map below, where this one takes features of another and is asked for by its name alone.
+        """The usual base of a map that needs the features of another map, if the user named no base.
 
         Parameters
         ----------
         n_components : int
-            Number of features of this one.
+            Number of features of this map, not of the base.
 
         Returns
         -------
         FeatureEstimator or None
-            Not fitted. None for a map that takes the columns.
+            Not fitted. None for a map that needs no base.
         """
         return None
 
     def target_parameters(self, labels: bool) -> dict[str, Any]:
-        """Parameters that a target asks for, where nothing else is said: a map that learns has its loss from it.
+        """Parameters that follow from the kind of target unless the user sets them: the loss of a map that learns.
 
         Parameters
         ----------
@@ -205,18 +217,18 @@ class FeatureEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         return {}
 
     def take_size(self, D: int) -> None:
-        """Set `n_components`, where there is one, to what does as well as D drawn features.
+        """Set `n_components`, if there is one, so that the features do as well as D random features.
 
         Parameters
         ----------
         D : int
-            Number of drawn features.
+            Number of random features.
         """
         if "n_components" in self.parameter_rules:
             self.set_params(n_components=D)
 
     def trial_map(self, D: int, seed: int) -> FeatureEstimator:
-        """What stands for this map in trials on a sample: it learns without targets, in one pass at most.
+        """A cheap map that replaces this one in trials on a sample. It learns without targets, in one pass at most.
 
         Parameters
         ----------
@@ -230,10 +242,10 @@ class FeatureEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         FeatureEstimator
             Not fitted.
         """
-        made = clone(self)
+        trial = clone(self)
         if "n_components" in self.parameter_rules:
-            made.set_params(n_components=min(D, made.n_components or D))
-        return made
+            trial.set_params(n_components=min(D, trial.n_components or D))
+        return trial
 
     def scale_parameter(self) -> str | None:
         """The parameter that holds the length scale, of this map or of its base.
@@ -241,7 +253,7 @@ class FeatureEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         Returns
         -------
         str or None
-            For `set_params`. None without one, and where `gamma` takes its place.
+            Its name for `set_params`. None if there is none, or if `gamma` is set in its place.
         """
         known = self.get_params(deep=True)
         for prefix in ("", "base__"):
@@ -258,8 +270,8 @@ class FeatureEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
             Plain JSON by name: length scale, projection and kernel, where the map has them.
         """
         names = ("length_scale", "projection")
-        found = {name: getattr(self, f"{name}_") for name in names if hasattr(self, f"{name}_")}
-        return found | ({"kernel": self.kernel_.spec()} if hasattr(self, "kernel_") else {})
+        fitted = {name: getattr(self, f"{name}_") for name in names if hasattr(self, f"{name}_")}
+        return fitted | ({"kernel": self.kernel_.spec()} if hasattr(self, "kernel_") else {})
 
     def transform(self, X: ArrayLike) -> ArrayLike:
         """Compute the features of X.

@@ -141,7 +141,7 @@ class RandomBinningFeatures(FeatureEstimator):
         check_pitch(kernel)
         seed = draw_seed(self.random_state)
         self.length_scale_ = resolve_length_scale(kernel, self.length_scale, self.gamma, X, seed)
-        made = BinningMap(
+        map_ = BinningMap(
             n_features_in=X.shape[1],
             n_components=int(self.n_components),
             kernel=kernel,
@@ -150,11 +150,11 @@ class RandomBinningFeatures(FeatureEstimator):
             seed=seed,
             bins=self.bins,
         )
-        if made.bins == "exact":
-            keys = run_pass(BinReduction(made), [X], label="bins", block_rows=rows_per_block(8 * made.n_grids))
+        if map_.bins == "exact":
+            keys = run_pass(BinReduction(map_), [X], label="bins", block_rows=rows_per_block(8 * map_.n_grids))
             starts = np.concatenate([[0], np.cumsum([len(k) for k in keys])])
-            made = replace(made, n_components=int(starts[-1]), keys=np.concatenate(keys), starts=starts)
-        self.map_ = made
+            map_ = replace(map_, n_components=int(starts[-1]), keys=np.concatenate(keys), starts=starts)
+        self.map_ = map_
         return self
 
     def _planned_map(self, d: int) -> BinningMap:

@@ -124,8 +124,8 @@ class Blockwise(FeatureEstimator):
             rows = take_rows(X, chosen).astype(dtype, copy=False)
             targets = None if y is None and not tags.target_tags.required else _take_targets(X, y, chosen)
         inner = inner.fit(rows) if targets is None else inner.fit(rows, targets)
-        made = _check_row_wise(inner, rows[:3], dtype)
-        self.map_ = BlockwiseMap.of_transformer(inner, d, made.shape[1])
+        features = _check_row_wise(inner, rows[:3], dtype)
+        self.map_ = BlockwiseMap.of_transformer(inner, d, features.shape[1])
         return self
 
     def _unfitted(self) -> Any:
@@ -133,7 +133,7 @@ class Blockwise(FeatureEstimator):
         return clone(self.transformer) if listed is None else listed()
 
     def _planned_map(self, d: int) -> BlockwiseMap:
-        """Of the right width: fitted on unlike positive numbers."""
+        """A map of the right width: the transformer is fitted on random positive rows."""
         n = min(2 * d + 10, max(3, 2**22 // d))  # more rows than columns, where they are not too many
         rows = np.random.default_rng(0).uniform(0.5, 2.0, size=(n, d))
         with warnings.catch_warnings():
@@ -154,7 +154,7 @@ class Blockwise(FeatureEstimator):
 
 
 def _take_targets(X: Any, y: Any, chosen: np.ndarray) -> np.ndarray:
-    """The sampled y. Raises InputError where there is none, or of another length."""
+    """The targets of the rows `chosen`. Raises InputError if y is missing or has another length than X."""
     if y is None:
         raise InputError("the transformer requires y to be passed, but the target y is None")
     if is_dask_collection(y):
@@ -168,7 +168,7 @@ def _take_targets(X: Any, y: Any, chosen: np.ndarray) -> np.ndarray:
 
 
 def _check_row_wise(transformer: Any, rows: np.ndarray, dtype: np.dtype) -> Any:
-    """Output for these rows. Raises InputError where the rows on their own give other numbers."""
+    """The features of these rows. Raises InputError if each row alone gives other numbers than all together."""
     together = as_rows(transformer.transform(rows), dtype)
     if together.shape[0] == len(rows):
         alone = [as_rows(transformer.transform(rows[i : i + 1]), dtype) for i in range(len(rows))]

@@ -17,7 +17,7 @@ from .tensor_sketch import TensorSketchFeatures
 
 
 class CompactRandomFeatures(FeatureEstimator):
-    """Many features of a cheap map, brought down to D by a subsampled Hadamard transform.
+    """Many features of a cheap map, reduced to D by a subsampled Hadamard transform.
 
     The D features have nearly the variance of the many, at the width of the few.
 
@@ -138,5 +138,5 @@ class CompactRandomFeatures(FeatureEstimator):
             raise InputError(
                 f"base must be a feature estimator of distrf with n_components, got {type(base).__name__}"
             )
-        wanted = round(self.up_factor * int(self.n_components))
-        return base.set_params(n_components=wanted + wanted % 2)  # pairs of Fourier features are even
+        D = round(self.up_factor * int(self.n_components))
+        return base.set_params(n_components=D + D % 2)  # pairs of Fourier features are even

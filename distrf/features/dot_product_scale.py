@@ -17,14 +17,23 @@ _SAMPLE = 1000
 
 
 def known_gamma(gamma: float | str) -> float:
-    """The number, or 1 for a rule."""
+    """gamma before any rows are read, for a plan: 1 in place of what a rule would give."""
     return 1.0 if gamma in RULES else float(gamma)
 
 
 def resolve_gamma(gamma: float | str, X: ArrayLike, seed: int) -> float:
-    """A number as it is; "norm": 1 / mean |x|^2 over at most 1,000 sampled rows, so that gamma x.x is 1 on average.
+    """The number that `gamma` stands for on the rows of X.
 
-    Raises InputError for rows that are all zero.
+    Parameters
+    ----------
+    gamma : a number, which is returned, or "norm": 1 / mean |x|^2 over at most 1,000 sampled rows, so that gamma x.x
+        is 1 on average
+    X : array, CSR matrix or Dask array of shape (n, d); only a rule reads rows
+    seed : int, of the sample
+
+    Raises
+    ------
+    InputError : the sampled rows are all zero, or not finite
     """
     if gamma not in RULES:
         return float(gamma)
@@ -40,15 +49,15 @@ def resolve_gamma(gamma: float | str, X: ArrayLike, seed: int) -> float:
 def make_dot_product(
     kernel: str | DotProductKernel, degree: int, gamma: float, coef0: float
 ) -> DotProductKernel:
-    """The kernel of that name with those of the parameters that it takes; an object as it is."""
+    """A kernel by name, with those of the parameters that it has; a kernel object is returned as it is."""
     return kernel_with(kernel, {"degree": degree, "gamma": gamma, "coef0": coef0}, DotProductKernel)
 
 
 def resolve_dot_product(
     kernel: str | DotProductKernel, degree: int, gamma: float | str, coef0: float, X: ArrayLike, seed: int
 ) -> DotProductKernel:
-    """`make_dot_product` with the gamma that a rule sets on the rows of X, which are read for a rule alone."""
-    made = make_dot_product(kernel, degree, known_gamma(gamma), coef0)
+    """The kernel of `make_dot_product`, with gamma set by its rule. Rows of X are read only if gamma is a rule."""
+    chosen = make_dot_product(kernel, degree, known_gamma(gamma), coef0)
     if isinstance(kernel, DotProductKernel) or gamma not in RULES:
-        return made
+        return chosen
     return make_dot_product(kernel, degree, resolve_gamma(gamma, X, seed), coef0)

@@ -194,10 +194,23 @@ class RandomFourierFeatures(FeatureEstimator):
 
 
 def whitening_matrix(C: np.ndarray) -> np.ndarray:
-    """A with A' C A = 1 on all directions that vary, shape (d, d): S^(-1) R^(-1/2), C = S R S, S of standard deviations.
+    """The matrix A that whitens rows of covariance C: A' C A = 1 on all directions in which the rows vary.
 
-    The correlation R knows no units: directions are dropped where *it* has none, so that a column of large units
-    does not hide the others, as it would in C^(-1/2).
+    A = S^(-1) R^(-1/2), where S is the diagonal matrix of standard deviations and R the correlation matrix: C = S R S.
+    Directions are dropped if R has no variance along them. C^(-1/2) would instead drop columns that are small beside a
+    column in large units.
+
+    Parameters
+    ----------
+    C : array of shape (d, d)
+
+    Returns
+    -------
+    Array of shape (d, d).
+
+    Raises
+    ------
+    InputError : no column varies
     """
     deviations = np.sqrt(np.diag(C))
     varies = deviations > 0
@@ -213,7 +226,7 @@ def whitening_matrix(C: np.ndarray) -> np.ndarray:
 
 
 def kernel_trial(map_: FeatureEstimator, D: int, seed: int) -> RandomFourierFeatures | None:
-    """Fourier features of the kernel of a map, to stand for it in trials; None for one that is not shift-invariant."""
+    """D Fourier features of the kernel of a map, for trials in its place; None if the kernel is not shift-invariant."""
     known = map_.get_params(deep=False)
     if not KERNEL.allows(known["kernel"]):
         return None

@@ -10,12 +10,12 @@ import scipy.linalg
 import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 
-from ..errors import InputError
 from ..execution.sampling import sampled_rows, take_rows
 from ..kernels.base import AnyKernel
 from ..kernels.exact import kernel_block, lean, middle
 from ..randomness import permutation, raw_words, sample_indices, uniforms
 from ..typing import ArrayLike
+from .length_scale import refuse_not_finite
 
 RULES = ("uniform", "k-means++", "kmeans", "leverage")
 #: The rules but "uniform" choose from a sample: so many rows for each landmark, and so many bytes at most.
@@ -28,7 +28,7 @@ _UNIFORM = 0.25
 def choose_landmarks(
     rule: str, kernel: AnyKernel, length_scale: float, X: ArrayLike, m: int, seed: int
 ) -> np.ndarray:
-    """min(m, n) landmark rows, shape (m, d), in the dtype of X.
+    """Choose landmark rows from the rows of X.
 
     Parameters
     ----------
@@ -36,8 +36,18 @@ def choose_landmarks(
         "k-means++" (spread out by squared distance: scikit-learn's seeding), "kmeans" (centres of
         scikit-learn's MiniBatchKMeans: Zhang, Tsang & Kwok 2008), "leverage" (by approximate ridge
         leverage scores: Musco & Musco 2017, Algorithm 3)
+    kernel, length_scale : of the leverage scores; the other rules do not use them
+    X : array, CSR matrix or Dask array of shape (n, d)
+    m : int, number of landmarks
+    seed : int, of all draws
 
-    Raises InputError for an unknown rule, and for sampled rows that are not finite.
+    Returns
+    -------
+    Rows of shape (min(m, n), d), in the dtype of X.
+
+    Raises
+    ------
+    InputError : an unknown rule, or sampled rows that are not finite
     """
     n, d = X.shape
     m = min(m, n)
@@ -47,8 +57,7 @@ def choose_landmarks(
         size = max(m, min(_PER_LANDMARK * m, _SAMPLE_BYTES // (8 * d)))
         # Sampling eight neighbours at a time reads fewer blocks, but may leave out seven of the m rows wanted.
         rows = take_rows(X, sampled_rows(n, size + 8, seed, "landmarks"))
-    if not np.isfinite(rows).all():
-        raise InputError("X must be finite, but the sampled rows hold NaN or infinity; impute or drop them")
+    refuse_not_finite(rows)
     if rule == "uniform" or len(rows) <= m:
         return rows
     state = int(raw_words(seed, "landmarks", 1, 1)[0] >> 32)

@@ -18,6 +18,7 @@ from ..parameters import JOBS, SEED, Rule, instance, name_in, number, one_of, wh
 from ..randomness import draw_seed, permutation
 from ..typing import ArrayLike, RandomState
 from .base import FeatureEstimator, validate_rows
+from .length_scale import refuse_not_finite
 
 _SAMPLE = 1000
 SEMIGROUP_PARAMETER = number(above=0) | one_of("median")
@@ -165,7 +166,7 @@ class RandomLaplaceFeatures(FeatureEstimator):
 
 
 def laplace_projection(projection: str, n_mixed: int | str) -> str:
-    """Name in the registry of a projection with `n_mixed`, which speaks for "alternating_circulant" alone."""
+    """The registered name of a projection. `n_mixed` is part of the name of "alternating_circulant" only."""
     mixed = projection == "alternating_circulant" and n_mixed == "log2"
     return f"{projection}-log2" if mixed else projection
 
@@ -173,14 +174,14 @@ def laplace_projection(projection: str, n_mixed: int | str) -> str:
 def planned_semigroup_kernel(
     kernel: str | SemigroupKernel, beta: float | str, lam: float | str
 ) -> SemigroupKernel:
-    """The kernel before any rows are seen: with its number, or with the class's own where that is a rule.
+    """The kernel before any rows are read, for a plan. The default of its class replaces what a rule would give.
 
     Raises InputError for unknown kernels and rules.
     """
     if isinstance(kernel, SemigroupKernel):
         return kernel
     chosen = get_semigroup_kernel(kernel)
-    value = _given(chosen, beta, lam)
+    value = _own_parameter(chosen, beta, lam)
     if isinstance(value, numbers.Real):
         return get_semigroup_kernel(kernel, **{chosen.parameter: float(value)})
     if value != "median":
@@ -188,27 +189,26 @@ def planned_semigroup_kernel(
     return chosen
 
 
-def _given(kernel: SemigroupKernel, beta: float | str, lam: float | str) -> float | str:
-    """What the keywords say of the kernel's parameter; of another parameter, its default."""
+def _own_parameter(kernel: SemigroupKernel, beta: float | str, lam: float | str) -> float | str:
+    """The value of the kernel's own parameter: `beta` or `lam`; the default of the class for any other parameter."""
     return {"beta": beta, "lam": lam}.get(kernel.parameter, getattr(kernel, kernel.parameter))
 
 
 def resolve_semigroup_kernel(
     kernel: str | SemigroupKernel, beta: float | str, lam: float | str, X: ArrayLike, seed: int
 ) -> SemigroupKernel:
-    """The kernel with the number that its parameter stands for on the rows of X.
+    """The kernel, with its parameter set by the rule on sampled rows of X if it is not a number.
 
     Raises InputError for unknown kernels and rules, negative entries in the sampled rows, and rows of zeros.
     """
     if isinstance(kernel, SemigroupKernel):
         return kernel
     chosen = planned_semigroup_kernel(kernel, beta, lam)
-    if _given(chosen, beta, lam) != "median":
+    if _own_parameter(chosen, beta, lam) != "median":
         return chosen
     picked = sampled_rows(X.shape[0], _SAMPLE, seed, "semigroup")
     rows = take_rows(X, picked).astype(np.float64)
-    if not np.isfinite(rows).all():
-        raise InputError("X must be finite, but the sampled rows hold NaN or infinity; impute or drop them")
+    refuse_not_finite(rows)
     refuse_negative(rows, "sampled row {}")
     partners = rows[permutation(seed, "semigroup pairs", 0, len(rows))]
     return chosen.with_median(rows + partners)

@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.spatial.distance import cdist, pdist
 
-from ..errors import InputError
+from ..errors import InputError, first_not_finite
 from ..execution.row_blocks import blocks_are_csr
 from ..execution.sampling import sampled_rows, take_rows
 from ..kernels.shift_invariant import KERNELS, Kernel
@@ -26,14 +26,19 @@ _LARGEST = 1e149
 
 
 def rule_note(kernel: Any, length_scale: Any, gamma: float | None) -> tuple[str, ...]:
-    """What a plan says of a length scale that is a rule."""
+    """A sentence for a plan if a rule sets the length scale, in a tuple; an empty tuple if a number does.
+
+    Parameters
+    ----------
+    kernel, length_scale, gamma : as RandomFourierFeatures has them
+    """
     if gamma or not isinstance(length_scale, str) or not (isinstance(kernel, Kernel) or kernel in KERNELS):
         return ()
     return (f"length scale by the rule {length_scale!r}, from at most 1,000 sampled rows",)
 
 
 def known_length_scale(kernel: Kernel, length_scale: float | str, gamma: float | None) -> float:
-    """The length scale before any rows are seen: 1 where a rule takes it from them."""
+    """The length scale before any rows are read, for a plan: 1 in place of what a rule would give."""
     if gamma is not None:
         return kernel.length_scale_of_gamma(gamma)
     return 1.0 if isinstance(length_scale, str) else length_scale
@@ -49,6 +54,12 @@ def refuse_huge(X: Rows) -> None:
         )
 
 
+def refuse_not_finite(rows: Rows) -> None:
+    """Raise InputError for sampled rows with NaN or infinity."""
+    if first_not_finite(rows):
+        raise InputError("X must be finite, but the sampled rows hold NaN or infinity; impute or drop them")
+
+
 def resolve_length_scale(
     kernel: Kernel,
     length_scale: float | str,
@@ -61,13 +72,22 @@ def resolve_length_scale(
 
     Parameters
     ----------
+    kernel : Kernel, whose norm measures distances
     length_scale : number, or "knn" (mean distance, in the kernel's norm, to the 50th neighbour within
         1,000 sampled rows), "knn-cnm" (half of it: Yu et al. 2015 use exp(-2 |v|^2 / sigma^2)),
         "median" (median distance within the sample) or "scale" (scikit-learn's gamma = 1 / (d var X))
     gamma : scikit-learn's parameter in place of `length_scale`; for the gaussian and laplacian kernels
-    whitening : matrix of shape (d, d) that the rows go through first
+    X : array, CSR matrix or Dask array of shape (n, d); only a rule reads rows
+    seed : int, of the sample
+    whitening : matrix of shape (d, d) by which the rows are multiplied first
 
-    Raises InputError for rows that are all equal.
+    Returns
+    -------
+    float, in the units of the columns, or of the whitened columns
+
+    Raises
+    ------
+    InputError : the sampled rows are all equal, too large, or not finite
     """
     if gamma is not None:
         return kernel.length_scale_of_gamma(float(gamma))
@@ -78,8 +98,7 @@ def resolve_length_scale(
     rows = take_rows(X, picked, sparse=sparse and whitening is None and length_scale != "scale").astype(
         np.float64
     )
-    if not np.isfinite(rows.data if sp.issparse(rows) else rows).all():
-        raise InputError("X must be finite, but the sampled rows hold NaN or infinity; impute or drop them")
+    refuse_not_finite(rows)
     refuse_huge(rows)
     if whitening is not None:
         rows = rows @ whitening
@@ -87,9 +106,8 @@ def resolve_length_scale(
         value = kernel.length_scale_of_gamma(1.0 / (rows.shape[1] * rows.var())) if rows.var() > 0 else 0.0
     else:
         value = _measured(rows, kernel.metric, length_scale)
-        if (
-            not value > 0
-        ):  # columns of few values: most rows have copies, and the kernel is between those that differ
+        # If columns have few values, most rows have copies, and the kernel tells apart those that differ.
+        if not value > 0:
             value = _measured(_distinct(rows), kernel.metric, length_scale)
     if not value > 0:
         raise InputError(
@@ -100,7 +118,7 @@ def resolve_length_scale(
 
 
 def _measured(rows: Any, metric: str, rule: str) -> float:
-    """The distance that "median", "knn" or "knn-cnm" takes; 0 where a row that it looks at has a copy there."""
+    """The distance by the rule "median", "knn" or "knn-cnm"; 0 if the 50th neighbour of a row is its copy."""
     if rule == "median":
         return median_distance(rows, metric)
     near = neighbour_distances(rows, metric, _NEIGHBOUR)
@@ -118,7 +136,7 @@ def _distinct(rows: Any) -> Any:
 
 
 def neighbour_distances(rows: Rows, metric: str, k: int) -> np.ndarray:
-    """Distance of each row to its k-th neighbour among the others (or its farthest, of fewer), shape (n,)."""
+    """Distance of each row to its k-th neighbour, shape (n,); to the farthest if there are fewer than k others."""
     n = rows.shape[0]
     k = min(k, n - 1)
     if not _by_products(rows, metric):

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from ..execution.planned import Costs, PlannedRows
-from ..kernels.base import AnyKernel, kernel_with
+from ..kernels import FAMILIES
+from ..kernels.base import AnyKernel, get_kernel, kernel_with
 from ..kernels.dot_product import DOT_PRODUCTS
-from ..kernels.registry import FAMILIES, get_kernel
 from ..kernels.semigroup import SEMIGROUP_KERNELS
 from ..kernels.shift_invariant import KERNELS, Kernel
 from ..maps import FeatureMap

@@ -42,7 +42,7 @@ class StreamingScaler(OneToOneFeatureMixin, FeatureEstimator):
         "standard" gives columns zero mean and unit variance, "minmax" maps them to [0, 1], "maxabs" to [-1,
         1] and keeps zeros. "robust" takes arcsinh of the distance from the median in spreads: linear near
         the median, a logarithm far out, so that one far value squashes neither the others nor the kernel.
-        "robust-zeros" is the same less what it makes of 0, so that zeros stay zeros and CSR rows can have it.
+        "robust-zeros" subtracts what "robust" gives to 0. So zeros stay zeros, and CSR rows can be scaled.
         "l1-rows" and "l2-rows" give each row unit norm. "divide" divides by `divisor`.
     divisor : float, default=1.0
         The number that "divide" divides by, such as 255 for grey values.

@@ -203,7 +203,7 @@ class TEFM(FeatureEstimator):
             )
         seed = draw_seed(self.random_state)
         base = None if self.base is None else fitted_base(self.base, X, y, seed)
-        found = RangeFinder(
+        subspace = RangeFinder(
             int(self.n_components),
             sketch=self.sketch,
             n_iter=self.n_iter,
@@ -214,19 +214,19 @@ class TEFM(FeatureEstimator):
             seed=seed,
             checkpoint=self.checkpoint,
         ).find(X, base)
-        self.singular_values_ = found.singular_values
-        self.explained_energy_ = found.explained_energy
-        self.residual_ = found.residual.value
-        self.residual_interval_ = np.array([found.residual.low, found.residual.high])
-        self.solver_, self.solver_reason_ = found.solver, found.reason
-        self.n_passes_ = found.passes
+        self.singular_values_ = subspace.singular_values
+        self.explained_energy_ = subspace.explained_energy
+        self.residual_ = subspace.residual.value
+        self.residual_interval_ = np.array([subspace.residual.low, subspace.residual.high])
+        self.solver_, self.solver_reason_ = subspace.solver, subspace.reason
+        self.n_passes_ = subspace.passes
         scale = None
         if self.whiten:
-            scale = found.singular_values / np.sqrt(X.shape[0])
+            scale = subspace.singular_values / np.sqrt(X.shape[0])
             # A direction without energy stays as it is: dividing by rounding would fill it with noise.
-            floor = scale.max(initial=0.0) * np.finfo(found.basis.dtype).eps * len(found.basis)
+            floor = scale.max(initial=0.0) * np.finfo(subspace.basis.dtype).eps * len(subspace.basis)
             scale = np.where(scale > floor, scale, 1.0)
-        self.map_ = SubspaceMap(X.shape[1], found.basis.shape[1], base, self.whiten, found.basis, scale)
+        self.map_ = SubspaceMap(X.shape[1], subspace.basis.shape[1], base, self.whiten, subspace.basis, scale)
         return self
 
     def facts(self) -> dict[str, Any]:
@@ -243,22 +243,22 @@ class TEFM(FeatureEstimator):
         return base
 
     def _planned_map(self, d: int) -> SubspaceMap:
-        wanted, base = int(self.n_components), None if self.base is None else self.base.planned_map(d)
-        check_width(wanted, d if base is None else base.n_components)
-        return SubspaceMap(d, wanted, base, self.whiten)
+        width, base = int(self.n_components), None if self.base is None else self.base.planned_map(d)
+        check_width(width, d if base is None else base.n_components)
+        return SubspaceMap(d, width, base, self.whiten)
 
     def planned_costs(self, rows: PlannedRows, planned: Any) -> Costs:
         tiles, final = planned.tiles, self.values == "pass"
         width = min(tiles.n_features, planned.n_components + self.oversampling)
         search = Search(rows.n, tiles, width, rows.itemsize, self.sketch, self.n_iter, final)
-        found = subspace_costs(choose(self.solver, search, rows.workers), search)
+        finder = subspace_costs(choose(self.solver, search, rows.workers), search)
         notes = [
-            f"subspace of {tiles.n_features} features by {found.choice.solver!r}, {found.passes} pass(es): "
-            f"{found.choice.reason}"
+            f"subspace of {tiles.n_features} features by {finder.choice.solver!r}, {finder.passes} pass(es): "
+            f"{finder.choice.reason}"
         ]
         if self.tol is not None:
             notes.append("tol: passes, time and memory are those of one round with all components")
-        costs = found.costs(rows, 0.0 if planned.base is None else planned.base.work()[1])
+        costs = finder.costs(rows, 0.0 if planned.base is None else planned.base.work()[1])
         below = Costs() if self.base is None else self.base.planned_costs(rows, planned.base)
         return below + costs + Costs(notes=tuple(notes))
 
@@ -297,16 +297,16 @@ class TEFM(FeatureEstimator):
                 f"to_base_model takes a linear model on the {self.map_.n_components} features of this map, got coef_ of "
                 f"shape {coef.shape}; fit the model on the output of transform"
             )
-        made = copy.copy(model)
-        made.coef_ = coef @ self.map_.weights().T.astype(coef.dtype)
-        made.n_features_in_ = made.coef_.shape[-1]
-        if hasattr(made, "feature_names_in_"):
-            del made.feature_names_in_
-        return made
+        copied = copy.copy(model)
+        copied.coef_ = coef @ self.map_.weights().T.astype(coef.dtype)
+        copied.n_features_in_ = copied.coef_.shape[-1]
+        if hasattr(copied, "feature_names_in_"):
+            del copied.feature_names_in_
+        return copied
 
 
 def fitted_base(base: FeatureEstimator, X: ArrayLike, y: ArrayLike, seed: int) -> FeatureMap:
-    """The frozen map of a fitted clone of `base`; its seed comes from ours unless it has its own."""
+    """Fit a clone of `base` and return its map. Its seed is derived from `seed` unless the base has its own."""
     base = clone(base)
     seed_base(base, seed, "tefm base")
     return base.fit(X, y).map_  # type: ignore[attr-defined]

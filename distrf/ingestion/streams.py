@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..errors import InputError
+from ..errors import InputError, first_not_finite
 from ..store import missing_values
 from ..store.row_source import Selection
 from ..store.zarr_reader import fill_nan
@@ -238,9 +238,10 @@ def checked(stream: RowStream) -> RowStream:
         row = 0
         for X, y in stream.read():
             _require_finite(X, row, stream)
-            if y is not None and y.dtype.kind == "f" and not np.isfinite(y).all():
-                bad = row + int(np.argwhere(~np.isfinite(y))[0][0])
-                raise InputError(f"targets must be finite; row {bad} has NaN or infinity; remove the row")
+            if y is not None and (bad := first_not_finite(y)):
+                raise InputError(
+                    f"targets must be finite; row {row + bad[0]} has NaN or infinity; remove the row"
+                )
             row += X.shape[0]
             yield X, y
         if row != stream.n_rows:
@@ -290,16 +291,10 @@ def _joined(held: list[tuple[Any, np.ndarray | None]]) -> tuple[Any, np.ndarray 
 
 
 def _require_finite(X: Any, row: int, stream: RowStream) -> None:
-    values = X.data if sp.issparse(X) else X
-    if values.dtype.kind != "f" or np.isfinite(values).all():
+    bad = first_not_finite(X)
+    if bad is None:
         return
-    if sp.issparse(X):
-        entry = int(np.argmin(np.isfinite(values)))
-        i, j = int(np.searchsorted(X.indptr, entry, side="right")) - 1, int(X.indices[entry])
-        value = values[entry]
-    else:
-        i, j = (int(k) for k in np.argwhere(~np.isfinite(X))[0])
-        value = X[i, j]
+    i, j, value = bad
     name = f" ({stream.columns[j]!r})" if stream.columns else ""
     raise InputError(
         f"values must be finite; row {row + i}, column {j}{name} is {value} in {stream.dtype}; pass "

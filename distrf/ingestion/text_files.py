@@ -178,10 +178,10 @@ def _count_and_check(table: _CsvTable, missing: bool) -> tuple[int, pa.DataType 
         return n_rows, None, None
     if number:
         return n_rows, pa.int64() if whole else pa.float64(), None
-    found: set[str] = set()
+    labels: set[str] = set()
     for batch in table.batches():
-        found.update(pc.unique(batch.column(target)).to_pylist())
-    return n_rows, pa.string(), sorted(found)
+        labels.update(pc.unique(batch.column(target)).to_pylist())
+    return n_rows, pa.string(), sorted(labels)
 
 
 def _csv_header(path: str, storage_options: Options) -> tuple[list[str] | None, dict[str, pa.DataType]]:

@@ -1,6 +1,6 @@
 """Kernels: exact values, and the laws of the weights that random features draw."""
 
-from .base import AnyKernel, KernelParameter, declared, kernel_with, register_kernel
+from .base import AnyKernel, KernelParameter, declared, get_kernel, kernel_with, register_kernel
 from .dot_product import (
     DOT_PRODUCTS,
     DotProductKernel,
@@ -9,7 +9,6 @@ from .dot_product import (
     Polynomial,
     get_dot_product_kernel,
 )
-from .registry import FAMILIES, get_kernel
 from .semigroup import (
     SEMIGROUP_KERNELS,
     ExponentialSemigroup,
@@ -19,6 +18,9 @@ from .semigroup import (
     refuse_negative,
 )
 from .shift_invariant import KERNELS, Cauchy, Gaussian, Kernel, Laplacian, Matern, get_shift_invariant_kernel
+
+#: The families, in the order in which messages name their kernels.
+FAMILIES: tuple[type[AnyKernel], ...] = (Kernel, SemigroupKernel, DotProductKernel)
 
 __all__ = [
     "DOT_PRODUCTS",

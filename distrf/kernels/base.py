@@ -44,8 +44,8 @@ class KernelParameter:
 
 def declared(default: T, rule: Rule, help: str) -> T:
     """Declare a field of a kernel's class as a parameter: its default, its rule and one line of help."""
-    made: T = field(default=default, metadata={"rule": rule, "help": help})
-    return made
+    declaration: T = field(default=default, metadata={"rule": rule, "help": help})
+    return declaration
 
 
 @dataclass(frozen=True)
@@ -167,7 +167,7 @@ def parameter_rule(name: str) -> Rule:
         return [p.rule for kernel in REGISTRY.values() for p in kernel.parameters() if p.name == name]
 
     return Rule(
-        lambda: tuple(dict.fromkeys(words for rule in rules() for words in rule.said())),
+        lambda: tuple(dict.fromkeys(words for rule in rules() for words in rule.texts())),
         lambda value: any(rule.allows(value) for rule in rules()),
     )
 
@@ -197,19 +197,27 @@ def find_kernel(kernel: Any, family: type[K], parameters: dict[str, Any]) -> K:
     return cast(K, cls(**parameters))
 
 
-def kernel_with(kernel: Any, given: Mapping[str, Any], family: type[K] = AnyKernel) -> K:  # type: ignore[assignment]
-    """A kernel of a family by name, with its parameters picked from the values in `given`.
+def get_kernel(kernel: str | AnyKernel | dict[str, Any], **parameters: Any) -> AnyKernel:
+    """A kernel of any family from its name and its parameters, from its spec, or itself.
+
+    Raises InputError for a name that is in no registry, and for parameters that the kernel does not have.
+    """
+    return find_kernel(kernel, AnyKernel, parameters)
+
+
+def kernel_with(kernel: Any, values: Mapping[str, Any], family: type[K] = AnyKernel) -> K:  # type: ignore[assignment]
+    """A kernel of a family by name, with its parameters picked from `values`.
 
     Parameters
     ----------
     kernel : str, a name; or a kernel or a spec, which already have their parameters
-    given : values by name, such as all parameters of an estimator; those that the kernel does not have are ignored
+    values : numbers by name, such as all parameters of an estimator; those that the kernel does not have are ignored
     family : the family of the kernel; any by default
 
     Raises
     ------
     InputError : a name that the family does not know, a value that breaks its rule
     """
-    found = REGISTRY.get(kernel) if isinstance(kernel, str) else None
-    own = {p.name for p in found.parameters()} if found else set()
-    return find_kernel(kernel, family, {k: v for k, v in given.items() if k in own})
+    cls = REGISTRY.get(kernel) if isinstance(kernel, str) else None
+    own = {p.name for p in cls.parameters()} if cls else set()
+    return find_kernel(kernel, family, {k: v for k, v in values.items() if k in own})

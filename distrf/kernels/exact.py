@@ -54,7 +54,7 @@ def kernel_block(
         return kernel.of_products(_products(X, Y))
     if kernel.exact_from == "differences":
         return kernel(_dense(X), _dense(Y), length_scale)
-    given = X, Y
+    rows = X, Y
     if not sp.issparse(X):
         centre = middle(Y) if centre is None else centre
         X, Y = X - centre, Y - centre
@@ -64,7 +64,7 @@ def kernel_block(
     squares += x_squares[:, None]
     squares += y_squares
     bound = (_FAR * length_scale) ** 2
-    _compare_far(*given, np.flatnonzero(~(x_squares <= bound)), np.flatnonzero(~(y_squares <= bound)), squares)
+    _compare_far(*rows, np.flatnonzero(~(x_squares <= bound)), np.flatnonzero(~(y_squares <= bound)), squares)
     return kernel.of_squares(squares, length_scale)
 
 

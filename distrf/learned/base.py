@@ -47,7 +47,7 @@ from ..sgd.trainer import Rules, Trainer
 from ..targets import Targets, float_columns, target_tasks
 from .objectives import CompactWork, CosineFeatures, KernelWork, Layout
 from .optimizer import RULES, Adam, MapOptimizer, Rates
-from .start import SAMPLE, Start, centred, choose_batch_size, epochs, reach, start_parameters
+from .start import SAMPLE, Start, centred, learning_batch_size, learning_epochs, reach, start_parameters
 
 #: First steps of Adam: the most that one batch may move the phase of an average row, in radians, and its score, in
 #: standard deviations of the target.
@@ -126,17 +126,17 @@ class MapLearner:
 
     def _check_together(self) -> None:
         """Raise InputError for parameters that do not go together."""
-        given: Any = self
-        if self.structure == "circulant" and isinstance(given.init, str) and given.init != "circulant":
+        est: Any = self
+        if self.structure == "circulant" and isinstance(est.init, str) and est.init != "circulant":
             raise InputError(
-                f"structure='circulant' starts from circulant blocks alone, got projection {given.init!r}; leave it "
+                f"structure='circulant' starts from circulant blocks alone, got projection {est.init!r}; leave it "
                 "out, or take structure='dense'"
             )
         count_frequencies(self.phase, int(self.n_components))
-        if given.resume and given.checkpoint is None:
+        if est.resume and est.checkpoint is None:
             raise InputError("resume=True continues from checkpoint=, which is None; give its folder")
-        for rule in (given.learning_rate, self.theta_learning_rate):
-            RULES[rule].check(given.alpha)
+        for rule in (est.learning_rate, self.theta_learning_rate):
+            RULES[rule].check(est.alpha)
 
     def _start(self, X: Any, seed: int) -> FourierMap:
         return Start(
@@ -185,12 +185,12 @@ class MapLearner:
         Returns the vector of everything that is learned, after its layout.
         """
         self._check_together()
-        given: Any = self
+        est: Any = self
         classes = targets.classes is not None
-        auto_epsilon = getattr(given, "epsilon", "auto") == "auto"
+        auto_epsilon = getattr(est, "epsilon", "auto") == "auto"
         loss = get_loss(
             loss_name, "classification" if classes else "regression",
-            0 if targets.classes is None else len(targets.classes), 0.1 if auto_epsilon else given.epsilon,
+            0 if targets.classes is None else len(targets.classes), 0.1 if auto_epsilon else est.epsilon,
         )  # fmt: skip
         seed = draw_seed(self.random_state)
         rows = Rows.of(X, y, weight)
@@ -202,14 +202,14 @@ class MapLearner:
             loss = with_epsilon(loss, Y, v)
         rows = rows if shift is None else Rows.of(X, y, weight)
         start = self._start(X, seed)
-        layout = self._layout(start, targets.width, bool(given.fit_intercept))
+        layout = self._layout(start, targets.width, bool(est.fit_intercept))
         checkpoint = self._checkpoint(rows, targets, start, seed)
-        held = given.validation_fraction if given.early_stopping else 0.0
+        held = est.validation_fraction if est.early_stopping else 0.0
         holdout = Holdout(held, seed)
         usable = sum(holdout.usable(i, r) for i, r in enumerate(rows.blocks))
-        schedule = make_schedule(rows, holdout, choose_batch_size(self.batch_size, usable), True, seed)
+        schedule = make_schedule(rows, holdout, learning_batch_size(self.batch_size, usable), True, seed)
         per_epoch = schedule.count(0)
-        n_epochs = epochs(self.n_epochs, per_epoch)
+        n_epochs = learning_epochs(self.n_epochs, per_epoch)
         spreads, unit = np.ones(targets.width), 1.0
         if not classes:
             spreads = np.std(float_columns(y_sample), axis=0)
@@ -217,32 +217,32 @@ class MapLearner:
             # Twice the loss of a residual of one standard deviation: the unit in which theta_l2="auto" is measured. Of
             # several targets, that of the smallest standard deviation.
             unit = 2.0 * float(loss(np.zeros((1, 1)), np.full((1, 1), spreads.min()))[0][0]) or 1.0
-        alpha = float(given.alpha)
+        alpha = float(est.alpha)
         optimizer = self._optimizer(
             layout, sample, per_epoch * n_epochs, spreads, unit * start.length_scale**2 / max(usable, 1),
-            model=RULES[given.learning_rate](alpha, unit / float(spreads.min())),
+            model=RULES[est.learning_rate](alpha, unit / float(spreads.min())),
             map=RULES[self.theta_learning_rate](alpha, unit),
-            alpha=alpha, alternate=None if given.alternate is None else tuple(given.alternate),
+            alpha=alpha, alternate=None if est.alternate is None else tuple(est.alternate),
         )  # fmt: skip
         work = CompactWork(targets, loss, 0.0, seed, True, holdout, layout=layout)
-        kept = bool(holdout.blocks(rows.blocks))
-        rules = Rules(n_epochs, 0.0 if kept else None, int(given.n_iter_no_change), classes, kept)
+        validates = bool(holdout.blocks(rows.blocks))
+        rules = Rules(n_epochs, 0.0 if validates else None, int(est.n_iter_no_change), classes, validates)
         p = self._train(rows, schedule, optimizer, work, rules, checkpoint, start)
         _compare_with_constant(work, p, sample, Y, v, unit)
         return layout, self._keep(layout, p, shift, None, None)
 
     def _checkpoint(self, rows: Rows, targets: Targets, start: FourierMap, seed: int) -> Checkpoint:
-        given: Any = self
+        est: Any = self
         free = (
             "checkpoint", "checkpoint_every", "resume", "n_jobs", "random_state", "init", "kernel", "length_scale",
             "nu", "class_weight",
         )  # fmt: skip
 
         def fingerprint() -> dict[str, Any]:
-            options = {k: v for k, v in given.get_params(deep=False).items() if k not in free}
+            options = {k: v for k, v in est.get_params(deep=False).items() if k not in free}
             return options | {"kind": "learned map", "start": start.spec()}
 
-        return open_checkpoint(given.checkpoint, fingerprint, rows, targets, seed, resume=bool(given.resume))
+        return open_checkpoint(est.checkpoint, fingerprint, rows, targets, seed, resume=bool(est.resume))
 
     def _learn_kernel(self, X: Any, weight: Any) -> None:
         """Learn the map without a linear model, from pairs of sampled rows (Yu et al. 2015, Section 5)."""
@@ -250,7 +250,7 @@ class MapLearner:
         seed = draw_seed(self.random_state)
         whole = Rows.of(X, np.zeros(X.shape[0]), weight)
         size = min(pair_rows(X.shape[1]), X.shape[0])
-        sample, _, kept = whole.sample(size, seed)
+        sample, _, sample_weight = whole.sample(size, seed)
         near, sample, shift = centred(X, sample)
         start = self._start(near, seed)
         layout = self._layout(start, 0, False)
@@ -259,10 +259,10 @@ class MapLearner:
         missing = len(sampled_rows(X.shape[0], size, seed, "sgd sample")) - len(sample)
         if missing:
             raise InputError(f"X must be finite, but {missing} sampled rows are not; impute or drop such rows")
-        rows = Rows.of(sample, np.zeros(len(sample)), kept)
+        rows = Rows.of(sample, np.zeros(len(sample)), sample_weight)
         holdout = Holdout(0.0, seed)
-        schedule = make_schedule(rows, holdout, choose_batch_size(self.batch_size, len(sample)), True, seed)
-        n_epochs = epochs(self.n_epochs, schedule.count(0))
+        schedule = make_schedule(rows, holdout, learning_batch_size(self.batch_size, len(sample)), True, seed)
+        n_epochs = learning_epochs(self.n_epochs, schedule.count(0))
         rule = RULES[self.theta_learning_rate](_NO_ALPHA)
         batches = schedule.count(0) * n_epochs
         optimizer = self._optimizer(
@@ -338,10 +338,10 @@ def _compare_with_constant(
     """Warn if the learned model has a larger loss than weights of zero, on sampled rows X with targets Y."""
     features = CosineFeatures(work.layout, p, X.dtype)
     scores = features.scores(features.forward(X)[0])
-    made, null = (float(np.average(work.loss(S, Y)[0], weights=weight)) for S in (scores, np.zeros_like(Y)))
-    if not made <= 1.01 * null + 0.01 * unit:
+    loss, null = (float(np.average(work.loss(S, Y)[0], weights=weight)) for S in (scores, np.zeros_like(Y)))
+    if not loss <= 1.01 * null + 0.01 * unit:
         warnings.warn(
-            f"the map and its linear model were learned to a loss of {made:.3g}, and a constant has {null:.3g}: steps are "
+            f"the map and its linear model were learned to a loss of {loss:.3g}, and a constant has {null:.3g}: steps are "
             "too long, or too few; take learning_rate='adam' and theta_learning_rate='adam', a larger alpha for "
             "'pegasos', another eta0, or more epochs",
             ConvergenceWarning,

@@ -129,19 +129,19 @@ class CosineFeatures:
 
     def forward(self, X: Any) -> tuple[np.ndarray, tuple[Any, np.ndarray]]:
         """(features in planes, shape (n, D); what `backward` needs)."""
-        phases, kept = self.linear.phases(X, self._prepared)
+        phases, factors = self.linear.phases(X, self._prepared)
         planes = np.empty((len(phases), 2 * phases.shape[1]), dtype=self.dtype)
         cos_sin_planes(phases, self._offsets, planes, self._amplitude)
-        return planes if self.paired else planes[:, : phases.shape[1]], (kept, planes)
+        return planes if self.paired else planes[:, : phases.shape[1]], (factors, planes)
 
     def scores(self, Z: np.ndarray) -> np.ndarray:
         """Z w + c, shape (n, C)."""
         scores = Z @ self.w
         return scores + self.c if len(self.c) else scores
 
-    def backward(self, H: np.ndarray, kept: tuple[Any, np.ndarray]) -> None:
+    def backward(self, H: np.ndarray, intermediates: tuple[Any, np.ndarray]) -> None:
         """Add the gradients of Theta and b; H, shape (n, D), is the derivative with respect to the features."""
-        rows, planes = kept
+        rows, planes = intermediates
         m = planes.shape[1] // 2
         C, S = planes[:, :m], planes[:, m:]
         if self.paired:
@@ -177,7 +177,7 @@ class CompactWork(BatchWork):
         value, step = 0.0, features.linear.rows_per_tile
         for a in range(0, n, step):
             b = min(a + step, n)
-            Z, kept = features.forward(X[a:b])
+            Z, intermediates = features.forward(X[a:b])
             loss, slope = self.loss(features.scores(Z), Y[a:b])
             if weight is not None:
                 slope = slope * weight[a:b, None].astype(dtype)
@@ -187,7 +187,7 @@ class CompactWork(BatchWork):
             if len(sums.c):
                 sums.c[:] += slope.sum(axis=0, dtype=np.float64)
             if map_moves:
-                features.backward(slope @ features.w.T, kept)
+                features.backward(slope @ features.w.T, intermediates)
         if map_moves:
             features.add_gradient(sums)
         return Sums(total, value, float(n if weight is None else weight.sum()))
@@ -244,8 +244,8 @@ class KernelWork(BatchWork):
         H = R * share[:, None] * share
         value = float((H * R).sum(dtype=np.float64))
         H = 4.0 * (H @ Z)
-        for (a, b), (_, kept) in zip(tiles, forward, strict=True):
-            features.backward(H[a:b], kept)
+        for (a, b), (_, intermediates) in zip(tiles, forward, strict=True):
+            features.backward(H[a:b], intermediates)
         features.add_gradient(self.layout.split(total))
         return Sums(total, value, float(v.sum()))
 

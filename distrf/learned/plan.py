@@ -12,7 +12,7 @@ from ..sgd.ahead import Ahead
 from ..sgd.batch_plan import BatchMemory, PlannedBlocks
 from .base import pair_rows
 from .objectives import Layout
-from .start import SAMPLE, choose_batch_size, epochs
+from .start import SAMPLE, learning_batch_size, learning_epochs
 
 
 @dataclass(frozen=True)
@@ -57,9 +57,9 @@ def learning_costs(estimator: Any, rows: PlannedBlocks, workers: Workers) -> Lea
     layout = Layout(d, D, estimator.phase, estimator.structure, 0, 0 if kernel else outputs)
     P, map_flops = layout.size, layout.linear.work()[0] + 20.0 * D
     n = min(rows.n, pair_rows(d)) if kernel else rows.n
-    size = min(n, choose_batch_size(estimator.batch_size, n))
+    size = min(n, learning_batch_size(estimator.batch_size, n))
     per_epoch = max(1, round(n / size))
-    n_epochs = epochs(estimator.n_epochs, per_epoch)
+    n_epochs = learning_epochs(estimator.n_epochs, per_epoch)
     state = 8 * P * 8
     flops = n_epochs * n * (3.0 * map_flops + 6.0 * D * max(outputs, 1))
     if kernel:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +17,7 @@ from ..kernels.shift_invariant import Kernel
 from ..maps import FourierMap, working_dtype
 from ..maps.scaling import ScalingMap
 from ..randomness import raw_words
+from ..sgd.batch_sizes import count_epochs
 from .objectives import Layout
 
 #: Rows of a batch: 500 as in the paper (Section 7). With more rows, as many as make 1,000 batches an epoch, up to 4,096,
@@ -25,8 +25,7 @@ from .objectives import Layout
 _BATCH_SIZES = (500, 4_096)
 _MOST_BATCHES_PER_EPOCH = 1_000
 #: n_epochs="auto" is as many epochs as make this many batches, but at least this many epochs.
-_BATCHES = 3_000
-_LEAST_EPOCHS = 10
+_FEWEST = (10, 3_000)
 #: How many sampled rows `reach` is measured on.
 SAMPLE = 1_000
 #: Columns are centred during training if the l1 norm of the mean row exceeds this many times `reach`.
@@ -126,14 +125,14 @@ def centred(X: Any, sample: np.ndarray) -> tuple[Any, np.ndarray, np.ndarray | N
     return map_rows(move, X, len(mean), working_dtype(X.dtype)) if lazy else move(X), move(sample), mean
 
 
-def choose_batch_size(wanted: int | str, n: int) -> int:
-    """Rows of a batch. It depends on the number of rows and never on the workers."""
-    if wanted != "auto":
-        return int(wanted)
+def learning_batch_size(batch_size: int | str, n: int) -> int:
+    """Rows of a batch of a learned map. "auto" depends on the number of rows n and never on the workers."""
+    if batch_size != "auto":
+        return int(batch_size)
     low, high = _BATCH_SIZES
     return max(1, min(max(low, n // _MOST_BATCHES_PER_EPOCH), high, -(-n // 4)))
 
 
-def epochs(wanted: int | str, per_epoch: int) -> int:
-    """The number of epochs; "auto" depends on the batches of an epoch."""
-    return max(_LEAST_EPOCHS, math.ceil(_BATCHES / max(per_epoch, 1))) if wanted == "auto" else int(wanted)
+def learning_epochs(n_epochs: int | str, per_epoch: int) -> int:
+    """The number of epochs of a learned map; "auto" depends on the batches of an epoch."""
+    return count_epochs(n_epochs, per_epoch, _FEWEST)

@@ -306,10 +306,10 @@ def accuracy_pass(
 
     Raises InputError for text labels and numbers, which are never equal.
     """
-    said, given = _label_kind(predicted if classes is None else classes), _label_kind(y)
-    if said and given and said.split()[0] != given.split()[0]:
+    predicts, holds = _label_kind(predicted if classes is None else classes), _label_kind(y)
+    if predicts and holds and predicts.split()[0] != holds.split()[0]:
         raise InputError(
-            f"labels are compared with labels of one kind; the model predicts {said}, the target holds {given}; give "
+            f"labels are compared with labels of one kind; the model predicts {predicts}, the target holds {holds}; give "
             "the target that the model was trained on, or turn it into the names of its classes"
         )
     hits, total = run_pass(

@@ -62,12 +62,12 @@ class _Ridge(LinearModel):
         return are_compared(self.alpha)
 
     def facts(self) -> dict[str, Any]:
-        found: dict[str, Any] = {"alpha": self.alpha_, "solver": self.solver_}
+        facts: dict[str, Any] = {"alpha": self.alpha_, "solver": self.solver_}
         if self.solver_ != "gram":
-            found["passes"] = self.n_iter_ + self.n_finder_passes_
+            facts["passes"] = self.n_iter_ + self.n_finder_passes_
         if self.cv_errors_ is not None:
-            found["alphas"], found["cv_errors"] = self.alphas_.tolist(), self.cv_errors_.tolist()
-        return found
+            facts["alphas"], facts["cv_errors"] = self.alphas_.tolist(), self.cv_errors_.tolist()
+        return facts
 
     @property
     def checkpoint_folder(self) -> str:
@@ -85,13 +85,13 @@ class _Ridge(LinearModel):
         if self.solver_ == "gram":
             solution, errors = self._solve_gram(reduction, arrays, alphas, columns)
         else:
-            found = ConjugateGradients(
+            fitted = ConjugateGradients(
                 self.fit_intercept, self.n_directions, self.tol, self.max_passes, seed, self.checkpoint
             ).fit(arrays, targets, alphas)
-            solution = found.solution
-            self.alphas_, self.cv_errors_ = np.array(found.alphas), found.cv_errors
-            self.residual_, self.error_bound_ = found.residual, found.bound
-            self.n_iter_, self.n_finder_passes_ = found.passes, found.finder_passes
+            solution = fitted.solution
+            self.alphas_, self.cv_errors_ = np.array(fitted.alphas), fitted.cv_errors
+            self.residual_, self.error_bound_ = fitted.residual, fitted.bound
+            self.n_iter_, self.n_finder_passes_ = fitted.passes, fitted.finder_passes
         if not (np.isfinite(solution.weights).all() and np.isfinite(solution.intercept).all()):
             raise InputError(
                 "the weights are no longer numbers: sums of squares overflow or alpha is lost in rounding; scale rows and "

@@ -185,33 +185,14 @@ class StreamingSGDClassifier(LinearClassifier, BaseSGD):
         random_state: RandomState = 0,
     ):
         super().__init__(
-            loss=loss,
-            alpha=alpha,
-            penalty=penalty,
-            l1_ratio=l1_ratio,
-            epsilon=epsilon,
-            fit_intercept=fit_intercept,
-            n_epochs=n_epochs,
-            tol=tol,
-            n_iter_no_change=n_iter_no_change,
-            early_stopping=early_stopping,
-            validation_fraction=validation_fraction,
-            learning_rate=learning_rate,
-            eta0=eta0,
-            power_t=power_t,
-            momentum=momentum,
-            average=average,
-            preconditioner=preconditioner,
-            n_directions=n_directions,
-            batch_size=batch_size,
-            shuffle=shuffle,
-            distribution=distribution,
-            warm_start=warm_start,
-            checkpoint=checkpoint,
-            checkpoint_every=checkpoint_every,
-            resume=resume,
-            random_state=random_state,
-        )
+            loss=loss, alpha=alpha, penalty=penalty, l1_ratio=l1_ratio, epsilon=epsilon,
+            fit_intercept=fit_intercept, n_epochs=n_epochs, tol=tol, n_iter_no_change=n_iter_no_change,
+            early_stopping=early_stopping, validation_fraction=validation_fraction,
+            learning_rate=learning_rate, eta0=eta0, power_t=power_t, momentum=momentum, average=average,
+            preconditioner=preconditioner, n_directions=n_directions, batch_size=batch_size, shuffle=shuffle,
+            distribution=distribution, warm_start=warm_start, checkpoint=checkpoint,
+            checkpoint_every=checkpoint_every, resume=resume, random_state=random_state,
+        )  # fmt: skip
         self.class_weight = class_weight
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> StreamingSGDClassifier:

@@ -18,7 +18,7 @@ from ..parameters import FLAG, FOLDER, NONE, SEED, Rule, check_parameters, numbe
 from ..randomness import draw_seed
 from ..ridge.alphas import ALPHA
 from ..sgd.batch_plan import check_batches, fit_costs
-from ..sgd.batch_sizes import choose_batch_size, epochs, make_schedule, microbatch_rows, patience
+from ..sgd.batch_sizes import choose_batch_size, count_epochs, make_schedule, microbatch_rows, patience
 from ..sgd.batch_work import BatchWork, RowLengths
 from ..sgd.fit_checkpoint import open_checkpoint
 from ..sgd.learning_rates import RATES, LearningRate
@@ -27,12 +27,12 @@ from ..sgd.optimizer import PreconditionedSGD
 from ..sgd.penalties import PENALTIES, Penalty
 from ..sgd.rows import Rows, Weights, measure_weights
 from ..sgd.schedules import LOCAL_BLOCKS, Holdout
-from ..sgd.spectrum import Spectrum, Wanted, in_target_units, measure_spectrum
+from ..sgd.spectrum import Requested, Spectrum, in_target_units, measure_spectrum
 from ..sgd.trainer import Rules, Trainer, TrainerState, warn_unconverged
 from ..targets import Targets
 from ..typing import RandomState
 from .base import LinearModel
-from .sgd_stream import ENOUGH, Past, Sample, Stream, newest_rows
+from .sgd_stream import ENOUGH, Call, Sample, Seen, Stream, newest_rows
 
 #: A loss counts as kinked if steps are made for less than this share of its smoothness, see `_optimizer`.
 _NARROW = 0.5
@@ -256,22 +256,18 @@ class BaseSGD(LinearModel):
     ) -> Spectrum:
         """The spectrum, measured on a sample of the rows or read from the checkpoint."""
         loss = self._loss(targets)
-        measured = self.epsilon == "auto" and loss.epsilon_in_spreads is not None
-        wanted = Wanted(
-            None if self.alpha == "auto" else float(self.alpha),
-            None if measured else loss.epsilon,
-            self._penalty(),
-            self.fit_intercept,
-            self._directions(),
-        )
+        choose_epsilon = self.epsilon == "auto" and loss.epsilon_in_spreads is not None
+        alpha = None if self.alpha == "auto" else float(self.alpha)
+        epsilon = None if choose_epsilon else loss.epsilon
+        requested = Requested(alpha, epsilon, self._penalty(), self.fit_intercept, self._directions())
 
         def measure(_: Any) -> dict[str, np.ndarray]:
-            return measure_spectrum(rows, targets, loss, weights, wanted, stream=stream, seed=seed).arrays
+            return measure_spectrum(rows, targets, loss, weights, requested, stream=stream, seed=seed).arrays
 
         return Spectrum.of(checkpoint.run(measure))
 
     def _rules(self, per_epoch: int, targets: Targets, stream: bool) -> Rules:
-        n_epochs = 1 if stream else epochs(self.n_epochs, per_epoch)
+        n_epochs = 1 if stream else count_epochs(self.n_epochs, per_epoch)
         waits = patience(int(self.n_iter_no_change), self.n_epochs, n_epochs)
         tol, classes = None if stream else self.tol, targets.classes is not None
         return Rules(n_epochs, tol, waits, classes, keep_best=not stream, guarded=True)
@@ -371,104 +367,96 @@ class BaseSGD(LinearModel):
     def _partial_fit(self, X: Any, y: Any, weight: Any, targets: Targets) -> Targets:
         """One call of `partial_fit`. Returns the targets with the centre in use."""
         self.check()
-        seed = draw_seed(self.random_state)
-        rows = Rows.of(X, y, weight)
-        known = hasattr(self, "coef_")
-        weights = measure_weights(rows, targets, refuse=not known)
+        rows, seed = Rows.of(X, y, weight), draw_seed(self.random_state)
+        weights = measure_weights(rows, targets, refuse=not hasattr(self, "coef_"))
         if not weights.mean > 0:  # rows without weight teach nothing
             return targets
+        call = Call(rows, weights, targets, newest_rows(rows, seed), seed)
         stream: Stream | None = getattr(self, "_stream", None)
-        n, newest = sum(rows.blocks), newest_rows(rows, seed)
-        seen, total, window = n, n * weights.mean, newest
-        sample, past = None, Past(newest.at(slice(0)))
-        if stream is not None:
-            past = stream.past
-            seen, total, window = seen + stream.rows, total + stream.weight, stream.extended(newest)
-            sample = stream.sample_to_measure(newest, window, seen)
-        optimizer: Any
-        if stream is not None and sample is None:
-            trainer = self._continue(stream, rows, targets, seed, seen, total)
-            optimizer, penalty = trainer.optimizer, stream.penalty
-            batch_rows, measured = stream.batch_rows, stream.measured
+        seen = Seen.of(call, None if stream is None else stream.seen)
+        if stream is None:
+            trainer, stream = self._first_call(call, seen)
+        elif (sample := stream.sample_to_measure(call.newest, seen)) is not None:
+            trainer, stream = self._measure_again(stream, sample, call, seen)
         else:
-            moved = (
-                np.zeros(targets.width) if stream is None or sample is None else stream.moved(sample, window)
-            )
-            if moved is None or (
-                stream is not None and stream.measured < ENOUGH and moved.any()
-            ):  # the first rows were in another unit
-                past = Past(newest.at(slice(0)), looked=seen)
-            trainer, targets, measured = self._begin(stream, sample, moved, rows, weights, targets, seed)
-            window = window if sample is None else sample
-            optimizer = trainer.optimizer
-            penalty = optimizer.penalty.times(measured) if self.alpha == "auto" else None
-            if stream is not None and penalty is not None:
-                optimizer = replace(optimizer, penalty=penalty.times(1.0 / seen))
-                trainer.mean_weight = total / seen
-            # The rows of the next call may differ from these, so an automatic momentum is 0.
-            rate = optimizer.rate.for_stream(_STREAM_DECAY)
-            optimizer = trainer.optimizer = replace(optimizer, momentum=optimizer.momentum or 0.0, rate=rate)
-            batch_rows = trainer.schedule.batch_size
-            if targets.classes is None and not window.varies:
-                measured = 0
+            trainer, stream = self._continue(stream, call, seen)
         self._train(trainer)
-        self._stream = Stream(
-            trainer.batches.work, optimizer, trainer.state, trainer.training, batch_rows, seen, total,
-            penalty, trainer.null_loss, measured, window, past.extended(newest, n, seen),
-        )  # fmt: skip
+        self._stream = replace(stream, state=trainer.state, training=trainer.training)
         self._stream.warn_forgotten(type(self).__name__, stacklevel=4)
-        return targets
+        return stream.work.targets
 
-    def _begin(
-        self, stream: Stream | None, sample: Sample | None, moved: np.ndarray | None, rows: Rows, weights: Weights,
-        targets: Targets, seed: int,
-    ) -> tuple[Trainer, Targets, int]:  # fmt: skip
-        """The trainer of a call that measures the spectrum, for the first time or again; the targets; how many rows.
-
-        sample : rows to measure on if the call has few; moved : what to add to the intercepts, see `Stream.moved`
-        """
-        n, few = sum(rows.blocks), None
-        if sample is not None:
-            if self.fit_intercept and targets.classes is None:
-                targets = replace(targets, centre=sample.centre())
-            few = Rows.of(*sample) if n < ENOUGH else None
-        trainer = self._start(rows, weights, targets, seed, stream=True, sample=few)
-        if hasattr(self, "coef_") and moved is not None:
-            self._warm(trainer, self.coef_, self.intercept_ + moved)
+    def _first_call(self, call: Call, seen: Seen) -> tuple[Trainer, Stream]:
+        """Measure the spectrum on the rows of the call. Training starts from the weights of `fit` if there are any."""
+        trainer = self._start(call.rows, call.weights, call.targets, call.seed, stream=True)
+        if hasattr(self, "coef_"):
+            self._warm(trainer, self.coef_, self.intercept_)
         trainer.training.history = list(getattr(self, "history_", []))
-        if stream is not None:
-            done = stream.training.epoch
-            trainer.training.epoch, trainer.rules = done, replace(trainer.rules, n_epochs=done + 1)
-            trainer.state.t = 0 if moved is None else stream.state.t
-            if moved is None and stream.measured >= ENOUGH:
-                warnings.warn(
-                    f"{type(self).__name__}: the weights predict new rows far worse than a constant, as if these were in "
-                    "another unit or order; training starts anew. Give all rows in the same units, shuffled",
-                    ConvergenceWarning,
-                    stacklevel=4,
-                )
-        return trainer, targets, n if few is None else sum(few.blocks)
+        return trainer, self._new_stream(trainer, seen, call.count)
 
-    def _continue(
-        self, stream: Stream, rows: Rows, targets: Targets, seed: int, seen: int, total: float
-    ) -> Trainer:
-        """The trainer of a call that continues with the steps, weights and counters of the calls before."""
-        n, optimizer, done = sum(rows.blocks), stream.optimizer, stream.training.epoch
+    def _measure_again(self, stream: Stream, sample: Sample, call: Call, seen: Seen) -> tuple[Trainer, Stream]:
+        """Measure the spectrum on `sample`, or on the rows of the call if they are enough; keep the weights if they fit."""
+        offset = stream.intercept_offset(sample, seen.window)
+        if offset is None or (stream.measured < ENOUGH and offset.any()):  # the first rows were in another unit
+            seen = seen.without_past(call)
+        if offset is None and stream.measured >= ENOUGH:
+            warnings.warn(
+                f"{type(self).__name__}: the weights predict new rows far worse than a constant, as if these were in "
+                "another unit or order; training starts anew. Give all rows in the same units, shuffled",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
+        targets = call.targets
+        if self.fit_intercept and targets.classes is None:
+            targets = replace(targets, centre=sample.centre())
+        few = Rows.of(*sample) if call.count < ENOUGH else None
+        trainer = self._start(call.rows, call.weights, targets, call.seed, stream=True, sample=few)
+        if offset is not None:
+            self._warm(trainer, self.coef_, self.intercept_ + offset)
+            trainer.state.t = stream.state.t
+        done = stream.training.epoch
+        trainer.rules = replace(trainer.rules, n_epochs=done + 1)
+        trainer.training.epoch, trainer.training.history = done, list(self.history_)
+        measured = call.count if few is None else sum(few.blocks)
+        renewed = self._new_stream(trainer, replace(seen, window=sample), measured)
+        if renewed.penalty is not None:
+            trainer.mean_weight = seen.weight / seen.rows
+            penalty = renewed.penalty.times(1.0 / seen.rows)
+            renewed.optimizer = trainer.optimizer = replace(renewed.optimizer, penalty=penalty)
+        return trainer, renewed
+
+    def _new_stream(self, trainer: Trainer, seen: Seen, measured: int) -> Stream:
+        """What the next call gets from a trainer whose spectrum was measured on so many rows."""
+        optimizer: Any = trainer.optimizer
+        penalty = optimizer.penalty.times(measured) if self.alpha == "auto" else None
+        # The rows of the next call may differ from these, so an automatic momentum is 0.
+        rate = optimizer.rate.for_stream(_STREAM_DECAY)
+        optimizer = trainer.optimizer = replace(optimizer, momentum=optimizer.momentum or 0.0, rate=rate)
+        work = trainer.batches.work
+        if work.targets.classes is None and not seen.window.varies:  # equal targets tell no scale
+            measured = 0
+        return Stream(
+            work, optimizer, trainer.state, trainer.training, seen, trainer.schedule.batch_size, penalty,
+            trainer.null_loss, measured,
+        )  # fmt: skip
+
+    def _continue(self, stream: Stream, call: Call, seen: Seen) -> tuple[Trainer, Stream]:
+        """Continue with the spectrum, weights and counters of the calls before."""
+        rows, optimizer, done = call.rows, stream.optimizer, stream.training.epoch
         if stream.penalty is not None:
-            optimizer = replace(optimizer, penalty=stream.penalty.times(1.0 / seen))
+            optimizer = replace(optimizer, penalty=stream.penalty.times(1.0 / seen.rows))
         schedule = make_schedule(
-            rows, stream.work.holdout, min(stream.batch_rows, n), self.shuffle, seed,
+            rows, stream.work.holdout, min(stream.batch_rows, call.count), self.shuffle, call.seed,
             isinstance(optimizer, LocalSGD), microbatch_rows(rows.n_features),
         )  # fmt: skip
         trainer = Trainer(
             _batches(rows, stream.work, optimizer), schedule, optimizer, stream.state,
-            Rules(done + 1, None, 1, targets.classes is not None, guarded=True), total / seen, [],
+            Rules(done + 1, None, 1, call.targets.classes is not None, guarded=True), seen.weight / seen.rows, [],
             null_loss=stream.null_loss,
         )  # fmt: skip
         trainer.training = TrainerState(
             epoch=done, first_ratio=stream.training.first_ratio, history=stream.training.history
         )
-        return trainer
+        return trainer, replace(stream, optimizer=optimizer, seen=seen)
 
     def planned_costs(self, rows: PlannedRows) -> Costs:
         check_parameters(self)

@@ -14,9 +14,9 @@ from ..execution.sampling import sampled_rows
 from ..sgd.batch_work import RIGHT, WEIGHT, BatchWork, score_sums, stack_rows
 from ..sgd.optimizer import PreconditionedSGD, SGDState
 from ..sgd.penalties import Penalty
-from ..sgd.rows import Rows
+from ..sgd.rows import Rows, Weights
 from ..sgd.trainer import TrainerState
-from ..targets import float_columns
+from ..targets import Targets, float_columns
 
 #: Most rows that are kept to measure on, and most bytes of them.
 _KEPT_ROWS, _KEPT_BYTES = 256, 2**24
@@ -107,51 +107,89 @@ class Past:
         count = min(len(newest.y), seen // self.step - (seen - n) // self.step)
         if sp.issparse(self.rows.Z) != sp.issparse(newest.Z) or not count:
             return self
-        rows, step = (
-            self.rows.joined(newest.at(np.linspace(0, len(newest.y) - 1, count).astype(int))),
-            self.step,
-        )
+        spread = np.linspace(0, len(newest.y) - 1, count).astype(int)
+        rows, step = self.rows.joined(newest.at(spread)), self.step
         while len(rows.y) > min(_PAST_ROWS, _most_rows(rows.Z.shape[1])):
             rows, step = rows.at(slice(None, None, 2)), 2 * step
         return replace(self, rows=rows, step=step)
+
+
+@dataclass(frozen=True)
+class Call:
+    """The rows of one call of `partial_fit`.
+
+    newest : a few of these rows, in memory; seed : of all draws
+    """
+
+    rows: Rows
+    weights: Weights
+    targets: Targets
+    newest: Sample
+    seed: int
+
+    @property
+    def count(self) -> int:
+        """The number of rows."""
+        return sum(self.rows.blocks)
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What is known of the rows of all calls so far.
+
+    rows, weight : their number and total weight; window : the newest of them; past : some, spread over all calls
+    """
+
+    rows: int
+    weight: float
+    window: Sample
+    past: Past
+
+    @classmethod
+    def of(cls, call: Call, before: Seen | None) -> Seen:
+        """The rows before the call, None if it is the first, and those of the call."""
+        n, newest = call.count, call.newest
+        if before is None:
+            past = Past(newest.at(slice(0))).extended(newest, n, n)
+            return cls(n, n * call.weights.mean, newest, past)
+        window, rows = newest, n + before.rows
+        if sp.issparse(before.window.Z) == sp.issparse(newest.Z):
+            window = before.window.joined(newest).last(_most_rows(newest.Z.shape[1]))
+        past = before.past.extended(newest, n, rows)
+        return cls(rows, n * call.weights.mean + before.weight, window, past)
+
+    def without_past(self, call: Call) -> Seen:
+        """The same counts and window, but of the rows spread over all calls only those of this call."""
+        empty = Past(call.newest.at(slice(0)), looked=self.rows)
+        return replace(self, past=empty.extended(call.newest, call.count, self.rows))
 
 
 @dataclass
 class Stream:
     """What `partial_fit` carries from one call to the next. It is pickled with the estimator.
 
-    batch_rows : rows of a batch; rows, weight : number and total weight of the rows seen so far
+    seen : the rows of all calls; batch_rows : rows of a batch
     penalty : an automatic penalty times the rows it was chosen on, since it falls as one over the rows seen; else None
     measured : number of rows on which the spectrum was measured; null_loss : mean loss of the constant on them
-    window : the newest rows; past : rows spread over all calls
     """
 
     work: BatchWork
     optimizer: PreconditionedSGD
     state: SGDState
     training: TrainerState
+    seen: Seen
     batch_rows: int
-    rows: int
-    weight: float
     penalty: Penalty | None
     null_loss: float
     measured: int
-    window: Sample
-    past: Past
-
-    def extended(self, newest: Sample) -> Sample:
-        """The window after a call whose newest rows are these."""
-        old = self.window
-        if sp.issparse(old.Z) != sp.issparse(newest.Z):
-            return newest
-        return old.joined(newest).last(_most_rows(old.Z.shape[1]))
 
     def warn_forgotten(self, name: str, stacklevel: int) -> None:
         """Every 512 rows, predict the rows of `past`; warn once if the weights are worse there than a constant."""
-        past, sample = self.past, self.past.rows
-        if past.looked is None or self.rows - past.looked < _LOOK or not (sample.heavy and sample.varies):
+        past, rows = self.seen.past, self.seen.rows
+        sample = past.rows
+        if past.looked is None or rows - past.looked < _LOOK or not (sample.heavy and sample.varies):
             return
-        self.past = replace(past, looked=self.rows)
+        self.seen = replace(self.seen, past=replace(past, looked=rows))
         Y, scores, weight = self._predicted(sample)
         loss = self.work.loss
         mean = float(np.average(loss(scores, Y)[0], weights=weight))
@@ -162,9 +200,9 @@ class Stream:
         # Early in training, hinge losses may be large although the labels are correct.
         if mean <= _FORGOTTEN * constant or (self.work.targets.classes is not None and right >= most):
             return
-        self.past = replace(past, looked=None)
+        self.seen = replace(self.seen, past=replace(past, looked=None))
         warnings.warn(
-            f"{name}: after {self.rows} rows the weights predict {len(sample.y)} rows of all calls worse than a constant: "
+            f"{name}: after {rows} rows the weights predict {len(sample.y)} rows of all calls worse than a constant: "
             f"their loss is {mean:.4g}, that of the best constant {constant:.4g}. So rows come in an order, of y or of "
             "another column, or what they are drawn from moves; shuffle them before they are cut into calls, or use fit",
             ConvergenceWarning,
@@ -186,26 +224,33 @@ class Stream:
         mean = np.average(Y, axis=0, weights=weight)
         return 0.5 + 0.5 * (np.append(-mean, mean) if len(mean) == 1 else mean)
 
-    def sample_to_measure(self, newest: Sample, window: Sample, seen: int) -> Sample | None:
+    def sample_to_measure(self, newest: Sample, seen: Seen) -> Sample | None:
         """The rows on which to measure the spectrum again; None if the last measurement still holds.
 
         It does not hold if it came from too few rows, if a batch was skipped because its loss rose, or if the weights
         predict the newest rows so badly that these must differ from the rows before.
-        """
-        told = newest if len(newest.y) >= _TELLING else window.last(_TELLING)
-        far = len(told.y) >= _TELLING and (self._offset(told).any() or self._over(told, window, _FAR))
-        if far or self.training.backed:
-            return told if told.heavy else None
-        young = self.measured < ENOUGH and seen >= 2 * self.measured
-        return window if young and window.heavy else None
 
-    def moved(self, sample: Sample, window: Sample) -> np.ndarray | None:
+        Parameters
+        ----------
+        newest : Sample, of the call that begins
+        seen : Seen, the rows of all calls, this one included
+        """
+        window = seen.window
+        judging = newest if len(newest.y) >= _TELLING else window.last(_TELLING)
+        enough = len(judging.y) >= _TELLING
+        unlike = enough and (self._offset(judging).any() or self._exceeds(judging, window, _FAR))
+        if unlike or self.training.backed:
+            return judging if judging.heavy else None
+        doubled = self.measured < ENOUGH and seen.rows >= 2 * self.measured
+        return window if doubled and window.heavy else None
+
+    def intercept_offset(self, sample: Sample, window: Sample) -> np.ndarray | None:
         """What to add to the intercepts, shape (C,) in units of the targets, so that the weights fit these rows.
 
         Zeros if the targets have not moved far; None if a constant is better than the weights even then.
         """
         offset = self._offset(sample)
-        return None if self._over(sample, window, _LOST, offset) else self.work.targets.decode(offset)
+        return None if self._exceeds(sample, window, _LOST, offset) else self.work.targets.decode(offset)
 
     def _offset(self, sample: Sample) -> np.ndarray:
         """The median residual of each target if it is more than `_FAR` spreads from zero, else 0: shape (C,)."""
@@ -217,7 +262,7 @@ class Stream:
         spread = np.median(np.abs(Y - scores - middle), axis=0)
         return np.where(np.abs(middle) > _FAR * spread, middle, nothing)
 
-    def _over(self, sample: Sample, window: Sample, times: float, added: Any = 0.0) -> bool:
+    def _exceeds(self, sample: Sample, window: Sample, times: float, added: Any = 0.0) -> bool:
         """Whether the loss on a sample exceeds `times` that of the constant, both on `window` and as measured before."""
         if not sample.heavy:
             return False

@@ -64,9 +64,9 @@ def map_from_spec(spec: Mapping[str, Any], arrays: Mapping[str, np.ndarray] | No
         )
     try:
         map_ = MAPS[spec["map"]].from_spec(spec, arrays or {})
-        made = map_.checksum()
-        if made is not None:
-            verify_checksum(made, spec["checksum"])
+        checksum = map_.checksum()
+        if checksum is not None:
+            verify_checksum(checksum, spec["checksum"])
     except KeyError as error:
         raise SpecMismatchError(f"the spec of the {spec['map']!r} map lacks the entry {error}") from None
     return map_

@@ -381,11 +381,11 @@ def _unpickled(cls: type[FeatureMap], state: dict[str, Any], sent: float | None)
     """The map that was sent, or `_OtherWeights` where this process makes other weights than its sender."""
     map_ = cls.__new__(cls)
     map_.__dict__.update(state)
-    made = map_.checksum()
-    if made is not None and not _agree(made, sent):
+    checksum = map_.checksum()
+    if checksum is not None and not _agree(checksum, sent):
         return _OtherWeights(
             f"{socket.gethostname()} makes other weights from the seed of a {cls.kind!r} map than the process that sent "
-            f"it: checksum {made!r}, sent {sent!r}; install the same distrf and NumPy on both, or leave that worker out"
+            f"it: checksum {checksum!r}, sent {sent!r}; install the same distrf and NumPy on both, or leave that worker out"
         )
     return map_
 
@@ -407,15 +407,15 @@ class _OtherWeights:
         raise SpecMismatchError(self.message)
 
 
-def _agree(made: float, stored: Any) -> bool:
-    return bool(np.isclose(made, float(stored), rtol=1e-9, atol=1e-9))
+def _agree(checksum: float, stored: Any) -> bool:
+    return bool(np.isclose(checksum, float(stored), rtol=1e-9, atol=1e-9))
 
 
-def verify_checksum(made: float, stored: Any) -> None:
+def verify_checksum(checksum: float, stored: Any) -> None:
     """Raise SpecMismatchError where the weights made from a spec are not those it was written with."""
-    if not _agree(made, stored):
+    if not _agree(checksum, stored):
         raise SpecMismatchError(
-            f"this version makes other weights from the spec: checksum {made!r}, stored {float(stored)!r}; "
+            f"this version makes other weights from the spec: checksum {checksum!r}, stored {float(stored)!r}; "
             "the spec was edited or written by an incompatible release"
         )
 

@@ -117,9 +117,9 @@ class BinningMap(SeededMap):
         pitches : array of shape (stop - start, d), float64: u, the widths of the bins
         shifts : array of shape (stop - start, d), float64: s; x falls into bin floor(x / u + s)
         """
-        d, made = self.n_features_in, range(start, self.n_grids if stop is None else stop)
-        pitches = [self.kernel.pitches(self.seed, p, d) for p in made]
-        shifts = [uniforms(self.seed, "binning shift", p, d) for p in made]
+        d, numbers = self.n_features_in, range(start, self.n_grids if stop is None else stop)
+        pitches = [self.kernel.pitches(self.seed, p, d) for p in numbers]
+        shifts = [uniforms(self.seed, "binning shift", p, d) for p in numbers]
         return self.length_scale * np.stack(pitches), np.stack(shifts)
 
     def _words(self, start: int, stop: int) -> np.ndarray:

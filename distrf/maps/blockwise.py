@@ -166,11 +166,11 @@ class BlockwiseMap(FeatureMap):
         )
 
 
-def as_rows(made: Any, dtype: np.dtype) -> Rows:
+def as_rows(features: Any, dtype: np.dtype) -> Rows:
     """Rows, or what a transformer made of them, as a CSR array or a C-contiguous array of that dtype."""
-    if sp.issparse(made):
-        return sp.csr_array(made, dtype=dtype)
-    return np.ascontiguousarray(made, dtype=dtype)
+    if sp.issparse(features):
+        return sp.csr_array(features, dtype=dtype)
+    return np.ascontiguousarray(features, dtype=dtype)
 
 
 def listed_transformer(name: str) -> type | None:

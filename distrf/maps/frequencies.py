@@ -89,7 +89,7 @@ class Frequencies:
         Returns
         -------
         phases : C-contiguous array of shape (n, m), in turns
-        kept : what `add` needs of the rows
+        factors : what `add` needs of the rows
         """
         raise NotImplementedError
 
@@ -97,13 +97,13 @@ class Frequencies:
         """Zeros to which `add` adds gradients, for phases of that dtype."""
         raise NotImplementedError
 
-    def add(self, total: np.ndarray, kept: Any, E: np.ndarray) -> None:
+    def add(self, total: np.ndarray, factors: Any, E: np.ndarray) -> None:
         """Add the gradient of a tile of rows to `total`.
 
         Parameters
         ----------
         total : what `start` returned, changed in place
-        kept : what `phases` returned for the tile
+        factors : what `phases` returned for the tile
         E : array of shape (n, m), the derivatives of the loss with respect to the phases in radians
         """
         raise NotImplementedError
@@ -139,8 +139,8 @@ class DenseFrequencies(Frequencies):
     def start(self, dtype: np.dtype) -> np.ndarray:
         return np.zeros(self.shape, dtype=dtype)
 
-    def add(self, total: np.ndarray, kept: Any, E: np.ndarray) -> None:
-        total += (kept.T @ E).T if sp.issparse(kept) else E.T @ kept
+    def add(self, total: np.ndarray, factors: Any, E: np.ndarray) -> None:
+        total += (factors.T @ E).T if sp.issparse(factors) else E.T @ factors
 
     def finish(self, total: np.ndarray) -> np.ndarray:
         return total
@@ -199,13 +199,13 @@ class CirculantFrequencies(Frequencies):
     def start(self, dtype: np.dtype) -> np.ndarray:
         return np.zeros((self.shape[0], self.order // 2 + 1), dtype=np.result_type(dtype, np.complex64))
 
-    def add(self, total: np.ndarray, kept: Any, E: np.ndarray) -> None:
+    def add(self, total: np.ndarray, factors: Any, E: np.ndarray) -> None:
         blocks, L = self.shape
         padded = E
         if E.shape[1] < blocks * L:
             padded = np.zeros((len(E), blocks * L), dtype=E.dtype)
             padded[:, : E.shape[1]] = E
-        correlate_spectra(kept, scipy.fft.rfft(padded.reshape(len(E), blocks, L), axis=2), total)
+        correlate_spectra(factors, scipy.fft.rfft(padded.reshape(len(E), blocks, L), axis=2), total)
 
     def finish(self, total: np.ndarray) -> np.ndarray:
         return scipy.fft.irfft(total, self.order, axis=1)

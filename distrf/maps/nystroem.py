@@ -21,16 +21,15 @@ import scipy.linalg
 import scipy.sparse as sp
 
 from ..errors import InputError
-from ..kernels.base import AnyKernel
+from ..kernels.base import AnyKernel, get_kernel
 from ..kernels.exact import exact_kernel, kernel_block, lean, middle
-from ..kernels.registry import get_kernel
 from ..typing import Rows
 from .base import FeatureMap, arrays_fingerprint, require_arrays, row_tiles, verify_fingerprint
 
 #: Numbers in the kernel matrix of one tile of rows and all landmarks (16 MiB).
 _TILE_NUMBERS = 2**21
 #: Results of `_once`, by the name of the function and the `id` of the landmarks; removed when that array is freed.
-_made: dict[tuple[str, int], tuple[weakref.ref, Any]] = {}
+_results: dict[tuple[str, int], tuple[weakref.ref, Any]] = {}
 
 
 @dataclass(frozen=True)
@@ -148,16 +147,16 @@ def _once(make: Callable[[np.ndarray], Any], landmarks: np.ndarray) -> Any:
     The result must not be a view of the array, which would keep the array alive.
     """
     key = make.__name__, id(landmarks)
-    kept = _made.get(key)
-    if kept is not None and kept[0]() is landmarks:
-        return kept[1]
-    made = make(landmarks)
-    _made[key] = weakref.ref(landmarks, lambda _: _made.pop(key, None)), made
-    return made
+    cached = _results.get(key)
+    if cached is not None and cached[0]() is landmarks:
+        return cached[1]
+    result = make(landmarks)
+    _results[key] = weakref.ref(landmarks, lambda _: _results.pop(key, None)), result
+    return result
 
 
 def _beside_csr(landmarks: np.ndarray) -> Any:
     """A float64 copy of the landmarks for products with CSR rows: CSR where few entries are not zero."""
-    made = lean(landmarks)
+    rows = lean(landmarks)
     # SciPy reads the transpose of the array row by row, so the array is stored column by column.
-    return made.astype(np.float64) if sp.issparse(made) else np.array(made, dtype=np.float64, order="F")
+    return rows.astype(np.float64) if sp.issparse(rows) else np.array(rows, dtype=np.float64, order="F")

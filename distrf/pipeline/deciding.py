@@ -37,9 +37,15 @@ _NARROW, _TRIAL_ROWS = 1024, 1000
 
 @dataclass
 class Decisions:
-    """What they are made on, and those made so far.
+    """The choices made so far, and what the next ones are made on.
 
-    n : rows of the data; targets : None where the sample cannot judge
+    Attributes
+    ----------
+    n : int, rows of the data
+    sample : Sample, the rows on which candidates are judged, in the units chosen so far
+    targets : Targets, the encoding of the sample's targets; None if the sample cannot judge
+    seed : int, of all draws
+    choices : list of Choice, in the order in which they were made
     """
 
     n: int
@@ -62,48 +68,57 @@ def all_equal(X: Any) -> bool:
     return X.nnz == 0 if sp.issparse(X) else bool((X[:1] == X).all())
 
 
-def scaler(decisions: Decisions, asked: Any, map_: Any, optional: bool = False) -> StreamingScaler | None:
-    """The unfitted scaler, or None: as asked, else the candidate that does best with `map_`.
+def choose_scaler(
+    decisions: Decisions, requested: Any, map_: Any, optional: bool = False
+) -> StreamingScaler | None:
+    """The scaling of the columns: the one requested, else the candidate that does best on the sample.
 
-    map_ : None for the columns alone; optional : whether these may be taken in its place
+    Parameters
+    ----------
+    decisions : Decisions
+    requested : the option `scale`: "auto", None or "none", a method, or an unfitted StreamingScaler
+    map_ : unfitted map that will follow; None if the columns stand alone
+    optional : bool, whether the columns may be taken in place of the map
+
+    Returns
+    -------
+    StreamingScaler or None
+        Unfitted; None for no scaling.
     """
-    if isinstance(asked, StreamingScaler):
-        decisions.note("scale", asked.method, "as given")
-        return clone(asked)
-    if asked is None or asked == "none":
+    if isinstance(requested, StreamingScaler):
+        decisions.note("scale", requested.method, "as given")
+        return clone(requested)
+    if requested is None or requested == "none":
         decisions.note("scale", "none", "as asked")
         return None
-    if asked != "auto":
-        made = StreamingScaler(asked)
-        check_parameters(made)
-        decisions.note("scale", asked, "as asked")
-        return made
-    sample, targets = decisions.sample, decisions.targets
-    methods, why = _scalings(sample.X, map_)
-    if methods and targets is None:
-        methods, why = _by_ranges(sample.X)
+    if requested != "auto":
+        scaler = StreamingScaler(requested)
+        check_parameters(scaler)
+        decisions.note("scale", requested, "as asked")
+        return scaler
+    methods, why = _possible_scalings(decisions.sample.X, map_)
+    if methods and decisions.targets is None:
+        methods, why = _scaling_by_ranges(decisions.sample.X)
     elif methods:
-        methods, why = _by_trials(decisions, methods, map_, optional)
+        methods, why = _scaling_by_trials(decisions, methods, map_, optional)
     decisions.note("scale", methods[0] if methods else "none", why)
     return StreamingScaler(methods[0]) if methods else None
 
 
-def _scalings(X: Any, map_: Any) -> tuple[list[str], str]:
-    """The scalings that these rows and the map can have, and why there is none."""
+def _possible_scalings(X: Any, map_: Any) -> tuple[list[str], str]:
+    """The methods that suit these rows and the map; if there is none, the reason."""
     if all_equal(X):
         return [], "all sampled rows are equal"
     if sp.issparse(X):  # those that keep zeros
-        alike = (
-            X.nnz and (X.data == X.data[0]).all()
-        )  # as all entries are where columns stand for levels or words
+        alike = X.nnz and (X.data == X.data[0]).all()  # as if columns stood for levels or words
         return ["l2-rows"] if alike else ["robust-zeros", "l2-rows"], ""
     if map_ is not None and map_.__sklearn_tags__().input_tags.positive_only:
         return [], "the map is for rows without negative entries"
     return ["robust"], ""
 
 
-def _by_ranges(X: Any) -> tuple[list[str], str]:
-    """Scale columns of unlike ranges, where there is nothing to judge by."""
+def _scaling_by_ranges(X: Any) -> tuple[list[str], str]:
+    """Scaling for columns of unlike ranges, else none. It serves samples that cannot judge."""
     high, low = X.max(axis=0), X.min(axis=0)
     if sp.issparse(X):
         high, low = high.toarray().ravel(), low.toarray().ravel()
@@ -113,47 +128,56 @@ def _by_ranges(X: Any) -> tuple[list[str], str]:
     return [method] if unlike else [], "by the ranges of the columns, since the sample cannot judge"
 
 
-def _by_trials(decisions: Decisions, methods: list[str], map_: Any, optional: bool) -> tuple[list[str], str]:
-    """The best of none and `methods` by held-out rows."""
-    assert decisions.targets is not None
-    best: list[str] = []
-    leader, scores = None, []
+def _scaling_by_trials(
+    decisions: Decisions, methods: list[str], map_: Any, optional: bool
+) -> tuple[list[str], str]:
+    """The best of "none" and `methods` by held-out rows; an empty list is "none"."""
     sample = decisions.sample
     if sample.X.shape[1] > _NARROW:  # seconds for each candidate and split
-        sample = replace(
-            sample,
-            splits=tuple((train[:: 1 + len(train) // _TRIAL_ROWS], held) for train, held in sample.splits[:1]),
-        )
-    for method in ["none", *methods]:
-        rows = sample if method == "none" else sample.scaled(StreamingScaler(method))
-        found = _try_rows(decisions, rows, map_, optional)
-        scores.append(f"{found} with {method}")
-        if leader is None or found.better(leader):
-            leader, best = found, [] if method == "none" else [method]
-    return best, f"{', '.join(scores)}, on {sample.judged:,} held-out rows"
+        train, held = sample.splits[0]
+        sample = replace(sample, splits=((train[:: 1 + len(train) // _TRIAL_ROWS], held),))
+    verdicts = {"none": _judge_units(decisions, sample, map_, optional)}
+    best = "none"
+    for method in methods:
+        scaled = sample.scaled(StreamingScaler(method))
+        verdicts[method] = _judge_units(decisions, scaled, map_, optional)
+        if verdicts[method].better(verdicts[best]):
+            best = method
+    scores = ", ".join(f"{verdict} with {method}" for method, verdict in verdicts.items())
+    return [] if best == "none" else [best], f"{scores}, on {sample.judged:,} held-out rows"
 
 
-def _try_rows(decisions: Decisions, rows: Sample, map_: Any, optional: bool) -> Verdict:
-    """Features of the map; of sparse rows, which are often best as they are, or else the columns."""
+def _judge_units(decisions: Decisions, sample: Sample, map_: Any, optional: bool) -> Verdict:
+    """The verdict on the features of the map in the units of the sample, or on the columns if there is no map.
+
+    Sparse rows are often best as they are: if the map is optional, the better of features and columns.
+    """
     assert decisions.targets is not None
-    columns = map_ is None or (optional and sp.issparse(rows.X))
-    linear = judge_columns(rows, decisions.targets, decisions.seed) if columns else None
     if map_ is None:
-        assert linear is not None
-        return linear
-    found = judge_map(rows, decisions.targets, map_.trial_map(SCOUT_COMPONENTS, decisions.seed))
-    return linear if linear is not None and linear.better(found) else found
+        return judge_columns(sample, decisions.targets, decisions.seed)
+    features = judge_map(sample, decisions.targets, map_.trial_map(SCOUT_COMPONENTS, decisions.seed))
+    if not (optional and sp.issparse(sample.X)):
+        return features
+    columns = judge_columns(sample, decisions.targets, decisions.seed)
+    return columns if columns.better(features) else features
 
 
-def length_scale(decisions: Decisions, map_: Any) -> None:
-    """Set the length scale of a map that has a rule for it to the best multiple of what the rule gives."""
+def set_length_scale(decisions: Decisions, map_: Any) -> None:
+    """Set the length scale of a map that has a rule for it: the best multiple of the number that the rule gives.
+
+    A map without a length scale, or with a number for it, is left as it is.
+
+    Parameters
+    ----------
+    decisions : Decisions
+    map_ : unfitted map, which is changed
+    """
     name = map_.scale_parameter()
     if name is None or isinstance(map_.get_params()[name], numbers.Real):
         return
     trial = map_.trial_map(SCOUT_COMPONENTS, decisions.seed)
-    own = trial.scale_parameter()
-    rule = map_.get_params()[name]
-    if own is None:
+    trial_name, rule = trial.scale_parameter(), map_.get_params()[name]
+    if trial_name is None:
         return
     if all_equal(decisions.sample.X):
         map_.set_params(**{name: 1.0})
@@ -166,14 +190,13 @@ def length_scale(decisions: Decisions, map_: Any) -> None:
         map_.set_params(**{name: middle})
         decisions.note("length_scale", middle, f"the rule {rule!r}, since the sample cannot judge")
         return
+    targets = decisions.targets
 
-    def at(multiple: float) -> Verdict:
-        assert decisions.targets is not None
-        return judge_map(
-            decisions.sample, decisions.targets, clone(trial).set_params(**{own: multiple * middle})
-        )
+    def judge_multiple(multiple: float) -> Verdict:
+        candidate = clone(trial).set_params(**{trial_name: multiple * middle})
+        return judge_map(decisions.sample, targets, candidate)
 
-    multiple = search_length_scale(at, at(1.0))
+    multiple = search_length_scale(judge_multiple)
     value = float(f"{multiple * middle:.6g}")
     map_.set_params(**{name: value})
     decisions.note("length_scale", value, f"{multiple:g} times the rule {rule!r}: judged {decisions.rows}")
@@ -182,23 +205,38 @@ def length_scale(decisions: Decisions, map_: Any) -> None:
 def auto_components(n: int, memory: int) -> int:
     """D: 4,096 from 20,000 rows on, 2,048 from 5,000, else 1,024; at most twice the rows, and as memory allows.
 
-    memory : bytes of a worker, 0 for unknown
+    Parameters
+    ----------
+    n : int, rows of the data
+    memory : int, bytes of a worker; 0 if they are unknown
+
+    Returns
+    -------
+    int
+        A power of two, at least 256.
     """
-    wanted = 4096 if n >= 20_000 else 2048 if n >= 5000 else 1024
-    while wanted > 256 and wanted > 2 * n:
-        wanted //= 2
-
-    def states(D: int) -> int:
-        """Half a float64 Gram matrix for each fold, of which some six meet on a worker."""
-        return 6 * (5 if D <= 2048 else 2) * 4 * D**2
-
-    while memory and wanted > 256 and states(wanted) > max(memory - PROCESS_BYTES, memory // 4):
-        wanted //= 2
-    return wanted
+    components = 4096 if n >= 20_000 else 2048 if n >= 5000 else 1024
+    while components > max(256, 2 * n):
+        components //= 2
+    room = max(memory - PROCESS_BYTES, memory // 4)
+    while memory and components > 256 and _gram_states(components) > room:
+        components //= 2
+    return components
 
 
-def components(decisions: Decisions, map_: Any) -> None:
-    """Set the number of features of a map that has one."""
+def _gram_states(D: int) -> int:
+    """Bytes of half a float64 Gram matrix for each fold, of which some six meet on a worker."""
+    return 6 * (5 if D <= 2048 else 2) * 4 * D**2
+
+
+def set_components(decisions: Decisions, map_: Any) -> None:
+    """Set the number of features of a map that has one.
+
+    Parameters
+    ----------
+    decisions : Decisions
+    map_ : unfitted map, which is changed
+    """
     if "n_components" not in map_.parameter_rules:
         return
     map_.take_size(auto_components(decisions.n, Workers.of_client(current_client()).memory_limit))
@@ -208,60 +246,77 @@ def components(decisions: Decisions, map_: Any) -> None:
     )
 
 
-def features(
-    decisions: Decisions, map_: Any, linear: Verdict | None, optional: bool, asked: bool | str
-) -> tuple[bool, bool, Verdict | None]:
-    """(whether the map is kept, whether the columns join its features, the verdict on what is kept).
+def choose_features(
+    decisions: Decisions, map_: Any, linear: Verdict | None, optional: bool, raw_columns: bool | str
+) -> tuple[str, Verdict | None]:
+    """Whether the linear model gets the features of the map, the columns, or both.
 
-    asked : of `raw_columns`, True, False or "auto"; optional : whether the map may be left out
+    Parameters
+    ----------
+    decisions : Decisions
+    map_ : unfitted map, whose length scale and size are set
+    linear : Verdict on the columns; None if the sample cannot judge
+    optional : bool, whether the map may be left out
+    raw_columns : whether the columns join the features: True, False or "auto"
+
+    Returns
+    -------
+    features : str, "map", "columns" or "columns and map"
+    verdict : Verdict on these, or None
     """
     sample, targets, seed = decisions.sample, decisions.targets, decisions.seed
+    joined = raw_columns is True
     if targets is None or linear is None:
-        return True, asked is True, None
+        return "columns and map" if joined else "map", None
     D = int(getattr(map_, "n_components", None) or COMPONENTS)
     trial = map_.trial_map(min(D, COMPONENTS), seed)
-    own, name = trial.scale_parameter(), map_.scale_parameter()
-    if own is not None and name is not None:
-        trial.set_params(**{own: map_.get_params()[name]})
+    trial_name, name = trial.scale_parameter(), map_.scale_parameter()
+    if trial_name is not None and name is not None:
+        trial.set_params(**{trial_name: map_.get_params()[name]})
     machine = judge_map(sample, targets, trial)
     scores = f"{linear} of the columns, {machine} of features"
-    joined = asked is True
-    if asked is not False and map_.joins_columns and (joined or 2 * sample.X.shape[1] <= max(D, COMPONENTS)):
+    few_columns = 2 * sample.X.shape[1] <= max(D, COMPONENTS)
+    if map_.joins_columns and (joined or (raw_columns is not False and few_columns)):
         both = judge_map(sample, targets, trial, True, seed)
         scores += f", {both} of both"
         # They cost little and save what is nearly linear: left out only where they do harm.
         joined = joined or not machine.beats(both)
         machine = both if joined else machine
-    kept = not optional or machine.beats(linear)
-    value = "columns" if not kept else "columns and map" if joined else "map"
-    decisions.note("features", value, f"{scores}, {decisions.rows}")
-    return kept, joined, machine if kept else linear
+    features = "columns and map" if joined else "map"
+    if optional and not machine.beats(linear):
+        features, machine = "columns", linear
+    decisions.note("features", features, f"{scores}, {decisions.rows}")
+    return features, machine
 
 
-def penalty(decisions: Decisions, learner: Any, verdict: Verdict | None, kept: bool) -> None:
-    """Give ridge with alpha="auto" the sample's penalty where its own cross-validation would err, or cost minutes.
+def set_penalty(decisions: Decisions, learner: Any, verdict: Verdict | None, mapped: bool) -> None:
+    """Give ridge with alpha="auto" the sample's penalty if its own cross-validation would err, or cost minutes.
 
-    kept : whether there is a map before it. Where many columns stand alone, conjugate gradients fit them: without, the
-    Gram matrix of d columns is factorised for every penalty and fold, minutes from d = 5,000 on
+    Many columns without a map are fitted by conjugate gradients: the Gram matrix of d columns would be factorised for
+    every penalty and fold, which takes minutes from d = 5,000 on.
+
+    Parameters
+    ----------
+    decisions : Decisions
+    learner : unfitted ridge, which is changed
+    verdict : Verdict on what the learner gets; None if the sample cannot judge
+    mapped : bool, whether there is a map before the learner
     """
-    X = decisions.sample.X
-    wide = not kept and X.shape[1] > _GRAM_COLUMNS
+    X, copies = decisions.sample.X, decisions.sample.copies > 0
+    wide = not mapped and X.shape[1] > _GRAM_COLUMNS
     if wide:
         learner.set_params(solver="cg", n_directions=_WIDE_DIRECTIONS, tol=_WIDE_TOL)
     if verdict is None:
         return
-    copies = decisions.sample.copies > 0
-    if copies or verdict.misled:
-        why = (
-            "copies of rows would hide the need of one"
-            if copies
-            else "squared errors would be those of few rows"
-        )
-    elif not kept and X.shape[1] > _NARROW:
+    if copies:
+        why = "copies of rows would hide the need of one"
+    elif verdict.misled:
+        why = "squared errors would be those of few rows"
+    elif not mapped and X.shape[1] > _NARROW:
         why = "conjugate gradients" if wide else "more of them would cost seconds each"
     else:
         return
-    unit = 1.0 if kept else column_scale(X, decisions.seed) ** 2
+    unit = 1.0 if mapped else column_scale(X, decisions.seed) ** 2
     alpha = float(f"{verdict.alpha * unit:.3g}")
     around = [alpha / 10, alpha] if wide else [alpha / 10, alpha, 10 * alpha]
     alphas = [alpha] if copies or verdict.misled else around

@@ -30,7 +30,7 @@ from .target import Target, check_misread, check_target
 
 @dataclass(frozen=True)
 class Options:
-    """What a user says of a model; see `make_model`."""
+    """The options of `make_model`, which documents them."""
 
     model: Any = "auto"
     map: Any = "auto"
@@ -63,57 +63,86 @@ def make_model(
     raw_columns: bool | str = "auto",
     random_state: Any = 0,
 ) -> Pipeline:
-    """An unfitted pipeline for these rows: scaling where it helps, a random feature map, a linear model.
+    """Choose an unfitted pipeline for these rows: a scaling where it helps, a random feature map, a linear model.
 
-    What is "auto" is chosen on a seeded sample of at most 6,000 rows: ridge on a candidate's features of some of
-    them, judged by the others. Of a Dask array only the blocks that hold sampled rows are read, and nothing of the
-    array is kept. `pipeline.training_` says what was chosen and why; docs/choices.md has the rules and the figures.
+    Options that are "auto" are chosen on a seeded sample of at most 6,000 rows: ridge is fitted to the features of some
+    of them, for each candidate, and judged by the others. Of a Dask array only the blocks that hold sampled rows are
+    read, and the array is not kept in memory. docs/choices.md has the rules and the figures.
 
     Parameters
     ----------
-    X : array, CSR matrix or Dask array of shape (n, d); y : targets of shape (n,) or (n, C)
-    model : "auto" (ridge: a classifier for labels, a regressor for numbers), a name ("ridge", "ridge-classifier",
-        "sgd-regressor", "sgd-classifier", "svm", "logistic"), or an unfitted linear model, taken as it is but for alpha="auto" of ridge
-    map : "auto" (Fourier features, or none where a linear model on the columns does better), None or "none", a
-        name ("fourier", "laplace", "binning", "tensor-sketch", "maclaurin", "compact", "nystroem", "tefm", "cnm"),
-        or an unfitted map, taken as it is but for what the next ones say
-    scale : "auto" ("robust" units, linear ones where a linear model on these does better, or none), None or
-        "none", a method of StreamingScaler, or an unfitted one
-    length_scale : "auto" searches multiples of the map's rule; a number or a rule is taken; None leaves the map's
-    n_components : "auto" from n, d and memory; a number is taken; None leaves the map's
-    raw_columns : whether the columns stand beside the features; "auto": where held-out rows say so
-    random_state : seed of the sample, the map and the model
+    X : {array, CSR matrix, Dask array} of shape (n, d)
+        Input rows.
+    y : array or Dask array of shape (n,) or (n, C)
+        Targets: labels, or numbers, one or C for each row.
+    model : str or estimator, default="auto"
+        "auto" is ridge, a classifier for labels and a regressor for numbers. Or a name: "ridge", "ridge-classifier",
+        "sgd-regressor", "sgd-classifier", "svm", "logistic". An unfitted linear model is taken as it is, except that
+        alpha="auto" of ridge may be chosen.
+    map : str, estimator or None, default="auto"
+        "auto" is Fourier features, or no map if a linear model on the columns does better. None or "none" is no map.
+        Or a name: "fourier", "laplace", "binning", "tensor-sketch", "maclaurin", "compact", "nystroem", "tefm", "cnm".
+        An unfitted map is taken, with `length_scale` and `n_components` set as these say.
+    scale : str, StreamingScaler or None, default="auto"
+        "auto" is the best of no scaling, robust units, and linear units if a linear model does better in these. None
+        or "none" is no scaling. Or a method of StreamingScaler, or an unfitted one.
+    length_scale : float, str or None, default="auto"
+        "auto" searches multiples of the rule of the map. A number or a rule is taken. None leaves that of the map.
+    n_components : int, str or None, default="auto"
+        Number of features. "auto" takes it from n, d and the memory of a worker. None leaves that of the map.
+    raw_columns : bool or {"auto"}, default="auto"
+        Whether the linear model gets the columns beside the features. "auto" does so if held-out rows are for it.
+    random_state : int, Generator, RandomState or None, default=0
+        Seed of the sample, the map and the model. None draws one seed.
 
     Returns
     -------
-    Pipeline with the steps "scale", "map" (each where there is one) and "model", and the attribute
-    `training_`, a `distrf.record.Training`
+    Pipeline
+        Not fitted, with the steps "scale" and "map", if there are such, and "model". Its attribute `training_`, a
+        `distrf.record.Training`, tells what was chosen and why.
 
     Raises
     ------
-    InputError : a classifier for a continuous target, a regressor for strings, rows that are not finite (the first
-        found is named), unknown names
+    InputError
+        A classifier is given for numbers that are no labels, or a regressor for text; sampled rows hold NaN or
+        infinity, of which the first is named; or a name is not known.
     """
     options = Options(model, map, scale, length_scale, n_components, raw_columns, random_state)
     return prepare(X, y, options).pipeline
 
 
-@dataclass
-class Prepared:
-    """The pipeline, and what it was chosen by: the sample as the map sees it, and verdicts on it.
+@dataclass(frozen=True)
+class Verdicts:
+    """How ridge does on held-out rows of the sample.
 
-    verdicts : None where the sample cannot judge: too few rows, one class, a constant
-    targets : the encoding of the sample's targets, None with the verdicts
-    plain : whether `linear` is that of the columns in linear units, and not as the sample has them
+    Attributes
+    ----------
+    machine : Verdict, with what the pipeline gives to its linear model
+    linear : Verdict, with the columns
+    constant : Verdict, of the constant in place of ridge
+    plain : bool, whether `linear` is that of the columns in linear units, and not as the sample has them
+    """
+
+    machine: Verdict
+    linear: Verdict
+    constant: Verdict
+    plain: bool = False
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """An unfitted pipeline, and the evidence by which it was chosen.
+
+    Attributes
+    ----------
+    pipeline : Pipeline
+    decisions : Decisions, with the sample in the units of the pipeline
+    verdicts : Verdicts; None if the sample cannot judge: too few rows, one class, a constant
     """
 
     pipeline: Pipeline
-    sample: Sample
-    machine: Verdict | None = None
-    linear: Verdict | None = None
-    constant: Verdict | None = None
-    targets: Targets | None = None
-    plain: bool = False
+    decisions: Decisions
+    verdicts: Verdicts | None
 
 
 def prepare(
@@ -126,117 +155,154 @@ def prepare(
 ) -> Prepared:
     """`make_model`, with the evidence.
 
-    sample_weight : rows of weight 0 are not looked at; target : what y is, where that is known; keep_state : called with
-    map and model, unfitted, before rows are looked at
+    Parameters
+    ----------
+    X, y : as `make_model` takes them
+    options : Options
+    sample_weight : shape (n,); rows of weight 0 are not looked at
+    target : Target, what y is, if that is known
+    keep_state : callable, called with map and model, unfitted, before rows are looked at
     """
     X = as_rows(X)
     y = as_targets(X, y)
     seed = draw_seed(options.random_state)
     target = target or look_at_target(y, seed)
-    doubts = (target.why,) if target.doubtful and wants_labels(options.model) is None else ()
     learner, why = choose_learner(options.model, target, seed)
-    wanted = _unfitted_map(options, is_classifier(learner), seed)
-    keep_state(wanted, learner)
+    map_ = _unfitted_map(options, is_classifier(learner), seed)
+    keep_state(map_, learner)
     sample = read_sample(X, y, seed, sample_weight)
-    decisions = Decisions(X.shape[0], sample, _targets(sample, is_classifier(learner)), seed)
+    decisions = Decisions(X.shape[0], sample, _encode_targets(sample, is_classifier(learner)), seed)
     decisions.note("model", _name(learner), why)
     if sample.copies:
         share = f"{100 * sample.copies:.3g} % of the sampled rows"
         decisions.note("copies", share, "each row and its copies are held out together")
-    if wanted is not None and options.optional_map and deciding.all_equal(sample.X):
-        wanted = None
+    if map_ is not None and options.optional_map and deciding.all_equal(sample.X):
+        map_ = None
         decisions.note("map", "none", "all sampled rows are equal")
-    scaler = deciding.scaler(decisions, options.scale, wanted, options.optional_map)
+    scaler = deciding.choose_scaler(decisions, options.scale, map_, options.optional_map)
     if scaler is not None:
         decisions.sample = sample.scaled(scaler)
-    made = _with_features(decisions, options, wanted, scaler, learner)
-    if options.scale == "auto" and scaler is not None and scaler.method in ROBUST and wanted is not None:
-        made = _in_linear_units(made, decisions, options, sample, wanted)
+    prepared = _choose_features(decisions, options, map_, scaler, learner)
+    if options.scale == "auto" and scaler is not None and scaler.method in ROBUST and map_ is not None:
+        prepared = _try_linear_units(prepared, options, map_, sample)
     if getattr(learner, "compares_alphas", False) and isinstance(learner.alpha, str):
-        deciding.penalty(decisions, learner, made.machine, "map" in made.pipeline.named_steps)
-    made.pipeline.training_ = Training(tuple(decisions.choices), warnings=doubts)
-    return made
+        mapped = "map" in prepared.pipeline.named_steps
+        verdict = None if prepared.verdicts is None else prepared.verdicts.machine
+        deciding.set_penalty(prepared.decisions, learner, verdict, mapped)
+    warnings = (target.why,) if target.doubtful and wants_labels(options.model) is None else ()
+    prepared.pipeline.training_ = Training(tuple(prepared.decisions.choices), warnings=warnings)
+    return prepared
 
 
-def _with_features(
-    decisions: Decisions,
-    options: Options,
-    wanted: Any,
-    scaler: Any,
-    learner: Any,
-    linear: Verdict | None = None,
+def _choose_features(
+    decisions: Decisions, options: Options, map_: Any, scaler: Any, learner: Any, linear: Verdict | None = None
 ) -> Prepared:
-    """What the learner stands behind: the features of `wanted`, the columns, or both, in the units of the sample.
+    """The pipeline whose learner gets the features of the map, the columns, or both, in the units of the sample.
 
-    linear : the verdict on the columns, where it is known
+    Parameters
+    ----------
+    decisions : Decisions, to which those about the map are added
+    options : Options
+    map_, scaler : unfitted, each None if there is none; both are cloned
+    learner : the unfitted linear model
+    linear : Verdict on the columns, if it is known
     """
     sample, targets, seed = decisions.sample, decisions.targets, decisions.seed
-    steps: list[tuple[str, Any]] = [] if scaler is None else [("scale", clone(scaler))]
-    made = Prepared(Pipeline([*steps, ("model", learner)]), sample, targets=targets)
+    verdicts = None
     if targets is not None:
-        made.constant = judge_constant(sample, targets)
-        made.machine = made.linear = linear or judge_columns(sample, targets, seed)
-    if wanted is None:
-        return made
-    map_ = clone(wanted)
+        linear = linear or judge_columns(sample, targets, seed)
+        verdicts = Verdicts(linear, linear, judge_constant(sample, targets))
+    steps: list[tuple[str, Any]] = [] if scaler is None else [("scale", clone(scaler))]
+    columns_alone = Pipeline([*steps, ("model", learner)])
+    if map_ is None:
+        return Prepared(columns_alone, decisions, verdicts)
+    map_ = clone(map_)
     if options.length_scale == "auto":
-        deciding.length_scale(decisions, map_)
+        deciding.set_length_scale(decisions, map_)
     if options.n_components == "auto":
-        deciding.components(decisions, map_)
-    kept, joined, made.machine = deciding.features(
-        decisions, map_, made.linear, options.optional_map, options.raw_columns
+        deciding.set_components(decisions, map_)
+    features, machine = deciding.choose_features(
+        decisions, map_, linear, options.optional_map, options.raw_columns
     )
-    if kept:
-        if joined:
-            map_ = WithColumns(map_, scale=column_scale(sample.X, seed), random_state=seed)
-        made.pipeline = Pipeline([*steps, ("map", map_), ("model", learner)])
-    return made
+    if features == "columns":
+        return Prepared(columns_alone, decisions, verdicts)
+    if verdicts is not None and machine is not None:
+        verdicts = replace(verdicts, machine=machine)
+    if features == "columns and map":
+        map_ = WithColumns(map_, scale=column_scale(sample.X, seed), random_state=seed)
+    pipeline = Pipeline([*steps, ("map", map_), ("model", learner)])
+    return Prepared(pipeline, decisions, verdicts)
 
 
-def _in_linear_units(
-    made: Prepared, decisions: Decisions, options: Options, came: Sample, wanted: Any
-) -> Prepared:
-    """What was made in robust units, or the same in linear ones where a linear model on these beats it.
+def _try_linear_units(prepared: Prepared, options: Options, map_: Any, unscaled: Sample) -> Prepared:
+    """Choose features in linear units too, if a linear model on the columns in these beats what was chosen in robust ones.
 
     Robust units bend the columns: what is linear in columns of heavy tails is lost in them, while standard units (of CSR
-    rows, the largest entries) change a linear model by its penalty alone. came : the sample without scaling
+    rows, the largest entries) change a linear model by its penalty alone.
+
+    Parameters
+    ----------
+    prepared : Prepared, in robust units
+    options : Options
+    map_ : unfitted map, as it was before `prepared` was chosen
+    unscaled : Sample, the sample as it was read
+
+    Returns
+    -------
+    Prepared
+        The better of the two. If the columns alone do better in linear units, `linear` is the verdict on those.
     """
-    if made.machine is None or made.linear is None or made.targets is None:
-        return made
-    scaler = StreamingScaler("maxabs" if sp.issparse(came.X) else "standard")
-    sample = came.scaled(scaler)
-    linear = judge_columns(sample, made.targets, decisions.seed)
-
-    def wins(other: Verdict) -> bool:
-        """One row of labels, or a few, are chance: of squared errors, a few far rows are what linear units are for."""
-        return linear.beats(other) if linear.missed is None else linear.leads(other, 2.0) > 0
-
-    if wins(made.machine):
-        again = replace(decisions, sample=sample, choices=list(decisions.choices))
-        why = f"{linear} of the columns in these units, {made.machine} of what else did best, {decisions.rows}"
-        again.note("scale", scaler.method, why)
-        other = _with_features(again, options, wanted, scaler, made.pipeline[-1], linear)
-        if other.machine is not None and other.machine.better(made.machine):
-            decisions.sample, decisions.choices = sample, again.choices
+    verdicts, targets = prepared.verdicts, prepared.decisions.targets
+    if verdicts is None or targets is None:
+        return prepared
+    machine = verdicts.machine
+    scaler = StreamingScaler("maxabs" if sp.issparse(unscaled.X) else "standard")
+    decisions = replace(prepared.decisions, sample=unscaled.scaled(scaler))
+    linear = judge_columns(decisions.sample, targets, decisions.seed)
+    if _clearly_beats(linear, machine):
+        why = f"{linear} of the columns in these units, {machine} of what else did best, {decisions.rows}"
+        decisions.note("scale", scaler.method, why)
+        other = _choose_features(decisions, options, map_, scaler, prepared.pipeline[-1], linear)
+        if other.verdicts is not None and other.verdicts.machine.better(machine):
             return other
-    return replace(made, linear=linear, plain=True) if wins(made.linear) else made
+    if _clearly_beats(linear, verdicts.linear):
+        return replace(prepared, verdicts=replace(verdicts, linear=linear, plain=True))
+    return prepared
 
 
-def choose_scaler(X: Any, y: Any, labels: bool, map_: Any, scale: Any, seed: int) -> Any:
-    """The unfitted scaler of `make_model` for a map that is given, or None."""
+def _clearly_beats(linear: Verdict, other: Verdict) -> bool:
+    """Whether the lead of a linear model in other units is no chance.
+
+    One row of labels, or a few, are chance. But of squared errors, a few far rows are what linear units are for.
+    """
+    return linear.beats(other) if linear.missed is None else linear.leads(other, 2.0) > 0
+
+
+def scaler_for_map(X: Any, y: Any, labels: bool, map_: Any, scale: Any, seed: int) -> Any:
+    """The unfitted scaler that `make_model` chooses for a given map, or None.
+
+    Parameters
+    ----------
+    X, y : as `make_model` takes them
+    labels : bool, whether y are labels
+    map_ : unfitted map, or None
+    scale : as the option of `make_model`
+    seed : int, of the sample
+    """
     X = as_rows(X)
     sample = read_sample(X, as_targets(X, y), seed)
-    return deciding.scaler(Decisions(X.shape[0], sample, _targets(sample, labels), seed), scale, map_)
+    decisions = Decisions(X.shape[0], sample, _encode_targets(sample, labels), seed)
+    return deciding.choose_scaler(decisions, scale, map_)
 
 
 def choose_learner(model: Any, target: Target, seed: int) -> tuple[Any, str]:
     """The unfitted linear model for a target, and why. Raises InputError where they do not go together."""
-    asked = wants_labels(model)
+    labels = wants_labels(model)
     if not isinstance(model, str):
-        check_target(type(model).__name__, bool(asked), target)
+        check_target(type(model).__name__, bool(labels), target)
         return clone(model), f"as given; {target.why}"
-    made = named_model(model_name(model, target)).make(random_state=seed)
-    return made, target.why if asked is None else f"as asked; {target.why}"
+    learner = named_model(model_name(model, target)).make(random_state=seed)
+    return learner, target.why if labels is None else f"as asked; {target.why}"
 
 
 def model_name(model: str, target: Target) -> str:
@@ -258,30 +324,30 @@ def wants_labels(model: Any) -> bool | None:
 
 
 def _unfitted_map(options: Options, labels: bool, seed: int) -> Any:
-    """The map as an unfitted estimator that may be changed, or None, with the numbers that were asked for."""
-    map_ = "fourier" if isinstance(options.map, str) and options.map == "auto" else options.map
-    if map_ is None or (isinstance(map_, str) and map_ == "none"):
+    """The map as an unfitted estimator that may be changed, or None, with the numbers that the options name."""
+    choice = "fourier" if isinstance(options.map, str) and options.map == "auto" else options.map
+    if choice is None or (isinstance(choice, str) and choice == "none"):
         return None
-    if isinstance(map_, str):
-        made = make_map(map_, random_state=seed)
-        made.set_params(**made.target_parameters(labels))
-    elif isinstance(map_, FeatureEstimator):
-        made = clone(map_)
+    if isinstance(choice, str):
+        map_ = make_map(choice, random_state=seed)
+        map_.set_params(**map_.target_parameters(labels))
+    elif isinstance(choice, FeatureEstimator):
+        map_ = clone(choice)
     else:
         raise InputError(
-            f"map is a name or an unfitted map of distrf, got {type(map_).__name__}; wrap a transformer of scikit-learn in "
-            "Blockwise"
+            f"map is a name or an unfitted map of distrf, got {type(choice).__name__}; wrap a transformer of scikit-learn "
+            "in Blockwise"
         )
     if options.length_scale not in ("auto", None):
-        name = made.scale_parameter()
+        name = map_.scale_parameter()
         if name is None:
             raise InputError(
-                f"length_scale={options.length_scale!r} is for maps with one, and without gamma; got {made!r}"
+                f"length_scale={options.length_scale!r} is for maps with one, and without gamma; got {map_!r}"
             )
-        made.set_params(**{name: options.length_scale})
+        map_.set_params(**{name: options.length_scale})
     if options.n_components not in ("auto", None):
-        made.set_params(n_components=options.n_components)
-    return made
+        map_.set_params(n_components=options.n_components)
+    return map_
 
 
 def _name(learner: Any) -> str:
@@ -289,16 +355,16 @@ def _name(learner: Any) -> str:
     return type(learner).__name__ + (f", {loss} loss" if loss else "")
 
 
-def _targets(sample: Sample, labels: bool) -> Targets | None:
+def _encode_targets(sample: Sample, labels: bool) -> Targets | None:
     """The encoding of the sample's targets; None where they cannot judge anything."""
     if not sample.splits or deciding.all_equal(sample.y):
         return None
     if labels:
         return class_targets(sample.y, None, None)
-    found, spread = regression_targets(sample.y, None), sample.y.std(axis=0)
+    targets, spread = regression_targets(sample.y, None), sample.y.std(axis=0)
     # Each of several targets counts in its own units: squared errors of the largest would decide alone.
     varies = spread > 1e-12 * np.abs(sample.y).max(axis=0)  # more than rounding leaves
-    return found if sample.y.ndim == 1 else replace(found, units=1.0 / np.where(varies, spread, 1.0))
+    return targets if sample.y.ndim == 1 else replace(targets, units=1.0 / np.where(varies, spread, 1.0))
 
 
-__all__ = ["Options", "Prepared", "choose_scaler", "make_model", "prepare"]
+__all__ = ["Options", "Prepared", "make_model", "prepare", "scaler_for_map"]

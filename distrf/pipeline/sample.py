@@ -13,7 +13,7 @@ from dask.base import is_dask_collection
 from sklearn.base import clone
 from sklearn.utils.validation import check_array
 
-from ..errors import InputError, input_errors
+from ..errors import InputError, first_not_finite, input_errors
 from ..execution.row_blocks import blocks_are_csr, check_dask_rows
 from ..execution.sampling import neighbours, sampled_rows, take_aligned, take_rows
 from ..features.base import row_errors
@@ -116,9 +116,8 @@ def look_at_target(y: Any, seed: int, blocks: list[int] | None = None) -> Target
 
 
 def _check_targets(y: np.ndarray, rows: Sequence[int] | np.ndarray) -> None:
-    if y.dtype.kind == "f" and not np.isfinite(y).all():
-        at = int(np.argwhere(~np.isfinite(y))[0, 0])
-        raise InputError(f"y must be finite, but row {rows[at]} is {y[at]}; drop such rows")
+    if bad := first_not_finite(y):
+        raise InputError(f"y must be finite, but row {rows[bad[0]]} is {y[bad[0]]}; drop such rows")
 
 
 def read_sample(X: Any, y: Any, seed: int, weight: Any = None) -> Sample:
@@ -188,17 +187,11 @@ def first_copies(X: Any, y: np.ndarray) -> np.ndarray:
 
 
 def _check_finite(X: Any, rows: np.ndarray) -> None:
-    values = X.data if sp.issparse(X) else X
-    if values.dtype.kind != "f" or np.isfinite(values).all():
-        return
-    if sp.issparse(X):
-        at = int(np.argmin(np.isfinite(values)))
-        row, column = int(np.searchsorted(X.indptr, at, side="right") - 1), int(X.indices[at])
-    else:
-        row, column = (int(i) for i in np.argwhere(~np.isfinite(values))[0])
-    raise InputError(
-        f"X must be finite, but row {rows[row]}, column {column} is {X[row, column]}; impute or drop such rows"
-    )
+    if bad := first_not_finite(X):
+        row, column, value = bad
+        raise InputError(
+            f"X must be finite, but row {rows[row]}, column {column} is {value}; impute or drop such rows"
+        )
 
 
 def _splits(first: np.ndarray, together: np.ndarray, seed: int) -> tuple[tuple[np.ndarray, np.ndarray], ...]:

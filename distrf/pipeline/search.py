@@ -30,7 +30,7 @@ _MISLED = 4.0
 
 @dataclass(frozen=True)
 class Verdict:
-    """Of one candidate with its best alpha: what each held-out row says, and accuracy or R^2.
+    """One candidate with its best alpha, judged by each held-out row, and its accuracy or R^2.
 
     losses : squared error of each row, shape (rows,), mean over the outputs; of a classifier that of decisions cut off
         at -1 and 1, so that no row far out decides
@@ -109,13 +109,13 @@ def judge(sample: Sample, targets: Targets, features: Callable[[Any], Any], widt
         score = 1.0 - float(table[:, k].mean()) / total if total > 0 else 0.0
         return Verdict(table[:, k], None, score, ALPHAS[k], unlike)
     labels = np.concatenate(missed)
-    found = [
+    verdicts = [
         Verdict(table[:, k], labels[:, k], 1.0 - float(labels[:, k].mean()), ALPHAS[k], unlike)
         for k in range(len(ALPHAS))
     ]
-    best = max(found, key=lambda v: (v.score, -v.error))
-    chosen = min((v for v in found if not best.leads(v)), key=lambda v: v.error)
-    return replace(chosen, misled=chosen.leads(found[int(np.argmin(plain))], _MISLED) > 0)
+    best = max(verdicts, key=lambda v: (v.score, -v.error))
+    chosen = min((v for v in verdicts if not best.leads(v)), key=lambda v: v.error)
+    return replace(chosen, misled=chosen.leads(verdicts[int(np.argmin(plain))], _MISLED) > 0)
 
 
 def judge_constant(sample: Sample, targets: Targets) -> Verdict:
@@ -143,14 +143,14 @@ def judge_map(
     sample: Sample, targets: Targets, estimator: Any, columns: bool = False, seed: int = 0
 ) -> Verdict:
     """The features of an unfitted map that learns without targets, alone or with the columns beside them."""
-    made = clone(estimator).fit(sample.X)
-    D = made.map_.n_components
+    fitted = clone(estimator).fit(sample.X)
+    D = fitted.map_.n_components
     if not columns:
-        return judge(sample, targets, made.transform, D)
+        return judge(sample, targets, fitted.transform, D)
     scale = column_scale(sample.X, seed)
 
     def both(X: Any) -> np.ndarray:
-        return np.hstack([(X.toarray() if sp.issparse(X) else X) / scale, made.transform(X)])
+        return np.hstack([(X.toarray() if sp.issparse(X) else X) / scale, fitted.transform(X)])
 
     return judge(sample, targets, both, D + sample.X.shape[1])
 
@@ -164,17 +164,21 @@ def rule_length_scale(rule: str, parts: dict[str, Any], sample: Sample, seed: in
     return resolve_length_scale(chosen, rule, None, sample.X, seed)
 
 
-def search_length_scale(at: Callable[[float], Verdict], first: Verdict) -> float:
-    """The best multiple, going down or else up from 1 as long as candidates get better; `first` is that of 1.
+def search_length_scale(judge_multiple: Callable[[float], Verdict]) -> float:
+    """The best multiple of a length scale, going down or else up from 1 as long as candidates get better.
 
     1 is kept where the best one is not better by a standard error: few held-out rows say little.
+
+    Parameters
+    ----------
+    judge_multiple : function of a multiple that returns the Verdict on it
     """
     best = start = MULTIPLES.index(1.0)
-    verdict = first
+    verdict = first = judge_multiple(1.0)
     for step in (-1, 1):
         i = start + step
-        while 0 <= i < len(MULTIPLES) and (tried := at(MULTIPLES[i])).better(verdict):
-            best, verdict = i, tried
+        while 0 <= i < len(MULTIPLES) and (candidate := judge_multiple(MULTIPLES[i])).better(verdict):
+            best, verdict = i, candidate
             i += step
         if best != start:
             break

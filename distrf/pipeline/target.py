@@ -20,10 +20,16 @@ _CODE_ROWS, _CODES_SEEN = 10, 0.9
 
 @dataclass(frozen=True)
 class Target:
-    """labels : classes rather than numbers; distinct : values among the `rows` looked at; why : a sentence.
+    """What a sample of the target says about it.
 
-    doubtful : whether these numbers may well be labels: many values of an integer dtype, each repeated often
-    misread : whether this text may well be numbers: it reads as such, and most of it is distinct
+    Attributes
+    ----------
+    labels : bool, whether they are classes rather than numbers
+    distinct, rows : int, distinct values, and rows of the sample
+    why : str, a sentence for messages
+    whole : bool, whether classes can be made of them; only numbers that are not whole, or several columns, cannot
+    doubtful : bool, whether these numbers may well be labels: many values of an integer dtype, each repeated often
+    misread : bool, whether this text may well be numbers: it reads as such, and most of it is distinct
     """
 
     labels: bool
@@ -41,55 +47,70 @@ def look_at(y: np.ndarray) -> Target:
         return Target(False, len(y), len(y), f"{y.shape[1]} columns of numbers", False)
     y = y.ravel()
     rows = len(y)
-    looked = f"{rows:,} row{'s' * (rows != 1)} looked at"
+    sampled = f"{rows:,} row{'s' * (rows != 1)} looked at"
     if y.dtype.kind in "USOb":
-        distinct = len(set(y.tolist()))
-        named = "booleans" if y.dtype.kind == "b" else "strings"
-        why = f"labels are {named}, {distinct:,} of them in {looked}"
-        return Target(
-            True, distinct, rows, why, misread=distinct > max(_FEW, rows // 2) and _read_as_numbers(y)
-        )
+        distinct, kind = len(set(y.tolist())), "booleans" if y.dtype.kind == "b" else "strings"
+        why = f"labels are {kind}, {distinct:,} of them in {sampled}"
+        misread = distinct > max(_FEW, rows // 2) and _read_as_numbers(y)
+        return Target(True, distinct, rows, why, misread=misread)
     if y.dtype.kind not in "fiu":
         raise InputError(f"y must be numbers, strings or booleans, got dtype {y.dtype}")
-    largest, spread = float(np.abs(y.astype(np.float64)).max()), float(np.ptp(y.astype(np.float64)))
+    _refuse_extremes(y.astype(np.float64))
+    values, counts = np.unique(y, return_counts=True)
+    whole = bool((values == np.floor(values)).all() and np.abs(values[[0, -1]]).max() <= _EXACT)
+    if len(values) == 1:
+        return Target(False, 1, rows, f"the target is one number in {sampled}", whole)
+    seen = f"{len(values):,} distinct values in {sampled}"
+    if not whole:
+        return Target(False, len(values), rows, f"the target is not whole numbers: {seen}", False)
+    return _look_at_whole_numbers(values, counts, y.dtype.kind != "f", seen)
+
+
+def _refuse_extremes(y: np.ndarray) -> None:
+    """Raise InputError for numbers whose squares overflow, or whose differences have squares that underflow."""
+    largest, spread = float(np.abs(y).max()), float(np.ptp(y))
     if largest > _LARGEST:
         raise InputError(f"y is too large, its squares overflow: up to {largest:g}; give it in other units")
     if 0 < spread < _SMALLEST:
         raise InputError(
             f"y is too small, the squares of its differences underflow: up to {spread:g}; give it in other units"
         )
-    values, counts = np.unique(y, return_counts=True)
-    distinct, seen = len(values), f"{len(values):,} distinct values in {looked}"
-    whole = bool((values == np.floor(values)).all() and np.abs(values[[0, -1]]).max() <= _EXACT)
-    if distinct == 1:
-        return Target(False, 1, rows, f"the target is one number in {looked}", whole)
-    if not whole:
-        return Target(False, distinct, rows, f"the target is not whole numbers: {seen}", False)
-    first, last = int(values[0]), int(values[-1])
-    few = _FEW if y.dtype.kind == "f" else _FEW_INTEGERS
+
+
+def _look_at_whole_numbers(values: np.ndarray, counts: np.ndarray, integers: bool, seen: str) -> Target:
+    """Whether whole numbers are labels, counts or quantities.
+
+    Parameters
+    ----------
+    values, counts : the distinct values, ascending, and the rows of each
+    integers : whether the target is of an integer dtype
+    seen : how many values in how many rows, in words
+    """
+    distinct, rows, first, last = len(values), int(counts.sum()), int(values[0]), int(values[-1])
+    most = _FEW_INTEGERS if integers else _FEW
+    repeated = rows >= _CODE_ROWS * distinct
     enough = rows >= (2 if distinct <= _FEW else 2 * _CODE_ROWS) * distinct
-    codes = first in (0, 1) and distinct >= _CODES_SEEN * (last - first + 1) and rows >= _CODE_ROWS * distinct
-    few_enough = distinct == 2 or (distinct <= few and enough)
-    often = y.dtype.kind != "f" and rows >= _CODE_ROWS * distinct
-    if (few_enough or codes or often) and distinct > _FEW and _one_mode_and_a_tail(values, counts):
+    few = distinct == 2 or (distinct <= most and enough)
+    codes = repeated and first in (0, 1) and distinct >= _CODES_SEEN * (last - first + 1)
+    doubtful = repeated and integers
+    if (few or codes or doubtful) and distinct > _FEW and _one_mode_and_a_tail(values, counts):
         why = f"whole numbers with {seen}, fewer and fewer of the larger ones, are taken for counts"
         return Target(False, distinct, rows, f"{why}; y.astype(str) makes labels of them")
-    other = "model='ridge' takes them for numbers"
-    if few_enough:
-        why = f"whole numbers with {seen}, at most {few}, are taken for labels; {other}"
+    remedy = "model='ridge' takes them for numbers"
+    if few:
+        why = f"whole numbers with {seen}, at most {most}, are taken for labels; {remedy}"
         return Target(True, distinct, rows, why)
     if codes:
-        why = f"{seen}, nearly all of {first} ... {last}: taken for codes of labels; {other}"
+        why = f"{seen}, nearly all of {first} ... {last}: taken for codes of labels; {remedy}"
         return Target(True, distinct, rows, why)
     why = f"whole numbers with {seen} are taken for quantities"
-    if often:
-        why += (
-            f", though each occurs {rows / distinct:.0f} times on average: say model='ridge' if they are, "
-            "model='ridge-classifier' if they are labels"
-        )
-    else:
-        why += "; y.astype(str) makes labels of them"
-    return Target(False, distinct, rows, why, doubtful=often)
+    if not doubtful:
+        return Target(False, distinct, rows, f"{why}; y.astype(str) makes labels of them")
+    why += (
+        f", though each occurs {rows / distinct:.0f} times on average: say model='ridge' if they are, "
+        "model='ridge-classifier' if they are labels"
+    )
+    return Target(False, distinct, rows, why, doubtful=True)
 
 
 def _read_as_numbers(y: np.ndarray) -> bool:

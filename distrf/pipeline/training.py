@@ -50,33 +50,51 @@ def train(
     overwrite: bool = False,
     **options: Any,
 ) -> Pipeline:
-    """Make a model for these rows and fit it, with a linear model on the same columns beside it.
+    """Make a model for these rows, fit it, and compare it with a linear model on the same columns.
 
     Parameters
     ----------
-    X : array, CSR matrix or Dask array of shape (n, d); y : targets of shape (n,) or (n, C)
-    sample_weight : shape (n,), for the fit; choices leave out rows of weight 0, and take the others alike
-    baseline : whether a linear model is fitted to all rows too, in the same pass: ridge on the scaled columns, where
-        these are dense and at most 1,024 and the model is ridge; else the sample alone compares
-    out : folder or URL of the model to save, with what it was asked for
-    checkpoint : folder that keeps the state of SGD, each pass of conjugate gradients and TEFM, and of
-        CompactNonlinearMap, from which the same call with `resume` continues, to the same bits
-    checkpoint_every : batches of SGD between two states; None is the estimator's
-    resume : continue from `checkpoint`; a model of the same job that is in `out` already is loaded
-    overwrite : replace a model in `out`, and start anew where `checkpoint` holds a state
-    options : of `make_model`
+    X : {array, CSR matrix, Dask array} of shape (n, d)
+        Input rows.
+    y : array or Dask array of shape (n,) or (n, C)
+        Targets: labels, or numbers, one or C for each row.
+    sample_weight : array or Dask array of shape (n,), default=None
+        Weight of each row in the fit. Choices leave out rows of weight 0, and weigh the others alike.
+    baseline : bool, default=True
+        Whether ridge is fitted to the scaled columns of all rows too, in the same pass. This is done if the columns are
+        dense and at most 1,024, and the model is ridge with several alphas. Else only the sample compares.
+    out : str, PathLike or None, default=None
+        Folder or URL to save the model to, with what it was asked for.
+    checkpoint : str, PathLike or None, default=None
+        Folder that keeps the state of SGD, each pass of conjugate gradients and TEFM, and of CompactNonlinearMap. The
+        same call with `resume` continues from it, to the same bits.
+    checkpoint_every : int or None, default=None
+        Batches of SGD between two states. None leaves that of the estimator.
+    resume : bool, default=False
+        Continue from `checkpoint`. A model of the same job that is in `out` already is loaded.
+    overwrite : bool, default=False
+        Replace a model in `out`, and start anew if `checkpoint` holds a state.
+    **options : object
+        Options of `make_model`.
 
     Returns
     -------
-    The fitted Pipeline of `make_model`; `training_` holds the choices, the comparisons with a linear model and a
-    constant, and what was warned of. `distrf.save_model` keeps it with the model.
+    Pipeline
+        The fitted pipeline of `make_model`. Its attribute `training_` has the choices, the comparisons with a linear
+        model and a constant, and the warnings. `distrf.save_model` keeps it with the model.
+
+    Raises
+    ------
+    InputError
+        An option breaks a rule, `make_model` refuses the data, or `sample_weight` is a single number.
 
     Warns
     -----
-    BaselineWarning : what was fitted does not beat the constant by a standard error of the paired differences of
-        held-out rows, or the machine does not beat a linear model on the columns; where it is level with that one
-        within a standard error, nothing is said. Or the target is of an integer dtype, taken for numbers, and has many
-        values that each occur often, as labels do. Or the target is one number in all rows looked at
+    BaselineWarning
+        The model may be of no use, for one of these reasons. On held-out rows it does not beat a constant by a standard
+        error of the paired differences. It does not beat a linear model on the columns; nothing is said if both are
+        level within a standard error. The target was taken for numbers, but is of an integer dtype with many values
+        that each occur often, as labels do. The target is the same in all sampled rows.
     """
     check_keywords("train", options, (*signature(train).parameters, *signature(make_model).parameters))
     X, y = (values if values is None or hasattr(values, "shape") else np.asarray(values) for values in (X, y))
@@ -102,35 +120,42 @@ def train(
     return pipeline
 
 
-def fit_prepared(made: Prepared, X: Any, y: Any, sample_weight: Any = None, baseline: bool = True) -> Pipeline:
-    """Fit what `prepare` made, and compare it."""
-    pipeline = made.pipeline
+def fit_prepared(
+    prepared: Prepared, X: Any, y: Any, sample_weight: Any = None, baseline: bool = True
+) -> Pipeline:
+    """Fit what `prepare` returned, and compare it with a linear model and a constant.
+
+    Parameters
+    ----------
+    prepared : Prepared
+    X, y, sample_weight, baseline : as `train` takes them
+    """
+    pipeline, sample = prepared.pipeline, prepared.decisions.sample
     model, mapped = pipeline[-1], "map" in pipeline.named_steps
     sparse = blocks_are_csr(X)
-    comparisons, found = _compare_sample(made), list(pipeline.training_.warnings)
+    comparisons, warned = _compare_sample(prepared), list(pipeline.training_.warnings)
     if baseline and compares_all(model, mapped, sparse, X.shape[1]):
-        comparisons += _fit_and_compare(made, X, y, sample_weight)
+        comparisons += _fit_and_compare(prepared, X, y, sample_weight)
     else:
         weights = {} if sample_weight is None else {"model__sample_weight": sample_weight}
         pipeline.fit(X, y, **weights)
-    seen = made.sample.y
-    if all_equal(seen):
+    if all_equal(sample.y):
         what = "label" if is_classifier(model) else "number"
-        found.append(f"the target is one {what} ({seen[0]}) in all rows looked at; the model predicts it")
-    found += _find_beaten(made, comparisons, X.shape[0])
-    if made.sample.copies and getattr(model, "cv_errors_", None) is not None:
-        found.append(
-            f"{100 * made.sample.copies:.3g} % of the sampled rows are copies of others: cross-validation over all rows "
+        warned.append(f"the target is one {what} ({sample.y[0]}) in all rows looked at; the model predicts it")
+    warned += _find_beaten(prepared, comparisons, X.shape[0])
+    if sample.copies and getattr(model, "cv_errors_", None) is not None:
+        warned.append(
+            f"{100 * sample.copies:.3g} % of the sampled rows are copies of others: cross-validation over all rows "
             "has them on both sides, so its errors and alpha are too small; drop the copies, or give one alpha"
         )
-    found += _check_fitted(made)
-    pipeline.training_ = Training(pipeline.training_.choices, tuple(comparisons), tuple(found))
-    for text in found:
+    warned += _check_fitted(prepared)
+    pipeline.training_ = Training(pipeline.training_.choices, tuple(comparisons), tuple(warned))
+    for text in warned:
         warnings.warn(text, BaselineWarning, stacklevel=3)
     return pipeline
 
 
-def _find_beaten(made: Prepared, comparisons: list[Comparison], n: int) -> list[str]:
+def _find_beaten(prepared: Prepared, comparisons: list[Comparison], n: int) -> list[str]:
     """Whether what was fitted loses to the constant, or to the linear model beside it: by rows held out of the sample.
 
     Over all rows sums of squared errors are known, not their spread: the sample's is taken for it. Where the sample
@@ -138,42 +163,47 @@ def _find_beaten(made: Prepared, comparisons: list[Comparison], n: int) -> list[
     """
     if not comparisons:
         return []
-    remedy = "take map='none', or another map, kernel or scaling"
+    last, verdicts = comparisons[0], prepared.verdicts
     nothing = (
         "these columns may not tell the target, rows may be too few, or another scaling or map may be needed"
     )
-    machine, linear, constant, last = made.machine, made.linear, made.constant, comparisons[0]
-    if machine is None or linear is None or constant is None:
+    if verdicts is None:
         if max(last.machine, last.linear) <= 0:  # type: ignore[type-var, operator]
             return [f"neither the machine nor a linear model beats a constant ({last}); {nothing}"]
-        lost = last.linear > last.machine  # type: ignore[operator]
-    elif not linear.beats(constant) and not machine.beats(constant):
-        which = (
-            "the linear model, which was kept,"
-            if machine is linear
-            else "neither the machine nor a linear model"
-        )
-        beats = "does not beat" if machine is linear else "beats"
-        return [f"{which} {beats} a constant by a standard error ({last}); {nothing}"]
-    elif machine is linear:
+        return _say_beaten(last) if last.linear > last.machine else []  # type: ignore[operator]
+    machine, linear, constant = verdicts.machine, verdicts.linear, verdicts.constant
+    if not linear.beats(constant) and not machine.beats(constant):
+        losers = "neither the machine nor a linear model beats"
+        if machine is linear:
+            losers = "the linear model, which was kept, does not beat"
+        return [f"{losers} a constant by a standard error ({last}); {nothing}"]
+    if machine is linear:
         return []
-    else:
-        lost = linear.beats(machine) or not machine.beats(constant)
-        if not lost and len(comparisons) > 1:
-            last = comparisons[1]
-            slack = float(np.std(machine.losses - linear.losses)) / np.sqrt(n) / constant.error
-            lost = last.linear - last.machine > slack  # type: ignore[operator]
-    return [f"the machine does not beat a linear model on the same columns ({last}); {remedy}"] if lost else []
+    if linear.beats(machine) or not machine.beats(constant):
+        return _say_beaten(last)
+    if len(comparisons) > 1:
+        last = comparisons[1]
+        slack = float(np.std(machine.losses - linear.losses)) / np.sqrt(n) / constant.error
+        if last.linear - last.machine > slack:  # type: ignore[operator]
+            return _say_beaten(last)
+    return []
 
 
-def _compare_sample(made: Prepared) -> list[Comparison]:
+def _say_beaten(comparison: Comparison) -> list[str]:
+    remedy = "take map='none', or another map, kernel or scaling"
+    return [f"the machine does not beat a linear model on the same columns ({comparison}); {remedy}"]
+
+
+def _compare_sample(prepared: Prepared) -> list[Comparison]:
     """Ridge on the features, on the columns, and a constant, on held-out rows of the sample."""
-    if made.linear is None or made.constant is None or made.machine is None:
+    verdicts, judged = prepared.verdicts, prepared.decisions.sample.judged
+    if verdicts is None:
         return []
-    what = "accuracy" if is_classifier(made.pipeline[-1]) else "R²"
-    margin = made.machine.margin(made.constant)
-    rows = f"{made.sample.judged:,} held-out rows of a sample (ridge, machine less constant ± {margin:.4f})"
-    return [Comparison(what, rows, made.machine.score, made.linear.score, made.constant.score)]
+    what = "accuracy" if is_classifier(prepared.pipeline[-1]) else "R²"
+    margin = verdicts.machine.margin(verdicts.constant)
+    rows = f"{judged:,} held-out rows of a sample (ridge, machine less constant ± {margin:.4f})"
+    scores = verdicts.machine.score, verdicts.linear.score, verdicts.constant.score
+    return [Comparison(what, rows, *scores)]
 
 
 def compares_all(model: Any, mapped: bool, sparse: bool, d: int) -> bool:
@@ -181,14 +211,15 @@ def compares_all(model: Any, mapped: bool, sparse: bool, d: int) -> bool:
     return mapped and not sparse and d <= _NARROW and getattr(model, "compares_alphas", False)
 
 
-def _fit_and_compare(made: Prepared, X: Any, y: Any, sample_weight: Any) -> list[Comparison]:
+def _fit_and_compare(prepared: Prepared, X: Any, y: Any, sample_weight: Any) -> list[Comparison]:
     """Fit the steps; R^2 in cross-validation over all rows, where ridge has squared errors of them."""
     columns, targets = as_rows(X), y
-    for name, step in made.pipeline.steps[:-1]:
+    plain = prepared.verdicts is not None and prepared.verdicts.plain
+    for name, step in prepared.pipeline.steps[:-1]:
         X = step.fit_transform(X, y)
-        if name == "scale" and not made.plain:
+        if name == "scale" and not plain:
             columns = X
-    model = made.pipeline[-1]
+    model = prepared.pipeline[-1]
     errors = fit_beside(model, X, columns, y, sample_weight)
     if errors is None or model.cv_errors_ is None:
         return []
@@ -217,35 +248,36 @@ def _variance(model: Any, X: Any, y: Any, sample_weight: Any) -> float:
     return float(np.mean(regression_targets(squares, weight).centre))
 
 
-def _check_fitted(made: Prepared) -> list[str]:
+def _check_fitted(prepared: Prepared) -> list[str]:
     """The fitted model on rows that it was trained on: below what was reached on rows not seen, it failed.
 
     Of numbers by two standard errors too: a few rows of huge targets may decide alone.
     """
-    if made.linear is None or made.constant is None or made.machine is None or made.targets is None:
+    sample, targets, verdicts = prepared.decisions.sample, prepared.decisions.targets, prepared.verdicts
+    if verdicts is None or targets is None:
         return []
-    sample = made.sample
-    fitted = Pipeline([step for step in made.pipeline.steps if step[0] != "scale"])  # the sample is scaled
+    machine, constant = verdicts.machine, verdicts.constant
+    fitted = Pipeline([step for step in prepared.pipeline.steps if step[0] != "scale"])  # the sample is scaled
     rows = np.concatenate([held for _, held in sample.splits])
     with warnings.catch_warnings():  # fitted to a data frame, scored on the sample
         warnings.filterwarnings("ignore", "X does not have valid feature names")
         predicted = fitted.predict(sample.X[rows])
     truth = sample.y[rows]
-    reached = max(min(made.linear.score, made.machine.score), made.constant.score)
+    reached = max(min(verdicts.linear.score, machine.score), constant.score)
     if is_classifier(fitted[-1]):
         score = float(np.mean(predicted == truth))
         slack = 1 / np.sqrt(len(rows))  # two standard errors of a share
-        if (predicted == predicted[0]).all() and made.machine.beats(made.constant):
+        if (predicted == predicted[0]).all() and machine.beats(constant):
             return [
                 f"all {len(rows):,} sampled rows are given the label {predicted[0]!s}: others are too rare for what "
                 "tells them apart; rank rows by decision_function, or give a model with class_weight='balanced'"
             ]
     else:
-        encoded = [made.targets.encode(values, None)[0] for values in (predicted, truth)]
+        encoded = [targets.encode(values, None)[0] for values in (predicted, truth)]
         losses = ((encoded[0] - encoded[1]) ** 2).mean(axis=1)
-        seen = replace(made.constant, losses=losses)
-        score = 1.0 - seen.error / (made.constant.error or 1.0)
-        slack = max(0.05, 2 * seen.margin(made.constant))
+        seen = replace(constant, losses=losses)
+        score = 1.0 - seen.error / (constant.error or 1.0)
+        slack = max(0.05, 2 * seen.margin(constant))
     if np.isfinite(score) and score >= reached - slack:
         return []
     return [

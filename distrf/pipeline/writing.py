@@ -129,8 +129,8 @@ def featurize(
         check_places(X, out, save_map, map if isinstance(map, (str, os.PathLike)) else None)
     else:
         store.existing_store(out)
-    given = map.steps if isinstance(map, Pipeline) else [("map", map)]
-    steps = [(name, step) for name, step in given if hasattr(step, "transform")]
+    named_steps = map.steps if isinstance(map, Pipeline) else [("map", map)]
+    steps = [(name, step) for name, step in named_steps if hasattr(step, "transform")]
     if isinstance(map, (str, os.PathLike, Loaded)):
         steps = []  # as they were fitted
     elif not steps:

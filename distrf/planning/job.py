@@ -118,11 +118,11 @@ def plan(
         D = auto_components(described(X).n, workers.memory_limit)
         steps = [_with_size(step, D) for step in steps]
     columns = 1 if y is None or y.ndim == 1 else int(y.shape[1])
-    made = plan_job(job, steps, X, workers, target.distinct if learns else 0, columns, y is not None)
+    planned = plan_job(job, steps, X, workers, target.distinct if learns else 0, columns, y is not None)
     if target.rows:
         seen = f"classes: at least {target.distinct:,}, in {target.rows:,} sampled rows"
-        made = replace(made, notes=[seen, *made.notes])
-    return made
+        planned = replace(planned, notes=[seen, *planned.notes])
+    return planned
 
 
 def plan_job(
@@ -134,9 +134,17 @@ def plan_job(
     columns: int = 1,
     labelled: bool = False,
 ) -> Plan:
-    """The plan of a job with these steps on described, lazy or in-memory rows.
+    """The plan of a job.
 
-    classes, columns : of the target, the first for classifiers
+    Parameters
+    ----------
+    job : str, one of `JOBS`
+    steps : estimators, in the order of the pipeline
+    X : Input, Dask array, array or CSR matrix: the rows
+    workers : Workers
+    classes : int, of the target of a classifier
+    columns : int, of the target of a regressor
+    labelled : bool, whether there is a target that is written beside features
     """
     last = steps[-1]
     model = last if is_classifier(last) or is_regressor(last) else None
@@ -168,11 +176,11 @@ def plan_job(
     assert final.memory is not None
     total += replace(final, memory=rows.with_held(final.memory))
     assert total.memory is not None
-    made = Plan(
+    planned = Plan(
         job, rows.n, rows.blocks, rows.block_rows, total.passes, total.tasks, total.sweeps * rows.nbytes,
         total.written, total.memory, total.client_bytes, total.flops, workers, list(total.notes),
     )  # fmt: skip
-    return _with_choices(made, rows, model) if job == "train" else made
+    return _with_choices(planned, rows, model) if job == "train" else planned
 
 
 def _with_size(step: Any, D: int) -> Any:
@@ -185,7 +193,7 @@ def _with_size(step: Any, D: int) -> Any:
 
 
 def _job_of(steps: Sequence[Any]) -> str:
-    """The job that the caller most likely means."""
+    """The job that fits the steps: "featurize" without a model, "fit" or "predict" with one."""
     if not (is_classifier(steps[-1]) or is_regressor(steps[-1])):
         return "featurize"
     try:
@@ -213,7 +221,7 @@ def _not_ours(step: Any) -> InputError:
 
 
 def _learns_labels(steps: Sequence[Any]) -> bool:
-    """Whether the number of classes decides what a step takes."""
+    """Whether the cost of a step depends on the number of classes."""
     last = steps[-1]
     if is_classifier(last) or is_regressor(last):
         return is_classifier(last)
@@ -221,7 +229,7 @@ def _learns_labels(steps: Sequence[Any]) -> bool:
 
 
 def _in_use(X: Any) -> bool:
-    """Whether the job would run where it is called: with a client of Dask's, or on rows in memory."""
+    """Whether the job would run with what is here: a Dask client is connected, or the rows are in memory."""
     return current_client() is not None or not (isinstance(X, Input) or is_dask_collection(X))
 
 
@@ -247,9 +255,9 @@ def _described(X: Any, workers: Workers, outputs: int, labelled: bool) -> Planne
 
 def _writing(job: str, rows: PlannedRows) -> Costs:
     """The costs of writing features or predictions, a block at a time."""
-    made = rows.block_rows * rows.entries * rows.itemsize
+    block = rows.block_rows * rows.entries * rows.itemsize
     memory = PassMemory(
-        rows.block_bytes, max(made, rows.reading), 0, rows.cached, rows.blocks, rows.workers.threads
+        rows.block_bytes, max(block, rows.reading), 0, rows.cached, rows.blocks, rows.workers.threads
     )
     of_row = rows.entries * rows.itemsize + (8 if rows.labelled else 0)
     written = {"featurize": rows.n * of_row, "predict": 8 * rows.n}.get(job, 0)
@@ -257,11 +265,11 @@ def _writing(job: str, rows: PlannedRows) -> Costs:
 
 
 def _with_choices(plan: Plan, rows: PlannedRows, model: Any) -> Plan:
-    """The plan with the samples that are read first, and the linear model that is fitted beside."""
+    """The plan of `train`: samples are read first, and a linear model on the columns may be fitted beside."""
     n, d, blocks = rows.n, rows.d, -(-rows.n // rows.stored_rows)
     sampled = 2 * min(count_segments(n, sample_reduction()), blocks) - 1
     note = "choices read a sample of at most 6,000 rows and 10,000 targets, from all blocks at most"
-    made = replace(
+    planned = replace(
         plan,
         passes=plan.passes + 2,
         tasks=plan.tasks + 2 * sampled,
@@ -269,12 +277,12 @@ def _with_choices(plan: Plan, rows: PlannedRows, model: Any) -> Plan:
         notes=[*plan.notes, note],
     )
     if not compares_all(model, bool(rows.widening), rows.sparse, d):
-        return made
+        return planned
     beside = tiles_nbytes(d) / tiles_nbytes(rows.width)  # bytes of its Gram matrices to those of the features
     return replace(
-        made,
-        memory=replace(made.memory, partial=int((1 + beside) * made.memory.partial)),
-        client_peak=int((1 + beside) * made.client_peak),
-        flops=made.flops + float(n) * d**2,
-        notes=[*made.notes, "a linear model on the columns is fitted beside it, in the same pass"],
+        planned,
+        memory=replace(planned.memory, partial=int((1 + beside) * planned.memory.partial)),
+        client_peak=int((1 + beside) * planned.client_peak),
+        flops=planned.flops + float(n) * d**2,
+        notes=[*planned.notes, "a linear model on the columns is fitted beside it, in the same pass"],
     )

@@ -13,7 +13,7 @@ _LOG = logging.getLogger("distributed.worker.memory")
 
 
 def running(cluster: str | os.PathLike[str] | None) -> bool:
-    """Whether this is the address of a scheduler that runs already, not of one to start."""
+    """Whether `cluster` is the address of a running scheduler, not a file that describes one to start."""
     return cluster is not None and "://" in os.fspath(cluster)
 
 
@@ -22,7 +22,17 @@ def planned_workers(
     memory_limit: str | int | None = None,
     tls: str | os.PathLike[str] | None = None,
 ) -> Workers:
-    """Size of the cluster that `distrf.connect` would give; asks a running one, starts none."""
+    """The workers of the cluster that `distrf.connect` would give. A running cluster is asked, none is started.
+
+    Parameters
+    ----------
+    cluster, memory_limit, tls : as `distrf.connect` takes them
+
+    Returns
+    -------
+    Workers
+        Their number, threads and memory limit; the limit is 0 if only the running cluster would tell it.
+    """
     from dask.system import CPU_COUNT
     from distributed.worker_memory import parse_memory_limit
 

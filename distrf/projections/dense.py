@@ -57,12 +57,12 @@ class DenseProjection(Projection):
     def phases(
         self, X: Rows, start: int, stop: int, scale: float, dtype: np.dtype
     ) -> Iterator[tuple[int, np.ndarray]]:
-        # Weight blocks begin at multiples of `made`, so that a cached one serves every request for some of its
+        # Weight blocks begin at multiples of `grid`, so that a cached one serves every request for some of its
         # rows.
-        made = self.made_at_once
-        for first in range(start - start % made, stop, made):
-            W = self._weight_block(first, min(first + made, self.n_frequencies), scale, dtype)
-            end = min(stop, first + made)
+        grid = self.made_at_once
+        for first in range(start - start % grid, stop, grid):
+            W = self._weight_block(first, min(first + grid, self.n_frequencies), scale, dtype)
+            end = min(stop, first + grid)
             for a in range(max(start, first), end, _WEIGHT_BLOCK):
                 b = min(a + _WEIGHT_BLOCK, end)
                 yield a, np.ascontiguousarray(X @ W[a - first : b - first].T)

@@ -194,13 +194,13 @@ class _WeightBlock:
     ) -> None:
         self.projector, self.first, self.last, self.scale = projector, first, last, scale
         self.bounds = first, last, lo, hi
-        self.wanted = slice(lo, hi)
+        self.requested = slice(lo, hi)
         self.n_blocks = hi - lo
 
     def _cached(self, name: str, make: Callable[[], np.ndarray]) -> np.ndarray:
-        """The wanted blocks of the array that `make` makes for all of them, from the cache."""
+        """The requested blocks of the array that `make` makes for all of them, from the cache."""
         return weight_cache.get((self.projector, f"nonnegative {name}", self.first, self.scale), make)[
-            self.wanted
+            self.requested
         ]
 
     @cached_property

@@ -99,22 +99,22 @@ def search(
     errors : function from alphas to errors; each alpha costs a factorisation
     lowest : no smaller alpha is tried, because it would be lost in rounding
     """
-    found: dict[float, float] = {}
+    table: dict[float, float] = {}
 
     def best_with(alphas: Sequence[float]) -> float:
-        new = [a for a in alphas if a not in found and lowest <= a <= highest]
+        new = [a for a in alphas if a not in table and lowest <= a <= highest]
         values = np.asarray(errors(new)) if new else np.empty(0)
-        found.update(zip(new, np.where(np.isfinite(values), values, np.inf).tolist(), strict=True))
-        return best_alpha(list(found), list(found.values()))
+        table.update(zip(new, np.where(np.isfinite(values), values, np.inf).tolist(), strict=True))
+        return best_alpha(list(table), list(table.values()))
 
     grid = alpha_grid(energy, lowest)
     highest = max(*grid, _decade(energy, _HIGHEST))
     best, before = best_with(grid), math.nan
-    while best in (min(found), max(found)) and best != before:
+    while best in (min(table), max(table)) and best != before:
         power = round(math.log10(best))
-        beyond = [float(f"1e{power + by}") for edge, by in ((min(found), -1), (max(found), 1)) if best == edge]
+        beyond = [float(f"1e{power + by}") for edge, by in ((min(table), -1), (max(table), 1)) if best == edge]
         before, best = best, best_with(beyond)
     power = round(math.log10(best))
     best_with([float(f"3e{power - 1}"), float(f"3e{power}")])
-    alphas = sorted(found)
-    return alphas, np.array([found[a] for a in alphas])
+    alphas = sorted(table)
+    return alphas, np.array([table[a] for a in alphas])

@@ -66,14 +66,14 @@ def direction_count(n_directions: int | str, n_features: int) -> int:
     return min(int(n_directions), n_features)
 
 
-def product_width(n_rows: int, n_features: int, sets: int, wanted: int) -> int:
-    """How many of the `wanted` directions one pass multiplies, so that partial results on a worker stay near 1 GiB."""
-    reduction = NormalReduction(n_features, Targets(None, np.zeros(1)), FoldRule(holdout=sets > 1), wanted)
+def product_width(n_rows: int, n_features: int, sets: int, width: int) -> int:
+    """How many of the `width` directions one pass multiplies, so that partial results on a worker stay near 1 GiB."""
+    reduction = NormalReduction(n_features, Targets(None, np.zeros(1)), FoldRule(holdout=sets > 1), width)
     held = partials_held(n_rows, reduction)
-    while wanted > 16 and held * 8 * sets * n_features * wanted > COLUMN_BLOCK_BYTES:
-        wanted = -(-wanted // 2)
+    while width > 16 and held * 8 * sets * n_features * width > COLUMN_BLOCK_BYTES:
+        width = -(-width // 2)
         held = PARTIALS
-    return wanted
+    return width
 
 
 @dataclass(frozen=True)
@@ -103,8 +103,8 @@ def conjugate_costs(
     widest, usual = (NormalReduction(n_features, targets, rule, w) for w in (step, width))
     passes = 2 + products + _EXPECTED
     flops = passes * feature_flops + 2.0 * n_features * (count + width) + products * widest.flops_per_row
-    kept = 8 * n_features * (count + _EXPECTED * width) * (1 + sets)
-    return ConjugateCosts(widest, usual, passes, flops + _EXPECTED * usual.flops_per_row, 3 * kept)
+    state = 8 * n_features * (count + _EXPECTED * width) * (1 + sets)
+    return ConjugateCosts(widest, usual, passes, flops + _EXPECTED * usual.flops_per_row, 3 * state)
 
 
 class _Fit:
@@ -359,10 +359,10 @@ def _iterate(
         worst = float(relative_residuals(system, followed).max()), float(bounds.max())
         if worst[1] <= tol or passes >= most:
             return _Iterated(solutions, passes, *worst)
-        wanted = [r[:, row > tol] for r, row in zip(followed, bounds, strict=True)]
+        directions = [r[:, row > tol] for r, row in zip(followed, bounds, strict=True)]
         if comparison is not None:
-            wanted.append(comparison.ahead(solutions))
-        V = space.independent(np.concatenate(wanted, axis=1))
+            directions.append(comparison.ahead(solutions))
+        V = space.independent(np.concatenate(directions, axis=1))
         V = V.astype(fit.dtype).astype(np.float64)
         if V.shape[1] == 0:  # nothing new: the residual is rounding
             return _Iterated(solutions, passes, *worst)

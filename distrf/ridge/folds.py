@@ -44,8 +44,8 @@ def gram_reductions(
 
     Raises InputError for several alphas of one row, and as `given_alphas` and `fold_rules`.
     """
-    given = given_alphas(alphas)
-    if given is not None and len(given) > 1 and n_rows < 2:
+    fixed = given_alphas(alphas)
+    if fixed is not None and len(fixed) > 1 and n_rows < 2:
         raise InputError(f"alphas cannot be compared with n_samples = {n_rows}; give one alpha")
-    rules = [FoldRule()] if given and len(given) == 1 else fold_rules(cv, n_rows, n_features, seed)
+    rules = [FoldRule()] if fixed and len(fixed) == 1 else fold_rules(cv, n_rows, n_features, seed)
     return [GramReduction(n_features, targets, rule) for rule in rules]

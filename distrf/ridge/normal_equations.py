@@ -222,9 +222,9 @@ def compare_alphas(
         return squares / (weights[folds].sum() * len(counts))
 
     if alphas is not None:
-        alphas, found = list(alphas), errors(alphas)
+        alphas, cv_errors = list(alphas), errors(alphas)
     else:
         energy = system.energy()
         lost = max(system.rounding_floor(), system.n_features * np.finfo(np.float64).eps * energy)
-        alphas, found = search(errors, energy, lost)
-    return Compared(best_alpha(alphas, found), alphas, found, variance)
+        alphas, cv_errors = search(errors, energy, lost)
+    return Compared(best_alpha(alphas, cv_errors), alphas, cv_errors, variance)

@@ -17,14 +17,14 @@ def ridge_costs(estimator: Any, rows: PlannedRows, reductions: Sequence[GramRedu
     """Costs of fitting a ridge model to features; `reductions` are those of `gram_reductions`."""
     n, D, width = rows.n, rows.width, rows.outputs
     reduction, solver, reason = first_that_fits(estimator.solver, reductions, rows.pass_memory, rows.workers)
-    given = given_alphas(estimator.alpha)
-    count = USUAL if given is None else len(given)
+    alphas = given_alphas(estimator.alpha)
+    count = USUAL if alphas is None else len(alphas)
     held_out = 1 if reduction.rule.holdout else reduction.rule.n_folds
     notes = [f"solver {solver!r}: {reason}"]
     if count > 1:
         cut = "a held-out fifth" if reduction.rule.holdout or solver == "cg" else f"{held_out} folds"
         notes.append(
-            f"alpha by cross-validation: {count}{' or so' if given is None else ''}, compared on {cut}"
+            f"alpha by cross-validation: {count}{' or so' if alphas is None else ''}, compared on {cut}"
         )
     if solver == "cg":
         cost = conjugate_costs(n, D, width, count, estimator.n_directions, rows.map_flops)

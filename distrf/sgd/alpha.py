@@ -71,16 +71,16 @@ def sample_alpha(
     fold = np.repeat(fold, together)[:s]
     errors, halves, fitted, used = np.zeros(len(alphas)), np.zeros(len(alphas)), 0.0, 0
     for f in range(count if s <= _FEW_ROWS else 1):
-        held, kept = np.flatnonzero(fold == f), np.flatnonzero(fold != f)
+        held, train = np.flatnonzero(fold == f), np.flatnonzero(fold != f)
         if Z.shape[1] > _MANY_FEATURES:
-            kept = kept[:: max(1, -(-len(kept) // _MOST_ROWS))]
-        if not (w[held].sum() > 0 and w[kept].sum() > 0):
+            train = train[:: max(1, -(-len(train) // _MOST_ROWS))]
+        if not (w[held].sum() > 0 and w[train].sum() > 0):
             continue
-        errors += _errors(Z[kept], Y[kept], w[kept], Z[held], Y[held], w[held], alphas, apart is not None)
-        half = kept[::2]
+        errors += _errors(Z[train], Y[train], w[train], Z[held], Y[held], w[held], alphas, apart is not None)
+        half = train[::2]
         if len(half) > 1 and w[half].sum() > 0:
             halves += _errors(Z[half], Y[half], w[half], Z[held], Y[held], w[held], alphas, apart is not None)
-        fitted, used = fitted + len(kept), used + 1
+        fitted, used = fitted + len(train), used + 1
     if not errors.any():  # all targets are equal
         return _rounded(size / n)
     best = _lowest(errors)

@@ -13,7 +13,7 @@ from ..execution.scheduler import current_client
 from ..targets import target_tasks
 from . import dask_batches
 from .ahead import Ahead, BatchLayout
-from .batch_sizes import BATCH_SIZES, BATCHES_PER_EPOCH, WHOLE_UP_TO, epochs, microbatch_rows
+from .batch_sizes import BATCH_SIZES, BATCHES_PER_EPOCH, WHOLE_UP_TO, count_epochs, microbatch_rows
 from .learning_rates import RATES
 from .penalties import PENALTIES
 from .preconditioner import sample_size
@@ -163,10 +163,10 @@ def batch_costs(
     )
 
 
-def _most_rows(wanted: int | str, usable: int) -> int:
+def _most_rows(batch_size: int | str, usable: int) -> int:
     """The most rows that a batch may have, with `usable` training rows."""
-    if wanted != "auto":
-        return min(usable, int(wanted))
+    if batch_size != "auto":
+        return min(usable, int(batch_size))
     if usable <= WHOLE_UP_TO:
         return usable
     low, high = BATCH_SIZES
@@ -209,7 +209,7 @@ def fit_costs(estimator: Any, rows: PlannedRows) -> Costs:
     blocks = PlannedBlocks.cut(rows, rows.block_rows, rows.d, rows.source_bytes)
     features = PlannedFeatures(rows.width, rows.entries, rows.map_flops, rows.cached)
     cost = batch_costs(estimator, blocks, features, rows.workers)
-    most = epochs(estimator.n_epochs, cost.batches)
+    most = count_epochs(estimator.n_epochs, cost.batches)
     bound = "" if estimator.batch_size != "auto" else " at most, as the spectrum of a row sample says"
     notes = [f"at most {most} epochs of about {cost.batches:,} batches of {cost.batch_size:,} rows{bound}"]
     if cost.directions:
@@ -258,7 +258,7 @@ def _directions(estimator: Any, sample: int, P: int) -> int:
     )
     if estimator.preconditioner is None or not fits:
         return 0
-    wanted = estimator.n_directions
-    if wanted is not None:
-        return min(int(wanted), P)
+    requested = estimator.n_directions
+    if requested is not None:
+        return min(int(requested), P)
     return min(P, MOST_DIRECTIONS) if min(sample, P) > MANY_FEATURES else min(sample, P)

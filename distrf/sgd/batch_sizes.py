@@ -22,44 +22,45 @@ _ROWS = (256, 8_192)
 #: Up to this many rows, all of them are one batch: its gradient is exact.
 WHOLE_UP_TO = 1_024
 #: n_epochs="auto" is this many epochs, or as many more as make this many batches.
-_EPOCHS, _LEAST_BATCHES = 40, 600
+_FEWEST = (40, 600)
 
 
-def epochs(wanted: int | str, per_epoch: int) -> int:
+def count_epochs(n_epochs: int | str, per_epoch: int, fewest: tuple[int, int] = _FEWEST) -> int:
     """The most passes over the rows.
 
     Parameters
     ----------
-    wanted : int, or "auto", which is 40, or as many more as make 600 batches
+    n_epochs : int, or "auto", which is the fewest epochs that are allowed and make enough batches
     per_epoch : int, batches of an epoch
+    fewest : (int, int), the fewest epochs and the fewest batches of "auto"
     """
-    return max(_EPOCHS, -(-_LEAST_BATCHES // max(per_epoch, 1))) if wanted == "auto" else int(wanted)
+    return max(fewest[0], -(-fewest[1] // max(per_epoch, 1))) if n_epochs == "auto" else int(n_epochs)
 
 
-def patience(wanted: int, n_epochs: int | str, most: int) -> int:
+def patience(n_iter_no_change: int, n_epochs: int | str, most: int) -> int:
     """Epochs without a gain after which training stops. With n_epochs="auto" it grows in proportion to the epochs.
 
     Parameters
     ----------
-    wanted : int, `n_iter_no_change` of the estimator, meant for 40 epochs
+    n_iter_no_change : int, of the estimator, meant for 40 epochs
     n_epochs : int or "auto", of the estimator
-    most : int, the result of `epochs`
+    most : int, the result of `count_epochs`
     """
-    return wanted * most // _EPOCHS if n_epochs == "auto" else wanted
+    return n_iter_no_change * most // _FEWEST[0] if n_epochs == "auto" else n_iter_no_change
 
 
-def choose_batch_size(wanted: int | str, n: int, preconditioner: Preconditioner, stream: bool = False) -> int:
-    """Rows of a batch. "auto" is all rows if they are few, else the critical batch within the bounds of this file.
+def choose_batch_size(size: int | str, n: int, preconditioner: Preconditioner, stream: bool = False) -> int:
+    """Rows of a batch of a linear model. "auto" is all rows if they are few, else the critical batch within the bounds of this file.
 
     Parameters
     ----------
-    wanted : int, which is returned as it is, or "auto"
+    size : int, which is returned as it is, or "auto"
     n : int, number of training rows
     preconditioner : Preconditioner, which knows the critical batch
     stream : bool, whether the rows are seen only once (`partial_fit`): then the critical batch, of which no row is wasted
     """
-    if wanted != "auto":
-        return int(wanted)
+    if size != "auto":
+        return int(size)
     if stream:
         return int(min(max(preconditioner.critical_rows, _STREAM_BATCH), BATCH_SIZES[1], n))
     if n <= WHOLE_UP_TO:

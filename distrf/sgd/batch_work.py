@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from ..errors import InputError
+from ..errors import InputError, first_not_finite
 from ..losses import Loss
 from ..maps import check_rows, working_dtype
 from ..targets import Targets
@@ -34,8 +34,8 @@ class LoadReduction:
     def update(self, state: Any, first_row: int, X: Any, y: Any, weight: Any = None) -> tuple[Any, Any, Any]:
         X = check_rows(X, self.n_columns)
         y = np.asarray(y)
-        if y.dtype.kind == "f" and not np.isfinite(y).all():
-            raise InputError(f"y must be finite, but row {int(np.argwhere(~np.isfinite(y))[0, 0])} is not")
+        if bad := first_not_finite(y):
+            raise InputError(f"y must be finite, but row {bad[0]} is not")
         return X, y, None if weight is None else np.asarray(weight)
 
     def combine(self, left: Any, right: Any) -> Any:
@@ -73,8 +73,8 @@ class RowLengths:
         return {"directions": self.preconditioner.directions, "shrink": self.preconditioner.shrink}
 
     def with_arrays(self, arrays: dict[str, np.ndarray]) -> RowLengths:
-        given = replace(self.preconditioner, directions=arrays["directions"], shrink=arrays["shrink"])
-        return RowLengths(given)
+        preconditioner = replace(self.preconditioner, directions=arrays["directions"], shrink=arrays["shrink"])
+        return RowLengths(preconditioner)
 
     def without_arrays(self) -> RowLengths:
         return self.with_arrays({"directions": np.empty(0), "shrink": np.empty(0)})

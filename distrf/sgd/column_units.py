@@ -72,6 +72,6 @@ def unit_factors(sizes: np.ndarray, penalty: float) -> np.ndarray:
         therefore need no larger factor
     """
     reach = np.hypot(sizes, np.sqrt(penalty))
-    found = reach[reach > 0]
-    reach = np.where(sizes > 0, reach, found.max() if len(found) else 1.0)
+    positive = reach[reach > 0]
+    reach = np.where(sizes > 0, reach, positive.max() if len(positive) else 1.0)
     return np.exp2(-np.round(np.log2(reach)))

@@ -253,8 +253,8 @@ class DaskBatches:
         if windows == self._windows.keys():
             return
         self._windows = {key: window for key, window in self._windows.items() if key in windows}
-        wanted = {block for _, batch in under_way for block in batch.blocks}
-        dropped = [b for b in self._held if b not in wanted]
+        needed = {block for _, batch in under_way for block in batch.blocks}
+        dropped = [b for b in self._held if b not in needed]
         self._release([self._held.pop(block) for block in dropped])
         if dropped:  # let the client send the release now, before loads of the next window are submitted
             self._client.sync(asyncio.sleep, 0.001)

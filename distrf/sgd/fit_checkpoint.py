@@ -53,12 +53,12 @@ def open_checkpoint(
         "class_weight": None if targets.class_weight is None else targets.class_weight.tolist(),
         "seed": seed,
     }
-    kept = Checkpoint(path, identity() | job, resume=resume)
+    checkpoint = Checkpoint(path, identity() | job, resume=resume)
     some = sampled_rows(n, min(COMPARED_ROWS, n), seed, "identity")
-    kept.check_rows(take_rows(rows.arrays[0], some))
+    checkpoint.check_rows(take_rows(rows.arrays[0], some))
     some = sampled_rows(n, min(COMPARED_TARGETS, n), seed, "targets")
     y, *weight = (take_rows(two_dimensional(a), some) for a in rows.arrays[1:])
-    kept.check_rows(targets.encode(y if rows.arrays[1].ndim == 2 else y[:, 0], None)[0], "targets")
+    checkpoint.check_rows(targets.encode(y if rows.arrays[1].ndim == 2 else y[:, 0], None)[0], "targets")
     for w in weight:
-        kept.check_rows(w, "sample_weight")
-    return kept
+        checkpoint.check_rows(w, "sample_weight")
+    return checkpoint

@@ -60,7 +60,7 @@ class LearningRate:
         return stable if self.eta0 is None else self.eta0
 
     @property
-    def asked(self) -> bool:
+    def user_set(self) -> bool:
         """Whether the user set the exact length of the steps. They are then never shortened; divergence is an error."""
         return False
 
@@ -133,7 +133,7 @@ class Constant(LearningRate):
     name = "constant"
 
     @property
-    def asked(self) -> bool:
+    def user_set(self) -> bool:
         return self.eta0 is not None
 
 

@@ -30,8 +30,8 @@ class LocalBatches:
             epoch, batch = next(self._sequence)
         except StopIteration:
             return None
-        wanted = set(batch.blocks)
-        self._held = {b: rows for b, rows in self._held.items() if b in wanted}
+        needed = set(batch.blocks)
+        self._held = {b: rows for b, rows in self._held.items() if b in needed}
         sums = []
         for microbatch in batch.microbatches:
             loaded = [self._block(s.block) for s in microbatch]

@@ -48,8 +48,8 @@ class LocalSteps:
         return {"directions": p.directions, "shrink": p.shrink}
 
     def with_arrays(self, arrays: dict[str, np.ndarray]) -> LocalSteps:
-        given = replace(self.optimizer.preconditioner, directions=arrays["directions"], shrink=arrays["shrink"])
-        return LocalSteps(replace(self.optimizer, preconditioner=given, average=False))
+        P = replace(self.optimizer.preconditioner, directions=arrays["directions"], shrink=arrays["shrink"])
+        return LocalSteps(replace(self.optimizer, preconditioner=P, average=False))
 
     def without_arrays(self) -> LocalSteps:
         empty = np.empty(0)

@@ -232,11 +232,11 @@ class PreconditionedSGD(Optimizer):
         return self.penalty.value(weights[: len(weights) - self.intercept])
 
     def backs_off(self, state: SGDState) -> bool:
-        return not self.rate.asked and state.scale >= 2.0**-_MOST_HALVINGS
+        return not self.rate.user_set and state.scale >= 2.0**-_MOST_HALVINGS
 
     def back_off(self, state: SGDState, weights: np.ndarray, loss: float) -> None:
         """Return to these weights and halve the step."""
-        if self.rate.asked:
+        if self.rate.user_set:
             raise InputError(
                 f"the loss rose to {loss:.3g} in batch {state.t}: steps are too long or the features too "
                 f"large; use learning_rate='auto' or a smaller eta0 (now {self.rate.eta0}), or scale the rows"

@@ -194,9 +194,9 @@ def make_preconditioner(
     measure = _Measurement(sample, smoothness, alpha, seed)
     while True:
         target = max(float(mu[k]) if k < len(mu) else alpha, floor)
-        made = measure(np.ascontiguousarray(Q[:, :k]), 1.0 - target / mu[:k], target)
-        if not chosen or sample.whole or k <= 1 or made.curvature <= _MOST_RATIO * target:
-            return made
+        candidate = measure(np.ascontiguousarray(Q[:, :k]), 1.0 - target / mu[:k], target)
+        if not chosen or sample.whole or k <= 1 or candidate.curvature <= _MOST_RATIO * target:
+            return candidate
         k = max(1, int(_FEWER * k))
 
 

@@ -126,8 +126,8 @@ class Schedule:
 
 def microbatch_count(batch_size: int, microbatch_rows: int) -> int:
     """The number of microbatches of a batch: a power of two, which most numbers of workers can share evenly."""
-    wanted = max(min(_MICROBATCHES, 4 * batch_size // microbatch_rows), -(-batch_size // microbatch_rows), 1)
-    return 1 << (wanted - 1).bit_length()
+    count = max(min(_MICROBATCHES, 4 * batch_size // microbatch_rows), -(-batch_size // microbatch_rows), 1)
+    return 1 << (count - 1).bit_length()
 
 
 def split_evenly(items: list, count: int) -> Iterator[list]:

@@ -79,24 +79,24 @@ class Spectrum:
     @property
     def arrays(self) -> dict[str, np.ndarray]:
         """The spectrum as named arrays, for a checkpoint."""
-        mine = {name: getattr(self, name) for name in ("constant", "alpha", "epsilon", "start", "null_loss")}
-        some = {f.name: getattr(self, f.name) for f in fields(self) if f.default is None}
-        some = {name: value for name, value in some.items() if value is not None}
-        return {k: np.asarray(v) for k, v in (vars(self.preconditioner) | mine | some).items()}
+        own = {
+            name: value for name, value in vars(self).items() if name != "preconditioner" and value is not None
+        }
+        return {name: np.asarray(value) for name, value in (vars(self.preconditioner) | own).items()}
 
     @classmethod
     def of(cls, arrays: dict[str, np.ndarray]) -> Spectrum:
         """The spectrum among the arrays that a checkpoint kept."""
 
-        def kept(kind: type) -> dict[str, Any]:
-            found = {f.name: arrays[f.name] for f in fields(kind) if f.name in arrays}
-            return {name: a.item() if a.ndim == 0 else a for name, a in found.items()}
+        def values_of(kind: type) -> dict[str, Any]:
+            values = {f.name: arrays[f.name] for f in fields(kind) if f.name in arrays}
+            return {name: a.item() if a.ndim == 0 else a for name, a in values.items()}
 
-        return cls(Preconditioner(**kept(Preconditioner)), **kept(cls))
+        return cls(Preconditioner(**values_of(Preconditioner)), **values_of(cls))
 
 
 @dataclass(frozen=True)
-class Wanted:
+class Requested:
     """What the estimator's parameters fix, and what they leave to the sample.
 
     Parameters
@@ -131,7 +131,7 @@ class _Sample:
 
 
 def measure_spectrum(
-    rows: Rows, targets: Targets, loss: Loss, weights: Weights, wanted: Wanted, *, stream: bool, seed: int
+    rows: Rows, targets: Targets, loss: Loss, weights: Weights, requested: Requested, *, stream: bool, seed: int
 ) -> Spectrum:
     """Draw a sample of the rows and measure on it all that a `Spectrum` holds.
 
@@ -140,7 +140,7 @@ def measure_spectrum(
     rows, targets : Rows and Targets of the fit
     loss : Loss
     weights : Weights of all rows
-    wanted : Wanted, what the estimator's parameters fix or leave open
+    requested : Requested, what the estimator's parameters fix or leave open
     stream : bool, whether more rows will follow (`partial_fit`)
     seed : int, of the sample
 
@@ -152,56 +152,79 @@ def measure_spectrum(
     ------
     InputError : no sampled row is finite
     """
-    sample = _sampled(rows, targets, stream, seed)
+    sample = _draw_sample(rows, targets, stream, seed)
     target_units = None if targets.classes is not None else _target_units(loss, sample.Y, sample.weight)
     if target_units is not None:
         sample = replace(sample, Y=sample.Y * target_units)
-    Z, Y, weight, dtype = sample.Z, sample.Y, sample.weight, sample.Z.dtype
-    if wanted.epsilon is None:
-        loss = with_epsilon(loss, Y, weight)
-    elif target_units is not None:
-        loss = loss.in_units(target_units, _spread(Y, weight))
-    shift = _shift(Z, weight) if wanted.intercept and not rows.sparse else None
-    Z = Z if shift is None else (Z - shift.astype(dtype))
-    sizes = column_sizes(Z, weight, shift)
-    apart, units = unlike(sizes, _APART_L1 if wanted.penalty.l1_ratio else APART), None
-    Z = Z if apart is None else Z.astype(np.float64)
-    smoothness = loss.curvature(_spread(Y, weight) if targets.classes is None else 1.0)
-    wanted = replace(
-        wanted, penalty=in_target_units(wanted.penalty, loss, wanted.alpha is not None, target_units)
-    )
-    penalty = _penalty(replace(sample, Z=Z), loss, wanted, smoothness, apart)
-    if apart is not None:
-        units = unit_factors(sizes, penalty.curvature / smoothness)
-        penalty, Z = replace(penalty, units=units[:, None]), (Z * units).astype(dtype)
-    constant = intercept_scale(weighted_rows(Z, weight, 0.0)) if wanted.intercept else 0.0
-    longest = (rows.longest + constant**2) * weights.largest / weights.mean if units is None else np.inf
-    whole = len(Z) >= sample.n and not stream
-    cut = _split(replace(sample, Z=Z), constant, weights.mean, whole, longest if shift is None else np.inf)
-    most = wanted.directions
-    if most is None and min(cut.count, cut.fitted.shape[1]) > MANY_FEATURES:
-        most = MOST_DIRECTIONS
-    made = make_preconditioner(
-        cut, smoothness, penalty.curvature, most=most, chosen=wanted.directions is None, seed=seed
-    )
-    if not whole and not made.certain and made.row_bound * _PROBE_GAIN > smoothness * longest:
-        made = replace(made.bounded(longest), certain=True)
-    start = _constant(loss, targets, Y, weight) if wanted.intercept else np.zeros(targets.width)
-    null = _null_loss(loss, targets, start, Y, weight)
-    epsilon = loss.epsilon if isinstance(loss.epsilon, np.ndarray) else float(loss.epsilon)
-    alpha = float(penalty.alpha)
+    Y, weight = sample.Y, sample.weight
+    loss = _resolve_epsilon(loss, requested, sample, target_units)
+    smoothness = loss.curvature(1.0 if targets.classes is not None else _spread(Y, weight))
+    shift = _shift(sample.Z, weight) if requested.intercept and not rows.sparse else None
+    if shift is not None:
+        sample = replace(sample, Z=sample.Z - shift.astype(sample.Z.dtype))
+    penalty = in_target_units(requested.penalty, loss, requested.alpha is not None, target_units)
+    requested = replace(requested, penalty=penalty)
+    sample, penalty = _scale_columns(sample, loss, requested, smoothness, shift)
+    units = None if penalty.units is None else penalty.units[:, 0]
+    constant = intercept_scale(weighted_rows(sample.Z, weight, 0.0)) if requested.intercept else 0.0
+    # A bound on the length of all rows is known for columns that are not scaled. The sample may be shifted besides.
+    longest = np.inf if units is not None else (rows.longest + constant**2) * weights.largest / weights.mean
+    whole = len(sample.Z) >= sample.n and not stream
+    split = _split(sample, constant, weights.mean, whole, longest if shift is None else np.inf)
+    preconditioner = make_preconditioner(
+        split, smoothness, penalty.curvature, most=_most_directions(requested, split),
+        chosen=requested.directions is None, seed=seed,
+    )  # fmt: skip
+    if not (whole or preconditioner.certain) and preconditioner.row_bound * _PROBE_GAIN > smoothness * longest:
+        preconditioner = replace(preconditioner.bounded(longest), certain=True)
+    start = _constant(loss, targets, Y, weight) if requested.intercept else np.zeros(targets.width)
     return Spectrum(
-        made, constant, alpha, epsilon, start, null, shift, penalty.squares, units, target_units, loss.factors
-    )
+        preconditioner, constant, float(penalty.alpha),
+        loss.epsilon if isinstance(loss.epsilon, np.ndarray) else float(loss.epsilon),
+        start, _null_loss(loss, targets, start, Y, weight), shift, penalty.squares, units, target_units, loss.factors,
+    )  # fmt: skip
 
 
-def in_target_units(penalty: Penalty, loss: Loss, given: bool, units: np.ndarray | None) -> Penalty:
+def _resolve_epsilon(
+    loss: Loss, requested: Requested, sample: _Sample, target_units: np.ndarray | None
+) -> Loss:
+    """The loss with its epsilon chosen on the sample if the user gave none, else converted to the units of the sample."""
+    if requested.epsilon is None:
+        return with_epsilon(loss, sample.Y, sample.weight)
+    if target_units is not None:
+        return loss.in_units(target_units, _spread(sample.Y, sample.weight))
+    return loss
+
+
+def _scale_columns(
+    sample: _Sample, loss: Loss, requested: Requested, smoothness: float, shift: np.ndarray | None
+) -> tuple[_Sample, Penalty]:
+    """Choose the penalty, and scale the columns of the sample if their sizes are unlike: the penalty has the factors."""
+    sizes = column_sizes(sample.Z, sample.weight, shift)
+    apart = unlike(sizes, _APART_L1 if requested.penalty.l1_ratio else APART)
+    if apart is None:
+        return sample, _penalty(sample, loss, requested, smoothness, None)
+    # Squares of the columns may leave the range of float32 until they are scaled.
+    wide = replace(sample, Z=sample.Z.astype(np.float64))
+    penalty = _penalty(wide, loss, requested, smoothness, apart)
+    units = unit_factors(sizes, penalty.curvature / smoothness)
+    scaled = replace(sample, Z=(wide.Z * units).astype(sample.Z.dtype))
+    return scaled, replace(penalty, units=units[:, None])
+
+
+def _most_directions(requested: Requested, sample: SampledRows) -> int | None:
+    """The most directions of the preconditioner; None: as many as there are features."""
+    many = min(sample.count, sample.fitted.shape[1]) > MANY_FEATURES
+    return MOST_DIRECTIONS if requested.directions is None and many else requested.directions
+
+
+def in_target_units(penalty: Penalty, loss: Loss, fixed: bool, units: np.ndarray | None) -> Penalty:
     """The penalty for targets that were multiplied by `units`.
 
     An alpha of the user means the targets' own units, in which weights are smaller by `units` and the loss by
     units^degree, so it is converted here. An automatic alpha is chosen in the new units and stays.
     """
-    if not given or units is None or loss.degree is None:
+    if not fixed or units is None or loss.degree is None:
         return penalty
     shares = np.array([units ** (loss.degree - 1), units ** (loss.degree - 2)])
     return replace(penalty, shares=shares if loss.factors is None else shares * loss.factors)
@@ -225,7 +248,7 @@ def _target_units(loss: Loss, Y: np.ndarray, weight: np.ndarray | None) -> np.nd
     return np.exp2(np.round(np.log2(largest / np.where(spreads > 0, spreads, largest))))
 
 
-def _sampled(rows: Rows, targets: Targets, stream: bool, seed: int) -> _Sample:
+def _draw_sample(rows: Rows, targets: Targets, stream: bool, seed: int) -> _Sample:
     """The row sample. Its weights are None where they are all zero."""
     n = sum(rows.blocks)
     Z, y, weight = rows.sample(sample_size(n, rows.n_features), seed)
@@ -236,12 +259,14 @@ def _sampled(rows: Rows, targets: Targets, stream: bool, seed: int) -> _Sample:
     return _Sample(Z, Y, weight, n, 1 if stream else neighbours(n), seed)
 
 
-def _penalty(sample: _Sample, loss: Loss, wanted: Wanted, smoothness: float, apart: float | None) -> Penalty:
+def _penalty(
+    sample: _Sample, loss: Loss, requested: Requested, smoothness: float, apart: float | None
+) -> Penalty:
     """The penalty of the estimator, with its strength chosen on the sample if the user gave none.
 
     apart : the size of the smallest column over that of the largest, if columns are in unlike units, see `sample_alpha`
     """
-    penalty, alpha, squares = wanted.penalty, wanted.alpha, None
+    penalty, alpha, squares = requested.penalty, requested.alpha, None
     if alpha is None:
         Z, Y, weight, n = sample.Z, _clipped(loss, sample.Y, sample.weight), sample.weight, sample.n
         if penalty.l1_ratio < 1.0:

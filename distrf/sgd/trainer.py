@@ -118,7 +118,7 @@ class Trainer:
     validation : blocks with held-out rows; empty for none
     every : batches between two states of the checkpoint
     first : the weights of the constant prediction, the solution if no epoch is better
-    kept : the weights to return to when training diverges: of the best epoch with `keep_best`, else of the last
+    fallback : the weights to return to when training diverges: of the best epoch with `keep_best`, else of the last
     measured : with `whole`, the weights to which the loss of the last epoch belongs
     memory : the planned memory of a worker; None without workers
     null_loss : mean loss of the constant prediction over all rows or a sample; a single batch may lack a rare class
@@ -135,7 +135,7 @@ class Trainer:
     checkpoint: Checkpoint = field(default_factory=lambda: Checkpoint(None, {}))
     every: int = 1
     training: TrainerState = field(default_factory=TrainerState)
-    kept: np.ndarray | None = None
+    fallback: np.ndarray | None = None
     first: np.ndarray | None = None
     measured: np.ndarray | None = None
     null_loss: float = 0.0
@@ -143,11 +143,11 @@ class Trainer:
 
     def resume(self) -> bool:
         """Continue from the state in the checkpoint. Returns False if it has none."""
-        found = self.checkpoint.state()
-        if found is None:
+        state = self.checkpoint.state()
+        if state is None:
             return False
-        arrays, numbers = found
-        self.kept = arrays.pop("kept")
+        arrays, numbers = state
+        self.fallback = arrays.pop("kept")
         self.state = type(self.state)(**arrays, **numbers["state"])
         self.training = TrainerState(**numbers["training"])
         self.training.stopped = self._done()
@@ -158,10 +158,10 @@ class Trainer:
         p = self.training
         if p.stopped:
             return
-        if self.kept is None:
-            self.kept = self.optimizer.solution(self.state).copy()
+        if self.fallback is None:
+            self.fallback = self.optimizer.solution(self.state).copy()
         if self.first is None:
-            self.first = self.kept
+            self.first = self.fallback
         self.batches.begin(self._sequence(p.epoch, p.batch))
         while not p.stopped and p.epoch < self.rules.n_epochs:
             started, count = time.perf_counter(), self.schedule.count(p.epoch)
@@ -207,8 +207,8 @@ class Trainer:
         if p.fell_back and self.first is not None:
             return self.first
         best = self.rules.keep_best and (p.best is not None or self.rules.guarded)
-        if best and not p.ended_best and self.kept is not None:
-            return self.kept
+        if best and not p.ended_best and self.fallback is not None:
+            return self.fallback
         return self.optimizer.solution(self.state)
 
     @property
@@ -225,9 +225,9 @@ class Trainer:
 
     def _keep(self) -> None:
         state: OptimizerState = self.state
-        assert self.kept is not None
+        assert self.fallback is not None
         numbers = {"state": state.numbers, "training": vars(self.training)}  # written at once, so not copied
-        self.checkpoint.keep(state.arrays | {"kept": self.kept}, numbers)
+        self.checkpoint.keep(state.arrays | {"kept": self.fallback}, numbers)
 
     def _advance(self, batch: Batch, sums: Sums) -> bool:
         """Take one step. Returns False if the loss of the batch shows that steps are too long: it is then skipped."""
@@ -243,8 +243,8 @@ class Trainer:
         most = _DIVERGED * (p.first_ratio or 1.0) * max(null, self.null_loss) + _TINY
         too_long = self.rules.guarded and mean > most
         if too_long or not (np.isfinite(mean) and np.isfinite(sums.gradient.sum())):
-            assert self.kept is not None
-            self.optimizer.back_off(self.state, self.kept, mean)
+            assert self.fallback is not None
+            self.optimizer.back_off(self.state, self.fallback, mean)
             p.loss += max(sums.loss, sums.null) if np.isfinite(mean) else _DIVERGED * sums.null
             p.backed += 1
             return False
@@ -280,8 +280,8 @@ class Trainer:
         rose = self._rose(ended)
         self._compare(ended, rose)
         if rose and not self._done() and self.optimizer.backs_off(self.state):
-            assert self.kept is not None
-            self.optimizer.back_off(self.state, self.kept, ended.objective)
+            assert self.fallback is not None
+            self.optimizer.back_off(self.state, self.fallback, ended.objective)
             p.backed += 1
         if rules.tol is not None and p.waited >= rules.patience and self.optimizer.slow_down(self.state):
             p.waited = 0
@@ -314,7 +314,7 @@ class Trainer:
         if better and (ended.score is not None or not rose):
             p.best, p.best_epoch = ended.measure, p.epoch
         if p.best_epoch == p.epoch or not rules.keep_best:
-            self.kept = ended.weights.copy()
+            self.fallback = ended.weights.copy()
 
     def _measure(self, weights: np.ndarray, objective: float) -> tuple[float | None, list[float]]:
         """(score on held-out rows or None, the measures by which epochs are compared: smaller is better, the first counts
@@ -343,32 +343,32 @@ def warn_unconverged(trainer: Trainer, name: str, stacklevel: int = 3) -> None:
     lowest = losses[p.best_epoch - 1] if p.best_epoch else null
     highest = max(losses[p.best_epoch :], default=lowest)
     eta0, stable, way = trainer.optimizer.travelled(trainer.state, trainer.schedule.batch_size)
-    said = None
+    warning = None
     often = p.backed >= max(_OFTEN, _OFTEN_SHARE * p.epoch)
     if p.fell_back and (losses[-1] > (1.0 + _WORSE) * null or often):
         shortened = f", though steps were shortened {p.backed} times" if p.backed else ""
-        said = (
+        warning = (
             f"no epoch ended below the loss of a constant, {null:.4g} (best {min(losses):.4g}){shortened}; the "
             "constant is what is kept. Scale the columns, or take a larger alpha"
         )
     elif scores[-1] is not None and p.best_epoch == 1 and len(scores) > 2 and scores[-1] < scores[0] - 0.02:
-        said = (
+        warning = (
             f"the score on held-out rows fell from {scores[0]:.4g} after the first epoch to {scores[-1]:.4g}; the first "
             "is what is kept. Take a larger alpha"
         )
     elif way < _FAR_ENOUGH:
-        said = (
+        warning = (
             f"steps of eta0={eta0:.3g} are short: {trainer.state.t} of them went {-math.expm1(-way):.2%} of the way at most, "
             f"from a loss of {losses[0]:.4g} to {losses[-1]:.4g}; the longest stable steps are about {stable:.3g}: take "
             "eta0=None for these, or a larger eta0, or preconditioner=None where there is one"
         )
     elif eta0 and not p.backed and highest > lowest + _ROSE * null:
-        said = (
+        warning = (
             f"steps of eta0={eta0:.3g} are long: after its lowest, {lowest:.4g} in epoch {p.best_epoch}, the loss rose to "
             f"{highest:.4g} ({null:.4g} is that of a constant); take a smaller eta0, or eta0=None"
         )
     elif p.fell_back:
-        said = (
+        warning = (
             f"no epoch was better than a constant, whose loss is {null:.4g} (theirs {min(losses):.4g} at least); the "
             "constant is what is kept. If the columns do tell of y, scale them or bring in their tails, or take another "
             "loss or alpha"
@@ -376,9 +376,9 @@ def warn_unconverged(trainer: Trainer, name: str, stacklevel: int = 3) -> None:
     elif p.epoch > _LAST and not p.fell_back and p.waited == 0:
         gained = (losses[-1 - _LAST] - losses[-1]) / null
         if gained > _UNFINISHED:
-            said = (
+            warning = (
                 f"the loss still falls after {len(losses)} epochs: {losses[-1 - _LAST]:.4g} to {losses[-1]:.4g} in the last "
                 f"{_LAST}, {gained:.1%} of that of a constant; raise n_epochs (now {len(losses)}), or take a larger alpha"
             )
-    if said is not None:
-        warnings.warn(f"{name}: {said}", ConvergenceWarning, stacklevel=stacklevel)
+    if warning is not None:
+        warnings.warn(f"{name}: {warning}", ConvergenceWarning, stacklevel=stacklevel)

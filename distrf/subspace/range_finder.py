@@ -126,10 +126,10 @@ class RangeFinder:
         return _Finding(X, base, self).find()
 
 
-def check_width(wanted: int, n_features: int) -> None:
+def check_width(width: int, n_features: int) -> None:
     """Raise InputError for more directions than features."""
-    if not 1 <= wanted <= n_features:
-        raise InputError(f"n_components must be between 1 and the {n_features} base features, got {wanted}")
+    if not 1 <= width <= n_features:
+        raise InputError(f"n_components must be between 1 and the {n_features} base features, got {width}")
 
 
 def find_basis(
@@ -322,25 +322,25 @@ class _Finding:
 
     def _finder(self) -> tuple[np.ndarray, np.ndarray, float]:
         spare = self.limit - self.how.n_components
-        wanted = self.how.n_components if self.how.tol is None else min(_FIRST_WIDTH, self.how.n_components)
+        width = self.how.n_components if self.how.tol is None else min(_FIRST_WIDTH, self.how.n_components)
         round_ = 0
         while True:
-            basis = self.grow(round_, wanted + spare)
+            basis = self.grow(round_, width + spare)
             T, energy = self._ritz(basis, round_)
             sigma, directions = ritz(T)
-            keep = wanted
+            keep = width
             if self.how.tol is not None:
                 if self.how.values == "sample":
-                    Q = rotated(basis, directions[:, :wanted], basis.dtype)
+                    Q = rotated(basis, directions[:, :width], basis.dtype)
                     left = probe_residuals(self.source, self._probes("probe"), Q)
                 else:
-                    left = _squared_residuals(sigma[:wanted], energy)
+                    left = _squared_residuals(sigma[:width], energy)
                 keep = self._needed(left)
-                if keep > wanted and wanted < self.how.n_components:
-                    wanted, round_ = min(2 * wanted, self.how.n_components), round_ + 1
+                if keep > width and width < self.how.n_components:
+                    width, round_ = min(2 * width, self.how.n_components), round_ + 1
                     continue
-                self._short = keep > wanted
-                keep = min(keep, wanted)
+                self._short = keep > width
+                keep = min(keep, width)
             return rotated(basis, directions[:, :keep], self.dtype), sigma, energy
 
     def _needed(self, left: np.ndarray) -> int:

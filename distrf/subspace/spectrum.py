@@ -96,12 +96,12 @@ def probe_residual(
 
 def probe_residuals(source: FeatureTiles, rows: np.ndarray, basis: np.ndarray) -> np.ndarray:
     """Squared relative residuals on some rows of the first 1, 2, ... l directions, shape (l,). Features in float64."""
-    kept, energy = np.zeros(basis.shape[1]), 0.0
+    captured, energy = np.zeros(basis.shape[1]), 0.0
     for _, tile in source.row_tiles(rows.astype(np.float64)):
         G = source.times(tile, basis)
-        kept += np.einsum("ij,ij->j", G, G)
+        captured += np.einsum("ij,ij->j", G, G)
         energy += sum(float(np.vdot(F, F)) for _, F in source.column_blocks(tile))
-    return 1.0 - np.cumsum(kept) / energy if energy > 0 else np.zeros(len(kept))
+    return 1.0 - np.cumsum(captured) / energy if energy > 0 else np.zeros(len(captured))
 
 
 def top_eigenpairs(S: np.ndarray, keep: int) -> tuple[np.ndarray, np.ndarray]:

@@ -197,6 +197,6 @@ def test_text_labels_and_weights_are_looked_at(loss, sparse):
     for a in range(0, 1500, 100):
         b = slice(a, a + 100)
         model.partial_fit(X[b], labels[b], ["above", "below"], weight[b])
-    assert model._stream.past.looked >= 1000
-    assert 64 <= len(model._stream.past.rows.y) <= 128
+    assert model._stream.seen.past.looked >= 1000
+    assert 64 <= len(model._stream.seen.past.rows.y) <= 128
     assert model.score(X, labels) > 0.93

@@ -9,7 +9,7 @@ from scipy.optimize import minimize
 from distrf import StreamingRidge
 from distrf.losses import get_loss
 from distrf.sgd.alpha import sample_alpha, sample_l1
-from distrf.sgd.batch_sizes import epochs, patience
+from distrf.sgd.batch_sizes import count_epochs, patience
 from distrf.sgd.spectrum import _constant, _null_loss
 from distrf.targets import Targets
 
@@ -134,7 +134,7 @@ def test_constants_of_numbers(name, weighted):
 
 def test_few_batches_make_many_epochs():
     """600 batches at least, and as much patience as 40 epochs have."""
-    assert [epochs("auto", k) for k in (1, 7, 15, 100)] == [600, 86, 40, 40]
-    assert epochs(5, 1) == 5
-    assert [patience(3, "auto", epochs("auto", k)) for k in (1, 7, 100)] == [45, 6, 3]
+    assert [count_epochs("auto", k) for k in (1, 7, 15, 100)] == [600, 86, 40, 40]
+    assert count_epochs(5, 1) == 5
+    assert [patience(3, "auto", count_epochs("auto", k)) for k in (1, 7, 100)] == [45, 6, 3]
     assert patience(3, 5, 5) == 3
