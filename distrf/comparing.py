@@ -53,6 +53,19 @@ class ProjectionErrors:
     found: list[ProjectionError]
     skipped: dict[str, str]
 
+    @property
+    def n_draws(self) -> int:
+        """Draws of each map."""
+        return len(self.found[0].errors["frobenius"])
+
+    def table(self) -> list[dict[str, Any]]:
+        """The relative Frobenius error of each draw, as `distrf.plot.plot_kernel_error` takes it."""
+        return [
+            {"map": one.projection, "n_components": one.n_components, "error": draw}
+            for one in self.found
+            for draw in one.errors["frobenius"]
+        ]
+
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON."""
         projections = []
@@ -62,7 +75,8 @@ class ProjectionErrors:
                 for norm, draws in row.errors.items()
             }
             projections.append(vars(row) | {"errors": errors})
-        return {"n_rows": self.n_rows, "projections": projections, "skipped": self.skipped}
+        counts = {"n_rows": self.n_rows, "n_draws": self.n_draws}
+        return counts | {"projections": projections, "skipped": self.skipped}
 
 
 def usable_projections(

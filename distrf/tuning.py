@@ -111,6 +111,21 @@ class Tuned:
     parameters: dict[str, list[Any]]
     scaler: Any = None
 
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON; levels count from 1."""
+
+        def plain(trial: Trial) -> dict[str, Any]:
+            scores = {str(a): s for a, s in zip(self.alphas, trial.scores, strict=True)}
+            return {**vars(trial), "level": trial.level + 1, "scores": scores}
+
+        return {
+            "best": plain(self.best),
+            "trials": [plain(trial) for trial in self.trials],
+            "metric": self.metric,
+            "validation_rows": self.validation_rows,
+            "notes": self.notes,
+        }
+
     @property
     def notes(self) -> list[str]:
         """Says which best values are the smallest or the largest that were tried: better ones may lie beyond."""

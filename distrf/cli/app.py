@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import builtins
 import functools
+import inspect
 import sys
 from collections.abc import Callable
 from importlib.metadata import entry_points
@@ -55,20 +55,10 @@ def load_plugins() -> None:
 def get_command(name: str) -> Any:
     """The command of that name as it is parsed; its options follow what is registered now."""
     load_plugins()
-    command, names = COMMANDS[name], {}
-    if _has_options_of_estimators(command):  # seconds of imports
-        from . import estimator_options, search_options
-
-        names = vars(estimator_options) | vars(search_options)
+    text = (inspect.getdoc(COMMANDS[name]) or "").split("\n\nParameters\n")[0]
     single = typer.Typer(add_completion=False, rich_markup_mode=None)
-    single.command(name, cls=_Command)(grouped(command, names))
+    single.command(name, cls=_Command, help=text)(grouped(COMMANDS[name]))
     return typer.main.get_command(single)
-
-
-def _has_options_of_estimators(command: Callable[..., None]) -> bool:
-    """Whether an annotation names a class that its file imports for type checkers alone."""
-    kinds = [kind for kind in command.__annotations__.values() if str(kind).isidentifier()]
-    return any(kind not in vars(builtins) and kind not in command.__globals__ for kind in kinds)
 
 
 class _Command(TyperCommand):

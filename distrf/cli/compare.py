@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
-
-from . import options as o
 from .function_options import FunctionOptions, ReadOptions
-from .groups import PATH
-from .session import RunOptions, Session
+from .options import RunOptions
+from .session import Session
+from .signatures import Place
 from .usage import checked
 
 if TYPE_CHECKING:
@@ -27,25 +25,29 @@ class CompareOptions(FunctionOptions):
 
 
 def compare(
-    X: o.Rows,
+    X: Place,
+    *,
     map: FourierOptions,
     given: CompareOptions,
-    plot: Annotated[
-        str | None, PATH, typer.Option("--plot", help="Write a plot of the errors to this file.")
-    ] = None,
-    *,
+    plot: Place | None = None,
     rows: ReadOptions,
     run: RunOptions,
 ) -> None:
-    """Kernel error and time of every projection that fits the kernel, on a sample of the rows."""
+    """Kernel error and time of every projection that fits the kernel, on a sample of the rows.
+
+    Parameters
+    ----------
+    X : Place
+        Rows: a Zarr store or Parquet.
+    plot : Place or None
+        Write a plot of the errors to this file.
+    """
     from ..comparing import usable_projections
-    from ..store import check_apart, check_writable
-    from .plots import check_plot
+    from ..plot import plot_kernel_error
+    from .plots import check_place, write_plot
 
     session = Session(run)
-    check_plot(plot)
-    check_apart(plot, [X], what="--plot")
-    check_writable(plot)
+    check_place(plot, X)
     data = rows.open(X)
     estimator = map.make()
     wanted = {name: given.values[name] for name in ("n_components", "projections") if name in given.values}
@@ -53,31 +55,17 @@ def compare(
     with session.connected():
         found = given.call(estimator, data.rows()[0])
     if plot:
-        _plot(found, plot)
-    draws = len(found.found[0].errors["frobenius"])
-    result = found.to_dict() | {"n_draws": draws, "plot": plot}
+        axes = plot_kernel_error(found.table())
+        axes.set_ylabel("|K - ZZ'|_F / |K|_F")
+        write_plot(axes, plot)
+    result = found.to_dict() | {"plot": plot}
     session.finish(result, lambda console: _print(console, found, plot))
-
-
-def _plot(found: ProjectionErrors, path: str) -> None:
-    from ..plot import plot_kernel_error
-    from .plots import write_plot
-
-    table = [
-        {"map": one.projection, "n_components": one.n_components, "error": draw}
-        for one in found.found
-        for draw in one.errors["frobenius"]
-    ]
-    axes = plot_kernel_error(table)
-    axes.set_ylabel("|K - ZZ'|_F / |K|_F")
-    write_plot(axes, path)
 
 
 def _print(console: Console, result: ProjectionErrors, plot: str | None) -> None:
     from rich.table import Table
 
-    draws = len(result.found[0].errors["frobenius"])
-    title = f"kernel error on {result.n_rows:,} rows, {draws} draws, mean ± standard error"
+    title = f"kernel error on {result.n_rows:,} rows, {result.n_draws} draws, mean ± standard error"
     table = Table(title=title, title_justify="left")
     for heading in ("projection", "D", "Frobenius", "spectral", "MSE", "ms"):
         left = heading == "projection"

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
-
-from . import options as o
 from .function_options import FunctionOptions, ReadOptions
-from .groups import PATH
-from .session import RunOptions, Session
+from .options import NO_FEATURES, RunOptions
+from .session import Session
+from .signatures import Place
 from .usage import UsageError
 
 if TYPE_CHECKING:
@@ -22,7 +20,7 @@ class IngestOptions(FunctionOptions):
     """The options of `distrf.ingest`."""
 
     function = "distrf.ingestion.ingest:ingest"
-    left_out = ("progress", "storage_options")
+    left_out = ("storage_options",)
 
 
 class FeaturizeOptions(FunctionOptions):
@@ -35,8 +33,8 @@ class FeaturizeOptions(FunctionOptions):
 def ingest(given: IngestOptions, *, run: RunOptions) -> None:
     """Turn a table into a chunked Zarr store; started again, it resumes."""
     session = Session(run)
-    with session.progress(), session.counting("ingest") as progress:
-        info = given.call(*given.places.values(), progress=progress)
+    with session.progress():
+        info = given.call(*given.places.values())
     session.finish(info.to_dict(), lambda console: print_store(console, info))
 
 
@@ -45,17 +43,17 @@ def featurize(
     map: MapOptions,
     rows: ReadOptions,
     scale: PlainScaleOptions,
-    like: Annotated[
-        str | None,
-        PATH,
-        typer.Option(
-            "--like", help="Take the map of this folder (of --save-map, or a model) as it was fitted."
-        ),
-    ] = None,
     *,
+    like: Place | None = None,
     run: RunOptions,
 ) -> None:
-    """Write random features of rows to Zarr, block by block; started again, it resumes."""
+    """Write random features of rows to Zarr, block by block; started again, it resumes.
+
+    Parameters
+    ----------
+    like : Place or None
+        Take the map of this folder (of --save-map, or a model) as it was fitted.
+    """
     from ..pipeline.loaded import Loaded
     from ..pipeline.writing import check_places
 
@@ -64,8 +62,7 @@ def featurize(
     check_places(X, out, given.values.get("save_map"), like)
     if like is None:
         data: Any = rows.open(X)
-        made = _unfitted(map, scale, data.d)
-        steps = [step for _, step in made.steps]
+        pipeline = made = _unfitted(map, scale, data.d)
     else:
         if map.said or scale.said or "save_map" in given.values or rows.typed.keys() & {"columns", "impute"}:
             raise UsageError(
@@ -74,8 +71,8 @@ def featurize(
             )
         made = Loaded.of(like).transformers()
         data = made.open(X, **rows.values)
-        steps = list(made.pipeline)
-    session.refuse_if_too_big("featurize", steps, data)
+        pipeline = made.pipeline
+    session.refuse_if_too_big("featurize", pipeline, data)
     with session.connected():
         written = given.call(made, data, out)
     session.say(
@@ -93,34 +90,33 @@ def _unfitted(map: MapOptions, scale: PlainScaleOptions, d: int) -> Any:
     if scaler == "auto":
         raise UsageError("--scale auto judges by a target, which features do without; name a scaling, or none")
     if estimator is None:
-        raise UsageError(o.NO_FEATURES)
+        raise UsageError(NO_FEATURES)
     return Pipeline([*([] if scaler is None else [("scale", scaler)]), ("map", estimator)])
 
 
-def inspect(
-    path: Annotated[str, PATH, typer.Argument(help="A store, a model, or Parquet.")],
-    *,
-    run: RunOptions,
-) -> None:
-    """Show what a store or a model holds: spec, shapes, manifest, provenance. Needs no cluster."""
+def inspect(path: Place, *, run: RunOptions) -> None:
+    """Show what a store or a model holds: spec, shapes, manifest, provenance. Needs no cluster.
+
+    Parameters
+    ----------
+    path : Place
+        A store, a model, or Parquet.
+    """
     from .. import store
     from ..persistence import model_details
 
     session = Session(run)
     if store.is_model_folder(path):
         details, shapes = model_details(path), store.array_shapes(path)
-        session.finish(
-            {"kind": "model", **details, "arrays": shapes},
-            lambda console: print_spec(console, f"model {path}", _with_shapes(details, shapes)),
-        )
-        return
-    if store.made_from(path) is None:
-        facts = store.facts(path)
-        shown = {name: value for name, value in facts.items() if name != "kind"}
-        session.finish(facts, lambda console: print_spec(console, path, shown))
-        return
-    info = store.info(path, measure=True)
-    session.finish(info.to_dict(), lambda console: print_store(console, info))
+        result, shown = {"kind": "model", **details, "arrays": shapes}, _with_shapes(details, shapes)
+        session.finish(result, lambda console: print_spec(console, f"model {path}", shown))
+    elif store.made_from(path) is None:
+        result = store.facts(path)
+        shown = {name: value for name, value in result.items() if name != "kind"}
+        session.finish(result, lambda console: print_spec(console, path, shown))
+    else:
+        info = store.info(path, measure=True)
+        session.finish(info.to_dict(), lambda console: print_store(console, info))
 
 
 def print_store(console: Console, info: Any) -> None:

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Annotated, Any, ClassVar, Self
-
-import typer
+from typing import Any, ClassVar, Self
 
 from ..features import StreamingScaler
 from ..features.base import FeatureEstimator
-from ..parameters import FLAG, check_parameters, one_of
+from ..parameters import FLAG, check_parameters, one_of, whole
 from ..pipeline.deciding import auto_components
-from ..registry import MAPS, MODELS, kind_for, make_map, named_map, named_model
+from ..pipeline.making import model_name
+from ..pipeline.target import Target
+from ..registry import MAPS, MODELS, make_map, named_map, named_model
 from .signatures import Options, Parameter, Typed, arguments, merged, option, parameters_of, read
 from .usage import UsageError, checked, flag
 
-_RAW_COLUMNS = FLAG | one_of("auto")
+_SEEDS, _RAW_COLUMNS = whole(0), FLAG | one_of("auto")
+_CHOSEN = ("length_scale", "n_components")
 _MAP_PREFIX, _BASE_PREFIX = "map_", "base_"
 
 
@@ -26,9 +27,10 @@ class MapOptions(Typed):
     usual: ClassVar[str] = "fourier"
     others: ClassVar[str] = "or none for the columns as they are"
 
-    def __init__(self, map: str | None = None, random_state: int = 0, **given: Any):
+    def __init__(self, map: str | None = None, random_state: int | str = 0, **given: Any):
         super().__init__(**given)
-        self.map, self.seed = map or self.usual, random_state
+        self.map, self.seed = map or self.usual, read(str(random_state), _SEEDS)
+        checked(lambda: _SEEDS.check("random_state", self.seed), lambda _: "--random-state (--seed)")
         if {"gamma", "length_scale"} <= self.typed.keys():
             raise UsageError(
                 "--gamma and --length-scale exclude each other: gamma sets the length scale; leave one out"
@@ -36,12 +38,12 @@ class MapOptions(Typed):
 
     @classmethod
     def options(cls) -> Options:
-        named = typer.Option("--map", help=f"{', '.join(MAPS)}, {cls.others}.", rich_help_panel="Map")
-        found: Options = {"map": (Annotated[str, named], cls.usual)}
+        named = Parameter("map", f"{', '.join(MAPS)}, {cls.others}.", cls.usual)
+        found: Options = {"map": named.spelled("Map")}
         for name, by_map in _map_parameters().items():
             where = "" if len(by_map) == len(MAPS) else f"{', '.join(by_map)}: "
             found[name] = (option(name, by_map, "Map", where), None)
-        return found | {"random_state": (SEED, 0)}
+        return found | {"random_state": _SEED.spelled("Map")}
 
     @property
     def said(self) -> bool:
@@ -98,12 +100,8 @@ class TrainMapOptions(MapOptions):
 
     @classmethod
     def options(cls) -> Options:
-        joined = typer.Option(
-            "--raw-columns",
-            help="Whether the columns stand beside the features: auto, yes or no.",
-            rich_help_panel="Map",
-        )
-        return super().options() | {"raw_columns": (Annotated[str, joined], "auto")}
+        text = "Whether the columns stand beside the features: auto, yes or no."
+        return super().options() | {"raw_columns": Parameter("raw_columns", text, "auto").spelled("Map")}
 
     def __init__(self, raw_columns: str = "auto", **given: Any):
         super().__init__(**given)
@@ -113,38 +111,35 @@ class TrainMapOptions(MapOptions):
     @property
     def free(self) -> bool:
         """Whether nothing is said of the map, so that the columns may do without."""
-        return self.map == "auto" and self.typed.keys() <= {"length_scale", "n_components"}
+        return self.map == "auto" and self.typed.keys() <= set(_CHOSEN)
 
-    def is_auto(self, name: str) -> bool:
-        """Whether the value of a parameter is to be chosen."""
-        return self.typed.get(name, "auto") == "auto"
+    @property
+    def chosen_later(self) -> list[str]:
+        """The parameters that are chosen by a sample."""
+        return [name for name in _CHOSEN if self.typed.get(name, "auto") == "auto"]
 
-    def planned(self, d: int | None, n: int, memory: int) -> Any:
-        """The unfitted map with numbers for what is chosen later; None for no map.
+    @property
+    def size(self) -> str | None:
+        """Of `distrf.plan`: whether the number of features is chosen later."""
+        return "auto" if "n_components" in self.chosen_later else None
 
-        memory : bytes of a worker, 0 for unknown
-        """
-        chosen = {name for name in ("length_scale", "n_components") if self.is_auto(name)}
-        said = {name: value for name, value in self.typed.items() if name not in chosen}
+    def planned(self, d: int, n: int) -> Any:
+        """The unfitted map with numbers for what is chosen later; None for no map."""
+        said = {name: value for name, value in self.typed.items() if name not in self.chosen_later}
         plain = MapOptions("fourier" if self.map == "auto" else self.map, self.seed, **said)
-        made = plain.make(None if "n_components" in chosen else d)
-        if made is not None and "n_components" in chosen:
-            made.take_size(auto_components(n, memory))
-            checked(lambda: d is None or made.planned_map(d), _flag_of_map)
+        sized = "n_components" not in self.chosen_later
+        made = plain.make(d if sized else None)
+        if made is not None and not sized:
+            made.take_size(auto_components(n, 0))
+            checked(lambda: made.planned_map(d), _flag_of_map)
         return made
 
     def chosen(self, estimator: Any) -> dict[str, Any]:
         """What `distrf.make_model` is to choose and what it is given; `estimator` is of `planned`."""
-
-        def said(name: str) -> Any:
-            if self.is_auto(name):
-                return "auto"
-            return arguments(MAPS["fourier"], {name: self.typed[name]})[name] if self.free else None
-
+        given = {name: getattr(estimator, name) if self.free else None for name in _CHOSEN}
         return {
             "map": "auto" if self.free else estimator,
-            "length_scale": said("length_scale"),
-            "n_components": said("n_components"),
+            **given | dict.fromkeys(self.chosen_later, "auto"),
             "raw_columns": self.raw_columns,
             "random_state": self.seed,
         }
@@ -156,11 +151,8 @@ class FourierOptions(MapOptions):
     @classmethod
     def options(cls) -> Options:
         found = parameters_of(MAPS["fourier"])
-        named = {name: found[name] for name in found if name not in ("n_components", "projection")}
-        made: Options = {
-            name: (option(name, {"fourier": parameter}, "Map"), None) for name, parameter in named.items()
-        }
-        return made | {"random_state": (SEED, 0)}
+        fixed = {name: found[name] for name in found if name not in ("n_components", "projection")}
+        return {name: p.spelled("Map") for name, p in (fixed | {"random_state": _SEED}).items()}
 
 
 class ModelOptions(Typed):
@@ -175,8 +167,7 @@ class ModelOptions(Typed):
     @classmethod
     def options(cls) -> Options:
         text = f"{', '.join(MODELS)}; auto is ridge or ridge-classifier, as the target is."
-        named = typer.Option("--model", help=text, rich_help_panel="Model")
-        found: Options = {"model": (Annotated[str, named], "auto")}
+        found: Options = {"model": Parameter("model", text, "auto").spelled("Model")}
         for name, by_kind in _model_parameters().items():
             panel = "Model" if len(by_kind) == len(MODELS) else f"Model: {', '.join(by_kind)}"
             found[name] = (option(name, by_kind, panel), None)
@@ -187,9 +178,9 @@ class ModelOptions(Typed):
         """Whether anything was typed about the model."""
         return self.said or self.model != "auto"
 
-    def for_target(self, labels: bool) -> Self:
-        """The options with the model that goes with labels or numbers, where it is "auto"."""
-        return type(self)(kind_for(labels) if self.model == "auto" else self.model, **self.typed)
+    def for_target(self, target: Target) -> Self:
+        """The options with a model that goes with the target. Raises InputError for one that does not."""
+        return type(self)(model=model_name(self.model, target), **self.typed)
 
     def make(self, *, seed: int) -> Any:
         """The unfitted linear model.
@@ -228,17 +219,12 @@ class ScaleOptions(Typed):
     @classmethod
     def options(cls) -> Options:
         text = f"robust, robust-zeros, standard, minmax, maxabs, l1-rows, l2-rows, divide, {cls.others}."
-        method = typer.Option("--scale", help=text, rich_help_panel="Map")
-        divisor = option("divisor", {"": parameters_of(StreamingScaler)["divisor"]}, "Map")
-        return {"scale": (Annotated[str, method], cls.usual), "divisor": (divisor, None)}
-
-    @property
-    def said(self) -> bool:
-        return self.typed != {"scale": self.usual}
+        divisor = parameters_of(StreamingScaler)["divisor"]
+        return {"scale": Parameter("scale", text, cls.usual).spelled("Map"), "divisor": divisor.spelled("Map")}
 
     def make(self) -> Any:
         """An unfitted scaler, "auto" or None. Raises UsageError for an unknown method and a divisor without use."""
-        method, divisor = self.typed["scale"], arguments(StreamingScaler, self.typed)
+        method, divisor = self.typed.get("scale", self.usual), arguments(StreamingScaler, self.typed)
         if divisor:
             if method not in (self.usual, "none", "divide"):
                 raise UsageError("--scale and --divisor exclude each other")
@@ -258,17 +244,7 @@ class PlainScaleOptions(ScaleOptions):
     others = "or none"
 
 
-SEED = Annotated[
-    int,
-    typer.Option(
-        "--random-state",
-        "--seed",
-        help="Seed of the map, the folds and the order of rows.",
-        min=0,
-        max=2**63 - 1,
-        rich_help_panel="Map",
-    ),
-]
+_SEED = Parameter("random_state", "Seed of the map, the folds and the order of rows.", 0, "int")
 
 
 def takes_map(cls: type[FeatureEstimator]) -> bool:

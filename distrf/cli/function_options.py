@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
-import typer
-
-from .groups import PATH
-from .signatures import Options, Parameter, Typed, option, outline, parameters_of, read
+from .signatures import Options, Parameter, Typed, as_number, outline, parameters_of, read
 from .usage import checked
 
 if TYPE_CHECKING:
@@ -54,12 +51,7 @@ class FunctionOptions(Typed):
 
     @classmethod
     def options(cls) -> Options:
-        return {
-            name: (Annotated[str, PATH, typer.Argument(help=parameter.text)], Parameter.empty)
-            if parameter.positional
-            else (option(name, {"": parameter}, "Options"), None)
-            for name, parameter in cls.parameters().items()
-        }
+        return {name: parameter.spelled("Options") for name, parameter in cls.parameters().items()}
 
 
 class ReadOptions(FunctionOptions):
@@ -77,13 +69,8 @@ class ReadOptions(FunctionOptions):
 
 def _value(parameter: Parameter, given: Any, rule: Any) -> Any:
     """The value that a text stands for, by the rule of the parameter or as it is annotated."""
-    if not isinstance(given, str):
-        return given
-    if rule is not None:
-        value = read(given, rule)
-        checked(lambda: rule.check(parameter.name, value))
-        return value
-    try:
-        return float(given) if "float" in parameter.annotation else given
-    except ValueError:
-        return given
+    if rule is None or not isinstance(given, str):
+        return as_number(given) if "float" in parameter.annotation else given
+    value = read(given, rule)
+    checked(lambda: rule.check(parameter.name, value))
+    return value

@@ -1,55 +1,51 @@
-"""Groups of options that commands share: a dataclass each, whose fields are the options, or a class that lists them."""
+"""Commands as Typer takes them: their arguments and options are those of their signature and of the groups in it."""
 
 from __future__ import annotations
 
+import builtins
 import dataclasses
 import functools
 import inspect
 from collections.abc import Callable
-from typing import Any, get_args, get_type_hints
+from typing import Any, get_args
 
-from .usage import UsageError
+from typer.models import ArgumentInfo
 
-
-class PathMark:
-    """Marks an argument or an option that names a file, a folder or a URL: job files make it relative to them."""
-
-
-PATH = PathMark()
+from .signatures import Options, PathMark, parameters_of
+from .usage import UsageError, flag
 
 
-def grouped(command: Callable[..., None], names: dict[str, Any] | None = None) -> Callable[..., None]:
-    """A command with the fields of its option groups as parameters of their own.
+def grouped(command: Callable[..., None]) -> Callable[..., None]:
+    """A command with the options of its groups as parameters of their own.
 
-    A parameter annotated with a dataclass becomes that dataclass's fields, one annotated with a class that has
-    `options()` becomes these; the command gets the instance.
-
-    names : what the annotations of the command mean, beside what stands in its module
+    A parameter that is annotated with a dataclass, or with a class that has `options()`, stands for a group: the command
+    gets the instance. Others are places and options themselves; what is not typed has the default of the signature.
     """
     groups: dict[str, tuple[Any, list[str]]] = {}
     parameters: dict[str, inspect.Parameter] = {}
-    hints = get_type_hints(command, localns=names, include_extras=True)
-    for parameter in inspect.signature(command).parameters.values():
-        kind = hints[parameter.name]
-        options = _options(kind)
-        if options is None:
-            parameters[parameter.name] = _keyword(parameter.name, kind, parameter.default)
-            continue
-        groups[parameter.name] = kind, list(options)
+    for parameter in parameters_of(command).values():
+        kind = _group(command, parameter.annotation)
+        options = {parameter.name: parameter.spelled("Options")} if kind is None else _options(kind)
+        if kind is not None:
+            groups[parameter.name] = kind, list(options)
         for name, (annotation, default) in options.items():
             if name in parameters:
                 raise TypeError(f"{command.__name__} has two parameters named {name!r}")
-            parameters[name] = _keyword(name, annotation, default)
+            parameters[name] = inspect.Parameter(
+                name, inspect.Parameter.KEYWORD_ONLY, annotation=annotation, default=default
+            )
 
     @functools.wraps(command)
     def called(**given: Any) -> None:
         for name, value in given.items():
             if isinstance(value, str) and (not value.strip() or "\0" in value):
+                argument = any(isinstance(m, ArgumentInfo) for m in get_args(parameters[name].annotation))
                 raise UsageError(
-                    f"{_typed(parameters[name])} must not be empty, got {value!r}; give a value, or leave it out"
+                    f"{name if argument else flag(name)} must not be empty, got {value!r}; give a value, or leave it out"
                 )
+        given = {name: value for name, value in given.items() if value is not None}
         made = {
-            name: kind(**{option: given.pop(option) for option in options})
+            name: kind(**{option: given.pop(option) for option in options if option in given})
             for name, (kind, options) in groups.items()
         }
         command(**given, **made)
@@ -59,34 +55,21 @@ def grouped(command: Callable[..., None], names: dict[str, Any] | None = None) -
     return called
 
 
-def _options(kind: Any) -> dict[str, tuple[Any, Any]] | None:
-    """{option: (annotation, default)} of a group; None for what is no group."""
+def _group(command: Any, annotation: str) -> Any:
+    """The class of options that an annotation names, or None; those of estimators take seconds to import."""
+    kind = command.__globals__.get(annotation)
+    if kind is None and annotation.isidentifier() and not hasattr(builtins, annotation):
+        from . import estimator_options, search_options
+
+        kind = (vars(estimator_options) | vars(search_options))[annotation]
+    return kind if hasattr(kind, "options") or dataclasses.is_dataclass(kind) else None
+
+
+def _options(kind: Any) -> Options:
+    """{option: (annotation, default)} of a group."""
     if hasattr(kind, "options"):
         return kind.options()
-    if not dataclasses.is_dataclass(kind):
-        return None
-    hints = get_type_hints(kind, include_extras=True)
-    return {field.name: (hints[field.name], field.default) for field in dataclasses.fields(kind)}
-
-
-def _typed(parameter: inspect.Parameter) -> str:
-    """The option of a parameter as it is typed, or the name of an argument."""
-    for mark in get_args(parameter.annotation)[1:]:
-        # Typer takes the first name of an annotation for the default of the option.
-        for name in (getattr(mark, "default", None), *(getattr(mark, "param_decls", None) or ())):
-            if isinstance(name, str) and name.startswith("--"):
-                return name
-    return parameter.name
-
-
-def _keyword(name: str, annotation: Any, default: Any) -> inspect.Parameter:
-    empty = default is dataclasses.MISSING or default is inspect.Parameter.empty
-    return inspect.Parameter(
-        name,
-        inspect.Parameter.KEYWORD_ONLY,
-        annotation=annotation,
-        default=inspect.Parameter.empty if empty else default,
-    )
+    return {name: parameter.spelled(kind.panel) for name, parameter in parameters_of(kind).items()}
 
 
 def path_parameters(command: Any) -> set[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import json
 import os
 import shlex
 import sys
@@ -10,32 +11,30 @@ import tomllib
 from collections.abc import Iterable, Mapping
 from contextvars import ContextVar
 from types import MappingProxyType
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
-from .groups import PATH, path_parameters
+from .groups import path_parameters
 from .session import running
+from .signatures import Place
 from .usage import UsageError
 
 _words: ContextVar[list[str] | None] = ContextVar("distrf_job", default=None)
 
 
-def run(
-    job: Annotated[
-        str, PATH, typer.Argument(help="A TOML file: command = ..., and its arguments and options.")
-    ],
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print the equivalent command line and stop.")
-    ] = False,
-    cluster: Annotated[
-        str | None, PATH, typer.Option("--cluster", help="As of every command; instead of the one in the file.")
-    ] = None,
-    tls: Annotated[
-        str | None, PATH, typer.Option("--tls", help="As of every command; instead of the one in the file.")
-    ] = None,
-) -> None:
-    """Run the command that a job file describes; its paths are relative to the file."""
+def run(job: Place, *, dry_run: bool = False, cluster: Place | None = None, tls: Place | None = None) -> None:
+    """Run the command that a job file describes; its paths are relative to the file.
+
+    Parameters
+    ----------
+    job : Place
+        A TOML file: command = ..., and its arguments and options.
+    dry_run : bool
+        Print the equivalent command line and stop.
+    cluster, tls : Place or None
+        As of every command; instead of the one in the file.
+    """
     instead: dict[str, str | None] = {
         key: value for key, value in (("cluster", cluster), ("tls", tls)) if value is not None
     }
@@ -190,11 +189,5 @@ def job_text(command: str, values: dict[str, Any], comment: str = "") -> str:
 
 
 def _toml(value: Any) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, (int, float)):
-        return repr(value)
-    if isinstance(value, (list, tuple)):
-        return "[" + ", ".join(_toml(part) for part in value) + "]"
-    escaped = str(value).replace("\\", "\\\\").replace('"', '\\"')
-    return '"' + "".join(c if c.isprintable() else f"\\U{ord(c):08X}" for c in escaped) + '"'
+    """A value as TOML, which flags, numbers, texts and lists of JSON are too, but for one letter of text."""
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import os
 import time
-from typing import TYPE_CHECKING, Annotated, Any
+import warnings
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
-import typer
-
-from . import options as o
 from .function_options import FunctionOptions, ReadOptions
-from .groups import PATH
-from .session import RunOptions, Session
-from .usage import UsageError
+from .jobs import command_line
+from .options import NO_FEATURES, CheckpointOptions, RunOptions
+from .session import Session
+from .signatures import Place
+from .usage import UsageError, checked
 
 if TYPE_CHECKING:
     from .estimator_options import ModelOptions, ScaleOptions, TrainMapOptions
@@ -26,134 +27,116 @@ class PlanOptions(FunctionOptions):
 
 
 def plan(
-    X: o.Rows,
+    X: Place,
+    *,
     map: TrainMapOptions,
     model: ModelOptions,
     rows: ReadOptions,
     scale: ScaleOptions,
     given: PlanOptions,
-    job: Annotated[str, typer.Option("--job", help="train or featurize.")] = "train",
-    *,
+    job: str = "train",
     run: RunOptions,
 ) -> None:
-    """Say what a job would do: tasks, bytes, peak memory, time. Runs nothing, and reads but a few labels."""
-    from sklearn.base import is_classifier
-    from sklearn.pipeline import Pipeline
+    """Say what a job would do: tasks, bytes, peak memory, time. Runs nothing, and reads but a few labels.
 
+    Parameters
+    ----------
+    X : Place
+        Rows: a Zarr store or Parquet.
+    job : str
+        train or featurize.
+    """
     from .. import planning
     from .reports import print_facts
-    from .training import planned_estimator, planned_model
+    from .training import chained, unfitted
 
     session = Session(run)
     data = rows.open(X, plan=True)
-    estimator, scaler = planned_estimator(map, data, run), scale.make()
     if job not in ("train", "featurize"):
         raise UsageError(f"--job is train or featurize, got {job!r}")
-    steps: list[tuple[str, Any]] = [] if scaler in (None, "auto") else [("scale", scaler)]
-    steps += [] if estimator is None else [("map", estimator)]
     if job == "train":
-        learner = planned_model(model, data, given.values.get("classes", 0), map.seed)
-        map.follow_target(estimator, is_classifier(learner))
-        steps.append(("model", learner))
-    elif estimator is None:
-        raise UsageError(o.NO_FEATURES)
-    where = {"cluster": run.cluster, "memory_limit": run.memory_limit, "tls": run.tls}
-    made = planning.plan(Pipeline(steps), data, job=job, **given.values, **where)
+        known = given.values.get("classes") or len(data.info.classes or ())
+        target = planning.planned_target(data.rows()[1], known, map.seed)
+        steps: Any = unfitted(data, map, model, scale, target)
+    elif (estimator := map.planned(data.d, data.n)) is None:
+        raise UsageError(NO_FEATURES)
+    else:
+        steps = scale.make(), estimator
+    made = planning.plan(chained(steps), data, job=job, n_components=map.size, **given.values, **run.where)
     session.finish(made.to_dict(), lambda console: print_facts(console, f"plan: {made.job}", made.lines()))
     made.check()
 
 
 def train(
-    X: o.Rows,
-    out: Annotated[str, PATH, typer.Argument(help="The folder of the model.")],
+    X: Place,
+    out: Place,
+    *,
     map: TrainMapOptions,
     model: ModelOptions,
-    kept: o.CheckpointOptions,
+    kept: CheckpointOptions,
     rows: ReadOptions,
     scale: ScaleOptions,
-    plot: Annotated[
-        str | None,
-        PATH,
-        typer.Option(
-            "--plot",
-            help="Write the learning curve (SGD), the errors of several alphas, the spectrum (tefm) to this file.",
-        ),
-    ] = None,
-    overwrite: o.Overwrite = False,
-    *,
+    plot: Place | None = None,
+    overwrite: bool = False,
     run: RunOptions,
 ) -> None:
     """Train a linear model on random features of the rows; nothing but the model is stored.
 
     What is not said is chosen from a sample of rows, and printed with a linear model on the columns beside it.
-    """
-    from sklearn.base import is_classifier
 
-    from ..persistence import save_model
-    from ..store import is_model_folder
-    from .checkpoints import claim_checkpoint
-    from .outputs import check_same_job, job_of
-    from .plots import check_plot
+    Parameters
+    ----------
+    X : Place
+        Rows: a Zarr store or Parquet.
+    out : Place
+        The folder of the model.
+    plot : Place or None
+        Write the learning curve (SGD), the errors of several alphas, the spectrum (tefm) to this file.
+    overwrite : bool
+        Replace an output made with another spec.
+    """
+    from ..pipeline.inputs import rows_with_target
+    from ..pipeline.making import Options, prepare
+    from ..pipeline.outputs import Outputs, job_of
+    from ..pipeline.sample import look_at_target
+    from ..pipeline.training import BaselineWarning, fit_prepared
+    from .plots import check_place
     from .reports import print_done, print_training
-    from .training import (
-        check_drawable,
-        facts_of,
-        fit_pipeline,
-        follow_target,
-        look_at_target,
-        planned_estimator,
-        provenance_of,
-    )
+    from .training import chained, check_drawable, facts_of, unfitted
 
     session = Session(run)  # and then all of a training in its order, in one place
     data = rows.open(X)
-    estimator, scaler = planned_estimator(map, data, run), scale.make()
-    done = kept.resume and not overwrite and is_model_folder(out)
-    _check_places(X, out, kept.checkpoint, plot, None if done else overwrite)
-    target = look_at_target(data, map.seed)
-    learner = follow_target(model, target).make(seed=map.seed)
-    map.follow_target(estimator, is_classifier(learner))
+    outputs = Outputs(out, kept.checkpoint, kept.every, kept.resume, overwrite)
+    outputs.check_places(X)
+    check_place(plot, X)
+    lazy, y = rows_with_target(data, "training")
+    target = look_at_target(y, map.seed)
+    scaler, estimator, learner = steps = unfitted(data, map, model, scale, target)
     if plot:
-        check_plot(plot)
         check_drawable(learner, estimator)
-    job = job_of(data, map, scaler, learner)
-    if done:
-        check_same_job(out, job)
+    options = Options(learner, scale=scaler, **map.chosen(estimator))
+    job = job_of(data.identity, options)
+    if outputs.done:
+        outputs.check_same_job(job)
         facts = {"model": out, "done": True} | _draw(None if plot and os.path.exists(plot) else plot, out)
         session.finish(facts, lambda console: print_done(console, facts))
         return
-    steps = [step for step in (scaler, estimator, learner) if step not in (None, "auto")]
-    classes = len(data.info.classes or ()) or target.distinct
-    session.refuse_if_too_big("train", steps, data, classes=classes)
-    claim_checkpoint(kept, learner, estimator, data, overwrite)
-    with session.connected() as client:
-        session.refuse_if_too_big("train", steps, data, client, classes)
+    sizes: dict[str, Any] = {
+        "classes": len(data.info.classes or ()) or target.distinct,
+        "n_components": map.size,
+    }
+    session.refuse_if_too_big("train", chained(steps), data, **sizes)
+    checked(lambda: outputs.keep_state(estimator, learner, data.identity))
+    options = options if model.asked or kept.checkpoint else replace(options, model="auto")
+    with session.connected(), warnings.catch_warnings():
+        warnings.simplefilter("ignore", BaselineWarning)  # in the report
+        session.refuse_if_too_big("train", chained(steps), data, connected=True, **sizes)
         start = time.perf_counter()
-        pipeline = fit_pipeline(
-            data, map, scaler, estimator, learner if model.asked or kept.checkpoint else "auto"
-        )
+        pipeline = fit_prepared(prepare(lazy, y, options, target=target), lazy, y)
         seconds = time.perf_counter() - start
-    kept_with_it = {"input": data.description, "job": job, "provenance": provenance_of(X, seconds)}
-    save_model(pipeline, out, overwrite=overwrite, **kept_with_it)
+    outputs.save(pipeline, data.description, job, seconds, source=X, command=command_line())
     result = facts_of(pipeline, data.n, seconds) | {"model": out, "rows": data.n} | _draw(plot, pipeline)
     session.finish(result, lambda console: print_training(console, f"model {out}", result))
-
-
-def _check_places(
-    source: str, out: str, checkpoint: str | None, plot: str | None, overwrite: bool | None
-) -> None:
-    """Raise for outputs that cannot be written, or lie in each other; overwrite : None for a model that is done."""
-    from ..persistence import check_output
-    from ..store import check_apart, check_writable
-
-    check_apart(out, [source], what="the model")
-    check_apart(checkpoint, [source], what="--checkpoint")
-    check_apart(checkpoint, [out], what="--checkpoint", than="the model folder")
-    check_apart(plot, [source], what="--plot")
-    if overwrite is not None:
-        check_writable(out, checkpoint)
-        check_output(out, overwrite)
-    check_writable(plot)
 
 
 def _draw(path: str | None, model: Any) -> dict[str, Any]:
@@ -192,7 +175,7 @@ def predict(given: PredictOptions, *, run: RunOptions) -> None:
     trained = predictor(model)
     checks = {name: value for name, value in given.values.items() if name != "overwrite"}
     data = open_rows(trained, X, out, **checks)
-    session.refuse_if_too_big("predict", list(trained.pipeline), data)
+    session.refuse_if_too_big("predict", trained.pipeline, data)
     with session.connected():
         written = given.call(trained, data, out)
     counts = {"blocks": written.blocks, "blocks_computed": written.computed}
@@ -209,7 +192,7 @@ def evaluate(given: EvaluateOptions, *, run: RunOptions) -> None:
     model, X = given.places.values()
     trained = predictor(model)
     data = trained.open(X, needs_target=True, **given.values)
-    session.refuse_if_too_big("evaluate", list(trained.pipeline), data)
+    session.refuse_if_too_big("evaluate", trained.pipeline, data)
     with session.connected():
         result = given.call(trained, data) | {"model": model, "rows": data.n}
     session.finish(result, lambda console: print_result(console, f"{model} on {X}", result))

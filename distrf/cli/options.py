@@ -3,46 +3,65 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Any, ClassVar
 
-import typer
-
-from .groups import PATH
-
-Rows = Annotated[str, PATH, typer.Argument(help="Rows: a Zarr store or Parquet.")]
-Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace an output made with another spec.")]
+from .signatures import Place, as_number
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class CheckpointOptions:
-    """Where the state of a training is kept."""
+    """Where the state of a training is kept.
 
-    checkpoint: Annotated[
-        str | None,
-        PATH,
-        typer.Option(
-            "--checkpoint",
-            help="Folder that keeps the state of SGD, each pass of cg and tefm, and of cnm.",
-            rich_help_panel="Model",
-        ),
-    ] = None
-    checkpoint_every: Annotated[
-        int | None,
-        typer.Option(
-            "--checkpoint-every",
-            help="Batches of SGD between two states. [default: 50]",
-            show_default=False,
-            rich_help_panel="Model",
-        ),
-    ] = None
-    resume: Annotated[
-        bool,
-        typer.Option(
-            "--resume",
-            help="Continue from --checkpoint, to the same bits; starts if it is empty. A model that is done is success.",
-            rich_help_panel="Model",
-        ),
-    ] = False
+    Parameters
+    ----------
+    checkpoint : Place or None
+        Folder that keeps the state of SGD, each pass of cg and tefm, and of cnm.
+    checkpoint_every : int or None
+        Batches of SGD between two states; 50 by default.
+    resume : bool
+        Continue from --checkpoint, to the same bits; starts if it is empty; a model that is done is success.
+    """
+
+    panel: ClassVar[str] = "Model"
+    checkpoint: Place | None = None
+    checkpoint_every: int | str | None = None
+    resume: bool = False
+
+    @property
+    def every(self) -> Any:
+        """The number of batches."""
+        return None if self.checkpoint_every is None else as_number(str(self.checkpoint_every))
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunOptions:
+    """Where a command runs and what it prints.
+
+    Parameters
+    ----------
+    cluster : Place or None
+        Scheduler address or cluster spec file. None starts a local cluster.
+    memory_limit : str or None
+        Memory of one local worker, such as 4GiB.
+    tls : Place or None
+        Folder with ca.pem, cert.pem and key.pem: encrypt, and let in only who has such a certificate.
+    quiet : bool
+        No progress and no report; warnings stay.
+    json : bool
+        Print the result as JSON.
+    """
+
+    panel: ClassVar[str] = "Run"
+    cluster: Place | None = None
+    memory_limit: str | None = None
+    tls: Place | None = None
+    quiet: bool = False
+    json: bool = False
+
+    @property
+    def where(self) -> dict[str, Any]:
+        """The arguments of `distrf.connect`."""
+        return {"cluster": self.cluster, "memory_limit": self.memory_limit, "tls": self.tls}
 
 
 NO_FEATURES = "featurize needs a map; --map none has no features"

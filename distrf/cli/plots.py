@@ -6,13 +6,16 @@ import os
 from typing import Any
 
 from ..errors import InputError
+from ..store import check_apart, check_writable
 from .usage import UsageError
 
 
-def check_plot(path: str | None) -> None:
-    """Raise UsageError for a kind of file that matplotlib does not write, InputError where it is missing."""
+def check_place(path: str | None, source: str) -> None:
+    """Raise for a plot that cannot be written: UsageError for a kind of file that matplotlib does not write."""
     if path is None:
         return
+    check_apart(path, [source], what="--plot")
+    check_writable(path)
     try:
         import matplotlib
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 from ..ridge.alphas import SEVERAL
 from .estimator_options import MapOptions, ModelOptions
-from .signatures import Options, as_number
+from .signatures import Options, Parameter, as_number
 from .usage import UsageError, checked, flag
+
+_SIZES, _ALPHAS = "1024,4096", "1e-8,1e-7,1e-6,1e-5,1e-4,1e-3"
 
 
 class SearchedMap(MapOptions):
@@ -18,22 +18,13 @@ class SearchedMap(MapOptions):
 
     @classmethod
     def options(cls) -> Options:
-        sizes = typer.Option(
-            "--n-components", "-D", help="Numbers of random features, comma-separated.", rich_help_panel="Map"
-        )
-        scales = typer.Option(
-            "--length-scale",
-            help="Numbers, comma-separated, or a rule: its number times 0.35, 0.5, 0.71 ... 2.8. [default: knn]",
-            show_default=False,
-            rich_help_panel="Map",
-        )
-        return super().options() | {
-            "n_components": (Annotated[str, sizes], "1024,4096"),
-            "length_scale": (Annotated[str | None, scales], None),
-        }
+        rules = "Numbers, comma-separated, or a rule: its number times 0.35, 0.5, 0.71 ... 2.8."
+        sizes = Parameter("n_components", "Numbers of random features, comma-separated.", _SIZES)
+        scales = Parameter("length_scale", rules, "knn")
+        return super().options() | {p.name: p.spelled("Map") for p in (sizes, scales)}
 
-    def __init__(self, **given: Any):
-        super().__init__(**given)
+    def __init__(self, n_components: str = _SIZES, **given: Any):
+        super().__init__(n_components=n_components, **given)
         self.lists = {
             name: [part.strip() for part in str(text).split(",")] for name, text in self.typed.items()
         }
@@ -83,8 +74,12 @@ class SearchedModel(ModelOptions):
 
     @classmethod
     def options(cls) -> Options:
-        alphas = typer.Option("--alpha", help="Penalties, comma-separated.", rich_help_panel="Model")
-        return super().options() | {"alpha": (Annotated[str, alphas], "1e-8,1e-7,1e-6,1e-5,1e-4,1e-3")}
+        return super().options() | {
+            "alpha": Parameter("alpha", "Penalties, comma-separated.", _ALPHAS).spelled("Model")
+        }
+
+    def __init__(self, alpha: str = _ALPHAS, **given: Any):
+        super().__init__(alpha=alpha, **given)
 
     @property
     def alphas(self) -> list[float]:

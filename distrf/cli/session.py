@@ -8,53 +8,16 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from ..planning.workers import running
 from .faults import print_error
-from .groups import PATH
+from .options import RunOptions
 from .usage import checked
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress
-
-Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.", rich_help_panel="Run")]
-Quiet = Annotated[
-    bool, typer.Option("--quiet", "-q", help="No progress and no report; warnings stay.", rich_help_panel="Run")
-]
-
-
-@dataclass(frozen=True)
-class RunOptions:
-    """Where a command runs and what it prints."""
-
-    cluster: Annotated[
-        str | None,
-        PATH,
-        typer.Option(
-            "--cluster",
-            help="Scheduler address or cluster spec file. Default: a local cluster.",
-            rich_help_panel="Run",
-        ),
-    ] = None
-    memory_limit: Annotated[
-        str | None,
-        typer.Option("--memory-limit", help="Memory of one local worker, such as 4GiB.", rich_help_panel="Run"),
-    ] = None
-    tls: Annotated[
-        str | None,
-        PATH,
-        typer.Option(
-            "--tls",
-            help="Folder with ca.pem, cert.pem and key.pem: encrypt, and let in only who has such a certificate.",
-            rich_help_panel="Run",
-        ),
-    ] = None
-    quiet: Quiet = False
-    json: Json = False
 
 
 @dataclass
@@ -64,7 +27,7 @@ class Session:
     Progress and remarks go to standard error; the result goes to standard output, as JSON with `--json`.
     """
 
-    run: RunOptions = RunOptions()
+    run: RunOptions = field(default_factory=RunOptions)
     started: float = field(default_factory=time.perf_counter)
     peaks: dict[str, int] = field(default_factory=dict)
 
@@ -86,20 +49,17 @@ class Session:
             self.errors.print(text)
 
     def refuse_if_too_big(
-        self, job: str, steps: list[Any], data: Any, client: Any = None, classes: int = 2
+        self, job: str, pipeline: Any, data: Any, *, connected: bool = False, **more: Any
     ) -> None:
         """Raise MemoryPlanError before anything starts, where the size of the cluster is known in advance.
 
-        client : of the cluster that has been reached
+        connected : whether it has been reached; more : of `distrf.plan`
         """
-        from ..execution.memory import Workers
-        from ..planning import plan_job, planned_workers
+        from ..planning import plan
 
-        cluster = self.run.cluster
-        if client is None and running(cluster):
-            return
-        known = Workers.of_client(client) if client else planned_workers(cluster, self.run.memory_limit)
-        plan_job(job, steps, data, known, classes).check()
+        if connected or not running(self.run.cluster):
+            where = {} if connected else self.run.where
+            plan(pipeline, data, job=job, **more, **where).check()
 
     @contextmanager
     def connected(self) -> Iterator[Any]:
@@ -110,7 +70,7 @@ class Session:
 
         if not debugging():
             quieten()
-        with connect(self.run.cluster, memory_limit=self.run.memory_limit, tls=self.run.tls) as client:
+        with connect(**self.run.where) as client:
             if not debugging() and not running(self.run.cluster):
                 quieten_workers(client)
             workers = client.scheduler_info(n_workers=-1)["workers"]
@@ -154,26 +114,6 @@ class Session:
         finally:
             if bars.live.is_started:  # else it would print an empty line, before an error too
                 bars.stop()
-
-    @contextmanager
-    def counting(self, what: str) -> Iterator[Callable[[int, int], None]]:
-        """A function of (rows done, rows in all) that moves a bar, for work outside a pass."""
-        from contextlib import ExitStack
-
-        from ..execution.progress import pass_topic, report
-
-        with ExitStack() as shown:
-            topics: list[str | None] = []
-            before = 0
-
-            def count(done: int, total: int) -> None:
-                nonlocal before
-                if not topics:
-                    topics.append(shown.enter_context(pass_topic(what, total, None)))
-                report(topics[0], done - before)
-                before = done
-
-            yield count
 
     def finish(self, result: dict[str, Any], show: Callable[[Console], None]) -> None:
         """Print the result: one JSON object, or what `show` prints; and warnings, which are in the object, even if quiet."""

@@ -17,37 +17,44 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
-from .groups import PATH
 from .usage import flag
 
 if TYPE_CHECKING:
     from ..parameters import Rule
 
 Options = dict[str, tuple[Any, Any]]
+#: A file, a folder or a URL: job files make it relative to them.
+Place = str
 
 #: Parameters that no option says: threads are Dask's, and the command has words of its own for the others.
 LEFT_OUT = frozenset({"n_jobs", "random_state", "checkpoint", "checkpoint_every", "resume", "warm_start"})
+#: Other names of options.
+_SHORT = {"n_components": ["-D"], "quiet": ["-q"], "random_state": ["--seed"]}
 _SECTION = re.compile(r"^(?P<title>\S.*)\n-{3,}$", re.MULTILINE)
 _ENTRY = re.compile(r"^(?P<names>\w+(?:, \w+)*) : .*$", re.MULTILINE)
 
 
+class PathMark:
+    """Marks an argument or an option that is a `Place`."""
+
+
 @dataclass(frozen=True)
 class Parameter:
-    """A parameter of a constructor or a function.
+    """A parameter of a constructor, a function or a group of options.
 
+    text : the first sentence of what the docstring says of it, and what it says of None
     default : as in the signature; `empty` without one
     annotation : as text
     positional : whether it may be given without its name
-    text : the first sentence of what the docstring says of it, and what it says of None
     rule : what it may be, where an estimator says so
     """
 
     empty: ClassVar[Any] = inspect.Parameter.empty
     name: str
-    default: Any
-    annotation: str
-    positional: bool
     text: str
+    default: Any = None
+    annotation: str = "str"
+    positional: bool = False
     rule: Rule | None = None
 
     @property
@@ -68,7 +75,14 @@ class Parameter:
     @property
     def is_path(self) -> bool:
         """Whether it names a file, a folder or a URL: commands read and write what lies at a place."""
-        return self.rule is None and (self.positional or "PathLike" in self.annotation)
+        return self.rule is None and (self.positional or bool(re.search("PathLike|Place", self.annotation)))
+
+    def spelled(self, panel: str) -> tuple[Any, Any]:
+        """Annotation and default of the argument or the option; of the latter None, which is not handed on."""
+        if self.positional and self.rule is None:
+            return Annotated[str, PathMark(), typer.Argument(help=self.text)], self.empty
+        default = self.empty if self.default is self.empty else None
+        return option(self.name, {"": self}, panel), default
 
 
 class Typed:
@@ -87,24 +101,18 @@ class Typed:
 
 
 def parameters_of(owner: Callable[..., Any]) -> dict[str, Parameter]:
-    """{option: parameter} of an estimator's constructor or a function, in the order of the signature.
+    """{option: parameter} of a constructor or a function, in the order of the signature.
 
-    Of an estimator they are those with a rule.
+    Of an estimator they are those with a rule, but for those left out.
     """
     rules: Mapping[str, Rule] | None = getattr(owner, "parameter_rules", None)
     texts = described(inspect.getdoc(owner) or "")
-    return {
-        p.name: Parameter(
-            p.name,
-            p.default,
-            str(p.annotation),
-            p.kind is not p.KEYWORD_ONLY,
-            texts.get(p.name, ""),
-            (rules or {}).get(p.name),
-        )
-        for p in inspect.signature(owner).parameters.values()
-        if (rules is None or p.name in rules) and p.name not in LEFT_OUT
-    }
+    found = {}
+    for p in inspect.signature(owner).parameters.values():
+        if rules is None or p.name in rules.keys() - LEFT_OUT:
+            said = (p.default, str(p.annotation), p.kind is not p.KEYWORD_ONLY, (rules or {}).get(p.name))
+            found[p.name] = Parameter(p.name, texts.get(p.name, ""), *said)
+    return found
 
 
 @functools.cache
@@ -204,19 +212,17 @@ def option(name: str, by_kind: Mapping[str, Parameter], panel: str, where: str =
     options: dict[str, Any] = {"help": f"{where}{first.text}", "rich_help_panel": panel, "show_default": False}
     if first.is_flag:
         names = f"{flag(name)}/--no-{flag(name)[2:]}" if rules else flag(name)
-        return Annotated[bool | None, typer.Option(names, **options)]
+        return Annotated[bool | None, typer.Option(names, *_SHORT.get(name, []), **options)]
     if len(rules) == 1:
         options["help"] += f" ({min(rules)})"
     if first.is_list:
         options["help"] += " Several stand between commas."
     if len(defaults) == 1:
         options["help"] += f" [default: {defaults.pop()}]"
-    allowed = f"{' '.join(rules) or first.annotation} "
+    allowed = f"{' '.join(sorted(rules)) or first.annotation} "
     options["metavar"] = next((shown for word, shown in _METAVARS.items() if allowed.startswith(word)), None)
-    short = ("-D",) if name == "n_components" else ()
-    return Annotated[
-        str | None, *([PATH] if first.is_path else []), typer.Option(flag(name), *short, **options)
-    ]
+    marks = [PathMark()] if first.is_path else []
+    return Annotated[str | None, *marks, typer.Option(flag(name), *_SHORT.get(name, []), **options)]
 
 
 def _shown(default: Any) -> str:

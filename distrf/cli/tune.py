@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from ..errors import SpecMismatchError
-from . import options as o
 from .function_options import FunctionOptions, ReadOptions
-from .groups import PATH, path_parameters
+from .groups import path_parameters
 from .jobs import job_text, keys_of
-from .session import RunOptions, Session, running
+from .options import RunOptions
+from .session import Session, running
+from .signatures import Place
 from .usage import UsageError
 
 if TYPE_CHECKING:
@@ -31,36 +30,47 @@ class TuneOptions(FunctionOptions):
 
 
 def tune(
-    X: o.Rows,
-    out: Annotated[str, PATH, typer.Option("--out", help="The job file to write, such as best.toml.")],
+    X: Place,
+    *,
+    out: Place,
     map: SearchedMap,
     model: SearchedModel,
     rows: ReadOptions,
     scale: ScaleOptions,
     given: TuneOptions,
-    model_out: Annotated[
-        str, PATH, typer.Option("--model-out", help="The folder of the model that the job file will train.")
-    ] = "model",
-    overwrite: o.Overwrite = False,
-    *,
+    model_out: Place = "model",
+    overwrite: bool = False,
     run: RunOptions,
 ) -> None:
-    """Search length scale, D and alpha on growing row samples; write the winner as a job file."""
+    """Search length scale, D and alpha on growing row samples; write the winner as a job file.
+
+    Parameters
+    ----------
+    X : Place
+        Rows: a Zarr store or Parquet.
+    out : Place
+        The job file to write, such as best.toml.
+    model_out : Place
+        The folder of the model that the job file will train.
+    overwrite : bool
+        Replace an output made with another spec.
+    """
     from sklearn.base import is_classifier
 
-    from .training import follow_target, look_at_target, rows_with_target
+    from ..pipeline.inputs import rows_with_target
+    from ..pipeline.sample import look_at_target
 
     session = Session(run)
     data = rows.open(X)
     scaler = scale.make()
     estimator, parameters = map.searched(data.d)
-    model = follow_target(model, look_at_target(data, map.seed))
+    features, targets = rows_with_target(data, "training")
+    model = model.for_target(look_at_target(targets, map.seed))
     learner = model.first.make(seed=map.seed)
     map.follow_target(estimator, is_classifier(learner))
     _check_places(X, out, model_out, overwrite)
     shown = {} if run.json or run.quiet else _printer(session, hasattr(learner, "compares_alphas"))
     with session.connected():
-        features, targets = rows_with_target(data)
         tuned = given.call(
             features, targets, estimator, parameters, learner, model.alphas, scale=scaler,
             random_state=map.seed, **shown,
@@ -70,14 +80,7 @@ def tune(
     if not running(run.cluster):  # a scheduler is gone when others run the job
         values |= {"cluster": run.cluster, "tls": run.tls}
     _write(out, values, tuned, data)
-    result = {
-        "best": _facts(tuned.best, tuned),
-        "trials": [_facts(trial, tuned) for trial in tuned.trials],
-        "metric": tuned.metric,
-        "validation_rows": tuned.validation_rows,
-        "notes": tuned.notes,
-        "job": out,
-    }
+    result = tuned.to_dict() | {"job": out}
     session.finish(result, lambda console: _report(console, result, tuned))
 
 
@@ -132,14 +135,6 @@ def _write(path: str, values: Mapping[str, Any], tuned: Tuned, data: Input) -> N
     with open(partial, "w", encoding="utf-8") as file:
         file.write(job_text("train", entries, comment))
     os.replace(partial, path)
-
-
-def _facts(trial: Trial, tuned: Tuned) -> dict[str, Any]:
-    return {
-        **vars(trial),
-        "level": trial.level + 1,
-        "scores": {str(a): s for a, s in zip(tuned.alphas, trial.scores, strict=True)},
-    }
 
 
 def _printer(session: Session, squares: bool) -> dict[str, Any]:

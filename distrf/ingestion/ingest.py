@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 import os
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from distrf import __version__
 
+from ..execution.progress import current_listener
 from ..parameters import COLUMNS, NONE, Rule, one_of, ruled, whole
 from ..store import files, zarr_writer
 from ..store.files import Options
@@ -52,7 +53,6 @@ def ingest(
     dtype: Any = None,
     impute: str | float | None = None,
     split: str | None = None,
-    progress: Callable[[int, int], None] | None = None,
     overwrite: bool = False,
     storage_options: Options = None,
 ) -> StoreInfo:
@@ -87,8 +87,6 @@ def ingest(
         What replaces missing values: "mean", "median", "zero" or a number. None refuses them.
     split : str or None, default=None
         Which members of an .npz file: "train" reads X_train and y_train, "test" X_test and y_test.
-    progress : callable or None, default=None
-        Called with (rows done, rows in all) after each block.
     overwrite : bool, default=False
         Replace a store of other data or options.
     storage_options : dict or None, default=None
@@ -143,7 +141,7 @@ def ingest(
         stream = streams.checked(stream)
         if shuffle:
             stream = shuffled(stream, int(seed), _scratch(out))
-        _write(stream, info, progress, storage_options)
+        _write(stream, info, storage_options)
     return zarr_writer.finish(out, storage_options=storage_options)
 
 
@@ -161,18 +159,16 @@ def _contents(stream: RowStream, block_rows: int | None, spec: dict[str, Any]) -
     )  # fmt: skip
 
 
-def _write(
-    stream: RowStream, info: StoreInfo, progress: Callable[[int, int], None] | None, storage_options: Options
-) -> None:
+def _write(stream: RowStream, info: StoreInfo, storage_options: Options) -> None:
     pending = set(zarr_writer.pending_blocks(info.path, storage_options=storage_options))
-    batches = stream.read()
+    batches, listener = stream.read(), current_listener()
     try:
         for index, X, y in streams.reblock(batches, info.block_rows):
             if index in pending:
                 block = {"X": X} if y is None else {"X": X, "y": y}
                 zarr_writer.write_block(info.path, index, block, storage_options=storage_options)
-            if progress is not None:
-                progress(info.bounds(index)[1], info.n_rows)
+            if listener is not None:
+                listener("ingest", info.bounds(index)[1], info.n_rows)
     finally:
         batches.close()  # type: ignore[attr-defined]
 

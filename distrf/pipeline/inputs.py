@@ -13,6 +13,7 @@ import scipy.sparse as sp
 from dask.base import is_dask_collection, tokenize
 
 from .. import store
+from ..errors import InputError
 from ..execution.open_rows import open_rows
 from ..execution.row_blocks import align_rows, check_dask_rows, rows_per_block
 from ..maps import working_dtype
@@ -116,6 +117,16 @@ def _classes(y: da.Array | None) -> list[Any] | None:
     if y is None or y.dtype.kind != "U":
         return None
     return [str(c) for c in np.unique(da.unique(y).compute())]
+
+
+def rows_with_target(data: Input | Arrays, job: str) -> tuple[da.Array, da.Array]:
+    """Lazy (X, y). Raises InputError for rows without a target."""
+    X, y = data.rows()
+    if y is None:
+        raise InputError(
+            f"{job} needs a target: {data.path!r} has none; give --target, or ingest with --target"
+        )
+    return X, y
 
 
 def described(X: Any, y: Any = None, **reading: Any) -> Input | Arrays:

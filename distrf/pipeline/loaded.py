@@ -13,7 +13,8 @@ from ..errors import InputError
 from ..persistence import load_model, model_details, model_identity
 from .inputs import Arrays, Input, described, open_input
 
-_NOT_SAID = {"columns": None, "target": None, "impute": None}
+#: Of rows that no path names.
+NOT_SAID = {"columns": None, "target": None, "impute": None}
 
 
 @dataclass(frozen=True)
@@ -31,13 +32,13 @@ class Loaded:
         if isinstance(model, Loaded):
             return model
         if not isinstance(model, (str, os.PathLike)):
-            return cls(None, as_pipeline(model), _NOT_SAID, model_identity(model))
+            return cls(None, as_pipeline(model), NOT_SAID, model_identity(model))
         details = model_details(model)
         # A model that was saved in Python says nothing of how its input was read.
         return cls(
             os.fspath(model),
             as_pipeline(load_model(model)),
-            details.get("input", _NOT_SAID),
+            details.get("input", NOT_SAID),
             details["model"],
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -22,9 +23,9 @@ from ..registry import kind_for, make_map, named_model
 from ..targets import Targets, class_targets, regression_targets
 from . import deciding
 from .deciding import Decisions
-from .sample import Sample, as_rows, as_targets, read_sample, sample_targets
+from .sample import Sample, as_rows, as_targets, look_at_target, read_sample
 from .search import Verdict, judge_columns, judge_constant
-from .target import Target, check_misread, check_target, look_at
+from .target import Target, check_misread, check_target
 
 
 @dataclass(frozen=True)
@@ -144,7 +145,14 @@ class Prepared:
     verdicts: Verdicts | None
 
 
-def prepare(X: Any, y: Any, options: Options, sample_weight: Any = None) -> Prepared:
+def prepare(
+    X: Any,
+    y: Any,
+    options: Options,
+    sample_weight: Any = None,
+    target: Target | None = None,
+    keep_state: Callable[[Any, Any], None] = lambda map_, model: None,
+) -> Prepared:
     """`make_model`, with the evidence.
 
     Parameters
@@ -152,13 +160,16 @@ def prepare(X: Any, y: Any, options: Options, sample_weight: Any = None) -> Prep
     X, y : as `make_model` takes them
     options : Options
     sample_weight : shape (n,); rows of weight 0 are not looked at
+    target : Target, what y is, if that is known
+    keep_state : callable, called with map and model, unfitted, before rows are looked at
     """
     X = as_rows(X)
     y = as_targets(X, y)
     seed = draw_seed(options.random_state)
-    target = look_at(sample_targets(y, seed))
+    target = target or look_at_target(y, seed)
     learner, why = choose_learner(options.model, target, seed)
     map_ = _unfitted_map(options, is_classifier(learner), seed)
+    keep_state(map_, learner)
     sample = read_sample(X, y, seed, sample_weight)
     decisions = Decisions(X.shape[0], sample, _encode_targets(sample, is_classifier(learner)), seed)
     decisions.note("model", _name(learner), why)
@@ -292,13 +303,17 @@ def choose_learner(model: Any, target: Target, seed: int) -> tuple[Any, str]:
     if not isinstance(model, str):
         check_target(type(model).__name__, bool(labels), target)
         return clone(model), f"as given; {target.why}"
-    name = kind_for(target.labels) if labels is None else model
-    kind = named_model(name)
-    if labels is None:
-        check_misread(target)
-    check_target(name, kind.classifier, target)
-    learner = kind.make(random_state=seed)
+    learner = named_model(model_name(model, target)).make(random_state=seed)
     return learner, target.why if labels is None else f"as asked; {target.why}"
+
+
+def model_name(model: str, target: Target) -> str:
+    """The name of a model that goes with a target, as asked or for "auto". Raises InputError where they do not go together."""
+    if model == "auto":
+        check_misread(target)
+        model = kind_for(target.labels)
+    check_target(model, named_model(model).classifier, target)
+    return model
 
 
 def wants_labels(model: Any) -> bool | None:

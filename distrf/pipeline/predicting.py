@@ -13,7 +13,7 @@ from ..execution.write_parquet import write_parts
 from ..execution.write_zarr import Written, write_rows
 from ..linear_model.base import accuracy_pass, error_pass
 from ..parameters import COLUMNS, ruled
-from .inputs import Arrays, Input
+from .inputs import Arrays, Input, rows_with_target
 from .loaded import Loaded, predictor
 
 
@@ -66,7 +66,8 @@ def predict(
         plain = not isinstance(X, (str, os.PathLike, Input, Arrays))
         return trained.pipeline.predict(X if plain else trained.open(X, strict=strict).rows()[0])
     out = os.fspath(out)
-    data = open_rows(trained, X, out, keys, scores, strict)
+    # What is described has been checked.
+    data = X if isinstance(X, Input) else open_rows(trained, X, out, keys, scores, strict)
     pipeline, parquet = trained.pipeline, store.to_parquet(out)
     rows, _ = data.rows(uniform=not parquet)
     arrays = {"prediction": pipeline.predict(rows)}
@@ -144,9 +145,7 @@ def evaluate(
     """
     trained = predictor(model)
     data = trained.open(X, y, target=target, needs_target=True, strict=strict)
-    rows, truth = data.rows()
-    if truth is None:
-        raise InputError(f"evaluation needs a target: {data.path!r} has none; give --target")
+    rows, truth = rows_with_target(data, "evaluation")
     predicted = trained.pipeline.predict(rows)
     if is_classifier(trained.pipeline[-1]):
         return {"accuracy": accuracy_pass(predicted, truth, classes=trained.pipeline[-1].classes_)}

@@ -21,6 +21,7 @@ from ..features.length_scale import refuse_huge
 from ..maps import working_dtype
 from ..randomness import permutation
 from ..targets import as_columns, checked_weights
+from .target import Target, look_at
 
 #: Rows of a sample; fewer of wide rows, whose n x n systems grow with the cube.
 _ROWS, _WIDE_ROWS, _WIDE = 6000, 3000, 1000
@@ -107,6 +108,11 @@ def sample_targets(y: Any, seed: int, blocks: list[int] | None = None) -> np.nda
     taken = take_rows(y, rows)
     _check_targets(taken, rows)
     return taken
+
+
+def look_at_target(y: Any, seed: int, blocks: list[int] | None = None) -> Target:
+    """What the target is, by those that `sample_targets` takes."""
+    return look_at(sample_targets(y, seed, blocks))
 
 
 def _check_targets(y: np.ndarray, rows: Sequence[int] | np.ndarray) -> None:

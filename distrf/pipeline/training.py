@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import time
 import warnings
 from dataclasses import replace
 from inspect import signature
 from typing import Any
 
 import numpy as np
-from dask.base import is_dask_collection
+from dask.base import is_dask_collection, tokenize
 from sklearn.base import is_classifier
 from sklearn.pipeline import Pipeline
 
@@ -16,10 +18,14 @@ from ..errors import InputError
 from ..execution.row_blocks import align_rows, blocks_are_csr
 from ..linear_model.ridge import fit_beside
 from ..parameters import check_keywords
+from ..persistence import load_model
+from ..randomness import draw_seed
 from ..record import Comparison, Training
 from ..targets import class_targets, regression_targets
 from .deciding import all_equal
+from .loaded import NOT_SAID
 from .making import Options, Prepared, make_model, prepare
+from .outputs import Outputs, job_of
 from .sample import as_rows, as_targets
 
 #: Columns up to which the linear model is fitted to all rows.
@@ -31,7 +37,19 @@ class BaselineWarning(UserWarning):
     a target that does not vary."""
 
 
-def train(X: Any, y: Any, *, sample_weight: Any = None, baseline: bool = True, **options: Any) -> Pipeline:
+def train(
+    X: Any,
+    y: Any,
+    *,
+    sample_weight: Any = None,
+    baseline: bool = True,
+    out: str | os.PathLike[str] | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    checkpoint_every: int | None = None,
+    resume: bool = False,
+    overwrite: bool = False,
+    **options: Any,
+) -> Pipeline:
     """Make a model for these rows, fit it, and compare it with a linear model on the same columns.
 
     Parameters
@@ -45,6 +63,17 @@ def train(X: Any, y: Any, *, sample_weight: Any = None, baseline: bool = True, *
     baseline : bool, default=True
         Whether ridge is fitted to the scaled columns of all rows too, in the same pass. This is done if the columns are
         dense and at most 1,024, and the model is ridge with several alphas. Else only the sample compares.
+    out : str, PathLike or None, default=None
+        Folder or URL to save the model to, with what it was asked for.
+    checkpoint : str, PathLike or None, default=None
+        Folder that keeps the state of SGD, each pass of conjugate gradients and TEFM, and of CompactNonlinearMap. The
+        same call with `resume` continues from it, to the same bits.
+    checkpoint_every : int or None, default=None
+        Batches of SGD between two states. None leaves that of the estimator.
+    resume : bool, default=False
+        Continue from `checkpoint`. A model of the same job that is in `out` already is loaded.
+    overwrite : bool, default=False
+        Replace a model in `out`, and start anew if `checkpoint` holds a state.
     **options : object
         Options of `make_model`.
 
@@ -71,7 +100,24 @@ def train(X: Any, y: Any, *, sample_weight: Any = None, baseline: bool = True, *
     X, y = (values if values is None or hasattr(values, "shape") else np.asarray(values) for values in (X, y))
     if sample_weight is not None and np.ndim(sample_weight) == 0:
         raise InputError(f"sample_weight must have one entry for each row, got {sample_weight!r}")
-    return fit_prepared(prepare(X, y, Options(**options), sample_weight), X, y, sample_weight, baseline)
+    out, checkpoint = (None if place is None else os.fspath(place) for place in (out, checkpoint))
+    outputs, asked = Outputs(out, checkpoint, checkpoint_every, resume, overwrite), Options(**options)
+    asked = replace(asked, random_state=draw_seed(asked.random_state))
+    outputs.check_places(None)
+    kept = out is not None or checkpoint is not None
+    identity = {"data": tokenize(X, y, sample_weight), "baseline": baseline} if kept else {}
+    job = job_of(identity, asked) if kept else {}
+    if outputs.done:
+        outputs.check_same_job(job)
+        return load_model(outputs.out)  # type: ignore[arg-type, return-value]
+    start = time.perf_counter()
+    made = prepare(
+        X, y, asked, sample_weight, None, lambda map_, model: outputs.keep_state(map_, model, identity)
+    )
+    pipeline = fit_prepared(made, X, y, sample_weight, baseline)
+    if out is not None:
+        outputs.save(pipeline, NOT_SAID | identity, job, time.perf_counter() - start)
+    return pipeline
 
 
 def fit_prepared(

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from dask.base import is_dask_collection
-from sklearn.base import is_classifier, is_regressor
+from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
@@ -27,8 +27,9 @@ from ..execution.sampling import sample_reduction
 from ..execution.scheduler import current_client
 from ..gram_tiles import tiles_nbytes
 from ..maps import working_dtype
-from ..parameters import NONE, ruled, whole
-from ..pipeline.inputs import Input, open_input
+from ..parameters import NONE, one_of, ruled, whole
+from ..pipeline.deciding import auto_components
+from ..pipeline.inputs import Input, described, open_input
 from ..pipeline.sample import as_rows
 from ..pipeline.training import compares_all
 from ..projections.cache import CACHE_BYTES
@@ -38,7 +39,7 @@ from .workers import planned_workers
 JOBS = ("train", "fit", "featurize", "predict", "evaluate")
 
 
-@ruled(classes=whole(1) | NONE)
+@ruled(classes=whole(1) | NONE, n_components=one_of("auto") | NONE)
 def plan(
     estimator: Any,
     X: Any,
@@ -46,6 +47,7 @@ def plan(
     *,
     job: str | None = None,
     classes: int | None = None,
+    n_components: str | None = None,
     cluster: str | os.PathLike[str] | None = None,
     memory_limit: str | int | None = None,
     tls: str | os.PathLike[str] | None = None,
@@ -66,6 +68,8 @@ def plan(
         "featurize" for maps, whose `fit` is counted where it is still to come.
     classes : int or None, default=None
         Number of classes, where it is known. None counts those in a sample of the labels.
+    n_components : "auto" or None, default=None
+        "auto" gives the map the number of features that `distrf.train` would choose.
     cluster : str, PathLike or None, default=None
         As of `distrf.connect`. None is the Dask client in use, else the local cluster that `connect()` would
         start; this process for rows in memory.
@@ -110,9 +114,15 @@ def plan(
         workers = Workers.of_client(current_client())
     else:
         workers = planned_workers(cluster, memory_limit, tls)
+    if n_components is not None:
+        D = auto_components(described(X).n, workers.memory_limit)
+        steps = [_with_size(step, D) for step in steps]
     columns = 1 if y is None or y.ndim == 1 else int(y.shape[1])
-    planned = plan_job(job, steps, X, workers, target.classes if learns else 0, columns, y is not None)
-    return replace(planned, notes=[*target.notes, *planned.notes])
+    planned = plan_job(job, steps, X, workers, target.distinct if learns else 0, columns, y is not None)
+    if target.rows:
+        seen = f"classes: at least {target.distinct:,}, in {target.rows:,} sampled rows"
+        planned = replace(planned, notes=[seen, *planned.notes])
+    return planned
 
 
 def plan_job(
@@ -171,6 +181,15 @@ def plan_job(
         total.written, total.memory, total.client_bytes, total.flops, workers, list(total.notes),
     )  # fmt: skip
     return _with_choices(planned, rows, model) if job == "train" else planned
+
+
+def _with_size(step: Any, D: int) -> Any:
+    """An unfitted map with so many features; other steps as they are."""
+    if hasattr(step, "map_") or not hasattr(step, "take_size"):
+        return step
+    made = clone(step)
+    made.take_size(D)
+    return made
 
 
 def _job_of(steps: Sequence[Any]) -> str:

@@ -789,7 +789,7 @@ def test_clusters_that_are_not_there(cli, files, tmp_path, monkeypatch):
     import distrf.cluster
 
     connect = distrf.cluster.connect
-    monkeypatch.setattr(distrf.cluster, "connect", lambda c, **k: connect(c, **k, timeout=0.5))
+    monkeypatch.setattr(distrf.cluster, "connect", lambda cluster, **k: connect(cluster, **k, timeout=0.5))
     arguments = ["train", files / "train.zarr", tmp_path / "m", *SMALL, "--cluster"]
     printed = cli(*arguments, "tcp://127.0.0.1:9", code=1)
     assert_matches(

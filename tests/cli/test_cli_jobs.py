@@ -9,6 +9,8 @@ import shlex
 import tomllib
 import types
 import typing
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -223,15 +225,14 @@ def test_runs_what_the_command_runs(cli, tmp_path, two_worker_cluster, monkeypat
     assert kept == " ".join([*words[1:], "--overwrite"])
 
 
+@dataclass(kw_only=True)
+class Group:
+    panel: ClassVar[str] = "Options"
+    a: bool = False
+
+
 def test_groups_do_not_share_names():
-    from dataclasses import dataclass
+    def command(a: str, group: Group): ...
 
-    @dataclass
-    class Group:
-        a: int = 1
-
-    def command(a: int, group: Group): ...
-
-    command.__annotations__ = {"a": int, "group": Group}
     with pytest.raises(TypeError, match="two parameters named 'a'"):
         grouped(command)

@@ -225,7 +225,7 @@ def test_an_interrupted_job_says_how_it_goes_on(cli, files, tmp_path, monkeypatc
     def pressed(*arguments):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("distrf.cli.checkpoints.claim_checkpoint", pressed)
+    monkeypatch.setattr("distrf.pipeline.outputs.Outputs.keep_state", pressed)
     (tmp_path / "job.toml").write_text(
         job_text("train", {"X": f"{files}/train.zarr", "out": "m", "model": "svm"})
     )

@@ -56,4 +56,4 @@ def test_demo_shows_what_it_does(tmp_path, cli, monkeypatch):
         assert word in printed.out
     cli("demo", "--rows", 2000, "-D", 64, "--out", "here", "--quiet", cluster=True)  # again, over the old files
     printed = cli("demo", "--rows", 0, code=2)
-    assert "'--rows'" in printed.err
+    assert "--rows must be an integer" in printed.err

@@ -129,22 +129,22 @@ def test_a_map_on_another():
 
 def test_what_training_chooses():
     free = TrainMapOptions(length_scale="median", n_components="64")
-    assert free.chosen(None) == {
+    assert free.chosen(free.planned(5, 10**6)) == {
         "map": "auto", "length_scale": "median", "n_components": 64, "raw_columns": "auto", "random_state": 0,
     }  # fmt: skip
     named = TrainMapOptions(map="tefm", n_components="auto", raw_columns="no")
-    planned = named.planned(5, 10**6, 0)
+    planned = named.planned(5, 10**6)
     assert (planned.n_components, planned.base.n_components) == (2048, 8192)
     assert named.chosen(planned) == {
         "map": planned, "length_scale": "auto", "n_components": "auto", "raw_columns": False, "random_state": 0,
     }  # fmt: skip
     learned = TrainMapOptions(map="cnm", structure="circulant")
-    made = learned.planned(5, 10**6, 0)
+    made = learned.planned(5, 10**6)
     assert made.n_components == 256
     learned.follow_target(made, labels=True)
     assert made.objective == "multinomial"
     said = TrainMapOptions(map="cnm", objective="kernel")
-    made = said.planned(5, 100, 0)
+    made = said.planned(5, 100)
     said.follow_target(made, labels=True)
     assert made.objective == "kernel"
     with pytest.raises(UsageError, match="--raw-columns must be True, False or 'auto', got 'maybe'"):

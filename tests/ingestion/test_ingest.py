@@ -24,6 +24,7 @@ from strategies import seeds
 
 from distrf import ingest, open_rows
 from distrf.errors import InputError, SpecMismatchError, StoreError
+from distrf.execution.progress import show_progress
 from distrf.ingestion import streams
 from distrf.store.random_words import row_words
 
@@ -64,13 +65,9 @@ def csv(path, header=True, **columns):
 def test_npy(tmp_path, block_rows):
     np.save(tmp_path / "a.npy", X)
     done = []
-    store = ingest(
-        tmp_path / "a.npy",
-        tmp_path / "a.zarr",
-        block_rows=block_rows,
-        progress=lambda r, n: done.append((r, n)),
-    )
-    assert done[-1] == (37, 37)
+    with show_progress(lambda *step: done.append(step)):
+        store = ingest(tmp_path / "a.npy", tmp_path / "a.zarr", block_rows=block_rows)
+    assert done[-1] == ("ingest", 37, 37)
     assert store.complete
     got, y = read(tmp_path / "a.zarr")
     assert y is None
@@ -302,9 +299,10 @@ def test_row_words_do_not_depend_on_the_cut():
 def test_kill_and_resume_gives_the_same_bytes(tmp_path, shuffle):
     np.savez(tmp_path / "a.npz", X=RNG.normal(size=(400, 3)), y=np.arange(400))
     code = (
-        "import sys, time; from distrf import ingest\n"
-        "def wait(done, n):\n    print(done, flush=True); time.sleep(float(sys.argv[2]))\n"
-        f"ingest({str(tmp_path / 'a.npz')!r}, sys.argv[1], block_rows=20, shuffle={shuffle}, seed=3, progress=wait)"
+        "import sys, time; from distrf import ingest; from distrf.execution.progress import show_progress\n"
+        "def wait(label, done, n):\n    print(done, flush=True); time.sleep(float(sys.argv[2]))\n"
+        "with show_progress(wait):\n"
+        f"    ingest({str(tmp_path / 'a.npz')!r}, sys.argv[1], block_rows=20, shuffle={shuffle}, seed=3)"
     )
     whole, killed = tmp_path / "w.zarr", tmp_path / "k.zarr"
     subprocess.run([sys.executable, "-c", code, whole, "0"], check=True, stdout=subprocess.DEVNULL)

@@ -212,3 +212,37 @@ def test_the_command_trains_what_the_function_trains(problem, rng, tmp_path, cli
     if problem is noisy_copies:
         given = distrf.train(lazy, targets, model=StreamingRidge())
         assert given[-1].alpha_ == ours[-1].alpha_ >= 1e-3
+
+
+@pytest.mark.filterwarnings("ignore::distrf.pipeline.training.BaselineWarning")
+def test_a_training_is_kept_resumed_and_done_once(tmp_path):
+    X = np.random.default_rng(0).normal(size=(200, 3))
+    y = (X[:, 0] > 0).astype(int)
+    made_map = distrf.RandomFourierFeatures(n_components=16, random_state=0)
+    learner = distrf.StreamingSGDClassifier("hinge", n_epochs=2, tol=None, batch_size=50, random_state=0)
+    asked = {"map": made_map, "model": learner, "scale": None, "raw_columns": False}
+    kept = asked | {"out": tmp_path / "m", "checkpoint": tmp_path / "state", "checkpoint_every": 1}
+    first = distrf.train(X, y, **kept)
+    assert learner.checkpoint is None
+    with pytest.raises(SpecMismatchError, match="holds a model already"):
+        distrf.train(X, y, **kept)
+    with pytest.raises(SpecMismatchError, match="model of another job"):
+        distrf.train(X, y, **kept | {"scale": "standard"}, resume=True)
+    done = distrf.train(X, y, **kept, resume=True)
+    np.testing.assert_array_equal(done["model"].coef_, first["model"].coef_)
+    assert (tmp_path / "m" / "model.json").exists()
+    (tmp_path / "m").rename(tmp_path / "before")
+    again = distrf.train(X, y, **kept, resume=True)  # from its last state
+    np.testing.assert_array_equal(again["model"].coef_, first["model"].coef_)
+    for changed in ({"y": 1 - y}, {"map": distrf.RandomFourierFeatures(n_components=8, random_state=0)}):
+        given = {"X": X, "y": y} | kept | {"out": None} | changed
+        with pytest.raises(SpecMismatchError, match="is of another job"):
+            distrf.train(**given, resume=True)
+    with pytest.raises(SpecMismatchError, match="--resume continues it"):
+        distrf.train(X, y, **kept | {"out": None})
+    with pytest.raises(InputError, match="jobs of many passes"):
+        distrf.train(X, y, **kept | {"model": "ridge", "out": None, "checkpoint_every": None})
+    assert distrf.evaluate(tmp_path / "before", X, y)["accuracy"] > 0.8
+    plain = {"map": None, "model": "ridge-classifier", "scale": None, "random_state": np.random.default_rng(1)}
+    distrf.train(X, y, out=tmp_path / "drawn", **plain)
+    assert (tmp_path / "drawn" / "model.json").exists()

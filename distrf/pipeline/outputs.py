@@ -1,0 +1,156 @@
+"""What a training leaves on disk: its model, which is made once, and the state from which it resumes."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from sklearn.base import BaseEstimator
+
+from ..errors import InputError, SpecMismatchError
+from ..parameters import NONE, whole
+from ..persistence import check_output, save_model
+from ..store import check_apart, check_writable, files, is_model_folder, read_spec, write_model_folder
+from ..store.spec import differences, to_json
+
+#: What a state needs to be taken up again: that of SGD, the passes of cg and those of a map that learns.
+_FOLDERS = ("sgd", "cg", "subspace")
+_EVERY = whole() | NONE
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """Where a training keeps its model and its state; see `distrf.train`."""
+
+    out: str | None = None
+    checkpoint: str | None = None
+    checkpoint_every: int | None = None
+    resume: bool = False
+    overwrite: bool = False
+
+    @property
+    def done(self) -> bool:
+        """Whether the model is there, and is to be left as it is."""
+        return self.resume and not self.overwrite and self.out is not None and is_model_folder(self.out)
+
+    def check_places(self, source: str | None) -> None:
+        """Raise for outputs that cannot be written, or lie in each other or in the rows."""
+        check_apart(self.out, [source], what="the model")
+        check_apart(self.checkpoint, [source], what="--checkpoint")
+        check_apart(self.checkpoint, [self.out], what="--checkpoint", than="the model folder")
+        if not self.done:
+            check_writable(self.out, self.checkpoint)
+            if self.out is not None:
+                check_output(self.out, self.overwrite)
+
+    def check_same_job(self, job: dict[str, Any]) -> None:
+        """Raise SpecMismatchError where the model that is there is not the one of this job (see `job_of`)."""
+        assert self.out is not None
+        found = read_spec(self.out).get("job")
+        if found is None:
+            raise SpecMismatchError(
+                f"{self.out!r} holds a model that does not say of which job it is; give another path, or --overwrite"
+            )
+        if changed := differences(found, job):
+            raise SpecMismatchError(
+                f"{self.out!r} holds a model of another job ({'; '.join(changed[:12])}); give the options it was made "
+                "with, or another path, or --overwrite"
+            )
+
+    def keep_state(self, estimator: Any, learner: Any, identity: dict[str, Any]) -> None:
+        """Note in the folder of the checkpoint whose state it keeps, before anything runs; map and model learn of it.
+
+        They compare their own options. Raises SpecMismatchError for a folder of another job, and for one that holds a
+        state which neither `resume` nor `overwrite` speaks of; InputError for a job without anything to keep.
+
+        identity : of the rows
+        """
+        steps = [step for step in (estimator, learner) if step is not None]
+        self._check_options(steps)
+        if self.checkpoint is None:
+            return
+        path, keeping = self.checkpoint.rstrip("/"), _keeping(steps)
+        if os.path.exists(path) and not os.path.isdir(path):
+            raise InputError(f"--checkpoint is a folder, but {path!r} is a file")
+        parameters = {} if estimator is None else estimator.get_params(deep=True)
+        spec = to_json({"input": identity, "map": {k: str(v) for k, v in parameters.items()}})
+        ours = is_model_folder(f"{path}/job")
+        if ours:
+            self._check_state(path, spec)
+        if not (ours and self.resume):
+            write_model_folder(f"{path}/job", spec, {}, overwrite=True)
+        given = {"resume": self.resume, "checkpoint_every": self.checkpoint_every}
+        for step in keeping:
+            asked = {k: v for k, v in given.items() if v is not None and k in step.parameter_rules}
+            step.set_params(checkpoint=f"{path}/{step.checkpoint_folder}", **asked)
+
+    def _check_options(self, steps: list[Any]) -> None:
+        """Raise InputError for `resume` and `checkpoint_every` where there is nothing that they could mean."""
+        _EVERY.check("checkpoint_every", self.checkpoint_every)
+        in_batches = any("checkpoint_every" in step.parameter_rules for step in steps)
+        if self.checkpoint_every is not None and not in_batches:
+            raise InputError("--checkpoint-every is for models and maps that learn in batches: SGD, --map cnm")
+        if self.checkpoint is None and (self.checkpoint_every is not None or (self.resume and in_batches)):
+            what = "--resume" if self.resume else "--checkpoint-every"
+            raise InputError(f"{what} needs --checkpoint FOLDER, the one that keeps the state")
+
+    def _check_state(self, path: str, spec: Any) -> None:
+        """Refuse the state of another job, and one of which nothing is said; remove one that is not resumed."""
+        if self.resume:
+            if changed := differences(read_spec(f"{path}/job"), spec):
+                raise SpecMismatchError(
+                    f"the checkpoint {path!r} is of another job ({'; '.join(changed)}); give the options it was "
+                    "started with, or another folder, or leave out --resume to start anew"
+                )
+        elif not self.overwrite:
+            raise SpecMismatchError(
+                f"the checkpoint {path!r} holds the state of a training; --resume continues it, "
+                "--overwrite starts anew"
+            )
+        else:
+            for folder in _FOLDERS:
+                fs, root = files.filesystem(files.normalise(f"{path}/{folder}"))
+                files.remove(fs, root)
+
+    def save(
+        self, pipeline: Any, reading: dict[str, Any], job: dict[str, Any], seconds: float, **provenance: Any
+    ) -> None:
+        """Save the model with how its rows were read, of which job it is, and where it comes from."""
+        made = {
+            "created": datetime.now(UTC).isoformat(timespec="seconds"),
+            "python": sys.version.split()[0],
+            "seconds": round(seconds, 3),
+        }
+        details = {"input": reading, "job": job, "provenance": provenance | made}
+        save_model(pipeline, self.out, overwrite=self.overwrite, **details)  # type: ignore[arg-type]
+
+
+def job_of(identity: dict[str, Any], options: Any) -> dict[str, Any]:
+    """What a training is asked for, as JSON: equal for options that mean the same.
+
+    identity : of the rows; options : of `make_model`, without a checkpoint, which changes no model
+    """
+    return {name: _plain(part) for name, part in ({"input": identity} | vars(options)).items()}
+
+
+def _plain(value: Any) -> Any:
+    """The JSON of an unfitted estimator, of a kernel, or of what is JSON."""
+    if isinstance(value, BaseEstimator):
+        parameters = value.get_params(deep=False)
+        return {"class": type(value).__name__} | {name: _plain(v) for name, v in parameters.items()}
+    return to_json(value.spec() if hasattr(value, "spec") else value)
+
+
+def _keeping(steps: list[Any]) -> Iterable[Any]:
+    """The steps that keep a state. Raises InputError for none: one pass is not worth it."""
+    keeping = [step for step in steps if getattr(step, "checkpoint_folder", "")]
+    if not keeping or (keeping == steps[-1:] and getattr(steps[-1], "solver", "") == "auto"):
+        raise InputError(
+            "--checkpoint is for jobs of many passes: --model sgd-classifier, sgd-regressor, svm or logistic, "
+            "--solver cg, --map tefm or cnm"
+        )
+    return keeping
