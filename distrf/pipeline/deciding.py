@@ -34,6 +34,9 @@ _GRAM_COLUMNS, _WIDE_DIRECTIONS, _WIDE_TOL = 4096, 16, 1e-2
 #: rows that such a trial is trained on beyond: time grows with the cube of either.
 _NARROW, _TRIAL_ROWS = 1024, 1000
 
+#: By which a length scale is multiplied if the data have so many times the rows that a trial is trained on.
+_SHORTER, _MANY_ROWS = 0.6, 3
+
 
 @dataclass
 class Decisions:
@@ -56,7 +59,7 @@ class Decisions:
 
     def note(self, what: str, value: Any, why: str) -> None:
         """Add a choice, in place of an earlier one of the same thing."""
-        self.choices = [*(c for c in self.choices if c.what != what), Choice(what, value, why)]
+        self.choices = list(({c.what: c for c in self.choices} | {what: Choice(what, value, why)}).values())
 
     @property
     def rows(self) -> str:
@@ -200,6 +203,29 @@ def set_length_scale(decisions: Decisions, map_: Any) -> None:
     value = float(f"{multiple * middle:.6g}")
     map_.set_params(**{name: value})
     decisions.note("length_scale", value, f"{multiple:g} times the rule {rule!r}: judged {decisions.rows}")
+
+
+def shorten_length_scale(decisions: Decisions, map_: Any) -> None:
+    """Take a shorter length scale than the trials chose, if the data have many more rows than a trial.
+
+    More rows tell apart what lies closer together, and the map has more features than a trial has: the best length scale
+    falls with both. docs/choices.md has the figures.
+
+    Parameters
+    ----------
+    decisions : Decisions, whose choice of a length scale is replaced
+    map_ : unfitted map, which is changed
+    """
+    chosen = next((choice for choice in decisions.choices if choice.what == "length_scale"), None)
+    if chosen is None or decisions.targets is None or all_equal(decisions.sample.X):
+        return
+    if decisions.n >= _MANY_ROWS * len(decisions.sample.splits[0][0]):
+        value = float(f"{_SHORTER * chosen.value:.6g}")
+        map_.set_params(**{map_.scale_parameter(): value})
+        why = (
+            f"{_SHORTER:g} times {chosen.value:g}, since {decisions.n:,} rows tell finer; that is {chosen.why}"
+        )
+        decisions.note("length_scale", value, why)
 
 
 def auto_components(n: int, memory: int) -> int:

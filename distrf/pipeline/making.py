@@ -228,6 +228,8 @@ def _choose_features(
     )
     if features == "columns":
         return Prepared(columns_alone, decisions, verdicts)
+    if options.length_scale == "auto":  # after the trials, which shorter ones would mislead
+        deciding.shorten_length_scale(decisions, map_)
     if verdicts is not None and machine is not None:
         verdicts = replace(verdicts, machine=machine)
     if features == "columns and map":

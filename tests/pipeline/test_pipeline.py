@@ -16,7 +16,7 @@ import distrf
 from distrf import StreamingRidge, StreamingScaler
 from distrf.errors import InputError, MemoryPlanError
 from distrf.linear_model import ridge
-from distrf.pipeline import BaselineWarning
+from distrf.pipeline import BaselineWarning, deciding
 from distrf.pipeline.making import choose_learner
 from distrf.pipeline.sample import sample_targets
 from distrf.pipeline.target import look_at
@@ -651,3 +651,18 @@ def test_columns_of_few_values_are_trained_on(rng):
     codes = rng.integers(0, 5, (300, 1)).astype(float)
     fitted = distrf.train(codes, codes[:, 0] ** 2, n_components=128, random_state=0)
     assert fitted.score(codes, codes[:, 0] ** 2) > 0.99
+
+
+def test_many_rows_get_a_shorter_length_scale(monkeypatch):
+    """What the trials chose is too long for many more rows; a number that was given stays."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(600, 2)).astype(np.float32)
+    y = np.sin(3 * X[:, 0]) * X[:, 1]
+    few = distrf.make_model(X, y)
+    monkeypatch.setattr(deciding, "_MANY_ROWS", 1)
+    many = distrf.make_model(X, y)
+    before, after = (model.training_.chosen("length_scale") for model in (few, many))
+    assert after == pytest.approx(0.6 * before, rel=1e-5)
+    assert "600 rows tell finer" in str(many.training_.choices[2])
+    assert few.training_.chosen("features") == many.training_.chosen("features")
+    assert distrf.make_model(X, y, length_scale=0.5).training_.chosen("length_scale") is None
