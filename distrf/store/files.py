@@ -19,7 +19,7 @@ from fsspec.implementations.local import LocalFileSystem
 from zarr.storage import LocalStore
 
 from ..errors import DistrfError, StoreError
-from .remote import RemoteFiles, RemoteStore, explain, options_of
+from .remote import RemoteFiles, RemoteStore, code_of, explain, options_of
 
 Options = Mapping[str, Any] | None
 
@@ -74,6 +74,11 @@ def is_local(path: str) -> bool:
     return "://" not in path and "::" not in path
 
 
+def is_web(path: str) -> bool:
+    """Whether a path is on a web server, which need not say what is in a folder, nor that there is one."""
+    return path.startswith(("http://", "https://"))
+
+
 def filesystem(path: str, storage_options: Options = None) -> tuple[Any, str]:
     """The file system of a normalised path, and the path inside it.
 
@@ -94,8 +99,9 @@ def filesystem(path: str, storage_options: Options = None) -> tuple[Any, str]:
     """
     if is_local(path):
         return LocalFileSystem(), path
+    options = options_of(path, storage_options)
     try:
-        fs, root = fsspec.core.url_to_fs(path, **options_of(path, storage_options))
+        fs, root = fsspec.core.url_to_fs(path, **options)
     except ValueError as error:
         raise StoreError(f"no file system is known for {path!r}: {error}; check the protocol") from error
     except ImportError as error:
@@ -211,7 +217,7 @@ def require(path: str, storage_options: Options = None) -> None:
         Options of the fsspec file system.
     """
     fs, root = filesystem(path, storage_options)
-    if not fs.exists(root):
+    if not (fs.exists(root) or is_web(path)):
         raise StoreError(f"no such store: nothing exists at {path!r}; check the path")
 
 
@@ -331,7 +337,9 @@ def create_json(fs: Any, path: str, value: Any) -> bool:
                 file.write(data)
         finally:
             os.unlink(temporary)
-    except FileExistsError:
+    except OSError as error:
+        if not isinstance(error, FileExistsError) and code_of(error) != "PreconditionFailed":
+            raise
         return False
     return True
 

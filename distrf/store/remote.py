@@ -119,7 +119,7 @@ def explain(path: str, error: BaseException) -> StoreError | None:
         what = f"no answer ({text}); check the network there" + (
             f", and {needs.endpoint}" if needs.endpoint else ""
         )
-    elif isinstance(error, FileNotFoundError) and "bucket does not exist" in str(error):
+    elif code_of(error) == "NoSuchBucket":
         what = f"its bucket does not exist ({error}); check the name, or make the bucket"
     elif isinstance(error, OSError) and error.errno == errno.EBUSY:
         what = (
@@ -129,6 +129,12 @@ def explain(path: str, error: BaseException) -> StoreError | None:
     else:
         return None
     return StoreError(f"{_here()} cannot reach {path!r}: {what}")
+
+
+def code_of(error: BaseException) -> str:
+    """The code of an error that S3 answered with, "" for others; not every server sends a message with it."""
+    response = getattr(error.__cause__, "response", None) or {}
+    return str(response.get("Error", {}).get("Code", ""))
 
 
 @contextmanager
