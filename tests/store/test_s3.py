@@ -313,7 +313,7 @@ def some(status, share, seed=0):
 
 def test_throttled(s3):
     """One request in twenty is told to slow down: the same bytes."""
-    url = write(f"{s3.url}/a.zarr", 40)
+    url = write(f"{s3.url}/a.zarr", 20)
     featurize(MAP, url, f"{s3.url}/calm.zarr")
     s3.proxy.fault = some(503, 0.05)
     featurize(MAP, url, f"{s3.url}/busy.zarr")
@@ -371,6 +371,7 @@ def test_training_resumed(s3):
     np.testing.assert_array_equal(fit(**kept, resume=True), whole)
 
 
+@pytest.mark.slow
 def test_commands(s3, cli):
     """A job file, its input, its model and the predictions, all in a bucket; paths are relative to the job file."""
     write(f"{s3.url}/a.zarr")
