@@ -143,11 +143,13 @@ def _likely(key: str, known: Iterable[str]) -> str:
 
 
 def _read(path: str) -> dict[str, Any]:
-    if not os.path.isfile(path):
+    from ..store import files
+
+    fs, root = files.filesystem(files.normalise(path))
+    if not fs.isfile(root):
         raise UsageError(f"no job file at {path!r}; check the path")
     try:
-        with open(path, "rb") as file:
-            return tomllib.load(file)
+        return tomllib.loads(fs.cat_file(root).decode())
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UsageError(f"{path!r} is not TOML: {error}; text stands in quotes") from error
 
@@ -177,7 +179,15 @@ def _text(where: str, value: Any) -> str:
 def _relative(text: str, folder: str) -> str:
     """A path as seen from here; URLs and scheduler addresses stay."""
     text = os.path.expanduser(text)
-    return text if "://" in text else os.path.join(folder, text)
+    if "://" in text or os.path.isabs(text):
+        return text
+    protocol, mark, inside = folder.rpartition("://")
+    # An object store takes ".." for a name.
+    return (
+        f"{protocol}{mark}{os.path.normpath(os.path.join(inside, text))}"
+        if mark
+        else os.path.join(folder, text)
+    )
 
 
 def job_text(command: str, values: dict[str, Any], comment: str = "") -> str:

@@ -86,14 +86,15 @@ def tune(
 
 def _check_places(source: str, out: str, model_out: str, overwrite: bool) -> None:
     """Raise for a job file that cannot be written, or lies in what it names."""
-    from ..store import check_apart, check_writable
+    from ..store import check_apart, check_writable, files
 
     check_apart(out, [source], what="--out")
     check_apart(model_out, [source], what="--model-out")
     check_apart(out, [model_out], what="--out", than="--model-out")
-    if os.path.isdir(out):
+    fs, root = files.filesystem(files.normalise(out))
+    if fs.isdir(root):
         raise UsageError(f"--out names a file, but {out!r} is a folder")
-    if os.path.exists(out) and not overwrite:
+    if fs.exists(root) and not overwrite:
         raise SpecMismatchError(f"{out!r} exists; choose another file, or --overwrite")
     check_writable(out)
 
@@ -113,28 +114,27 @@ def _winner(map: SearchedMap, model: SearchedModel, estimator: Any, tuned: Tuned
 
 
 def _write(path: str, values: Mapping[str, Any], tuned: Tuned, data: Input) -> None:
+    from ..store import files
     from .app import get_command
 
     command = get_command("train")
-    paths, folder = path_parameters(command), os.path.dirname(os.path.abspath(path))
+    path = files.normalise(path)
+    local, paths, folder = files.is_local(path), path_parameters(command), os.path.dirname(path)
     entries = {}
     for key, parameter in keys_of(command).items():
         value = values.get(parameter.name)
         if value == parameter.default:
             continue
         if parameter.name in paths and value is not None and "://" not in value and not os.path.isabs(value):
-            value = os.path.relpath(os.path.abspath(value), folder)
+            value = os.path.relpath(os.path.abspath(value), folder) if local else os.path.abspath(value)
         entries[key] = value
     best = tuned.best
     comment = (
         f"Found by distrf tune: {tuned.metric} {best.score:.4f} on {tuned.validation_rows:,} held-out rows, trained "
         f"on {best.rows:,} of {data.info.n:,}."
     )
-    os.makedirs(folder, exist_ok=True)
-    partial = f"{path}.partial"
-    with open(partial, "w", encoding="utf-8") as file:
-        file.write(job_text("train", entries, comment))
-    os.replace(partial, path)
+    fs, root = files.filesystem(path)
+    files.write_bytes(fs, root, job_text("train", entries, comment).encode())
 
 
 def _printer(session: Session, squares: bool) -> dict[str, Any]:

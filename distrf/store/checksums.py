@@ -17,12 +17,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from zarr.storage import WrapperStore
 
 from ..errors import StoreError
 from . import csr_groups, files, zarr_layout
 from .files import Options
 from .zarr_contents import COMPARED
 from .zarr_layout import MANIFEST
+
+#: Checksums that a process keeps of the chunks it has written to a store.
+_MOST_SUMS = 2**16
 
 
 def read_attributes(path: str, storage_options: Options) -> dict[str, Any] | None:
@@ -164,17 +168,83 @@ def _damaged(index: int, path: str, why: str) -> StoreError:
 
 
 def chunk_keys(array: Any, first: int, last: int) -> list[tuple[int, int, str]]:
-    """``(row, column, file name)`` in the chunk grid, for the chunks with rows ``first:last`` of an array."""
+    """``(row, column, key in the store)`` in the chunk grid, for the chunks with rows ``first:last`` of an array."""
     size, columns = array.chunks[0], -(-array.shape[1] // array.chunks[1]) if array.ndim > 1 else 1
     tail = (0,) * (array.ndim - 2)
     return [
-        (row, column, array.metadata.encode_chunk_key((row, column, *tail)[: array.ndim]))
+        (row, column, f"{array.path}/{array.metadata.encode_chunk_key((row, column, *tail)[: array.ndim])}")
         for row in range(first // size, -(-last // size))
         for column in range(columns)
     ]
 
 
-def chunk_sums(fs: Any, folder: str, keys: list[tuple[int, int, str]]) -> list[int | None]:
-    """The CRC32C at the end of each chunk's file, None for a file that is not there."""
-    ends = files.read_ends(fs, [f"{folder}/{key}" for _, _, key in keys], 4)
-    return [None if end is None else int.from_bytes(end, "little") for end in ends]
+class ChunkError(Exception):
+    """A chunk that is not there, or not the one that was written there; the message says which of these."""
+
+    def __init__(self, array: str, key: str, missing: bool):
+        super().__init__(array, key, missing)
+        self.array, self.key, self.missing = array, key, missing
+
+
+class CheckedStore(WrapperStore[Any]):
+    """A store of distrf in which every chunk that is read must be there, and be the one that was written there.
+
+    The chunk is compared as it arrives, so that a check costs no second request.
+
+    Parameters
+    ----------
+    store : zarr.abc.store.Store
+    ledger : Ledger, optional
+        None checks only that chunks are there.
+
+    Attributes
+    ----------
+    records : dict of int to array
+        The record of each block whose chunks are read.
+    """
+
+    def __init__(self, store: Any, ledger: Ledger | None):
+        super().__init__(store)
+        self._ledger = ledger
+        self.records: dict[int, np.ndarray] = {}
+
+    async def get(self, key: str, prototype: Any, byte_range: Any = None) -> Any:
+        """The bytes of a key; ChunkError where they are a chunk that cannot be right."""
+        found = await super().get(key, prototype, byte_range)
+        array, _, place = key.partition("/c/")
+        if not place or array == MANIFEST:
+            return found
+        if found is None:
+            raise ChunkError(array, place, True)
+        if self._ledger is not None:
+            row, column = [*(int(part) for part in place.split("/")), 0][:2]
+            index, slot = self._ledger.slot(array, row, column)
+            if last_sum(found) != self.records[index][slot]:
+                raise ChunkError(array, place, False)
+        return found
+
+
+class RecordingStore(WrapperStore[Any]):
+    """A store of distrf that keeps the CRC32C of every chunk that is written through it.
+
+    Attributes
+    ----------
+    sums : dict of str to int
+        By the key of the chunk; of the latest chunks, many more than a block has.
+    """
+
+    def __init__(self, store: Any):
+        super().__init__(store)
+        self.sums: dict[str, int] = {}
+
+    async def set(self, key: str, value: Any) -> None:
+        """Write the bytes of a key."""
+        await super().set(key, value)
+        if len(self.sums) >= _MOST_SUMS:
+            self.sums.pop(next(iter(self.sums)))  # all writes run in Zarr's one thread
+        self.sums[key] = last_sum(value)
+
+
+def last_sum(chunk: Any) -> int:
+    """The CRC32C at the end of the bytes of a chunk."""
+    return int.from_bytes(chunk[-4:].to_bytes(), "little")

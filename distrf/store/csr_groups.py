@@ -112,7 +112,7 @@ def write(group: zarr.Group, index: int, start: int, matrix: Any) -> list[tuple[
     return [(data, first, last), (indices, first, last), counted]
 
 
-def read(group: zarr.Group, start: int, stop: int, check: Any) -> sp.csr_array:
+def read(group: zarr.Group, start: int, stop: int) -> sp.csr_array:
     """Rows of a CSR group.
 
     Parameters
@@ -120,8 +120,6 @@ def read(group: zarr.Group, start: int, stop: int, check: Any) -> sp.csr_array:
     group : zarr.Group
     start, stop : int
         First row, and the row after the last.
-    check : callable
-        Called as ``check(array, first, last)`` with each range of entries before it is read.
 
     Returns
     -------
@@ -140,15 +138,12 @@ def read(group: zarr.Group, start: int, stop: int, check: Any) -> sp.csr_array:
     for index in range(start // block_rows, -(-stop // block_rows)):
         low = index * block_rows
         high = min(stop, low + block_rows)
-        check(counts, low, high)
         per_row = np.asarray(counts[low:high])
         indptr = np.concatenate([[0], np.cumsum(per_row, dtype=np.int64)])
         if per_row.size and (per_row.min() < 0 or per_row.max() > d):
             raise StoreError(f"row lengths outside 0..{d} in rows {low}:{high}: the store is damaged")
         indptr = indptr[max(start, low) - low :]
         first, last = (index * capacity + int(edge) for edge in (indptr[0], indptr[-1]))
-        check(data, first, last)
-        check(indices, first, last)
         columns = np.asarray(indices[first:last])
         values = np.asarray(data[first:last])
         if columns.size and (columns.min() < 0 or columns.max() >= d):  # would be read past the end of an array

@@ -16,9 +16,10 @@ from typing import Any
 import fsspec
 import zarr
 from fsspec.implementations.local import LocalFileSystem
-from zarr.storage import FsspecStore, LocalStore
+from zarr.storage import LocalStore
 
 from ..errors import DistrfError, StoreError
+from .remote import RemoteFiles, RemoteStore, code_of, explain, options_of
 
 Options = Mapping[str, Any] | None
 
@@ -73,6 +74,11 @@ def is_local(path: str) -> bool:
     return "://" not in path and "::" not in path
 
 
+def is_web(path: str) -> bool:
+    """Whether a path is on a web server, which need not say what is in a folder, nor that there is one."""
+    return path.startswith(("http://", "https://"))
+
+
 def filesystem(path: str, storage_options: Options = None) -> tuple[Any, str]:
     """The file system of a normalised path, and the path inside it.
 
@@ -93,13 +99,14 @@ def filesystem(path: str, storage_options: Options = None) -> tuple[Any, str]:
     """
     if is_local(path):
         return LocalFileSystem(), path
+    options = options_of(path, storage_options)
     try:
-        fs, root = fsspec.core.url_to_fs(path, **_uncached(storage_options))
-    except (ImportError, ValueError) as error:
-        raise StoreError(
-            f"cannot reach {path!r}: {error}; install the fsspec package of this protocol (s3fs for s3://)"
-        ) from error
-    return fs, root
+        fs, root = fsspec.core.url_to_fs(path, **options)
+    except ValueError as error:
+        raise StoreError(f"no file system is known for {path!r}: {error}; check the protocol") from error
+    except ImportError as error:
+        raise explain(path, error) or error from error
+    return RemoteFiles(fs, path), root
 
 
 @contextmanager
@@ -123,9 +130,14 @@ def reading(path: str, what: str) -> Iterator[None]:
         yield
     except DistrfError:
         raise
-    except FileNotFoundError as error:
-        raise StoreError(f"no such file: {path!r} ({error}); check the path, or restore the file") from error
     except Exception as error:
+        known = None if is_local(path) else explain(path, error)
+        if known is not None:
+            raise known from error
+        if isinstance(error, FileNotFoundError):
+            raise StoreError(
+                f"no such file: {path!r} ({error}); check the path, or restore the file"
+            ) from error
         # EINVAL: a damaged file led to a seek before its start.
         if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):
             raise
@@ -135,7 +147,7 @@ def reading(path: str, what: str) -> Iterator[None]:
         ) from error
 
 
-def open_group(path: str, mode: str, storage_options: Options = None) -> zarr.Group | zarr.Array:
+def open_group(path: str, mode: str, storage_options: Options = None, **wanted: Any) -> zarr.Group | zarr.Array:
     """Open a Zarr group or array.
 
     Parameters
@@ -144,6 +156,8 @@ def open_group(path: str, mode: str, storage_options: Options = None) -> zarr.Gr
     mode : "r" or "r+"
     storage_options : mapping, optional
         Options of the fsspec file system.
+    **wanted
+        Further arguments of `zarr.open`; ``store`` to read through another store object.
 
     Returns
     -------
@@ -156,7 +170,8 @@ def open_group(path: str, mode: str, storage_options: Options = None) -> zarr.Gr
     """
     with reading(path, "a Zarr store"):
         try:
-            return zarr.open(store=zarr_store(path, mode == "r", storage_options), mode=mode)  # type: ignore[arg-type]
+            store = wanted.pop("store", None) or zarr_store(path, mode == "r", storage_options)
+            return zarr.open(store=store, mode=mode, **wanted)  # type: ignore[arg-type]
         except FileNotFoundError as error:
             raise StoreError(
                 f"no Zarr store at {path!r}: nothing there that Zarr can read; check the path, or write it with "
@@ -189,7 +204,7 @@ def zarr_store(path: str, read_only: bool, storage_options: Options = None) -> A
         if read_only and not os.path.isdir(path):
             raise StoreError(f"no such store: {path!r}; check the path")
         return LocalStore(path, read_only=read_only)
-    return FsspecStore.from_url(path, storage_options=_uncached(storage_options), read_only=read_only)
+    return RemoteStore.at(path, storage_options, read_only)
 
 
 def require(path: str, storage_options: Options = None) -> None:
@@ -202,7 +217,7 @@ def require(path: str, storage_options: Options = None) -> None:
         Options of the fsspec file system.
     """
     fs, root = filesystem(path, storage_options)
-    if not fs.exists(root):
+    if not (fs.exists(root) or is_web(path)):
         raise StoreError(f"no such store: nothing exists at {path!r}; check the path")
 
 
@@ -274,41 +289,6 @@ def read_json(fs: Any, path: str) -> Any:
         return None
 
 
-def read_ends(fs: Any, paths: list[str], size: int) -> list[bytes | None]:
-    """The last bytes of files.
-
-    Parameters
-    ----------
-    fs : fsspec.AbstractFileSystem
-    paths : list of str
-        Inside the file system.
-    size : int
-        Bytes of each.
-
-    Returns
-    -------
-    list of bytes or None
-        None for a file that is not there.
-    """
-    if not isinstance(fs, LocalFileSystem):
-        count = len(paths)
-        found = fs.cat_ranges(paths, [-size] * count, [None] * count, on_error="return")
-        missing = [item for item in found if isinstance(item, Exception)]
-        for error in missing:
-            if not isinstance(error, FileNotFoundError):
-                raise error
-        return [None if isinstance(item, Exception) else bytes(item) for item in found]
-    ends: list[bytes | None] = []
-    for path in paths:
-        try:
-            with open(path, "rb", buffering=0) as file:
-                file.seek(max(0, os.fstat(file.fileno()).st_size - size))
-                ends.append(file.read(size))
-        except FileNotFoundError:
-            ends.append(None)
-    return ends
-
-
 def write_bytes(fs: Any, path: str, data: bytes) -> None:
     """Write a small file so that it appears whole or not at all."""
     if isinstance(fs, LocalFileSystem):
@@ -323,8 +303,49 @@ def write_bytes(fs: Any, path: str, data: bytes) -> None:
 
 def write_json(fs: Any, path: str, value: Any) -> None:
     """Write pretty JSON in one step."""
-    text = json.dumps(value, indent=2, allow_nan=False, ensure_ascii=False) + "\n"
-    write_bytes(fs, path, text.encode())
+    write_bytes(fs, path, _pretty(value))
+
+
+def create_json(fs: Any, path: str, value: Any) -> bool:
+    """Write pretty JSON in one step, unless the file is there: of two jobs that try at once, one succeeds.
+
+    Parameters
+    ----------
+    fs : fsspec.AbstractFileSystem
+    path : str
+        Inside the file system.
+    value : JSON value
+
+    Returns
+    -------
+    bool
+        False where the file was there.
+    """
+    data = _pretty(value)
+    try:
+        if not isinstance(fs, LocalFileSystem):
+            fs.pipe_file(path, data, mode="create")
+            return True
+        temporary = f"{path}.{uuid.uuid4().hex}.partial"
+        write_bytes(fs, temporary, data)
+        try:
+            os.link(temporary, path)
+        except FileExistsError:
+            raise
+        except OSError:  # a file system without hard links
+            with open(path, "xb") as file:
+                file.write(data)
+        finally:
+            os.unlink(temporary)
+    except OSError as error:
+        if not isinstance(error, FileExistsError) and code_of(error) != "PreconditionFailed":
+            raise
+        return False
+    return True
+
+
+def _pretty(value: Any) -> bytes:
+    return (json.dumps(value, indent=2, allow_nan=False, ensure_ascii=False) + "\n").encode()
 
 
 def names_in(fs: Any, folder: str) -> set[str]:
@@ -430,8 +451,3 @@ def remove_partials(fs: Any, root: str) -> None:
             for name in files:
                 if name.endswith(".partial"):
                     os.unlink(os.path.join(folder, name))
-
-
-def _uncached(storage_options: Options) -> dict[str, Any]:
-    # A cached listing would hide blocks that other processes have just written.
-    return {"use_listings_cache": False, **(storage_options or {})}

@@ -60,10 +60,12 @@ def count_missing(path: str, node: zarr.Array, strict: bool, storage_options: Op
     UserWarning
         With the number of chunks; StoreError if ``strict``.
     """
+    if files.is_web(path):
+        return
     fs, root = files.filesystem(path, storage_options)
     folder = f"{root}/{node.path}".rstrip("/")
     present = {name[len(folder) :].lstrip("/") for name in fs.find(folder)}
-    if not present:  # such as over HTTP: nothing can be listed
+    if not present:  # nothing can be listed
         return
     sizes = [-(-size // chunk) for size, chunk in zip(node.shape, node.shards or node.chunks, strict=True)]
     total = math.prod(sizes)

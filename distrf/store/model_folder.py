@@ -76,7 +76,8 @@ def write_model_folder(
         files.remove(fs, f"{root}/model.json")
         files.remove(fs, f"{root}/arrays.zarr")
         _write_arrays(f"{path}/arrays.zarr", stored, storage_options)
-        files.write_json(fs, f"{root}/model.json", document)
+        if not files.create_json(fs, f"{root}/model.json", document):
+            _refuse_other(path, fs, root, document)
         return
     parent, base = os.path.split(path)
     temporary = os.path.join(parent, f".{base}.{uuid.uuid4().hex}.partial")
@@ -263,6 +264,15 @@ def _required(path: str, storage_options: Options) -> dict[str, Any]:
             f"{path!r} is not a model: it has no model.json; a model is a folder that distrf saved"
         )
     return document
+
+
+def _refuse_other(path: str, fs: Any, root: str, document: dict[str, Any]) -> None:
+    """Raise StoreError where another job has written another model meanwhile. A write whose answer was lost is no such."""
+    if _document(path, fs, root) != document:
+        raise StoreError(
+            f"two jobs have written a model to {path!r} at the same time, and their arrays may be mixed; remove it, and save "
+            "each model to a path of its own"
+        )
 
 
 def _existing(path: str, fs: Any, root: str) -> dict[str, Any] | None:

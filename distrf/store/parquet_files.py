@@ -27,6 +27,8 @@ def is_parquet(path: str, storage_options: Options = None) -> bool:
     """True for a Parquet file or glob by its name, or a folder with Parquet files in it."""
     if path.endswith(SUFFIXES):
         return True
+    if files.is_web(path):
+        return False
     if files.is_glob(path, storage_options):
         return True
     fs, root = files.filesystem(path, storage_options)

@@ -62,10 +62,10 @@ def create_parts(
     resumed = old is not None and require_same(path, old, wanted, overwrite)
     if old is not None and not resumed:
         # The mark of completion goes first, the spec last: killed half-way, it is an unfinished folder of ours.
-        for name in sorted(files.names_in(fs, root) - {_SPEC}, key=lambda name: name != _DONE):
+        for name in sorted(files.names_in(fs, root), key=lambda name: (name != _DONE, name == _SPEC)):
             files.remove(fs, f"{root}/{name}")
-    if not resumed:
-        files.write_json(fs, f"{root}/{_SPEC}", wanted)
+    if not resumed and not files.create_json(fs, f"{root}/{_SPEC}", wanted):  # another job was faster
+        require_same(path, existing_parts(path, storage_options=storage_options), wanted, False)
     return pending_parts(path, n_blocks, storage_options=storage_options)
 
 

@@ -10,10 +10,13 @@ from typing import Any
 import numpy as np
 import zarr
 
-from ..errors import StoreError
+from ..errors import DistrfError, StoreError
 from . import checksums, csr_groups, files
 from .files import HashableOptions
 from .zarr_layout import MANIFEST
+
+#: Blocks whose checksums a process keeps for a store.
+_MOST_RECORDS = 4096
 
 
 @dataclass(frozen=True)
@@ -70,20 +73,13 @@ class ZarrRows:
             A chunk is missing or fails its checksum, or the store was rewritten since it was opened.
         """
         opened = _opened(self)
-        node = opened.node
-
-        def check(array: zarr.Array, low: int, high: int) -> None:
-            if self.checksum is not None:
-                _check_chunks(self, opened, array, low, high, (first, last))
-
         try:
-            if isinstance(node, zarr.Group):
-                block: Any = csr_groups.read(node, first, last, check)
-            else:
-                check(node, first, last)
-                block = np.asarray(node[first:last])
-        except StoreError:
+            block: Any = self._read(opened, first, last)
+        except DistrfError:
             raise
+        except checksums.ChunkError as error:
+            _check_version(self)
+            raise StoreError(_explained(self, error, first, last)) from error
         except Exception as error:
             raise StoreError(
                 f"rows {first}:{last} of array {self.array!r} in {self.path!r} cannot be read: a chunk is "
@@ -96,6 +92,20 @@ class ZarrRows:
         if self.impute is not None and isinstance(block, np.ndarray) and block.dtype.kind == "f":
             block = fill_nan(block, self.impute)
         return block
+
+    def _read(self, opened: _Opened, first: int, last: int) -> Any:
+        """The rows as they are stored; ChunkError for a chunk that is not the one that was written there."""
+        for again in (False, True):
+            known = opened.ours is None or opened.ours.take_records(first, last, again)
+            try:
+                if isinstance(opened.node, zarr.Group):
+                    return csr_groups.read(opened.node, first, last)
+                return np.asarray(opened.node[first:last])
+            except checksums.ChunkError:
+                # Records that this process has kept may be of a store that was made anew since, from the same spec.
+                if again or not known:
+                    raise
+        raise AssertionError
 
 
 def fill_nan(block: np.ndarray, values: tuple[float, ...]) -> np.ndarray:
@@ -122,63 +132,86 @@ def _decode(rows: ZarrRows, codes: np.ndarray, classes: np.ndarray | None, start
 
 
 @dataclass(frozen=True)
+class _Ours:
+    """An open store that distrf wrote, kept for this process."""
+
+    path: str
+    block_rows: int
+    group: zarr.Group
+    manifest: Any
+    classes: list[Any] | None
+    ledger: checksums.Ledger | None
+    checked: checksums.CheckedStore
+
+    def take_records(self, first: int, last: int, again: bool) -> bool:
+        """Make the checksums of the blocks with rows ``first:last`` known; True where they were already."""
+        if self.ledger is None:  # format 1 has no checksums
+            return False
+        wanted = range(first // self.block_rows, -(-last // self.block_rows))
+        records = self.checked.records
+        missing = [index for index in wanted if again or index not in records]
+        for index in missing:
+            record = self.ledger.read(self.manifest, index, self.path)
+            if len(records) >= _MOST_RECORDS:
+                records.pop(list(records)[0], None)  # noqa: RUF015  other threads add some meanwhile
+            records[index] = record
+        return not missing
+
+
+@dataclass(frozen=True)
 class _Opened:
-    """The open array or CSR group; the class names; of a store with checksums, where those are."""
+    """The open array or CSR group; the class names; the store, where distrf wrote it."""
 
     node: Any
     classes: np.ndarray | None
-    ledger: checksums.Ledger | None = None
-    manifest: Any = None
+    ours: _Ours | None
 
 
-def _check_chunks(
-    rows: ZarrRows, opened: _Opened, array: zarr.Array, first: int, last: int, block: tuple[int, int]
-) -> None:
-    """Raise StoreError unless every chunk is there, and is the one that was written there."""
+def _explained(rows: ZarrRows, error: checksums.ChunkError, first: int, last: int) -> str:
     # Zarr gives the fill value for a chunk that is not there, and takes any chunk for one that is.
+    what = (
+        f"is missing though the store is complete (rows {first}:{last})"
+        if error.missing
+        else f"is damaged, or not the one that was written there (rows {first}:{last}; its checksum is not that of the manifest)"
+    )
+    return (
+        f"chunk 'c/{error.key}' of array {error.array!r} in {rows.path!r} {what}; restore the file, or remove the store "
+        "and make it again"
+    )
+
+
+def _check_version(rows: ZarrRows) -> None:
+    """Raise StoreError for a store that is no longer the one that was opened."""
     fs, root = files.filesystem(rows.path, rows.storage_options)
-    keys = checksums.chunk_keys(array, first, last)
-    records: dict[int, np.ndarray] = {}
-    for (row, column, key), found in zip(
-        keys, checksums.chunk_sums(fs, f"{root}/{array.path}", keys), strict=True
-    ):
-        if found is None:
-            raise StoreError(
-                f"chunk {key!r} of array {array.path!r} in {rows.path!r} is missing though the store is "
-                f"complete (rows {block[0]}:{block[1]}); restore the file, or remove the store and make it again"
-            )
-        if opened.ledger is None:
-            continue
-        index, slot = opened.ledger.slot(array.path, row, column)
-        if index not in records:
-            records[index] = opened.ledger.read(opened.manifest, index, rows.path)
-        if found != records[index][slot]:
-            raise StoreError(
-                f"chunk {key!r} of array {array.path!r} in {rows.path!r} is damaged, or not the one that was written there "
-                f"(rows {block[0]}:{block[1]}; its checksum is not that of the manifest); restore the file, or remove "
-                "the store and make it again"
-            )
+    if files.checksum(fs, f"{root}/zarr.json") != rows.checksum:
+        raise StoreError(
+            f"the store {rows.path!r} was removed or written again since it was opened; call open_rows again"
+        )
 
 
 def _opened(rows: ZarrRows) -> _Opened:
     """What is read from, kept for this process."""
-    fs, root = files.filesystem(rows.path, rows.storage_options)
-    if rows.checksum is not None and files.checksum(fs, f"{root}/zarr.json") != rows.checksum:
-        raise StoreError(
-            f"the store {rows.path!r} was removed or written again since it was opened; call open_rows again"
-        )
     version = replace(rows, columns=None, impute=None, storage_options=None)
     return _open_version(version, HashableOptions.of(rows.storage_options))
 
 
 @lru_cache(maxsize=32)
 def _open_version(rows: ZarrRows, hashable: HashableOptions) -> _Opened:
-    group: Any = files.open_group(rows.path, "r", hashable.options)
-    node: Any = group[rows.array] if rows.array else group
     if rows.checksum is None:
-        return _Opened(node, None)
-    attributes = checksums.our_attributes(rows.path, hashable.options)
-    classes = class_array(attributes["classes"]) if rows.decode else None
-    if attributes["format"] == 1:  # has no checksums
-        return _Opened(node, classes)
-    return _Opened(node, classes, checksums.Ledger.of(attributes), group[MANIFEST])
+        group = files.open_group(rows.path, "r", hashable.options)
+        return _Opened(group[rows.array] if rows.array else group, None, None)  # type: ignore[index]
+    # The chunks are not looked at again once they are the right ones, so a store is compared when it is opened.
+    _check_version(rows)
+    ours = _open_ours(rows.path, rows.checksum, hashable)
+    classes = class_array(ours.classes) if rows.decode and ours.classes is not None else None
+    return _Opened(ours.group[rows.array], classes, ours)
+
+
+@lru_cache(maxsize=32)
+def _open_ours(path: str, checksum: str, hashable: HashableOptions) -> _Ours:
+    attributes = checksums.our_attributes(path, hashable.options)
+    ledger = checksums.Ledger.of(attributes) if attributes["format"] > 1 else None
+    checked = checksums.CheckedStore(files.zarr_store(path, True, hashable.options), ledger)
+    group = files.open_group(path, "r", hashable.options, store=checked, zarr_format=3)
+    assert isinstance(group, zarr.Group)
+    return _Ours(path, attributes["block_rows"], group, group[MANIFEST], attributes["classes"], ledger, checked)

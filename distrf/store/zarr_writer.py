@@ -16,9 +16,9 @@ from ..errors import InputError, StoreError
 from . import csr_groups, files, zarr_layout
 from .checksums import (
     Ledger,
+    RecordingStore,
     checksum,
     chunk_keys,
-    chunk_sums,
     our_attributes,
     read_attributes,
 )
@@ -81,6 +81,11 @@ def create(
             attributes = old
         else:
             _delete(path, old, storage_options)
+            old = None
+    if old is None and not _claim(path, attributes, storage_options):  # another job was faster
+        old = our_attributes(path, storage_options)
+        require_same(path, {key: old.get(key) for key in COMPARED}, {k: attributes[k] for k in COMPARED}, False)
+        attributes = old
     _create_nodes(path, attributes, storage_options)
     return info(path, storage_options=storage_options)
 
@@ -188,14 +193,10 @@ def write_block(
     if store.ledger is None:
         store.manifest[index] = 1
         return stop - start
-    fs, root = files.filesystem(path, storage_options)
     sums = np.zeros(store.ledger.width, np.uint32)
     for array, first, last in written:
-        keys = chunk_keys(array, first, last)
-        for (row, column, _), found in zip(keys, chunk_sums(fs, f"{root}/{array.path}", keys), strict=True):
-            if found is None:
-                raise StoreError(f"a chunk of block {index} of {path!r} is gone right after it was written")
-            sums[store.ledger.slot(array.path, row, column)[1]] = found
+        for row, column, key in chunk_keys(array, first, last):
+            sums[store.ledger.slot(array.path, row, column)[1]] = store.recording.sums[key]
     record = store.ledger.record(index, sums)
     store.manifest[index * len(record) : (index + 1) * len(record)] = record
     return stop - start
@@ -311,6 +312,7 @@ class _Opened:
     nodes: dict[str, zarr.Array | zarr.Group]
     manifest: zarr.Array
     ledger: Ledger | None
+    recording: RecordingStore
 
 
 def _opened(path: str, storage_options: Options) -> _Opened:
@@ -325,14 +327,15 @@ def _opened(path: str, storage_options: Options) -> _Opened:
 @lru_cache(maxsize=8)
 def _open_version(path: str, checksum_of_metadata: str, hashable: HashableOptions) -> _Opened:
     attributes = our_attributes(path, hashable.options)
-    group = files.open_group(path, "r+", hashable.options)
+    recording = RecordingStore(files.zarr_store(path, False, hashable.options))
+    group = files.open_group(path, "r+", store=recording, zarr_format=3)
     assert isinstance(group, zarr.Group)
     nodes = {name: _writable(group[name]) for name in attributes["arrays"]}
     manifest = _writable(group[MANIFEST])
     assert isinstance(manifest, zarr.Array)
     ledger = Ledger.of(attributes) if attributes["format"] > 1 else None
     return _Opened(
-        attributes["n_rows"], attributes["block_rows"], attributes["arrays"], nodes, manifest, ledger
+        attributes["n_rows"], attributes["block_rows"], attributes["arrays"], nodes, manifest, ledger, recording
     )
 
 
@@ -341,10 +344,17 @@ def _writable(node: Any) -> Any:
     return node.with_config({"write_empty_chunks": True}) if isinstance(node, zarr.Array) else node
 
 
+def _claim(path: str, attributes: dict[str, Any], storage_options: Options) -> bool:
+    """Create the group with its attributes (incomplete); False where it is there. Of two jobs at once, one succeeds."""
+    fs, root = files.filesystem(path, storage_options)
+    group = {"attributes": {"distrf": attributes}, "zarr_format": 3, "node_type": "group"}
+    return files.create_json(fs, f"{root}/zarr.json", group)
+
+
 def _create_nodes(path: str, attributes: dict[str, Any], storage_options: Options) -> None:
-    """Create what is missing: attributes first (incomplete), the manifest last; then the checksum of them all."""
-    store = files.zarr_store(path, False, storage_options)
-    group = zarr.open_group(store=store, mode="a", zarr_format=3, attributes={"distrf": attributes})
+    """Create what is missing: arrays first, the manifest last; then the checksum of them all."""
+    group = files.open_group(path, "r+", storage_options, zarr_format=3)
+    assert isinstance(group, zarr.Group)
     n_rows, block_rows = attributes["n_rows"], attributes["block_rows"]
     compress = [] if attributes["kind"] == "features" else [ZstdCodec(level=1)]
     options = {"compressors": [*compress, Crc32cCodec()]}

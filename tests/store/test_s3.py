@@ -1,82 +1,514 @@
-"""The store on S3, against a local moto server."""
+"""Every place may be in an object store: on S3, against moto, Ceph, or an endpoint of one's own.
+
+`DISTRF_TEST_S3=ceph` starts Ceph's gateway; `DISTRF_TEST_S3_URL` names a server, whose credentials are in the
+environment. All requests go through a proxy, which counts them and answers some with an error.
+"""
 
 from __future__ import annotations
 
+import io
+import os
+import pickle
+import re
+import signal
+import subprocess
+import sys
+import threading
+import uuid
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from types import SimpleNamespace
+
+import dask
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import zarr
+from s3_servers import endpoint, proxied
+from sklearn.pipeline import make_pipeline
 
-from distrf import open_rows
-from distrf.errors import StoreError
+from distrf import (
+    RandomFourierFeatures,
+    StreamingRidgeClassifier,
+    StreamingSGDClassifier,
+    load_model,
+    open_rows,
+    save_model,
+)
+from distrf.errors import InputError, SpecMismatchError, StoreError
+from distrf.pipeline import featurize
 from distrf.store import (
     Contents,
     create,
+    create_parts,
     finish,
+    model_folder,
+    parquet_writer,
     pending_blocks,
     read_model_folder,
     write_block,
     write_model_folder,
+    write_parquet_block,
+    zarr_writer,
 )
+from distrf.store.files import zarr_store
 
-pytest.importorskip("s3fs", reason="needs s3fs")
-server = pytest.importorskip("moto.server", reason="needs moto[server] to imitate S3")
+s3fs = pytest.importorskip("s3fs", reason="needs s3fs")
 
-# Of botocore and aiohttp, not ours.
 pytestmark = [
+    # Of botocore and aiohttp, not ours.
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore:.*the loss still falls:sklearn.exceptions.ConvergenceWarning"),
 ]
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(160, 3)).astype("f4")
+Y = (X[:, 0] > 0).astype("i4")
+MAP = RandomFourierFeatures(n_components=8, length_scale=2.0, random_state=0)
+#: Without these, botocore would look for credentials of the machine.
+NOWHERE = {
+    "AWS_DEFAULT_REGION": "us-east-1",
+    "AWS_EC2_METADATA_DISABLED": "true",
+    "AWS_SHARED_CREDENTIALS_FILE": "/nonexistent",
+    "AWS_CONFIG_FILE": "/nonexistent",
+}
 
 
 @pytest.fixture(scope="module")
-def options():
-    running = server.ThreadedMotoServer(port=0)
-    running.start()
-    host, port = running.get_host_and_port()
-    import s3fs
-
-    options = {"key": "k", "secret": "s", "client_kwargs": {"endpoint_url": f"http://{host}:{port}"}}
-    s3fs.S3FileSystem(**options).mkdir("bucket")
-    yield options
-    running.stop()
+def s3_endpoint(tmp_path_factory):
+    """Kind of the server, a proxy in front of it, and the environment that reaches it."""
+    with endpoint(tmp_path_factory.mktemp("s3")) as (kind, url, credentials), proxied(url) as proxy:
+        yield SimpleNamespace(
+            kind=kind, proxy=proxy, environment={**NOWHERE, "AWS_ENDPOINT_URL": proxy.url, **credentials}
+        )
 
 
-def test_rows(options):
-    url = "s3://bucket/a.zarr"
-    X = np.random.default_rng(0).normal(size=(25, 3)).astype("f4")
-    store = create(url, Contents({"X": ((3,), "f4")}, 25, 10, kind="rows", spec={}), storage_options=options)
+@pytest.fixture
+def s3(s3_endpoint, monkeypatch):
+    """A bucket of its own: `url`, the plain file system `fs`, the `proxy`, and `set` for the environment."""
+
+    def set_environment(**settings):
+        for name, value in settings.items():
+            if value is None:
+                monkeypatch.delenv(name, raising=False)
+            else:
+                monkeypatch.setenv(name, value)
+        s3fs.S3FileSystem.clear_instance_cache()  # read their environment once
+
+    set_environment(**s3_endpoint.environment)
+    fs = s3fs.S3FileSystem(use_listings_cache=False)
+    bucket = f"distrf-{uuid.uuid4().hex[:12]}"
+    fs.mkdir(bucket)
+    s3_endpoint.proxy.requests.clear()
+    with dask.config.set(scheduler="synchronous"):
+        yield SimpleNamespace(
+            url=f"s3://{bucket}", bucket=bucket, fs=fs, proxy=s3_endpoint.proxy, kind=s3_endpoint.kind,
+            set=set_environment, environment=s3_endpoint.environment,
+        )  # fmt: skip
+    s3_endpoint.proxy.fault = lambda request: None
+    if fs.exists(bucket):
+        fs.rm(bucket, recursive=True)
+    s3fs.S3FileSystem.clear_instance_cache()
+
+
+def write(url, n=160, block=10, **spec):
+    """A store of distrf."""
+    create(url, Contents({"X": ((3,), "f4"), "y": ((), "i4")}, n, block, kind="rows", spec=spec))
+    for index in pending_blocks(url):
+        rows = slice(index * block, (index + 1) * block)
+        write_block(url, index, {"X": X[:n][rows], "y": Y[:n][rows]})
+    finish(url)
+    return url
+
+
+def write_foreign(url, n=160, shards=False):
+    """A store of another program."""
+    group = zarr.open_group(store=zarr_store(url, False), mode="w", zarr_format=3)
+    for name, values in (("X", X[:n]), ("y", Y[:n])):
+        tail = values.shape[1:]
+        array = group.create_array(
+            name, shape=values.shape, dtype=values.dtype, chunks=(5 if shards else 10, *tail),
+            shards=(10, *tail) if shards else None,
+        )  # fmt: skip
+        array[...] = values
+    return url
+
+
+def everything(fs, path):
+    """The bytes of all objects there."""
+    names = fs.find(path)
+    return {name.removeprefix(path): found for name, found in fs.cat(names).items()} if names else {}
+
+
+def test_rows(s3):
+    url = f"{s3.url}/a.zarr"
+    store = create(url, Contents({"X": ((3,), "f4")}, 25, 10, kind="rows", spec={}))
     for index in (2, 0):
         start, stop = store.bounds(index)
-        write_block(url, index, {"X": X[start:stop]}, storage_options=options)
-    assert pending_blocks(url, storage_options=options) == [1]
+        write_block(url, index, {"X": X[start:stop]})
+    assert pending_blocks(url) == [1]
     with pytest.raises(StoreError, match="2 of 3 blocks"):
-        open_rows(url, storage_options=options)
-    write_block(url, 1, {"X": X[10:20]}, storage_options=options)
-    finish(url, storage_options=options)
-    rows, _ = open_rows(url, storage_options=options)
-    np.testing.assert_array_equal(rows.compute(scheduler="sync"), X)
-    assert "endpoint" not in rows.name
-    import s3fs
-
-    s3fs.S3FileSystem(**options).rm("bucket/a.zarr/X/c/1/0")
+        open_rows(url)
+    write_block(url, 1, {"X": X[10:20]})
+    finish(url)
+    rows, _ = open_rows(url)
+    np.testing.assert_array_equal(rows.compute(), X[:25])
+    s3.fs.rm(f"{s3.bucket}/a.zarr/X/c/1/0")
     with pytest.raises(StoreError, match="is missing though"):
-        rows.compute(scheduler="sync")
+        rows.compute()
     with pytest.raises(StoreError, match="no such store"):
-        open_rows("s3://bucket/none.zarr", storage_options=options)
+        open_rows(f"{s3.url}/none.zarr")
 
 
-def test_parquet_and_model_folder(options):
-    import s3fs
+def test_a_sparse_store(s3):
+    import scipy.sparse as sp
 
-    fs = s3fs.S3FileSystem(**options)
+    url = f"{s3.url}/a.zarr"
+    rows = sp.random_array((20, 6), density=0.4, format="csr", rng=np.random.default_rng(1))
+    create(url, Contents({"X": ((6,), "f8")}, 20, 10, kind="rows", spec={}, sparse=["X"]))
+    for index in range(2):
+        write_block(url, index, {"X": rows[10 * index : 10 * index + 10]})
+    finish(url)
+    np.testing.assert_array_equal(open_rows(url)[0].compute().toarray(), rows.toarray())
+
+
+def test_parquet_and_models(s3):
     for number in range(2):
-        with fs.open(f"bucket/data/part-{number}.parquet", "wb") as file:
+        with s3.fs.open(f"{s3.bucket}/data/part-{number}.parquet", "wb") as file:
             pq.write_table(pa.table({"x": np.arange(5.0) + 5 * number, "t": ["a"] * 5}), file)
-    X, y = open_rows("s3://bucket/data", target="t", storage_options=options)
-    np.testing.assert_array_equal(X.compute(scheduler="sync").ravel(), np.arange(10.0))
-    assert set(y.compute(scheduler="sync")) == {"a"}
-    write_model_folder("s3://bucket/model", {"seed": 1}, {"w": np.arange(4)}, storage_options=options)
-    spec, arrays = read_model_folder("s3://bucket/model", storage_options=options)
+    rows, y = open_rows(f"{s3.url}/data", target="t")
+    np.testing.assert_array_equal(rows.compute().ravel(), np.arange(10.0))
+    assert set(y.compute()) == {"a"}
+    write_model_folder(f"{s3.url}/model", {"seed": 1}, {"w": np.arange(4)})
+    spec, arrays = read_model_folder(f"{s3.url}/model")
     assert spec == {"seed": 1}
     np.testing.assert_array_equal(arrays["w"], np.arange(4))
+
+
+def growth(s3, job, make):
+    """Requests for each further block of 10 rows."""
+    counts = []
+    for n in (20, 60):
+        url = make(f"{s3.url}/{make.__name__}{n}{uuid.uuid4().hex[:6]}.zarr", n)
+        s3.proxy.requests.clear()
+        job(url)
+        counts.append(len(s3.proxy.requests))
+    return (counts[1] - counts[0]) / 4
+
+
+def sharded(url, n):
+    return write_foreign(url, n, shards=True)
+
+
+@pytest.mark.parametrize(("make", "wanted"), [(write_foreign, 3), (sharded, 3), (write, 4)])
+def test_requests_of_training(s3, make, wanted):
+    """X once and y twice (its classes first): one request for a chunk; of ours also the record of the block, once."""
+
+    def train(url):
+        make_pipeline(MAP, StreamingRidgeClassifier(alpha=1e-3)).fit(*open_rows(url))
+
+    assert growth(s3, train, make) == wanted
+
+
+@pytest.mark.parametrize(("make", "wanted"), [(write_foreign, 2), (sharded, 2), (write, 7)])
+def test_requests_of_features(s3, make, wanted):
+    """One request for a chunk of others, which are read and written in larger blocks. Of ours four chunks with seven: their
+    record is read and written too, and before a block is written, whether it is still the same store."""
+
+    def write_features(url):
+        featurize(MAP, url, f"{url}-features.zarr")
+
+    assert growth(s3, write_features, make) == wanted
+
+
+def test_one_job_writes_an_output(s3, monkeypatch):
+    """Of two jobs that found the path free, the second meets what the first has created."""
+    first, other, same = (Contents({"X": ((3,), "f4")}, 20, 10, kind="rows", spec={"a": a}) for a in (1, 2, 1))
+    create(f"{s3.url}/a.zarr", first)
+    create_parts(f"{s3.url}/p.parquet", {"a": 1}, 2)
+    write_model_folder(f"{s3.url}/model", {"a": 1}, {"w": np.arange(4)})
+    monkeypatch.setattr(zarr_writer, "existing_store", lambda *args, **kwargs: None)
+    with pytest.raises(SpecMismatchError, match=r"spec.a: 1 -> 2"):
+        create(f"{s3.url}/a.zarr", other)
+    assert create(f"{s3.url}/a.zarr", same).pending == 2
+    found, real = [None], parquet_writer.existing_parts
+    monkeypatch.setattr(
+        parquet_writer, "existing_parts", lambda *args, **kw: found.pop() if found else real(*args, **kw)
+    )
+    with pytest.raises(SpecMismatchError, match=r"spec.a: 1 -> 2"):
+        create_parts(f"{s3.url}/p.parquet", {"a": 2}, 2)
+    monkeypatch.setattr(model_folder.files, "remove", lambda *args: None)
+    with pytest.raises(StoreError, match="two jobs have written a model"):
+        write_model_folder(f"{s3.url}/model", {"a": 2}, {"w": np.arange(4)}, overwrite=True)
+
+
+def test_credentials_stay_where_they_are(s3):
+    """In no task, no file, and not taken from options, which travel."""
+    secret = s3.environment["AWS_SECRET_ACCESS_KEY"].encode()
+    rows, y = open_rows(write(f"{s3.url}/a.zarr"))
+    model = make_pipeline(MAP, StreamingRidgeClassifier(alpha=1e-3)).fit(rows, y)
+    save_model(model, f"{s3.url}/model")
+    assert (load_model(f"{s3.url}/model").predict(X) == model.predict(X)).all()
+    assert secret not in pickle.dumps(dict(rows.dask))
+    assert not any(secret in data for data in everything(s3.fs, s3.bucket).values())
+    for given in ({"secret": "x"}, {"client_kwargs": {"aws_secret_access_key": "x"}}, {"token": "x"}):
+        with pytest.raises(InputError, match="from the environment of each machine"):
+            open_rows(f"{s3.url}/a.zarr", storage_options=given)
+    with pytest.raises(InputError, match="a URL with a password"):
+        open_rows("https://me:x@host/a.zarr")
+    open_rows(f"{s3.url}/a.zarr", storage_options={"endpoint_url": s3.proxy.url})
+
+
+def test_refused(s3):
+    url = write(f"{s3.url}/a.zarr")
+    if s3.kind == "moto":  # takes any secret
+        s3.proxy.fault = lambda request: 403
+    else:
+        s3.set(AWS_SECRET_ACCESS_KEY="another")
+    for job in (
+        lambda: open_rows(url),
+        lambda: create(f"{s3.url}/b.zarr", Contents({"X": ((3,), "f4")}, 20, 10, kind="rows", spec={})),
+        lambda: read_model_folder(f"{s3.url}/model"),
+        lambda: open_rows(f"{s3.url}/data/*.parquet"),
+    ):
+        with pytest.raises(StoreError, match=r"this machine .* access is refused .*AWS_SECRET_ACCESS_KEY"):
+            job()
+
+
+def test_no_credentials(s3):
+    s3.set(AWS_ACCESS_KEY_ID=None, AWS_SECRET_ACCESS_KEY=None)
+    with pytest.raises(StoreError, match=r"credentials are missing there .* set AWS_ACCESS_KEY_ID"):
+        open_rows(f"{s3.url}/a.zarr")
+
+
+def test_no_endpoint(s3):
+    s3.set(AWS_ENDPOINT_URL="http://127.0.0.1:9", AWS_MAX_ATTEMPTS="1")
+    with pytest.raises(StoreError, match=r"no answer .*AWS_ENDPOINT_URL"):
+        open_rows(f"{s3.url}/a.zarr")
+
+
+def test_the_bucket_vanishes(s3):
+    foreign, _ = open_rows(write_foreign(f"{s3.url}/f.zarr"))
+    ours, _ = open_rows(write(f"{s3.url}/a.zarr"))
+    s3.fs.rm(s3.bucket, recursive=True)
+    with pytest.raises(StoreError, match="its bucket does not exist"):
+        foreign.compute()  # not the fill value
+    with pytest.raises(StoreError, match=r"its bucket does not exist|was removed"):
+        ours.compute()
+    for job in (
+        lambda: create(f"{s3.url}/b.zarr", Contents({"X": ((3,), "f4")}, 20, 10, kind="rows", spec={})),
+        lambda: write_model_folder(f"{s3.url}/model", {}, {"w": X}),
+        lambda: write_parquet_block(f"{s3.url}/p.parquet", 0, {"x": X[:, 0]}),
+    ):
+        with pytest.raises(StoreError):
+            job()
+
+
+def some(status, share, seed=0):
+    """Answer a share of all requests so."""
+    rng = np.random.default_rng(seed)
+    return lambda request: status if rng.random() < share else None
+
+
+def test_throttled(s3):
+    """One request in twenty is told to slow down: the same bytes."""
+    url = write(f"{s3.url}/a.zarr", 20)
+    featurize(MAP, url, f"{s3.url}/calm.zarr")
+    s3.proxy.fault = some(503, 0.05)
+    featurize(MAP, url, f"{s3.url}/busy.zarr")
+    s3.proxy.fault = lambda request: None
+    calm, busy = (everything(s3.fs, f"{s3.bucket}/{name}.zarr") for name in ("calm", "busy"))
+    assert calm == busy
+
+
+def test_throttled_for_ever(s3):
+    s3.set(AWS_MAX_ATTEMPTS="1")
+    s3.proxy.fault = lambda request: 503
+    with pytest.raises(StoreError, match="still too busy after all retries"):
+        open_rows(f"{s3.url}/a.zarr")
+
+
+def after(count, pattern, act):
+    """From the request on that is number `count` of those to match, call `act`."""
+    seen = []
+
+    def fault(request):
+        if re.search(pattern, f"{request.method} {request.path}"):
+            seen.append(request)
+        return act() if len(seen) > count else None
+
+    return fault
+
+
+def test_resumed(s3):
+    url = write(f"{s3.url}/a.zarr", 80)
+    featurize(MAP, url, f"{s3.url}/whole.zarr")
+    s3.proxy.fault = after(3, "PUT .*half.zarr/manifest/c/", lambda: 403)
+    with pytest.raises(StoreError, match="access is refused"):
+        featurize(MAP, url, f"{s3.url}/half.zarr")
+    s3.proxy.fault = lambda request: None
+    assert featurize(MAP, url, f"{s3.url}/half.zarr").computed == 5
+    whole, half = (everything(s3.fs, f"{s3.bucket}/{name}.zarr") for name in ("whole", "half"))
+    assert whole == half
+
+
+def test_training_resumed(s3):
+    rows = open_rows(write(f"{s3.url}/a.zarr", 80))
+
+    def fit(**kept):
+        model = StreamingSGDClassifier(
+            loss="logistic", alpha=1e-3, n_epochs=3, tol=None, batch_size=20, random_state=0, **kept
+        )
+        return make_pipeline(MAP, model).fit(*rows)[-1].coef_
+
+    whole = fit()
+    kept = {"checkpoint": f"{s3.url}/state", "checkpoint_every": 2}
+    s3.proxy.fault = after(3, "PUT .*/state/step.*model.json", lambda: 403)
+    with pytest.raises(StoreError, match="access is refused"):
+        fit(**kept)
+    s3.proxy.fault = lambda request: None
+    np.testing.assert_array_equal(fit(**kept, resume=True), whole)
+
+
+@pytest.mark.slow
+def test_commands(s3, cli):
+    """A job file, its input, its model and the predictions, all in a bucket; paths are relative to the job file."""
+    write(f"{s3.url}/a.zarr")
+    job = 'command = "train"\nX = "../a.zarr"\nout = "../model"\nmap = "fourier"\nn-components = 16\nalpha = 1e-3\n'
+    s3.fs.pipe_file(f"{s3.bucket}/jobs/train.toml", job.encode())
+    cli("run", f"{s3.url}/jobs/train.toml")
+    cli("predict", f"{s3.url}/model", f"{s3.url}/a.zarr", f"{s3.url}/p.parquet")
+    with s3.fs.open(f"{s3.bucket}/p.parquet/part-000000.parquet", "rb") as file:
+        assert pq.read_table(io.BytesIO(file.read())).num_rows == 10
+    said = cli("evaluate", f"{s3.url}/model", f"{s3.url}/a.zarr", "--json")
+    assert "accuracy" in str(said)
+
+
+@pytest.fixture
+def workers(s3, client):
+    """The shared workers, with the environment of the store."""
+
+    def forget():
+        import s3fs
+
+        s3fs.S3FileSystem.clear_instance_cache()
+
+    def update(settings):
+        os.environ.update(settings)
+
+    client.run(update, s3.environment)
+    client.run(forget)
+    with dask.config.set(scheduler=None):
+        yield client
+
+    def remove(names):
+        for name in names:
+            os.environ.pop(name, None)
+
+    client.run(remove, list(s3.environment))
+    client.run(forget)
+
+
+def test_what_a_worker_lacks(s3, workers):
+    rows, _ = open_rows(write(f"{s3.url}/a.zarr"))
+    np.testing.assert_array_equal(rows.compute(), X)
+    other, _ = open_rows(write(f"{s3.url}/b.zarr"))
+
+    def lose():
+        import s3fs
+
+        os.environ.pop("AWS_SECRET_ACCESS_KEY", None), os.environ.pop("AWS_ACCESS_KEY_ID", None)
+        s3fs.S3FileSystem.clear_instance_cache()
+
+    workers.run(lose)
+    with pytest.raises(StoreError, match=r"the worker tcp://\S+ on .*credentials are missing there"):
+        other.compute()
+
+
+def test_without_the_package(s3, monkeypatch):
+    def lacking(*args, **options):
+        raise ImportError("Install s3fs to access S3")
+
+    monkeypatch.setattr("fsspec.core.url_to_fs", lacking)
+    with pytest.raises(StoreError, match=r"this machine .* pip install s3fs"):
+        open_rows(f"{s3.url}/a.zarr")
+
+
+class Listing(SimpleHTTPRequestHandler):
+    """A web server that says what is in a folder."""
+
+    def log_message(self, *args):
+        pass
+
+
+class Plain(Listing):
+    """One that does not."""
+
+    def list_directory(self, path):
+        self.send_error(403)
+
+
+@pytest.mark.parametrize("handler", [Listing, Plain])
+def test_read_over_http(tmp_path, handler):
+    write(tmp_path / "a.zarr", 40)
+    write_foreign(f"{tmp_path}/f.zarr", 40)
+    write_model_folder(tmp_path / "model", {"seed": 1}, {"w": np.arange(4)})
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(handler, directory=tmp_path)) as server:
+        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_port}"
+        for name in ("a", "f"):
+            np.testing.assert_array_equal(open_rows(f"{url}/{name}.zarr")[0].compute(scheduler="sync"), X[:40])
+        if handler is Listing:
+            assert read_model_folder(f"{url}/model")[0] == {"seed": 1}
+        server.shutdown()
+
+
+@pytest.mark.slow
+def test_killed_and_started_again(s3, tmp_path):
+    """The process that writes features dies by SIGKILL at a block; the next one goes on, to the same bytes."""
+    url = write(f"{s3.url}/a.zarr")
+    words = [
+        sys.executable,
+        "-m",
+        "distrf",
+        "featurize",
+        url,
+        f"{s3.url}/out.zarr",
+        "-D",
+        "8",
+        "--length-scale",
+        "2.0",
+    ]
+    words += ["--seed", "1", "--quiet"]
+    featurize_job = partial(subprocess.run, capture_output=True, text=True, timeout=200)
+    process = subprocess.Popen(words, start_new_session=True)
+    s3.proxy.fault = after(4, "PUT .*out.zarr/manifest/c/", lambda: os.killpg(process.pid, signal.SIGKILL))
+    assert process.wait(200) == -signal.SIGKILL
+    s3.proxy.fault = lambda request: None
+    assert 4 <= 16 - len(pending_blocks(f"{s3.url}/out.zarr")) < 16
+    assert featurize_job(words).returncode == 0
+    words[5] = f"{s3.url}/calm.zarr"
+    assert featurize_job(words).returncode == 0
+    out, calm = (everything(s3.fs, f"{s3.bucket}/{name}.zarr") for name in ("out", "calm"))
+    assert {k: v for k, v in out.items() if "/c/" in k} == {k: v for k, v in calm.items() if "/c/" in k}
+
+
+@pytest.mark.slow
+def test_a_throttled_job(s3, workers):
+    """Ingest, train and predict on workers while one request in twenty is told to slow down."""
+    from distrf import ingest
+
+    with s3.fs.open(f"{s3.bucket}/rows.parquet", "wb") as file:
+        pq.write_table(pa.table({**{f"x{j}": X[:, j] for j in range(3)}, "t": Y}), file)
+
+    def job(name):
+        ingest(f"{s3.url}/rows.parquet", f"{s3.url}/{name}.zarr", target="t", block_rows=20)
+        rows, y = open_rows(f"{s3.url}/{name}.zarr")
+        model = make_pipeline(MAP, StreamingRidgeClassifier(alpha=1e-3)).fit(rows, y)
+        save_model(model, f"{s3.url}/{name}")
+        return load_model(f"{s3.url}/{name}").predict(rows).compute()
+
+    calm = job("calm")
+    s3.proxy.fault = some(503, 0.05)
+    np.testing.assert_array_equal(job("busy"), calm)

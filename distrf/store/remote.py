@@ -1,0 +1,228 @@
+"""Places behind a URL: options of their file systems, and errors that say where they arose and what is missing there."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import socket
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from typing import Any, NamedTuple
+
+import fsspec
+from zarr.storage import FsspecStore
+
+from ..errors import InputError, StoreError
+
+
+class _Protocol(NamedTuple):
+    """What a machine needs for URLs of a protocol: a package, credentials, an endpoint."""
+
+    package: str
+    credentials: str
+    endpoint: str = ""
+
+
+_S3 = _Protocol(
+    "s3fs",
+    "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or ~/.aws/credentials",
+    "AWS_ENDPOINT_URL, for a store that is not Amazon's",
+)
+_GS = _Protocol("gcsfs", "GOOGLE_APPLICATION_CREDENTIALS")
+_AZ = _Protocol("adlfs", "AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY")
+_HTTP = _Protocol("aiohttp", "a URL that is open to read")
+_PROTOCOLS = {"s3": _S3, "s3a": _S3, "gs": _GS, "gcs": _GS, "az": _AZ, "abfs": _AZ, "abfss": _AZ} | {
+    "http": _HTTP, "https": _HTTP,
+}  # fmt: skip
+
+_SECRET = re.compile(r"secret|password|token|credential|connection_string|(^|_)(key|key_id|sas)$")
+_NO_CREDENTIALS = {
+    "NoCredentialsError", "PartialCredentialsError", "CredentialRetrievalError", "ProfileNotFound",
+    "DefaultCredentialsError",
+}  # fmt: skip
+_UNREACHABLE = {"ConnectionError", "HTTPClientError", "ClientConnectionError", "ServiceRequestError"}
+_MISSING = (FileNotFoundError, IsADirectoryError, NotADirectoryError)
+
+
+def options_of(path: str, storage_options: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The options of a file system: those given, and ours where neither they nor fsspec's configuration say otherwise.
+
+    Parameters
+    ----------
+    path : str
+        A URL.
+    storage_options : mapping, optional
+
+    Returns
+    -------
+    dict
+
+    Raises
+    ------
+    InputError
+        Credentials are among them, or in the URL: they would travel in every task, and be kept beside what is written.
+    """
+    given = dict(storage_options or {})
+    secrets = sorted(_secrets(given))
+    if secrets or re.search(r"://[^/]*:[^/]*@", path):
+        raise InputError(
+            f"credentials come from the environment of each machine, never from a URL or from storage_options, which "
+            f"travel in every task; received {', '.join(secrets) or 'a URL with a password'}; set {_protocol(path).credentials}, on "
+            "the workers too"
+        )
+    # A cached listing would hide blocks that other processes have just written.
+    ours: dict[str, Any] = {"use_listings_cache": False}
+    protocol = path.partition("://")[0]
+    if protocol in ("s3", "s3a"):
+        # With more, each read of a whole object asks for its size first. Dask and Zarr read objects beside each other.
+        ours["max_concurrency"] = 1
+        if not {"AWS_RETRY_MODE", "AWS_MAX_ATTEMPTS"} & set(os.environ):
+            # Waits between attempts double, up to 20 s; s3fs makes five rounds of these where it is told to slow down.
+            ours["config_kwargs"] = {"retries": {"mode": "standard", "max_attempts": 4}}
+    configured = fsspec.config.conf.get(protocol, {})
+    return {name: value for name, value in ours.items() if name not in configured} | given
+
+
+def _secrets(options: Mapping[str, Any]) -> Iterator[str]:
+    for name, value in options.items():
+        if isinstance(value, Mapping):
+            yield from _secrets(value)
+        elif _SECRET.search(name) and value:
+            yield name
+
+
+def explain(path: str, error: BaseException) -> StoreError | None:
+    """What an error of an object store means: on which machine it arose, and which setting is missing there.
+
+    Parameters
+    ----------
+    path : str
+        A URL.
+    error : Exception
+
+    Returns
+    -------
+    StoreError, or None for another error
+    """
+    kinds = {kind.__name__ for kind in type(error).__mro__}
+    needs, text = _protocol(path), f"{type(error).__name__}: {error}"
+    if isinstance(error, ImportError):
+        what = f"the package of its protocol is missing there ({error}); pip install {needs.package}"
+    elif kinds & _NO_CREDENTIALS:
+        what = f"credentials are missing there ({text}); set {needs.credentials}"
+    elif isinstance(error, PermissionError) or "ClientAuthenticationError" in kinds:
+        what = f"access is refused ({text}); check the credentials there ({needs.credentials}) and what they permit"
+        what += f", and the endpoint ({needs.endpoint})" if needs.endpoint else ""
+    elif kinds & _UNREACHABLE:
+        what = f"no answer ({text}); check the network there" + (
+            f", and {needs.endpoint}" if needs.endpoint else ""
+        )
+    elif code_of(error) == "NoSuchBucket":
+        what = f"its bucket does not exist ({error}); check the name, or make the bucket"
+    elif isinstance(error, OSError) and error.errno == errno.EBUSY:
+        what = (
+            f"the store is still too busy after all retries ({text}); run the command again later, with fewer "
+            "workers, or with a higher AWS_MAX_ATTEMPTS"
+        )
+    else:
+        return None
+    return StoreError(f"{_here()} cannot reach {path!r}: {what}")
+
+
+def code_of(error: BaseException) -> str:
+    """The code of an error that S3 answered with, "" for others; not every server sends a message with it."""
+    response = getattr(error.__cause__, "response", None) or {}
+    return str(response.get("Error", {}).get("Code", ""))
+
+
+@contextmanager
+def explained(path: str) -> Iterator[None]:
+    """Raise what `explain` makes of an error; others pass."""
+    try:
+        yield
+    except Exception as error:
+        known = explain(path, error)
+        if known is None:
+            raise
+        raise known from error
+
+
+def _protocol(path: str) -> _Protocol:
+    name = path.partition("://")[0].rsplit("::", 1)[-1]
+    return _PROTOCOLS.get(name, _Protocol(f"the fsspec package of {name}://", f"what {name}:// needs"))
+
+
+def _here() -> str:
+    """This machine in words, as a worker where it is one: settings may differ between workers and the client."""
+    host = socket.gethostname()
+    distributed = sys.modules.get("distributed")  # what has not been imported runs no worker
+    try:
+        return f"the worker {distributed.get_worker().address} on {host}"  # type: ignore[union-attr]
+    except (AttributeError, ValueError):
+        return f"this machine ({host})"
+
+
+class RemoteFiles:
+    """An fsspec file system whose errors are explained.
+
+    Parameters
+    ----------
+    fs : fsspec.AbstractFileSystem
+    path : str
+        The URL that it was made for.
+    """
+
+    def __init__(self, fs: Any, path: str):
+        self._fs, self._path = fs, path
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._fs, name)
+        if not callable(found):
+            return found
+
+        def call(*args: Any, **options: Any) -> Any:
+            with explained(self._path):
+                return found(*args, **options)
+
+        return call
+
+
+class RemoteStore(FsspecStore):
+    """A Zarr store whose errors are explained, and in which a bucket that is gone is not taken for a missing chunk."""
+
+    @classmethod
+    def at(cls, path: str, storage_options: Mapping[str, Any] | None, read_only: bool) -> RemoteStore:
+        """The store at a URL."""
+        with explained(path):
+            store = cls.from_url(
+                path, options_of(path, storage_options), read_only=read_only, allowed_exceptions=()
+            )
+        assert isinstance(store, RemoteStore)
+        return store
+
+    @property
+    def _url(self) -> str:
+        return str(self.fs.unstrip_protocol(self.path))
+
+    async def get(self, key: str, prototype: Any, byte_range: Any = None) -> Any:
+        """The bytes of a key, None where there is no such key."""
+        with suppress(*_MISSING), explained(self._url):
+            return await super().get(key, prototype, byte_range)
+        return None
+
+    async def exists(self, key: str) -> bool:
+        """Whether there is such a key."""
+        with explained(self._url):
+            return await super().exists(key)
+
+    async def set(self, key: str, value: Any, byte_range: tuple[int, int] | None = None) -> None:
+        """Write the bytes of a key."""
+        with explained(self._url):
+            await super().set(key, value, byte_range)
+
+    async def delete_dir(self, prefix: str) -> None:
+        """Remove all keys that start so."""
+        with suppress(*_MISSING), explained(self._url):
+            await super().delete_dir(prefix)
