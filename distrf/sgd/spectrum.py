@@ -32,6 +32,8 @@ from .rows import Rows, Weights
 #: (96.65 and 96.63 % after one pass), in a third of the time. Few features get all directions.
 MOST_DIRECTIONS = 512
 MANY_FEATURES = 1_536
+#: Columns with fewer nonzero entries in the sample do not tell whether columns are in unlike units, if others have more.
+_RARE = 20
 #: If the bound on the length of all rows is less than this many times the bound from the sample, it sets the steps.
 #: Otherwise the sample does, and the first epoch measures the length of every row.
 _PROBE_GAIN = 2.0
@@ -201,7 +203,9 @@ def _scale_columns(
 ) -> tuple[_Sample, Penalty]:
     """Choose the penalty, and scale the columns of the sample if their sizes are unlike: the penalty has the factors."""
     sizes = column_sizes(sample.Z, sample.weight, shift)
-    apart = unlike(sizes, _APART_L1 if requested.penalty.l1_ratio else APART)
+    # The size of a rare word is chance: it is that of the few rows that have it.
+    usual = np.count_nonzero(sample.Z, axis=0) >= _RARE
+    apart = unlike(sizes[usual] if usual.any() else sizes, _APART_L1 if requested.penalty.l1_ratio else APART)
     if apart is None:
         return sample, _penalty(sample, loss, requested, smoothness, None)
     # Squares of the columns may leave the range of float32 until they are scaled.

@@ -9,6 +9,7 @@ import scipy.sparse as sp
 
 from distrf import StreamingSGDClassifier, StreamingSGDRegressor
 from distrf.errors import InputError
+from distrf.sgd import spectrum
 from distrf.sgd.column_units import column_sizes, unit_factors, unlike
 
 
@@ -120,3 +121,16 @@ def test_one_worker_and_two_give_the_same_bits(client, one_worker_client, distri
         one = fitted()
     with client.as_current():
         np.testing.assert_array_equal(fitted(), one)
+
+
+@pytest.mark.parametrize(("nonzeros", "scaled"), [(3, False), (60, True)])
+def test_a_rare_word_is_no_unit(nonzeros, scaled, monkeypatch):
+    """The size of a column that few rows have is chance: with factors of their own, rare words would slow down training."""
+    rng = np.random.default_rng(0)
+    X = (rng.random((600, 40)) < 0.2).astype(np.float32)
+    X[:, 7] = 0
+    X[:nonzeros, 7] = 1e-4
+    factors = []
+    monkeypatch.setattr(spectrum, "unit_factors", lambda *a: factors.append(unit_factors(*a)) or factors[-1])
+    StreamingSGDClassifier(n_epochs=1, tol=None, random_state=0).fit(sp.csr_array(X), X[:, 0] + X[:, 1] > 0)
+    assert bool(factors) == scaled
