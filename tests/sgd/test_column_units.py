@@ -123,6 +123,7 @@ def test_one_worker_and_two_give_the_same_bits(client, one_worker_client, distri
         np.testing.assert_array_equal(fitted(), one)
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize(("nonzeros", "scaled"), [(3, False), (60, True)])
 def test_a_rare_word_is_no_unit(nonzeros, scaled, monkeypatch):
     """The size of a column that few rows have is chance: with factors of their own, rare words would slow down training."""
