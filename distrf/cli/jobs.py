@@ -143,15 +143,24 @@ def _likely(key: str, known: Iterable[str]) -> str:
 
 
 def _read(path: str) -> dict[str, Any]:
-    from ..store import files
-
-    fs, root = files.filesystem(files.normalise(path))
-    if not fs.isfile(root):
-        raise UsageError(f"no job file at {path!r}; check the path")
     try:
-        return tomllib.loads(fs.cat_file(root).decode())
+        return tomllib.loads(_bytes(path).decode())
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UsageError(f"{path!r} is not TOML: {error}; text stands in quotes") from error
+
+
+def _bytes(path: str) -> bytes:
+    """A file, here or at a URL: file systems are imported for a URL alone."""
+    if os.path.isfile(path):
+        with open(path, "rb") as file:
+            return file.read()
+    if "://" in path:
+        from ..store import files
+
+        fs, root = files.filesystem(files.normalise(path))
+        if fs.isfile(root):
+            return bytes(fs.cat_file(root))
+    raise UsageError(f"no job file at {path!r}; check the path")
 
 
 def _flag(where: str, value: Any, parameter: Any) -> list[str]:

@@ -372,6 +372,7 @@ def test_training_resumed(s3):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)
 def test_commands(s3, cli):
     """A job file, its input, its model and the predictions, all in a bucket; paths are relative to the job file."""
     write(f"{s3.url}/a.zarr")
