@@ -78,7 +78,7 @@ def learning_costs(estimator: Any, rows: PlannedBlocks, workers: Workers) -> Lea
         weights=3 * 8 * P,
         threads=workers.threads,
         held=rows.held_bytes(batch, ahead, holders),
-        features=int(-(-ahead.batches_held * size // holders) * row_bytes),
+        features=int(Ahead.most_bytes(workers, size * row_bytes) / holders),
         gradients=(-(-batch.microbatches // holders) + 4) * 8 * P,
     )
     client = SAMPLE * d * itemsize + state

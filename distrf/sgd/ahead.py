@@ -11,8 +11,11 @@ from dataclasses import dataclass
 from ..execution.memory import Workers
 from .schedules import Batch
 
-#: The share of a worker's memory that features made ahead may take, and the share for blocks; less where little is enough.
-_SHARE = 0.125
+#: Threads that work on a batch, as most batches have it.
+_THREADS_OF_A_BATCH = 4
+#: Bytes of features made ahead for each thread, and the share of a worker's memory for blocks read ahead; less where
+#: little is enough.
+_FEATURE_BYTES, _SHARE = 32 * 2**20, 0.125
 #: Batches beside those made ahead whose features are on workers: the one that is summed, one that is added while it is, and
 #: one that is being released.
 _MORE_BATCHES = 3
@@ -73,8 +76,9 @@ class Ahead:
     def choose(cls, workers: Workers, layout: BatchLayout, row_bytes: float, block_bytes: int) -> Ahead:
         """As far as all threads have work, and as memory allows.
 
-        A window occupies a thread for each microbatch of a batch. So features of as many windows are made as occupy all
-        threads, and twice as many are read, since their blocks come at once and are used one after the other.
+        A batch occupies about four threads, and the other batches of its window the same ones. So the blocks of twice as
+        many windows are read as occupy all threads, since they come at once and are used one after the other. The rule does
+        not follow from the size of a batch, which a plan does not know yet.
 
         Parameters
         ----------
@@ -85,20 +89,25 @@ class Ahead:
         block_bytes : int
             Of the largest block as a worker holds it.
         """
-        fill = -(-workers.count * workers.threads // max(layout.microbatches, 1))
+        threads = workers.count * workers.threads
+        fill = -(-threads // _THREADS_OF_A_BATCH)
         if fill <= 1:
             return cls()
-        batches, windows = fill * layout.window_batches, 2 * fill
+        batches = min(
+            fill * layout.window_batches, int(threads * _FEATURE_BYTES / max(layout.rows * row_bytes, 1.0))
+        )
+        windows = 2 * fill
         if workers.memory_limit:
             share = _SHARE * workers.memory_limit * workers.count
-            batches = min(batches, int(share / max(layout.rows * row_bytes, 1.0)) - _MORE_BATCHES)
             windows = min(windows, int(share / max(layout.window_blocks * block_bytes, 1)) - 1)
         return cls(max(batches, cls.batches), max(windows, cls.windows))
 
-    @property
-    def batches_held(self) -> int:
-        """The most batches whose features are on workers at one time."""
-        return self.batches + _MORE_BATCHES
+    @staticmethod
+    def most_bytes(workers: Workers, batch_bytes: float) -> float:
+        """Bytes of features on all workers at most, if a batch has at most so many."""
+        threads = workers.count * workers.threads
+        ahead = threads * _FEATURE_BYTES if threads > _THREADS_OF_A_BATCH else 0
+        return _MORE_BATCHES * batch_bytes + max(Ahead.batches * batch_bytes, ahead)
 
     @property
     def windows_held(self) -> int:

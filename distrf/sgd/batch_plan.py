@@ -182,7 +182,7 @@ def _batch_memory(
     weights = (features.width + 1) * rows.outputs
     row_bytes = features.entries * rows.itemsize + 16 * rows.outputs
     ahead = Ahead.choose(workers, layout, row_bytes, rows.block_bytes)
-    held_rows = -(-min(ahead.batches_held * batch_size, 2 * rows.n) // workers.count)
+    features_bytes = Ahead.most_bytes(workers, batch_size * row_bytes) / workers.count
     return BatchMemory(
         block=rows.source_bytes,
         scratch=layout.microbatch_rows * (rows.columns + 2 * features.width) * rows.itemsize,
@@ -190,7 +190,7 @@ def _batch_memory(
         weights=features.cached,
         threads=workers.threads,
         held=rows.held_bytes(layout, ahead, workers.count),
-        features=int(held_rows * row_bytes),
+        features=int(features_bytes),
         gradients=-(-layout.microbatches // workers.count) * weights * rows.itemsize + 7 * 8 * weights,
     )
 
