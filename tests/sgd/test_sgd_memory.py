@@ -63,9 +63,7 @@ def test_classes_that_only_the_rows_tell_are_counted(client, monkeypatch):
     Z = RandomFourierFeatures(gamma=0.1, n_components=256, random_state=0).fit(lazy).transform(lazy)
     model = StreamingSGDClassifier("logistic", n_epochs=1, tol=None, alpha=1e-4)
     model.fit(Z, da.arange(1200, chunks=300) % 2)
-    refused = (
-        r"to 1000 output\(s\) was refused: .* which has 370.00 MiB .* Remedy: fewer components or outputs"
-    )
+    refused = r"to 1000 output\(s\) was refused: .* which has 370.00 MiB .* Remedy: fewer components or outputs"
     with pytest.raises(MemoryPlanError, match=refused):
         model.fit(Z, da.arange(1200, chunks=300) % 1000)
 
