@@ -20,7 +20,7 @@ from distributed import Client, LocalCluster
 from sklearn.pipeline import make_pipeline
 
 from distrf import RandomFourierFeatures, StreamingRidgeClassifier
-from distrf.cli.session import peak_memory
+from distrf.execution.workers import peak_memory
 
 
 def load(folder: str, name: str) -> tuple[np.ndarray, ...]:

@@ -375,7 +375,7 @@ def million(args: argparse.Namespace) -> list[dict[str, Any]]:
     """D = 1,000,000, l = 256 on workers of stated memory: planned and measured peak."""
     from distributed import Client, LocalCluster
 
-    from distrf.cli.session import peak_memory
+    from distrf.execution.workers import peak_memory
 
     X = sample(load(args.data, "usps")[0], args.million_rows)
     map_ = (
