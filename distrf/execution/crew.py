@@ -29,10 +29,10 @@ class Crew:
         self._client = client
         self._threads: dict[str, int] = {}
         self._looked = -math.inf
-        self._running: dict[
-            Any, tuple[str, float, float]
-        ] = {}  # segment -> (worker, began, its share of a thread)
-        self._done: dict[str, tuple[int, float]] = {}  # worker -> (segments, their seconds)
+        #: segment -> (worker, when it began, its share of a thread)
+        self._running: dict[Any, tuple[str, float, float]] = {}
+        #: worker -> (finished segments, their seconds)
+        self._done: dict[str, tuple[int, float]] = {}
 
     @property
     def running(self) -> int:

@@ -253,7 +253,7 @@ def _run_workers(pass_: _Pass, most: int, client: Any) -> Any:
     submission.add(dict(pass_.blocks.shared), keep=list(pass_.blocks.shared))
     try:
         while True:
-            while r < segments and len(running) + len(tree.waiting) + len(adding) < most:
+            while r < segments and crew.running + len(tree.waiting) + len(adding) < most:
                 worker = crew.choose(segments - r)
                 if worker is None:
                     break
