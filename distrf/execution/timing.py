@@ -3,14 +3,14 @@
 A job is a sequence of phases. A phase is a number of steps, one after the other: the passes over the rows, or the batches of
 SGD. The work of a step is cut into parts, which run at once: segments, blocks, microbatches. A phase takes
 
-    max(tasks * Speeds.task,
+    max((waiting + ahead) / threads,
         steps * (Speeds.step + levels * state / Speeds.network) + waiting / parts * ceil(parts / threads),
-        (waiting + free) / threads)
+        tasks * Speeds.task)
 
-seconds. The first line is the time of client and scheduler, which handle one task after the other. `waiting` is the work
-that a step must wait for: that of the step before is done first. `free` is the work that may be done ahead: SGD reads rows
-and makes their features before their turn. The states of the parts are added on a tree of `levels` = log2(parts) levels,
-and a state of `state` bytes is sent at each.
+seconds. `waiting` is the work of the steps themselves: a step begins when the one before is done. `ahead` is work that
+may be done before its step: SGD reads rows and makes their features before their turn. The states of the parts are
+added on a tree of `levels` = log2(parts) levels, and a state of `state` bytes is sent at each. The last line is the time
+of client and scheduler, which handle one task after the other.
 """
 
 from __future__ import annotations
@@ -23,6 +23,13 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from .memory import Workers
+
+#: What bounds a phase.
+WORK, STEPS, TASKS = (
+    "arithmetic and reading",
+    "steps that wait for each other",
+    "tasks, which one scheduler handles",
+)
 
 
 @dataclass(frozen=True)
@@ -67,8 +74,8 @@ class Phase:
             passes, passes * (2 * segments - 1), passes if sweeps is None else sweeps, flops, segments, state
         )
 
-    def seconds(self, swept: int, workers: Workers, speeds: Speeds) -> float:
-        """The seconds that the phase takes.
+    def bounds(self, swept: int, workers: Workers, speeds: Speeds) -> dict[str, float]:
+        """The seconds that the phase takes at least, by what bounds it; it takes the longest of them.
 
         Parameters
         ----------
@@ -82,11 +89,15 @@ class Phase:
         ahead = self.ahead / speeds.flops + (reading if self.steps else 0.0)
         waiting = (self.flops - self.ahead) / speeds.flops + (0.0 if self.steps else reading)
         step = speeds.step + math.ceil(math.log2(parts)) * self.state / speeds.network
-        return max(
-            self.tasks * speeds.task,
-            (self.steps or self.passes) * step + waiting / parts * math.ceil(parts / threads),
-            (waiting + ahead) / threads,
-        )
+        return {
+            WORK: (waiting + ahead) / threads,
+            STEPS: (self.steps or self.passes) * step + waiting / parts * math.ceil(parts / threads),
+            TASKS: self.tasks * speeds.task,
+        }
+
+    def seconds(self, swept: int, workers: Workers, speeds: Speeds) -> float:
+        """The seconds that the phase takes; the parameters are those of `bounds`."""
+        return max(self.bounds(swept, workers, speeds).values())
 
 
 @dataclass(frozen=True)
@@ -124,11 +135,11 @@ def gemm_rate() -> float:
     adds up states.
     """
     if not _rate:
-        A = np.ones((1024, 1024), dtype=np.float32)
+        A, taken = np.ones((1024, 1024), dtype=np.float32), []
         with threadpool_limits(1):
-            A @ A
-            start = time.perf_counter()
-            for _ in range(3):
+            for _ in range(4):
+                start = time.perf_counter()
                 A @ A
-            _rate.append(0.7 * 3 * 2 * 1024**3 / (time.perf_counter() - start))
+                taken.append(time.perf_counter() - start)
+        _rate.append(0.7 * 2 * 1024**3 / min(taken))
     return _rate[0]

@@ -53,8 +53,16 @@ class Plan:
         speeds : Speeds or None, default=None
             None measures the arithmetic of this machine, and assumes the rest.
         """
+        return sum(max(bounds.values()) for bounds in self._bounds(speeds))
+
+    def bound(self, speeds: Speeds | None = None) -> str:
+        """What takes the time of the longest phase; `speeds` as in `seconds`."""
+        longest = max(self._bounds(speeds), key=lambda bounds: max(bounds.values()))
+        return next(name for name, seconds in longest.items() if seconds > 0.8 * max(longest.values()))
+
+    def _bounds(self, speeds: Speeds | None) -> list[dict[str, float]]:
         speeds = speeds or Speeds()
-        return sum(phase.seconds(self.sweep_bytes, self.workers, speeds) for phase in self.phases)
+        return [phase.bounds(self.sweep_bytes, self.workers, speeds) for phase in self.phases]
 
     @property
     def fits(self) -> bool:
@@ -69,12 +77,6 @@ class Plan:
         self.memory.check(self.workers, self.job)
         check_client(self.client_peak, self.job)
 
-    @property
-    def used_threads(self) -> int:
-        """The threads that have work at one time in the longest phase."""
-        longest = max(self.phases, key=lambda phase: phase.flops + phase.sweeps)
-        return min(longest.parts, self.workers.count * self.workers.threads)
-
     def lines(self) -> list[tuple[str, str]]:
         """(what, how much) in words, as it is printed."""
         limit = self.workers.memory_limit
@@ -88,7 +90,7 @@ class Plan:
             *((f"  {part}", format_bytes(size)) for part, size in self.memory.parts.items() if size),
             ("peak of the client", format_bytes(self.client_peak)),
             ("workers", f"{self.workers.count} x {self.workers.threads} threads"),
-            ("time, roughly", f"{self.seconds():,.0f} s ({self.flops:.2g} operations)"),
+            ("time, roughly", f"{self.seconds():,.0f} s, mostly {self.bound()}"),
             *(("note", note) for note in self.notes),
         ]
 
@@ -115,6 +117,7 @@ class Plan:
             "workers": self.workers.count,
             "threads_per_worker": self.workers.threads,
             "flops": self.flops,
+            "time_bound_by": self.bound(),
             "seconds_estimate": round(self.seconds(), 1),
             "notes": self.notes,
         }
