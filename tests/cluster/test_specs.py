@@ -14,7 +14,8 @@ import distributed
 import jsonschema
 import pytest
 import yaml
-from distributed import LocalCluster, Nanny, Scheduler, Worker
+from distributed import Adaptive, LocalCluster, Nanny, Scheduler, Worker
+from distributed.cli import dask_scheduler, dask_worker
 
 import distrf
 from distrf.cli.jobs import job_words
@@ -61,6 +62,44 @@ def test_specs_name_what_their_class_takes(path):
     for server, key in ((Scheduler, "scheduler_options"), (Nanny, "worker_options")):
         more = keywords(Worker) | {"n_workers"} if server is Nanny else set()
         assert set(spec["arguments"].get(key, {})) <= keywords(server) | more
+    assert set(spec.get("wait") or {}) <= {"workers", "timeout"}
+    adapts = keywords(factory.adapt) | keywords(Adaptive) if spec.get("adapt") else set()
+    assert set(spec.get("adapt") or {}) <= adapts - {"self", "kwargs"}
+    manifest = spec["arguments"].get("custom_cluster_spec")  # as seen from the root of the repository
+    assert manifest is None or ROOT / manifest in KUBERNETES
+
+
+def options_of_servers(value):
+    """Every option in the lists of words of a file, which go to `dask scheduler` and `dask worker`."""
+    if isinstance(value, dict):
+        value = list(value.values())
+    if not isinstance(value, list):
+        return set()
+    own = {word for word in value if isinstance(word, str) and word.startswith("--")}
+    return own.union(*(options_of_servers(part) for part in value))
+
+
+@pytest.mark.parametrize("path", [*SPECS, *KUBERNETES, *VALUES], ids=lambda p: str(p.relative_to(CLUSTER)))
+def test_the_words_for_servers_are_options_of_dask(path):
+    known = {word for command in (dask_scheduler, dask_worker) for p in command.main.params for word in p.opts}
+    commands_of_distrf = {"--cluster"}
+    assert options_of_servers(load(path)) <= known | commands_of_distrf
+
+
+def test_every_file_is_checked():
+    checked = {
+        *SPECS,
+        *KUBERNETES,
+        POLICY,
+        *VALUES,
+        *SCRIPTS,
+        CLUSTER / "docker/Dockerfile",
+        CLUSTER / "README.md",
+    }
+    files = {path for path in CLUSTER.rglob("*") if path.is_file()}
+    assert {
+        path for path in files if "certificates" not in path.parts
+    } == checked  # made by hand, to try cluster/tls
 
 
 @every_spec
