@@ -131,7 +131,8 @@ def local_arguments(memory_limit: str | int | None = None, n_workers: int | None
 
 def _share(arguments: dict[str, Any]) -> int:
     """Memory of one worker of a LocalCluster: an equal part of what this process leaves, if they are others."""
-    return (machine_memory() - CLIENT_BYTES * arguments.get("processes", True)) // arguments["n_workers"]
+    have = machine_memory() - CLIENT_BYTES * arguments.get("processes", True)
+    return max(have // arguments["n_workers"], 2**20)  # 0 would be no limit
 
 
 def check_memory_limit(memory_limit: str | int | None, cluster: str | os.PathLike[str] | None = None) -> None:

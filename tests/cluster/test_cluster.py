@@ -134,6 +134,7 @@ def test_little_memory(monkeypatch, tmp_path):
     assert (made["n_workers"], made["memory_limit"]) == (1, 3 * PROCESS_BYTES)
     assert local_arguments(None, 3)["memory_limit"] == PROCESS_BYTES
     assert local_arguments("1GiB")["n_workers"] == 64
+    assert local_arguments(None, 10**6)["memory_limit"] == 2**20
     local = {"class": "distributed.LocalCluster", "arguments": {"n_workers": 2}}
     assert planned_workers(spec_file(tmp_path / "c.yaml", **local)).memory_limit == 3 * PROCESS_BYTES // 2
     local["arguments"]["processes"] = False
