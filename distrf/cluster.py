@@ -25,7 +25,9 @@ from dask.utils import parse_bytes
 from distributed.security import Security
 
 from .errors import ClusterError, InputError
+from .execution.memory import CLIENT_BYTES, PROCESS_BYTES
 from .execution.worker_checks import WITHOUT_WORKERS
+from .machine import machine_memory
 
 _SCHEMES = ("tcp://", "tls://", "ws://", "wss://", "ucx://", "inproc://")
 
@@ -48,10 +50,10 @@ def connect(
         class and its arguments (see cluster/README.md). None starts a local cluster: one process with one thread
         for each core.
     memory_limit : str, int or None, default=None
-        Memory of one local worker, in bytes or as "4GiB". None is an equal share of the machine. Workers that are
-        not started here have their own.
+        Memory of one local worker, in bytes or as "4GiB". None is an equal share of the machine, or of the container, batch
+        job or service in which this process runs. Workers that are not started here have their own.
     n_workers : int or None, default=None
-        Workers of the local cluster. None is one for each core.
+        Workers of the local cluster. None is one for each core, or as many as have memory to work.
     tls : str, PathLike or None, default=None
         Folder with ca.pem, cert.pem and key.pem (cluster/tls/make-certs.sh makes them): all connections are encrypted, and
         only who holds a certificate of that authority is let in. It goes before the folder of a spec file, and with a
@@ -108,7 +110,7 @@ def local_arguments(memory_limit: str | int | None = None, n_workers: int | None
     memory_limit : str or int, optional
         Of one worker, in bytes or as "4GiB".
     n_workers : int, optional
-        None: one for each core.
+        None: one for each core, or as many as have memory for more than their process.
 
     Returns
     -------
@@ -120,10 +122,17 @@ def local_arguments(memory_limit: str | int | None = None, n_workers: int | None
         The memory limit is not a number of bytes above 0.
     """
     count = n_workers or CPU_COUNT
+    if n_workers is None and memory_limit is None:
+        count = max(1, min(count, (machine_memory() - CLIENT_BYTES) // (2 * PROCESS_BYTES)))
     arguments: dict[str, Any] = {"n_workers": count, "threads_per_worker": 1, "processes": True}
-    if memory_limit is not None:
-        arguments["memory_limit"] = _bytes(memory_limit)
+    arguments["memory_limit"] = _share(arguments) if memory_limit is None else _bytes(memory_limit)
     return arguments
+
+
+def _share(arguments: dict[str, Any]) -> int:
+    """Memory of one worker of a LocalCluster: an equal part of what this process leaves, if they are others."""
+    have = machine_memory() - CLIENT_BYTES * arguments.get("processes", True)
+    return max(have // arguments["n_workers"], 2**20)  # 0 would be no limit
 
 
 def check_memory_limit(memory_limit: str | int | None, cluster: str | os.PathLike[str] | None = None) -> None:
@@ -239,6 +248,8 @@ def read_cluster_spec(path: str | os.PathLike[str]) -> dict[str, Any]:
             )
         spec["tls"] = os.path.join(os.path.dirname(path), os.path.expanduser(spec["tls"]))
     spec["arguments"] = dict(spec.get("arguments") or {})
+    if spec["class"].endswith("LocalCluster") and spec["arguments"].get("n_workers"):
+        spec["arguments"].setdefault("memory_limit", _share(spec["arguments"]))
     return spec
 
 

@@ -15,11 +15,14 @@ from typing import Any
 from dask.utils import format_bytes
 
 from ..errors import MemoryPlanError
+from ..machine import machine_memory
 from .sum_tree import most_waiting
 from .worker_checks import WorkerMemoryError
 
 #: Bytes of a worker process that has imported everything and holds no data.
 PROCESS_BYTES = 350 * 2**20
+#: Bytes of the process that starts local workers: it has imported as much, and shares the files of libraries with them.
+CLIENT_BYTES = 200 * 2**20
 #: Factor for what allocators and messages take beyond the arrays themselves.
 SLACK = 1.15
 #: While a state is sent, it takes this many times its size.
@@ -33,7 +36,7 @@ _REMEDIES = {
     "scratch": "smaller blocks (Dask's array.chunk-size), or fewer threads per worker",
     "cached weights": "a structured projection, or a smaller DISTRF_CACHE_BYTES",
     "features": "a smaller batch_size, fewer components, or more workers",
-    "process": "workers with more memory",
+    "process": "fewer workers, or with more memory; one process for all is in cluster/local/small.yaml",
     "gradients": "fewer components or outputs, or workers with more memory",
 }
 
@@ -49,10 +52,9 @@ class Workers:
     @classmethod
     def of_client(cls, client: Any) -> Workers:
         if client is None:
-            import psutil
             from dask.system import CPU_COUNT
 
-            return cls(1, CPU_COUNT, psutil.virtual_memory().total)
+            return cls(1, CPU_COUNT, machine_memory())
         workers = client.scheduler_info(n_workers=-1)["workers"].values()
         limits = [w["memory_limit"] for w in workers if w.get("memory_limit")]
         threads = max((w["nthreads"] for w in workers), default=1)
@@ -106,9 +108,10 @@ class PassMemory:
         """Raise MemoryPlanError where the peak exceeds the smallest worker."""
         if not workers.memory_limit or self.peak <= workers.memory_limit:
             return
+        remedy = self._remedy if workers.memory_limit > PROCESS_BYTES else _REMEDIES["process"]
         raise MemoryPlanError(
             f"{label} was refused: it needs {format_bytes(self.peak)} on each worker, which has "
-            f"{format_bytes(workers.memory_limit)} ({self._listed}). Remedy: {self._remedy}, or --memory-limit / "
+            f"{format_bytes(workers.memory_limit)} ({self._listed}). Remedy: {remedy}, or --memory-limit / "
             f"memory_limit of at least {format_bytes(self.peak)}"
         )
 
@@ -134,9 +137,7 @@ class PassMemory:
 
 def check_client(needed: int, label: str) -> None:
     """Raise MemoryPlanError where the final solve, in this process, exceeds the memory of this machine."""
-    import psutil
-
-    have = psutil.virtual_memory().total
+    have = machine_memory()
     if needed > have:
         raise MemoryPlanError(
             f"{label} was refused: its final solve needs {format_bytes(needed)} in the client, this machine has "

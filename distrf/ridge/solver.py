@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import psutil
 from dask.base import is_dask_collection
 from dask.utils import format_bytes
 
 from ..execution.memory import PassMemory, Workers
 from ..execution.passes import count_segments, pass_memory
 from ..execution.scheduler import current_client
+from ..machine import machine_memory
 from .gram import GramReduction
 
 SOLVERS = ("auto", "gram", "cg")
@@ -62,7 +62,7 @@ def solver_that_fits(
             f"the Gram matrix of {D} features needs {format_bytes(memory.peak)} on a worker of "
             f"{format_bytes(workers.memory_limit)}"
         )
-    have = psutil.virtual_memory().total
+    have = machine_memory()
     if solve_bytes > have:
         return "cg", (
             f"factoring the Gram matrix of {D} features needs {format_bytes(solve_bytes)} in the client of "

@@ -16,6 +16,7 @@ import zarr
 from zarr.codecs import Crc32cCodec
 
 from ..errors import InputError, StoreError
+from ..machine import machine_memory
 from . import files
 from .files import Options
 from .spec import from_json, require_same, to_json
@@ -283,8 +284,6 @@ def _existing(path: str, fs: Any, root: str) -> dict[str, Any] | None:
 
 def _check_total(path: str, records: dict[str, Any]) -> None:
     """Refuse, before anything is read, arrays that do not fit in the memory of this machine."""
-    import psutil
-
     try:
         total = sum(
             math.prod(_sizes(record)) * np.dtype(record["dtype"]).itemsize for record in records.values()
@@ -294,7 +293,7 @@ def _check_total(path: str, records: dict[str, Any]) -> None:
             f"the model.json of {path!r} is damaged: a shape or dtype of its arrays cannot be read ({error!r}); "
             "restore it"
         ) from error
-    have = psutil.virtual_memory().total
+    have = machine_memory()
     if total > have:
         raise StoreError(
             f"the arrays of a model are read into memory: {path!r} declares {total:,} bytes, this machine has "

@@ -12,6 +12,7 @@ from ..execution.passes import count_segments
 from ..execution.planned import Costs, PlannedRows, cached_bytes
 from ..execution.timing import Phase
 from ..gram_tiles import tiles_nbytes
+from ..machine import machine_memory
 from ..maps.tiles import FeatureTiles
 from .reductions import GramTilesReduction, ProductReduction
 from .sketches import make_sketch
@@ -122,8 +123,6 @@ def choose(solver: str, search: Search, workers: Workers) -> Choice:
 
 def _against_gram(search: Search, workers: Workers) -> str | None:
     """The reason why the Gram matrix does not fit into a worker or the client, in words; None if it fits."""
-    import psutil
-
     D, reduction = search.source.n_features, GramTilesReduction(search.source)
     memory = PassMemory(
         0,
@@ -137,7 +136,7 @@ def _against_gram(search: Search, workers: Workers) -> str | None:
             f"a Gram matrix of {D} features needs {format_bytes(memory.peak)} on a worker of "
             f"{format_bytes(workers.memory_limit)}"
         )
-    needed, have = gram_client_bytes(D), psutil.virtual_memory().total
+    needed, have = gram_client_bytes(D), machine_memory()
     if needed > have:
         return f"its eigenvectors need {format_bytes(needed)} in the client of {format_bytes(have)}"
     return None

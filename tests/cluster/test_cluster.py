@@ -18,7 +18,10 @@ from threadpoolctl import threadpool_info
 
 from distrf.cluster import connect, local_arguments, read_cluster_spec
 from distrf.errors import ClusterError, InputError
+from distrf.execution.memory import CLIENT_BYTES, PROCESS_BYTES
 from distrf.execution.scheduler import current_client
+from distrf.machine import machine_memory
+from distrf.planning import planned_workers
 
 
 class Regionless(LocalCluster):
@@ -123,8 +126,29 @@ def test_an_adaptive_cluster_without_workers_is_not_waited_for(tmp_path):
         assert client.submit(sum, [1, 2]).result(timeout=20) == 3
 
 
+def test_little_memory(monkeypatch, tmp_path):
+    """Local workers share what the machine or its control group has and the client leaves; no more than can work."""
+    monkeypatch.setattr("distrf.cluster.CPU_COUNT", 64)
+    monkeypatch.setattr("distrf.cluster.machine_memory", lambda: CLIENT_BYTES + 3 * PROCESS_BYTES)
+    made = local_arguments()
+    assert (made["n_workers"], made["memory_limit"]) == (1, 3 * PROCESS_BYTES)
+    assert local_arguments(None, 3)["memory_limit"] == PROCESS_BYTES
+    assert local_arguments("1GiB")["n_workers"] == 64
+    assert local_arguments(None, 10**6)["memory_limit"] == 2**20
+    local = {"class": "distributed.LocalCluster", "arguments": {"n_workers": 2}}
+    assert planned_workers(spec_file(tmp_path / "c.yaml", **local)).memory_limit == 3 * PROCESS_BYTES // 2
+    local["arguments"]["processes"] = False
+    whole = CLIENT_BYTES + 3 * PROCESS_BYTES
+    assert planned_workers(spec_file(tmp_path / "c.yaml", **local)).memory_limit == whole // 2
+
+
 def test_local_arguments():
-    assert local_arguments() == {"n_workers": CPU_COUNT, "threads_per_worker": 1, "processes": True}
+    assert local_arguments() == {
+        "n_workers": CPU_COUNT,
+        "threads_per_worker": 1,
+        "processes": True,
+        "memory_limit": (machine_memory() - CLIENT_BYTES) // CPU_COUNT,
+    }
     assert local_arguments("4GiB", 3)["memory_limit"] == 4 * 2**30
     assert local_arguments(None, 3)["n_workers"] == 3
     with pytest.raises(InputError, match="such as 4GiB, got 'much'"):

@@ -7,13 +7,15 @@ import inspect
 import re
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
 
 import dask
 import distributed
 import jsonschema
 import pytest
 import yaml
-from distributed import LocalCluster, Nanny, Scheduler, Worker
+from distributed import Adaptive, LocalCluster, Nanny, Scheduler, Worker
+from distributed.cli import dask_scheduler, dask_worker
 
 import distrf
 from distrf.cli.jobs import job_words
@@ -23,8 +25,9 @@ from distrf.preload import DEFAULTS
 ROOT = Path(__file__).parents[2]
 CLUSTER = ROOT / "cluster"
 KUBERNETES = [CLUSTER / "kubernetes" / f"{name}.yaml" for name in ("daskcluster", "daskjob", "daskautoscaler")]
-VALUES = CLUSTER / "kubernetes/values-dask.yaml"
-SPECS = sorted(set(CLUSTER.rglob("*.yaml")) - {*KUBERNETES, VALUES})
+POLICY = CLUSTER / "kubernetes/networkpolicy.yaml"
+VALUES = [CLUSTER / "kubernetes" / f"values-{name}.yaml" for name in ("dask", "daskhub")]
+SPECS = sorted(set(CLUSTER.rglob("*.yaml")) - {*KUBERNETES, POLICY, *VALUES})
 SCRIPTS = [CLUSTER / "slurm/batch.sbatch", CLUSTER / "pbs/batch.pbs", CLUSTER / "tls/make-certs.sh"]
 QUEUES = ("slurm", "pbs")
 
@@ -59,6 +62,44 @@ def test_specs_name_what_their_class_takes(path):
     for server, key in ((Scheduler, "scheduler_options"), (Nanny, "worker_options")):
         more = keywords(Worker) | {"n_workers"} if server is Nanny else set()
         assert set(spec["arguments"].get(key, {})) <= keywords(server) | more
+    assert set(spec.get("wait") or {}) <= {"workers", "timeout"}
+    adapts = keywords(factory.adapt) | keywords(Adaptive) if spec.get("adapt") else set()
+    assert set(spec.get("adapt") or {}) <= adapts - {"self", "kwargs"}
+    manifest = spec["arguments"].get("custom_cluster_spec")  # as seen from the root of the repository
+    assert manifest is None or ROOT / manifest in KUBERNETES
+
+
+def options_of_servers(value):
+    """Every option in the lists of words of a file, which go to `dask scheduler` and `dask worker`."""
+    if isinstance(value, dict):
+        value = list(value.values())
+    if not isinstance(value, list):
+        return set()
+    own = {word for word in value if isinstance(word, str) and word.startswith("--")}
+    return own.union(*(options_of_servers(part) for part in value))
+
+
+@pytest.mark.parametrize("path", [*SPECS, *KUBERNETES, *VALUES], ids=lambda p: str(p.relative_to(CLUSTER)))
+def test_the_words_for_servers_are_options_of_dask(path):
+    known = {word for command in (dask_scheduler, dask_worker) for p in command.main.params for word in p.opts}
+    commands_of_distrf = {"--cluster"}
+    assert options_of_servers(load(path)) <= known | commands_of_distrf
+
+
+def test_every_file_is_checked():
+    checked = {
+        *SPECS,
+        *KUBERNETES,
+        POLICY,
+        *VALUES,
+        *SCRIPTS,
+        CLUSTER / "docker/Dockerfile",
+        CLUSTER / "README.md",
+    }
+    files = {path for path in CLUSTER.rglob("*") if path.is_file()}
+    assert {
+        path for path in files if "certificates" not in path.parts
+    } == checked  # made by hand, to try cluster/tls
 
 
 @every_spec
@@ -69,7 +110,7 @@ def test_specs_wait_for_their_workers_and_say_what_to_try(path):
 
 def test_the_listing_of_the_readme_is_complete():
     text = (CLUSTER / "README.md").read_text()
-    for path in (*SPECS, *KUBERNETES, VALUES, *SCRIPTS, CLUSTER / "docker/Dockerfile"):
+    for path in (*SPECS, *KUBERNETES, POLICY, *VALUES, *SCRIPTS, CLUSTER / "docker/Dockerfile"):
         assert f"({path.relative_to(CLUSTER)})" in text, f"cluster/README.md does not link {path.name}"
 
 
@@ -129,17 +170,66 @@ def test_the_job_has_the_cluster_that_stays():
     assert inside == cluster["spec"]
 
 
-def test_the_values_are_keys_of_the_chart():
-    """The chart has no schema: these are its keys, of which the values are a part."""
+def test_the_policy_keeps_others_from_these_clusters():
+    """It obeys Kubernetes' schema, its labels are those of the manifests, and the operator still gets in."""
+    validator = pytest.importorskip("kubernetes_validate", reason="kubernetes-validate is not installed")
+    operator = pytest.importorskip("dask_kubernetes", reason="dask-kubernetes is not installed")
+    policy = load(POLICY)
+    validator.validate(policy, "1.32", strict=True)
+    spec = policy["spec"]
+    peers = [peer["podSelector"] for rule in spec["ingress"] for peer in rule["from"]]
+    assert spec["policyTypes"] == ["Ingress"]
+    assert peers[0] == spec["podSelector"]
+    names = sorted(load(path)["metadata"]["name"] for path in KUBERNETES[:2])
+    assert spec["podSelector"]["matchExpressions"] == [
+        {"key": "dask.org/cluster-name", "operator": "In", "values": names}
+    ]
+    chart = Path(operator.__file__).parent / "operator/deployment/helm/dask-kubernetes-operator"
+    assert "app.kubernetes.io/name:" in (chart / "templates/_helpers.tpl").read_text()
+    assert peers[1:] == [{"matchLabels": {"app.kubernetes.io/name": load(chart / "Chart.yaml")["name"]}}]
+    spec["podSelectors"] = {}
+    with pytest.raises(validator.ValidationError, match="podSelectors"):
+        validator.validate(policy, "1.32", strict=True)
+
+
+def keys_of_charts():
+    """The charts have no schema: these are their keys and the types of their values, by the file that gives some."""
     image = {"repository": str, "tag": str, "pullPolicy": str, "pullSecrets": list}
     pod = {"replicas": int, "extraArgs": list, "resources": dict, "tolerations": list, "affinity": dict,
            "nodeSelector": dict, "securityContext": dict}  # fmt: skip
-    chart = {
+    dask = {
         "scheduler": {"image": image, "serviceType": str, "servicePort": int, **pod},
         "worker": {"image": image | {"dask_worker": str}, "env": list, "mounts": dict, **pod},
         "jupyter": {"enabled": bool},
     }
+    image = {"name": str, "tag": str, "pullPolicy": str, "pullSecrets": list}
+    share = {"guarantee": (int, float, str), "limit": (int, float, str)}
+    size = {"request": (int, float, str), "limit": (int, float, str)}
+    pod = {"cores": size, "memory": size, "extraPodConfig": dict, "extraContainerConfig": dict}
+    daskhub = {
+        "rbac": {"enabled": bool},
+        "jupyterhub": {
+            "hub": dict, "proxy": dict, "scheduling": dict, "prePuller": dict, "ingress": dict, "cull": dict,
+            "singleuser": {"image": image, "cpu": share, "memory": share, "defaultUrl": str, "extraEnv": dict,
+                           "serviceAccountName": str, "storage": dict, "networkPolicy": dict, "startTimeout": int},
+        },
+        "dask-gateway": {
+            "enabled": bool,
+            "controller": dict,
+            "traefik": dict,
+            "gateway": {
+                "prefix": str, "auth": dict, "loglevel": str, "replicas": int, "resources": dict, "extraConfig": dict,
+                "backend": {"image": image, "namespace": str, "environment": dict, "scheduler": pod,
+                            "worker": pod | {"threads": int}},
+            },
+        },
+        "dask-kubernetes": {"enabled": bool},
+    }  # fmt: skip
+    return dict(zip(VALUES, (dask, daskhub), strict=True))
 
+
+@pytest.mark.parametrize("path", VALUES, ids=lambda path: path.stem)
+def test_the_values_are_keys_of_their_chart(path):
     def check(values, keys):
         for key, value in values.items():
             if isinstance(keys[key], dict):
@@ -147,7 +237,23 @@ def test_the_values_are_keys_of_the_chart():
             else:
                 assert isinstance(value, keys[key]), key
 
-    check(load(VALUES), chart)
+    check(load(path), keys_of_charts()[path])
+
+
+def test_what_the_hub_adds_is_python():
+    """The gateway runs it as configuration, in which `c` is what it sets."""
+    gateway = load(VALUES[1])["dask-gateway"]["gateway"]
+    made = SimpleNamespace()
+    exec(gateway["extraConfig"]["distrf"], {"c": SimpleNamespace(KubeClusterConfig=made)})
+    settings = vars(made)
+    assert set(settings) == {"worker_cmd", "idle_timeout"}
+    words, worker = settings["worker_cmd"], gateway["backend"]["worker"]
+    assert words[words.index("--preload") + 1] == "distrf.preload"
+    (mount,) = worker["extraContainerConfig"]["volumeMounts"]
+    assert mount["mountPath"] == words[words.index("--local-directory") + 1]
+    assert mount["name"] == worker["extraPodConfig"]["volumes"][0]["name"]
+    own = DEFAULTS["distributed"]["scheduler"]["worker-saturation"]
+    assert float(gateway["backend"]["environment"]["DASK_DISTRIBUTED__SCHEDULER__WORKER_SATURATION"]) == own
 
 
 def images(value):
@@ -156,16 +262,18 @@ def images(value):
         return {image for part in value for image in images(part)}
     if not isinstance(value, dict):
         return set()
-    found = {f"{value['repository']}:{value['tag']}"} if "repository" in value else set()
+    found = {f"{value.get('repository', value.get('name'))}:{value['tag']}"} if "tag" in value else set()
     found |= {value[key] for key in ("image", "docker_image") if isinstance(value.get(key), str)}
     return found.union(*(images(part) for part in value.values()))
 
 
 def test_all_name_the_image_that_the_dockerfile_makes():
-    built = f"distrf:{distrf.__version__}"
+    built, hub = f"distrf:{distrf.__version__}", f"distrf-hub:{distrf.__version__}"
     assert f"-t {built} " in (CLUSTER / "docker/Dockerfile").read_text()
-    for path in (*SPECS, *KUBERNETES, VALUES):
+    for path in (*SPECS, *KUBERNETES, VALUES[0]):
         assert images(load(path)) <= {built}
+    assert images(load(VALUES[1])) == {hub}
+    assert f"-t {hub} " in VALUES[1].read_text()
 
 
 def test_what_the_dockerfile_copies_is_there():
@@ -176,7 +284,7 @@ def test_what_the_dockerfile_copies_is_there():
 
 
 @pytest.mark.parametrize(
-    "path", [*SPECS, *KUBERNETES, VALUES, *SCRIPTS], ids=lambda p: str(p.relative_to(CLUSTER))
+    "path", [*SPECS, *KUBERNETES, POLICY, *VALUES, *SCRIPTS], ids=lambda p: str(p.relative_to(CLUSTER))
 )
 def test_no_secrets_and_no_machine(path):
     """No password, no key material, no address of anybody's machine."""

@@ -19,6 +19,7 @@ from distrf.execution.moments import MomentsReduction
 from distrf.execution.passes import count_segments, pass_memory, run_pass
 from distrf.execution.submission import Submission
 from distrf.execution.timing import Phase, gemm_rate
+from distrf.machine import machine_memory
 from distrf.planning.summary import Plan
 from distrf.ridge.gram import FoldRule, GramReduction
 from distrf.store import describe, info
@@ -253,9 +254,7 @@ def test_a_pass_is_refused_before_it_reads(client, tmp_path, monkeypatch):
 
 
 def test_the_client_is_checked_too(monkeypatch):
-    import psutil
-
-    have = psutil.virtual_memory().total
+    have = machine_memory()
     check_client(have, "a solve")
     with pytest.raises(MemoryPlanError, match=r"final solve needs .* in the client, this machine has .*Remedy"):
         check_client(have + 1, "a solve")

@@ -1,0 +1,287 @@
+"""Three hosts on one machine, as network namespaces: the cluster that README starts by hand, with certificates."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from distrf.datasets.loaders import expanded_digits
+from distrf.execution.write_zarr import write_rows
+
+ROOT = Path(__file__).parents[2]
+PATH = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"], "/usr/sbin"])
+IP = shutil.which("ip", path=PATH)
+HOSTS = {"head": "10.77.0.1", "w1": "10.77.0.2", "w2": "10.77.0.3"}
+LOOPBACK = "0100007F"  # 127.0.0.1, as the tables of the kernel write it
+ADDRESS = f"tls://{HOSTS['head']}:8786"
+
+
+def ip(*words, check=True):
+    return subprocess.run([IP, *words], check=check, capture_output=True, text=True, timeout=10)
+
+
+def why_not():
+    """What this machine lacks for namespaces; None where nothing."""
+    if IP is None or shutil.which("openssl") is None:
+        return "ip (of iproute2) or openssl is not installed"
+    if os.getuid() != 0:
+        return "namespaces are made by root"
+    name = f"distrf-{os.getpid()}-probe"
+    try:
+        ip("netns", "add", name)
+        ip("-n", name, "link", "add", "name", "probe", "type", "veth", "peer", "name", "other")
+        ip("-n", name, "link", "add", "name", "bridge", "type", "bridge")
+    except subprocess.CalledProcessError as error:
+        return f"namespaces cannot be made here: {error.stderr.strip()}"
+    finally:
+        ip("netns", "del", name, check=False)
+    return None
+
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
+
+
+def wait_until(what, seconds=60, job=None):
+    end = time.monotonic() + seconds
+    while not what():
+        assert job is None or job.poll() is None, f"the command has ended with {job.returncode}"
+        assert time.monotonic() < end, f"not within {seconds} s"
+        time.sleep(0.1)
+
+
+class Hosts:
+    """Namespaces joined by a bridge that lies in the first; nothing is made outside of them."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.started = []
+        self.environment = os.environ | {
+            "PATH": PATH,
+            "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]),
+            # As short as Dask lets them be, so that a host that is cut off is given up soon.
+            "DASK_DISTRIBUTED__COMM__TIMEOUTS__TCP": "12s",
+            "DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT": "5s",
+            "DASK_DISTRIBUTED__SCHEDULER__WORKER_TTL": "20s",
+        }
+
+    @staticmethod
+    def namespace(host):
+        return f"distrf-{os.getpid()}-{host}"
+
+    def make(self):
+        head = self.namespace("head")
+        for host in HOSTS:
+            ip("netns", "add", self.namespace(host))
+            ip("-n", self.namespace(host), "link", "set", "lo", "up")
+        ip("-n", head, "link", "add", "name", "net", "type", "bridge")
+        ip("-n", head, "addr", "add", f"{HOSTS['head']}/24", "dev", "net")
+        ip("-n", head, "link", "set", "net", "up")
+        for host in ("w1", "w2"):
+            ends = ("netns", head, "type", "veth", "peer", "name", "eth0", "netns", self.namespace(host))
+            ip("link", "add", "name", host, *ends)
+            ip("-n", head, "link", "set", host, "master", "net", "up")
+            ip("-n", self.namespace(host), "addr", "add", f"{HOSTS[host]}/24", "dev", "eth0")
+            ip("-n", self.namespace(host), "link", "set", "eth0", "up")
+
+    def cut(self, host, link="down"):
+        ip("-n", self.namespace("head"), "link", "set", host, link)
+
+    def words(self, host, line):
+        return [IP, "netns", "exec", self.namespace(host), "bash", "-c", f"exec {line}"]
+
+    def run(self, host, line, seconds=120):
+        """A command line on a host, to its end."""
+        options = {"env": self.environment, "cwd": self.folder, "timeout": seconds}
+        return subprocess.run(self.words(host, line), **options, capture_output=True, text=True)
+
+    def start(self, host, line):
+        """A command line on a host, which goes on; its output is in a file."""
+        log = self.folder / f"{host}-{len(self.started)}.log"
+        with log.open("w") as out:
+            options = {"env": self.environment, "cwd": self.folder, "stdout": out, "stderr": out}
+            process = subprocess.Popen(self.words(host, line), **options)
+        process.log = log
+        self.started.append(process)
+        return process
+
+    def close(self):
+        ends = []
+        for process in self.started:
+            with contextlib.suppress(psutil.Error):
+                ends += psutil.Process(process.pid).children(recursive=True)
+            process.kill()
+        for process in ends:
+            with contextlib.suppress(psutil.Error):
+                process.kill()
+        for process in self.started:
+            process.wait()
+        for host in HOSTS:
+            ip("netns", "del", self.namespace(host), check=False)
+
+
+@pytest.fixture(scope="module")
+def commands():
+    """The two commands of README that start a scheduler and workers by hand, with one worker a host."""
+    text = (ROOT / "cluster/README.md").read_text()
+    (block,) = (b for b in re.findall(r"```bash\n(.*?)```", text, flags=re.S) if b.startswith('T="'))
+    options, scheduler, worker = (line.partition("#")[0].strip() for line in block.splitlines()[:3])
+    options = options.removeprefix('T="').removesuffix('"')
+    lines = [line.replace("$T", options) for line in (scheduler, worker)]
+    assert lines[0].startswith("dask scheduler ")
+    assert lines[1].startswith("dask worker tls://host:8786 ")
+    assert "--nworkers -1" in lines[1]
+    return lines[0], lines[1].replace("tls://host:8786", ADDRESS).replace("--nworkers -1", "--nworkers 1")
+
+
+@pytest.fixture(scope="module")
+def hosts(tmp_path_factory, commands):
+    """A scheduler on the first host, a worker on each other; certificates in tls/ and those of a stranger in theirs/."""
+    reason = why_not()
+    if reason:
+        pytest.skip(reason)
+    folder = tmp_path_factory.mktemp("hosts")
+    for name in ("tls", "theirs"):
+        subprocess.run([ROOT / "cluster/tls/make-certs.sh", folder / name, "2"], check=True, timeout=60)
+    hosts = Hosts(folder)
+    try:
+        hosts.make()
+        scheduler = hosts.start("head", commands[0])
+        wait_until(lambda: "Scheduler at" in scheduler.log.read_text(), job=scheduler)
+        hosts.workers = {host: hosts.start(host, commands[1]) for host in ("w1", "w2")}
+        for worker in hosts.workers.values():
+            wait_until(lambda worker=worker: "Registered to" in worker.log.read_text(), job=worker)
+        yield hosts
+    finally:
+        hosts.close()
+
+
+def count_workers(hosts):
+    """As the client of a command sees them."""
+    line = "from distrf import connect\n"
+    line += f"with connect('{ADDRESS}', tls='tls') as c: print(len(c.scheduler_info(n_workers=-1)['workers']))"
+    done = hosts.run("head", f'python -c "{line}"')
+    assert done.returncode == 0, done.stderr
+    return int(done.stdout)
+
+
+def test_strangers_are_refused(hosts, commands):
+    """A worker and a client with certificates of another authority."""
+    done = hosts.run("w1", commands[1].replace("tls/", "theirs/").replace("timeout 60", "timeout 5"))
+    assert done.returncode != 0
+    assert "CERTIFICATE_VERIFY_FAILED" in done.stderr + done.stdout
+    line = f"from distrf import connect\nwith connect('{ADDRESS}', tls='theirs', timeout=3): pass"
+    done = hosts.run("w2", f'python -c "{line}"')
+    assert done.returncode == 1
+    assert "certificates of the same authority" in done.stderr
+    assert count_workers(hosts) == 2
+
+
+def listeners(host):
+    """(address, port) of every TCP socket of a host that waits for connections, from its own tables."""
+    found = set()
+    for table in ("tcp", "tcp6"):
+        text = ip("netns", "exec", Hosts.namespace(host), "cat", f"/proc/net/{table}").stdout
+        for line in text.splitlines()[1:]:
+            local, state = line.split()[1], line.split()[3]
+            address, port = local.split(":")
+            if state == "0A":
+                found.add((address, int(port, 16)))
+    return found
+
+
+MAP = 'map = "fourier"\nn-components = 1024\nlength-scale = 4.0\nseed = 1\n'
+
+#: Bytes that servers send to who speaks plainly, to who has no certificate, and to who has one; as JSON.
+KNOCK = """
+import json, socket, ssl, sys
+def knock(port, wrap):
+    try:
+        with socket.create_connection((sys.argv[1], int(port)), timeout=5) as plain, wrap(plain) as door:
+            door.sendall(b"GET / HTTP/1.0\\r\\n\\r\\n")
+            return len(door.recv(1000))
+    except OSError:
+        return 0
+stranger, friend = ssl._create_unverified_context(), ssl._create_unverified_context()
+friend.load_cert_chain("tls/cert.pem", "tls/key.pem")
+ways = [lambda s: s, stranger.wrap_socket, friend.wrap_socket]
+print(json.dumps({port: [knock(port, way) for way in ways] for port in sys.argv[2:]}))
+"""
+
+
+def test_what_listens_lets_in_by_certificate_only(hosts):
+    """Beyond its host: one port of the scheduler, and of a worker its own and its nanny's. No pages of either."""
+    (hosts.folder / "knock.py").write_text(KNOCK)
+    for host, count in {"head": 1, "w1": 2, "w2": 2}.items():
+        ports = sorted({port for address, port in listeners(host) if address != LOOPBACK})
+        assert len(ports) == count, f"{host} listens at {ports}"
+        neighbour = "w1" if host == "head" else "head"
+        words = " ".join(map(str, ports))
+        done = hosts.run(neighbour, f"python knock.py {HOSTS[host]} {words}")
+        for port, (plain, stranger, friend) in json.loads(done.stdout).items():
+            assert plain == stranger == 0, f"{host}:{port} answers without a certificate"
+            assert friend > 0, f"{host}:{port} does not answer"
+
+
+@pytest.fixture(scope="module")
+def jobs(hosts):
+    """Rows, two job files, and what they make on this machine alone."""
+    X, y = expanded_digits(30_000, seed=0)
+    write_rows(hosts.folder / "rows.zarr", {"X": X, "y": y}, kind="rows", spec={"rows": 30_000})
+    files = {
+        "featurize": 'command = "featurize"\nout = "features.zarr"\n',
+        "train": 'command = "train"\nout = "model"\nmodel = "ridge-classifier"\nalpha = 1e-6\n',
+    }
+    rows = f'X = "{hosts.folder / "rows.zarr"}"\n'
+    for name, text in files.items():
+        for place in ("local", "cut"):
+            (hosts.folder / place).mkdir(exist_ok=True)
+            (hosts.folder / place / f"{name}.toml").write_text(text + rows + MAP)
+        words = [sys.executable, "-m", "distrf", "run", f"local/{name}.toml"]
+        subprocess.run(words, cwd=hosts.folder, env=hosts.environment, check=True, timeout=200)
+
+
+def arrays(folder):
+    """Bytes of all chunks below a folder; metadata say when something was made."""
+    return {
+        str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file() and "c" in p.parts
+    }
+
+
+def busy_seconds(process):
+    """Processor time of a worker and its nanny so far."""
+    spent = 0.0
+    for one in [psutil.Process(process.pid), *psutil.Process(process.pid).children(recursive=True)]:
+        with contextlib.suppress(psutil.Error):
+            times = one.cpu_times()
+            spent += times.user + times.system
+    return spent
+
+
+@pytest.mark.parametrize(
+    ("name", "out", "victim"), [("featurize", "features.zarr", "w1"), ("train", "model", "w2")]
+)
+def test_a_host_that_is_cut_off_changes_nothing(hosts, commands, jobs, name, out, victim):
+    """Amid the work its link goes down, without a word. Afterwards the host is back, and its worker started again."""
+    before = busy_seconds(hosts.workers[victim])
+    job = hosts.start("head", f"distrf run cut/{name}.toml --cluster {ADDRESS} --tls tls")
+    wait_until(lambda: busy_seconds(hosts.workers[victim]) > before + 1.0, 60, job)
+    hosts.cut(victim)
+    assert job.wait(timeout=200) == 0, job.log.read_text()
+    assert "2 workers" in job.log.read_text()
+    assert arrays(hosts.folder / "local" / out)
+    assert arrays(hosts.folder / "cut" / out) == arrays(hosts.folder / "local" / out)
+    assert count_workers(hosts) == 1
+    wait_until(lambda: hosts.workers[victim].poll() is not None, 90)
+    hosts.cut(victim, link="up")
+    hosts.workers[victim] = hosts.start(victim, commands[1])
+    wait_until(lambda: count_workers(hosts) == 2)
