@@ -25,6 +25,7 @@ from dask.base import is_dask_collection
 from dask.delayed import Delayed
 
 from ..errors import InputError
+from ..store.job_lock import check
 from .block_graphs import BlockGraphs, add_block, passed
 from .crew import Crew
 from .graph_nodes import Task, TaskRef
@@ -264,6 +265,7 @@ def _run_workers(pass_: _Pass, most: int, client: Any) -> Any:
                 r += 1
             results.expect(submission.submit(client))
             submission = Submission()
+            check()  # a job that no longer owns its output ends here
             for key in results.wait():
                 if key in running:
                     crew.finish(key)
