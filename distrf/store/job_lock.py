@@ -175,6 +175,8 @@ def _owned(claim: Claim) -> Iterator[None]:
 def _take(output: str, fs: Any, root: str, record: dict[str, Any]) -> None:
     """Create a lock file, or take over one that a dead job has left. Raises InUseError while a job lives."""
     while not files.create_json(fs, root, record):
+        if (_read(fs, root) or {}).get("token") == record["token"]:  # it was created, and the answer was lost
+            return
         left = _left(output, fs, root)
         if left is None:
             continue

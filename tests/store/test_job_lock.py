@@ -241,6 +241,14 @@ def test_half_a_file_is_not_a_dead_job(tmp_path, looks):
         pass
 
 
+def test_an_answer_that_was_lost(tmp_path, monkeypatch):
+    """An object store was asked again, and says that the file is there: it is ours."""
+    monkeypatch.setattr(files, "create_json", lambda *args: files.write_json(*args) or False)
+    with hold(tmp_path / "out"):
+        assert len(list(tmp_path.iterdir())) == 1
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_small_job_pays_a_few_operations(tmp_path, monkeypatch):
     """On an object store: one conditional write, one read and one removal."""
     asked = []
