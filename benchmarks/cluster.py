@@ -8,6 +8,7 @@
 Workers are threads of this process, one thread each, so the numbers hold the cost of the scheduler and of the client too, on
 the same processors. Each block of rows sleeps `--seconds` when it is read. There are `--blocks` blocks for each worker.
 
+model : seconds that `distrf.plan` says, from the seconds of a nap and the number of workers
 efficiency : with workers that come, go or are slow, the least time that the naps need on them, else naps / threads;
     divided by the time of the job
 bits : a checksum of the result, which must be the same for all workers
@@ -32,41 +33,46 @@ import dask.array as da
 import numpy as np
 import zarr
 from distributed import Client, LocalCluster
+from sklearn.pipeline import make_pipeline
 
-from distrf import CompactNonlinearClassifier, RandomFourierFeatures, StreamingRidge, StreamingSGDClassifier
+from distrf import (
+    CompactNonlinearClassifier,
+    RandomFourierFeatures,
+    StreamingRidge,
+    StreamingSGDClassifier,
+    plan,
+)
+from distrf.execution.timing import Speeds
 from distrf.execution.write_zarr import write_rows
 
-#: Rows of a block, and features of SGD.
-ROWS, COLUMNS, D_SGD = 4096, 4, 4096
+#: Rows of a block: so few that arithmetic is small beside the naps, since all workers share these processors.
+ROWS = {"ridge": 4096, "featurize": 4096, "sgd": 256, "cnm": 256}
+COLUMNS, D_SGD = 4, 4096
 
 
-def ridge(X: da.Array, y: np.ndarray, folder: Path) -> np.ndarray:
-    Z = RandomFourierFeatures(gamma=0.1, n_components=32, random_state=0).fit(X).transform(X)
-    return StreamingRidge(1e-3).fit(Z, y.astype(np.float32)).coef_
+def fourier(n_components: int) -> RandomFourierFeatures:
+    return RandomFourierFeatures(gamma=0.1, n_components=n_components, random_state=0)
 
 
-def featurize(X: da.Array, y: np.ndarray, folder: Path) -> np.ndarray:
-    Z = RandomFourierFeatures(gamma=0.1, n_components=32, random_state=0).fit(X).transform(X)
-    write_rows(str(folder), {"X": Z}, kind="features", spec={"of": "a benchmark"})
-    return np.asarray(zarr.open_group(folder, mode="r")["X"][-1000:])
-
-
-def sgd(X: da.Array, y: np.ndarray, folder: Path) -> np.ndarray:
-    Z = RandomFourierFeatures(gamma=0.1, n_components=D_SGD, random_state=0).fit(X).transform(X)
-    return StreamingSGDClassifier(alpha=1e-4, n_epochs=1, tol=None, random_state=0).fit(Z, y).coef_
-
-
-def cnm(X: da.Array, y: np.ndarray, folder: Path) -> np.ndarray:
-    model = CompactNonlinearClassifier(n_components=16, n_epochs=1, random_state=0)
-    return model.fit(X, y).coef_
-
-
-JOBS: dict[str, Callable[[da.Array, np.ndarray, Path], np.ndarray]] = {
-    "ridge": ridge,
-    "featurize": featurize,
-    "sgd": sgd,
-    "cnm": cnm,
+#: The steps of each job.
+JOBS: dict[str, Callable[[], list[Any]]] = {
+    "ridge": lambda: [fourier(32), StreamingRidge(1e-3)],
+    "featurize": lambda: [fourier(32)],
+    "sgd": lambda: [
+        fourier(D_SGD),
+        StreamingSGDClassifier(alpha=1e-4, n_epochs=1, tol=None, random_state=0),
+    ],
+    "cnm": lambda: [CompactNonlinearClassifier(n_components=16, n_epochs=1, random_state=0)],
 }
+
+
+def run(job: str, X: da.Array, y: np.ndarray, folder: Path) -> np.ndarray:
+    """Run a job; some numbers that it made."""
+    pipeline = make_pipeline(*JOBS[job]())
+    if job == "featurize":
+        write_rows(str(folder), {"X": pipeline.fit_transform(X)}, kind="features", spec={"of": "a benchmark"})
+        return np.asarray(zarr.open_group(folder, mode="r")["X"][-1000:])
+    return pipeline.fit(X, y.astype(np.float32) if job == "ridge" else y)[-1].coef_
 
 
 def change_workers(cluster: LocalCluster, workers: int, after: float, moment: list[float]) -> threading.Timer:
@@ -88,14 +94,14 @@ def least_seconds(naps_seconds: float, args: argparse.Namespace, workers: int, b
     return naps_seconds / rate if later == workers else before + (naps_seconds - before * rate) / later
 
 
-def measure(job: str, workers: int, args: argparse.Namespace) -> tuple[float, float, float, str]:
-    """Efficiency, seconds, seconds slept and the checksum of one run."""
+def measure(job: str, workers: int, args: argparse.Namespace) -> tuple[float, float, float, float, str]:
+    """Efficiency, seconds, seconds slept, seconds that the plan says, and the checksum of one run."""
     naps = cluster_naps.begin(args.seconds, args.slow)
     blocks = args.blocks * (workers + args.join)
     rng = np.random.default_rng(0)
-    X = rng.normal(size=(blocks * ROWS, COLUMNS)).astype(np.float32)
+    X = rng.normal(size=(blocks * ROWS[job], COLUMNS)).astype(np.float32)
     y = (X[:, 0] * X[:, 1] > 0).astype(int)
-    lazy = da.from_array(X, chunks=(ROWS, COLUMNS)).map_blocks(cluster_naps.nap, dtype=X.dtype, meta=X[:0])
+    lazy = da.from_array(X, chunks=(ROWS[job], COLUMNS)).map_blocks(cluster_naps.nap, dtype=X.dtype, meta=X[:0])
     options: dict[str, Any] = {"threads_per_worker": 1, "processes": False, "dashboard_address": None}
     with (
         tempfile.TemporaryDirectory() as folder,
@@ -109,12 +115,20 @@ def measure(job: str, workers: int, args: argparse.Namespace) -> tuple[float, fl
         began = time.perf_counter()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            result = JOBS[job](lazy, y, Path(folder) / "store")
-        wall = time.perf_counter() - began
+            result = run(job, lazy, y, Path(folder) / "store")
+            wall = time.perf_counter() - began
+            planned = plan(make_pipeline(*JOBS[job]()), lazy, y)
         timer.cancel()
     before = moment[0] - began if moment else wall
     least = least_seconds(naps.slept, args, workers, before)
-    return least / wall, wall, naps.slept, hashlib.sha256(np.ascontiguousarray(result)).hexdigest()[:12]
+    speeds = Speeds(read=ROWS[job] * COLUMNS * X.itemsize / max(args.seconds, 1e-9))
+    return (
+        least / wall,
+        wall,
+        naps.slept,
+        planned.seconds(speeds),
+        hashlib.sha256(np.ascontiguousarray(result)).hexdigest()[:12],
+    )
 
 
 def main() -> None:
@@ -130,18 +144,17 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     args = parser.parse_args()
     records = []
-    print(f"{'job':<10} {'workers':>7} {'naps s':>8} {'wall s':>8} {'efficiency':>10}  bits")
+    print(f"{'job':<10} {'workers':>7} {'naps s':>8} {'wall s':>8} {'model s':>8} {'efficiency':>10}  bits")
     for job in args.jobs:
         for workers in args.workers:
             runs = [measure(job, workers, args) for _ in range(args.repeats)]
-            efficiency, wall, slept = (statistics.median(run[i] for run in runs) for i in range(3))  # type: ignore[misc]
-            bits = {run[3] for run in runs}
-            print(
-                f"{job:<10} {workers:>7} {slept:>8.1f} {wall:>8.2f} {efficiency:>10.3f}  {' '.join(sorted(bits))}",
-                flush=True,
-            )
+            efficiency, wall, slept, model = (statistics.median(one[i] for one in runs) for i in range(4))  # type: ignore[misc]
+            bits = sorted({one[4] for one in runs})
+            shown = f"{job:<10} {workers:>7} {slept:>8.1f} {wall:>8.2f} {model:>8.2f} {efficiency:>10.3f}"
+            print(f"{shown}  {' '.join(bits)}", flush=True)
             records.append(
-                {"job": job, "workers": workers, "wall": wall, "efficiency": efficiency, "bits": sorted(bits)}
+                {"job": job, "workers": workers, "wall": wall, "model": model, "efficiency": efficiency}
+                | {"bits": bits}
             )
     if args.json:
         args.json.write_text(json.dumps(records, indent=1))

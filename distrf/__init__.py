@@ -38,6 +38,7 @@ _EXPORTS = {
     "tune": "distrf.tuning",
     "compare_projections": "distrf.comparing",
     "connect": "distrf.cluster",
+    "show_progress": "distrf.progress",
     "train": "distrf.pipeline",
     "WithColumns": "distrf.features",
 }

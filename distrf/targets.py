@@ -11,6 +11,7 @@ from dask.base import is_dask_collection
 
 from .errors import InputError, first_not_finite
 from .execution.passes import count_segments, run_pass
+from .execution.timing import Phase
 
 
 @dataclass(frozen=True)
@@ -201,9 +202,9 @@ def target_segments(n_rows: int) -> int:
     return count_segments(n_rows, _ClassReduction())
 
 
-def target_tasks(n_rows: int, blocks: int) -> int:
-    """The number of tasks of the pass over the targets, segments and their sums, for a plan."""
-    return 2 * min(target_segments(n_rows), blocks) - 1
+def target_phase(n_rows: int, blocks: int, passes: int = 1) -> Phase:
+    """Passes over the targets alone, for a plan."""
+    return Phase.of_passes(passes, min(target_segments(n_rows), blocks), 0.0, 0, sweeps=0)
 
 
 def class_targets(y: Any, weight: Any, class_weight: Any) -> Targets:

@@ -23,7 +23,7 @@ class PlanOptions(FunctionOptions):
     """The options of `distrf.plan` beside those of reading and of the cluster."""
 
     function = "distrf.planning.job:plan"
-    only = ("classes",)
+    only = ("classes", "workers")
 
 
 def plan(

@@ -17,7 +17,6 @@ from .usage import checked
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.progress import Progress
 
 
 @dataclass
@@ -85,35 +84,10 @@ class Session:
         if self.run.quiet or self.run.json:
             yield
             return
-        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-        from rich.table import Column
+        from ..progress import show_progress
 
-        from ..execution.progress import show_progress
-
-        columns = (
-            TextColumn("{task.description:>14}"),
-            BarColumn(20),
-            TextColumn(
-                "{task.completed:,.0f}/{task.total:,.0f} rows {task.fields[rate]} {task.fields[remark]}"
-            ),
-            TimeElapsedColumn(Column(min_width=7)),
-            TimeRemainingColumn(table_column=Column(min_width=7)),
-        )
-        # What a command prints meanwhile stands above the bars, but in a file where output goes to one.
-        shared = sys.stdout.isatty()
-        bars = Progress(*columns, console=self.errors, redirect_stdout=shared)
-        listen = listener(bars)
-
-        def show(label: str, done: int, total: int) -> None:
-            bars.start()
-            listen(label, done, total)
-
-        try:
-            with show_progress(show):
-                yield
-        finally:
-            if bars.live.is_started:  # else it would print an empty line, before an error too
-                bars.stop()
+        with show_progress(self.errors):
+            yield
 
     def finish(self, result: dict[str, Any], show: Callable[[Console], None]) -> None:
         """Print the result: one JSON object, or what `show` prints; and warnings, which are in the object, even if quiet."""
@@ -128,31 +102,3 @@ class Session:
             show(self.output)
         for text in result.get("warnings", ()):
             print_error("Warning", text)
-
-
-def listener(bars: Progress) -> Callable[[str, int, int], None]:
-    """A bar for each pass; the epochs of a fit share one, with its loss beside it.
-
-    Where the output is no terminal, an epoch leaves a line, so that the log of a batch job shows how far it is.
-    """
-    from ..execution.progress import split_label
-
-    tasks: dict[str, Any] = {}
-    begun: dict[str, float] = {}
-    shown: dict[str, str] = {}
-
-    def listen(label: str, done: int, total: int) -> None:
-        name, remark = split_label(label)
-        bar = name.split(" ")[0] if remark else name
-        if bar not in tasks or shown[bar] != name or done == 0:
-            if bar in tasks:
-                bars.remove_task(tasks[bar])
-            tasks[bar] = bars.add_task(name, total=total, rate="", remark="")
-            begun[bar], shown[bar] = time.perf_counter(), name
-        elapsed = time.perf_counter() - begun[bar]
-        rate = f"{done / elapsed:,.0f} rows/s" if done and elapsed > 0.1 else ""
-        bars.update(tasks[bar], completed=done, total=total, rate=rate, remark=remark)
-        if remark and done >= total and not bars.console.is_terminal:
-            bars.console.print(" ".join(part for part in (name, remark, rate) if part))
-
-    return listen

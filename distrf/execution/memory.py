@@ -1,4 +1,4 @@
-"""The memory of a pass, and the plan that is printed or refused before anything runs.
+"""The memory of a pass.
 
 The peak of one worker is the sum of: its process; cached weights; for each thread a source block, the widest block and the
 scratch of the reduction; and states, which the plan calls partial results. In the worst case one worker holds all states
@@ -8,15 +8,12 @@ that still wait to be added, and the sums that wait for others. While a state is
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
 from dask.utils import format_bytes
-from threadpoolctl import threadpool_limits
 
 from ..errors import MemoryPlanError
 from .sum_tree import most_waiting
@@ -160,86 +157,6 @@ class PassMemory:
         return _REMEDIES[max(self.parts, key=lambda part: self.parts[part] if part != "process" else 0)]
 
 
-@dataclass
-class Plan:
-    """What a job will read, write, hold and compute, worked out before any of it runs."""
-
-    job: str
-    rows: int
-    blocks: int
-    block_rows: int
-    passes: int
-    tasks: int
-    bytes_read: int
-    bytes_written: int
-    memory: PassMemory
-    client_peak: int
-    flops: float
-    workers: Workers
-    notes: list[str] = field(default_factory=list)
-
-    @property
-    def seconds(self) -> float:
-        return self.flops / (gemm_rate() * self.workers.count * self.workers.threads)
-
-    @property
-    def fits(self) -> bool:
-        try:
-            self.check()
-        except MemoryPlanError:
-            return False
-        return True
-
-    def check(self) -> None:
-        """Raise MemoryPlanError where a worker or the client cannot hold its peak."""
-        self.memory.check(self.workers, self.job)
-        check_client(self.client_peak, self.job)
-
-    def lines(self) -> list[tuple[str, str]]:
-        """(what, how much) in words, as it is printed."""
-        limit = self.workers.memory_limit
-        held = f"{format_bytes(self.memory.peak)} of {format_bytes(limit) if limit else 'no limit'}"
-        return [
-            ("rows", f"{self.rows:,} in {self.blocks} blocks of up to {self.block_rows:,}"),
-            ("tasks", f"{self.tasks} in {self.passes} passes"),
-            ("read", format_bytes(self.bytes_read)),
-            ("written", format_bytes(self.bytes_written)),
-            ("peak per worker", held),
-            *((f"  {part}", format_bytes(size)) for part, size in self.memory.parts.items() if size),
-            ("peak of the client", format_bytes(self.client_peak)),
-            ("workers", f"{self.workers.count} x {self.workers.threads} threads"),
-            ("time, roughly", f"{self.seconds:,.0f} s ({self.flops:.2g} operations)"),
-            *(("note", note) for note in self.notes),
-        ]
-
-    def __str__(self) -> str:
-        lines = [f"plan: {self.job}", *(f"{what:<20}{value}" for what, value in self.lines())]
-        return "\n".join(lines)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain JSON."""
-        return {
-            "job": self.job,
-            "rows": self.rows,
-            "blocks": self.blocks,
-            "block_rows": self.block_rows,
-            "passes": self.passes,
-            "tasks": self.tasks,
-            "bytes_read": self.bytes_read,
-            "bytes_written": self.bytes_written,
-            "peak_bytes_per_worker": self.memory.peak,
-            "peak_parts": self.memory.parts,
-            "peak_bytes_client": self.client_peak,
-            "memory_limit_per_worker": self.workers.memory_limit,
-            "fits": self.fits,
-            "workers": self.workers.count,
-            "threads_per_worker": self.workers.threads,
-            "flops": self.flops,
-            "seconds_estimate": round(self.seconds, 1),
-            "notes": self.notes,
-        }
-
-
 def check_client(needed: int, label: str) -> None:
     """Raise MemoryPlanError where the final solve, in this process, exceeds the memory of this machine."""
     import psutil
@@ -250,23 +167,3 @@ def check_client(needed: int, label: str) -> None:
             f"{label} was refused: its final solve needs {format_bytes(needed)} in the client, this machine has "
             f"{format_bytes(have)}. Remedy: fewer components, cv='holdout' or a single alpha"
         )
-
-
-_rate: list[float] = []
-
-
-def gemm_rate() -> float:
-    """Sustained float32 operations per second of one core here, measured once in about 0.1 s.
-
-    Counted are seven tenths of the measured rate of a matrix product, because a pass also reads rows, takes cosines and
-    adds up states.
-    """
-    if not _rate:
-        A = np.ones((1024, 1024), dtype=np.float32)
-        with threadpool_limits(1):
-            A @ A
-            start = time.perf_counter()
-            for _ in range(3):
-                A @ A
-            _rate.append(0.7 * 3 * 2 * 1024**3 / (time.perf_counter() - start))
-    return _rate[0]

@@ -13,6 +13,8 @@ from ..projections.cache import CACHE_BYTES
 from .memory import PassMemory, Workers, reading_scratch
 from .passes import count_segments
 from .row_blocks import split_chunk, target_block_bytes
+from .sampling import neighbours, sample_reduction
+from .timing import Phase
 
 
 @dataclass(frozen=True)
@@ -21,14 +23,10 @@ class Costs:
 
     Attributes
     ----------
-    passes : int
-        All passes, over rows or over targets alone.
-    tasks : int
-    sweeps : int
-        Those passes that read all rows, for the bytes read.
+    phases : tuple of Phase
+        What runs, one phase after the other.
     written : int
         Bytes written.
-    flops : float
     memory : PassMemory, optional
         Of the pass with the highest peak on a worker.
     client_bytes : int
@@ -37,11 +35,8 @@ class Costs:
         Sentences for the user: what was chosen or assumed.
     """
 
-    passes: int = 0
-    tasks: int = 0
-    sweeps: int = 0
+    phases: tuple[Phase, ...] = ()
     written: int = 0
-    flops: float = 0.0
     memory: PassMemory | None = None
     client_bytes: int = 0
     notes: tuple[str, ...] = ()
@@ -50,11 +45,8 @@ class Costs:
         """The costs of two steps, one after the other."""
         memories = [memory for memory in (self.memory, other.memory) if memory is not None]
         return Costs(
-            self.passes + other.passes,
-            self.tasks + other.tasks,
-            self.sweeps + other.sweeps,
+            self.phases + other.phases,
             self.written + other.written,
-            self.flops + other.flops,
             max(memories, key=lambda memory: memory.peak, default=None),
             max(self.client_bytes, other.client_bytes),
             self.notes + other.notes,
@@ -181,9 +173,17 @@ class PlannedRows:
 
     def costs_of(self, reduction: Any) -> Costs:
         """The costs of one pass with this reduction."""
-        tasks = 2 * self.segments(reduction) - 1
         flops = self.n * (self.map_flops + reduction.flops_per_row)
-        return Costs(1, tasks, 1, flops=flops, memory=self.pass_memory(reduction))
+        phase = Phase.of_passes(1, self.segments(reduction), flops, reduction.nbytes)
+        return Costs((phase,), memory=self.pass_memory(reduction))
+
+    def sample_costs(self, size: int, *notes: str) -> Costs:
+        """The costs of reading a sample of so many rows: of the blocks that hold some."""
+        groups = -(-min(size, self.n) // neighbours(self.n))
+        stored = -(-self.n // self.stored_rows)
+        share = 1.0 - (1.0 - 1.0 / stored) ** groups
+        segments = min(count_segments(self.n, sample_reduction()), round(share * stored))
+        return Costs((Phase.of_passes(1, max(segments, 1), 0.0, 0, share),), notes=notes)
 
     def with_held(self, memory: PassMemory) -> PassMemory:
         """The memory with the learned arrays and the scratch of the maps added."""

@@ -17,7 +17,7 @@ _local: dict[str, Callable[[int], None]] = {}
 
 
 @contextmanager
-def show_progress(listener: Listener) -> Iterator[None]:
+def listening(listener: Listener) -> Iterator[None]:
     """Report every pass inside the `with` block to a listener.
 
     Parameters

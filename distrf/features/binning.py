@@ -20,7 +20,7 @@ from ..randomness import draw_seed
 from ..typing import ArrayLike, RandomState
 from .base import FeatureEstimator, validate_rows
 from .fourier import GAMMA, KERNEL
-from .length_scale import LENGTH_SCALE, known_length_scale, resolve_length_scale, rule_note
+from .length_scale import LENGTH_SCALE, known_length_scale, resolve_length_scale, rule_costs
 
 #: Bins that an exact dictionary may hold: 256 MB of keys, on every worker.
 _MOST_BINS = 2**25
@@ -163,13 +163,12 @@ class RandomBinningFeatures(FeatureEstimator):
         return BinningMap(d, int(self.n_components), kernel, scale, int(self.n_grids), 0, self.bins)
 
     def planned_costs(self, rows: PlannedRows, planned: FeatureMap) -> Costs:
-        notes = rule_note(self.kernel, self.length_scale, self.gamma)
-        if self.bins == "exact":
-            D = planned.n_components
-            notes += (
-                f"counted with {D} columns: exact bins have one for each that a pass over the rows meets",
-            )
-        return Costs(notes=notes)
+        costs = rule_costs(rows, self.kernel, self.length_scale, self.gamma)
+        if self.bins != "exact":
+            return costs
+        D = planned.n_components
+        note = f"counted with {D} columns: exact bins have one for each that a pass over the rows meets"
+        return costs + Costs(notes=(note,))
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from ..projections import PROJECTIONS, choose_projection
 from ..randomness import draw_seed
 from ..typing import ArrayLike, RandomState
 from .base import FeatureEstimator, validate_rows
-from .length_scale import LENGTH_SCALE, known_length_scale, resolve_length_scale, rule_note
+from .length_scale import LENGTH_SCALE, known_length_scale, resolve_length_scale, rule_costs
 
 KERNEL = name_in(KERNELS) | instance(Kernel, "a distrf.kernels.shift_invariant.Kernel")
 PROJECTION = one_of("auto", *PROJECTIONS)
@@ -187,10 +187,11 @@ class RandomFourierFeatures(FeatureEstimator):
         return FourierMap(d, D, kernel, scale, projection, self.phase, 0)
 
     def planned_costs(self, rows: PlannedRows, planned: Any) -> Costs:
-        notes = rule_note(self.kernel, self.length_scale, self.gamma)
-        if self.projection == "auto":
-            notes += (f"projection 'auto' takes {planned.projection!r} for {planned.n_features_in} columns",)
-        return Costs(notes=notes)
+        costs = rule_costs(rows, self.kernel, self.length_scale, self.gamma)
+        if self.projection != "auto":
+            return costs
+        note = f"projection 'auto' takes {planned.projection!r} for {planned.n_features_in} columns"
+        return costs + Costs(notes=(note,))
 
 
 def whitening_matrix(C: np.ndarray) -> np.ndarray:

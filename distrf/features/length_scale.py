@@ -9,6 +9,7 @@ import scipy.sparse as sp
 from scipy.spatial.distance import cdist, pdist
 
 from ..errors import InputError, first_not_finite
+from ..execution.planned import Costs, PlannedRows
 from ..execution.row_blocks import blocks_are_csr
 from ..execution.sampling import sampled_rows, take_rows
 from ..kernels.shift_invariant import KERNELS, Kernel
@@ -25,16 +26,18 @@ _WIDE = 64
 _LARGEST = 1e149
 
 
-def rule_note(kernel: Any, length_scale: Any, gamma: float | None) -> tuple[str, ...]:
-    """A sentence for a plan if a rule sets the length scale, in a tuple; an empty tuple if a number does.
+def rule_costs(rows: PlannedRows, kernel: Any, length_scale: Any, gamma: float | None) -> Costs:
+    """The costs of the rule that sets the length scale, for a plan; none if a number does.
 
     Parameters
     ----------
+    rows : PlannedRows
     kernel, length_scale, gamma : as RandomFourierFeatures has them
     """
     if gamma or not isinstance(length_scale, str) or not (isinstance(kernel, Kernel) or kernel in KERNELS):
-        return ()
-    return (f"length scale by the rule {length_scale!r}, from at most 1,000 sampled rows",)
+        return Costs()
+    note = f"length scale by the rule {length_scale!r}, from at most {_SAMPLE:,} sampled rows"
+    return rows.sample_costs(_SAMPLE, note)
 
 
 def known_length_scale(kernel: Kernel, length_scale: float | str, gamma: float | None) -> float:

@@ -20,7 +20,7 @@ from .dot_product_scale import known_gamma, make_dot_product, resolve_dot_produc
 from .fourier import GAMMA, NU, kernel_trial
 from .landmarks import RULES, choose_landmarks
 from .laplace import SEMIGROUP_PARAMETER, planned_semigroup_kernel, resolve_semigroup_kernel
-from .length_scale import LENGTH_SCALE, resolve_length_scale, rule_note
+from .length_scale import LENGTH_SCALE, resolve_length_scale, rule_costs
 
 
 class NystroemFeatures(FeatureEstimator):
@@ -201,4 +201,4 @@ class NystroemFeatures(FeatureEstimator):
         return NystroemMap(d, m if self.rank is None else min(m, self.rank), kernel, 1.0, m)
 
     def planned_costs(self, rows: PlannedRows, planned: FeatureMap) -> Costs:
-        return Costs(notes=rule_note(self.kernel, self.length_scale, self.gamma))
+        return rule_costs(rows, self.kernel, self.length_scale, self.gamma)

@@ -134,7 +134,8 @@ class StreamingScaler(OneToOneFeatureMixin, FeatureEstimator):
 
     def planned_costs(self, rows: PlannedRows, planned: FeatureMap) -> Costs:
         if self.method in ROBUST:
-            return Costs(notes=(f"scale {self.method!r}, from at most {_SAMPLE:,} sampled rows",))
+            note = f"scale {self.method!r}, from at most {_SAMPLE:,} sampled rows"
+            return rows.sample_costs(_SAMPLE, note)
         by_column = self.method in LINEAR
         return rows.costs_of(MomentsReduction(planned.n_features_in)) if by_column else Costs()
 

@@ -16,7 +16,7 @@ from ..execution.row_blocks import map_rows, rows_per_block, split_rows
 from ..execution.sampling import sampled_rows
 from ..features.base import apply_map
 from ..features.fourier import GAMMA, KERNEL, NU, PROJECTION, RandomFourierFeatures
-from ..features.length_scale import LENGTH_SCALE, rule_note
+from ..features.length_scale import LENGTH_SCALE, rule_costs
 from ..linear_model.base import LinearModel
 from ..losses import get_loss
 from ..maps import FourierMap, working_dtype
@@ -44,7 +44,7 @@ from ..sgd.rows import Rows, measure_weights
 from ..sgd.schedules import Holdout, Schedule
 from ..sgd.spectrum import with_epsilon
 from ..sgd.trainer import Rules, Trainer
-from ..targets import Targets, float_columns, target_tasks
+from ..targets import Targets, float_columns, target_phase
 from .objectives import CompactWork, CosineFeatures, KernelWork, Layout
 from .optimizer import RULES, Adam, MapOptimizer, Rates
 from .start import SAMPLE, Start, centred, learning_batch_size, learning_epochs, reach, start_parameters
@@ -365,11 +365,9 @@ class CompactModel(MapLearner, LinearModel):
 
         check_parameters(self)
         self._check_together()
-        notes = rule_note(self.kernel, self.length_scale, self.gamma)
+        rule = rule_costs(rows, self.kernel, self.length_scale, self.gamma)
         written = 8 * int(self.n_components) * (rows.d + rows.outputs)
-        return Costs(1, target_tasks(rows.n, rows.blocks), 0, written, notes=notes) + planned_learning(
-            self, rows
-        )
+        return rule + Costs((target_phase(rows.n, rows.blocks),), written) + planned_learning(self, rows)
 
     def _features(self, X: Any) -> Any:
         if not is_dask_collection(X):

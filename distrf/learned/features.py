@@ -15,7 +15,7 @@ from ..execution.row_blocks import align_rows
 from ..features import RandomFourierFeatures
 from ..features.base import FeatureEstimator, validate_rows
 from ..features.fourier import kernel_trial
-from ..features.length_scale import rule_note
+from ..features.length_scale import rule_costs
 from ..kernels.shift_invariant import Kernel
 from ..linear_model.validation import validate_fit
 from ..losses import LOSSES
@@ -295,7 +295,7 @@ class CompactNonlinearMap(MapLearner, FeatureEstimator):
     def planned_costs(self, rows: PlannedRows, planned: Any) -> Costs:
         from .plan import planned_learning
 
-        return Costs(notes=rule_note(self.kernel, self.length_scale, self.gamma)) + planned_learning(self, rows)
+        return rule_costs(rows, self.kernel, self.length_scale, self.gamma) + planned_learning(self, rows)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

@@ -7,6 +7,7 @@ from typing import Any
 
 from ..execution.memory import Workers
 from ..execution.planned import Costs, PlannedRows
+from ..execution.timing import Phase
 from ..sgd import dask_batches
 from ..sgd.ahead import Ahead
 from ..sgd.batch_plan import BatchMemory, PlannedBlocks
@@ -17,11 +18,15 @@ from .start import SAMPLE, learning_batch_size, learning_epochs
 
 @dataclass(frozen=True)
 class LearningCosts:
-    """The plan's figures. memory : None if the client learns from a sample; batches : of an epoch; tasks : of a batch."""
+    """The plan's figures. memory : None if the client learns from a sample; batches : of an epoch; microbatches, tasks : of a batch
+    state : bytes of a gradient
+    """
 
     epochs: int
     batches: int
+    microbatches: int
     tasks: int
+    state: int
     batch_size: int
     memory: BatchMemory | None
     client_bytes: int
@@ -32,12 +37,20 @@ class LearningCosts:
         what = f"{self.epochs} epochs of {self.batches:,} batches of {self.batch_size:,} rows"
         if self.memory is None:
             note = f"features learned for the kernel in the client, from a sample: {what}"
-            return Costs(flops=self.flops, client_bytes=self.client_bytes, notes=(note,))
-        return Costs(
+            return Costs((Phase(0, flops=self.flops),), client_bytes=self.client_bytes, notes=(note,))
+        mapping = self.epochs * rows.n * rows.map_flops
+        phase = Phase(
             self.epochs,
             self.epochs * (-(-rows.n // rows.uncut_rows) + self.batches * self.tasks),
             self.epochs,
-            flops=self.flops + self.epochs * rows.n * rows.map_flops,
+            self.flops + mapping,
+            self.microbatches,
+            self.state,
+            self.epochs * self.batches,
+            mapping,
+        )
+        return Costs(
+            (phase,),
             memory=self.memory,
             client_bytes=self.client_bytes,
             notes=(f"features learned first: {what}",),
@@ -47,7 +60,7 @@ class LearningCosts:
 def planned_learning(estimator: Any, rows: PlannedRows) -> Costs:
     """The costs of learning a map, for a plan."""
     blocks = PlannedBlocks.cut(rows, rows.uncut_rows, rows.width)
-    return learning_costs(estimator, blocks, rows.workers).costs(rows)
+    return rows.sample_costs(SAMPLE) + learning_costs(estimator, blocks, rows.workers).costs(rows)
 
 
 def learning_costs(estimator: Any, rows: PlannedBlocks, workers: Workers) -> LearningCosts:
@@ -65,7 +78,7 @@ def learning_costs(estimator: Any, rows: PlannedBlocks, workers: Workers) -> Lea
     if kernel:
         flops += n_epochs * n * size * 2.0 * (d + 2 * D)
         client = 2 * n * d * itemsize + size * (size * 3 * 8 + (d + 6 * D) * itemsize) + state
-        return LearningCosts(n_epochs, per_epoch, 1, size, None, client, flops)
+        return LearningCosts(n_epochs, per_epoch, 1, 1, 8 * P, size, None, client, flops)
     batch = rows.layout(size)
     # At most as many workers as microbatches share a batch. If these are few, a worker holds a large part of the windows.
     holders = min(workers.count, batch.microbatches)
@@ -83,4 +96,4 @@ def learning_costs(estimator: Any, rows: PlannedBlocks, workers: Workers) -> Lea
     )
     client = SAMPLE * d * itemsize + state
     tasks = dask_batches.batch_tasks(batch.microbatches, workers.count * workers.threads)
-    return LearningCosts(n_epochs, per_epoch, tasks, size, memory, client, flops)
+    return LearningCosts(n_epochs, per_epoch, batch.microbatches, tasks, 8 * P, size, memory, client, flops)

@@ -19,12 +19,11 @@ from sklearn.utils.validation import check_is_fitted
 from .. import store
 from ..errors import InputError
 from ..execution.graph_inputs import graph_inputs
-from ..execution.memory import PassMemory, Plan, Workers
-from ..execution.passes import count_segments
+from ..execution.memory import PassMemory, Workers
 from ..execution.planned import Costs, PlannedRows
 from ..execution.row_blocks import blocks_are_csr, check_dask_rows, rows_per_block
-from ..execution.sampling import sample_reduction
 from ..execution.scheduler import current_client
+from ..execution.timing import Phase
 from ..gram_tiles import tiles_nbytes
 from ..maps import working_dtype
 from ..parameters import NONE, one_of, ruled, whole
@@ -34,12 +33,13 @@ from ..pipeline.sample import as_rows
 from ..pipeline.training import compares_all
 from ..projections.cache import CACHE_BYTES
 from .classes import planned_target
+from .summary import Plan
 from .workers import planned_workers
 
 JOBS = ("train", "fit", "featurize", "predict", "evaluate")
 
 
-@ruled(classes=whole(1) | NONE, n_components=one_of("auto") | NONE)
+@ruled(classes=whole(1) | NONE, n_components=one_of("auto") | NONE, workers=whole(1) | NONE)
 def plan(
     estimator: Any,
     X: Any,
@@ -48,6 +48,7 @@ def plan(
     job: str | None = None,
     classes: int | None = None,
     n_components: str | None = None,
+    workers: int | None = None,
     cluster: str | os.PathLike[str] | None = None,
     memory_limit: str | int | None = None,
     tls: str | os.PathLike[str] | None = None,
@@ -70,6 +71,8 @@ def plan(
         Number of classes, where it is known. None counts those in a sample of the labels.
     n_components : "auto" or None, default=None
         "auto" gives the map the number of features that `distrf.train` would choose.
+    workers : int or None, default=None
+        Number of workers. None is that of the cluster; a number asks what so many like these would do.
     cluster : str, PathLike or None, default=None
         As of `distrf.connect`. None is the Dask client in use, else the local cluster that `connect()` would
         start; this process for rows in memory.
@@ -111,14 +114,15 @@ def plan(
     learns = job in ("fit", "train", "featurize") and _learns_labels(steps)
     target = planned_target(y if learns else None, known)
     if cluster is None and memory_limit is None and _in_use(X):
-        workers = Workers.of_client(current_client())
+        size = Workers.of_client(current_client())
     else:
-        workers = planned_workers(cluster, memory_limit, tls)
+        size = planned_workers(cluster, memory_limit, tls)
+    size = replace(size, count=workers or size.count)
     if n_components is not None:
-        D = auto_components(described(X).n, workers.memory_limit)
+        D = auto_components(described(X).n, size.memory_limit)
         steps = [_with_size(step, D) for step in steps]
     columns = 1 if y is None or y.ndim == 1 else int(y.shape[1])
-    planned = plan_job(job, steps, X, workers, target.distinct if learns else 0, columns, y is not None)
+    planned = plan_job(job, steps, X, size, target.distinct if learns else 0, columns, y is not None)
     if target.rows:
         seen = f"classes: at least {target.distinct:,}, in {target.rows:,} sampled rows"
         planned = replace(planned, notes=[seen, *planned.notes])
@@ -177,8 +181,8 @@ def plan_job(
     total += replace(final, memory=rows.with_held(final.memory))
     assert total.memory is not None
     planned = Plan(
-        job, rows.n, rows.blocks, rows.block_rows, total.passes, total.tasks, total.sweeps * rows.nbytes,
-        total.written, total.memory, total.client_bytes, total.flops, workers, list(total.notes),
+        job, rows.n, rows.blocks, rows.block_rows, total.phases, rows.nbytes, total.written, total.memory,
+        total.client_bytes, workers, list(total.notes),
     )  # fmt: skip
     return _with_choices(planned, rows, model) if job == "train" else planned
 
@@ -261,21 +265,17 @@ def _writing(job: str, rows: PlannedRows) -> Costs:
     )
     of_row = rows.entries * rows.itemsize + (8 if rows.labelled else 0)
     written = {"featurize": rows.n * of_row, "predict": 8 * rows.n}.get(job, 0)
-    return Costs(1, rows.blocks, 1, written, rows.n * rows.map_flops, memory)
+    phase = Phase(1, rows.blocks, 1, rows.n * rows.map_flops, rows.blocks)
+    return Costs((phase,), written, memory)
 
 
 def _with_choices(plan: Plan, rows: PlannedRows, model: Any) -> Plan:
     """The plan of `train`: samples are read first, and a linear model on the columns may be fitted beside."""
-    n, d, blocks = rows.n, rows.d, -(-rows.n // rows.stored_rows)
-    sampled = 2 * min(count_segments(n, sample_reduction()), blocks) - 1
+    n, d, segments = rows.n, rows.d, max(phase.parts for phase in plan.phases)
     note = "choices read a sample of at most 6,000 rows and 10,000 targets, from all blocks at most"
-    planned = replace(
-        plan,
-        passes=plan.passes + 2,
-        tasks=plan.tasks + 2 * sampled,
-        bytes_read=plan.bytes_read + rows.nbytes,
-        notes=[*plan.notes, note],
-    )
+    of_rows, of_targets = (rows.sample_costs(size).phases[0] for size in (6_000, 10_000))
+    samples = of_rows, replace(of_targets, sweeps=0.0)
+    planned = replace(plan, phases=(*samples, *plan.phases), notes=[*plan.notes, note])
     if not compares_all(model, bool(rows.widening), rows.sparse, d):
         return planned
     beside = tiles_nbytes(d) / tiles_nbytes(rows.width)  # bytes of its Gram matrices to those of the features
@@ -283,6 +283,6 @@ def _with_choices(plan: Plan, rows: PlannedRows, model: Any) -> Plan:
         planned,
         memory=replace(planned.memory, partial=int((1 + beside) * planned.memory.partial)),
         client_peak=int((1 + beside) * planned.client_peak),
-        flops=planned.flops + float(n) * d**2,
+        phases=(*planned.phases, Phase(0, flops=float(n) * d**2, parts=segments)),
         notes=[*planned.notes, "a linear model on the columns is fitted beside it, in the same pass"],
     )

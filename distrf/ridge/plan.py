@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..execution.planned import Costs, PlannedRows
-from ..targets import target_tasks
+from ..execution.timing import Phase
+from ..targets import target_phase
 from .alphas import USUAL, given_alphas
 from .conjugate_passes import conjugate_costs
 from .gram import GramReduction
@@ -29,12 +30,10 @@ def ridge_costs(estimator: Any, rows: PlannedRows, reductions: Sequence[GramRedu
     if solver == "cg":
         cost = conjugate_costs(n, D, width, count, estimator.n_directions, rows.map_flops)
         notes.append(f"{cost.passes} passes or so; how many conjugate gradients take depends on the data")
+        flops = n * cost.flops_per_row
         return Costs(
-            1 + cost.passes,
-            2 * rows.segments(cost.widest) * cost.passes,
-            1 + cost.passes,
+            (Phase.of_passes(1 + cost.passes, rows.segments(cost.widest), flops, cost.usual.nbytes),),
             8 * D * width,
-            n * cost.flops_per_row,
             rows.pass_memory(cost.widest, 4 * D * cost.widest.width),  # directions, as the workers get them
             cost.client_bytes,
             tuple(notes),
@@ -45,12 +44,14 @@ def ridge_costs(estimator: Any, rows: PlannedRows, reductions: Sequence[GramRedu
         f"{solves} factorisation(s) of a {D} x {D} matrix in the client, {segments} segment(s) of blocks"
     )
     # The targets are read once before; float64 runs at half the rate.
+    flops = n * (rows.map_flops + reduction.flops_per_row)
     return Costs(
-        2,
-        target_tasks(n, rows.blocks) + 2 * segments - 1,
-        1,
+        (
+            target_phase(n, rows.blocks),
+            Phase.of_passes(1, segments, flops, reduction.nbytes),
+            Phase(0, flops=solves * D**3 / 3 * 2),
+        ),
         8 * D * width,
-        n * (rows.map_flops + reduction.flops_per_row) + solves * D**3 / 3 * 2,
         rows.pass_memory(reduction),
         reduction.solve_bytes,
         tuple(notes),

@@ -11,7 +11,8 @@ from ..execution.memory import PROCESS_BYTES, SLACK, PassMemory, Workers
 from ..execution.planned import Costs, PlannedRows, cached_bytes
 from ..execution.row_blocks import merged_chunks
 from ..execution.scheduler import current_client
-from ..targets import target_tasks
+from ..execution.timing import Phase
+from ..targets import target_phase
 from . import dask_batches
 from .ahead import Ahead, BatchLayout
 from .batch_sizes import BATCH_SIZES, BATCHES_PER_EPOCH, WHOLE_UP_TO, count_epochs, microbatch_rows
@@ -119,10 +120,11 @@ class BatchMemory(PassMemory):
 
 @dataclass(frozen=True)
 class BatchCosts:
-    """The plan's figures. batches : of an epoch; tasks : of a batch; batch_size : an upper bound if it is "auto"."""
+    """The plan's figures. batches : of an epoch; microbatches, tasks : of a batch; batch_size : at most, if "auto"."""
 
     batch_size: int
     batches: int
+    microbatches: int
     tasks: int
     memory: BatchMemory
     client_bytes: int
@@ -157,6 +159,7 @@ def batch_costs(
     return BatchCosts(
         batch_size,
         max(1, round(usable / batch_size)),
+        layout.microbatches,
         dask_batches.batch_tasks(layout.microbatches, workers.count * workers.threads),
         _batch_memory(rows, features, layout, batch_size, workers),
         _client_bytes(rows, features, directions),
@@ -221,12 +224,20 @@ def fit_costs(estimator: Any, rows: PlannedRows) -> Costs:
             f"stops earlier when {estimator.n_iter_no_change} epochs gain less than tol = {estimator.tol:g}"
         )
     weighted = getattr(estimator, "class_weight", None) is not None
-    return Costs(
-        1 + weighted + most,
-        target_tasks(n, rows.blocks) + most * (rows.blocks + cost.batches * cost.tasks),
+    weights = 8 * rows.width * rows.outputs
+    training = Phase(
         most,
-        8 * rows.width * rows.outputs,
+        most * (rows.blocks + cost.batches * cost.tasks),
+        most,
         most * n * cost.flops_per_row,
+        cost.microbatches,
+        weights,
+        most * cost.batches,
+        most * n * features.flops,
+    )
+    return rows.sample_costs(sample_size(n, rows.width)) + Costs(
+        (target_phase(n, rows.blocks, 1 + weighted), training),
+        weights,
         cost.memory,
         cost.client_bytes,
         tuple(notes),

@@ -10,6 +10,7 @@ from dask.utils import format_bytes
 from ..execution.memory import PassMemory, Workers, states_held
 from ..execution.passes import count_segments
 from ..execution.planned import Costs, PlannedRows, cached_bytes
+from ..execution.timing import Phase
 from ..gram_tiles import tiles_nbytes
 from ..maps.tiles import FeatureTiles
 from .reductions import GramTilesReduction, ProductReduction
@@ -170,10 +171,8 @@ class SubspaceCosts:
             rows.workers.threads,
         )
         flops = self.flops + self.passes * rows.n * rows.map_flops
-        tasks = self.passes * (2 * segments - 1)
-        return Costs(
-            self.passes, tasks, self.passes, flops=flops, memory=memory, client_bytes=self.client_bytes
-        )
+        phase = Phase.of_passes(self.passes, segments, flops, reduction.nbytes)
+        return Costs((phase,), memory=memory, client_bytes=self.client_bytes)
 
 
 def subspace_costs(choice: Choice, search: Search) -> SubspaceCosts:

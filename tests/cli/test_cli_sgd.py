@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import re
@@ -14,14 +13,10 @@ import time
 import numpy as np
 import pytest
 from peaks import MIB, cluster_file, distrf, peak
-from rich.console import Console
-from rich.progress import Progress, TextColumn
 
 from distrf import ingest, load_model
 from distrf.cli.jobs import job_text
-from distrf.cli.session import listener
 from distrf.datasets import load_digits_split
-from distrf.execution.progress import split_label
 from distrf.sgd.batch_plan import BatchMemory
 
 TRAIN_X, TRAIN_Y, TEST_X, TEST_Y = load_digits_split(0)
@@ -348,29 +343,6 @@ def test_training_stays_below_the_plan(tmp_path, cli):
 
 
 # ---- progress and start-up --------------------------------------------------------------------------
-
-
-def test_labels():
-    assert split_label("epoch 1/3|loss 0.3") == ("epoch 1/3", "loss 0.3")
-    assert split_label("Gram matrix") == ("Gram matrix", "")
-
-
-@pytest.mark.parametrize("terminal", [True, False])
-def test_one_bar_for_all_epochs(terminal):
-    """The bar of the epochs shows which one it is and its loss; a log that is no terminal gets a line for each."""
-    text = io.StringIO()
-    console = Console(file=text, force_terminal=terminal, width=100)
-    bars = Progress(TextColumn("{task.description}"), TextColumn("{task.fields[remark]}"), console=console)
-    listen = listener(bars)
-    listen("targets", 0, 10)
-    listen("targets", 10, 10)
-    for epoch in (1, 2):
-        for done in (5, 10):
-            listen(f"epoch {epoch}/2|loss {done / epoch:.1f}", done, 10)
-    shown = [(task.description, task.fields["remark"], task.completed) for task in bars.tasks]
-    assert shown == [("targets", "", 10), ("epoch 2/2", "loss 5.0", 10)]
-    lines = [line.strip() for line in text.getvalue().splitlines()]
-    assert lines == ([] if terminal else ["epoch 1/2 loss 10.0", "epoch 2/2 loss 5.0"])
 
 
 @pytest.mark.parametrize(

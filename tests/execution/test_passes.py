@@ -38,7 +38,7 @@ from distrf.execution import block_graphs
 from distrf.execution.block_graphs import BlockGraphs
 from distrf.execution.memory import states_ahead
 from distrf.execution.passes import count_segments, cut_segments, run_pass
-from distrf.execution.progress import show_progress
+from distrf.execution.progress import listening
 from distrf.execution.row_blocks import (
     ARRAYS_PREFIX,
     check_dask_rows,
@@ -539,7 +539,7 @@ def test_worker_killed_in_a_pass(client, kind, one_worker_client):
             os.kill(victim, signal.SIGKILL)
 
     array = dX if kind == "lazy" else dX.persist()
-    with show_progress(kill):
+    with listening(kill):
         disturbed = run_pass(fold, [array])
     assert killed
     assert killed[0] < 1600
@@ -554,7 +554,7 @@ def test_worker_killed_in_a_pass(client, kind, one_worker_client):
 @contextmanager
 def events():
     heard = []
-    with show_progress(lambda label, done, total: heard.append((label, done, total))):
+    with listening(lambda label, done, total: heard.append((label, done, total))):
         yield heard
 
 

@@ -20,7 +20,7 @@ from reductions import count_calls
 from distrf import open_rows
 from distrf.errors import InputError, SpecMismatchError, StoreError
 from distrf.execution.open_rows import open_array
-from distrf.execution.progress import show_progress
+from distrf.execution.progress import listening
 from distrf.execution.write_parquet import write_parts
 from distrf.execution.write_zarr import write_rows
 from distrf.store import Contents, create, create_parts, finish_parts, pending_blocks, write_block
@@ -208,7 +208,7 @@ def test_a_worker_killed_while_writing(tmp_path, client):
             killed.append(done)
             os.kill(victim, signal.SIGKILL)
 
-    with show_progress(kill):
+    with listening(kill):
         done = write_rows(str(tmp_path / "killed.zarr"), arrays, kind="features", spec={})
     assert killed[0] < 600
     assert done.info.complete

@@ -24,7 +24,7 @@ from strategies import seeds
 
 from distrf import ingest, open_rows
 from distrf.errors import InputError, SpecMismatchError, StoreError
-from distrf.execution.progress import show_progress
+from distrf.execution.progress import listening
 from distrf.ingestion import streams
 from distrf.store.random_words import row_words
 
@@ -65,7 +65,7 @@ def csv(path, header=True, **columns):
 def test_npy(tmp_path, block_rows):
     np.save(tmp_path / "a.npy", X)
     done = []
-    with show_progress(lambda *step: done.append(step)):
+    with listening(lambda *step: done.append(step)):
         store = ingest(tmp_path / "a.npy", tmp_path / "a.zarr", block_rows=block_rows)
     assert done[-1] == ("ingest", 37, 37)
     assert store.complete
@@ -299,9 +299,9 @@ def test_row_words_do_not_depend_on_the_cut():
 def test_kill_and_resume_gives_the_same_bytes(tmp_path, shuffle):
     np.savez(tmp_path / "a.npz", X=RNG.normal(size=(400, 3)), y=np.arange(400))
     code = (
-        "import sys, time; from distrf import ingest; from distrf.execution.progress import show_progress\n"
+        "import sys, time; from distrf import ingest; from distrf.execution.progress import listening\n"
         "def wait(label, done, n):\n    print(done, flush=True); time.sleep(float(sys.argv[2]))\n"
-        "with show_progress(wait):\n"
+        "with listening(wait):\n"
         f"    ingest({str(tmp_path / 'a.npz')!r}, sys.argv[1], block_rows=20, shuffle={shuffle}, seed=3)"
     )
     whole, killed = tmp_path / "w.zarr", tmp_path / "k.zarr"

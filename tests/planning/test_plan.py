@@ -14,11 +14,12 @@ from peaks import MIB, cluster_file, distrf, make_store, peak
 
 from distrf import RandomFourierFeatures, ingest, open_rows
 from distrf.errors import MemoryPlanError
-from distrf.execution import memory
-from distrf.execution.memory import PROCESS_BYTES, PassMemory, Plan, Workers, check_client
+from distrf.execution.memory import PROCESS_BYTES, PassMemory, Workers, check_client
 from distrf.execution.moments import MomentsReduction
 from distrf.execution.passes import count_segments, pass_memory, run_pass
 from distrf.execution.submission import Submission
+from distrf.execution.timing import Phase, gemm_rate
+from distrf.planning.summary import Plan
 from distrf.ridge.gram import FoldRule, GramReduction
 from distrf.store import describe, info
 from distrf.targets import Targets
@@ -77,10 +78,23 @@ def test_train_runs_the_tasks_that_were_planned(cli, store, tmp_path, monkeypatc
         Submission, "add", lambda self, graph, *a, **k: every.extend(graph) or add(self, graph, *a, **k)
     )
     for D in (64, 512):
-        words = ["--map", "fourier", "-D", D, "--scale", "none", "--raw-columns", "no", "--alpha", "1e-6"]
+        words = [
+            "--map",
+            "fourier",
+            "-D",
+            D,
+            "--scale",
+            "none",
+            "--raw-columns",
+            "no",
+            "--alpha",
+            "1e-6",
+            "--gamma",
+            0.1,
+        ]
         made = planned(cli, store, *words)
         every.clear()
-        cli("train", store, tmp_path / str(D), *words, "--gamma", 0.1, "--quiet", cluster=True)
+        cli("train", store, tmp_path / str(D), *words, "--quiet", cluster=True)
         sent = [key for key in every if key.startswith("distrf-pass-")]  # not the row numbers of a sample
         passes = Counter(key.removeprefix("distrf-pass-").split("-")[0] for key in sent)
         # The command looks at the target before it has a cluster; its sample takes as many tasks as that of rows.
@@ -245,14 +259,14 @@ def test_the_client_is_checked_too(monkeypatch):
     check_client(have, "a solve")
     with pytest.raises(MemoryPlanError, match=r"final solve needs .* in the client, this machine has .*Remedy"):
         check_client(have + 1, "a solve")
-    made = Plan("train", 1, 1, 1, 1, 1, 0, 0, small_memory(), have + 1, 1.0, Workers(1, 1, 0))
+    made = Plan("train", 1, 1, 1, (Phase(flops=1.0),), 0, 0, small_memory(), have + 1, Workers(1, 1, 0))
     with pytest.raises(MemoryPlanError, match="final solve"):
         made.check()
     assert made.to_dict()["fits"] is False
 
 
 def test_the_rate_is_measured_once():
-    assert memory.gemm_rate() == memory.gemm_rate() > 1e8
+    assert gemm_rate() == gemm_rate() > 1e8
 
 
 @pytest.mark.parametrize("fold", [GramReduction(64, Targets(None, np.zeros(2))), MomentsReduction(500)])

@@ -1,0 +1,145 @@
+"""How long a job takes on so many workers: the model behind the time of a plan.
+
+A job is a sequence of phases. A phase is a number of steps, one after the other: the passes over the rows, or the batches of
+SGD. The work of a step is cut into parts, which run at once: segments, blocks, microbatches. A phase takes
+
+    max((waiting + ahead) / threads,
+        steps * (Speeds.step + levels * state / Speeds.network) + waiting / parts * ceil(parts / threads),
+        tasks * Speeds.task)
+
+seconds. `waiting` is the work of the steps themselves: a step begins when the one before is done. `ahead` is work that
+may be done before its step: SGD reads rows and makes their features before their turn. The states of the parts are
+added on a tree of `levels` = log2(parts) levels, and a state of `state` bytes is sent at each. The last line is the time
+of client and scheduler, which handle one task after the other.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass, field
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from .memory import Workers
+
+#: What bounds a phase.
+WORK, STEPS, TASKS = (
+    "arithmetic and reading",
+    "steps that wait for each other",
+    "tasks, which one scheduler handles",
+)
+
+
+@dataclass(frozen=True)
+class Phase:
+    """Passes of one kind.
+
+    Attributes
+    ----------
+    passes : int
+        Over rows, or over targets alone.
+    tasks : int
+        Of all passes.
+    sweeps : float
+        How often all rows are read.
+    flops : float
+        Of all passes.
+    parts : int
+        Tasks of a step that can run at once.
+    state : int
+        Bytes of what a part sends.
+    steps : int
+        Steps one after the other, where these are not the passes.
+    ahead : float
+        Of `flops`, those that do not wait for the step before.
+    """
+
+    passes: int = 1
+    tasks: int = 0
+    sweeps: float = 0.0
+    flops: float = 0.0
+    parts: int = 1
+    state: int = 0
+    steps: int = 0
+    ahead: float = 0.0
+
+    @classmethod
+    def of_passes(
+        cls, passes: int, segments: int, flops: float, state: int, sweeps: float | None = None
+    ) -> Phase:
+        """Passes whose segments are added on a tree; each reads all rows, but for what `sweeps` says."""
+        return cls(
+            passes, passes * (2 * segments - 1), passes if sweeps is None else sweeps, flops, segments, state
+        )
+
+    def bounds(self, swept: int, workers: Workers, speeds: Speeds) -> dict[str, float]:
+        """The seconds that the phase takes at least, by what bounds it; it takes the longest of them.
+
+        Parameters
+        ----------
+        swept : int
+            Bytes that a sweep reads.
+        workers : Workers
+        speeds : Speeds
+        """
+        threads, parts = workers.count * workers.threads, max(self.parts, 1)
+        reading = self.sweeps * swept / speeds.read
+        ahead = self.ahead / speeds.flops + (reading if self.steps else 0.0)
+        waiting = (self.flops - self.ahead) / speeds.flops + (0.0 if self.steps else reading)
+        step = speeds.step + math.ceil(math.log2(parts)) * self.state / speeds.network
+        return {
+            WORK: (waiting + ahead) / threads,
+            STEPS: (self.steps or self.passes) * step + waiting / parts * math.ceil(parts / threads),
+            TASKS: self.tasks * speeds.task,
+        }
+
+    def seconds(self, swept: int, workers: Workers, speeds: Speeds) -> float:
+        """The seconds that the phase takes; the parameters are those of `bounds`."""
+        return max(self.bounds(swept, workers, speeds).values())
+
+
+@dataclass(frozen=True)
+class Speeds:
+    """What one thread, and the connections between workers, do in a second.
+
+    Attributes
+    ----------
+    flops : float
+        Operations of a thread; measured here by default.
+    read : float
+        Bytes of stored rows that a thread reads, decompresses and checks.
+    network : float
+        Bytes between two workers.
+    task : float
+        Seconds of client and scheduler for a task.
+    step : float
+        Seconds from the end of a step to the start of the next.
+    """
+
+    flops: float = field(default_factory=lambda: gemm_rate())
+    read: float = 200e6
+    network: float = 1e9
+    task: float = 1e-3
+    step: float = 0.02
+
+
+_rate: list[float] = []
+
+
+def gemm_rate() -> float:
+    """Sustained float32 operations per second of one core here, measured once in about 0.1 s.
+
+    Counted are seven tenths of the measured rate of a matrix product, because a pass also reads rows, takes cosines and
+    adds up states.
+    """
+    if not _rate:
+        A, taken = np.ones((1024, 1024), dtype=np.float32), []
+        with threadpool_limits(1):
+            for _ in range(4):
+                start = time.perf_counter()
+                A @ A
+                taken.append(time.perf_counter() - start)
+        _rate.append(0.7 * 2 * 1024**3 / min(taken))
+    return _rate[0]
