@@ -9,7 +9,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Choice:
-    """One decision. what : "model", "scale", "length_scale", ...; value : plain data; why : a sentence."""
+    """One choice. what : "model", "scale", "length_scale", ...; value : plain data; why : a sentence."""
 
     what: str
     value: Any

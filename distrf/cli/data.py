@@ -122,11 +122,27 @@ def inspect(path: Place, *, run: RunOptions) -> None:
 
 def print_store(console: Console, info: Any) -> None:
     """A store as a short table."""
+    from dask.utils import format_bytes
+
     from .reports import print_facts
 
-    spec = [(key, _short(value)) for key, value in _flat(info.spec) if key not in ("target", "columns")]
-    made = [(key, str(value)) for key, value in info.provenance.items()]
-    print_facts(console, f"{info.kind} in {info.path}", [*info.lines(), *spec, *made])
+    state = (
+        "complete" if info.complete else f"{info.n_blocks - info.pending} of {info.n_blocks} blocks finished"
+    )
+    facts = [("rows", f"{info.n_rows:,} in {info.n_blocks} blocks of {info.block_rows:,} ({state})")]
+    for array in info.arrays:
+        chunks = "CSR rows" if array.sparse else f"chunks {tuple(array.chunks)}"
+        facts.append((array.name, f"{tuple(array.shape)} {array.dtype}, {chunks}"))
+    stored = "" if info.stored_bytes is None else f", {format_bytes(info.stored_bytes)} on disk"
+    facts.append(("size", format_bytes(info.nbytes) + stored))
+    for name in ("target", "classes", "columns"):
+        value = getattr(info, name)
+        if value:
+            more = f", ... ({len(value)})" if len(value) > 12 else ""
+            facts.append((name, value if isinstance(value, str) else ", ".join(map(str, value[:12])) + more))
+    facts += [(key, _short(value)) for key, value in _flat(info.spec) if key not in ("target", "columns")]
+    facts += [(key, str(value)) for key, value in info.provenance.items()]
+    print_facts(console, f"{info.kind} in {info.path}", facts)
 
 
 def print_spec(console: Console, title: str, spec: dict[str, Any]) -> None:

@@ -34,7 +34,7 @@ WORK, STEPS, TASKS = (
 
 @dataclass(frozen=True)
 class Phase:
-    """Passes of one kind.
+    """A part of a job: steps one after the other, each a pass or a batch.
 
     Attributes
     ----------

@@ -112,32 +112,6 @@ class StoreInfo:
         }
         return facts | counts | {"arrays": arrays}
 
-    def lines(self) -> list[tuple[str, str]]:
-        """(what, how much) in words, as it is printed."""
-        from dask.utils import format_bytes
-
-        state = (
-            "complete"
-            if self.complete
-            else f"{self.n_blocks - self.pending} of {self.n_blocks} blocks finished"
-        )
-        facts = [("rows", f"{self.n_rows:,} in {self.n_blocks} blocks of {self.block_rows:,} ({state})")]
-        for array in self.arrays:
-            chunks = "CSR rows" if array.sparse else f"chunks {tuple(array.chunks)}"
-            facts.append((array.name, f"{tuple(array.shape)} {array.dtype}, {chunks}"))
-        stored = "" if self.stored_bytes is None else f", {format_bytes(self.stored_bytes)} on disk"
-        facts.append(("size", format_bytes(self.nbytes) + stored))
-        for name, values in (("classes", self.classes), ("columns", self.columns)):
-            if values:
-                more = f", ... ({len(values)})" if len(values) > 12 else ""
-                facts.append((name, ", ".join(map(str, values[:12])) + more))
-        return facts + ([("target", self.target)] if self.target else [])
-
-    def __str__(self) -> str:
-        return "\n".join(
-            [f"{self.kind} in {self.path}", *(f"{what:<20}{value}" for what, value in self.lines())]
-        )
-
     @property
     def n_blocks(self) -> int:
         """Number of row blocks."""

@@ -397,7 +397,7 @@ def _delete(path: str, attributes: dict[str, Any], storage_options: Options) -> 
 
 
 def _pending(path: str, attributes: dict[str, Any], storage_options: Options) -> list[int]:
-    # A manifest chunk is only ever written as 1, so one listing replaces n_blocks small reads.
+    # A manifest chunk is written only when its block is done, so one listing replaces n_blocks small reads.
     fs, root = files.filesystem(path, storage_options)
     done = files.names_in(fs, f"{root}/{MANIFEST}/c")
     total = zarr_layout.count_blocks(attributes["n_rows"], attributes["block_rows"])
