@@ -50,6 +50,10 @@ class SpecMismatchError(DistrfError, ValueError):
     """An existing output was made with another spec; it is never overwritten silently."""
 
 
+class InUseError(DistrfError):
+    """An output that another job is writing."""
+
+
 class MemoryPlanError(DistrfError, MemoryError):
     """A job whose planned peak does not fit the memory of one worker; refused before it starts."""
 

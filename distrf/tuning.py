@@ -20,7 +20,7 @@ from sklearn.base import clone, is_classifier
 from sklearn.exceptions import ConvergenceWarning
 
 from .errors import InputError, first_not_finite
-from .execution.memory import PassMemory, Workers
+from .execution.memory import PassMemory, Workers, able_workers
 from .execution.sampling import neighbours, sampled_rows, take_rows
 from .execution.scheduler import current_client, results_in_order
 from .execution.worker_release import same_release
@@ -235,13 +235,14 @@ def _halving(
     widest = max(task.memory(c, sample, max(sizes)) for c in candidates)
     workers = Workers.of_client(client)
     PassMemory(sample.nbytes, widest, 0, threads=workers.threads).check(workers, "tune")
+    able = able_workers(workers.each, workers.memory_limit)
     trials: list[Trial] = []
     for level, rows in enumerate(sizes):
         if on_level is not None:
             on_level(level, len(candidates), rows)
         calls = [(task, candidate, level, rows) for candidate in candidates]
         done: list[Trial] = []
-        for trial in results_in_order(run_trial, sample.arrays, calls, client):
+        for trial in results_in_order(run_trial, sample.arrays, calls, client, able):
             done.append(trial)
             if on_trial is not None:
                 on_trial(trial)

@@ -56,6 +56,7 @@ def featurize(
     """
     from ..pipeline.loaded import Loaded
     from ..pipeline.writing import check_places
+    from ..store.job_lock import hold
 
     session = Session(run)
     X, out = given.places["X"], given.places["out"]
@@ -73,7 +74,7 @@ def featurize(
         data = made.open(X, **rows.values)
         pipeline = made.pipeline
     session.refuse_if_too_big("featurize", pipeline, data)
-    with session.connected():
+    with hold(out, given.values.get("save_map")), session.connected():
         written = given.call(made, data, out)
     session.say(
         f"{written.computed} of {written.blocks} blocks computed, {written.blocks - written.computed} were there"

@@ -9,7 +9,9 @@ import traceback
 from ..errors import DistrfError
 from .usage import UsageError, flag
 
-_TITLES = {"MemoryPlan": "Not enough memory", "SpecMismatch": "Spec mismatch", "Parameter": "Input error"}
+_TITLES = {
+    "InUse": "Output in use", "MemoryPlan": "Not enough memory", "SpecMismatch": "Spec mismatch", "Parameter": "Input error",
+}  # fmt: skip
 _MOST = 400  # letters of a message that others wrote
 
 #: Parameters as messages write them for Python, alone or with the value to pass.

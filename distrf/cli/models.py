@@ -126,15 +126,16 @@ def train(
         "n_components": map.size,
     }
     session.refuse_if_too_big("train", chained(steps), data, **sizes)
-    checked(lambda: outputs.keep_state(estimator, learner, data.identity))
-    options = options if model.asked or kept.checkpoint else replace(options, model="auto")
-    with session.connected(), warnings.catch_warnings():
-        warnings.simplefilter("ignore", BaselineWarning)  # in the report
-        session.refuse_if_too_big("train", chained(steps), data, connected=True, **sizes)
-        start = time.perf_counter()
-        pipeline = fit_prepared(prepare(lazy, y, options, target=target), lazy, y)
-        seconds = time.perf_counter() - start
-    outputs.save(pipeline, data.description, job, seconds, source=X, command=command_line())
+    with outputs.held():
+        checked(lambda: outputs.keep_state(estimator, learner, data.identity))
+        options = options if model.asked or kept.checkpoint else replace(options, model="auto")
+        with session.connected(), warnings.catch_warnings():
+            warnings.simplefilter("ignore", BaselineWarning)  # in the report
+            session.refuse_if_too_big("train", chained(steps), data, connected=True, **sizes)
+            start = time.perf_counter()
+            pipeline = fit_prepared(prepare(lazy, y, options, target=target), lazy, y)
+            seconds = time.perf_counter() - start
+        outputs.save(pipeline, data.description, job, seconds, source=X, command=command_line())
     result = facts_of(pipeline, data.n, seconds) | {"model": out, "rows": data.n} | _draw(plot, pipeline)
     session.finish(result, lambda console: print_training(console, f"model {out}", result))
 
@@ -168,6 +169,7 @@ def predict(given: PredictOptions, *, run: RunOptions) -> None:
     """Predict rows with a trained model, block by block; started again, it resumes."""
     from ..pipeline.loaded import predictor
     from ..pipeline.predicting import open_rows
+    from ..store.job_lock import hold
     from .reports import print_result
 
     session = Session(run)
@@ -176,7 +178,7 @@ def predict(given: PredictOptions, *, run: RunOptions) -> None:
     checks = {name: value for name, value in given.values.items() if name != "overwrite"}
     data = open_rows(trained, X, out, **checks)
     session.refuse_if_too_big("predict", trained.pipeline, data)
-    with session.connected():
+    with hold(out), session.connected():
         written = given.call(trained, data, out)
     counts = {"blocks": written.blocks, "blocks_computed": written.computed}
     result = {"predictions": out, "rows": data.n, **counts}

@@ -10,6 +10,8 @@ import math
 import time
 from typing import Any
 
+from .memory import Workers, able_workers
+
 #: Seconds between two looks at the workers.
 _LOOK_EVERY = 0.5
 #: Seconds from the end of a segment to the start of the next that is then sent to the same worker. Where segments take less
@@ -23,10 +25,14 @@ class Crew:
     Parameters
     ----------
     client : distributed.Client
+    peak : int, default=0
+        Bytes that the pass needs on a worker. One whose memory limit is below that gets no segment.
     """
 
-    def __init__(self, client: Any):
-        self._client = client
+    def __init__(self, client: Any, peak: int = 0):
+        self._client, self._peak = client, peak
+        self._known: set[str] = set()
+        self._small: set[str] = set()
         self._threads: dict[str, int] = {}
         self._looked = -math.inf
         #: segment -> (worker, when it began, its share of a thread)
@@ -81,7 +87,12 @@ class Crew:
         now = time.monotonic()
         if now - self._looked > _LOOK_EVERY:
             self._looked = now
-            self._threads = dict(sorted(self._client.nthreads().items()))
+            threads = self._client.nthreads()
+            if self._peak and threads.keys() - self._known:
+                each = Workers.of_client(self._client).each
+                self._known = set(each)
+                self._small = self._known - able_workers(each, self._peak).keys()
+            self._threads = {name: n for name, n in sorted(threads.items()) if name not in self._small}
 
     def _ahead(self, worker: str) -> int:
         """Segments that wait at a worker while its threads are busy, so that none idles between two."""

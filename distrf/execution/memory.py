@@ -7,9 +7,10 @@ that still wait to be added, and the sums that wait for others. While a state is
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import logging
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from dask.utils import format_bytes
@@ -19,6 +20,7 @@ from ..machine import machine_memory
 from .sum_tree import most_waiting
 from .worker_checks import WorkerMemoryError
 
+_LOG = logging.getLogger(__name__)
 #: Bytes of a worker process that has imported everything and holds no data.
 PROCESS_BYTES = 350 * 2**20
 #: Bytes of the process that starts local workers: it has imported as much, and shares the files of libraries with them.
@@ -43,11 +45,16 @@ _REMEDIES = {
 
 @dataclass(frozen=True)
 class Workers:
-    """Size of the cluster: processes, threads of each, and the smallest memory limit in bytes (0: none)."""
+    """Workers to plan with: processes, threads of each, and the smallest memory limit in bytes (0: none).
+
+    Workers with less than half the memory of the middle one are not planned with, so that one of them neither refuses a job
+    nor chooses a solver. `each` has them too: {address: (threads, memory limit)}.
+    """
 
     count: int
     threads: int
     memory_limit: int
+    each: Mapping[str, tuple[int, int]] = field(default_factory=dict, compare=False)
 
     @classmethod
     def of_client(cls, client: Any) -> Workers:
@@ -55,10 +62,22 @@ class Workers:
             from dask.system import CPU_COUNT
 
             return cls(1, CPU_COUNT, machine_memory())
-        workers = client.scheduler_info(n_workers=-1)["workers"].values()
-        limits = [w["memory_limit"] for w in workers if w.get("memory_limit")]
-        threads = max((w["nthreads"] for w in workers), default=1)
-        return cls(max(1, len(workers)), threads, min(limits, default=0))
+        found = client.scheduler_info(n_workers=-1)["workers"]
+        each = {name: (w["nthreads"], w.get("memory_limit") or 0) for name, w in sorted(found.items())}
+        limits = sorted(limit for _, limit in each.values() if limit)
+        planned = min((limit for limit in limits if 2 * limit >= limits[len(limits) // 2]), default=0)
+        able = able_workers(each, planned).values()
+        return cls(max(1, len(able)), max(able, default=1), planned, each)
+
+
+def able_workers(each: Mapping[str, tuple[int, int]], peak: int) -> dict[str, int]:
+    """{address: threads} of the workers whose memory holds a peak of so many bytes.
+
+    Parameters
+    ----------
+    each : {address: (threads, memory limit in bytes, 0 for none)}
+    """
+    return {name: threads for name, (threads, limit) in each.items() if not limit or limit >= peak}
 
 
 def states_ahead(nbytes: int, threads: int) -> int:
@@ -105,8 +124,14 @@ class PassMemory:
         return sum(self.parts.values())
 
     def check(self, workers: Workers, label: str) -> None:
-        """Raise MemoryPlanError where the peak exceeds the smallest worker."""
+        """Raise MemoryPlanError where the peak exceeds the smallest worker that is planned with; say who is left out."""
         if not workers.memory_limit or self.peak <= workers.memory_limit:
+            left_out = len(workers.each) - len(able_workers(workers.each, self.peak))
+            if left_out:
+                _LOG.warning(
+                    "%d of %d workers get no work of %s: their memory limit is below the %s that it needs",
+                    left_out, len(workers.each), label, format_bytes(self.peak),
+                )  # fmt: skip
             return
         remedy = self._remedy if workers.memory_limit > PROCESS_BYTES else _REMEDIES["process"]
         raise MemoryPlanError(

@@ -25,6 +25,7 @@ from dask.base import is_dask_collection
 from dask.delayed import Delayed
 
 from ..errors import InputError
+from ..store.job_lock import check
 from .block_graphs import BlockGraphs, add_block, passed
 from .crew import Crew
 from .graph_nodes import Task, TaskRef
@@ -192,7 +193,9 @@ def _run_dask(
         # Keys are unique to this pass. States are changed in place, so Dask must not reuse one from an earlier pass.
         pass_ = _Pass(f"distrf-pass-{uuid.uuid4().hex}", reduction, blocks, segments, firsts, topic)
         with memory.explains(label):
-            return _run_threads(pass_, window) if client is None else _run_workers(pass_, most, client)
+            if client is None:
+                return _run_threads(pass_, window)
+            return _run_workers(pass_, most, client, memory.peak)
 
 
 @dataclass(frozen=True)
@@ -239,13 +242,13 @@ def _run_threads(pass_: _Pass, window: int) -> Any:
     return compute(Delayed(pass_.key(tree.root), graph), None)
 
 
-def _run_workers(pass_: _Pass, most: int, client: Any) -> Any:
+def _run_workers(pass_: _Pass, most: int, client: Any, peak: int) -> Any:
     """Run the pass on a cluster, with at most `most` segments running or states waiting at a time.
 
     The client gives each segment to a worker (see crew.py), and adds two states as soon as both are there.
     """
     segments = len(pass_.segments)
-    tree, crew, results = SumTree(segments), Crew(client), Results(client)
+    tree, crew, results = SumTree(segments), Crew(client, peak), Results(client)
     running: dict[Any, int] = {}  # key of a segment -> its number
     adding: dict[Any, list[str]] = {}  # key of a sum -> the keys of the two states that it still holds
     root, r = pass_.key(tree.root), 0
@@ -264,6 +267,7 @@ def _run_workers(pass_: _Pass, most: int, client: Any) -> Any:
                 r += 1
             results.expect(submission.submit(client))
             submission = Submission()
+            check()  # a job that no longer owns its output ends here
             for key in results.wait():
                 if key in running:
                     crew.finish(key)

@@ -182,7 +182,11 @@ def _raise_failure(future: Any) -> None:
 
 
 def results_in_order(
-    function: Callable[..., Any], shared: Any, calls: Sequence[tuple[Any, ...]], client: Any
+    function: Callable[..., Any],
+    shared: Any,
+    calls: Sequence[tuple[Any, ...]],
+    client: Any,
+    workers: Iterable[str] = (),
 ) -> Iterator[Any]:
     """Call a function many times in parallel and yield the results in the order of the calls.
 
@@ -195,6 +199,8 @@ def results_in_order(
     calls : sequence of tuple
         The other arguments of each call.
     client : distributed.Client or None
+    workers : iterable of str, optional
+        Addresses of those that are called as long as one of them is there. Without any, all are.
 
     Returns
     -------
@@ -207,7 +213,8 @@ def results_in_order(
         return
     with dask.config.set({"distributed.admin.large-graph-warning-threshold": "64GiB"}):
         held = client.submit(dict, shared, pure=False)
-        futures = [client.submit(function, held, *call, pure=False) for call in calls]
+        where = {"workers": [*workers], "allow_other_workers": True} if workers else {}
+        futures = [client.submit(function, held, *call, pure=False, **where) for call in calls]
     try:
         for future in futures:
             yield gather(future, client)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import dask
@@ -64,18 +64,17 @@ class Submission:
         return dict(zip(self.keep, futures, strict=True))
 
 
-def threads_of(client: Any) -> list[str]:
+def threads_of(workers: Mapping[str, int]) -> list[str]:
     """The address of the worker of each thread, the first thread of every worker before the second of any.
 
     Parameters
     ----------
-    client : distributed.Client
+    workers : {address: threads}
 
     Returns
     -------
     list of str
-        One address for each thread of the cluster.
+        One address for each thread.
     """
-    workers = sorted(client.nthreads().items())
-    most = max((threads for _, threads in workers), default=0)
-    return [worker for t in range(most) for worker, threads in workers if threads > t]
+    most = max(workers.values(), default=0)
+    return [worker for t in range(most) for worker, threads in sorted(workers.items()) if threads > t]

@@ -14,6 +14,7 @@ from dask.base import tokenize
 from .. import store
 from ..errors import InputError
 from ..store.files import normalise
+from ..store.job_lock import Claim, check, held
 from .graph_inputs import graph_inputs
 from .passes import run_pass
 from .row_blocks import check_dask_rows
@@ -52,7 +53,7 @@ def write_parts(
     if pending:
         numbers = da.map_blocks(_block_number, da.arange(sum(chunks), chunks=(chunks,)), dtype=np.int64)
         keys_of_rows = _Keys(str(key_source), tuple(keys), tuple(columns or ()), version) if keys else None
-        reduction = _PartReduction(normalise(path), tuple(names), keys_of_rows)
+        reduction = _PartReduction(normalise(path), tuple(names), keys_of_rows, held())
         every = [a.blocks[pending] if len(pending) < n_blocks else a for a in (*aligned, numbers)]
         starts = np.concatenate([[0], np.cumsum(chunks)])[pending]
         run_pass(reduction, every, label="write", starts=[int(start) for start in starts])
@@ -89,8 +90,10 @@ class _PartReduction(RowCount):
     path: str
     names: tuple[str, ...]
     keys: _Keys | None
+    claims: tuple[Claim, ...]
 
     def update(self, state: int, first_row: int, *blocks: Any) -> int:
+        check(self.claims)
         *values, numbers = blocks
         columns: dict[str, Any] = {}
         if self.keys is not None:

@@ -10,6 +10,7 @@ import numpy as np
 
 from .. import store
 from ..errors import InputError
+from ..store.job_lock import Claim, check, held
 from .graph_inputs import graph_inputs
 from .passes import run_pass
 from .row_blocks import align_rows, blocks_are_csr, check_dask_rows
@@ -83,7 +84,7 @@ def write_rows(
     )
     pending = store.pending_blocks(path, storage_options=storage_options)
     if pending:
-        reduction = _WriteReduction(info.path, tuple(names), block_rows, storage_options)
+        reduction = _WriteReduction(info.path, tuple(names), block_rows, storage_options, held())
         left = [a.blocks[pending] if len(pending) < info.n_blocks else a for a in coded]
         run_pass(reduction, left, label="write", starts=[info.bounds(index)[0] for index in pending])
     return Written(store.finish(path, storage_options=storage_options), len(pending), info.n_blocks)
@@ -118,8 +119,10 @@ class _WriteReduction(RowCount):
     names: tuple[str, ...]
     block_rows: int
     storage_options: Any
+    claims: tuple[Claim, ...]
 
     def update(self, state: int, first_row: int, *blocks: Any) -> int:
+        check(self.claims)
         index = first_row // self.block_rows
         for name, block in zip(self.names, blocks, strict=True):
             if block.dtype.kind == "f" and not np.isfinite(block.sum(dtype=np.float64)):

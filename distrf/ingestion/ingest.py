@@ -17,6 +17,7 @@ from ..parameters import COLUMNS, NONE, Rule, one_of, ruled, whole
 from ..store import files, zarr_writer
 from ..store.files import Options
 from ..store.formats import fingerprint
+from ..store.job_lock import check, hold
 from ..store.overlap import check_apart
 from ..store.writable import check_writable
 from ..store.zarr_contents import Contents
@@ -115,34 +116,35 @@ def ingest(
     selection = TableSelection(
         target=target, columns=columns, split=split, missing=impute is not None, storage_options=storage_options
     )
-    stream = streams.as_stored(open_stream(source, selection), sparse)
-    stream, values = (stream, None) if impute is None else streams.fill(stream, impute)
-    if dtype is not None:
-        stream = streams.cast(stream, dtype)
-    spec = {
-        "source": {
-            "name": os.path.basename(source),
-            "fingerprint": fingerprint(source, storage_options=storage_options),
-        },
-        "target": target,
-        "columns": None if columns is None else list(columns),
-        "split": split,
-        "impute": values,
-        "shuffle": {"seed": int(seed)} if shuffle else None,
-    }
-    info = zarr_writer.create(
-        out,
-        _contents(stream, block_rows, spec),
-        provenance={"source": source, "distrf": __version__},
-        storage_options=storage_options,
-        overwrite=overwrite,
-    )
-    if info.pending:
-        stream = streams.checked(stream)
-        if shuffle:
-            stream = shuffled(stream, int(seed), _scratch(out))
-        _write(stream, info, storage_options)
-    return zarr_writer.finish(out, storage_options=storage_options)
+    with hold(out, storage_options=storage_options):
+        stream = streams.as_stored(open_stream(source, selection), sparse)
+        stream, values = (stream, None) if impute is None else streams.fill(stream, impute)
+        if dtype is not None:
+            stream = streams.cast(stream, dtype)
+        spec = {
+            "source": {
+                "name": os.path.basename(source),
+                "fingerprint": fingerprint(source, storage_options=storage_options),
+            },
+            "target": target,
+            "columns": None if columns is None else list(columns),
+            "split": split,
+            "impute": values,
+            "shuffle": {"seed": int(seed)} if shuffle else None,
+        }
+        info = zarr_writer.create(
+            out,
+            _contents(stream, block_rows, spec),
+            provenance={"source": source, "distrf": __version__},
+            storage_options=storage_options,
+            overwrite=overwrite,
+        )
+        if info.pending:
+            stream = streams.checked(stream)
+            if shuffle:
+                stream = shuffled(stream, int(seed), _scratch(out))
+            _write(stream, info, storage_options)
+        return zarr_writer.finish(out, storage_options=storage_options)
 
 
 def _contents(stream: RowStream, block_rows: int | None, spec: dict[str, Any]) -> Contents:
@@ -165,6 +167,7 @@ def _write(stream: RowStream, info: StoreInfo, storage_options: Options) -> None
     try:
         for index, X, y in streams.reblock(batches, info.block_rows):
             if index in pending:
+                check()
                 block = {"X": X} if y is None else {"X": X, "y": y}
                 zarr_writer.write_block(info.path, index, block, storage_options=storage_options)
             if listener is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -15,6 +16,7 @@ from ..errors import InputError, SpecMismatchError
 from ..parameters import NONE, whole
 from ..persistence import check_output, save_model
 from ..store import check_apart, check_writable, files, is_model_folder, read_spec, write_model_folder
+from ..store.job_lock import hold
 from ..store.spec import differences, to_json
 
 #: What a state needs to be taken up again: that of SGD, the passes of cg and those of a map that learns.
@@ -46,6 +48,10 @@ class Outputs:
             check_writable(self.out, self.checkpoint)
             if self.out is not None:
                 check_output(self.out, self.overwrite)
+
+    def held(self) -> AbstractContextManager[None]:
+        """While it lasts, no other job writes here; raises InUseError where one does."""
+        return hold(self.out, self.checkpoint)
 
     def check_same_job(self, job: dict[str, Any]) -> None:
         """Raise SpecMismatchError where the model that is there is not the one of this job (see `job_of`)."""

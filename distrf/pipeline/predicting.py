@@ -13,6 +13,7 @@ from ..execution.write_parquet import write_parts
 from ..execution.write_zarr import Written, write_rows
 from ..linear_model.base import accuracy_pass, error_pass
 from ..parameters import COLUMNS, ruled
+from ..store.job_lock import hold
 from .inputs import Arrays, Input, rows_with_target
 from .loaded import Loaded, predictor
 
@@ -74,19 +75,20 @@ def predict(
     if scores:
         arrays["decision"] = pipeline.decision_function(rows)
     spec = {"model": trained.spec, "input": data.description, "scores": scores, "keys": keys}
-    if parquet:
-        source = data.path if keys else None
-        return Written(None, *write_parts(out, arrays, source, keys, spec, overwrite, data.columns))
-    texts = arrays["prediction"].dtype.kind == "U"
-    return write_rows(
-        out,
-        arrays,
-        kind="predictions",
-        spec=spec,
-        classes=[str(c) for c in pipeline[-1].classes_] if texts else None,
-        provenance={"model": trained.path, "source": data.path, "distrf": __version__},
-        overwrite=overwrite,
-    )
+    with hold(out):
+        if parquet:
+            source = data.path if keys else None
+            return Written(None, *write_parts(out, arrays, source, keys, spec, overwrite, data.columns))
+        texts = arrays["prediction"].dtype.kind == "U"
+        return write_rows(
+            out,
+            arrays,
+            kind="predictions",
+            spec=spec,
+            classes=[str(c) for c in pipeline[-1].classes_] if texts else None,
+            provenance={"model": trained.path, "source": data.path, "distrf": __version__},
+            overwrite=overwrite,
+        )
 
 
 def open_rows(

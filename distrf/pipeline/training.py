@@ -110,13 +110,14 @@ def train(
     if outputs.done:
         outputs.check_same_job(job)
         return load_model(outputs.out)  # type: ignore[arg-type, return-value]
-    start = time.perf_counter()
-    made = prepare(
-        X, y, asked, sample_weight, None, lambda map_, model: outputs.keep_state(map_, model, identity)
-    )
-    pipeline = fit_prepared(made, X, y, sample_weight, baseline)
-    if out is not None:
-        outputs.save(pipeline, NOT_SAID | identity, job, time.perf_counter() - start)
+    with outputs.held():
+        start = time.perf_counter()
+        made = prepare(
+            X, y, asked, sample_weight, None, lambda map_, model: outputs.keep_state(map_, model, identity)
+        )
+        pipeline = fit_prepared(made, X, y, sample_weight, baseline)
+        if out is not None:
+            outputs.save(pipeline, NOT_SAID | identity, job, time.perf_counter() - start)
     return pipeline
 
 

@@ -15,6 +15,7 @@ from ..execution.row_blocks import blocks_are_csr
 from ..execution.write_parquet import write_parts
 from ..execution.write_zarr import Written
 from ..persistence import save_model
+from ..store.job_lock import hold
 from .inputs import Arrays, described
 from .loaded import Loaded
 
@@ -49,13 +50,14 @@ def write_rows(X: Any, out: str | os.PathLike[str], y: Any = None, *, overwrite:
     spec = {"rows": rows.description["data"]}
     X, y = rows.rows(uniform=not store.to_parquet(out))
     arrays = {"X": X} | ({} if y is None else {"y": y})
-    if not store.to_parquet(out):
+    if store.to_parquet(out) and blocks_are_csr(X):
+        raise InputError(f"Parquet holds dense columns, got CSR rows for {out!r}; write a .zarr store")
+    with hold(out):
+        if store.to_parquet(out):
+            return Written(None, *write_parts(out, arrays, None, None, spec, overwrite))
         return write_zarr.write_rows(
             out, arrays, kind="rows", spec=spec, classes=rows.classes(y), overwrite=overwrite
         )
-    if blocks_are_csr(X):
-        raise InputError(f"Parquet holds dense columns, got CSR rows for {out!r}; write a .zarr store")
-    return Written(None, *write_parts(out, arrays, None, None, spec, overwrite))
 
 
 def check_places(X: Any, out: Any, save_map: Any = None, like: Any = None) -> None:
@@ -136,30 +138,31 @@ def featurize(
     elif not steps:
         raise InputError(f"featurize takes a feature estimator, or a Pipeline with some, got {map!r}")
     fitted = all(hasattr(step, "map_") for _, step in steps)
-    if fitted:
-        loaded = Loaded.of(map).transformers()
-        data = loaded.open(X, y, target=target, strict=strict)
-        pipeline = loaded.pipeline
-        rows, y = data.rows(uniform=True)
-        features = pipeline.transform(rows)
-    else:
-        data = described(X, y, target=target, columns=columns, impute=impute, strict=strict)
-        pipeline = Pipeline([(name, clone(step)) for name, step in steps])
-        rows, y = data.rows(uniform=True)
-        features = rows
-        for _, step in pipeline.steps:
-            features = step.fit(features, y).transform(features)
-    provenance = {"source": data.path, "distrf": __version__}
-    if save_map is not None:
-        save_model(pipeline, save_map, overwrite=overwrite, input=data.description, provenance=provenance)
-    specs = [step.map_.spec() for step in pipeline]
-    return write_zarr.write_rows(
-        os.fspath(out),
-        {"X": features} | ({} if y is None else {"y": y}),
-        kind="features",
-        spec={"map": specs if fitted or len(specs) > 1 else specs[0], "input": data.description},
-        classes=data.classes(y),
-        target=data.target,
-        provenance=provenance,
-        overwrite=overwrite,
-    )
+    with hold(out, save_map):
+        if fitted:
+            loaded = Loaded.of(map).transformers()
+            data = loaded.open(X, y, target=target, strict=strict)
+            pipeline = loaded.pipeline
+            rows, y = data.rows(uniform=True)
+            features = pipeline.transform(rows)
+        else:
+            data = described(X, y, target=target, columns=columns, impute=impute, strict=strict)
+            pipeline = Pipeline([(name, clone(step)) for name, step in steps])
+            rows, y = data.rows(uniform=True)
+            features = rows
+            for _, step in pipeline.steps:
+                features = step.fit(features, y).transform(features)
+        provenance = {"source": data.path, "distrf": __version__}
+        if save_map is not None:
+            save_model(pipeline, save_map, overwrite=overwrite, input=data.description, provenance=provenance)
+        specs = [step.map_.spec() for step in pipeline]
+        return write_zarr.write_rows(
+            os.fspath(out),
+            {"X": features} | ({} if y is None else {"y": y}),
+            kind="features",
+            spec={"map": specs if fitted or len(specs) > 1 else specs[0], "input": data.description},
+            classes=data.classes(y),
+            target=data.target,
+            provenance=provenance,
+            overwrite=overwrite,
+        )

@@ -33,7 +33,7 @@ from dask.delayed import Delayed
 from ..alignment import aligned
 from ..execution.block_graphs import BlockGraphs
 from ..execution.graph_nodes import DataNode, Task, TaskRef
-from ..execution.memory import Workers
+from ..execution.memory import Workers, able_workers
 from ..execution.row_blocks import shared_arrays
 from ..execution.scheduler import compute, gather, gather_all
 from ..execution.submission import Submission, threads_of
@@ -183,7 +183,9 @@ class DaskBatches:
         workers = Workers.of_client(self._client)
         self._far = Ahead.choose(workers, layout, self._row_bytes, self._block_bytes)
         self._opened += 1
-        window = self._windows[epoch, batch.window] = Window(self._opened, threads_of(self._client))
+        window = self._windows[epoch, batch.window] = Window(
+            self._opened, threads_of(able_workers(workers.each, workers.memory_limit))
+        )
         for worker, microbatches in assign(len(batch.microbatches), batch.window, window.threads):
             for s in itertools.chain(*(batch.microbatches[i] for i in microbatches)):
                 self._load(submission, s.block, worker, window)

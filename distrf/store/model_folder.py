@@ -19,6 +19,7 @@ from ..errors import InputError, StoreError
 from ..machine import machine_memory
 from . import files
 from .files import Options
+from .job_lock import check
 from .spec import from_json, require_same, to_json
 from .zarr_layout import CHUNK_BYTES
 
@@ -59,6 +60,7 @@ def write_model_folder(
     StoreError
         Something else is at `path`.
     """
+    check()
     path = files.normalise(path)
     fs, root = files.filesystem(path, storage_options)
     stored = {name: _storable(name, value) for name, value in arrays.items()}

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 from ..errors import InputError, StoreError
 from . import files
 from .files import Options
+from .job_lock import check
 from .spec import require_same, to_json
 
 _SPEC, _DONE = "_spec.json", "_SUCCESS"
@@ -177,6 +178,7 @@ def finish_parts(path: str | os.PathLike[str], n_blocks: int, *, storage_options
     StoreError
         Part files are missing.
     """
+    check()
     path = files.normalise(path)
     missing = pending_parts(path, n_blocks, storage_options=storage_options)
     if missing:

@@ -23,6 +23,7 @@ from .checksums import (
     read_attributes,
 )
 from .files import HashableOptions, Options
+from .job_lock import check
 from .spec import from_json, require_same, to_json
 from .writable import check_zarr_ending
 from .zarr_contents import COMPARED, Contents, checked_block
@@ -220,6 +221,7 @@ def finish(path: str | os.PathLike[str], *, storage_options: Options = None) -> 
     StoreError
         Blocks are missing.
     """
+    check()
     path = files.normalise(path)
     attributes = our_attributes(path, storage_options)
     group = files.open_group(path, "r+", storage_options)

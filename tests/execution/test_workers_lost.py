@@ -92,7 +92,7 @@ def test_a_task_meant_for_a_lost_worker_runs_elsewhere(threads):
     threads.cluster.scale(1)
     threads.wait_for_workers(1)
     assert current_client() is threads
-    (address,) = threads_of(threads)
+    (address,) = threads_of(threads.nthreads())
     threads.cluster.scale(0)
     while threads.nthreads():
         time.sleep(0.02)
@@ -110,7 +110,7 @@ def test_a_task_meant_for_a_lost_worker_runs_on_one_that_took_no_tasks(threads):
     threads.cluster.scale(1)
     threads.wait_for_workers(1)
     assert current_client() is threads
-    (there,) = threads_of(threads)
+    (there,) = threads_of(threads.nthreads())
     threads.run_on_scheduler(becomes, there, "paused")
     batch = Submission()
     batch.add({"late": Task("late", sum, [1, 2])}, worker="inproc://10.0.0.1/1/1", keep=["late"])

@@ -7,6 +7,7 @@ environment. All requests go through a proxy, which counts them and answers some
 from __future__ import annotations
 
 import io
+import json
 import os
 import pickle
 import re
@@ -15,6 +16,7 @@ import subprocess
 import sys
 import threading
 import uuid
+from contextvars import Context
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from types import SimpleNamespace
@@ -35,14 +37,16 @@ from distrf import (
     load_model,
     open_rows,
     save_model,
+    write_rows,
 )
-from distrf.errors import InputError, SpecMismatchError, StoreError
+from distrf.errors import InputError, InUseError, SpecMismatchError, StoreError
 from distrf.pipeline import featurize
 from distrf.store import (
     Contents,
     create,
     create_parts,
     finish,
+    job_lock,
     model_folder,
     parquet_writer,
     pending_blocks,
@@ -241,6 +245,23 @@ def test_one_job_writes_an_output(s3, monkeypatch):
     monkeypatch.setattr(model_folder.files, "remove", lambda *args: None)
     with pytest.raises(StoreError, match="two jobs have written a model"):
         write_model_folder(f"{s3.url}/model", {"a": 2}, {"w": np.arange(4)}, overwrite=True)
+
+
+def test_a_job_holds_its_output(s3, monkeypatch):
+    """It is created under a condition, read and removed: three requests. What a dead job has left is replaced."""
+    s3.proxy.requests.clear()
+    with job_lock.hold(f"{s3.url}/a/features.zarr"):
+        assert len(s3.proxy.requests) == 1
+        with pytest.raises(InUseError, match=f"process {os.getpid()} on"):
+            Context().run(write_rows, X, f"{s3.url}/a/features.zarr")
+        s3.proxy.requests.clear()
+    assert [request.method for request in s3.proxy.requests] == ["GET", "DELETE"]
+    assert everything(s3.fs, s3.bucket) == {}
+    monkeypatch.setattr(job_lock, "STALE", 0.3)
+    left = {"token": "other", "machine": "far"}
+    s3.fs.pipe_file(f"{s3.bucket}/a/.features.zarr.lock", json.dumps(left).encode())
+    write_rows(X, f"{s3.url}/a/features.zarr")
+    assert s3.fs.ls(f"{s3.bucket}/a", detail=False) == [f"{s3.bucket}/a/features.zarr"]
 
 
 def test_credentials_stay_where_they_are(s3):

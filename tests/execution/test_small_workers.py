@@ -1,0 +1,129 @@
+"""A worker with far less memory than the others refuses no job and chooses no solver: it gets no work that it cannot hold."""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from types import SimpleNamespace
+
+import dask.array as da
+import numpy as np
+import pytest
+from distributed import Client, Scheduler, SpecCluster, Worker, get_worker
+from sklearn.exceptions import ConvergenceWarning
+
+from distrf.errors import MemoryPlanError
+from distrf.execution.crew import Crew
+from distrf.execution.memory import PROCESS_BYTES, PassMemory, Workers, able_workers
+from distrf.execution.passes import run_pass
+from distrf.execution.scheduler import results_in_order
+from distrf.execution.states import RowCount
+from distrf.execution.submission import threads_of
+from distrf.linear_model import StreamingSGDRegressor
+from distrf.sgd import dask_batches
+
+GIB = 2**30
+
+
+def fake(**limits):
+    """A client whose workers have a thread and so much memory each."""
+    found = {name: {"nthreads": 1, "memory_limit": limit} for name, limit in limits.items()}
+    return SimpleNamespace(
+        scheduler_info=lambda n_workers: {"workers": found},
+        nthreads=lambda: dict.fromkeys(found, 1),
+        found=found,
+    )
+
+
+@pytest.mark.parametrize(
+    ("limits", "count", "planned"),
+    [
+        ({"a": 8, "b": 8, "c": 1}, 2, 8),
+        ({"a": 8, "b": 6, "c": 4}, 3, 4),
+        ({"a": 16, "b": 4}, 1, 16),
+        ({"a": 4, "b": 4, "c": 64}, 3, 4),
+        ({"a": 8, "b": 0, "c": 1}, 2, 8),
+        ({"a": 0}, 1, 0),
+        ({}, 1, 0),
+    ],
+)
+def test_what_is_planned_with(limits, count, planned):
+    workers = Workers.of_client(fake(**limits))
+    assert workers == Workers(count, 1, planned)
+    assert set(workers.each) == set(limits)
+
+
+def test_a_pass_leaves_out_those_that_cannot_hold_it(caplog):
+    workers = Workers.of_client(fake(a=8 * GIB, b=8 * GIB, c=GIB))
+    memory = PassMemory(0, 0, 0, weights=2 * GIB)
+    with caplog.at_level(logging.WARNING):
+        memory.check(workers, "gram")
+    assert "1 of 3 workers get no work of gram: their memory limit is below the 2.34 GiB" in caplog.text
+    caplog.clear()
+    PassMemory(0, 0, 0).check(workers, "gram")
+    assert caplog.text == ""
+    with pytest.raises(MemoryPlanError, match=r"which has 8.00 GiB"):
+        PassMemory(0, 0, 0, weights=8 * GIB).check(workers, "gram")
+
+
+def test_a_small_worker_gets_no_segment():
+    client = fake(a=8 * GIB, c=GIB)
+    for peak, expected in ((GIB, {"a", "c"}), (GIB + 1, {"a"}), (0, {"a", "c"})):
+        crew, chosen = Crew(client, peak), set()
+        for segment in range(2):
+            worker = crew.choose(9)
+            if worker is not None:
+                crew.begin(segment, worker)
+                chosen.add(worker)
+        assert chosen == expected
+    crew = Crew(client, 2 * GIB)
+    assert crew.choose(9) == "a"
+    client.found["b"] = {"nthreads": 1, "memory_limit": GIB}  # joins
+    crew._looked = -np.inf
+    crew.begin(0, "a")
+    assert crew.choose(9) is None
+
+
+class Where(RowCount):
+    """The names of the workers that did it."""
+
+    scratch_bytes = PROCESS_BYTES
+
+    def initial(self):
+        return set()
+
+    def update(self, state, first_row, block):
+        return state | {get_worker().name}
+
+    def combine(self, left, right):
+        return left | right
+
+
+def name_of_worker(shared, call):
+    return get_worker().name
+
+
+def test_on_a_cluster(monkeypatch):
+    limits = {"big": 8 * GIB, "small": PROCESS_BYTES + 2**20}
+    spec = {
+        name: {"cls": Worker, "options": {"nthreads": 1, "memory_limit": limit, "dashboard": False}}
+        for name, limit in limits.items()
+    }
+    scheduler = {"cls": Scheduler, "options": {"dashboard_address": ":0", "port": 0, "host": "127.0.0.1"}}
+    X = da.from_array(np.random.default_rng(0).normal(size=(640, 4)), chunks=(10, 4))
+    with SpecCluster(workers=spec, scheduler=scheduler, silence_logs=50) as cluster, Client(cluster) as client:
+        client.wait_for_workers(2)
+        assert run_pass(Where(), [X]) == {"big"}
+        workers = Workers.of_client(client)
+        able = able_workers(workers.each, workers.memory_limit)
+        calls = [(i,) for i in range(4)]
+        assert set(results_in_order(name_of_worker, [], calls, client, able)) == {"big"}
+        given = []
+        monkeypatch.setattr(
+            dask_batches, "threads_of", lambda found: given.append(set(found)) or threads_of(found)
+        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            StreamingSGDRegressor(n_epochs=1, random_state=0).fit(X, X[:, 0])
+        assert len(given) > 0
+        assert set.union(*given) == set(able)
