@@ -15,6 +15,7 @@ from sklearn.base import is_classifier
 from sklearn.pipeline import Pipeline
 
 from ..errors import InputError
+from ..execution.keeping import keeping_blocks
 from ..execution.row_blocks import align_rows, blocks_are_csr
 from ..linear_model.ridge import fit_beside
 from ..parameters import check_keywords
@@ -111,10 +112,11 @@ def train(
         outputs.check_same_job(job)
         return load_model(outputs.out)  # type: ignore[arg-type, return-value]
     start = time.perf_counter()
-    made = prepare(
-        X, y, asked, sample_weight, None, lambda map_, model: outputs.keep_state(map_, model, identity)
-    )
-    pipeline = fit_prepared(made, X, y, sample_weight, baseline)
+    with keeping_blocks(X, y, sample_weight):
+        made = prepare(
+            X, y, asked, sample_weight, None, lambda map_, model: outputs.keep_state(map_, model, identity)
+        )
+        pipeline = fit_prepared(made, X, y, sample_weight, baseline)
     if out is not None:
         outputs.save(pipeline, NOT_SAID | identity, job, time.perf_counter() - start)
     return pipeline
