@@ -36,7 +36,6 @@ _REMEDIES = {
     "scratch": "smaller blocks (Dask's array.chunk-size), or fewer threads per worker",
     "cached weights": "a structured projection, or a smaller DISTRF_CACHE_BYTES",
     "features": "a smaller batch_size, fewer components, or more workers",
-    "process": "workers with more memory",
     "gradients": "fewer components or outputs, or workers with more memory",
 }
 
@@ -81,7 +80,7 @@ def reading_scratch(stored: float, block: float) -> int:
 
 @dataclass(frozen=True)
 class PassMemory:
-    """Bytes one worker needs at the peak of a pass, by part."""
+    """Bytes one worker needs at the peak of a pass, by part; and those of the blocks that it keeps between passes."""
 
     block: int
     scratch: int
@@ -89,6 +88,7 @@ class PassMemory:
     weights: int = 0
     segments: int = 1
     threads: int = 1
+    kept: int = 0
 
     @property
     def parts(self) -> dict[str, int]:
@@ -99,6 +99,7 @@ class PassMemory:
             "blocks": int(SLACK * self.threads * self.block),
             "scratch": int(SLACK * self.threads * self.scratch),
             "partial results": int(SLACK * held),
+            "kept rows": self.kept,
         }
 
     @property
@@ -132,7 +133,7 @@ class PassMemory:
 
     @property
     def _remedy(self) -> str:
-        return _REMEDIES[max(self.parts, key=lambda part: self.parts[part] if part != "process" else 0)]
+        return _REMEDIES[max(self.parts, key=lambda part: self.parts[part] if part in _REMEDIES else 0)]
 
 
 @dataclass

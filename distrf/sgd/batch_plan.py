@@ -114,6 +114,7 @@ class BatchMemory(PassMemory):
             "scratch": int(SLACK * self.threads * self.scratch),
             "features": int(SLACK * self.features),
             "gradients": int(SLACK * self.gradients),
+            "kept rows": self.kept,
         }
 
 
