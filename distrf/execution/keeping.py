@@ -33,6 +33,8 @@ from .worker_release import same_release
 P = ParamSpec("P")
 T = TypeVar("T")
 
+#: Share of the memory limit from which on Dask spills by default.
+_SHARE = 0.6
 #: Share of the free memory of this machine that may be kept without a cluster: others use it too.
 _FREE = 0.5
 #: Graphs of arrays that a fit holds for its next pass. Most fits use two: of the rows, and of the targets alone.
@@ -166,9 +168,12 @@ def room(peak: int, workers: Workers, in_process: bool = False) -> int:
 
 
 def unspilled_share() -> float:
-    """The share of a worker's memory that Dask fills before it spills or pauses."""
+    """The share of a worker's memory that Dask fills before it spills or pauses.
+
+    Counted is at most Dask's own default, since workers may have another configuration than the client.
+    """
     memory: Mapping[str, Any] = dask.config.get("distributed.worker.memory")
-    return min([memory[name] for name in ("target", "spill", "pause") if memory.get(name)], default=0.6)
+    return min(_SHARE, *(memory[name] for name in ("target", "spill", "pause") if memory.get(name)), 1.0)
 
 
 @same_release

@@ -230,7 +230,9 @@ def test_room():
     assert keeping.room(700, Workers(2, 1, 1000)) == 0
     assert keeping.room(0, Workers(2, 1, 0)) == 0
     with dask.config.set({"distributed.worker.memory.target": False}):
-        assert keeping.room(300, Workers(2, 1, 1000)) == 400
+        assert keeping.room(300, Workers(2, 1, 1000)) == 300
+    with dask.config.set({"distributed.worker.memory.spill": 0.4}):
+        assert keeping.room(300, Workers(2, 1, 1000)) == 100
 
 
 # --- on workers -----------------------------------------------------------------------------------------------------
