@@ -26,8 +26,7 @@ from distributed.system import MEMORY_LIMIT
 from .block_graphs import BlockGraphs
 from .kept_blocks import Keep, kept_blocks
 from .memory import Workers
-from .row_blocks import source_of
-from .scheduler import current_client
+from .row_blocks import row_bytes, source_of
 from .worker_release import same_release
 
 P = ParamSpec("P")
@@ -46,14 +45,17 @@ class Keeping:
 
     def __init__(self) -> None:
         self._fit = uuid.uuid4().hex
-        self._sources: set[str] = set()
+        #: name of a source -> rows of its blocks, and bytes of a row
+        self._sources: dict[str, tuple[Sequence[int], float]] = {}
         self._graphs: dict[tuple[str, ...], BlockGraphs] = {}
         self._workers: dict[Any, str] = {}
-        self._told = False
+        self._held: Counter[str] = Counter()
+        self._room, self._client = 0, None
 
     def follow(self, arrays: Iterable[Any]) -> None:
         """Keep the blocks of these arrays too."""
-        self._sources |= {source_of(array)[0].name for array in arrays if isinstance(array, da.Array)}
+        sources = [source_of(array)[0] for array in arrays if isinstance(array, da.Array)]
+        self._sources |= {source.name: (source.chunks[0], row_bytes(source)) for source in sources}
 
     def graphs(self, arrays: Sequence[Any]) -> BlockGraphs:
         """The graphs of the blocks of arrays; made once, if several passes in a row read the same arrays."""
@@ -66,26 +68,29 @@ class Keeping:
 
     def keep(self, peak: int, workers: Workers, client: Any) -> Keep:
         """What the tasks of a pass are told, whose planned peak on a worker is so many bytes."""
-        self._told = True
-        return Keep(self._fit, room(peak, workers, client is None))
+        self._client, self._room = client, room(peak, workers, client is None)
+        return Keep(self._fit, self._room)
 
     def worker_of(self, keys: Iterable[Any]) -> str | None:
-        """The worker that had the most of these blocks first."""
+        """The worker that keeps the most of these blocks."""
         counts = Counter(worker for key in keys if (worker := self._workers.get(key)) is not None)
         return max(counts, key=lambda worker: counts[worker], default=None)
 
     def had(self, worker: str, keys: Iterable[Any]) -> None:
-        """A worker reads these blocks."""
+        """A worker reads these blocks, and keeps those for which there is room."""
         for key in keys:
-            self._workers.setdefault(key, worker)
+            rows, nbytes = self._sources[key[0]]
+            nbytes *= rows[key[1]]
+            if key not in self._workers and self._held[worker] + nbytes <= self._room:
+                self._workers[key] = worker
+                self._held[worker] += int(nbytes)
 
     def end(self) -> None:
         """Let all workers forget the blocks."""
         kept_blocks.drop(self._fit)
-        client = current_client() if self._told else None
-        if client is not None:
-            with suppress(OSError, TimeoutError):  # the cluster may be what failed
-                client.run(_drop, self._fit, on_error="ignore")
+        if self._client is not None:
+            with suppress(OSError, TimeoutError, RuntimeError):  # the cluster may be what failed
+                self._client.run(_drop, self._fit, on_error="ignore")
 
 
 _current: ContextVar[Keeping | None] = ContextVar("keeping", default=None)

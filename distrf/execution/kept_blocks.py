@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import deque
 from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +21,8 @@ import scipy.sparse as sp
 
 #: Seconds after which a fit that uses none of its blocks gives way to another. Its client may have died without a word.
 _ABANDONED = 600.0
+#: Fits that ended last, whose late tasks are known.
+_REMEMBERED = 1_000
 
 
 class KeptBlocks:
@@ -28,6 +31,7 @@ class KeptBlocks:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._fits: dict[str, _Fit] = {}
+        self._ended: deque[str] = deque(maxlen=_REMEMBERED)
 
     @property
     def nbytes(self) -> int:
@@ -38,6 +42,8 @@ class KeptBlocks:
     def open(self, fit: str, room: int) -> None:
         """A task of a fit begins, whose plan leaves so many bytes free. Blocks beyond them leave, the newest first."""
         with self._lock:
+            if fit in self._ended:
+                return
             now = time.monotonic()
             self._fits.setdefault(fit, _Fit({})).used = now
             self._fits[fit].room = room
@@ -65,8 +71,9 @@ class KeptBlocks:
             held.nbytes += nbytes
 
     def drop(self, fit: str) -> None:
-        """Forget the blocks of a fit that has ended."""
+        """Forget the blocks of a fit that has ended. If it failed, some of its tasks may still run: they keep nothing."""
         with self._lock:
+            self._ended.append(fit)
             self._fits.pop(fit, None)
 
     def _total(self) -> int:

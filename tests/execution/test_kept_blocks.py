@@ -18,9 +18,9 @@ from distrf import TEFM, CompactNonlinearRegressor, RandomFourierFeatures, Strea
 from distrf.errors import InputError
 from distrf.execution import block_graphs, keeping, kept_blocks
 from distrf.execution.block_graphs import BlockGraphs
-from distrf.execution.kept_blocks import KeptBlocks, held_bytes
+from distrf.execution.kept_blocks import Keep, KeptBlocks, held_bytes
 from distrf.execution.memory import Workers
-from distrf.execution.passes import run_pass
+from distrf.execution.passes import _Queue, run_pass
 from distrf.execution.states import RowCount
 from distrf.ridge.conjugate_passes import _Fit
 from distrf.sgd.trainer import Trainer
@@ -200,7 +200,8 @@ def test_fits_share_the_room_of_the_one_that_has_least():
     assert store.get("b", 0) is None
     store.drop("a")
     store.offer("b", 0, block(0))
-    store.offer("a", 0, block(0))  # a task of a fit that has ended
+    store.open("a", 40)  # a task of a fit that has failed meanwhile
+    store.offer("a", 0, block(0))
     assert store.nbytes == 10
     assert store.get("a", 0) is None
 
@@ -233,6 +234,40 @@ def test_room():
         assert keeping.room(300, Workers(2, 1, 1000)) == 300
     with dask.config.set({"distributed.worker.memory.spill": 0.4}):
         assert keeping.room(300, Workers(2, 1, 1000)) == 100
+
+
+class FakePass:
+    """A pass whose segments are one block each."""
+
+    keep = Keep("fit", 1000)
+
+    def __init__(self, segments):
+        self.segments = [(i, i + 1) for i in range(segments)]
+
+    def kept(self, r):
+        return [("X", r, 0)]
+
+
+def test_segments_go_where_their_blocks_are():
+    """They overtake others, but never so many that the first that is left finds no place."""
+    with keeping.keeping_blocks(da.zeros((100, 1), chunks=(1, 1), dtype=np.int8).map_blocks(np.abs)):
+        context = keeping.current_keeping()
+        context._sources = {"X": ((1,) * 100, 1.0)}
+        context._room = 1000
+        for r in range(100):
+            context.had("ab"[r % 5 == 4], [("X", r, 0)])
+        queue, taken = _Queue(FakePass(100), 4), []
+        for i in range(100):
+            first, r = queue.left[0], queue.take("ab"[i % 2])
+            taken.append(("ab"[i % 2]) == "ab"[r % 5 == 4])
+            assert sum(s > first for s in range(100) if s not in queue.left) < 4
+        assert not queue.left
+        assert sum(taken) > 60
+        context._room = 100
+        context.had("c", [("X", r, 1) for r in range(100)])
+        context.had("c", [("X", 0, 2)])
+        assert context.worker_of([("X", 0, 2)]) is None  # there is no room for more
+        assert context.worker_of([("X", 0, 0), ("X", 4, 0), ("X", 3, 0)]) == "a"
 
 
 # --- on workers -----------------------------------------------------------------------------------------------------
