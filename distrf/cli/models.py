@@ -95,6 +95,7 @@ def train(
     overwrite : bool
         Replace an output made with another spec.
     """
+    from ..execution.keeping import keeping_blocks
     from ..pipeline.inputs import rows_with_target
     from ..pipeline.making import Options, prepare
     from ..pipeline.outputs import Outputs, job_of
@@ -133,7 +134,8 @@ def train(
             warnings.simplefilter("ignore", BaselineWarning)  # in the report
             session.refuse_if_too_big("train", chained(steps), data, connected=True, **sizes)
             start = time.perf_counter()
-            pipeline = fit_prepared(prepare(lazy, y, options, target=target), lazy, y)
+            with keeping_blocks(lazy, y):
+                pipeline = fit_prepared(prepare(lazy, y, options, target=target), lazy, y)
             seconds = time.perf_counter() - start
         outputs.save(pipeline, data.description, job, seconds, source=X, command=command_line())
     result = facts_of(pipeline, data.n, seconds) | {"model": out, "rows": data.n} | _draw(plot, pipeline)

@@ -8,13 +8,18 @@ process share it, and arrays in memory are not copied.
 
 from __future__ import annotations
 
+import copy
+import itertools
 import time
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import cloudpickle
+import numpy as np
+import scipy.sparse as sp
 from dask.array.optimization import optimize
 from dask.delayed import Delayed
 from dask.highlevelgraph import HighLevelGraph
@@ -22,6 +27,7 @@ from dask.highlevelgraph import HighLevelGraph
 from ..alignment import aligned
 from ..errors import DistrfError, InputError
 from .graph_nodes import DataNode, GraphNode, Task, TaskRef, convert_legacy_graph
+from .kept_blocks import Keep
 from .progress import report
 from .row_blocks import ARRAYS_PREFIX, shared_arrays
 from .worker_release import same_release
@@ -47,6 +53,12 @@ class Packed:
 class BlockGraphs:
     """Graphs of the row blocks of aligned Dask arrays.
 
+    Parameters
+    ----------
+    arrays : sequence of Dask arrays
+    sources : collection of str
+        Names of arrays that these were made from, whose blocks may be kept (see keeping.py): they stay nodes of the graph.
+
     Attributes
     ----------
     shared : dict
@@ -59,11 +71,13 @@ class BlockGraphs:
         task of its own.
     """
 
-    def __init__(self, arrays: Sequence[Any], learned: Mapping[str, Any] | None = None):
+    def __init__(self, arrays: Sequence[Any], sources: Collection[str] = ()):
         graph = HighLevelGraph.merge(*(array.__dask_graph__() for array in arrays))
         keys = [_block_keys(array) for array in arrays]
+        wanted = list(itertools.chain(*keys))
+        kept = _keys_of(graph, wanted, sources)
         # All arrays in one call: otherwise Dask would fuse a source that two arrays share into both, and read it twice.
-        optimised = optimize(graph, [key for column in keys for key in column])
+        optimised = optimize(graph, [*wanted, *kept])
         # Dask's optimisation and conversion drop futures that are nodes of the graph, so they are added again.
         held = {k: DataNode(k, v) for k, v in dict(graph).items() if _is_future(v)}
         self._nodes: dict[Any, GraphNode] = convert_legacy_graph(dict(optimised)) | held
@@ -79,12 +93,34 @@ class BlockGraphs:
             if isinstance(self._nodes[key], DataNode) and (len(blocks) > 1 or _is_learned(key))
         }
         self.learned: str | None = None
-        if learned:
-            held_arrays = shared_arrays(dict(learned))
-            self.learned = held_arrays.key
-            self.shared |= dict(held_arrays.dask)
         self._last_use = {key: blocks[-1] for key, blocks in users.items()}
         self.edges = self._edges(users)
+        in_memory: dict[Any, bool] = {}
+        self._kept = {key for key in kept if not self._is_in_memory(key, in_memory)} if self.edges else set()
+
+    def with_learned(self, learned: Mapping[str, Any]) -> BlockGraphs:
+        """These graphs for a reduction with such arrays of its own."""
+        if not learned:
+            return self
+        made, held_arrays = copy.copy(self), shared_arrays(dict(learned))
+        made.learned = held_arrays.key
+        made.shared = self.shared | dict(held_arrays.dask)
+        made._nodes = dict(self._nodes)
+        return made
+
+    def kept(self, block: int) -> list[Any]:
+        """Keys of the blocks of sources that a block is made from and that may be kept."""
+        return [key for key in self._order[block] if key in self._kept]
+
+    def _is_in_memory(self, key: Any, known: dict[Any, bool]) -> bool:
+        """Whether a node is a view of an array that the graph holds."""
+        if key not in known:
+            node = self._nodes[key]
+            held = isinstance(node, DataNode) and (
+                _is_future(node.value) or isinstance(node.value, np.ndarray) or sp.issparse(node.value)
+            )
+            known[key] = held or any(self._is_in_memory(k, known) for k in node.dependencies)
+        return known[key]
 
     def _closure(self, keys: Sequence[Any]) -> list[Any]:
         """All keys that `keys` depend on, and `keys` themselves; each after its dependencies."""
@@ -124,8 +160,12 @@ class BlockGraphs:
         starts: Sequence[int],
         topic: str | None,
         after: str | None = None,
+        keep: Keep | None = None,
     ) -> Task:
-        """The task that reduces blocks first:last, whose first rows are `starts`; it runs after the task `after`."""
+        """The task that reduces blocks first:last, whose first rows are `starts`; it runs after the task `after`.
+
+        With `keep`, blocks of sources are taken from those that the worker keeps, and offered to them.
+        """
         blocks: list[Any] = []
         made: set[Any] = set()
         needs: set[Any] = set()
@@ -133,11 +173,12 @@ class BlockGraphs:
             needs.update(k for k in self._order[i] if k in self.shared)
             fresh = [k for k in self._order[i] if k not in made and k not in self.shared]
             made.update(fresh)
-            kept = {k for k in self._order[i] if k not in self.shared and self._last_use[k] > i}
-            blocks.append(([self._nodes[k] for k in fresh], self._keys[i], kept, start))
+            done = {k for k in self._order[i] if k not in self.shared and self._last_use[k] == i}
+            kept = () if keep is None else self.kept(i)
+            blocks.append(([self._nodes[k] for k in fresh], self._keys[i], kept, done, start))
         names = sorted(needs, key=str)
         inputs = [TaskRef(k) for k in ([] if self.learned is None else [self.learned]) + names]
-        arguments = (reduction, Packed(blocks), topic, Packed((self.learned is not None, names)), *inputs)
+        arguments = (reduction, Packed(blocks), topic, Packed((self.learned is not None, names, keep)), *inputs)
         if after is None:
             return Task(key, reduce_blocks, *arguments)
         return Task(key, reduce_blocks_after, TaskRef(after), *arguments)
@@ -191,6 +232,16 @@ def _is_future(value: Any) -> bool:
 
 def _is_learned(key: Any) -> bool:
     return isinstance(key, str) and key.startswith(ARRAYS_PREFIX)
+
+
+def _keys_of(graph: HighLevelGraph, wanted: Sequence[Any], names: Collection[str]) -> list[Any]:
+    """The keys of the blocks of the arrays with these names that `wanted` need."""
+    if not any(name in graph.layers for name in names):
+        return []
+    made = itertools.chain.from_iterable(
+        layer.get_output_keys() for layer in graph.cull(wanted).layers.values()
+    )
+    return [key for key in made if isinstance(key, tuple) and key[0] in names]
 
 
 def _block_keys(array: Any) -> list[Any]:
@@ -270,7 +321,8 @@ def reduce_blocks(reduction: Any, payload: Packed, topic: str | None, names: Pac
     topic : str or None
         Where progress is reported.
     names : Packed
-        The keys of the inputs, packed so that Dask does not take them for tasks.
+        Whether the first input is the reduction's arrays, the keys of the other inputs, and a `Keep` or None. They are
+        packed so that Dask does not take keys for tasks.
     *inputs : object
         The reduction's own arrays, if it has any, and the shared values.
 
@@ -279,40 +331,62 @@ def reduce_blocks(reduction: Any, payload: Packed, topic: str | None, names: Pac
     object
         The state of the segment.
     """
-    has_arrays, keys_of_inputs = names.value()
+    has_arrays, keys_of_inputs, keep = names.value()
     if has_arrays:
         reduction, inputs = reduction.with_arrays(aligned(inputs[0])), inputs[1:]
     shared = dict(zip(keys_of_inputs, inputs, strict=True))
     for pause in PAUSES:  # each try starts from an empty state
         try:
-            return _reduce_segment(reduction, payload, topic, shared)
+            return _reduce_segment(reduction, payload, topic, shared, keep)
         except DistrfError:
             raise
         except OSError:
             time.sleep(pause)
-    return _reduce_segment(reduction, payload, topic, shared)
+    return _reduce_segment(reduction, payload, topic, shared, keep)
 
 
-def _reduce_segment(reduction: Any, payload: Packed, topic: str | None, shared: Mapping[Any, Any]) -> Any:
+def _reduce_segment(
+    reduction: Any, payload: Packed, topic: str | None, shared: Mapping[Any, Any], keep: Keep | None
+) -> Any:
     state = reduction.initial()
     values: dict[Any, Any] = dict(shared)
-    for nodes, keys, kept, start in payload.value():
-        waiting: dict[Any, int] = {}
-        for node in nodes:
-            for key in node.dependencies:
-                waiting[key] = waiting.get(key, 0) + 1
+    left: dict[Any, GraphNode] = {}  # nodes that are not evaluated: all, or all but those behind kept blocks
+    if keep is not None:
+        keep.open()
+    for nodes, keys, kept, done, start in payload.value():
+        left.update((node.key, node) for node in nodes)
+        if keep is not None:
+            found = {key: keep.get(key) for key in kept if key not in values}
+            values |= {key: block for key, block in found.items() if block is not None}
+        order = _needed(left, keys, values)
+        waiting = Counter(key for node in order for key in node.dependencies)
         with _located(f"from row {start} on"):
-            for node in nodes:
-                values[node.key] = node(values)
+            for node in order:
+                values[node.key] = left.pop(node.key)(values)
+                if keep is not None and node.key in kept:
+                    keep.offer(node.key, values[node.key])
                 for key in node.dependencies:  # drop inputs as soon as nothing waits for them
                     waiting[key] -= 1
-                    if not waiting[key] and key not in kept and key not in keys and key not in shared:
+                    if not waiting[key] and key in done and key not in keys:
                         del values[key]
         blocks = [values[key] for key in keys]
         rows = blocks[0].shape[0]
-        for key in [k for k in values if k not in kept and k not in shared]:
-            del values[key]
+        for key in done:
+            values.pop(key, None)
+            left.pop(key, None)
         state = add_block(reduction, state, start, blocks)
         del blocks
         report(topic, rows)
     return state
+
+
+def _needed(left: Mapping[Any, GraphNode], keys: Sequence[Any], values: Mapping[Any, Any]) -> list[GraphNode]:
+    """The nodes that must be evaluated for the values of `keys`, in the order of `left`: each after its dependencies."""
+    needed: set[Any] = set()
+    stack = list(keys)
+    while stack:
+        key = stack.pop()
+        if key not in values and key not in needed:
+            needed.add(key)
+            stack.extend(left[key].dependencies)
+    return [node for key, node in left.items() if key in needed]

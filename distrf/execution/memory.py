@@ -41,6 +41,8 @@ _REMEDIES = {
     "process": "fewer workers, or with more memory; one process for all is in cluster/local/small.yaml",
     "gradients": "fewer components or outputs, or workers with more memory",
 }
+#: Parts that the job decides on.
+_ASKED = _REMEDIES.keys() - {"process"}
 
 
 @dataclass(frozen=True)
@@ -99,7 +101,7 @@ def reading_scratch(stored: float, block: float) -> int:
 
 @dataclass(frozen=True)
 class PassMemory:
-    """Bytes one worker needs at the peak of a pass, by part."""
+    """Bytes one worker needs at the peak of a pass, by part; and those of the blocks that it keeps between passes."""
 
     block: int
     scratch: int
@@ -107,6 +109,7 @@ class PassMemory:
     weights: int = 0
     segments: int = 1
     threads: int = 1
+    kept: int = 0
 
     @property
     def parts(self) -> dict[str, int]:
@@ -117,6 +120,7 @@ class PassMemory:
             "blocks": int(SLACK * self.threads * self.block),
             "scratch": int(SLACK * self.threads * self.scratch),
             "partial results": int(SLACK * held),
+            "kept rows": self.kept,
         }
 
     @property
@@ -157,7 +161,7 @@ class PassMemory:
 
     @property
     def _remedy(self) -> str:
-        return _REMEDIES[max(self.parts, key=lambda part: self.parts[part] if part != "process" else 0)]
+        return _REMEDIES[max(self.parts, key=lambda part: self.parts[part] if part in _ASKED else 0)]
 
 
 def check_client(needed: int, label: str) -> None:

@@ -25,13 +25,16 @@ from dask.base import is_dask_collection
 from dask.delayed import Delayed
 
 from ..errors import InputError
+from ..projections.cache import CACHE_BYTES
 from ..store.job_lock import check
 from .block_graphs import BlockGraphs, add_block, passed
 from .crew import Crew
 from .graph_nodes import Task, TaskRef
-from .memory import PassMemory, Workers, states_ahead
+from .keeping import current_keeping
+from .kept_blocks import Keep
+from .memory import SLACK, PassMemory, Workers, reading_scratch, states_ahead
 from .progress import pass_topic, report
-from .row_blocks import align_rows, blocks_are_csr, check_dask_rows, row_bytes
+from .row_blocks import align_rows, blocks_are_csr, check_dask_rows, row_bytes, source_of
 from .scheduler import Results, compute, compute_many, current_client, gather, merge_states
 from .submission import Submission
 from .sum_tree import Addition, Span, SumTree, add_in_order, most_waiting
@@ -178,7 +181,8 @@ def _run_dask(
     rows = [int(r) for r in arrays[0].chunks[0]]
     firsts = [int(s) for s in (itertools.accumulate(rows, initial=0) if starts is None else starts)]
     learned = getattr(reduction, "arrays", {})
-    blocks = BlockGraphs(arrays, learned)
+    keeping = current_keeping()
+    blocks = (BlockGraphs(arrays) if keeping is None else keeping.graphs(arrays)).with_learned(learned)
     if learned:
         reduction = reduction.without_arrays()  # type: ignore[attr-defined]
     with pass_topic(label, sum(rows), client) as topic:
@@ -189,13 +193,15 @@ def _run_dask(
         memory = pass_memory(reduction, arrays, len(segments), workers, learned)
         memory.check(workers, label)
         window = states_ahead(reduction.nbytes, workers.count * workers.threads)
-        most = window + most_waiting(len(segments))
+        keep = None
+        if keeping is not None:
+            keep = keeping.keep(memory.peak + _beside(reduction, arrays, workers.threads), workers, client)
         # Keys are unique to this pass. States are changed in place, so Dask must not reuse one from an earlier pass.
-        pass_ = _Pass(f"distrf-pass-{uuid.uuid4().hex}", reduction, blocks, segments, firsts, topic)
+        pass_ = _Pass(f"distrf-pass-{uuid.uuid4().hex}", reduction, blocks, segments, firsts, topic, keep)
         with memory.explains(label):
             if client is None:
                 return _run_threads(pass_, window)
-            return _run_workers(pass_, most, client, memory.peak)
+            return _run_workers(pass_, window, client, memory.peak)
 
 
 @dataclass(frozen=True)
@@ -208,6 +214,7 @@ class _Pass:
     segments: Sequence[tuple[int, int]]
     firsts: Sequence[int]
     topic: str | None
+    keep: Keep | None = None
 
     def key(self, span: Span) -> str:
         """The key of the state of a segment, or of a sum."""
@@ -217,8 +224,13 @@ class _Pass:
     def segment(self, r: int, after: str | None = None) -> Task:
         first, last = self.segments[r]
         return self.blocks.segment_task(
-            self.key((r, r + 1)), self.reduction, first, last, self.firsts[first:last], self.topic, after
-        )
+            self.key((r, r + 1)), self.reduction, first, last, self.firsts[first:last], self.topic, after,
+            self.keep,
+        )  # fmt: skip
+
+    def kept(self, r: int) -> list[Any]:
+        """Keys of the blocks of a segment that workers may keep."""
+        return [key for block in range(*self.segments[r]) for key in self.blocks.kept(block)]
 
     def sum(self, addition: Addition) -> Task:
         parts = (TaskRef(self.key(part)) for part in (addition.left, addition.right))
@@ -242,29 +254,30 @@ def _run_threads(pass_: _Pass, window: int) -> Any:
     return compute(Delayed(pass_.key(tree.root), graph), None)
 
 
-def _run_workers(pass_: _Pass, most: int, client: Any, peak: int) -> Any:
-    """Run the pass on a cluster, with at most `most` segments running or states waiting at a time.
+def _run_workers(pass_: _Pass, window: int, client: Any, peak: int) -> Any:
+    """Run the pass on a cluster, with a bounded number of segments running or states waiting at a time.
 
     The client gives each segment to a worker (see crew.py), and adds two states as soon as both are there.
     """
     segments = len(pass_.segments)
     tree, crew, results = SumTree(segments), Crew(client, peak), Results(client)
+    queue = _Queue(pass_, window)
     running: dict[Any, int] = {}  # key of a segment -> its number
     adding: dict[Any, list[str]] = {}  # key of a sum -> the keys of the two states that it still holds
-    root, r = pass_.key(tree.root), 0
+    root, most = pass_.key(tree.root), window + most_waiting(segments)
     submission = Submission()
     submission.add(dict(pass_.blocks.shared), keep=list(pass_.blocks.shared))
     try:
         while True:
-            while r < segments and crew.running + len(tree.waiting) + len(adding) < most:
-                worker = crew.choose(segments - r)
+            while queue.left and crew.running + len(tree.waiting) + len(adding) < most:
+                worker = crew.choose(len(queue.left))
                 if worker is None:
                     break
+                r = queue.take(worker)
                 task = pass_.segment(r)
                 submission.add({task.key: task}, worker=worker or None, keep=[task.key])
                 crew.begin(task.key, worker)
                 running[task.key] = r
-                r += 1
             results.expect(submission.submit(client))
             submission = Submission()
             check()  # a job that no longer owns its output ends here
@@ -281,6 +294,45 @@ def _run_workers(pass_: _Pass, most: int, client: Any, peak: int) -> Any:
                     return results.value(root)
     finally:
         results.close()
+
+
+class _Queue:
+    """The segments that no worker has got, in their order, but for those whose blocks a worker keeps.
+
+    A segment may overtake others while fewer than `window` are ahead of the first that is left. So as many states may wait
+    more than if all came in order, and the first that is left always finds a place.
+    """
+
+    def __init__(self, pass_: _Pass, window: int):
+        self.left = list(range(len(pass_.segments)))
+        self._pass, self._window = pass_, window
+        self._keeping = current_keeping() if pass_.keep is not None else None
+        self._workers: dict[int, str | None] = {}  # segment -> the worker that keeps most of its blocks
+        if self._keeping is not None:
+            self._workers = {r: self._keeping.worker_of(pass_.kept(r)) for r in self.left}
+
+    def take(self, worker: str) -> int:
+        """The next segment of a worker: one whose blocks it keeps, else the first."""
+        if self._keeping is None:
+            return self.left.pop(0)
+        ahead = len(self._pass.segments) - len(self.left) - self.left[0]
+        near = self.left[: self._window] if ahead + 1 < self._window else []
+        r = next((r for r in near if self._workers[r] == worker), self.left[0])
+        self.left.remove(r)
+        if worker:
+            self._keeping.had(worker, self._pass.kept(r))
+        return r
+
+
+def _beside(reduction: Any, arrays: Sequence[Any], threads: int) -> int:
+    """Bytes that a worker may need beside `pass_memory`: cached weights of the maps, and scratch to read stored blocks."""
+    source, maps = source_of(arrays[0])
+    maps = [*maps, getattr(getattr(reduction, "source", None), "base", None)]
+    weights = sum(map_.work()[1] for map_ in maps if hasattr(map_, "work")) * arrays[0].dtype.itemsize / 4
+    return int(
+        min(weights, CACHE_BYTES)
+        + SLACK * threads * reading_scratch(max(source.chunks[0]) * row_bytes(source), 0)
+    )
 
 
 def pass_memory(

@@ -126,9 +126,32 @@ def split_rows(X: da.Array, limit: int) -> da.Array:
         even = rows <= X.chunks[0][0] and X.chunks[0][0] > limit
         step = max(rows, 1) if rows <= limit else usual if even else split_chunk(rows, limit)
         chunks.extend(min(step, rows - a) for a in range(0, rows, step))
-    if tuple(chunks) == X.chunks[0]:
-        return X
-    return X.rechunk({0: tuple(chunks)}, method="tasks")
+    return X if tuple(chunks) == X.chunks[0] else _cut(X, chunks)
+
+
+def _cut(X: da.Array, chunks: Sequence[int]) -> da.Array:
+    """X with other row chunks. It remembers X: see `source_of`."""
+    out = X.rechunk({0: tuple(chunks)}, method="tasks")
+    out.__dict__["distrf_cut_from"] = X
+    return out
+
+
+def _made_from(X: da.Array) -> tuple[da.Array | None, list[Any]]:
+    """The array that this file made X from, and the map if there was one; None if another made it."""
+    kept = vars(X)
+    if "distrf_mapped_from" in kept:
+        function, X = kept["distrf_mapped_from"]
+        return X, [function]
+    return kept.get("distrf_cut_from"), []
+
+
+def source_of(X: da.Array) -> tuple[da.Array, list[Any]]:
+    """The array that a lazy array was made from: before all maps, with its own blocks. And the maps, the last first."""
+    functions: list[Any] = []
+    while (made := _made_from(X))[0] is not None:
+        X = made[0]
+        functions += made[1]
+    return X, functions
 
 
 #: Blocks below so many bytes are merged where there are more than so many.
@@ -165,7 +188,7 @@ def merged_chunks(chunks: Sequence[int], row_bytes: float) -> tuple[int, ...]:
 def merge_rows(X: da.Array) -> da.Array:
     """A Dask array with the row chunks of `merged_chunks`."""
     chunks = merged_chunks(X.chunks[0], row_bytes(X))
-    return X if chunks == X.chunks[0] or blocks_are_csr(X) else X.rechunk({0: chunks}, method="tasks")
+    return X if chunks == X.chunks[0] or blocks_are_csr(X) else _cut(X, chunks)
 
 
 def align_rows(X: da.Array, y: Any, name: str) -> da.Array:
@@ -194,7 +217,7 @@ def align_rows(X: da.Array, y: Any, name: str) -> da.Array:
         )
     if not is_dask_collection(y):
         return da.from_array(y, chunks=(X.chunks[0], *((n,) for n in y.shape[1:])))
-    return y if y.chunks[0] == X.chunks[0] else y.rechunk({0: X.chunks[0]}, method="tasks")
+    return y if y.chunks[0] == X.chunks[0] else _cut(y, X.chunks[0])
 
 
 def shared_arrays(arrays: dict[str, np.ndarray]) -> Delayed:

@@ -288,8 +288,11 @@ class MapLearner:
         start: FourierMap,
     ) -> np.ndarray:
         """Train from the start or the checkpoint, set the attributes that describe training, and return the vector."""
+        from .plan import learning_memory
+
+        memory = learning_memory(self, rows, work.targets.width) if rows.lazy else None
         trainer = Trainer(
-            rows.batches(work),
+            rows.batches(work, memory=memory),
             schedule,
             optimizer,
             optimizer.start(start_parameters(work.layout, start)),
@@ -345,7 +348,7 @@ def _compare_with_constant(
             "too long, or too few; take learning_rate='adam' and theta_learning_rate='adam', a larger alpha for "
             "'pegasos', another eta0, or more epochs",
             ConvergenceWarning,
-            stacklevel=5,
+            stacklevel=6,
         )
 
 

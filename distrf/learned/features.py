@@ -10,6 +10,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import _check_sample_weight
 
 from ..errors import input_errors
+from ..execution.keeping import keeps_blocks
 from ..execution.planned import Costs, PlannedRows
 from ..execution.row_blocks import align_rows
 from ..features import RandomFourierFeatures
@@ -238,6 +239,7 @@ class CompactNonlinearMap(MapLearner, FeatureEstimator):
     def target_parameters(self, labels: bool) -> dict[str, Any]:
         return {"objective": "multinomial" if labels else "squared"}
 
+    @keeps_blocks
     def fit(
         self, X: ArrayLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
     ) -> CompactNonlinearMap:

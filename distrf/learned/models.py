@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.utils import Tags
 from sklearn.utils.metaestimators import available_if
 
+from ..execution.keeping import keeps_blocks
 from ..features import RandomFourierFeatures
 from ..kernels.shift_invariant import Kernel
 from ..linear_model.base import LinearClassifier, LinearRegressor
@@ -213,6 +214,7 @@ class CompactNonlinearClassifier(LinearClassifier, CompactModel):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
+    @keeps_blocks
     def fit(
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
     ) -> CompactNonlinearClassifier:
@@ -449,6 +451,7 @@ class CompactNonlinearRegressor(LinearRegressor, CompactModel):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
+    @keeps_blocks
     def fit(
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
     ) -> CompactNonlinearRegressor:

@@ -7,10 +7,12 @@ from typing import Any
 
 from ..execution.memory import Workers
 from ..execution.planned import Costs, PlannedRows
+from ..execution.scheduler import current_client
 from ..execution.timing import Phase
 from ..sgd import dask_batches
 from ..sgd.ahead import Ahead
 from ..sgd.batch_plan import BatchMemory, PlannedBlocks
+from ..sgd.rows import Rows
 from .base import pair_rows
 from .objectives import Layout
 from .start import SAMPLE, learning_batch_size, learning_epochs
@@ -61,6 +63,13 @@ def planned_learning(estimator: Any, rows: PlannedRows) -> Costs:
     """The costs of learning a map, for a plan."""
     blocks = PlannedBlocks.cut(rows, rows.uncut_rows, rows.width)
     return rows.sample_costs(SAMPLE) + learning_costs(estimator, blocks, rows.workers).costs(rows)
+
+
+def learning_memory(estimator: Any, rows: Rows, outputs: int) -> BatchMemory | None:
+    """The memory of a worker while these rows are trained on."""
+    X = rows.arrays[0]
+    blocks = PlannedBlocks(rows.blocks, X.shape[1], X.dtype.itemsize, outputs)
+    return learning_costs(estimator, blocks, Workers.of_client(current_client())).memory
 
 
 def learning_costs(estimator: Any, rows: PlannedBlocks, workers: Workers) -> LearningCosts:

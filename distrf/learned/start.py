@@ -117,7 +117,7 @@ def centred(X: Any, sample: np.ndarray) -> tuple[Any, np.ndarray, np.ndarray | N
             "the means of the columns are far larger than their spread, and sparse rows are not centred: little can be "
             "learned from them; drop constant columns, or give dense rows",
             RuntimeWarning,
-            stacklevel=5,
+            stacklevel=6,
         )
         return X, sample, None
     move = ScalingMap(len(mean), len(mean), "standard", shift=mean, scale=np.ones_like(mean))

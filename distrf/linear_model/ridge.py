@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.utils import Tags
 
 from ..errors import InputError, MemoryPlanError
+from ..execution.keeping import keeping_blocks
 from ..execution.memory import check_client
 from ..execution.passes import run_pass
 from ..execution.planned import Costs, PlannedRows
@@ -85,9 +86,10 @@ class _Ridge(LinearModel):
         if self.solver_ == "gram":
             solution, errors = self._solve_gram(reduction, arrays, alphas, columns)
         else:
-            fitted = ConjugateGradients(
-                self.fit_intercept, self.n_directions, self.tol, self.max_passes, seed, self.checkpoint
-            ).fit(arrays, targets, alphas)
+            with keeping_blocks(*arrays):
+                fitted = ConjugateGradients(
+                    self.fit_intercept, self.n_directions, self.tol, self.max_passes, seed, self.checkpoint
+                ).fit(arrays, targets, alphas)
             solution = fitted.solution
             self.alphas_, self.cv_errors_ = np.array(fitted.alphas), fitted.cv_errors
             self.residual_, self.error_bound_ = fitted.residual, fitted.bound

@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.utils.metaestimators import available_if
 
 from ..errors import InputError
+from ..execution.keeping import keeps_blocks
 from ..losses import is_probabilistic, loss_rule
 from ..parameters import CLASS_WEIGHT, Rule
 from ..targets import Targets, class_counts, class_targets
@@ -195,6 +196,7 @@ class StreamingSGDClassifier(LinearClassifier, BaseSGD):
         )  # fmt: skip
         self.class_weight = class_weight
 
+    @keeps_blocks
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> StreamingSGDClassifier:
         """Fit to features and labels.
 

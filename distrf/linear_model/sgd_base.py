@@ -17,7 +17,7 @@ from ..losses import LOSSES, Loss, get_loss, loss_rule
 from ..parameters import FLAG, FOLDER, NONE, SEED, Rule, check_parameters, number, one_of, whole
 from ..randomness import draw_seed
 from ..ridge.alphas import ALPHA
-from ..sgd.batch_plan import check_batches, fit_costs
+from ..sgd.batch_plan import BatchMemory, check_batches, fit_costs
 from ..sgd.batch_sizes import choose_batch_size, count_epochs, make_schedule, microbatch_rows, patience
 from ..sgd.batch_work import BatchWork, RowLengths
 from ..sgd.fit_checkpoint import open_checkpoint
@@ -243,7 +243,7 @@ class BaseSGD(LinearModel):
         if self.fit_intercept and targets.shares is not None and not _says_most_frequent(spectrum, targets):
             constant[-1, np.arange(targets.width) != targets.shares.argmax()] -= _TIE / spectrum.constant
         trainer = Trainer(
-            _batches(rows, work, optimizer), schedule, optimizer, optimizer.start(first),
+            _batches(rows, work, optimizer, memory), schedule, optimizer, optimizer.start(first),
             self._rules(per_epoch, targets, stream), weights.mean, holdout.blocks(rows.blocks),
             whole, checkpoint, int(self.checkpoint_every),
             first=constant, null_loss=spectrum.null_loss, memory=memory,
@@ -317,7 +317,7 @@ class BaseSGD(LinearModel):
             self._warm(trainer, *old)
         self._train(trainer)
         self.n_iter_ = len(self.history_)
-        warn_unconverged(trainer, type(self).__name__, stacklevel=4)
+        warn_unconverged(trainer, type(self).__name__, stacklevel=5)
         self._stream: Stream | None = None
 
     def _warm(self, trainer: Trainer, coef: Any, intercept: Any) -> None:
@@ -469,7 +469,7 @@ def _says_most_frequent(spectrum: Spectrum, targets: Targets) -> bool:
     return targets.width == 1 or spectrum.start.argmax() == targets.shares.argmax()
 
 
-def _batches(rows: Rows, work: BatchWork, optimizer: Any) -> Any:
+def _batches(rows: Rows, work: BatchWork, optimizer: Any, memory: BatchMemory | None = None) -> Any:
     if isinstance(work, LocalWork):
-        return rows.batches(work, (LocalSteps(optimizer),))
-    return rows.batches(work, (RowLengths(optimizer.preconditioner),) if work.probed else ())
+        return rows.batches(work, (LocalSteps(optimizer),), memory)
+    return rows.batches(work, (RowLengths(optimizer.preconditioner),) if work.probed else (), memory)

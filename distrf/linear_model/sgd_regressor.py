@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils import Tags
 
+from ..execution.keeping import keeps_blocks
 from ..targets import Targets, regression_targets
 from ..typing import ArrayLike
 from .base import LinearRegressor
@@ -152,6 +153,7 @@ class StreamingSGDRegressor(LinearRegressor, BaseSGD):
     True
     """
 
+    @keeps_blocks
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> StreamingSGDRegressor:
         """Fit to features and targets.
 

@@ -15,6 +15,7 @@ from sklearn.base import is_classifier
 from sklearn.pipeline import Pipeline
 
 from ..errors import InputError
+from ..execution.keeping import keeping_blocks
 from ..execution.row_blocks import align_rows, blocks_are_csr
 from ..linear_model.ridge import fit_beside
 from ..parameters import check_keywords
@@ -110,8 +111,8 @@ def train(
     if outputs.done:
         outputs.check_same_job(job)
         return load_model(outputs.out)  # type: ignore[arg-type, return-value]
-    with outputs.held():
-        start = time.perf_counter()
+    start = time.perf_counter()
+    with outputs.held(), keeping_blocks(X, y, sample_weight):
         made = prepare(
             X, y, asked, sample_weight, None, lambda map_, model: outputs.keep_state(map_, model, identity)
         )

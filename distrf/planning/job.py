@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from dask.base import is_dask_collection
+from dask.utils import format_bytes
 from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import Pipeline
@@ -18,6 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .. import store
 from ..errors import InputError
+from ..execution import keeping
 from ..execution.graph_inputs import graph_inputs
 from ..execution.memory import PassMemory, Workers
 from ..execution.planned import Costs, PlannedRows
@@ -157,14 +159,16 @@ def plan_job(
     labels = is_classifier(model) if model is not None else classes > 0
     outputs = columns if not labels else 1 if classes == 2 else classes
     rows = _described(X, workers, outputs, labelled)
-    total = Costs()
+    total, fits = Costs(), []
     for step in transformers:
         map_ = getattr(step, "map_", None)
         if map_ is None:
             if not hasattr(step, "planned_map"):
                 raise _not_ours(step)
             map_ = step.planned_map(rows.width)
-            total += step.planned_costs(rows, map_)
+            costs = step.planned_costs(rows, map_)
+            total += costs
+            fits.append(costs.phases)
         rows = rows.after(map_)
     if model is not None and job in ("fit", "train"):
         if not hasattr(model, "planned_costs"):
@@ -179,12 +183,16 @@ def plan_job(
         total += Costs(notes=(note,))
     assert final.memory is not None
     total += replace(final, memory=rows.with_held(final.memory))
+    fits.append(final.phases)
     assert total.memory is not None
     planned = Plan(
         job, rows.n, rows.blocks, rows.block_rows, total.phases, rows.nbytes, total.written, total.memory,
         total.client_bytes, workers, list(total.notes),
     )  # fmt: skip
-    return _with_choices(planned, rows, model) if job == "train" else planned
+    if job == "train":
+        planned = _with_choices(planned, rows, model)
+        fits = [planned.phases]  # it keeps rows from the first to the last
+    return _with_kept(planned, rows, fits) if isinstance(X, Input) or is_dask_collection(X) else planned
 
 
 def _with_size(step: Any, D: int) -> Any:
@@ -267,6 +275,27 @@ def _writing(job: str, rows: PlannedRows) -> Costs:
     written = {"featurize": rows.n * of_row, "predict": 8 * rows.n}.get(job, 0)
     phase = Phase(1, rows.blocks, 1, rows.n * rows.map_flops, rows.blocks)
     return Costs((phase,), written, memory)
+
+
+def _with_kept(plan: Plan, rows: PlannedRows, fits: Sequence[tuple[Phase, ...]]) -> Plan:
+    """The plan where workers keep rows in memory that it leaves free; `fits` : phases of each fit that keeps them by itself."""
+    held = (rows.nbytes if rows.sparse else rows.n * rows.d * rows.itemsize) + 8 * rows.n  # targets
+    again = any(sum(phase.sweeps for phase in phases) > 1 for phases in fits)
+    each = min(held, keeping.room(plan.memory.peak, plan.workers)) if keeping.allowed() else 0
+    if not (again and each):
+        return plan
+    kept = min(held, each * plan.workers.count)
+    rest = "read once" if kept == held else "the others are read in every pass"
+    note = f"keeps {format_bytes(kept)} of {format_bytes(held)} of rows on the workers: {rest}"
+    phases = tuple(phase for fit in fits for phase in _read_less(fit, kept / held))
+    return replace(plan, phases=phases, memory=replace(plan.memory, kept=each), notes=[*plan.notes, note])
+
+
+def _read_less(phases: Sequence[Phase], kept: float) -> list[Phase]:
+    """The phases of a fit that reads a share of the rows once."""
+    sweeps = sum(phase.sweeps for phase in phases)
+    share = 1.0 - kept * max(sweeps - 1.0, 0.0) / max(sweeps, 1.0)
+    return [replace(phase, sweeps=share * phase.sweeps) for phase in phases]
 
 
 def _with_choices(plan: Plan, rows: PlannedRows, model: Any) -> Plan:

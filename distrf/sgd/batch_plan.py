@@ -115,6 +115,7 @@ class BatchMemory(PassMemory):
             "scratch": int(SLACK * self.threads * self.scratch),
             "features": int(SLACK * self.features),
             "gradients": int(SLACK * self.gradients),
+            "kept rows": self.kept,
         }
 
 
@@ -245,13 +246,13 @@ def fit_costs(estimator: Any, rows: PlannedRows) -> Costs:
 
 
 def check_batches(estimator: Any, rows: Rows, outputs: int, batch_size: int) -> BatchMemory | None:
-    """The memory of a worker, checked once classes and spectrum are known; None if training runs in this process.
+    """The memory of a worker, checked once classes and spectrum are known; None for rows in memory.
 
     Raises MemoryPlanError if a worker cannot hold it.
     """
-    client = current_client() if rows.lazy else None
-    if client is None:
+    if not rows.lazy:
         return None
+    client = current_client()
     X, workers = rows.arrays[0], Workers.of_client(client)
     itemsize = np.dtype(X.dtype).itemsize
     entries = rows.maps[-1].entries_per_row if rows.maps else rows.n_features
@@ -259,7 +260,8 @@ def check_batches(estimator: Any, rows: Rows, outputs: int, batch_size: int) -> 
     blocks = PlannedBlocks(rows.blocks, X.shape[1], itemsize, outputs)
     features = PlannedFeatures(rows.n_features, entries, 0.0, cached)
     memory = batch_costs(estimator, blocks, features, workers, batch_size).memory
-    memory.check(workers, f"a fit to {outputs} output(s)")
+    if client is not None:
+        memory.check(workers, f"a fit to {outputs} output(s)")
     return memory
 
 

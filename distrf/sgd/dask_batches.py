@@ -33,6 +33,8 @@ from dask.delayed import Delayed
 from ..alignment import aligned
 from ..execution.block_graphs import BlockGraphs
 from ..execution.graph_nodes import DataNode, Task, TaskRef
+from ..execution.keeping import current_keeping
+from ..execution.kept_blocks import Keep
 from ..execution.memory import Workers, able_workers
 from ..execution.row_blocks import shared_arrays
 from ..execution.scheduler import compute, gather, gather_all
@@ -84,6 +86,7 @@ class DaskBatches:
     arrays : aligned lazy (X, y) or (X, y, weight), whose row chunks are the blocks
     maps : functions from blocks of X to features, with their learned arrays
     row_bytes, block_bytes : of the features of one row, and of the largest block as workers hold it
+    keep : what load tasks are told, where blocks are kept from one epoch to the next
     """
 
     def __init__(
@@ -94,14 +97,16 @@ class DaskBatches:
         work: BatchWork,
         row_bytes: float,
         block_bytes: int,
+        keep: Keep | None = None,
     ):
-        self._client = client
+        self._client, self._keep = client, keep
+        self._keeping = None if keep is None else current_keeping()
         self.work = work
         self._row_bytes, self._block_bytes = row_bytes, block_bytes
         self._rows = [int(r) for r in arrays[0].chunks[0]]
         self._starts = np.concatenate([[0], np.cumsum(self._rows)]).tolist()
         self._reduction = LoadReduction(arrays[0].shape[1])
-        self._blocks = BlockGraphs(arrays)
+        self._blocks = BlockGraphs(arrays) if self._keeping is None else self._keeping.graphs(arrays)
         self._run = uuid.uuid4().hex
         self._stubs = [function.without_arrays() for function in maps]
         submission = Submission()
@@ -193,8 +198,20 @@ class DaskBatches:
     def _load(self, submission: Submission, block: int, worker: str | None, window: Window) -> None:
         if block not in self._held:
             load = self._load_task(block)
+            worker = self._home(block, worker, window)
             submission.add(dict(load.dask), window.read_priority, worker, [load.key])
             self._held[block] = load.key
+
+    def _home(self, block: int, worker: str | None, window: Window) -> str | None:
+        """The worker that reads a block: the one that keeps it, else the one that works on it."""
+        if self._keeping is None or worker is None:
+            return worker
+        keys = self._blocks.kept(block)
+        home = self._keeping.worker_of(keys)
+        if home in window.threads:
+            return home
+        self._keeping.had(worker, keys)
+        return worker
 
     def _make(self, submission: Submission, epoch: int, batch: Batch) -> None:
         self._count += 1
@@ -215,7 +232,7 @@ class DaskBatches:
         self._ahead.append((epoch, batch, assignments))
 
     def _load_task(self, block: int) -> Delayed:
-        return load_task(self._blocks, self._reduction, block, self._starts[block], self._shared)
+        return load_task(self._blocks, self._reduction, block, self._starts[block], self._shared, self._keep)
 
     def _sum(
         self, submission: Submission, assignments: Sequence[Assignment], arrays: dict[str, np.ndarray]
@@ -326,22 +343,29 @@ def batch_tasks(microbatches: int, threads: int) -> int:
 
 
 def load_task(
-    blocks: BlockGraphs, reduction: LoadReduction, block: int, start: int, shared: dict[Any, Any] | None
+    blocks: BlockGraphs,
+    reduction: LoadReduction,
+    block: int,
+    start: int,
+    shared: dict[Any, Any] | None,
+    keep: Keep | None,
 ) -> Delayed:
     """The task that computes the rows of one block; `shared` are futures of the graph's shared nodes, or None."""
     if blocks.edges is None:
         return blocks.reduce_block(reduction, block, start, None, None)
     key = f"distrf-sgd-load-{uuid.uuid4().hex}-{block}"
-    task = blocks.segment_task(key, reduction, block, block + 1, [start], None)
+    task = blocks.segment_task(key, reduction, block, block + 1, [start], None, keep=keep)
     nodes = blocks.shared if shared is None else shared
     return Delayed(key, {k: nodes[k] for k in task.dependencies} | {key: task})
 
 
-def lazy_loader(arrays: Sequence[Any]) -> Callable[[int], Any]:
+def lazy_loader(arrays: Sequence[Any], keep: Keep | None = None) -> Callable[[int], Any]:
     """A function that computes one block of lazy arrays in this process, by its number."""
     starts = np.concatenate([[0], np.cumsum(arrays[0].chunks[0])]).tolist()
-    blocks, reduction = BlockGraphs(arrays), LoadReduction(arrays[0].shape[1])
-    return lambda block: compute(load_task(blocks, reduction, block, starts[block], None), None)
+    keeping = current_keeping()
+    blocks = BlockGraphs(arrays) if keeping is None else keeping.graphs(arrays)
+    reduction = LoadReduction(arrays[0].shape[1])
+    return lambda block: compute(load_task(blocks, reduction, block, starts[block], None, keep), None)
 
 
 def _with_arrays(stubs: Sequence[Any], places: Sequence[int], learned: Sequence[Any]) -> list[Any]:

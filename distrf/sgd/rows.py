@@ -10,6 +10,8 @@ import numpy as np
 from dask.base import is_dask_collection
 
 from ..errors import InputError
+from ..execution.keeping import current_keeping
+from ..execution.memory import PassMemory, Workers
 from ..execution.passes import run_pass
 from ..execution.row_blocks import align_rows, blocks_are_csr, mapped_from, merge_rows, rows_per_block
 from ..execution.sampling import sampled_rows, take_aligned
@@ -118,13 +120,14 @@ class Rows:
         Z = Z.astype(working_dtype(Z.dtype), copy=False)
         return Z, y if self.arrays[1].ndim == 2 else y[:, 0], weight
 
-    def batches(self, work: BatchWork, functions: Sequence[Any] = ()) -> Any:
+    def batches(self, work: BatchWork, functions: Sequence[Any] = (), memory: PassMemory | None = None) -> Any:
         """The source of gradients: on the cluster for lazy rows if there is one, else in this process.
 
         Parameters
         ----------
         work : BatchWork, what is done with a microbatch
         functions : further objects that the work needs, with arrays like maps: a RowLengths or LocalSteps
+        memory : the planned memory of a worker, beside which it may keep blocks; None keeps none
 
         Returns
         -------
@@ -132,13 +135,17 @@ class Rows:
         """
         if not self.lazy:
             return LocalBatches(memory_loader(self.arrays, self.blocks), functions, work)
-        client = current_client()
+        client, keeping = current_client(), current_keeping()
+        keep = None
+        if keeping is not None and memory is not None:
+            keep = keeping.keep(memory.peak, Workers.of_client(client), client)
         if client is None:
-            return LocalBatches(lazy_loader(self.arrays), (*self.maps, *functions), work)
+            return LocalBatches(lazy_loader(self.arrays, keep), (*self.maps, *functions), work)
         itemsize, outputs = np.dtype(self.arrays[0].dtype).itemsize, self.arrays[1].shape[1:] or (1,)
         entries = self.maps[-1].entries_per_row if self.maps else self.n_features
         row_bytes = entries * itemsize + 16 * outputs[0]
-        return DaskBatches(client, self.arrays, (*self.maps, *functions), work, row_bytes, self.block_bytes)
+        functions = (*self.maps, *functions)
+        return DaskBatches(client, self.arrays, functions, work, row_bytes, self.block_bytes, keep)
 
 
 def two_dimensional(a: Any) -> Any:

@@ -296,7 +296,7 @@ class _Finding:
                 f"{self.how.n_components} directions leave a relative residual of about {residual.value:.2g}, above "
                 f"tol={self.how.tol:g}; a larger n_components or a larger tol would be met",
                 ConvergenceWarning,
-                stacklevel=4,
+                stacklevel=5,
             )
         return Subspace(
             Q, sigma[: Q.shape[1]], energy, residual, self.choice.solver, self.choice.reason, self.passes

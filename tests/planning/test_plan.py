@@ -6,13 +6,14 @@ import itertools
 import json
 from collections import Counter
 
+import dask
 import dask.array as da
 import numpy as np
 import pytest
 from dask.sizeof import sizeof
 from peaks import MIB, cluster_file, distrf, make_store, peak
 
-from distrf import RandomFourierFeatures, ingest, open_rows
+from distrf import RandomFourierFeatures, StreamingSGDClassifier, ingest, open_rows
 from distrf.errors import MemoryPlanError
 from distrf.execution.memory import PROCESS_BYTES, PassMemory, Workers, check_client
 from distrf.execution.moments import MomentsReduction
@@ -20,6 +21,7 @@ from distrf.execution.passes import count_segments, pass_memory, run_pass
 from distrf.execution.submission import Submission
 from distrf.execution.timing import Phase, gemm_rate
 from distrf.machine import machine_memory
+from distrf.planning.job import plan_job
 from distrf.planning.summary import Plan
 from distrf.ridge.gram import FoldRule, GramReduction
 from distrf.store import describe, info
@@ -29,6 +31,25 @@ from distrf.targets import Targets
 @pytest.fixture(scope="module")
 def store(tmp_path_factory):
     return make_store(tmp_path_factory.mktemp("plan") / "rows.zarr", 20_000, 64, 4096)
+
+
+def test_rows_that_fit_in_part():
+    """On two workers each keeps what the plan of the fit leaves free below 60 % of its memory."""
+    X = da.zeros((4_000_000, 64), chunks=(4096, 64), dtype=np.float32)
+    model = StreamingSGDClassifier("logistic", n_epochs=3, tol=None, alpha=1e-4, batch_size=4096)
+    held = X.nbytes + 8 * len(X)
+    plans = [plan_job("fit", [model], X, Workers(2, 1, limit * MIB)) for limit in (0, 400, 1000, 8000)]
+    unlimited, none, some, every = plans
+    sweeps = unlimited.bytes_read / X.nbytes  # three epochs, and the blocks in which sampled rows lie
+    assert 3 < sweeps < 4
+    for plan in (unlimited, none):
+        assert (plan.bytes_read, plan.memory.kept) == (unlimited.bytes_read, 0)
+    assert every.bytes_read == pytest.approx(X.nbytes)
+    assert every.memory.kept == held
+    assert some.memory.peak == int(0.6 * 1000 * MIB)
+    again = 2 * some.memory.kept / held * (sweeps - 1)
+    assert some.bytes_read == pytest.approx((sweeps - again) * X.nbytes)
+    assert "of rows on the workers: the others are read in every pass" in some.notes[-1]
 
 
 def planned(cli, *arguments, code=0):
@@ -42,8 +63,14 @@ def test_blocks_and_bytes(cli, store, tmp_path):
     described = describe(store)
     made = planned(cli, store, "-D", 512)
     assert (made["rows"], made["block_rows"], made["blocks"]) == (20_000, 4096, 5)
-    # The sample may touch every block; then the fit, with the linear model beside it.
-    assert made["bytes_read"] == 2 * described.nbytes == 2 * 20_000 * 64 * 4
+    # The sample may touch every block; then the fit, with the linear model beside it, has what workers kept.
+    assert made["bytes_read"] == described.nbytes == 20_000 * 64 * 4
+    assert made["peak_parts"]["kept rows"] == 20_000 * (64 * 4 + 8)
+    assert "keeps 5.04 MiB of 5.04 MiB of rows on the workers: read once" in made["notes"]
+    with dask.config.set({"distrf.keep-blocks": False}):
+        anew = planned(cli, store, "-D", 512)
+    assert anew["bytes_read"] == 2 * described.nbytes
+    assert anew["peak_parts"]["kept rows"] == 0
     assert made["bytes_written"] == 8 * 512 * 10
     wide = planned(cli, store, "-D", 16_384)
     assert wide["block_rows"] * 16_384 * 4 <= 128 * MIB < 2 * wide["block_rows"] * 16_384 * 4
