@@ -226,7 +226,7 @@ class Checkpoint:
             self._fresh = False
         spec = {
             "format": _FORMAT,
-            "identity": self.job,
+            "identity": self.job,  # its name on disk
             "run": self._token,
             "names": sorted(arrays),
             "numbers": None if numbers is None else dict(numbers),

@@ -187,7 +187,7 @@ def _run_dask(
         reduction = reduction.without_arrays()  # type: ignore[attr-defined]
     with pass_topic(label, sum(rows), client) as topic:
         if blocks.edges is None:
-            return _run_windowed(reduction, blocks, rows, firsts, topic, client)
+            return _run_block_by_block(reduction, blocks, rows, firsts, topic, client)
         segments = cut_segments(rows, blocks.edges, count_segments(sum(rows), reduction))
         workers = Workers.of_client(client)
         memory = pass_memory(reduction, arrays, len(segments), workers, learned)
@@ -369,7 +369,7 @@ def pass_memory(
     return PassMemory(block, int(scratch), reduction.nbytes, held, n_segments, workers.threads)
 
 
-def _run_windowed(
+def _run_block_by_block(
     reduction: Reduction,
     blocks: BlockGraphs,
     rows: list[int],

@@ -238,11 +238,11 @@ class MapLearner:
             "nu", "class_weight",
         )  # fmt: skip
 
-        def fingerprint() -> dict[str, Any]:
+        def job() -> dict[str, Any]:
             options = {k: v for k, v in est.get_params(deep=False).items() if k not in free}
             return options | {"kind": "learned map", "start": start.spec()}
 
-        return open_checkpoint(est.checkpoint, fingerprint, rows, targets, seed, resume=bool(est.resume))
+        return open_checkpoint(est.checkpoint, job, rows, targets, seed, resume=bool(est.resume))
 
     def _learn_kernel(self, X: Any, weight: Any) -> None:
         """Learn the map without a linear model, from pairs of sampled rows (Yu et al. 2015, Section 5)."""

@@ -213,7 +213,7 @@ class BaseSGD(LinearModel):
         """
         holdout = Holdout(self.validation_fraction if self.early_stopping and not stream else 0.0, seed)
         checkpoint = open_checkpoint(
-            None if stream else self.checkpoint, self._fingerprint, rows, targets, seed, bool(self.resume)
+            None if stream else self.checkpoint, self._job, rows, targets, seed, bool(self.resume)
         )
         measured = (rows, weights) if sample is None else (sample, measure_weights(sample, targets))
         spectrum = self._spectrum(checkpoint, *measured, targets, seed, stream)
@@ -301,7 +301,7 @@ class BaseSGD(LinearModel):
         }
         return LocalSGD(**options, step_rows=local) if local else PreconditionedSGD(**options)
 
-    def _fingerprint(self) -> dict[str, Any]:
+    def _job(self) -> dict[str, Any]:
         """The parameters that determine the numbers, for the checkpoint."""
         free = ("checkpoint", "checkpoint_every", "resume", "n_epochs", "warm_start", "random_state", "verbose")
         return {k: v for k, v in self.get_params(deep=False).items() if k not in (*free, "class_weight")} | {

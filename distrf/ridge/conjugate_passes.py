@@ -242,7 +242,7 @@ class ConjugateGradients:
             return Checkpoint(None, {})
         X, y, n = arrays[0], arrays[1], int(arrays[0].shape[0])
         ends = None if rule == ALL_ROWS else self.max_passes  # with one alpha, more passes may be added
-        job = _fingerprint(arrays, targets, rule, alphas, count, self.seed)
+        job = _job(arrays, targets, rule, alphas, count, self.seed)
         job |= {"fit_intercept": self.fit_intercept, "tol": self.tol, "max_passes": ends}
         steps = Checkpoint(self.checkpoint, job)
         steps.check_rows(take_rows(X, sampled_rows(n, min(COMPARED_ROWS, n), self.seed, "identity")))
@@ -252,7 +252,7 @@ class ConjugateGradients:
         return steps
 
 
-def _fingerprint(
+def _job(
     arrays: Sequence[Any],
     targets: Targets,
     rule: FoldRule,

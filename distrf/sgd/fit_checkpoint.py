@@ -15,7 +15,7 @@ from .rows import Rows, two_dimensional
 
 def open_checkpoint(
     path: str | None,
-    identity: Callable[[], dict[str, Any]],
+    options: Callable[[], dict[str, Any]],
     rows: Rows,
     targets: Targets,
     seed: int,
@@ -26,7 +26,7 @@ def open_checkpoint(
     Parameters
     ----------
     path : str, the folder or URL; None keeps nothing
-    identity : function that returns all options that determine the numbers, as JSON; called only if there is a path
+    options : function that returns all options that determine the numbers, as JSON; called only if there is a path
     rows, targets : Rows and Targets of the fit
     seed : int, of the rows that are compared
     resume : bool, whether to continue from what the folder holds
@@ -53,7 +53,7 @@ def open_checkpoint(
         "class_weight": None if targets.class_weight is None else targets.class_weight.tolist(),
         "seed": seed,
     }
-    checkpoint = Checkpoint(path, identity() | job, resume=resume)
+    checkpoint = Checkpoint(path, options() | job, resume=resume)
     some = sampled_rows(n, min(COMPARED_ROWS, n), seed, "identity")
     checkpoint.check_rows(take_rows(rows.arrays[0], some))
     some = sampled_rows(n, min(COMPARED_TARGETS, n), seed, "targets")

@@ -65,7 +65,7 @@ class Search:
 
 
 @dataclass(frozen=True)
-class Choice:
+class Solver:
     """The solver chosen, and the reason in words."""
 
     solver: str
@@ -108,17 +108,17 @@ def gram_client_bytes(n_features: int) -> int:
     return tiles_nbytes(n_features) + 24 * n_features**2
 
 
-def choose(solver: str, search: Search, workers: Workers) -> Choice:
+def choose(solver: str, search: Search, workers: Workers) -> Solver:
     """Choose the solver: "finder" and "gram" as they are; "auto" is the cheaper one that fits."""
     if solver != "auto":
-        return Choice(solver, "asked for")
+        return Solver(solver, "asked for")
     obstacle = _against_gram(search, workers)
     if obstacle is not None:
-        return Choice("finder", obstacle)
+        return Solver("finder", obstacle)
     finder, gram = search.finder_flops, search.gram_flops
     if gram <= finder:
-        return Choice("gram", f"{gram:.2g} operations against {finder:.2g} of the finder")
-    return Choice("finder", f"{finder:.2g} operations against {gram:.2g} of the gram")
+        return Solver("gram", f"{gram:.2g} operations against {finder:.2g} of the finder")
+    return Solver("finder", f"{finder:.2g} operations against {gram:.2g} of the gram")
 
 
 def _against_gram(search: Search, workers: Workers) -> str | None:
@@ -150,7 +150,7 @@ class SubspaceCosts:
     learned_bytes : of Q, which each worker gets; client_bytes : the most that the client holds
     """
 
-    choice: Choice
+    choice: Solver
     passes: int
     flops: float
     reduction: GramTilesReduction | ProductReduction
@@ -174,7 +174,7 @@ class SubspaceCosts:
         return Costs((phase,), memory=memory, client_bytes=self.client_bytes)
 
 
-def subspace_costs(choice: Choice, search: Search) -> SubspaceCosts:
+def subspace_costs(choice: Solver, search: Search) -> SubspaceCosts:
     """Passes, arithmetic and memory of a range finder with the solver chosen, at its full width."""
     n_rows, source, width, D = search.n_rows, search.source, search.width, search.source.n_features
     if choice.solver == "gram":

@@ -166,10 +166,10 @@ class _Finding:
             )
         self.steps = Checkpoint(None, {})
         if how.checkpoint is not None:
-            self.steps = Checkpoint(how.checkpoint, self._fingerprint())
+            self.steps = Checkpoint(how.checkpoint, self._job())
             self.steps.check_rows(self._rows("identity", COMPARED_ROWS))
 
-    def _fingerprint(self) -> dict[str, Any]:
+    def _job(self) -> dict[str, Any]:
         base = self.source.base
         return {
             "rows": self.n,
