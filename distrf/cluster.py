@@ -47,8 +47,8 @@ def connect(
     ----------
     cluster : str, PathLike or None, default=None
         A scheduler address such as "tcp://10.0.0.1:8786", or a YAML or JSON spec file that names a Dask cluster
-        class and its arguments (see cluster/README.md). None starts a local cluster: one process with one thread
-        for each core.
+        class and its arguments (see cluster/README.md). None and "local" start a local cluster: one process with one
+        thread for each core. "none" starts nothing: jobs run in threads of this process.
     memory_limit : str, int or None, default=None
         Memory of one local worker, in bytes or as "4GiB". None is an equal share of the machine, or of the container, batch
         job or service in which this process runs. Workers that are not started here have their own.
@@ -63,8 +63,8 @@ def connect(
 
     Yields
     ------
-    distributed.Client
-        The client, which Dask uses by default inside the block.
+    distributed.Client or None
+        The client, which Dask uses by default inside the block; None for "none".
 
     Raises
     ------
@@ -73,7 +73,12 @@ def connect(
     InputError
         The spec file is missing or malformed, a memory limit cannot be set, or certificates do not fit.
     """
-    if cluster is None:
+    if cluster == "none":
+        check_memory_limit(memory_limit, cluster)
+        with dask.config.set(scheduler="threads"):
+            yield None
+        return
+    if cluster in (None, "local"):
         arguments = local_arguments(memory_limit, n_workers)
         spec: dict[str, Any] = {"class": "distributed.LocalCluster", "arguments": arguments}
     elif os.fspath(cluster).startswith(_SCHEMES):
@@ -141,6 +146,8 @@ def check_memory_limit(memory_limit: str | int | None, cluster: str | os.PathLik
         _bytes(memory_limit)
         if cluster is not None and os.fspath(cluster).startswith(_SCHEMES):
             raise _not_local(memory_limit, f"the workers at {os.fspath(cluster)}")
+        if cluster == "none":
+            raise _not_local(memory_limit, "threads of this process")
 
 
 def tls_settings(

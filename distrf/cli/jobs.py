@@ -15,6 +15,7 @@ from typing import Any
 
 import typer
 
+from ..planning.workers import WORDS
 from .groups import path_parameters
 from .session import running
 from .signatures import Place
@@ -121,7 +122,7 @@ def job_words(path: str, instead: Mapping[str, str | None] = MappingProxyType({}
             options += _flag(where, entries[key], parameter)
             continue
         text = _text(where, entries[key])
-        if parameter.name in paths:
+        if parameter.name in paths and not (parameter.name == "cluster" and text in WORDS):
             text = _relative(text, folder)
         if parameter.param_type_name == "argument":
             positional.append(text)

@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from ..planning.workers import running
@@ -17,6 +17,10 @@ from .usage import checked
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+
+#: Bytes of rows up to which a command needs no processes of its own.
+_SMALL = 64 * 2**20
 
 
 @dataclass
@@ -47,6 +51,12 @@ class Session:
         if not self.run.json:
             self.errors.print(text)
 
+    def fit_to(self, data: Any) -> None:
+        """Take threads of this process for small data where nothing is said of workers: processes start for seconds."""
+        run = self.run
+        if (run.cluster, run.memory_limit, run.tls) == (None, None, None) and data.info.nbytes <= _SMALL:
+            self.run = replace(run, cluster="none")
+
     def refuse_if_too_big(
         self, job: str, pipeline: Any, data: Any, *, connected: bool = False, **more: Any
     ) -> None:
@@ -70,6 +80,11 @@ class Session:
         if not debugging():
             quieten()
         with connect(**self.run.where) as client:
+            if client is None:
+                self.say("threads of this process; --cluster local starts workers")
+                with self.progress():
+                    yield None
+                return
             if not debugging() and not running(self.run.cluster):
                 quieten_workers(client)
             workers = client.scheduler_info(n_workers=-1)["workers"]

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ..errors import SpecMismatchError
+from ..planning.workers import WORDS
 from .function_options import FunctionOptions, ReadOptions
 from .groups import path_parameters
 from .jobs import job_text, keys_of
@@ -62,6 +63,7 @@ def tune(
 
     session = Session(run)
     data = rows.open(X)
+    session.fit_to(data)
     scaler = scale.make()
     estimator, parameters = map.searched(data.d)
     features, targets = rows_with_target(data, "training")
@@ -125,7 +127,13 @@ def _write(path: str, values: Mapping[str, Any], tuned: Tuned, data: Input) -> N
         value = values.get(parameter.name)
         if value == parameter.default:
             continue
-        if parameter.name in paths and value is not None and "://" not in value and not os.path.isabs(value):
+        if (
+            parameter.name in paths
+            and value is not None
+            and value not in WORDS
+            and "://" not in value
+            and not os.path.isabs(value)
+        ):
             value = os.path.relpath(os.path.abspath(value), folder) if local else os.path.abspath(value)
         entries[key] = value
     best = tuned.best

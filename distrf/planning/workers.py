@@ -12,6 +12,10 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger("distributed.worker.memory")
 
 
+#: What `cluster` may be beside an address and a spec file.
+WORDS = ("local", "none")
+
+
 def running(cluster: str | os.PathLike[str] | None) -> bool:
     """Whether `cluster` is the address of a running scheduler, not a file that describes one to start."""
     return cluster is not None and "://" in os.fspath(cluster)
@@ -42,8 +46,11 @@ def planned_workers(
     if running(cluster):
         with connect(cluster, tls=tls) as client:
             return Workers.of_client(client)
-    spec: dict[str, Any] = {"class": "LocalCluster", "arguments": local_arguments(memory_limit)}
-    if cluster is not None:
+    if cluster == "none":
+        return Workers.of_client(None)
+    if cluster in (None, "local"):
+        spec: dict[str, Any] = {"class": "LocalCluster", "arguments": local_arguments(memory_limit)}
+    else:
         spec = read_cluster_spec(cluster)
     arguments = spec["arguments"]
     count = int(arguments.get("n_workers") or CPU_COUNT)

@@ -10,12 +10,15 @@ from pathlib import Path
 from threading import Thread
 
 import dask
+import numpy as np
+import psutil
 import pytest
 import yaml
 from dask.system import CPU_COUNT
-from distributed import LocalCluster
+from distributed import Client, LocalCluster
 from threadpoolctl import threadpool_info
 
+import distrf
 from distrf.cluster import connect, local_arguments, read_cluster_spec
 from distrf.errors import ClusterError, InputError
 from distrf.execution.memory import CLIENT_BYTES, PROCESS_BYTES
@@ -264,3 +267,38 @@ def test_values_of_the_wrong_kind_are_named(tmp_path, key, value, message):
     path.write_text(json.dumps({"class": "distributed.LocalCluster", key: value}))
     with pytest.raises(InputError, match=message):
         read_cluster_spec(path)
+
+
+def test_none_is_threads_of_this_process(tmp_path, cli):
+    """Small data start no processes unless a cluster is named; the model is the same."""
+    X = np.random.default_rng(0).normal(size=(600, 3)).astype("f4")
+    distrf.write_rows(X, tmp_path / "rows.zarr", (X[:, 0] > 0).astype("i4"))
+    words = ["train", tmp_path / "rows.zarr"]
+    before = {child.pid for child in psutil.Process().children(recursive=True)}
+    said = cli(*words, tmp_path / "a").err
+    assert "threads of this process" in said
+    assert {child.pid for child in psutil.Process().children(recursive=True)} <= before
+    assert "workers, dashboard" in cli(*words, tmp_path / "b", cluster=True).err
+    a, b = (distrf.load_model(tmp_path / name)[-1].coef_ for name in "ab")
+    np.testing.assert_array_equal(a, b)
+
+
+def test_none_in_python(two_worker_cluster):
+    with Client(two_worker_cluster):
+        assert current_client() is not None
+        with distrf.connect("none") as client:
+            assert client is None
+            assert current_client() is None
+    with (
+        pytest.raises(InputError, match="threads of this process have their own"),
+        distrf.connect("none", memory_limit="1GiB"),
+    ):
+        pass
+
+
+def test_a_job_file_may_name_none(tmp_path, cli):
+    X = np.random.default_rng(0).normal(size=(60, 3)).astype("f4")
+    distrf.write_rows(X, tmp_path / "rows.zarr", (X[:, 0] > 0).astype("i4"))
+    (tmp_path / "job.toml").write_text('command = "train"\nX = "rows.zarr"\nout = "model"\ncluster = "none"\n')
+    cli("run", tmp_path / "job.toml", "--dry-run")
+    assert "--cluster none" in cli("run", tmp_path / "job.toml", "--dry-run").out
