@@ -49,7 +49,6 @@ def compare(
     session = Session(run)
     check_place(plot, X)
     data = rows.open(X)
-    session.fit_to(data)
     estimator = map.make()
     wanted = {name: given.values[name] for name in ("n_components", "projections") if name in given.values}
     checked(lambda: usable_projections(estimator, data.d, **wanted))

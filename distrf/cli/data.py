@@ -73,7 +73,6 @@ def featurize(
         made = Loaded.of(like).transformers()
         data = made.open(X, **rows.values)
         pipeline = made.pipeline
-    session.fit_to(data)
     session.refuse_if_too_big("featurize", pipeline, data)
     with hold(out, given.values.get("save_map")), session.connected():
         written = given.call(made, data, out)

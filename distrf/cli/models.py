@@ -52,7 +52,6 @@ def plan(
 
     session = Session(run)
     data = rows.open(X, plan=True)
-    session.fit_to(data)
     if job not in ("train", "featurize"):
         raise UsageError(f"--job is train or featurize, got {job!r}")
     if job == "train":
@@ -63,9 +62,7 @@ def plan(
         raise UsageError(NO_FEATURES)
     else:
         steps = scale.make(), estimator
-    made = planning.plan(
-        chained(steps), data, job=job, n_components=map.size, **given.values, **session.run.where
-    )
+    made = session.planned(job, chained(steps), data, n_components=map.size, **given.values)
     session.finish(made.to_dict(), lambda console: print_facts(console, f"plan: {made.job}", made.lines()))
     made.check()
 
@@ -110,7 +107,6 @@ def train(
 
     session = Session(run)  # and then all of a training in its order, in one place
     data = rows.open(X)
-    session.fit_to(data)
     outputs = Outputs(out, kept.checkpoint, kept.every, kept.resume, overwrite)
     outputs.check_places(X)
     check_place(plot, X)
@@ -183,7 +179,6 @@ def predict(given: PredictOptions, *, run: RunOptions) -> None:
     trained = predictor(model)
     checks = {name: value for name, value in given.values.items() if name != "overwrite"}
     data = open_rows(trained, X, out, **checks)
-    session.fit_to(data)
     session.refuse_if_too_big("predict", trained.pipeline, data)
     with hold(out), session.connected():
         written = given.call(trained, data, out)
@@ -201,7 +196,6 @@ def evaluate(given: EvaluateOptions, *, run: RunOptions) -> None:
     model, X = given.places.values()
     trained = predictor(model)
     data = trained.open(X, needs_target=True, **given.values)
-    session.fit_to(data)
     session.refuse_if_too_big("evaluate", trained.pipeline, data)
     with session.connected():
         result = given.call(trained, data) | {"model": model, "rows": data.n}

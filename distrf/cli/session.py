@@ -18,9 +18,12 @@ from .usage import checked
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from ..planning.summary import Plan
 
-#: Bytes of rows up to which a command needs no processes of its own.
-_SMALL = 64 * 2**20
+
+#: Bytes of rows, and seconds of arithmetic of one thread, up to which a command needs no processes of its own: they take
+#: seconds to start, and some fits use them better than threads.
+_SMALL, _LITTLE = 64 * 2**20, 20
 
 
 @dataclass
@@ -51,11 +54,22 @@ class Session:
         if not self.run.json:
             self.errors.print(text)
 
-    def fit_to(self, data: Any) -> None:
-        """Take threads of this process for small data where nothing is said of workers: processes start for seconds."""
+    def planned(self, job: str, pipeline: Any, data: Any, **more: Any) -> Plan:
+        """The plan of a job where it will run. Little work on small data runs in threads of this process.
+
+        more : of `distrf.plan`
+        """
+        from ..execution.timing import gemm_rate
+        from ..planning import plan
+
         run = self.run
-        if (run.cluster, run.memory_limit, run.tls) == (None, None, None) and data.info.nbytes <= _SMALL:
-            self.run = replace(run, cluster="none")
+        said = run.cluster or run.memory_limit or run.tls or more.get("workers")
+        if not said and data.info.nbytes <= _SMALL:
+            made = plan(pipeline, data, job=job, **more, cluster="none")
+            if made.fits and made.flops <= _LITTLE * gemm_rate():
+                self.run = replace(run, cluster="none")
+                return made
+        return plan(pipeline, data, job=job, **more, **run.where)
 
     def refuse_if_too_big(
         self, job: str, pipeline: Any, data: Any, *, connected: bool = False, **more: Any
@@ -66,9 +80,10 @@ class Session:
         """
         from ..planning import plan
 
-        if connected or not running(self.run.cluster):
-            where = {} if connected else self.run.where
-            plan(pipeline, data, job=job, **more, **where).check()
+        if connected and self.run.cluster != "none":
+            plan(pipeline, data, job=job, **more).check()
+        elif not connected and not running(self.run.cluster):
+            self.planned(job, pipeline, data, **more).check()
 
     @contextmanager
     def connected(self) -> Iterator[Any]:

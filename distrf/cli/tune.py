@@ -63,7 +63,6 @@ def tune(
 
     session = Session(run)
     data = rows.open(X)
-    session.fit_to(data)
     scaler = scale.make()
     estimator, parameters = map.searched(data.d)
     features, targets = rows_with_target(data, "training")

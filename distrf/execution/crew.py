@@ -60,7 +60,7 @@ class Crew:
         """
         self._look()
         if not self._threads:
-            return None if self._running else ""
+            return None if self._running or self._small else ""
         busy = dict.fromkeys(self._threads, 0)
         for worker, _, _ in self._running.values():
             if worker in busy:

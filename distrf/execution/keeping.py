@@ -25,7 +25,7 @@ from distributed.system import MEMORY_LIMIT
 
 from .block_graphs import BlockGraphs
 from .kept_blocks import Keep, kept_blocks
-from .memory import Workers
+from .memory import PROCESS_BYTES, Workers
 from .row_blocks import row_bytes, source_of
 from .worker_release import same_release
 
@@ -36,6 +36,10 @@ T = TypeVar("T")
 _SHARE = 0.6
 #: Share of the free memory of this machine that may be kept without a cluster: others use it too.
 _FREE = 0.5
+#: Seconds in which workers must answer that they have dropped their blocks; one that is stalled holds nobody up.
+_PATIENCE = 10.0
+#: Schedulers whose tasks run in this process. Others make processes that are gone after a pass.
+_THREADS = (None, "threads", "threading", "sync", "synchronous", "single-threaded")
 #: Graphs of arrays that a fit holds for its next pass. Most fits use two: of the rows, and of the targets alone.
 _GRAPHS = 4
 
@@ -48,13 +52,15 @@ class Keeping:
         #: name of a source -> rows of its blocks, and bytes of a row
         self._sources: dict[str, tuple[Sequence[int], float]] = {}
         self._graphs: dict[tuple[str, ...], BlockGraphs] = {}
-        self._workers: dict[Any, str] = {}
+        #: key of a block -> the worker that keeps it
+        self._homes: dict[Any, str] = {}
+        self._workers: dict[str, Any] = {}
         self._held: Counter[str] = Counter()
         self._room, self._client = 0, None
 
     def follow(self, arrays: Iterable[Any]) -> None:
         """Keep the blocks of these arrays too."""
-        sources = [source_of(array)[0] for array in arrays if isinstance(array, da.Array)]
+        sources = [source_of(array)[0] for array in arrays if isinstance(array, da.Array) and array.ndim]
         self._sources |= {source.name: (source.chunks[0], row_bytes(source)) for source in sources}
 
     def graphs(self, arrays: Sequence[Any]) -> BlockGraphs:
@@ -68,12 +74,16 @@ class Keeping:
 
     def keep(self, peak: int, workers: Workers, client: Any) -> Keep:
         """What the tasks of a pass are told, whose planned peak on a worker is so many bytes."""
-        self._client, self._room = client, room(peak, workers, client is None)
-        return Keep(self._fit, self._room)
+        free = room(peak, workers, client is None)
+        if free < self._room or not self._workers.keys() <= workers.each.keys():
+            # Blocks of lost workers are gone, and those that found no room any more: where is learned anew.
+            self._homes, self._held = {}, Counter()
+        self._client, self._room, self._workers = client, free, dict(workers.each)
+        return Keep(self._fit, free, peak, unspilled_share())
 
     def worker_of(self, keys: Iterable[Any]) -> str | None:
         """The worker that keeps the most of these blocks."""
-        counts = Counter(worker for key in keys if (worker := self._workers.get(key)) is not None)
+        counts = Counter(worker for key in keys if (worker := self._homes.get(key)) is not None)
         return max(counts, key=lambda worker: counts[worker], default=None)
 
     def had(self, worker: str, keys: Iterable[Any]) -> None:
@@ -81,16 +91,18 @@ class Keeping:
         for key in keys:
             rows, nbytes = self._sources[key[0]]
             nbytes *= rows[key[1]]
-            if key not in self._workers and self._held[worker] + nbytes <= self._room:
-                self._workers[key] = worker
+            if key not in self._homes and self._held[worker] + nbytes <= self._room:
+                self._homes[key] = worker
                 self._held[worker] += int(nbytes)
 
     def end(self) -> None:
         """Let all workers forget the blocks."""
         kept_blocks.drop(self._fit)
-        if self._client is not None:
-            with suppress(OSError, TimeoutError, RuntimeError):  # the cluster may be what failed
-                self._client.run(_drop, self._fit, on_error="ignore")
+        if self._client is not None and self._room:
+            with suppress(Exception):  # the cluster may be what failed; what stays gives way to other fits
+                self._client.sync(
+                    self._client._run, _drop, self._fit, on_error="ignore", callback_timeout=_PATIENCE
+                )
 
 
 _current: ContextVar[Keeping | None] = ContextVar("keeping", default=None)
@@ -136,6 +148,11 @@ def keeps_blocks(fit: Callable[P, T]) -> Callable[P, T]:
     return kept
 
 
+def no_keep(peak: int, workers: Workers) -> Keep:
+    """What the tasks of a pass are told that keeps nothing: blocks that fits keep give way to it."""
+    return Keep("", room(peak, workers), peak, unspilled_share())
+
+
 def allowed() -> bool:
     """Whether Dask's configuration lets workers keep blocks."""
     return bool(dask.config.get("distrf.keep-blocks", True))
@@ -165,7 +182,10 @@ def room(peak: int, workers: Workers, in_process: bool = False) -> int:
     """
     limit = workers.memory_limit
     if in_process:
+        if dask.config.get("scheduler", None) not in _THREADS:
+            return 0
         limit = min(limit, MEMORY_LIMIT)
+        peak += max(0, psutil.Process().memory_info().rss - PROCESS_BYTES)
     left = int(unspilled_share() * limit - peak)
     if in_process:
         left = min(left, int(_FREE * psutil.virtual_memory().available))

@@ -40,17 +40,19 @@ class KeptBlocks:
             return self._total()
 
     def open(self, fit: str, room: int) -> None:
-        """A task of a fit begins, whose plan leaves so many bytes free. Blocks beyond them leave, the newest first."""
+        """A task begins, whose plan leaves so many bytes free. Blocks beyond them leave, the newest first.
+
+        fit : empty for a pass that keeps nothing itself
+        """
         with self._lock:
-            if fit in self._ended:
-                return
             now = time.monotonic()
-            self._fits.setdefault(fit, _Fit({})).used = now
-            self._fits[fit].room = room
             for name, other in list(self._fits.items()):
                 if name != fit and now - other.used > _ABANDONED:
                     del self._fits[name]
-            while self._total() > self._room():
+            if fit and fit not in self._ended:
+                self._fits.setdefault(fit, _Fit({})).used = now
+                self._fits[fit].room = room
+            while self._total() > min(room, self._room()):
                 largest = max(self._fits.values(), key=lambda fit: fit.nbytes)
                 largest.nbytes -= largest.blocks.popitem()[1][1]
 
@@ -80,7 +82,7 @@ class KeptBlocks:
         return sum(fit.nbytes for fit in self._fits.values())
 
     def _room(self) -> int:
-        return min(fit.room for fit in self._fits.values())
+        return min((fit.room for fit in self._fits.values()), default=0)
 
 
 @dataclass
@@ -97,14 +99,28 @@ kept_blocks = KeptBlocks()
 
 @dataclass(frozen=True)
 class Keep:
-    """What a task is told: the fit that it belongs to, and how many bytes the plan leaves free in each process."""
+    """What a task is told: the fit that it belongs to, and how many bytes the plan leaves free in each process.
+
+    A worker may have less memory than the plan counts with: it keeps what `share` of its own limit leaves beside `peak`.
+    """
 
     fit: str
     room: int
+    peak: int = 0
+    share: float = 1.0
 
     def open(self) -> None:
         """See `KeptBlocks.open`."""
-        kept_blocks.open(self.fit, self.room)
+        kept_blocks.open(self.fit, min(self.room, self._own_room()))
+
+    def _own_room(self) -> int:
+        from distributed import get_worker
+
+        try:
+            limit = get_worker().memory_manager.memory_limit
+        except (ValueError, AttributeError):  # threads of a process that is no worker
+            return self.room
+        return max(0, int(self.share * limit - self.peak)) if limit else 0
 
     def get(self, key: Hashable) -> Any:
         """See `KeptBlocks.get`."""

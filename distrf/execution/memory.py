@@ -130,7 +130,10 @@ class PassMemory:
     def check(self, workers: Workers, label: str) -> None:
         """Raise MemoryPlanError where the peak exceeds the smallest worker that is planned with; say who is left out."""
         if not workers.memory_limit or self.peak <= workers.memory_limit:
-            left_out = len(workers.each) - len(able_workers(workers.each, self.peak))
+            # Kept rows are as many as a worker has room for.
+            left_out = len(workers.each) - len(
+                able_workers(workers.each, self.peak - self.parts.get("kept rows", 0))
+            )
             if left_out:
                 _LOG.warning(
                     "%d of %d workers get no work of %s: their memory limit is below the %s that it needs",

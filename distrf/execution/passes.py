@@ -30,7 +30,7 @@ from ..store.job_lock import check
 from .block_graphs import BlockGraphs, add_block, passed
 from .crew import Crew
 from .graph_nodes import Task, TaskRef
-from .keeping import current_keeping
+from .keeping import current_keeping, no_keep
 from .kept_blocks import Keep
 from .memory import SLACK, PassMemory, Workers, reading_scratch, states_ahead
 from .progress import pass_topic, report
@@ -193,9 +193,8 @@ def _run_dask(
         memory = pass_memory(reduction, arrays, len(segments), workers, learned)
         memory.check(workers, label)
         window = states_ahead(reduction.nbytes, workers.count * workers.threads)
-        keep = None
-        if keeping is not None:
-            keep = keeping.keep(memory.peak + _beside(reduction, arrays, workers.threads), workers, client)
+        peak = memory.peak + _beside(reduction, arrays, workers.threads)
+        keep = no_keep(peak, workers) if keeping is None else keeping.keep(peak, workers, client)
         # Keys are unique to this pass. States are changed in place, so Dask must not reuse one from an earlier pass.
         pass_ = _Pass(f"distrf-pass-{uuid.uuid4().hex}", reduction, blocks, segments, firsts, topic, keep)
         with memory.explains(label):
@@ -306,7 +305,7 @@ class _Queue:
     def __init__(self, pass_: _Pass, window: int):
         self.left = list(range(len(pass_.segments)))
         self._pass, self._window = pass_, window
-        self._keeping = current_keeping() if pass_.keep is not None else None
+        self._keeping = current_keeping()
         self._workers: dict[int, str | None] = {}  # segment -> the worker that keeps most of its blocks
         if self._keeping is not None:
             self._workers = {r: self._keeping.worker_of(pass_.kept(r)) for r in self.left}

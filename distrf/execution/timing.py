@@ -54,6 +54,8 @@ class Phase:
         Steps one after the other, where these are not the passes.
     ahead : float
         Of `flops`, those that do not wait for the step before.
+    written : int
+        Bytes that the parts write.
     """
 
     passes: int = 1
@@ -64,6 +66,7 @@ class Phase:
     state: int = 0
     steps: int = 0
     ahead: float = 0.0
+    written: int = 0
 
     @classmethod
     def of_passes(
@@ -88,6 +91,7 @@ class Phase:
         reading = self.sweeps * swept / speeds.read
         ahead = self.ahead / speeds.flops + (reading if self.steps else 0.0)
         waiting = (self.flops - self.ahead) / speeds.flops + (0.0 if self.steps else reading)
+        waiting += self.written / speeds.write
         step = speeds.step + math.ceil(math.log2(parts)) * self.state / speeds.network
         return {
             WORK: (waiting + ahead) / threads,
@@ -110,6 +114,8 @@ class Speeds:
         Operations of a thread; measured here by default.
     read : float
         Bytes of stored rows that a thread reads, decompresses and checks.
+    write : float
+        Bytes that a thread writes, with their checksums.
     network : float
         Bytes between two workers.
     task : float
@@ -120,6 +126,7 @@ class Speeds:
 
     flops: float = field(default_factory=lambda: gemm_rate())
     read: float = 200e6
+    write: float = 200e6
     network: float = 1e9
     task: float = 1e-3
     step: float = 0.02

@@ -273,7 +273,7 @@ def _writing(job: str, rows: PlannedRows) -> Costs:
     )
     of_row = rows.entries * rows.itemsize + (8 if rows.labelled else 0)
     written = {"featurize": rows.n * of_row, "predict": 8 * rows.n}.get(job, 0)
-    phase = Phase(1, rows.blocks, 1, rows.n * rows.map_flops, rows.blocks)
+    phase = Phase(1, rows.blocks, 1, rows.n * rows.map_flops, rows.blocks, written=written)
     return Costs((phase,), written, memory)
 
 

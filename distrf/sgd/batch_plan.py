@@ -226,10 +226,12 @@ def fit_costs(estimator: Any, rows: PlannedRows) -> Costs:
         )
     weighted = getattr(estimator, "class_weight", None) is not None
     weights = 8 * rows.width * rows.outputs
+    # An epoch reads all blocks again for the rows that are held out, of which every block has some.
+    reads = 2 if estimator.early_stopping else 1
     training = Phase(
         most,
-        most * (rows.blocks + cost.batches * cost.tasks),
-        most,
+        most * (reads * rows.blocks + cost.batches * cost.tasks),
+        reads * most,
         most * n * cost.flops_per_row,
         cost.microbatches,
         weights,

@@ -213,6 +213,18 @@ class DaskBatches:
         self._keeping.had(worker, keys)
         return worker
 
+    def _reader(self, block: int, able: Sequence[str]) -> str | None:
+        """The worker that reads a block for once: the one that keeps it, else one after the other."""
+        worker = able[block % len(able)] if able else None
+        if self._keeping is None or worker is None:
+            return worker
+        keys = self._blocks.kept(block)
+        home = self._keeping.worker_of(keys)
+        if home in able:
+            return home
+        self._keeping.had(worker, keys)
+        return worker
+
     def _make(self, submission: Submission, epoch: int, batch: Batch) -> None:
         self._count += 1
         assignments = []
@@ -285,6 +297,8 @@ class DaskBatches:
     def validate(self, W: np.ndarray, blocks: Sequence[int], held: bool = True) -> np.ndarray:
         """Score sums of the validation rows of the blocks, or of their training rows, at most 16 blocks at a time."""
         total = 0.0
+        workers = Workers.of_client(self._client)
+        able = sorted(able_workers(workers.each, workers.memory_limit))
         for a in range(0, len(blocks), _VALIDATE):
             submission = Submission()
             name = uuid.uuid4().hex
@@ -295,7 +309,7 @@ class DaskBatches:
                 rows = self._held.get(block)
                 if rows is None:
                     load = self._load_task(block)
-                    submission.add(dict(load.dask), 2)
+                    submission.add(dict(load.dask), 2, self._reader(block, able))
                     rows = load.key
                 key = f"distrf-sgd-score-{name}-{block}"
                 task = Task(

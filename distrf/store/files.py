@@ -9,7 +9,7 @@ import os
 import shutil
 import uuid
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -294,9 +294,14 @@ def write_bytes(fs: Any, path: str, data: bytes) -> None:
     if isinstance(fs, LocalFileSystem):
         os.makedirs(os.path.dirname(path), exist_ok=True)
         temporary = f"{path}.{uuid.uuid4().hex}.partial"
-        with open(temporary, "wb") as file:
-            file.write(data)
-        os.replace(temporary, path)
+        try:
+            with open(temporary, "wb") as file:
+                file.write(data)
+            os.replace(temporary, path)
+        except BaseException:  # such as a full disk
+            with suppress(OSError):
+                os.unlink(temporary)
+            raise
     else:
         fs.pipe_file(path, data)
 

@@ -7,6 +7,7 @@ compared.
 
 from __future__ import annotations
 
+import getpass
 import logging
 import os
 import socket
@@ -22,7 +23,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from ..errors import InUseError
+from ..errors import InUseError, StoreError
 from . import files
 from .files import Options
 
@@ -76,7 +77,12 @@ class Claim:
             found = _read(*files.filesystem(self.path, self.storage_options))
         except OSError:  # no answer says nothing
             found = {"token": self.token}
-        if (found is None and self.token in _OWN) or (found and found.get("token") != self.token):
+        if found is None and self.token in _OWN:
+            raise InUseError(
+                f"this job no longer holds {self.output!r} and writes nothing more: its lock {self.path!r} is gone. Somebody "
+                "removed it, or another job took it over and has ended; start this one again"
+            )
+        if found and found.get("token") != self.token:
             raise InUseError(
                 f"this job no longer holds {self.output!r} and writes nothing more: for {STALE:g} s it gave no sign of life "
                 f"(its machine slept, or was cut off), and {_who(found)} took it over; let that job end before this one "
@@ -145,7 +151,7 @@ def _owned(claim: Claim) -> Iterator[None]:
     """Take a lock, renew it, and remove it in the end, whatever happens."""
     fs, root = files.filesystem(claim.path, claim.storage_options)
     record: dict[str, Any] = {
-        "token": claim.token, "host": socket.gethostname(), "machine": _machine(), "pid": os.getpid(),
+        "token": claim.token, "host": socket.gethostname(), "machine": _machine(), "user": _user(), "pid": os.getpid(),
         "born": _born(os.getpid()), "since": _now(), "seen": _now(), "beats": 0,
     }  # fmt: skip
     ended, writing = threading.Event(), threading.Lock()
@@ -154,14 +160,22 @@ def _owned(claim: Claim) -> Iterator[None]:
         while not ended.wait(BEAT):
             # Whatever fails may do so for a while only; the next beat is another chance.
             with suppress(Exception), writing:
-                if ended.is_set() or (_read(fs, root) or {}).get("token") != claim.token:
+                found = _read(fs, root)
+                if ended.is_set() or (found and found.get("token") != claim.token):
                     return
                 record.update(seen=_now(), beats=record["beats"] + 1)
                 files.write_json(fs, root, record)
 
     _OWN.add(claim.token)
     try:
-        _take(claim.output, fs, root, record)
+        try:
+            _take(claim.output, fs, root, record)
+        except (PermissionError, StoreError) as error:
+            if not isinstance(error, PermissionError) and not isinstance(error.__cause__, PermissionError):
+                raise
+            _LOG.warning("%r gets no lock, so a second job would not be seen: %s", claim.output, error)
+            yield
+            return
         _LOOKED[claim.token] = time.monotonic(), time.time()
         threading.Thread(target=renew, name="distrf-lock", daemon=True).start()
         yield
@@ -229,7 +243,9 @@ def _read(fs: Any, root: str) -> dict[str, Any] | None:
 
 def _alive(record: dict[str, Any]) -> bool | None:
     """Whether the process of a lock lives; None for one that cannot be seen from here."""
-    if record.get("machine") != _machine():
+    if (
+        record.get("machine") != _machine() or record.get("user") != _user()
+    ):  # processes of others may be hidden
         return None
     if record["pid"] == os.getpid() and record["token"] not in _OWN:
         return False
@@ -242,6 +258,12 @@ def _machine() -> str:
     with suppress(OSError):  # not on Linux
         names += [Path("/proc/sys/kernel/random/boot_id").read_text().strip(), os.readlink("/proc/self/ns/pid")]
     return " ".join(names)
+
+
+def _user() -> str:
+    with suppress(OSError, KeyError, ImportError):
+        return getpass.getuser()
+    return ""
 
 
 def _born(pid: int) -> str | None:

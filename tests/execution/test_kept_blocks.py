@@ -11,6 +11,7 @@ import dask.array as da
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from distributed import Client, LocalCluster
 from test_reads import Source
 
 import distrf
@@ -361,3 +362,27 @@ def test_workers_forget_the_blocks_of_a_fit_that_fails(numbers, tmp_path, client
     with pytest.raises(InputError, match="finite"):
         on_workers(fit_tefm, numbers, tmp_path / "rows")
     nothing_left(client)
+
+
+def test_blocks_give_way_to_a_pass_that_keeps_nothing():
+    store = kept_blocks.KeptBlocks()
+    store.open("fit", 1000)
+    for i in range(5):
+        store.offer("fit", i, np.zeros(25))
+    assert store.nbytes == 1000
+    store.open("", 450)
+    assert store.nbytes == 400
+    store.open("fit", 1000)
+    store.offer("fit", 4, np.zeros(25))
+    assert store.nbytes == 600
+
+
+def test_a_small_worker_keeps_what_its_own_memory_leaves():
+    """The plan's room is that of the workers it counts with; one that has less keeps less."""
+    options = {"threads_per_worker": 1, "n_workers": 1, "processes": False, "dashboard_address": None}
+    with LocalCluster(memory_limit="1GiB", **options) as cluster, Client(cluster) as client:
+        keep = kept_blocks.Keep("small", 8 << 30, peak=600 << 20, share=0.6)
+        assert client.submit(lambda: keep._own_room()).result() == int(0.6 * (1 << 30)) - (600 << 20)
+    with LocalCluster(memory_limit=0, **options) as cluster, Client(cluster) as client:
+        assert client.submit(lambda: keep._own_room()).result() == 0
+    assert keep._own_room() == 8 << 30  # threads of a process that is no worker

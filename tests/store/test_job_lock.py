@@ -123,7 +123,7 @@ def test_the_root_of_a_bucket_has_no_lock():
 
 def test_a_process_that_is_gone_is_replaced_at_once(place, monkeypatch):
     out, fs, root = place
-    here = {"machine": job_lock._machine(), "host": "here"}
+    here = {"machine": job_lock._machine(), "user": job_lock._user(), "host": "here"}
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
         born = job_lock._born(process.pid)
         put(place, pid=process.pid, born=born, **here)
@@ -267,3 +267,28 @@ def test_a_small_job_pays_a_few_operations(tmp_path, monkeypatch):
         for _ in range(10):
             check()
     assert asked == ["pipe_file", "cat_file", "rm_file"]
+
+
+def test_a_place_that_must_not_be_written_gets_no_lock(tmp_path, monkeypatch, caplog):
+    """Such as a bucket of which one folder may be written; the job runs, and says so."""
+
+    def refused(*_):
+        raise PermissionError("Access Denied")
+
+    monkeypatch.setattr(files, "create_json", refused)
+    with hold(tmp_path / "out"):
+        assert [record.levelname for record in caplog.records] == ["WARNING"]
+    assert "gets no lock" in caplog.text
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_full_disk_leaves_no_files(tmp_path, monkeypatch):
+    fs, root = files.filesystem(str(tmp_path / "x.json"))
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "replace", full)
+    with pytest.raises(OSError, match="No space left"):
+        files.write_json(fs, root, {})
+    assert not list(tmp_path.iterdir())
