@@ -40,8 +40,8 @@ class RunOptions:
     Parameters
     ----------
     cluster : Place or None
-        Scheduler address, cluster spec file, local, or none for threads of this process. Small data take none, others
-        a local cluster.
+        Scheduler address, cluster spec file, local, or none for threads of this process. Default: none for little work
+        on small data, else local.
     memory_limit : str or None
         Memory of one local worker, such as 4GiB.
     tls : Place or None
