@@ -238,10 +238,9 @@ def fit_costs(estimator: Any, rows: PlannedRows) -> Costs:
         most * cost.batches,
         most * n * features.flops,
     )
-    measuring = Phase(
-        0, flops=_spectrum_flops(sample_size(n, rows.width), rows.width, estimator.alpha, cost.directions)
-    )
-    return rows.sample_costs(sample_size(n, rows.width)) + Costs(
+    sample = sample_size(n, rows.width)
+    measuring = Phase(0, flops=_spectrum_flops(sample, rows.width, estimator.alpha, cost.directions))
+    return rows.sample_costs(sample) + Costs(
         (target_phase(n, rows.blocks, 1 + weighted), measuring, training),
         weights,
         cost.memory,

@@ -198,29 +198,17 @@ class DaskBatches:
     def _load(self, submission: Submission, block: int, worker: str | None, window: Window) -> None:
         if block not in self._held:
             load = self._load_task(block)
-            worker = self._home(block, worker, window)
+            worker = self._home(block, worker, window.threads)
             submission.add(dict(load.dask), window.read_priority, worker, [load.key])
             self._held[block] = load.key
 
-    def _home(self, block: int, worker: str | None, window: Window) -> str | None:
-        """The worker that reads a block: the one that keeps it, else the one that works on it."""
+    def _home(self, block: int, worker: str | None, among: Sequence[str]) -> str | None:
+        """The worker that reads a block: the one among these that keeps it, else the one that is proposed."""
         if self._keeping is None or worker is None:
             return worker
         keys = self._blocks.kept(block)
         home = self._keeping.worker_of(keys)
-        if home in window.threads:
-            return home
-        self._keeping.had(worker, keys)
-        return worker
-
-    def _reader(self, block: int, able: Sequence[str]) -> str | None:
-        """The worker that reads a block for once: the one that keeps it, else one after the other."""
-        worker = able[block % len(able)] if able else None
-        if self._keeping is None or worker is None:
-            return worker
-        keys = self._blocks.kept(block)
-        home = self._keeping.worker_of(keys)
-        if home in able:
+        if home in among:
             return home
         self._keeping.had(worker, keys)
         return worker
@@ -309,7 +297,9 @@ class DaskBatches:
                 rows = self._held.get(block)
                 if rows is None:
                     load = self._load_task(block)
-                    submission.add(dict(load.dask), 2, self._reader(block, able))
+                    submission.add(
+                        dict(load.dask), 2, self._home(block, able[block % len(able)] if able else None, able)
+                    )
                     rows = load.key
                 key = f"distrf-sgd-score-{name}-{block}"
                 task = Task(

@@ -13,6 +13,7 @@ import dask
 import dask.array as da
 import numpy as np
 import pytest
+from foreign_lock import FOREIGN
 
 from distrf import RandomFourierFeatures, StreamingRidge, featurize, ingest, predict, train, write_rows
 from distrf.errors import InUseError
@@ -20,15 +21,6 @@ from distrf.store import job_lock
 
 X = np.random.default_rng(0).normal(size=(60, 3))
 MAP = RandomFourierFeatures(n_components=8, length_scale=2.0, random_state=0)
-FOREIGN = {
-    "token": "other",
-    "host": "far",
-    "machine": "far boot",
-    "pid": 7,
-    "born": "1",
-    "since": "noon",
-    "seen": "one",
-}
 
 #: Features of 60 rows in six blocks. When two are written, it waits for ever.
 JOB = """

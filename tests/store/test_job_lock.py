@@ -13,20 +13,11 @@ import uuid
 from types import SimpleNamespace
 
 import pytest
+from foreign_lock import FOREIGN
 
 from distrf.errors import InUseError
 from distrf.store import files, job_lock
 from distrf.store.job_lock import check, held, hold
-
-OTHER = {
-    "token": "other",
-    "host": "far",
-    "machine": "far boot",
-    "pid": 7,
-    "born": "1",
-    "since": "noon",
-    "seen": "one",
-}
 
 
 @pytest.fixture
@@ -59,7 +50,7 @@ def place(request, tmp_path):
 
 
 def put(place, **record):
-    files.write_json(place[1], place[2], OTHER | record)
+    files.write_json(place[1], place[2], FOREIGN | record)
 
 
 def as_another_job(*outputs):
@@ -176,7 +167,7 @@ def test_the_owner_renews(place, monkeypatch):
 def test_of_many_that_find_a_dead_job_one_goes_on(tmp_path, monkeypatch):
     monkeypatch.setattr(job_lock, "STALE", 0.1)
     out = tmp_path / "out"
-    (tmp_path / ".out.lock").write_text(json.dumps(OTHER))
+    (tmp_path / ".out.lock").write_text(json.dumps(FOREIGN))
     found, ready = [], threading.Barrier(8)
 
     def job():
@@ -210,7 +201,7 @@ def test_an_owner_that_lost_it_stops(place, jump, how):
         for _ in range(2):  # it does not forget
             with pytest.raises(InUseError, match=f"no longer holds .*writes nothing more.* {who}"):
                 check()
-    assert files.read_json(fs, root) == (OTHER if how == "taken" else None)
+    assert files.read_json(fs, root) == (FOREIGN if how == "taken" else None)
 
 
 def test_a_worker_looks_now_and_then(place, jump, monkeypatch):
@@ -233,7 +224,7 @@ def test_a_worker_looks_now_and_then(place, jump, monkeypatch):
 def test_half_a_file_is_not_a_dead_job(tmp_path, looks):
     lock = tmp_path / ".out.lock"
     lock.write_text('{"tok')
-    looks.between[2] = lambda: lock.write_text(json.dumps(OTHER))
+    looks.between[2] = lambda: lock.write_text(json.dumps(FOREIGN))
     with pytest.raises(InUseError, match="process 7 on far"), hold(tmp_path / "out"):
         pass
     lock.write_text('{"tok')
