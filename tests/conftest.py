@@ -109,6 +109,7 @@ def one_worker_client(one_worker_cluster):
     from distributed import Client
 
     with Client(one_worker_cluster, set_as_default=False) as client:
+        client.wait_for_workers(1)
         yield client
 
 

@@ -57,6 +57,8 @@ class Keeping:
         self._workers: dict[str, Any] = {}
         self._held: Counter[str] = Counter()
         self._room, self._client = 0, None
+        #: whether workers were ever told to keep blocks of this fit
+        self._told = False
 
     def follow(self, arrays: Iterable[Any]) -> None:
         """Keep the blocks of these arrays too."""
@@ -79,7 +81,9 @@ class Keeping:
             # Blocks of lost workers are gone, and those that found no room any more: where is learned anew.
             self._homes, self._held = {}, Counter()
         self._client, self._room, self._workers = client, free, dict(workers.each)
-        return Keep(self._fit, free, peak, unspilled_share())
+        self._told |= free > 0
+        # A fit without room keeps nothing: workers need not know it, and must not remember it.
+        return Keep(self._fit if free else "", free, peak, unspilled_share())
 
     def worker_of(self, keys: Iterable[Any]) -> str | None:
         """The worker that keeps the most of these blocks."""
@@ -98,7 +102,7 @@ class Keeping:
     def end(self) -> None:
         """Let all workers forget the blocks."""
         kept_blocks.drop(self._fit)
-        if self._client is not None and self._room:
+        if self._client is not None and self._told:
             with suppress(Exception):  # the cluster may be what failed; what stays gives way to other fits
                 self._client.sync(
                     self._client._run, _drop, self._fit, on_error="ignore", callback_timeout=_PATIENCE

@@ -318,6 +318,16 @@ def test_one_worker_reads_once(fit, numbers, tmp_path, one_worker_client, nothin
     nothing_left(one_worker_client)
 
 
+@pytest.mark.parametrize("room", [0, 3 * CHUNK * 5 * 8])
+def test_a_fit_takes_its_room_with_it(room, numbers, tmp_path, one_worker_client, monkeypatch):
+    """A fit that had little or none is forgotten when it ends: it leaves the next one all there is."""
+    with one_worker_client.as_current():
+        with monkeypatch.context() as patch:
+            patch.setattr(keeping, "room", lambda *_: room)
+            assert max(on_workers(fit_cg, numbers, tmp_path / "first")[1]) > 1
+        assert on_workers(fit_cg, numbers, tmp_path / "next")[1] == [1] * BLOCKS
+
+
 @pytest.mark.parametrize("fit", [fit_sgd, fit_cg])
 def test_two_workers_read_less_and_return_the_same(fit, numbers, tmp_path, client, nothing_left):
     """A worker that is free takes a segment whose blocks the other keeps, so a few are read by both."""
