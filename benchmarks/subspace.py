@@ -35,7 +35,7 @@ from distrf.execution.passes import run_pass
 from distrf.maps.tiles import FeatureTiles
 from distrf.projections.cache import CACHE_BYTES
 from distrf.subspace import RangeFinder, Search, subspace_costs
-from distrf.subspace.choice import Choice
+from distrf.subspace.choice import Solver
 from distrf.subspace.reductions import ProductReduction, SketchReduction
 from distrf.subspace.sketches import SKETCHES, make_sketch
 
@@ -383,7 +383,7 @@ def million(args: argparse.Namespace) -> list[dict[str, Any]]:
         .fit(X)
         .map_
     )
-    source, finder, out = FeatureTiles(map_, map_.n_components), Choice("finder", "asked for"), []
+    source, finder, out = FeatureTiles(map_, map_.n_components), Solver("finder", "asked for"), []
     with (
         LocalCluster(n_workers=1, threads_per_worker=1, memory_limit="6GiB", dashboard_address=":0") as cluster,
         Client(cluster) as client,

@@ -63,7 +63,7 @@ def ingest(
     ----------
     source : str or PathLike
         A .csv, .npy, .npz or .svmlight (.libsvm) file, text perhaps gzipped, or what `open_rows` reads: .parquet (a
-        file, a folder, a glob), a Zarr store, a registered format. A few batches are held in memory; members of
+        file, a folder, a glob), a Zarr store, a registered format. A few pieces are held in memory; members of
         .npz are read whole.
     out : str or PathLike
         The Zarr store to write.
@@ -163,9 +163,9 @@ def _contents(stream: RowStream, block_rows: int | None, spec: dict[str, Any]) -
 
 def _write(stream: RowStream, info: StoreInfo, storage_options: Options) -> None:
     pending = set(zarr_writer.pending_blocks(info.path, storage_options=storage_options))
-    batches, listener = stream.read(), current_listener()
+    pieces, listener = stream.read(), current_listener()
     try:
-        for index, X, y in streams.reblock(batches, info.block_rows):
+        for index, X, y in streams.reblock(pieces, info.block_rows):
             if index in pending:
                 check()
                 block = {"X": X} if y is None else {"X": X, "y": y}
@@ -173,7 +173,7 @@ def _write(stream: RowStream, info: StoreInfo, storage_options: Options) -> None
             if listener is not None:
                 listener("ingest", info.bounds(index)[1], info.n_rows)
     finally:
-        batches.close()  # type: ignore[attr-defined]
+        pieces.close()  # type: ignore[attr-defined]
 
 
 def _scratch(out: str) -> str:

@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from ..errors import InputError
 from ..store import files
 from ..store.row_source import column_numbers
-from .streams import BATCH_BYTES, Batches, RowStream, TableSelection, encode
+from .streams import PIECE_BYTES, Pieces, RowStream, TableSelection, encode
 
 _MEMBERS = ("data", "indices", "indptr", "shape")
 
@@ -129,9 +129,9 @@ def _matrix_stream(X: Any, y: np.ndarray | None, names: list[str] | None, chosen
     if y is not None:
         y = y.astype(y.dtype.newbyteorder("="), copy=False)
     labels, classes = (None, None) if y is None else encode(y)
-    step = max(1, BATCH_BYTES // (X.shape[1] * X.dtype.itemsize))
+    step = max(1, PIECE_BYTES // (X.shape[1] * X.dtype.itemsize))
 
-    def read() -> Batches:
+    def read() -> Pieces:
         for start in range(0, X.shape[0], step):
             rows = X[start : start + step]
             rows = rows if everything else rows[:, chosen]

@@ -17,7 +17,7 @@ from fsspec.implementations.local import LocalFileSystem
 
 from ..store import files
 from ..store.random_words import row_words
-from .streams import Batches, RowStream
+from .streams import Pieces, RowStream
 
 BUCKET_BYTES = 32 * 2**20
 
@@ -37,7 +37,7 @@ def shuffled(stream: RowStream, seed: int, folder: str) -> RowStream:
     RowStream
     """
 
-    def read() -> Batches:
+    def read() -> Pieces:
         local = LocalFileSystem()
         files.remove(local, folder)  # what a killed process left
         os.makedirs(folder)

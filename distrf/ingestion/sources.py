@@ -12,7 +12,7 @@ from ..store import files, formats
 from ..store.row_source import RowSource
 from ..store.zarr_source import ZarrSource
 from .numpy_files import npy_stream, npz_stream
-from .streams import BATCH_BYTES, Batches, RowStream, TableSelection
+from .streams import PIECE_BYTES, Pieces, RowStream, TableSelection
 from .text_files import csv_stream, svmlight_stream
 
 #: Readers of files that cannot be read block by block where they lie, by the endings of their names.
@@ -84,10 +84,10 @@ def source_stream(X: RowSource, missing: bool) -> RowStream:
         if source is not None:
             source.check_missing(strict=False)
     (n, d), dtype = X.shape, X.dtype
-    batch_rows = max(1, BATCH_BYTES // (d * dtype.itemsize))
+    block_rows = max(1, PIECE_BYTES // (d * dtype.itemsize))
 
-    def read() -> Batches:
-        for rows, y in X.stream(labels, batch_rows):
+    def read() -> Pieces:
+        for rows, y in X.stream(labels, block_rows):
             if y is not None and classes is not None:
                 y = np.searchsorted(np.asarray(classes), y).astype(np.int32)
             yield rows, y
@@ -97,6 +97,6 @@ def source_stream(X: RowSource, missing: bool) -> RowStream:
         y_dtype = labels.dtype if classes is None else np.dtype(np.int32)
         stream = replace(stream, y_dtype=y_dtype, y_tail=labels.shape[1:])
     if X.sparse:
-        stored = sum(int(rows.nnz) for rows, _ in X.stream(None, batch_rows))
+        stored = sum(int(rows.nnz) for rows, _ in X.stream(None, block_rows))
         stream = replace(stream, sparse=True, stored=stored)
     return stream

@@ -14,9 +14,9 @@ from ..store import missing_values
 from ..store.row_source import Selection
 from ..store.zarr_reader import fill_nan
 
-BATCH_BYTES = 8 * 2**20
+PIECE_BYTES = 8 * 2**20
 
-Batches = Iterator[tuple[Any, np.ndarray | None]]
+Pieces = Iterator[tuple[Any, np.ndarray | None]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +34,7 @@ class TableSelection(Selection):
 
 @dataclass(frozen=True)
 class RowStream:
-    """Rows that can be read again and again, in order, as batches of any size.
+    """Rows that can be read again and again, in order, as pieces of any size.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ class RowStream:
     n_rows: int
     n_columns: int
     dtype: np.dtype
-    read: Callable[[], Batches]
+    read: Callable[[], Pieces]
     sparse: bool = False
     columns: list[str] | None = None
     y_dtype: np.dtype | None = None
@@ -213,7 +213,7 @@ def cast(stream: RowStream, dtype: Any) -> RowStream:
     if not np.can_cast(stream.dtype, dtype, "same_kind") or (dtype.kind in "iu" and dtype != stream.dtype):
         raise InputError(f"dtype= is float32 or float64; received {dtype} for rows of {stream.dtype}")
 
-    def read() -> Batches:
+    def read() -> Pieces:
         with np.errstate(over="ignore"):  # an overflow is reported with its row by `checked`
             for X, y in stream.read():
                 yield X.astype(dtype, copy=False), y
@@ -234,7 +234,7 @@ def checked(stream: RowStream) -> RowStream:
         Its `read` raises InputError.
     """
 
-    def read() -> Batches:
+    def read() -> Pieces:
         row = 0
         for X, y in stream.read():
             _require_finite(X, row, stream)
@@ -253,12 +253,12 @@ def checked(stream: RowStream) -> RowStream:
     return replace(stream, read=read)
 
 
-def reblock(batches: Batches, block_rows: int) -> Iterator[tuple[int, Any, np.ndarray | None]]:
-    """Batches of any size as blocks of equal rows, the last one shorter.
+def reblock(pieces: Pieces, block_rows: int) -> Iterator[tuple[int, Any, np.ndarray | None]]:
+    """Pieces of any size as blocks of equal rows, the last one shorter.
 
     Parameters
     ----------
-    batches : iterator of (X, y)
+    pieces : iterator of (X, y)
     block_rows : int
 
     Returns
@@ -268,7 +268,7 @@ def reblock(batches: Batches, block_rows: int) -> Iterator[tuple[int, Any, np.nd
     """
     held: list[tuple[Any, np.ndarray | None]] = []
     count = index = 0
-    for X, y in batches:
+    for X, y in pieces:
         while X.shape[0]:
             take = min(block_rows - count, X.shape[0])
             held.append((X[:take], None if y is None else y[:take]))
@@ -284,8 +284,8 @@ def reblock(batches: Batches, block_rows: int) -> Iterator[tuple[int, Any, np.nd
 def _joined(held: list[tuple[Any, np.ndarray | None]]) -> tuple[Any, np.ndarray | None]:
     if len(held) == 1:
         return held[0]
-    batches = [X for X, _ in held]
-    X = sp.csr_array(sp.vstack(batches, format="csr")) if sp.issparse(batches[0]) else np.concatenate(batches)
+    pieces = [X for X, _ in held]
+    X = sp.csr_array(sp.vstack(pieces, format="csr")) if sp.issparse(pieces[0]) else np.concatenate(pieces)
     labels = [y for _, y in held if y is not None]
     return X, np.concatenate(labels) if labels else None
 

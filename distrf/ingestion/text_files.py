@@ -1,4 +1,4 @@
-"""Row streams of CSV and svmlight text, plain or gzipped, read in batches; a first pass counts and checks."""
+"""Row streams of CSV and svmlight text, plain or gzipped, read in pieces; a first pass counts and checks."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from ..errors import InputError, StoreError
 from ..store import files
 from ..store.files import Options
 from ..store.missing_values import null_remedy
-from .streams import Batches, RowStream, TableSelection
+from .streams import Pieces, RowStream, TableSelection
 
-BATCH_BYTES = 2**20  # Arrow's CSV reader reads up to 32 batches ahead
+PIECE_BYTES = 2**20  # Arrow's CSV reader reads up to 32 batches ahead
 
 
 @contextmanager
@@ -65,17 +65,17 @@ def csv_stream(path: str, selection: TableSelection) -> RowStream:
     n_rows, labels, classes = _count_and_check(table, selection.missing)
     y_dtype = None if labels is None else np.dtype(np.int32 if classes else labels.to_pandas_dtype())
 
-    def read() -> Batches:
-        for batch in table.batches():
-            X = np.empty((batch.num_rows, len(table.features)))
+    def read() -> Pieces:
+        for piece in table.pieces():
+            X = np.empty((piece.num_rows, len(table.features)))
             for j, name in enumerate(table.features):
-                X[:, j] = batch.column(name).cast(pa.float64()).to_numpy()
+                X[:, j] = piece.column(name).cast(pa.float64()).to_numpy()
             y = None
             if classes:
-                codes = pc.index_in(batch.column(table.target), value_set=pa.array(classes, pa.string()))
+                codes = pc.index_in(piece.column(table.target), value_set=pa.array(classes, pa.string()))
                 y = codes.to_numpy().astype(np.int32)
             elif labels is not None:
-                y = batch.column(table.target).cast(labels).to_numpy()
+                y = piece.column(table.target).cast(labels).to_numpy()
             yield X, y
 
     return RowStream(
@@ -112,7 +112,7 @@ class _CsvTable:
 
     @classmethod
     def open(cls, path: str, selection: TableSelection) -> _CsvTable:
-        """Choose the columns by the first batch; InputError where they, or the target, cannot be used."""
+        """Choose the columns by the first piece; InputError where they, or the target, cannot be used."""
         target, columns = selection.target, selection.columns
         header, types = _csv_header(path, selection.storage_options)
         unknown = [name for name in [*(columns or []), *([target] if target else [])] if name not in types]
@@ -133,14 +133,14 @@ class _CsvTable:
             kinds[target] = pa.string()
         return cls(path, header, names, target or None, kinds, selection.storage_options)
 
-    def batches(self) -> Iterator[pa.Table]:
+    def pieces(self) -> Iterator[pa.Table]:
         """The columns, a few rows at a time."""
         with _open(self.path, self.storage_options) as file:
             try:
                 reader = pa.csv.open_csv(
                     file,
                     read_options=pa.csv.ReadOptions(
-                        use_threads=False, block_size=BATCH_BYTES, column_names=self.header
+                        use_threads=False, block_size=PIECE_BYTES, column_names=self.header
                     ),
                     convert_options=pa.csv.ConvertOptions(
                         column_types=self.kinds, include_columns=list(self.kinds), strings_can_be_null=True
@@ -164,14 +164,14 @@ def _count_and_check(table: _CsvTable, missing: bool) -> tuple[int, pa.DataType 
     """
     target, n_rows = table.target, 0
     number, whole = True, True  # whether all labels can be read as float64, and as int64
-    for batch in table.batches():
+    for piece in table.pieces():
         if not missing:
-            _refuse_nulls(batch, table.features, n_rows)
+            _refuse_nulls(piece, table.features, n_rows)
         if target is not None:
-            _refuse_nulls(batch, [target], n_rows, True)
-            number = number and _casts(batch.column(target), pa.float64())
-            whole = number and whole and _casts(batch.column(target), pa.int64())
-        n_rows += batch.num_rows
+            _refuse_nulls(piece, [target], n_rows, True)
+            number = number and _casts(piece.column(target), pa.float64())
+            whole = number and whole and _casts(piece.column(target), pa.int64())
+        n_rows += piece.num_rows
     if not n_rows:
         raise InputError(f"{table.path!r} has no rows")
     if target is None:
@@ -179,16 +179,16 @@ def _count_and_check(table: _CsvTable, missing: bool) -> tuple[int, pa.DataType 
     if number:
         return n_rows, pa.int64() if whole else pa.float64(), None
     labels: set[str] = set()
-    for batch in table.batches():
-        labels.update(pc.unique(batch.column(target)).to_pylist())
+    for piece in table.pieces():
+        labels.update(pc.unique(piece.column(target)).to_pylist())
     return n_rows, pa.string(), sorted(labels)
 
 
 def _csv_header(path: str, storage_options: Options) -> tuple[list[str] | None, dict[str, pa.DataType]]:
-    """Generated names if the file has no header line, and the types seen in the first batch."""
+    """Generated names if the file has no header line, and the types seen in the first piece."""
     with _open(path, storage_options) as file:
         try:
-            options = pa.csv.ReadOptions(use_threads=False, block_size=BATCH_BYTES)
+            options = pa.csv.ReadOptions(use_threads=False, block_size=PIECE_BYTES)
             with pa.csv.open_csv(file, read_options=options) as reader:
                 names, types = reader.schema.names, reader.schema.types
         except (pa.ArrowInvalid, UnicodeDecodeError) as error:  # names are decoded here, and need not be text
@@ -235,7 +235,7 @@ def svmlight_stream(path: str, selection: TableSelection) -> RowStream:
     storage_options = selection.storage_options
     n_rows = stored = 0
     lowest, highest, whole = 2**62, -1, True
-    for X, y in _svmlight_batches(path, None, storage_options):
+    for X, y in _svmlight_pieces(path, None, storage_options):
         if X.nnz:
             lowest, highest = min(lowest, int(X.indices.min())), max(highest, int(X.indices.max()))
         whole = whole and bool(np.isfinite(y).all() and (y == np.rint(y)).all() and np.abs(y).max() < 2**53)
@@ -245,8 +245,8 @@ def svmlight_stream(path: str, selection: TableSelection) -> RowStream:
     base = 1 if lowest > 0 else 0
     width = highest + 1 - base
 
-    def read() -> Batches:
-        for X, y in _svmlight_batches(path, highest + 1, storage_options):
+    def read() -> Pieces:
+        for X, y in _svmlight_pieces(path, highest + 1, storage_options):
             rows = sp.csr_array((X.data, X.indices - base, X.indptr), shape=(X.shape[0], width))
             rows.sort_indices()
             yield rows, y.astype(np.int64) if whole else y
@@ -255,7 +255,7 @@ def svmlight_stream(path: str, selection: TableSelection) -> RowStream:
     return RowStream(n_rows, width, np.dtype(np.float64), read, sparse=True, y_dtype=y_dtype, stored=stored)
 
 
-def _svmlight_batches(
+def _svmlight_pieces(
     path: str, width: int | None, storage_options: Options
 ) -> Iterator[tuple[Any, np.ndarray]]:
     from sklearn.datasets import load_svmlight_file
@@ -263,7 +263,7 @@ def _svmlight_batches(
     with _open(path, storage_options) as file:
         rest, line = b"", 0
         while True:
-            more = file.read(BATCH_BYTES)
+            more = file.read(PIECE_BYTES)
             text = rest + more
             cut = text.rfind(b"\n") + 1 if more else len(text)
             lines, rest = text[:cut], text[cut:]

@@ -334,19 +334,19 @@ class FeatureMap:
 
 
 class SeededMap(FeatureMap):
-    """Base of the maps that draw weights from a seed. A subclass defines `_checksum`."""
+    """Base of the maps that draw weights from a seed. A subclass defines `_sum_of_weights`."""
 
     def checksum(self) -> float:
-        return _cached_checksum(self.without_arrays())
+        return _cached_sum(self.without_arrays())
 
-    def _checksum(self) -> float:
+    def _sum_of_weights(self) -> float:
         """A sum over some of the first weights and of the last ones."""
         raise NotImplementedError
 
 
 @lru_cache(maxsize=256)
-def _cached_checksum(map_: SeededMap) -> float:
-    return map_._checksum()
+def _cached_sum(map_: SeededMap) -> float:
+    return map_._sum_of_weights()
 
 
 @dataclass(frozen=True)

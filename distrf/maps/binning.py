@@ -282,7 +282,7 @@ class BinningMap(SeededMap):
         entries = float(self.n_grids * self.n_features_in)
         return 8.0 * entries, 24.0 * entries
 
-    def _checksum(self) -> float:
+    def _sum_of_weights(self) -> float:
         """Sum over the first and the last grid: log pitches, shifts and hash words of up to 64 columns."""
         total = 0.0
         for p in (0, self.n_grids - 1):

@@ -158,7 +158,7 @@ class CompactMap(OverBase, SeededMap):
         transform = self.order * (np.log2(max(self.order, 2)) + 1.0)
         return operations + transform + 4.0 * self.n_components, parameters + 4.0 * self.order
 
-    def _checksum(self) -> float:
+    def _sum_of_weights(self) -> float:
         """Sum of R, and of the first 64 signs with weights that differ."""
         first = signs(self.seed, "compact signs", 0, min(self.order, 64))
         return float(self.rows().sum() + first @ np.arange(1, len(first) + 1))

@@ -189,7 +189,7 @@ class FourierMap(SeededMap):
         # A cosine costs about as much as this many multiply-adds of a GEMM on the same core.
         return operations + 20.0 * self.n_components, parameters
 
-    def _checksum(self) -> float:
+    def _sum_of_weights(self) -> float:
         """Sum of the first 64 coordinates of the first frequency and the last 64 of the last, at l = 1."""
         m = self.n_frequencies
         head, tail = self.projector.weights(0, 1)[0, :64], self.projector.weights(m - 1, m)[0, -64:]

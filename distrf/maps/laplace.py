@@ -107,7 +107,7 @@ class LaplaceMap(SeededMap):
         copies = 4.0 if isinstance(self.projector, CirculantProjection) else 2.0
         return 2.0 * operations + 40.0 * self.n_components, copies * parameters
 
-    def _checksum(self) -> float:
+    def _sum_of_weights(self) -> float:
         """Sum of the logarithms of the first 64 weights of the first row of W and of the last 64 of the last."""
         D = self.n_components
         head, tail = self.projector.weights(0, 1)[0, :64], self.projector.weights(D - 1, D)[0, -64:]

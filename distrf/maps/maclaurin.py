@@ -227,7 +227,7 @@ class MaclaurinMap(SeededMap):
         vectors = float((self.degrees * self.probabilities).sum()) * (self.n_components - self.n_exact)
         return 2.0 * self.n_features_in * vectors + 4.0 * self.n_components, 4.0 * self.n_features_in * vectors
 
-    def _checksum(self) -> float:
+    def _sum_of_weights(self) -> float:
         """Sum of degrees and signs of the first 16 random features and the last, with weights that differ."""
         m = self.n_components - self.n_exact
         total = 0.0

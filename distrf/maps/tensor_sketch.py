@@ -163,7 +163,7 @@ class TensorSketchMap(SeededMap):
         transforms = (p + 1) * 2.5 * D * np.log2(max(D, 2)) if p > 1 else 0.0
         return 4.0 * p * d + 2.0 * transforms, 8.0 * p * (d + 1)
 
-    def _checksum(self) -> float:
+    def _sum_of_weights(self) -> float:
         """Sum of the hashes, each plus 1 and times its sign, of the first 64 columns and of the last 64."""
         places, signs = self.hashes()
         signed = (places.astype(np.int64) + 1) * signs.astype(np.int64)

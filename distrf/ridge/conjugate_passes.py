@@ -18,7 +18,7 @@ from ..execution.passes import run_pass
 from ..execution.row_blocks import row_bytes, rows_per_block
 from ..execution.sampling import sampled_rows, take_rows
 from ..maps import working_dtype
-from ..subspace.choice import COLUMN_BLOCK_BYTES, PARTIALS, partials_held
+from ..subspace.choice import COLUMN_BLOCK_BYTES, HELD_STATES, held_states
 from ..subspace.range_finder import find_basis
 from ..targets import Targets
 from .alphas import alpha_grid, best_alpha, lone_alpha, warn_if_lowest
@@ -67,12 +67,12 @@ def direction_count(n_directions: int | str, n_features: int) -> int:
 
 
 def product_width(n_rows: int, n_features: int, sets: int, width: int) -> int:
-    """How many of the `width` directions one pass multiplies, so that partial results on a worker stay near 1 GiB."""
+    """How many of the `width` directions one pass multiplies, so that the states on a worker stay near 1 GiB."""
     reduction = NormalReduction(n_features, Targets(None, np.zeros(1)), FoldRule(holdout=sets > 1), width)
-    held = partials_held(n_rows, reduction)
+    held = held_states(n_rows, reduction)
     while width > 16 and held * 8 * sets * n_features * width > COLUMN_BLOCK_BYTES:
         width = -(-width // 2)
-        held = PARTIALS
+        held = HELD_STATES
     return width
 
 

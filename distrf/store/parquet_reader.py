@@ -94,11 +94,11 @@ class ParquetRows:
         return pa.concat_tables(tables).select(list(self.columns))
 
     def tables(
-        self, first: int, last: int, batch_rows: int | None = None
+        self, first: int, last: int, block_rows: int | None = None
     ) -> Iterator[tuple[pa.Table, RowGroup]]:
         """Rows ``first:last`` as Arrow tables, one or more for each row group, decoded on one core.
 
-        A whole row group is read at once unless ``batch_rows`` is given: then no more rows than that.
+        A whole row group is read at once unless ``block_rows`` is given: then no more rows than that.
         """
         by_file: dict[str, list[RowGroup]] = {}
         for group in self.groups:
@@ -110,12 +110,12 @@ class ParquetRows:
                 for group in groups:
                     low, high = max(first, group.first) - group.first, min(last, group.last) - group.first
                     # One core: Dask owns the others.
-                    if (low, high) == (0, group.rows) and batch_rows is None:
+                    if (low, high) == (0, group.rows) and block_rows is None:
                         yield file.read_row_group(group.number, columns=columns, use_threads=False), group
                         continue
                     row = 0
                     for batch in file.iter_batches(
-                        batch_rows or 65_536, row_groups=[group.number], columns=columns, use_threads=False
+                        block_rows or 65_536, row_groups=[group.number], columns=columns, use_threads=False
                     ):
                         table = pa.Table.from_batches([batch])
                         start = max(0, low - row)

@@ -139,15 +139,15 @@ class ParquetSource(RowSource):
         """Nulls and NaN read as these numbers."""
         return replace(self, rows=replace(self.rows, impute=values))
 
-    def stream(self, target: Any, batch_rows: int) -> Iterator[tuple[np.ndarray, np.ndarray | None]]:
-        """X and target in batches, each row group decoded once.
+    def stream(self, target: Any, block_rows: int) -> Iterator[tuple[np.ndarray, np.ndarray | None]]:
+        """X and target in blocks, each row group decoded once.
 
         Block by block, a large row group would be decoded again for each of its blocks.
         """
         wanted = self.rows
         if target is not None:
             wanted = replace(wanted, columns=(*wanted.columns, *target.rows.columns))
-        for table, group in wanted.tables(0, self.shape[0], batch_rows):
+        for table, group in wanted.tables(0, self.shape[0], block_rows):
             yield self.rows.values(table, group), None if target is None else target.rows.values(table, group)
 
     def key_blocks(self, keys: Sequence[str]) -> list[tuple[ParquetRows, int, int]]:

@@ -312,15 +312,15 @@ class RowSource(ABC):
             found.update(np.unique(reader.read(first, last)).tolist())
         return sorted(found)
 
-    def stream(self, target: RowSource | None, batch_rows: int) -> Iterator[tuple[Any, np.ndarray | None]]:
-        """All rows in their order, in batches of any size; `distrf.ingest` reads them so.
+    def stream(self, target: RowSource | None, block_rows: int) -> Iterator[tuple[Any, np.ndarray | None]]:
+        """All rows in their order, in blocks of any size; `distrf.ingest` reads them so.
 
         Parameters
         ----------
         target : RowSource, optional
             Read beside X, in the blocks of X.
-        batch_rows : int
-            Wanted rows of a batch, for formats that can read fewer than a block at a time.
+        block_rows : int
+            Wanted rows of a block, for formats that can read fewer than a block at a time.
 
         Yields
         ------

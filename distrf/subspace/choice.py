@@ -21,10 +21,10 @@ SOLVERS = ("auto", "finder", "gram")
 #: An eigendecomposition of a D x D matrix in the client takes about as long as this times D^3 operations of a pass. The
 #: number of workers does not enter: the solver, and so the bits, must not depend on it.
 _EIGH = 20.0
-#: Most bytes of all partial results of one column block on a worker: 1 GiB.
+#: Most bytes of all states of one column block on a worker: 1 GiB.
 COLUMN_BLOCK_BYTES = 2**30
-#: How many partial results of that size one worker may hold at a time.
-PARTIALS = states_held(COLUMN_BLOCK_BYTES, 64)
+#: How many states of that size one worker may hold at a time.
+HELD_STATES = states_held(COLUMN_BLOCK_BYTES, 64)
 
 
 @dataclass(frozen=True)
@@ -72,23 +72,23 @@ class Solver:
     reason: str
 
 
-def partials_held(n_rows: int, reduction: Any) -> int:
-    """The most partial results of a pass that one worker holds at a time."""
+def held_states(n_rows: int, reduction: Any) -> int:
+    """The most states of a pass that one worker holds at a time."""
     return states_held(reduction.nbytes, count_segments(n_rows, reduction))
 
 
 def column_blocks(n_rows: int, source: FeatureTiles, width: int) -> list[tuple[int, int]]:
     """Cut the features into column blocks, each summed in a pass of its own, if sums of D l numbers are too large.
 
-    The cut depends on the data alone. In a pass a worker holds a few partial results of (last - first) l float64
+    The cut depends on the data alone. In a pass a worker holds a few states of (last - first) l float64
     numbers, which a column block keeps within 1 GiB in all. Each pass computes the product F Q again, which is half of the
     work.
     """
     D = source.n_features
     whole = ProductReduction(source, width=width, last=D)
-    if partials_held(n_rows, whole) * whole.nbytes <= COLUMN_BLOCK_BYTES:
+    if held_states(n_rows, whole) * whole.nbytes <= COLUMN_BLOCK_BYTES:
         return [(0, D)]
-    step = max(1024, COLUMN_BLOCK_BYTES // (PARTIALS * 8 * width) // 1024 * 1024)
+    step = max(1024, COLUMN_BLOCK_BYTES // (HELD_STATES * 8 * width) // 1024 * 1024)
     return [(a, min(a + step, D)) for a in range(0, D, step)]
 
 

@@ -41,7 +41,7 @@ def test_a_map_knows_its_weights(monkeypatch):
     map_ = RandomFourierFeatures(gamma=0.1, n_components=32, random_state=7).fit(np.zeros((3, 2))).map_
     sent = pickle.dumps(map_)
     assert pickle.loads(sent) == map_
-    monkeypatch.setattr(base, "_cached_checksum", lambda map_: 1.5)
+    monkeypatch.setattr(base, "_cached_sum", lambda map_: 1.5)
     with pytest.raises(
         SpecMismatchError, match=r"other weights from the seed of a 'fourier' map .*checksum 1\.5, sent"
     ):

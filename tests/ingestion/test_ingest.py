@@ -39,7 +39,7 @@ def small_batches(monkeypatch):
     from distrf.ingestion import numpy_files, text_files
 
     for module in (numpy_files, text_files):
-        monkeypatch.setattr(module, "BATCH_BYTES", 256)
+        monkeypatch.setattr(module, "PIECE_BYTES", 256)
 
 
 def contents(path):
@@ -126,7 +126,7 @@ def test_real_archives(tmp_path, name, monkeypatch):
     source = Path(os.environ.get("DISTRF_DATA", "data")) / f"{name}.npz"
     if not source.exists():
         pytest.skip("DISTRF_DATA does not name the folder of the data sets")
-    monkeypatch.setattr("distrf.ingestion.numpy_files.BATCH_BYTES", 2**23)
+    monkeypatch.setattr("distrf.ingestion.numpy_files.PIECE_BYTES", 2**23)
     ingest(source, tmp_path / "a.zarr", split="test")
     got, y = read(tmp_path / "a.zarr")
     with np.load(source) as z:
