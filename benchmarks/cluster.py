@@ -46,7 +46,7 @@ from distrf.execution.timing import Speeds
 from distrf.execution.write_zarr import write_rows
 
 #: Rows of a block: so few that arithmetic is small beside the naps, since all workers share these processors.
-ROWS = {"ridge": 4096, "featurize": 4096, "sgd": 256, "cnm": 256}
+ROWS = {"ridge": 4096, "featurize": 4096, "sgd": 64, "cnm": 256}
 COLUMNS, D_SGD = 4, 4096
 
 

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from ..planning.summary import Plan
 
 
-#: Bytes of rows, and seconds of arithmetic of one thread, up to which a command needs no processes of its own: they take
-#: seconds to start, and some fits use them better than threads.
-_SMALL, _LITTLE = 64 * 2**20, 20
+#: Bytes of rows, and operations, up to which a command needs no processes of its own: they take seconds to start, and some
+#: fits use them better than threads. So many operations are some ten seconds of one thread.
+_SMALL, _LITTLE = 64 * 2**20, 5e11
 
 
 @dataclass
@@ -59,14 +59,13 @@ class Session:
 
         more : of `distrf.plan`
         """
-        from ..execution.timing import gemm_rate
         from ..planning import plan
 
         run = self.run
         said = run.cluster or run.memory_limit or run.tls or more.get("workers")
         if not said and data.info.nbytes <= _SMALL:
             made = plan(pipeline, data, job=job, **more, cluster="none")
-            if made.fits and made.flops <= _LITTLE * gemm_rate():
+            if made.fits and made.flops <= _LITTLE:
                 self.run = replace(run, cluster="none")
                 return made
         return plan(pipeline, data, job=job, **more, **run.where)

@@ -21,11 +21,10 @@ from typing import Any, ParamSpec, TypeVar
 import dask
 import dask.array as da
 import psutil
-from distributed.system import MEMORY_LIMIT
 
 from .block_graphs import BlockGraphs
 from .kept_blocks import Keep, kept_blocks
-from .memory import PROCESS_BYTES, Workers
+from .memory import PROCESS_BYTES, SLACK, Workers, reading_scratch
 from .row_blocks import row_bytes, source_of
 from .worker_release import same_release
 
@@ -152,9 +151,9 @@ def keeps_blocks(fit: Callable[P, T]) -> Callable[P, T]:
     return kept
 
 
-def no_keep(peak: int, workers: Workers) -> Keep:
+def no_keep(peak: int, workers: Workers, in_process: bool = False) -> Keep:
     """What the tasks of a pass are told that keeps nothing: blocks that fits keep give way to it."""
-    return Keep("", room(peak, workers), peak, unspilled_share())
+    return Keep("", room(peak, workers, in_process), peak, unspilled_share())
 
 
 def allowed() -> bool:
@@ -188,12 +187,27 @@ def room(peak: int, workers: Workers, in_process: bool = False) -> int:
     if in_process:
         if dask.config.get("scheduler", None) not in _THREADS:
             return 0
-        limit = min(limit, MEMORY_LIMIT)
         peak += max(0, psutil.Process().memory_info().rss - PROCESS_BYTES)
     left = int(unspilled_share() * limit - peak)
     if in_process:
         left = min(left, int(_FREE * psutil.virtual_memory().available))
     return max(0, left)
+
+
+def reading_bytes(array: Any, threads: int) -> int:
+    """Scratch of a worker whose threads read the stored blocks of an array.
+
+    Parameters
+    ----------
+    array : Dask array of shape (n, ...)
+    threads : int
+
+    Returns
+    -------
+    int
+    """
+    source = source_of(array)[0]
+    return int(SLACK * threads * reading_scratch(max(source.chunks[0]) * row_bytes(source), 0))
 
 
 def unspilled_share() -> float:

@@ -30,9 +30,9 @@ from ..store.job_lock import check
 from .block_graphs import BlockGraphs, add_block, passed
 from .crew import Crew
 from .graph_nodes import Task, TaskRef
-from .keeping import current_keeping, no_keep
+from .keeping import current_keeping, no_keep, reading_bytes
 from .kept_blocks import Keep
-from .memory import SLACK, PassMemory, Workers, reading_scratch, states_ahead
+from .memory import PassMemory, Workers, states_ahead
 from .progress import pass_topic, report
 from .row_blocks import align_rows, blocks_are_csr, check_dask_rows, row_bytes, source_of
 from .scheduler import Results, compute, compute_many, current_client, gather, merge_states
@@ -194,7 +194,9 @@ def _run_dask(
         memory.check(workers, label)
         window = states_ahead(reduction.nbytes, workers.count * workers.threads)
         peak = memory.peak + _beside(reduction, arrays, workers.threads)
-        keep = no_keep(peak, workers) if keeping is None else keeping.keep(peak, workers, client)
+        keep = (
+            no_keep(peak, workers, client is None) if keeping is None else keeping.keep(peak, workers, client)
+        )
         # Keys are unique to this pass. States are changed in place, so Dask must not reuse one from an earlier pass.
         pass_ = _Pass(f"distrf-pass-{uuid.uuid4().hex}", reduction, blocks, segments, firsts, topic, keep)
         with memory.explains(label):
@@ -325,13 +327,9 @@ class _Queue:
 
 def _beside(reduction: Any, arrays: Sequence[Any], threads: int) -> int:
     """Bytes that a worker may need beside `pass_memory`: cached weights of the maps, and scratch to read stored blocks."""
-    source, maps = source_of(arrays[0])
-    maps = [*maps, getattr(getattr(reduction, "source", None), "base", None)]
+    maps = [*source_of(arrays[0])[1], getattr(getattr(reduction, "source", None), "base", None)]
     weights = sum(map_.work()[1] for map_ in maps if hasattr(map_, "work")) * arrays[0].dtype.itemsize / 4
-    return int(
-        min(weights, CACHE_BYTES)
-        + SLACK * threads * reading_scratch(max(source.chunks[0]) * row_bytes(source), 0)
-    )
+    return int(min(weights, CACHE_BYTES)) + reading_bytes(arrays[0], threads)
 
 
 def pass_memory(

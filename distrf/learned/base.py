@@ -18,7 +18,7 @@ from ..features.base import apply_map
 from ..features.fourier import GAMMA, KERNEL, NU, PROJECTION, RandomFourierFeatures
 from ..features.length_scale import LENGTH_SCALE, rule_costs
 from ..linear_model.base import LinearModel
-from ..losses import get_loss
+from ..losses import Loss, get_loss
 from ..maps import FourierMap, working_dtype
 from ..maps.fourier import PHASES, count_frequencies
 from ..maps.frequencies import STRUCTURES
@@ -210,13 +210,7 @@ class MapLearner:
         schedule = make_schedule(rows, holdout, learning_batch_size(self.batch_size, usable), True, seed)
         per_epoch = schedule.count(0)
         n_epochs = learning_epochs(self.n_epochs, per_epoch)
-        spreads, unit = np.ones(targets.width), 1.0
-        if not classes:
-            spreads = np.std(float_columns(y_sample), axis=0)
-            spreads = np.where(spreads > 0, spreads, spreads.max() or 1.0)
-            # Twice the loss of a residual of one standard deviation: the unit in which theta_l2="auto" is measured. Of
-            # several targets, that of the smallest standard deviation.
-            unit = 2.0 * float(loss(np.zeros((1, 1)), np.full((1, 1), spreads.min()))[0][0]) or 1.0
+        spreads, unit = (np.ones(targets.width), 1.0) if classes else _units(loss, y_sample)
         alpha = float(est.alpha)
         optimizer = self._optimizer(
             layout, sample, per_epoch * n_epochs, spreads, unit * start.length_scale**2 / max(usable, 1),
@@ -333,6 +327,16 @@ class MapLearner:
             (learned.b / (2.0 * np.pi)) % 1.0 if len(learned.b) else None,
         )
         return p
+
+
+def _units(loss: Loss, y: np.ndarray) -> tuple[np.ndarray, float]:
+    """The standard deviations of the targets, and the unit of the loss, in which theta_l2="auto" is measured.
+
+    That is twice the loss of a residual of one standard deviation; of several targets, the smallest one.
+    """
+    spreads = np.std(float_columns(y), axis=0)
+    spreads = np.where(spreads > 0, spreads, spreads.max() or 1.0)
+    return spreads, 2.0 * float(loss(np.zeros((1, 1)), np.full((1, 1), spreads.min()))[0][0]) or 1.0
 
 
 def _compare_with_constant(

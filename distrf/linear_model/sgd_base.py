@@ -236,12 +236,7 @@ class BaseSGD(LinearModel):
         )  # fmt: skip
         if local:
             work = LocalWork.of(work, local, weights.mean)
-        first = np.zeros((rows.n_features + self.fit_intercept, targets.width))
-        if self.fit_intercept:
-            first[-1] = spectrum.start / spectrum.constant
-        constant = first.copy()
-        if self.fit_intercept and targets.shares is not None and not _says_most_frequent(spectrum, targets):
-            constant[-1, np.arange(targets.width) != targets.shares.argmax()] -= _TIE / spectrum.constant
+        first, constant = self._constant_weights(rows.n_features, spectrum, targets)
         trainer = Trainer(
             _batches(rows, work, optimizer, memory), schedule, optimizer, optimizer.start(first),
             self._rules(per_epoch, targets, stream), weights.mean, holdout.blocks(rows.blocks),
@@ -250,6 +245,20 @@ class BaseSGD(LinearModel):
         )  # fmt: skip
         trainer.resume()
         return trainer
+
+    def _constant_weights(
+        self, n_features: int, spectrum: Spectrum, targets: Targets
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The weights of the best constant prediction: those that training starts from, and those of the model if
+        training fails, which predict the most frequent class also where its score ties with another."""
+        first = np.zeros((n_features + self.fit_intercept, targets.width))
+        if not self.fit_intercept:
+            return first, first.copy()
+        first[-1] = spectrum.start / spectrum.constant
+        fallback = first.copy()
+        if targets.shares is not None and not _says_most_frequent(spectrum, targets):
+            fallback[-1, np.arange(targets.width) != targets.shares.argmax()] -= _TIE / spectrum.constant
+        return first, fallback
 
     def _spectrum(
         self, checkpoint: Checkpoint, rows: Rows, weights: Weights, targets: Targets, seed: int, stream: bool

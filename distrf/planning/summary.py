@@ -53,16 +53,15 @@ class Plan:
         speeds : Speeds or None, default=None
             None measures the arithmetic of this machine, and assumes the rest.
         """
-        return sum(max(bounds.values()) for bounds in self._bounds(speeds))
+        speeds = speeds or Speeds()
+        return sum(phase.seconds(self.sweep_bytes, self.workers, speeds) for phase in self.phases)
 
     def bound(self, speeds: Speeds | None = None) -> str:
         """What takes the time of the longest phase; `speeds` as in `seconds`."""
-        longest = max(self._bounds(speeds), key=lambda bounds: max(bounds.values()))
-        return next(name for name, seconds in longest.items() if seconds > 0.8 * max(longest.values()))
-
-    def _bounds(self, speeds: Speeds | None) -> list[dict[str, float]]:
         speeds = speeds or Speeds()
-        return [phase.bounds(self.sweep_bytes, self.workers, speeds) for phase in self.phases]
+        each = [phase.bounds(self.sweep_bytes, self.workers, speeds) for phase in self.phases]
+        longest = max(each, key=lambda bounds: max(bounds.values()))
+        return next(name for name, seconds in longest.items() if seconds > 0.8 * max(longest.values()))
 
     @property
     def fits(self) -> bool:

@@ -10,7 +10,7 @@ import numpy as np
 from dask.base import is_dask_collection
 
 from ..errors import InputError
-from ..execution.keeping import current_keeping
+from ..execution.keeping import current_keeping, reading_bytes
 from ..execution.memory import PassMemory, Workers
 from ..execution.passes import run_pass
 from ..execution.row_blocks import align_rows, blocks_are_csr, mapped_from, merge_rows, rows_per_block
@@ -138,7 +138,9 @@ class Rows:
         client, keeping = current_client(), current_keeping()
         keep = None
         if keeping is not None and memory is not None:
-            keep = keeping.keep(memory.peak, Workers.of_client(client), client)
+            workers = Workers.of_client(client)
+            peak = memory.peak + reading_bytes(self.arrays[0], workers.threads)
+            keep = keeping.keep(peak, workers, client)
         if client is None:
             return LocalBatches(lazy_loader(self.arrays, keep), (*self.maps, *functions), work)
         itemsize, outputs = np.dtype(self.arrays[0].dtype).itemsize, self.arrays[1].shape[1:] or (1,)
