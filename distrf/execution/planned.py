@@ -177,10 +177,10 @@ class PlannedRows:
         phase = Phase.of_passes(1, self.segments(reduction), flops, reduction.nbytes)
         return Costs((phase,), memory=self.pass_memory(reduction))
 
-    def sample_costs(self, size: int, *notes: str) -> Costs:
-        """The costs of reading a sample of so many rows: of the blocks that hold some."""
+    def sample_costs(self, size: int, *notes: str, blocks: int = 0) -> Costs:
+        """The costs of reading a sample of so many rows: of the blocks that hold some; 0 blocks are those that are stored."""
         groups = -(-min(size, self.n) // neighbours(self.n))
-        stored = -(-self.n // self.stored_rows)
+        stored = blocks or -(-self.n // self.stored_rows)
         share = 1.0 - (1.0 - 1.0 / stored) ** groups
         segments = min(count_segments(self.n, sample_reduction()), round(share * stored))
         return Costs((Phase.of_passes(1, max(segments, 1), 0.0, 0, share),), notes=notes)

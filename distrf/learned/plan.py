@@ -62,7 +62,8 @@ class LearningCosts:
 def planned_learning(estimator: Any, rows: PlannedRows) -> Costs:
     """The costs of learning a map, for a plan."""
     blocks = PlannedBlocks.cut(rows, rows.uncut_rows, rows.width)
-    return rows.sample_costs(SAMPLE) + learning_costs(estimator, blocks, rows.workers).costs(rows)
+    sample = rows.sample_costs(SAMPLE, blocks=len(blocks.rows))
+    return sample + learning_costs(estimator, blocks, rows.workers).costs(rows)
 
 
 def learning_memory(estimator: Any, rows: Rows, outputs: int) -> BatchMemory | None:

@@ -240,7 +240,7 @@ def fit_costs(estimator: Any, rows: PlannedRows) -> Costs:
     )
     sample = sample_size(n, rows.width)
     measuring = Phase(0, flops=_spectrum_flops(sample, rows.width, estimator.alpha, cost.directions))
-    return rows.sample_costs(sample) + Costs(
+    return rows.sample_costs(sample, blocks=len(blocks.rows)) + Costs(
         (target_phase(n, rows.blocks, 1 + weighted), measuring, training),
         weights,
         cost.memory,
