@@ -32,6 +32,7 @@ import math
 from dataclasses import dataclass, field
 
 import numpy as np
+import numpy.typing as npt
 
 
 def levels_for(n_rows: int, m: int) -> int:
@@ -143,12 +144,12 @@ class QuantileSketch:
         self._hold(other.values, other.weights)
         self._halve()
 
-    def quantiles(self, shares: np.ndarray) -> np.ndarray:
+    def quantiles(self, shares: npt.ArrayLike) -> np.ndarray:
         """Values of the column below which the given shares of the weight lie.
 
         Parameters
         ----------
-        shares : array
+        shares : array or float
             From 0 to 1; these two give the least and the greatest value.
 
         Returns

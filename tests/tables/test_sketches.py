@@ -136,6 +136,14 @@ def test_the_bound_of_equal_weights_is_known_beforehand(n, m, most, seed):
     assert sketch.error_bound <= n * (H + 2) / (2 * m) * (1 + 1 / m) ** (H + 1)
 
 
+def test_a_block_is_thinned_to_m_values(rng):
+    sketch = QuantileSketch(256)
+    sketch.add(rng.permutation(2**14))
+    assert list(sketch.levels) == [6]
+    np.testing.assert_array_equal(sketch.levels[6], np.arange(31, 2**14, 64))
+    assert (sketch.over, sketch.under) == (32, 31)
+
+
 @pytest.mark.parametrize("column", ["sorted", "heavy"])
 def test_long_blocks_halve_few_levels(rng, column):
     n, b, m = 2**20, 2**14, 256
