@@ -122,6 +122,8 @@ def _bytes(texts: pa.Array) -> list[bytes]:
 
 def _by_distinct(column: pa.ChunkedArray, numbers: Callable[[pa.Array], np.ndarray]) -> np.ndarray:
     """A number for each text of a column, computed once for each that occurs; `MISSING` of nulls and empty texts."""
+    if not len(column):  # Arrow makes no dictionary of no text
+        return np.empty(0)
     encoded = pc.dictionary_encode(_decoded(column)).combine_chunks()
     texts = encoded.dictionary.cast(pa.large_string())
     present = pc.greater(pc.binary_length(texts), 0).to_numpy(zero_copy_only=False)
@@ -152,21 +154,23 @@ def text_seconds(column: pa.ChunkedArray, name: str) -> np.ndarray:
     """
 
     def parsed(texts: pa.Array) -> np.ndarray:
-        try:
+        with suppress(pa.ArrowInvalid):
             return _parsed(texts)
-        except pa.ArrowInvalid:
-            wrong = next(text for text in texts if not _is_date(text))
-            raise InputError(
-                f"a date is written as 2020-01-31 or 2020-01-31T12:30:00; column {name!r} has {wrong.as_py()[:50]!r}; "
-                "leave it out of date=, or write dates so"
-            ) from None
+        while len(texts) > 1:  # the first that is none
+            half = len(texts) // 2
+            texts = texts[half:] if _are_dates(texts[:half]) else texts[:half]
+        wrong = _bytes(texts)[0].decode(errors="replace")[:50]
+        raise InputError(
+            f"a date is written as 2020-01-31 or 2020-01-31T12:30:00; column {name!r} has {wrong!r}; "
+            "leave it out of date=, or write dates so"
+        )
 
     return _by_distinct(column, parsed)
 
 
-def _is_date(text: pa.Scalar) -> bool:
+def _are_dates(texts: pa.Array) -> bool:
     try:
-        _parsed(pa.array([text.as_py()]))
+        _parsed(texts)
     except pa.ArrowInvalid:
         return False
     return True
@@ -276,5 +280,5 @@ def _mixed(values: Any, name: str, why: str) -> InputError:
     found = {type(v).__name__ for v in values if not (isinstance(v, float) and v != v)} - _NULLS
     return InputError(
         f"a column holds numbers, booleans, text, dates or times of one type; column {name!r} holds "
-        f"{', '.join(sorted(found)[:10])} ({why.splitlines()[0][:100]}); convert it, or leave it out"
+        f"{', '.join(sorted(found)[:10])} ({why.partition(chr(10))[0][:100]}); convert it, or leave it out"
     )
