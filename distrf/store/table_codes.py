@@ -1,0 +1,284 @@
+"""Tables as coded rows: an Arrow table in, one float64 number for each value out.
+
+* A number is itself: of float32 columns rounded to float32, of integers beyond 2^53 the nearest float64. False and true
+  are 0 and 1.
+* Text is a hash of 52 bits, a whole number below 2^52. Of k levels, two share one with odds below k^2 / 2^53. Nothing is
+  normalised or stripped: two texts are one level if their bytes are the same.
+* Dates and timestamps are seconds since 1970 (those without a time zone are taken for UTC), times of day seconds since
+  midnight, durations seconds; all cut to whole microseconds.
+* Nulls, NaN, infinities and empty text are `MISSING`.
+"""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ..errors import InputError
+from ..maps.table_missing import MISSING
+from .parquet_schema import value_type
+from .table_schema import ColumnType, TableSchema, base_of, drift, require_distinct
+
+_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+_NULLS = {"NoneType", "NAType", "NaTType"}
+_ZONE = r"[T ].*(Z|[+-][0-9:]+)$"
+
+
+def coded(table: pa.Table, schema: TableSchema) -> np.ndarray:
+    """The rows of a table as numbers.
+
+    Parameters
+    ----------
+    table : pa.Table
+    schema : TableSchema
+        The columns to read, in this order, and what they are read as.
+
+    Returns
+    -------
+    float64 array of shape (rows, d)
+
+    Raises
+    ------
+    InputError
+        The table lacks a column or has it in another type, or a text is no date where dates are read.
+    """
+    if fault := drift(schema, table.schema):
+        raise InputError(fault)
+    # Columns first: a strided write for every value is slower than one transposed copy.
+    out = np.empty((len(schema.columns), table.num_rows))
+    for row, column in zip(out, schema.columns, strict=True):
+        row[:] = _codes(table.column(column.name), column)
+    return np.ascontiguousarray(out.T)
+
+
+def _codes(values: pa.ChunkedArray, column: ColumnType) -> np.ndarray:
+    base = base_of(values.type)
+    if base == "empty":
+        return np.full(len(values), MISSING)
+    if base == "text":
+        return text_codes(values) if column.base == "text" else text_seconds(values, column.name)
+    if base in ("number", "boolean"):
+        return _numbers(_decoded(values), column.precision)
+    return _seconds(_decoded(values))
+
+
+def _decoded(values: pa.ChunkedArray) -> pa.ChunkedArray:
+    """The values behind a dictionary, whose codes mean nothing; texts in a layout that Arrow computes with."""
+    kind = value_type(values.type)
+    if pa.types.is_string_view(kind):
+        kind = pa.large_string()
+    if pa.types.is_dictionary(values.type):
+        chunks = [chunk.dictionary.cast(kind).take(chunk.indices) for chunk in values.chunks]
+        return pa.chunked_array(chunks, kind)
+    return values.cast(kind) if kind != values.type else values
+
+
+def _numbers(values: pa.ChunkedArray, precision: str) -> np.ndarray:
+    numbers = values.cast(pa.float64(), safe=False).to_numpy()  # nulls are NaN
+    with np.errstate(over="ignore", invalid="ignore"):
+        numbers = np.add(numbers.astype(precision, copy=False), 0.0, dtype=np.float64)  # -0.0 becomes 0.0
+    numbers[~np.isfinite(numbers)] = MISSING
+    return numbers
+
+
+def _seconds(values: pa.ChunkedArray) -> np.ndarray:
+    """Seconds of dates, timestamps, times of day and durations, the same number in all units."""
+    kind = values.type
+    integers = values.cast(pa.int32() if kind.bit_width == 32 else pa.int64())
+    counts = integers.fill_null(0).to_numpy().astype(np.int64, copy=False)
+    if pa.types.is_date32(kind):
+        seconds = counts * 86_400.0
+    else:
+        per = _PER_SECOND["ms" if pa.types.is_date64(kind) else kind.unit]
+        # Whole seconds and the rest apart: no unit overflows, and equal times are equal numbers.
+        whole, rest = np.divmod(counts, per)
+        if per > 10**6:
+            rest, per = rest // (per // 10**6), 10**6
+        seconds = whole + rest / per
+    seconds[values.is_null().to_numpy()] = MISSING
+    return seconds
+
+
+def text_codes(column: pa.ChunkedArray) -> np.ndarray:
+    """The codes of texts, of shape (rows,): the high 52 bits of BLAKE2b of their UTF-8 bytes, or `MISSING`."""
+    return _by_distinct(column, _hashes)
+
+
+def _hashes(texts: pa.Array) -> np.ndarray:
+    digests = b"".join(hashlib.blake2b(text, digest_size=8).digest() for text in _bytes(texts))
+    return (np.frombuffer(digests, ">u8") >> 12).astype(np.float64)
+
+
+def _bytes(texts: pa.Array) -> list[bytes]:
+    return texts.cast(pa.large_binary()).to_pylist()
+
+
+def _by_distinct(column: pa.ChunkedArray, numbers: Callable[[pa.Array], np.ndarray]) -> np.ndarray:
+    """A number for each text of a column, computed once for each that occurs; `MISSING` of nulls and empty texts."""
+    if not len(column):  # Arrow makes no dictionary of no text
+        return np.empty(0)
+    encoded = pc.dictionary_encode(_decoded(column)).combine_chunks()
+    texts = encoded.dictionary.cast(pa.large_string())
+    present = pc.greater(pc.binary_length(texts), 0).to_numpy(zero_copy_only=False)
+    table = np.full(len(texts) + 1, MISSING)  # nulls come last
+    table[:-1][present] = numbers(texts.filter(pa.array(present)))
+    return table[encoded.indices.fill_null(len(texts)).to_numpy()]
+
+
+def text_seconds(column: pa.ChunkedArray, name: str) -> np.ndarray:
+    """Seconds since 1970 of texts such as 2020-01-31, 2020-01-31 12:30 and 2020-01-31T12:30:00.5+01:00 (ISO 8601).
+
+    Parameters
+    ----------
+    column : pa.ChunkedArray
+        Texts, with or without a time zone.
+    name : str
+        For messages.
+
+    Returns
+    -------
+    float64 array of shape (rows,)
+        `MISSING` for nulls and empty texts.
+
+    Raises
+    ------
+    InputError
+        A text is no date: the message has the first.
+    """
+
+    def parsed(texts: pa.Array) -> np.ndarray:
+        with suppress(pa.ArrowInvalid):
+            return _parsed(texts)
+        while len(texts) > 1:  # the first that is none
+            half = len(texts) // 2
+            texts = texts[half:] if _are_dates(texts[:half]) else texts[:half]
+        wrong = _bytes(texts)[0].decode(errors="replace")[:50]
+        raise InputError(
+            f"a date is written as 2020-01-31 or 2020-01-31T12:30:00; column {name!r} has {wrong!r}; "
+            "leave it out of date=, or write dates so"
+        )
+
+    return _by_distinct(column, parsed)
+
+
+def _are_dates(texts: pa.Array) -> bool:
+    try:
+        _parsed(texts)
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+def _parsed(texts: pa.Array) -> np.ndarray:
+    # Arrow reads texts with a time zone and others as different types, and no nanoseconds as microseconds.
+    texts = pc.replace_substring_regex(texts, r"([.]\d{6})\d+", r"\1")
+    zoned = pc.match_substring_regex(texts, _ZONE).to_numpy(zero_copy_only=False)
+    out = np.empty(len(texts))
+    for where, kind in ((zoned, pa.timestamp("us", "UTC")), (~zoned, pa.timestamp("us"))):
+        out[where] = _seconds(pa.chunked_array([texts.filter(pa.array(where)).cast(kind)]))
+    return out
+
+
+def texts_of(table: pa.Table, schema: TableSchema) -> list[dict[float, str]]:
+    """The texts behind codes.
+
+    Parameters
+    ----------
+    table : pa.Table
+        Some rows.
+    schema : TableSchema
+
+    Returns
+    -------
+    list of dict
+        For each column of the schema, code to text; empty for columns that are no text.
+    """
+    found: list[dict[float, str]] = []
+    for column in schema.columns:
+        if column.base != "text" or pa.types.is_null(table.schema.field(column.name).type):
+            found.append({})
+            continue
+        texts = pc.unique(_decoded(table.column(column.name))).drop_null()
+        codes = text_codes(pa.chunked_array([texts])).tolist()
+        words = [text.decode(errors="replace") for text in _bytes(texts.cast(pa.large_string()))]
+        found.append({code: word for code, word in zip(codes, words, strict=True) if word})
+    return found
+
+
+def as_arrow(frame: Any, names: Sequence[str] | None = None) -> pa.Table:
+    """Rows in memory as an Arrow table.
+
+    Parameters
+    ----------
+    frame : data frame, Arrow table or batch, mapping of columns, or array of shape (n, d)
+        Of data frames, pandas and all that speak Arrow's stream interface. The row labels of pandas are left out.
+    names : sequence of str, optional
+        Of the columns of an array. None: x0, x1 and so on.
+
+    Returns
+    -------
+    pa.Table
+        Names are text: of the column 3 it is "3". A column of a pandas frame, mapping or array without any value has
+        the type null, since its own says little.
+
+    Raises
+    ------
+    InputError
+        These are no rows, two columns have one name, or a column mixes types: the message names it.
+    """
+    if isinstance(frame, pa.RecordBatch):
+        return pa.Table.from_batches([frame])
+    if isinstance(frame, pa.Table):
+        return frame
+    if hasattr(frame, "iloc") and getattr(frame, "ndim", 0) == 2:
+        pairs = [(str(name), frame.iloc[:, j]) for j, name in enumerate(frame.columns)]
+    elif isinstance(frame, Mapping):
+        pairs = [(str(name), values) for name, values in frame.items()]
+    elif isinstance(frame, np.ndarray) and frame.ndim == 2:
+        names = names if names is not None else [f"x{j}" for j in range(frame.shape[1])]
+        if len(names) != frame.shape[1]:
+            raise InputError(
+                f"an array has a name for each column; received {len(names)} names for {frame.shape[1]} columns"
+            )
+        pairs = list(zip(map(str, names), frame.T, strict=True))
+    else:
+        with suppress(pa.ArrowInvalid):  # a stream of one column
+            if hasattr(frame, "__arrow_c_stream__"):
+                return pa.table(frame)
+        raise InputError(
+            "a table is a data frame, an Arrow table, a mapping of columns or an array of shape (n, d); received "
+            f"{type(frame).__name__}; make one of it"
+        )
+    require_distinct(name for name, _ in pairs)
+    columns = {name: _array(values, name) for name, values in pairs}
+    if len({len(column) for column in columns.values()}) > 1:
+        lengths = {name: len(column) for name, column in list(columns.items())[:10]}
+        raise InputError(f"the columns of a table have the same rows; received {lengths}; cut or fill them")
+    return pa.table(columns)
+
+
+def _array(values: Any, name: str) -> pa.Array:
+    try:
+        array = pa.array(values, from_pandas=True)
+    except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
+        raise _mixed(values, name, str(error)) from error
+    # Arrow takes the type of the first value, and would cut the times of others. (A NaT differs from itself.)
+    if pa.types.is_date32(array.type) and any(isinstance(v, datetime.datetime) and v == v for v in values):
+        raise _mixed(values, name, "some have a time")
+    return pa.nulls(len(array)) if 0 < len(array) == array.null_count else array
+
+
+def _mixed(values: Any, name: str, why: str) -> InputError:
+    values = values if isinstance(values, Iterable) else [values]
+    found = {type(v).__name__ for v in values if not (isinstance(v, float) and v != v)} - _NULLS
+    return InputError(
+        f"a column holds numbers, booleans, text, dates or times of one type; column {name!r} holds "
+        f"{', '.join(sorted(found)[:10])} ({why.partition(chr(10))[0][:100]}); convert it, or leave it out"
+    )

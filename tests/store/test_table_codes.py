@@ -1,0 +1,502 @@
+"""Tables as coded rows: the number of every type, the same from every source, and what is refused."""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+import io
+import json
+import warnings
+from decimal import Decimal
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from distrf.errors import InputError, SpecMismatchError
+from distrf.maps.table_missing import MISSING, is_missing
+from distrf.store.table_codes import as_arrow, coded, text_codes, texts_of
+from distrf.store.table_schema import ColumnType, TableSchema, drift, schema_of
+
+UTC = dt.UTC
+DAY = 1_577_836_800.0  # 2020-01-01
+
+
+def codes(values, kind=None, base=None, trained=None):
+    """The codes of one column."""
+    if not isinstance(values, pa.ChunkedArray):
+        values = pa.chunked_array([values if isinstance(values, pa.Array) else pa.array(values, kind)])
+    table = pa.table({"c": values})
+    schema = schema_of(table.schema) if trained is None else one(trained)
+    if base is not None:
+        schema = TableSchema((ColumnType("c", schema.columns[0].arrow, base),))
+    rows = coded(table, schema)
+    assert rows.dtype == np.float64
+    assert rows.flags.c_contiguous
+    assert rows.shape == (len(values), 1)
+    return rows[:, 0].tolist()
+
+
+def one(kind):
+    return schema_of(pa.schema([("c", kind)]))
+
+
+def in_dictionary(array):
+    """Each value by its number in a dictionary; a null is in it too."""
+    return pa.DictionaryArray.from_arrays(pa.array(range(len(array)), pa.int32()), array)
+
+
+def hashed(text):
+    return float(int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big") >> 12)
+
+
+# (Arrow type, values, codes); nulls are added by the test
+NUMBERS = [
+    *[(kind, [0, 1, 100], [0.0, 1.0, 100.0]) for kind in (pa.int8(), pa.uint8(), pa.int16(), pa.uint16())],
+    *[(kind, [0, 1, 100_000], [0.0, 1.0, 1e5]) for kind in (pa.int32(), pa.uint32(), pa.int64(), pa.uint64())],
+    (pa.int64(), [2**53, 2**53 + 1, 2**53 + 3, -(2**63)], [2.0**53, 2.0**53, 2.0**53 + 4, -(2.0**63)]),
+    (pa.uint64(), [2**64 - 1], [2.0**64]),
+    (pa.float16(), [np.float16(0.1)], [float(np.float16(0.1))]),
+    (pa.float32(), [0.1], [float(np.float32(0.1))]),
+    (pa.float64(), [0.1, 1e300], [0.1, 1e300]),
+    (pa.float64(), [np.inf, -np.inf, np.nan], [MISSING] * 3),
+    (pa.decimal128(10, 2), [Decimal("1.25")], [1.25]),
+    (pa.decimal256(60, 2), [Decimal("1.25")], [1.25]),
+    (pa.bool_(), [False, True], [0.0, 1.0]),
+]
+TIMES = [
+    (pa.date32(), [dt.date(2020, 1, 1), dt.date(1969, 12, 31), dt.date(1, 1, 1)], [DAY, -86400.0, -62135596800.0]),
+    (pa.date64(), [dt.date(2020, 1, 1)], [DAY]),
+    *[(pa.timestamp(u), [dt.datetime(2020, 1, 1, 0, 0, 1)], [DAY + 1]) for u in ("s", "ms", "us", "ns")],
+    *[(pa.timestamp(u), [dt.datetime(1969, 12, 31, 23, 59, 59)], [-1.0]) for u in ("s", "ms", "us", "ns")],
+    (pa.timestamp("us", "Europe/Berlin"), [dt.datetime(2020, 1, 1, tzinfo=UTC)], [DAY]),
+    (pa.timestamp("s"), [2**60, -(2**62)], [2.0**60, -(2.0**62)]),  # overflows in microseconds
+    (pa.time32("s"), [dt.time(1, 0, 5)], [3605.0]),
+    (pa.time64("ns"), [dt.time(0, 0, 0, 500_000)], [0.5]),
+    *[(pa.duration(u), [dt.timedelta(days=-1), dt.timedelta(seconds=90)], [-86400.0, 90.0]) for u in ("s", "ns")],
+]  # fmt: skip
+TEXTS = [
+    *[(kind, ["a", "", "Zürich"], [hashed("a"), MISSING, hashed("Zürich")])
+      for kind in (pa.string(), pa.large_string(), pa.string_view())],
+    (pa.null(), [None], [MISSING]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "values", "expected"), NUMBERS + TIMES + TEXTS, ids=lambda x: str(x)[:20])
+def test_every_type_is_a_number(kind, values, expected):
+    array = pa.array([*values, None], kind)
+    expected = [*expected, MISSING]
+    assert codes(array) == expected
+    assert codes(pa.chunked_array([array[:1], array[:0], array[1:]])) == expected
+    assert codes(pa.chunked_array([], kind)) == []
+    assert codes(in_dictionary(array)) == expected
+
+
+def test_missing_is_finite_in_sums_of_squares_and_loud_in_float32():
+    assert np.isfinite(1e9 * np.float64(MISSING) ** 2)
+    assert is_missing(np.array([MISSING, 0.0, -1e300])).tolist() == [True, False, False]
+    with np.errstate(over="ignore"):
+        assert np.isinf(np.float32(MISSING))
+
+
+def test_codes_of_texts_are_those_of_the_first_release():
+    """Models on disk hold such codes."""
+    texts = ["a", "AA", "Zürich", "数据", "a" * 1000]
+    assert codes(texts) == [
+        1142984810018404.0, 1201856582773393.0, 1978311591491485.0, 1898682670906138.0, 560000308002226.0,
+    ]  # fmt: skip
+    assert codes(texts) == [hashed(text) for text in texts]
+
+
+def test_texts_are_their_bytes():
+    """Nothing is stripped, folded or normalised."""
+    texts = ["a", "A", " a", "a ", "é", "e\u0301", "\0", "nan", "NULL", " "]
+    assert len(set(codes(texts))) == len(texts)
+    assert MISSING not in codes(texts)
+
+
+def test_nulls_and_copies_in_a_dictionary():
+    first = pa.DictionaryArray.from_arrays(pa.array([0, 1, None, 2, 3]), pa.array(["a", None, "a", ""]))
+    second = pa.DictionaryArray.from_arrays(pa.array([1, 0]), pa.array(["b", "c"]))
+    expected = [hashed("a"), MISSING, MISSING, hashed("a"), MISSING, hashed("c"), hashed("b")]
+    assert codes(pa.chunked_array([first, second])) == expected
+
+
+def test_categories_of_numbers_are_their_values():
+    """Also in other orders of the dictionary."""
+    for values in ([30, 10, None, 30], [2.5, 0.5, None, 2.5]):
+        up = pd.Series(values, dtype=pd.CategoricalDtype(sorted(set(values) - {None})))
+        down = pd.Series(values, dtype=pd.CategoricalDtype(sorted(set(values) - {None}, reverse=True)))
+        expected = [MISSING if v is None else float(v) for v in values]
+        for frame in (up, down):
+            table = as_arrow(pd.DataFrame({"c": frame}))
+            assert "dictionary" in schema_of(table.schema).columns[0].arrow
+            assert codes(table["c"]) == expected
+
+
+def test_negative_zero_is_zero():
+    assert not np.signbit(codes([-0.0, 0.0])).any()
+
+
+def test_units_of_time_agree_to_the_bit():
+    """Also before 1970, far away, and where float64 seconds are rounded."""
+    micro = np.array([-1, 1, 1_234_567, -1_234_567, 1_583_020_799_123_457, 2**62 + 1, -(2**62) - 1])
+    expected = [float(n) for n in (micro // 10**6 + micro % 10**6 / 1e6)]
+    assert codes(pa.array(micro, pa.timestamp("us"))) == expected
+    near = micro[:5]
+    assert codes(pa.array(near * 1000 + 999, pa.timestamp("ns"))) == expected[:5]  # cut, not rounded
+    milli = micro // 1000
+    assert codes(pa.array(milli, pa.timestamp("ms"))) == codes(pa.array(milli * 1000, pa.timestamp("us")))
+
+
+def test_distinct_microseconds_are_distinct():
+    now = 1_800_000_000_000_000
+    got = codes(pa.array(np.arange(now, now + 50), pa.timestamp("us")))
+    assert len(set(got)) == 50
+
+
+def test_text_that_writes_dates():
+    texts = [
+        "2020-01-01", "2020-01-01 00", "2020-01-01T00:00", "2020-01-01 00:00:00.000000999", "2020-01-01T00:00:00Z",
+        "2020-01-01 01:00:00.5+01:00", "2019-12-31T23:30-0030", "", None, "2020-01-01",
+    ]  # fmt: skip
+    expected = [DAY, DAY, DAY, DAY, DAY, DAY + 0.5, DAY, MISSING, MISSING, DAY]
+    assert codes(texts, base="time") == expected
+    assert codes(pa.array(texts).dictionary_encode(), base="time") == expected
+    assert codes(texts, trained=pa.timestamp("ns")) == expected
+    with pytest.raises(InputError, match=r"column 'c' has '31.1.2020'; leave it out of date="):
+        codes(["2020-01-01", "", "2020-01-02", "31.1.2020", "1.2.2020", "2020-01-03"], base="time")
+    with pytest.raises(InputError, match="column 'c' has '\ufffd'; "):
+        codes(pa.array([b"\xff"]).view(pa.string()), base="time")
+
+
+@pytest.mark.parametrize("kind", [pa.float16(), pa.float32()])
+def test_narrow_floats_are_the_same_from_wide_sources(kind):
+    """0.1 of a column that was trained in float32 is that of a CSV, which is read in float64."""
+    values = [0.1, 1 / 3, 7.0]
+    narrow = pa.array([float(v) for v in np.array(values, kind.to_pandas_dtype())], pa.float64()).cast(kind)
+    assert codes(values, pa.float64(), trained=kind) == codes(narrow, trained=kind)
+    assert codes([1e300, 0.5], trained=kind) == [MISSING, 0.5]
+    assert codes(in_dictionary(narrow), trained=kind) == codes(narrow)
+
+
+def test_kinds_that_read_as_another():
+    assert codes([True, None], trained=pa.int64()) == [1.0, MISSING]
+    assert codes([1, None], trained=pa.bool_()) == [1.0, MISSING]
+    assert codes([1.0], trained=pa.decimal128(5, 1)) == [1.0]
+    assert codes([dt.date(2020, 1, 1)], trained=pa.timestamp("ns")) == [DAY]
+    for kind in (pa.int64(), pa.string(), pa.timestamp("s"), pa.time32("s"), pa.duration("s"), pa.bool_()):
+        assert codes([None], pa.null(), trained=kind) == [MISSING]
+
+
+@pytest.mark.parametrize(
+    ("trained", "found", "words"),
+    [
+        (pa.int64(), pa.string(), r"'c' holds text \(string\) and held numbers"),
+        (pa.string(), pa.int64(), r"'c' holds numbers \(int64\) and held text"),
+        (pa.duration("s"), pa.int64(), r"'c' holds numbers \(int64\) and held durations"),
+        (pa.timestamp("s"), pa.time32("s"), r"'c' holds times of day \(time32\[s\]\) and held dates"),
+        (pa.null(), pa.int64(), r"'c' holds numbers \(int64\) and held no values"),
+        (pa.int64(), pa.list_(pa.int64()), r"'c' holds what cannot be read \(list<.*>\) and held numbers"),
+        (pa.timestamp("s"), pa.timestamp("s", "UTC"), "'c' has a time zone now and had none"),
+        (pa.timestamp("s", "UTC"), pa.timestamp("s"), "'c' has no time zone now and had one"),
+    ],
+)
+def test_a_column_of_another_type_is_refused(trained, found, words):
+    table = pa.table({"c": pa.nulls(2, found)})
+    with pytest.raises(InputError, match=words + ".*; rename or convert them$"):
+        coded(table, one(trained))
+
+
+def test_drift_is_one_sentence():
+    trained = schema_of(pa.schema([("age", "int64"), ("Fare", "double"), ("x", "string"), ("kept", "bool")]))
+    found = pa.schema(
+        [("ageYears", "int64"), ("FARE", "double"), ("kept", "bool"), ("new", pa.list_(pa.int64()))]
+    )
+    assert drift(trained, found) == (
+        "a table has the columns of the one that was opened first; here 'age' is missing ('ageYears' is new: "
+        "renamed?), 'Fare' is missing ('FARE' is new: renamed?), 'x' is missing; rename or convert them"
+    )
+    assert drift(trained, pa.schema([("kept", "bool"), *found, *found])).count("times") == 1
+    wide = schema_of(pa.schema([(f"column {j}", "int64") for j in range(100)]))
+    assert drift(wide, pa.schema([])).endswith("'column 9' is missing and 90 more; rename or convert them")
+    ours = pa.schema(
+        [("x", "string"), ("age", "int8"), ("new", pa.binary()), ("kept", "bool"), ("Fare", "float")]
+    )
+    assert drift(trained, ours) is None
+
+
+def test_types_that_are_refused_are_named_in_one_message():
+    kinds = [
+        pa.list_(pa.int64()), pa.struct([("a", pa.int64())]), pa.map_(pa.string(), pa.int64()), pa.binary(),
+        pa.binary(4), pa.month_day_nano_interval(), pa.dictionary(pa.int32(), pa.binary()), pa.uuid(),
+    ]  # fmt: skip
+    schema = pa.schema([("good", pa.int64()), *[(f"c{j}", kind) for j, kind in enumerate(kinds)]])
+    with pytest.raises(InputError, match="exclude=, or make such columns") as error:
+        schema_of(schema)
+    assert all(f"'c{j}' ({kind})" in str(error.value) for j, kind in enumerate(kinds))
+    assert "good" not in str(error.value)
+    assert schema_of(schema, ["good"]).names == ["good"]
+
+
+def test_names_of_columns():
+    schema = pa.schema([("a", "int64"), ("b", "int64"), ("a", "string"), ("", "bool")])
+    with pytest.raises(InputError, match="distinct names; more than one is called 'a'; rename"):
+        schema_of(schema)
+    with pytest.raises(InputError, match="distinct names; more than one is called 'b'"):
+        schema_of(schema, ["b", "b"])
+    with pytest.raises(InputError, match=r"received \['c'\]; it has \['a', 'b'"):
+        schema_of(schema, ["b", "c"])
+    assert schema_of(schema, ["", "b"]).names == ["", "b"]
+
+
+def test_a_schema_goes_through_json():
+    schema = schema_of(
+        pa.schema([("a", pa.timestamp("us", "UTC")), ("ü", pa.dictionary(pa.int8(), pa.string()))])
+    )
+    assert TableSchema.from_spec(json.loads(json.dumps(schema.spec()))) == schema
+    assert hash(schema) == hash(TableSchema.from_spec(schema.spec()))
+    for wrong in ({}, {"columns": [{"name": "a", "arrow": "int64"}]}, {"columns": [3]}, {"columns": None}):
+        with pytest.raises(SpecMismatchError, match="lists the name, arrow and base"):
+            TableSchema.from_spec(wrong)
+    with pytest.raises(SpecMismatchError, match=r"received \['blob'\]"):
+        TableSchema.from_spec({"columns": [{"name": "a", "arrow": "int64", "base": "blob"}]})
+
+
+def test_columns_are_found_by_name():
+    table = pa.table({"b": [1, 2], "other": [[1], [2]], "a": ["x", "y"]})
+    got = coded(table, schema_of(table.schema, ["a", "b"]))
+    np.testing.assert_array_equal(got, [[hashed("x"), 1], [hashed("y"), 2]])
+    assert coded(table, schema_of(table.schema, [])).shape == (2, 0)
+    assert coded(table.slice(0, 0), schema_of(table.schema, ["a", "b"])).shape == (0, 2)
+
+
+def test_texts_behind_codes():
+    table = pa.table(
+        {"n": [1, 2, 3, 4], "t": ["b", None, "b", ""], "d": pa.array(list("xyxz")).dictionary_encode()}
+    )
+    found = texts_of(table, schema_of(table.schema))
+    assert found == [{}, {hashed("b"): "b"}, {hashed(c): c for c in "xyz"}]
+    trained = schema_of(table.schema)
+    assert texts_of(pa.table({"n": [1], "t": pa.nulls(1), "d": pa.nulls(1)}), trained) == [{}, {}, {}]
+
+
+def test_bytes_that_are_no_unicode_have_a_code():
+    broken = pa.array([b"\xff", b"a"]).view(pa.string())
+    assert codes(broken)[1] == hashed("a")
+    table = pa.table({"c": broken})
+    assert "\ufffd" in texts_of(table, schema_of(table.schema))[0].values()
+
+
+FRAME = {
+    "float": [0.5, np.nan, np.inf],
+    "small": np.array([0.1, 0.2, 0.3], np.float32),
+    "int": [1, 2, 3],
+    "Int64": pd.array([1, None, 3], "Int64"),
+    "Float32": pd.array([0.1, None, 3], "Float32"),
+    "boolean": pd.array([True, None, False], "boolean"),
+    "object boolean": np.array([True, None, False], object),
+    "string": pd.array(["a", None, ""], "string"),
+    "object text": np.array(["a", np.nan, None], object),
+    "category": pd.Categorical(["b", None, "a"]),
+    "when": pd.to_datetime(["2020-01-01", None, "2020-01-02 03:04:05.678"], format="ISO8601"),
+    "zoned": pd.to_datetime(["2020-01-01", None, "2020-01-02"]).tz_localize("Asia/Tokyo"),
+    "day": np.array([dt.date(2020, 1, 1), None, pd.NaT], object),
+    "took": pd.to_timedelta(["1s", None, "2h"]),
+    "decimal": np.array([Decimal("1.5"), None, Decimal("2")], object),
+    "nothing": np.array([None, None, None], object),
+    "no number": [np.nan] * 3,
+    "Ü 数": ["ä", "数", "😀"],
+}
+
+
+def test_pandas_arrow_and_parquet_agree(tmp_path):
+    frame = pd.DataFrame(FRAME, index=pd.Index(["x", "y", "z"], name="row"))
+    table = as_arrow(frame)
+    assert table.column_names == list(FRAME)
+    schema = schema_of(table.schema)
+    expected = coded(table, schema)
+    by_name = dict(zip(schema.names, expected.T.tolist(), strict=True))
+    assert by_name["float"] == [0.5, MISSING, MISSING]
+    assert by_name["boolean"] == by_name["object boolean"] == [1.0, MISSING, 0.0]
+    assert by_name["string"] == by_name["object text"] == [hashed("a"), MISSING, MISSING]
+    assert by_name["category"] == [hashed("b"), MISSING, hashed("a")]
+    assert by_name["when"] == [DAY, MISSING, DAY + 97445.678]
+    assert by_name["zoned"] == [DAY - 9 * 3600, MISSING, DAY + 15 * 3600]
+    assert by_name["day"] == [DAY, MISSING, MISSING]
+    assert by_name["took"] == [1.0, MISSING, 7200.0]
+    assert by_name["nothing"] == by_name["no number"] == [MISSING] * 3
+    assert {c.name for c in schema.columns if c.base == "empty"} == {"nothing", "no number"}
+    frame.to_parquet(tmp_path / "t.parquet")
+    frame.reset_index(drop=True).to_parquet(tmp_path / "u.parquet")
+    for other in (
+        pa.Table.from_pandas(frame),  # with the row labels, which are no column
+        pq.read_table(tmp_path / "t.parquet"),
+        pq.read_table(tmp_path / "u.parquet"),
+        frame.to_dict("series"),
+        frame.convert_dtypes(dtype_backend="pyarrow"),
+        table.to_batches()[0],
+    ):
+        # pandas cannot say that all of a column of float64 are missing
+        other = as_arrow(other).drop_columns("no number")
+        assert schema_of(other.schema).names == [name for name in FRAME if name != "no number"]
+        part = TableSchema(tuple(c for c in schema.columns if c.name != "no number"))
+        np.testing.assert_array_equal(
+            coded(other, part), np.delete(expected, list(FRAME).index("no number"), 1)
+        )
+
+
+def test_csv_agrees_with_the_columns_it_was_written_from():
+    frame = pd.DataFrame(
+        {
+            "n": [1, 2], "x": np.array([0.1, np.nan], np.float32), "t": ["a", "ü"], "b": [True, False],
+            "d": pd.to_datetime(["2020-01-01 10:00", "1950-01-01 00:00"]),
+        }
+    )  # fmt: skip
+    schema = schema_of(as_arrow(frame).schema)
+    table = pyarrow.csv.read_csv(io.BytesIO(frame.to_csv(index=False).encode()))
+    np.testing.assert_array_equal(coded(table, schema), coded(as_arrow(frame), schema))
+
+
+def test_one_row_without_a_value_says_no_type():
+    """As pandas makes it of a line of a CSV."""
+    trained = schema_of(pa.schema([("t", "string"), ("d", pa.timestamp("s")), ("x", "double")]))
+    frame = pd.DataFrame({"t": [np.nan], "d": [np.nan], "x": [1.0]})
+    np.testing.assert_array_equal(coded(as_arrow(frame), trained), [[MISSING, MISSING, 1.0]])
+    assert (
+        schema_of(as_arrow(frame.iloc[:0]).schema).columns[0].base == "number"
+    )  # no row: the type is all there is
+
+
+@pytest.mark.parametrize(
+    ("values", "held"),
+    [
+        (["a", 1, None, pd.NA], "int, str"),
+        ([1, "a"], "int, str"),
+        ([True, 2], "bool, int"),
+        ([2**70], "int"),
+        ([1j], "complex"),
+        (["\ud800"], "str"),
+        ([pd.Interval(0, 1), np.nan], "Interval"),
+        ([dt.date(2020, 1, 1), dt.datetime(2020, 1, 1, 5)], "date, datetime"),
+        ([pd.Timestamp("2020"), dt.date(2020, 1, 1)], "Timestamp, date"),
+    ],
+)
+def test_a_mixed_column_is_named(values, held):
+    frame = pd.DataFrame({"good": range(len(values)), "bad": pd.Series(values, dtype=object)})
+    for rows in (frame, {"good": list(range(len(values))), "bad": values}):
+        with pytest.raises(InputError, match=rf"column 'bad' holds {held} \(.*; convert it, or leave it out$"):
+            as_arrow(rows)
+
+
+def test_intervals_and_periods_are_refused_by_name():
+    frame = pd.DataFrame({"cut": pd.cut([1.0, 2, 3], 2), "month": pd.period_range("2020", periods=3), "x": 1})
+    with pytest.raises(InputError, match=r"not so 'cut' \(dictionary.*'month' \(extension.*exclude="):
+        schema_of(as_arrow(frame).schema)
+
+
+def test_names_that_are_no_text():
+    frame = pd.DataFrame([[1, "a"]], columns=[0, ("a", 1)])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert as_arrow(frame).column_names == ["0", "('a', 1)"]
+    for twice in (pd.DataFrame([[1, 2]], columns=["a", "a"]), pd.DataFrame([[1, 2]], columns=[1, "1"])):
+        with pytest.raises(InputError, match="distinct names"):
+            as_arrow(twice)
+
+
+def test_arrays_and_what_is_no_table():
+    X = np.array([[1.0, np.nan], [3, 4]])
+    table = as_arrow(X)
+    assert table.column_names == ["x0", "x1"]
+    np.testing.assert_array_equal(coded(table, schema_of(table.schema)), [[1, MISSING], [3, 4]])
+    mixed = np.array([["a", 1], [None, 2]], object)
+    table = as_arrow(mixed, ["t", "n"])
+    np.testing.assert_array_equal(coded(table, schema_of(table.schema)), [[hashed("a"), 1], [MISSING, 2]])
+    with pytest.raises(InputError, match="received 1 names for 2 columns"):
+        as_arrow(X, ["a"])
+    for wrong in (X[0], [[1, 2]], "text", None, pd.Series([1])):
+        with pytest.raises(InputError, match=r"a table is a data frame.*; make one of it"):
+            as_arrow(wrong)
+    with pytest.raises(InputError, match=r"same rows; received \{'a': 1, 'b': 2\}"):
+        as_arrow({"a": [1], "b": [1, 2]})
+    with pytest.raises(InputError, match="column 'a' holds int"):
+        as_arrow({"a": 1})
+
+
+def test_frames_of_other_libraries():
+    """All that speak Arrow's stream interface, such as Polars."""
+
+    class Frame:
+        def __arrow_c_stream__(self, requested_schema=None):
+            return pa.table({"a": [1]}).__arrow_c_stream__(requested_schema)
+
+    assert as_arrow(Frame()).to_pydict() == {"a": [1]}
+
+
+KINDS = {
+    "int8": st.integers(-128, 127), "int64": st.integers(-(2**63), 2**63 - 1), "uint64": st.integers(0, 2**64 - 1),
+    "float": st.floats(width=32), "double": st.floats(), "bool": st.booleans(), "string": st.text(max_size=5),
+    "large_string": st.sampled_from(["", "a", "b"]), "date32": st.dates(), "timestamp[us]": st.datetimes(),
+    "duration[us]": st.timedeltas(), "time64[us]": st.times(),
+}  # fmt: skip
+NAMED = {"timestamp[us]": pa.timestamp("us"), "duration[us]": pa.duration("us"), "time64[us]": pa.time64("us")}
+
+
+def expected_code(value):
+    """One value at a time, by Python's own arithmetic."""
+    if value is None or value == "" or (isinstance(value, float) and not np.isfinite(value)):
+        return MISSING
+    if isinstance(value, str):
+        return hashed(value)
+    if isinstance(value, dt.datetime):
+        value = value - dt.datetime(1970, 1, 1)
+    elif isinstance(value, dt.date):
+        value = value - dt.date(1970, 1, 1)
+    elif isinstance(value, dt.time):
+        value = dt.datetime.combine(dt.date.min, value) - dt.datetime.min
+    if isinstance(value, dt.timedelta):
+        return float(value.days * 86_400 + value.seconds + value.microseconds / 1e6)
+    return float(value)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.data())
+def test_any_column_from_any_source(data):
+    name = data.draw(st.sampled_from(sorted(KINDS)))
+    kind = (
+        NAMED.get(name)
+        or getattr(pa, {"bool": "bool_", "float": "float32", "double": "float64"}.get(name, name))()
+    )
+    values = data.draw(st.lists(st.none() | KINDS[name], max_size=12))
+    cut = data.draw(st.integers(0, len(values)))
+    array = pa.array(values, kind)
+    expected = [expected_code(value) for value in values]
+    assert codes(array) == expected
+    assert codes(pa.chunked_array([array[:cut], array[cut:]])) == expected
+    if data.draw(st.booleans()):
+        encoded = pa.chunked_array([array[:cut].dictionary_encode(), array[cut:].dictionary_encode()])
+        assert codes(encoded) == expected
+    buffer = io.BytesIO()
+    pq.write_table(pa.table({"c": array}), buffer, row_group_size=5)
+    assert codes(pq.read_table(buffer)["c"]) == expected
+    frame = pd.DataFrame({"c": array.to_pandas(types_mapper=pd.ArrowDtype)})
+    assert codes(as_arrow(frame)["c"], trained=kind) == expected
+    if not pa.types.is_integer(kind) or None not in values:  # of integers with nulls, pandas makes float64
+        plain = as_arrow(array.to_pandas().to_frame("c"))
+        assert codes(plain["c"], trained=kind) == expected
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(st.none() | st.text(max_size=3), max_size=20))
+def test_equal_codes_are_equal_texts(texts):
+    got = text_codes(pa.chunked_array([pa.array(texts, pa.string())]))
+    assert all(code == MISSING or (0 <= code < 2**52 and code == int(code)) for code in got)
+    for a, first in zip(texts, got, strict=True):
+        for b, second in zip(texts, got, strict=True):
+            assert (first == second) == ((a or None) == (b or None))
