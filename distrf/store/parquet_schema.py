@@ -12,7 +12,8 @@ import pyarrow.parquet as pq
 from ..errors import InputError, StoreError
 from .missing_values import null_remedy
 
-_INDEX = re.compile(r"__index_level_\d+__")  # row labels that pandas adds
+#: Names of the columns in which pandas keeps row labels.
+ROW_LABELS = re.compile(r"__index_level_\d+__")
 
 
 def is_text(kind: pa.DataType) -> bool:
@@ -33,7 +34,7 @@ def choose_columns(
     """The columns of X, all numbers or booleans; InputError where they, or the target, cannot be used."""
     require_columns(path, schema, [*(columns or []), *([target] if target is not None else [])])
     if columns is None:
-        names = [name for name in schema.names if name != target and not _INDEX.fullmatch(name)]
+        names = [name for name in schema.names if name != target and not ROW_LABELS.fullmatch(name)]
     else:
         names = list(columns)
     if target in names:

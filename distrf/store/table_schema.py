@@ -11,7 +11,7 @@ from typing import Any, Self
 import pyarrow as pa
 
 from ..errors import InputError, SpecMismatchError
-from .parquet_schema import _INDEX, is_text, value_type
+from .parquet_schema import ROW_LABELS, is_text, value_type
 
 #: What a column can hold, in the words of messages.
 BASES = {
@@ -173,7 +173,7 @@ def require_distinct(names: Iterable[str]) -> None:
 def _row_labels(schema: pa.Schema) -> set[str]:
     """The columns in which pandas wrote its index: a data frame with the same rows does not have them as columns."""
     kept = (schema.pandas_metadata or {}).get("index_columns", [])
-    return {name for name in kept if isinstance(name, str)} | {n for n in schema.names if _INDEX.fullmatch(n)}
+    return {name for name in kept if isinstance(name, str)} | {n for n in schema.names if ROW_LABELS.fullmatch(n)}
 
 
 def _listed(words: Iterable[str]) -> str:
