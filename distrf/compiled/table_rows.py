@@ -102,17 +102,19 @@ def _scores(x: np.ndarray, given: np.ndarray, missing: float, values: np.ndarray
 
 
 @jit
-def _piecewise(x: np.ndarray, given: np.ndarray, missing: float, values: np.ndarray) -> None:
-    e, last = given[2:], values.shape[1] - 1
-    full = _feature(given[1])
+def _piecewise(
+    x: np.ndarray, given: np.ndarray, missing: float, values: np.ndarray, slot: int, stop: int
+) -> None:
+    e, last, full = given[2:], stop - slot - 1, _feature(given[1])
     for i in range(x.size):
         v = given[0] if x[i] == missing else x[i]
         k = min(_counted(v, e), last)
-        for t in range(last + 1):
-            values[i, t] = full if t < k else np.float32(0)
         share = (v - e[k]) / (e[k + 1] - e[k])
         share = min(max(share, -REACH if k == 0 else 0.0), 1.0 + REACH if k == last else 1.0)
-        values[i, k] = _feature(given[1] * share)
+        row = values[i, slot:stop]  # contiguous, so that eight features are written at once
+        for t in range(row.size):
+            row[t] = full if t < k else np.float32(0)
+        row[k] = _feature(given[1] * share)
 
 
 @jit
@@ -203,7 +205,7 @@ def fill_slots(
         its numbers start and stop
     numbers : array of float64
     missing : the number that stands for a missing value
-    values : array of shape (n, slots), float32, overwritten
+    values : array of shape (n, slots), float32, C-contiguous, overwritten
     places : array of shape (n, slots) of integers: the feature of each slot. Those of one-hot parts are overwritten, of
         others the caller has filled them.
     """
@@ -217,7 +219,7 @@ def fill_slots(
         elif kind == 1:
             _scores(x, given, missing, out)
         elif kind == 2:
-            _piecewise(x, given, missing, out)
+            _piecewise(x, given, missing, values, slot, stop)
         elif kind == 3:
             _missing(x, given, missing, out)
         elif kind == 4:

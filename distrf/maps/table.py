@@ -16,7 +16,7 @@ from .base import FeatureMap, arrays_fingerprint, check_rows, dense, row_tiles, 
 from .table_columns import ENCODINGS, FOLDS, MISSING, Encoding, row_folds
 
 #: Bytes of the slots of one tile of rows: a value and a feature each.
-_TILE_BYTES = 2**19
+_TILE_BYTES = 2**18
 #: Features are CSR where there are more than so many, and entries take less than a quarter of the memory of all features.
 _DENSE = 1024
 

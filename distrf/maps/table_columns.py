@@ -1,8 +1,8 @@
 """Encodings of one column of coded rows each: numbers, categories and dates as numbers of like size.
 
 Coded rows are float64 rows of a table: numbers as they are, texts as codes, dates as seconds since 1970 (UTC), and `MISSING` for
-what is not there. An encoding makes `width` features of one column x. At most `slots` of them are not zero in a row. All
-features are cut at +-2^20 (`distrf.compiled.table_rows.LIMIT`), so that float32 holds them and their products.
+what is not there. An encoding makes `width` features of one column x. At most `slots` of them are not zero in a row. A column
+may have several: an indicator beside its numbers, or standard units beside piecewise-linear features. All features are cut at +-2^20 (`distrf.compiled.table_rows.LIMIT`), so that float32 holds them and their products.
 
 Every encoding is a pure function of what is known of its column; the loops are in `distrf.compiled.table_rows`.
 """
@@ -48,7 +48,7 @@ def row_folds(X: np.ndarray, n_folds: int = FOLDS) -> np.ndarray:
     Array of shape (n,), int8, of numbers below `n_folds`.
     """
     hashes = np.empty(len(X), dtype=np.uint64)
-    row_hashes(np.asarray(X, dtype=np.float64), hashes)
+    row_hashes(np.ascontiguousarray(X, dtype=np.float64), hashes)
     return ((hashes >> np.uint64(32)) * np.uint64(n_folds) >> np.uint64(32)).astype(np.int8)
 
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 import bisect
 import datetime as dt
 import math
+import tracemalloc
 
+import dask
+import dask.array as da
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -14,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from distrf.errors import InputError, SpecMismatchError
+from distrf.execution.row_blocks import map_rows
 from distrf.maps import ScalingMap, TableMap, map_from_spec
 from distrf.maps.base import arrays_fingerprint
 from distrf.maps.table_columns import (
@@ -32,6 +36,7 @@ from distrf.maps.table_columns import (
     is_missing,
     row_folds,
 )
+from distrf.store.model_folder import read_model_folder, write_model_folder
 
 EPS = 2.0**-23
 WORD = 2**64
@@ -402,6 +407,43 @@ def test_the_plan_is_what_is_held():
     for array in (data.data, data.indices):
         assert array.base is None or array.base.nbytes == array.nbytes
     assert data.data.nbytes + data.indices.nbytes == 8 * data.nnz
+
+
+@pytest.mark.parametrize("csr", [False, True])
+def test_scratch_is_what_is_planned(csr):
+    """Rows in another memory order, which are copied tile by tile; the result apart, which is cut from a larger array."""
+    map_ = TableMap.of_encodings(11, every_encoding(), csr, cross=True)
+    X = np.asfortranarray(np.random.default_rng(5).normal(size=(20_000, 11)))
+    map_(X)
+    tracemalloc.start()
+    try:
+        map_(X)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    made = 4 * len(X) * map_.entries_per_row
+    assert made < peak < made + map_.scratch_bytes(8) + 2e5
+
+
+def test_saved_in_a_model_folder(tmp_path):
+    map_ = TableMap.of_encodings(11, every_encoding(), cross=True)
+    write_model_folder(tmp_path / "m", {"map": map_.spec()}, map_.arrays, False)
+    spec, arrays = read_model_folder(tmp_path / "m")
+    again = map_from_spec(spec["map"], arrays)
+    X = np.random.default_rng(6).normal(size=(20, 11))
+    assert again == map_
+    np.testing.assert_array_equal(again(X), map_(X))
+
+
+@pytest.mark.parametrize("csr", [False, True], ids=["dense", "csr"])
+def test_lazy_rows(csr):
+    """The arrays travel apart from the map, and blocks of a Dask array give the bits of an array in memory."""
+    map_ = TableMap.of_encodings(11, every_encoding(), csr, cross=True)
+    X = np.round(np.random.default_rng(7).normal(size=(50, 11)) * 2)
+    Z = map_rows(map_, da.from_array(X, chunks=((17, 1, 32), 11)), map_.n_components, np.float32)
+    blocks = [sp.csr_array(block).toarray() for block in dask.compute(*Z.to_delayed().ravel())]
+    expected = map_(X)
+    np.testing.assert_array_equal(np.concatenate(blocks), expected.toarray() if csr else expected)
 
 
 def test_read_only_rows_and_arrays():
