@@ -19,6 +19,7 @@ from .maclaurin import MaclaurinMap
 from .nystroem import NystroemMap
 from .scaling import ScalingMap
 from .subspace import SubspaceMap
+from .table import TableMap
 from .tensor_sketch import TensorSketchMap
 from .with_columns import WithColumnsMap
 
@@ -35,6 +36,7 @@ MAPS: dict[str, type[FeatureMap]] = {
         MaclaurinMap,
         NystroemMap,
         SubspaceMap,
+        TableMap,
         TensorSketchMap,
         WithColumnsMap,
     )
@@ -85,6 +87,7 @@ __all__ = [
     "NystroemMap",
     "ScalingMap",
     "SubspaceMap",
+    "TableMap",
     "TensorSketchMap",
     "WithColumnsMap",
     "check_rows",

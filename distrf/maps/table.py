@@ -1,0 +1,221 @@
+"""Coded rows of a table as features: one encoding after the other, see `distrf.maps.table_columns`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import scipy.sparse as sp
+
+from ..compiled.table_rows import append_slots, fill_slots, spread_slots
+from ..errors import InputError, SpecMismatchError
+from ..typing import Rows
+from .base import FeatureMap, arrays_fingerprint, check_rows, dense, row_tiles, verify_fingerprint
+from .table_columns import ENCODINGS, FOLDS, MISSING, Encoding, row_folds
+
+#: Bytes of the slots of one tile of rows: a value and a feature each.
+_TILE_BYTES = 2**18
+#: Features are CSR where there are more than so many, and entries take less than a quarter of the memory of all features.
+_DENSE = 1024
+
+
+@dataclass(frozen=True)
+class TableMap(FeatureMap):
+    """Encoded columns of a table beside each other, float32 whatever the dtype of the rows.
+
+    Parameters
+    ----------
+    n_features_in : d, the columns of coded rows
+    n_components : D
+    slots : the most features of one row that are not zero
+    held : bytes of the learned arrays
+    csr : whether features are CSR arrays, which hold no zeros
+    cross : whether target means are those without the fold of a row (`row_folds`): at training, never at prediction
+    parts : array of shape (P, 6), int64: of each encoding its kind (place in `ENCODINGS`), its column, its first feature and
+        first slot, and where its numbers start and stop
+    numbers : array of float64, the numbers of all encodings after each other
+    """
+
+    slots: int
+    held: int
+    csr: bool = False
+    cross: bool = False
+    parts: np.ndarray | None = field(default=None, compare=False, repr=False)
+    numbers: np.ndarray | None = field(default=None, compare=False, repr=False)
+
+    kind: ClassVar[str] = "table"
+    spec_fields: ClassVar[tuple[str, ...]] = ("n_features_in", "n_components", "slots", "held", "csr", "cross")
+    whole_rows: ClassVar[bool] = True
+
+    @classmethod
+    def of_encodings(
+        cls, n_features_in: int, encodings: Sequence[Encoding], csr: bool | None = None, cross: bool = False
+    ) -> Self:
+        """The map whose features are those of some encodings, in their order.
+
+        Parameters
+        ----------
+        n_features_in : d
+        encodings : at least one; a column may have several, or none
+        csr : whether features are CSR arrays; None where that takes less than a quarter of the memory, and D > 1,024
+        cross : as in the class
+
+        Raises
+        ------
+        InputError : there is no encoding, or one is of a column that the rows do not have
+        """
+        if not encodings or max(e.column for e in encodings) >= n_features_in:
+            raise InputError(
+                f"a table map of {n_features_in} columns needs at least one encoding, each of a column below "
+                f"{n_features_in}, got {[e.column for e in encodings]}"
+            )
+        vectors = [e.numbers() for e in encodings]
+        sizes = np.array([(e.width, e.slots, len(v)) for e, v in zip(encodings, vectors, strict=True)])
+        stops = np.cumsum(sizes, axis=0)
+        starts = stops - sizes
+        D, slots, _ = stops[-1].tolist()
+        if D >= 2**31:
+            raise InputError(
+                f"a table map makes fewer than 2**31 features, got {D}; hash the columns of many levels"
+            )
+        kinds = [(ENCODINGS.index(type(e)), e.column) for e in encodings]
+        parts = np.ascontiguousarray(np.column_stack([kinds, starts, stops[:, 2:]]), dtype=np.int64)
+        numbers = np.concatenate(vectors)
+        csr = D > _DENSE and 2 * slots < D / 4 if csr is None else csr
+        return cls(n_features_in, D, slots, parts.nbytes + numbers.nbytes, csr, cross, parts, numbers)
+
+    def encodings(self) -> list[Encoding]:
+        """The encodings that the map was made of."""
+        assert self.parts is not None
+        assert self.numbers is not None
+        return [
+            ENCODINGS[kind].of_numbers(column, self.numbers[a:b])
+            for kind, column, _, _, a, b in self.parts.tolist()
+        ]
+
+    @property
+    def sparse_output(self) -> bool:  # type: ignore[override]
+        return self.csr
+
+    @property
+    def entries_per_row(self) -> int:
+        return 2 * self.slots if self.csr else self.n_components  # of CSR rows a value and a column each
+
+    def __call__(self, X: Rows) -> Rows:
+        """All features of one block of coded rows.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n, d)
+
+        Returns
+        -------
+        Array of shape (n, D), CSR where `csr` is true, float32.
+
+        Raises
+        ------
+        InputError : what `check_rows` refuses
+        """
+        X = check_rows(X, self.n_features_in)
+        if self.csr:
+            return self._sparse_features(X)
+        out = np.empty((X.shape[0], self.n_components), dtype=np.float32)
+        self.fill(X, out)
+        return out
+
+    def columns(self, X: Rows, start: int, stop: int) -> Rows:
+        return self(X)[:, start:stop]
+
+    def fill_columns(self, X: Rows, out: np.ndarray, start: int, stop: int) -> None:
+        # Without one-hot parts every feature has a slot of its own, in the order of the features.
+        direct = self.slots == self.n_components
+        values, places = self._tile_arrays(X.shape[0])
+        whole = (start, stop) == (0, self.n_components) and out.dtype == np.float32
+        tile = None if whole else np.empty((len(values), self.n_components), dtype=np.float32)
+        for a, b in row_tiles(X.shape[0], len(values)):
+            made = out[a:b] if tile is None else tile[: b - a]
+            if direct:
+                self._fill_slots(X[a:b], made, places)
+            else:
+                self._fill_slots(X[a:b], values, places)
+                spread_slots(values[: b - a], places[: b - a], made)
+            if tile is not None:
+                out[a:b] = made[:, start:stop]
+
+    def _sparse_features(self, X: Rows) -> sp.csr_array:
+        n = X.shape[0]
+        index = np.int32 if n * self.slots < 2**31 else np.int64
+        data, indices = np.empty(n * self.slots, dtype=np.float32), np.empty(n * self.slots, dtype=index)
+        indptr = np.zeros(n + 1, dtype=index)
+        values, places = self._tile_arrays(n)
+        for a, b in row_tiles(n, len(values)):
+            self._fill_slots(X[a:b], values, places)
+            append_slots(values[: b - a], places[: b - a], data, indices, indptr[a : b + 1])
+        for array in (data, indices):  # gives back the memory of the zeros, without a copy
+            array.resize(int(indptr[-1]), refcheck=False)
+        return sp.csr_array((data, indices, indptr), shape=(n, self.n_components))
+
+    def _tile_arrays(self, n: int) -> tuple[np.ndarray, np.ndarray]:
+        """Room for the slots of one tile of a block of n rows: their values, and their features, filled in."""
+        assert self.parts is not None
+        first, slot = self.parts[:, 2], self.parts[:, 3]
+        counts = np.diff(slot, append=self.slots)
+        features = np.repeat(first - slot, counts) + np.arange(self.slots)
+        shape = (min(self._tile_rows, max(n, 1)), self.slots)
+        return np.empty(shape, dtype=np.float32), np.array(np.broadcast_to(features, shape), dtype=np.int32)
+
+    @property
+    def _tile_rows(self) -> int:
+        return max(32, _TILE_BYTES // (8 * self.slots))
+
+    def _fill_slots(self, X: Rows, values: np.ndarray, places: np.ndarray) -> None:
+        """Fill the slots of a tile of rows."""
+        assert self.parts is not None
+        assert self.numbers is not None
+        tile = np.ascontiguousarray(dense(X), dtype=np.float64)
+        n = len(tile)
+        folds = row_folds(tile) if self.cross else np.full(n, FOLDS, dtype=np.int8)
+        x, parts, numbers = _read_only(tile), _read_only(self.parts), _read_only(self.numbers)
+        fill_slots(x, folds, parts, numbers, MISSING, values[:n], places[:n])
+
+    def work(self) -> tuple[float, float]:
+        return 20.0 * self.n_features_in + 2.0 * self.slots + self.n_components, 0.0
+
+    def held_bytes(self, itemsize: int) -> int:
+        return self.held
+
+    def scratch_bytes(self, itemsize: int) -> int:
+        # the slots of a tile, a tile of rows in another order or dtype, and its folds with their hashes
+        return self._tile_rows * (8 * self.slots + 8 * self.n_features_in + 9)
+
+    def spec(self) -> dict[str, Any]:
+        return {**super().spec(), "digest": arrays_fingerprint(self.arrays)}
+
+    @classmethod
+    def from_spec(cls, spec: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> TableMap:
+        map_ = cls(**cls._plain_fields(spec)).with_arrays(arrays)
+        if map_.parts is None or map_.numbers is None:
+            raise SpecMismatchError(
+                "the spec of a table map needs its arrays 'parts' and 'numbers'; save the map again"
+            )
+        verify_fingerprint(map_.arrays, spec["digest"])
+        # The compiled loops trust the arrays, so that they must be those of some encodings.
+        try:
+            again = cls.of_encodings(map_.n_features_in, map_.encodings(), map_.csr, map_.cross)
+            same = again == map_ and arrays_fingerprint(again.arrays) == spec["digest"]
+        except (InputError, ValueError, TypeError, IndexError, OverflowError) as error:
+            raise SpecMismatchError(
+                f"the arrays of a table map hold no encodings: {error}; save the map again"
+            ) from None
+        if not same:
+            raise SpecMismatchError("the arrays of a table map are not those of its spec; save the map again")
+        return map_
+
+
+def _read_only(array: np.ndarray) -> np.ndarray:
+    """A view that cannot be written: so the loops are compiled once, whether or not the caller's array can be."""
+    view = array.view()
+    view.flags.writeable = False
+    return view

@@ -1,0 +1,445 @@
+"""Encodings of one column of coded rows each: numbers, categories and dates as numbers of like size.
+
+Coded rows are float64 rows of a table: numbers as they are, texts as codes, dates as seconds since 1970 (UTC), and `MISSING` for
+what is not there. An encoding makes `width` features of one column x. At most `slots` of them are not zero in a row. A column
+may have several: an indicator beside its numbers, or standard units beside piecewise-linear features. All features are cut at +-2^20 (`distrf.compiled.table_rows.LIMIT`), so that float32 holds them and their products.
+
+Every encoding is a pure function of what is known of its column; the loops are in `distrf.compiled.table_rows`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+
+from ..compiled.table_rows import row_hashes
+from ..errors import InputError
+from ..randomness import quantile, raw_words
+
+#: What stands for a missing value in coded rows. It is finite on purpose: code that knows nothing of tables refuses NaN.
+MISSING = -(2.0**400)
+#: Folds of the rows in the cross-fitting of target means.
+FOLDS = 5
+#: What `Cycle` goes around.
+PERIODS = ("hour", "weekday", "yearday")
+#: Numbers that describe an encoding lie between +-this, so that their differences are finite.
+_LARGEST = 1e300
+
+
+def is_missing(x: np.ndarray) -> np.ndarray:
+    """Which entries of coded rows are missing: array of bool of the shape of x."""
+    return x == MISSING
+
+
+def row_folds(X: np.ndarray, n_folds: int = FOLDS) -> np.ndarray:
+    """The fold of each coded row, which is a hash of what the row holds.
+
+    It needs no row numbers, is equal in every chunking, and copies of a row share a fold.
+
+    Parameters
+    ----------
+    X : array of shape (n, d), coded rows
+    n_folds : the number of folds, at most 127
+
+    Returns
+    -------
+    Array of shape (n,), int8, of numbers below `n_folds`.
+    """
+    hashes = np.empty(len(X), dtype=np.uint64)
+    row_hashes(np.ascontiguousarray(X, dtype=np.float64), hashes)
+    return ((hashes >> np.uint64(32)) * np.uint64(n_folds) >> np.uint64(32)).astype(np.int8)
+
+
+@dataclass(frozen=True, eq=False)
+class Encoding:
+    """Base of the encodings. A subclass adds what it needs to know of its column.
+
+    Parameters
+    ----------
+    column : the column of the rows
+    factor : every feature is multiplied by it; the caller chooses it so that columns count alike
+    """
+
+    column: int
+    factor: float
+
+    def __post_init__(self) -> None:
+        numbers = self.numbers()
+        if not (abs(numbers) <= _LARGEST).all():
+            raise InputError(
+                f"numbers of an encoding must be within +-{_LARGEST:g}, got {numbers[~(abs(numbers) <= _LARGEST)][0]} "
+                f"in that of column {self.column}; clip the column or leave it out"
+            )
+        if self.column < 0:
+            raise InputError(f"the column of an encoding is counted from 0, got {self.column}")
+
+    @property
+    def width(self) -> int:
+        """How many features it makes."""
+        return 1
+
+    @property
+    def slots(self) -> int:
+        """How many of them can differ from zero in one row."""
+        return self.width
+
+    def numbers(self) -> np.ndarray:
+        """All but the column as one vector, as `distrf.compiled.table_rows` reads it."""
+        raise NotImplementedError
+
+    @classmethod
+    def of_numbers(cls, column: int, numbers: np.ndarray) -> Self:
+        """The encoding of a column that has these numbers."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, eq=False)
+class Units(Encoding):
+    """(x - middle) / spread ("standard"), or the arcsinh of that where `bent` ("robust").
+
+    Parameters
+    ----------
+    column, factor : as in `Encoding`
+    replacement : the number that stands in for a missing one
+    middle, spread : numbers, spread > 0
+    bent : whether the arcsinh is taken
+    """
+
+    replacement: float
+    middle: float
+    spread: float
+    bent: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.spread > 0:
+            raise InputError(f"the spread of column {self.column} must be a positive number, got {self.spread}")
+
+    def numbers(self) -> np.ndarray:
+        return np.array([self.replacement, self.factor, self.middle, self.spread, self.bent], dtype=np.float64)
+
+    @classmethod
+    def of_numbers(cls, column: int, numbers: np.ndarray) -> Self:
+        replacement, factor, middle, spread, bent = numbers.tolist()
+        return cls(column, factor, replacement, middle, spread, bent != 0)
+
+
+@dataclass(frozen=True, eq=False)
+class Scores(Encoding):
+    """The line through the points (edge, score) at x, flat beyond the outer ones ("quantile").
+
+    Parameters
+    ----------
+    column, factor : as in `Encoding`
+    replacement : the number that stands in for a missing one
+    edges : array of shape (m,), ascending, m >= 2
+    scores : array of shape (m,)
+    """
+
+    replacement: float
+    edges: np.ndarray
+    scores: np.ndarray
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _check_ascending(self.column, self.edges, 2)
+        if self.scores.shape != self.edges.shape:
+            raise InputError(f"{len(self.edges)} edges need as many scores, got {len(self.scores)}")
+
+    @classmethod
+    def of_quantiles(cls, column: int, factor: float, replacement: float, quantiles: np.ndarray) -> Self:
+        """Normal scores, cut at +-3, of the quantiles at the probabilities 0, 1/(m - 1), ..., 1.
+
+        Equal quantiles get the score of their mean probability, as in scikit-learn's QuantileTransformer.
+        """
+        edges, places = np.unique(quantiles, return_inverse=True)
+        counts = np.bincount(places)
+        shares = np.bincount(places, weights=np.linspace(0.0, 1.0, len(quantiles))) / counts
+        scores = np.clip(quantile("normal", np.clip(shares, 1e-9, 1.0 - 1e-9)), -3.0, 3.0)
+        return cls(column, factor, replacement, edges, scores)
+
+    def numbers(self) -> np.ndarray:
+        return np.concatenate([[self.replacement, self.factor], self.edges, self.scores])
+
+    @classmethod
+    def of_numbers(cls, column: int, numbers: np.ndarray) -> Self:
+        edges, scores = numbers[2:].reshape(2, -1)
+        return cls(column, float(numbers[1]), float(numbers[0]), edges, scores)
+
+
+@dataclass(frozen=True, eq=False)
+class PiecewiseLinear(Encoding):
+    """One feature for each of T bins b_0 < b_1 < ... < b_T: 0 before the bin, 1 after it, a line between.
+
+    Feature t = 1, ..., T is 0 where x < b_{t-1} and t > 1, 1 where x >= b_t and t < T, else (x - b_{t-1}) / (b_t - b_{t-1})
+    (the paper's equation 1). So the first feature goes on below b_0 and the last above b_T, which keeps the order of values
+    that training never saw. Here they stop 3 bin widths beyond the edges: one far value would otherwise set the distances of
+    its row, which the features of no row inside the edges can do.
+
+    Parameters
+    ----------
+    column, factor : as in `Encoding`
+    replacement : the number that stands in for a missing one
+    edges : array of shape (T + 1,), ascending; b
+
+    References
+    ----------
+    Gorishniy, Rubachev & Babenko, "On embeddings for numerical features in tabular deep learning", NeurIPS 2022, section 3.2.
+    """
+
+    replacement: float
+    edges: np.ndarray
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _check_ascending(self.column, self.edges, 2)
+
+    @property
+    def width(self) -> int:
+        return len(self.edges) - 1
+
+    def numbers(self) -> np.ndarray:
+        return np.concatenate([[self.replacement, self.factor], self.edges])
+
+    @classmethod
+    def of_numbers(cls, column: int, numbers: np.ndarray) -> Self:
+        return cls(column, float(numbers[1]), float(numbers[0]), numbers[2:])
+
+
+@dataclass(frozen=True, eq=False)
+class Indicator(Encoding):
+    """`factor` where x is missing, else 0."""
+
+    def numbers(self) -> np.ndarray:
+        return np.array([self.factor], dtype=np.float64)
+
+    @classmethod
+    def of_numbers(cls, column: int, numbers: np.ndarray) -> Self:
+        (factor,) = numbers.tolist()
+        return cls(column, factor)
+
+
+@dataclass(frozen=True, eq=False)
+class OneHot(Encoding):
+    """`factor` in one of k + 2 features: those of the codes in their order, of other values, and of missing ones.
+
+    Parameters
+    ----------
+    column, factor : as in `Encoding`
+    codes : array of shape (k,), ascending, k >= 1, without `MISSING`
+    """
+
+    codes: np.ndarray
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _check_ascending(self.column, self.codes, 1)
+        if is_missing(self.codes).any():
+            raise InputError(
+                "missing values have a feature of their own: MISSING is no code of a one-hot column"
+            )
+
+    @property
+    def width(self) -> int:
+        return len(self.codes) + 2
+
+    @property
+    def slots(self) -> int:
+        return 1
+
+    def numbers(self) -> np.ndarray:
+        return np.concatenate([[self.factor], self.codes])
+
+    @classmethod
+    def of_numbers(cls, column: int, numbers: np.ndarray) -> Self:
+        return cls(column, float(numbers[0]), numbers[1:])
+
+
+@dataclass(frozen=True, eq=False)
+class Hashed(Encoding):
+    """`factor` with a sign, in one of `size` features; both come from a hash of x. Missing values have one more feature.
+
+    Parameters
+    ----------
+    column, factor : as in `Encoding`
+    size : the number of features for values
+    word : a whole number below 2^52, which chooses the hash; see `seeded`
+    """
+
+    size: int
+    word: int
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not (1 <= self.size < 2**31 and 0 <= self.word < 2**52):
+            raise InputError(
+                f"a hashed column needs 1 <= size < 2**31 and 0 <= word < 2**52, got {self.size} and {self.word}"
+            )
+
+    @classmethod
+    def seeded(cls, column: int, factor: float, size: int, seed: int) -> Self:
+        """The hash that a seed gives this column."""
+        return cls(column, factor, size, int(raw_words(seed, "hashed column", column, 1)[0]) >> 12)
+
+    @property
+    def width(self) -> int:
+        return self.size + 1
+
+    @property
+    def slots(self) -> int:
+        return 1
+
+    def numbers(self) -> np.ndarray:
+        return np.array([self.factor, self.size, self.word], dtype=np.float64)
+
+    @classmethod
+    def of_numbers(cls, column: int, numbers: np.ndarray) -> Self:
+        factor, size, word = numbers.tolist()
+        return cls(column, factor, int(size), int(word))
+
+
+@dataclass(frozen=True, eq=False)
+class TargetMeans(Encoding):
+    """Numbers looked up by x: `factor` times the means of C targets over the training rows that share the value of x.
+
+    At training a row takes the means over the rows of other folds (`row_folds`), so that its own target does not enter. At
+    prediction it takes those over all rows.
+
+    Parameters
+    ----------
+    column, factor : as in `Encoding`
+    codes : array of shape (k,), ascending, k >= 1; `MISSING` may be one of them
+    means : array of shape (FOLDS + 1, k + 1, C): without each fold, and over all rows last; after those of the codes, what
+        values that are no code get
+    """
+
+    codes: np.ndarray
+    means: np.ndarray
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _check_ascending(self.column, self.codes, 1)
+        if self.means.shape[:-1] != (FOLDS + 1, len(self.codes) + 1) or self.width < 1:
+            raise InputError(
+                f"target means of {len(self.codes)} codes have the shape ({FOLDS + 1}, {len(self.codes) + 1}, targets), "
+                f"got {self.means.shape}"
+            )
+
+    @classmethod
+    def of_sums(
+        cls, column: int, factor: float, codes: np.ndarray, weights: np.ndarray, sums: np.ndarray,
+        every: tuple[np.ndarray, np.ndarray], smoothing: float | np.ndarray,
+    ) -> Self:  # fmt: skip
+        """The means (sum + m mean) / (weight + m), where `mean` is that of all values in the same folds.
+
+        Parameters
+        ----------
+        column, factor, codes : as in the class
+        weights : array of shape (k, FOLDS): the sum of weights of the rows of a code in a fold
+        sums : array of shape (k, FOLDS, C): their weighted sums of targets
+        every : the same two over all rows, of shapes (FOLDS,) and (FOLDS, C)
+        smoothing : m > 0, a number or one for each code, array of shape (k,)
+        """
+        m = np.broadcast_to(np.asarray(smoothing, dtype=np.float64), (len(codes),))[:, None]
+        means = np.empty((FOLDS + 1, len(codes) + 1, sums.shape[-1]))
+        for fold in range(FOLDS + 1):
+            others = np.arange(FOLDS) != fold
+            weight, total = every[0][others].sum(), every[1][others].sum(axis=0)
+            mean = total / weight if weight > 0 else np.zeros_like(total)
+            means[fold, :-1] = (sums[:, others].sum(axis=1) + m * mean) / (
+                weights[:, others].sum(axis=1)[:, None] + m
+            )
+            means[fold, -1] = mean
+        return cls(column, factor, codes, means)
+
+    @property
+    def width(self) -> int:
+        return self.means.shape[-1]
+
+    def numbers(self) -> np.ndarray:
+        return np.concatenate(
+            [[self.factor, self.means.shape[-1], len(self.codes)], self.codes, self.means.ravel()]
+        )
+
+    @classmethod
+    def of_numbers(cls, column: int, numbers: np.ndarray) -> Self:
+        factor, C, k = float(numbers[0]), int(numbers[1]), int(numbers[2])
+        means = numbers[3 + k :].reshape(FOLDS + 1, k + 1, C)
+        return cls(column, factor, numbers[3 : 3 + k], means)
+
+
+@dataclass(frozen=True, eq=False)
+class Cycle(Encoding):
+    """`factor` times the sine and the cosine of 2 pi times where a date lies in its period; both 0 where it is missing.
+
+    Parameters
+    ----------
+    column, factor : as in `Encoding`
+    period : "hour" (the time of day), "weekday" (whole days from Monday) or "yearday" (whole days from 1 January)
+    """
+
+    period: str
+
+    def __post_init__(self) -> None:
+        if self.period not in PERIODS:
+            raise InputError(f"unknown period {self.period!r}; known: {', '.join(PERIODS)}")
+        super().__post_init__()
+
+    @property
+    def width(self) -> int:
+        return 2
+
+    def numbers(self) -> np.ndarray:
+        return np.array([self.factor, PERIODS.index(self.period)], dtype=np.float64)
+
+    @classmethod
+    def of_numbers(cls, column: int, numbers: np.ndarray) -> Self:
+        factor, period = numbers.tolist()
+        return cls(column, factor, PERIODS[int(period)])
+
+
+#: The encodings. Files and the compiled loops know each by its place here, so that places never change.
+ENCODINGS: tuple[type[Encoding], ...] = (
+    Units,
+    Scores,
+    PiecewiseLinear,
+    Indicator,
+    OneHot,
+    Hashed,
+    TargetMeans,
+    Cycle,
+)
+
+
+def date_parts(column: int, mean: float, spread: float, low: float, high: float, timed: bool) -> list[Encoding]:
+    """The encodings of a column of dates: the time elapsed, and the periods of which it shows enough to vary.
+
+    Parameters
+    ----------
+    column : the column of the rows
+    mean, spread : of its dates, in seconds; the mean stands in for a missing date
+    low, high : the first and the last date
+    timed : whether dates differ in the time of day
+
+    Returns
+    -------
+    list of Encoding
+        `Units`, then the time of day where `timed`, the weekday beyond 14 days, the day of the year beyond 180. Each has
+        variance 1 in all over dates that are spread evenly.
+    """
+    beyond = {"hour": timed, "weekday": high - low > 14 * 86400, "yearday": high - low > 180 * 86400}
+    return [
+        Units(column, 1.0, mean, mean, spread),
+        *(Cycle(column, 1.0, period) for period in PERIODS if beyond[period]),
+    ]
+
+
+def _check_ascending(column: int, numbers: np.ndarray, least: int) -> None:
+    """Raise InputError for numbers that are fewer than `least`, do not ascend, or are not one vector."""
+    if numbers.ndim != 1 or len(numbers) < least or not (np.diff(numbers) > 0).all():
+        raise InputError(
+            f"edges and codes of column {column} must be at least {least} ascending numbers, got {numbers!r}; "
+            "numpy.unique makes such numbers"
+        )
