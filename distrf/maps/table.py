@@ -13,7 +13,8 @@ from ..compiled.table_rows import append_slots, fill_slots, spread_slots
 from ..errors import InputError, SpecMismatchError
 from ..typing import Rows
 from .base import FeatureMap, arrays_fingerprint, check_rows, dense, row_tiles, verify_fingerprint
-from .table_columns import ENCODINGS, FOLDS, MISSING, Encoding, row_folds
+from .table_columns import ENCODINGS, FOLDS, Encoding, row_folds
+from .table_missing import MISSING
 
 #: Bytes of the slots of one tile of rows: a value and a feature each.
 _TILE_BYTES = 2**18

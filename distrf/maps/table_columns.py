@@ -17,20 +17,14 @@ import numpy as np
 from ..compiled.table_rows import row_hashes
 from ..errors import InputError
 from ..randomness import quantile, raw_words
+from .table_missing import is_missing
 
-#: What stands for a missing value in coded rows. It is finite on purpose: code that knows nothing of tables refuses NaN.
-MISSING = -(2.0**400)
 #: Folds of the rows in the cross-fitting of target means.
 FOLDS = 5
 #: What `Cycle` goes around.
 PERIODS = ("hour", "weekday", "yearday")
 #: Numbers that describe an encoding lie between +-this, so that their differences are finite.
 _LARGEST = 1e300
-
-
-def is_missing(x: np.ndarray) -> np.ndarray:
-    """Which entries of coded rows are missing: array of bool of the shape of x."""
-    return x == MISSING
 
 
 def row_folds(X: np.ndarray, n_folds: int = FOLDS) -> np.ndarray:

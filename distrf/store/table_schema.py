@@ -173,7 +173,9 @@ def require_distinct(names: Iterable[str]) -> None:
 def _row_labels(schema: pa.Schema) -> set[str]:
     """The columns in which pandas wrote its index: a data frame with the same rows does not have them as columns."""
     kept = (schema.pandas_metadata or {}).get("index_columns", [])
-    return {name for name in kept if isinstance(name, str)} | {n for n in schema.names if ROW_LABELS.fullmatch(n)}
+    return {name for name in kept if isinstance(name, str)} | {
+        n for n in schema.names if ROW_LABELS.fullmatch(n)
+    }
 
 
 def _listed(words: Iterable[str]) -> str:

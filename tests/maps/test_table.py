@@ -23,7 +23,6 @@ from distrf.maps.base import arrays_fingerprint
 from distrf.maps.table_columns import (
     ENCODINGS,
     FOLDS,
-    MISSING,
     Cycle,
     Hashed,
     Indicator,
@@ -33,9 +32,9 @@ from distrf.maps.table_columns import (
     TargetMeans,
     Units,
     date_parts,
-    is_missing,
     row_folds,
 )
+from distrf.maps.table_missing import MISSING, is_missing
 from distrf.store.model_folder import read_model_folder, write_model_folder
 
 EPS = 2.0**-23
