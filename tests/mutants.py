@@ -180,7 +180,7 @@ def near(path: str) -> list[str]:
 
 def failure_of(folder: Path, tests: list[str]) -> str | None:
     """None if all tests pass in the copy, else what failed first."""
-    environment = os.environ | {"PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
+    environment = os.environ | {"PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1", "COLUMNS": "300"}
     environment.setdefault("DISTRF_DATA", str(ROOT.parent / "shared" / "data"))
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *tests]
     try:
@@ -192,7 +192,7 @@ def failure_of(folder: Path, tests: list[str]) -> str | None:
     if done.returncode in (0, 5):  # 5: the folder has no test that is not slow
         return None
     failed = [line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
-    return failed[0][:160] if failed else (done.stdout + done.stderr)[-300:]
+    return failed[0][:300] if failed else (done.stdout + done.stderr)[-300:]
 
 
 #: (folder, tests): what fails in the code as it is.
