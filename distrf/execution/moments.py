@@ -65,8 +65,12 @@ class MomentsReduction:
             return state
         if sp.issparse(X):
             X = sp.csr_array(X, dtype=np.float64)
+            if not X.has_canonical_format:
+                X = X.copy()
+                X.sum_duplicates()
             mean = np.asarray(X.mean(axis=0)).ravel()
-            squares = np.asarray((X * X).sum(axis=0)).ravel() - n * mean**2
+            stored = np.bincount(X.indices, minlength=self.d)
+            squares = np.bincount(X.indices, (X.data - mean[X.indices]) ** 2, self.d) + (n - stored) * mean**2
             low, high = (np.asarray(f(axis=0).todense()).ravel() for f in (X.min, X.max))
         else:
             mean = X.mean(axis=0, dtype=np.float64)

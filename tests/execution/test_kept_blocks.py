@@ -272,6 +272,25 @@ def test_segments_go_where_their_blocks_are():
         assert context.worker_of([("X", 0, 0), ("X", 4, 0), ("X", 3, 0)]) == "a"
 
 
+def test_where_blocks_are_is_known_until_workers_or_room_are_lost(monkeypatch):
+    monkeypatch.setattr(keeping, "room", lambda peak, *_: 1000 - peak)
+    lazy = da.zeros((100, 1), chunks=(1, 1), dtype=np.int8).map_blocks(np.abs)
+    passes = [
+        (0, "a", None),
+        (0, "a", "a"),
+        (100, "ab", None),
+        (100, "ab", "a"),
+        (0, "ab", "a"),
+        (0, "b", None),
+    ]
+    with keeping.keeping_blocks(lazy):
+        context = keeping.current_keeping()
+        for peak, workers, home in passes:
+            context.keep(peak, Workers(1, 1, 1000, dict.fromkeys(workers, (1, 1000))), None)
+            assert context.worker_of([(lazy.name, 3)]) == home
+            context.had("a", [(lazy.name, 3)])
+
+
 # --- on workers -----------------------------------------------------------------------------------------------------
 
 

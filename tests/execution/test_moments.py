@@ -1,0 +1,44 @@
+"""Moments of columns against NumPy, of dense and CSR rows, in any blocks."""
+
+from __future__ import annotations
+
+import dask.array as da
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from distrf.execution.moments import column_moments
+
+
+@pytest.fixture
+def numbers(rng):
+    """Columns that are mostly 0, far from 0, never 0, always 0, and constant."""
+    X = rng.normal(size=(300, 5)) * [1, 1, 3, 0, 0] + [0, 1e6, -2, 0, 7]
+    X[rng.random(300) < 0.8, 0] = 0
+    return X
+
+
+@pytest.mark.parametrize("blocks", [None, 1, 64])
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
+def test_moments(form, blocks, numbers):
+    rows = form(numbers)
+    if blocks:
+        parts = [da.from_array(form(numbers[a : a + blocks]), chunks=(-1, -1)) for a in range(0, 300, blocks)]
+        rows = da.concatenate(parts)
+    found = column_moments(rows)
+    assert found.count == 300
+    np.testing.assert_allclose(found.mean, numbers.mean(axis=0), rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(
+        found.squares, ((numbers - numbers.mean(axis=0)) ** 2).sum(axis=0), rtol=1e-8, atol=1e-8
+    )
+    np.testing.assert_array_equal(found.low, numbers.min(axis=0))
+    np.testing.assert_array_equal(found.high, numbers.max(axis=0))
+
+
+def test_an_entry_that_is_stored_in_two_parts():
+    rows = sp.csr_array((np.array([1.0, 2.0, 5.0]), np.array([0, 0, 1]), np.array([0, 2, 3])), shape=(2, 2))
+    before = rows.data.copy()
+    found = column_moments(rows)
+    np.testing.assert_allclose(found.mean, [1.5, 2.5])
+    np.testing.assert_allclose(found.squares, [4.5, 12.5])
+    np.testing.assert_array_equal(rows.data, before)
