@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from ..errors import StoreError
 from .parquet_files import open_file
-from .parquet_schema import null_error
+from .parquet_schema import as_floats, null_error
 
 
 class RowGroup(NamedTuple):
@@ -149,5 +149,5 @@ class ParquetRows:
         if dtype.kind == "U":
             return column.to_numpy(zero_copy_only=False).astype(dtype) if len(column) else np.empty(0, dtype)
         if dtype.kind == "f" and (column.null_count or pa.types.is_decimal(column.type)):
-            column = column.cast(pa.float64(), safe=False)
+            column = as_floats(column)
         return column.to_numpy(zero_copy_only=False)

@@ -16,6 +16,13 @@ from .missing_values import null_remedy
 ROW_LABELS = re.compile(r"__index_level_\d+__")
 
 
+def as_floats(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Numbers as float64, nulls kept. Decimals become the nearest ones: Arrow's own cast misses many by the last bit."""
+    if pa.types.is_decimal(column.type):
+        column = column.cast(pa.string())
+    return column.cast(pa.float64(), safe=False)
+
+
 def is_text(kind: pa.DataType) -> bool:
     """True for the Arrow text types."""
     return pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)

@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 
 from ..errors import InputError
 from ..maps.table_missing import MISSING
-from .parquet_schema import value_type
+from .parquet_schema import as_floats, value_type
 from .table_schema import ColumnType, TableSchema, base_of, drift, require_distinct
 
 _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
@@ -81,7 +81,7 @@ def _decoded(values: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _numbers(values: pa.ChunkedArray, precision: str) -> np.ndarray:
-    numbers = values.cast(pa.float64(), safe=False).to_numpy()  # nulls are NaN
+    numbers = as_floats(values).to_numpy()  # nulls are NaN
     with np.errstate(over="ignore", invalid="ignore"):
         numbers = np.add(numbers.astype(precision, copy=False), 0.0, dtype=np.float64)  # -0.0 becomes 0.0
     numbers[~np.isfinite(numbers)] = MISSING

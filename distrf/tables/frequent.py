@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from ..errors import InputError
 from ..execution.states import SizedState
 
 
@@ -88,6 +89,13 @@ class FrequentCodes(SizedState):
         if self.n_folds == 0:
             self._count(*np.unique(codes[used], return_counts=True))
             return
+        if folds is None or (self.n_outputs and targets is None):
+            raise InputError("sums by fold need folds, and targets if there are outputs")
+        folds = np.asarray(folds)
+        if len(folds) and not 0 <= folds.min() <= folds.max() < self.n_folds:
+            raise InputError(
+                f"folds must lie between 0 and {self.n_folds - 1}, got {folds.min()} to {folds.max()}"
+            )
         found, inverse = np.unique(codes[used], return_inverse=True)
         place = self._count(found, np.bincount(inverse, minlength=len(found)))[inverse]
         held = place >= 0
@@ -96,7 +104,7 @@ class FrequentCodes(SizedState):
         if targets is not None:
             numbers[:, 1:] = targets[used]
         numbers *= weights[used, None]
-        cell = place[held] * self.n_folds + np.asarray(folds)[used]
+        cell = place[held] * self.n_folds + folds[used]
         each = cell[:, None] * numbers.shape[1] + np.arange(numbers.shape[1])
         self.sums += np.bincount(each.ravel(), numbers.ravel(), self.sums.size).reshape(self.sums.shape)
 

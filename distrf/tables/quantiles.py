@@ -63,8 +63,8 @@ class QuantileSketch:
     m : int, default 1024
         Most values of a level, and most rows that are held as they are; at least 2.
     n_levels : int, default 32
-        Most levels; see `levels_for`. Where weights span more, what is left of a level below them is halved upwards. That
-        costs its weight, and `error_bound` counts it.
+        Most levels; see `levels_for`. Where weights span more, what is left of a level below them is dropped, or halved
+        upwards if that costs less. `error_bound` counts it.
 
     Attributes
     ----------
@@ -181,7 +181,7 @@ class QuantileSketch:
         if (weights == 1.0).all():  # sorting values alone is faster by far
             values, up_to = np.sort(values), np.arange(1.0, len(values) + 1)
         else:
-            order = np.argsort(values)
+            order = np.argsort(values, kind="stable")  # else the state of ties would depend on the processor
             values, up_to = values[order], np.cumsum(weights[order])
         fraction, h = math.frexp(up_to[-1] / self.m)
         h -= fraction == 0.5  # a power of two as it is
@@ -194,7 +194,9 @@ class QuantileSketch:
         self._raise(h, np.repeat(values, taken))
 
     def _raise(self, h: int, values: np.ndarray) -> None:
-        """Add sorted values to a level."""
+        """Add sorted values to a level. A level without values does not exist."""
+        if not len(values):
+            return
         held = self.levels.get(h, values[:0])
         self.levels[h] = np.sort(np.concatenate([held, values]), kind="stable")
 
@@ -207,7 +209,11 @@ class QuantileSketch:
                 return
             h = min(full)
             held, unit = self.levels.pop(h), math.ldexp(1.0, h)
-            if self.over <= self.under:
+            if h < lowest and len(held) * unit <= math.ldexp(
+                1.0, lowest
+            ):  # cheaper than to halve it again and again
+                self.under += len(held) * unit
+            elif self.over <= self.under:
                 self.over += unit
                 self._raise(h + 1, held[::2])
             else:

@@ -500,3 +500,12 @@ def test_equal_codes_are_equal_texts(texts):
     for a, first in zip(texts, got, strict=True):
         for b, second in zip(texts, got, strict=True):
             assert (first == second) == ((a or None) == (b or None))
+
+
+@pytest.mark.parametrize("kind", [pa.decimal128(12, 2), pa.decimal128(38, 4), pa.decimal256(50, 1)])
+def test_decimals_are_the_nearest_floats(kind):
+    """As the same digits are in a CSV file. Arrow's own cast misses every fifth by the last bit."""
+    texts = [f"{i * 0.37:.{kind.scale}f}" for i in range(500)]
+    table = pa.table({"x": pa.array([Decimal(text) for text in texts], kind)})
+    schema = schema_of(table.schema, ["x"])
+    np.testing.assert_array_equal(coded(table, schema)[:, 0], [float(text) for text in texts])

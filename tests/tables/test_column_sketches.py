@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import small_seeds
 
+from distrf.errors import InputError
 from distrf.execution.passes import run_pass
 from distrf.tables.frequent import FrequentCodes
 from distrf.tables.quantiles import QuantileSketch, levels_for
@@ -176,6 +177,24 @@ def test_quantiles_of_few_rows():
     assert (sketch.rows, sketch.weight, sketch.error_bound) == (1, 1.0, 0.0)
     assert not np.signbit(sketch.quantiles([0.0, 0.3, 1.0])).any()
     assert sketch.quantiles(0.5).shape == ()
+
+
+def test_rows_lighter_than_all_levels_cost_their_weight_and_no_more():
+    sketch = QuantileSketch(8, n_levels=3)
+    sketch.add(np.arange(100.0))
+    before = sketch.error_bound
+    for _ in range(50):
+        sketch.add(np.arange(9.0), np.full(9, 1e-12))
+    assert sketch.error_bound <= before + 1e-6
+    assert all(len(values) for values in sketch.levels.values())
+
+
+def test_sums_need_folds_and_targets():
+    counts = FrequentCodes(4, n_folds=2, n_outputs=1)
+    codes, folds = np.arange(3.0), np.array([0, 1, 0])
+    for said in [{}, {"folds": folds}, {"folds": folds + 1, "targets": np.ones((3, 1))}]:
+        with pytest.raises(InputError, match="folds"):
+            counts.add(codes, **said)
 
 
 def test_light_rows_do_not_fill_levels(rng):
