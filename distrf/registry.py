@@ -134,7 +134,13 @@ register_model("sgd-classifier", StreamingSGDClassifier)
 register_model("svm", StreamingSGDClassifier, ("hinge", "squared_hinge"))
 register_model("logistic", StreamingSGDClassifier, ("multinomial", "logistic"))
 
-for _class in (StreamingScaler, TableEncoder, WithColumns, CompactNonlinearClassifier, CompactNonlinearRegressor):
+for _class in (
+    StreamingScaler,
+    TableEncoder,
+    WithColumns,
+    CompactNonlinearClassifier,
+    CompactNonlinearRegressor,
+):
     _enter(SAVABLE, _class.__name__, _class)
 
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from ..errors import InputError
 from ..store.table_codes import coded
 from ..store.table_schema import TableSchema, drift, schema_of
-from ..errors import InputError
 
 
 @dataclass(frozen=True)

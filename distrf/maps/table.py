@@ -171,7 +171,9 @@ class TableMap(FeatureMap):
         assert self.numbers is not None
         tile = np.ascontiguousarray(dense(X), dtype=np.float64)
         n = len(tile)
-        folds = tile[:, -1].astype(np.int8) if self.cross else np.full(n, FOLDS, dtype=np.int8)
+        folds = (
+            np.clip(tile[:, -1], 0, FOLDS).astype(np.int8) if self.cross else np.full(n, FOLDS, dtype=np.int8)
+        )
         x, parts, numbers = _read_only(tile), _read_only(self.parts), _read_only(self.numbers)
         fill_slots(x, folds, parts, numbers, MISSING, values[:n], places[:n])
 

@@ -42,7 +42,9 @@ def row_folds(first: int, rows: int) -> np.ndarray:
     """
     words = np.arange(first, first + rows, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
-        words = (words ^ (words >> np.uint64(shift))) * np.uint64(factor)  # splitmix64 (Steele, Lea & Flood 2014)
+        words = (words ^ (words >> np.uint64(shift))) * np.uint64(
+            factor
+        )  # splitmix64 (Steele, Lea & Flood 2014)
     words ^= words >> np.uint64(31)
     return ((words >> np.uint64(32)) * np.uint64(FOLDS) >> np.uint64(32)).astype(np.int8)
 

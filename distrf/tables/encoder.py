@@ -11,7 +11,7 @@ from dask.base import is_dask_collection
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from ..errors import InputError
+from ..errors import InputError, input_errors
 from ..execution.open_table import Table, is_table, open_table
 from ..execution.planned import Costs, PlannedRows
 from ..execution.row_blocks import align_rows, check_dask_rows, map_rows, rows_per_block, split_rows
@@ -45,10 +45,11 @@ class TableEncoder(FeatureEstimator):
 
     Parameters
     ----------
-    numbers : {"standard", "robust", "quantile", "piecewise", "both"}, default="robust"
+    numbers : {"auto", "standard", "robust", "quantile", "piecewise", "both"}, default="auto"
         "standard" units have mean 0 and variance 1. "robust" is arcsinh of the distance from the median in spreads.
         "quantile" gives normal scores. "piecewise" cuts a column at quantiles into `n_bins` features, each of which
-        goes from 0 to 1 over a bin [1]_. "both" is "robust" and "piecewise" beside each other.
+        goes from 0 to 1 over a bin [1]_. "both" is "robust" and "piecewise" beside each other. "auto" is "robust";
+        `make_model` and `train` choose it by held-out rows.
     n_bins : int, default=16
         Bins of "piecewise"; fewer where quantiles coincide.
     categories : {"auto", "hashed"}, default="auto"
@@ -108,7 +109,7 @@ class TableEncoder(FeatureEstimator):
     columns_: list[dict[str, Any]]
 
     parameter_rules: ClassVar[dict[str, Rule]] = {
-        "numbers": one_of(*NUMBERS),
+        "numbers": one_of("auto", *NUMBERS),
         "n_bins": whole(2, 1024),
         "categories": one_of(*_CATEGORIES),
         "max_levels": whole(2, 4096),
@@ -122,7 +123,7 @@ class TableEncoder(FeatureEstimator):
 
     def __init__(
         self,
-        numbers: str = "robust",
+        numbers: str = "auto",
         *,
         n_bins: int = 16,
         categories: str = "auto",
@@ -245,8 +246,7 @@ class TableEncoder(FeatureEstimator):
         targets, y = self._targets(rows, y, kinds)
         reduction = self._reduction(kinds, rows.shape[0], targets)
         summary = summarise(rows, reduction, y)
-        choices = Choices(self.numbers, self.n_bins, self.max_levels, self.hash_size, seed)
-        encoded = encode_columns(kinds, summary, choices)
+        encoded = encode_columns(kinds, summary, self._choices(seed))
         encodings = [one for column in encoded for one in column.encodings]
         if not encodings:
             raise InputError(
@@ -292,6 +292,10 @@ class TableEncoder(FeatureEstimator):
         targets = class_targets(y, None, None) if labels else regression_targets(y, None)
         return (targets, y) if targets.width <= MOST_TARGETS else (None, None)
 
+    def _choices(self, seed: int) -> Choices:
+        numbers = "robust" if self.numbers == "auto" else self.numbers
+        return Choices(numbers, self.n_bins, self.max_levels, self.hash_size, seed)
+
     def _reduction(self, kinds: list[ColumnKind], n: int, targets: Targets | None) -> SummaryReduction:
         used = [j for j, kind in enumerate(kinds) if kind.used]
         levels = tuple(j for j in used if kinds[j].kind == "category")
@@ -307,8 +311,7 @@ class TableEncoder(FeatureEstimator):
 
     def _planned_map(self, d: int) -> FeatureMap:
         kinds = list((self.columns or {}).values()) if self.schema is not None else ["number"] * d
-        choices = Choices(self.numbers, self.n_bins, self.max_levels, self.hash_size)
-        return TableMap.of_encodings(d, planned_encodings(kinds, choices))
+        return TableMap.of_encodings(d, planned_encodings(kinds, self._choices(0)))
 
     def planned_costs(self, rows: PlannedRows, planned: FeatureMap) -> Costs:
         said = list((self.columns or {}).items()) if self.schema is not None else []
@@ -381,11 +384,10 @@ def _number_rows(X: Any, d: int | None = None) -> Any:
         if X.shape[0] == 0:
             raise InputError("Found array with 0 sample(s), at least 1 is required")
     else:
-        X = check_array(X, dtype=np.float64, ensure_all_finite=False, estimator="TableEncoder")
+        with input_errors():
+            X = check_array(X, dtype=np.float64, ensure_all_finite=False, estimator="TableEncoder")
     if d is not None and X.shape[1] != d:
-        raise InputError(
-            f"X has {X.shape[1]} features, but TableEncoder is expecting {d} features as input"
-        )
+        raise InputError(f"X has {X.shape[1]} features, but TableEncoder is expecting {d} features as input")
     return X
 
 

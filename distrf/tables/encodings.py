@@ -76,9 +76,7 @@ class EncodedColumn:
     missing: float = 0.0
 
 
-def encode_columns(
-    kinds: Sequence[ColumnKind], summary: TableSummary, choices: Choices
-) -> list[EncodedColumn]:
+def encode_columns(kinds: Sequence[ColumnKind], summary: TableSummary, choices: Choices) -> list[EncodedColumn]:
     """The encodings of all columns.
 
     Parameters
@@ -139,11 +137,11 @@ def _number_encodings(
 ) -> tuple[list[Encoding], str]:
     made: list[Encoding] = []
     words = []
-    if choices.numbers in ("standard", "robust", "both"):
+    if choices.numbers in ("standard", "robust"):
         bent = choices.numbers != "standard"
         made.append(_units(j, known, middle, bent))
         words.append("robust units" if bent else "standard units")
-    if choices.numbers == "quantile":
+    if choices.numbers in ("quantile", "both"):
         quantiles = _clipped_quantiles(known, _QUANTILES)
         made.append(Scores.of_quantiles(j, 1.0, middle, quantiles))
         words.append("normal scores of quantiles")
@@ -183,12 +181,12 @@ def bin_edges(known: NumberSummary, n_bins: int) -> np.ndarray:
         return edges
     grid = _clipped_quantiles(known, _GRID + 1)
     values, counts = np.unique(grid, return_counts=True)
-    heavy = values[counts * n_bins > _GRID]
-    rest, free = grid[~np.isin(grid, heavy)], n_bins + 1 - len(heavy)
-    if len(rest) and free > 0:
-        places = np.linspace(0, len(rest) - 1, max(free, 2)).round().astype(np.intp)
-        edges = np.union1d(heavy, rest[places][:free] if free < 2 else rest[places])
-    return np.unique(np.concatenate([edges[: n_bins - 1], grid[[0, -1]]]))
+    fixed = np.unique([grid[0], *values[counts * n_bins > _GRID], grid[-1]])
+    rest, free = grid[~np.isin(grid, fixed)], n_bins + 1 - len(fixed)
+    if free <= 0 or not len(rest):
+        return fixed
+    inner = np.linspace(0, len(rest) - 1, free + 2)[1:-1].round().astype(np.intp)
+    return np.union1d(fixed, rest[inner])
 
 
 def _units(j: int, known: NumberSummary, middle: float, bent: bool) -> Units:
@@ -226,7 +224,7 @@ def _encode_levels(
     levels = f"{len(codes):,} levels" if exact else f"more than {len(codes):,} levels"
     # Of a level that was dropped now and then, the sums are of a part of its rows: at least 19 in 20 of these.
     whole = known.counts >= 19 * known.lost
-    if 0 < known.n_outputs and known.counts[whole].sum() >= known.rows / 2:
+    if known.n_outputs > 0 and known.counts[whole].sum() >= known.rows / 2:
         means = _target_means(j, known.codes[whole], known.sums[whole], summary)
         return EncodedColumn(kind, f"means of the target, {levels}", (means,), missing)
     frequent = np.sort(codes[np.argsort(-counts, kind="stable")[: choices.max_levels]])

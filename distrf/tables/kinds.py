@@ -33,7 +33,7 @@ POSSIBLE = {
 #: Rows that are needed to call a column of distinct values an id, the share of them that is distinct then, and the words
 #: of an entry from which on it is free text.
 _ID_ROWS, _ID_SHARE, _TEXT_WORDS = 50, 0.99, 4.0
-_ID_NAME = re.compile(r"(^|_|\b)(id|uuid|guid|key|index|rownum|row)$|[a-z]I[dD]$|^unnamed: ?\d+$", re.IGNORECASE)
+_ID_NAME = re.compile(r"((^|_|\b)(?i:id|uuid|guid|key|index|rownum|row)|[a-z](Id|ID)|(?i:^unnamed: ?\d+))$")
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,9 @@ def infer_kinds(
     """
     said = dict(said or {})
     if unknown := [name for name in said if name not in schema.names]:
-        raise InputError(f"columns are said by name; received {unknown[:10]}; the table has {schema.names[:50]}")
+        raise InputError(
+            f"columns are said by name; received {unknown[:10]}; the table has {schema.names[:50]}"
+        )
     kinds, texts = [], []
     for column, fact in zip(schema.columns, facts, strict=True):
         if column.name in said:

@@ -212,7 +212,9 @@ def summarise(X: Any, reduction: SummaryReduction, y: Any = None) -> TableSummar
     -------
     TableSummary
     """
-    return run_pass(reduction, [X] if reduction.targets is None else [X, y], label="columns", block_rows=_BLOCK_ROWS)
+    return run_pass(
+        reduction, [X] if reduction.targets is None else [X, y], label="columns", block_rows=_BLOCK_ROWS
+    )
 
 
 __all__ = ["NumberSummary", "SummaryReduction", "TableSummary", "summarise"]
@@ -234,7 +236,12 @@ def with_folds(X: Any) -> Any:
     firsts = np.concatenate([[0], np.cumsum(X.chunks[0])[:-1]])[:, None]
     chunks = (X.chunks[0], (X.shape[1] + 1,))
     return da.map_blocks(
-        _append_folds, X, da.from_array(firsts, chunks=(1, 1)), chunks=chunks, dtype=np.float64, meta=np.empty((0, 0))
+        _append_folds,
+        X,
+        da.from_array(firsts, chunks=(1, 1)),
+        chunks=chunks,
+        dtype=np.float64,
+        meta=np.empty((0, 0)),
     )
 
 
