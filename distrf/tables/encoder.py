@@ -15,6 +15,7 @@ from ..errors import InputError, input_errors
 from ..execution.open_table import Table, is_table, open_table
 from ..execution.planned import Costs, PlannedRows
 from ..execution.row_blocks import align_rows, check_dask_rows, map_rows, rows_per_block, split_rows
+from ..execution.sampling import sampled_rows, take_rows
 from ..features.base import FeatureEstimator, apply_map
 from ..maps.base import FeatureMap
 from ..maps.table import TableMap
@@ -25,6 +26,7 @@ from ..store.table_facts import column_facts
 from ..store.table_schema import TableSchema
 from ..targets import Targets, as_columns, class_targets, regression_targets
 from ..typing import ArrayLike, RandomState
+from .drift import find_drift
 from .encodings import MOST_TARGETS, NUMBERS, Choices, EncodedColumn, encode_columns
 from .feature_names import feature_names
 from .kinds import ColumnKind, infer_kinds
@@ -77,7 +79,8 @@ class TableEncoder(FeatureEstimator):
     schema_ : dict
         The columns and their types, as JSON.
     columns_ : list of dict
-        Of each column "name", "kind", "encoding", "why" and the share of rows where it is "missing".
+        Of each column "name", "kind", "encoding", "why" and the share of rows where it is "missing"; "low" and "high" of
+        numbers, and whether all levels of a category are known ("exact").
     n_features_in_ : int
         Number of columns.
 
@@ -236,6 +239,26 @@ class TableEncoder(FeatureEstimator):
             )
         schema = TableSchema.from_spec(self.schema_)
         return (X if isinstance(X, Table) else open_table(X, schema=schema)).rows(schema)
+
+    def find_drift(self, X: Any, n_rows: int = 2000) -> list[str]:
+        """How rows differ from those of `fit`, by a seeded sample of them.
+
+        Parameters
+        ----------
+        X : as of `transform`
+        n_rows : int, default=2000
+            Rows to look at.
+
+        Returns
+        -------
+        list of str
+            A sentence for each column of which 1 % of these rows have a level that was never seen, a missing value where
+            none was, or a number beyond those of `fit`.
+        """
+        check_is_fitted(self)
+        rows = self.coded_rows(X)
+        taken = take_rows(rows, sampled_rows(rows.shape[0], n_rows, 0, "drift"))
+        return find_drift(taken, self.columns_, self.map_.encodings())
 
     def _learn(self, X: Any, y: Any) -> Any:
         """Fit; returns the coded rows."""
@@ -406,5 +429,5 @@ def _described_column(column: EncodedColumn) -> dict[str, Any]:
     kind = column.kind
     return {
         "name": kind.name, "kind": kind.kind, "encoding": column.encoding, "why": kind.why,
-        "missing": round(float(column.missing), 6),
+        "missing": round(float(column.missing), 6), "low": column.low, "high": column.high, "exact": column.exact,
     }  # fmt: skip

@@ -6,7 +6,7 @@ Two rows that are drawn at random are at a squared distance of about 2 in each c
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -68,12 +68,19 @@ class EncodedColumn:
         None for a column that is left out.
     missing : float
         Share of the rows without a value.
+    low, high : float, optional
+        The range of a column of numbers.
+    exact : bool
+        Whether all levels of a category are known.
     """
 
     kind: ColumnKind
     encoding: str
     encodings: tuple[Encoding, ...] = ()
     missing: float = 0.0
+    low: float | None = None
+    high: float | None = None
+    exact: bool = False
 
 
 def encode_columns(kinds: Sequence[ColumnKind], summary: TableSummary, choices: Choices) -> list[EncodedColumn]:
@@ -97,9 +104,11 @@ def encode_columns(kinds: Sequence[ColumnKind], summary: TableSummary, choices: 
         if known is None:
             encoded.append(EncodedColumn(kind, "left out"))
         elif isinstance(known, FrequentCodes):
-            encoded.append(_encode_levels(j, kind, known, summary, choices))
+            column = _encode_levels(j, kind, known, summary, choices)
+            encoded.append(replace(column, exact=known.lost == 0))
         else:
-            encoded.append(_encode_numbers(j, kind, known, choices))
+            column, range_ = _encode_numbers(j, kind, known, choices), (known.sketch.low, known.sketch.high)
+            encoded.append(replace(column, low=range_[0], high=range_[1]) if column.kind.used else column)
     return encoded
 
 
