@@ -207,7 +207,7 @@ def _units(j: int, known: NumberSummary, middle: float, bent: bool) -> Units:
             return Units(j, 1.0, middle, known.mean, spread)
     low, high = np.clip(sketch.quantiles([0.25, 0.75]), -_LARGEST, _LARGEST)
     spread = float(high / _NORMAL_RANGE - low / _NORMAL_RANGE)
-    rounding = 10 * np.finfo(np.float64).eps * max(abs(sketch.low), abs(sketch.high), 1e-290)
+    rounding = 10 * np.finfo(np.float64).eps * max(abs(low), abs(high), 1e-290)
     if spread <= rounding:
         grid = np.clip(sketch.quantiles(np.linspace(0.0, 1.0, 1025)), -_LARGEST, _LARGEST)
         distance = np.abs(grid / 2 - middle / 2)
