@@ -309,7 +309,7 @@ def test_drift():
     other = pa.table(
         {
             "age": np.linspace(0, 200, n), "city": ["Ulm"] * 950 + ["Rom"] * 50, "zip": ["7"] * n, "same": np.ones(n),
-            "when": np.zeros(n, "datetime64[s]"), "flag": flag, "row": np.arange(n),
+            "when": np.full(n, 10**7).astype("datetime64[s]"), "flag": flag, "row": np.arange(n),
         }
     )  # fmt: skip
     age, city, missing = encoder.find_drift(other)
