@@ -41,6 +41,8 @@ _EXPORTS = {
     "show_progress": "distrf.progress",
     "train": "distrf.pipeline",
     "WithColumns": "distrf.features",
+    "TableEncoder": "distrf.tables.encoder",
+    "open_table": "distrf.execution.open_table",
 }
 
 __all__ = ["__version__", *sorted(_EXPORTS)]

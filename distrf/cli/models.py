@@ -8,7 +8,7 @@ import warnings
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from .function_options import FunctionOptions, ReadOptions
+from .function_options import FunctionOptions, ReadOptions, TableOptions
 from .jobs import command_line
 from .options import NO_FEATURES, CheckpointOptions, RunOptions
 from .session import Session
@@ -32,6 +32,7 @@ def plan(
     map: TrainMapOptions,
     model: ModelOptions,
     rows: ReadOptions,
+    table: TableOptions,
     scale: ScaleOptions,
     given: PlanOptions,
     job: str = "train",
@@ -51,7 +52,7 @@ def plan(
     from .training import chained, unfitted
 
     session = Session(run)
-    data = rows.open(X, plan=True)
+    data = table.open(X, rows, scale.asked or job != "train", plan=True)
     if job not in ("train", "featurize"):
         raise UsageError(f"--job is train or featurize, got {job!r}")
     if job == "train":
@@ -75,6 +76,7 @@ def train(
     model: ModelOptions,
     kept: CheckpointOptions,
     rows: ReadOptions,
+    table: TableOptions,
     scale: ScaleOptions,
     plot: Place | None = None,
     overwrite: bool = False,
@@ -82,12 +84,13 @@ def train(
 ) -> None:
     """Train a linear model on random features of the rows; nothing but the model is stored.
 
-    What is not said is chosen from a sample of rows, and printed with a linear model on the columns beside it.
+    What is not said is chosen from a sample of rows, and printed with a linear model on the columns beside it. Columns
+    of Parquet and CSV may be numbers, categories and dates, with missing values.
 
     Parameters
     ----------
     X : Place
-        Rows: a Zarr store or Parquet.
+        Rows: a Zarr store, Parquet or CSV.
     out : Place
         The folder of the model.
     plot : Place or None
@@ -106,7 +109,7 @@ def train(
     from .training import chained, check_drawable, facts_of, unfitted
 
     session = Session(run)  # and then all of a training in its order, in one place
-    data = rows.open(X)
+    data = table.open(X, rows, scale.asked)
     outputs = Outputs(out, kept.checkpoint, kept.every, kept.resume, overwrite)
     outputs.check_places(X)
     check_place(plot, X)
