@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 
 from ..errors import InputError
 from ..maps.table_missing import MISSING
-from .parquet_schema import as_floats, value_type
+from .arrow_types import as_floats, value_type
 from .table_schema import ColumnType, TableSchema, base_of, drift, require_distinct
 
 _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from ..errors import InputError, SpecMismatchError, StoreError
-from .parquet_schema import ROW_LABELS, is_text, value_type
+from .arrow_types import ROW_LABELS, is_text, value_type
 
 #: What a column can hold, in the words of messages.
 BASES = {
