@@ -16,7 +16,8 @@ from ..errors import InputError
 from ..execution.row_blocks import align_rows, check_dask_rows
 from ..execution.sampling import sampled_rows, take_rows
 from ..maps import working_dtype
-from ..maps.blockwise import SAVABLE_TRANSFORMERS, BlockwiseMap, as_rows, listed_transformer
+from ..maps.blockwise import BlockwiseMap, as_rows
+from ..maps.transformers import TRANSFORMERS, listed_transformer
 from ..parameters import SEED, Rule, name_in, whole
 from ..randomness import draw_seed
 from ..typing import ArrayLike, RandomState
@@ -50,7 +51,7 @@ class Blockwise(FeatureEstimator):
 
     Notes
     -----
-    `distrf.save_model` saves the transformers listed in `distrf.maps.blockwise.SAVABLE_TRANSFORMERS`, as plain
+    `distrf.save_model` saves the transformers listed in `distrf.maps.transformers.SAVABLE_TRANSFORMERS`, as plain
     data. CSR blocks stay sparse where the transformer keeps them so.
 
     Examples
@@ -67,7 +68,7 @@ class Blockwise(FeatureEstimator):
 
     joins_columns: ClassVar[bool] = False
     parameter_rules: ClassVar[dict[str, Rule]] = {
-        "transformer": name_in(SAVABLE_TRANSFORMERS)
+        "transformer": name_in(TRANSFORMERS)
         | Rule(
             ("a scikit-learn transformer, such as AdditiveChi2Sampler()",),
             lambda value: isinstance(value, BaseEstimator) and hasattr(value, "transform"),
@@ -127,6 +128,30 @@ class Blockwise(FeatureEstimator):
         features = _check_row_wise(inner, rows[:3], dtype)
         self.map_ = BlockwiseMap.of_transformer(inner, d, features.shape[1])
         return self
+
+    @classmethod
+    def of_fitted(cls, transformer: Any) -> Blockwise:
+        """A transformer that is fitted, applied block by block to lazy rows too.
+
+        Parameters
+        ----------
+        transformer : scikit-learn transformer
+            Its output for a row depends on that row alone.
+
+        Returns
+        -------
+        Blockwise
+            Fitted.
+        """
+        d = transformer.n_features_in_
+        try:
+            width = len(transformer.get_feature_names_out())
+        except (AttributeError, ValueError):  # of a function that names no features
+            width = transformer.transform(np.ones((1, d))).shape[1]
+        blockwise = cls(transformer)
+        blockwise.n_features_in_ = d
+        blockwise.map_ = BlockwiseMap.of_transformer(transformer, d, width)
+        return blockwise
 
     def _unfitted(self) -> Any:
         listed = listed_transformer(self.transformer) if isinstance(self.transformer, str) else None
