@@ -19,6 +19,9 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.compose import ColumnTransformer
+from sklearn.pipeline import FeatureUnion, Pipeline
+from sklearn.utils import get_tags
 
 from ..errors import InputError, SpecMismatchError
 from ..typing import Rows
@@ -40,17 +43,31 @@ class BlockwiseMap(FeatureMap):
     n_components : D
     state : str, JSON: what `describe_transformer` says, or the class and a fingerprint of what `learned` says
     learned : the fitted arrays by name, and the long JSON or the pickle of the transformer as an array of bytes
+    names : columns of the data frames that the transformer takes; empty if it takes arrays
+    dtype : of the features of data frames; "" is what the transformer makes
+    csr : bool, whether the features of data frames are CSR
     """
 
     state: str
+    names: tuple[str, ...] = ()
+    dtype: str = ""
+    csr: bool = False
     learned: Mapping[str, np.ndarray] | None = field(default=None, compare=False, repr=False)
 
     kind: ClassVar[str] = "blockwise"
     whole_rows: ClassVar[bool] = True
 
     @classmethod
-    def of_transformer(cls, transformer: object, n_features_in: int, n_components: int) -> BlockwiseMap:
+    def of_transformer(
+        cls, transformer: object, n_features_in: int, n_components: int, **frames: Any
+    ) -> BlockwiseMap:
         """The map of a fitted transformer.
+
+        Parameters
+        ----------
+        transformer : a fitted transformer that treats each row by itself
+        n_features_in, n_components : d and D
+        **frames : `names`, `dtype` and `csr` of one that takes data frames
 
         Raises
         ------
@@ -63,7 +80,8 @@ class BlockwiseMap(FeatureMap):
         except InputError:
             pass
         else:
-            return cls(n_features_in, n_components, *_stated(entry, arrays))
+            text, arrays = _stated(entry, arrays)
+            return cls(n_features_in, n_components, text, learned=arrays, **frames)
         try:
             data = np.frombuffer(pickle.dumps(transformer), dtype=np.uint8)
         except Exception as error:
@@ -73,7 +91,7 @@ class BlockwiseMap(FeatureMap):
             ) from error
         learned = {_PICKLE: data}
         state = {"pickled": f"{type(transformer).__module__}.{name}", "digest": arrays_fingerprint(learned)}
-        return cls(n_features_in, n_components, json.dumps(state), learned)
+        return cls(n_features_in, n_components, json.dumps(state), learned=learned, **frames)
 
     @property
     def savable(self) -> bool:
@@ -97,17 +115,38 @@ class BlockwiseMap(FeatureMap):
         return json.loads(self.learned[_STATE].tobytes())
 
     def __call__(self, X: Rows) -> Rows:
-        X = check_rows(X, self.n_features_in)
+        if self.names:
+            return self._of_frame(X)
+        transformer = self.transformer
+        X = check_rows(X, self.n_features_in, missing=takes_missing(transformer))
         dtype = working_dtype(X.dtype)
         if X.shape[0] == 0:  # blocks of a Dask array may be empty, but scikit-learn refuses them
             return np.empty((0, self.n_components), dtype=dtype)
-        return as_rows(self.transformer.transform(as_rows(X, dtype)), dtype)
+        return as_rows(transformer.transform(as_rows(X, dtype)), dtype)
+
+    def _of_frame(self, X: Any) -> Rows:
+        missing = [name for name in self.names if name not in getattr(X, "columns", ())]
+        if missing:
+            got = (
+                "columns " + ", ".join(map(str, X.columns[:10])) if hasattr(X, "columns") else type(X).__name__
+            )
+            raise InputError(
+                f"the transformer was fitted to data frames with the columns {', '.join(missing[:10])}, got {got}; give such "
+                "a data frame, of pandas or of Dask"
+            )
+        if len(X) == 0:
+            made = np.empty((0, self.n_components))
+            return sp.csr_array(made) if self.csr else made
+        features = self.transformer.transform(X[list(self.names)])
+        return as_rows(features, np.dtype(self.dtype) if self.dtype else frame_dtype(features))
 
     def columns(self, X: Rows, start: int, stop: int) -> Rows:
         return self(X)[:, start:stop]
 
     def makes_csr(self, of_csr: bool) -> bool:
         """Whether the transformer makes CSR of a row of ones, itself CSR (`of_csr`) or an array."""
+        if self.names:
+            return self.csr
         row = np.ones((1, self.n_features_in))
         try:
             return sp.issparse(self(sp.csr_array(row) if of_csr else row))
@@ -144,12 +183,17 @@ class BlockwiseMap(FeatureMap):
             "n_features_in": self.n_features_in,
             "n_components": self.n_components,
             "transformer": json.loads(self.state),
-        }
+        } | ({"names": list(self.names), "dtype": self.dtype, "csr": self.csr} if self.names else {})
 
     @classmethod
     def from_spec(cls, spec: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> BlockwiseMap:
         state = json.dumps(spec["transformer"], sort_keys=True)
-        map_ = cls(int(spec["n_features_in"]), int(spec["n_components"]), state, dict(arrays))
+        frames = (
+            {"names": tuple(spec["names"]), "dtype": spec["dtype"], "csr": spec["csr"]}
+            if "names" in spec
+            else {}
+        )
+        map_ = cls(int(spec["n_features_in"]), int(spec["n_components"]), state, learned=dict(arrays), **frames)
         if not isinstance(spec["transformer"], dict) or not map_.savable:
             raise SpecMismatchError("the spec names a pickle, which is not loaded; the spec was edited")
         if _STATE in spec["transformer"] and _STATE not in arrays:
@@ -166,8 +210,26 @@ class BlockwiseMap(FeatureMap):
             self.n_features_in,
             self.n_components,
             self.state,
+            self.names,
+            self.dtype,
             arrays_fingerprint(self.arrays),
         )
+
+
+def takes_missing(transformer: Any) -> bool:
+    """Whether NaN may stand in the rows of a transformer, as in those of an imputer."""
+    if isinstance(transformer, Pipeline):  # scikit-learn's tags do not look inside
+        steps = [step for _, step in transformer.steps if step is not None and step != "passthrough"]
+        return not steps or takes_missing(steps[0])
+    if isinstance(transformer, ColumnTransformer | FeatureUnion):  # each part refuses what it cannot take
+        return True
+    return bool(get_tags(transformer).input_tags.allow_nan)
+
+
+def frame_dtype(features: Any) -> np.dtype:
+    """The dtype of features made from a data frame: float32 or float64, also of objects that are numbers."""
+    dtype = getattr(features, "dtype", None)
+    return np.dtype(np.float64) if dtype is None or dtype.kind == "O" else working_dtype(dtype)
 
 
 def as_rows(features: Any, dtype: np.dtype) -> Rows:

@@ -16,6 +16,7 @@ from sklearn.pipeline import Pipeline
 
 from ..errors import InputError
 from ..execution.keeping import keeping_blocks
+from ..execution.labelled import plain_rows
 from ..execution.row_blocks import align_rows, blocks_are_csr
 from ..linear_model.ridge import fit_beside
 from ..parameters import check_keywords
@@ -98,6 +99,7 @@ def train(
         that each occur often, as labels do. The target is the same in all sampled rows.
     """
     check_keywords("train", options, (*signature(train).parameters, *signature(make_model).parameters))
+    X, y, sample_weight = plain_rows(X), plain_rows(y, "y"), plain_rows(sample_weight, "sample_weight")
     X, y = (values if values is None or hasattr(values, "shape") else np.asarray(values) for values in (X, y))
     if sample_weight is not None and np.ndim(sample_weight) == 0:
         raise InputError(f"sample_weight must have one entry for each row, got {sample_weight!r}")

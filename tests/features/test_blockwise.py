@@ -40,6 +40,7 @@ from distrf.errors import InputError, SpecMismatchError, StoreError
 from distrf.execution.row_blocks import ARRAYS_PREFIX
 from distrf.execution.sampling import sampled_rows
 from distrf.maps import BlockwiseMap, map_from_spec
+from distrf.maps.blockwise import takes_missing
 
 X = abs(np.random.default_rng(5).normal(size=(300, 4)))
 
@@ -84,6 +85,7 @@ class TestLearned(MapContract):
     @pytest.fixture(autouse=True)
     def _sparse(self, map_):
         self.sparse = map_.savable
+        self.takes_missing = takes_missing(map_.transformer)
 
     def explicit(self, map_, X):
         return map_.transformer.transform(X)
