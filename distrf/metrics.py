@@ -13,6 +13,7 @@ from scipy.linalg import eigvalsh
 from scipy.sparse.linalg import LinearOperator, eigsh
 
 from .errors import InputError
+from .execution.labelled import plain_rows
 from .execution.sampling import sampled_rows, take_rows
 from .features.base import FeatureEstimator
 from .linear_model.base import ErrorSums, accuracy_pass, error_pass
@@ -149,6 +150,7 @@ def r2(y_true: ArrayLike, y_pred: ArrayLike, sample_weight: ArrayLike | None = N
 
 
 def _as_rows(a: Any) -> Any:
+    a = plain_rows(a, "y")
     return a if a is None or is_dask_collection(a) else np.asarray(a)
 
 
@@ -255,6 +257,7 @@ def kernel_error(
         raise InputError(f"norms are one or more of {', '.join(NORMS)}, got {tuple(norms)!r}")
     if n_rows < 1:
         raise InputError(f"n_rows must be at least 1, got {n_rows}")
+    X = plain_rows(X)
     rows = take_rows(X, sampled_rows(X.shape[0], n_rows, seed, "kernel-error"))
     rows = check_rows(rows, map_.n_features_in)
     pair = _KernelPair(map_, rows.astype(working_dtype(rows.dtype), copy=False))

@@ -10,6 +10,7 @@ import numpy as np
 from dask.base import is_dask_collection
 
 from .errors import InputError, first_not_finite
+from .execution.labelled import plain_rows
 from .execution.passes import count_segments, run_pass
 from .execution.timing import Phase
 
@@ -312,6 +313,7 @@ def as_columns(y: Any) -> Any:
     Objects that are all text become an array of strings. Raises InputError for values that are neither labels nor
     numbers, and for a Dask array of objects.
     """
+    y = plain_rows(y, "y")
     refuse_unlike_targets(y)
     if is_dask_collection(y):
         if y.dtype.kind == "O":

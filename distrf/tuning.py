@@ -30,10 +30,11 @@ from .kernels.shift_invariant import KERNELS, Kernel
 from .maps import working_dtype
 from .parameters import ruled, whole
 from .pipeline.making import scaler_for_map
+from .pipeline.sample import as_rows
 from .randomness import permutation
 from .ridge.alphas import SEVERAL, given_alphas
 from .ridge.path import BLOCK_ROWS, path_bytes, ridge_path
-from .targets import Targets, class_targets, regression_targets
+from .targets import Targets, as_columns, class_targets, regression_targets
 
 __all__ = ["Trial", "Tuned", "tune"]
 
@@ -204,6 +205,7 @@ def tune(
     values = given_alphas(alphas) or []
     if not all(len(tried) for tried in parameters.values()):
         raise InputError(f"tune needs at least one value for each parameter, got {dict(parameters)}")
+    X, y = as_rows(X), None if y is None else as_columns(y)
     scaler = scaler_for_map(X, y, is_classifier(model), map, scale, random_state) if scale is not None else None
     if scaler is not None:
         X = scaler.fit(X).transform(X)

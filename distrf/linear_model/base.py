@@ -12,6 +12,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from ..errors import InputError, input_errors
+from ..execution.labelled import plain_rows
 from ..execution.passes import run_pass
 from ..execution.planned import Costs, PlannedRows
 from ..execution.row_blocks import align_rows, map_rows
@@ -157,6 +158,7 @@ class LinearClassifier(ClassifierMixin, LinearModel):
         float
             Weighted share of rows whose label is predicted.
         """
+        X, y, sample_weight = plain_rows(X), plain_rows(y, "y"), plain_rows(sample_weight, "sample_weight")
         if not is_dask_collection(X):
             with input_errors():
                 return float(super().score(X, y, sample_weight))
@@ -200,6 +202,7 @@ class LinearRegressor(RegressorMixin, LinearModel):
         float
             R^2, the mean over outputs.
         """
+        X, y, sample_weight = plain_rows(X), plain_rows(y, "y"), plain_rows(sample_weight, "sample_weight")
         if not is_dask_collection(X):
             with input_errors():
                 return float(super().score(X, y, sample_weight))
@@ -306,6 +309,7 @@ def accuracy_pass(
 
     Raises InputError for text labels and numbers, which are never equal.
     """
+    y = plain_rows(y, "y")
     predicts, holds = _label_kind(predicted if classes is None else classes), _label_kind(y)
     if predicts and holds and predicts.split()[0] != holds.split()[0]:
         raise InputError(
@@ -328,6 +332,7 @@ def _label_kind(labels: Any) -> str:
 
 def error_pass(predicted: ArrayLike, y: ArrayLike, weight: ArrayLike | None = None) -> ErrorSums:
     """Error sums in one pass over lazy or in-memory arrays. Raises InputError for targets that are text."""
+    y = plain_rows(y, "y")
     if y.dtype.kind in "US":
         raise InputError(
             f"the errors of a regressor are of numbers; the target holds text ({y.dtype}); give another target, or a "

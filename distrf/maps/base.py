@@ -47,13 +47,14 @@ def working_dtype(dtype: np.dtype | type) -> np.dtype:
     return np.dtype(np.float32 if np.can_cast(dtype, np.float32, "safe") else np.float64)
 
 
-def check_rows(X: Rows, n_features_in: int) -> Rows:
+def check_rows(X: Rows, n_features_in: int, *, missing: bool = False) -> Rows:
     """Check one block of rows before its features are made.
 
     Parameters
     ----------
     X : array or sparse matrix of shape (n, d)
     n_features_in : d, the number of columns that the map was made for
+    missing : whether NaN is allowed
 
     Returns
     -------
@@ -73,7 +74,7 @@ def check_rows(X: Rows, n_features_in: int) -> Rows:
     with np.errstate(over="ignore", invalid="ignore"):
         if values.dtype.kind != "f" or np.isfinite(_any_sum(values)):
             return X
-    bad = ~np.isfinite(values)
+    bad = np.isinf(values) if missing else ~np.isfinite(values)
     if not bad.any():  # the sum overflowed, the entries did not
         return X
     row, column, value = first_entry(X, bad)

@@ -14,6 +14,7 @@ from dask.base import is_dask_collection, tokenize
 
 from .. import store
 from ..errors import InputError
+from ..execution.labelled import is_frame, plain_rows, with_header
 from ..execution.open_rows import open_rows
 from ..execution.row_blocks import align_rows, check_dask_rows, rows_per_block
 from ..maps import working_dtype
@@ -89,7 +90,7 @@ class Arrays:
 
     @property
     def n(self) -> int:
-        return int(self.X.shape[0])
+        return int(plain_rows(self.X).shape[0])
 
     @property
     def description(self) -> dict[str, Any]:
@@ -97,15 +98,15 @@ class Arrays:
 
     def rows(self, *, uniform: bool = False) -> tuple[da.Array, da.Array | None]:
         """Lazy (X, y); `uniform` makes the blocks equal but for a shorter last one."""
-        X = self.X
+        X = given = plain_rows(self.X)
         if not is_dask_collection(X):
             X = X.tocsr() if sp.issparse(X) else np.asarray(X)
             step = min(max(1, X.shape[0]), rows_per_block(X.dtype.itemsize * math.prod(X.shape[1:])))
-            X = da.from_array(X, chunks=(step, *X.shape[1:]), asarray=False)
+            X = with_header(da.from_array(X, chunks=(step, *X.shape[1:]), asarray=False), given)
         X = check_dask_rows(X)
         sizes = X.chunks[0]
         if uniform and (len(set(sizes[:-1])) > 1 or sizes[-1] > sizes[0]):
-            X = X.rechunk({0: max(sizes)}, method="tasks")
+            X = with_header(X.rechunk({0: max(sizes)}, method="tasks"), X)
         return X, None if self.y is None else align_rows(X, as_columns(self.y), "y")
 
     def classes(self, y: da.Array | None) -> list[Any] | None:
@@ -119,8 +120,10 @@ def _classes(y: da.Array | None) -> list[Any] | None:
     return [str(c) for c in np.unique(da.unique(y).compute())]
 
 
-def rows_with_target(data: Input | Arrays, job: str) -> tuple[da.Array, da.Array]:
-    """Lazy (X, y). Raises InputError for rows without a target."""
+def rows_with_target(data: Input | Arrays, job: str) -> tuple[Any, Any]:
+    """Lazy (X, y); a data frame as it is. Raises InputError for rows without a target."""
+    if isinstance(data, Arrays) and is_frame(data.X) and data.y is not None:
+        return data.X, as_columns(data.y)
     X, y = data.rows()
     if y is None:
         raise InputError(

@@ -11,6 +11,8 @@ from sklearn.pipeline import Pipeline
 from .. import store
 from ..errors import InputError
 from ..execution.open_table import is_table
+from ..features import Blockwise
+from ..maps.transformers import listed_transformer
 from ..persistence import load_model, model_details, model_identity
 from .inputs import Arrays, Input, described, open_input
 from .tables import encoder_of, like_training
@@ -88,8 +90,23 @@ class Loaded:
 
 
 def as_pipeline(model: Any) -> Pipeline:
-    """A Pipeline, of one step where the model is none."""
-    return model if isinstance(model, Pipeline) else Pipeline([("model", model)])
+    """A Pipeline, of one step where the model is none. Transformers of scikit-learn run block by block on lazy rows."""
+    if not isinstance(model, Pipeline):
+        return Pipeline([("model", _lazily(model))])
+    steps = [(name, _lazily(step)) for name, step in model.steps]
+    if all(mine is step for (_, mine), (_, step) in zip(steps, model.steps, strict=True)):
+        return model
+    pipeline = Pipeline(steps)
+    pipeline.__dict__ |= {k: v for k, v in vars(model).items() if k.endswith("_")}
+    return pipeline
+
+
+def _lazily(step: Any) -> Any:
+    if listed_transformer(type(step).__name__) is not type(step) or (
+        isinstance(step, Pipeline) and hasattr(step, "predict")
+    ):
+        return step
+    return Blockwise.of_fitted(step)
 
 
 def predictor(model: Any) -> Loaded:

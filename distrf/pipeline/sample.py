@@ -14,6 +14,7 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_array
 
 from ..errors import InputError, first_not_finite, input_errors
+from ..execution.labelled import plain_rows
 from ..execution.row_blocks import blocks_are_csr, check_dask_rows
 from ..execution.sampling import neighbours, sampled_rows, take_aligned, take_rows
 from ..features.base import row_errors
@@ -56,6 +57,7 @@ class Sample:
 
 def as_rows(X: Any) -> Any:
     """X as an array, CSR matrix or Dask array of two dimensions."""
+    X = plain_rows(X)
     if is_dask_collection(X):
         return check_dask_rows(X)
     if sp.issparse(X):

@@ -18,6 +18,7 @@ from sklearn.pipeline import Pipeline
 from ..errors import InputError
 from ..execution.keeping import keeping_blocks
 from ..execution.open_table import is_table
+from ..execution.labelled import plain_rows
 from ..execution.row_blocks import align_rows, blocks_are_csr
 from ..linear_model.ridge import fit_beside
 from ..parameters import check_keywords
@@ -134,6 +135,7 @@ def train(
         options.setdefault("scale", coded.encoder)
     elif given := [name for name, value in table.items() if value is not None]:
         raise InputError(f"{', '.join(given)} name columns of a table; X is {type(X).__name__}")
+    X, y, sample_weight = plain_rows(X), plain_rows(y, "y"), plain_rows(sample_weight, "sample_weight")
     X, y = (values if values is None or hasattr(values, "shape") else np.asarray(values) for values in (X, y))
     if sample_weight is not None and np.ndim(sample_weight) == 0:
         raise InputError(f"sample_weight must have one entry for each row, got {sample_weight!r}")

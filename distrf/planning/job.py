@@ -21,6 +21,7 @@ from .. import store
 from ..errors import InputError
 from ..execution import keeping
 from ..execution.graph_inputs import graph_inputs
+from ..execution.labelled import plain_rows
 from ..execution.memory import PassMemory, Workers
 from ..execution.planned import Costs, PlannedRows
 from ..execution.row_blocks import blocks_are_csr, check_dask_rows, rows_per_block
@@ -112,6 +113,7 @@ def plan(
         y = X.rows()[1] if y is None else y
         known = known or len(X.info.classes or ())
     elif y is not None:
+        y = plain_rows(y, "y")
         y = y if is_dask_collection(y) else np.asarray(y)
     learns = job in ("fit", "train", "featurize") and _learns_labels(steps)
     target = planned_target(y if learns else None, known)
