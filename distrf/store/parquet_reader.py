@@ -39,13 +39,13 @@ class ParquetRows:
     columns : tuple of str
         Which columns, in this order.
     dtype : str
-        Of the result: numbers, or ``<U`` text for a target.
+        Of the result: numbers, ``<U`` text for a target, or ``|O`` for text with nulls, which are None.
     fingerprint : str
         Names this version of the files in the keys of tasks.
     impute : tuple of float, optional
         What replaces nulls and NaN, one number for each column.
     vector : bool
-        A single column, as an array of shape (n,).
+        A single column, as an array of shape (n,). Its nulls are not replaced: with ``impute`` they are NaN or None.
     storage_options : mapping, optional
         Options of the fsspec file system.
     """
@@ -142,7 +142,7 @@ class ParquetRows:
 
     def _column(self, table: pa.Table, name: str, group: RowGroup, dtype: np.dtype) -> np.ndarray:
         column = table.column(name)
-        if column.null_count and (self.impute is None or dtype.kind != "f"):
+        if column.null_count and (self.impute is None or dtype.kind not in "fO"):
             raise null_error(name, group.file, group.number, self.vector)
         if pa.types.is_dictionary(column.type):
             column = column.cast(column.type.value_type)

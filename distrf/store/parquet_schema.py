@@ -46,9 +46,7 @@ def choose_columns(
         names = list(columns)
     if target in names:
         raise InputError(f"the target {target!r} is among columns=; leave it out")
-    other = [
-        f"{name} ({schema.field(name).type})" for name in names if not _is_numeric(schema.field(name).type)
-    ]
+    other = [f"{name} ({schema.field(name).type})" for name in names if not is_numeric(schema.field(name).type)]
     if other:
         raise InputError(
             f"features are numbers or booleans; {path!r} has the columns {other[:20]}; choose others with "
@@ -58,7 +56,7 @@ def choose_columns(
         raise InputError(f"no feature column is left in {path!r}; its columns are {schema.names[:50]}")
     if target is not None:
         kind = value_type(schema.field(target).type)
-        if not (_is_numeric(kind) or is_text(kind)):
+        if not (is_numeric(kind) or is_text(kind)):
             raise InputError(f"a target is numbers, booleans or text; {target!r} has type {kind}")
     return names
 
@@ -68,7 +66,8 @@ def value_type(kind: pa.DataType) -> pa.DataType:
     return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
-def _is_numeric(kind: pa.DataType) -> bool:
+def is_numeric(kind: pa.DataType) -> bool:
+    """True for the Arrow types of numbers and booleans."""
     test = pa.types
     return test.is_integer(kind) or test.is_floating(kind) or test.is_boolean(kind) or test.is_decimal(kind)
 

@@ -19,6 +19,7 @@ from .parquet_reader import ParquetRows, RowGroup
 from .parquet_schema import (
     choose_columns,
     common_dtype,
+    is_numeric,
     is_text,
     null_error,
     refuse_nulls,
@@ -112,6 +113,16 @@ class ParquetSource(RowSource):
         else:
             dtype = np.dtype(np.float64 if pa.types.is_decimal(kind) else kind.to_pandas_dtype())
         rows = replace(self.rows, columns=(self.target,), dtype=dtype.str, impute=None, vector=True)
+        return replace(self, shape=self.shape[:1], dtype=dtype, columns=None, rows=rows)
+
+    def column_source(self, name: str) -> ParquetSource:
+        """A column of numbers, booleans or text, whether it is one of X or not."""
+        require_columns(self.path, self.schema, [name])
+        kind = value_type(self.schema.field(name).type)
+        if not (is_text(kind) or is_numeric(kind)):
+            raise InputError(f"rows are told apart by numbers, booleans or text; {name!r} has type {kind}")
+        dtype = np.dtype(object if is_text(kind) else np.float64)
+        rows = replace(self.rows, columns=(name,), dtype=dtype.str, impute=(float("nan"),), vector=True)
         return replace(self, shape=self.shape[:1], dtype=dtype, columns=None, rows=rows)
 
     def text_classes(self) -> list[str] | None:
