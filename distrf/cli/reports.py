@@ -36,8 +36,8 @@ def print_result(console: Console, title: str, result: dict[str, Any]) -> None:
     print_facts(console, title, shown)
 
 
-#: Most classes that are printed.
-_CLASSES = 30
+#: Most classes that are printed, and the scores of slices that are, beside the first one.
+_CLASSES, _OF_SLICES = 30, ("accuracy", "balanced_accuracy", "roc_auc", "log_loss", "rmse", "mae")
 
 
 def print_scores(console: Console, title: str, result: dict[str, Any]) -> None:
@@ -47,7 +47,7 @@ def print_scores(console: Console, title: str, result: dict[str, Any]) -> None:
     for name, value in result.items():
         if name.endswith("_error"):
             bounds[name.removesuffix("_error")] = value
-        elif name not in ("score", "rows", "positive"):
+        elif name not in ("score", "rows", "positive", "by"):
             shown[name] = value
     named = {name: _score_name(name, result) for name in shown}
     rounded = {n: _score_value(v, bounds.get(n)) if isinstance(v, float) else v for n, v in shown.items()}
@@ -56,9 +56,8 @@ def print_scores(console: Console, title: str, result: dict[str, Any]) -> None:
     if 0 < len(classes) <= _CLASSES:
         print_table(console, "by class", classes)
     if "slices" in result:
-        names = ["value", "rows", first, *(n for n in shown if n in result["slices"][0] and n != first)]
-        slices = [{named.get(n, n): piece[n] for n in names} for piece in result["slices"]]
-        print_table(console, f"by {result['by']}", slices)
+        names = dict.fromkeys(["value", "rows", first, *(n for n in _OF_SLICES if n in shown)])
+        print_table(console, f"by {result['by']}", [{n: piece[n] for n in names} for piece in result["slices"]])
 
 
 def _score_name(name: str, result: dict[str, Any]) -> str:

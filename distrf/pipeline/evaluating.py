@@ -7,6 +7,7 @@ from typing import Any
 from sklearn.base import is_classifier
 from sklearn.pipeline import Pipeline
 
+from ..errors import InputError
 from ..execution.sampling import sampled_rows, take_rows
 from ..linear_model.base import LinearClassifier
 from ..scores.models import ClassifierSums, RegressorSums
@@ -31,8 +32,8 @@ def evaluate(
 ) -> dict[str, Any]:
     """Score a fitted model on rows with known targets, in one pass.
 
-    The first score is accuracy for labels. If a class is rare, which has fewer than a tenth of the rows that an even share would be
-    (5 % of two classes), it is the average precision of two classes, and the balanced accuracy of more. For numbers it is R^2.
+    The first score is R^2 for numbers, and accuracy for labels. But if a class is rare, with fewer than a tenth of the rows
+    of an even share (5 % of two classes), it is average precision for two classes, and balanced accuracy for more.
 
     Parameters
     ----------
@@ -70,17 +71,20 @@ def evaluate(
 
     Notes
     -----
-    AUC and average precision are of the decision values. Of two classes the second is "positive", unless the first is rare;
-    of more it is the mean over the classes, each against the rest. Up to 65,536 distinct values (262,144 of all classes together) they are
-    exact; beyond, values are counted in bins, and "roc_auc_error" and "average_precision_error" bound how far they may be off.
-    More than 512 classes are not ranked. Of more than two classes "calibration" is of the largest probability.
+    AUC and average precision are of the decision values. Of two classes the second is "positive", unless the first is
+    rare; of more it is the mean over the classes, each against the rest. Up to 65,536 distinct values (262,144 of all
+    classes together) they are exact. Beyond, values are counted in bins, and "roc_auc_error" and
+    "average_precision_error" bound how far the scores may be off. More than 512 classes are not ranked. Of more than two
+    classes "calibration" is of the largest probability.
     """
     trained = predictor(model)
     data = trained.open(X, y, target=target, needs_target=True, strict=strict)
     rows, truth = rows_with_target(data, "evaluation")
     column = None if by is None else data.column(by)
-    slices = None if column is None else choose_slices(column)
     pipeline, n = trained.pipeline, int(rows.shape[0])
+    if column is not None and column.shape[:1] != (n,):
+        raise InputError(f"by has one value for each of {n} rows, got shape {column.shape}")
+    slices = None if column is None else choose_slices(column)
     outputs = _outputs(pipeline, rows)
     if is_classifier(pipeline[-1]):
         check_kinds(truth, pipeline[-1].classes_)

@@ -218,7 +218,7 @@ def _compare_sample(prepared: Prepared) -> list[Comparison]:
 def _scores_of_rare_classes(
     prepared: Prepared, verdicts: tuple[Verdict, ...]
 ) -> tuple[str, list[float]] | None:
-    """Name and values of the score that `evaluate` would name first, for verdicts on held-out rows; None for accuracy and R²."""
+    """Where a class is rare, the score that `evaluate` names first, and what each verdict has of it on held-out rows."""
     sample, targets = prepared.decisions.sample, prepared.decisions.targets
     if targets is None or targets.classes is None:
         return None

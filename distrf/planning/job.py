@@ -268,7 +268,7 @@ def _described(X: Any, workers: Workers, outputs: int, labelled: bool) -> Planne
 
 
 def _writing(job: str, rows: PlannedRows, state: int) -> Costs:
-    """The costs of writing features or predictions, a block at a time, or of adding their scores to a state of so many bytes."""
+    """The costs of writing features or predictions block by block, or of adding up scores in a state of so many bytes."""
     block = rows.block_rows * rows.entries * rows.itemsize
     memory = PassMemory(
         rows.block_bytes, max(block, rows.reading), state, rows.cached, rows.blocks, rows.workers.threads

@@ -11,8 +11,8 @@ _RARE = 0.1
 def rare_class(shares: np.ndarray) -> int | None:
     """The rarest class, if it is rare: it has fewer than a tenth of the rows that an even share would be.
 
-    Of two classes that is fewer than 5 %, so a constant has an accuracy above 95 %. Of c classes it is 10 / c %: a model that never predicts
-    such a class loses less accuracy by it than a tenth of what another class is worth on average.
+    Of two classes that is fewer than 5 %: a constant has an accuracy above 95 %, a useful model hardly more. Of c classes it
+    is fewer than 0.1 / c, and a model that never predicts such a class loses no more accuracy than that.
 
     Parameters
     ----------
@@ -31,7 +31,7 @@ def rare_class(shares: np.ndarray) -> int | None:
 
 
 def headline(shares: np.ndarray) -> str:
-    """The score that says most: "accuracy", or if a class is rare "average_precision" of two classes, else "balanced_accuracy".
+    """The score that says most: "accuracy"; where a class is rare "average_precision" of two, "balanced_accuracy" of more.
 
     Parameters
     ----------

@@ -16,8 +16,8 @@ from .labels import as_labels, codes_of
 class ProbabilitySums(SizedState):
     """Weighted sums over rows of losses of probabilities, and of what they say in bins of equal width.
 
-    With up to two classes a bin takes the probability of the second class, and whether the row has it. With more it takes the
-    largest probability, and whether its class is the row's.
+    With up to two classes a bin takes the probability of the second class, and whether the row has it. With more it takes
+    the largest probability, and whether its class is the row's.
 
     Parameters
     ----------

@@ -1,29 +1,29 @@
 """ROC AUC and average precision in one pass: a state of bounded size, and a bound of its error. Number code.
 
-The state counts the weight of the rows of a class, and that of the others, in bins of the score. Each distinct score has a
-bin of its own as long as there are at most m of them. Then all is exact: rows with the same score count as tied.
+The state counts the weight of the rows of a class, and that of the others, in bins of the score. Each distinct score has
+a bin of its own as long as there are at most m of them. Then all is exact: rows with the same score count as tied.
 
 Beyond m the bins are wider. A floating-point number becomes an integer that keeps the order (its bits; those of a negative
-number but the sign are flipped). Bins of level h are the integers without their last h bits, so a bin of level h + 1 is two
-of level h. The level is the least one at which at most m bins hold rows. Hence the state is a function of the rows alone, in
-whatever order they come and are added up, but for rounding of the sums of weights. Bins of one octave have equal width. Only
-bins that hold rows count: scores far from 0 and close to each other, or few far ones, do not make them wide.
+number but the sign are flipped). Bins of level h are the integers without their last h bits, so a bin of level h + 1 is
+two of level h. The level is the least one at which at most m bins hold rows. Hence the state is a function of the rows
+alone, in whatever order they come and are added up, but for rounding of the sums of weights. Bins of one octave have equal
+width. Only bins that hold rows count: scores far from 0 and close to each other, or few far ones, do not make them wide.
 
-A bin also knows its least and its greatest score. If they are the same, its rows are tied, and it is exact at any level. The
-rows of another bin count as if those of both classes were evenly mixed, which for the AUC is as if they were tied.
+A bin also knows its least and its greatest score. If they are the same, its rows are tied, and it is exact at any level.
+The rows of another bin count as if those of both classes were evenly mixed, which for the AUC is as if they were tied.
 
 The error. P and N are the weights of the two classes, p and n those in a bin.
 
-* AUC: the pairs of rows in one bin are p n in weight, and count one half. In truth they count something from 0 to 1, all other
-  pairs are in their true order. So the AUC is off by at most sum(p n) / (2 P N), over the bins of several scores.
+* AUC: the pairs of rows in one bin are p n in weight, and count one half. In truth they count something from 0 to 1, and
+  all other pairs are in their true order. So the AUC is off by at most sum(p n) / (2 P N), over the bins of several scores.
 * Average precision is the mean over the rows of the class of the precision at their score. Let a bin have TP and FP of both
-  classes above it. At a row of the class with t <= p of the class in the bin from the top to it, ties included, the precision
-  is (TP + t) / (TP + t + FP + f) with 0 <= f <= n. So p times the mean of the bin is at most p (TP + p) / (TP + p + FP); and,
-  as the quotient grows with t, at least the integral of (TP + t) / (TP + t + FP + n) over t from 0 to p. The even mixture,
-  f = n t / p, lies between.
+  classes above it. At a row of the class with t <= p of the class in the bin from the top to it, ties included, the
+  precision is (TP + t) / (TP + t + FP + f) with 0 <= f <= n. So the rows of the class in the bin add at most
+  p (TP + p) / (TP + p + FP) to P times the mean; and, as the quotient grows with t, at least the integral of
+  (TP + t) / (TP + t + FP + n) over t from 0 to p. The even mixture, f = n t / p, lies between.
 
-Both bounds are sums over bins and are returned with the scores. For scores that have a density, p and n fall as 1 / m, so the
-bounds do as 1 / m; what is really off is of second order.
+Both bounds are sums over bins and are returned with the scores. For scores that have a density, p and n fall as 1 / m, so
+the bounds do as 1 / m; what the AUC is really off by is of second order.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Rows by the values of a column: some values each, or quarters of the numbers, the rest, and what is missing. Number code."""
+"""Rows by the values of a column: by value, or by quarter of the numbers; the rest; what is missing. Number code."""
 
 from __future__ import annotations
 
@@ -54,13 +54,13 @@ class Slices:
 
     @property
     def names(self) -> list[Any]:
-        """What each slice is, as plain data; the last two are "other", None for quarters, and "missing"."""
+        """What each slice is, as plain data: values or intervals, then "other values" and "missing"."""
         if self.values is not None:
             return [*(_plain(value) for value in self.values.tolist()), "other values", "missing"]
         assert self.edges is not None
         edges = [f"{edge:.6g}" for edge in self.edges.tolist()]
-        between = [f"above {low}, up to {high}" for low, high in itertools.pairwise(edges)]
-        return [f"up to {edges[0]}", *between, f"above {edges[-1]}", "other values", "missing"]
+        between = [f"({low}, {high}]" for low, high in itertools.pairwise(edges)]
+        return [f"<= {edges[0]}", *between, f"> {edges[-1]}", "other values", "missing"]
 
     def codes(self, column: Any) -> np.ndarray:
         """The number of the slice of each row of a block.

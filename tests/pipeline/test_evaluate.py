@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import scipy.sparse as sp
+import zarr
 from sklearn import metrics as reference
 from sklearn.pipeline import make_pipeline
 
@@ -171,9 +172,9 @@ def test_each_slice_has_the_scores_of_its_rows(sliced, place, tmp_path):
     edges = [f"{q:.6g}" for q in quartiles]
     quarter = np.searchsorted(quartiles, X[:, 1])
     names = [
-        f"up to {edges[0]}",
-        *(f"above {a}, up to {b}" for a, b in itertools.pairwise(edges)),
-        f"above {edges[-1]}",
+        f"<= {edges[0]}",
+        *(f"({a}, {b}]" for a, b in itertools.pairwise(edges)),
+        f"> {edges[-1]}",
     ]
     quarters = {name: quarter == k for k, name in enumerate(names)}
     if place == "memory":
@@ -212,6 +213,19 @@ def test_slices_of_nulls_in_columns_of_the_model(tmp_path):
     assert {s["value"]: s["rows"] for s in found["slices"]} == {0: 300, 1: 300, "missing": 300}
 
 
+def test_slices_by_an_array_of_a_store_of_others(tmp_path):
+    X, y, _ = problem()
+    model = fitted(X, y, StreamingRidgeClassifier(alpha=1e-3))
+    store = zarr.open_group(tmp_path / "z.zarr", mode="w")
+    for name, values in {"X": X, "y": y == "low", "site": np.arange(900) // 300, "pair": X[:, :2]}.items():
+        store.create_array(name, data=values)
+    model = make_pipeline(*model[:-1], StreamingRidgeClassifier(alpha=1e-3)).fit(X, y == "low")
+    found = distrf.evaluate(model, tmp_path / "z.zarr", by="site")
+    check_slices(model, X, y == "low", found["slices"], {k: np.arange(900) // 300 == k for k in range(3)})
+    with pytest.raises(InputError, match=r"'pair' .* has shape .900, 2."):
+        distrf.evaluate(model, tmp_path / "z.zarr", by="pair")
+
+
 def test_slices_of_csr_rows(tmp_path):
     X, y, _ = problem()
     X = np.where(X > 1, 1.0, 0.0)
@@ -232,7 +246,7 @@ def test_a_column_that_is_none_is_refused(sliced, tmp_path):
         distrf.evaluate(model, tmp_path / "r.zarr", by="region")
     with pytest.raises(InputError, match="give the values of 'region'"):
         distrf.evaluate(model, X, y, by="region")
-    with pytest.raises(InputError, match="as many rows"):
+    with pytest.raises(InputError, match="by has one value for each of 900 rows"):
         distrf.evaluate(model, X, y, by=group[:5])
     when = np.arange(900).astype("datetime64[s]")
     table = {f"x{j}": X[:, j] for j in range(4)} | {"y": y, "when": when}

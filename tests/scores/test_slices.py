@@ -36,12 +36,12 @@ def test_quarters_of_numbers(rng):
     column = rng.permutation(np.arange(1.0, 101.0))
     slices = Slices.of_sample(column)
     assert slices.names == [
-        "up to 25", "above 25, up to 50", "above 50, up to 75", "above 75", "other values", "missing",
+        "<= 25", "(25, 50]", "(50, 75]", "> 75", "other values", "missing",
     ]  # fmt: skip
     np.testing.assert_array_equal(np.bincount(slices.codes(column)), [25, 25, 25, 25])
     assert slices.codes(np.array([-np.inf, 25.0, 25.1, np.inf, np.nan])).tolist() == [0, 0, 1, 3, 5]
     mostly = Slices.of_sample(np.concatenate([np.zeros(900), column]))
-    assert mostly.names[:2] == ["up to 0", "above 0"]
+    assert mostly.names[:2] == ["<= 0", "> 0"]
 
 
 def test_nothing_but_missing_values():
