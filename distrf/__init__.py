@@ -34,7 +34,7 @@ _EXPORTS = {
     "featurize": "distrf.pipeline.writing",
     "write_rows": "distrf.pipeline.writing",
     "predict": "distrf.pipeline.predicting",
-    "evaluate": "distrf.pipeline.predicting",
+    "evaluate": "distrf.pipeline.evaluating",
     "tune": "distrf.tuning",
     "compare_projections": "distrf.comparing",
     "connect": "distrf.cluster",

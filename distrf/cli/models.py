@@ -166,7 +166,7 @@ class PredictOptions(FunctionOptions):
 class EvaluateOptions(FunctionOptions):
     """The options of `distrf.evaluate`."""
 
-    function = "distrf.pipeline.predicting:evaluate"
+    function = "distrf.pipeline.evaluating:evaluate"
     left_out = ("y",)
 
 
@@ -193,13 +193,16 @@ def predict(given: PredictOptions, *, run: RunOptions) -> None:
 def evaluate(given: EvaluateOptions, *, run: RunOptions) -> None:
     """Score a trained model on rows with known targets, in one pass."""
     from ..pipeline.loaded import predictor
-    from .reports import print_result
+    from .reports import print_scores
 
     session = Session(run)
     model, X = given.places.values()
     trained = predictor(model)
-    data = trained.open(X, needs_target=True, **given.values)
+    reading = {name: value for name, value in given.values.items() if name != "by"}
+    data = trained.open(X, needs_target=True, **reading)
+    if "by" in given.values:
+        data.column(given.values["by"])  # lazy; one that is not there is an error now
     session.refuse_if_too_big("evaluate", trained.pipeline, data)
     with session.connected():
-        result = given.call(trained, data) | {"model": model, "rows": data.n}
-    session.finish(result, lambda console: print_result(console, f"{model} on {X}", result))
+        result = given.call(trained, data) | {"model": model}
+    session.finish(result, lambda console: print_scores(console, f"{model} on {X}", result))

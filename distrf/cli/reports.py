@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from dask.utils import format_bytes
@@ -34,6 +34,58 @@ def print_result(console: Console, title: str, result: dict[str, Any]) -> None:
         if value is not None and not isinstance(value, (dict, list)):
             shown.append((key.replace("_", " "), str(value)))
     print_facts(console, title, shown)
+
+
+#: Most classes that are printed, and the scores of slices that are, beside the first one.
+_CLASSES, _OF_SLICES = 30, ("accuracy", "balanced_accuracy", "roc_auc", "log_loss", "rmse", "mae")
+
+
+def print_scores(console: Console, title: str, result: dict[str, Any]) -> None:
+    """The scores of a model, the first one first, and tables by class and by slice."""
+    first, bounds = result["score"], {}
+    shown = {first: result[first]}
+    for name, value in result.items():
+        if name.endswith("_error"):
+            bounds[name.removesuffix("_error")] = value
+        elif name not in ("score", "rows", "positive", "by"):
+            shown[name] = value
+    named = {name: _score_name(name, result) for name in shown}
+    rounded = {n: _score_value(v, bounds.get(n)) if isinstance(v, float) else v for n, v in shown.items()}
+    print_result(console, title, {named[n]: v for n, v in rounded.items()} | {"rows": result["rows"]})
+    classes = result.get("classes", ())
+    if 0 < len(classes) <= _CLASSES:
+        print_table(console, "by class", classes)
+    if "slices" in result:
+        names = dict.fromkeys(["value", "rows", first, *(n for n in _OF_SLICES if n in shown)])
+        print_table(console, f"by {result['by']}", [{n: piece[n] for n in names} for piece in result["slices"]])
+
+
+def _score_name(name: str, result: dict[str, Any]) -> str:
+    """The name of a score; of an average precision with its class."""
+    of = result.get("positive")
+    return f"{name} of {of!r}" if name == "average_precision" and of is not None else name
+
+
+def _score_value(value: float, bound: float | None) -> str:
+    return f"{value:.6g}" + (f" ± {bound:.1g} (scores in bins)" if bound else "")
+
+
+def print_table(console: Console, title: str, rows: Sequence[dict[str, Any]]) -> None:
+    """Records of equal keys as a table; columns without any value are left out."""
+    table = Table(title=title, title_justify="left")
+    names = [name for name in rows[0] if any(row[name] is not None for row in rows)]
+    for name in names:
+        table.add_column(name.replace("_", " "), justify="left" if name == names[0] else "right")
+    for row in rows:
+        table.add_row(*(_cell(row[name]) for name in names))
+    console.print(table)
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    plain = isinstance(value, int) and not isinstance(value, bool)
+    return "" if value is None else f"{value:,}" if plain else str(value)
 
 
 def _print_choices(console: Console, training: Training) -> None:

@@ -131,6 +131,39 @@ def open_array(
     return lazy_rows(source)
 
 
+def open_column(
+    path: str | os.PathLike[str],
+    name: str,
+    *,
+    target: str | None = None,
+    columns: Sequence[Any] | None = None,
+    impute: Any = None,
+) -> da.Array:
+    """One column of rows lazily, in their blocks, with its missing values.
+
+    Parameters
+    ----------
+    path : path or URL
+        As of `open_rows`.
+    name : str
+        A column of Parquet, whether of X or not; an array of a Zarr store, or a column of its X by name or number.
+    target, columns, impute
+        With which X is read.
+
+    Returns
+    -------
+    Dask array of shape (n,) or (n, 1)
+        Numbers, with NaN; or text: strings, or objects with None.
+
+    Raises
+    ------
+    InputError
+        There is no such column.
+    """
+    source = open_source(path, Selection(target=target, columns=columns, missing=impute is not None))
+    return lazy_rows(source.column_source(name))
+
+
 def lazy_rows(source: RowSource) -> da.Array:
     """A Dask array with one `read_block` task for every block.
 

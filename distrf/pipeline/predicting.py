@@ -1,4 +1,4 @@
-"""`predict` and `evaluate`: a fitted model on rows larger than memory."""
+"""`predict`: a fitted model on rows larger than memory."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ from .. import __version__, store
 from ..errors import InputError
 from ..execution.write_parquet import write_parts
 from ..execution.write_zarr import Written, write_rows
-from ..linear_model.base import accuracy_pass, error_pass
 from ..parameters import COLUMNS, ruled
 from ..store.job_lock import hold
-from .inputs import Arrays, Input, rows_with_target
+from .inputs import Arrays, Input
 from .loaded import Loaded, predictor
 
 
@@ -114,42 +113,3 @@ def open_rows(
     if scores and not is_classifier(trained.pipeline[-1]):
         raise InputError("--scores are decision values of a classifier; this model is a regressor")
     return data
-
-
-def evaluate(
-    model: Any, X: Any, y: Any = None, *, target: str | None = None, strict: bool = False
-) -> dict[str, Any]:
-    """Score a fitted model on rows with known targets, in one pass.
-
-    Parameters
-    ----------
-    model : str, PathLike, estimator or Pipeline
-        Folder of a model. Or the fitted model itself.
-    X : str, PathLike or array of shape (n, d)
-        Path of a Zarr store or of Parquet, read as the training rows were. Or rows, lazy or in memory.
-    y : array of shape (n,) or (n, C), or None, default=None
-        Targets of rows that are no path.
-    target : str or None, default=None
-        The column (Parquet) or array (Zarr) of the targets. None is that of the training rows.
-    strict : bool, default=False
-        Refuse a Zarr store of others that lacks chunks; else it is a warning.
-
-    Returns
-    -------
-    dict
-        {"accuracy"} of a classifier. Of a regressor {"rmse", "relative_rmse", "r2"}, in means over the targets;
-        "relative_rmse" is over the root mean square of y, and None where y is 0 everywhere.
-
-    Raises
-    ------
-    InputError
-        The rows have no target, or labels of another kind than those of the model.
-    """
-    trained = predictor(model)
-    data = trained.open(X, y, target=target, needs_target=True, strict=strict)
-    rows, truth = rows_with_target(data, "evaluation")
-    predicted = trained.pipeline.predict(rows)
-    if is_classifier(trained.pipeline[-1]):
-        return {"accuracy": accuracy_pass(predicted, truth, classes=trained.pipeline[-1].classes_)}
-    errors = error_pass(predicted, truth)
-    return {"rmse": errors.rmse, "relative_rmse": errors.relative_rmse, "r2": errors.r2}

@@ -25,6 +25,9 @@ from ..parameters import check_keywords
 from ..persistence import load_model
 from ..randomness import draw_seed
 from ..record import Comparison, Training
+from ..scores.headline import headline, rare_class
+from ..scores.labels import mean_recall
+from ..scores.ranking import Ranking
 from ..targets import class_targets, regression_targets
 from .deciding import all_equal
 from .loaded import NOT_SAID
@@ -32,6 +35,7 @@ from .making import Options, Prepared, make_model, prepare
 from .outputs import Outputs, job_of
 from .sample import as_rows, as_targets
 from .tables import coded_table
+from .search import Verdict
 
 #: Columns up to which the linear model is fitted to all rows.
 _NARROW = 1024
@@ -239,11 +243,38 @@ def _compare_sample(prepared: Prepared) -> list[Comparison]:
     verdicts, judged = prepared.verdicts, prepared.decisions.sample.judged
     if verdicts is None:
         return []
+    rows = f"{judged:,} held-out rows of a sample (ridge)"
+    each = verdicts.machine, verdicts.linear, verdicts.constant
+    if rare := _scores_of_rare_classes(prepared, each):
+        return [Comparison(rare[0], rows, *rare[1])]
     what = "accuracy" if is_classifier(prepared.pipeline[-1]) else "R²"
     margin = verdicts.machine.margin(verdicts.constant)
-    rows = f"{judged:,} held-out rows of a sample (ridge, machine less constant ± {margin:.4f})"
-    scores = verdicts.machine.score, verdicts.linear.score, verdicts.constant.score
-    return [Comparison(what, rows, *scores)]
+    rows = rows.replace(")", f", machine less constant ± {margin:.4f})")
+    return [Comparison(what, rows, *(verdict.score for verdict in each))]
+
+
+def _scores_of_rare_classes(
+    prepared: Prepared, verdicts: tuple[Verdict, ...]
+) -> tuple[str, list[float]] | None:
+    """Where a class is rare, the score that `evaluate` names first, and what each verdict has of it on held-out rows."""
+    sample, targets = prepared.decisions.sample, prepared.decisions.targets
+    if targets is None or targets.classes is None:
+        return None
+    codes = np.searchsorted(targets.classes, np.concatenate([sample.y[held] for _, held in sample.splits]))
+    rows = np.bincount(codes, minlength=len(targets.classes))
+    rare = rare_class(rows)
+    if rare is None:
+        return None
+    if headline(rows) == "balanced_accuracy":
+        there = rows > 0
+        missed = [np.bincount(codes, v.missed, len(rows))[there] / rows[there] for v in verdicts]
+        return "balanced accuracy", [mean_recall(1.0 - shares) for shares in missed]
+    rankings = [Ranking() for _ in verdicts]
+    for ranking, verdict in zip(rankings, verdicts, strict=True):
+        assert verdict.decisions is not None
+        ranking.add(verdict.decisions, codes == 1)
+    name = f"average precision of {targets.classes[rare].item()!r}"
+    return name, [ranking.average_precision(of_others=rare == 0)[0] for ranking in rankings]
 
 
 def compares_all(model: Any, mapped: bool, sparse: bool, d: int) -> bool:
