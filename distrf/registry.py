@@ -55,10 +55,11 @@ class Kind:
         return bool(is_classifier(self.estimator()))
 
     def make(self, **parameters: Any) -> Any:
-        """The unfitted estimator."""
-        if self.losses:
-            parameters = {"loss": self.losses[0]} | parameters
-        return self.estimator(**parameters)
+        """The unfitted estimator, which calibrates itself if it can: its files are read where it cannot be fitted again."""
+        usual: dict[str, Any] = {"loss": self.losses[0]} if self.losses else {}
+        if "calibrate" in getattr(self.estimator, "parameter_rules", {}):
+            usual["calibrate"] = True
+        return self.estimator(**usual | parameters)
 
 
 MODELS: dict[str, Kind] = {}

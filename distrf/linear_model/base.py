@@ -8,6 +8,7 @@ import numpy as np
 from dask.base import is_dask_collection
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils import Tags
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from ..errors import input_errors
@@ -15,19 +16,23 @@ from ..execution.labelled import plain_rows
 from ..execution.planned import Costs, PlannedRows
 from ..execution.row_blocks import map_rows
 from ..features.base import validate_rows
-from ..losses import LOSSES
+from ..losses import LOSSES, Logistic
 from ..maps import working_dtype
-from ..parameters import check_parameters
+from ..parameters import check_parameters, number
 from ..scores.passes import error_pass, label_pass
 from ..typing import ArrayLike
+from .calibration import HeldOut, error_bound, fit_sigmoids, sort_errors
 from .predictor import LinearPredictor
+
+COVERAGE = number(above=0, below=1)
 
 
 class LinearModel(BaseEstimator):
-    """Base: `coef_` (C, D) or (D,), `intercept_`, `n_features_in_`."""
+    """Base: `coef_` (C, D) or (D,), `intercept_`, `n_features_in_`; `calibration_` if it was learned."""
 
     coef_: np.ndarray
     intercept_: Any
+    calibration_: np.ndarray
     n_features_in_: int
 
     def facts(self) -> dict[str, Any]:
@@ -70,16 +75,17 @@ class LinearModel(BaseEstimator):
         """
         raise NotImplementedError
 
+    def _calibrate(self, held: HeldOut) -> None:
+        """Set `calibration_` from rows that the model was not trained on."""
+        raise NotImplementedError
+
     def _predictor(self, output: str) -> LinearPredictor:
-        coef = np.atleast_2d(self.coef_)
-        return LinearPredictor(
-            coef.shape[1],
-            output,
-            coef,
-            np.atleast_1d(self.intercept_),
-            getattr(self, "classes_", None),
-            LOSSES.get(getattr(self, "loss", "")),
-        )
+        coef, intercept = np.atleast_2d(self.coef_), np.atleast_1d(self.intercept_)
+        loss = LOSSES.get(getattr(self, "loss", ""))
+        if output == "probability" and hasattr(self, "calibration_"):
+            slopes, offsets = self.calibration_.T
+            coef, intercept, loss = slopes[:, None] * coef, slopes * intercept + offsets, Logistic
+        return LinearPredictor(coef.shape[1], output, coef, intercept, getattr(self, "classes_", None), loss)
 
     def _features(self, X: Any) -> Any:
         """The features that the weights multiply: the rows as they are, or those of a learned map."""
@@ -103,10 +109,53 @@ class LinearModel(BaseEstimator):
         return tags
 
 
+def _gives_probabilities(model: Any) -> bool:
+    """True for a classifier with probabilities. Others raise AttributeError, as scikit-learn expects."""
+    loss = LOSSES.get(getattr(model, "loss", ""))
+    if loss is not None and loss.probabilistic:
+        return True
+    able = " or ".join(repr(name) for name, known in LOSSES.items() if known.probabilistic)
+    return _is_calibrated(model, "predict_proba", f"loss={able}" if loss is not None else "")
+
+
+def _is_calibrated(model: Any, method: str, other: str = "") -> bool:
+    """True for a model that `fit` calibrates, or has calibrated. Others raise AttributeError; `other` would do as well."""
+    if hasattr(model, "calibration_") or (not hasattr(model, "coef_") and getattr(model, "calibrate", False)):
+        return True
+    ways = ["calibrate=True in `fit`"] if hasattr(model, "calibrate") else []
+    ways += [other] if other else []
+    raise AttributeError(
+        f"{method} needs {' or '.join(ways) or 'ridge or SGD with calibrate=True'}, got {model!r}"
+    )
+
+
 class LinearClassifier(ClassifierMixin, LinearModel):
     """Largest score wins; two classes share one score."""
 
     classes_: np.ndarray
+
+    def _calibrate(self, held: HeldOut) -> None:
+        self.calibration_ = fit_sigmoids(held, self.classes_)
+
+    @available_if(_gives_probabilities)
+    def predict_proba(self, X: ArrayLike) -> ArrayLike:
+        """Compute class probabilities: of a calibrated model, or of the logistic or the multinomial loss.
+
+        Those of a calibrated model are of rows as they were given, weighted by `sample_weight`, whatever `class_weight`
+        is. The most probable class may differ from the label, which the largest score decides.
+
+        Parameters
+        ----------
+        X : {array, CSR matrix, Dask array} of shape (n, D)
+            Rows as `fit` took them.
+
+        Returns
+        -------
+        array or Dask array of shape (n, c)
+            Probabilities in the order of `classes_`; lazy for a Dask array.
+        """
+        check_is_fitted(self)
+        return self._predict(X, "probability", False)
 
     def decision_function(self, X: ArrayLike) -> ArrayLike:
         """Compute the score of each class.
@@ -165,6 +214,59 @@ class LinearClassifier(ClassifierMixin, LinearModel):
 
 class LinearRegressor(RegressorMixin, LinearModel):
     """Linear scores as predictions."""
+
+    def _calibrate(self, held: HeldOut) -> None:
+        self.calibration_ = sort_errors(held)
+
+    @available_if(lambda self: _is_calibrated(self, "predict_interval"))
+    def predict_interval(self, X: ArrayLike, coverage: float = 0.9) -> ArrayLike:
+        """Predict intervals that hold the targets of a given share of new rows: split-conformal, of equal width.
+
+        An interval is the prediction and, to both sides, the error that this share of the rows held out in `fit` did not
+        exceed. Among rows of the same population the share of targets inside is the coverage, within about
+        sqrt(coverage (1 - coverage) / m) for m held-out rows (20,000 at most), whatever the distribution. It is an
+        average over rows: where the noise is larger than elsewhere, fewer targets are inside.
+
+        Parameters
+        ----------
+        X : {array, CSR matrix, Dask array} of shape (n, D)
+            Rows as `fit` took them.
+        coverage : float, default=0.9
+            Share of targets inside, above 0 and below 1. Of several targets, of each.
+
+        Returns
+        -------
+        array or Dask array of shape (n, 2) or (n, C, 2)
+            Lower and upper end; lazy for a Dask array.
+
+        Raises
+        ------
+        InputError
+            `coverage` is no such number, or too few rows were held out for it.
+
+        References
+        ----------
+        .. [1] J. Lei, M. G'Sell, A. Rinaldo, R. J. Tibshirani and L. Wasserman, "Distribution-Free Predictive Inference
+               for Regression", JASA 113, 2018.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from distrf import StreamingRidge
+        >>> rng = np.random.default_rng(0)
+        >>> Z = rng.normal(size=(2000, 3))
+        >>> y = Z @ [1.0, 2.0, 3.0] + rng.normal(size=2000)
+        >>> model = StreamingRidge(calibrate=True).fit(Z, y)
+        >>> low, high = model.predict_interval(np.zeros((1, 3)), coverage=0.95)[0]
+        >>> bool(1.9 < (high - low) / 2 < 2.1)  # 1.96 standard deviations
+        True
+        """
+        check_is_fitted(self)
+        COVERAGE.check("coverage", coverage)
+        predicted = self.predict(X)
+        ends = np.multiply.outer(error_bound(self.calibration_, float(coverage)), [-1.0, 1.0])
+        ends = (ends if predicted.ndim == 2 else ends[0]).astype(predicted.dtype)
+        return predicted[..., None] + ends
 
     def predict(self, X: ArrayLike) -> ArrayLike:
         """Predict targets.
