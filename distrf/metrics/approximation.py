@@ -12,6 +12,7 @@ from scipy.linalg import eigvalsh
 from scipy.sparse.linalg import LinearOperator, eigsh
 
 from ..errors import InputError
+from ..execution.labelled import plain_rows
 from ..execution.sampling import sampled_rows, take_rows
 from ..features.base import FeatureEstimator
 from ..maps import FeatureMap, check_rows, working_dtype

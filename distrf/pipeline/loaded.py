@@ -67,7 +67,9 @@ class Loaded:
         if not isinstance(rows, (str, os.PathLike)):
             return described(encoder.coded_rows(rows) if encoder is not None and is_table(rows) else rows, y)
         if encoder is not None:
-            return like_training(encoder, os.fspath(rows), (target or self.reading["target"]) if needs_target else None)
+            return like_training(
+                encoder, os.fspath(rows), (target or self.reading["target"]) if needs_target else None
+            )
         source, trained = os.fspath(rows), self.reading
         columns = trained["columns"]
         if store.find_format(source).table:

@@ -104,7 +104,7 @@ class TableInput(Input):
     @classmethod
     def of(cls, path: str, coded: CodedTable, target: str | None) -> TableInput:
         """The rows of an opened table; its target is text, or numbers."""
-        X, schema = coded.X, TableSchema.from_spec(coded.encoder.schema)
+        X, schema = coded.X, TableSchema.from_spec(coded.encoder.schema or {})
         block = max(X.chunks[0])
         info = RowsInfo(
             path=path, n=X.shape[0], d=X.shape[1], dtype="float64", block_rows=block, classes=None, columns=schema.names,
@@ -157,7 +157,9 @@ def like_training(encoder: TableEncoder, path: str, target: str | None) -> Table
         The rows are no table, or columns are missing, renamed or of another type.
     """
     if not is_table_path(path):
-        raise InputError(f"the model was trained on a table; give Parquet or CSV with its columns, got {path!r}")
+        raise InputError(
+            f"the model was trained on a table; give Parquet or CSV with its columns, got {path!r}"
+        )
     schema = TableSchema.from_spec(encoder.schema_ or {})
     table = open_table(path, target=target, schema=schema)
     kinds = [ColumnKind(column["name"], column["kind"], column["why"]) for column in encoder.columns_]
@@ -174,4 +176,6 @@ def warn_of_drift(encoder: TableEncoder | None, rows: Any) -> None:
     """
     found = [] if encoder is None else encoder.find_drift(rows)
     if found:
-        warnings.warn(f"the rows differ from those of the training: {'; '.join(found)}", DriftWarning, stacklevel=3)
+        warnings.warn(
+            f"the rows differ from those of the training: {'; '.join(found)}", DriftWarning, stacklevel=3
+        )

@@ -17,8 +17,8 @@ from sklearn.pipeline import Pipeline
 
 from ..errors import InputError
 from ..execution.keeping import keeping_blocks
-from ..execution.open_table import is_table
 from ..execution.labelled import plain_rows
+from ..execution.open_table import is_table
 from ..execution.row_blocks import align_rows, blocks_are_csr
 from ..linear_model.ridge import fit_beside
 from ..parameters import check_keywords
@@ -34,8 +34,8 @@ from .loaded import NOT_SAID
 from .making import Options, Prepared, make_model, prepare
 from .outputs import Outputs, job_of
 from .sample import as_rows, as_targets
-from .tables import coded_table
 from .search import Verdict
+from .tables import coded_table
 
 #: Columns up to which the linear model is fitted to all rows.
 _NARROW = 1024

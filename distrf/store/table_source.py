@@ -107,7 +107,9 @@ class TableSource(RowSource):
             raise InputError(f"rows are told apart by numbers, booleans or text; {name!r} has type {kind}")
         dtype = np.dtype(object if is_text(kind) else np.float64)
         rows = replace(self.rows, dtype=dtype.str, impute=(float("nan"),), vector=True, coded=None)
-        return replace(self, shape=self.shape[:1], dtype=dtype, columns=None, rows=self._reading(rows, [name], [name]))
+        return replace(
+            self, shape=self.shape[:1], dtype=dtype, columns=None, rows=self._reading(rows, [name], [name])
+        )
 
     def text_classes(self) -> list[str] | None:
         """The sorted distinct texts of the target, by one pass over that column; None for other targets."""
