@@ -15,7 +15,7 @@ from sklearn.datasets import load_breast_cancer, load_diabetes, load_wine
 import distrf
 from distrf import StreamingRidge, StreamingScaler
 from distrf.errors import InputError, MemoryPlanError
-from distrf.linear_model import ridge
+from distrf.linear_model import ridge_base as ridge
 from distrf.pipeline import BaselineWarning, deciding
 from distrf.pipeline.making import choose_learner
 from distrf.pipeline.sample import sample_targets

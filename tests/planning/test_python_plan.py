@@ -50,15 +50,20 @@ def fourier(D=64):
     return RandomFourierFeatures(n_components=D, random_state=0)
 
 
-CLASSIFIER, SGD = StreamingRidgeClassifier(), StreamingSGDClassifier("hinge")
+#: Models that are made by name calibrate.
+CLASSIFIER, SGD = StreamingRidgeClassifier(calibrate=True), StreamingSGDClassifier("hinge", calibrate=True)
 TRAINED = {
     "ridge": ("ten", ["-D", 64, "--map", "fourier"], make_pipeline(fourier(), CLASSIFIER)),
-    "numbers": ("numbers", ["-D", 64, "--map", "fourier"], make_pipeline(fourier(), StreamingRidge())),
+    "numbers": (
+        "numbers",
+        ["-D", 64, "--map", "fourier"],
+        make_pipeline(fourier(), StreamingRidge(calibrate=True)),
+    ),
     "sgd": ("ten", ["-D", 64, "--map", "fourier", "--model", "svm"], make_pipeline(fourier(), SGD)),
     "cg": (
         "ten",
         ["-D", 64, "--map", "fourier", "--solver", "cg"],
-        make_pipeline(fourier(), StreamingRidgeClassifier(solver="cg")),
+        make_pipeline(fourier(), StreamingRidgeClassifier(solver="cg", calibrate=True)),
     ),
     "tefm": ("ten", ["-D", 16, "--map", "tefm"], make_pipeline(TEFM(fourier(), 16), CLASSIFIER)),
     "cnm": (
