@@ -183,7 +183,7 @@ def predict(given: PredictOptions, *, run: RunOptions) -> None:
     checks = {name: value for name, value in given.values.items() if name != "overwrite"}
     data = open_rows(trained, X, out, **checks)
     session.refuse_if_too_big("predict", trained.pipeline, data)
-    with hold(out), session.connected():
+    with hold(out), session.connected(), session.noting():
         written = given.call(trained, data, out)
     counts = {"blocks": written.blocks, "blocks_computed": written.computed}
     result = {"predictions": out, "rows": data.n, **counts}
@@ -203,6 +203,6 @@ def evaluate(given: EvaluateOptions, *, run: RunOptions) -> None:
     if "by" in given.values:
         data.column(given.values["by"])  # lazy; one that is not there is an error now
     session.refuse_if_too_big("evaluate", trained.pipeline, data)
-    with session.connected():
+    with session.connected(), session.noting():
         result = given.call(trained, data) | {"model": model}
     session.finish(result, lambda console: print_scores(console, f"{model} on {X}", result))

@@ -12,6 +12,10 @@ from rich.table import Table
 from ..record import Training
 
 
+#: Columns of a table that are printed.
+_COLUMNS = 50
+
+
 def print_facts(console: Console, title: str, facts: Iterable[tuple[str, str]]) -> None:
     """Names and values as a table."""
     table = Table(title=title, title_justify="left", show_header=False)
@@ -101,6 +105,22 @@ def _print_choices(console: Console, training: Training) -> None:
         console.print(str(comparison), soft_wrap=True)
 
 
+def _print_columns(console: Console, columns: Iterable[dict[str, Any]]) -> None:
+    """What the columns of a table were taken for, and what became of them."""
+    columns = list(columns)
+    if not columns:
+        return
+    table = Table(title="columns", title_justify="left")
+    for heading in ("column", "taken for", "since", "encoding", "missing"):
+        table.add_column(heading, overflow="fold")
+    for column in columns[:_COLUMNS]:
+        missing = f"{100 * column['missing']:.3g} %" if column["missing"] else ""
+        table.add_row(column["name"], column["kind"], column["why"], column["encoding"], missing)
+    console.print(table)
+    if len(columns) > _COLUMNS:
+        console.print(f"and {len(columns) - _COLUMNS:,} more columns; --json has all")
+
+
 def print_done(console: Console, facts: dict[str, Any]) -> None:
     """A model that was there already."""
     drawn = f"; plot written to {facts['plot']}" if "plot" in facts else ""
@@ -110,6 +130,7 @@ def print_done(console: Console, facts: dict[str, Any]) -> None:
 def print_training(console: Console, title: str, result: dict[str, Any]) -> None:
     """Facts of a trained model, and the history of one that learns by epochs."""
     print_result(console, title, result)
+    _print_columns(console, result.get("columns", ()))
     _print_choices(console, Training.from_dict(result))
     history = result.get("history")
     if not history:

@@ -16,6 +16,7 @@ from ..scores.ranking import bins_of_each
 from ..scores.slices import Sliced, Slices
 from .inputs import rows_with_target
 from .loaded import predictor
+from .tables import encoder_of, warn_of_drift
 
 #: Values of a column that are looked at to choose slices.
 _SAMPLE = 10_000
@@ -69,6 +70,11 @@ def evaluate(
     InputError
         The rows have no target or no such column, or labels of another kind than those of the model.
 
+    Warns
+    -----
+    DriftWarning
+        Rows of a table differ from those of the training: see `TableEncoder.find_drift`.
+
     Notes
     -----
     AUC and average precision are of the decision values. Of two classes the second is "positive", unless the first is
@@ -80,6 +86,7 @@ def evaluate(
     trained = predictor(model)
     data = trained.open(X, y, target=target, needs_target=True, strict=strict)
     rows, truth = rows_with_target(data, "evaluation")
+    warn_of_drift(encoder_of(trained.pipeline), rows)
     column = None if by is None else data.column(by)
     pipeline, n = trained.pipeline, int(rows.shape[0])
     if column is not None and column.shape[:1] != (n,):

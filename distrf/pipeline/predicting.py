@@ -19,6 +19,7 @@ from ..parameters import COLUMNS, FLAG, NONE, one_of, ruled
 from ..store.job_lock import hold
 from .inputs import Arrays, Input
 from .loaded import Loaded, predictor
+from .tables import encoder_of, warn_of_drift
 
 #: Classes up to which probabilities are written where nothing is said of them.
 _FEW_CLASSES = 100
@@ -75,6 +76,11 @@ def predict(
         intervals.
     SpecMismatchError
         `out` holds other predictions.
+
+    Warns
+    -----
+    DriftWarning
+        Rows of a table that are written differ from those of the training: see `TableEncoder.find_drift`.
     """
     trained = predictor(model)
     beside = Beside(scores, probabilities, interval)
@@ -91,6 +97,7 @@ def predict(
         data = open_rows(trained, X, out, keys, scores, probabilities, interval, strict)
     pipeline, parquet = trained.pipeline, store.to_parquet(out)
     rows, _ = data.rows(uniform=not parquet)
+    warn_of_drift(encoder_of(pipeline), rows)
     arrays, headings = beside.arrays(pipeline, rows, parquet)
     spec = {"model": trained.spec, "input": data.description, "scores": scores, "keys": keys}
     spec |= {"probabilities": "probability" in arrays, "interval": interval}
