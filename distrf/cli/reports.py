@@ -11,7 +11,6 @@ from rich.table import Table
 
 from ..record import Training
 
-
 #: Columns of a table that are printed.
 _COLUMNS = 50
 
