@@ -138,6 +138,7 @@ def open_column(
     target: str | None = None,
     columns: Sequence[Any] | None = None,
     impute: Any = None,
+    coded: bool = False,
 ) -> da.Array:
     """One column of rows lazily, in their blocks, with its missing values.
 
@@ -147,8 +148,8 @@ def open_column(
         As of `open_rows`.
     name : str
         A column of Parquet, whether of X or not; an array of a Zarr store, or a column of its X by name or number.
-    target, columns, impute
-        With which X is read.
+    target, columns, impute, coded
+        With which X is read; coded : as coded rows.
 
     Returns
     -------
@@ -160,7 +161,9 @@ def open_column(
     InputError
         There is no such column.
     """
-    source = open_source(path, Selection(target=target, columns=columns, missing=impute is not None))
+    source = open_source(
+        path, Selection(target=target, columns=columns, missing=impute is not None, coded=coded)
+    )
     return lazy_rows(source.column_source(name))
 
 

@@ -88,7 +88,7 @@ def evaluate(
     rows, truth = rows_with_target(data, "evaluation")
     warn_of_drift(encoder_of(trained.pipeline), rows)
     column = None if by is None else data.column(by)
-    pipeline, n = trained.pipeline, int(rows.shape[0])
+    pipeline, n = trained.pipeline, int(truth.shape[0])
     if column is not None and column.shape[:1] != (n,):
         raise InputError(f"by has one value for each of {n} rows, got shape {column.shape}")
     slices = None if column is None else choose_slices(column)

@@ -18,6 +18,7 @@ from ..execution.labelled import is_frame, plain_rows, with_header
 from ..execution.open_rows import open_column, open_rows
 from ..execution.row_blocks import align_rows, check_dask_rows, rows_per_block
 from ..maps import working_dtype
+from ..scores.passes import as_array
 from ..targets import as_columns
 
 
@@ -73,7 +74,7 @@ class Input:
     def column(self, name: Any) -> Any:
         """A column of these rows by its name, or one in memory or lazy that is given as it is."""
         if not isinstance(name, str):
-            return name if is_dask_collection(name) else np.asarray(name)
+            return as_array(name)
         reading = {"target": self.target, "columns": self.columns, "impute": self.impute}
         return open_column(self.info.path, name, **reading)
 
@@ -122,7 +123,7 @@ class Arrays:
             raise InputError(
                 f"columns are named where rows are at a path; give the values of {values!r}, shape (n,)"
             )
-        return values if is_dask_collection(values) else np.asarray(values)
+        return as_array(values)
 
     def classes(self, y: da.Array | None) -> list[Any] | None:
         return _classes(y)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import InputError
+from ..execution.open_rows import open_column
 from ..execution.open_table import Table, open_table
 from ..parameters import COLUMNS, ruled
 from ..store import find_format
@@ -116,6 +117,12 @@ class TableInput(Input):
     def description(self) -> dict[str, Any]:
         kinds = {kind.name: kind.kind for kind in self.coded.kinds}
         return super().description | {"kinds": kinds}
+
+    def column(self, name: Any) -> Any:
+        """A column of the table by its name, whether the model has it or not, or one that is given as it is."""
+        if not isinstance(name, str):
+            return super().column(name)
+        return open_column(self.info.path, name, target=self.target, columns=self.columns, coded=True)
 
     def rows(self, *, uniform: bool = False) -> tuple[Any, Any]:
         """Lazy coded rows and their target; `uniform` makes the blocks equal but for a shorter last one."""

@@ -91,7 +91,7 @@ def error_pass(
 
 def as_array(values: Any) -> Any:
     """An array; a Dask array as it is."""
-    values = plain_rows(values)
+    values = plain_rows(values, "y")
     return values if is_dask_collection(values) else np.asarray(values)
 
 

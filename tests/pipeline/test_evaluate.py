@@ -7,18 +7,22 @@ import json
 
 import dask.array as da
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import scipy.sparse as sp
 import zarr
+from dask.dataframe import from_pandas
 from sklearn import metrics as reference
 from sklearn.pipeline import make_pipeline
 
 import distrf
 from distrf import RandomFourierFeatures, StreamingRidge, StreamingRidgeClassifier, StreamingSGDClassifier
 from distrf.errors import InputError
+from distrf.execution.open_rows import open_column
 from distrf.execution.passes import run_pass
+from distrf.pipeline.inputs import open_input
 
 
 def problem(classes=2, n=900, rare=False):
@@ -186,7 +190,7 @@ def test_each_slice_has_the_scores_of_its_rows(sliced, place, tmp_path):
         columns = {f"x{j}": X[:, j] for j in range(4)} | {"y": y, "f": f, "group": pa.array(group.tolist())}
         pq.write_table(pa.table(columns), tmp_path / "r.parquet", row_group_size=300)
         said = {"columns": ["x0", "x1", "x2", "x3"]}
-        data = distrf.pipeline.inputs.open_input
+        data = open_input
         text = distrf.evaluate(classifier, data(str(tmp_path / "r.parquet"), "y", **said), by="group")
         numbers = distrf.evaluate(regressor, data(str(tmp_path / "r.parquet"), "f", **said), by="x1")
     else:
@@ -208,9 +212,47 @@ def test_slices_of_nulls_in_columns_of_the_model(tmp_path):
     flag = pa.array([None if i % 3 == 0 else i % 2 for i in range(900)])
     columns = {f"x{j}": X[:, j] for j in range(3)} | {"flag": flag, "y": y}
     pq.write_table(pa.table(columns), tmp_path / "r.parquet")
-    source = distrf.pipeline.inputs.open_input(str(tmp_path / "r.parquet"), "y", None, 0.0)
+    source = open_input(str(tmp_path / "r.parquet"), "y", None, 0.0)
     found = distrf.evaluate(model, source, by="flag")
     assert {s["value"]: s["rows"] for s in found["slices"]} == {0: 300, 1: 300, "missing": 300}
+
+
+def test_a_column_beside_coded_rows(tmp_path):
+    """Of a table with text among its columns, in the blocks of its coded rows."""
+    region = ["north", None, "south"] * 300
+    table = pa.table(
+        {"x": np.arange(900.0), "region": region, "shop": ["a", "b", "c"] * 300, "y": np.arange(900) % 2}
+    )
+    pq.write_table(table, tmp_path / "t.parquet", row_group_size=250)
+    said = {"target": "y", "columns": ["x", "shop"], "coded": True}
+    for name in ("region", "shop"):
+        column = open_column(tmp_path / "t.parquet", name, **said)
+        assert column.compute(scheduler="sync").tolist() == table.column(name).to_pylist()
+
+
+def test_slices_by_a_series():
+    X, y, _ = problem()
+    model = fitted(X, y, StreamingRidgeClassifier(alpha=1e-3))
+    by = pd.Series(["a", None, "b"] * 300)
+    for column in (by, by.astype(object), from_pandas(by.fillna("none"), npartitions=3)):
+        found = distrf.evaluate(model, X, y, by=column)
+        rows = {s["value"]: s["rows"] for s in found["slices"]}
+        assert rows["a"] == rows["b"] == 300
+        assert sum(rows.values()) == 900
+
+
+def test_data_frames():
+    X, y, _ = problem()
+    model = fitted(X, y, StreamingRidgeClassifier(alpha=1e-3))
+    expected = distrf.evaluate(model, X, y, by=np.round(X[:, 2]))
+    frame = pd.DataFrame(X)
+    found = distrf.evaluate(model, frame.to_numpy(), pd.Series(y), by=frame[2].round())
+    assert found == expected
+    named = fitted(frame.rename(columns=str), y, StreamingRidgeClassifier(alpha=1e-3))
+    lazy = from_pandas(frame.rename(columns=str).assign(y=y), npartitions=3)
+    found = distrf.evaluate(named, lazy.drop(columns="y"), lazy["y"], by=lazy["2"].round())
+    assert found["classes"] == expected["classes"]
+    assert [s["rows"] for s in found["slices"]] == [s["rows"] for s in expected["slices"]]
 
 
 def test_slices_by_an_array_of_a_store_of_others(tmp_path):
@@ -251,7 +293,7 @@ def test_a_column_that_is_none_is_refused(sliced, tmp_path):
     when = np.arange(900).astype("datetime64[s]")
     table = {f"x{j}": X[:, j] for j in range(4)} | {"y": y, "when": when}
     pq.write_table(pa.table(table), tmp_path / "r.parquet")
-    data = distrf.pipeline.inputs.open_input(str(tmp_path / "r.parquet"), "y", ["x0", "x1", "x2", "x3"])
+    data = open_input(str(tmp_path / "r.parquet"), "y", ["x0", "x1", "x2", "x3"])
     with pytest.raises(InputError, match="'when' has type timestamp"):
         distrf.evaluate(model, data, by="when")
     with pytest.raises(InputError, match=r"columns .'where'. are not in"):
