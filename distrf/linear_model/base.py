@@ -21,7 +21,7 @@ from ..maps import working_dtype
 from ..parameters import check_parameters, number
 from ..scores.passes import error_pass, label_pass
 from ..typing import ArrayLike
-from .calibration import HeldOut, error_bound, fit_sigmoids, sort_errors
+from .calibration import HeldOut, error_bound, fit_sigmoids, of_each_class, sort_errors
 from .predictor import LinearPredictor
 
 COVERAGE = number(above=0, below=1)
@@ -84,7 +84,8 @@ class LinearModel(BaseEstimator):
         loss = LOSSES.get(getattr(self, "loss", ""))
         if output == "probability" and hasattr(self, "calibration_"):
             slopes, offsets = self.calibration_.T
-            coef, intercept, loss = slopes[:, None] * coef, slopes * intercept + offsets, Logistic
+            coef, intercept = (of_each_class(weights.T).T for weights in (coef, intercept[:, None]))
+            coef, intercept, loss = slopes[:, None] * coef, slopes * intercept[:, 0] + offsets, Logistic
         return LinearPredictor(coef.shape[1], output, coef, intercept, getattr(self, "classes_", None), loss)
 
     def _features(self, X: Any) -> Any:

@@ -36,14 +36,14 @@ class CalibrationWarning(UserWarning):
 
 
 def fit_sigmoids(held: HeldOut, classes: np.ndarray) -> np.ndarray:
-    """Platt's sigmoids of the scores, fitted together.
+    """Platt's sigmoid of the score of each class, fitted together.
 
-    Of two classes the probability of the second is sigmoid(a s + b) (Platt 1999). Of several, that of class c is
-    sigmoid(a_c s_c + b_c) over the sum of all. All a_c >= 0 and b_c minimise the log loss of these probabilities: fitted
-    one by one, as is usual, the sigmoids would not know of the division by the sum, which costs up to a third of the log
-    loss where the classes are told apart well. As Platt has it, a row of class c counts as (N_c + 1) / (N_c + 2) of one,
-    N_c being the rows of the class, and the other classes share the rest: scores that separate the classes, and classes
-    without rows, have a finite solution.
+    The probability of class c is sigmoid(a_c s_c + b_c) over the sum of all sigmoids. Of two classes, which share a score
+    s, the scores are -s and s; for small b_c that is Platt's sigmoid((a_1 + a_2) s + b_2 - b_1). All a_c >= 0 and b_c
+    minimise the log loss of the probabilities. Sigmoids that are fitted one by one, as is usual, do not know of the sum;
+    docs/guide.md has both. As Platt has it, a row of class c counts as (N_c + 1) / (N_c + 2) of one, N_c being the rows
+    of the class, and the other classes share the rest: so the solution is finite also where scores separate the classes,
+    or a class has no row.
 
     Parameters
     ----------
@@ -54,8 +54,8 @@ def fit_sigmoids(held: HeldOut, classes: np.ndarray) -> np.ndarray:
 
     Returns
     -------
-    array of shape (C, 2)
-        a and b of each column of scores. Without any row, all probabilities are equal.
+    array of shape (c, 2)
+        a and b of each class. Without any row, all probabilities are equal.
 
     Warns
     -----
@@ -69,27 +69,25 @@ def fit_sigmoids(held: HeldOut, classes: np.ndarray) -> np.ndarray:
     .. [2] B. Zadrozny and C. Elkan, "Transforming Classifier Scores into Accurate Multiclass Probability Estimates",
            KDD 2002 (the sum over classes).
     """
-    right, share = held.targets > 0, held.weight / max(held.weight.sum(), np.finfo(float).tiny)
-    two = np.hstack([~right, right]) if right.shape[1] == 1 else right
-    _warn_if_lacking(two, classes)
-    if not len(share):
-        return np.zeros((right.shape[1], 2))
-    counts = len(share) * (share @ two)  # rows of mean weight
-    kept = two @ ((counts + 1.0) / (counts + 2.0))
-    wanted = np.where(two, kept[:, None], ((1.0 - kept) / (two.shape[1] - 1))[:, None])
+    scores, right = of_each_class(held.scores), of_each_class(held.targets) > 0
+    _warn_if_lacking(right, classes)
+    C = right.shape[1]
+    if not len(right):
+        return np.zeros((C, 2))
+    share = held.weight / held.weight.sum()
+    counts = len(share) * (share @ right)  # rows of mean weight
+    kept = right @ ((counts + 1.0) / (counts + 2.0))
+    wanted = np.where(right, kept[:, None], ((1.0 - kept) / (C - 1))[:, None])
     # In units of their spread, so that slope and offset are about 1 and hardly depend on each other.
-    middle = share @ held.scores
-    spread = np.sqrt(share @ (held.scores - middle) ** 2)
-    spread = np.where(
-        spread > 1e-12 * np.abs(held.scores).max(), spread, np.inf
-    )  # of equal scores the slope is 0
-    S = (held.scores - middle) / spread
+    middle = share @ scores
+    spread = np.sqrt(share @ (scores - middle) ** 2)
+    spread = np.where(spread > 1e-12 * np.abs(scores).max(), spread, np.inf)  # of equal scores the slope is 0
+    S = (scores - middle) / spread
 
     def loss(x: np.ndarray) -> tuple[float, np.ndarray]:
-        value, slope = _log_loss(x[: len(x) // 2] * S + x[len(x) // 2 :], wanted)
+        value, slope = _log_loss(x[:C] * S + x[C:], wanted)
         return float(share @ value), np.concatenate([share @ (slope * S), share @ slope])
 
-    C = S.shape[1]
     options = {"maxiter": _ITERATIONS, "ftol": _GAIN, "gtol": _GRADIENT}
     bounds = [(0.0, None)] * C + [(None, None)] * C
     start = np.concatenate([np.ones(C), np.zeros(C)])
@@ -98,11 +96,13 @@ def fit_sigmoids(held: HeldOut, classes: np.ndarray) -> np.ndarray:
     return np.column_stack([a, x[C:] - a * middle])
 
 
+def of_each_class(scores: np.ndarray) -> np.ndarray:
+    """Scores, or anything linear in them, with a column for each class: of two classes, which share one, -s and s."""
+    return np.hstack([-scores, scores]) if scores.shape[1] == 1 else scores
+
+
 def _log_loss(z: np.ndarray, wanted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Cross entropy of each row between `wanted`, shape (m, c), and the probabilities of `z`; its derivative by z."""
-    if z.shape[1] == 1:
-        t = wanted[:, 1:]
-        return (np.logaddexp(0.0, z) - t * z)[:, 0], expit(z) - t
+    """Cross entropy of each row between `wanted` and the probabilities sigmoid(z) / sum; its derivative by z."""
     logs = -np.logaddexp(0.0, -z)
     largest = logs.max(axis=1, keepdims=True)
     p = np.exp(logs - largest)

@@ -258,8 +258,9 @@ class StreamingRidgeClassifier(LinearClassifier, BaseRidge):
     error_bound_ : float
         Bound on the relative error of predictions of the training rows, at which "cg" stopped; 0 for
         "gram".
-    calibration_ : array of shape (c, 2) or (1, 2)
-        Slope a and offset b of each score s in the sigmoid of a s + b; one score for two classes. Only with `calibrate`.
+    calibration_ : array of shape (c, 2)
+        Slope a and offset b of each class: its probability is the sigmoid of a s + b, s being its score, over the sum of
+        these. Two classes share the score, with either sign. Only with `calibrate`.
     n_features_in_ : int
         Number of input columns, D.
 

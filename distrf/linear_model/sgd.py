@@ -116,8 +116,9 @@ class StreamingSGDClassifier(LinearClassifier, BaseSGD):
         The strength of the penalty in use; of "elasticnet" with alpha="auto", that of the l1 part.
     epsilon_ : float
         The width of the loss in use.
-    calibration_ : array of shape (c, 2) or (1, 2)
-        Slope a and offset b of each score s in the sigmoid of a s + b; one score for two classes. Only with `calibrate`,
+    calibration_ : array of shape (c, 2)
+        Slope a and offset b of each class: its probability is the sigmoid of a s + b, s being its score, over the sum of
+        these. Two classes share the score, with either sign. Only with `calibrate`,
         and not after `partial_fit`.
     history_ : list of dict
         For each epoch "epoch", "loss" (with penalty, while training), "validation_score", "seconds", "rows"

@@ -85,27 +85,35 @@ def held(scores, y, weight=None):
 # ---- sigmoids -----------------------------------------------------------------------------------------
 
 
+def probabilities(found, scores):
+    """By the formula."""
+    scores = np.hstack([-scores, scores]) if scores.shape[1] == 1 else scores
+    p = 1 / (1 + np.exp(-(scores * found[:, 0] + found[:, 1])))
+    return p / p.sum(axis=1, keepdims=True)
+
+
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize(("scale", "shift"), [(1.0, 0.0), (1e-3, -0.95), (1e4, 0.0)])
-def test_two_classes_are_those_of_scikit_learn(weighted, scale, shift, rng):
-    s = rng.normal(size=500)
-    y = (s + rng.logistic(size=500) > 1.2).astype(int)
-    w = rng.uniform(0.2, 2.0, 500) if weighted else np.ones(500)
-    w *= 500 / w.sum()  # theirs counts weights, ours rows
+def test_two_classes_beside_the_sigmoid_of_scikit_learn(weighted, scale, shift, rng):
+    """Which is the right one here: a special case of ours, so that ours fits the rows no worse."""
+    s = rng.normal(size=1500)
+    y = (2 * s + rng.logistic(size=1500) > 1.2).astype(int)
+    w = rng.uniform(0.2, 2.0, 1500) if weighted else np.ones(1500)
     s = shift + scale * s
     a, b = _sigmoid_calibration(s, y, w)
+    platt = 1 / (1 + np.exp(a * s + b))
     found = fit_sigmoids(held(s[:, None], y, w), [0, 1])
-    z = s * found[0, 0] + found[0, 1]
-    np.testing.assert_allclose(z, -(a * s + b), atol=2e-3 * np.abs(z).max())
+    p = probabilities(found, s[:, None])
+    assert log_loss(y, p, sample_weight=w) < log_loss(y, platt, sample_weight=w) + 1e-5
+    np.testing.assert_allclose(p[:, 1], platt, atol=0.05)
     np.testing.assert_array_equal(found, fit_sigmoids(held(s[:, None], y, 4 * w), [0, 1]))
 
 
 def test_derivative_of_the_loss(rng):
-    for C, c in ((1, 2), (4, 4)):
-        z, wanted = 2 * rng.normal(size=(7, C)), rng.dirichlet(np.ones(c), size=7)
+    for C in (2, 4):
+        z, wanted = 2 * rng.normal(size=(7, C)), rng.dirichlet(np.ones(C), size=7)
         value, slope = _log_loss(z, wanted)
-        p = 1 / (1 + np.exp(-z))
-        p = np.hstack([1 - p, p]) if C == 1 else p / p.sum(axis=1, keepdims=True)
+        p = probabilities(np.array([[1.0, 0.0]] * C), z)
         np.testing.assert_allclose(value, -(wanted * np.log(p)).sum(axis=1), rtol=1e-12)
         for j in range(C):
             step = 1e-6 * np.eye(C)[j]
@@ -120,32 +128,30 @@ def test_sigmoids_of_several_classes_are_fitted_together(rng):
     scores = StreamingRidgeClassifier(1e-3).fit(X[:1500], y[:1500]).decision_function(X)
     found = fit_sigmoids(held(scores[1500:], codes[1500:]), classes)
 
-    def loss(slopes, offsets):
-        p = 1 / (1 + np.exp(-(scores[1500:] * slopes + offsets)))
-        return log_loss(codes[1500:], p / p.sum(axis=1, keepdims=True))
+    def loss(found):
+        return log_loss(codes[1500:], probabilities(found, scores[1500:]))
 
     alone = np.array([_sigmoid_calibration(scores[1500:, c], codes[1500:] == c) for c in range(5)])
-    least = loss(*found.T)
-    assert least < loss(*-alone.T) - 0.005
-    for c in range(5):
-        for by in (0.99, 1.01):
-            assert loss(found[:, 0] * np.where(np.arange(5) == c, by, 1), found[:, 1]) > least - 2e-4
+    least = loss(found)
+    assert least < loss(-alone) - 0.005
+    for step in 0.01 * found.ravel() * np.eye(10):
+        for sign in (-1, 1):
+            assert loss(found + sign * step.reshape(5, 2)) > least - 2e-4
 
 
 def test_what_rows_can_say_nothing_of(rng):
     s, y = rng.normal(size=(60, 1)), np.repeat([0, 1], 30)
-    separable = fit_sigmoids(held(np.where(y == 1, 1.0, -1.0)[:, None] + 0.1 * s, y), [0, 1])
-    p = 1 / (1 + np.exp(-(separable[0, 0] * np.array([-1, 0, 1]) + separable[0, 1])))
-    np.testing.assert_allclose(p, [1 / 32, 0.5, 31 / 32], atol=0.03)  # Platt's targets
-    constant = fit_sigmoids(held(np.full((60, 1), 0.3), y), [0, 1])
-    np.testing.assert_allclose(constant, 0, atol=1e-6)
-    wrong = fit_sigmoids(held(np.where(y == 1, -1.0, 1.0)[:, None], y), [0, 1])
-    np.testing.assert_allclose(wrong, 0, atol=1e-6)  # a score that misleads is not turned round
+    separate = np.where(y == 1, 1.0, -1.0)[:, None] + 0.1 * s
+    p = probabilities(fit_sigmoids(held(separate, y), [0, 1]), separate)
+    np.testing.assert_allclose(p[:, 1], np.where(y == 1, 31, 1) / 32, atol=0.05)  # Platt's targets
+    for score in (np.full((60, 1), 0.3), -separate):  # a score that misleads is not turned round
+        found = fit_sigmoids(held(score, y), [0, 1])
+        np.testing.assert_allclose(found[:, 0], 0, atol=1e-6)
+        np.testing.assert_allclose(probabilities(found, score), 0.5, atol=1e-6)
     for m in (0, 1):
         with pytest.warns(CalibrationWarning, match=r"have none of \d class"):
             few = fit_sigmoids(held(s[:m], y[:m]), ["no", "yes"])
-        np.testing.assert_allclose(1 / (1 + np.exp(few[0, 1])), [0.5, 2 / 3][m], atol=1e-5)
-        assert few[0, 0] == 0
+        np.testing.assert_allclose(probabilities(few, s)[:, 0], [0.5, 2 / 3][m], atol=1e-5)
     three = rng.normal(size=(60, 3))
     with pytest.warns(CalibrationWarning, match=r"none of 1 class\(es\): c;"):
         found = fit_sigmoids(held(three, y), ["a", "b", "c"])
@@ -391,7 +397,7 @@ def test_probabilities_are_reliable(model, classes):
         for low in np.arange(0, 1, 0.2):
             within = (p[:, c] >= low) & (p[:, c] < low + 0.2)
             if within.sum() > 300:
-                assert abs(p[within, c].mean() - fresh[within, c].mean()) < 0.09
+                assert abs(p[within, c].mean() - fresh[within, c].mean()) < 0.13
         assert abs(p[:, c].mean() - fresh[:, c].mean()) < 0.03
     exact = StreamingSGDClassifier("multinomial", alpha=1e-6).fit(X[:6000], y[:6000])  # the right model here
     least = log_loss(y[6000:], exact.predict_proba(X[6000:]))
@@ -442,9 +448,9 @@ def test_log_loss_beside_logistic_regression(shared_data, name, most):
     for model in (StreamingRidgeClassifier(), StreamingSGDClassifier()):
         ours = clone(model).set_params(calibrate=True).fit(Z, y)
         found = log_loss(t, ours.predict_proba(ZT))
-        held = Holdout(0.1, 0).split(0, len(y))[1]
-        prefit = FrozenEstimator(clone(model).fit(np.delete(Z, held, axis=0), np.delete(y, held)))
-        peer = CalibratedClassifierCV(prefit, method="sigmoid").fit(Z[held], y[held])
+        left = Holdout(0.1, 0).split(0, len(y))[1]
+        prefit = FrozenEstimator(clone(model).fit(np.delete(Z, left, axis=0), np.delete(y, left)))
+        peer = CalibratedClassifierCV(prefit, method="sigmoid").fit(Z[left], y[left])
         assert found < 1.05 * log_loss(t, peer.predict_proba(ZT))
         assert found < (most if model.__class__ is StreamingRidgeClassifier else most + 0.25) * least
 
