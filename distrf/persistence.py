@@ -22,6 +22,7 @@ from .maps.base import arrays_fingerprint
 from .maps.blockwise import BlockwiseMap, transformer_from_spec, transformer_spec
 from .record import Training
 from .registry import SAVABLE
+from .ridge.kept_state import KeptState
 from .store import existing_model_folder, read_model_folder, read_spec, write_model_folder
 
 #: Columns of the rows that a saved map takes; loading makes some weights of each.
@@ -177,6 +178,10 @@ def _encode(value: Any, where: str, arrays: dict[str, np.ndarray]) -> Any:
         for name, array in value.arrays.items():
             arrays[f"{where}.{name}"] = array
         return {"$map": value.spec(), "arrays": {name: f"{where}.{name}" for name in value.arrays}}
+    if isinstance(value, KeptState):
+        names = {name: f"{where}.{name}" for name in value.arrays}
+        arrays |= {names[name]: array for name, array in value.arrays.items()}
+        return {"$state": value.spec(), "arrays": names}
     if isinstance(value, AnyKernel):
         return {"$kernel": value.spec()}
     if isinstance(value, BaseEstimator):  # a parameter, such as the base of a compact map
@@ -195,6 +200,9 @@ _DECODERS: dict[str, Callable[[Any, dict[str, Any], dict[str, np.ndarray]], Any]
     "$names": lambda value, entry, arrays: np.array(value, dtype=object),
     "$array": lambda value, entry, arrays: arrays[value],
     "$map": lambda value, entry, arrays: _map(value, {n: arrays[k] for n, k in entry["arrays"].items()}),
+    "$state": lambda value, entry, arrays: KeptState.of(
+        value, {n: arrays[k] for n, k in entry["arrays"].items()}
+    ),
     "$kernel": lambda value, entry, arrays: get_kernel(value),
     "$estimator": lambda value, entry, arrays: _construct(value, entry["parameters"], arrays),
     "$transformer": lambda value, entry, arrays: transformer_from_spec(value, {}),

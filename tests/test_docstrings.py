@@ -140,6 +140,8 @@ SMALL = {
     "CompactNonlinearClassifier": {"n_components": 2, "n_epochs": 1},
     "CompactNonlinearMap": {"n_components": 2, "n_epochs": 1},
     "CompactNonlinearRegressor": {"n_components": 2, "n_epochs": 1},
+    "StreamingRidge": {"keep_state": True},
+    "StreamingRidgeClassifier": {"keep_state": True},
     "TEFM": {"n_components": 2},
 }
 

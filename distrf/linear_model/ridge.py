@@ -2,146 +2,21 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
-from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.utils import Tags
 
-from ..errors import InputError, MemoryPlanError
-from ..execution.keeping import keeping_blocks
-from ..execution.memory import check_client
-from ..execution.passes import run_pass
-from ..execution.planned import Costs, PlannedRows
-from ..execution.row_blocks import rows_per_block
-from ..parameters import CLASS_WEIGHT, FLAG, FOLDER, SEED, Rule, check_parameters, number, one_of, whole
-from ..randomness import draw_seed
-from ..ridge.alphas import ALPHAS, are_compared, given_alphas, warn_if_lowest
-from ..ridge.conjugate_passes import ConjugateGradients
-from ..ridge.folds import gram_reductions
-from ..ridge.gram import GramPair, GramReduction
-from ..ridge.normal_equations import Compared, NormalEquations, Solution, compare_alphas
-from ..ridge.plan import ridge_costs
-from ..ridge.solver import SOLVERS, choose_solver
-from ..targets import Targets, class_targets, regression_targets
+from ..parameters import CLASS_WEIGHT, Rule
+from ..targets import class_targets
 from ..typing import Alphas, ArrayLike, ClassWeight, RandomState
-from .base import LinearClassifier, LinearModel, LinearRegressor
+from .base import LinearClassifier, LinearRegressor
+from .ridge_base import BaseRidge
+from .ridge_rows import ClassifierRows, RegressorRows
 from .validation import validate_fit
 
 
-class _Ridge(LinearModel):
-    alpha: Any
-    fit_intercept: bool
-    cv: int | str
-    solver: str
-    n_directions: int | str
-    tol: float
-    max_passes: int
-    checkpoint: Any
-    random_state: Any
-
-    #: Parameters that are read only if another parameter has one of these values.
-    parameter_needs: ClassVar[dict[str, tuple[str, tuple[Any, ...]]]] = {
-        name: ("solver", ("auto", "cg")) for name in ("tol", "n_directions", "max_passes")
-    }
-    parameter_rules: ClassVar[dict[str, Rule]] = {
-        "alpha": ALPHAS,
-        "fit_intercept": FLAG,
-        "cv": whole(2) | one_of("holdout", "auto"),
-        "solver": one_of(*SOLVERS),
-        "n_directions": whole() | one_of("auto"),
-        "tol": number(above=0, below=1),
-        "max_passes": whole(),
-        "checkpoint": FOLDER,
-        "random_state": SEED,
-    }
-
-    @property
-    def compares_alphas(self) -> bool:
-        """Whether a fit chooses between penalties."""
-        return are_compared(self.alpha)
-
-    def facts(self) -> dict[str, Any]:
-        facts: dict[str, Any] = {"alpha": self.alpha_, "solver": self.solver_}
-        if self.solver_ != "gram":
-            facts["passes"] = self.n_iter_ + self.n_finder_passes_
-        if self.cv_errors_ is not None:
-            facts["alphas"], facts["cv_errors"] = self.alphas_.tolist(), self.cv_errors_.tolist()
-        return facts
-
-    @property
-    def checkpoint_folder(self) -> str:
-        """Subfolder of the command line's --checkpoint for the passes of conjugate gradients; "" for none."""
-        return "" if self.solver == "gram" else "cg"
-
-    def _fit(self, X: Any, y: Any, sample_weight: Any, targets: Targets, columns: Any) -> np.ndarray | None:
-        """Fit to features X. Returns the cross-validation errors of ridge on `columns` if the same pass can give them."""
-        alphas = given_alphas(self.alpha)
-        seed = draw_seed(self.random_state)
-        errors = None
-        reductions = gram_reductions(self.alpha, self.cv, X.shape[0], X.shape[1], targets, seed)
-        arrays = [X, y] if sample_weight is None else [X, y, sample_weight]
-        reduction, self.solver_, self.solver_reason_ = choose_solver(self.solver, reductions, arrays)
-        if self.solver_ == "gram":
-            solution, errors = self._solve_gram(reduction, arrays, alphas, columns)
-        else:
-            with keeping_blocks(*arrays):
-                fitted = ConjugateGradients(
-                    self.fit_intercept, self.n_directions, self.tol, self.max_passes, seed, self.checkpoint
-                ).fit(arrays, targets, alphas)
-            solution = fitted.solution
-            self.alphas_, self.cv_errors_ = np.array(fitted.alphas), fitted.cv_errors
-            self.residual_, self.error_bound_ = fitted.residual, fitted.bound
-            self.n_iter_, self.n_finder_passes_ = fitted.passes, fitted.finder_passes
-        if not (np.isfinite(solution.weights).all() and np.isfinite(solution.intercept).all()):
-            raise InputError(
-                "the weights are no longer numbers: sums of squares overflow or alpha is lost in rounding; scale rows and "
-                "targets, or take a larger alpha"
-            )
-        self.alpha_ = solution.alpha
-        self.coef_ = np.ascontiguousarray(solution.weights.T)
-        self.intercept_ = solution.intercept + (targets.centre if self.fit_intercept else 0.0)
-        return errors
-
-    def _solve_gram(
-        self, reduction: GramReduction, arrays: list[Any], alphas: list[float] | None, columns: Any
-    ) -> tuple[Solution, np.ndarray | None]:
-        check_client(reduction.solve_bytes, type(self).__name__)
-        X, beside, errors = arrays[0], None, None
-        rows = rows_per_block(X.dtype.itemsize * X.shape[1])
-        if columns is not None and reduction.rule.n_folds > 1:
-            pair = GramPair(reduction, replace(reduction, n_features=columns.shape[1]))
-            with suppress(MemoryPlanError):  # the features alone may fit
-                check_client(reduction.solve_bytes + pair.columns.solve_bytes, type(self).__name__)
-                states = run_pass(pair, [X, columns, *arrays[1:]], label="Gram matrices", block_rows=rows)
-                state, beside = states.features, states.columns
-        if beside is None:
-            state = run_pass(reduction, arrays, label="Gram matrix", block_rows=rows)
-        if not state.weight.sum() > 0:
-            raise InputError("sample_weight must not be zero everywhere")
-        if beside is not None:
-            linear = NormalEquations(beside, columns.shape[1], self.fit_intercept)
-            errors = compare_alphas(linear, alphas, reduction).errors
-        system = NormalEquations(state, reduction.n_features, self.fit_intercept)
-        if alphas is not None and len(alphas) == 1:
-            compared = Compared(alphas[0], alphas, None)
-        else:
-            compared = compare_alphas(system, alphas, reduction)
-            if alphas is None and compared.errors is not None:
-                warn_if_lowest(compared.alphas, compared.errors, compared.variance)
-        self.alphas_, self.cv_errors_ = np.array(compared.alphas), compared.errors
-        self.residual_, self.error_bound_, self.n_iter_, self.n_finder_passes_ = 0.0, 0.0, 0, 0
-        return next(system.solve([compared.alpha])), errors
-
-    def planned_costs(self, rows: PlannedRows) -> Costs:
-        check_parameters(self)
-        targets = Targets(None, np.zeros(rows.outputs))
-        reductions = gram_reductions(self.alpha, self.cv, rows.n, rows.width, targets, 0)
-        return ridge_costs(self, rows, reductions)
-
-
-class StreamingRidge(LinearRegressor, _Ridge):
+class StreamingRidge(LinearRegressor, RegressorRows):
     """Ridge regression by one pass that adds up the normal equations, or by conjugate gradients.
 
     Minimises (1 / 2W) sum_i w_i |y_i - b - z_i.u|^2 + (alpha / 2) |u|^2 over u and b, with W = sum_i w_i. The
@@ -176,6 +51,10 @@ class StreamingRidge(LinearRegressor, _Ridge):
         "cg" stops when its residual guarantees that the relative error of the predictions is at most this.
     max_passes : int, default=50
         Most passes of "cg". A warning says if they were too few.
+    keep_state : bool, default=False
+        Whether `fit` keeps the sums of its pass in `state_`, so that `partial_fit` can add more rows. They are saved with
+        the model: for each fold the lower tiles of a D x D float64 matrix, of 8 D^2 bytes up to 1,024 features, 6 D^2 with
+        2,048, near 4 D^2 with many. The solver is "gram" then.
     checkpoint : str, PathLike or None, default=None
         Folder or URL in which "cg" keeps the result of each pass. If an interrupted fit is called again, it
         resumes from there.
@@ -209,6 +88,8 @@ class StreamingRidge(LinearRegressor, _Ridge):
     error_bound_ : float
         Bound on the relative error of predictions of the training rows, at which "cg" stopped; 0 for
         "gram".
+    state_ : KeptState
+        The sums of all rows so far; only with `keep_state`, or after `partial_fit`.
     n_features_in_ : int
         Number of input columns, D.
 
@@ -240,6 +121,7 @@ class StreamingRidge(LinearRegressor, _Ridge):
         n_directions: int | str = "auto",
         tol: float = 1e-3,
         max_passes: int = 50,
+        keep_state: bool = False,
         checkpoint: str | None = None,
         random_state: RandomState = 0,
     ):
@@ -250,6 +132,7 @@ class StreamingRidge(LinearRegressor, _Ridge):
         self.n_directions = n_directions
         self.tol = tol
         self.max_passes = max_passes
+        self.keep_state = keep_state
         self.checkpoint = checkpoint
         self.random_state = random_state
 
@@ -283,14 +166,13 @@ class StreamingRidge(LinearRegressor, _Ridge):
         self._fit_beside(X, None, y, sample_weight)
         return self
 
-    def _fit_beside(self, X: Any, columns: Any, y: Any, sample_weight: Any) -> np.ndarray | None:
+    def _fit_beside(
+        self, X: Any, columns: Any, y: Any, sample_weight: Any, keep: bool = False
+    ) -> np.ndarray | None:
         X, y, sample_weight = validate_fit(self, X, y, sample_weight, numeric=True)
-        targets = regression_targets(y, sample_weight)
-        if not self.fit_intercept:
-            targets = Targets(None, np.zeros_like(targets.centre))
-        errors = self._fit(X, y, sample_weight, targets, columns)
-        if y.ndim == 1:
-            self.coef_, self.intercept_ = self.coef_[0], float(self.intercept_[0])
+        targets = self._targets(y, sample_weight)
+        errors = self._fit(X, y, sample_weight, targets, columns, keep or self.keep_state)
+        self._flatten(y.ndim == 1)
         return errors
 
     def __sklearn_tags__(self) -> Tags:
@@ -299,7 +181,7 @@ class StreamingRidge(LinearRegressor, _Ridge):
         return tags
 
 
-class StreamingRidgeClassifier(LinearClassifier, _Ridge):
+class StreamingRidgeClassifier(LinearClassifier, ClassifierRows):
     """Ridge regression on targets -1 and 1, one against the rest; the largest score wins.
 
     The objective is that of StreamingRidge, and alphas are compared by squared errors.
@@ -336,6 +218,10 @@ class StreamingRidgeClassifier(LinearClassifier, _Ridge):
         "cg" stops when its residual guarantees that the relative error of the predictions is at most this.
     max_passes : int, default=50
         Most passes of "cg". A warning says if they were too few.
+    keep_state : bool, default=False
+        Whether `fit` keeps the sums of its pass in `state_`, so that `partial_fit` can add more rows. They are saved with
+        the model: for each fold the lower tiles of a D x D float64 matrix, of 8 D^2 bytes up to 1,024 features, 6 D^2 with
+        2,048, near 4 D^2 with many. The solver is "gram" then.
     checkpoint : str, PathLike or None, default=None
         Folder or URL in which "cg" keeps the result of each pass. If an interrupted fit is called again, it
         resumes from there.
@@ -369,6 +255,8 @@ class StreamingRidgeClassifier(LinearClassifier, _Ridge):
     error_bound_ : float
         Bound on the relative error of predictions of the training rows, at which "cg" stopped; 0 for
         "gram".
+    state_ : KeptState
+        The sums of all rows so far; only with `keep_state`, or after `partial_fit`.
     n_features_in_ : int
         Number of input columns, D.
 
@@ -389,7 +277,7 @@ class StreamingRidgeClassifier(LinearClassifier, _Ridge):
     True
     """
 
-    parameter_rules: ClassVar[dict[str, Rule]] = _Ridge.parameter_rules | {"class_weight": CLASS_WEIGHT}
+    parameter_rules: ClassVar[dict[str, Rule]] = BaseRidge.parameter_rules | {"class_weight": CLASS_WEIGHT}
 
     def __init__(
         self,
@@ -402,6 +290,7 @@ class StreamingRidgeClassifier(LinearClassifier, _Ridge):
         n_directions: int | str = "auto",
         tol: float = 1e-3,
         max_passes: int = 50,
+        keep_state: bool = False,
         checkpoint: str | None = None,
         random_state: RandomState = 0,
     ):
@@ -413,6 +302,7 @@ class StreamingRidgeClassifier(LinearClassifier, _Ridge):
         self.n_directions = n_directions
         self.tol = tol
         self.max_passes = max_passes
+        self.keep_state = keep_state
         self.checkpoint = checkpoint
         self.random_state = random_state
 
@@ -451,8 +341,9 @@ class StreamingRidgeClassifier(LinearClassifier, _Ridge):
     def _fit_beside(self, X: Any, columns: Any, y: Any, sample_weight: Any) -> np.ndarray | None:
         X, y, sample_weight = validate_fit(self, X, y, sample_weight, numeric=False)
         targets = class_targets(y, sample_weight, self.class_weight)
+        errors = self._fit(X, y, sample_weight, targets, columns, self.keep_state)
         self.classes_ = np.asarray(targets.classes)
-        return self._fit(X, y, sample_weight, targets, columns)
+        return errors
 
 
 def fit_beside(

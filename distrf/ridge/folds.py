@@ -38,13 +38,23 @@ def fold_rules(cv: int | str, n_rows: int, n_features: int, seed: int) -> list[F
 
 
 def gram_reductions(
-    alphas: Alphas, cv: int | str, n_rows: int, n_features: int, targets: Targets, seed: int
+    alphas: Alphas,
+    cv: int | str,
+    n_rows: int,
+    n_features: int,
+    targets: Targets,
+    seed: int,
+    grows: bool = False,
 ) -> list[GramReduction]:
     """The reductions that would serve the fit, in order of preference; they differ in their folds.
+
+    grows : whether rows may be added later: then there are as many folds as rows could fill, however few there are now
 
     Raises InputError for several alphas of one row, and as `given_alphas` and `fold_rules`.
     """
     fixed = given_alphas(alphas)
+    if grows:
+        n_rows = max(n_rows, cv if isinstance(cv, numbers.Integral) else 5)
     if fixed is not None and len(fixed) > 1 and n_rows < 2:
         raise InputError(f"alphas cannot be compared with n_samples = {n_rows}; give one alpha")
     rules = [FoldRule()] if fixed and len(fixed) == 1 else fold_rules(cv, n_rows, n_features, seed)

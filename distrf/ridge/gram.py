@@ -83,13 +83,14 @@ class FoldRule:
 
     `rows_together` neighbouring rows go to one fold together; their next neighbours go to another one. A table that
     is sorted by class or target is thus spread over all folds, and the chunking does not matter. With `holdout` there
-    are two sets: 0 has a fifth of the rows, 1 the rest.
+    are two sets: 0 has a fifth of the rows, 1 the rest. `first` is added to row numbers, where the rows follow others.
     """
 
     n_folds: int = 1
     rows_together: int = 1
     holdout: bool = False
     seed: int = 0
+    first: int = 0
 
     @classmethod
     def for_rows(cls, n_rows: int, cv: int | str, seed: int) -> FoldRule:
@@ -99,6 +100,7 @@ class FoldRule:
     def of_rows(self, first_row: int, n_rows: int) -> np.ndarray:
         """Fold of rows first_row ... first_row + n_rows - 1, shape (n_rows,)."""
         k = 5 if self.holdout else self.n_folds
+        first_row += self.first
         neighbours = np.arange(first_row, first_row + n_rows) // self.rows_together
         cycles, place = np.divmod(neighbours, k)
         orders = {int(g): permutation(self.seed, "folds", int(g), k) for g in np.unique(cycles)}
