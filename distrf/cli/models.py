@@ -42,7 +42,7 @@ def plan(
     Parameters
     ----------
     X : Place
-        Rows: a Zarr store or Parquet.
+        Rows: a Zarr store, Parquet or CSV.
     job : str
         train or featurize.
     """
@@ -87,7 +87,7 @@ def train(
     Parameters
     ----------
     X : Place
-        Rows: a Zarr store or Parquet.
+        Rows: a Zarr store, Parquet or CSV.
     out : Place
         The folder of the model.
     plot : Place or None

@@ -36,11 +36,11 @@ def predict(
     model : str, PathLike, estimator or Pipeline
         Folder of a model. Or the fitted model itself.
     X : str, PathLike or array of shape (n, d)
-        Path of a Zarr store or of Parquet, read as the training rows were. Or rows, lazy or in memory.
+        Path of a Zarr store, Parquet or CSV, read as the training rows were. Or rows, lazy or in memory.
     out : str, PathLike or None, default=None
         The Zarr store to write, or a folder that ends in .parquet. Without one the predictions are returned.
     keys : list of str or None, default=None
-        Parquet columns of X to write beside the predictions, to Parquet.
+        Columns of X, Parquet or CSV, to write beside the predictions, to Parquet.
     scores : bool, default=False
         Write the decision values of a classifier too.
     strict : bool, default=False
@@ -110,7 +110,9 @@ def open_rows(
     store.existing_parts(out) if store.to_parquet(out) else store.existing_store(out)
     data = trained.open(X, strict=strict)
     if keys and not (store.to_parquet(out) and data.path and store.find_format(data.path).table):
-        raise InputError(f"--keys go with a .parquet output and a Parquet input, got {out!r} and {data.path!r}")
+        raise InputError(
+            f"--keys go with a .parquet output and an input of Parquet or CSV, got {out!r} and {data.path!r}"
+        )
     if scores and not is_classifier(trained.pipeline[-1]):
         raise InputError("--scores are decision values of a classifier; this model is a regressor")
     return data
@@ -126,11 +128,11 @@ def evaluate(
     model : str, PathLike, estimator or Pipeline
         Folder of a model. Or the fitted model itself.
     X : str, PathLike or array of shape (n, d)
-        Path of a Zarr store or of Parquet, read as the training rows were. Or rows, lazy or in memory.
+        Path of a Zarr store, Parquet or CSV, read as the training rows were. Or rows, lazy or in memory.
     y : array of shape (n,) or (n, C), or None, default=None
         Targets of rows that are no path.
     target : str or None, default=None
-        The column (Parquet) or array (Zarr) of the targets. None is that of the training rows.
+        The column (Parquet, CSV) or array (Zarr) of the targets. None is that of the training rows.
     strict : bool, default=False
         Refuse a Zarr store of others that lacks chunks; else it is a warning.
 
