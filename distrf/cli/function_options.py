@@ -58,13 +58,19 @@ class ReadOptions(FunctionOptions):
     """How rows of a store or of Parquet are read."""
 
     function = "distrf.execution.open_rows:open_rows"
-    only = ("target", "columns", "impute", "strict")
+    only: ClassVar[tuple[str, ...]] = ("target", "columns", "impute", "strict")
 
     def open(self, X: str, *, plan: bool = False) -> Input:
         """The rows at a path; for a plan, an imputation rule is not computed."""
         from ..pipeline.inputs import open_input
 
         return open_input(X, **self.values, plan=plan)
+
+
+class TrainingReadOptions(ReadOptions):
+    """How rows to train on are read: with weights."""
+
+    only = ("target", "weight", *ReadOptions.only[1:])
 
 
 def _value(parameter: Parameter, given: Any, rule: Any) -> Any:

@@ -20,7 +20,7 @@ from ..features.base import validate_rows
 from ..losses import LOSSES
 from ..maps import working_dtype
 from ..parameters import check_parameters
-from ..targets import float_columns
+from ..targets import checked_weights, float_columns
 from ..typing import ArrayLike
 from .predictor import LinearPredictor
 
@@ -249,7 +249,7 @@ class _AccuracyReduction:
     def update(
         self, state: np.ndarray, first_row: int, predicted: np.ndarray, y: np.ndarray, weight: Any = None
     ) -> np.ndarray:
-        w = np.ones(len(y)) if weight is None else np.asarray(weight, dtype=np.float64)
+        w = np.ones(len(y)) if weight is None else checked_weights(weight, y, first_row)
         return state + np.array([w[predicted == y].sum(), w.sum()])
 
     def combine(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
@@ -270,7 +270,7 @@ class _ErrorReduction:
         y, predicted = float_columns(y), float_columns(predicted)
         if y.shape != predicted.shape:
             raise InputError(f"predictions have {predicted.shape[1]} columns, y has {y.shape[1]}")
-        w = np.ones(len(y)) if weight is None else np.asarray(weight, dtype=np.float64)
+        w = np.ones(len(y)) if weight is None else checked_weights(weight, y, first_row)
         total = w.sum()
         mean = w @ y / total if total > 0 else np.zeros(y.shape[1])
         return self.combine(

@@ -57,6 +57,7 @@ class Loaded:
         y: Any = None,
         *,
         target: str | None = None,
+        weight: str | None = None,
         needs_target: bool = False,
         strict: bool = False,
     ) -> Input | Arrays:
@@ -75,7 +76,7 @@ class Loaded:
             if missing:
                 raise InputError(f"the model was trained on columns that {source!r} lacks: {missing[:10]}")
             columns = columns if known and known != columns else None
-        data = open_input(source, target, columns, trained["impute"], strict=strict)
+        data = open_input(source, target, columns, trained["impute"], weight=weight, strict=strict)
         width = self.pipeline[0].n_features_in_
         if data.d != width:
             raise InputError(

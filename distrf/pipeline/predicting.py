@@ -117,7 +117,14 @@ def open_rows(
 
 
 def evaluate(
-    model: Any, X: Any, y: Any = None, *, target: str | None = None, strict: bool = False
+    model: Any,
+    X: Any,
+    y: Any = None,
+    *,
+    sample_weight: Any = None,
+    target: str | None = None,
+    weight: str | None = None,
+    strict: bool = False,
 ) -> dict[str, Any]:
     """Score a fitted model on rows with known targets, in one pass.
 
@@ -129,8 +136,12 @@ def evaluate(
         Path of a Zarr store or of Parquet, read as the training rows were. Or rows, lazy or in memory.
     y : array of shape (n,) or (n, C), or None, default=None
         Targets of rows that are no path.
+    sample_weight : array of shape (n,) or None, default=None
+        Weights of rows that are no path. None weighs all alike.
     target : str or None, default=None
         The column (Parquet) or array (Zarr) of the targets. None is that of the training rows.
+    weight : str or None, default=None
+        The column (Parquet) or array (Zarr) of the weights of rows at a path. None weighs all alike.
     strict : bool, default=False
         Refuse a Zarr store of others that lacks chunks; else it is a warning.
 
@@ -143,13 +154,21 @@ def evaluate(
     Raises
     ------
     InputError
-        The rows have no target, or labels of another kind than those of the model.
+        The rows have no target, or labels of another kind than those of the model; or a weight is negative or not
+        finite.
     """
     trained = predictor(model)
-    data = trained.open(X, y, target=target, needs_target=True, strict=strict)
+    at_path = isinstance(X, (str, os.PathLike, Input))
+    if (sample_weight if at_path else weight) is not None:
+        raise InputError(
+            "weight= names the weights of rows at a path, sample_weight= holds those of other rows; received "
+            f"{'sample_weight= for a path' if at_path else 'weight= for rows that are no path'}"
+        )
+    data = trained.open(X, y, target=target, weight=weight, needs_target=True, strict=strict)
     rows, truth = rows_with_target(data, "evaluation")
+    weights = data.weights() if isinstance(data, Input) else sample_weight
     predicted = trained.pipeline.predict(rows)
     if is_classifier(trained.pipeline[-1]):
-        return {"accuracy": accuracy_pass(predicted, truth, classes=trained.pipeline[-1].classes_)}
-    errors = error_pass(predicted, truth)
+        return {"accuracy": accuracy_pass(predicted, truth, weights, classes=trained.pipeline[-1].classes_)}
+    errors = error_pass(predicted, truth, weights)
     return {"rmse": errors.rmse, "relative_rmse": errors.relative_rmse, "r2": errors.r2}
