@@ -26,6 +26,8 @@ _EXPORTS = {
     "StreamingSGDClassifier": "distrf.linear_model",
     "StreamingSGDRegressor": "distrf.linear_model",
     "open_rows": "distrf.execution.open_rows",
+    "open_table": "distrf.execution.open_table",
+    "Table": "distrf.execution.open_table",
     "save_model": "distrf.persistence",
     "load_model": "distrf.persistence",
     "ingest": "distrf.ingestion.ingest",
