@@ -44,7 +44,6 @@ _EXPORTS = {
     "train": "distrf.pipeline",
     "WithColumns": "distrf.features",
     "TableEncoder": "distrf.tables.encoder",
-    "open_table": "distrf.execution.open_table",
 }
 
 __all__ = ["__version__", *sorted(_EXPORTS)]

@@ -84,7 +84,7 @@ def coded_table(
     InputError
         There are no such columns, they cannot be what they are said to be, or some hold free text.
     """
-    given = {"target": target, "columns": columns, "exclude": exclude}
+    given: dict[str, Any] = {"target": target, "columns": columns, "exclude": exclude}
     table = data if isinstance(data, Table) else open_table(data, **given)
     if isinstance(data, Table) and any(value is not None for value in given.values()):
         raise InputError("the target and the columns of a Table are chosen by open_table; give them to that")
