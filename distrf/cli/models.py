@@ -43,7 +43,7 @@ def plan(
     Parameters
     ----------
     X : Place
-        Rows: a Zarr store or Parquet.
+        Rows: a Zarr store, Parquet or CSV.
     job : str
         train or featurize.
     """

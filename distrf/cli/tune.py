@@ -48,7 +48,7 @@ def tune(
     Parameters
     ----------
     X : Place
-        Rows: a Zarr store or Parquet.
+        Rows: a Zarr store, Parquet or CSV.
     out : Place
         The job file to write, such as best.toml.
     model_out : Place

@@ -70,17 +70,17 @@ def open_rows(
     Parameters
     ----------
     path : str or PathLike
-        A Zarr store of distrf; any other Zarr group (arrays X and y) or 2-D array; Parquet: a file, a folder,
-        a glob; a format that was registered with `distrf.store.register_format`. It may be a URL.
+        A Zarr store of distrf; any other Zarr group (arrays X and y) or 2-D array; Parquet or CSV: a file, a
+        folder, a glob; a format that was registered with `distrf.store.register_format`. It may be a URL.
     target : str or None, default=None
-        The column (Parquet) or array (Zarr) of targets. None is the array "y", where there is one.
+        The column (Parquet, CSV) or array (Zarr) of targets. None is the array "y", where there is one.
     weight : str or None, default=None
         The column (Parquet) or array (Zarr) of the weights of the rows, which is no column of X. Of Zarr also a named
         column. None weighs all alike.
     columns : sequence of str or int, or None, default=None
-        Columns of X in this order, by name or, for Zarr, by number. None takes all; of Parquet all but the target.
+        Columns of X in this order, by name or, for Zarr, by number. None takes all; of a table all but the target.
     rows_per_block : int or None, default=None
-        Zarr: a whole multiple of the chunk rows. Parquet: wanted size; row groups are merged or cut to come near it. None
+        Zarr: a whole multiple of the chunk rows. Parquet, CSV: wanted size; row groups are merged or cut to come near it. None
         is the block of the store, else near 32 MiB of X.
     impute : str, float, sequence of float or None, default=None
         What replaces nulls and NaN of X: "mean", "median", "zero" or a number. Or a number for each column. Mean

@@ -18,10 +18,9 @@ from dask.highlevelgraph import HighLevelGraph
 from ..errors import InputError
 from ..parameters import COLUMNS, ruled
 from ..randomness import sample_indices
-from ..store import frames
+from ..store import formats, frames
 from ..store.arrow_types import target_dtype
 from ..store.files import Options
-from ..store.formats import open_source
 from ..store.row_source import Selection
 from ..store.table_codes import as_arrow, coded
 from ..store.table_schema import TableSchema, drift, merged
@@ -42,6 +41,9 @@ class _Place(Protocol):
 
     def sample(self, n_rows: int) -> Any:
         """Some rows."""
+
+    def fingerprint(self) -> str:
+        """Tells whether rows are the same."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +69,14 @@ class Table:
     ----------
     d : int
         Columns that are features.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> from distrf import open_table
+    >>> table = open_table(pa.table({"age": [31.0, None], "left": [True, False]}), target="left")
+    >>> table.n, table.d, table.y.tolist()
+    (2, 1, [True, False])
     """
 
     schema: TableSchema
@@ -86,7 +96,7 @@ class Table:
 
         Parameters
         ----------
-        schema : TableSchema, optional
+        schema : TableSchema or None, default=None
             Other columns of the table, or the same ones read as something else (text as dates). None: `schema` of the
             table.
 
@@ -119,6 +129,28 @@ class Table:
             The columns of `schema`; categories as their values.
         """
         return self.place.sample(n_rows)
+
+    def fingerprint(self) -> str:
+        """The same text for the same rows, as far as sizes and edges of files tell.
+
+        Returns
+        -------
+        str
+            Of rows in memory all are looked at. Of a Dask DataFrame it tells how the rows are made.
+        """
+        return self.place.fingerprint()
+
+    def uniform(self) -> Table:
+        """The same table in blocks of equal rows, but for a shorter last one, as a store needs them.
+
+        Returns
+        -------
+        Table
+            Of files others are cut. In memory there are no blocks, and those of a Dask DataFrame stay.
+        """
+        if not isinstance(self.place, _Files):
+            return self
+        return _table_of(self.place.source.uniform())
 
 
 def is_table(data: Any) -> bool:
@@ -180,6 +212,7 @@ def open_table(
     Returns
     -------
     Table
+        Its `rows()` are coded rows, its `y` is the target; both are lazy but for rows in memory.
 
     Raises
     ------
@@ -191,9 +224,9 @@ def open_table(
 
     Notes
     -----
-    Of Parquet the footers are read. CSV is scanned once, and types are inferred from 16 places of 256 KiB. A Dask
-    DataFrame is computed once, as far as the length of its partitions, its columns of objects and categories and its
-    target need it.
+    Of Parquet the footers are read. CSV is scanned once, and types are inferred from 16 places of 256 KiB. Of a Dask
+    DataFrame all partitions are computed once, for their lengths, the types of objects and categories, and the width of
+    a text target.
 
     Text is the same in all sources, numbers too where they have the same precision. But CSV cannot hold all that other
     tables hold: text such as NA is missing there, text that looks like numbers or dates is taken for them unless
@@ -233,14 +266,19 @@ def open_table(
 
 
 def _open_files(path: str | os.PathLike[str], selection: Selection) -> Table:
-    source = open_source(path, selection)
+    source = formats.open_source(path, selection)
     if not isinstance(source, TableSource) or source.coded is None:
         raise InputError(
             f"a table is Parquet or CSV; {source.path!r} is read by {type(source).__name__}; open it with open_rows"
         )
+    return _table_of(source)
+
+
+def _table_of(source: TableSource) -> Table:
+    assert source.coded is not None
     labels = source.target_source()
     y = None if labels is None else lazy_rows(labels)
-    return Table(source.coded, y, source.shape[0], selection.target, source.path, _Files(source))
+    return Table(source.coded, y, source.shape[0], source.target, source.path, _Files(source))
 
 
 def _open_frame(data: Any, selection: Selection) -> Table:
@@ -271,6 +309,9 @@ class _Files:
     def rows(self, schema: TableSchema) -> da.Array:
         return lazy_rows(self.source.coded_as(schema))
 
+    def fingerprint(self) -> str:
+        return formats.fingerprint(self.source.path, storage_options=self.source.rows.storage_options)
+
     def sample(self, n_rows: int) -> Any:
         wanted = _sampled(self.source.block_lengths, n_rows)
         blocks = self.source.table_blocks()
@@ -288,6 +329,9 @@ class _Frame:
 
     def rows(self, schema: TableSchema) -> np.ndarray:
         return coded(self.table, schema)
+
+    def fingerprint(self) -> str:
+        return tokenize(self.rows(self.layout.coded or TableSchema(())))
 
     def sample(self, n_rows: int) -> Any:
         (rows,) = _sampled([len(self.table)], n_rows).values()
@@ -327,6 +371,9 @@ class _Partitions:
         graph = HighLevelGraph({base: self.graph, name: layer}, {base: set(), name: {base}})
         chunks = (self.lengths, *((size,) for size in shape[1:]))
         return da.Array(graph, name, chunks, meta=np.empty((0,) * len(shape), dtype))
+
+    def fingerprint(self) -> str:
+        return tokenize(self.keys, self.lengths)
 
     def sample(self, n_rows: int) -> Any:
         names = self.layout.names

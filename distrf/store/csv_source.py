@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -86,7 +86,7 @@ class CsvSource(TableSource):
                 groups=table.groups, columns=(), dtype="<f8", fingerprint=version, numbers=(), kinds=(),
                 dialect=table.dialect, storage_options=options,
             ),
-            cuts=tuple((tuple(joined(groups)), first, last) for groups, first, last in cuts),
+            cuts=cuts,
             schema=layout.schema,
             dialect=table.dialect,
         )  # fmt: skip
@@ -98,6 +98,11 @@ class CsvSource(TableSource):
             for _ in rows.stream(source.target_source(), 1):
                 pass
         return source
+
+    def blocks(self) -> Iterator[tuple[TableRows, int, int]]:
+        """For each block a reader of the bytes that hold it."""
+        for groups, first, last in self.cuts:
+            yield replace(self.rows, groups=tuple(joined(groups))), first, last
 
     def _read_as(self, schema: TableSchema) -> pa.Schema:
         needed = {column.name: column for column in schema.columns}

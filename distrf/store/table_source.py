@@ -130,6 +130,11 @@ class TableSource(RowSource):
         for groups, first, last in self.cuts:
             yield replace(self.rows, groups=groups), first, last
 
+    def uniform(self) -> Self:
+        """The same rows in blocks of equal size, but for a shorter last one."""
+        cuts = cut_blocks(self.rows.groups, 8 * self.shape[1], Selection(uniform=True))
+        return replace(self, cuts=cuts, block_lengths=tuple(last - first for _, first, last in cuts))
+
     def filled(self, values: tuple[float, ...]) -> Self:
         """Nulls and NaN read as these numbers."""
         return replace(self, rows=replace(self.rows, impute=values))
