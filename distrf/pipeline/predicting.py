@@ -198,7 +198,9 @@ def open_rows(
     store.existing_parts(out) if store.to_parquet(out) else store.existing_store(out)
     data = trained.open(X, strict=strict)
     if keys and not (store.to_parquet(out) and data.path and store.find_format(data.path).table):
-        raise InputError(f"--keys go with a .parquet output and an input of Parquet or CSV, got {out!r} and {data.path!r}")
+        raise InputError(
+            f"--keys go with a .parquet output and an input of Parquet or CSV, got {out!r} and {data.path!r}"
+        )
     beside = Beside(scores, probabilities, interval)
     beside.check(trained.pipeline[-1])
     named = ["prediction", "low", "high", *beside.headings(trained.pipeline[-1], True)]
