@@ -36,13 +36,14 @@ _EXPORTS = {
     "featurize": "distrf.pipeline.writing",
     "write_rows": "distrf.pipeline.writing",
     "predict": "distrf.pipeline.predicting",
-    "evaluate": "distrf.pipeline.predicting",
+    "evaluate": "distrf.pipeline.evaluating",
     "tune": "distrf.tuning",
     "compare_projections": "distrf.comparing",
     "connect": "distrf.cluster",
     "show_progress": "distrf.progress",
     "train": "distrf.pipeline",
     "WithColumns": "distrf.features",
+    "TableEncoder": "distrf.tables.encoder",
 }
 
 __all__ = ["__version__", *sorted(_EXPORTS)]

@@ -284,6 +284,27 @@ class RowSource(ABC):
         """
         return None
 
+    def column_source(self, name: str) -> RowSource:
+        """One column beside X or of it, with its missing values, by whose values rows can be told apart.
+
+        Parameters
+        ----------
+        name : str
+            Of a column, or its number.
+
+        Returns
+        -------
+        RowSource
+            Of shape (n,) or (n, 1): numbers, of which NaN are missing; or text, an array of strings, or of objects
+            among which None is missing.
+
+        Raises
+        ------
+        InputError
+            There is no such column.
+        """
+        return type(self).open(self.path, Selection(columns=[name], missing=True))
+
     def filled(self, values: tuple[float, ...]) -> RowSource:
         """This source with missing values replaced. Only called for dense floating-point sources.
 

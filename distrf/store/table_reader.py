@@ -57,13 +57,13 @@ class TableRows(ABC):
     columns : tuple of str
         Which columns, in this order.
     dtype : str
-        Of the result: numbers, or ``<U`` text for a target.
+        Of the result: numbers, ``<U`` text for a target, or ``|O`` for text with nulls, which are None.
     fingerprint : str
         Names this version of the files in the keys of tasks.
     impute : tuple of float, optional
         What replaces nulls and NaN, one number for each column.
     vector : bool
-        A single column, as an array of shape (n,).
+        A single column, as an array of shape (n,). Its nulls are not replaced: with ``impute`` they are NaN or None.
     coded : TableSchema, optional
         The columns are read as coded rows, as this says.
     storage_options : mapping, optional
@@ -162,7 +162,7 @@ class TableRows(ABC):
 
     def _column(self, part: TablePart, name: str, dtype: np.dtype) -> np.ndarray:
         column = part.table.column(name)
-        if column.null_count and (self.impute is None or dtype.kind != "f"):
+        if column.null_count and (self.impute is None or dtype.kind not in "fO"):
             row = part.first + int(np.argmax(column.is_null().to_numpy()))
             raise null_error(name, part.where, row, self.vector)
         return column_values(column, dtype)

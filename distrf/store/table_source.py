@@ -95,6 +95,18 @@ class TableSource(RowSource):
         rows = self._reading(rows, [self.target], [self.target])
         return replace(self, shape=self.shape[:1], dtype=dtype, columns=None, rows=rows)
 
+    def column_source(self, name: str) -> Self:
+        """A column of numbers, booleans or text, whether it is one of X or not."""
+        require_columns(self.path, self.schema, [name])
+        kind = value_type(self.schema.field(name).type)
+        if not (is_text(kind) or is_number(kind)):
+            raise InputError(f"rows are told apart by numbers, booleans or text; {name!r} has type {kind}")
+        dtype = np.dtype(object if is_text(kind) else np.float64)
+        rows = replace(self.rows, dtype=dtype.str, impute=(float("nan"),), vector=True, coded=None)
+        return replace(
+            self, shape=self.shape[:1], dtype=dtype, columns=None, rows=self._reading(rows, [name], [name])
+        )
+
     def text_classes(self) -> list[str] | None:
         """The sorted distinct texts of the target, by one pass over that column; None for other targets."""
         if self.target is None or not is_text(value_type(self.schema.field(self.target).type)):

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 import zarr
 from sklearn.datasets import dump_svmlight_file
+from sklearn.metrics import log_loss
 
 import distrf
 from distrf import ingest
@@ -183,12 +184,42 @@ def test_plan_takes_conjugate_gradients_where_the_gram_matrix_does_not_fit(cli, 
 
 def test_train_and_evaluate(cli, files, model):
     scored = json.loads(cli("evaluate", model, files / "test.zarr", "--json", cluster=True).out)
-    assert {"accuracy", "model", "rows", "seconds", "peak_bytes_per_worker"} == scored.keys()
+    assert {
+        "score",
+        "accuracy",
+        "classes",
+        "model",
+        "rows",
+        "seconds",
+        "peak_bytes_per_worker",
+    } <= scored.keys()
+    assert "slices" not in scored
     assert scored["rows"] == 360
     pipeline = distrf.load_model(model)
     assert [name for name, _ in pipeline.steps] == ["scale", "map", "model"]
     assert scored["accuracy"] == np.mean(pipeline.predict(TEST_GREY) == TEST_Y)
     assert scored["accuracy"] > 0.9
+
+
+def test_evaluate_prints_the_first_score_first_and_slices(cli, tmp_path):
+    """Average precision of a rare class, then the others; a table by class, and one by the values of a column."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1200, 3))
+    y = np.where(X[:, 0] + 0.2 * rng.normal(size=1200) > 2, "odd", "usual")
+    region = pa.array([None if i % 5 == 0 else ["north", "south"][i % 2] for i in range(1200)])
+    columns = {f"x{j}": X[:, j] for j in range(3)} | {"label": y, "region": region}
+    pq.write_table(pa.table(columns), tmp_path / "r.parquet", row_group_size=500)
+    words = ["--target", "label", "--columns", "x0,x1,x2", "-D", 64, "--quiet"]
+    cli("train", tmp_path / "r.parquet", tmp_path / "m", *words, cluster=True)
+    asked = ["evaluate", tmp_path / "m", tmp_path / "r.parquet", "--by", "region"]
+    found = json.loads(cli(*asked, "--json", cluster=True).out)
+    assert (found["score"], found["positive"], found["by"]) == ("average_precision", "odd", "region")
+    assert {s["value"]: s["rows"] for s in found["slices"]} == {"north": 480, "south": 480, "missing": 240}
+    said = cli(*asked, cluster=True).out
+    order = ["average precision of 'odd'", "accuracy", "by class", "usual", "by region", "north", "missing"]
+    places = [said.index(word) for word in order]
+    assert places == sorted(places)
+    assert "log loss" not in said  # ridge has no probabilities
 
 
 def test_auto_says_which_projection_it_took(cli, files, tmp_path):
@@ -300,6 +331,40 @@ def test_predict_zarr(cli, files, model, tmp_path):
     assert json.loads(cli(*arguments, cluster=True).out)["blocks_computed"] == 0
 
 
+def test_probabilities_and_intervals(cli, files, model, tmp_path):
+    """Models of `train` have them, without an option."""
+    out = tmp_path / "p.zarr"
+    cli("predict", model, files / "test.zarr", out, "--probabilities", "yes", cluster=True)
+    p = open_array(out, "probability").compute(scheduler="sync")
+    pipeline = distrf.load_model(model)
+    np.testing.assert_allclose(p, pipeline.predict_proba(TEST_GREY), atol=1e-5)
+    assert log_loss(TEST_Y, p, labels=range(10)) < 0.4
+    printed = cli(
+        "predict", model, files / "test.zarr", tmp_path / "q.zarr", "--interval", 0.9, code=1, cluster=True
+    )
+    assert "--interval is of a regressor that was calibrated" in printed.err
+    X, y = TRAIN_X[:1000, :20], TRAIN_X[:1000, 20].astype(float)
+    np.savez(tmp_path / "n.npz", X=X, y=y)
+    cli("ingest", tmp_path / "n.npz", tmp_path / "n.zarr")
+    cli("train", tmp_path / "n.zarr", tmp_path / "r", "-D", 64, "--map", "fourier", cluster=True)
+    arguments = ["predict", tmp_path / "r", tmp_path / "n.zarr", tmp_path / "i.parquet", "--interval"]
+    cli(*arguments, 0.8, cluster=True)
+    got = pq.read_table(tmp_path / "i.parquet").to_pydict()
+    assert list(got) == ["prediction", "low", "high"]
+    found, low, high = (np.array(got[name]) for name in got)
+    np.testing.assert_allclose(found, (low + high) / 2, rtol=1e-4)
+    assert 0.75 < np.mean((low <= y) & (y <= high)) < 1
+    assert "spec.interval" in cli(*arguments, 0.9, code=1, cluster=True).err
+    assert "interval must be a finite number > 0 and < 1" in cli(*arguments, 90, code=2, cluster=True).err
+    assert "take a smaller coverage" in cli(*arguments, 0.99999, "--overwrite", code=1, cluster=True).err
+    plain = ["-D", 64, "--map", "fourier", "--no-calibrate"]
+    cli("train", tmp_path / "n.zarr", tmp_path / "s", *plain, cluster=True)
+    refused = cli(
+        "predict", tmp_path / "s", tmp_path / "n.zarr", tmp_path / "j.zarr", "--interval", 0.9, code=1
+    )
+    assert "calibrate=True (--calibrate)" in refused.err
+
+
 def test_predictions_of_other_rows_do_not_count_as_done(cli, files, model, tmp_path):
     """Same model, same shape, other rows: never taken for finished work."""
     np.savez(tmp_path / "o.npz", X=TEST_GREY[::-1])
@@ -323,7 +388,11 @@ def test_text_labels_and_keys(cli, files, tmp_path):
     out = tmp_path / "p.parquet"
     cli("predict", m, files / "test.parquet", out, "--keys", "id,label", "--scores", cluster=True)
     got = pq.read_table(out).to_pydict()
-    assert list(got) == ["id", "label", "prediction", *(f"decision_{i}" for i in range(10))]
+    named = [f"p_{name}" for name in sorted(NAMES)]
+    assert list(got) == ["id", "label", "prediction", *named, *(f"decision_{i}" for i in range(10))]
+    p = np.array([got[name] for name in named])
+    np.testing.assert_allclose(p.sum(axis=0), 1, rtol=1e-5)
+    assert np.mean(np.array(sorted(NAMES))[p.argmax(axis=0)] == NAMES[TEST_Y]) > 0.9
     assert got["id"] == [f"r{i}" for i in range(360)]
     assert got["label"] == NAMES[TEST_Y].tolist()
     assert np.mean(np.array(got["prediction"]) == NAMES[TEST_Y]) == scored["accuracy"]
@@ -604,6 +673,12 @@ def test_data_that_is_not_there(cli, files, tmp_path, words, message, monkeypatc
     assert printed.out == ""
     assert_matches(message, printed.err)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_column_to_slice_by_that_is_not_there(cli, files, model, monkeypatch):
+    monkeypatch.setattr("distrf.cluster._started", lambda spec: pytest.fail("a cluster was started"))
+    printed = cli("evaluate", model, files / "test.zarr", "--by", "region", code=1)
+    assert_matches("column 'region' is not in .*test.zarr", printed.err)
 
 
 def foreign(path, X, y=None):
