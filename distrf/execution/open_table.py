@@ -31,6 +31,8 @@ from .scheduler import compute, current_client
 
 #: Blocks of which a sample takes rows, unless they hold too few.
 _BLOCKS, _MOST_BLOCKS = 12, 100
+#: Where there are more blocks, the rows of each are among so many times as many neighbours.
+_WINDOW = 16
 
 
 class _Place(Protocol):
@@ -449,8 +451,13 @@ def _sampled(lengths: Sequence[int], n_rows: int) -> dict[int, np.ndarray]:
         low + int(sample_indices(0, f"table sample {low}", high - low, 1)[0])
         for low, high in itertools.pairwise(edges)
     ]
-    held = sum(lengths[i] for i in blocks)
-    return {
-        i: sample_indices(0, f"table rows {i}", lengths[i], max(1, round(lengths[i] * min(1.0, n_rows / held))))
-        for i in blocks
-    }
+    share = min(1.0, n_rows / sum(lengths[i] for i in blocks))
+    whole = n_blocks <= _BLOCKS
+    return {i: _sampled_rows(i, lengths[i], max(1, round(lengths[i] * share)), whole) for i in blocks}
+
+
+def _sampled_rows(block: int, length: int, count: int, whole: bool) -> np.ndarray:
+    """Rows of a block: of all of them, or of neighbouring ones, so that others need not be decoded."""
+    window = length if whole else min(length, _WINDOW * count)
+    first = int(sample_indices(0, f"table window {block}", length - window + 1, 1)[0])
+    return first + sample_indices(0, f"table rows {block}", window, count)

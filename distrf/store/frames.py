@@ -177,14 +177,15 @@ def rows_of_block(block: tuple[TableRows, int, int], rows: np.ndarray) -> pa.Tab
     block : (TableRows, int, int)
         Who reads, the first row of the block, and the row after the last.
     rows : array of int
-        Counted from the first row of the block.
+        Ascending, counted from the first row of the block; those before the first and after the last are not read.
 
     Returns
     -------
     pa.Table
     """
-    reader, first, last = block
-    return reader.read_table(first, last).take(pa.array(rows))
+    reader, first, _ = block
+    low, high = int(rows[0]), int(rows[-1]) + 1
+    return reader.read_table(first + low, first + high).take(pa.array(rows - low))
 
 
 def one_table(tables: Sequence[pa.Table], schema: pa.Schema, names: Sequence[str]) -> pa.Table:

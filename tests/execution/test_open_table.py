@@ -320,7 +320,11 @@ def test_a_sample_reads_a_dozen_blocks(tmp_path, monkeypatch):
     assert (np.diff(rows) > 0).all()
     assert np.bincount(rows // 250).tolist() == [len(rows) // 12] * 12  # one block of each five
     assert len(table.sample(2000)) == pytest.approx(2000, abs=40)  # more, where a dozen holds too few
-    assert open_table(pa.table({"i": np.arange(n)})).sample(100).num_rows == 100
+    some = np.array(open_table(tmp_path, rows_per_block=100).sample(24)["i"]).reshape(12, 2)
+    assert (np.diff(some) < 16 * 2).all()
+    one = np.array(open_table(pa.table({"i": np.arange(n)})).sample(100)["i"])
+    assert len(one) == 100
+    assert np.ptp(one) > n / 2
     with pytest.raises(InputError, match="at least one row; received n_rows=0"):
         table.sample(0)
 
