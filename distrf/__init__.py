@@ -26,6 +26,8 @@ _EXPORTS = {
     "StreamingSGDClassifier": "distrf.linear_model",
     "StreamingSGDRegressor": "distrf.linear_model",
     "open_rows": "distrf.execution.open_rows",
+    "open_table": "distrf.execution.open_table",
+    "Table": "distrf.execution.open_table",
     "save_model": "distrf.persistence",
     "load_model": "distrf.persistence",
     "ingest": "distrf.ingestion.ingest",
@@ -42,7 +44,6 @@ _EXPORTS = {
     "train": "distrf.pipeline",
     "WithColumns": "distrf.features",
     "TableEncoder": "distrf.tables.encoder",
-    "open_table": "distrf.execution.open_table",
 }
 
 __all__ = ["__version__", *sorted(_EXPORTS)]

@@ -125,7 +125,7 @@ class _ClassReduction:
                 raise InputError(
                     "Unknown label type: continuous; class labels are integers, strings or booleans"
                 )
-        weight = None if weight is None else checked_weights(weight, y)
+        weight = None if weight is None else checked_weights(weight, y, first_row)
         labels, codes = np.unique(y, return_inverse=True)
         counts = np.bincount(codes, weights=weight, minlength=len(labels))
         return self.combine(state, dict(zip(labels.tolist(), counts.tolist(), strict=True)))
@@ -150,7 +150,7 @@ class _MeanReduction:
         y = float_columns(y)
         if bad := first_not_finite(y):
             raise InputError(f"y must be finite, but row {bad[0]} of the block is not")
-        w = np.ones(len(y)) if weight is None else checked_weights(weight, y)
+        w = np.ones(len(y)) if weight is None else checked_weights(weight, y, first_row)
         return self.combine(state, [w.sum(), w @ y])
 
     def combine(self, left: list[Any], right: list[Any]) -> list[Any]:
@@ -163,13 +163,14 @@ def float_columns(y: np.ndarray) -> np.ndarray:
     return y[:, None] if y.ndim == 1 else y
 
 
-def checked_weights(weight: np.ndarray, y: np.ndarray) -> np.ndarray:
+def checked_weights(weight: np.ndarray, y: np.ndarray, first_row: int = 0) -> np.ndarray:
     """Check the sample weights of a block of targets y.
 
     Parameters
     ----------
     weight : array of shape (n,)
     y : array of shape (n,) or (n, C)
+    first_row : the number of the first row, for messages
 
     Returns
     -------
@@ -179,13 +180,17 @@ def checked_weights(weight: np.ndarray, y: np.ndarray) -> np.ndarray:
     ------
     InputError : a weight that is negative or not finite, or weights of another length
     """
+    rule = "sample_weight must hold one finite number >= 0 for each row"
+    weight = np.asarray(weight)
+    if weight.dtype.kind not in "fiub" and weight.dtype.kind != "O":
+        raise InputError(f"{rule}, got dtype {weight.dtype}; give numbers")
     weight = np.asarray(weight, dtype=np.float64)
+    if weight.shape != y.shape[:1]:
+        raise InputError(f"{rule}, got shape {weight.shape} for {y.shape[0]} rows")
     good = np.isfinite(weight) & (weight >= 0)
-    if weight.shape != y.shape[:1] or not good.all():
-        got = f"{weight[~good][0]:g}" if not good.all() else f"shape {weight.shape} for {y.shape[0]} rows"
-        raise InputError(
-            f"sample_weight must hold one finite number >= 0 for each row, got {got}; mend or drop rows"
-        )
+    if not good.all():
+        row = int(good.argmin())
+        raise InputError(f"{rule}, got {weight[row]:g} in row {first_row + row}; mend or drop such rows")
     return weight
 
 

@@ -120,7 +120,7 @@ def test_arrays_have_names_of_their_own():
         (np.array([b"x", {1}], dtype=object), r"here\.0 is a bytes"),
         (Codec, "here is a type"),
     ],
-    ids=str,
+    ids=[f"case{k}" for k in range(12)],
 )
 def test_refusals_name_the_place(value, message):
     with pytest.raises(InputError, match=message):

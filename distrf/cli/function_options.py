@@ -58,7 +58,7 @@ class ReadOptions(FunctionOptions):
     """How rows of a store or of Parquet are read."""
 
     function = "distrf.execution.open_rows:open_rows"
-    only = ("target", "columns", "impute", "strict")
+    only: ClassVar[tuple[str, ...]] = ("target", "columns", "impute", "strict")
 
     def open(self, X: str, *, plan: bool = False) -> Input:
         """The rows at a path; for a plan, an imputation rule is not computed."""
@@ -67,13 +67,19 @@ class ReadOptions(FunctionOptions):
         return open_input(X, **self.values, plan=plan)
 
 
+class TrainingReadOptions(ReadOptions):
+    """How rows to train on are read: with weights."""
+
+    only = ("target", "weight", *ReadOptions.only[1:])
+
+
 class TableOptions(FunctionOptions):
     """What the columns of a table are, where that is not to be guessed."""
 
     function = "distrf.pipeline.tables:coded_table"
     only = ("exclude", "categorical", "numeric", "date", "id")
 
-    def open(self, X: str, rows: ReadOptions, scaled: bool, *, plan: bool = False) -> Input:
+    def open(self, X: str, rows: TrainingReadOptions, scaled: bool, *, plan: bool = False) -> Input:
         """The rows of a training: a table, unless other options take its columns for numbers.
 
         scaled : whether a scaling is asked for

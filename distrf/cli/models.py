@@ -8,7 +8,7 @@ import warnings
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from .function_options import FunctionOptions, ReadOptions, TableOptions
+from .function_options import FunctionOptions, TableOptions, TrainingReadOptions
 from .jobs import command_line
 from .options import NO_FEATURES, CheckpointOptions, RunOptions
 from .session import Session
@@ -31,7 +31,7 @@ def plan(
     *,
     map: TrainMapOptions,
     model: ModelOptions,
-    rows: ReadOptions,
+    rows: TrainingReadOptions,
     table: TableOptions,
     scale: ScaleOptions,
     given: PlanOptions,
@@ -43,7 +43,7 @@ def plan(
     Parameters
     ----------
     X : Place
-        Rows: a Zarr store or Parquet.
+        Rows: a Zarr store, Parquet or CSV.
     job : str
         train or featurize.
     """
@@ -75,7 +75,7 @@ def train(
     map: TrainMapOptions,
     model: ModelOptions,
     kept: CheckpointOptions,
-    rows: ReadOptions,
+    rows: TrainingReadOptions,
     table: TableOptions,
     scale: ScaleOptions,
     plot: Place | None = None,
@@ -137,8 +137,9 @@ def train(
             warnings.simplefilter("ignore", BaselineWarning)  # in the report
             session.refuse_if_too_big("train", chained(steps), data, connected=True, **sizes)
             start = time.perf_counter()
-            with keeping_blocks(lazy, y):
-                pipeline = fit_prepared(prepare(lazy, y, options, target=target), lazy, y)
+            weight = data.weights()
+            with keeping_blocks(lazy, y, weight):
+                pipeline = fit_prepared(prepare(lazy, y, options, weight, target=target), lazy, y, weight)
             seconds = time.perf_counter() - start
         outputs.save(pipeline, data.description, job, seconds, source=X, command=command_line())
     result = facts_of(pipeline, data.n, seconds) | {"model": out, "rows": data.n} | _draw(plot, pipeline)
@@ -167,7 +168,7 @@ class EvaluateOptions(FunctionOptions):
     """The options of `distrf.evaluate`."""
 
     function = "distrf.pipeline.evaluating:evaluate"
-    left_out = ("y",)
+    left_out = ("y", "sample_weight")
 
 
 def predict(given: PredictOptions, *, run: RunOptions) -> None:

@@ -127,7 +127,7 @@ class RowScan:
     row_at : int
         Where the first row begins that has not ended; the end of what was looked at, where there is none.
     line_at : int
-        Lines before the last row that has begun.
+        Lines before `row_at`.
     quoted : bool
         Whether a quote is open.
     """
@@ -182,8 +182,8 @@ class RowScan:
 
     @property
     def line_at(self) -> int:
-        """Lines before the last row that has begun."""
-        return int(self._state[_LINE_AT])
+        """Lines before `row_at`."""
+        return int(self._state[_LINES if self._state[_PLACE] == _ROW_START else _LINE_AT])
 
     @property
     def quoted(self) -> bool:

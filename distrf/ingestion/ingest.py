@@ -62,8 +62,8 @@ def ingest(
     Parameters
     ----------
     source : str or PathLike
-        A .csv, .npy, .npz or .svmlight (.libsvm) file, text perhaps gzipped, or what `open_rows` reads: .parquet (a
-        file, a folder, a glob), a Zarr store, a registered format. A few pieces are held in memory; members of
+        A .npy, .npz or .svmlight (.libsvm) file, or what `open_rows` reads: .parquet or .csv (a file, a folder, a
+        glob), a Zarr store, a registered format. Text may be gzipped. A few pieces are held in memory; members of
         .npz are read whole.
     out : str or PathLike
         The Zarr store to write.

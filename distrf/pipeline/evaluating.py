@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 from sklearn.base import is_classifier
@@ -14,7 +15,7 @@ from ..scores.models import ClassifierSums, RegressorSums
 from ..scores.passes import ROW_FLOPS, check_kinds, check_numbers, sum_pass
 from ..scores.ranking import bins_of_each
 from ..scores.slices import Sliced, Slices
-from .inputs import rows_with_target
+from .inputs import Input, rows_with_target
 from .loaded import predictor
 from .tables import encoder_of, warn_of_drift
 
@@ -27,7 +28,9 @@ def evaluate(
     X: Any,
     y: Any = None,
     *,
+    sample_weight: Any = None,
     target: str | None = None,
+    weight: str | None = None,
     by: Any = None,
     strict: bool = False,
 ) -> dict[str, Any]:
@@ -44,8 +47,12 @@ def evaluate(
         Path of a Zarr store or of Parquet, read as the training rows were. Or rows, lazy or in memory.
     y : array of shape (n,) or (n, C), or None, default=None
         Targets of rows that are no path.
+    sample_weight : array of shape (n,) or None, default=None
+        Weights of rows that are no path. None weighs all alike.
     target : str or None, default=None
         The column (Parquet) or array (Zarr) of the targets. None is that of the training rows.
+    weight : str or None, default=None
+        The column (Parquet) or array (Zarr) of the weights of rows at a path. None weighs all alike.
     by : str, array of shape (n,) or None, default=None
         Score the rows of each value of this column too. A column of Parquet, or an array or a column of X of a Zarr
         store; or the values themselves. A value is a slice if a sample of 10,000 has at most 20. Of more, numbers are
@@ -84,7 +91,13 @@ def evaluate(
     classes "calibration" is of the largest probability.
     """
     trained = predictor(model)
-    data = trained.open(X, y, target=target, needs_target=True, strict=strict)
+    at_path = isinstance(X, (str, os.PathLike, Input))
+    if (sample_weight if at_path else weight) is not None:
+        raise InputError(
+            "weight= names the weights of rows at a path, sample_weight= holds those of other rows; received "
+            f"{'sample_weight= for a path' if at_path else 'weight= for rows that are no path'}"
+        )
+    data = trained.open(X, y, target=target, weight=weight, needs_target=True, strict=strict)
     rows, truth = rows_with_target(data, "evaluation")
     warn_of_drift(encoder_of(trained.pipeline), rows)
     column = None if by is None else data.column(by)
@@ -93,6 +106,9 @@ def evaluate(
         raise InputError(f"by has one value for each of {n} rows, got shape {column.shape}")
     slices = None if column is None else choose_slices(column)
     outputs = _outputs(pipeline, rows)
+    weights = data.weights() if isinstance(data, Input) else sample_weight
+    if weights is not None:
+        outputs["weights"] = weights
     if is_classifier(pipeline[-1]):
         check_kinds(truth, pipeline[-1].classes_)
     else:

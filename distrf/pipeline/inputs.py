@@ -31,6 +31,7 @@ class Input:
     columns: list[Any] | None
     impute: Any
     filled: Any = None  # what replaced nulls when the rows were ingested
+    weight: str | None = None
 
     @property
     def path(self) -> str:
@@ -57,7 +58,7 @@ class Input:
             "columns": self.info.columns or self.columns,
             "target": self.target,
             "impute": self.filled if self.impute is None else self.impute,
-        }
+        } | ({} if self.weight is None else {"weight": self.weight})
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -77,6 +78,14 @@ class Input:
             return as_array(name)
         reading = {"target": self.target, "columns": self.columns, "impute": self.impute}
         return open_column(self.info.path, name, **reading)
+
+    def weights(self) -> da.Array | None:
+        """Lazy weights of the rows, with their blocks; None if all weigh alike."""
+        if self.weight is None:
+            return None
+        return open_rows(
+            self.info.path, target=self.target, weight=self.weight, columns=self.columns, impute=self.impute
+        )[2]
 
     def classes(self, y: da.Array | None) -> list[Any] | None:
         """Names behind coded labels."""
@@ -161,6 +170,7 @@ def open_input(
     columns: list[Any] | None = None,
     impute: Any = None,
     *,
+    weight: str | None = None,
     strict: bool = False,
     plan: bool = False,
 ) -> Input:
@@ -168,6 +178,11 @@ def open_input(
 
     Raises StoreError for a missing or unfinished store.
     """
+    if weight is not None:  # which is no column of the rows
+        selection = store.Selection(target=target, columns=columns, missing=impute is not None)
+        without = store.open_weighted(path, weight, selection)[0].columns
+        if without != store.open_source(path, selection).columns:
+            columns = without
     names = columns
     if names is not None and not store.find_format(path).table:
         names = _numbers(names, store.describe(path, target=target).columns)
@@ -182,7 +197,7 @@ def open_input(
     filled = (store.made_from(path) or {"spec": {}})["spec"].get("impute")
     if filled is not None and names is not None:
         filled = [filled[j] for j in names]
-    data = Input(info, target, names, rule, filled)
+    data = Input(info, target, names, rule, filled, weight)
     if target is not None and not plan:
         data.rows()  # lazy; a target that is not there is an error now
     return data

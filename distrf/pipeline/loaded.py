@@ -59,6 +59,7 @@ class Loaded:
         y: Any = None,
         *,
         target: str | None = None,
+        weight: str | None = None,
         needs_target: bool = False,
         strict: bool = False,
     ) -> Input | Arrays:
@@ -67,9 +68,8 @@ class Loaded:
         if not isinstance(rows, (str, os.PathLike)):
             return described(encoder.coded_rows(rows) if encoder is not None and is_table(rows) else rows, y)
         if encoder is not None:
-            return like_training(
-                encoder, os.fspath(rows), (target or self.reading["target"]) if needs_target else None
-            )
+            target = (target or self.reading["target"]) if needs_target else None
+            return like_training(encoder, os.fspath(rows), target, weight)
         source, trained = os.fspath(rows), self.reading
         columns = trained["columns"]
         if store.find_format(source).table:
@@ -82,7 +82,7 @@ class Loaded:
             if missing:
                 raise InputError(f"the model was trained on columns that {source!r} lacks: {missing[:10]}")
             columns = columns if known and known != columns else None
-        data = open_input(source, target, columns, trained["impute"], strict=strict)
+        data = open_input(source, target, columns, trained["impute"], weight=weight, strict=strict)
         width = self.pipeline[0].n_features_in_
         if data.d != width:
             raise InputError(

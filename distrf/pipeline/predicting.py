@@ -45,11 +45,11 @@ def predict(
     model : str, PathLike, estimator or Pipeline
         Folder of a model. Or the fitted model itself.
     X : str, PathLike or array of shape (n, d)
-        Path of a Zarr store or of Parquet, read as the training rows were. Or rows, lazy or in memory.
+        Path of a Zarr store, Parquet or CSV, read as the training rows were. Or rows, lazy or in memory.
     out : str, PathLike or None, default=None
         The Zarr store to write, or a folder that ends in .parquet. Without one the predictions are returned.
     keys : list of str or None, default=None
-        Parquet columns of X to write beside the predictions, to Parquet.
+        Columns of X, Parquet or CSV, to write beside the predictions, to Parquet.
     probabilities : bool or {"auto"}, default="auto"
         Whether to write the probability of each class beside the label: columns "p_" and the class in Parquet, an array
         "probability" in Zarr. "auto" writes them to Parquet, if the model has them and at most 100 classes.
@@ -198,7 +198,9 @@ def open_rows(
     store.existing_parts(out) if store.to_parquet(out) else store.existing_store(out)
     data = trained.open(X, strict=strict)
     if keys and not (store.to_parquet(out) and data.path and store.find_format(data.path).table):
-        raise InputError(f"--keys go with a .parquet output and a Parquet input, got {out!r} and {data.path!r}")
+        raise InputError(
+            f"--keys go with a .parquet output and an input of Parquet or CSV, got {out!r} and {data.path!r}"
+        )
     beside = Beside(scores, probabilities, interval)
     beside.check(trained.pipeline[-1])
     named = ["prediction", "low", "high", *beside.headings(trained.pipeline[-1], True)]

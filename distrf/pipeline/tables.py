@@ -11,6 +11,7 @@ from typing import Any
 from ..errors import InputError
 from ..execution.open_rows import open_column
 from ..execution.open_table import Table, open_table
+from ..execution.row_blocks import align_rows
 from ..parameters import COLUMNS, ruled
 from ..store import find_format
 from ..store.row_source import RowsInfo
@@ -83,7 +84,7 @@ def coded_table(
     InputError
         There are no such columns, they cannot be what they are said to be, or some hold free text.
     """
-    given = {"target": target, "columns": columns, "exclude": exclude}
+    given: dict[str, Any] = {"target": target, "columns": columns, "exclude": exclude}
     table = data if isinstance(data, Table) else open_table(data, **given)
     if isinstance(data, Table) and any(value is not None for value in given.values()):
         raise InputError("the target and the columns of a Table are chosen by open_table; give them to that")
@@ -103,7 +104,7 @@ class TableInput(Input):
     encoder: TableEncoder | None = None
 
     @classmethod
-    def of(cls, path: str, coded: CodedTable, target: str | None) -> TableInput:
+    def of(cls, path: str, coded: CodedTable, target: str | None, weight: str | None = None) -> TableInput:
         """The rows of an opened table; its target is text, or numbers."""
         X, schema = coded.X, TableSchema.from_spec(coded.encoder.schema or {})
         block = max(X.chunks[0])
@@ -111,7 +112,7 @@ class TableInput(Input):
             path=path, n=X.shape[0], d=X.shape[1], dtype="float64", block_rows=block, classes=None, columns=schema.names,
             target=target, nbytes=X.nbytes, sparse=False,
         )  # fmt: skip
-        return cls(info, target, schema.names, None, coded=coded, encoder=coded.encoder)
+        return cls(info, target, schema.names, None, weight=weight, coded=coded, encoder=coded.encoder)
 
     @property
     def description(self) -> dict[str, Any]:
@@ -124,6 +125,10 @@ class TableInput(Input):
             return super().column(name)
         return open_column(self.info.path, name, target=self.target, columns=self.columns, coded=True)
 
+    def weights(self) -> Any:
+        """Lazy weights of the rows; None if all weigh alike."""
+        return None if self.weight is None else align_rows(self.coded.X, self.column(self.weight), "weight")
+
     def rows(self, *, uniform: bool = False) -> tuple[Any, Any]:
         """Lazy coded rows and their target; `uniform` makes the blocks equal but for a shorter last one."""
         X, y = self.coded.X, self.coded.y
@@ -132,16 +137,26 @@ class TableInput(Input):
         return X, y
 
 
-def table_input(path: str, *, target: str | None = None, **said: Any) -> TableInput:
+def table_input(
+    path: str,
+    *,
+    target: str | None = None,
+    weight: str | None = None,
+    exclude: Sequence[str] | None = None,
+    **said: Any,
+) -> TableInput:
     """Describe a table at a path: a few of its rows are read.
 
     Parameters
     ----------
     path : str
-    target : str, optional
-    said : of `coded_table`
+    target, weight : str, optional
+        Columns of the targets and of the weights.
+    exclude, said : of `coded_table`
     """
-    return TableInput.of(path, coded_table(path, target=target, **said), target)
+    if weight is not None and said.get("columns") is None:
+        exclude = [*(exclude or ()), weight]
+    return TableInput.of(path, coded_table(path, target=target, exclude=exclude, **said), target, weight)
 
 
 def is_table_path(path: Any) -> bool:
@@ -155,7 +170,9 @@ def encoder_of(pipeline: Any) -> TableEncoder | None:
     return first if isinstance(first, TableEncoder) and first.schema_ is not None else None
 
 
-def like_training(encoder: TableEncoder, path: str, target: str | None) -> TableInput:
+def like_training(
+    encoder: TableEncoder, path: str, target: str | None, weight: str | None = None
+) -> TableInput:
     """A table at a path, read as the encoder read the rows of its training.
 
     Raises
@@ -171,7 +188,7 @@ def like_training(encoder: TableEncoder, path: str, target: str | None) -> Table
     table = open_table(path, target=target, schema=schema)
     kinds = [ColumnKind(column["name"], column["kind"], column["why"]) for column in encoder.columns_]
     described = TableEncoder(schema=schema.spec(), columns={kind.name: kind.kind for kind in kinds})
-    return TableInput.of(path, CodedTable(table.rows(schema), table.y, described, kinds), target)
+    return TableInput.of(path, CodedTable(table.rows(schema), table.y, described, kinds), target, weight)
 
 
 def warn_of_drift(encoder: TableEncoder | None, rows: Any) -> None:

@@ -75,7 +75,8 @@ def train(
     y : array or Dask array of shape (n,) or (n, C), or None, default=None
         Targets: labels, or numbers, one or C for each row. Not needed if `target` names a column of a table.
     sample_weight : array or Dask array of shape (n,), default=None
-        Weight of each row in the fit. Choices leave out rows of weight 0, and weigh the others alike.
+        Weight of each row, in the fit and in all that is judged on the way: choices, and the comparisons with a linear
+        model and a constant. Rows of weight 0 count as if they were not there.
     baseline : bool, default=True
         Whether ridge is fitted to the scaled columns of all rows too, in the same pass. This is done if the columns are
         dense and at most 1,024, and the model is ridge with several alphas. Else only the sample compares.
@@ -329,15 +330,15 @@ def _check_fitted(prepared: Prepared) -> list[str]:
         return []
     machine, constant = verdicts.machine, verdicts.constant
     fitted = prepared.pipeline
-    rows = np.concatenate([held for _, held in sample.splits])
+    rows, weights = sample.held_rows, sample.held_weights
     with warnings.catch_warnings():  # fitted to a data frame, scored on the sample
         warnings.filterwarnings("ignore", "X does not have valid feature names")
         predicted = fitted.predict(prepared.rows[rows])
     truth = sample.y[rows]
     reached = max(min(verdicts.linear.score, machine.score), constant.score)
     if is_classifier(fitted[-1]):
-        score = float(np.mean(predicted == truth))
-        slack = 1 / np.sqrt(len(rows))  # two standard errors of a share
+        score = float(np.mean((predicted == truth) * weights))
+        slack = np.sqrt(np.mean(weights**2) / len(rows))  # two standard errors of a share
         if (predicted == predicted[0]).all() and machine.beats(constant):
             return [
                 f"all {len(rows):,} sampled rows are given the label {predicted[0]!s}: others are too rare for what "
@@ -345,7 +346,7 @@ def _check_fitted(prepared: Prepared) -> list[str]:
             ]
     else:
         encoded = [targets.encode(values, None)[0] for values in (predicted, truth)]
-        losses = ((encoded[0] - encoded[1]) ** 2).mean(axis=1)
+        losses = ((encoded[0] - encoded[1]) ** 2).mean(axis=1) * weights
         seen = replace(constant, losses=losses)
         score = 1.0 - seen.error / (constant.error or 1.0)
         slack = max(0.05, 2 * seen.margin(constant))

@@ -50,7 +50,7 @@ class ClassifierSums:
 
     def __post_init__(self) -> None:
         ranked = self.classes[1:] if self.two else self.classes
-        if not self.bins or set(self.given) == {"predicted"}:
+        if not self.bins or not {"decisions", "probabilities"} & set(self.given):
             ranked = ranked[:0]
         self.labels = LabelCounts(self.classes, MATRIX_LABELS if self.matrix else 0)
         self.rankings = ClassRankings(ranked, self.bins)
@@ -81,24 +81,24 @@ class ClassifierSums:
         y : array of shape (rows,), labels
         *blocks : arrays
             As `given` says: decision values, of shape (rows,) for two classes, else (rows, c); predicted labels, of shape
-            (rows,); probabilities, of shape (rows, c).
+            (rows,); probabilities, of shape (rows, c); weights, of shape (rows,).
         """
         found = dict(zip(self.given, blocks, strict=True))
         decisions, probabilities = found.get("decisions"), found.get("probabilities")
-        predicted = found.get("predicted")
+        predicted, weight = found.get("predicted"), found.get("weights")
         if predicted is None:
             assert decisions is not None
             best = (decisions > 0).astype(np.intp) if decisions.ndim == 1 else decisions.argmax(axis=1)
             predicted = self.classes[best]
         self.rows += len(y)
-        self.labels.add(y, predicted)
+        self.labels.add(y, predicted, weight)
         if probabilities is not None:
-            self.probabilities.add(y, probabilities)
+            self.probabilities.add(y, probabilities, weight)
             if decisions is None:
                 decisions = probabilities[:, 1] if self.two else probabilities
         if len(self.rankings.each):
             assert decisions is not None
-            self.rankings.add(y, decisions)
+            self.rankings.add(y, decisions, weight)
 
     def merge(self, other: ClassifierSums) -> None:
         """Count the rows of another state, which is left as it is."""
@@ -109,7 +109,9 @@ class ClassifierSums:
     @property
     def shares(self) -> np.ndarray:
         """Share of the rows that each class of the model has."""
-        return self.labels.truth[np.searchsorted(self.labels.labels, self.classes)] / max(self.rows, 1)
+        return self.labels.truth[np.searchsorted(self.labels.labels, self.classes)] / (
+            self.labels.truth.sum() or 1.0
+        )
 
     @property
     def positive(self) -> int:
@@ -183,10 +185,10 @@ class RegressorSums:
     def nbytes(self) -> int:
         return self.errors.nbytes
 
-    def add(self, y: np.ndarray, predicted: np.ndarray) -> None:
-        """Count the rows of a block: true and predicted numbers, of shape (rows,) or (rows, outputs)."""
+    def add(self, y: np.ndarray, predicted: np.ndarray, weight: np.ndarray | None = None) -> None:
+        """Count the rows of a block: true and predicted numbers, of shape (rows,) or (rows, outputs), and weights."""
         self.rows += len(y)
-        self.errors.add(y, predicted)
+        self.errors.add(y, predicted, weight)
 
     def merge(self, other: RegressorSums) -> None:
         """Count the rows of another state, which is left as it is."""

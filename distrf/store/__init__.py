@@ -30,6 +30,7 @@ _EXPORTS = {
     "register_format": "formats",
     "describe": "rows",
     "impute_values": "rows",
+    "open_weighted": "rows",
     "read_block": "rows",
     "ZarrSource": "zarr_source",
     "ParquetSource": "parquet_source",

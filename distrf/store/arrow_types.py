@@ -55,6 +55,14 @@ def common_dtype(kinds: Sequence[pa.DataType], imputed: bool) -> np.dtype:
     return np.dtype(np.float32)
 
 
+def target_dtype(kind: pa.DataType, width: int = 0) -> np.dtype:
+    """The dtype of a target of numbers or text; width : characters of the longest text, 0 where it is not known"""
+    kind = value_type(kind)
+    if is_text(kind):
+        return np.dtype(f"<U{width}")
+    return np.dtype(np.float64 if pa.types.is_decimal(kind) else kind.to_pandas_dtype())
+
+
 def null_error(name: str, where: str, row: int | None = None, target: bool = False) -> InputError:
     """The error for a null in a column, at a place in words and, where it is known, in a row."""
     at = "" if row is None else f", the first in row {row}"

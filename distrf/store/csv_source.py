@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -33,7 +33,8 @@ _PLACES, _PLACE_BYTES = 16, 2**18
 class CsvSource(TableSource):
     """X, or the target, of a CSV file, a folder or a glob of them; see `TableSource`.
 
-    Text is UTF-8. The first row has the names of the columns, unless it holds numbers alone. Values are separated by
+    Text is UTF-8. The first row has the names of the columns, unless it holds numbers alone (0, 1, 2, ... are names, as
+    pandas gives them). Values are separated by
     commas (in .tsv files by tabs; by semicolons or tabs where the first row has these and no comma) and may be in
     double quotes. Numbers are float64. What pandas takes for a missing value is one.
 
@@ -66,7 +67,12 @@ class CsvSource(TableSource):
             )
         version = file_lists.version_of(names, options)
         table = _described(tuple(names), version, HashableOptions.of(options))
-        layout = lay_out(path, [(path, table.schema)], selection)
+        schema = table.schema
+        if selection.coded is True and not table.whole:
+            # Rows that were not looked at may have values where the others have none.
+            kinds = [pa.string() if pa.types.is_null(kind) else kind for kind in schema.types]
+            schema = pa.schema(list(zip(schema.names, kinds, strict=True)), schema.metadata)
+        layout = lay_out(path, [(path, schema)], selection)
         row_bytes = max(8 * len(layout.names), table.bytes / table.groups[-1].last)
         cuts = cut_blocks(table.groups, row_bytes, selection, exact=True)
         source = cls(
@@ -80,7 +86,7 @@ class CsvSource(TableSource):
                 groups=table.groups, columns=(), dtype="<f8", fingerprint=version, numbers=(), kinds=(),
                 dialect=table.dialect, storage_options=options,
             ),
-            cuts=tuple((tuple(joined(groups)), first, last) for groups, first, last in cuts),
+            cuts=cuts,
             schema=layout.schema,
             dialect=table.dialect,
         )  # fmt: skip
@@ -92,6 +98,11 @@ class CsvSource(TableSource):
             for _ in rows.stream(source.target_source(), 1):
                 pass
         return source
+
+    def blocks(self) -> Iterator[tuple[TableRows, int, int]]:
+        """For each block a reader of the bytes that hold it."""
+        for groups, first, last in self.cuts:
+            yield replace(self.rows, groups=tuple(joined(groups))), first, last
 
     def _read_as(self, schema: TableSchema) -> pa.Schema:
         needed = {column.name: column for column in schema.columns}
@@ -133,12 +144,16 @@ class CsvSource(TableSource):
 
 
 class _Described(NamedTuple):
-    """The files of a table: where their rows are, how many bytes they take, and what their columns look like."""
+    """The files of a table: where their rows are, how many bytes they take, and what their columns look like.
+
+    whole : whether all rows were looked at for that
+    """
 
     groups: tuple[Lines, ...]
     bytes: int
     dialect: Dialect
     schema: pa.Schema
+    whole: bool
 
 
 class _Scanned(NamedTuple):
@@ -169,9 +184,11 @@ def _described(names: tuple[str, ...], version: str, options: HashableOptions) -
     dialect = Dialect(first.delimiter, len(first.names))
     # What has no name is where pandas writes row labels.
     labels = {"pandas": '{"index_columns": [""]}'} if first.names[0] == "" else None
-    kinds = _infer(groups, dialect, dict(enumerate(first.names)), options.options)
+    size = sum(group.stop - group.start for group in groups)
+    whole = size <= _PLACES * _PLACE_BYTES
+    kinds = _infer(groups, dialect, dict(enumerate(first.names)), whole, options.options)
     schema = pa.schema(list(zip(first.names, kinds, strict=True)), labels)
-    return _Described(tuple(groups), sum(g.stop - g.start for g in groups), dialect, schema)
+    return _Described(tuple(groups), size, dialect, schema, whole)
 
 
 def _scan(name: str, options: Options) -> _Scanned:
@@ -213,10 +230,9 @@ def _scan(name: str, options: Options) -> _Scanned:
 
 
 def _infer(
-    groups: Sequence[Lines], dialect: Dialect, names: dict[int, str], options: Options
+    groups: Sequence[Lines], dialect: Dialect, names: dict[int, str], whole: bool, options: Options
 ) -> list[pa.DataType]:
-    """The types of the columns, from the first rows of some of these groups."""
-    whole = sum(group.stop - group.start for group in groups) <= _PLACES * _PLACE_BYTES
+    """The types of the columns: of all rows, or of the first ones of some of these groups."""
     places = (
         groups
         if whole

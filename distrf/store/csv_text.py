@@ -58,7 +58,7 @@ def header_of(line: bytes, path: str) -> tuple[list[str], str, bool]:
     Returns
     -------
     names : list of str
-        Of the columns: f0, f1, ... where the row holds numbers alone.
+        Of the columns: f0, f1, ... where the row holds numbers alone, and they are not 0, 1, 2 and so on.
     delimiter : str
         Of .tsv a tab; else a comma, or a semicolon or a tab where the row has these and no comma.
     named : bool
@@ -81,7 +81,10 @@ def header_of(line: bytes, path: str) -> tuple[list[str], str, bool]:
     bare = re.sub(r'"[^"]*"', "", text)
     delimiter = "\t" if tabs else next((mark for mark in _DELIMITERS if mark in bare), ",")
     names = next(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter), [])
-    if all(map(_is_float, names)):
+    counted = len(names) > 2 and names == [
+        str(j) for j in range(len(names))
+    ]  # as pandas calls columns without names
+    if all(map(_is_float, names)) and not counted:
         return [f"f{j}" for j in range(len(names))], delimiter, False
     if len(set(names)) != len(names):
         raise InputError(f"columns have distinct names; {path!r} has {names[:50]}; rename them")
@@ -142,15 +145,19 @@ def inferred(text: bytes, dialect: Dialect) -> list[pa.DataType]:
     Returns
     -------
     list of pa.DataType
-        int64, double, bool, date32, timestamp, time32, or string; also string where there is no value.
+        int64, double, bool, date32, timestamp, time32, string, or null where there is no value.
 
     Raises
     ------
     pa.ArrowInvalid
         A row has another number of values.
     """
-    plain = (pa.null(), pa.binary())  # without a value; not UTF-8, which is told with its line when it is read
-    kinds = [pa.string() if kind in plain else kind for kind in parse(text, dialect).schema.types]
+    kinds = [
+        pa.string()
+        if pa.types.is_binary(kind)
+        else kind  # no UTF-8, which is told with its line when it is read
+        for kind in parse(text, dialect).schema.types
+    ]
     wide = {j: widened(kind) for j, kind in enumerate(kinds) if widened(kind) != kind}
     try:
         parse(text, dialect, wide)
@@ -193,6 +200,8 @@ def kind_for(column: ColumnType, found: pa.DataType) -> pa.DataType:
         return found if column.digits and pa.types.is_integer(found) else pa.string()
     if column.base == "empty":
         return pa.null()
+    if pa.types.is_null(found):  # no value was looked at
+        return {"number": pa.float64(), "boolean": pa.bool_()}.get(column.base, pa.string())
     if base_of(found) == "number" and column.base in ("time", "clock", "duration"):
         return pa.string()  # the message shows a value
     return widened(found)

@@ -73,17 +73,17 @@ def _codes(values: pa.ChunkedArray, column: ColumnType) -> np.ndarray:
     if base == "empty":
         return np.full(len(values), MISSING)
     if column.base == "text":
-        return text_codes(values if base == "text" else _digits(_decoded(values), column.name))
+        return text_codes(values if base == "text" else _digits(decoded(values), column.name))
     if base == "text":
         if column.base == "time":
             return text_seconds(values, column.name, column.zoned)
         return (_text_clocks if column.base == "clock" else _text_durations)(values, column.name)
     if base in ("number", "boolean"):
-        return _numbers(_decoded(values), column.precision)
-    return _seconds(_decoded(values))
+        return _numbers(decoded(values), column.precision)
+    return _seconds(decoded(values))
 
 
-def _decoded(values: pa.ChunkedArray) -> pa.ChunkedArray:
+def decoded(values: pa.ChunkedArray) -> pa.ChunkedArray:
     """The values behind a dictionary, whose codes mean nothing; texts in a layout that Arrow computes with."""
     kind = value_type(values.type)
     if pa.types.is_string_view(kind):
@@ -159,7 +159,7 @@ def _by_distinct(column: pa.ChunkedArray, numbers: Callable[[pa.Array], np.ndarr
     if not len(column):  # Arrow makes no dictionary of no text
         return np.empty(0)
     if not pa.types.is_dictionary(column.type):
-        column = pa.chunked_array([pc.dictionary_encode(_decoded(column)).combine_chunks()])
+        column = pa.chunked_array([pc.dictionary_encode(decoded(column)).combine_chunks()])
     return np.concatenate([_of_dictionary(chunk, numbers) for chunk in column.chunks])
 
 
@@ -285,7 +285,7 @@ def texts_of(table: pa.Table, schema: TableSchema) -> list[dict[float, str]]:
         if column.base != "text" or pa.types.is_null(table.schema.field(column.name).type):
             found.append({})
             continue
-        texts = pc.unique(_decoded(table.column(column.name))).drop_null()
+        texts = pc.unique(decoded(table.column(column.name))).drop_null()
         codes = text_codes(pa.chunked_array([texts])).tolist()
         words = [text.decode(errors="replace") for text in _bytes(texts.cast(pa.large_string()))]
         found.append({code: word for code, word in zip(codes, words, strict=True) if word})

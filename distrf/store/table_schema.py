@@ -293,8 +293,8 @@ def merged(schemas: Sequence[tuple[str, pa.Schema]], names: Sequence[str]) -> pa
             at = schema.get_field_index(name)
             if at < 0:
                 raise StoreError(
-                    f"the files of a data set have the same columns; {name!r} of {schemas[0][0]!r} is not in {where!r}; "
-                    "write them with one schema"
+                    f"all parts of a table have its columns; {name!r} of {schemas[0][0]!r} is not in {where!r}; write them with "
+                    "one schema"
                 )
             kinds.setdefault(schema.field(at).type, where)
         kinds = {kind: where for kind, where in kinds.items() if not pa.types.is_null(kind)} or kinds
@@ -303,7 +303,7 @@ def merged(schemas: Sequence[tuple[str, pa.Schema]], names: Sequence[str]) -> pa
         for kind in others:
             if base_of(kind) != column.base or column.fault(kind):
                 raise StoreError(
-                    f"the files of a data set have the same columns; {name!r} is {first} in {kinds[first]!r} and {kind} in "
+                    f"a column has one type in all parts of a table; {name!r} is {first} in {kinds[first]!r} and {kind} in "
                     f"{kinds[kind]!r}; write them with one schema"
                 )
         fields.append(

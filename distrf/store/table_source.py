@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..errors import InputError
-from .arrow_types import common_dtype, is_number, is_text, null_error, value_type
+from .arrow_types import common_dtype, is_number, is_text, null_error, target_dtype, value_type
 from .row_source import BLOCK_BYTES, RowSource, Selection
 from .table_reader import Group, TableRows
 from .table_schema import TableSchema, drift, merged, require_distinct, row_labels, schema_of
@@ -89,12 +89,8 @@ class TableSource(RowSource):
         """The target column; text takes one pass to find its width."""
         if self.target is None:
             return None
-        kind = value_type(self.schema.field(self.target).type)
-        if is_text(kind):
-            width = max((len(name) for name in self.text_classes() or []), default=1)
-            dtype = np.dtype(f"<U{max(1, width)}")
-        else:
-            dtype = np.dtype(np.float64 if pa.types.is_decimal(kind) else kind.to_pandas_dtype())
+        width = max((len(name) for name in self.text_classes() or []), default=1)
+        dtype = target_dtype(self.schema.field(self.target).type, max(1, width))
         rows = replace(self.rows, dtype=dtype.str, impute=None, vector=True, coded=None)
         rows = self._reading(rows, [self.target], [self.target])
         return replace(self, shape=self.shape[:1], dtype=dtype, columns=None, rows=rows)
@@ -129,14 +125,15 @@ class TableSource(RowSource):
         """Rows ``first:last``; see `TableRows.read`."""
         return self.rows.read(first, last)
 
-    def read_table(self, first: int, last: int) -> pa.Table:
-        """Rows ``first:last`` of the columns of X as they are in the files."""
-        return self._reading(replace(self.rows, coded=None), self.columns or []).read_table(first, last)
-
     def blocks(self) -> Iterator[tuple[TableRows, int, int]]:
         """For each block a reader of its groups."""
         for groups, first, last in self.cuts:
             yield replace(self.rows, groups=groups), first, last
+
+    def uniform(self) -> Self:
+        """The same rows in blocks of equal size, but for a shorter last one."""
+        cuts = cut_blocks(self.rows.groups, 8 * self.shape[1], Selection(uniform=True))
+        return replace(self, cuts=cuts, block_lengths=tuple(last - first for _, first, last in cuts))
 
     def filled(self, values: tuple[float, ...]) -> Self:
         """Nulls and NaN read as these numbers."""
@@ -152,6 +149,11 @@ class TableSource(RowSource):
             wanted = self._reading(wanted, (*wanted.columns, *target.rows.columns), target.rows.columns)
         for part in wanted.parts(0, self.shape[0], block_rows):
             yield self.rows.values(part), None if target is None else target.rows.values(part)
+
+    def table_blocks(self) -> list[tuple[TableRows, int, int]]:
+        """`blocks` with readers whose ``read_table`` gives the columns of X as they are in the files."""
+        rows = self._reading(replace(self.rows, coded=None), self.columns or [])
+        return list(replace(self, rows=rows).blocks())
 
     def key_blocks(self, keys: Sequence[str]) -> list[tuple[TableRows, int, int]]:
         """`blocks` with readers of key columns, which may have any type."""
@@ -183,12 +185,7 @@ def lay_out(path: str, schemas: Sequence[tuple[str, pa.Schema]], selection: Sele
         Files differ.
     """
     first, target = schemas[0][1], selection.target
-    given = selection.coded if isinstance(selection.coded, TableSchema) else None
-    if given is None:
-        names = _chosen(path, first, selection)
-    else:
-        names = given.names
-        require_columns(path, first, [] if target is None else [target])
+    names = chosen_names(path, first, selection)
     known = set(first.names)  # `coded_as` tells what is missing
     wanted = {name for name in names if name in known} | ({target} if target is not None else set())
     require_distinct(name for name in first.names if name in wanted)
@@ -199,7 +196,7 @@ def lay_out(path: str, schemas: Sequence[tuple[str, pa.Schema]], selection: Sele
         if not (is_number(kind) or is_text(kind)):
             raise InputError(f"a target is numbers, booleans or text; {target!r} has type {kind}")
     if selection.coded:
-        coded = schema_of(schema, names) if given is None else given
+        coded = selection.coded if isinstance(selection.coded, TableSchema) else schema_of(schema, names)
         return Layout(names, schema, np.dtype(np.float64), coded)
     kinds = [schema.field(name).type for name in names]
     if other := [f"{name} ({kind})" for name, kind in zip(names, kinds, strict=True) if not is_number(kind)]:
@@ -210,9 +207,31 @@ def lay_out(path: str, schemas: Sequence[tuple[str, pa.Schema]], selection: Sele
     return Layout(names, schema, common_dtype(kinds, selection.missing), None)
 
 
-def _chosen(path: str, schema: pa.Schema, selection: Selection) -> list[str]:
-    """The names of the columns of X."""
+def chosen_names(path: str, schema: pa.Schema, selection: Selection) -> list[str]:
+    """The names of the columns of X.
+
+    Parameters
+    ----------
+    path : str
+        For messages.
+    schema : pa.Schema
+        Of the table.
+    selection : Selection
+
+    Returns
+    -------
+    list of str
+        Of a given schema, also those that the table lacks.
+
+    Raises
+    ------
+    InputError
+        There are no such columns, no such target, or none is left.
+    """
     target, columns, exclude = selection.target, selection.columns, list(selection.exclude)
+    if isinstance(selection.coded, TableSchema):
+        require_columns(path, schema, [] if target is None else [target])
+        return selection.coded.names
     if columns is not None and (isinstance(columns, str) or not all(isinstance(c, str) for c in columns)):
         raise InputError(f"columns of a table are a list of names; received {columns!r}")
     require_columns(path, schema, [*(columns or []), *exclude, *([] if target is None else [target])])

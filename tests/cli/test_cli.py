@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 import zarr
 from sklearn.datasets import dump_svmlight_file
+from sklearn.metrics import log_loss
 
 import distrf
 from distrf import ingest
@@ -330,6 +331,40 @@ def test_predict_zarr(cli, files, model, tmp_path):
     assert json.loads(cli(*arguments, cluster=True).out)["blocks_computed"] == 0
 
 
+def test_probabilities_and_intervals(cli, files, model, tmp_path):
+    """Models of `train` have them, without an option."""
+    out = tmp_path / "p.zarr"
+    cli("predict", model, files / "test.zarr", out, "--probabilities", "yes", cluster=True)
+    p = open_array(out, "probability").compute(scheduler="sync")
+    pipeline = distrf.load_model(model)
+    np.testing.assert_allclose(p, pipeline.predict_proba(TEST_GREY), atol=1e-5)
+    assert log_loss(TEST_Y, p, labels=range(10)) < 0.4
+    printed = cli(
+        "predict", model, files / "test.zarr", tmp_path / "q.zarr", "--interval", 0.9, code=1, cluster=True
+    )
+    assert "--interval is of a regressor that was calibrated" in printed.err
+    X, y = TRAIN_X[:1000, :20], TRAIN_X[:1000, 20].astype(float)
+    np.savez(tmp_path / "n.npz", X=X, y=y)
+    cli("ingest", tmp_path / "n.npz", tmp_path / "n.zarr")
+    cli("train", tmp_path / "n.zarr", tmp_path / "r", "-D", 64, "--map", "fourier", cluster=True)
+    arguments = ["predict", tmp_path / "r", tmp_path / "n.zarr", tmp_path / "i.parquet", "--interval"]
+    cli(*arguments, 0.8, cluster=True)
+    got = pq.read_table(tmp_path / "i.parquet").to_pydict()
+    assert list(got) == ["prediction", "low", "high"]
+    found, low, high = (np.array(got[name]) for name in got)
+    np.testing.assert_allclose(found, (low + high) / 2, rtol=1e-4)
+    assert 0.75 < np.mean((low <= y) & (y <= high)) < 1
+    assert "spec.interval" in cli(*arguments, 0.9, code=1, cluster=True).err
+    assert "interval must be a finite number > 0 and < 1" in cli(*arguments, 90, code=2, cluster=True).err
+    assert "take a smaller coverage" in cli(*arguments, 0.99999, "--overwrite", code=1, cluster=True).err
+    plain = ["-D", 64, "--map", "fourier", "--no-calibrate"]
+    cli("train", tmp_path / "n.zarr", tmp_path / "s", *plain, cluster=True)
+    refused = cli(
+        "predict", tmp_path / "s", tmp_path / "n.zarr", tmp_path / "j.zarr", "--interval", 0.9, code=1
+    )
+    assert "calibrate=True (--calibrate)" in refused.err
+
+
 def test_predictions_of_other_rows_do_not_count_as_done(cli, files, model, tmp_path):
     """Same model, same shape, other rows: never taken for finished work."""
     np.savez(tmp_path / "o.npz", X=TEST_GREY[::-1])
@@ -353,7 +388,11 @@ def test_text_labels_and_keys(cli, files, tmp_path):
     out = tmp_path / "p.parquet"
     cli("predict", m, files / "test.parquet", out, "--keys", "id,label", "--scores", cluster=True)
     got = pq.read_table(out).to_pydict()
-    assert list(got) == ["id", "label", "prediction", *(f"decision_{i}" for i in range(10))]
+    named = [f"p_{name}" for name in sorted(NAMES)]
+    assert list(got) == ["id", "label", "prediction", *named, *(f"decision_{i}" for i in range(10))]
+    p = np.array([got[name] for name in named])
+    np.testing.assert_allclose(p.sum(axis=0), 1, rtol=1e-5)
+    assert np.mean(np.array(sorted(NAMES))[p.argmax(axis=0)] == NAMES[TEST_Y]) > 0.9
     assert got["id"] == [f"r{i}" for i in range(360)]
     assert got["label"] == NAMES[TEST_Y].tolist()
     assert np.mean(np.array(got["prediction"]) == NAMES[TEST_Y]) == scored["accuracy"]

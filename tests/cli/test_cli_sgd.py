@@ -63,7 +63,10 @@ def said(text):
         (["--model", "svm", "--alpha", "1e-6,1e-5"], "--alpha must be a finite number .* got '1e-6,1e-5'"),
         (["--model", "svm", "--epsilon", "1"], "--epsilon needs --loss huber or epsilon_insensitive"),
         (["--model", "svm", "--l1-ratio", "0.5"], "--l1-ratio needs --penalty elasticnet"),
-        (["--model", "svm", "--validation-fraction", "0.5"], "--validation-fraction needs --early-stopping"),
+        (
+            ["--model", "svm", "--validation-fraction", "0.5", "--no-calibrate"],
+            "--validation-fraction needs --early-stopping or --calibrate, got False, False",
+        ),
         (["--model", "svm", "--power-t", "1"], "--power-t needs --learning-rate inverse_scaling"),
         (["--model", "svm", "--resume"], "--resume needs --checkpoint"),
         (["--model", "svm", "--checkpoint-every", "3"], "--checkpoint-every needs --checkpoint"),
@@ -252,7 +255,7 @@ def test_plan_counts_the_rounds(cli, files, tmp_path):
             "train", files / "train.zarr", tmp_path / "m", *options, "--batch-size", 90, "--json", cluster=True
         ).out
     )
-    assert made["passes"] == 1 + 3 + 3  # two samples for what is chosen, and that of SGD
+    assert made["passes"] == 1 + 3 + 4  # two samples for what is chosen, that of SGD, and that of calibration
     assert made["bytes_read"] == pytest.approx(TRAIN_X.nbytes)  # workers keep them for all passes
     rounds = int(re.search(r"about (\d+) batches of 90 rows", " ".join(made["notes"]))[1])
     assert rounds == pytest.approx(done["batches"] / 3, abs=1)

@@ -62,7 +62,7 @@ def test_rows_are_found_in_any_buffers(text, cuts, step):
     begun = len(starts) - (place != "row")
     assert (scan.rows, scan.lines, scan.quoted) == (begun, lines, place == "quoted")
     assert scan.row_at == (len(text) if place == "row" else starts[-1][0])
-    assert not starts or scan.line_at == starts[-1][2]
+    assert scan.line_at == (lines if place == "row" else starts[-1][2])
     expected, last = [], 0
     for start in starts:
         if start[0] - last >= step:

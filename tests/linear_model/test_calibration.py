@@ -435,7 +435,7 @@ def split(shared_data, name, n):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "most"), [("a9a", 1.05), ("ijcnn1", 1.05), ("letter", 1.25)])
+@pytest.mark.parametrize(("name", "most"), [("a9a", 1.05), ("ijcnn1", 1.05), ("letter", 1.3)])
 def test_log_loss_beside_logistic_regression(shared_data, name, most):
     """And beside scikit-learn's sigmoids on the same held-out rows."""
     X, y, T, t = split(shared_data, name, 5000)
@@ -451,8 +451,8 @@ def test_log_loss_beside_logistic_regression(shared_data, name, most):
         left = Holdout(0.1, 0).split(0, len(y))[1]
         prefit = FrozenEstimator(clone(model).fit(np.delete(Z, left, axis=0), np.delete(y, left)))
         peer = CalibratedClassifierCV(prefit, method="sigmoid").fit(Z[left], y[left])
-        assert found < 1.05 * log_loss(t, peer.predict_proba(ZT))
-        assert found < (most if model.__class__ is StreamingRidgeClassifier else most + 0.25) * least
+        assert found < log_loss(t, peer.predict_proba(ZT))
+        assert found < most * least
 
 
 # ---- the same everywhere ------------------------------------------------------------------------------

@@ -6,8 +6,11 @@ import inspect
 
 import dask.array as da
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import scipy.sparse as sp
+import zarr
 from sklearn.pipeline import make_pipeline
 
 import distrf
@@ -134,6 +137,96 @@ def test_predictions_wherever_they_go(rows, tmp_path):
     assert distrf.predict(model, X, tmp_path / "q.zarr").computed == 0
     with pytest.raises(SpecMismatchError):  # of the same class, but other weights
         distrf.predict(machine(X[:200], y[:200]), X, tmp_path / "q.zarr")
+
+
+def calibrated(X, y):
+    features = RandomFourierFeatures(length_scale=2.0, n_components=32, random_state=0)
+    model = StreamingRidgeClassifier if y.dtype.kind == "U" else StreamingRidge
+    return make_pipeline(features, model(1e-3, calibrate=True)).fit(X, y)
+
+
+def test_probabilities_go_to_parquet(rows, tmp_path):
+    X, y = rows
+    model, lazy = calibrated(X, y), da.from_array(X, chunks=(100, 4))
+    p = model.predict_proba(X)
+    distrf.predict(model, lazy, tmp_path / "p.parquet")
+    table = pq.read_table(tmp_path / "p.parquet")
+    assert table.column_names == ["prediction", "p_in", "p_out"]
+    np.testing.assert_allclose(np.column_stack([table["p_in"], table["p_out"]]), p, atol=1e-5)
+    assert table["prediction"].to_pylist() == model.predict(X).tolist()
+    distrf.predict(model, lazy, tmp_path / "q.parquet", probabilities=False)
+    assert pq.read_table(tmp_path / "q.parquet").column_names == ["prediction"]
+    distrf.predict(machine(X, y), lazy, tmp_path / "r.parquet")  # has none
+    assert pq.read_table(tmp_path / "r.parquet").column_names == ["prediction"]
+    many = calibrated(X, np.array([f"c{i % 101}" for i in range(N)]))
+    distrf.predict(many, lazy, tmp_path / "s.parquet")
+    assert pq.read_table(tmp_path / "s.parquet").column_names == ["prediction"]
+    distrf.predict(many, lazy, tmp_path / "t.parquet", probabilities=True)
+    assert len(pq.read_table(tmp_path / "t.parquet").column_names) == 102
+    distrf.predict(model, lazy, tmp_path / "p.zarr")
+    assert "probability" not in set(zarr.open_group(tmp_path / "p.zarr").array_keys())
+    distrf.predict(model, lazy, tmp_path / "q.zarr", probabilities=True)
+    np.testing.assert_allclose(open_array(tmp_path / "q.zarr", "probability").compute(), p, atol=1e-5)
+    np.testing.assert_array_equal(distrf.predict(model, X, probabilities=True), p)
+    with pytest.raises(InputError, match="--probabilities are of a classifier that was calibrated"):
+        distrf.predict(machine(X, y), X, tmp_path / "u.zarr", probabilities=True)
+    assert not (tmp_path / "u.zarr").exists()
+
+
+@pytest.mark.parametrize("outputs", [1, 2])
+def test_intervals_are_written(rows, tmp_path, outputs):
+    X, _ = rows
+    y = X[:, 0] if outputs == 1 else X[:, :outputs] ** 2
+    model, lazy = calibrated(X, y), da.from_array(X, chunks=(100, 4))
+    ends = model[-1].predict_interval(model[:-1].transform(X), 0.8)
+    assert ends.shape == ((N, 2) if outputs == 1 else (N, 2, 2))
+    np.testing.assert_array_equal(distrf.predict(model, X, interval=0.8), ends)
+    distrf.predict(model, lazy, tmp_path / "p.zarr", interval=0.8)
+    for i, name in enumerate(("low", "high")):
+        np.testing.assert_allclose(open_array(tmp_path / "p.zarr", name).compute(), ends[..., i], atol=1e-5)
+    distrf.predict(model, lazy, tmp_path / "p.parquet", interval=0.8)
+    names = ["prediction", "low", "high"]
+    if outputs == 2:
+        names = [f"{name}_{i}" for name in names for i in range(2)]
+    assert pq.read_table(tmp_path / "p.parquet").column_names == names
+    with pytest.raises(SpecMismatchError, match=r"spec\.interval"):
+        distrf.predict(model, lazy, tmp_path / "p.zarr", interval=0.9)
+    plain = make_pipeline(StreamingRidge(1e-3, calibrate=True)).fit(X, y)  # no step before the model
+    assert distrf.predict(plain, X, interval=0.5).shape == ends.shape
+
+
+def test_intervals_that_cannot_be_written(rows, tmp_path):
+    X, y = rows
+    for model, asked, why in (
+        (calibrated(X, X[:, 0]), 0.999, "needs 999 held-out rows, and calibration had 300"),
+        (machine(X, X[:, 0]), 0.9, "StreamingRidge that was not"),
+        (calibrated(X, y), 0.9, "StreamingRidgeClassifier that was not"),
+        (calibrated(X, X[:, 0]), 1.5, "interval must be a finite number > 0 and < 1 or None"),
+    ):
+        for out in (None, tmp_path / "p.zarr"):
+            with pytest.raises(InputError, match=why):
+                distrf.predict(model, X, out, interval=asked)
+    assert not (tmp_path / "p.zarr").exists()
+
+
+def test_keys_named_like_predictions(rows, tmp_path):
+    X, y = rows
+    names = ["x", "low", "p_in", "z"]
+    pq.write_table(pa.table({name: X[:, i] for i, name in enumerate(names)}), tmp_path / "rows.parquet")
+    model, source = calibrated(X, y), str(tmp_path / "rows.parquet")
+    with pytest.raises(InputError, match=r"--keys \['low', 'p_in'\] are names that predictions have"):
+        distrf.predict(model, source, tmp_path / "p.parquet", keys=["low", "p_in", "x"])
+
+
+@pytest.mark.parametrize("model", ["auto", "svm", "sgd-regressor"])
+def test_models_made_by_name_are_calibrated(rng, model):
+    X = rng.normal(size=(1200, 4))
+    y = X[:, 0] ** 2 + X[:, 1] if model == "sgd-regressor" else np.where(X[:, 0] ** 2 > X[:, 1], "in", "out")
+    fitted = distrf.train(X, y, model=model, n_components=64, map="fourier")
+    found = fitted.predict_proba(X) if model != "sgd-regressor" else distrf.predict(fitted, X, interval=0.5)
+    assert found.shape == (1200, 2)
+    given = distrf.train(X, y, model=type(fitted[-1])(), n_components=64, map="fourier")
+    assert not hasattr(given[-1], "calibration_")  # taken as it is
 
 
 def test_scores_of_a_model(rows, tmp_path):

@@ -173,9 +173,9 @@ def test_rows_in_memory(rng):
     made = distrf.plan(make_pipeline(fourier(), CLASSIFIER), X, y)
     assert (made.rows, made.bytes_read, made.workers.count) == (
         500,
-        2 * X.nbytes,
+        3 * X.nbytes,
         1,
-    )  # all of them are the sample of the length scale
+    )  # all of them are the samples of the length scale and of calibration
     assert made.bytes_written == 8 * 64 * 3
     assert made.notes[0] == "classes: at least 3, in 500 sampled rows"
 

@@ -80,7 +80,7 @@ def test_types(tmp_path):
     )  # fmt: skip
     assert types(path) == {
         "i": "int64", "x": "double", "b": "bool", "d": "date32[day]", "s": "timestamp[s]", "z": "timestamp[s, tz=UTC]",
-        "c": "time32[s]", "t": "string", "e": "string", "h": "string", "q": "int64",
+        "c": "time32[s]", "t": "string", "e": "null", "h": "string", "q": "int64",
     }  # fmt: skip
     source = open_source(path, Selection(coded=True))
     at = dt.datetime(2020, 1, 1, 10)
@@ -137,6 +137,23 @@ def test_rows_that_were_not_looked_at_may_hold_more(tmp_path, monkeypatch):
         run(lazy_rows(open_source(path, Selection(coded=True, target="y")).target_source()))
 
 
+def test_a_column_may_have_its_values_late(tmp_path, monkeypatch):
+    monkeypatch.setattr(csv_source, "_PLACES", 1)
+    monkeypatch.setattr(csv_source, "_PLACE_BYTES", 60)
+    path = tmp_path / "a.csv"
+    path.write_text("x,e\n" + "1,\n" * 90 + "1,7\n")
+    source = open_source(path, Selection(coded=True))
+    assert [column.base for column in source.coded.columns] == ["number", "text"]
+    assert len(np.unique(run(lazy_rows(source))[:, 1])) == 2
+    number = TableSchema((ColumnType("e", "double", "number"),))
+    assert run(lazy_rows(open_source(path, Selection(coded=number))))[-1, 0] == 7
+    path.write_text("x,e\n1,\n")
+    assert [column.base for column in open_source(path, Selection(coded=True)).coded.columns] == [
+        "number",
+        "empty",
+    ]
+
+
 @pytest.mark.usefixtures("small_pieces")
 @pytest.mark.parametrize("rows_per_block", [3, 1000])
 def test_a_fault_is_named_with_its_line(tmp_path, monkeypatch, rows_per_block):
@@ -176,6 +193,8 @@ def test_first_lines(tmp_path):
     assert names(b"a;b\n1\n", "a.tsv") == ["a;b"]
     assert names(b",a\n0,1\n1,2\n") == ["a"]  # row labels of pandas
     assert names(b'"first\nname",b\n1,2\n') == ["first\nname", "b"]
+    assert names(b"0,1,2\n3,4,5\n") == ["0", "1", "2"]
+    assert names(b"0,1\n3,4\n") == ["f0", "f1"]
     assert names(b"1.5,2\n3,4\n") == ["f0", "f1"]
     np.testing.assert_array_equal(run(open_rows(tmp_path / "a.csv")[0]), [[1.5, 2], [3, 4]])
     with pytest.raises(InputError, match=r"distinct names; '.*a.csv' has \['a', 'a'\]"):
