@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any, ClassVar
@@ -21,6 +22,7 @@ from ..sgd.batch_plan import BatchMemory, check_batches, fit_costs
 from ..sgd.batch_sizes import choose_batch_size, count_epochs, make_schedule, microbatch_rows, patience
 from ..sgd.batch_work import BatchWork, RowLengths
 from ..sgd.fit_checkpoint import open_checkpoint
+from ..sgd.given_rows import GivenRows
 from ..sgd.learning_rates import RATES, LearningRate
 from ..sgd.local_sgd import LocalSGD, LocalSteps, LocalWork, local_rows
 from ..sgd.optimizer import PreconditionedSGD
@@ -33,6 +35,7 @@ from ..targets import Targets
 from ..typing import RandomState
 from .base import LinearModel
 from .sgd_stream import ENOUGH, Call, Sample, Seen, Stream, newest_rows
+from .validation import validate_given
 
 #: A loss counts as kinked if steps are made for less than this share of its smoothness, see `_optimizer`.
 _NARROW = 0.5
@@ -205,15 +208,18 @@ class BaseSGD(LinearModel):
         seed: int,
         stream: bool = False,
         sample: Rows | None = None,
+        given: GivenRows | None = None,
     ) -> Trainer:
         """The trainer of a fit: measures the spectrum, then sets schedule, optimizer and work, and resumes a checkpoint.
 
         stream : whether `partial_fit` calls: one epoch, and more rows will follow
         sample : rows on which to measure the spectrum in place of these; None takes these
+        given : validation rows in place of held-out ones, or None
         """
-        holdout = Holdout(self.validation_fraction if self.early_stopping and not stream else 0.0, seed)
+        holds = self.early_stopping and not stream and given is None
+        holdout = Holdout(self.validation_fraction if holds else 0.0, seed)
         checkpoint = open_checkpoint(
-            None if stream else self.checkpoint, self._job, rows, targets, seed, bool(self.resume)
+            None if stream else self.checkpoint, self._job, rows, targets, seed, bool(self.resume), given
         )
         measured = (rows, weights) if sample is None else (sample, measure_weights(sample, targets))
         spectrum = self._spectrum(checkpoint, *measured, targets, seed, stream)
@@ -242,6 +248,7 @@ class BaseSGD(LinearModel):
             self._rules(per_epoch, targets, stream), weights.mean, holdout.blocks(rows.blocks),
             whole, checkpoint, int(self.checkpoint_every),
             first=constant, null_loss=spectrum.null_loss, memory=memory,
+            given=given, given_work=None if given is None else replace(work, probed=0),
         )  # fmt: skip
         trainer.resume()
         return trainer
@@ -317,11 +324,13 @@ class BaseSGD(LinearModel):
             "kind": "sgd"
         }
 
-    def _fit(self, X: Any, y: Any, weight: Any, targets: Targets) -> None:
+    def _fit(self, X: Any, y: Any, weight: Any, targets: Targets, given: Sequence[Any]) -> None:
         self.check()
+        validation = validate_given(self, given, targets)
         old = (self.coef_, self.intercept_) if self.warm_start and hasattr(self, "coef_") else None
         rows = Rows.of(X, y, weight)
-        trainer = self._start(rows, measure_weights(rows, targets), targets, draw_seed(self.random_state))
+        weights, seed = measure_weights(rows, targets), draw_seed(self.random_state)
+        trainer = self._start(rows, weights, targets, seed, given=validation)
         if old is not None and not trainer.training.history and trainer.state.t == 0:
             self._warm(trainer, *old)
         self._train(trainer)
