@@ -187,10 +187,13 @@ class Loss:
         One-vs-rest by the logistic function, divided by their sum; of a single score, of the second class.
         """
         if scores.shape[1] == 1:
-            p = expit(scores)
-            return np.concatenate([1.0 - p, p], axis=1)
-        p = np.maximum(expit(scores), np.finfo(scores.dtype).tiny)
-        return p / p.sum(axis=1, keepdims=True)
+            return np.concatenate([expit(-scores), expit(scores)], axis=1)
+        return _softmax(-np.logaddexp(np.zeros_like(scores), -scores))  # sigmoids of far scores would all be 0
+
+
+def _softmax(logits: np.ndarray) -> np.ndarray:
+    p = np.exp(logits - logits.max(axis=1, keepdims=True))
+    return p / p.sum(axis=1, keepdims=True)
 
 
 def register_loss(loss: L) -> L:
@@ -285,10 +288,7 @@ class Multinomial(Loss):
 
     def probabilities(self, scores: np.ndarray) -> np.ndarray:
         """The softmax."""
-        if scores.shape[1] == 1:
-            return super().probabilities(scores)
-        p = np.exp(scores - scores.max(axis=1, keepdims=True))
-        return p / p.sum(axis=1, keepdims=True)
+        return super().probabilities(scores) if scores.shape[1] == 1 else _softmax(scores)
 
 
 @register_loss
@@ -400,11 +400,3 @@ def get_loss(name: str, task: str, n_classes: int = 0, epsilon: float = 0.1) -> 
         raise InputError(f"loss for {task} is one of {', '.join(known)}; got {name!r}")
     loss = LOSSES[name](float(epsilon))
     return loss.for_two_classes() if n_classes == 2 else loss
-
-
-def is_probabilistic(name: str) -> bool:
-    """True for a loss whose scores become probabilities. Others raise AttributeError, as scikit-learn expects."""
-    if name not in LOSSES or not LOSSES[name].probabilistic:
-        able = " or ".join(repr(known) for known, loss in LOSSES.items() if loss.probabilistic)
-        raise AttributeError(f"predict_proba needs loss={able}, got {name!r}")
-    return True

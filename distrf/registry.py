@@ -34,6 +34,7 @@ from .linear_model import (
 )
 from .maps import MAPS as FROZEN
 from .maps import FeatureMap
+from .tables.encoder import TableEncoder
 
 #: Estimators of maps by name.
 MAPS: dict[str, type[FeatureEstimator]] = {}
@@ -54,10 +55,11 @@ class Kind:
         return bool(is_classifier(self.estimator()))
 
     def make(self, **parameters: Any) -> Any:
-        """The unfitted estimator."""
-        if self.losses:
-            parameters = {"loss": self.losses[0]} | parameters
-        return self.estimator(**parameters)
+        """The unfitted estimator, which calibrates itself if it can: its files are read where it cannot be fitted again."""
+        usual: dict[str, Any] = {"loss": self.losses[0]} if self.losses else {}
+        if "calibrate" in getattr(self.estimator, "parameter_rules", {}):
+            usual["calibrate"] = True
+        return self.estimator(**usual | parameters)
 
 
 MODELS: dict[str, Kind] = {}
@@ -133,7 +135,13 @@ register_model("sgd-classifier", StreamingSGDClassifier)
 register_model("svm", StreamingSGDClassifier, ("hinge", "squared_hinge"))
 register_model("logistic", StreamingSGDClassifier, ("multinomial", "logistic"))
 
-for _class in (StreamingScaler, WithColumns, CompactNonlinearClassifier, CompactNonlinearRegressor):
+for _class in (
+    StreamingScaler,
+    TableEncoder,
+    WithColumns,
+    CompactNonlinearClassifier,
+    CompactNonlinearRegressor,
+):
     _enter(SAVABLE, _class.__name__, _class)
 
 

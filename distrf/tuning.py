@@ -431,6 +431,8 @@ def _sgd_weights(
     Z = features(X)
     for alpha in task.alphas:
         model = clone(task.model).set_params(alpha=alpha)
+        if hasattr(model, "calibrate"):  # trials are judged by predictions
+            model.set_params(calibrate=False)
         if is_classifier(model) and len(np.unique(y)) < len(task.targets.classes):  # type: ignore[arg-type]
             raise InputError(
                 "the smallest sample of tune lacks a class; give more rows, or leave rare classes out"

@@ -140,6 +140,10 @@ SMALL = {
     "CompactNonlinearClassifier": {"n_components": 2, "n_epochs": 1},
     "CompactNonlinearMap": {"n_components": 2, "n_epochs": 1},
     "CompactNonlinearRegressor": {"n_components": 2, "n_epochs": 1},
+    "StreamingRidge": {"calibrate": True},
+    "StreamingRidgeClassifier": {"calibrate": True},
+    "StreamingSGDClassifier": {"calibrate": True},
+    "StreamingSGDRegressor": {"calibrate": True},
     "TEFM": {"n_components": 2},
 }
 

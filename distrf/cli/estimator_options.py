@@ -222,6 +222,11 @@ class ScaleOptions(Typed):
         divisor = parameters_of(StreamingScaler)["divisor"]
         return {"scale": Parameter("scale", text, cls.usual).spelled("Map"), "divisor": divisor.spelled("Map")}
 
+    @property
+    def asked(self) -> bool:
+        """Whether a scaling other than "auto" is asked for, or none."""
+        return bool(self.typed) and self.make() != "auto"
+
     def make(self) -> Any:
         """An unfitted scaler, "auto" or None. Raises UsageError for an unknown method and a divisor without use."""
         method, divisor = self.typed.get("scale", self.usual), arguments(StreamingScaler, self.typed)
@@ -317,8 +322,11 @@ def _set_base(made: Any, named: str | None, typed: Mapping[str, Any]) -> None:
 def _check_needs(made: Any, given: Iterable[str]) -> None:
     """Raise UsageError for a parameter that was given and would change nothing: another one decides."""
     for name in given:
-        other, values = getattr(made, "parameter_needs", {}).get(name, (None, ()))
-        if other is not None and getattr(made, other) not in values:
-            words = " or ".join(str(value) for value in values)
-            wanted = flag(other) if values == (True,) else f"{flag(other)} {words}"
-            raise UsageError(f"{flag(name)} needs {wanted}, got {getattr(made, other)!r}")
+        needs = getattr(made, "parameter_needs", {}).get(name, {})
+        if needs and not any(getattr(made, other) in values for other, values in needs.items()):
+            ways = (
+                flag(other) if values == (True,) else f"{flag(other)} {' or '.join(map(str, values))}"
+                for other, values in needs.items()
+            )
+            got = ", ".join(repr(getattr(made, other)) for other in needs)
+            raise UsageError(f"{flag(name)} needs {' or '.join(ways)}, got {got}")

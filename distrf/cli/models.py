@@ -8,7 +8,7 @@ import warnings
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from .function_options import FunctionOptions, TrainingReadOptions
+from .function_options import FunctionOptions, TableOptions, TrainingReadOptions
 from .jobs import command_line
 from .options import NO_FEATURES, CheckpointOptions, RunOptions
 from .session import Session
@@ -32,6 +32,7 @@ def plan(
     map: TrainMapOptions,
     model: ModelOptions,
     rows: TrainingReadOptions,
+    table: TableOptions,
     scale: ScaleOptions,
     given: PlanOptions,
     job: str = "train",
@@ -51,7 +52,7 @@ def plan(
     from .training import chained, unfitted
 
     session = Session(run)
-    data = rows.open(X, plan=True)
+    data = table.open(X, rows, scale.asked or job != "train", plan=True)
     if job not in ("train", "featurize"):
         raise UsageError(f"--job is train or featurize, got {job!r}")
     if job == "train":
@@ -75,6 +76,7 @@ def train(
     model: ModelOptions,
     kept: CheckpointOptions,
     rows: TrainingReadOptions,
+    table: TableOptions,
     scale: ScaleOptions,
     plot: Place | None = None,
     overwrite: bool = False,
@@ -82,12 +84,13 @@ def train(
 ) -> None:
     """Train a linear model on random features of the rows; nothing but the model is stored.
 
-    What is not said is chosen from a sample of rows, and printed with a linear model on the columns beside it.
+    What is not said is chosen from a sample of rows, and printed with a linear model on the columns beside it. Columns
+    of Parquet and CSV may be numbers, categories and dates, with missing values.
 
     Parameters
     ----------
     X : Place
-        Rows: a Zarr store or Parquet.
+        Rows: a Zarr store, Parquet or CSV.
     out : Place
         The folder of the model.
     plot : Place or None
@@ -106,7 +109,7 @@ def train(
     from .training import chained, check_drawable, facts_of, unfitted
 
     session = Session(run)  # and then all of a training in its order, in one place
-    data = rows.open(X)
+    data = table.open(X, rows, scale.asked)
     outputs = Outputs(out, kept.checkpoint, kept.every, kept.resume, overwrite)
     outputs.check_places(X)
     check_place(plot, X)
@@ -164,7 +167,7 @@ class PredictOptions(FunctionOptions):
 class EvaluateOptions(FunctionOptions):
     """The options of `distrf.evaluate`."""
 
-    function = "distrf.pipeline.predicting:evaluate"
+    function = "distrf.pipeline.evaluating:evaluate"
     left_out = ("y", "sample_weight")
 
 
@@ -181,7 +184,7 @@ def predict(given: PredictOptions, *, run: RunOptions) -> None:
     checks = {name: value for name, value in given.values.items() if name != "overwrite"}
     data = open_rows(trained, X, out, **checks)
     session.refuse_if_too_big("predict", trained.pipeline, data)
-    with hold(out), session.connected():
+    with hold(out), session.connected(), session.noting():
         written = given.call(trained, data, out)
     counts = {"blocks": written.blocks, "blocks_computed": written.computed}
     result = {"predictions": out, "rows": data.n, **counts}
@@ -191,13 +194,16 @@ def predict(given: PredictOptions, *, run: RunOptions) -> None:
 def evaluate(given: EvaluateOptions, *, run: RunOptions) -> None:
     """Score a trained model on rows with known targets, in one pass."""
     from ..pipeline.loaded import predictor
-    from .reports import print_result
+    from .reports import print_scores
 
     session = Session(run)
     model, X = given.places.values()
     trained = predictor(model)
-    data = trained.open(X, needs_target=True, **given.values)
+    reading = {name: value for name, value in given.values.items() if name != "by"}
+    data = trained.open(X, needs_target=True, **reading)
+    if "by" in given.values:
+        data.column(given.values["by"])  # lazy; one that is not there is an error now
     session.refuse_if_too_big("evaluate", trained.pipeline, data)
-    with session.connected():
-        result = given.call(trained, data) | {"model": model, "rows": data.n}
-    session.finish(result, lambda console: print_result(console, f"{model} on {X}", result))
+    with session.connected(), session.noting():
+        result = given.call(trained, data) | {"model": model}
+    session.finish(result, lambda console: print_scores(console, f"{model} on {X}", result))

@@ -16,6 +16,7 @@ from dask.highlevelgraph import HighLevelGraph
 from ..parameters import COLUMNS, ruled
 from ..store import files
 from ..store.files import Options
+from ..store.formats import open_source
 from ..store.row_source import RowSource, Selection
 from ..store.rows import fill, open_weighted, read_block
 from ..store.zarr_source import ZarrSource
@@ -168,6 +169,42 @@ def open_array(
     source = ZarrSource.open_array(files.normalise(path), name, selection)
     source.check_missing(strict)
     return lazy_rows(source)
+
+
+def open_column(
+    path: str | os.PathLike[str],
+    name: str,
+    *,
+    target: str | None = None,
+    columns: Sequence[Any] | None = None,
+    impute: Any = None,
+    coded: bool = False,
+) -> da.Array:
+    """One column of rows lazily, in their blocks, with its missing values.
+
+    Parameters
+    ----------
+    path : path or URL
+        As of `open_rows`.
+    name : str
+        A column of Parquet, whether of X or not; an array of a Zarr store, or a column of its X by name or number.
+    target, columns, impute, coded
+        With which X is read; coded : as coded rows.
+
+    Returns
+    -------
+    Dask array of shape (n,) or (n, 1)
+        Numbers, with NaN; or text: strings, or objects with None.
+
+    Raises
+    ------
+    InputError
+        There is no such column.
+    """
+    source = open_source(
+        path, Selection(target=target, columns=columns, missing=impute is not None, coded=coded)
+    )
+    return lazy_rows(source.column_source(name))
 
 
 def lazy_rows(source: RowSource) -> da.Array:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from types import MappingProxyType
 from typing import Any
 
 import dask.array as da
@@ -29,12 +30,15 @@ def write_parts(
     spec: dict[str, Any],
     overwrite: bool = False,
     columns: list[str] | None = None,
+    *,
+    headings: Mapping[str, Sequence[str]] = MappingProxyType({}),
 ) -> tuple[int, int]:
     """Write aligned arrays, and key columns of a Parquet source beside them; returns (computed, blocks).
 
     Parameters
     ----------
     arrays : {column name: Dask array (n,) or (n, k)}, with the same row chunks
+    headings : names of the columns of some arrays (n, k); without, they are name_0 ... name_{k-1}
     key_source, keys : the Parquet data the rows came from, and the columns of it to carry over
     columns : the feature columns of that data
     spec : what determines the content; another one in the folder is an error
@@ -53,7 +57,8 @@ def write_parts(
     if pending:
         numbers = da.map_blocks(_block_number, da.arange(sum(chunks), chunks=(chunks,)), dtype=np.int64)
         keys_of_rows = _Keys(str(key_source), tuple(keys), tuple(columns or ()), version) if keys else None
-        reduction = _PartReduction(normalise(path), tuple(names), keys_of_rows, held())
+        named = tuple((name, tuple(headings.get(name, ()))) for name in names)
+        reduction = _PartReduction(normalise(path), named, keys_of_rows, held())
         every = [a.blocks[pending] if len(pending) < n_blocks else a for a in (*aligned, numbers)]
         starts = np.concatenate([[0], np.cumsum(chunks)])[pending]
         run_pass(reduction, every, label="write", starts=[int(start) for start in starts])
@@ -81,14 +86,16 @@ def _key_sources(keys: _Keys) -> list[Any]:
 
 
 def _key_blocks(path: str, keys: Sequence[str], columns: Sequence[str] | None) -> list[Any]:
-    selection = store.Selection(columns=columns, missing=True)  # features may have nulls: only keys are read
+    selection = store.Selection(
+        columns=columns, coded=True
+    )  # features may have nulls and texts: only keys are read
     return store.open_source(path, selection).key_blocks(keys)
 
 
 @dataclass(frozen=True)
 class _PartReduction(RowCount):
     path: str
-    names: tuple[str, ...]
+    names: tuple[tuple[str, tuple[str, ...]], ...]  # of each array, and of its columns
     keys: _Keys | None
     claims: tuple[Claim, ...]
 
@@ -98,7 +105,8 @@ class _PartReduction(RowCount):
         columns: dict[str, Any] = {}
         if self.keys is not None:
             columns.update(_key_columns(self.keys, first_row, len(numbers)))
-        columns.update(zip(self.names, values, strict=True))
+        for (name, headings), array in zip(self.names, values, strict=True):
+            columns.update({h: array[:, j] for j, h in enumerate(headings)} if headings else {name: array})
         return state + store.write_parquet_block(self.path, int(numbers[0]), columns)
 
 

@@ -124,7 +124,7 @@ def apply_map(map_: FeatureMap, X: Rows, n_jobs: int | None) -> Rows:
             return sp.vstack(list(blocks), format="csr")
     if jobs == 1 or X.shape[0] <= 512 or type(map_).fill is FeatureMap.fill:
         return map_(X)
-    out = np.empty((X.shape[0], map_.n_components), dtype=working_dtype(X.dtype))
+    out = np.empty((X.shape[0], map_.n_components), dtype=map_.out_dtype(X.dtype))
     with threadpool_limits(1), ThreadPoolExecutor(jobs) as pool:
         tiles = [slice(a, a + step) for a in range(0, X.shape[0], step)]
         list(pool.map(lambda tile: map_.fill(X[tile], out[tile]), tiles))
@@ -321,7 +321,7 @@ class FeatureEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
 
     def _mapped(self, X: Any) -> Any:
         """Lazy features of lazy rows."""
-        dtype = working_dtype(X.dtype)
+        dtype = self.map_.out_dtype(X.dtype)
         widest = max(self.map_.entries_per_row, X.shape[1]) * dtype.itemsize
         return map_rows(self.map_, split_rows(X, rows_per_block(widest)), self.map_.n_components, dtype)
 

@@ -114,8 +114,9 @@ def ingest(
     check_apart(out, [source], storage_options=storage_options)
     existing_store(out, storage_options=storage_options)  # refuses a path that holds something else
     selection = TableSelection(
-        target=target, columns=columns, split=split, missing=impute is not None, storage_options=storage_options
-    )
+        target=target, columns=columns, split=split, missing=impute is not None, in_order=True,
+        storage_options=storage_options,
+    )  # fmt: skip
     with hold(out, storage_options=storage_options):
         stream = streams.as_stored(open_stream(source, selection), sparse)
         stream, values = (stream, None) if impute is None else streams.fill(stream, impute)

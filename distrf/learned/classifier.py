@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import ClassVar
 
 import numpy as np
-from sklearn.utils.metaestimators import available_if
 
 from ..execution.keeping import keeps_blocks
 from ..features import RandomFourierFeatures
 from ..kernels.shift_invariant import Kernel
 from ..linear_model.base import LinearClassifier
 from ..linear_model.validation import validate_fit
-from ..losses import is_probabilistic, loss_rule
+from ..losses import loss_rule
 from ..parameters import CLASS_WEIGHT, Rule
 from ..targets import class_targets
 from ..typing import ArrayLike, ClassWeight, RandomState
@@ -260,19 +259,3 @@ class CompactNonlinearClassifier(LinearClassifier, CompactModel):
         self.classes_ = np.asarray(targets.classes)
         self._fit(X, y, sample_weight, targets, self.loss, (X_val, y_val, sample_weight_val))
         return self
-
-    @available_if(lambda self: is_probabilistic(self.loss))
-    def predict_proba(self, X: ArrayLike) -> ArrayLike:
-        """Compute class probabilities, for the logistic and the multinomial loss.
-
-        Parameters
-        ----------
-        X : {array, CSR matrix, Dask array} of shape (n, d)
-            Input rows. A Dask array is read block by block.
-
-        Returns
-        -------
-        array or Dask array of shape (n, c)
-            Probabilities in the order of `classes_`; lazy for a Dask array.
-        """
-        return self._predict(X, "probability", False)

@@ -2,34 +2,37 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from dask.base import is_dask_collection
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils import Tags
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from ..errors import InputError, input_errors
+from ..errors import input_errors
 from ..execution.labelled import plain_rows
-from ..execution.passes import run_pass
 from ..execution.planned import Costs, PlannedRows
-from ..execution.row_blocks import align_rows, map_rows
+from ..execution.row_blocks import map_rows
 from ..features.base import validate_rows
-from ..losses import LOSSES
+from ..losses import LOSSES, Logistic
 from ..maps import working_dtype
-from ..parameters import check_parameters
-from ..targets import checked_weights, float_columns
+from ..parameters import check_parameters, number
+from ..scores.passes import error_pass, label_pass
 from ..typing import ArrayLike
+from .calibration import HeldOut, error_bound, fit_sigmoids, of_each_class, sort_errors
 from .predictor import LinearPredictor
+
+COVERAGE = number(above=0, below=1)
 
 
 class LinearModel(BaseEstimator):
-    """Base: `coef_` (C, D) or (D,), `intercept_`, `n_features_in_`."""
+    """Base: `coef_` (C, D) or (D,), `intercept_`, `n_features_in_`; `calibration_` if it was learned."""
 
     coef_: np.ndarray
     intercept_: Any
+    calibration_: np.ndarray
     n_features_in_: int
 
     def facts(self) -> dict[str, Any]:
@@ -72,16 +75,18 @@ class LinearModel(BaseEstimator):
         """
         raise NotImplementedError
 
+    def _calibrate(self, held: HeldOut) -> None:
+        """Set `calibration_` from rows that the model was not trained on."""
+        raise NotImplementedError
+
     def _predictor(self, output: str) -> LinearPredictor:
-        coef = np.atleast_2d(self.coef_)
-        return LinearPredictor(
-            coef.shape[1],
-            output,
-            coef,
-            np.atleast_1d(self.intercept_),
-            getattr(self, "classes_", None),
-            LOSSES.get(getattr(self, "loss", "")),
-        )
+        coef, intercept = np.atleast_2d(self.coef_), np.atleast_1d(self.intercept_)
+        loss = LOSSES.get(getattr(self, "loss", ""))
+        if output == "probability" and hasattr(self, "calibration_"):
+            slopes, offsets = self.calibration_.T
+            coef, intercept = (of_each_class(weights.T).T for weights in (coef, intercept[:, None]))
+            coef, intercept, loss = slopes[:, None] * coef, slopes * intercept[:, 0] + offsets, Logistic
+        return LinearPredictor(coef.shape[1], output, coef, intercept, getattr(self, "classes_", None), loss)
 
     def _features(self, X: Any) -> Any:
         """The features that the weights multiply: the rows as they are, or those of a learned map."""
@@ -105,10 +110,53 @@ class LinearModel(BaseEstimator):
         return tags
 
 
+def _gives_probabilities(model: Any) -> bool:
+    """True for a classifier with probabilities. Others raise AttributeError, as scikit-learn expects."""
+    loss = LOSSES.get(getattr(model, "loss", ""))
+    if loss is not None and loss.probabilistic:
+        return True
+    able = " or ".join(repr(name) for name, known in LOSSES.items() if known.probabilistic)
+    return _is_calibrated(model, "predict_proba", f"loss={able}" if loss is not None else "")
+
+
+def _is_calibrated(model: Any, method: str, other: str = "") -> bool:
+    """True for a model that `fit` calibrates, or has calibrated. Others raise AttributeError; `other` would do as well."""
+    if hasattr(model, "calibration_") or (not hasattr(model, "coef_") and getattr(model, "calibrate", False)):
+        return True
+    ways = ["calibrate=True in `fit`"] if hasattr(model, "calibrate") else []
+    ways += [other] if other else []
+    raise AttributeError(
+        f"{method} needs {' or '.join(ways) or 'ridge or SGD with calibrate=True'}, got {model!r}"
+    )
+
+
 class LinearClassifier(ClassifierMixin, LinearModel):
     """Largest score wins; two classes share one score."""
 
     classes_: np.ndarray
+
+    def _calibrate(self, held: HeldOut) -> None:
+        self.calibration_ = fit_sigmoids(held, self.classes_)
+
+    @available_if(_gives_probabilities)
+    def predict_proba(self, X: ArrayLike) -> ArrayLike:
+        """Compute class probabilities: of a calibrated model, or of the logistic or the multinomial loss.
+
+        Those of a calibrated model are of rows as they were given, weighted by `sample_weight`, whatever `class_weight`
+        is. The most probable class may differ from the label, which the largest score decides.
+
+        Parameters
+        ----------
+        X : {array, CSR matrix, Dask array} of shape (n, D)
+            Rows as `fit` took them.
+
+        Returns
+        -------
+        array or Dask array of shape (n, c)
+            Probabilities in the order of `classes_`; lazy for a Dask array.
+        """
+        check_is_fitted(self)
+        return self._predict(X, "probability", False)
 
     def decision_function(self, X: ArrayLike) -> ArrayLike:
         """Compute the score of each class.
@@ -162,12 +210,64 @@ class LinearClassifier(ClassifierMixin, LinearModel):
         if not is_dask_collection(X):
             with input_errors():
                 return float(super().score(X, y, sample_weight))
-        predicted = self.predict(X)
-        return accuracy_pass(predicted, y, sample_weight, classes=self.classes_)
+        return label_pass(y, self.predict(X), sample_weight, classes=self.classes_).accuracy
 
 
 class LinearRegressor(RegressorMixin, LinearModel):
     """Linear scores as predictions."""
+
+    def _calibrate(self, held: HeldOut) -> None:
+        self.calibration_ = sort_errors(held)
+
+    @available_if(lambda self: _is_calibrated(self, "predict_interval"))
+    def predict_interval(self, X: ArrayLike, coverage: float = 0.9) -> ArrayLike:
+        """Predict intervals that hold the targets of a given share of new rows: split-conformal, of equal width.
+
+        An interval is the prediction and, to both sides, the error that this share of the rows held out in `fit` did not
+        exceed. Among rows of the same population the share of targets inside is the coverage, within about
+        sqrt(coverage (1 - coverage) / m) for m held-out rows (20,000 at most), whatever the distribution. It is an
+        average over rows: where the noise is larger than elsewhere, fewer targets are inside.
+
+        Parameters
+        ----------
+        X : {array, CSR matrix, Dask array} of shape (n, D)
+            Rows as `fit` took them.
+        coverage : float, default=0.9
+            Share of targets inside, above 0 and below 1. Of several targets, of each.
+
+        Returns
+        -------
+        array or Dask array of shape (n, 2) or (n, C, 2)
+            Lower and upper end; lazy for a Dask array.
+
+        Raises
+        ------
+        InputError
+            `coverage` is no such number, or too few rows were held out for it.
+
+        References
+        ----------
+        .. [1] J. Lei, M. G'Sell, A. Rinaldo, R. J. Tibshirani and L. Wasserman, "Distribution-Free Predictive Inference
+               for Regression", JASA 113, 2018.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from distrf import StreamingRidge
+        >>> rng = np.random.default_rng(0)
+        >>> Z = rng.normal(size=(2000, 3))
+        >>> y = Z @ [1.0, 2.0, 3.0] + rng.normal(size=2000)
+        >>> model = StreamingRidge(calibrate=True).fit(Z, y)
+        >>> low, high = model.predict_interval(np.zeros((1, 3)), coverage=0.95)[0]
+        >>> bool(1.9 < (high - low) / 2 < 2.1)  # 1.96 standard deviations
+        True
+        """
+        check_is_fitted(self)
+        COVERAGE.check("coverage", coverage)
+        predicted = self.predict(X)
+        ends = np.multiply.outer(error_bound(self.calibration_, float(coverage)), [-1.0, 1.0])
+        ends = (ends if predicted.ndim == 2 else ends[0]).astype(predicted.dtype)
+        return predicted[..., None] + ends
 
     def predict(self, X: ArrayLike) -> ArrayLike:
         """Predict targets.
@@ -206,136 +306,4 @@ class LinearRegressor(RegressorMixin, LinearModel):
         if not is_dask_collection(X):
             with input_errors():
                 return float(super().score(X, y, sample_weight))
-        return error_pass(self.predict(X), y, sample_weight).r2
-
-
-@dataclass
-class ErrorSums:
-    """Weighted sums over rows: weight, squared errors, and moments of y, each of shape (outputs,)."""
-
-    weight: float
-    squares: np.ndarray
-    mean: np.ndarray
-    spread: np.ndarray  # sum of squared deviations of y from its mean
-    norm: np.ndarray  # sum of squares of y
-
-    @property
-    def rmse(self) -> float:
-        """Root mean square error, the mean over outputs."""
-        return float(np.sqrt(self.squares / self.weight).mean())
-
-    @property
-    def relative_rmse(self) -> float | None:
-        """Error over the root mean square of y, all outputs as one; None where y is 0 everywhere."""
-        norm = self.norm.sum()
-        return float(np.sqrt(self.squares.sum() / norm)) if norm > 0 else None
-
-    @property
-    def r2(self) -> float:
-        """R^2, the mean over outputs; a constant output counts 1 if it is predicted exactly, else 0."""
-        varies = self.spread > 0
-        shares = self.squares / np.where(varies, self.spread, 1.0)
-        return float(np.where(varies, 1.0 - shares, self.squares == 0).mean())
-
-
-@dataclass(frozen=True)
-class _AccuracyReduction:
-    nbytes: int = 16
-    flops_per_row: float = 10.0
-
-    def initial(self) -> np.ndarray:
-        return np.zeros(2)
-
-    def update(
-        self, state: np.ndarray, first_row: int, predicted: np.ndarray, y: np.ndarray, weight: Any = None
-    ) -> np.ndarray:
-        w = np.ones(len(y)) if weight is None else checked_weights(weight, y, first_row)
-        return state + np.array([w[predicted == y].sum(), w.sum()])
-
-    def combine(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
-        return left + right
-
-
-@dataclass(frozen=True)
-class _ErrorReduction:
-    nbytes: int = 64
-    flops_per_row: float = 10.0
-
-    def initial(self) -> None:
-        return None
-
-    def update(
-        self, state: ErrorSums | None, first_row: int, predicted: Any, y: Any, weight: Any = None
-    ) -> ErrorSums | None:
-        y, predicted = float_columns(y), float_columns(predicted)
-        if y.shape != predicted.shape:
-            raise InputError(f"predictions have {predicted.shape[1]} columns, y has {y.shape[1]}")
-        w = np.ones(len(y)) if weight is None else checked_weights(weight, y, first_row)
-        total = w.sum()
-        mean = w @ y / total if total > 0 else np.zeros(y.shape[1])
-        return self.combine(
-            state, ErrorSums(total, w @ (y - predicted) ** 2, mean, w @ (y - mean) ** 2, w @ y**2)
-        )
-
-    def combine(self, left: ErrorSums | None, right: ErrorSums | None) -> ErrorSums | None:
-        if left is None or right is None:
-            return left if right is None else right
-        total = left.weight + right.weight
-        delta = right.mean - left.mean
-        share = right.weight / total if total > 0 else 0.0
-        return ErrorSums(
-            total,
-            left.squares + right.squares,
-            left.mean + share * delta,
-            left.spread + right.spread + left.weight * share * delta**2,
-            left.norm + right.norm,
-        )
-
-
-def _score_arrays(predicted: Any, y: Any, weight: Any) -> list[Any]:
-    arrays = [predicted, y] if weight is None else [predicted, y, weight]
-    if is_dask_collection(predicted):
-        arrays = [
-            predicted,
-            *(align_rows(predicted, a, n) for a, n in zip(arrays[1:], ("y", "weight"), strict=False)),
-        ]
-    return arrays
-
-
-def accuracy_pass(
-    predicted: ArrayLike, y: ArrayLike, weight: ArrayLike | None = None, *, classes: ArrayLike | None = None
-) -> float:
-    """Weighted share of equal labels, in one pass over lazy or in-memory arrays; `classes` are those of the model.
-
-    Raises InputError for text labels and numbers, which are never equal.
-    """
-    y = plain_rows(y, "y")
-    predicts, holds = _label_kind(predicted if classes is None else classes), _label_kind(y)
-    if predicts and holds and predicts.split()[0] != holds.split()[0]:
-        raise InputError(
-            f"labels are compared with labels of one kind; the model predicts {predicts}, the target holds {holds}; give "
-            "the target that the model was trained on, or turn it into the names of its classes"
-        )
-    hits, total = run_pass(
-        _AccuracyReduction(), _score_arrays(predicted, y, weight), label="score", block_rows=1 << 20
-    )
-    return float(hits / total)
-
-
-def _label_kind(labels: Any) -> str:
-    """The kind of labels, "text" or "numbers", with the dtype if known; "" if only reading them could tell."""
-    if labels.dtype.kind == "O":
-        first = labels.ravel()[:1].tolist() if isinstance(labels, np.ndarray) else []
-        return "" if not first else "text" if isinstance(first[0], str) else "numbers"
-    return f"text ({labels.dtype})" if labels.dtype.kind in "US" else f"numbers ({labels.dtype})"
-
-
-def error_pass(predicted: ArrayLike, y: ArrayLike, weight: ArrayLike | None = None) -> ErrorSums:
-    """Error sums in one pass over lazy or in-memory arrays. Raises InputError for targets that are text."""
-    y = plain_rows(y, "y")
-    if y.dtype.kind in "US":
-        raise InputError(
-            f"the errors of a regressor are of numbers; the target holds text ({y.dtype}); give another target, or a "
-            "classifier"
-        )
-    return run_pass(_ErrorReduction(), _score_arrays(predicted, y, weight), label="score", block_rows=1 << 20)
+        return error_pass(y, self.predict(X), sample_weight).r2

@@ -2,146 +2,20 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
-from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.utils import Tags
 
-from ..errors import InputError, MemoryPlanError
-from ..execution.keeping import keeping_blocks
-from ..execution.memory import check_client
-from ..execution.passes import run_pass
-from ..execution.planned import Costs, PlannedRows
-from ..execution.row_blocks import rows_per_block
-from ..parameters import CLASS_WEIGHT, FLAG, FOLDER, SEED, Rule, check_parameters, number, one_of, whole
-from ..randomness import draw_seed
-from ..ridge.alphas import ALPHAS, are_compared, given_alphas, warn_if_lowest
-from ..ridge.conjugate_passes import ConjugateGradients
-from ..ridge.folds import gram_reductions
-from ..ridge.gram import GramPair, GramReduction
-from ..ridge.normal_equations import Compared, NormalEquations, Solution, compare_alphas
-from ..ridge.plan import ridge_costs
-from ..ridge.solver import SOLVERS, choose_solver
+from ..parameters import CLASS_WEIGHT, Rule
 from ..targets import Targets, class_targets, regression_targets
 from ..typing import Alphas, ArrayLike, ClassWeight, RandomState
-from .base import LinearClassifier, LinearModel, LinearRegressor
+from .base import LinearClassifier, LinearRegressor
+from .ridge_base import BaseRidge
 from .validation import validate_fit
 
 
-class _Ridge(LinearModel):
-    alpha: Any
-    fit_intercept: bool
-    cv: int | str
-    solver: str
-    n_directions: int | str
-    tol: float
-    max_passes: int
-    checkpoint: Any
-    random_state: Any
-
-    #: Parameters that are read only if another parameter has one of these values.
-    parameter_needs: ClassVar[dict[str, tuple[str, tuple[Any, ...]]]] = {
-        name: ("solver", ("auto", "cg")) for name in ("tol", "n_directions", "max_passes")
-    }
-    parameter_rules: ClassVar[dict[str, Rule]] = {
-        "alpha": ALPHAS,
-        "fit_intercept": FLAG,
-        "cv": whole(2) | one_of("holdout", "auto"),
-        "solver": one_of(*SOLVERS),
-        "n_directions": whole() | one_of("auto"),
-        "tol": number(above=0, below=1),
-        "max_passes": whole(),
-        "checkpoint": FOLDER,
-        "random_state": SEED,
-    }
-
-    @property
-    def compares_alphas(self) -> bool:
-        """Whether a fit chooses between penalties."""
-        return are_compared(self.alpha)
-
-    def facts(self) -> dict[str, Any]:
-        facts: dict[str, Any] = {"alpha": self.alpha_, "solver": self.solver_}
-        if self.solver_ != "gram":
-            facts["passes"] = self.n_iter_ + self.n_finder_passes_
-        if self.cv_errors_ is not None:
-            facts["alphas"], facts["cv_errors"] = self.alphas_.tolist(), self.cv_errors_.tolist()
-        return facts
-
-    @property
-    def checkpoint_folder(self) -> str:
-        """Subfolder of the command line's --checkpoint for the passes of conjugate gradients; "" for none."""
-        return "" if self.solver == "gram" else "cg"
-
-    def _fit(self, X: Any, y: Any, sample_weight: Any, targets: Targets, columns: Any) -> np.ndarray | None:
-        """Fit to features X. Returns the cross-validation errors of ridge on `columns` if the same pass can give them."""
-        alphas = given_alphas(self.alpha)
-        seed = draw_seed(self.random_state)
-        errors = None
-        reductions = gram_reductions(self.alpha, self.cv, X.shape[0], X.shape[1], targets, seed)
-        arrays = [X, y] if sample_weight is None else [X, y, sample_weight]
-        reduction, self.solver_, self.solver_reason_ = choose_solver(self.solver, reductions, arrays)
-        if self.solver_ == "gram":
-            solution, errors = self._solve_gram(reduction, arrays, alphas, columns)
-        else:
-            with keeping_blocks(*arrays):
-                fitted = ConjugateGradients(
-                    self.fit_intercept, self.n_directions, self.tol, self.max_passes, seed, self.checkpoint
-                ).fit(arrays, targets, alphas)
-            solution = fitted.solution
-            self.alphas_, self.cv_errors_ = np.array(fitted.alphas), fitted.cv_errors
-            self.residual_, self.error_bound_ = fitted.residual, fitted.bound
-            self.n_iter_, self.n_finder_passes_ = fitted.passes, fitted.finder_passes
-        if not (np.isfinite(solution.weights).all() and np.isfinite(solution.intercept).all()):
-            raise InputError(
-                "the weights are no longer numbers: sums of squares overflow or alpha is lost in rounding; scale rows and "
-                "targets, or take a larger alpha"
-            )
-        self.alpha_ = solution.alpha
-        self.coef_ = np.ascontiguousarray(solution.weights.T)
-        self.intercept_ = solution.intercept + (targets.centre if self.fit_intercept else 0.0)
-        return errors
-
-    def _solve_gram(
-        self, reduction: GramReduction, arrays: list[Any], alphas: list[float] | None, columns: Any
-    ) -> tuple[Solution, np.ndarray | None]:
-        check_client(reduction.solve_bytes, type(self).__name__)
-        X, beside, errors = arrays[0], None, None
-        rows = rows_per_block(X.dtype.itemsize * X.shape[1])
-        if columns is not None and reduction.rule.n_folds > 1:
-            pair = GramPair(reduction, replace(reduction, n_features=columns.shape[1]))
-            with suppress(MemoryPlanError):  # the features alone may fit
-                check_client(reduction.solve_bytes + pair.columns.solve_bytes, type(self).__name__)
-                states = run_pass(pair, [X, columns, *arrays[1:]], label="Gram matrices", block_rows=rows)
-                state, beside = states.features, states.columns
-        if beside is None:
-            state = run_pass(reduction, arrays, label="Gram matrix", block_rows=rows)
-        if not state.weight.sum() > 0:
-            raise InputError("sample_weight must not be zero everywhere")
-        if beside is not None:
-            linear = NormalEquations(beside, columns.shape[1], self.fit_intercept)
-            errors = compare_alphas(linear, alphas, reduction).errors
-        system = NormalEquations(state, reduction.n_features, self.fit_intercept)
-        if alphas is not None and len(alphas) == 1:
-            compared = Compared(alphas[0], alphas, None)
-        else:
-            compared = compare_alphas(system, alphas, reduction)
-            if alphas is None and compared.errors is not None:
-                warn_if_lowest(compared.alphas, compared.errors, compared.variance)
-        self.alphas_, self.cv_errors_ = np.array(compared.alphas), compared.errors
-        self.residual_, self.error_bound_, self.n_iter_, self.n_finder_passes_ = 0.0, 0.0, 0, 0
-        return next(system.solve([compared.alpha])), errors
-
-    def planned_costs(self, rows: PlannedRows) -> Costs:
-        check_parameters(self)
-        targets = Targets(None, np.zeros(rows.outputs))
-        reductions = gram_reductions(self.alpha, self.cv, rows.n, rows.width, targets, 0)
-        return ridge_costs(self, rows, reductions)
-
-
-class StreamingRidge(LinearRegressor, _Ridge):
+class StreamingRidge(LinearRegressor, BaseRidge):
     """Ridge regression by one pass that adds up the normal equations, or by conjugate gradients.
 
     Minimises (1 / 2W) sum_i w_i |y_i - b - z_i.u|^2 + (alpha / 2) |u|^2 over u and b, with W = sum_i w_i. The
@@ -163,6 +37,11 @@ class StreamingRidge(LinearRegressor, _Ridge):
         and client hold them, else "holdout". Neighbouring rows go to a fold together, at most 1,024 of them, so rows
         sorted by class or target do no harm. Copies of a row that are far apart fall into different folds
         and make alpha too small: put them side by side.
+    calibrate : bool, default=False
+        Whether `fit` also learns probabilities, or intervals, from held-out rows; a model that is made by name does. For
+        `predict_interval`, it keeps errors of solutions without the fold of each row. It reads at most 20,000 sampled rows
+        once more and factors one more matrix for each fold. A single alpha needs folds too then; they take the memory
+        that they take to compare several.
     solver : {"auto", "gram", "cg"}, default="auto"
         "gram" is exact, in one pass and D^2 numbers. "cg" takes conjugate gradients: a few passes and D *
         n_directions numbers. "auto" is "gram" where the plan says that workers and client hold it, and
@@ -209,6 +88,9 @@ class StreamingRidge(LinearRegressor, _Ridge):
     error_bound_ : float
         Bound on the relative error of predictions of the training rows, at which "cg" stopped; 0 for
         "gram".
+    calibration_ : array of shape (k, C)
+        Absolute errors of held-out rows, ascending for each target; with unequal weights, quantiles of them. Only with
+        `calibrate`.
     n_features_in_ : int
         Number of input columns, D.
 
@@ -236,6 +118,7 @@ class StreamingRidge(LinearRegressor, _Ridge):
         *,
         fit_intercept: bool = True,
         cv: int | str = "auto",
+        calibrate: bool = False,
         solver: str = "auto",
         n_directions: int | str = "auto",
         tol: float = 1e-3,
@@ -246,6 +129,7 @@ class StreamingRidge(LinearRegressor, _Ridge):
         self.alpha = alpha
         self.fit_intercept = fit_intercept
         self.cv = cv
+        self.calibrate = calibrate
         self.solver = solver
         self.n_directions = n_directions
         self.tol = tol
@@ -299,7 +183,7 @@ class StreamingRidge(LinearRegressor, _Ridge):
         return tags
 
 
-class StreamingRidgeClassifier(LinearClassifier, _Ridge):
+class StreamingRidgeClassifier(LinearClassifier, BaseRidge):
     """Ridge regression on targets -1 and 1, one against the rest; the largest score wins.
 
     The objective is that of StreamingRidge, and alphas are compared by squared errors.
@@ -323,6 +207,11 @@ class StreamingRidgeClassifier(LinearClassifier, _Ridge):
         and client hold them, else "holdout". Neighbouring rows go to a fold together, at most 1,024 of them, so rows
         sorted by class or target do no harm. Copies of a row that are far apart fall into different folds
         and make alpha too small: put them side by side.
+    calibrate : bool, default=False
+        Whether `fit` also learns probabilities, or intervals, from held-out rows; a model that is made by name does. For
+        `predict_proba`, it fits Platt's sigmoids to scores of solutions without the fold of each row. It reads at most
+        20,000 sampled rows once more and factors one more matrix for each fold. A single alpha needs folds too then; they
+        take the memory that they take to compare several.
     solver : {"auto", "gram", "cg"}, default="auto"
         "gram" is exact, in one pass and D^2 numbers. "cg" takes conjugate gradients: a few passes and D *
         n_directions numbers. "auto" is "gram" where the plan says that workers and client hold it, and
@@ -369,6 +258,9 @@ class StreamingRidgeClassifier(LinearClassifier, _Ridge):
     error_bound_ : float
         Bound on the relative error of predictions of the training rows, at which "cg" stopped; 0 for
         "gram".
+    calibration_ : array of shape (c, 2)
+        Slope a and offset b of each class: its probability is the sigmoid of a s + b, s being its score, over the sum of
+        these. Two classes share the score, with either sign. Only with `calibrate`.
     n_features_in_ : int
         Number of input columns, D.
 
@@ -378,6 +270,8 @@ class StreamingRidgeClassifier(LinearClassifier, _Ridge):
            Technometrics 12, 1970.
     .. [2] D. P. O'Leary, "The Block Conjugate Gradient Algorithm and Related Methods", Linear Algebra and its
            Applications 29, 1980 (solver="cg").
+    .. [3] J. C. Platt, "Probabilistic Outputs for Support Vector Machines", Advances in Large Margin Classifiers, 1999
+           (calibrate).
 
     Examples
     --------
@@ -385,11 +279,14 @@ class StreamingRidgeClassifier(LinearClassifier, _Ridge):
     >>> from distrf import StreamingRidgeClassifier
     >>> Z = np.random.default_rng(0).normal(size=(200, 3))
     >>> y = np.where(Z[:, 0] > 0, "above", "below")
-    >>> StreamingRidgeClassifier(alpha=1e-3).fit(Z, y).score(Z, y) > 0.9
+    >>> model = StreamingRidgeClassifier(alpha=1e-3, calibrate=True).fit(Z, y)
+    >>> model.score(Z, y) > 0.9
     True
+    >>> model.predict_proba([[2.0, 0.0, 0.0], [0.0, 0.0, 0.0]]).shape  # of "above" and "below"
+    (2, 2)
     """
 
-    parameter_rules: ClassVar[dict[str, Rule]] = _Ridge.parameter_rules | {"class_weight": CLASS_WEIGHT}
+    parameter_rules: ClassVar[dict[str, Rule]] = BaseRidge.parameter_rules | {"class_weight": CLASS_WEIGHT}
 
     def __init__(
         self,
@@ -398,6 +295,7 @@ class StreamingRidgeClassifier(LinearClassifier, _Ridge):
         fit_intercept: bool = True,
         class_weight: ClassWeight = None,
         cv: int | str = "auto",
+        calibrate: bool = False,
         solver: str = "auto",
         n_directions: int | str = "auto",
         tol: float = 1e-3,
@@ -409,6 +307,7 @@ class StreamingRidgeClassifier(LinearClassifier, _Ridge):
         self.fit_intercept = fit_intercept
         self.class_weight = class_weight
         self.cv = cv
+        self.calibrate = calibrate
         self.solver = solver
         self.n_directions = n_directions
         self.tol = tol

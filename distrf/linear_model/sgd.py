@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import ClassVar
 
 import numpy as np
-from sklearn.utils.metaestimators import available_if
 
 from ..errors import InputError
 from ..execution.keeping import keeps_blocks
-from ..losses import is_probabilistic, loss_rule
+from ..losses import loss_rule
 from ..parameters import CLASS_WEIGHT, Rule
 from ..targets import Targets, class_targets
 from ..typing import ArrayLike, ClassWeight, RandomState
@@ -55,7 +54,11 @@ class StreamingSGDClassifier(LinearClassifier, BaseSGD):
     early_stopping : bool, default=False
         Hold out rows and judge each epoch by them. Each epoch then reads all blocks once more.
     validation_fraction : float, default=0.1
-        Share of the rows of every block that early stopping holds out.
+        Share of the rows of every block that early stopping and `calibrate` hold out.
+    calibrate : bool, default=False
+        Whether `fit` also learns probabilities, or intervals, from held-out rows; a model that is made by name does. For
+        `predict_proba`, it fits Platt's sigmoids to scores of at most 20,000 sampled rows that training leaves out. The
+        logistic and the multinomial loss have probabilities without it.
     learning_rate : str, default="auto"
         "auto" takes steps from the spectrum of a row sample: constant for smooth losses, falling as 1 /
         sqrt(t) for others. "constant" is eta0, "inverse_scaling" eta0 / t^power_t, "adaptive" eta0, divided
@@ -113,6 +116,10 @@ class StreamingSGDClassifier(LinearClassifier, BaseSGD):
         The strength of the penalty in use; of "elasticnet" with alpha="auto", that of the l1 part.
     epsilon_ : float
         The width of the loss in use.
+    calibration_ : array of shape (c, 2)
+        Slope a and offset b of each class: its probability is the sigmoid of a s + b, s being its score, over the sum of
+        these. Two classes share the score, with either sign. Only with `calibrate`,
+        and not after `partial_fit`.
     history_ : list of dict
         For each epoch "epoch", "loss" (with penalty, while training), "validation_score", "seconds", "rows"
         and "batches".
@@ -169,6 +176,7 @@ class StreamingSGDClassifier(LinearClassifier, BaseSGD):
         n_iter_no_change: int = 3,
         early_stopping: bool = False,
         validation_fraction: float = 0.1,
+        calibrate: bool = False,
         learning_rate: str = "auto",
         eta0: float | None = None,
         power_t: float = 0.5,
@@ -188,7 +196,7 @@ class StreamingSGDClassifier(LinearClassifier, BaseSGD):
         super().__init__(
             loss=loss, alpha=alpha, penalty=penalty, l1_ratio=l1_ratio, epsilon=epsilon,
             fit_intercept=fit_intercept, n_epochs=n_epochs, tol=tol, n_iter_no_change=n_iter_no_change,
-            early_stopping=early_stopping, validation_fraction=validation_fraction,
+            early_stopping=early_stopping, validation_fraction=validation_fraction, calibrate=calibrate,
             learning_rate=learning_rate, eta0=eta0, power_t=power_t, momentum=momentum, average=average,
             preconditioner=preconditioner, n_directions=n_directions, batch_size=batch_size, shuffle=shuffle,
             distribution=distribution, warm_start=warm_start, checkpoint=checkpoint,
@@ -306,19 +314,3 @@ class StreamingSGDClassifier(LinearClassifier, BaseSGD):
         width = 1 if len(self.classes_) == 2 else len(self.classes_)
         self._partial_fit(X, y, sample_weight, Targets(self.classes_, np.zeros(width), factors))
         return self
-
-    @available_if(lambda self: is_probabilistic(self.loss))
-    def predict_proba(self, X: ArrayLike) -> ArrayLike:
-        """Compute class probabilities, for the logistic and the multinomial loss.
-
-        Parameters
-        ----------
-        X : {array, CSR matrix, Dask array} of shape (n, D)
-            Features. A Dask array is read block by block, out of core.
-
-        Returns
-        -------
-        array or Dask array of shape (n, c)
-            Probabilities in the order of `classes_`; lazy for a Dask array.
-        """
-        return self._predict(X, "probability", False)

@@ -18,22 +18,24 @@ from ..losses import LOSSES, Loss, get_loss, loss_rule
 from ..parameters import FLAG, FOLDER, NONE, SEED, Rule, check_parameters, number, one_of, whole
 from ..randomness import draw_seed
 from ..ridge.alphas import ALPHA
-from ..sgd.batch_plan import BatchMemory, check_batches, fit_costs
+from ..ridge.normal_equations import Solution
+from ..sgd.batch_plan import check_batches, fit_costs
 from ..sgd.batch_sizes import choose_batch_size, count_epochs, make_schedule, microbatch_rows, patience
-from ..sgd.batch_work import BatchWork, RowLengths
+from ..sgd.batch_work import BatchWork
 from ..sgd.fit_checkpoint import open_checkpoint
 from ..sgd.given_rows import GivenRows
 from ..sgd.learning_rates import RATES, LearningRate
-from ..sgd.local_sgd import LocalSGD, LocalSteps, LocalWork, local_rows
+from ..sgd.local_sgd import LocalSGD, LocalWork, local_rows
 from ..sgd.optimizer import PreconditionedSGD
 from ..sgd.penalties import PENALTIES, Penalty
-from ..sgd.rows import Rows, Weights, measure_weights
+from ..sgd.rows import Rows, Weights, batches_of, measure_weights
 from ..sgd.schedules import LOCAL_BLOCKS, Holdout
 from ..sgd.spectrum import Requested, Spectrum, in_target_units, measure_spectrum
 from ..sgd.trainer import Rules, Trainer, TrainerState, warn_unconverged
 from ..targets import Targets
 from ..typing import RandomState
 from .base import LinearModel
+from .held_out import calibration_costs, holdout_scores
 from .sgd_stream import ENOUGH, Call, Sample, Seen, Stream, newest_rows
 from .validation import validate_given
 
@@ -54,13 +56,13 @@ class BaseSGD(LinearModel):
 
     #: Subfolder of the command line's --checkpoint for the state of training.
     checkpoint_folder: ClassVar[str] = "sgd"
-    #: Parameters that are read only if another parameter has one of these values.
-    parameter_needs: ClassVar[dict[str, tuple[str, tuple[Any, ...]]]] = {
-        "l1_ratio": ("penalty", ("elasticnet",)),
-        "epsilon": ("loss", ("huber", "epsilon_insensitive")),
-        "validation_fraction": ("early_stopping", (True,)),
-        "power_t": ("learning_rate", ("inverse_scaling",)),
-        "n_directions": ("preconditioner", ("auto", "subspace")),
+    #: Parameters that are read only if another parameter, or one of several, has one of these values.
+    parameter_needs: ClassVar[dict[str, dict[str, tuple[Any, ...]]]] = {
+        "l1_ratio": {"penalty": ("elasticnet",)},
+        "epsilon": {"loss": ("huber", "epsilon_insensitive")},
+        "validation_fraction": {"early_stopping": (True,), "calibrate": (True,)},
+        "power_t": {"learning_rate": ("inverse_scaling",)},
+        "n_directions": {"preconditioner": ("auto", "subspace")},
     }
     parameter_rules: ClassVar[dict[str, Rule]] = {
         "loss": loss_rule("regression"),
@@ -74,6 +76,7 @@ class BaseSGD(LinearModel):
         "n_iter_no_change": whole(),
         "early_stopping": FLAG,
         "validation_fraction": number(1e-6, 0.9),
+        "calibrate": FLAG,
         "learning_rate": one_of(*RATES),
         "eta0": number(above=0) | NONE,
         "power_t": number(0),
@@ -105,6 +108,7 @@ class BaseSGD(LinearModel):
         n_iter_no_change: int = 3,
         early_stopping: bool = False,
         validation_fraction: float = 0.1,
+        calibrate: bool = False,
         learning_rate: str = "auto",
         eta0: float | None = None,
         power_t: float = 0.5,
@@ -132,6 +136,7 @@ class BaseSGD(LinearModel):
         self.n_iter_no_change = n_iter_no_change
         self.early_stopping = early_stopping
         self.validation_fraction = validation_fraction
+        self.calibrate = calibrate
         self.learning_rate = learning_rate
         self.eta0 = eta0
         self.power_t = power_t
@@ -216,8 +221,8 @@ class BaseSGD(LinearModel):
         sample : rows on which to measure the spectrum in place of these; None takes these
         given : validation rows in place of held-out ones, or None
         """
-        holds = self.early_stopping and not stream and given is None
-        holdout = Holdout(self.validation_fraction if holds else 0.0, seed)
+        share = 0.0 if stream or (given is not None and not self._calibrates) else self.held_out_share
+        holdout = Holdout(share, seed)
         checkpoint = open_checkpoint(
             None if stream else self.checkpoint, self._job, rows, targets, seed, bool(self.resume), given
         )
@@ -244,11 +249,11 @@ class BaseSGD(LinearModel):
             work = LocalWork.of(work, local, weights.mean)
         first, constant = self._constant_weights(rows.n_features, spectrum, targets)
         trainer = Trainer(
-            _batches(rows, work, optimizer, memory), schedule, optimizer, optimizer.start(first),
-            self._rules(per_epoch, targets, stream), weights.mean, holdout.blocks(rows.blocks),
-            whole, checkpoint, int(self.checkpoint_every),
+            batches_of(rows, work, optimizer, memory), schedule, optimizer, optimizer.start(first),
+            self._rules(per_epoch, targets, stream), weights.mean,
+            holdout.blocks(rows.blocks) if self.early_stopping and given is None else [], whole, checkpoint, int(self.checkpoint_every),
             first=constant, null_loss=spectrum.null_loss, memory=memory,
-            given=given, given_work=None if given is None else replace(work, probed=0),
+            given=given, given_work=replace(work, probed=0, holdout=Holdout(0.0, seed)),
         )  # fmt: skip
         trainer.resume()
         return trainer
@@ -263,7 +268,7 @@ class BaseSGD(LinearModel):
             return first, first.copy()
         first[-1] = spectrum.start / spectrum.constant
         fallback = first.copy()
-        if targets.shares is not None and not _says_most_frequent(spectrum, targets):
+        if targets.shares is not None and not spectrum.says_most_frequent(targets):
             fallback[-1, np.arange(targets.width) != targets.shares.argmax()] -= _TIE / spectrum.constant
         return first, fallback
 
@@ -326,14 +331,17 @@ class BaseSGD(LinearModel):
 
     def _fit(self, X: Any, y: Any, weight: Any, targets: Targets, given: Sequence[Any]) -> None:
         self.check()
+        self.__dict__.pop("calibration_", None)
         validation = validate_given(self, given, targets)
         old = (self.coef_, self.intercept_) if self.warm_start and hasattr(self, "coef_") else None
-        rows = Rows.of(X, y, weight)
-        weights, seed = measure_weights(rows, targets), draw_seed(self.random_state)
-        trainer = self._start(rows, weights, targets, seed, given=validation)
+        rows, seed = Rows.of(X, y, weight), draw_seed(self.random_state)
+        trainer = self._start(rows, measure_weights(rows, targets), targets, seed, given=validation)
         if old is not None and not trainer.training.history and trainer.state.t == 0:
             self._warm(trainer, *old)
         self._train(trainer)
+        if self._calibrates:
+            solution = Solution(self.alpha_, self.coef_.T, self.intercept_ - targets.centre)
+            self._calibrate(holdout_scores(rows, targets, trainer.batches.work.holdout, solution, seed))
         self.n_iter_ = len(self.history_)
         warn_unconverged(trainer, type(self).__name__, stacklevel=5)
         self._stream: Stream | None = None
@@ -389,6 +397,7 @@ class BaseSGD(LinearModel):
         weights = measure_weights(rows, targets, refuse=not hasattr(self, "coef_"))
         if not weights.mean > 0:  # rows without weight teach nothing
             return targets
+        self.__dict__.pop("calibration_", None)  # of other weights
         call = Call(rows, weights, targets, newest_rows(rows, seed), seed)
         stream: Stream | None = getattr(self, "_stream", None)
         seen = Seen.of(call, None if stream is None else stream.seen)
@@ -467,7 +476,7 @@ class BaseSGD(LinearModel):
             isinstance(optimizer, LocalSGD), microbatch_rows(rows.n_features),
         )  # fmt: skip
         trainer = Trainer(
-            _batches(rows, stream.work, optimizer), schedule, optimizer, stream.state,
+            batches_of(rows, stream.work, optimizer), schedule, optimizer, stream.state,
             Rules(done + 1, None, 1, call.targets.classes is not None, guarded=True), seen.weight / seen.rows, [],
             null_loss=stream.null_loss,
         )  # fmt: skip
@@ -476,18 +485,16 @@ class BaseSGD(LinearModel):
         )
         return trainer, replace(stream, optimizer=optimizer, seen=seen)
 
+    @property
+    def _calibrates(self) -> bool:
+        return bool(self.calibrate) and not LOSSES[self.loss].probabilistic
+
+    @property
+    def held_out_share(self) -> float:
+        """The share of the rows of every block that `fit` does not train on."""
+        return float(self.validation_fraction) if self.early_stopping or self._calibrates else 0.0
+
     def planned_costs(self, rows: PlannedRows) -> Costs:
         check_parameters(self)
-        return fit_costs(self, rows)
-
-
-def _says_most_frequent(spectrum: Spectrum, targets: Targets) -> bool:
-    """Whether the best constant scores predict the most frequent class. For hinges the scores of several may be equal."""
-    assert targets.shares is not None
-    return targets.width == 1 or spectrum.start.argmax() == targets.shares.argmax()
-
-
-def _batches(rows: Rows, work: BatchWork, optimizer: Any, memory: BatchMemory | None = None) -> Any:
-    if isinstance(work, LocalWork):
-        return rows.batches(work, (LocalSteps(optimizer),), memory)
-    return rows.batches(work, (RowLengths(optimizer.preconditioner),) if work.probed else (), memory)
+        held = round(rows.n * self.held_out_share) if self._calibrates else 0
+        return fit_costs(self, rows) + (calibration_costs(rows, held) if held else Costs())

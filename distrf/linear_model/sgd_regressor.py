@@ -49,7 +49,10 @@ class StreamingSGDRegressor(LinearRegressor, BaseSGD):
     early_stopping : bool, default=False
         Hold out rows and judge each epoch by them. Each epoch then reads all blocks once more.
     validation_fraction : float, default=0.1
-        Share of the rows of every block that early stopping holds out.
+        Share of the rows of every block that early stopping and `calibrate` hold out.
+    calibrate : bool, default=False
+        Whether `fit` also learns probabilities, or intervals, from held-out rows; a model that is made by name does. For
+        `predict_interval`, it keeps errors of at most 20,000 sampled rows that training leaves out.
     learning_rate : str, default="auto"
         "auto" takes steps from the spectrum of a row sample: constant for smooth losses, falling as 1 /
         sqrt(t) for others. "constant" is eta0, "inverse_scaling" eta0 / t^power_t, "adaptive" eta0, divided
@@ -106,6 +109,9 @@ class StreamingSGDRegressor(LinearRegressor, BaseSGD):
         the targets differ by more than a factor of four, that of the target with the largest spread.
     epsilon_ : float or array of shape (C,)
         The width of the loss in use; one for each target if epsilon="auto" and their spreads differ as much.
+    calibration_ : array of shape (k, C)
+        Absolute errors of held-out rows, ascending for each target; with unequal weights, quantiles of them. Only with
+        `calibrate`, and not after `partial_fit`.
     history_ : list of dict
         For each epoch "epoch", "loss" (with penalty, while training), "validation_score", "seconds", "rows"
         and "batches". If targets were scaled to like spreads (see Notes), the loss is that of the scaled targets.

@@ -179,13 +179,17 @@ class FeatureMap:
 
         Returns
         -------
-        Array of shape (n, D), CSR where `sparse_output` says so, in the `working_dtype` of X.
+        Array of shape (n, D), CSR where `sparse_output` says so, of `out_dtype`: the `working_dtype` of X.
 
         Raises
         ------
         InputError : what `check_rows` refuses
         """
         return self.columns(X, 0, self.n_components)
+
+    def out_dtype(self, dtype: np.dtype) -> np.dtype:
+        """The dtype of the features of rows of a dtype."""
+        return working_dtype(dtype)
 
     def columns(self, X: Rows, start: int, stop: int) -> Rows:
         """Features start:stop of one block. The other features are not computed, unless `whole_rows` is true.
@@ -200,7 +204,7 @@ class FeatureMap:
         Array of shape (n, stop - start), otherwise as a call of the map returns it.
         """
         X = check_rows(X, self.n_features_in)
-        out = np.empty((X.shape[0], stop - start), dtype=working_dtype(X.dtype))
+        out = np.empty((X.shape[0], stop - start), dtype=self.out_dtype(X.dtype))
         self.fill_columns(X, out, start, stop)
         return out
 

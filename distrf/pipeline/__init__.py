@@ -12,7 +12,7 @@ _EXPORTS = {
     "featurize": "writing",
     "write_rows": "writing",
     "predict": "predicting",
-    "evaluate": "predicting",
+    "evaluate": "evaluating",
 }
 
 __all__ = sorted(_EXPORTS)

@@ -15,9 +15,10 @@ from dask.base import is_dask_collection, tokenize
 from .. import store
 from ..errors import InputError
 from ..execution.labelled import is_frame, plain_rows, with_header
-from ..execution.open_rows import open_rows
+from ..execution.open_rows import open_column, open_rows
 from ..execution.row_blocks import align_rows, check_dask_rows, rows_per_block
 from ..maps import working_dtype
+from ..scores.passes import as_array
 from ..targets import as_columns
 
 
@@ -71,6 +72,13 @@ class Input:
             self.info.path, target=self.target, columns=self.columns, impute=self.impute, uniform=uniform
         )
 
+    def column(self, name: Any) -> Any:
+        """A column of these rows by its name, or one in memory or lazy that is given as it is."""
+        if not isinstance(name, str):
+            return as_array(name)
+        reading = {"target": self.target, "columns": self.columns, "impute": self.impute}
+        return open_column(self.info.path, name, **reading)
+
     def weights(self) -> da.Array | None:
         """Lazy weights of the rows, with their blocks; None if all weigh alike."""
         if self.weight is None:
@@ -117,6 +125,14 @@ class Arrays:
         if uniform and (len(set(sizes[:-1])) > 1 or sizes[-1] > sizes[0]):
             X = with_header(X.rechunk({0: max(sizes)}, method="tasks"), X)
         return X, None if self.y is None else align_rows(X, as_columns(self.y), "y")
+
+    def column(self, values: Any) -> Any:
+        """A column beside these rows, which have no names for columns."""
+        if isinstance(values, str):
+            raise InputError(
+                f"columns are named where rows are at a path; give the values of {values!r}, shape (n,)"
+            )
+        return as_array(values)
 
     def classes(self, y: da.Array | None) -> list[Any] | None:
         return _classes(y)

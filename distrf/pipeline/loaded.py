@@ -10,10 +10,12 @@ from sklearn.pipeline import Pipeline
 
 from .. import store
 from ..errors import InputError
+from ..execution.open_table import is_table
 from ..features import Blockwise
 from ..maps.transformers import listed_transformer
 from ..persistence import load_model, model_details, model_identity
 from .inputs import Arrays, Input, described, open_input
+from .tables import encoder_of, like_training
 
 #: Of rows that no path names.
 NOT_SAID = {"columns": None, "target": None, "impute": None}
@@ -62,8 +64,12 @@ class Loaded:
         strict: bool = False,
     ) -> Input | Arrays:
         """The rows at a path, read as the training rows were (same columns, same imputation), or arrays as they are."""
+        encoder = encoder_of(self.pipeline)
         if not isinstance(rows, (str, os.PathLike)):
-            return described(rows, y)
+            return described(encoder.coded_rows(rows) if encoder is not None and is_table(rows) else rows, y)
+        if encoder is not None:
+            target = (target or self.reading["target"]) if needs_target else None
+            return like_training(encoder, os.fspath(rows), target, weight)
         source, trained = os.fspath(rows), self.reading
         columns = trained["columns"]
         if store.find_format(source).table:

@@ -21,6 +21,7 @@ from ..parameters import ruled
 from ..randomness import draw_seed
 from ..record import Training
 from ..registry import kind_for, make_map, named_model
+from ..tables.encoder import TableEncoder
 from ..targets import Targets, class_targets, regression_targets
 from . import deciding
 from .deciding import Decisions
@@ -142,11 +143,13 @@ class Prepared:
     pipeline : Pipeline
     decisions : Decisions, with the sample in the units of the pipeline
     verdicts : Verdicts; None if the sample cannot judge: too few rows, one class, a constant
+    rows : the sampled rows as they were read
     """
 
     pipeline: Pipeline
     decisions: Decisions
     verdicts: Verdicts | None
+    rows: Any = None
 
 
 def prepare(
@@ -174,7 +177,7 @@ def prepare(
     learner, why = choose_learner(options.model, target, seed)
     map_ = _unfitted_map(options, is_classifier(learner), seed)
     keep_state(map_, learner)
-    sample = read_sample(X, y, seed, sample_weight)
+    sample = read_sample(X, y, seed, sample_weight, isinstance(options.scale, TableEncoder))
     decisions = Decisions(X.shape[0], sample, _encode_targets(sample, is_classifier(learner)), seed)
     decisions.note("model", _name(learner), why)
     if sample.copies:
@@ -189,7 +192,7 @@ def prepare(
         decisions.sample = sample.scaled(scaler)
     prepared = _choose_features(decisions, options, map_, scaler, learner)
     # Trials of robust units do not see what they take from a linear model, see `_try_linear_units`.
-    if options.scale == "auto" and scaler is not None and scaler.method in ROBUST and map_ is not None:
+    if options.scale == "auto" and getattr(scaler, "method", "") in ROBUST and map_ is not None:
         prepared = _try_linear_units(prepared, options, map_, sample)
     if getattr(learner, "compares_alphas", False) and isinstance(learner.alpha, str):
         mapped = "map" in prepared.pipeline.named_steps
@@ -197,7 +200,7 @@ def prepare(
         deciding.set_penalty(prepared.decisions, learner, verdict, mapped)
     warnings = (target.why,) if target.doubtful and wants_labels(options.model) is None else ()
     prepared.pipeline.training_ = Training(tuple(prepared.decisions.choices), warnings=warnings)
-    return prepared
+    return replace(prepared, rows=sample.X)
 
 
 def _choose_features(
@@ -218,7 +221,8 @@ def _choose_features(
     if targets is not None:
         linear = linear or judge_columns(sample, targets, seed)
         verdicts = Verdicts(linear, linear, judge_constant(sample, targets))
-    steps: list[tuple[str, Any]] = [] if scaler is None else [("scale", clone(scaler))]
+    first = "table" if isinstance(scaler, TableEncoder) else "scale"
+    steps: list[tuple[str, Any]] = [] if scaler is None else [(first, clone(scaler))]
     columns_alone = Pipeline([*steps, ("model", learner)])
     if map_ is None:
         return Prepared(columns_alone, decisions, verdicts)

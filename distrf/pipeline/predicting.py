@@ -1,30 +1,39 @@
-"""`predict` and `evaluate`: a fitted model on rows larger than memory."""
+"""`predict`: a fitted model on rows larger than memory."""
 
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from typing import Any
 
 from sklearn.base import is_classifier
+from sklearn.pipeline import Pipeline
 
 from .. import __version__, store
 from ..errors import InputError
 from ..execution.write_parquet import write_parts
 from ..execution.write_zarr import Written, write_rows
-from ..linear_model.base import accuracy_pass, error_pass
-from ..parameters import COLUMNS, ruled
+from ..linear_model.base import COVERAGE
+from ..linear_model.calibration import error_bound
+from ..parameters import COLUMNS, FLAG, NONE, one_of, ruled
 from ..store.job_lock import hold
-from .inputs import Arrays, Input, rows_with_target
+from .inputs import Arrays, Input
 from .loaded import Loaded, predictor
+from .tables import encoder_of, warn_of_drift
+
+#: Classes up to which probabilities are written where nothing is said of them.
+_FEW_CLASSES = 100
 
 
-@ruled(keys=COLUMNS)
+@ruled(keys=COLUMNS, probabilities=FLAG | one_of("auto"), interval=COVERAGE | NONE)
 def predict(
     model: Any,
     X: Any,
     out: str | os.PathLike[str] | None = None,
     *,
     keys: list[str] | None = None,
+    probabilities: bool | str = "auto",
+    interval: float | None = None,
     scores: bool = False,
     strict: bool = False,
     overwrite: bool = False,
@@ -41,6 +50,12 @@ def predict(
         The Zarr store to write, or a folder that ends in .parquet. Without one the predictions are returned.
     keys : list of str or None, default=None
         Parquet columns of X to write beside the predictions, to Parquet.
+    probabilities : bool or {"auto"}, default="auto"
+        Whether to write the probability of each class beside the label: columns "p_" and the class in Parquet, an array
+        "probability" in Zarr. "auto" writes them to Parquet, if the model has them and at most 100 classes.
+    interval : float or None, default=None
+        Write the ends of the intervals "low" and "high" that hold this share of targets, such as 0.9, beside the numbers
+        that a regressor predicts. None writes no intervals.
     scores : bool, default=False
         Write the decision values of a classifier too.
     strict : bool, default=False
@@ -51,34 +66,46 @@ def predict(
     Returns
     -------
     Written or array of shape (n,) or (n, C)
-        What was written; where `out` is None the predictions, lazy but for rows in memory.
+        What was written; where `out` is None the predictions, lazy but for rows in memory. Then probabilities=True gives
+        these in their place, of shape (n, c), and `interval` the ends, of shape (n, 2) or (n, C, 2).
 
     Raises
     ------
     InputError
-        The model does not predict, the rows have another width, or there are no such keys or scores.
+        The model does not predict, the rows have another width, or there are no such keys, scores, probabilities or
+        intervals.
     SpecMismatchError
         `out` holds other predictions.
+
+    Warns
+    -----
+    DriftWarning
+        Rows of a table that are written differ from those of the training: see `TableEncoder.find_drift`.
     """
     trained = predictor(model)
+    beside = Beside(scores, probabilities, interval)
     if out is None:
         if keys or scores:
             raise InputError("keys and scores are written beside predictions; give out=")
         plain = not isinstance(X, (str, os.PathLike, Input, Arrays))
-        return trained.pipeline.predict(X if plain else trained.open(X, strict=strict).rows()[0])
+        return beside.alone(trained.pipeline, X if plain else trained.open(X, strict=strict).rows()[0])
     out = os.fspath(out)
     # What is described has been checked.
-    data = X if isinstance(X, Input) else open_rows(trained, X, out, keys, scores, strict)
+    if isinstance(X, Input):
+        data: Input | Arrays = X
+    else:
+        data = open_rows(trained, X, out, keys, scores, probabilities, interval, strict)
     pipeline, parquet = trained.pipeline, store.to_parquet(out)
     rows, _ = data.rows(uniform=not parquet)
-    arrays = {"prediction": pipeline.predict(rows)}
-    if scores:
-        arrays["decision"] = pipeline.decision_function(rows)
+    warn_of_drift(encoder_of(pipeline), rows)
+    arrays, headings = beside.arrays(pipeline, rows, parquet)
     spec = {"model": trained.spec, "input": data.description, "scores": scores, "keys": keys}
+    spec |= {"probabilities": "probability" in arrays, "interval": interval}
     with hold(out):
         if parquet:
             source = data.path if keys else None
-            return Written(None, *write_parts(out, arrays, source, keys, spec, overwrite, data.columns))
+            parts = write_parts(out, arrays, source, keys, spec, overwrite, data.columns, headings=headings)
+            return Written(None, *parts)
         texts = arrays["prediction"].dtype.kind == "U"
         return write_rows(
             out,
@@ -91,17 +118,78 @@ def predict(
         )
 
 
+@dataclass(frozen=True)
+class Beside:
+    """What goes beside the predictions; see `predict`."""
+
+    scores: bool = False
+    probabilities: bool | str = "auto"
+    interval: float | None = None
+
+    def check(self, model: Any) -> None:
+        """Raise InputError for what this model does not have."""
+        if self.scores and not is_classifier(model):
+            raise InputError("--scores are decision values of a classifier; this model is a regressor")
+        if self.probabilities is True and not hasattr(model, "predict_proba"):
+            raise InputError(
+                "--probabilities are of a classifier that was calibrated, or has the logistic loss; this is a "
+                f"{type(model).__name__} without; train it with calibrate=True (--calibrate)"
+            )
+        if self.interval is not None:
+            if not hasattr(model, "predict_interval"):
+                raise InputError(
+                    f"--interval is of a regressor that was calibrated; this is a {type(model).__name__} that was not; "
+                    "train a regressor with calibrate=True (--calibrate)"
+                )
+            error_bound(model.calibration_, self.interval)
+
+    def headings(self, model: Any, parquet: bool) -> list[str]:
+        """Names of the columns of probabilities; none where they are not written."""
+        if self.probabilities == "auto":
+            wanted = parquet and hasattr(model, "predict_proba") and len(model.classes_) <= _FEW_CLASSES
+        else:
+            wanted = bool(self.probabilities)
+        return [f"p_{label}" for label in model.classes_.tolist()] if wanted else []
+
+    def alone(self, pipeline: Pipeline, rows: Any) -> Any:
+        """The probabilities or intervals that are asked for, else the predictions."""
+        self.check(pipeline[-1])
+        if self.interval is not None:
+            return self._ends(pipeline, rows)
+        return pipeline.predict_proba(rows) if self.probabilities is True else pipeline.predict(rows)
+
+    def arrays(
+        self, pipeline: Pipeline, rows: Any, parquet: bool
+    ) -> tuple[dict[str, Any], dict[str, list[str]]]:
+        """What is written, by name, and the names of columns."""
+        arrays, headings = {"prediction": pipeline.predict(rows)}, {}
+        if named := self.headings(pipeline[-1], parquet):
+            arrays["probability"], headings = pipeline.predict_proba(rows), {"probability": named}
+        if self.interval is not None:
+            ends = self._ends(pipeline, rows)
+            arrays |= {"low": ends[..., 0], "high": ends[..., 1]}
+        if self.scores:
+            arrays["decision"] = pipeline.decision_function(rows)
+        return arrays, headings
+
+    def _ends(self, pipeline: Pipeline, rows: Any) -> Any:
+        features = pipeline[:-1].transform(rows) if len(pipeline) > 1 else rows
+        return pipeline[-1].predict_interval(features, self.interval)
+
+
 def open_rows(
     trained: Loaded,
     X: Any,
     out: str,
     keys: list[str] | None = None,
     scores: bool = False,
+    probabilities: bool | str = "auto",
+    interval: float | None = None,
     strict: bool = False,
 ) -> Input | Arrays:
     """The rows to predict. Raises before anything runs for an output that cannot be written or would destroy others.
 
-    InputError for keys or scores that these rows, this output or this model do not have.
+    InputError for keys, or for what `Beside` names, that these rows, this output or this model do not have.
     """
     if isinstance(X, (str, os.PathLike)):
         store.check_apart(out, [X])
@@ -111,64 +199,11 @@ def open_rows(
     data = trained.open(X, strict=strict)
     if keys and not (store.to_parquet(out) and data.path and store.find_format(data.path).table):
         raise InputError(f"--keys go with a .parquet output and a Parquet input, got {out!r} and {data.path!r}")
-    if scores and not is_classifier(trained.pipeline[-1]):
-        raise InputError("--scores are decision values of a classifier; this model is a regressor")
-    return data
-
-
-def evaluate(
-    model: Any,
-    X: Any,
-    y: Any = None,
-    *,
-    sample_weight: Any = None,
-    target: str | None = None,
-    weight: str | None = None,
-    strict: bool = False,
-) -> dict[str, Any]:
-    """Score a fitted model on rows with known targets, in one pass.
-
-    Parameters
-    ----------
-    model : str, PathLike, estimator or Pipeline
-        Folder of a model. Or the fitted model itself.
-    X : str, PathLike or array of shape (n, d)
-        Path of a Zarr store or of Parquet, read as the training rows were. Or rows, lazy or in memory.
-    y : array of shape (n,) or (n, C), or None, default=None
-        Targets of rows that are no path.
-    sample_weight : array of shape (n,) or None, default=None
-        Weights of rows that are no path. None weighs all alike.
-    target : str or None, default=None
-        The column (Parquet) or array (Zarr) of the targets. None is that of the training rows.
-    weight : str or None, default=None
-        The column (Parquet) or array (Zarr) of the weights of rows at a path. None weighs all alike.
-    strict : bool, default=False
-        Refuse a Zarr store of others that lacks chunks; else it is a warning.
-
-    Returns
-    -------
-    dict
-        {"accuracy"} of a classifier. Of a regressor {"rmse", "relative_rmse", "r2"}, in means over the targets;
-        "relative_rmse" is over the root mean square of y, and None where y is 0 everywhere.
-
-    Raises
-    ------
-    InputError
-        The rows have no target, or labels of another kind than those of the model; or a weight is negative or not
-        finite.
-    """
-    trained = predictor(model)
-    at_path = isinstance(X, (str, os.PathLike, Input))
-    if (sample_weight if at_path else weight) is not None:
+    beside = Beside(scores, probabilities, interval)
+    beside.check(trained.pipeline[-1])
+    named = ["prediction", "low", "high", *beside.headings(trained.pipeline[-1], True)]
+    if twice := sorted(set(keys or ()) & set(named)):
         raise InputError(
-            "weight= names the weights of rows at a path, sample_weight= holds those of other rows; received "
-            f"{'sample_weight= for a path' if at_path else 'weight= for rows that are no path'}"
+            f"--keys {twice} are names that predictions have; rename these columns of {data.path!r}"
         )
-    data = trained.open(X, y, target=target, weight=weight, needs_target=True, strict=strict)
-    rows, truth = rows_with_target(data, "evaluation")
-    weights = data.weights() if isinstance(data, Input) else sample_weight
-    predicted = trained.pipeline.predict(rows)
-    if is_classifier(trained.pipeline[-1]):
-        return {"accuracy": accuracy_pass(predicted, truth, weights, classes=trained.pipeline[-1].classes_)}
-    errors = error_pass(predicted, truth, weights)
-    return {"rmse": errors.rmse, "relative_rmse": errors.relative_rmse, "r2": errors.r2}
+    return data

@@ -71,7 +71,7 @@ class Sample:
 
     def scaled(self, scaler: Any) -> Sample:
         """The same rows after a scaler that is fitted to them."""
-        return replace(self, X=clone(scaler).fit(self.X).transform(self.X))
+        return replace(self, X=clone(scaler).fit_transform(self.X, self.y))
 
 
 def as_rows(X: Any) -> Any:
@@ -141,11 +141,12 @@ def _check_targets(y: np.ndarray, rows: Sequence[int] | np.ndarray) -> None:
         raise InputError(f"y must be finite, but row {rows[bad[0]]} is {y[bad[0]]}; drop such rows")
 
 
-def read_sample(X: Any, y: Any, seed: int, weight: Any = None) -> Sample:
+def read_sample(X: Any, y: Any, seed: int, weight: Any = None, coded: bool = False) -> Sample:
     """At most 6,000 seeded rows. Raises InputError for a sampled row that is not finite, and names it, and for
     weights in memory that no fit would take.
 
     weight : of the rows, shape (n,), by which they are judged: those of weight 0 are left out
+    coded : whether X are coded rows of a table
     """
     n, d = X.shape
     lazy = is_dask_collection(weight)
@@ -180,7 +181,8 @@ def read_sample(X: Any, y: Any, seed: int, weight: Any = None) -> Sample:
     elif weight is not None:
         own = weight[rows]
     _check_finite(taken, rows)
-    refuse_huge(taken)
+    if not coded:
+        refuse_huge(taken)
     _check_targets(targets, rows)
     first = first_copies(taken, targets)
     copies = float(np.mean(first != np.arange(len(first))))

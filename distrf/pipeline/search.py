@@ -37,6 +37,7 @@ class Verdict:
     missed : whether the label of each row is wrong, shape (rows,), times its weight; None for numbers
     unlike : share of the rows that are not copies of others: those that count as independent
     misled : whether the alpha of least squared error, as it is, misses far more labels
+    decisions : decision value of each row, shape (rows,), for two classes; else None
     """
 
     losses: np.ndarray
@@ -45,6 +46,7 @@ class Verdict:
     alpha: float
     unlike: float = 1.0
     misled: bool = False
+    decisions: np.ndarray | None = None
 
     @property
     def error(self) -> float:
@@ -86,7 +88,7 @@ class Verdict:
 
 def judge(sample: Sample, targets: Targets, features: Callable[[Any], Any], width: int) -> Verdict:
     """Ridge on features(X), shape (rows, width), of the training rows of each split; the rest judges it."""
-    losses, missed, spread, plain = [], [], [], []
+    losses, missed, spread, decisions, plain = [], [], [], [], []
     for train, held in sample.splits:
         weight = sample.weights_of(train)
         path = ridge_path(features, width, sample.X[train], sample.y[train], targets, ALPHAS, True, weight)
@@ -99,6 +101,8 @@ def judge(sample: Sample, targets: Targets, features: Callable[[Any], Any], widt
             if targets.classes is not None:
                 wrong = (F > 0) != (Y[:, None] > 0) if C == 1 else F.argmax(2) != Y.argmax(1)[:, None]
                 missed.append(wrong.reshape(len(rows), A))
+                if C == 1:
+                    decisions.append(F[:, :, 0].copy())
                 plain.append(((F - Y[:, None]) ** 2).sum(axis=2))
                 np.clip(F, -1.0, 1.0, out=F)
             losses.append(((F - Y[:, None]) ** 2).mean(axis=2))
@@ -111,8 +115,11 @@ def judge(sample: Sample, targets: Targets, features: Callable[[Any], Any], widt
         score = 1.0 - float(table[:, k].mean()) / total if total > 0 else 0.0
         return Verdict(table[:, k], None, score, ALPHAS[k], unlike)
     labels = np.concatenate(missed) * weights[:, None]
+    ranked = list(np.concatenate(decisions).T) if decisions else [None] * len(ALPHAS)
     verdicts = [
-        Verdict(table[:, k], labels[:, k], 1.0 - float(labels[:, k].mean()), ALPHAS[k], unlike)
+        Verdict(
+            table[:, k], labels[:, k], 1.0 - float(labels[:, k].mean()), ALPHAS[k], unlike, False, ranked[k]
+        )
         for k in range(len(ALPHAS))
     ]
     best = max(verdicts, key=lambda v: (v.score, -v.error))
@@ -135,7 +142,8 @@ def judge_constant(sample: Sample, targets: Targets) -> Verdict:
     weights = sample.held_weights
     labels = np.concatenate(missed) * weights if missed else None
     score = 0.0 if labels is None else 1.0 - float(labels.mean())
-    return Verdict(np.concatenate(losses) * weights, labels, score, 0.0, 1.0 - sample.copies)
+    decisions = np.zeros(len(labels)) if labels is not None and targets.width == 1 else None
+    return Verdict(np.concatenate(losses) * weights, labels, score, 0.0, 1.0 - sample.copies, False, decisions)
 
 
 def judge_columns(sample: Sample, targets: Targets, seed: int) -> Verdict:

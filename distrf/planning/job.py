@@ -31,6 +31,7 @@ from ..gram_tiles import tiles_nbytes
 from ..maps import working_dtype
 from ..parameters import NONE, one_of, ruled, whole
 from ..pipeline.deciding import auto_components
+from ..pipeline.evaluating import empty_sums
 from ..pipeline.inputs import Input, described, open_input
 from ..pipeline.sample import as_rows
 from ..pipeline.training import compares_all
@@ -179,7 +180,8 @@ def plan_job(
     else:
         if getattr(model, "map_", None) is not None:
             rows = rows.after(model.map_)  # type: ignore[union-attr]
-        final = _writing(job, rows)
+        state = empty_sums(model, ("decisions",), rows.n, None).nbytes if job == "evaluate" else 0
+        final = _writing(job, rows, state)
     if rows.weights > CACHE_BYTES:
         note = "weights exceed the cache and are made anew for every block; a structured projection avoids it"
         total += Costs(notes=(note,))
@@ -267,11 +269,11 @@ def _described(X: Any, workers: Workers, outputs: int, labelled: bool) -> Planne
     return PlannedRows(n, d, itemsize, block, int(nbytes), workers, sparse, outputs, labelled)
 
 
-def _writing(job: str, rows: PlannedRows) -> Costs:
-    """The costs of writing features or predictions, a block at a time."""
+def _writing(job: str, rows: PlannedRows, state: int) -> Costs:
+    """The costs of writing features or predictions block by block, or of adding up scores in a state of so many bytes."""
     block = rows.block_rows * rows.entries * rows.itemsize
     memory = PassMemory(
-        rows.block_bytes, max(block, rows.reading), 0, rows.cached, rows.blocks, rows.workers.threads
+        rows.block_bytes, max(block, rows.reading), state, rows.cached, rows.blocks, rows.workers.threads
     )
     of_row = rows.entries * rows.itemsize + (8 if rows.labelled else 0)
     written = {"featurize": rows.n * of_row, "predict": 8 * rows.n}.get(job, 0)

@@ -48,6 +48,7 @@ class Conjugate:
     passes : conjugate-gradient passes; finder_passes : those for starting directions, their products and right-hand sides
     residual : largest |c - (S + alpha I) u| / |c| over the targets
     bound : largest bound on the relative error of predictions
+    rule, without : the folds, and the solution without the held-out one at the same alpha, to 1 %; None if none was held out
     """
 
     solution: Solution
@@ -57,6 +58,8 @@ class Conjugate:
     finder_passes: int
     residual: float
     bound: float
+    rule: FoldRule
+    without: Solution | None
 
 
 def direction_count(n_directions: int | str, n_features: int) -> int:
@@ -92,12 +95,12 @@ _EXPECTED = 12
 
 
 def conjugate_costs(
-    n_rows: int, n_features: int, width: int, n_alphas: int, n_directions: int | str, feature_flops: float
+    n_rows: int, n_features: int, width: int, held_out: bool, n_directions: int | str, feature_flops: float
 ) -> ConjugateCosts:
-    """Passes, arithmetic and memory of `ConjugateGradients`; width : number of targets."""
+    """Passes, arithmetic and memory of `ConjugateGradients`; width : number of targets; held_out : whether rows are."""
     targets = Targets(None, np.zeros(width))
-    rule = FoldRule(2, holdout=True) if n_alphas > 1 else FoldRule()
-    sets, count = (2 if n_alphas > 1 else 1), direction_count(n_directions, n_features)
+    rule = FoldRule(2, holdout=True) if held_out else FoldRule()
+    sets, count = (2 if held_out else 1), direction_count(n_directions, n_features)
     step = product_width(n_rows, n_features, sets, count)
     products = -(-count // step)
     widest, usual = (NormalReduction(n_features, targets, rule, w) for w in (step, width))
@@ -164,6 +167,7 @@ class ConjugateGradients:
         exact ones, relative to their norm; or after `max_passes`, with a warning
     checkpoint : folder that keeps the result of each pass. The same call resumes from it; with a single alpha, so does
         a call with more `max_passes`
+    hold_out : whether a fifth of the rows is held out for a single alpha too
     """
 
     fit_intercept: bool
@@ -172,6 +176,7 @@ class ConjugateGradients:
     max_passes: int = 50
     seed: int = 0
     checkpoint: str | os.PathLike[str] | None = None
+    hold_out: bool = False
 
     def fit(self, arrays: Sequence[Any], targets: Targets, alphas: Sequence[float] | None) -> Conjugate:
         """Solve for all alphas at once. Of several, take the one with the least error on a held-out fifth and fit it again.
@@ -179,21 +184,23 @@ class ConjugateGradients:
         arrays : [features, targets] or [features, targets, weights]
         alphas : None for decades around the energy of the features
         """
-        several = alphas is None or len(alphas) > 1
-        rule = FoldRule.for_rows(arrays[0].shape[0], "holdout", self.seed) if several else FoldRule()
+        lone = alphas is not None and len(alphas) == 1
+        held_out = not lone or self.hold_out
+        rule = FoldRule.for_rows(arrays[0].shape[0], "holdout", self.seed) if held_out else FoldRule()
         count = direction_count(self.n_directions, int(arrays[0].shape[1]))
         fit = _Fit(arrays, targets, rule, self._steps(arrays, targets, rule, alphas, count))
         sums = fit.right_hand_sides()
         system = fit.system(sums.sum(axis=0), self.fit_intercept)
         lowest = None if alphas is not None else system.rounding_floor
+        if alphas is None or lone:
+            held_out = held_out and all(s[-2, -1] > 0 for s in sums)  # both sets need weight
         if alphas is None:
-            several = all(s[-2, -1] > 0 for s in sums)  # both sets need weight to compare alphas
-            alphas = alpha_grid(system.energy, wide=True) if several else [lone_alpha(system.energy)]
+            alphas = alpha_grid(system.energy, wide=True) if held_out else [lone_alpha(system.energy)]
         compared = [float(a) for a in alphas]
         space, finder_passes = fit.starting_space(count, self.seed)
-        passes, errors = 0, None
+        passes, errors, without = 0, None, None
         whole = Projection(space, system, 0)
-        if several:
+        if held_out:
             # Solve without the held-out rows. The same passes extend the space for all rows at the best alpha so far.
             rest = Projection(space, fit.system(sums[1], self.fit_intercept), 1)
             both = sums.sum(axis=0)
@@ -210,24 +217,34 @@ class ConjugateGradients:
                 compared = [below, *compared]
             if lowest:
                 warn_if_lowest(compared, errors, variance)
+            u = loose.solutions[compared.index(alphas[0])]
+            without = rest.system.solution(alphas[0], u)
         last = _iterate(fit, whole, alphas, self.tol, self.max_passes - passes)
         passes += last.passes
         if last.bound > self.tol:
-            warnings.warn(
-                f"conjugate gradients stopped after {passes} passes at a relative residual of {last.residual:.2g}; "
-                f"predictions may be off by {last.bound:.2g}, above tol={self.tol:g}; "
-                + (
-                    "the residual is rounding, since the means of the columns are far larger than their spread: subtract "
-                    "them (StreamingScaler)"
-                    if system.far
-                    else "more passes (max_passes), more starting directions (n_directions), columns in like units "
-                    "(StreamingScaler) or a larger alpha would help"
-                ),
-                ConvergenceWarning,
-                stacklevel=3,
-            )
+            self._warn_unfinished(passes, last, system.far)
         solution = system.solution(float(alphas[0]), last.solutions[0])
-        return Conjugate(solution, compared, errors, passes, finder_passes, last.residual, last.bound)
+        return Conjugate(
+            solution, compared, None if lone else errors, passes, finder_passes, last.residual, last.bound,
+            rule, without,
+        )  # fmt: skip
+
+    def _warn_unfinished(self, passes: int, last: _Iterated, far: bool) -> None:
+        remedy = (
+            "more passes (max_passes), more starting directions (n_directions), columns in like units "
+            "(StreamingScaler) or a larger alpha would help"
+        )
+        if far:
+            remedy = (
+                "the residual is rounding, since the means of the columns are far larger than their spread: subtract "
+                "them (StreamingScaler)"
+            )
+        warnings.warn(
+            f"conjugate gradients stopped after {passes} passes at a relative residual of {last.residual:.2g}; "
+            f"predictions may be off by {last.bound:.2g}, above tol={self.tol:g}; {remedy}",
+            ConvergenceWarning,
+            stacklevel=4,
+        )
 
     def _steps(
         self,

@@ -38,14 +38,23 @@ def fold_rules(cv: int | str, n_rows: int, n_features: int, seed: int) -> list[F
 
 
 def gram_reductions(
-    alphas: Alphas, cv: int | str, n_rows: int, n_features: int, targets: Targets, seed: int
+    alphas: Alphas,
+    cv: int | str,
+    n_rows: int,
+    n_features: int,
+    targets: Targets,
+    seed: int,
+    held_out: bool = False,
 ) -> list[GramReduction]:
     """The reductions that would serve the fit, in order of preference; they differ in their folds.
+
+    held_out : whether a single alpha needs folds too, so that rows can be scored by models without them
 
     Raises InputError for several alphas of one row, and as `given_alphas` and `fold_rules`.
     """
     fixed = given_alphas(alphas)
     if fixed is not None and len(fixed) > 1 and n_rows < 2:
         raise InputError(f"alphas cannot be compared with n_samples = {n_rows}; give one alpha")
-    rules = [FoldRule()] if fixed and len(fixed) == 1 else fold_rules(cv, n_rows, n_features, seed)
+    lone = fixed is not None and len(fixed) == 1 and not held_out
+    rules = [FoldRule()] if lone else fold_rules(cv, n_rows, n_features, seed)
     return [GramReduction(n_features, targets, rule) for rule in rules]

@@ -98,13 +98,15 @@ class FoldRule:
 
     def of_rows(self, first_row: int, n_rows: int) -> np.ndarray:
         """Fold of rows first_row ... first_row + n_rows - 1, shape (n_rows,)."""
+        return self.of(np.arange(first_row, first_row + n_rows))
+
+    def of(self, rows: np.ndarray) -> np.ndarray:
+        """Fold of rows by their numbers, ascending, shape (m,)."""
         k = 5 if self.holdout else self.n_folds
-        neighbours = np.arange(first_row, first_row + n_rows) // self.rows_together
-        cycles, place = np.divmod(neighbours, k)
-        orders = {int(g): permutation(self.seed, "folds", int(g), k) for g in np.unique(cycles)}
-        fold = (
-            np.stack([orders[g] for g in sorted(orders)])[cycles - cycles[0], place] if n_rows else neighbours
-        )
+        cycles, place = np.divmod(rows // self.rows_together, k)
+        used, position = np.unique(cycles, return_inverse=True)
+        orders = [permutation(self.seed, "folds", int(g), k) for g in used]
+        fold = np.stack(orders)[position, place] if orders else place
         return np.minimum(fold, 1) if self.holdout else fold
 
 

@@ -194,13 +194,7 @@ def compare_alphas(
 
     Raises InputError if no fold can be held out. A search then takes `lone_alpha` instead.
     """
-    weights = system.state.weight
-    shares = weights / weights.sum()
-    folds = [
-        f
-        for f in ([0] if reduction.rule.holdout else range(len(weights)))
-        if 0 < shares[f] < 1 and np.delete(weights, f).any()
-    ]
+    weights, folds = system.state.weight, _folds(system, reduction)
     if not folds:
         if alphas is not None:
             raise InputError(
@@ -228,3 +222,22 @@ def compare_alphas(
         lost = max(system.rounding_floor(), system.n_features * np.finfo(np.float64).eps * energy)
         alphas, cv_errors = search(errors, energy, lost)
     return Compared(best_alpha(alphas, cv_errors), alphas, cv_errors, variance)
+
+
+def without_folds(system: NormalEquations, reduction: GramReduction, alpha: float) -> list[Solution | None]:
+    """For each fold the solution from all rows outside of it; None if it is not held out, or has all the weight."""
+    solutions: list[Solution | None] = [None] * reduction.rule.n_folds
+    for f in _folds(system, reduction):
+        solutions[f] = next(system.solve([alpha], without=f))
+    return solutions
+
+
+def _folds(system: NormalEquations, reduction: GramReduction) -> list[int]:
+    """The folds that can be held out."""
+    weights = system.state.weight
+    shares = weights / weights.sum()
+    return [
+        f
+        for f in ([0] if reduction.rule.holdout else range(len(weights)))
+        if 0 < shares[f] < 1 and np.delete(weights, f).any()
+    ]

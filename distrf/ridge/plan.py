@@ -28,7 +28,8 @@ def ridge_costs(estimator: Any, rows: PlannedRows, reductions: Sequence[GramRedu
             f"alpha by cross-validation: {count}{' or so' if alphas is None else ''}, compared on {cut}"
         )
     if solver == "cg":
-        cost = conjugate_costs(n, D, width, count, estimator.n_directions, rows.map_flops)
+        held = count > 1 or estimator.calibrate
+        cost = conjugate_costs(n, D, width, held, estimator.n_directions, rows.map_flops)
         notes.append(f"{cost.passes} passes or so; how many conjugate gradients take depends on the data")
         flops = n * cost.flops_per_row
         return Costs(
@@ -39,7 +40,7 @@ def ridge_costs(estimator: Any, rows: PlannedRows, reductions: Sequence[GramRedu
             tuple(notes),
         )
     segments = rows.segments(reduction)
-    solves = 1 + (0 if count == 1 else count * held_out)
+    solves = 1 + held_out * ((0 if count == 1 else count) + estimator.calibrate)
     notes.append(
         f"{solves} factorisation(s) of a {D} x {D} matrix in the client, {segments} segment(s) of blocks"
     )

@@ -144,8 +144,7 @@ def batch_costs(
 
     batch_size : as chosen; None before the spectrum is measured: the largest that it may give is counted
     """
-    held_out = estimator.validation_fraction if estimator.early_stopping else 0.0
-    usable = max(1, rows.n - round(rows.n * held_out))
+    usable = max(1, rows.n - round(rows.n * estimator.held_out_share))
     batch_size = _most_rows(estimator.batch_size if batch_size is None else batch_size, usable)
     averaged = estimator.distribution == "local_sgd"
     layout = rows.layout(

@@ -78,6 +78,11 @@ class Spectrum:
     target_units: np.ndarray | None = None
     factors: np.ndarray | None = None
 
+    def says_most_frequent(self, targets: Targets) -> bool:
+        """Whether the best constant scores predict the most frequent class. For hinges the scores of several may be equal."""
+        assert targets.shares is not None
+        return targets.width == 1 or self.start.argmax() == targets.shares.argmax()
+
     @property
     def arrays(self) -> dict[str, np.ndarray]:
         """The spectrum as named arrays, for a checkpoint."""

@@ -15,7 +15,7 @@ from sklearn.datasets import load_breast_cancer, load_diabetes, load_wine
 import distrf
 from distrf import StreamingRidge, StreamingScaler
 from distrf.errors import InputError, MemoryPlanError
-from distrf.linear_model import ridge
+from distrf.linear_model import ridge_base as ridge
 from distrf.pipeline import BaselineWarning, deciding
 from distrf.pipeline.making import choose_learner
 from distrf.pipeline.sample import sample_targets
@@ -471,7 +471,7 @@ def test_one_weight_for_all_rows_is_refused(rng):
 
 
 FITS = {
-    "train": lambda X, y: distrf.train(X, y),
+    "make_model": lambda X, y: distrf.make_model(X, y),
     "ridge": lambda X, y: StreamingRidge().fit(X, y),
     "map": lambda X, y: distrf.RandomFourierFeatures(n_components=8).fit(X),
 }

@@ -63,13 +63,13 @@ def test_blocks_and_bytes(cli, store, tmp_path):
     described = describe(store)
     made = planned(cli, store, "-D", 512)
     assert (made["rows"], made["block_rows"], made["blocks"]) == (20_000, 4096, 5)
-    # The sample may touch every block; then the fit, with the linear model beside it, has what workers kept.
+    # The sample may touch every block; then the fit, with the linear model beside it, and calibration have what workers kept.
     assert made["bytes_read"] == described.nbytes == 20_000 * 64 * 4
     assert made["peak_parts"]["kept rows"] == 20_000 * (64 * 4 + 8)
     assert "keeps 5.04 MiB of 5.04 MiB of rows on the workers: read once" in made["notes"]
     with dask.config.set({"distrf.keep-blocks": False}):
         anew = planned(cli, store, "-D", 512)
-    assert anew["bytes_read"] == 2 * described.nbytes
+    assert anew["bytes_read"] == 3 * described.nbytes
     assert anew["peak_parts"]["kept rows"] == 0
     assert made["bytes_written"] == 8 * 512 * 10
     wide = planned(cli, store, "-D", 16_384)

@@ -72,6 +72,15 @@ def test_the_score_is_that_of_the_model(name, weighted):
     assert all(entry["rows"] == N for entry in est.history_)  # none is held out
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_rows_held_out_for_calibration_are_others():
+    est = StreamingSGDClassifier("hinge", n_epochs=4, tol=None, early_stopping=True, calibrate=True)
+    est.fit(X, labels(X), X_val=X_VAL, y_val=labels(X_VAL))
+    assert max(scores(est)) == pytest.approx(est.score(X_VAL, labels(X_VAL)))
+    assert all(entry["rows"] == N - N // 10 for entry in est.history_)
+    assert est.predict_proba(X_VAL).shape == (M, 3)
+
+
 @each
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_without_early_stopping_they_change_nothing(name):

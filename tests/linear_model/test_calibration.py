@@ -1,0 +1,611 @@
+"""Probabilities and intervals: against explicit refits, scikit-learn's sigmoids, and fresh rows."""
+
+from __future__ import annotations
+
+import pickle
+import warnings
+
+import dask.array as da
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.base import clone
+from sklearn.calibration import CalibratedClassifierCV, _sigmoid_calibration
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import Ridge
+from sklearn.metrics import log_loss
+from sklearn.pipeline import make_pipeline
+from sklearn.utils.estimator_checks import parametrize_with_checks
+from strategies import small_seeds
+
+from distrf import (
+    RandomFourierFeatures,
+    StreamingRidge,
+    StreamingRidgeClassifier,
+    StreamingScaler,
+    StreamingSGDClassifier,
+    StreamingSGDRegressor,
+    load_model,
+    save_model,
+)
+from distrf.errors import InputError
+from distrf.linear_model import held_out
+from distrf.linear_model.calibration import (
+    CalibrationWarning,
+    HeldOut,
+    _log_loss,
+    error_bound,
+    fit_sigmoids,
+    sort_errors,
+)
+from distrf.ridge.gram import FoldRule
+from distrf.sgd.schedules import Holdout
+
+REGRESSORS = [
+    StreamingRidge(calibrate=True),
+    StreamingRidge(1e-2, cv="holdout", calibrate=True),
+    StreamingRidge(1e-2, solver="cg", calibrate=True),
+    StreamingSGDRegressor(calibrate=True),
+]
+CLASSIFIERS = [
+    StreamingRidgeClassifier(calibrate=True),
+    StreamingRidgeClassifier(solver="cg", calibrate=True),
+    StreamingSGDClassifier(calibrate=True),
+    StreamingSGDClassifier("squared_hinge", early_stopping=True, calibrate=True),
+]
+every_regressor = pytest.mark.parametrize("model", REGRESSORS, ids=str)
+every_classifier = pytest.mark.parametrize("model", CLASSIFIERS, ids=str)
+
+
+def numbers(n=1200, d=6, outputs=None, seed=0):
+    rng = np.random.default_rng([n, d, seed])
+    X = rng.normal(size=(n, d))
+    W = rng.normal(size=(d,) if outputs is None else (d, outputs))
+    return X, X @ W + rng.normal(size=(n,) if outputs is None else (n, outputs)) + 30.0
+
+
+def labels(n=1200, d=6, classes=3, seed=0, share=None):
+    """Rows around a centre for each class, with labels that are text, unsorted."""
+    rng = np.random.default_rng([n, d, classes, seed])
+    codes = rng.choice(classes, size=n, p=share)
+    centres = 1.4 * np.random.default_rng(5).normal(size=(classes, d)) / np.sqrt(d / 4)
+    return centres[codes] + rng.normal(size=(n, d)), np.array(["red", "green", "blue", "grey", "pink"])[codes]
+
+
+def held(scores, y, weight=None):
+    """Held-out rows of classes 0 ... c - 1."""
+    Y = np.where(y == 1, 1.0, -1.0)[:, None]
+    if scores.shape[1] > 1:
+        Y = np.where(y[:, None] == np.arange(scores.shape[1]), 1.0, -1.0)
+    return HeldOut(scores, Y, np.ones(len(y)) if weight is None else weight)
+
+
+# ---- sigmoids -----------------------------------------------------------------------------------------
+
+
+def probabilities(found, scores):
+    """By the formula."""
+    scores = np.hstack([-scores, scores]) if scores.shape[1] == 1 else scores
+    p = 1 / (1 + np.exp(-(scores * found[:, 0] + found[:, 1])))
+    return p / p.sum(axis=1, keepdims=True)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(("scale", "shift"), [(1.0, 0.0), (1e-3, -0.95), (1e4, 0.0)])
+def test_two_classes_beside_the_sigmoid_of_scikit_learn(weighted, scale, shift, rng):
+    """Which is the right one here: a special case of ours, so that ours fits the rows no worse."""
+    s = rng.normal(size=1500)
+    y = (2 * s + rng.logistic(size=1500) > 1.2).astype(int)
+    w = rng.uniform(0.2, 2.0, 1500) if weighted else np.ones(1500)
+    s = shift + scale * s
+    a, b = _sigmoid_calibration(s, y, w)
+    platt = 1 / (1 + np.exp(a * s + b))
+    found = fit_sigmoids(held(s[:, None], y, w), [0, 1])
+    p = probabilities(found, s[:, None])
+    assert log_loss(y, p, sample_weight=w) < log_loss(y, platt, sample_weight=w) + 1e-5
+    np.testing.assert_allclose(p[:, 1], platt, atol=0.05)
+    np.testing.assert_array_equal(found, fit_sigmoids(held(s[:, None], y, 4 * w), [0, 1]))
+
+
+def test_derivative_of_the_loss(rng):
+    for C in (2, 4):
+        z, wanted = 2 * rng.normal(size=(7, C)), rng.dirichlet(np.ones(C), size=7)
+        value, slope = _log_loss(z, wanted)
+        p = probabilities(np.array([[1.0, 0.0]] * C), z)
+        np.testing.assert_allclose(value, -(wanted * np.log(p)).sum(axis=1), rtol=1e-12)
+        for j in range(C):
+            step = 1e-6 * np.eye(C)[j]
+            numeric = (_log_loss(z + step, wanted)[0] - _log_loss(z - step, wanted)[0]) / 2e-6
+            np.testing.assert_allclose(slope[:, j], numeric, atol=1e-8)
+
+
+def test_sigmoids_of_several_classes_are_fitted_together(rng):
+    """The log loss on the same rows is below that of sigmoids which were fitted one by one."""
+    X, y = labels(3000, classes=5)
+    classes, codes = np.unique(y, return_inverse=True)
+    scores = StreamingRidgeClassifier(1e-3).fit(X[:1500], y[:1500]).decision_function(X)
+    found = fit_sigmoids(held(scores[1500:], codes[1500:]), classes)
+
+    def loss(found):
+        return log_loss(codes[1500:], probabilities(found, scores[1500:]))
+
+    alone = np.array([_sigmoid_calibration(scores[1500:, c], codes[1500:] == c) for c in range(5)])
+    least = loss(found)
+    assert least < loss(-alone) - 0.005
+    for step in 0.01 * found.ravel() * np.eye(10):
+        for sign in (-1, 1):
+            assert loss(found + sign * step.reshape(5, 2)) > least - 2e-4
+
+
+def test_what_rows_can_say_nothing_of(rng):
+    s, y = rng.normal(size=(60, 1)), np.repeat([0, 1], 30)
+    separate = np.where(y == 1, 1.0, -1.0)[:, None] + 0.1 * s
+    p = probabilities(fit_sigmoids(held(separate, y), [0, 1]), separate)
+    np.testing.assert_allclose(p[:, 1], np.where(y == 1, 31, 1) / 32, atol=0.05)  # Platt's targets
+    for score in (np.full((60, 1), 0.3), -separate):  # a score that misleads is not turned round
+        found = fit_sigmoids(held(score, y), [0, 1])
+        np.testing.assert_allclose(found[:, 0], 0, atol=1e-6)
+        np.testing.assert_allclose(probabilities(found, score), 0.5, atol=1e-6)
+    for m in (0, 1):
+        with pytest.warns(CalibrationWarning, match=r"have none of \d class"):
+            few = fit_sigmoids(held(s[:m], y[:m]), ["no", "yes"])
+        np.testing.assert_allclose(probabilities(few, s)[:, 0], [0.5, 2 / 3][m], atol=1e-5)
+    three = rng.normal(size=(60, 3))
+    with pytest.warns(CalibrationWarning, match=r"none of 1 class\(es\): c;"):
+        found = fit_sigmoids(held(three, y), ["a", "b", "c"])
+    assert np.isfinite(found).all()
+
+
+# ---- errors -------------------------------------------------------------------------------------------
+
+
+def test_errors_and_their_ranks(rng):
+    errors = rng.normal(size=(99, 2))
+    found = sort_errors(HeldOut(np.zeros((99, 2)), errors, np.full(99, 0.3)))
+    np.testing.assert_array_equal(found, np.sort(np.abs(errors), axis=0))
+    for coverage, rank in ((0.9, 90), (0.901, 91), (0.95, 95), (0.99, 99), (1e-3, 1)):
+        np.testing.assert_array_equal(error_bound(found, coverage), found[rank - 1])
+    with pytest.raises(InputError, match=r"needs 199 held-out rows, and calibration had 99"):
+        error_bound(found, 0.995)
+    with pytest.raises(InputError, match="calibration had 0"):
+        error_bound(sort_errors(HeldOut(np.zeros((0, 2)), np.zeros((0, 2)), np.zeros(0))), 0.5)
+
+
+def test_weighted_errors(rng):
+    errors, weight = np.abs(rng.normal(size=(400, 1))), rng.uniform(0.1, 4.0, 400)
+    found = sort_errors(HeldOut(np.zeros((400, 1)), errors, weight))
+    k = int(weight.sum() ** 2 / (weight @ weight))
+    assert len(found) == k < 400
+    for j in (1, 7, k // 2, k):
+        inside = [
+            e for e in errors[:, 0] if weight[errors[:, 0] <= e].sum() >= j / k * weight.sum() * (1 - 1e-9)
+        ]
+        assert found[j - 1, 0] == min(inside)
+
+
+def test_a_bounded_number_of_errors_is_kept(rng, monkeypatch):
+    monkeypatch.setattr("distrf.linear_model.calibration._MOST_ERRORS", 100)
+    errors = np.abs(rng.normal(size=(1000, 2)))
+    found = sort_errors(HeldOut(np.zeros((1000, 2)), errors, np.ones(1000)))
+    assert found.shape == (50, 2)
+    every = np.sort(errors, axis=0)
+    np.testing.assert_array_equal(found, every[19::20])
+    assert (error_bound(found, 0.9) >= error_bound(every, 0.9)).all()  # never narrower
+
+
+# ---- rows that the model was not trained on -----------------------------------------------------------
+
+
+@pytest.mark.parametrize("cv", [4, "holdout"])
+@pytest.mark.parametrize("alpha", [1e-2, (1e-2, 1e-1)])
+@pytest.mark.parametrize("outputs", [None, 2])
+@pytest.mark.parametrize("kind", ["numpy", "csr", "dask", "dask-csr"])
+def test_ridge_keeps_the_errors_of_refits(cv, alpha, outputs, kind):
+    X, y = numbers(600, outputs=outputs)
+    w = np.random.default_rng(1).integers(0, 2, 600) + 0.0  # as good as fewer rows
+    dX = da.from_array(X, chunks=(170, -1))
+    rows = {"numpy": X, "csr": sp.csr_array(X), "dask": dX, "dask-csr": dX.map_blocks(sp.csr_array)}[kind]
+    model = StreamingRidge(alpha, cv=cv, calibrate=True, random_state=3).fit(rows, y, w)
+    fold = FoldRule.for_rows(600, cv, 3).of_rows(0, 600)
+    errors = []
+    for f in [0] if cv == "holdout" else range(cv):
+        train, test = (fold != f) & (w > 0), (fold == f) & (w > 0)
+        peer = Ridge(model.alpha_ * train.sum(), solver="cholesky").fit(X[train], y[train])
+        errors.append(np.abs(y[test] - peer.predict(X[test])).reshape(test.sum(), -1))
+    np.testing.assert_allclose(model.calibration_, np.sort(np.concatenate(errors), axis=0), rtol=1e-7)
+    assert (model.cv_errors_ is None) == (alpha == 1e-2)
+    plain = clone(model).set_params(calibrate=False).fit(rows, y, w)
+    np.testing.assert_allclose(model.coef_, plain.coef_, rtol=1e-9)
+    assert not hasattr(plain, "calibration_")
+
+
+@pytest.mark.parametrize("alpha", [1e-2, "auto"])
+def test_conjugate_gradients_keep_the_errors_of_a_refit(alpha):
+    X, y = numbers(600)
+    model = StreamingRidge(alpha, solver="cg", calibrate=True, random_state=3).fit(X, y)
+    fold = FoldRule.for_rows(600, "holdout", 3).of_rows(0, 600)
+    peer = Ridge(model.alpha_ * (fold == 1).sum(), solver="cholesky").fit(X[fold == 1], y[fold == 1])
+    exact = np.sort(np.abs(y[fold == 0] - peer.predict(X[fold == 0])))
+    # The solution without the held-out rows is iterated until predictions are right to 1 % of their norm.
+    np.testing.assert_allclose(model.calibration_[:, 0], exact, atol=0.05 * np.std(y))
+    assert (model.cv_errors_ is None) == (alpha == 1e-2)
+    plain = clone(model).set_params(calibrate=False).fit(X, y)
+    np.testing.assert_allclose(model.predict(X), plain.predict(X), atol=2e-3 * np.std(y))
+
+
+@pytest.mark.parametrize("classes", [2, 4])
+def test_ridge_learns_sigmoids_from_scores_of_refits(classes):
+    X, y = labels(classes=classes)
+    model = StreamingRidgeClassifier(1e-2, cv=5, calibrate=True, class_weight="balanced").fit(X, y)
+    plain = StreamingRidgeClassifier(1e-2, class_weight="balanced").fit(X, y)
+    np.testing.assert_allclose(model.coef_, plain.coef_, rtol=1e-9)
+    np.testing.assert_array_equal(model.predict(X), plain.predict(X))
+    fold = FoldRule.for_rows(len(X), 5, 0).of_rows(0, len(X))
+    counts = dict(zip(*np.unique(y, return_counts=True), strict=True))
+    factors = np.array([len(y) / (classes * counts[label]) for label in y])
+    scores = np.empty((len(X), 1 if classes == 2 else classes))
+    for f in range(5):
+        rest = StreamingRidgeClassifier(1e-2).fit(X[fold != f], y[fold != f], factors[fold != f])
+        scores[fold == f] = rest.decision_function(X[fold == f]).reshape(-1, scores.shape[1])
+    found = fit_sigmoids(held(scores, np.searchsorted(model.classes_, y)), model.classes_)
+    np.testing.assert_allclose(model.calibration_, found, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("early_stopping", [False, True])
+@pytest.mark.parametrize("kind", ["numpy", "dask"])
+def test_sgd_leaves_out_the_rows_it_calibrates_with(early_stopping, kind):
+    X, y = numbers(900)
+    rows = da.from_array(X, chunks=(250, -1)) if kind == "dask" else X
+    model = StreamingSGDRegressor(
+        calibrate=True, validation_fraction=0.2, early_stopping=early_stopping, random_state=5
+    )
+    model.fit(rows, y)
+    blocks = [250, 250, 250, 150] if kind == "dask" else [900]
+    holdout, starts = Holdout(0.2, 5), np.cumsum([0, *blocks])
+    left = np.concatenate([starts[b] + holdout.split(b, n)[1] for b, n in enumerate(blocks)])
+    errors = np.abs(y - model.predict(X))[left]
+    np.testing.assert_allclose(model.calibration_[:, 0], np.sort(errors), atol=1e-9)
+    assert model.history_[0]["rows"] == 900 - len(left)
+    assert (model.history_[0]["validation_score"] is None) != early_stopping
+
+
+def test_sgd_takes_a_share_of_many_held_out_rows(monkeypatch, rng):
+    """Of a few blocks, the same share of each."""
+    monkeypatch.setattr(held_out, "_ROWS", 60)
+    monkeypatch.setattr(held_out, "_LEAST", 60)
+    monkeypatch.setattr(held_out, "_BLOCKS", 3)
+    X, y = numbers(2000)
+    dX = da.from_array(X, chunks=(400, -1))
+    model = StreamingSGDRegressor(calibrate=True).fit(dX, y)
+    assert model.calibration_.shape == (60, 1)
+    holdout = Holdout(0.1, 0)
+    left = [np.abs(y - model.predict(X))[400 * b + holdout.split(b, 400)[1]] for b in range(5)]
+    found = [np.isin(np.round(errors, 9), np.round(model.calibration_, 9)).sum() for errors in left]
+    assert sorted(found) == [0, 0, 20, 20, 20]
+
+
+def test_the_sample_is_bounded():
+    assert held_out.sample_size(10**9, 400.0, 1) == 20_000
+    assert held_out.sample_size(500, 400.0, 1) == 500
+    assert held_out.sample_size(10**9, 40_000.0, 1) == 2**28 // 40_000  # the client holds them
+    assert held_out.sample_size(10**9, 4e9, 1) == 1000
+    assert held_out.sample_size(10**9, 0.0, 1000) == 2**23 // 1000
+
+
+def test_ridge_samples_many_rows(monkeypatch):
+    monkeypatch.setattr(held_out, "_ROWS", 100)
+    monkeypatch.setattr(held_out, "_LEAST", 100)
+    X, y = numbers(3000)
+    every = StreamingRidge(1e-2, calibrate=True, cv=3).fit(X, y)
+    assert every.calibration_.shape == (100, 1)
+    fifth = StreamingRidge(1e-2, calibrate=True, cv="holdout").fit(X, y)
+    assert 60 <= len(fifth.calibration_) <= 140
+
+
+# ---- coverage and reliability on fresh rows -----------------------------------------------------------
+
+
+NOISES = {
+    "normal": lambda rng, X: rng.normal(size=len(X)),
+    "heavy": lambda rng, X: rng.standard_t(1.5, size=len(X)),
+    "skewed": lambda rng, X: rng.exponential(size=len(X)),
+    "heteroscedastic": lambda rng, X: (0.1 + X[:, 0] ** 2) * rng.normal(size=len(X)),
+    "discrete": lambda rng, X: rng.integers(0, 3, size=len(X)).astype(float),
+}
+
+
+def tolerance(coverage, m, n):
+    """Four standard deviations of the share of n fresh rows inside an interval from m held-out rows."""
+    return 4 * np.sqrt(coverage * (1 - coverage) * (1 / m + 1 / n))
+
+
+def inside(model, X, y, coverage):
+    low, high = np.moveaxis(model.predict_interval(X, coverage), -1, 0)
+    return ((low <= y) & (y <= high)).mean(axis=0)
+
+
+@every_regressor
+@pytest.mark.parametrize("noise", NOISES)
+@pytest.mark.parametrize("coverage", [0.5, 0.9, 0.99])
+def test_intervals_hold_their_share_of_fresh_rows(model, noise, coverage):
+    rng = np.random.default_rng(sum(map(ord, noise)))
+    X = rng.normal(size=(24_000, 5))
+    y = X @ rng.normal(size=5) + NOISES[noise](rng, X) + 7.0
+    fitted = clone(model).fit(X[:4000], y[:4000])
+    m = len(fitted.calibration_)
+    share, least = inside(fitted, X[4000:], y[4000:], coverage), coverage - tolerance(coverage, m, 20_000)
+    assert share > least
+    if noise != "discrete":  # equal errors make intervals wide
+        assert share < coverage + tolerance(coverage, m, 20_000) + 1 / m
+
+
+@every_regressor
+def test_intervals_of_several_targets(model):
+    X, y = numbers(6000, outputs=3)
+    y = y * [1.0, 1e3, 1e-3]
+    fitted = clone(model).fit(X[:3000], y[:3000])
+    ends = fitted.predict_interval(X[3000:], coverage=0.8)
+    assert ends.shape == (3000, 3, 2)
+    np.testing.assert_allclose(ends.mean(axis=-1), fitted.predict(X[3000:]), rtol=1e-9)
+    shares = inside(fitted, X[3000:], y[3000:], 0.8)
+    assert np.abs(shares - 0.8).max() < tolerance(0.8, len(fitted.calibration_), 3000)
+
+
+def test_coverage_is_of_weighted_rows():
+    """Rows with twice the noise weigh four times as much: so do they among those that the interval is for."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(12_000, 3))
+    loud = rng.random(12_000) < 0.5
+    y = X.sum(axis=1) + np.where(loud, 2.0, 1.0) * rng.normal(size=12_000)
+    w = np.where(loud, 4.0, 1.0)
+    model = StreamingRidge(1e-6, calibrate=True).fit(X[:6000], y[:6000], w[:6000])
+    low, high = model.predict_interval(X[6000:]).T
+    hit = (low <= y[6000:]) & (y[6000:] <= high)
+    share = np.average(hit, weights=w[6000:])
+    worth = w[6000:].sum() ** 2 / (w[6000:] @ w[6000:])
+    assert abs(share - 0.9) < tolerance(0.9, len(model.calibration_), worth)
+    assert hit.mean() > 0.9 + tolerance(0.9, len(model.calibration_), 6000)
+
+
+@pytest.mark.parametrize(("name", "target"), [("kin8nm", 0.9), ("protein_casp", 0.9), ("cpu_act", 0.8)])
+def test_coverage_on_real_rows(shared_data, name, target):
+    archive = np.load(shared_data / f"{name}.npz")
+    order = np.random.default_rng(0).permutation(len(archive["y"]))[:7000]
+    X, y = archive["X"][order], archive["y"][order]
+    model = make_pipeline(
+        StreamingScaler("robust"), RandomFourierFeatures(n_components=256), StreamingRidge(calibrate=True)
+    )
+    model.fit(X[:4000], y[:4000])
+    share = inside(model[-1], model[:-1].transform(X[4000:]), y[4000:], target)
+    # Solutions without a fold are trained on four rows of five, so their errors are a little larger.
+    assert -tolerance(target, 4000, 3000) < share - target < tolerance(target, 4000, 3000) + 0.02
+
+
+@every_classifier
+@pytest.mark.parametrize("classes", [2, 5])
+def test_probabilities_are_reliable(model, classes):
+    """Classes are normal clouds: the probabilities are near the true ones, and as large as the shares of fresh rows."""
+    X, y = labels(24_000, classes=classes)
+    model = clone(model).fit(X[:6000], y[:6000])
+    p, fresh = model.predict_proba(X[6000:]), y[6000:, None] == model.classes_
+    assert p.shape == (18_000, classes)
+    np.testing.assert_allclose(p.sum(axis=1), 1, rtol=1e-6)
+    assert (p >= 0).all()
+    for c in range(classes):
+        for low in np.arange(0, 1, 0.2):
+            within = (p[:, c] >= low) & (p[:, c] < low + 0.2)
+            if within.sum() > 300:
+                assert abs(p[within, c].mean() - fresh[within, c].mean()) < 0.13
+        assert abs(p[:, c].mean() - fresh[:, c].mean()) < 0.03
+    exact = StreamingSGDClassifier("multinomial", alpha=1e-6).fit(X[:6000], y[:6000])  # the right model here
+    least = log_loss(y[6000:], exact.predict_proba(X[6000:]))
+    assert log_loss(y[6000:], p) < 1.12 * least
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_probabilities_of_weighted_classes_are_those_of_the_rows(classes):
+    """Class weights move labels; probabilities stay those of the rows. Sample weights make another population."""
+    share = [0.9, 0.1] if classes == 2 else [0.7, 0.25, 0.05]
+    X, y = labels(8000, classes=classes, share=share)
+    plain = StreamingRidgeClassifier(1e-3, calibrate=True).fit(X, y)
+    balanced = StreamingRidgeClassifier(1e-3, class_weight="balanced", calibrate=True).fit(X, y)
+    assert (balanced.predict(X) != plain.predict(X)).mean() > 0.01
+    for model in (plain, balanced):
+        found = model.predict_proba(X).mean(axis=0)
+        np.testing.assert_allclose(found, [(y == c).mean() for c in model.classes_], atol=0.01)
+    w = np.where(y == "green", 5.0, 1.0)
+    heavy = StreamingRidgeClassifier(1e-3, calibrate=True).fit(X, y, w)
+    found = np.average(heavy.predict_proba(X), axis=0, weights=w)
+    np.testing.assert_allclose(found, [w[y == c].sum() / w.sum() for c in heavy.classes_], atol=0.01)
+
+
+def split(shared_data, name, n):
+    archive = np.load(shared_data / f"{name}.npz")
+
+    def part(k):
+        if f"X_{k}_data" in archive:
+            parts = tuple(archive[f"X_{k}_{key}"] for key in ("data", "indices", "indptr"))
+            return sp.csr_array(parts, shape=tuple(archive[f"X_{k}_shape"])).astype(np.float32)
+        return archive[f"X_{k}"].astype(np.float32)
+
+    some = np.random.default_rng(0).permutation(len(archive["y_train"]))[:n]
+    return part("train")[some], archive["y_train"][some], part("test")[:5000], archive["y_test"][:5000]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "most"), [("a9a", 1.05), ("ijcnn1", 1.05), ("letter", 1.25)])
+def test_log_loss_beside_logistic_regression(shared_data, name, most):
+    """And beside scikit-learn's sigmoids on the same held-out rows."""
+    X, y, T, t = split(shared_data, name, 5000)
+    map_ = RandomFourierFeatures(n_components=512, random_state=0)
+    if name == "letter":
+        scaler = StreamingScaler().fit(X)
+        X, T = scaler.transform(X), scaler.transform(T)
+    Z, ZT = map_.fit_transform(X), map_.transform(T)
+    least = log_loss(t, StreamingSGDClassifier("multinomial").fit(Z, y).predict_proba(ZT))
+    for model in (StreamingRidgeClassifier(), StreamingSGDClassifier()):
+        ours = clone(model).set_params(calibrate=True).fit(Z, y)
+        found = log_loss(t, ours.predict_proba(ZT))
+        left = Holdout(0.1, 0).split(0, len(y))[1]
+        prefit = FrozenEstimator(clone(model).fit(np.delete(Z, left, axis=0), np.delete(y, left)))
+        peer = CalibratedClassifierCV(prefit, method="sigmoid").fit(Z[left], y[left])
+        assert found < 1.05 * log_loss(t, peer.predict_proba(ZT))
+        assert found < (most if model.__class__ is StreamingRidgeClassifier else most + 0.25) * least
+
+
+# ---- the same everywhere ------------------------------------------------------------------------------
+
+
+def chain(model):
+    return make_pipeline(
+        StreamingScaler(), RandomFourierFeatures(length_scale="median", n_components=100, random_state=1), model
+    )
+
+
+@every_classifier
+def test_dask_and_numpy_give_the_same_probabilities(model):
+    X, y = labels()
+    dX, dy = da.from_array(X, chunks=(350, -1)), da.from_array(y, chunks=350)
+    one = make_pipeline(StreamingScaler(), clone(model)).fit(X, y)
+    lazy = make_pipeline(StreamingScaler(), clone(model)).fit(dX, dy)
+    p = one.predict_proba(dX)
+    assert isinstance(p, da.Array)
+    assert (p.shape, p.dtype) == ((1200, 3), np.float64)
+    np.testing.assert_allclose(p.compute(), one.predict_proba(X), atol=1e-9)
+    if isinstance(model, StreamingRidgeClassifier):  # SGD holds out rows of each block
+        np.testing.assert_allclose(lazy.predict_proba(X), one.predict_proba(X), atol=1e-4)
+
+
+@every_regressor
+def test_dask_and_numpy_give_the_same_intervals(model):
+    X, y = numbers(outputs=2)
+    X = X.astype(np.float32)
+    dX = da.from_array(X, chunks=(350, -1))
+    one, lazy = clone(model).fit(X, y), clone(model).fit(dX, da.from_array(y, chunks=(350, -1)))
+    ends = one.predict_interval(dX, 0.75)
+    assert isinstance(ends, da.Array)
+    assert (ends.shape, ends.dtype) == ((1200, 2, 2), np.float32)
+    np.testing.assert_allclose(ends.compute(), one.predict_interval(X, 0.75), rtol=1e-5)
+    if isinstance(model, StreamingRidge):
+        np.testing.assert_allclose(lazy.calibration_, one.calibration_, atol=1e-4)
+
+
+def test_same_bits_for_one_and_two_workers(client, one_worker_client):
+    X, y = labels(1500)
+    made = []
+    for worker in (client, one_worker_client):
+        with worker.as_current():
+            dX, dy = da.from_array(X, chunks=(250, -1)), da.from_array(y, chunks=250)
+            classifier = chain(StreamingRidgeClassifier((1e-4, 1e-3), calibrate=True)).fit(dX, dy)
+            regressor = StreamingSGDRegressor(n_epochs=2, calibrate=True).fit(dX, dX[:, 0] ** 2)
+            p = classifier.predict_proba(dX).compute()
+            made.append([a.tobytes() for a in (classifier[-1].calibration_, regressor.calibration_, p)])
+    assert made[0] == made[1]
+
+
+@pytest.mark.parametrize("model", CLASSIFIERS + REGRESSORS, ids=str)
+def test_save_load_pickle(model, tmp_path):
+    X, y = labels() if model in CLASSIFIERS else numbers()
+    fitted = chain(clone(model)).fit(X, y)
+    save_model(fitted, tmp_path / "m")
+    for back in (load_model(tmp_path / "m"), pickle.loads(pickle.dumps(fitted))):
+        assert back[-1].calibration_.tobytes() == fitted[-1].calibration_.tobytes()
+        if model in CLASSIFIERS:
+            assert back.predict_proba(X).tobytes() == fitted.predict_proba(X).tobytes()
+        else:
+            Z = fitted[:-1].transform(X)
+            assert back[-1].predict_interval(Z).tobytes() == fitted[-1].predict_interval(Z).tobytes()
+    assert back[-1].calibrate is True
+
+
+# ---- who has them -------------------------------------------------------------------------------------
+
+
+def test_methods_are_there_when_they_work():
+    X, y = labels()
+    for plain in (StreamingRidgeClassifier(), StreamingSGDClassifier()):
+        assert not hasattr(plain, "predict_proba")
+        assert not hasattr(plain.fit(X, y), "predict_proba")
+        with pytest.raises(AttributeError) as refused:
+            plain.set_params(calibrate=True).predict_proba(X)  # fitted without
+        assert "predict_proba needs calibrate=True in `fit`" in str(refused.value.__cause__)
+        assert plain.fit(X, y).predict_proba(X).shape == (1200, 3)
+        assert not hasattr(plain.set_params(calibrate=False).fit(X, y), "predict_proba")
+    assert hasattr(StreamingRidgeClassifier(calibrate=True), "predict_proba")
+    assert hasattr(StreamingRidge(calibrate=True), "predict_interval")
+    assert not hasattr(StreamingRidge(), "predict_interval")
+    with pytest.raises(AttributeError) as refused:
+        StreamingSGDClassifier().predict_proba(X)
+    assert "or loss='logistic' or 'multinomial'" in str(refused.value.__cause__)
+    logistic = StreamingSGDClassifier("logistic", calibrate=True).fit(X, y)
+    assert not hasattr(logistic, "calibration_")  # it has probabilities of its own, and trains on all rows
+    assert logistic.history_[0]["rows"] == len(X)
+
+
+def test_partial_fit_forgets():
+    X, y = labels()
+    model = StreamingSGDClassifier(calibrate=True).fit(X, y)
+    assert hasattr(model, "predict_proba")
+    model.partial_fit(X, y)
+    assert not hasattr(model, "predict_proba")
+
+
+def test_wrong_coverage():
+    X, y = numbers(50)
+    model = StreamingRidge(1e-2, calibrate=True).fit(X, y)
+    for coverage in (0.0, 1.0, 90, "0.9", None):
+        with pytest.raises(InputError, match="coverage must be a finite number > 0 and < 1"):
+            model.predict_interval(X, coverage)
+    with pytest.raises(InputError, match="take a smaller coverage"):
+        model.predict_interval(X, 0.99)
+
+
+MISMATCH = "the largest score decides the label, and the sigmoids of the classes may cross elsewhere"
+WEIGHTS = "rows are held out by their numbers, so a repeated row is held out otherwise than its weighted twin"
+
+
+@parametrize_with_checks(
+    [*REGRESSORS[:1], CLASSIFIERS[0], CLASSIFIERS[2], REGRESSORS[3]],
+    expected_failed_checks=lambda estimator: {
+        "check_classifiers_train": MISMATCH,
+        "check_sample_weight_equivalence_on_dense_data": WEIGHTS,
+        "check_sample_weight_equivalence_on_sparse_data": WEIGHTS,
+    },
+)
+@pytest.mark.filterwarnings("ignore::distrf.linear_model.calibration.CalibrationWarning")
+@pytest.mark.filterwarnings("ignore:.*no epoch was better:sklearn.exceptions.ConvergenceWarning")
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+@given(
+    n=st.integers(2, 40),
+    classes=st.integers(2, 4),
+    which=st.sampled_from([0, 1, 2]),
+    zeros=st.booleans(),
+    seed=small_seeds,
+)
+def test_few_rows(n, classes, which, zeros, seed):
+    """No crash, and numbers that are probabilities, however few rows and rare classes there are."""
+    rng = np.random.default_rng(seed)
+    X, y = rng.normal(size=(n, 3)), rng.integers(0, classes, n)
+    y[:2] = [0, 1]
+    w = rng.integers(0, 2, n) if zeros else np.ones(n)
+    w[:2] = 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = clone(CLASSIFIERS[which]).set_params(random_state=seed).fit(X, y, w)
+    p = model.predict_proba(X)
+    assert np.isfinite(p).all()
+    np.testing.assert_allclose(p.sum(axis=1), 1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        regressor = clone(REGRESSORS[[0, 2, 3][which]]).set_params(random_state=seed).fit(X, X[:, 0] + y, w)
+    m = len(regressor.calibration_)
+    if m >= 1:
+        ends = regressor.predict_interval(X, m / (m + 1))
+        assert np.isfinite(ends).all()
+    with pytest.raises(InputError, match=f"calibration had {m}"):
+        regressor.predict_interval(X, (m + 1) / (m + 1.5))
