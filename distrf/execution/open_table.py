@@ -171,6 +171,8 @@ def is_table(data: Any) -> bool:
         return _is_dask_frame(data)
     if isinstance(data, (Table, str, os.PathLike)):
         return True
+    if type(data).__module__.startswith("xarray"):  # numbers of one dtype, though it exports Arrow data too
+        return False
     return getattr(data, "ndim", 2) == 2 and (hasattr(data, "__arrow_c_stream__") or hasattr(data, "iloc"))
 
 
