@@ -32,6 +32,7 @@ from .maps.transformers import (
 from .plain_data import Codec, array_name
 from .record import Training
 from .registry import SAVABLE
+from .ridge.kept_state import KeptState
 from .store import existing_model_folder, read_model_folder, read_spec, write_model_folder
 
 #: Columns of the rows that a saved map takes; loading makes some weights of each.
@@ -199,13 +200,15 @@ def _refuse_lost(where: str, attribute: str, value: Any) -> None:
 
 
 def _encode_part(value: Any, where: str, arrays: dict[str, np.ndarray], codec: Codec) -> Any:
-    """JSON of a map, a kernel, or an estimator of ours inside another, such as the base of a compact map."""
+    """JSON of a map, a kernel, sums of ridge, or an estimator of ours inside another, such as the base of a compact map."""
     if isinstance(value, FeatureMap):
         names = {}
         for name, array in value.arrays.items():
             names[name] = array_name(f"{where}.{name}", arrays)
             arrays[names[name]] = array
         return {"$map": value.spec(), "arrays": names}
+    if isinstance(value, KeptState):
+        return {"$state": codec.encode(value.parts(), where, arrays)}
     if isinstance(value, AnyKernel):
         return {"$kernel": value.spec()}
     if SAVABLE.get(type(value).__name__) is type(value):
@@ -236,6 +239,7 @@ _CODEC = Codec(
         "$map": lambda spec, entry, arrays, codec: _map(
             spec, {n: arrays[k] for n, k in entry["arrays"].items()}
         ),
+        "$state": lambda parts, entry, arrays, codec: KeptState.of(codec.decode(parts, arrays)),
         "$kernel": lambda spec, entry, arrays, codec: get_kernel(spec),
         "$estimator": lambda name, entry, arrays, codec: _restore(name, entry, arrays),
     },

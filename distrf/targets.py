@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numbers
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -213,7 +214,31 @@ def target_phase(n_rows: int, blocks: int, passes: int = 1) -> Phase:
     return Phase.of_passes(passes, min(target_segments(n_rows), blocks), 0.0, 0, sweeps=0)
 
 
-def class_targets(y: Any, weight: Any, class_weight: Any) -> Targets:
+def check_labels(counts: Collection[Any], classes: np.ndarray) -> None:
+    """Raise InputError for labels, such as those of `class_counts`, that are not among the classes."""
+    unknown = sorted(set(counts) - set(classes.tolist()), key=str)
+    if unknown:
+        raise InputError(
+            f"y has labels that are not among the classes: {unknown}; classes: {classes.tolist()}; name all labels in "
+            "classes=, or correct y"
+        )
+
+
+def joined_classes(known: np.ndarray | None, classes: Any) -> np.ndarray | None:
+    """Known classes and further ones, each of them None for none, sorted. Raises InputError for text and numbers together."""
+    if classes is None:
+        return known
+    named = np.unique(np.asarray(classes))
+    if known is None:
+        return named
+    if (named.dtype.kind in "US") != (known.dtype.kind in "US"):
+        raise InputError(
+            f"classes are text or numbers; those known are {known.tolist()}, classes={named.tolist()}; give labels of one kind"
+        )
+    return np.union1d(known, named)
+
+
+def class_targets(y: Any, weight: Any, class_weight: Any, classes: np.ndarray | None = None) -> Targets:
     """The encoding of class labels, from one pass over the labels.
 
     Parameters
@@ -221,6 +246,7 @@ def class_targets(y: Any, weight: Any, class_weight: Any) -> Targets:
     y : array or Dask array of shape (n,)
     weight : array or Dask array of shape (n,), sample weights, or None
     class_weight : None, {label: factor}, or "balanced": total weight / (number of classes x weight of the class)
+    classes : array of shape (c,), all labels, sorted; None takes those of y
 
     Returns
     -------
@@ -231,12 +257,18 @@ def class_targets(y: Any, weight: Any, class_weight: Any) -> Targets:
     InputError : fewer than two classes, labels that are not finite or not whole, an unknown label in class_weight
     """
     counts = class_counts(y, weight)
+    if classes is not None:
+        check_labels(counts, classes)
+        counts = {label: counts.get(label, 0.0) for label in classes.tolist()}
     labels = sorted(counts)
     if len(labels) < 2:
         raise InputError(f"a classifier needs at least 2 classes, got {len(labels)} class: {labels}")
-    classes = np.asarray(labels)  # of their true width: Dask declares <U1 for whatever .astype(str) makes
-    if y.dtype.kind != "O":
-        classes = classes.astype(np.result_type(y.dtype, classes.dtype) if y.dtype.kind in "US" else y.dtype)
+    if classes is None:
+        classes = np.asarray(labels)  # of their true width: Dask declares <U1 for whatever .astype(str) makes
+        if y.dtype.kind != "O":
+            classes = classes.astype(
+                np.result_type(y.dtype, classes.dtype) if y.dtype.kind in "US" else y.dtype
+            )
     factors = None
     if class_weight == "balanced":
         total = sum(counts.values())
@@ -255,13 +287,14 @@ def class_targets(y: Any, weight: Any, class_weight: Any) -> Targets:
     return Targets(classes, np.zeros(1 if len(labels) == 2 else len(labels)), factors, shares)
 
 
-def regression_targets(y: Any, weight: Any) -> Targets:
+def regression_targets(y: Any, weight: Any, otherwise: np.ndarray | None = None) -> Targets:
     """The encoding of targets of regression, centred at their weighted mean, from one pass over the targets.
 
     Parameters
     ----------
     y : array or Dask array of shape (n,) or (n, C)
     weight : array or Dask array of shape (n,), sample weights, or None
+    otherwise : array of shape (C,), the centre where the weights are all zero; None refuses them
 
     Returns
     -------
@@ -273,7 +306,9 @@ def regression_targets(y: Any, weight: Any) -> Targets:
     """
     total, sums = _pass(_MeanReduction(), y, weight)
     if not total > 0:
-        raise InputError("sample_weight must not be zero everywhere")
+        if otherwise is None:
+            raise InputError("sample_weight must not be zero everywhere")
+        return Targets(None, otherwise)
     return Targets(None, np.atleast_1d(sums / total))
 
 

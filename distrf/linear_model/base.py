@@ -21,7 +21,7 @@ from ..maps import working_dtype
 from ..parameters import check_parameters, number
 from ..scores.passes import error_pass, label_pass
 from ..typing import ArrayLike
-from .calibration import HeldOut, error_bound, fit_sigmoids, of_each_class, sort_errors
+from .calibration import error_bound, of_each_class
 from .predictor import LinearPredictor
 
 COVERAGE = number(above=0, below=1)
@@ -73,10 +73,6 @@ class LinearModel(BaseEstimator):
         InputError
             A parameter breaks its rule, or parameters do not go together.
         """
-        raise NotImplementedError
-
-    def _calibrate(self, held: HeldOut) -> None:
-        """Set `calibration_` from rows that the model was not trained on."""
         raise NotImplementedError
 
     def _predictor(self, output: str) -> LinearPredictor:
@@ -134,9 +130,6 @@ class LinearClassifier(ClassifierMixin, LinearModel):
     """Largest score wins; two classes share one score."""
 
     classes_: np.ndarray
-
-    def _calibrate(self, held: HeldOut) -> None:
-        self.calibration_ = fit_sigmoids(held, self.classes_)
 
     @available_if(_gives_probabilities)
     def predict_proba(self, X: ArrayLike) -> ArrayLike:
@@ -215,9 +208,6 @@ class LinearClassifier(ClassifierMixin, LinearModel):
 
 class LinearRegressor(RegressorMixin, LinearModel):
     """Linear scores as predictions."""
-
-    def _calibrate(self, held: HeldOut) -> None:
-        self.calibration_ = sort_errors(held)
 
     @available_if(lambda self: _is_calibrated(self, "predict_interval"))
     def predict_interval(self, X: ArrayLike, coverage: float = 0.9) -> ArrayLike:

@@ -10,7 +10,7 @@ from ..errors import InputError
 from ..execution.keeping import keeps_blocks
 from ..losses import loss_rule
 from ..parameters import CLASS_WEIGHT, Rule
-from ..targets import Targets, class_counts, class_targets
+from ..targets import Targets, check_labels, class_counts, class_targets
 from ..typing import ArrayLike, ClassWeight, RandomState
 from .base import LinearClassifier
 from .sgd_base import BaseSGD
@@ -291,17 +291,10 @@ class StreamingSGDClassifier(LinearClassifier, BaseSGD):
             raise InputError(
                 f"classes={list(classes)} is not the same as on the last call to partial_fit, was {self.classes_}"
             )
-        check_labels(y, self.classes_)
+        check_labels(class_counts(y, None), self.classes_)
         factors = None
         if self.class_weight is not None:
             factors = np.array([float(self.class_weight.get(c, 1.0)) for c in self.classes_.tolist()])
         width = 1 if len(self.classes_) == 2 else len(self.classes_)
         self._partial_fit(X, y, sample_weight, Targets(self.classes_, np.zeros(width), factors))
         return self
-
-
-def check_labels(y: ArrayLike, classes: np.ndarray) -> None:
-    """Raise InputError for labels that are not among the classes; one pass over y."""
-    unknown = sorted(set(class_counts(y, None)) - set(classes.tolist()), key=str)
-    if unknown:
-        raise InputError(f"y has labels that classes lacks: {unknown}; classes: {classes.tolist()}")

@@ -33,6 +33,7 @@ from ..sgd.trainer import Rules, Trainer, TrainerState, warn_unconverged
 from ..targets import Targets
 from ..typing import RandomState
 from .base import LinearModel
+from .calibration import learn_calibration
 from .held_out import calibration_costs, holdout_scores
 from .sgd_stream import ENOUGH, Call, Sample, Seen, Stream, newest_rows
 
@@ -318,9 +319,8 @@ class BaseSGD(LinearModel):
     def _job(self) -> dict[str, Any]:
         """The parameters that determine the numbers, for the checkpoint."""
         free = ("checkpoint", "checkpoint_every", "resume", "n_epochs", "warm_start", "random_state", "verbose")
-        return {k: v for k, v in self.get_params(deep=False).items() if k not in (*free, "class_weight")} | {
-            "kind": "sgd"
-        }
+        parameters = self.get_params(deep=False).items()
+        return {k: v for k, v in parameters if k not in (*free, "class_weight")} | {"kind": "sgd"}
 
     def _fit(self, X: Any, y: Any, weight: Any, targets: Targets) -> None:
         self.check()
@@ -333,7 +333,8 @@ class BaseSGD(LinearModel):
         self._train(trainer)
         if self._calibrates:
             solution = Solution(self.alpha_, self.coef_.T, self.intercept_ - targets.centre)
-            self._calibrate(holdout_scores(rows, targets, trainer.batches.work.holdout, solution, seed))
+            held = holdout_scores(rows, targets, trainer.batches.work.holdout, solution, seed)
+            self.calibration_ = learn_calibration(held, targets.classes)
         self.n_iter_ = len(self.history_)
         warn_unconverged(trainer, type(self).__name__, stacklevel=5)
         self._stream: Stream | None = None
@@ -488,10 +489,8 @@ class BaseSGD(LinearModel):
 
     def planned_costs(self, rows: PlannedRows) -> Costs:
         check_parameters(self)
-        costs = fit_costs(self, rows)
-        return (
-            costs + calibration_costs(rows, round(rows.n * self.held_out_share)) if self._calibrates else costs
-        )
+        held_out = round(rows.n * self.held_out_share)
+        return fit_costs(self, rows) + (calibration_costs(rows, held_out) if self._calibrates else Costs())
 
 
 def _batches(rows: Rows, work: BatchWork, optimizer: Any, memory: BatchMemory | None = None) -> Any:
