@@ -325,9 +325,10 @@ class BaseSGD(LinearModel):
 
     def _job(self) -> dict[str, Any]:
         """The parameters that determine the numbers, for the checkpoint."""
-        free = ("checkpoint", "checkpoint_every", "resume", "n_epochs", "warm_start", "random_state", "verbose")
-        named = self.get_params(deep=False).items()
-        return {k: v for k, v in named if k not in (*free, "class_weight")} | {"kind": "sgd"}
+        free = (
+            "checkpoint checkpoint_every resume n_epochs warm_start random_state verbose class_weight".split()
+        )
+        return {k: v for k, v in self.get_params(deep=False).items() if k not in free} | {"kind": "sgd"}
 
     def _fit(self, X: Any, y: Any, weight: Any, targets: Targets, given: Sequence[Any]) -> None:
         self.check()
