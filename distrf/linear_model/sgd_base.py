@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -22,7 +23,7 @@ from ..ridge.normal_equations import Solution
 from ..sgd.batch_plan import check_batches, fit_costs
 from ..sgd.batch_sizes import choose_batch_size, count_epochs, make_schedule, microbatch_rows, patience
 from ..sgd.batch_work import BatchWork
-from ..sgd.fit_checkpoint import open_checkpoint
+from ..sgd.fit_checkpoint import job_of, open_checkpoint
 from ..sgd.given_rows import GivenRows
 from ..sgd.learning_rates import RATES, LearningRate
 from ..sgd.local_sgd import LocalSGD, LocalWork, local_rows
@@ -225,7 +226,13 @@ class BaseSGD(LinearModel):
         share = 0.0 if stream or (given is not None and not self._calibrates) else self.held_out_share
         holdout = Holdout(share, seed)
         checkpoint = open_checkpoint(
-            None if stream else self.checkpoint, self._job, rows, targets, seed, bool(self.resume), given
+            None if stream else self.checkpoint,
+            partial(job_of, self.get_params(deep=False)),
+            rows,
+            targets,
+            seed,
+            bool(self.resume),
+            given,
         )
         measured = (rows, weights) if sample is None else (sample, measure_weights(sample, targets))
         spectrum = self._spectrum(checkpoint, *measured, targets, seed, stream)
@@ -322,13 +329,6 @@ class BaseSGD(LinearModel):
             "intercept": self.fit_intercept,
         }
         return LocalSGD(**options, step_rows=local) if local else PreconditionedSGD(**options)
-
-    def _job(self) -> dict[str, Any]:
-        """The parameters that determine the numbers, for the checkpoint."""
-        free = (
-            "checkpoint checkpoint_every resume n_epochs warm_start random_state verbose class_weight".split()
-        )
-        return {k: v for k, v in self.get_params(deep=False).items() if k not in free} | {"kind": "sgd"}
 
     def _fit(self, X: Any, y: Any, weight: Any, targets: Targets, given: Sequence[Any]) -> None:
         self.check()

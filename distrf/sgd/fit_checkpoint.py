@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,16 @@ from ..execution.sampling import sampled_rows, take_rows
 from ..targets import Targets
 from .given_rows import GivenRows
 from .rows import Rows, two_dimensional
+
+#: Parameters of an SGD estimator that do not determine the numbers, or of which more than the parameter counts.
+_FREE = (
+    "checkpoint", "checkpoint_every", "resume", "n_epochs", "warm_start", "random_state", "verbose", "class_weight",
+)  # fmt: skip
+
+
+def job_of(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """The parameters of an SGD estimator that determine the numbers."""
+    return {name: value for name, value in parameters.items() if name not in _FREE} | {"kind": "sgd"}
 
 
 def open_checkpoint(
