@@ -226,14 +226,9 @@ class BaseSGD(LinearModel):
         share = 0.0 if stream or (given is not None and not self._calibrates) else self.held_out_share
         holdout = Holdout(share, seed)
         checkpoint = open_checkpoint(
-            None if stream else self.checkpoint,
-            partial(job_of, self.get_params(deep=False)),
-            rows,
-            targets,
-            seed,
-            bool(self.resume),
-            given,
-        )
+            None if stream else self.checkpoint, partial(job_of, self.get_params(deep=False)), rows, targets, seed,
+            bool(self.resume), given,
+        )  # fmt: skip
         measured = (rows, weights) if sample is None else (sample, measure_weights(sample, targets))
         spectrum = self._spectrum(checkpoint, *measured, targets, seed, stream)
         loss = replace(self._loss(targets), epsilon=spectrum.epsilon, factors=spectrum.factors)
