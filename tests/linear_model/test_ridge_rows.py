@@ -25,7 +25,6 @@ from distrf.ridge.normal_equations import NormalEquations, compare_alphas
 from distrf.store import read_model_folder, write_model_folder
 from distrf.targets import class_targets, regression_targets
 
-
 FOLDS_ARE_ROW_NUMBERS = "the check sets cv to a list of index splits, which streamed rows do not have"
 
 
