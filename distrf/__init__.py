@@ -35,6 +35,7 @@ _EXPORTS = {
     "write_rows": "distrf.pipeline.writing",
     "predict": "distrf.pipeline.predicting",
     "evaluate": "distrf.pipeline.predicting",
+    "add_rows": "distrf.pipeline.adding",
     "tune": "distrf.tuning",
     "compare_projections": "distrf.comparing",
     "connect": "distrf.cluster",

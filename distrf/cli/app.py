@@ -27,6 +27,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
         models.plan,
         data.featurize,
         models.train,
+        models.add,
         models.predict,
         models.evaluate,
         data.inspect,

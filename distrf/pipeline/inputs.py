@@ -19,6 +19,9 @@ from ..execution.row_blocks import align_rows, check_dask_rows, rows_per_block
 from ..maps import working_dtype
 from ..targets import as_columns
 
+#: Fingerprints of the parts of data, such as the files of a folder, and the rows of each, in the order of the rows.
+Parts = list[tuple[str, int]]
+
 
 @dataclass(frozen=True)
 class Input:
@@ -58,6 +61,11 @@ class Input:
         }
 
     @property
+    def parts(self) -> Parts:
+        """By what a model knows these rows again."""
+        return store.part_fingerprints(self.info.path)
+
+    @property
     def identity(self) -> dict[str, Any]:
         """`description` with one name of the target, whether it was given or is the usual one: to compare jobs."""
         usual = not store.find_format(self.info.path).table and self.target in (None, self.info.target)
@@ -94,6 +102,10 @@ class Arrays:
     @property
     def description(self) -> dict[str, Any]:
         return {"data": tokenize(self.X, self.y), "rows": self.n}
+
+    @property
+    def parts(self) -> Parts:
+        return [(self.description["data"], self.n)]
 
     def rows(self, *, uniform: bool = False) -> tuple[da.Array, da.Array | None]:
         """Lazy (X, y); `uniform` makes the blocks equal but for a shorter last one."""

@@ -24,6 +24,7 @@ from ..randomness import draw_seed
 from ..record import Comparison, Training
 from ..targets import class_targets, regression_targets
 from .deciding import all_equal
+from .inputs import Arrays
 from .loaded import NOT_SAID
 from .making import Options, Prepared, make_model, prepare
 from .outputs import Outputs, job_of
@@ -118,7 +119,8 @@ def train(
         )
         pipeline = fit_prepared(made, X, y, sample_weight, baseline)
         if out is not None:
-            outputs.save(pipeline, NOT_SAID | identity, job, time.perf_counter() - start)
+            seconds = time.perf_counter() - start
+            outputs.save(pipeline, NOT_SAID | identity, job, seconds, lambda: Arrays(X, y).parts)
     return pipeline
 
 

@@ -31,6 +31,7 @@ PATHS = {
     "plan": {"X", "cluster", "tls"},
     "featurize": {"X", "out", "save_map", "like", "cluster", "tls"},
     "train": {"X", "out", "checkpoint", "plot", "cluster", "tls"},
+    "add": {"model", "X", "cluster", "tls"},
     "predict": {"model", "X", "out", "cluster", "tls"},
     "evaluate": {"model", "X", "cluster", "tls"},
     "inspect": {"path", "cluster", "tls"},
