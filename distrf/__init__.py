@@ -36,6 +36,7 @@ _EXPORTS = {
     "predict": "distrf.pipeline.predicting",
     "evaluate": "distrf.pipeline.predicting",
     "add_rows": "distrf.pipeline.adding",
+    "permutation_importance": "distrf.inspection.importance",
     "tune": "distrf.tuning",
     "compare_projections": "distrf.comparing",
     "connect": "distrf.cluster",

@@ -30,6 +30,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
         models.add,
         models.predict,
         models.evaluate,
+        models.importance,
         data.inspect,
         compare.compare,
         tune.tune,

@@ -232,3 +232,37 @@ def evaluate(given: EvaluateOptions, *, run: RunOptions) -> None:
     with session.connected():
         result = given.call(trained, data) | {"model": model, "rows": data.n}
     session.finish(result, lambda console: print_result(console, f"{model} on {X}", result))
+
+
+class ImportanceOptions(FunctionOptions):
+    """The options of `distrf.permutation_importance`."""
+
+    function = "distrf.inspection.importance:permutation_importance"
+    left_out = ("y", "sample_weight")
+
+
+def importance(given: ImportanceOptions, *, plot: Place | None = None, run: RunOptions) -> None:
+    """Measure which columns a trained model needs: what it loses where a column is taken from other rows.
+
+    Parameters
+    ----------
+    plot : Place or None
+        Draw the importances to this file.
+    """
+    from ..pipeline.loaded import predictor
+    from ..plot import plot_importance
+    from .plots import check_place, write_plot
+
+    session = Session(run)
+    model, X = given.places.values()
+    check_place(plot, X)
+    trained = predictor(model)
+    reading = {name: given.values[name] for name in ("target", "strict") if name in given.values}
+    data = trained.open(X, needs_target=True, **reading)
+    session.refuse_if_too_big("evaluate", trained.pipeline, data)
+    with session.connected():
+        found = given.call(trained, data)
+    if plot:
+        write_plot(plot_importance(found), plot)
+    result = found.to_dict() | {"model": model} | ({"plot": plot} if plot else {})
+    session.finish(result, lambda console: console.print(str(found), soft_wrap=True))

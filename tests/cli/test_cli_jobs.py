@@ -34,6 +34,7 @@ PATHS = {
     "add": {"model", "X", "cluster", "tls"},
     "predict": {"model", "X", "out", "cluster", "tls"},
     "evaluate": {"model", "X", "cluster", "tls"},
+    "importance": {"model", "X", "plot", "cluster", "tls"},
     "inspect": {"path", "cluster", "tls"},
     "compare": {"X", "plot", "cluster", "tls"},
     "tune": {"X", "out", "model_out", "cluster", "tls"},

@@ -40,6 +40,7 @@ WHOLE = {
     "add": ["{data}/model", "{data}/store", "--again"],
     "predict": ["{data}/model", "{data}/store", "{out}/predictions.zarr"],
     "evaluate": ["{data}/model", "{data}/store"],
+    "importance": ["{data}/model", "{data}/store"],
     "inspect": ["{data}/store"],
     "compare": ["{data}/store"],
     "tune": ["{data}/store", "--out", "{out}/best.toml"],
