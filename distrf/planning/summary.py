@@ -95,8 +95,7 @@ class Plan:
 
     def _idle(self) -> str:
         """What is said of workers for which no step has a part."""
-        parts = max((phase.parts for phase in self.phases), default=1)
-        busy = -(-max(parts, 1) // self.workers.threads)
+        busy = max((phase.parts for phase in self.phases), default=1)
         return f", of which at most {busy} have work at once" if busy < self.workers.count else ""
 
     def __str__(self) -> str:

@@ -224,3 +224,11 @@ def test_the_plan_of_an_evaluation_holds_the_sums_of_its_scores(rng):
     assert empty_sums(model, ("decisions",), 10**9, None).nbytes < 8.1 * 2**20
     regressor = StreamingRidge(alpha=1.0).fit(X, X[:, 0])
     assert distrf.plan(regressor, X, X[:, 0], job="evaluate").memory.partial < 1000
+
+
+def test_workers_for_which_there_is_nothing_to_do():
+    X = np.zeros((1000, 8), np.float32)  # one block
+    said = [str(distrf.plan(RandomFourierFeatures(n_components=16), X, workers=count)) for count in (100, 1)]
+    assert "100 x" in said[0]
+    assert "threads, of which at most 1 have work at once" in said[0]
+    assert "work at once" not in said[1]
