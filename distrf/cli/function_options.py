@@ -94,7 +94,7 @@ class TableOptions(FunctionOptions):
                 )
             return rows.open(X, plan=plan)
         reading = {name: value for name, value in rows.values.items() if name != "strict"}
-        return checked(lambda: table_input(X, **reading, **self.values))
+        return table_input(X, **reading, **self.values)
 
 
 def _value(parameter: Parameter, given: Any, rule: Any) -> Any:

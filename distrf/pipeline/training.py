@@ -135,10 +135,10 @@ def train(
         "date": date,
         "id": id,
     }
-    if is_table(X) or isinstance(X, (str, os.PathLike)):
+    if is_table(X) and options.get("scale", "auto") == "auto":
         coded = coded_table(X, **table)
         X, y = coded.X, coded.y if y is None else y
-        options.setdefault("scale", coded.encoder)
+        options["scale"] = coded.encoder
     elif given := [name for name, value in table.items() if value is not None]:
         raise InputError(f"{', '.join(given)} name columns of a table; X is {type(X).__name__}")
     X, y, sample_weight = plain_rows(X), plain_rows(y, "y"), plain_rows(sample_weight, "sample_weight")
