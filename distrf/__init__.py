@@ -37,6 +37,8 @@ _EXPORTS = {
     "write_rows": "distrf.pipeline.writing",
     "predict": "distrf.pipeline.predicting",
     "evaluate": "distrf.pipeline.evaluating",
+    "add_rows": "distrf.pipeline.adding",
+    "permutation_importance": "distrf.inspection.importance",
     "tune": "distrf.tuning",
     "compare_projections": "distrf.comparing",
     "connect": "distrf.cluster",

@@ -141,7 +141,9 @@ def train(
             with keeping_blocks(lazy, y, weight):
                 pipeline = fit_prepared(prepare(lazy, y, options, weight, target=target), lazy, y, weight)
             seconds = time.perf_counter() - start
-        outputs.save(pipeline, data.description, job, seconds, source=X, command=command_line())
+        outputs.save(
+            pipeline, data.description, job, seconds, lambda: data.parts, source=X, command=command_line()
+        )
     result = facts_of(pipeline, data.n, seconds) | {"model": out, "rows": data.n} | _draw(plot, pipeline)
     session.finish(result, lambda console: print_training(console, f"model {out}", result))
 
@@ -156,6 +158,36 @@ def _draw(path: str | None, model: Any) -> dict[str, Any]:
 
     write_plot(plot_training(load_model(model) if isinstance(model, str) else model), path)
     return {"plot": path}
+
+
+class AddOptions(FunctionOptions):
+    """The options of `distrf.add_rows`."""
+
+    function = "distrf.pipeline.adding:add_rows"
+    left_out = ("y", "sample_weight")
+
+
+def add(given: AddOptions, *, run: RunOptions) -> None:
+    """Add rows to a ridge model that was trained with --keep-state, exactly and in one pass over them."""
+    from ..pipeline.adding import Growing, open_more
+    from ..store.job_lock import hold
+    from .reports import print_result
+
+    session = Session(run)
+    model, X = given.places.values()
+    with hold(model):
+        growing = Growing.of(model)
+        reading = {name: given.values[name] for name in ("target", "strict") if name in given.values}
+        data = open_more(growing, X, **reading)
+        classes = len(getattr(growing.estimator, "classes_", ())) or None
+        session.refuse_if_too_big("fit", growing.loaded.pipeline, data, classes=classes)
+        before = growing.estimator.state_.rows
+        with session.connected():
+            given.call(growing, data)
+    rows = growing.estimator.state_.rows
+    counts = {"rows": rows - before, "rows_known": data.n - (rows - before), "rows_in_all": rows}
+    result = {"model": model, **counts, **growing.estimator.facts()}
+    session.finish(result, lambda console: print_result(console, f"model {model}", result))
 
 
 class PredictOptions(FunctionOptions):
@@ -207,3 +239,37 @@ def evaluate(given: EvaluateOptions, *, run: RunOptions) -> None:
     with session.connected(), session.noting():
         result = given.call(trained, data) | {"model": model}
     session.finish(result, lambda console: print_scores(console, f"{model} on {X}", result))
+
+
+class ImportanceOptions(FunctionOptions):
+    """The options of `distrf.permutation_importance`."""
+
+    function = "distrf.inspection.importance:permutation_importance"
+    left_out = ("y", "sample_weight")
+
+
+def importance(given: ImportanceOptions, *, plot: Place | None = None, run: RunOptions) -> None:
+    """Measure which columns a trained model needs: what it loses where a column is taken from other rows.
+
+    Parameters
+    ----------
+    plot : Place or None
+        Draw the importances to this file.
+    """
+    from ..pipeline.loaded import predictor
+    from ..plot import plot_importance
+    from .plots import check_place, write_plot
+
+    session = Session(run)
+    model, X = given.places.values()
+    check_place(plot, X)
+    trained = predictor(model)
+    reading = {name: given.values[name] for name in ("target", "strict") if name in given.values}
+    data = trained.open(X, needs_target=True, **reading)
+    session.refuse_if_too_big("evaluate", trained.pipeline, data)
+    with session.connected():
+        found = given.call(trained, data)
+    if plot:
+        write_plot(plot_importance(found), plot)
+    result = found.to_dict() | {"model": model} | ({"plot": plot} if plot else {})
+    session.finish(result, lambda console: console.print(str(found), soft_wrap=True))

@@ -44,9 +44,6 @@ class _Place(Protocol):
     def sample(self, n_rows: int) -> Any:
         """Some rows."""
 
-    def fingerprint(self) -> str:
-        """Tells whether rows are the same."""
-
 
 @dataclass(frozen=True)
 class Table:
@@ -132,16 +129,6 @@ class Table:
         """
         return self.place.sample(n_rows)
 
-    def fingerprint(self) -> str:
-        """The same text for the same rows, as far as sizes and edges of files tell.
-
-        Returns
-        -------
-        str
-            Of rows in memory all are looked at. Of a Dask DataFrame it tells how the rows are made.
-        """
-        return self.place.fingerprint()
-
     def uniform(self) -> Table:
         """The same table in blocks of equal rows, but for a shorter last one, as a store needs them.
 
@@ -171,6 +158,8 @@ def is_table(data: Any) -> bool:
         return _is_dask_frame(data)
     if isinstance(data, (Table, str, os.PathLike)):
         return True
+    if type(data).__module__.startswith("xarray"):  # numbers of one dtype, though it exports Arrow data too
+        return False
     return getattr(data, "ndim", 2) == 2 and (hasattr(data, "__arrow_c_stream__") or hasattr(data, "iloc"))
 
 
@@ -311,9 +300,6 @@ class _Files:
     def rows(self, schema: TableSchema) -> da.Array:
         return lazy_rows(self.source.coded_as(schema))
 
-    def fingerprint(self) -> str:
-        return formats.fingerprint(self.source.path, storage_options=self.source.rows.storage_options)
-
     def sample(self, n_rows: int) -> Any:
         wanted = _sampled(self.source.block_lengths, n_rows)
         blocks = self.source.table_blocks()
@@ -331,9 +317,6 @@ class _Frame:
 
     def rows(self, schema: TableSchema) -> np.ndarray:
         return coded(self.table, schema)
-
-    def fingerprint(self) -> str:
-        return tokenize(self.rows(self.layout.coded or TableSchema(())))
 
     def sample(self, n_rows: int) -> Any:
         (rows,) = _sampled([len(self.table)], n_rows).values()
@@ -373,9 +356,6 @@ class _Partitions:
         graph = HighLevelGraph({base: self.graph, name: layer}, {base: set(), name: {base}})
         chunks = (self.lengths, *((size,) for size in shape[1:]))
         return da.Array(graph, name, chunks, meta=np.empty((0,) * len(shape), dtype))
-
-    def fingerprint(self) -> str:
-        return tokenize(self.keys, self.lengths)
 
     def sample(self, n_rows: int) -> Any:
         names = self.layout.names

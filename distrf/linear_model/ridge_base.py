@@ -72,8 +72,7 @@ class BaseRidge(LinearModel):
 
     #: Parameters that are read only if another parameter has one of these values.
     parameter_needs: ClassVar[dict[str, dict[str, tuple[Any, ...]]]] = {
-        **{name: {"solver": ("auto", "cg")} for name in ("tol", "n_directions", "max_passes")},
-        "keep_state": {"solver": ("auto", "gram")},
+        name: {"solver": ("auto", "cg")} for name in ("tol", "n_directions", "max_passes")
     }
     parameter_rules: ClassVar[dict[str, Rule]] = {
         "alpha": ALPHAS,

@@ -205,7 +205,16 @@ class StreamingSGDClassifier(LinearClassifier, BaseSGD):
         self.class_weight = class_weight
 
     @keeps_blocks
-    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> StreamingSGDClassifier:
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        X_val: ArrayLike | None = None,
+        y_val: ArrayLike | None = None,
+        sample_weight_val: ArrayLike | None = None,
+    ) -> StreamingSGDClassifier:
         """Fit to features and labels.
 
         Parameters
@@ -216,6 +225,13 @@ class StreamingSGDClassifier(LinearClassifier, BaseSGD):
             Labels: numbers or text.
         sample_weight : array or Dask array of shape (n,), default=None
             Weight of each row. None weighs all alike.
+        X_val : {array, CSR matrix, Dask array} of shape (m, D), default=None
+            Features by which epochs are scored, in place of held-out rows. With `early_stopping` they decide when training
+            ends and which epoch is kept; without, `history_` notes their scores.
+        y_val : array or Dask array of shape (m,), default=None
+            Their targets.
+        sample_weight_val : array or Dask array of shape (m,), default=None
+            Their weights. None weighs all alike.
 
         Returns
         -------
@@ -235,7 +251,7 @@ class StreamingSGDClassifier(LinearClassifier, BaseSGD):
         X, y, sample_weight = validate_fit(self, X, y, sample_weight, numeric=False)
         targets = class_targets(y, sample_weight, self.class_weight)
         self.classes_ = np.asarray(targets.classes)
-        self._fit(X, y, sample_weight, targets)
+        self._fit(X, y, sample_weight, targets, (X_val, y_val, sample_weight_val))
         return self
 
     def partial_fit(

@@ -13,6 +13,7 @@ _EXPORTS = {
     "write_rows": "writing",
     "predict": "predicting",
     "evaluate": "evaluating",
+    "add_rows": "adding",
 }
 
 __all__ = sorted(_EXPORTS)

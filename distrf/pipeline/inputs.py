@@ -21,6 +21,9 @@ from ..maps import working_dtype
 from ..scores.passes import as_array
 from ..targets import as_columns
 
+#: Fingerprints of the parts of data, such as the files of a folder, and the rows of each, in the order of the rows.
+Parts = list[tuple[str, int]]
+
 
 @dataclass(frozen=True)
 class Input:
@@ -59,6 +62,11 @@ class Input:
             "target": self.target,
             "impute": self.filled if self.impute is None else self.impute,
         } | ({} if self.weight is None else {"weight": self.weight})
+
+    @property
+    def parts(self) -> Parts:
+        """By what a model knows these rows again."""
+        return store.part_fingerprints(self.info.path)
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -112,6 +120,10 @@ class Arrays:
     @property
     def description(self) -> dict[str, Any]:
         return {"data": tokenize(self.X, self.y), "rows": self.n}
+
+    @property
+    def parts(self) -> Parts:
+        return [(self.description["data"], self.n)]
 
     def rows(self, *, uniform: bool = False) -> tuple[da.Array, da.Array | None]:
         """Lazy (X, y); `uniform` makes the blocks equal but for a shorter last one."""

@@ -32,12 +32,14 @@ class CodedTable:
     y : array or Dask array of shape (n,), or None
     encoder : TableEncoder, unfitted, for these coded rows
     kinds : list of ColumnKind, what the columns are
+    table : Table, of which X and y are
     """
 
     X: Any
     y: Any
     encoder: TableEncoder
     kinds: list[ColumnKind]
+    table: Table
 
 
 @ruled(columns=COLUMNS, exclude=COLUMNS, categorical=COLUMNS, numeric=COLUMNS, date=COLUMNS, id=COLUMNS)
@@ -93,7 +95,7 @@ def coded_table(
     encoder = TableEncoder(
         schema=schema.spec(), columns={kind.name: kind.kind for kind in kinds}, random_state=seed
     )
-    return CodedTable(table.rows(schema), table.y, encoder, kinds)
+    return CodedTable(table.rows(schema), table.y, encoder, kinds, table)
 
 
 @dataclass(frozen=True)
@@ -131,10 +133,10 @@ class TableInput(Input):
 
     def rows(self, *, uniform: bool = False) -> tuple[Any, Any]:
         """Lazy coded rows and their target; `uniform` makes the blocks equal but for a shorter last one."""
-        X, y = self.coded.X, self.coded.y
-        if uniform and len(set(X.chunks[0][:-1])) > 1:
-            X = X.rechunk({0: max(X.chunks[0])}, method="tasks")
-        return X, y
+        if not uniform:
+            return self.coded.X, self.coded.y
+        table = self.coded.table.uniform()
+        return table.rows(TableSchema.from_spec(self.coded.encoder.schema or {})), table.y
 
 
 def table_input(
@@ -188,7 +190,7 @@ def like_training(
     table = open_table(path, target=target, schema=schema)
     kinds = [ColumnKind(column["name"], column["kind"], column["why"]) for column in encoder.columns_]
     described = TableEncoder(schema=schema.spec(), columns={kind.name: kind.kind for kind in kinds})
-    return TableInput.of(path, CodedTable(table.rows(schema), table.y, described, kinds), target, weight)
+    return TableInput.of(path, CodedTable(table.rows(schema), table.y, described, kinds, table), target, weight)
 
 
 def warn_of_drift(encoder: TableEncoder | None, rows: Any) -> None:

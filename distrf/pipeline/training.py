@@ -30,6 +30,7 @@ from ..scores.labels import mean_recall
 from ..scores.ranking import Ranking
 from ..targets import class_targets, regression_targets
 from .deciding import all_equal
+from .inputs import Arrays
 from .loaded import NOT_SAID
 from .making import Options, Prepared, make_model, prepare
 from .outputs import Outputs, job_of
@@ -161,7 +162,8 @@ def train(
         )
         pipeline = fit_prepared(made, X, y, sample_weight, baseline)
         if out is not None:
-            outputs.save(pipeline, NOT_SAID | identity, job, time.perf_counter() - start)
+            seconds = time.perf_counter() - start
+            outputs.save(pipeline, NOT_SAID | identity, job, seconds, lambda: Arrays(X, y).parts)
     return pipeline
 
 

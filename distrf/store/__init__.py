@@ -26,6 +26,7 @@ _EXPORTS = {
     "facts": "formats",
     "find_format": "formats",
     "fingerprint": "formats",
+    "part_fingerprints": "formats",
     "open_source": "formats",
     "register_format": "formats",
     "describe": "rows",

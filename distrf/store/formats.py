@@ -102,6 +102,26 @@ def fingerprint(path: str | os.PathLike[str], *, storage_options: Options = None
     return find_format(path, storage_options).fingerprint(path, storage_options)
 
 
+def part_fingerprints(
+    path: str | os.PathLike[str], *, storage_options: Options = None
+) -> list[tuple[str, int]]:
+    """`fingerprint` of each part of the data: of each file of Parquet, and of the rows of each append to a store.
+
+    Parameters
+    ----------
+    path : path or URL
+    storage_options : mapping, optional
+        Options of the fsspec file system.
+
+    Returns
+    -------
+    list of (str, int)
+        Fingerprint and rows, in the order of the rows.
+    """
+    path = files.normalise(path)
+    return find_format(path, storage_options).part_fingerprints(path, storage_options)
+
+
 def facts(path: str | os.PathLike[str], *, storage_options: Options = None) -> dict[str, Any]:
     """What ``distrf inspect`` shows of rows that distrf did not write, as JSON.
 

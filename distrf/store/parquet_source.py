@@ -73,6 +73,12 @@ class ParquetSource(TableSource):
         return fingerprint_of_files(parquet_files.list_files(path, storage_options), storage_options)
 
     @classmethod
+    def part_fingerprints(cls, path: str, storage_options: Options = None) -> list[tuple[str, int]]:
+        """Of each file: a folder may have got more of them."""
+        footers = parquet_files.read_footers(path, storage_options)
+        return [(fingerprint_of_files([name], storage_options), footer.num_rows) for name, footer in footers]
+
+    @classmethod
     def facts(cls, path: str, storage_options: Options = None) -> dict[str, Any]:
         """Rows, row groups and the type of every column."""
         footers = parquet_files.read_footers(path, storage_options)

@@ -391,6 +391,12 @@ class RowSource(ABC):
         return fingerprint_of_files([path], storage_options)
 
     @classmethod
+    def part_fingerprints(cls, path: str, storage_options: Options = None) -> list[tuple[str, int]]:
+        """The fingerprint of each part of the data, by which it is known in other data too, and its rows, in their order."""
+        source = cls.open(path, Selection(missing=True, storage_options=storage_options))
+        return [(cls.fingerprint(path, storage_options), source.shape[0])]
+
+    @classmethod
     def facts(cls, path: str, storage_options: Options = None) -> dict[str, Any]:
         """What ``distrf inspect`` shows, as JSON: the kind, and what the source says of itself."""
         info = cls.open(path, Selection(storage_options=storage_options)).info

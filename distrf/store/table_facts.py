@@ -86,26 +86,3 @@ def _words(texts: pa.ChunkedArray) -> float:
     if not len(plain):
         return 0.0
     return float(np.mean(pc.count_substring_regex(plain, r"\S+").to_numpy()))
-
-
-def level_names(table: pa.Table, schema: TableSchema) -> dict[str, dict[float, str]]:
-    """The texts behind codes, by column: those that some rows hold.
-
-    Parameters
-    ----------
-    table : pa.Table
-    schema : TableSchema
-
-    Returns
-    -------
-    dict of str to dict of float to str
-        Of the columns of text, {code: text}.
-    """
-    names = {}
-    columns = [column for column in schema.columns if column.base == "text"]
-    for column in columns:
-        texts = pc.unique(table.column(column.name).cast(pa.large_string()).drop_null())
-        one = TableSchema((column,))
-        codes = coded(pa.table({column.name: texts}), one)[:, 0]
-        names[column.name] = dict(zip(codes.tolist(), texts.to_pylist(), strict=True))
-    return names

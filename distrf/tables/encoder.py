@@ -178,7 +178,10 @@ class TableEncoder(FeatureEstimator):
 
         Parameters
         ----------
-        X, y : as of `fit`
+        X : Table, data frame, Arrow table, Dask DataFrame, or array or Dask array of shape (n, d)
+            Rows, as `fit` takes them.
+        y : array or Dask array of shape (n,) or (n, C), default=None
+            Targets, for categories of many levels.
 
         Returns
         -------
@@ -198,7 +201,7 @@ class TableEncoder(FeatureEstimator):
 
         Parameters
         ----------
-        X : as of `fit`
+        X : Table, data frame, Arrow table, Dask DataFrame, or array or Dask array of shape (n, d)
             Columns that the encoder does not know are left out, and their order does not matter.
 
         Returns
@@ -219,11 +222,13 @@ class TableEncoder(FeatureEstimator):
 
         Parameters
         ----------
-        X : as of `transform`
+        X : Table, data frame, Arrow table, Dask DataFrame, or array or Dask array of shape (n, d)
+            Rows, as `transform` takes them.
 
         Returns
         -------
-        array or Dask array of shape (n, d), float64
+        array or Dask array of shape (n, d)
+            One float64 number a value; lazy where the rows are.
 
         Raises
         ------
@@ -245,7 +250,8 @@ class TableEncoder(FeatureEstimator):
 
         Parameters
         ----------
-        X : as of `transform`
+        X : Table, data frame, Arrow table, Dask DataFrame, or array or Dask array of shape (n, d)
+            Rows, as `transform` takes them.
         n_rows : int, default=2000
             Rows to look at.
 
@@ -356,6 +362,7 @@ class TableEncoder(FeatureEstimator):
         Returns
         -------
         object array of str, of shape (D,)
+            Such as "age", "age_missing", "city_level0", "when_weekday_sin".
         """
         check_is_fitted(self)
         return feature_names([column["name"] for column in self.columns_], self.map_.encodings())

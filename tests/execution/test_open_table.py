@@ -496,6 +496,22 @@ def test_any_table_in_partitions(table, partitions):
         np.testing.assert_array_equal(run(lazy.rows(expected.schema)), expected.rows())
 
 
+def test_blocks_of_equal_rows(tmp_path, monkeypatch):
+    from distrf.pipeline.tables import table_input
+    from distrf.store import table_source
+
+    monkeypatch.setattr(table_source, "BLOCK_BYTES", 11 * 8 * 9)
+    parquet(tmp_path, cuts=(0, 8, 17, N))
+    table = open_table(tmp_path, target="y")
+    assert table.y.chunks[0] == table.rows().chunks[0] == (8, 9, 6, 6, 6, 6, 9)
+    given = table_input(tmp_path, target="y", exclude=["took"]).rows(uniform=True)
+    for X, y in ((table.uniform().rows(), table.uniform().y), given):
+        assert y.chunks[0] == X.chunks[0] == (8,) * 6 + (2,)
+        np.testing.assert_array_equal(run(y), Y)
+    np.testing.assert_array_equal(run(table.uniform().rows()), run(table.rows()))
+    assert open_table(FRAME).uniform().n == N
+
+
 def test_a_table_can_be_pickled(tmp_path):
     table = open_table(parquet(tmp_path), target="y")
     again = pickle.loads(pickle.dumps(table))
