@@ -15,7 +15,7 @@ from ..errors import InputError
 #: Numbers of sorted errors that a regressor keeps at most.
 _MOST_ERRORS = 2**20
 #: Held-out rows that are enough to learn anew, of a regressor, and of each class: the share of rows inside of an interval of
-#: 90 % is then right to 1 %, and the two numbers of a sigmoid add 0.01 to the log loss.
+#: 90 % is then right to 1 %, and sigmoids have a log loss about 0.01 above that of many rows.
 _ENOUGH_ROWS, _ENOUGH_OF_A_CLASS = 1_000, 100
 #: Most iterations of the fit of sigmoids, and the relative gain and the gradient at which it ends.
 _ITERATIONS, _GAIN, _GRADIENT = 500, 1e-12, 1e-7
