@@ -169,4 +169,4 @@ class BaseRidge(LinearModel):
             self.alpha, self.cv, rows.n, rows.width, targets, 0, held_out=bool(self.calibrate)
         )
         costs = ridge_costs(self, rows, reductions)
-        return costs + calibration_costs(rows, rows.n) if self.calibrate else costs
+        return costs + calibration_costs(self, rows, rows.n) if self.calibrate else costs

@@ -489,9 +489,9 @@ class BaseSGD(LinearModel):
     def planned_costs(self, rows: PlannedRows) -> Costs:
         check_parameters(self)
         costs = fit_costs(self, rows)
-        return (
-            costs + calibration_costs(rows, round(rows.n * self.held_out_share)) if self._calibrates else costs
-        )
+        if self._calibrates:
+            costs += calibration_costs(self, rows, round(rows.n * self.held_out_share))
+        return costs
 
 
 def _batches(rows: Rows, work: BatchWork, optimizer: Any, memory: BatchMemory | None = None) -> Any:
