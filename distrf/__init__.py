@@ -26,6 +26,8 @@ _EXPORTS = {
     "StreamingSGDClassifier": "distrf.linear_model",
     "StreamingSGDRegressor": "distrf.linear_model",
     "open_rows": "distrf.execution.open_rows",
+    "open_table": "distrf.execution.open_table",
+    "Table": "distrf.execution.open_table",
     "save_model": "distrf.persistence",
     "load_model": "distrf.persistence",
     "ingest": "distrf.ingestion.ingest",
@@ -34,13 +36,16 @@ _EXPORTS = {
     "featurize": "distrf.pipeline.writing",
     "write_rows": "distrf.pipeline.writing",
     "predict": "distrf.pipeline.predicting",
-    "evaluate": "distrf.pipeline.predicting",
+    "evaluate": "distrf.pipeline.evaluating",
+    "add_rows": "distrf.pipeline.adding",
+    "permutation_importance": "distrf.inspection.importance",
     "tune": "distrf.tuning",
     "compare_projections": "distrf.comparing",
     "connect": "distrf.cluster",
     "show_progress": "distrf.progress",
     "train": "distrf.pipeline",
     "WithColumns": "distrf.features",
+    "TableEncoder": "distrf.tables.encoder",
 }
 
 __all__ = ["__version__", *sorted(_EXPORTS)]

@@ -12,16 +12,17 @@ import signal
 import socket
 import ssl
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
+from importlib import resources
 from multiprocessing import resource_tracker
 from typing import Any
 
 import dask
 import yaml
 from dask.system import CPU_COUNT
-from dask.utils import parse_bytes
+from dask.utils import parse_bytes, parse_timedelta
 from distributed.security import Security
 
 from .errors import ClusterError, InputError
@@ -29,6 +30,9 @@ from .execution.memory import CLIENT_BYTES, PROCESS_BYTES
 from .execution.worker_checks import WITHOUT_WORKERS
 from .machine import machine_memory
 
+#: Keys of `wait` in a spec, and of distrf in Dask's configuration.
+_WAIT = ("timeout", "workers")
+_SETTINGS = ("keep-blocks", "workers-timeout")
 _SCHEMES = ("tcp://", "tls://", "ws://", "wss://", "ucx://", "inproc://")
 
 
@@ -39,7 +43,7 @@ def connect(
     memory_limit: str | int | None = None,
     n_workers: int | None = None,
     tls: str | os.PathLike[str] | None = None,
-    timeout: float = 30.0,
+    timeout: float | None = None,
 ) -> Iterator[Any]:
     """Connect to a Dask cluster for the length of a `with` block.
 
@@ -58,8 +62,9 @@ def connect(
         Folder with ca.pem, cert.pem and key.pem (cluster/tls/make-certs.sh makes them): all connections are encrypted, and
         only who holds a certificate of that authority is let in. It goes before the folder of a spec file, and with a
         "tls://" address. None leaves it to Dask's configuration.
-    timeout : float, default=30.0
-        Seconds to wait for the scheduler and its first worker.
+    timeout : float or None, default=None
+        Seconds to wait for the scheduler and its first worker. None is 30 s, and for the worker Dask's configuration
+        `distrf.workers-timeout` (`DASK_DISTRF__WORKERS_TIMEOUT`) where it is set. `wait` of a spec file goes before it.
 
     Yields
     ------
@@ -73,6 +78,8 @@ def connect(
     InputError
         The spec file is missing or malformed, a memory limit cannot be set, or certificates do not fit.
     """
+    patience = parse_timedelta(dask.config.get("distrf.workers-timeout", 30.0)) if timeout is None else timeout
+    timeout = 30.0 if timeout is None else timeout
     if cluster == "none":
         check_memory_limit(memory_limit, cluster)
         with dask.config.set(scheduler="threads"):
@@ -84,7 +91,7 @@ def connect(
     elif os.fspath(cluster).startswith(_SCHEMES):
         check_memory_limit(memory_limit, cluster)
         with dask.config.set(tls_settings(tls, cluster)), _client(os.fspath(cluster), timeout) as client:
-            _wait(client, 1, timeout)
+            _wait(client, 1, patience)
             yield client
         return
     else:
@@ -103,7 +110,7 @@ def connect(
         wait = spec.get("wait") or {}
         # An adaptive cluster starts some workers only when there are tasks: those cannot be waited for.
         least = 1 if spec.get("adapt") is None else spec["adapt"].get("minimum", 0)
-        _wait(client, int(wait.get("workers", least)), float(wait.get("timeout", timeout)))
+        _wait(client, int(wait.get("workers", least)), float(wait.get("timeout", patience)))
         yield client
 
 
@@ -241,6 +248,7 @@ def read_cluster_spec(path: str | os.PathLike[str]) -> dict[str, Any]:
             raise InputError(
                 f"{key!r} of a cluster spec has keys and values below it, got {spec[key]!r} in {path}"
             )
+    _check_keys(spec, path)
     numbers = {"scale": _keywords(spec.get("scale"), "n").get("n")} | {
         f"wait: {key}": value for key, value in (spec.get("wait") or {}).items()
     }
@@ -260,6 +268,48 @@ def read_cluster_spec(path: str | os.PathLike[str]) -> dict[str, Any]:
     return spec
 
 
+def _check_keys(spec: dict[str, Any], path: str | os.PathLike[str]) -> None:
+    """Raise InputError for a key of `wait`, or of `dask`, that nothing reads: its value would be ignored without a word."""
+    for key in sorted(map(str, set(spec.get("wait") or {}) - set(_WAIT))):
+        raise InputError(
+            f"'wait' of a cluster spec has workers and timeout, got {key!r}{_meant(key, _WAIT)} in {path}"
+        )
+    if not spec.get("dask"):
+        return
+    settings: dict[str, Any] = {}
+    dask.config.set(spec["dask"], config=settings)
+    known: dict[str, Any] = {"distrf": {"properties": {name: {} for name in _SETTINGS}}}
+    for package in ("dask", "distributed"):
+        text = resources.files(package).joinpath(f"{package}-schema.yaml").read_text(encoding="utf-8")
+        known |= yaml.safe_load(text)["properties"]
+    known["distributed"]["properties"]["scheduler"]["properties"]["pickle"] = {}  # read, but not in the schema
+    _check_settings(settings, known, "", path)
+
+
+def _check_settings(
+    settings: dict[str, Any], known: dict[str, Any], above: str, path: str | os.PathLike[str]
+) -> None:
+    """Compare keys of Dask's configuration, whose words are joined by - or _, with its schema, level by level."""
+    for key, value in settings.items():
+        name = str(key).replace("_", "-")
+        if name in known:
+            below = known[name].get("properties")
+            if below and isinstance(value, dict):
+                _check_settings(value, below, f"{above}{name}.", path)
+        # Other packages have settings of their own at the top.
+        elif above or _meant(name, known):
+            raise InputError(
+                f"'dask' of a cluster spec has Dask's configuration, which has no {above}{name}"
+                f"{_meant(name, known, above)}; see {path}"
+            )
+
+
+def _meant(name: str, known: Iterable[str], above: str = "") -> str:
+    """The known name that is nearest to an unknown one, as a question; nothing where none is near."""
+    near = difflib.get_close_matches(name, list(known), 1, cutoff=0.75)
+    return f" (did you mean {above}{near[0]}?)" if near else ""
+
+
 @contextmanager
 def _started(spec: dict[str, Any]) -> Iterator[Any]:
     """The cluster of a spec, closed at the end."""
@@ -269,7 +319,7 @@ def _started(spec: dict[str, Any]) -> Iterator[Any]:
     except (ImportError, AttributeError) as error:
         raise ClusterError(
             f"the cluster class {spec['class']!r} cannot be imported ({error}); install the extra that provides it "
-            "(distrf[jobqueue], distrf[kubernetes], distrf[cloud])"
+            "(distrf[ssh], distrf[jobqueue], distrf[kubernetes], distrf[cloud])"
         ) from error
     if not _is_cluster(factory):
         raise InputError(
@@ -406,5 +456,6 @@ def _wait(client: Any, count: int, timeout: float) -> None:
         raise ClusterError(
             f"{have} of {count} workers came within {timeout:g} s; check the queue, the worker logs and the network "
             "between workers and scheduler. In a cluster spec, 'scale' (or 'adapt') asks for workers, and 'wait.timeout' "
-            "says for how many seconds to wait"
+            "says for how many seconds to wait; without a spec distrf.workers-timeout in Dask's configuration does "
+            "(DASK_DISTRF__WORKERS_TIMEOUT=300s)"
         ) from error

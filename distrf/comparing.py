@@ -11,6 +11,7 @@ import numpy as np
 from sklearn.base import clone
 
 from .errors import InputError
+from .execution.labelled import plain_rows
 from .execution.sampling import sampled_rows, take_rows
 from .features import RandomFourierFeatures
 from .kernels.base import kernel_with
@@ -155,6 +156,7 @@ def compare_projections(
     InputError
         A projection is unknown, or none goes with the kernel and the numbers of features.
     """
+    X = plain_rows(X)
     maps, skipped = usable_projections(map, X.shape[1], n_components, projections)
     seed = draw_seed(map.random_state)
     rows = take_rows(X, sampled_rows(X.shape[0], n_rows, seed, "compare"))

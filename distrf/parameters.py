@@ -168,7 +168,7 @@ CLASS_WEIGHT = (
 
 
 #: What is said of rows at a path alone.
-_OF_PATHS = ("target", "columns", "impute", "strict", "rows_per_block", "storage_options")
+_OF_PATHS = ("target", "weight", "columns", "impute", "strict", "rows_per_block", "storage_options")
 
 
 def check_keywords(function: str, names: Iterable[str], known: Iterable[str]) -> None:

@@ -6,12 +6,13 @@ Only the classes registered here can be saved, so that loading an untrusted fold
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import check_is_fitted
 
 from . import __version__
 from .errors import DistrfError, InputError, SpecMismatchError, StoreError
@@ -19,9 +20,19 @@ from .kernels import get_kernel
 from .kernels.base import AnyKernel
 from .maps import FeatureMap, map_from_spec
 from .maps.base import arrays_fingerprint
-from .maps.blockwise import BlockwiseMap, transformer_from_spec, transformer_spec
+from .maps.blockwise import BlockwiseMap
+from .maps.transformers import CODEC as TRANSFORMER_CODEC
+from .maps.transformers import (
+    SAVABLE_TRANSFORMERS,
+    describe_transformer,
+    listed_transformer,
+    restore_transformer,
+    warn_of_release,
+)
+from .plain_data import Codec, array_name
 from .record import Training
 from .registry import SAVABLE
+from .ridge.kept_state import KeptState
 from .store import existing_model_folder, read_model_folder, read_spec, write_model_folder
 
 #: Columns of the rows that a saved map takes; loading makes some weights of each.
@@ -36,7 +47,8 @@ def save_model(
     Parameters
     ----------
     model : estimator or Pipeline
-        A fitted estimator of distrf, or a scikit-learn Pipeline of them.
+        A fitted estimator of distrf, a transformer of scikit-learn that is listed in
+        `distrf.maps.transformers.SAVABLE_TRANSFORMERS`, or a Pipeline of them.
     path : str or PathLike
         Folder or URL. It appears whole or not at all.
     overwrite : bool, default=False
@@ -47,7 +59,8 @@ def save_model(
     Raises
     ------
     InputError
-        A class is not registered, an estimator is not fitted, or weights are not finite.
+        A class is not registered, an estimator is not fitted, a parameter or a fitted attribute is not plain data, or
+        weights are not finite.
     SpecMismatchError
         `path` holds a model with another spec.
 
@@ -94,6 +107,11 @@ def load_model(path: str | os.PathLike[str]) -> BaseEstimator:
         There is no model, its format is newer, a class is not registered, or an array is damaged.
     SpecMismatchError
         This release makes other weights from the seed.
+
+    Warns
+    -----
+    UserWarning
+        Another minor release of scikit-learn saved a transformer.
     """
     spec, arrays = read_model_folder(path)
     try:
@@ -117,27 +135,52 @@ def model_identity(model: BaseEstimator) -> dict[str, Any]:
     return {"model": _encode_model(model, "model", arrays), "arrays": arrays_fingerprint(arrays)}
 
 
-def _encode_model(model: Any, where: str, arrays: dict[str, np.ndarray]) -> dict[str, Any]:
+def _encode_model(model: Any, where: str, arrays: dict[str, np.ndarray]) -> Any:
+    if isinstance(model, str) and model == "passthrough":
+        return model
     if isinstance(model, Pipeline):
         steps = [[name, _encode_model(step, f"{where}.{name}", arrays)] for name, step in model.steps]
         training = getattr(model, "training_", None)  # of those that distrf.train made
         record = {} if training is None else {"training": training.to_dict()}
         return {"class": "Pipeline", "steps": steps, **record}
     name = type(model).__name__
-    if SAVABLE.get(name) is not type(model):
+    ours = SAVABLE.get(name) is type(model)
+    if not ours and listed_transformer(name) is not type(model):
         raise InputError(
             f"{where} is a {type(model).__module__}.{name}, which cannot be saved without running its code on load; "
-            f"savable: {', '.join(sorted(SAVABLE))} and Pipelines of them"
+            f"savable: {', '.join(sorted(SAVABLE))}, of scikit-learn {', '.join(sorted(SAVABLE_TRANSFORMERS))}, and "
+            "Pipelines of them"
         )
-    fitted = {k: v for k, v in vars(model).items() if k.endswith("_") and not k.startswith("_")}
+    fitted = _fitted(model) if ours else _is_fitted(model)
     if not fitted:
         raise InputError(f"{where} ({name}) is not fitted; call fit before saving")
+    if not ours:
+        return describe_transformer(model, where, arrays, _CODEC)
+    return {"class": name, **_parts(model, where, arrays)}
+
+
+def _fitted(model: Any) -> dict[str, Any]:
+    """What an estimator of ours has learned."""
+    return {k: v for k, v in vars(model).items() if k.endswith("_") and not k.startswith("_")}
+
+
+def _is_fitted(transformer: Any) -> bool:
+    try:
+        check_is_fitted(transformer)
+    except NotFittedError:
+        return False
+    return True
+
+
+def _parts(model: Any, where: str, arrays: dict[str, np.ndarray]) -> dict[str, Any]:
+    """Parameters, and what was learned, of an estimator of ours."""
+    fitted = _fitted(model)
     for attribute, value in fitted.items():
         _refuse_lost(f"{where}.{attribute}", attribute, value)
+    parts = {"parameters": model.get_params(deep=False)} | ({"fitted": fitted} if fitted else {})
     return {
-        "class": name,
-        "parameters": _parameters(model, where, arrays),
-        "fitted": {k: _encode(v, f"{where}.{k}", arrays) for k, v in fitted.items()},
+        part: {k: _CODEC.encode(v, f"{where}.{k}", arrays) for k, v in values.items()}
+        for part, values in parts.items()
     }
 
 
@@ -156,51 +199,21 @@ def _refuse_lost(where: str, attribute: str, value: Any) -> None:
             )
 
 
-def _parameters(model: Any, where: str, arrays: dict[str, np.ndarray]) -> dict[str, Any]:
-    return {k: _encode(v, f"{where}.{k}", arrays) for k, v in model.get_params(deep=False).items()}
-
-
-def _encode(value: Any, where: str, arrays: dict[str, np.ndarray]) -> Any:
-    """Plain JSON; arrays, maps and kernels as marked entries."""
-    if value is None or isinstance(value, (bool, int, float, str)):
-        return value
-    if isinstance(value, np.generic):
-        return value.item()
-    if isinstance(value, os.PathLike):  # the folder of a checkpoint
-        return os.fspath(value)
-    if isinstance(value, np.ndarray):
-        if value.dtype.kind == "O":
-            return {"$names": [str(v) for v in value]}
-        arrays[where] = value
-        return {"$array": where}
+def _encode_part(value: Any, where: str, arrays: dict[str, np.ndarray], codec: Codec) -> Any:
+    """JSON of a map, a kernel, sums of ridge, or an estimator of ours inside another, such as the base of a compact map."""
     if isinstance(value, FeatureMap):
+        names = {}
         for name, array in value.arrays.items():
-            arrays[f"{where}.{name}"] = array
-        return {"$map": value.spec(), "arrays": {name: f"{where}.{name}" for name in value.arrays}}
+            names[name] = array_name(f"{where}.{name}", arrays)
+            arrays[names[name]] = array
+        return {"$map": value.spec(), "arrays": names}
+    if isinstance(value, KeptState):
+        return {"$state": codec.encode(value.parts(), where, arrays)}
     if isinstance(value, AnyKernel):
         return {"$kernel": value.spec()}
-    if isinstance(value, BaseEstimator):  # a parameter, such as the base of a compact map
-        if SAVABLE.get(type(value).__name__) is type(value):
-            return {"$estimator": type(value).__name__, "parameters": _parameters(value, where, arrays)}
-        return {"$transformer": transformer_spec(clone(value))}
-    if isinstance(value, (list, tuple)):
-        items = [_encode(v, f"{where}.{i}", arrays) for i, v in enumerate(value)]
-        return {"$tuple": items} if isinstance(value, tuple) else items
-    if isinstance(value, dict):
-        return {"$pairs": [[_encode(k, where, arrays), _encode(v, where, arrays)] for k, v in value.items()]}
-    raise InputError(f"{where} is a {type(value).__name__}, which is not plain data and cannot be saved")
-
-
-_DECODERS: dict[str, Callable[[Any, dict[str, Any], dict[str, np.ndarray]], Any]] = {
-    "$names": lambda value, entry, arrays: np.array(value, dtype=object),
-    "$array": lambda value, entry, arrays: arrays[value],
-    "$map": lambda value, entry, arrays: _map(value, {n: arrays[k] for n, k in entry["arrays"].items()}),
-    "$kernel": lambda value, entry, arrays: get_kernel(value),
-    "$estimator": lambda value, entry, arrays: _construct(value, entry["parameters"], arrays),
-    "$transformer": lambda value, entry, arrays: transformer_from_spec(value, {}),
-    "$tuple": lambda value, entry, arrays: tuple(_decode(v, arrays) for v in value),
-    "$pairs": lambda value, entry, arrays: {_decode(k, arrays): _decode(v, arrays) for k, v in value},
-}
+    if SAVABLE.get(type(value).__name__) is type(value):
+        return {"$estimator": type(value).__name__, **_parts(value, where, arrays)}
+    return NotImplemented
 
 
 def _map(spec: dict[str, Any], arrays: dict[str, np.ndarray]) -> FeatureMap:
@@ -218,27 +231,48 @@ def _map(spec: dict[str, Any], arrays: dict[str, np.ndarray]) -> FeatureMap:
     return map_from_spec(spec, arrays)
 
 
-def _decode(value: Any, arrays: dict[str, np.ndarray]) -> Any:
-    if isinstance(value, list):
-        return [_decode(v, arrays) for v in value]
-    if isinstance(value, dict):
-        kind = next((k for k in value if k.startswith("$")), "")
-        return _DECODERS[kind](value[kind], value, arrays)
-    return value
+#: All that a model folder may hold: ours first, then scikit-learn's.
+_CODEC = Codec(
+    [_encode_part, *TRANSFORMER_CODEC.encoders],
+    TRANSFORMER_CODEC.decoders
+    | {
+        "$map": lambda spec, entry, arrays, codec: _map(
+            spec, {n: arrays[k] for n, k in entry["arrays"].items()}
+        ),
+        "$state": lambda parts, entry, arrays, codec: KeptState.of(codec.decode(parts, arrays)),
+        "$kernel": lambda spec, entry, arrays, codec: get_kernel(spec),
+        "$estimator": lambda name, entry, arrays, codec: _restore(name, entry, arrays),
+    },
+)
 
 
-def _decode_model(spec: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
-    if spec["class"] == "Pipeline":
+def _decode_model(spec: Any, arrays: dict[str, np.ndarray]) -> Any:
+    if spec == "passthrough":
+        return spec
+    if spec["class"] == "Pipeline" and "steps" in spec:
         pipeline = Pipeline([(name, _decode_model(step, arrays)) for name, step in spec["steps"]])
         if "training" in spec:
             pipeline.training_ = Training.from_dict(spec["training"])
         return pipeline
-    model = _construct(spec["class"], spec["parameters"], arrays)
-    for name, value in spec["fitted"].items():
-        if not name.endswith("_") or name.startswith("_"):  # a method of the class must not be replaced
-            raise KeyError(f"fitted attribute {name!r}")
-        setattr(model, name, _decode(value, arrays))
-    _check_widths(model)
+    if "scikit_learn" in spec:
+        warn_of_release(spec)
+        return restore_transformer(spec, arrays, _CODEC)
+    if not spec["fitted"]:
+        raise KeyError("fitted")
+    return _restore(spec["class"], spec, arrays)
+
+
+def _restore(name: str, spec: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
+    """An estimator of ours, fitted if the spec holds what it learned."""
+    model = _construct(name, spec["parameters"], arrays)
+    for attribute, value in spec.get("fitted", {}).items():
+        if not attribute.endswith("_") or attribute.startswith(
+            "_"
+        ):  # a method of the class must not be replaced
+            raise KeyError(f"fitted attribute {attribute!r}")
+        setattr(model, attribute, _CODEC.decode(value, arrays))
+    if "fitted" in spec:
+        _check_widths(model)
     return model
 
 
@@ -264,6 +298,6 @@ def _construct(name: str, parameters: dict[str, Any], arrays: dict[str, np.ndarr
     """An unfitted estimator of a registered class."""
     if name not in SAVABLE:
         raise StoreError(f"the model names the class {name!r}; this release loads {', '.join(sorted(SAVABLE))}")
-    values = {_RENAMED.get(k, k): _decode(v, arrays) for k, v in parameters.items()}
+    values = {_RENAMED.get(k, k): _CODEC.decode(v, arrays) for k, v in parameters.items()}
     renamed = {k: new for (k, old), new in _RENAMED_VALUES.items() if values.get(k) == old}
     return SAVABLE[name](**values | renamed)

@@ -16,8 +16,11 @@ from .maps import FeatureMap
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from .inspection.importance import Importance
+
 __all__ = [
     "plot_alphas",
+    "plot_importance",
     "plot_kernel_error",
     "plot_kernel_estimates",
     "plot_learning_curve",
@@ -334,6 +337,51 @@ def plot_spectrum(tefm: BaseEstimator, ax: Axes | None = None) -> Axes:
     ax.set_ylabel("share of the energy |F|²")
     ax.grid(alpha=0.3)
     ax.legend(frameon=False)
+    return ax
+
+
+def plot_importance(importance: Importance, ax: Axes | None = None, *, most: int = 20) -> Axes:
+    """Plot what a model loses where each column is permuted, the most important at the top.
+
+    Parameters
+    ----------
+    importance : Importance
+        What `distrf.permutation_importance` returned. Bars are means over the repeats, lines their standard deviations.
+    ax : matplotlib axes or None, default=None
+        Axes to draw on. None makes new ones.
+    most : int, default=20
+        Columns or groups that are drawn; the others are left out, and counted below.
+
+    Returns
+    -------
+    matplotlib axes
+        The axes with the plot.
+
+    Raises
+    ------
+    InputError
+        `most` is below 1.
+    """
+    if most < 1:
+        raise InputError(f"most is at least 1, got {most}")
+    drawn = importance.order[:most]
+    ax = _axes(ax)
+    places = np.arange(len(drawn))
+    ax.barh(
+        places,
+        importance.importances_mean[drawn],
+        xerr=importance.importances_std[drawn],
+        height=0.7,
+        error_kw={"capsize": 3, "linewidth": 1},
+    )
+    ax.set_yticks(places, [importance.names[i] for i in drawn])
+    ax.invert_yaxis()
+    ax.axvline(0.0, color="black", linewidth=1)
+    less = importance.score in ("accuracy", "r2")
+    what = f"{importance.score.replace('_', ' ')} {'lost' if less else 'gained'} where the column is permuted"
+    left = len(importance.names) - len(drawn)
+    ax.set_xlabel(f"{what}\n{left:,} less important ones are not drawn" if left else what)
+    ax.grid(alpha=0.3, axis="x")
     return ax
 
 

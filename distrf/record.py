@@ -24,7 +24,7 @@ class Choice:
 class Comparison:
     """The machine beside a linear model on the same columns and beside a constant, on the same rows.
 
-    what : the measure, of which more is better: "accuracy", "R²"
+    what : the measure, of which more is better: "accuracy", "average precision of 'yes'", "R²"
     rows : how they were judged, in words; machine, linear, constant : the measure, None where it is not known
     """
 

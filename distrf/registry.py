@@ -34,6 +34,7 @@ from .linear_model import (
 )
 from .maps import MAPS as FROZEN
 from .maps import FeatureMap
+from .tables.encoder import TableEncoder
 
 #: Estimators of maps by name.
 MAPS: dict[str, type[FeatureEstimator]] = {}
@@ -134,7 +135,13 @@ register_model("sgd-classifier", StreamingSGDClassifier)
 register_model("svm", StreamingSGDClassifier, ("hinge", "squared_hinge"))
 register_model("logistic", StreamingSGDClassifier, ("multinomial", "logistic"))
 
-for _class in (StreamingScaler, WithColumns, CompactNonlinearClassifier, CompactNonlinearRegressor):
+for _class in (
+    StreamingScaler,
+    TableEncoder,
+    WithColumns,
+    CompactNonlinearClassifier,
+    CompactNonlinearRegressor,
+):
     _enter(SAVABLE, _class.__name__, _class)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numbers
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 from dask.base import is_dask_collection
 
 from .errors import InputError, first_not_finite
+from .execution.labelled import plain_rows
 from .execution.passes import count_segments, run_pass
 from .execution.timing import Phase
 
@@ -123,7 +125,7 @@ class _ClassReduction:
                 raise InputError(
                     "Unknown label type: continuous; class labels are integers, strings or booleans"
                 )
-        weight = None if weight is None else checked_weights(weight, y)
+        weight = None if weight is None else checked_weights(weight, y, first_row)
         labels, codes = np.unique(y, return_inverse=True)
         counts = np.bincount(codes, weights=weight, minlength=len(labels))
         return self.combine(state, dict(zip(labels.tolist(), counts.tolist(), strict=True)))
@@ -148,7 +150,7 @@ class _MeanReduction:
         y = float_columns(y)
         if bad := first_not_finite(y):
             raise InputError(f"y must be finite, but row {bad[0]} of the block is not")
-        w = np.ones(len(y)) if weight is None else checked_weights(weight, y)
+        w = np.ones(len(y)) if weight is None else checked_weights(weight, y, first_row)
         return self.combine(state, [w.sum(), w @ y])
 
     def combine(self, left: list[Any], right: list[Any]) -> list[Any]:
@@ -161,13 +163,14 @@ def float_columns(y: np.ndarray) -> np.ndarray:
     return y[:, None] if y.ndim == 1 else y
 
 
-def checked_weights(weight: np.ndarray, y: np.ndarray) -> np.ndarray:
+def checked_weights(weight: np.ndarray, y: np.ndarray, first_row: int = 0) -> np.ndarray:
     """Check the sample weights of a block of targets y.
 
     Parameters
     ----------
     weight : array of shape (n,)
     y : array of shape (n,) or (n, C)
+    first_row : the number of the first row, for messages
 
     Returns
     -------
@@ -177,13 +180,17 @@ def checked_weights(weight: np.ndarray, y: np.ndarray) -> np.ndarray:
     ------
     InputError : a weight that is negative or not finite, or weights of another length
     """
+    rule = "sample_weight must hold one finite number >= 0 for each row"
+    weight = np.asarray(weight)
+    if weight.dtype.kind not in "fiub" and weight.dtype.kind != "O":
+        raise InputError(f"{rule}, got dtype {weight.dtype}; give numbers")
     weight = np.asarray(weight, dtype=np.float64)
+    if weight.shape != y.shape[:1]:
+        raise InputError(f"{rule}, got shape {weight.shape} for {y.shape[0]} rows")
     good = np.isfinite(weight) & (weight >= 0)
-    if weight.shape != y.shape[:1] or not good.all():
-        got = f"{weight[~good][0]:g}" if not good.all() else f"shape {weight.shape} for {y.shape[0]} rows"
-        raise InputError(
-            f"sample_weight must hold one finite number >= 0 for each row, got {got}; mend or drop rows"
-        )
+    if not good.all():
+        row = int(good.argmin())
+        raise InputError(f"{rule}, got {weight[row]:g} in row {first_row + row}; mend or drop such rows")
     return weight
 
 
@@ -207,7 +214,35 @@ def target_phase(n_rows: int, blocks: int, passes: int = 1) -> Phase:
     return Phase.of_passes(passes, min(target_segments(n_rows), blocks), 0.0, 0, sweeps=0)
 
 
-def class_targets(y: Any, weight: Any, class_weight: Any) -> Targets:
+def check_labels(
+    counts: Collection[Any],
+    classes: np.ndarray,
+    name: str = "y",
+    remedy: str = "name all labels in classes=, or correct y",
+) -> None:
+    """Raise InputError for labels, such as those of `class_counts`, that are not among the classes."""
+    unknown = sorted(set(counts) - set(classes.tolist()), key=str)
+    if unknown:
+        raise InputError(
+            f"{name} has labels that are not among the classes: {unknown}; classes: {classes.tolist()}; {remedy}"
+        )
+
+
+def joined_classes(known: np.ndarray | None, classes: Any) -> np.ndarray | None:
+    """Known classes and further ones, each of them None for none, sorted. Raises InputError for text and numbers together."""
+    if classes is None:
+        return known
+    named = np.unique(np.asarray(classes))
+    if known is None:
+        return named
+    if (named.dtype.kind in "US") != (known.dtype.kind in "US"):
+        raise InputError(
+            f"classes are text or numbers; those known are {known.tolist()}, classes={named.tolist()}; give labels of one kind"
+        )
+    return np.union1d(known, named)
+
+
+def class_targets(y: Any, weight: Any, class_weight: Any, classes: np.ndarray | None = None) -> Targets:
     """The encoding of class labels, from one pass over the labels.
 
     Parameters
@@ -215,6 +250,7 @@ def class_targets(y: Any, weight: Any, class_weight: Any) -> Targets:
     y : array or Dask array of shape (n,)
     weight : array or Dask array of shape (n,), sample weights, or None
     class_weight : None, {label: factor}, or "balanced": total weight / (number of classes x weight of the class)
+    classes : array of shape (c,), all labels, sorted; None takes those of y
 
     Returns
     -------
@@ -225,12 +261,18 @@ def class_targets(y: Any, weight: Any, class_weight: Any) -> Targets:
     InputError : fewer than two classes, labels that are not finite or not whole, an unknown label in class_weight
     """
     counts = class_counts(y, weight)
+    if classes is not None:
+        check_labels(counts, classes)
+        counts = {label: counts.get(label, 0.0) for label in classes.tolist()}
     labels = sorted(counts)
     if len(labels) < 2:
         raise InputError(f"a classifier needs at least 2 classes, got {len(labels)} class: {labels}")
-    classes = np.asarray(labels)  # of their true width: Dask declares <U1 for whatever .astype(str) makes
-    if y.dtype.kind != "O":
-        classes = classes.astype(np.result_type(y.dtype, classes.dtype) if y.dtype.kind in "US" else y.dtype)
+    if classes is None:
+        classes = np.asarray(labels)  # of their true width: Dask declares <U1 for whatever .astype(str) makes
+        if y.dtype.kind != "O":
+            classes = classes.astype(
+                np.result_type(y.dtype, classes.dtype) if y.dtype.kind in "US" else y.dtype
+            )
     factors = None
     if class_weight == "balanced":
         total = sum(counts.values())
@@ -249,13 +291,14 @@ def class_targets(y: Any, weight: Any, class_weight: Any) -> Targets:
     return Targets(classes, np.zeros(1 if len(labels) == 2 else len(labels)), factors, shares)
 
 
-def regression_targets(y: Any, weight: Any) -> Targets:
+def regression_targets(y: Any, weight: Any, otherwise: np.ndarray | None = None) -> Targets:
     """The encoding of targets of regression, centred at their weighted mean, from one pass over the targets.
 
     Parameters
     ----------
     y : array or Dask array of shape (n,) or (n, C)
     weight : array or Dask array of shape (n,), sample weights, or None
+    otherwise : array of shape (C,), the centre where the weights are all zero; None refuses them
 
     Returns
     -------
@@ -267,7 +310,9 @@ def regression_targets(y: Any, weight: Any) -> Targets:
     """
     total, sums = _pass(_MeanReduction(), y, weight)
     if not total > 0:
-        raise InputError("sample_weight must not be zero everywhere")
+        if otherwise is None:
+            raise InputError("sample_weight must not be zero everywhere")
+        return Targets(None, otherwise)
     return Targets(None, np.atleast_1d(sums / total))
 
 
@@ -312,6 +357,7 @@ def as_columns(y: Any) -> Any:
     Objects that are all text become an array of strings. Raises InputError for values that are neither labels nor
     numbers, and for a Dask array of objects.
     """
+    y = plain_rows(y, "y")
     refuse_unlike_targets(y)
     if is_dask_collection(y):
         if y.dtype.kind == "O":

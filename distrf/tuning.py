@@ -16,10 +16,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+from dask.base import is_dask_collection
 from sklearn.base import clone, is_classifier
 from sklearn.exceptions import ConvergenceWarning
 
 from .errors import InputError, first_not_finite
+from .execution.labelled import plain_rows
 from .execution.memory import PassMemory, Workers, able_workers
 from .execution.sampling import neighbours, sampled_rows, take_rows
 from .execution.scheduler import current_client, results_in_order
@@ -30,10 +32,11 @@ from .kernels.shift_invariant import KERNELS, Kernel
 from .maps import working_dtype
 from .parameters import ruled, whole
 from .pipeline.making import scaler_for_map
+from .pipeline.sample import as_rows
 from .randomness import permutation
 from .ridge.alphas import SEVERAL, given_alphas
 from .ridge.path import BLOCK_ROWS, path_bytes, ridge_path
-from .targets import Targets, class_targets, regression_targets
+from .targets import Targets, as_columns, checked_weights, class_targets, regression_targets
 
 __all__ = ["Trial", "Tuned", "tune"]
 
@@ -150,6 +153,7 @@ def tune(
     model: Any,
     alphas: Sequence[float],
     *,
+    sample_weight: Any = None,
     scale: Any = None,
     n_rows: int = 20_000,
     factor: int = 3,
@@ -175,6 +179,8 @@ def tune(
         alphas; SGD trains once for each.
     alphas : list of float
         Penalties.
+    sample_weight : array or Dask array of shape (n,), default=None
+        Weight of each row, by which candidates are fitted and judged. Rows of weight 0 are left out.
     scale : str, StreamingScaler or None, default=None
         As in `distrf.make_model`; the rows are scaled first.
     n_rows : int, default=20000
@@ -204,7 +210,11 @@ def tune(
     values = given_alphas(alphas) or []
     if not all(len(tried) for tried in parameters.values()):
         raise InputError(f"tune needs at least one value for each parameter, got {dict(parameters)}")
-    scaler = scaler_for_map(X, y, is_classifier(model), map, scale, random_state) if scale is not None else None
+    X, y = as_rows(X), None if y is None else as_columns(y)
+    weight = plain_rows(sample_weight, "sample_weight")
+    scaler = None
+    if scale is not None:
+        scaler = scaler_for_map(X, y, is_classifier(model), map, scale, random_state, weight)
     if scaler is not None:
         X = scaler.fit(X).transform(X)
     searched = {
@@ -212,7 +222,7 @@ def tune(
         for name, tried in parameters.items()
     }
     candidates = [dict(zip(searched, point, strict=True)) for point in itertools.product(*searched.values())]
-    sample = read_sample(X, y, n_rows, random_state)
+    sample = read_sample(X, y, n_rows, random_state, weight)
     task = Task(map, model, values, sample.targets(model))
     with _quiet():  # of the threads of this process, which share their filters; a worker has its own
         trials = _halving(task, sample, candidates, factor, on_level, on_trial)
@@ -292,10 +302,12 @@ class Sample:
     y: np.ndarray
     Xv: np.ndarray
     yv: np.ndarray
+    w: np.ndarray | None = None
+    wv: np.ndarray | None = None
 
     @property
     def arrays(self) -> dict[str, np.ndarray]:
-        return vars(self)
+        return {name: array for name, array in vars(self).items() if array is not None}
 
     @property
     def nbytes(self) -> int:
@@ -303,13 +315,14 @@ class Sample:
 
     def targets(self, model: Any) -> Targets:
         y = np.concatenate([self.y, self.yv])
+        weight = None if self.w is None or self.wv is None else np.concatenate([self.w, self.wv])
         if is_classifier(model):
-            return class_targets(y, None, model.class_weight)
-        targets = regression_targets(y, None)
+            return class_targets(y, weight, model.class_weight)
+        targets = regression_targets(y, weight)
         return targets if model.fit_intercept else replace(targets, centre=np.zeros_like(targets.centre))
 
 
-def read_sample(X: Any, y: Any, n_rows: int, seed: int) -> Sample:
+def read_sample(X: Any, y: Any, n_rows: int, seed: int, weight: Any = None) -> Sample:
     """At most n_rows seeded rows of X and y, a fifth of them held out. Raises InputError as `tune` does."""
     if y is None:
         raise InputError("tune needs targets, but y is None")
@@ -326,11 +339,21 @@ def read_sample(X: Any, y: Any, n_rows: int, seed: int) -> Sample:
     X = take_rows(X, rows)[order]
     X = np.ascontiguousarray(X, dtype=working_dtype(X.dtype))
     y = take_rows(y[:, None], rows)[order, 0]
+    w = None
+    if weight is not None:
+        weight = weight if is_dask_collection(weight) else np.asarray(weight)
+        if weight.shape != (n,):
+            raise InputError(f"sample_weight of tune has shape (n,), got {weight.shape} for {n} rows")
+        w = checked_weights(take_rows(weight, rows), rows)[order]
+        X, y, w = X[w > 0], y[w > 0], w[w > 0]
+        if len(w) < 20:
+            raise InputError(f"tune needs at least 20 rows of positive weight, got {len(w)} in its sample")
     for name, array in (("X", X), ("y", y)):
         if first_not_finite(array):
             raise InputError(f"{name} must be finite, but a sampled row is not; impute or drop such rows")
-    held = min(_MOST_VALIDATION, len(rows) // 5) // together * together
-    return Sample(X[held:], y[held:], X[:held], y[:held])
+    held = min(_MOST_VALIDATION, len(X) // 5) // together * together
+    weights = () if w is None else (w[held:], w[:held])
+    return Sample(X[held:], y[held:], X[:held], y[:held], *weights)
 
 
 @dataclass(frozen=True)
@@ -371,13 +394,14 @@ def run_trial(
     """Fit a candidate to the first rows of the sample with every alpha; runs where the rows are."""
     started = time.perf_counter()
     X, y = arrays["X"][:rows], arrays["y"][:rows]
+    weight = arrays["w"][:rows] if "w" in arrays else None
     estimator = task.estimator(parameters)
     if estimator is not None:
         estimator.fit(X, y)
     features = (lambda rows: rows) if estimator is None else estimator.transform
     solve = _ridge_weights if task.ridge else _sgd_weights
-    weights = list(solve(task, features, X, y))
-    scores, errors = _judge(features, task.targets, weights, arrays["Xv"], arrays["yv"])
+    weights = list(solve(task, features, X, y, weight))
+    scores, errors = _judge(features, task.targets, weights, arrays["Xv"], arrays["yv"], arrays.get("wv"))
     best = min(range(len(scores)), key=lambda i: (-scores[i], errors[i]))
     return Trial(
         level, rows, dict(parameters), task.alphas[best], scores[best], errors[best], tuple(scores),
@@ -393,13 +417,17 @@ def _quiet() -> Iterator[None]:
         yield
 
 
-def _ridge_weights(task: Task, features: Any, X: np.ndarray, y: np.ndarray) -> Iterable[tuple[Any, Any]]:
+def _ridge_weights(
+    task: Task, features: Any, X: np.ndarray, y: np.ndarray, weight: Any
+) -> Iterable[tuple[Any, Any]]:
     D = features(X[:1]).shape[1]
-    path = ridge_path(features, D, X, y, task.targets, task.alphas, task.model.fit_intercept)
+    path = ridge_path(features, D, X, y, task.targets, task.alphas, task.model.fit_intercept, weight)
     return ((s.weights, s.intercept) for s in path)
 
 
-def _sgd_weights(task: Task, features: Any, X: np.ndarray, y: np.ndarray) -> Iterable[tuple[Any, Any]]:
+def _sgd_weights(
+    task: Task, features: Any, X: np.ndarray, y: np.ndarray, weight: Any
+) -> Iterable[tuple[Any, Any]]:
     Z = features(X)
     for alpha in task.alphas:
         model = clone(task.model).set_params(alpha=alpha)
@@ -410,13 +438,18 @@ def _sgd_weights(task: Task, features: Any, X: np.ndarray, y: np.ndarray) -> Ite
                 "the smallest sample of tune lacks a class; give more rows, or leave rare classes out"
             )
         with _quiet():
-            model.fit(Z, y)
+            model.fit(Z, y, sample_weight=weight)
         # `_judge` takes weights as ridge gives them: for centred targets.
         yield np.atleast_2d(model.coef_).T, np.atleast_1d(model.intercept_) - task.targets.centre
 
 
 def _judge(
-    features: Any, targets: Targets, weights: Sequence[tuple[Any, Any]], X: np.ndarray, y: np.ndarray
+    features: Any,
+    targets: Targets,
+    weights: Sequence[tuple[Any, Any]],
+    X: np.ndarray,
+    y: np.ndarray,
+    sample_weight: np.ndarray | None = None,
 ) -> tuple[list[float], list[float]]:
     """(accuracy or R^2, mean squared error) of each solution on the held-out rows, all in one product."""
     W = np.hstack([w for w, _ in weights])
@@ -428,7 +461,7 @@ def _judge(
         rows = slice(start, start + BLOCK_ROWS)
         Z = features(X[rows])
         F = (np.asarray(Z @ W.astype(Z.dtype)) + b).reshape(-1, A, C)
-        Y, weight = targets.encode(y[rows], None)
+        Y, weight = targets.encode(y[rows], None if sample_weight is None else sample_weight[rows])
         w = np.ones(len(Y)) if weight is None else weight
         total, first, second = total + w.sum(), first + w @ Y, second + w @ Y**2
         squares += np.einsum("i,iac->ac", w, (F - Y[:, None]) ** 2.0)

@@ -28,6 +28,8 @@ class MapContract:
     seeded = True
     #: Whether CSR blocks are taken.
     sparse = True
+    #: Whether NaN may stand in the rows.
+    takes_missing = False
     d, D = 11, 24
 
     def explicit(self, map_: FeatureMap, X: np.ndarray) -> np.ndarray:
@@ -196,6 +198,8 @@ class MapContract:
             (np.inf, "infinity", "f8"),
             (-np.inf, "infinity", "f4"),
         ):
+            if self.takes_missing and name == "NaN":
+                continue
             X = np.ones((20, self.d), dtype=dtype)
             X[3, 5] = 0
             X[13, 7] = bad

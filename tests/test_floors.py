@@ -89,6 +89,10 @@ def test_seams(files):
         name = module_name(path)
         found = {module.split(".")[0] for module in imports(path)}
         assert "pandas" not in found, name
+        assert (
+            not any(module.startswith("dask.dataframe") for module in imports(path))
+            or name == "distrf.execution.labelled"
+        )
         assert "matplotlib" not in found or name == "distrf.plot" or name.startswith("distrf.cli"), name
         assert not found & {"typer", "rich"} or name.startswith(("distrf.cli", "distrf.progress")), name
         assert not found & {"pyarrow", "zarr", "fsspec"} or name.startswith(

@@ -87,6 +87,13 @@ def workplace(tmp_path, monkeypatch):
     pq.write_table(pa.table(table), tmp_path / "digits.parquet")
     np.savez(tmp_path / "digits.npz", X_train=X, y_train=y, X_test=X_test, y_test=y_test)
     ingest(tmp_path / "digits.npz", tmp_path / "test.zarr", split="test")
+    rng = np.random.default_rng(0)
+    age, plan = rng.normal(40, 10, 400), rng.choice(["basic", "plus"], 400)
+    mixed = {"customer_id": np.arange(400), "age": age, "plan": plan}
+    pq.write_table(pa.table(mixed | {"price": age + rng.normal(size=400)}), tmp_path / "sales.parquet")
+    for name in ("customers", "new"):
+        churned = np.where(age + 10 * (plan == "plus") > 45, "yes", "no")
+        pq.write_table(pa.table(mixed | {"churned": churned}), tmp_path / f"{name}.parquet")
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

@@ -38,7 +38,7 @@ def compare(
     Parameters
     ----------
     X : Place
-        Rows: a Zarr store or Parquet.
+        Rows: a Zarr store, Parquet or CSV.
     plot : Place or None
         Write a plot of the errors to this file.
     """

@@ -101,7 +101,7 @@ def inspect(path: Place, *, run: RunOptions) -> None:
     Parameters
     ----------
     path : Place
-        A store, a model, or Parquet.
+        A store, a model, Parquet or CSV.
     """
     from .. import store
     from ..persistence import model_details

@@ -222,6 +222,11 @@ class ScaleOptions(Typed):
         divisor = parameters_of(StreamingScaler)["divisor"]
         return {"scale": Parameter("scale", text, cls.usual).spelled("Map"), "divisor": divisor.spelled("Map")}
 
+    @property
+    def asked(self) -> bool:
+        """Whether a scaling other than "auto" is asked for, or none."""
+        return bool(self.typed) and self.make() != "auto"
+
     def make(self) -> Any:
         """An unfitted scaler, "auto" or None. Raises UsageError for an unknown method and a divisor without use."""
         method, divisor = self.typed.get("scale", self.usual), arguments(StreamingScaler, self.typed)

@@ -6,7 +6,7 @@ import importlib
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from .signatures import Options, Parameter, Typed, as_number, outline, parameters_of, read
-from .usage import checked
+from .usage import UsageError, checked, flag
 
 if TYPE_CHECKING:
     from ..pipeline.inputs import Input
@@ -58,13 +58,43 @@ class ReadOptions(FunctionOptions):
     """How rows of a store or of Parquet are read."""
 
     function = "distrf.execution.open_rows:open_rows"
-    only = ("target", "columns", "impute", "strict")
+    only: ClassVar[tuple[str, ...]] = ("target", "columns", "impute", "strict")
 
     def open(self, X: str, *, plan: bool = False) -> Input:
         """The rows at a path; for a plan, an imputation rule is not computed."""
         from ..pipeline.inputs import open_input
 
         return open_input(X, **self.values, plan=plan)
+
+
+class TrainingReadOptions(ReadOptions):
+    """How rows to train on are read: with weights."""
+
+    only = ("target", "weight", *ReadOptions.only[1:])
+
+
+class TableOptions(FunctionOptions):
+    """What the columns of a table are, where that is not to be guessed."""
+
+    function = "distrf.pipeline.tables:coded_table"
+    only = ("exclude", "categorical", "numeric", "date", "id")
+
+    def open(self, X: str, rows: TrainingReadOptions, scaled: bool, *, plan: bool = False) -> Input:
+        """The rows of a training: a table, unless other options take its columns for numbers.
+
+        scaled : whether a scaling is asked for
+        """
+        from ..pipeline.tables import is_table_path, table_input
+
+        if not is_table_path(X) or scaled or "impute" in rows.values:
+            if self.values:
+                raise UsageError(
+                    f"{', '.join(map(flag, self.values))}: for Parquet and CSV whose columns are encoded, without --scale "
+                    "and --impute"
+                )
+            return rows.open(X, plan=plan)
+        reading = {name: value for name, value in rows.values.items() if name != "strict"}
+        return checked(lambda: table_input(X, **reading, **self.values))
 
 
 def _value(parameter: Parameter, given: Any, rule: Any) -> Any:

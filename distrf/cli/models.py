@@ -8,7 +8,7 @@ import warnings
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from .function_options import FunctionOptions, ReadOptions
+from .function_options import FunctionOptions, TableOptions, TrainingReadOptions
 from .jobs import command_line
 from .options import NO_FEATURES, CheckpointOptions, RunOptions
 from .session import Session
@@ -31,7 +31,8 @@ def plan(
     *,
     map: TrainMapOptions,
     model: ModelOptions,
-    rows: ReadOptions,
+    rows: TrainingReadOptions,
+    table: TableOptions,
     scale: ScaleOptions,
     given: PlanOptions,
     job: str = "train",
@@ -42,7 +43,7 @@ def plan(
     Parameters
     ----------
     X : Place
-        Rows: a Zarr store or Parquet.
+        Rows: a Zarr store, Parquet or CSV.
     job : str
         train or featurize.
     """
@@ -51,7 +52,7 @@ def plan(
     from .training import chained, unfitted
 
     session = Session(run)
-    data = rows.open(X, plan=True)
+    data = table.open(X, rows, scale.asked or job != "train", plan=True)
     if job not in ("train", "featurize"):
         raise UsageError(f"--job is train or featurize, got {job!r}")
     if job == "train":
@@ -74,7 +75,8 @@ def train(
     map: TrainMapOptions,
     model: ModelOptions,
     kept: CheckpointOptions,
-    rows: ReadOptions,
+    rows: TrainingReadOptions,
+    table: TableOptions,
     scale: ScaleOptions,
     plot: Place | None = None,
     overwrite: bool = False,
@@ -82,12 +84,13 @@ def train(
 ) -> None:
     """Train a linear model on random features of the rows; nothing but the model is stored.
 
-    What is not said is chosen from a sample of rows, and printed with a linear model on the columns beside it.
+    What is not said is chosen from a sample of rows, and printed with a linear model on the columns beside it. Columns
+    of Parquet and CSV may be numbers, categories and dates, with missing values.
 
     Parameters
     ----------
     X : Place
-        Rows: a Zarr store or Parquet.
+        Rows: a Zarr store, Parquet or CSV.
     out : Place
         The folder of the model.
     plot : Place or None
@@ -106,7 +109,7 @@ def train(
     from .training import chained, check_drawable, facts_of, unfitted
 
     session = Session(run)  # and then all of a training in its order, in one place
-    data = rows.open(X)
+    data = table.open(X, rows, scale.asked)
     outputs = Outputs(out, kept.checkpoint, kept.every, kept.resume, overwrite)
     outputs.check_places(X)
     check_place(plot, X)
@@ -134,10 +137,13 @@ def train(
             warnings.simplefilter("ignore", BaselineWarning)  # in the report
             session.refuse_if_too_big("train", chained(steps), data, connected=True, **sizes)
             start = time.perf_counter()
-            with keeping_blocks(lazy, y):
-                pipeline = fit_prepared(prepare(lazy, y, options, target=target), lazy, y)
+            weight = data.weights()
+            with keeping_blocks(lazy, y, weight):
+                pipeline = fit_prepared(prepare(lazy, y, options, weight, target=target), lazy, y, weight)
             seconds = time.perf_counter() - start
-        outputs.save(pipeline, data.description, job, seconds, source=X, command=command_line())
+        outputs.save(
+            pipeline, data.description, job, seconds, lambda: data.parts, source=X, command=command_line()
+        )
     result = facts_of(pipeline, data.n, seconds) | {"model": out, "rows": data.n} | _draw(plot, pipeline)
     session.finish(result, lambda console: print_training(console, f"model {out}", result))
 
@@ -154,6 +160,36 @@ def _draw(path: str | None, model: Any) -> dict[str, Any]:
     return {"plot": path}
 
 
+class AddOptions(FunctionOptions):
+    """The options of `distrf.add_rows`."""
+
+    function = "distrf.pipeline.adding:add_rows"
+    left_out = ("y", "sample_weight")
+
+
+def add(given: AddOptions, *, run: RunOptions) -> None:
+    """Add rows to a ridge model that was trained with --keep-state, exactly and in one pass over them."""
+    from ..pipeline.adding import Growing, open_more
+    from ..store.job_lock import hold
+    from .reports import print_result
+
+    session = Session(run)
+    model, X = given.places.values()
+    with hold(model):
+        growing = Growing.of(model)
+        reading = {name: given.values[name] for name in ("target", "strict") if name in given.values}
+        data = open_more(growing, X, **reading)
+        classes = len(getattr(growing.estimator, "classes_", ())) or None
+        session.refuse_if_too_big("fit", growing.loaded.pipeline, data, classes=classes)
+        before = growing.estimator.state_.rows
+        with session.connected():
+            given.call(growing, data)
+    rows = growing.estimator.state_.rows
+    counts = {"rows": rows - before, "rows_known": data.n - (rows - before), "rows_in_all": rows}
+    result = {"model": model, **counts, **growing.estimator.facts()}
+    session.finish(result, lambda console: print_result(console, f"model {model}", result))
+
+
 class PredictOptions(FunctionOptions):
     """The options of `distrf.predict`."""
 
@@ -163,8 +199,8 @@ class PredictOptions(FunctionOptions):
 class EvaluateOptions(FunctionOptions):
     """The options of `distrf.evaluate`."""
 
-    function = "distrf.pipeline.predicting:evaluate"
-    left_out = ("y",)
+    function = "distrf.pipeline.evaluating:evaluate"
+    left_out = ("y", "sample_weight")
 
 
 def predict(given: PredictOptions, *, run: RunOptions) -> None:
@@ -180,7 +216,7 @@ def predict(given: PredictOptions, *, run: RunOptions) -> None:
     checks = {name: value for name, value in given.values.items() if name != "overwrite"}
     data = open_rows(trained, X, out, **checks)
     session.refuse_if_too_big("predict", trained.pipeline, data)
-    with hold(out), session.connected():
+    with hold(out), session.connected(), session.noting():
         written = given.call(trained, data, out)
     counts = {"blocks": written.blocks, "blocks_computed": written.computed}
     result = {"predictions": out, "rows": data.n, **counts}
@@ -190,13 +226,50 @@ def predict(given: PredictOptions, *, run: RunOptions) -> None:
 def evaluate(given: EvaluateOptions, *, run: RunOptions) -> None:
     """Score a trained model on rows with known targets, in one pass."""
     from ..pipeline.loaded import predictor
-    from .reports import print_result
+    from .reports import print_scores
 
     session = Session(run)
     model, X = given.places.values()
     trained = predictor(model)
-    data = trained.open(X, needs_target=True, **given.values)
+    reading = {name: value for name, value in given.values.items() if name != "by"}
+    data = trained.open(X, needs_target=True, **reading)
+    if "by" in given.values:
+        data.column(given.values["by"])  # lazy; one that is not there is an error now
+    session.refuse_if_too_big("evaluate", trained.pipeline, data)
+    with session.connected(), session.noting():
+        result = given.call(trained, data) | {"model": model}
+    session.finish(result, lambda console: print_scores(console, f"{model} on {X}", result))
+
+
+class ImportanceOptions(FunctionOptions):
+    """The options of `distrf.permutation_importance`."""
+
+    function = "distrf.inspection.importance:permutation_importance"
+    left_out = ("y", "sample_weight")
+
+
+def importance(given: ImportanceOptions, *, plot: Place | None = None, run: RunOptions) -> None:
+    """Measure which columns a trained model needs: what it loses where a column is taken from other rows.
+
+    Parameters
+    ----------
+    plot : Place or None
+        Draw the importances to this file.
+    """
+    from ..pipeline.loaded import predictor
+    from ..plot import plot_importance
+    from .plots import check_place, write_plot
+
+    session = Session(run)
+    model, X = given.places.values()
+    check_place(plot, X)
+    trained = predictor(model)
+    reading = {name: given.values[name] for name in ("target", "strict") if name in given.values}
+    data = trained.open(X, needs_target=True, **reading)
     session.refuse_if_too_big("evaluate", trained.pipeline, data)
     with session.connected():
-        result = given.call(trained, data) | {"model": model, "rows": data.n}
-    session.finish(result, lambda console: print_result(console, f"{model} on {X}", result))
+        found = given.call(trained, data)
+    if plot:
+        write_plot(plot_importance(found), plot)
+    result = found.to_dict() | {"model": model} | ({"plot": plot} if plot else {})
+    session.finish(result, lambda console: console.print(str(found), soft_wrap=True))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -36,6 +37,7 @@ class Session:
     run: RunOptions = field(default_factory=RunOptions)
     started: float = field(default_factory=time.perf_counter)
     peaks: dict[str, int] = field(default_factory=dict)
+    noted: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         from rich.console import Console
@@ -108,6 +110,20 @@ class Session:
             self.peaks = peak_memory(client)
 
     @contextmanager
+    def noting(self) -> Iterator[None]:
+        """Warnings of the rows inside come with the result."""
+        from ..tables.drift import DriftWarning
+
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", DriftWarning)
+            yield
+        for one in caught:
+            if issubclass(one.category, DriftWarning):
+                self.noted.append(str(one.message))
+            else:
+                warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
+
+    @contextmanager
     def progress(self) -> Iterator[None]:
         """Bars for the passes inside; nothing when quiet or writing JSON."""
         if self.run.quiet or self.run.json:
@@ -121,6 +137,8 @@ class Session:
     def finish(self, result: dict[str, Any], show: Callable[[Console], None]) -> None:
         """Print the result: one JSON object, or what `show` prints; and warnings, which are in the object, even if quiet."""
         result["seconds"] = round(time.perf_counter() - self.started, 3)
+        if self.noted:
+            result["warnings"] = [*result.get("warnings", ()), *self.noted]
         if self.peaks:
             result["peak_bytes_per_worker"] = self.peaks
         if self.run.json:

@@ -123,7 +123,8 @@ def outline(function: str) -> Callable[..., Any]:
     assert spec is not None
     source = spec.loader.get_source(module)  # type: ignore[union-attr]
     nodes = ast.parse(source).body
-    found = next(node for node in nodes if isinstance(node, ast.FunctionDef) and node.name == name)
+    # The last one: overloads stand before the function.
+    found = [node for node in nodes if isinstance(node, ast.FunctionDef) and node.name == name][-1]
     found.decorator_list, found.body = [], found.body[:1]
     made: dict[str, Any] = {}
     flags = __future__.annotations.compiler_flag  # those of the signature are texts

@@ -30,7 +30,7 @@ def unfitted(
     """Scaler, map and model that the options stand for, with numbers in place of what is chosen later."""
     estimator, learner = map.planned(data.d, data.n), model.for_target(target).make(seed=map.seed)
     map.follow_target(estimator, is_classifier(learner))
-    return scale.make(), estimator, learner
+    return getattr(data, "encoder", None) or scale.make(), estimator, learner
 
 
 def chained(steps: Iterable[Any]) -> Pipeline:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import SpecMismatchError
 from ..planning.workers import WORDS
-from .function_options import FunctionOptions, ReadOptions
+from .function_options import FunctionOptions, TrainingReadOptions
 from .groups import path_parameters
 from .jobs import job_text, keys_of
 from .options import RunOptions
@@ -36,7 +36,7 @@ def tune(
     out: Place,
     map: SearchedMap,
     model: SearchedModel,
-    rows: ReadOptions,
+    rows: TrainingReadOptions,
     scale: ScaleOptions,
     given: TuneOptions,
     model_out: Place = "model",
@@ -48,7 +48,7 @@ def tune(
     Parameters
     ----------
     X : Place
-        Rows: a Zarr store or Parquet.
+        Rows: a Zarr store, Parquet or CSV.
     out : Place
         The job file to write, such as best.toml.
     model_out : Place
@@ -74,7 +74,7 @@ def tune(
     with session.connected():
         tuned = given.call(
             features, targets, estimator, parameters, learner, model.alphas, scale=scaler,
-            random_state=map.seed, **shown,
+            random_state=map.seed, sample_weight=data.weights(), **shown,
         )  # fmt: skip
     values = _winner(map, model, estimator, tuned)
     values |= {"X": X, "out": model_out, **rows.typed, "memory_limit": run.memory_limit}

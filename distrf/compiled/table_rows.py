@@ -267,20 +267,3 @@ def append_slots(
                 data[at], indices[at] = values[i, s], places[i, s]
                 at += 1
         indptr[i + 1] = at
-
-
-@jit
-def row_hashes(X: np.ndarray, out: np.ndarray) -> None:
-    """Write a hash of the numbers of each row.
-
-    Parameters
-    ----------
-    X : array of shape (n, d), float64
-    out : array of shape (n,), uint64, overwritten
-    """
-    for i in range(X.shape[0]):
-        h = _FIRST
-        for j in range(X.shape[1]):
-            h = (h ^ _bits(X[i, j])) * _FIRST
-            h ^= h >> _HALF
-        out[i] = _mixed(h)

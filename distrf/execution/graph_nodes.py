@@ -6,6 +6,6 @@ the nodes themselves, so that a packed segment is not scanned and a reference to
 
 from __future__ import annotations
 
-from dask._task_spec import DataNode, GraphNode, Task, TaskRef, convert_legacy_graph
+from dask._task_spec import Alias, DataNode, GraphNode, Task, TaskRef, convert_legacy_graph
 
-__all__ = ["DataNode", "GraphNode", "Task", "TaskRef", "convert_legacy_graph"]
+__all__ = ["Alias", "DataNode", "GraphNode", "Task", "TaskRef", "convert_legacy_graph"]

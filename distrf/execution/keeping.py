@@ -24,6 +24,7 @@ import psutil
 
 from .block_graphs import BlockGraphs
 from .kept_blocks import Keep, kept_blocks
+from .labelled import is_lazy_frame, plain_rows
 from .memory import PROCESS_BYTES, SLACK, Workers, reading_scratch
 from .row_blocks import row_bytes, source_of
 from .worker_release import same_release
@@ -120,8 +121,11 @@ def keeping_blocks(*arrays: Any) -> Iterator[None]:
     Parameters
     ----------
     *arrays : object
-        Those that are Dask arrays are kept.
+        Those that are Dask arrays, or become such, are kept.
     """
+    arrays = tuple(
+        plain_rows(a, "y" if a.ndim == 1 else "X") if is_lazy_frame(a) else plain_rows(a) for a in arrays
+    )
     outer = _current.get()
     if outer is not None:
         outer.follow(arrays)

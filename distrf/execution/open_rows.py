@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, overload
 
 import dask.array as da
 import numpy as np
@@ -18,8 +18,38 @@ from ..store import files
 from ..store.files import Options
 from ..store.formats import open_source
 from ..store.row_source import RowSource, Selection
-from ..store.rows import fill, read_block
+from ..store.rows import fill, open_weighted, read_block
 from ..store.zarr_source import ZarrSource
+
+
+@overload
+def open_rows(
+    path: str | os.PathLike[str],
+    *,
+    target: str | None = ...,
+    weight: None = ...,
+    columns: Sequence[str] | Sequence[int] | None = ...,
+    rows_per_block: int | None = ...,
+    impute: str | float | Sequence[float] | None = ...,
+    uniform: bool = ...,
+    strict: bool = ...,
+    storage_options: Options = ...,
+) -> tuple[da.Array, da.Array | None]: ...
+
+
+@overload
+def open_rows(
+    path: str | os.PathLike[str],
+    *,
+    target: str | None = ...,
+    weight: str,
+    columns: Sequence[str] | Sequence[int] | None = ...,
+    rows_per_block: int | None = ...,
+    impute: str | float | Sequence[float] | None = ...,
+    uniform: bool = ...,
+    strict: bool = ...,
+    storage_options: Options = ...,
+) -> tuple[da.Array, da.Array | None, da.Array]: ...
 
 
 @ruled(columns=COLUMNS)
@@ -27,26 +57,30 @@ def open_rows(
     path: str | os.PathLike[str],
     *,
     target: str | None = None,
+    weight: str | None = None,
     columns: Sequence[str] | Sequence[int] | None = None,
     rows_per_block: int | None = None,
     impute: str | float | Sequence[float] | None = None,
     uniform: bool = False,
     strict: bool = False,
     storage_options: Options = None,
-) -> tuple[da.Array, da.Array | None]:
+) -> tuple[Any, ...]:
     """Open rows lazily.
 
     Parameters
     ----------
     path : str or PathLike
-        A Zarr store of distrf; any other Zarr group (arrays X and y) or 2-D array; Parquet: a file, a folder,
-        a glob; a format that was registered with `distrf.store.register_format`. It may be a URL.
+        A Zarr store of distrf; any other Zarr group (arrays X and y) or 2-D array; Parquet or CSV: a file, a
+        folder, a glob; a format that was registered with `distrf.store.register_format`. It may be a URL.
     target : str or None, default=None
-        The column (Parquet) or array (Zarr) of targets. None is the array "y", where there is one.
+        The column (Parquet, CSV) or array (Zarr) of targets. None is the array "y", where there is one.
+    weight : str or None, default=None
+        The column (Parquet) or array (Zarr) of the weights of the rows, which is no column of X. Of Zarr also a named
+        column. None weighs all alike.
     columns : sequence of str or int, or None, default=None
-        Columns of X in this order, by name or, for Zarr, by number. None takes all; of Parquet all but the target.
+        Columns of X in this order, by name or, for Zarr, by number. None takes all; of a table all but the target.
     rows_per_block : int or None, default=None
-        Zarr: a whole multiple of the chunk rows. Parquet: wanted size; row groups are merged or cut to come near it. None
+        Zarr: a whole multiple of the chunk rows. Parquet, CSV: wanted size; row groups are merged or cut to come near it. None
         is the block of the store, else near 32 MiB of X.
     impute : str, float, sequence of float or None, default=None
         What replaces nulls and NaN of X: "mean", "median", "zero" or a number. Or a number for each column. Mean
@@ -66,6 +100,8 @@ def open_rows(
         Blocks are ``csr_array`` for CSR stores.
     y : Dask array of shape (n,) or (n, t), or None
         Text classes as fixed-width unicode.
+    weight : Dask array of shape (n,)
+        Only returned if `weight` names it; for `sample_weight`.
 
     Raises
     ------
@@ -88,13 +124,17 @@ def open_rows(
         missing=impute is not None,
         storage_options=storage_options,
     )
-    source = open_source(path, selection)
-    source.check_missing(strict)
+    source, weights = open_weighted(path, weight, selection)
     labels = source.target_source()
-    if labels is not None:
-        labels.check_missing(strict)
+    for opened in (source, labels, weights):
+        if opened is not None:
+            opened.check_missing(strict)
     X = lazy_rows(fill(source, impute)[0])
-    return X, None if labels is None else lazy_rows(labels)
+    y = None if labels is None else lazy_rows(labels)
+    if weights is None:
+        return X, y
+    w = lazy_rows(weights)
+    return X, y, w if w.ndim == 1 else w[:, 0]
 
 
 def open_array(
@@ -129,6 +169,42 @@ def open_array(
     source = ZarrSource.open_array(files.normalise(path), name, selection)
     source.check_missing(strict)
     return lazy_rows(source)
+
+
+def open_column(
+    path: str | os.PathLike[str],
+    name: str,
+    *,
+    target: str | None = None,
+    columns: Sequence[Any] | None = None,
+    impute: Any = None,
+    coded: bool = False,
+) -> da.Array:
+    """One column of rows lazily, in their blocks, with its missing values.
+
+    Parameters
+    ----------
+    path : path or URL
+        As of `open_rows`.
+    name : str
+        A column of Parquet, whether of X or not; an array of a Zarr store, or a column of its X by name or number.
+    target, columns, impute, coded
+        With which X is read; coded : as coded rows.
+
+    Returns
+    -------
+    Dask array of shape (n,) or (n, 1)
+        Numbers, with NaN; or text: strings, or objects with None.
+
+    Raises
+    ------
+    InputError
+        There is no such column.
+    """
+    source = open_source(
+        path, Selection(target=target, columns=columns, missing=impute is not None, coded=coded)
+    )
+    return lazy_rows(source.column_source(name))
 
 
 def lazy_rows(source: RowSource) -> da.Array:

@@ -19,6 +19,7 @@ from ..errors import InputError
 from ..maps.base import arrays_fingerprint
 from ..typing import Rows
 from .graph_nodes import DataNode
+from .labelled import has_frames, plain_rows, with_header
 from .scheduler import current_client
 from .worker_release import same_release
 
@@ -36,7 +37,7 @@ def check_dask_rows(X: Any, name: str = "X") -> da.Array:
 
     Parameters
     ----------
-    X : Dask array of shape (n, d); also (n,) if `name` is not "X"
+    X : Dask array, Dask DataFrame or lazy DataArray of shape (n, d); also (n,) if `name` is not "X"
     name : str
         Name of the array in messages.
 
@@ -49,10 +50,11 @@ def check_dask_rows(X: Any, name: str = "X") -> da.Array:
     InputError
         It is another kind of collection, has other dimensions, or the row counts of its chunks are unknown.
     """
+    X = plain_rows(X, name)
     if not isinstance(X, da.Array):
         raise InputError(
-            f"{name} must be a NumPy array, a SciPy CSR matrix or a Dask array, got {type(X).__module__}."
-            f"{type(X).__name__}; a Dask DataFrame converts with .to_dask_array(lengths=True)"
+            f"{name} must be an array, a SciPy CSR matrix, a data frame, or a Dask array or DataFrame, got "
+            f"{type(X).__module__}.{type(X).__name__}; convert it"
         )
     if X.ndim != 2 and (name == "X" or X.ndim != 1):
         raise InputError(
@@ -63,7 +65,7 @@ def check_dask_rows(X: Any, name: str = "X") -> da.Array:
             f"the row counts of {name}'s chunks must be known; call {name}.compute_chunk_sizes() first"
         )
     if X.ndim == 2 and len(X.chunks[1]) > 1:
-        return X.rechunk({1: -1}, method="tasks")
+        return with_header(X.rechunk({1: -1}, method="tasks"), X)
     return X
 
 
@@ -282,6 +284,8 @@ def map_rows(function: Callable, X: da.Array, n_columns: int | None, dtype: Any)
     )
     if n_columns is None:
         return out[:, 0]
+    if has_frames(X):  # whose blocks are no arrays that others could cut
+        return out
     # Lets a reader of a few rows apply the function to those rows alone: see `mapped_from`.
     out.__dict__["distrf_mapped_from"] = (function, X)
     return out

@@ -86,7 +86,9 @@ def _key_sources(keys: _Keys) -> list[Any]:
 
 
 def _key_blocks(path: str, keys: Sequence[str], columns: Sequence[str] | None) -> list[Any]:
-    selection = store.Selection(columns=columns, missing=True)  # features may have nulls: only keys are read
+    selection = store.Selection(
+        columns=columns, coded=True
+    )  # features may have nulls and texts: only keys are read
     return store.open_source(path, selection).key_blocks(keys)
 
 

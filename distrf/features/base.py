@@ -14,10 +14,11 @@ from dask.base import is_dask_collection
 from sklearn import get_config
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
 from sklearn.utils import Tags
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import _check_feature_names, check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
-from ..errors import InputError
+from ..errors import InputError, input_errors
+from ..execution.labelled import header, plain_rows
 from ..execution.planned import Costs, PlannedRows
 from ..execution.row_blocks import check_dask_rows, map_rows, rows_per_block, split_rows
 from ..maps import FeatureMap, working_dtype
@@ -66,32 +67,35 @@ def _frame_fault(X: Any) -> str | None:
     return None
 
 
-def validate_rows(estimator: BaseEstimator, X: ArrayLike, *, reset: bool) -> Any:
+def validate_rows(estimator: BaseEstimator, X: ArrayLike, *, reset: bool, missing: bool = False) -> Any:
     """Check the rows that a method of an estimator received.
 
     Parameters
     ----------
     estimator : the estimator, which gets `n_features_in_` from `fit`
-    X : array, CSR matrix or Dask array of shape (n, d)
+    X : array, CSR matrix, data frame, DataArray, Dask array or Dask DataFrame of shape (n, d)
     reset : bool, whether `fit` calls: then the parameters are checked too, else the number of columns
+    missing : bool, whether NaN is allowed in rows in memory
 
     Returns
     -------
-    A Dask array as it is; other rows as array or CSR matrix in their working dtype.
+    Lazy rows as a Dask array; other rows as array or CSR matrix in their working dtype.
 
     Raises
     ------
-    InputError : rows that are no numbers, have another width than at `fit`, or hold NaN or infinity
+    InputError : rows that are no numbers, have another width or other names of columns than at `fit`, or hold NaN or
+        infinity
     """
     if reset:
         check_parameters(estimator)
+    X = plain_rows(X)
     if is_dask_collection(X):  # before any scikit-learn call: that would pull everything in
         X = check_dask_rows(X)
         working_dtype(X.dtype)
+        with input_errors():
+            _check_feature_names(estimator, header(X), reset=reset)
         if reset:
             estimator.n_features_in_ = X.shape[1]
-            if hasattr(estimator, "feature_names_in_"):
-                del estimator.feature_names_in_
         elif X.shape[1] != estimator.n_features_in_:
             raise InputError(
                 f"X has {X.shape[1]} features, but {type(estimator).__name__} is expecting "
@@ -101,7 +105,10 @@ def validate_rows(estimator: BaseEstimator, X: ArrayLike, *, reset: bool) -> Any
             raise InputError("Found array with 0 sample(s), at least 1 is required")
         return X
     with row_errors(X):
-        X = validate_data(estimator, X, accept_sparse="csr", dtype="numeric", reset=reset)
+        finite = "allow-nan" if missing else True
+        X = validate_data(
+            estimator, X, accept_sparse="csr", dtype="numeric", reset=reset, ensure_all_finite=finite
+        )
         return canonical(X.astype(working_dtype(X.dtype), copy=False))
 
 
@@ -117,7 +124,7 @@ def apply_map(map_: FeatureMap, X: Rows, n_jobs: int | None) -> Rows:
             return sp.vstack(list(blocks), format="csr")
     if jobs == 1 or X.shape[0] <= 512 or type(map_).fill is FeatureMap.fill:
         return map_(X)
-    out = np.empty((X.shape[0], map_.n_components), dtype=working_dtype(X.dtype))
+    out = np.empty((X.shape[0], map_.n_components), dtype=map_.out_dtype(X.dtype))
     with threadpool_limits(1), ThreadPoolExecutor(jobs) as pool:
         tiles = [slice(a, a + step) for a in range(0, X.shape[0], step)]
         list(pool.map(lambda tile: map_.fill(X[tile], out[tile]), tiles))
@@ -295,7 +302,7 @@ class FeatureEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
             with a container of data frames.
         """
         check_is_fitted(self)
-        X = validate_rows(self, X, reset=False)
+        X = self._checked(X)
         if not is_dask_collection(X):
             return apply_map(self.map_, X, getattr(self, "n_jobs", -1))
         container = getattr(self, "_sklearn_output_config", {}).get(
@@ -306,7 +313,15 @@ class FeatureEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
                 f"a Dask array goes in, a lazy Dask array comes out: transform output {container!r} is for rows in "
                 "memory; use set_output(transform='default')"
             )
-        dtype = working_dtype(X.dtype)
+        return self._mapped(X)
+
+    def _checked(self, X: Any) -> Any:
+        """The rows of `transform`, after the checks."""
+        return validate_rows(self, X, reset=False)
+
+    def _mapped(self, X: Any) -> Any:
+        """Lazy features of lazy rows."""
+        dtype = self.map_.out_dtype(X.dtype)
         widest = max(self.map_.entries_per_row, X.shape[1]) * dtype.itemsize
         return map_rows(self.map_, split_rows(X, rows_per_block(widest)), self.map_.n_components, dtype)
 

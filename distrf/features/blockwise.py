@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
 from dask.base import is_dask_collection
 from sklearn.base import BaseEstimator, clone
+from sklearn.compose import ColumnTransformer
 from sklearn.utils import Tags, get_tags
-from sklearn.utils.validation import check_non_negative
+from sklearn.utils.validation import _check_feature_names, check_non_negative
 
-from ..errors import InputError
-from ..execution.row_blocks import align_rows, check_dask_rows
+from ..errors import InputError, input_errors
+from ..execution.labelled import frame_blocks, has_frames, is_frame, is_lazy_frame, take_frame_rows
+from ..execution.row_blocks import check_dask_rows, map_rows
 from ..execution.sampling import sampled_rows, take_rows
 from ..maps import working_dtype
-from ..maps.blockwise import SAVABLE_TRANSFORMERS, BlockwiseMap, as_rows, listed_transformer
-from ..parameters import SEED, Rule, name_in, whole
+from ..maps.blockwise import BlockwiseMap, as_rows, frame_dtype, takes_missing
+from ..maps.transformers import TRANSFORMERS, listed_transformer
+from ..parameters import SEED, Rule, check_parameters, name_in, whole
 from ..randomness import draw_seed
+from ..targets import as_columns
 from ..typing import ArrayLike, RandomState
 from .base import FeatureEstimator, validate_rows
 
@@ -50,7 +55,7 @@ class Blockwise(FeatureEstimator):
 
     Notes
     -----
-    `distrf.save_model` saves the transformers listed in `distrf.maps.blockwise.SAVABLE_TRANSFORMERS`, as plain
+    `distrf.save_model` saves the transformers listed in `distrf.maps.transformers.SAVABLE_TRANSFORMERS`, as plain
     data. CSR blocks stay sparse where the transformer keeps them so.
 
     Examples
@@ -67,7 +72,7 @@ class Blockwise(FeatureEstimator):
 
     joins_columns: ClassVar[bool] = False
     parameter_rules: ClassVar[dict[str, Rule]] = {
-        "transformer": name_in(SAVABLE_TRANSFORMERS)
+        "transformer": name_in(TRANSFORMERS)
         | Rule(
             ("a scikit-learn transformer, such as AdditiveChi2Sampler()",),
             lambda value: isinstance(value, BaseEstimator) and hasattr(value, "transform"),
@@ -104,9 +109,12 @@ class Blockwise(FeatureEstimator):
             The output for a row depends on the other rows; or the transformer needs y, y has another length
             than X, or sparse rows do not suit the transformer.
         """
-        X = validate_rows(self, X, reset=True)
-        d, dtype = X.shape[1], working_dtype(X.dtype)
+        check_parameters(self)
         inner = self._unfitted()
+        if is_frame(X) and (_takes_columns(inner) or not _all_numbers(X)):
+            return self._fit_frame(X, y, inner)
+        X = validate_rows(self, X, reset=True, missing=takes_missing(inner))
+        d, dtype = X.shape[1], working_dtype(X.dtype)
         tags = get_tags(inner)
         if not is_dask_collection(X):
             if tags.input_tags.positive_only:
@@ -122,11 +130,83 @@ class Blockwise(FeatureEstimator):
         else:
             chosen = sampled_rows(X.shape[0], int(self.n_sample), draw_seed(self.random_state), "blockwise")
             rows = take_rows(X, chosen).astype(dtype, copy=False)
-            targets = None if y is None and not tags.target_tags.required else _take_targets(X, y, chosen)
+            targets = (
+                None if y is None and not tags.target_tags.required else _take_targets(X, y, chosen, X.shape[0])
+            )
         inner = inner.fit(rows) if targets is None else inner.fit(rows, targets)
         features = _check_row_wise(inner, rows[:3], dtype)
         self.map_ = BlockwiseMap.of_transformer(inner, d, features.shape[1])
         return self
+
+    def _fit_frame(self, X: Any, y: Any, inner: Any) -> Blockwise:
+        """Fit a transformer that takes data frames, on a sample that is one."""
+        with input_errors():
+            _check_feature_names(self, X._meta if is_lazy_frame(X) else X, reset=True)
+        if not hasattr(self, "feature_names_in_"):
+            raise InputError("columns of a data frame must have names that are text; rename them")
+        self.n_features_in_ = X.shape[1]
+        n = frame_blocks(X).shape[0] if is_lazy_frame(X) else X.shape[0]
+        chosen = sampled_rows(n, int(self.n_sample), draw_seed(self.random_state), "blockwise")
+        rows = take_frame_rows(X, chosen) if is_lazy_frame(X) else X.iloc[chosen]
+        needed = get_tags(inner).target_tags.required
+        targets = None if y is None and not needed else _take_targets(X, y, chosen, n)
+        with input_errors():
+            inner = inner.fit(rows) if targets is None else inner.fit(rows, targets)
+            made = inner.transform(rows[:3])
+        dtype = frame_dtype(made)
+        features = _check_row_wise(inner, rows[:3], dtype)
+        self.map_ = BlockwiseMap.of_transformer(
+            inner,
+            X.shape[1],
+            features.shape[1],
+            names=tuple(self.feature_names_in_),
+            dtype=dtype.str,
+            csr=bool(sp.issparse(features)),
+        )
+        return self
+
+    def _checked(self, X: Any) -> Any:
+        if self.map_.names:  # which the map itself looks for
+            return frame_blocks(X) if is_lazy_frame(X) else X
+        return validate_rows(self, X, reset=False, missing=takes_missing(self.map_.transformer))
+
+    def _mapped(self, X: Any) -> Any:
+        if not self.map_.names:
+            return super()._mapped(X)
+        if not has_frames(X):
+            raise InputError(
+                f"the transformer takes data frames with the columns {', '.join(self.map_.names[:10])}, got a Dask array; "
+                "give a Dask DataFrame"
+            )
+        map_ = self.map_ if self.map_.dtype else replace(self.map_, dtype="<f8")
+        return map_rows(map_, X, map_.n_components, np.dtype(map_.dtype))
+
+    @classmethod
+    def of_fitted(cls, transformer: Any) -> Blockwise:
+        """A transformer that is fitted, applied block by block to lazy rows too.
+
+        Parameters
+        ----------
+        transformer : scikit-learn transformer
+            Its output for a row depends on that row alone.
+
+        Returns
+        -------
+        Blockwise
+            Fitted.
+        """
+        d = transformer.n_features_in_
+        try:
+            width = len(transformer.get_feature_names_out())
+        except (AttributeError, ValueError):  # of a function that names no features
+            width = transformer.transform(np.ones((1, d))).shape[1]
+        blockwise = cls(transformer)
+        blockwise.n_features_in_ = d
+        frames = {}
+        if _takes_columns(transformer) and hasattr(transformer, "feature_names_in_"):
+            frames = {"names": tuple(transformer.feature_names_in_)}
+        blockwise.map_ = BlockwiseMap.of_transformer(transformer, d, width, **frames)
+        return blockwise
 
     def _unfitted(self) -> Any:
         listed = listed_transformer(self.transformer) if isinstance(self.transformer, str) else None
@@ -148,23 +228,34 @@ class Blockwise(FeatureEstimator):
     def __sklearn_tags__(self) -> Tags:
         tags, inner = super().__sklearn_tags__(), get_tags(self._unfitted())
         tags.input_tags.sparse = inner.input_tags.sparse
+        tags.input_tags.allow_nan = takes_missing(self._unfitted())
         tags.input_tags.positive_only = inner.input_tags.positive_only
         tags.target_tags.required = inner.target_tags.required
         return tags
 
 
-def _take_targets(X: Any, y: Any, chosen: np.ndarray) -> np.ndarray:
-    """The targets of the rows `chosen`. Raises InputError if y is missing or has another length than X."""
+def _take_targets(X: Any, y: Any, chosen: np.ndarray, n: int) -> np.ndarray:
+    """The targets of the rows `chosen` of n. Raises InputError if y is missing or has another length."""
     if y is None:
         raise InputError("the transformer requires y to be passed, but the target y is None")
+    y = as_columns(y)
+    if y.shape[0] != n:
+        raise InputError(f"y must have as many rows as X, got {y.shape[0]} and {n}")
     if is_dask_collection(y):
         y = check_dask_rows(y, "y")
-        y = align_rows(X, y, "y") if is_dask_collection(X) else y
         return take_rows(y[:, None] if y.ndim == 1 else y, chosen).squeeze(axis=1)
-    y = np.asarray(y)
-    if y.shape[0] != X.shape[0]:
-        raise InputError(f"y must have as many rows as X, got {y.shape[0]} and {X.shape[0]}")
     return y[chosen]
+
+
+def _takes_columns(transformer: Any) -> bool:
+    """Whether a transformer, or one inside it, chooses columns of a data frame."""
+    parts = [transformer, *transformer.get_params(deep=True).values()]
+    return any(isinstance(part, ColumnTransformer) for part in parts)
+
+
+def _all_numbers(frame: Any) -> bool:
+    dtypes = frame.dtypes
+    return all(getattr(dtype, "kind", "O") in "fiub" for dtype in dtypes)
 
 
 def _check_row_wise(transformer: Any, rows: np.ndarray, dtype: np.dtype) -> Any:
@@ -174,7 +265,11 @@ def _check_row_wise(transformer: Any, rows: np.ndarray, dtype: np.dtype) -> Any:
         alone = [as_rows(transformer.transform(rows[i : i + 1]), dtype) for i in range(len(rows))]
         dense = [a.toarray() if hasattr(a, "toarray") else a for a in (together, *alone)]
         if np.allclose(
-            dense[0], np.concatenate(dense[1:]), rtol=1e-3, atol=1e-5 * abs(dense[0]).max(initial=0)
+            dense[0],
+            np.concatenate(dense[1:]),
+            rtol=1e-3,
+            atol=1e-5 * np.nanmax(abs(dense[0]), initial=0),
+            equal_nan=True,
         ):
             return together
     raise InputError(

@@ -62,8 +62,8 @@ def ingest(
     Parameters
     ----------
     source : str or PathLike
-        A .csv, .npy, .npz or .svmlight (.libsvm) file, text perhaps gzipped, or what `open_rows` reads: .parquet (a
-        file, a folder, a glob), a Zarr store, a registered format. A few pieces are held in memory; members of
+        A .npy, .npz or .svmlight (.libsvm) file, or what `open_rows` reads: .parquet or .csv (a file, a folder, a
+        glob), a Zarr store, a registered format. Text may be gzipped. A few pieces are held in memory; members of
         .npz are read whole.
     out : str or PathLike
         The Zarr store to write.
@@ -114,8 +114,9 @@ def ingest(
     check_apart(out, [source], storage_options=storage_options)
     existing_store(out, storage_options=storage_options)  # refuses a path that holds something else
     selection = TableSelection(
-        target=target, columns=columns, split=split, missing=impute is not None, storage_options=storage_options
-    )
+        target=target, columns=columns, split=split, missing=impute is not None, in_order=True,
+        storage_options=storage_options,
+    )  # fmt: skip
     with hold(out, storage_options=storage_options):
         stream = streams.as_stored(open_stream(source, selection), sparse)
         stream, values = (stream, None) if impute is None else streams.fill(stream, impute)

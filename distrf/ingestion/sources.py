@@ -13,11 +13,10 @@ from ..store.row_source import RowSource
 from ..store.zarr_source import ZarrSource
 from .numpy_files import npy_stream, npz_stream
 from .streams import PIECE_BYTES, Pieces, RowStream, TableSelection
-from .text_files import csv_stream, svmlight_stream
+from .svmlight import svmlight_stream
 
 #: Readers of files that cannot be read block by block where they lie, by the endings of their names.
 READERS: dict[tuple[str, ...], Callable[[str, TableSelection], RowStream]] = {
-    (".csv", ".csv.gz"): csv_stream,
     (".npy",): npy_stream,
     (".npz",): npz_stream,
     (".svmlight", ".libsvm", ".svm", ".svmlight.gz", ".libsvm.gz", ".svm.gz"): svmlight_stream,
@@ -58,8 +57,8 @@ def open_stream(path: str, selection: TableSelection) -> RowStream:
         return reader(path, selection)
     if source is ZarrSource and not source.recognises(path, options):
         raise StoreError(
-            f"the format of {path!r} is not known; it is told by the name: .parquet (or a folder of such files), "
-            ".csv, .csv.gz, .npy, .npz, .svmlight, .libsvm, or it is a Zarr store or a registered format"
+            f"the format of {path!r} is not known; it is told by the name: .parquet, .csv, .tsv (or a folder of such "
+            "files), .csv.gz, .npy, .npz, .svmlight, .libsvm, or it is a Zarr store or a registered format"
         )
     return source_stream(source.open(path, selection), selection.missing)
 

@@ -1,6 +1,7 @@
 """Compact nonlinear maps: Fourier features that learn."""
 
+from .classifier import CompactNonlinearClassifier
 from .features import CompactNonlinearMap
-from .models import CompactNonlinearClassifier, CompactNonlinearRegressor
+from .regressor import CompactNonlinearRegressor
 
 __all__ = ["CompactNonlinearClassifier", "CompactNonlinearMap", "CompactNonlinearRegressor"]

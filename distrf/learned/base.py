@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,6 +19,7 @@ from ..features.base import apply_map
 from ..features.fourier import GAMMA, KERNEL, NU, PROJECTION, RandomFourierFeatures
 from ..features.length_scale import LENGTH_SCALE, rule_costs
 from ..linear_model.base import LinearModel
+from ..linear_model.validation import validate_given
 from ..losses import Loss, get_loss
 from ..maps import FourierMap, working_dtype
 from ..maps.fourier import PHASES, count_frequencies
@@ -40,6 +42,7 @@ from ..randomness import draw_seed
 from ..ridge.alphas import ALPHA
 from ..sgd.batch_sizes import make_schedule
 from ..sgd.fit_checkpoint import open_checkpoint
+from ..sgd.given_rows import GivenRows
 from ..sgd.rows import Rows, measure_weights
 from ..sgd.schedules import Holdout, Schedule
 from ..sgd.spectrum import with_epsilon
@@ -47,7 +50,16 @@ from ..sgd.trainer import Rules, Trainer
 from ..targets import Targets, float_columns, target_phase
 from .objectives import CompactWork, CosineFeatures, KernelWork, Layout
 from .optimizer import RULES, Adam, MapOptimizer, Rates
-from .start import SAMPLE, Start, centred, learning_batch_size, learning_epochs, reach, start_parameters
+from .start import (
+    SAMPLE,
+    Start,
+    centred,
+    learning_batch_size,
+    learning_epochs,
+    less_means,
+    reach,
+    start_parameters,
+)
 
 #: First steps of Adam: the most that one batch may move the phase of an average row, in radians, and its score, in
 #: standard deviations of the target.
@@ -178,14 +190,17 @@ class MapLearner:
         )
 
     def _learn(
-        self, X: Any, y: Any, weight: Any, targets: Targets, loss_name: str
+        self, X: Any, y: Any, weight: Any, targets: Targets, loss_name: str, given: Sequence[Any]
     ) -> tuple[Layout, np.ndarray]:
         """Learn the map together with a linear model, and set the fitted attributes of the map.
+
+        given : validation rows, their targets and weights, as `fit` was given them; each may be None
 
         Returns the vector of everything that is learned, after its layout.
         """
         self._check_together()
         est: Any = self
+        validation = validate_given(self, given, targets)
         classes = targets.classes is not None
         auto_epsilon = getattr(est, "epsilon", "auto") == "auto"
         loss = get_loss(
@@ -200,11 +215,13 @@ class MapLearner:
         v = v if v is None or v.any() else None
         if auto_epsilon:
             loss = with_epsilon(loss, Y, v)
-        rows = rows if shift is None else Rows.of(X, y, weight)
+        if shift is not None:
+            rows = Rows.of(X, y, weight)
+            validation = None if validation is None else validation.moved(lambda Z: less_means(Z, shift))
         start = self._start(X, seed)
         layout = self._layout(start, targets.width, bool(est.fit_intercept))
-        checkpoint = self._checkpoint(rows, targets, start, seed)
-        held = est.validation_fraction if est.early_stopping else 0.0
+        checkpoint = self._checkpoint(rows, targets, start, seed, validation)
+        held = est.validation_fraction if est.early_stopping and validation is None else 0.0
         holdout = Holdout(held, seed)
         usable = sum(holdout.usable(i, r) for i, r in enumerate(rows.blocks))
         schedule = make_schedule(rows, holdout, learning_batch_size(self.batch_size, usable), True, seed)
@@ -219,13 +236,15 @@ class MapLearner:
             alpha=alpha, alternate=None if est.alternate is None else tuple(est.alternate),
         )  # fmt: skip
         work = CompactWork(targets, loss, 0.0, seed, True, holdout, layout=layout)
-        validates = bool(holdout.blocks(rows.blocks))
+        validates = bool(holdout.blocks(rows.blocks)) or (validation is not None and validation.stops)
         rules = Rules(n_epochs, 0.0 if validates else None, int(est.n_iter_no_change), classes, validates)
-        p = self._train(rows, schedule, optimizer, work, rules, checkpoint, start)
+        p = self._train(rows, schedule, optimizer, work, rules, checkpoint, start, validation)
         _compare_with_constant(work, p, sample, Y, v, unit)
         return layout, self._keep(layout, p, shift, None, None)
 
-    def _checkpoint(self, rows: Rows, targets: Targets, start: FourierMap, seed: int) -> Checkpoint:
+    def _checkpoint(
+        self, rows: Rows, targets: Targets, start: FourierMap, seed: int, given: GivenRows | None = None
+    ) -> Checkpoint:
         est: Any = self
         free = (
             "checkpoint", "checkpoint_every", "resume", "n_jobs", "random_state", "init", "kernel", "length_scale",
@@ -236,7 +255,7 @@ class MapLearner:
             options = {k: v for k, v in est.get_params(deep=False).items() if k not in free}
             return options | {"kind": "learned map", "start": start.spec()}
 
-        return open_checkpoint(est.checkpoint, job, rows, targets, seed, resume=bool(est.resume))
+        return open_checkpoint(est.checkpoint, job, rows, targets, seed, bool(est.resume), given)
 
     def _learn_kernel(self, X: Any, weight: Any) -> None:
         """Learn the map without a linear model, from pairs of sampled rows (Yu et al. 2015, Section 5)."""
@@ -280,6 +299,7 @@ class MapLearner:
         rules: Rules,
         checkpoint: Checkpoint,
         start: FourierMap,
+        given: GivenRows | None = None,
     ) -> np.ndarray:
         """Train from the start or the checkpoint, set the attributes that describe training, and return the vector."""
         from .plan import learning_memory
@@ -295,6 +315,8 @@ class MapLearner:
             work.holdout.blocks(rows.blocks),
             checkpoint=checkpoint,
             every=int(self.checkpoint_every),
+            given=given,
+            given_work=work,
         )
         trainer.resume()
         try:
@@ -361,8 +383,8 @@ class CompactModel(MapLearner, LinearModel):
 
     n_jobs: int | None
 
-    def _fit(self, X: Any, y: Any, weight: Any, targets: Targets, loss: str) -> None:
-        layout, p = self._learn(X, y, weight, targets, loss)
+    def _fit(self, X: Any, y: Any, weight: Any, targets: Targets, loss: str, given: Sequence[Any]) -> None:
+        layout, p = self._learn(X, y, weight, targets, loss, given)
         learned = layout.split(p)
         self.coef_ = np.ascontiguousarray(layout.interleaved(learned.w).T)
         self.intercept_ = (learned.c if len(learned.c) else np.zeros(targets.width)) + targets.centre

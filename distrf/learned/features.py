@@ -9,7 +9,7 @@ from dask.base import is_dask_collection
 from sklearn.utils import Tags
 from sklearn.utils.validation import _check_sample_weight
 
-from ..errors import input_errors
+from ..errors import InputError, input_errors
 from ..execution.keeping import keeps_blocks
 from ..execution.planned import Costs, PlannedRows
 from ..execution.row_blocks import align_rows
@@ -241,7 +241,14 @@ class CompactNonlinearMap(MapLearner, FeatureEstimator):
 
     @keeps_blocks
     def fit(
-        self, X: ArrayLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+        self,
+        X: ArrayLike,
+        y: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        *,
+        X_val: ArrayLike | None = None,
+        y_val: ArrayLike | None = None,
+        sample_weight_val: ArrayLike | None = None,
     ) -> CompactNonlinearMap:
         """Learn the map from rows, and from targets where the objective is a loss.
 
@@ -253,6 +260,13 @@ class CompactNonlinearMap(MapLearner, FeatureEstimator):
             Labels or targets of a loss. The kernel objective does not read them.
         sample_weight : array or Dask array of shape (n,), default=None
             Weight of each row. None weighs all alike.
+        X_val : {array, CSR matrix, Dask array} of shape (m, d), default=None
+            Rows by which epochs are scored, in place of held-out ones. With `early_stopping` they decide when training ends
+            and which epoch is kept; without, `history_` notes their scores.
+        y_val : array or Dask array of shape (m,) or (m, C), default=None
+            Their targets.
+        sample_weight_val : array or Dask array of shape (m,), default=None
+            Their weights. None weighs all alike.
 
         Returns
         -------
@@ -267,7 +281,13 @@ class CompactNonlinearMap(MapLearner, FeatureEstimator):
             The checkpoint belongs to another fit.
         """
         check_parameters(self)
+        given = (X_val, y_val, sample_weight_val)
         if self.objective == "kernel":
+            if any(part is not None for part in given):
+                raise InputError(
+                    "objective='kernel' learns from pairs of rows and has no score of other rows; leave out X_val, y_val and "
+                    "sample_weight_val, or give a loss as the objective"
+                )
             X = validate_rows(self, X, reset=True)
             self._learn_kernel(X, self._row_weights(X, sample_weight))
             return self
@@ -278,7 +298,7 @@ class CompactNonlinearMap(MapLearner, FeatureEstimator):
             if numeric
             else class_targets(y, sample_weight, self.class_weight)
         )
-        self._learn(X, y, sample_weight, targets, self.objective)
+        self._learn(X, y, sample_weight, targets, self.objective, given)
         return self
 
     @staticmethod

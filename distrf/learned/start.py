@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from dask.base import is_dask_collection
 from sklearn.base import clone
 
@@ -120,9 +121,15 @@ def centred(X: Any, sample: np.ndarray) -> tuple[Any, np.ndarray, np.ndarray | N
             stacklevel=6,
         )
         return X, sample, None
+    return less_means(X, mean), less_means(sample, mean), mean
+
+
+def less_means(X: Any, mean: np.ndarray) -> Any:
+    """Dense rows minus the means of their columns, lazy if they are."""
     move = ScalingMap(len(mean), len(mean), "standard", shift=mean, scale=np.ones_like(mean))
-    lazy = is_dask_collection(X)
-    return map_rows(move, X, len(mean), working_dtype(X.dtype)) if lazy else move(X), move(sample), mean
+    if not is_dask_collection(X):
+        return move(X.toarray() if sp.issparse(X) else X)
+    return map_rows(move, X, len(mean), working_dtype(X.dtype))
 
 
 def learning_batch_size(batch_size: int | str, n: int) -> int:

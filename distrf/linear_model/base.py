@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,17 +11,17 @@ from sklearn.utils import Tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from ..errors import InputError, input_errors
-from ..execution.passes import run_pass
+from ..errors import input_errors
+from ..execution.labelled import plain_rows
 from ..execution.planned import Costs, PlannedRows
-from ..execution.row_blocks import align_rows, map_rows
+from ..execution.row_blocks import map_rows
 from ..features.base import validate_rows
 from ..losses import LOSSES, Logistic
 from ..maps import working_dtype
 from ..parameters import check_parameters, number
-from ..targets import float_columns
+from ..scores.passes import error_pass, label_pass
 from ..typing import ArrayLike
-from .calibration import HeldOut, error_bound, fit_sigmoids, of_each_class, sort_errors
+from .calibration import error_bound, of_each_class
 from .predictor import LinearPredictor
 
 COVERAGE = number(above=0, below=1)
@@ -74,10 +73,6 @@ class LinearModel(BaseEstimator):
         InputError
             A parameter breaks its rule, or parameters do not go together.
         """
-        raise NotImplementedError
-
-    def _calibrate(self, held: HeldOut) -> None:
-        """Set `calibration_` from rows that the model was not trained on."""
         raise NotImplementedError
 
     def _predictor(self, output: str) -> LinearPredictor:
@@ -135,9 +130,6 @@ class LinearClassifier(ClassifierMixin, LinearModel):
     """Largest score wins; two classes share one score."""
 
     classes_: np.ndarray
-
-    def _calibrate(self, held: HeldOut) -> None:
-        self.calibration_ = fit_sigmoids(held, self.classes_)
 
     @available_if(_gives_probabilities)
     def predict_proba(self, X: ArrayLike) -> ArrayLike:
@@ -207,18 +199,15 @@ class LinearClassifier(ClassifierMixin, LinearModel):
         float
             Weighted share of rows whose label is predicted.
         """
+        X, y, sample_weight = plain_rows(X), plain_rows(y, "y"), plain_rows(sample_weight, "sample_weight")
         if not is_dask_collection(X):
             with input_errors():
                 return float(super().score(X, y, sample_weight))
-        predicted = self.predict(X)
-        return accuracy_pass(predicted, y, sample_weight, classes=self.classes_)
+        return label_pass(y, self.predict(X), sample_weight, classes=self.classes_).accuracy
 
 
 class LinearRegressor(RegressorMixin, LinearModel):
     """Linear scores as predictions."""
-
-    def _calibrate(self, held: HeldOut) -> None:
-        self.calibration_ = sort_errors(held)
 
     @available_if(lambda self: _is_calibrated(self, "predict_interval"))
     def predict_interval(self, X: ArrayLike, coverage: float = 0.9) -> ArrayLike:
@@ -307,137 +296,8 @@ class LinearRegressor(RegressorMixin, LinearModel):
         float
             R^2, the mean over outputs.
         """
+        X, y, sample_weight = plain_rows(X), plain_rows(y, "y"), plain_rows(sample_weight, "sample_weight")
         if not is_dask_collection(X):
             with input_errors():
                 return float(super().score(X, y, sample_weight))
-        return error_pass(self.predict(X), y, sample_weight).r2
-
-
-@dataclass
-class ErrorSums:
-    """Weighted sums over rows: weight, squared errors, and moments of y, each of shape (outputs,)."""
-
-    weight: float
-    squares: np.ndarray
-    mean: np.ndarray
-    spread: np.ndarray  # sum of squared deviations of y from its mean
-    norm: np.ndarray  # sum of squares of y
-
-    @property
-    def rmse(self) -> float:
-        """Root mean square error, the mean over outputs."""
-        return float(np.sqrt(self.squares / self.weight).mean())
-
-    @property
-    def relative_rmse(self) -> float | None:
-        """Error over the root mean square of y, all outputs as one; None where y is 0 everywhere."""
-        norm = self.norm.sum()
-        return float(np.sqrt(self.squares.sum() / norm)) if norm > 0 else None
-
-    @property
-    def r2(self) -> float:
-        """R^2, the mean over outputs; a constant output counts 1 if it is predicted exactly, else 0."""
-        varies = self.spread > 0
-        shares = self.squares / np.where(varies, self.spread, 1.0)
-        return float(np.where(varies, 1.0 - shares, self.squares == 0).mean())
-
-
-@dataclass(frozen=True)
-class _AccuracyReduction:
-    nbytes: int = 16
-    flops_per_row: float = 10.0
-
-    def initial(self) -> np.ndarray:
-        return np.zeros(2)
-
-    def update(
-        self, state: np.ndarray, first_row: int, predicted: np.ndarray, y: np.ndarray, weight: Any = None
-    ) -> np.ndarray:
-        w = np.ones(len(y)) if weight is None else np.asarray(weight, dtype=np.float64)
-        return state + np.array([w[predicted == y].sum(), w.sum()])
-
-    def combine(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
-        return left + right
-
-
-@dataclass(frozen=True)
-class _ErrorReduction:
-    nbytes: int = 64
-    flops_per_row: float = 10.0
-
-    def initial(self) -> None:
-        return None
-
-    def update(
-        self, state: ErrorSums | None, first_row: int, predicted: Any, y: Any, weight: Any = None
-    ) -> ErrorSums | None:
-        y, predicted = float_columns(y), float_columns(predicted)
-        if y.shape != predicted.shape:
-            raise InputError(f"predictions have {predicted.shape[1]} columns, y has {y.shape[1]}")
-        w = np.ones(len(y)) if weight is None else np.asarray(weight, dtype=np.float64)
-        total = w.sum()
-        mean = w @ y / total if total > 0 else np.zeros(y.shape[1])
-        return self.combine(
-            state, ErrorSums(total, w @ (y - predicted) ** 2, mean, w @ (y - mean) ** 2, w @ y**2)
-        )
-
-    def combine(self, left: ErrorSums | None, right: ErrorSums | None) -> ErrorSums | None:
-        if left is None or right is None:
-            return left if right is None else right
-        total = left.weight + right.weight
-        delta = right.mean - left.mean
-        share = right.weight / total if total > 0 else 0.0
-        return ErrorSums(
-            total,
-            left.squares + right.squares,
-            left.mean + share * delta,
-            left.spread + right.spread + left.weight * share * delta**2,
-            left.norm + right.norm,
-        )
-
-
-def _score_arrays(predicted: Any, y: Any, weight: Any) -> list[Any]:
-    arrays = [predicted, y] if weight is None else [predicted, y, weight]
-    if is_dask_collection(predicted):
-        arrays = [
-            predicted,
-            *(align_rows(predicted, a, n) for a, n in zip(arrays[1:], ("y", "weight"), strict=False)),
-        ]
-    return arrays
-
-
-def accuracy_pass(
-    predicted: ArrayLike, y: ArrayLike, weight: ArrayLike | None = None, *, classes: ArrayLike | None = None
-) -> float:
-    """Weighted share of equal labels, in one pass over lazy or in-memory arrays; `classes` are those of the model.
-
-    Raises InputError for text labels and numbers, which are never equal.
-    """
-    predicts, holds = _label_kind(predicted if classes is None else classes), _label_kind(y)
-    if predicts and holds and predicts.split()[0] != holds.split()[0]:
-        raise InputError(
-            f"labels are compared with labels of one kind; the model predicts {predicts}, the target holds {holds}; give "
-            "the target that the model was trained on, or turn it into the names of its classes"
-        )
-    hits, total = run_pass(
-        _AccuracyReduction(), _score_arrays(predicted, y, weight), label="score", block_rows=1 << 20
-    )
-    return float(hits / total)
-
-
-def _label_kind(labels: Any) -> str:
-    """The kind of labels, "text" or "numbers", with the dtype if known; "" if only reading them could tell."""
-    if labels.dtype.kind == "O":
-        first = labels.ravel()[:1].tolist() if isinstance(labels, np.ndarray) else []
-        return "" if not first else "text" if isinstance(first[0], str) else "numbers"
-    return f"text ({labels.dtype})" if labels.dtype.kind in "US" else f"numbers ({labels.dtype})"
-
-
-def error_pass(predicted: ArrayLike, y: ArrayLike, weight: ArrayLike | None = None) -> ErrorSums:
-    """Error sums in one pass over lazy or in-memory arrays. Raises InputError for targets that are text."""
-    if y.dtype.kind in "US":
-        raise InputError(
-            f"the errors of a regressor are of numbers; the target holds text ({y.dtype}); give another target, or a "
-            "classifier"
-        )
-    return run_pass(_ErrorReduction(), _score_arrays(predicted, y, weight), label="score", block_rows=1 << 20)
+        return error_pass(y, self.predict(X), sample_weight).r2

@@ -8,14 +8,15 @@ import numpy as np
 from sklearn.utils import Tags
 
 from ..parameters import CLASS_WEIGHT, Rule
-from ..targets import Targets, class_targets, regression_targets
+from ..targets import class_targets
 from ..typing import Alphas, ArrayLike, ClassWeight, RandomState
 from .base import LinearClassifier, LinearRegressor
 from .ridge_base import BaseRidge
+from .ridge_rows import ClassifierRows, RegressorRows
 from .validation import validate_fit
 
 
-class StreamingRidge(LinearRegressor, BaseRidge):
+class StreamingRidge(LinearRegressor, RegressorRows):
     """Ridge regression by one pass that adds up the normal equations, or by conjugate gradients.
 
     Minimises (1 / 2W) sum_i w_i |y_i - b - z_i.u|^2 + (alpha / 2) |u|^2 over u and b, with W = sum_i w_i. The
@@ -55,6 +56,10 @@ class StreamingRidge(LinearRegressor, BaseRidge):
         "cg" stops when its residual guarantees that the relative error of the predictions is at most this.
     max_passes : int, default=50
         Most passes of "cg". A warning says if they were too few.
+    keep_state : bool, default=False
+        Whether `fit` keeps the sums of its pass in `state_`, so that `partial_fit` can add more rows. They are saved with
+        the model: for each fold the lower tiles of a D x D float64 matrix, of 8 D^2 bytes up to 1,024 features, 6 D^2 with
+        2,048, near 4 D^2 with many. The solver is "gram" then.
     checkpoint : str, PathLike or None, default=None
         Folder or URL in which "cg" keeps the result of each pass. If an interrupted fit is called again, it
         resumes from there.
@@ -90,7 +95,9 @@ class StreamingRidge(LinearRegressor, BaseRidge):
         "gram".
     calibration_ : array of shape (k, C)
         Absolute errors of held-out rows, ascending for each target; with unequal weights, quantiles of them. Only with
-        `calibrate`.
+        `calibrate`; `partial_fit` says how long it stays.
+    state_ : KeptState
+        The sums of all rows so far; only with `keep_state`, or after `partial_fit`.
     n_features_in_ : int
         Number of input columns, D.
 
@@ -123,6 +130,7 @@ class StreamingRidge(LinearRegressor, BaseRidge):
         n_directions: int | str = "auto",
         tol: float = 1e-3,
         max_passes: int = 50,
+        keep_state: bool = False,
         checkpoint: str | None = None,
         random_state: RandomState = 0,
     ):
@@ -134,6 +142,7 @@ class StreamingRidge(LinearRegressor, BaseRidge):
         self.n_directions = n_directions
         self.tol = tol
         self.max_passes = max_passes
+        self.keep_state = keep_state
         self.checkpoint = checkpoint
         self.random_state = random_state
 
@@ -167,14 +176,13 @@ class StreamingRidge(LinearRegressor, BaseRidge):
         self._fit_beside(X, None, y, sample_weight)
         return self
 
-    def _fit_beside(self, X: Any, columns: Any, y: Any, sample_weight: Any) -> np.ndarray | None:
+    def _fit_beside(
+        self, X: Any, columns: Any, y: Any, sample_weight: Any, keep: bool = False
+    ) -> np.ndarray | None:
         X, y, sample_weight = validate_fit(self, X, y, sample_weight, numeric=True)
-        targets = regression_targets(y, sample_weight)
-        if not self.fit_intercept:
-            targets = Targets(None, np.zeros_like(targets.centre))
-        errors = self._fit(X, y, sample_weight, targets, columns)
-        if y.ndim == 1:
-            self.coef_, self.intercept_ = self.coef_[0], float(self.intercept_[0])
+        targets = self._targets(y, sample_weight)
+        errors = self._fit(X, y, sample_weight, targets, columns, keep or self.keep_state)
+        self._flatten(y.ndim == 1)
         return errors
 
     def __sklearn_tags__(self) -> Tags:
@@ -183,7 +191,7 @@ class StreamingRidge(LinearRegressor, BaseRidge):
         return tags
 
 
-class StreamingRidgeClassifier(LinearClassifier, BaseRidge):
+class StreamingRidgeClassifier(LinearClassifier, ClassifierRows):
     """Ridge regression on targets -1 and 1, one against the rest; the largest score wins.
 
     The objective is that of StreamingRidge, and alphas are compared by squared errors.
@@ -225,6 +233,10 @@ class StreamingRidgeClassifier(LinearClassifier, BaseRidge):
         "cg" stops when its residual guarantees that the relative error of the predictions is at most this.
     max_passes : int, default=50
         Most passes of "cg". A warning says if they were too few.
+    keep_state : bool, default=False
+        Whether `fit` keeps the sums of its pass in `state_`, so that `partial_fit` can add more rows. They are saved with
+        the model: for each fold the lower tiles of a D x D float64 matrix, of 8 D^2 bytes up to 1,024 features, 6 D^2 with
+        2,048, near 4 D^2 with many. The solver is "gram" then.
     checkpoint : str, PathLike or None, default=None
         Folder or URL in which "cg" keeps the result of each pass. If an interrupted fit is called again, it
         resumes from there.
@@ -260,7 +272,10 @@ class StreamingRidgeClassifier(LinearClassifier, BaseRidge):
         "gram".
     calibration_ : array of shape (c, 2)
         Slope a and offset b of each class: its probability is the sigmoid of a s + b, s being its score, over the sum of
-        these. Two classes share the score, with either sign. Only with `calibrate`.
+        these. Two classes share the score, with either sign. Only with `calibrate`; `partial_fit` says how long it
+        stays.
+    state_ : KeptState
+        The sums of all rows so far; only with `keep_state`, or after `partial_fit`.
     n_features_in_ : int
         Number of input columns, D.
 
@@ -300,6 +315,7 @@ class StreamingRidgeClassifier(LinearClassifier, BaseRidge):
         n_directions: int | str = "auto",
         tol: float = 1e-3,
         max_passes: int = 50,
+        keep_state: bool = False,
         checkpoint: str | None = None,
         random_state: RandomState = 0,
     ):
@@ -312,6 +328,7 @@ class StreamingRidgeClassifier(LinearClassifier, BaseRidge):
         self.n_directions = n_directions
         self.tol = tol
         self.max_passes = max_passes
+        self.keep_state = keep_state
         self.checkpoint = checkpoint
         self.random_state = random_state
 
@@ -350,8 +367,9 @@ class StreamingRidgeClassifier(LinearClassifier, BaseRidge):
     def _fit_beside(self, X: Any, columns: Any, y: Any, sample_weight: Any) -> np.ndarray | None:
         X, y, sample_weight = validate_fit(self, X, y, sample_weight, numeric=False)
         targets = class_targets(y, sample_weight, self.class_weight)
+        errors = self._fit(X, y, sample_weight, targets, columns, self.keep_state)
         self.classes_ = np.asarray(targets.classes)
-        return self._fit(X, y, sample_weight, targets, columns)
+        return errors
 
 
 def fit_beside(

@@ -10,7 +10,7 @@ from ..errors import InputError
 from ..execution.keeping import keeps_blocks
 from ..losses import loss_rule
 from ..parameters import CLASS_WEIGHT, Rule
-from ..targets import Targets, class_counts, class_targets
+from ..targets import Targets, check_labels, class_counts, class_targets
 from ..typing import ArrayLike, ClassWeight, RandomState
 from .base import LinearClassifier
 from .sgd_base import BaseSGD
@@ -205,7 +205,16 @@ class StreamingSGDClassifier(LinearClassifier, BaseSGD):
         self.class_weight = class_weight
 
     @keeps_blocks
-    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> StreamingSGDClassifier:
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        X_val: ArrayLike | None = None,
+        y_val: ArrayLike | None = None,
+        sample_weight_val: ArrayLike | None = None,
+    ) -> StreamingSGDClassifier:
         """Fit to features and labels.
 
         Parameters
@@ -216,6 +225,13 @@ class StreamingSGDClassifier(LinearClassifier, BaseSGD):
             Labels: numbers or text.
         sample_weight : array or Dask array of shape (n,), default=None
             Weight of each row. None weighs all alike.
+        X_val : {array, CSR matrix, Dask array} of shape (m, D), default=None
+            Features by which epochs are scored, in place of held-out rows. With `early_stopping` they decide when training
+            ends and which epoch is kept; without, `history_` notes their scores.
+        y_val : array or Dask array of shape (m,), default=None
+            Their targets.
+        sample_weight_val : array or Dask array of shape (m,), default=None
+            Their weights. None weighs all alike.
 
         Returns
         -------
@@ -235,7 +251,7 @@ class StreamingSGDClassifier(LinearClassifier, BaseSGD):
         X, y, sample_weight = validate_fit(self, X, y, sample_weight, numeric=False)
         targets = class_targets(y, sample_weight, self.class_weight)
         self.classes_ = np.asarray(targets.classes)
-        self._fit(X, y, sample_weight, targets)
+        self._fit(X, y, sample_weight, targets, (X_val, y_val, sample_weight_val))
         return self
 
     def partial_fit(
@@ -291,17 +307,10 @@ class StreamingSGDClassifier(LinearClassifier, BaseSGD):
             raise InputError(
                 f"classes={list(classes)} is not the same as on the last call to partial_fit, was {self.classes_}"
             )
-        check_labels(y, self.classes_)
+        check_labels(class_counts(y, None), self.classes_)
         factors = None
         if self.class_weight is not None:
             factors = np.array([float(self.class_weight.get(c, 1.0)) for c in self.classes_.tolist()])
         width = 1 if len(self.classes_) == 2 else len(self.classes_)
         self._partial_fit(X, y, sample_weight, Targets(self.classes_, np.zeros(width), factors))
         return self
-
-
-def check_labels(y: ArrayLike, classes: np.ndarray) -> None:
-    """Raise InputError for labels that are not among the classes; one pass over y."""
-    unknown = sorted(set(class_counts(y, None)) - set(classes.tolist()), key=str)
-    if unknown:
-        raise InputError(f"y has labels that classes lacks: {unknown}; classes: {classes.tolist()}")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,23 +20,26 @@ from ..parameters import FLAG, FOLDER, NONE, SEED, Rule, check_parameters, numbe
 from ..randomness import draw_seed
 from ..ridge.alphas import ALPHA
 from ..ridge.normal_equations import Solution
-from ..sgd.batch_plan import BatchMemory, check_batches, fit_costs
+from ..sgd.batch_plan import check_batches, fit_costs
 from ..sgd.batch_sizes import choose_batch_size, count_epochs, make_schedule, microbatch_rows, patience
-from ..sgd.batch_work import BatchWork, RowLengths
-from ..sgd.fit_checkpoint import open_checkpoint
+from ..sgd.batch_work import BatchWork
+from ..sgd.fit_checkpoint import job_of, open_checkpoint
+from ..sgd.given_rows import GivenRows
 from ..sgd.learning_rates import RATES, LearningRate
-from ..sgd.local_sgd import LocalSGD, LocalSteps, LocalWork, local_rows
+from ..sgd.local_sgd import LocalSGD, LocalWork, local_rows
 from ..sgd.optimizer import PreconditionedSGD
 from ..sgd.penalties import PENALTIES, Penalty
-from ..sgd.rows import Rows, Weights, measure_weights
+from ..sgd.rows import Rows, Weights, batches_of, measure_weights
 from ..sgd.schedules import LOCAL_BLOCKS, Holdout
 from ..sgd.spectrum import Requested, Spectrum, in_target_units, measure_spectrum
 from ..sgd.trainer import Rules, Trainer, TrainerState, warn_unconverged
 from ..targets import Targets
 from ..typing import RandomState
 from .base import LinearModel
+from .calibration import learn_calibration
 from .held_out import calibration_costs, holdout_scores
 from .sgd_stream import ENOUGH, Call, Sample, Seen, Stream, newest_rows
+from .validation import validate_given
 
 #: A loss counts as kinked if steps are made for less than this share of its smoothness, see `_optimizer`.
 _NARROW = 0.5
@@ -210,16 +215,20 @@ class BaseSGD(LinearModel):
         seed: int,
         stream: bool = False,
         sample: Rows | None = None,
+        given: GivenRows | None = None,
     ) -> Trainer:
         """The trainer of a fit: measures the spectrum, then sets schedule, optimizer and work, and resumes a checkpoint.
 
         stream : whether `partial_fit` calls: one epoch, and more rows will follow
         sample : rows on which to measure the spectrum in place of these; None takes these
+        given : validation rows in place of held-out ones, or None
         """
-        holdout = Holdout(0.0 if stream else self.held_out_share, seed)
+        share = 0.0 if stream or (given is not None and not self._calibrates) else self.held_out_share
+        holdout = Holdout(share, seed)
         checkpoint = open_checkpoint(
-            None if stream else self.checkpoint, self._job, rows, targets, seed, bool(self.resume)
-        )
+            None if stream else self.checkpoint, partial(job_of, self.get_params(deep=False)), rows, targets, seed,
+            bool(self.resume), given,
+        )  # fmt: skip
         measured = (rows, weights) if sample is None else (sample, measure_weights(sample, targets))
         spectrum = self._spectrum(checkpoint, *measured, targets, seed, stream)
         loss = replace(self._loss(targets), epsilon=spectrum.epsilon, factors=spectrum.factors)
@@ -243,10 +252,11 @@ class BaseSGD(LinearModel):
             work = LocalWork.of(work, local, weights.mean)
         first, constant = self._constant_weights(rows.n_features, spectrum, targets)
         trainer = Trainer(
-            _batches(rows, work, optimizer, memory), schedule, optimizer, optimizer.start(first),
+            batches_of(rows, work, optimizer, memory), schedule, optimizer, optimizer.start(first),
             self._rules(per_epoch, targets, stream), weights.mean,
-            holdout.blocks(rows.blocks) if self.early_stopping else [], whole, checkpoint, int(self.checkpoint_every),
+            holdout.blocks(rows.blocks) if self.early_stopping and given is None else [], whole, checkpoint, int(self.checkpoint_every),
             first=constant, null_loss=spectrum.null_loss, memory=memory,
+            given=given, given_work=replace(work, probed=0, holdout=Holdout(0.0, seed)),
         )  # fmt: skip
         trainer.resume()
         return trainer
@@ -315,25 +325,20 @@ class BaseSGD(LinearModel):
         }
         return LocalSGD(**options, step_rows=local) if local else PreconditionedSGD(**options)
 
-    def _job(self) -> dict[str, Any]:
-        """The parameters that determine the numbers, for the checkpoint."""
-        free = ("checkpoint", "checkpoint_every", "resume", "n_epochs", "warm_start", "random_state", "verbose")
-        return {k: v for k, v in self.get_params(deep=False).items() if k not in (*free, "class_weight")} | {
-            "kind": "sgd"
-        }
-
-    def _fit(self, X: Any, y: Any, weight: Any, targets: Targets) -> None:
+    def _fit(self, X: Any, y: Any, weight: Any, targets: Targets, given: Sequence[Any]) -> None:
         self.check()
         self.__dict__.pop("calibration_", None)
+        validation = validate_given(self, given, targets)
         old = (self.coef_, self.intercept_) if self.warm_start and hasattr(self, "coef_") else None
         rows, seed = Rows.of(X, y, weight), draw_seed(self.random_state)
-        trainer = self._start(rows, measure_weights(rows, targets), targets, seed)
+        trainer = self._start(rows, measure_weights(rows, targets), targets, seed, given=validation)
         if old is not None and not trainer.training.history and trainer.state.t == 0:
             self._warm(trainer, *old)
         self._train(trainer)
         if self._calibrates:
             solution = Solution(self.alpha_, self.coef_.T, self.intercept_ - targets.centre)
-            self._calibrate(holdout_scores(rows, targets, trainer.batches.work.holdout, solution, seed))
+            held = holdout_scores(rows, targets, trainer.batches.work.holdout, solution, seed)
+            self.calibration_ = learn_calibration(held, targets.classes)
         self.n_iter_ = len(self.history_)
         warn_unconverged(trainer, type(self).__name__, stacklevel=5)
         self._stream: Stream | None = None
@@ -468,7 +473,7 @@ class BaseSGD(LinearModel):
             isinstance(optimizer, LocalSGD), microbatch_rows(rows.n_features),
         )  # fmt: skip
         trainer = Trainer(
-            _batches(rows, stream.work, optimizer), schedule, optimizer, stream.state,
+            batches_of(rows, stream.work, optimizer), schedule, optimizer, stream.state,
             Rules(done + 1, None, 1, call.targets.classes is not None, guarded=True), seen.weight / seen.rows, [],
             null_loss=stream.null_loss,
         )  # fmt: skip
@@ -488,13 +493,5 @@ class BaseSGD(LinearModel):
 
     def planned_costs(self, rows: PlannedRows) -> Costs:
         check_parameters(self)
-        costs = fit_costs(self, rows)
-        if self._calibrates:
-            costs += calibration_costs(self, rows, round(rows.n * self.held_out_share))
-        return costs
-
-
-def _batches(rows: Rows, work: BatchWork, optimizer: Any, memory: BatchMemory | None = None) -> Any:
-    if isinstance(work, LocalWork):
-        return rows.batches(work, (LocalSteps(optimizer),), memory)
-    return rows.batches(work, (RowLengths(optimizer.preconditioner),) if work.probed else (), memory)
+        held = round(rows.n * self.held_out_share) if self._calibrates else 0
+        return fit_costs(self, rows) + (calibration_costs(self, rows, held) if held else Costs())

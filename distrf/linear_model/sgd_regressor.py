@@ -160,7 +160,16 @@ class StreamingSGDRegressor(LinearRegressor, BaseSGD):
     """
 
     @keeps_blocks
-    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> StreamingSGDRegressor:
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        X_val: ArrayLike | None = None,
+        y_val: ArrayLike | None = None,
+        sample_weight_val: ArrayLike | None = None,
+    ) -> StreamingSGDRegressor:
         """Fit to features and targets.
 
         Parameters
@@ -171,6 +180,13 @@ class StreamingSGDRegressor(LinearRegressor, BaseSGD):
             Targets: numbers, one or C for each row.
         sample_weight : array or Dask array of shape (n,), default=None
             Weight of each row. None weighs all alike.
+        X_val : {array, CSR matrix, Dask array} of shape (m, D), default=None
+            Features by which epochs are scored, in place of held-out rows. With `early_stopping` they decide when training
+            ends and which epoch is kept; without, `history_` notes their scores.
+        y_val : array or Dask array of shape (m,) or (m, C), default=None
+            Their targets.
+        sample_weight_val : array or Dask array of shape (m,), default=None
+            Their weights. None weighs all alike.
 
         Returns
         -------
@@ -188,7 +204,7 @@ class StreamingSGDRegressor(LinearRegressor, BaseSGD):
             The checkpoint belongs to another fit.
         """
         X, y, sample_weight = validate_fit(self, X, y, sample_weight, numeric=True)
-        self._fit(X, y, sample_weight, self._targets(y, sample_weight))
+        self._fit(X, y, sample_weight, self._targets(y, sample_weight), (X_val, y_val, sample_weight_val))
         return self._flat(y)
 
     def partial_fit(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,11 +11,13 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, column_or_1d, validate_data
 
 from ..errors import InputError
+from ..execution.labelled import plain_rows
 from ..execution.row_blocks import align_rows
 from ..features.base import row_errors, validate_rows
 from ..maps import working_dtype
 from ..parameters import check_parameters
-from ..targets import as_columns, checked_weights, refuse_unlike_targets
+from ..sgd.given_rows import GivenRows, given_rows
+from ..targets import Targets, as_columns, check_labels, checked_weights, class_counts, refuse_unlike_targets
 from ..typing import ArrayLike
 from .base import LinearModel
 
@@ -35,6 +38,7 @@ def validate_fit(
     check_parameters(estimator)
     if y is None:
         raise InputError(f"{type(estimator).__name__} requires y to be passed, but the target y is None")
+    X, y, sample_weight = plain_rows(X), plain_rows(y, "y"), plain_rows(sample_weight, "sample_weight")
     if numeric and getattr(getattr(y, "dtype", None), "kind", "") in ("U", "S"):
         raise InputError(f"{type(estimator).__name__} needs numbers as y, got text; take a classifier")
     if is_dask_collection(X):
@@ -66,3 +70,25 @@ def validate_fit(
         elif sample_weight is not None:  # a later batch of a stream may have no weight
             sample_weight = checked_weights(np.asarray(sample_weight), np.asarray(y))
     return X, y, sample_weight
+
+
+def validate_given(estimator: Any, given: Sequence[Any], targets: Targets) -> GivenRows | None:
+    """Check the validation rows that `fit` was given: X_val, y_val and sample_weight_val. None if there are none.
+
+    Raises InputError for one without the other, another width, other columns of targets, or labels that y lacks.
+    """
+    X, y, sample_weight = given
+    if (X is None) != (y is None) or (X is None and sample_weight is not None):
+        raise InputError("X_val and y_val go together, and sample_weight_val with both; give all that belong")
+    if X is None or y is None:
+        return None
+    classes = targets.classes
+    try:
+        X, y, sample_weight = validate_fit(estimator, X, y, sample_weight, numeric=classes is None, reset=False)
+    except InputError as error:
+        raise InputError(f"X_val, y_val: {error}") from error
+    if classes is not None:
+        check_labels(class_counts(y, None), classes, "y_val", "leave out rows of labels that y does not have")
+    elif (y.shape[1] if y.ndim == 2 else 1) != targets.width:
+        raise InputError(f"y_val has shape {y.shape}, but y has {targets.width} columns; give as many")
+    return given_rows((X, y, sample_weight), bool(estimator.early_stopping))

@@ -47,13 +47,14 @@ def working_dtype(dtype: np.dtype | type) -> np.dtype:
     return np.dtype(np.float32 if np.can_cast(dtype, np.float32, "safe") else np.float64)
 
 
-def check_rows(X: Rows, n_features_in: int) -> Rows:
+def check_rows(X: Rows, n_features_in: int, *, missing: bool = False) -> Rows:
     """Check one block of rows before its features are made.
 
     Parameters
     ----------
     X : array or sparse matrix of shape (n, d)
     n_features_in : d, the number of columns that the map was made for
+    missing : whether NaN is allowed
 
     Returns
     -------
@@ -73,7 +74,7 @@ def check_rows(X: Rows, n_features_in: int) -> Rows:
     with np.errstate(over="ignore", invalid="ignore"):
         if values.dtype.kind != "f" or np.isfinite(_any_sum(values)):
             return X
-    bad = ~np.isfinite(values)
+    bad = np.isinf(values) if missing else ~np.isfinite(values)
     if not bad.any():  # the sum overflowed, the entries did not
         return X
     row, column, value = first_entry(X, bad)
@@ -178,13 +179,17 @@ class FeatureMap:
 
         Returns
         -------
-        Array of shape (n, D), CSR where `sparse_output` says so, in the `working_dtype` of X.
+        Array of shape (n, D), CSR where `sparse_output` says so, of `out_dtype`: the `working_dtype` of X.
 
         Raises
         ------
         InputError : what `check_rows` refuses
         """
         return self.columns(X, 0, self.n_components)
+
+    def out_dtype(self, dtype: np.dtype) -> np.dtype:
+        """The dtype of the features of rows of a dtype."""
+        return working_dtype(dtype)
 
     def columns(self, X: Rows, start: int, stop: int) -> Rows:
         """Features start:stop of one block. The other features are not computed, unless `whole_rows` is true.
@@ -199,7 +204,7 @@ class FeatureMap:
         Array of shape (n, stop - start), otherwise as a call of the map returns it.
         """
         X = check_rows(X, self.n_features_in)
-        out = np.empty((X.shape[0], stop - start), dtype=working_dtype(X.dtype))
+        out = np.empty((X.shape[0], stop - start), dtype=self.out_dtype(X.dtype))
         self.fill_columns(X, out, start, stop)
         return out
 

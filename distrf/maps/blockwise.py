@@ -2,51 +2,35 @@
 
 What was fitted travels to the workers as `learned`, under one shared key. For the classes in
 `SAVABLE_TRANSFORMERS` it holds the fitted arrays, and `state` everything else, as JSON; the same is written
-when the map is saved. Any other transformer travels as its pickle, within one job. It has no spec and cannot be
-saved, because loading a pickle from a file would run the code in it.
+when the map is saved. If the JSON is long, it is an array of bytes of `learned` too. Any other transformer travels as its
+pickle, within one job. It has no spec and cannot be saved, because loading a pickle from a file would run the code in it.
 """
 
 from __future__ import annotations
 
 import hashlib
-import importlib
 import json
 import pickle
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, NoReturn, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.compose import ColumnTransformer
+from sklearn.pipeline import FeatureUnion, Pipeline
+from sklearn.utils import get_tags
 
 from ..errors import InputError, SpecMismatchError
 from ..typing import Rows
 from .base import FeatureMap, arrays_fingerprint, check_rows, working_dtype
+from .transformers import SAVABLE_TRANSFORMERS, describe_transformer, restore_transformer, warn_of_release
 
-#: Transformers that treat each row by itself and whose parameters and fitted attributes are plain data, by
-#: name: their module.
-SAVABLE_TRANSFORMERS: dict[str, str] = {
-    "AdditiveChi2Sampler": "sklearn.kernel_approximation",
-    "Binarizer": "sklearn.preprocessing",
-    "GaussianRandomProjection": "sklearn.random_projection",
-    "MaxAbsScaler": "sklearn.preprocessing",
-    "MinMaxScaler": "sklearn.preprocessing",
-    "Normalizer": "sklearn.preprocessing",
-    "PCA": "sklearn.decomposition",
-    "PolynomialCountSketch": "sklearn.kernel_approximation",
-    "PolynomialFeatures": "sklearn.preprocessing",
-    "QuantileTransformer": "sklearn.preprocessing",
-    "RBFSampler": "sklearn.kernel_approximation",
-    "RobustScaler": "sklearn.preprocessing",
-    "SkewedChi2Sampler": "sklearn.kernel_approximation",
-    "StandardScaler": "sklearn.preprocessing",
-    "TruncatedSVD": "sklearn.decomposition",
-    "VarianceThreshold": "sklearn.feature_selection",
-}
-#: The entry of `learned` that holds a pickle.
-_PICKLE = "pickle"
+#: Entries of `learned`: of a pickle, and of JSON that is too long to go with every task.
+_PICKLE, _STATE = "pickle", "state"
+_LONG = 512
 
 
 @dataclass(frozen=True)
@@ -57,29 +41,47 @@ class BlockwiseMap(FeatureMap):
     ----------
     n_features_in : d
     n_components : D
-    state : str, JSON: the class, and for a class in `SAVABLE_TRANSFORMERS` its parameters and what was fitted
-        beside arrays
-    learned : the fitted arrays by name, or the pickle of the transformer as an array of bytes
+    state : str, JSON: what `describe_transformer` says, or the class and a fingerprint of what `learned` says
+    learned : the fitted arrays by name, and the long JSON or the pickle of the transformer as an array of bytes
+    names : columns of the data frames that the transformer takes; empty if it takes arrays
+    dtype : of the features of data frames; "" is what the transformer makes
+    csr : bool, whether the features of data frames are CSR
     """
 
     state: str
+    names: tuple[str, ...] = ()
+    dtype: str = ""
+    csr: bool = False
     learned: Mapping[str, np.ndarray] | None = field(default=None, compare=False, repr=False)
 
     kind: ClassVar[str] = "blockwise"
     whole_rows: ClassVar[bool] = True
 
     @classmethod
-    def of_transformer(cls, transformer: object, n_features_in: int, n_components: int) -> BlockwiseMap:
+    def of_transformer(
+        cls, transformer: object, n_features_in: int, n_components: int, **frames: Any
+    ) -> BlockwiseMap:
         """The map of a fitted transformer.
+
+        Parameters
+        ----------
+        transformer : a fitted transformer that treats each row by itself
+        n_features_in, n_components : d and D
+        **frames : `names`, `dtype` and `csr` of one that takes data frames
 
         Raises
         ------
         InputError : the transformer is neither in `SAVABLE_TRANSFORMERS` nor can it be pickled
         """
         name = type(transformer).__name__
-        described = _describe(transformer)
-        if described is not None:
-            return cls(n_features_in, n_components, *described)
+        arrays: dict[str, np.ndarray] = {}
+        try:
+            entry = describe_transformer(transformer, "", arrays)
+        except InputError:
+            pass
+        else:
+            text, arrays = _stated(entry, arrays)
+            return cls(n_features_in, n_components, text, learned=arrays, **frames)
         try:
             data = np.frombuffer(pickle.dumps(transformer), dtype=np.uint8)
         except Exception as error:
@@ -89,7 +91,7 @@ class BlockwiseMap(FeatureMap):
             ) from error
         learned = {_PICKLE: data}
         state = {"pickled": f"{type(transformer).__module__}.{name}", "digest": arrays_fingerprint(learned)}
-        return cls(n_features_in, n_components, json.dumps(state), learned)
+        return cls(n_features_in, n_components, json.dumps(state), learned=learned, **frames)
 
     @property
     def savable(self) -> bool:
@@ -102,20 +104,49 @@ class BlockwiseMap(FeatureMap):
         assert self.learned is not None
         if not self.savable:
             return _unpickled.get(self.state, self.learned[_PICKLE])
-        return transformer_from_spec(json.loads(self.state), self.learned)
+        return restore_transformer(self._entry(), self.learned)
+
+    def _entry(self) -> dict[str, Any]:
+        """What `describe_transformer` said."""
+        entry = json.loads(self.state)
+        if _STATE not in entry:
+            return entry
+        assert self.learned is not None
+        return json.loads(self.learned[_STATE].tobytes())
 
     def __call__(self, X: Rows) -> Rows:
-        X = check_rows(X, self.n_features_in)
+        if self.names:
+            return self._of_frame(X)
+        transformer = self.transformer
+        X = check_rows(X, self.n_features_in, missing=takes_missing(transformer))
         dtype = working_dtype(X.dtype)
         if X.shape[0] == 0:  # blocks of a Dask array may be empty, but scikit-learn refuses them
             return np.empty((0, self.n_components), dtype=dtype)
-        return as_rows(self.transformer.transform(as_rows(X, dtype)), dtype)
+        return as_rows(transformer.transform(as_rows(X, dtype)), dtype)
+
+    def _of_frame(self, X: Any) -> Rows:
+        missing = [name for name in self.names if name not in getattr(X, "columns", ())]
+        if missing:
+            got = (
+                "columns " + ", ".join(map(str, X.columns[:10])) if hasattr(X, "columns") else type(X).__name__
+            )
+            raise InputError(
+                f"the transformer was fitted to data frames with the columns {', '.join(missing[:10])}, got {got}; give such "
+                "a data frame, of pandas or of Dask"
+            )
+        if len(X) == 0:
+            made = np.empty((0, self.n_components))
+            return sp.csr_array(made) if self.csr else made
+        features = self.transformer.transform(X[list(self.names)])
+        return as_rows(features, np.dtype(self.dtype) if self.dtype else frame_dtype(features))
 
     def columns(self, X: Rows, start: int, stop: int) -> Rows:
         return self(X)[:, start:stop]
 
     def makes_csr(self, of_csr: bool) -> bool:
         """Whether the transformer makes CSR of a row of ones, itself CSR (`of_csr`) or an array."""
+        if self.names:
+            return self.csr
         row = np.ones((1, self.n_features_in))
         try:
             return sp.issparse(self(sp.csr_array(row) if of_csr else row))
@@ -138,23 +169,40 @@ class BlockwiseMap(FeatureMap):
         return 2.0 * self.n_features_in * self.n_components, float(size)
 
     def spec(self) -> dict[str, Any]:
-        state = json.loads(self.state)
-        if "pickled" in state:
-            _refuse(state["pickled"])
+        if not self.savable:
+            try:
+                describe_transformer(self.transformer, "", {})
+            except InputError as error:
+                name = json.loads(self.state)["pickled"]
+                raise InputError(
+                    f"a {name} cannot be saved without running its code on load: {error}; Blockwise saves, with "
+                    f"parameters that are plain data: {', '.join(sorted(SAVABLE_TRANSFORMERS))}"
+                ) from None
         return {
             "map": self.kind,
             "n_features_in": self.n_features_in,
             "n_components": self.n_components,
-            "transformer": state,
-        }
+            "transformer": json.loads(self.state),
+        } | ({"names": list(self.names), "dtype": self.dtype, "csr": self.csr} if self.names else {})
 
     @classmethod
     def from_spec(cls, spec: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> BlockwiseMap:
-        transformer_from_spec(
-            spec["transformer"], arrays
-        )  # raises where the spec is not that of a listed transformer
         state = json.dumps(spec["transformer"], sort_keys=True)
-        return cls(int(spec["n_features_in"]), int(spec["n_components"]), state, dict(arrays))
+        frames = (
+            {"names": tuple(spec["names"]), "dtype": spec["dtype"], "csr": spec["csr"]}
+            if "names" in spec
+            else {}
+        )
+        map_ = cls(int(spec["n_features_in"]), int(spec["n_components"]), state, learned=dict(arrays), **frames)
+        if not isinstance(spec["transformer"], dict) or not map_.savable:
+            raise SpecMismatchError("the spec names a pickle, which is not loaded; the spec was edited")
+        if _STATE in spec["transformer"] and _STATE not in arrays:
+            raise SpecMismatchError(
+                f"the arrays [{_STATE!r}] of the transformer are missing; save the map again"
+            )
+        _ = map_.transformer  # raises where the spec is not that of a listed transformer
+        warn_of_release(map_._entry())
+        return map_
 
     def __dask_tokenize__(self) -> tuple[object, ...]:
         return (
@@ -162,8 +210,26 @@ class BlockwiseMap(FeatureMap):
             self.n_features_in,
             self.n_components,
             self.state,
+            self.names,
+            self.dtype,
             arrays_fingerprint(self.arrays),
         )
+
+
+def takes_missing(transformer: Any) -> bool:
+    """Whether NaN may stand in the rows of a transformer, as in those of an imputer."""
+    if isinstance(transformer, Pipeline):  # scikit-learn's tags do not look inside
+        steps = [step for _, step in transformer.steps if step is not None and step != "passthrough"]
+        return not steps or takes_missing(steps[0])
+    if isinstance(transformer, ColumnTransformer | FeatureUnion):  # each part refuses what it cannot take
+        return True
+    return bool(get_tags(transformer).input_tags.allow_nan)
+
+
+def frame_dtype(features: Any) -> np.dtype:
+    """The dtype of features made from a data frame: float32 or float64, also of objects that are numbers."""
+    dtype = getattr(features, "dtype", None)
+    return np.dtype(np.float64) if dtype is None or dtype.kind == "O" else working_dtype(dtype)
 
 
 def as_rows(features: Any, dtype: np.dtype) -> Rows:
@@ -173,124 +239,14 @@ def as_rows(features: Any, dtype: np.dtype) -> Rows:
     return np.ascontiguousarray(features, dtype=dtype)
 
 
-def listed_transformer(name: str) -> type | None:
-    """The class of that name in `SAVABLE_TRANSFORMERS`, imported on first use; None for any other name."""
-    module = SAVABLE_TRANSFORMERS.get(name)
-    return None if module is None else getattr(importlib.import_module(module), name)
-
-
-def _describe(transformer: Any) -> tuple[str, dict[str, np.ndarray]] | None:
-    """The state and the arrays of a transformer, as `BlockwiseMap` holds them.
-
-    None where its class is not listed, or where a parameter or a fitted attribute is not plain data.
-    """
-    kind: Any = type(transformer)
-    if listed_transformer(kind.__name__) is not kind:
-        return None
-    parameters = transformer.get_params(deep=False)
-    fitted: dict[str, Any] = {}
-    arrays: dict[str, np.ndarray] = {}
-    for name, value in vars(transformer).items():
-        if name in parameters or name == "feature_names_in_":
-            continue
-        if isinstance(value, np.ndarray) and value.dtype.kind in "fiub":
-            arrays[name] = np.ascontiguousarray(value)
-        else:
-            fitted[name] = value
-    try:
-        plain = {"parameters": _plain(parameters), "fitted": _plain(fitted)}
-    except TypeError:
-        return None
-    state = {"class": type(transformer).__name__, **plain, "arrays": sorted(arrays)}
-    return json.dumps(state, sort_keys=True), arrays
-
-
-def _plain(value: Any) -> Any:
-    """A nested value of numbers, words, lists and dictionaries as JSON holds it; tuples are marked.
-
-    Raises TypeError for others.
-    """
-    if value is None or isinstance(value, (bool, int, float, str)):
-        return value
-    if isinstance(value, np.generic):
-        return value.item()
-    if isinstance(value, tuple):
-        return {"$tuple": [_plain(v) for v in value]}
-    if isinstance(value, list):
-        return [_plain(v) for v in value]
-    if isinstance(value, dict):
-        return {str(k): _plain(v) for k, v in value.items()}
-    raise TypeError(type(value).__name__)
-
-
-def _unplain(value: Any) -> Any:
-    """The value that `_plain` was given, with its tuples."""
-    if isinstance(value, list):
-        return [_unplain(v) for v in value]
-    if isinstance(value, dict):
-        if set(value) == {"$tuple"}:
-            return tuple(_unplain(v) for v in value["$tuple"])
-        return {k: _unplain(v) for k, v in value.items()}
-    return value
-
-
-def _refuse(name: str) -> NoReturn:
-    raise InputError(
-        f"a {name} cannot be saved without running its code on load; Blockwise saves, with parameters that are "
-        f"plain data: {', '.join(sorted(SAVABLE_TRANSFORMERS))}"
-    )
-
-
-def transformer_spec(transformer: object) -> dict[str, Any]:
-    """The JSON of an unfitted transformer.
-
-    Raises
-    ------
-    InputError : the transformer is not in `SAVABLE_TRANSFORMERS`, or a parameter is not plain data
-    """
-    described = _describe(transformer)
-    if described is None:
-        _refuse(f"{type(transformer).__module__}.{type(transformer).__name__}")
-    return json.loads(described[0])
-
-
-def transformer_from_spec(state: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Any:
-    """A transformer from its JSON and its fitted arrays.
-
-    Parameters
-    ----------
-    state : what `transformer_spec` returned, or the state of a `BlockwiseMap`
-    arrays : the fitted arrays by name
-
-    Returns
-    -------
-    An instance of a class in `SAVABLE_TRANSFORMERS`.
-
-    Raises
-    ------
-    SpecMismatchError : the class is not listed, an array is missing, or the state names what the class cannot have
-    """
-    name = state.get("class")
-    if set(state) != {"class", "parameters", "fitted", "arrays"} or name not in SAVABLE_TRANSFORMERS:
-        raise SpecMismatchError(
-            f"the spec names the transformer {name!r}; this release loads {', '.join(sorted(SAVABLE_TRANSFORMERS))}"
-        )
-    missing = sorted(set(state["arrays"]) - set(arrays))
-    if missing:
-        raise SpecMismatchError(f"the arrays {missing} of the {name} are missing; save the map again")
-    cls = listed_transformer(name)
-    assert cls is not None
-    try:
-        transformer = cls(**_unplain(state["parameters"]))
-    except TypeError as error:
-        raise SpecMismatchError(
-            f"this scikit-learn's {name} does not take the stored parameters: {error}"
-        ) from None
-    for attribute, value in [*_unplain(state["fitted"]).items(), *((a, arrays[a]) for a in state["arrays"])]:
-        if attribute.startswith("__") or hasattr(cls, attribute):  # an edited spec must not replace a method
-            raise SpecMismatchError(f"a {name} has no fitted attribute {attribute!r}; the spec was edited")
-        setattr(transformer, attribute, value)
-    return transformer
+def _stated(entry: dict[str, Any], arrays: dict[str, np.ndarray]) -> tuple[str, dict[str, np.ndarray]]:
+    """`state` and `learned` of a map."""
+    text = json.dumps(entry, sort_keys=True)
+    if len(text) > _LONG:
+        arrays = arrays | {_STATE: np.frombuffer(text.encode(), dtype=np.uint8)}
+        digest = hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+        text = json.dumps({"class": entry["class"], _STATE: digest}, sort_keys=True)
+    return text, arrays
 
 
 class _Unpickled:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -13,7 +13,7 @@ from ..compiled.table_rows import append_slots, fill_slots, spread_slots
 from ..errors import InputError, SpecMismatchError
 from ..typing import Rows
 from .base import FeatureMap, arrays_fingerprint, check_rows, dense, row_tiles, verify_fingerprint
-from .table_columns import ENCODINGS, FOLDS, Encoding, row_folds
+from .table_columns import ENCODINGS, FOLDS, Encoding, TargetMeans
 from .table_missing import MISSING
 
 #: Bytes of the slots of one tile of rows: a value and a feature each.
@@ -33,7 +33,8 @@ class TableMap(FeatureMap):
     slots : the most features of one row that are not zero
     held : bytes of the learned arrays
     csr : whether features are CSR arrays, which hold no zeros
-    cross : whether target means are those without the fold of a row (`row_folds`): at training, never at prediction
+    cross : whether one more column of the rows holds their folds, the last one, and target means are those without the fold
+        of a row: at training, never at prediction
     parts : array of shape (P, 6), int64: of each encoding its kind (place in `ENCODINGS`), its column, its first feature and
         first slot, and where its numbers start and stop
     numbers : array of float64, the numbers of all encodings after each other
@@ -58,7 +59,7 @@ class TableMap(FeatureMap):
 
         Parameters
         ----------
-        n_features_in : d
+        n_features_in : d, with the column of folds where `cross`
         encodings : at least one; a column may have several, or none
         csr : whether features are CSR arrays; None where that takes less than a quarter of the memory, and D > 1,024
         cross : as in the class
@@ -104,36 +105,20 @@ class TableMap(FeatureMap):
     def entries_per_row(self) -> int:
         return 2 * self.slots if self.csr else self.n_components  # of CSR rows a value and a column each
 
-    def __call__(self, X: Rows) -> Rows:
-        """All features of one block of coded rows.
-
-        Parameters
-        ----------
-        X : array or sparse matrix of shape (n, d)
-
-        Returns
-        -------
-        Array of shape (n, D), CSR where `csr` is true, float32.
-
-        Raises
-        ------
-        InputError : what `check_rows` refuses
-        """
-        X = check_rows(X, self.n_features_in)
-        if self.csr:
-            return self._sparse_features(X)
-        out = np.empty((X.shape[0], self.n_components), dtype=np.float32)
-        self.fill(X, out)
-        return out
+    def out_dtype(self, dtype: np.dtype) -> np.dtype:
+        return np.dtype(np.float32)  # the rows are float64 for the sake of codes and seconds
 
     def columns(self, X: Rows, start: int, stop: int) -> Rows:
-        return self(X)[:, start:stop]
+        if not self.csr:
+            return super().columns(X, start, stop)
+        made = self._sparse_features(check_rows(X, self.n_features_in))
+        return made if (start, stop) == (0, self.n_components) else made[:, start:stop]
 
     def fill_columns(self, X: Rows, out: np.ndarray, start: int, stop: int) -> None:
         # Without one-hot parts every feature has a slot of its own, in the order of the features.
         direct = self.slots == self.n_components
-        values, places = self._tile_arrays(X.shape[0])
         whole = (start, stop) == (0, self.n_components) and out.dtype == np.float32
+        values, places = self._tile_arrays(X.shape[0], self.slots if whole else self.n_components)
         tile = None if whole else np.empty((len(values), self.n_components), dtype=np.float32)
         for a, b in row_tiles(X.shape[0], len(values)):
             made = out[a:b] if tile is None else tile[: b - a]
@@ -150,7 +135,7 @@ class TableMap(FeatureMap):
         index = np.int32 if n * self.slots < 2**31 else np.int64
         data, indices = np.empty(n * self.slots, dtype=np.float32), np.empty(n * self.slots, dtype=index)
         indptr = np.zeros(n + 1, dtype=index)
-        values, places = self._tile_arrays(n)
+        values, places = self._tile_arrays(n, self.slots)
         for a, b in row_tiles(n, len(values)):
             self._fill_slots(X[a:b], values, places)
             append_slots(values[: b - a], places[: b - a], data, indices, indptr[a : b + 1])
@@ -158,18 +143,27 @@ class TableMap(FeatureMap):
             array.resize(int(indptr[-1]), refcheck=False)
         return sp.csr_array((data, indices, indptr), shape=(n, self.n_components))
 
-    def _tile_arrays(self, n: int) -> tuple[np.ndarray, np.ndarray]:
-        """Room for the slots of one tile of a block of n rows: their values, and their features, filled in."""
+    def _tile_arrays(self, n: int, width: int) -> tuple[np.ndarray, np.ndarray]:
+        """Room for the slots of one tile of a block of n rows, which takes so many numbers of a row: values, and their
+        features, filled in."""
         assert self.parts is not None
         first, slot = self.parts[:, 2], self.parts[:, 3]
         counts = np.diff(slot, append=self.slots)
         features = np.repeat(first - slot, counts) + np.arange(self.slots)
-        shape = (min(self._tile_rows, max(n, 1)), self.slots)
+        shape = (min(_tile_rows(width), max(n, 1)), self.slots)
         return np.empty(shape, dtype=np.float32), np.array(np.broadcast_to(features, shape), dtype=np.int32)
 
-    @property
-    def _tile_rows(self) -> int:
-        return max(32, _TILE_BYTES // (8 * self.slots))
+    def crossed(self) -> Self:
+        """This map for training rows, which hold their folds in one more column.
+
+        Returns
+        -------
+        TableMap
+            Itself where no encoding depends on folds.
+        """
+        if not any(isinstance(one, TargetMeans) for one in self.encodings()):
+            return self
+        return replace(self, n_features_in=self.n_features_in + 1, cross=True)
 
     def _fill_slots(self, X: Rows, values: np.ndarray, places: np.ndarray) -> None:
         """Fill the slots of a tile of rows."""
@@ -177,7 +171,9 @@ class TableMap(FeatureMap):
         assert self.numbers is not None
         tile = np.ascontiguousarray(dense(X), dtype=np.float64)
         n = len(tile)
-        folds = row_folds(tile) if self.cross else np.full(n, FOLDS, dtype=np.int8)
+        folds = (
+            np.clip(tile[:, -1], 0, FOLDS).astype(np.int8) if self.cross else np.full(n, FOLDS, dtype=np.int8)
+        )
         x, parts, numbers = _read_only(tile), _read_only(self.parts), _read_only(self.numbers)
         fill_slots(x, folds, parts, numbers, MISSING, values[:n], places[:n])
 
@@ -188,8 +184,10 @@ class TableMap(FeatureMap):
         return self.held
 
     def scratch_bytes(self, itemsize: int) -> int:
-        # the slots of a tile, a tile of rows in another order or dtype, and its folds with their hashes
-        return self._tile_rows * (8 * self.slots + 8 * self.n_features_in + 9)
+        # the slots of a tile, a tile of rows in another order or dtype, their folds, and some columns of a tile
+        return _tile_rows(self.slots) * (8 * self.slots + 8 * self.n_features_in + 1) + max(
+            4 * self.n_components, _TILE_BYTES
+        )
 
     def spec(self) -> dict[str, Any]:
         return {**super().spec(), "digest": arrays_fingerprint(self.arrays)}
@@ -213,6 +211,11 @@ class TableMap(FeatureMap):
         if not same:
             raise SpecMismatchError("the arrays of a table map are not those of its spec; save the map again")
         return map_
+
+
+def _tile_rows(width: int) -> int:
+    """Rows of a tile of which each takes so many numbers."""
+    return max(1, _TILE_BYTES // (8 * width))
 
 
 def _read_only(array: np.ndarray) -> np.ndarray:

@@ -14,7 +14,6 @@ from typing import Self
 
 import numpy as np
 
-from ..compiled.table_rows import row_hashes
 from ..errors import InputError
 from ..randomness import quantile, raw_words
 from .table_missing import is_missing
@@ -27,23 +26,27 @@ PERIODS = ("hour", "weekday", "yearday")
 _LARGEST = 1e300
 
 
-def row_folds(X: np.ndarray, n_folds: int = FOLDS) -> np.ndarray:
-    """The fold of each coded row, which is a hash of what the row holds.
+def row_folds(first: int, rows: int) -> np.ndarray:
+    """The folds of neighbouring rows, which are hashes of their numbers: equal in every chunking.
 
-    It needs no row numbers, is equal in every chunking, and copies of a row share a fold.
+    What rows hold has no say: of equal rows, a fold would have all or none.
 
     Parameters
     ----------
-    X : array of shape (n, d), coded rows
-    n_folds : the number of folds, at most 127
+    first : number of the first row
+    rows : how many
 
     Returns
     -------
-    Array of shape (n,), int8, of numbers below `n_folds`.
+    Array of shape (rows,), int8, of numbers below `FOLDS`.
     """
-    hashes = np.empty(len(X), dtype=np.uint64)
-    row_hashes(np.ascontiguousarray(X, dtype=np.float64), hashes)
-    return ((hashes >> np.uint64(32)) * np.uint64(n_folds) >> np.uint64(32)).astype(np.int8)
+    words = np.arange(first, first + rows, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        words = (words ^ (words >> np.uint64(shift))) * np.uint64(
+            factor
+        )  # splitmix64 (Steele, Lea & Flood 2014)
+    words ^= words >> np.uint64(31)
+    return ((words >> np.uint64(32)) * np.uint64(FOLDS) >> np.uint64(32)).astype(np.int8)
 
 
 @dataclass(frozen=True, eq=False)
@@ -323,30 +326,25 @@ class TargetMeans(Encoding):
 
     @classmethod
     def of_sums(
-        cls, column: int, factor: float, codes: np.ndarray, weights: np.ndarray, sums: np.ndarray,
-        every: tuple[np.ndarray, np.ndarray], smoothing: float | np.ndarray,
-    ) -> Self:  # fmt: skip
-        """The means (sum + m mean) / (weight + m), where `mean` is that of all values in the same folds.
+        cls, column: int, codes: np.ndarray, sums: np.ndarray, totals: np.ndarray, smoothing: float
+    ) -> Self:
+        """The means (sum + m mean) / (weight + m), where `mean` is that of all values in the same folds; the factor is 1.
 
         Parameters
         ----------
-        column, factor, codes : as in the class
-        weights : array of shape (k, FOLDS): the sum of weights of the rows of a code in a fold
-        sums : array of shape (k, FOLDS, C): their weighted sums of targets
-        every : the same two over all rows, of shapes (FOLDS,) and (FOLDS, C)
-        smoothing : m > 0, a number or one for each code, array of shape (k,)
+        column, codes : as in the class
+        sums : array of shape (k, FOLDS, 1 + C): the weight of the rows of a code in a fold, then their weighted targets
+        totals : array of shape (FOLDS, 1 + C): the same over all rows
+        smoothing : m > 0
         """
-        m = np.broadcast_to(np.asarray(smoothing, dtype=np.float64), (len(codes),))[:, None]
-        means = np.empty((FOLDS + 1, len(codes) + 1, sums.shape[-1]))
+        means = np.empty((FOLDS + 1, len(codes) + 1, sums.shape[-1] - 1))
         for fold in range(FOLDS + 1):
             others = np.arange(FOLDS) != fold
-            weight, total = every[0][others].sum(), every[1][others].sum(axis=0)
-            mean = total / weight if weight > 0 else np.zeros_like(total)
-            means[fold, :-1] = (sums[:, others].sum(axis=1) + m * mean) / (
-                weights[:, others].sum(axis=1)[:, None] + m
-            )
+            every, each = totals[others].sum(axis=0), sums[:, others].sum(axis=1)
+            mean = every[1:] / every[0] if every[0] > 0 else np.zeros(len(every) - 1)
+            means[fold, :-1] = (each[:, 1:] + smoothing * mean) / (each[:, :1] + smoothing)
             means[fold, -1] = mean
-        return cls(column, factor, codes, means)
+        return cls(column, 1.0, codes, means)
 
     @property
     def width(self) -> int:
@@ -407,25 +405,25 @@ ENCODINGS: tuple[type[Encoding], ...] = (
 )
 
 
-def date_parts(column: int, mean: float, spread: float, low: float, high: float, timed: bool) -> list[Encoding]:
+def date_parts(column: int, middle: float, spread: float, range_: float, timed: bool) -> list[Encoding]:
     """The encodings of a column of dates: the time elapsed, and the periods of which it shows enough to vary.
 
     Parameters
     ----------
     column : the column of the rows
-    mean, spread : of its dates, in seconds; the mean stands in for a missing date
-    low, high : the first and the last date
+    middle, spread : of its dates, in seconds; the middle stands in for a missing date
+    range_ : what most dates lie in, in seconds
     timed : whether dates differ in the time of day
 
     Returns
     -------
     list of Encoding
-        `Units`, then the time of day where `timed`, the weekday beyond 14 days, the day of the year beyond 180. Each has
-        variance 1 in all over dates that are spread evenly.
+        `Units`, bent, so that a date such as 9999-12-31 leaves the others apart; then the time of day where `timed`, the
+        weekday beyond 14 days, the day of the year beyond 180. Each has variance 1 in all over dates that are spread evenly.
     """
-    beyond = {"hour": timed, "weekday": high - low > 14 * 86400, "yearday": high - low > 180 * 86400}
+    beyond = {"hour": timed, "weekday": range_ > 14 * 86400, "yearday": range_ > 180 * 86400}
     return [
-        Units(column, 1.0, mean, mean, spread),
+        Units(column, 1.0, middle, middle, spread, True),
         *(Cycle(column, 1.0, period) for period in PERIODS if beyond[period]),
     ]
 

@@ -12,7 +12,8 @@ _EXPORTS = {
     "featurize": "writing",
     "write_rows": "writing",
     "predict": "predicting",
-    "evaluate": "predicting",
+    "evaluate": "evaluating",
+    "add_rows": "adding",
 }
 
 __all__ = sorted(_EXPORTS)

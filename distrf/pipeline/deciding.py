@@ -16,6 +16,7 @@ from ..features import StreamingScaler
 from ..features.with_columns import column_scale
 from ..parameters import check_parameters
 from ..record import Choice
+from ..tables.encoder import TableEncoder
 from ..targets import Targets
 from .sample import Sample
 from .search import (
@@ -33,6 +34,11 @@ _GRAM_COLUMNS, _WIDE_DIRECTIONS, _WIDE_TOL = 4096, 16, 1e-2
 #: Columns up to which scalings are tried on all rows of a sample, and ridge on columns compares penalties of its own;
 #: rows that such a trial is trained on beyond: time grows with the cube of either.
 _NARROW, _TRIAL_ROWS = 1024, 1000
+
+#: Encodings of numbers that are compared, the simplest first.
+NUMBERS_TRIED = ("robust", "standard", "quantile", "piecewise", "both")
+#: Length scales with which each is tried, in those of the rule.
+_MULTIPLES_TRIED = (1.0, 2.8)
 
 #: By which a length scale is multiplied if the data have so many times the rows that a trial is trained on.
 _SHORTER, _MANY_ROWS = 0.6, 3
@@ -73,21 +79,24 @@ def all_equal(X: Any) -> bool:
 
 def choose_scaler(
     decisions: Decisions, requested: Any, map_: Any, optional: bool = False
-) -> StreamingScaler | None:
+) -> StreamingScaler | TableEncoder | None:
     """The scaling of the columns: the one requested, else the candidate that does best on the sample.
 
     Parameters
     ----------
     decisions : Decisions
-    requested : the option `scale`: "auto", None or "none", a method, or an unfitted StreamingScaler
+    requested : the option `scale`: "auto", None or "none", a method, or an unfitted StreamingScaler; or the unfitted
+        TableEncoder of coded rows, whose numbers are chosen if they are "auto"
     map_ : unfitted map that will follow; None if the columns stand alone
     optional : bool, whether the columns may be taken in place of the map
 
     Returns
     -------
-    StreamingScaler or None
+    StreamingScaler, TableEncoder or None
         Unfitted; None for no scaling.
     """
+    if isinstance(requested, TableEncoder):
+        return _choose_numbers(decisions, requested, map_, optional)
     if isinstance(requested, StreamingScaler):
         decisions.note("scale", requested.method, "as given")
         return clone(requested)
@@ -106,6 +115,55 @@ def choose_scaler(
         methods, why = _scaling_by_trials(decisions, methods, map_, optional)
     decisions.note("scale", methods[0] if methods else "none", why)
     return StreamingScaler(methods[0]) if methods else None
+
+
+def _choose_numbers(decisions: Decisions, encoder: TableEncoder, map_: Any, optional: bool) -> TableEncoder:
+    """The encoder with the encoding of numbers that does best on the sample, unless it names one."""
+    encoder = clone(encoder)
+    labels = decisions.targets is not None and decisions.targets.classes is not None
+    if encoder.target_type == "auto" and decisions.targets is not None:
+        encoder.set_params(target_type="labels" if labels else "numbers")
+    if (
+        encoder.numbers != "auto"
+        or decisions.targets is None
+        or (encoder.schema is not None and "number" not in (encoder.columns or {}).values())
+    ):
+        value, why = ("robust", "the usual") if encoder.numbers == "auto" else (encoder.numbers, "as given")
+        encoder.set_params(numbers=value)
+        decisions.note("numbers", value, why)
+        return encoder
+    verdicts = {}
+    best = ""
+    for name in NUMBERS_TRIED:
+        candidate = clone(encoder).set_params(numbers=name)
+        verdicts[name] = _judge_encoded(decisions, decisions.sample.scaled(candidate), map_)
+        if not best or verdicts[name].better(verdicts[best]):
+            best = name
+    scores = ", ".join(f"{verdict} with {name}" for name, verdict in verdicts.items())
+    decisions.note("numbers", best, f"{scores}, {decisions.rows}")
+    return encoder.set_params(numbers=best)
+
+
+def _judge_encoded(decisions: Decisions, sample: Sample, map_: Any) -> Verdict:
+    """The verdict on the columns and the features of the map beside them, with the better of two length scales.
+
+    Encodings differ in what a linear model makes of their columns, and in the length scale that suits them.
+    """
+    assert decisions.targets is not None
+    targets, seed = decisions.targets, decisions.seed
+    if map_ is None or not map_.joins_columns or sp.issparse(sample.X):
+        return _judge_units(decisions, sample, map_, map_ is not None)
+    trial = map_.trial_map(SCOUT_COMPONENTS, seed)
+    name = trial.scale_parameter()
+    known = trial.get_params()
+    middle = None if name is None else rule_length_scale(known[name], known, sample, seed)
+    if middle is None or isinstance(known[name], numbers.Real):
+        return judge_map(sample, targets, trial, True, seed)
+    near, far = (
+        judge_map(sample, targets, clone(trial).set_params(**{name: multiple * middle}), True, seed)
+        for multiple in _MULTIPLES_TRIED
+    )
+    return far if far.better(near) else near
 
 
 def _possible_scalings(X: Any, map_: Any) -> tuple[list[str], str]:

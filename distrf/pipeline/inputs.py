@@ -14,10 +14,15 @@ from dask.base import is_dask_collection, tokenize
 
 from .. import store
 from ..errors import InputError
-from ..execution.open_rows import open_rows
+from ..execution.labelled import is_frame, plain_rows, with_header
+from ..execution.open_rows import open_column, open_rows
 from ..execution.row_blocks import align_rows, check_dask_rows, rows_per_block
 from ..maps import working_dtype
+from ..scores.passes import as_array
 from ..targets import as_columns
+
+#: Fingerprints of the parts of data, such as the files of a folder, and the rows of each, in the order of the rows.
+Parts = list[tuple[str, int]]
 
 
 @dataclass(frozen=True)
@@ -29,6 +34,7 @@ class Input:
     columns: list[Any] | None
     impute: Any
     filled: Any = None  # what replaced nulls when the rows were ingested
+    weight: str | None = None
 
     @property
     def path(self) -> str:
@@ -55,7 +61,12 @@ class Input:
             "columns": self.info.columns or self.columns,
             "target": self.target,
             "impute": self.filled if self.impute is None else self.impute,
-        }
+        } | ({} if self.weight is None else {"weight": self.weight})
+
+    @property
+    def parts(self) -> Parts:
+        """By what a model knows these rows again."""
+        return store.part_fingerprints(self.info.path)
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -68,6 +79,21 @@ class Input:
         return open_rows(
             self.info.path, target=self.target, columns=self.columns, impute=self.impute, uniform=uniform
         )
+
+    def column(self, name: Any) -> Any:
+        """A column of these rows by its name, or one in memory or lazy that is given as it is."""
+        if not isinstance(name, str):
+            return as_array(name)
+        reading = {"target": self.target, "columns": self.columns, "impute": self.impute}
+        return open_column(self.info.path, name, **reading)
+
+    def weights(self) -> da.Array | None:
+        """Lazy weights of the rows, with their blocks; None if all weigh alike."""
+        if self.weight is None:
+            return None
+        return open_rows(
+            self.info.path, target=self.target, weight=self.weight, columns=self.columns, impute=self.impute
+        )[2]
 
     def classes(self, y: da.Array | None) -> list[Any] | None:
         """Names behind coded labels."""
@@ -89,24 +115,36 @@ class Arrays:
 
     @property
     def n(self) -> int:
-        return int(self.X.shape[0])
+        return int(plain_rows(self.X).shape[0])
 
     @property
     def description(self) -> dict[str, Any]:
         return {"data": tokenize(self.X, self.y), "rows": self.n}
 
+    @property
+    def parts(self) -> Parts:
+        return [(self.description["data"], self.n)]
+
     def rows(self, *, uniform: bool = False) -> tuple[da.Array, da.Array | None]:
         """Lazy (X, y); `uniform` makes the blocks equal but for a shorter last one."""
-        X = self.X
+        X = given = plain_rows(self.X)
         if not is_dask_collection(X):
             X = X.tocsr() if sp.issparse(X) else np.asarray(X)
             step = min(max(1, X.shape[0]), rows_per_block(X.dtype.itemsize * math.prod(X.shape[1:])))
-            X = da.from_array(X, chunks=(step, *X.shape[1:]), asarray=False)
+            X = with_header(da.from_array(X, chunks=(step, *X.shape[1:]), asarray=False), given)
         X = check_dask_rows(X)
         sizes = X.chunks[0]
         if uniform and (len(set(sizes[:-1])) > 1 or sizes[-1] > sizes[0]):
-            X = X.rechunk({0: max(sizes)}, method="tasks")
+            X = with_header(X.rechunk({0: max(sizes)}, method="tasks"), X)
         return X, None if self.y is None else align_rows(X, as_columns(self.y), "y")
+
+    def column(self, values: Any) -> Any:
+        """A column beside these rows, which have no names for columns."""
+        if isinstance(values, str):
+            raise InputError(
+                f"columns are named where rows are at a path; give the values of {values!r}, shape (n,)"
+            )
+        return as_array(values)
 
     def classes(self, y: da.Array | None) -> list[Any] | None:
         return _classes(y)
@@ -119,8 +157,10 @@ def _classes(y: da.Array | None) -> list[Any] | None:
     return [str(c) for c in np.unique(da.unique(y).compute())]
 
 
-def rows_with_target(data: Input | Arrays, job: str) -> tuple[da.Array, da.Array]:
-    """Lazy (X, y). Raises InputError for rows without a target."""
+def rows_with_target(data: Input | Arrays, job: str) -> tuple[Any, Any]:
+    """Lazy (X, y); a data frame as it is. Raises InputError for rows without a target."""
+    if isinstance(data, Arrays) and is_frame(data.X) and data.y is not None:
+        return data.X, as_columns(data.y)
     X, y = data.rows()
     if y is None:
         raise InputError(
@@ -142,6 +182,7 @@ def open_input(
     columns: list[Any] | None = None,
     impute: Any = None,
     *,
+    weight: str | None = None,
     strict: bool = False,
     plan: bool = False,
 ) -> Input:
@@ -149,6 +190,11 @@ def open_input(
 
     Raises StoreError for a missing or unfinished store.
     """
+    if weight is not None:  # which is no column of the rows
+        selection = store.Selection(target=target, columns=columns, missing=impute is not None)
+        without = store.open_weighted(path, weight, selection)[0].columns
+        if without != store.open_source(path, selection).columns:
+            columns = without
     names = columns
     if names is not None and not store.find_format(path).table:
         names = _numbers(names, store.describe(path, target=target).columns)
@@ -163,7 +209,7 @@ def open_input(
     filled = (store.made_from(path) or {"spec": {}})["spec"].get("impute")
     if filled is not None and names is not None:
         filled = [filled[j] for j in names]
-    data = Input(info, target, names, rule, filled)
+    data = Input(info, target, names, rule, filled, weight)
     if target is not None and not plan:
         data.rows()  # lazy; a target that is not there is an error now
     return data

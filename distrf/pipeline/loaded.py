@@ -10,8 +10,12 @@ from sklearn.pipeline import Pipeline
 
 from .. import store
 from ..errors import InputError
+from ..execution.open_table import is_table
+from ..features import Blockwise
+from ..maps.transformers import listed_transformer
 from ..persistence import load_model, model_details, model_identity
 from .inputs import Arrays, Input, described, open_input
+from .tables import encoder_of, like_training
 
 #: Of rows that no path names.
 NOT_SAID = {"columns": None, "target": None, "impute": None}
@@ -55,12 +59,17 @@ class Loaded:
         y: Any = None,
         *,
         target: str | None = None,
+        weight: str | None = None,
         needs_target: bool = False,
         strict: bool = False,
     ) -> Input | Arrays:
         """The rows at a path, read as the training rows were (same columns, same imputation), or arrays as they are."""
+        encoder = encoder_of(self.pipeline)
         if not isinstance(rows, (str, os.PathLike)):
-            return described(rows, y)
+            return described(encoder.coded_rows(rows) if encoder is not None and is_table(rows) else rows, y)
+        if encoder is not None:
+            target = (target or self.reading["target"]) if needs_target else None
+            return like_training(encoder, os.fspath(rows), target, weight)
         source, trained = os.fspath(rows), self.reading
         columns = trained["columns"]
         if store.find_format(source).table:
@@ -73,7 +82,7 @@ class Loaded:
             if missing:
                 raise InputError(f"the model was trained on columns that {source!r} lacks: {missing[:10]}")
             columns = columns if known and known != columns else None
-        data = open_input(source, target, columns, trained["impute"], strict=strict)
+        data = open_input(source, target, columns, trained["impute"], weight=weight, strict=strict)
         width = self.pipeline[0].n_features_in_
         if data.d != width:
             raise InputError(
@@ -83,8 +92,23 @@ class Loaded:
 
 
 def as_pipeline(model: Any) -> Pipeline:
-    """A Pipeline, of one step where the model is none."""
-    return model if isinstance(model, Pipeline) else Pipeline([("model", model)])
+    """A Pipeline, of one step where the model is none. Transformers of scikit-learn run block by block on lazy rows."""
+    if not isinstance(model, Pipeline):
+        return Pipeline([("model", _lazily(model))])
+    steps = [(name, _lazily(step)) for name, step in model.steps]
+    if all(mine is step for (_, mine), (_, step) in zip(steps, model.steps, strict=True)):
+        return model
+    pipeline = Pipeline(steps)
+    pipeline.__dict__ |= {k: v for k, v in vars(model).items() if k.endswith("_")}
+    return pipeline
+
+
+def _lazily(step: Any) -> Any:
+    if listed_transformer(type(step).__name__) is not type(step) or (
+        isinstance(step, Pipeline) and hasattr(step, "predict")
+    ):
+        return step
+    return Blockwise.of_fitted(step)
 
 
 def predictor(model: Any) -> Loaded:

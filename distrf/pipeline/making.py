@@ -12,6 +12,7 @@ from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.pipeline import Pipeline
 
 from ..errors import InputError
+from ..execution.labelled import plain_rows
 from ..features import StreamingScaler, WithColumns
 from ..features.base import FeatureEstimator
 from ..features.with_columns import column_scale
@@ -20,6 +21,7 @@ from ..parameters import ruled
 from ..randomness import draw_seed
 from ..record import Training
 from ..registry import kind_for, make_map, named_model
+from ..tables.encoder import TableEncoder
 from ..targets import Targets, class_targets, regression_targets
 from . import deciding
 from .deciding import Decisions
@@ -55,6 +57,7 @@ def make_model(
     X: Any,
     y: Any,
     *,
+    sample_weight: Any = None,
     model: Any = "auto",
     map: Any = "auto",
     scale: Any = "auto",
@@ -75,6 +78,8 @@ def make_model(
         Input rows.
     y : array or Dask array of shape (n,) or (n, C)
         Targets: labels, or numbers, one or C for each row.
+    sample_weight : array or Dask array of shape (n,), default=None
+        Weight of each row, by which the candidates are fitted and judged. Rows of weight 0 are not looked at.
     model : str or estimator, default="auto"
         "auto" is ridge, a classifier for labels and a regressor for numbers. Or a name: "ridge", "ridge-classifier",
         "sgd-regressor", "sgd-classifier", "svm", "logistic". An unfitted linear model is taken as it is, except that
@@ -108,7 +113,7 @@ def make_model(
         infinity, of which the first is named; or a name is not known.
     """
     options = Options(model, map, scale, length_scale, n_components, raw_columns, random_state)
-    return prepare(X, y, options).pipeline
+    return prepare(X, y, options, plain_rows(sample_weight, "sample_weight")).pipeline
 
 
 @dataclass(frozen=True)
@@ -138,11 +143,13 @@ class Prepared:
     pipeline : Pipeline
     decisions : Decisions, with the sample in the units of the pipeline
     verdicts : Verdicts; None if the sample cannot judge: too few rows, one class, a constant
+    rows : the sampled rows as they were read
     """
 
     pipeline: Pipeline
     decisions: Decisions
     verdicts: Verdicts | None
+    rows: Any = None
 
 
 def prepare(
@@ -159,7 +166,7 @@ def prepare(
     ----------
     X, y : as `make_model` takes them
     options : Options
-    sample_weight : shape (n,); rows of weight 0 are not looked at
+    sample_weight : shape (n,), by which rows are judged; those of weight 0 are not looked at
     target : Target, what y is, if that is known
     keep_state : callable, called with map and model, unfitted, before rows are looked at
     """
@@ -170,7 +177,7 @@ def prepare(
     learner, why = choose_learner(options.model, target, seed)
     map_ = _unfitted_map(options, is_classifier(learner), seed)
     keep_state(map_, learner)
-    sample = read_sample(X, y, seed, sample_weight)
+    sample = read_sample(X, y, seed, sample_weight, isinstance(options.scale, TableEncoder))
     decisions = Decisions(X.shape[0], sample, _encode_targets(sample, is_classifier(learner)), seed)
     decisions.note("model", _name(learner), why)
     if sample.copies:
@@ -185,7 +192,7 @@ def prepare(
         decisions.sample = sample.scaled(scaler)
     prepared = _choose_features(decisions, options, map_, scaler, learner)
     # Trials of robust units do not see what they take from a linear model, see `_try_linear_units`.
-    if options.scale == "auto" and scaler is not None and scaler.method in ROBUST and map_ is not None:
+    if options.scale == "auto" and getattr(scaler, "method", "") in ROBUST and map_ is not None:
         prepared = _try_linear_units(prepared, options, map_, sample)
     if getattr(learner, "compares_alphas", False) and isinstance(learner.alpha, str):
         mapped = "map" in prepared.pipeline.named_steps
@@ -193,7 +200,7 @@ def prepare(
         deciding.set_penalty(prepared.decisions, learner, verdict, mapped)
     warnings = (target.why,) if target.doubtful and wants_labels(options.model) is None else ()
     prepared.pipeline.training_ = Training(tuple(prepared.decisions.choices), warnings=warnings)
-    return prepared
+    return replace(prepared, rows=sample.X)
 
 
 def _choose_features(
@@ -214,7 +221,8 @@ def _choose_features(
     if targets is not None:
         linear = linear or judge_columns(sample, targets, seed)
         verdicts = Verdicts(linear, linear, judge_constant(sample, targets))
-    steps: list[tuple[str, Any]] = [] if scaler is None else [("scale", clone(scaler))]
+    first = "table" if isinstance(scaler, TableEncoder) else "scale"
+    steps: list[tuple[str, Any]] = [] if scaler is None else [(first, clone(scaler))]
     columns_alone = Pipeline([*steps, ("model", learner)])
     if map_ is None:
         return Prepared(columns_alone, decisions, verdicts)
@@ -282,7 +290,7 @@ def _clearly_beats(linear: Verdict, other: Verdict) -> bool:
     return linear.beats(other) if linear.missed is None else linear.leads(other, 2.0) > 0
 
 
-def scaler_for_map(X: Any, y: Any, labels: bool, map_: Any, scale: Any, seed: int) -> Any:
+def scaler_for_map(X: Any, y: Any, labels: bool, map_: Any, scale: Any, seed: int, weight: Any = None) -> Any:
     """The unfitted scaler that `make_model` chooses for a given map, or None.
 
     Parameters
@@ -292,9 +300,10 @@ def scaler_for_map(X: Any, y: Any, labels: bool, map_: Any, scale: Any, seed: in
     map_ : unfitted map, or None
     scale : as the option of `make_model`
     seed : int, of the sample
+    weight : of the rows, shape (n,), or None
     """
     X = as_rows(X)
-    sample = read_sample(X, as_targets(X, y), seed)
+    sample = read_sample(X, as_targets(X, y), seed, weight)
     decisions = Decisions(X.shape[0], sample, _encode_targets(sample, labels), seed)
     return deciding.choose_scaler(decisions, scale, map_)
 
@@ -364,8 +373,8 @@ def _encode_targets(sample: Sample, labels: bool) -> Targets | None:
     if not sample.splits or deciding.all_equal(sample.y):
         return None
     if labels:
-        return class_targets(sample.y, None, None)
-    targets, spread = regression_targets(sample.y, None), sample.y.std(axis=0)
+        return class_targets(sample.y, sample.weight, None)
+    targets, spread = regression_targets(sample.y, sample.weight), sample.y.std(axis=0)
     # Each of several targets counts in its own units: squared errors of the largest would decide alone.
     varies = spread > 1e-12 * np.abs(sample.y).max(axis=0)  # more than rounding leaves
     return targets if sample.y.ndim == 1 else replace(targets, units=1.0 / np.where(varies, spread, 1.0))

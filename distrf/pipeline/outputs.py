@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -18,6 +18,7 @@ from ..persistence import check_output, save_model
 from ..store import check_apart, check_writable, files, is_model_folder, read_spec, write_model_folder
 from ..store.job_lock import hold
 from ..store.spec import differences, to_json
+from .inputs import Parts
 
 #: What a state needs to be taken up again: that of SGD, the passes of cg and those of a map that learns.
 _FOLDERS = ("sgd", "cg", "subspace")
@@ -123,15 +124,26 @@ class Outputs:
                 files.remove(fs, root)
 
     def save(
-        self, pipeline: Any, reading: dict[str, Any], job: dict[str, Any], seconds: float, **provenance: Any
+        self,
+        pipeline: Any,
+        reading: dict[str, Any],
+        job: dict[str, Any],
+        seconds: float,
+        parts: Callable[[], Parts],
+        **provenance: Any,
     ) -> None:
-        """Save the model with how its rows were read, of which job it is, and where it comes from."""
+        """Save the model with how its rows were read, of which job it is, and where it comes from.
+
+        parts : of the rows, by which a model that takes more of them knows these again
+        """
         made = {
             "created": datetime.now(UTC).isoformat(timespec="seconds"),
             "python": sys.version.split()[0],
             "seconds": round(seconds, 3),
         }
-        details = {"input": reading, "job": job, "provenance": provenance | made}
+        details: dict[str, Any] = {"input": reading, "job": job, "provenance": provenance | made}
+        if hasattr(pipeline[-1], "state_"):
+            details["trained_on"] = [{"data": data, "rows": rows} for data, rows in parts()]
         save_model(pipeline, self.out, overwrite=self.overwrite, **details)  # type: ignore[arg-type]
 
 

@@ -1,4 +1,4 @@
-"""`predict` and `evaluate`: a fitted model on rows larger than memory."""
+"""`predict`: a fitted model on rows larger than memory."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from .. import __version__, store
 from ..errors import InputError
 from ..execution.write_parquet import write_parts
 from ..execution.write_zarr import Written, write_rows
-from ..linear_model.base import COVERAGE, accuracy_pass, error_pass
+from ..linear_model.base import COVERAGE
 from ..linear_model.calibration import error_bound
 from ..parameters import COLUMNS, FLAG, NONE, one_of, ruled
 from ..store.job_lock import hold
-from .inputs import Arrays, Input, rows_with_target
+from .inputs import Arrays, Input
 from .loaded import Loaded, predictor
+from .tables import encoder_of, warn_of_drift
 
 #: Classes up to which probabilities are written where nothing is said of them.
 _FEW_CLASSES = 100
@@ -44,11 +45,11 @@ def predict(
     model : str, PathLike, estimator or Pipeline
         Folder of a model. Or the fitted model itself.
     X : str, PathLike or array of shape (n, d)
-        Path of a Zarr store or of Parquet, read as the training rows were. Or rows, lazy or in memory.
+        Path of a Zarr store, Parquet or CSV, read as the training rows were. Or rows, lazy or in memory.
     out : str, PathLike or None, default=None
         The Zarr store to write, or a folder that ends in .parquet. Without one the predictions are returned.
     keys : list of str or None, default=None
-        Parquet columns of X to write beside the predictions, to Parquet.
+        Columns of X, Parquet or CSV, to write beside the predictions, to Parquet.
     probabilities : bool or {"auto"}, default="auto"
         Whether to write the probability of each class beside the label: columns "p_" and the class in Parquet, an array
         "probability" in Zarr. "auto" writes them to Parquet, if the model has them and at most 100 classes.
@@ -75,6 +76,11 @@ def predict(
         intervals.
     SpecMismatchError
         `out` holds other predictions.
+
+    Warns
+    -----
+    DriftWarning
+        Rows of a table that are written differ from those of the training: see `TableEncoder.find_drift`.
     """
     trained = predictor(model)
     beside = Beside(scores, probabilities, interval)
@@ -91,6 +97,7 @@ def predict(
         data = open_rows(trained, X, out, keys, scores, probabilities, interval, strict)
     pipeline, parquet = trained.pipeline, store.to_parquet(out)
     rows, _ = data.rows(uniform=not parquet)
+    warn_of_drift(encoder_of(pipeline), rows)
     arrays, headings = beside.arrays(pipeline, rows, parquet)
     spec = {"model": trained.spec, "input": data.description, "scores": scores, "keys": keys}
     spec |= {"probabilities": "probability" in arrays, "interval": interval}
@@ -191,7 +198,9 @@ def open_rows(
     store.existing_parts(out) if store.to_parquet(out) else store.existing_store(out)
     data = trained.open(X, strict=strict)
     if keys and not (store.to_parquet(out) and data.path and store.find_format(data.path).table):
-        raise InputError(f"--keys go with a .parquet output and a Parquet input, got {out!r} and {data.path!r}")
+        raise InputError(
+            f"--keys go with a .parquet output and an input of Parquet or CSV, got {out!r} and {data.path!r}"
+        )
     beside = Beside(scores, probabilities, interval)
     beside.check(trained.pipeline[-1])
     named = ["prediction", "low", "high", *beside.headings(trained.pipeline[-1], True)]
@@ -200,42 +209,3 @@ def open_rows(
             f"--keys {twice} are names that predictions have; rename these columns of {data.path!r}"
         )
     return data
-
-
-def evaluate(
-    model: Any, X: Any, y: Any = None, *, target: str | None = None, strict: bool = False
-) -> dict[str, Any]:
-    """Score a fitted model on rows with known targets, in one pass.
-
-    Parameters
-    ----------
-    model : str, PathLike, estimator or Pipeline
-        Folder of a model. Or the fitted model itself.
-    X : str, PathLike or array of shape (n, d)
-        Path of a Zarr store or of Parquet, read as the training rows were. Or rows, lazy or in memory.
-    y : array of shape (n,) or (n, C), or None, default=None
-        Targets of rows that are no path.
-    target : str or None, default=None
-        The column (Parquet) or array (Zarr) of the targets. None is that of the training rows.
-    strict : bool, default=False
-        Refuse a Zarr store of others that lacks chunks; else it is a warning.
-
-    Returns
-    -------
-    dict
-        {"accuracy"} of a classifier. Of a regressor {"rmse", "relative_rmse", "r2"}, in means over the targets;
-        "relative_rmse" is over the root mean square of y, and None where y is 0 everywhere.
-
-    Raises
-    ------
-    InputError
-        The rows have no target, or labels of another kind than those of the model.
-    """
-    trained = predictor(model)
-    data = trained.open(X, y, target=target, needs_target=True, strict=strict)
-    rows, truth = rows_with_target(data, "evaluation")
-    predicted = trained.pipeline.predict(rows)
-    if is_classifier(trained.pipeline[-1]):
-        return {"accuracy": accuracy_pass(predicted, truth, classes=trained.pipeline[-1].classes_)}
-    errors = error_pass(predicted, truth)
-    return {"rmse": errors.rmse, "relative_rmse": errors.relative_rmse, "r2": errors.r2}

@@ -14,6 +14,7 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_array
 
 from ..errors import InputError, first_not_finite, input_errors
+from ..execution.labelled import plain_rows
 from ..execution.row_blocks import blocks_are_csr, check_dask_rows
 from ..execution.sampling import neighbours, sampled_rows, take_aligned, take_rows
 from ..features.base import row_errors
@@ -38,24 +39,44 @@ class Sample:
     """X : dense or CSR, y : their targets; splits : (training rows, held-out rows), none where rows are too few.
 
     copies : share of the rows that are copies of another one, with its target
+    weight : of the rows, positive, 1 on average; None if all weigh alike
     """
 
     X: Any
     y: np.ndarray
     splits: tuple[tuple[np.ndarray, np.ndarray], ...]
     copies: float = 0.0
+    weight: np.ndarray | None = None
 
     @property
     def judged(self) -> int:
         return sum(len(held) for _, held in self.splits)
 
+    @property
+    def held_rows(self) -> np.ndarray:
+        """The held-out rows of all splits, in the order in which they are judged."""
+        return np.concatenate([held for _, held in self.splits])
+
+    def weights_of(self, rows: np.ndarray) -> np.ndarray | None:
+        """The weights of some rows; None if all weigh alike."""
+        return None if self.weight is None else self.weight[rows]
+
+    @property
+    def held_weights(self) -> np.ndarray:
+        """The weights of `held_rows`, 1 on average: the mean of a loss times these is its weighted mean."""
+        if self.weight is None:
+            return np.ones(self.judged)
+        weight = self.weight[self.held_rows]
+        return weight / weight.mean()
+
     def scaled(self, scaler: Any) -> Sample:
         """The same rows after a scaler that is fitted to them."""
-        return replace(self, X=clone(scaler).fit(self.X).transform(self.X))
+        return replace(self, X=clone(scaler).fit_transform(self.X, self.y))
 
 
 def as_rows(X: Any) -> Any:
     """X as an array, CSR matrix or Dask array of two dimensions."""
+    X = plain_rows(X)
     if is_dask_collection(X):
         return check_dask_rows(X)
     if sp.issparse(X):
@@ -120,11 +141,12 @@ def _check_targets(y: np.ndarray, rows: Sequence[int] | np.ndarray) -> None:
         raise InputError(f"y must be finite, but row {rows[bad[0]]} is {y[bad[0]]}; drop such rows")
 
 
-def read_sample(X: Any, y: Any, seed: int, weight: Any = None) -> Sample:
+def read_sample(X: Any, y: Any, seed: int, weight: Any = None, coded: bool = False) -> Sample:
     """At most 6,000 seeded rows. Raises InputError for a sampled row that is not finite, and names it, and for
     weights in memory that no fit would take.
 
-    weight : of the rows, shape (n,): those of weight 0 are left out
+    weight : of the rows, shape (n,), by which they are judged: those of weight 0 are left out
+    coded : whether X are coded rows of a table
     """
     n, d = X.shape
     lazy = is_dask_collection(weight)
@@ -148,17 +170,25 @@ def read_sample(X: Any, y: Any, seed: int, weight: Any = None) -> Sample:
     rows = rows if counted is None else counted[rows]
     together = np.arange(len(rows)) // neighbours(n)
     taken, targets = take_aligned([X, y], rows, sparse=sparse)
+    own = weight
     if lazy:
-        positive = take_rows(weight, rows) > 0
-        if positive.any():
-            rows, together, taken, targets = (values[positive] for values in (rows, together, taken, targets))
+        with input_errors():
+            own = checked_weights(take_rows(weight, rows), targets)
+        if (positive := own > 0).any():
+            rows, together, taken, targets, own = (
+                values[positive] for values in (rows, together, taken, targets, own)
+            )
+    elif weight is not None:
+        own = weight[rows]
     _check_finite(taken, rows)
-    refuse_huge(taken)
+    if not coded:
+        refuse_huge(taken)
     _check_targets(targets, rows)
     first = first_copies(taken, targets)
     copies = float(np.mean(first != np.arange(len(first))))
     splits = _splits(first, together, seed)
-    return Sample(taken.astype(working_dtype(taken.dtype)), targets, splits, copies)
+    own = None if own is None or not own.any() or (own == own[0]).all() else own / own.mean()
+    return Sample(taken.astype(working_dtype(taken.dtype)), targets, splits, copies, own)
 
 
 def first_copies(X: Any, y: np.ndarray) -> np.ndarray:

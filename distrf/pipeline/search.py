@@ -33,10 +33,11 @@ class Verdict:
     """One candidate with its best alpha, judged by each held-out row, and its accuracy or R^2.
 
     losses : squared error of each row, shape (rows,), mean over the outputs; of a classifier that of decisions cut off
-        at -1 and 1, so that no row far out decides
-    missed : whether the label of each row is wrong, shape (rows,); None for numbers
+        at -1 and 1, so that no row far out decides; times the weight of the row, which is 1 on average
+    missed : whether the label of each row is wrong, shape (rows,), times its weight; None for numbers
     unlike : share of the rows that are not copies of others: those that count as independent
     misled : whether the alpha of least squared error, as it is, misses far more labels
+    decisions : decision value of each row, shape (rows,), for two classes; else None
     """
 
     losses: np.ndarray
@@ -45,6 +46,7 @@ class Verdict:
     alpha: float
     unlike: float = 1.0
     misled: bool = False
+    decisions: np.ndarray | None = None
 
     @property
     def error(self) -> float:
@@ -86,9 +88,10 @@ class Verdict:
 
 def judge(sample: Sample, targets: Targets, features: Callable[[Any], Any], width: int) -> Verdict:
     """Ridge on features(X), shape (rows, width), of the training rows of each split; the rest judges it."""
-    losses, missed, spread, plain = [], [], [], np.zeros(len(ALPHAS))
+    losses, missed, spread, decisions, plain = [], [], [], [], []
     for train, held in sample.splits:
-        path = ridge_path(features, width, sample.X[train], sample.y[train], targets, ALPHAS, True)
+        weight = sample.weights_of(train)
+        path = ridge_path(features, width, sample.X[train], sample.y[train], targets, ALPHAS, True, weight)
         A, C = len(path), targets.width
         for a in range(0, len(held), BLOCK_ROWS):
             rows = held[a : a + BLOCK_ROWS]
@@ -98,39 +101,49 @@ def judge(sample: Sample, targets: Targets, features: Callable[[Any], Any], widt
             if targets.classes is not None:
                 wrong = (F > 0) != (Y[:, None] > 0) if C == 1 else F.argmax(2) != Y.argmax(1)[:, None]
                 missed.append(wrong.reshape(len(rows), A))
-                plain += ((F - Y[:, None]) ** 2).sum(axis=(0, 2))
+                if C == 1:
+                    decisions.append(F[:, :, 0].copy())
+                plain.append(((F - Y[:, None]) ** 2).sum(axis=2))
                 np.clip(F, -1.0, 1.0, out=F)
             losses.append(((F - Y[:, None]) ** 2).mean(axis=2))
             spread.append((Y**2).mean(axis=1))
-    table, unlike = np.concatenate(losses), 1.0 - sample.copies
+    weights, unlike = sample.held_weights, 1.0 - sample.copies
+    table = np.concatenate(losses) * weights[:, None]
     if not missed:
-        total = float(np.concatenate(spread).mean())  # targets are centred
+        total = float((np.concatenate(spread) * weights).mean())  # targets are centred
         k = int(np.argmin(table.mean(axis=0)))
         score = 1.0 - float(table[:, k].mean()) / total if total > 0 else 0.0
         return Verdict(table[:, k], None, score, ALPHAS[k], unlike)
-    labels = np.concatenate(missed)
+    labels = np.concatenate(missed) * weights[:, None]
+    ranked = list(np.concatenate(decisions).T) if decisions else [None] * len(ALPHAS)
     verdicts = [
-        Verdict(table[:, k], labels[:, k], 1.0 - float(labels[:, k].mean()), ALPHAS[k], unlike)
+        Verdict(
+            table[:, k], labels[:, k], 1.0 - float(labels[:, k].mean()), ALPHAS[k], unlike, False, ranked[k]
+        )
         for k in range(len(ALPHAS))
     ]
     best = max(verdicts, key=lambda v: (v.score, -v.error))
     chosen = min((v for v in verdicts if not best.leads(v)), key=lambda v: v.error)
-    return replace(chosen, misled=chosen.leads(verdicts[int(np.argmin(plain))], _MISLED) > 0)
+    return replace(
+        chosen, misled=chosen.leads(verdicts[int(np.argmin(weights @ np.concatenate(plain)))], _MISLED) > 0
+    )
 
 
 def judge_constant(sample: Sample, targets: Targets) -> Verdict:
     """The mean of the training rows' targets, hence their most frequent label."""
     losses, missed = [], []
     for train, held in sample.splits:
-        mean = targets.encode(sample.y[train], None)[0].mean(axis=0)
+        mean = np.average(targets.encode(sample.y[train], None)[0], axis=0, weights=sample.weights_of(train))
         Y, _ = targets.encode(sample.y[held], None)
         losses.append(((Y - mean) ** 2).mean(axis=1))
         if targets.classes is not None:
             wrong = (mean > 0) != (Y > 0) if targets.width == 1 else mean.argmax() != Y.argmax(axis=1)
             missed.append(np.ravel(wrong))
-    labels = np.concatenate(missed) if missed else None
+    weights = sample.held_weights
+    labels = np.concatenate(missed) * weights if missed else None
     score = 0.0 if labels is None else 1.0 - float(labels.mean())
-    return Verdict(np.concatenate(losses), labels, score, 0.0, 1.0 - sample.copies)
+    decisions = np.zeros(len(labels)) if labels is not None and targets.width == 1 else None
+    return Verdict(np.concatenate(losses) * weights, labels, score, 0.0, 1.0 - sample.copies, False, decisions)
 
 
 def judge_columns(sample: Sample, targets: Targets, seed: int) -> Verdict:

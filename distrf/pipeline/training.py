@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 import warnings
+from collections.abc import Sequence
 from dataclasses import replace
 from inspect import signature
 from typing import Any
@@ -16,18 +17,26 @@ from sklearn.pipeline import Pipeline
 
 from ..errors import InputError
 from ..execution.keeping import keeping_blocks
+from ..execution.labelled import plain_rows
+from ..execution.open_table import is_table
 from ..execution.row_blocks import align_rows, blocks_are_csr
 from ..linear_model.ridge import fit_beside
 from ..parameters import check_keywords
 from ..persistence import load_model
 from ..randomness import draw_seed
 from ..record import Comparison, Training
+from ..scores.headline import headline, rare_class
+from ..scores.labels import mean_recall
+from ..scores.ranking import Ranking
 from ..targets import class_targets, regression_targets
 from .deciding import all_equal
+from .inputs import Arrays
 from .loaded import NOT_SAID
 from .making import Options, Prepared, make_model, prepare
 from .outputs import Outputs, job_of
 from .sample import as_rows, as_targets
+from .search import Verdict
+from .tables import coded_table
 
 #: Columns up to which the linear model is fitted to all rows.
 _NARROW = 1024
@@ -40,7 +49,7 @@ class BaselineWarning(UserWarning):
 
 def train(
     X: Any,
-    y: Any,
+    y: Any = None,
     *,
     sample_weight: Any = None,
     baseline: bool = True,
@@ -49,18 +58,26 @@ def train(
     checkpoint_every: int | None = None,
     resume: bool = False,
     overwrite: bool = False,
+    target: str | None = None,
+    exclude: Sequence[str] | None = None,
+    categorical: Sequence[str] | None = None,
+    numeric: Sequence[str] | None = None,
+    date: Sequence[str] | None = None,
+    id: Sequence[str] | None = None,
     **options: Any,
 ) -> Pipeline:
     """Make a model for these rows, fit it, and compare it with a linear model on the same columns.
 
     Parameters
     ----------
-    X : {array, CSR matrix, Dask array} of shape (n, d)
-        Input rows.
-    y : array or Dask array of shape (n,) or (n, C)
-        Targets: labels, or numbers, one or C for each row.
+    X : {array, CSR matrix, Dask array} of shape (n, d), or a table
+        Input rows. A table is a path of Parquet or CSV, a data frame, an Arrow table, a Dask DataFrame or what `open_table`
+        returns: its columns may be numbers, categories and dates, with missing values.
+    y : array or Dask array of shape (n,) or (n, C), or None, default=None
+        Targets: labels, or numbers, one or C for each row. Not needed if `target` names a column of a table.
     sample_weight : array or Dask array of shape (n,), default=None
-        Weight of each row in the fit. Choices leave out rows of weight 0, and weigh the others alike.
+        Weight of each row, in the fit and in all that is judged on the way: choices, and the comparisons with a linear
+        model and a constant. Rows of weight 0 count as if they were not there.
     baseline : bool, default=True
         Whether ridge is fitted to the scaled columns of all rows too, in the same pass. This is done if the columns are
         dense and at most 1,024, and the model is ridge with several alphas. Else only the sample compares.
@@ -75,6 +92,18 @@ def train(
         Continue from `checkpoint`. A model of the same job that is in `out` already is loaded.
     overwrite : bool, default=False
         Replace a model in `out`, and start anew if `checkpoint` holds a state.
+    target : str or None, default=None
+        The column of a table that holds the targets.
+    exclude : sequence of str or None, default=None
+        Columns of a table that are left out.
+    categorical : sequence of str or None, default=None
+        Columns that are categories, whatever they hold.
+    numeric : sequence of str or None, default=None
+        Columns that are numbers, such as one that would be taken for an id.
+    date : sequence of str or None, default=None
+        Columns that are dates.
+    id : sequence of str or None, default=None
+        Columns that name their rows; they are left out.
     **options : object
         Options of `make_model`.
 
@@ -98,6 +127,21 @@ def train(
         that each occur often, as labels do. The target is the same in all sampled rows.
     """
     check_keywords("train", options, (*signature(train).parameters, *signature(make_model).parameters))
+    table: dict[str, Any] = {
+        "target": target,
+        "exclude": exclude,
+        "categorical": categorical,
+        "numeric": numeric,
+        "date": date,
+        "id": id,
+    }
+    if is_table(X) or isinstance(X, (str, os.PathLike)):
+        coded = coded_table(X, **table)
+        X, y = coded.X, coded.y if y is None else y
+        options.setdefault("scale", coded.encoder)
+    elif given := [name for name, value in table.items() if value is not None]:
+        raise InputError(f"{', '.join(given)} name columns of a table; X is {type(X).__name__}")
+    X, y, sample_weight = plain_rows(X), plain_rows(y, "y"), plain_rows(sample_weight, "sample_weight")
     X, y = (values if values is None or hasattr(values, "shape") else np.asarray(values) for values in (X, y))
     if sample_weight is not None and np.ndim(sample_weight) == 0:
         raise InputError(f"sample_weight must have one entry for each row, got {sample_weight!r}")
@@ -118,7 +162,8 @@ def train(
         )
         pipeline = fit_prepared(made, X, y, sample_weight, baseline)
         if out is not None:
-            outputs.save(pipeline, NOT_SAID | identity, job, time.perf_counter() - start)
+            seconds = time.perf_counter() - start
+            outputs.save(pipeline, NOT_SAID | identity, job, seconds, lambda: Arrays(X, y).parts)
     return pipeline
 
 
@@ -201,11 +246,38 @@ def _compare_sample(prepared: Prepared) -> list[Comparison]:
     verdicts, judged = prepared.verdicts, prepared.decisions.sample.judged
     if verdicts is None:
         return []
+    rows = f"{judged:,} held-out rows of a sample (ridge)"
+    each = verdicts.machine, verdicts.linear, verdicts.constant
+    if rare := _scores_of_rare_classes(prepared, each):
+        return [Comparison(rare[0], rows, *rare[1])]
     what = "accuracy" if is_classifier(prepared.pipeline[-1]) else "R²"
     margin = verdicts.machine.margin(verdicts.constant)
-    rows = f"{judged:,} held-out rows of a sample (ridge, machine less constant ± {margin:.4f})"
-    scores = verdicts.machine.score, verdicts.linear.score, verdicts.constant.score
-    return [Comparison(what, rows, *scores)]
+    rows = rows.replace(")", f", machine less constant ± {margin:.4f})")
+    return [Comparison(what, rows, *(verdict.score for verdict in each))]
+
+
+def _scores_of_rare_classes(
+    prepared: Prepared, verdicts: tuple[Verdict, ...]
+) -> tuple[str, list[float]] | None:
+    """Where a class is rare, the score that `evaluate` names first, and what each verdict has of it on held-out rows."""
+    sample, targets = prepared.decisions.sample, prepared.decisions.targets
+    if targets is None or targets.classes is None:
+        return None
+    codes = np.searchsorted(targets.classes, np.concatenate([sample.y[held] for _, held in sample.splits]))
+    rows = np.bincount(codes, minlength=len(targets.classes))
+    rare = rare_class(rows)
+    if rare is None:
+        return None
+    if headline(rows) == "balanced_accuracy":
+        there = rows > 0
+        missed = [np.bincount(codes, v.missed, len(rows))[there] / rows[there] for v in verdicts]
+        return "balanced accuracy", [mean_recall(1.0 - shares) for shares in missed]
+    rankings = [Ranking() for _ in verdicts]
+    for ranking, verdict in zip(rankings, verdicts, strict=True):
+        assert verdict.decisions is not None
+        ranking.add(verdict.decisions, codes == 1)
+    name = f"average precision of {targets.classes[rare].item()!r}"
+    return name, [ranking.average_precision(of_others=rare == 0)[0] for ranking in rankings]
 
 
 def compares_all(model: Any, mapped: bool, sparse: bool, d: int) -> bool:
@@ -219,7 +291,7 @@ def _fit_and_compare(prepared: Prepared, X: Any, y: Any, sample_weight: Any) -> 
     plain = prepared.verdicts is not None and prepared.verdicts.plain
     for name, step in prepared.pipeline.steps[:-1]:
         X = step.fit_transform(X, y)
-        if name == "scale" and not plain:
+        if name == "table" or (name == "scale" and not plain):
             columns = X
     model = prepared.pipeline[-1]
     errors = fit_beside(model, X, columns, y, sample_weight)
@@ -259,16 +331,16 @@ def _check_fitted(prepared: Prepared) -> list[str]:
     if verdicts is None or targets is None:
         return []
     machine, constant = verdicts.machine, verdicts.constant
-    fitted = Pipeline([step for step in prepared.pipeline.steps if step[0] != "scale"])  # the sample is scaled
-    rows = np.concatenate([held for _, held in sample.splits])
+    fitted = prepared.pipeline
+    rows, weights = sample.held_rows, sample.held_weights
     with warnings.catch_warnings():  # fitted to a data frame, scored on the sample
         warnings.filterwarnings("ignore", "X does not have valid feature names")
-        predicted = fitted.predict(sample.X[rows])
+        predicted = fitted.predict(prepared.rows[rows])
     truth = sample.y[rows]
     reached = max(min(verdicts.linear.score, machine.score), constant.score)
     if is_classifier(fitted[-1]):
-        score = float(np.mean(predicted == truth))
-        slack = 1 / np.sqrt(len(rows))  # two standard errors of a share
+        score = float(np.mean((predicted == truth) * weights))
+        slack = np.sqrt(np.mean(weights**2) / len(rows))  # two standard errors of a share
         if (predicted == predicted[0]).all() and machine.beats(constant):
             return [
                 f"all {len(rows):,} sampled rows are given the label {predicted[0]!s}: others are too rare for what "
@@ -276,7 +348,7 @@ def _check_fitted(prepared: Prepared) -> list[str]:
             ]
     else:
         encoded = [targets.encode(values, None)[0] for values in (predicted, truth)]
-        losses = ((encoded[0] - encoded[1]) ** 2).mean(axis=1)
+        losses = ((encoded[0] - encoded[1]) ** 2).mean(axis=1) * weights
         seen = replace(constant, losses=losses)
         score = 1.0 - seen.error / (constant.error or 1.0)
         slack = max(0.05, 2 * seen.margin(constant))

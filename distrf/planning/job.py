@@ -21,6 +21,7 @@ from .. import store
 from ..errors import InputError
 from ..execution import keeping
 from ..execution.graph_inputs import graph_inputs
+from ..execution.labelled import plain_rows
 from ..execution.memory import PassMemory, Workers
 from ..execution.planned import Costs, PlannedRows
 from ..execution.row_blocks import blocks_are_csr, check_dask_rows, rows_per_block
@@ -30,6 +31,7 @@ from ..gram_tiles import tiles_nbytes
 from ..maps import working_dtype
 from ..parameters import NONE, one_of, ruled, whole
 from ..pipeline.deciding import auto_components
+from ..pipeline.evaluating import empty_sums
 from ..pipeline.inputs import Input, described, open_input
 from ..pipeline.sample import as_rows
 from ..pipeline.training import compares_all
@@ -112,6 +114,7 @@ def plan(
         y = X.rows()[1] if y is None else y
         known = known or len(X.info.classes or ())
     elif y is not None:
+        y = plain_rows(y, "y")
         y = y if is_dask_collection(y) else np.asarray(y)
     learns = job in ("fit", "train", "featurize") and _learns_labels(steps)
     target = planned_target(y if learns else None, known)
@@ -177,7 +180,8 @@ def plan_job(
     else:
         if getattr(model, "map_", None) is not None:
             rows = rows.after(model.map_)  # type: ignore[union-attr]
-        final = _writing(job, rows)
+        state = empty_sums(model, ("decisions",), rows.n, None).nbytes if job == "evaluate" else 0
+        final = _writing(job, rows, state)
     if rows.weights > CACHE_BYTES:
         note = "weights exceed the cache and are made anew for every block; a structured projection avoids it"
         total += Costs(notes=(note,))
@@ -265,11 +269,11 @@ def _described(X: Any, workers: Workers, outputs: int, labelled: bool) -> Planne
     return PlannedRows(n, d, itemsize, block, int(nbytes), workers, sparse, outputs, labelled)
 
 
-def _writing(job: str, rows: PlannedRows) -> Costs:
-    """The costs of writing features or predictions, a block at a time."""
+def _writing(job: str, rows: PlannedRows, state: int) -> Costs:
+    """The costs of writing features or predictions block by block, or of adding up scores in a state of so many bytes."""
     block = rows.block_rows * rows.entries * rows.itemsize
     memory = PassMemory(
-        rows.block_bytes, max(block, rows.reading), 0, rows.cached, rows.blocks, rows.workers.threads
+        rows.block_bytes, max(block, rows.reading), state, rows.cached, rows.blocks, rows.workers.threads
     )
     of_row = rows.entries * rows.itemsize + (8 if rows.labelled else 0)
     written = {"featurize": rows.n * of_row, "predict": 8 * rows.n}.get(job, 0)

@@ -88,10 +88,15 @@ class Plan:
             ("peak per worker", held),
             *((f"  {part}", format_bytes(size)) for part, size in self.memory.parts.items() if size),
             ("peak of the client", format_bytes(self.client_peak)),
-            ("workers", f"{self.workers.count} x {self.workers.threads} threads"),
+            ("workers", f"{self.workers.count} x {self.workers.threads} threads{self._idle()}"),
             ("time, roughly", f"{self.seconds():,.0f} s, mostly {self.bound()}"),
             *(("note", note) for note in self.notes),
         ]
+
+    def _idle(self) -> str:
+        """What is said of workers for which no step has a part."""
+        busy = max((phase.parts for phase in self.phases), default=1)
+        return f", of which at most {busy} have work at once" if busy < self.workers.count else ""
 
     def __str__(self) -> str:
         lines = [f"plan: {self.job}", *(f"{what:<20}{value}" for what, value in self.lines())]

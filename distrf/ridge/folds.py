@@ -44,15 +44,20 @@ def gram_reductions(
     n_features: int,
     targets: Targets,
     seed: int,
+    *,
     held_out: bool = False,
+    grows: bool = False,
 ) -> list[GramReduction]:
     """The reductions that would serve the fit, in order of preference; they differ in their folds.
 
     held_out : whether a single alpha needs folds too, so that rows can be scored by models without them
+    grows : whether rows may be added later: then there are as many folds as rows could fill, however few there are now
 
     Raises InputError for several alphas of one row, and as `given_alphas` and `fold_rules`.
     """
     fixed = given_alphas(alphas)
+    if grows:
+        n_rows = max(n_rows, cv if isinstance(cv, numbers.Integral) else 5)
     if fixed is not None and len(fixed) > 1 and n_rows < 2:
         raise InputError(f"alphas cannot be compared with n_samples = {n_rows}; give one alpha")
     lone = fixed is not None and len(fixed) == 1 and not held_out

@@ -83,13 +83,14 @@ class FoldRule:
 
     `rows_together` neighbouring rows go to one fold together; their next neighbours go to another one. A table that
     is sorted by class or target is thus spread over all folds, and the chunking does not matter. With `holdout` there
-    are two sets: 0 has a fifth of the rows, 1 the rest.
+    are two sets: 0 has a fifth of the rows, 1 the rest. `first` is added to row numbers, where the rows follow others.
     """
 
     n_folds: int = 1
     rows_together: int = 1
     holdout: bool = False
     seed: int = 0
+    first: int = 0
 
     @classmethod
     def for_rows(cls, n_rows: int, cv: int | str, seed: int) -> FoldRule:
@@ -103,7 +104,7 @@ class FoldRule:
     def of(self, rows: np.ndarray) -> np.ndarray:
         """Fold of rows by their numbers, ascending, shape (m,)."""
         k = 5 if self.holdout else self.n_folds
-        cycles, place = np.divmod(rows // self.rows_together, k)
+        cycles, place = np.divmod((rows + self.first) // self.rows_together, k)
         used, position = np.unique(cycles, return_inverse=True)
         orders = [permutation(self.seed, "folds", int(g), k) for g in used]
         fold = np.stack(orders)[position, place] if orders else place

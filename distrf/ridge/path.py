@@ -29,20 +29,23 @@ def ridge_path(
     targets: Targets,
     alphas: Sequence[float],
     intercept: bool,
+    weight: np.ndarray | None = None,
 ) -> list[Solution]:
     """The ridge solution on features(X) for each alpha, with the objective of StreamingRidge.
 
     features : function from rows of shape (b, d), dense or CSR, to (b, D), D = n_features
+    weight : of the rows, shape (n,); None weighs all alike
     With fewer rows than features it solves the n x n system of the kernel matrix, else the D x D system. Up to a dozen
     alphas, a Cholesky factorisation for each costs less than one eigendecomposition for all.
     """
     if X.shape[0] < n_features:
-        return _dual(features(X), *targets.encode(y, None), alphas, intercept, targets.width)
+        return _dual(features(X), *targets.encode(y, weight), alphas, intercept, targets.width)
     reduction = GramReduction(n_features, targets)
     state = reduction.initial()
     for a in range(0, X.shape[0], BLOCK_ROWS):
         tile = slice(a, a + BLOCK_ROWS)
-        state = reduction.update(state, a, features(X[tile]), y[tile])
+        weights = () if weight is None else (weight[tile],)
+        state = reduction.update(state, a, features(X[tile]), y[tile], *weights)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # an alpha below rounding: compared like the others
         return list(NormalEquations(state, n_features, intercept).solve(alphas))

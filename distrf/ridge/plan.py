@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from dask.utils import format_bytes
+
 from ..execution.planned import Costs, PlannedRows
 from ..execution.timing import Phase
 from ..targets import target_phase
@@ -17,7 +19,8 @@ from .solver import first_that_fits
 def ridge_costs(estimator: Any, rows: PlannedRows, reductions: Sequence[GramReduction]) -> Costs:
     """Costs of fitting a ridge model to features; `reductions` are those of `gram_reductions`."""
     n, D, width = rows.n, rows.width, rows.outputs
-    reduction, solver, reason = first_that_fits(estimator.solver, reductions, rows.pass_memory, rows.workers)
+    asked = "gram" if estimator.keep_state else estimator.solver
+    reduction, solver, reason = first_that_fits(asked, reductions, rows.pass_memory, rows.workers)
     alphas = given_alphas(estimator.alpha)
     count = USUAL if alphas is None else len(alphas)
     held_out = 1 if reduction.rule.holdout else reduction.rule.n_folds
@@ -44,6 +47,10 @@ def ridge_costs(estimator: Any, rows: PlannedRows, reductions: Sequence[GramRedu
     notes.append(
         f"{solves} factorisation(s) of a {D} x {D} matrix in the client, {segments} segment(s) of blocks"
     )
+    written = 8 * D * width
+    if estimator.keep_state:
+        written += reduction.nbytes
+        notes.append(f"the sums are kept with the model: {format_bytes(reduction.nbytes)}")
     # The targets are read once before; float64 runs at half the rate.
     flops = n * (rows.map_flops + reduction.flops_per_row)
     return Costs(
@@ -52,7 +59,7 @@ def ridge_costs(estimator: Any, rows: PlannedRows, reductions: Sequence[GramRedu
             Phase.of_passes(1, segments, flops, reduction.nbytes),
             Phase(0, flops=solves * D**3 / 3 * 2),
         ),
-        8 * D * width,
+        written,
         rows.pass_memory(reduction),
         reduction.solve_bytes,
         tuple(notes),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,18 @@ import numpy as np
 from ..checkpoint import COMPARED_ROWS, COMPARED_TARGETS, Checkpoint
 from ..execution.sampling import sampled_rows, take_rows
 from ..targets import Targets
+from .given_rows import GivenRows
 from .rows import Rows, two_dimensional
+
+#: Parameters of an SGD estimator that do not determine the numbers, or of which more than the parameter counts.
+_FREE = (
+    "checkpoint", "checkpoint_every", "resume", "n_epochs", "warm_start", "random_state", "verbose", "class_weight",
+)  # fmt: skip
+
+
+def job_of(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """The parameters of an SGD estimator that determine the numbers."""
+    return {name: value for name, value in parameters.items() if name not in _FREE} | {"kind": "sgd"}
 
 
 def open_checkpoint(
@@ -20,6 +31,7 @@ def open_checkpoint(
     targets: Targets,
     seed: int,
     resume: bool,
+    given: GivenRows | None = None,
 ) -> Checkpoint:
     """Open the checkpoint of a fit to these rows, and check that what it holds belongs to this fit.
 
@@ -30,6 +42,7 @@ def open_checkpoint(
     rows, targets : Rows and Targets of the fit
     seed : int, of the rows that are compared
     resume : bool, whether to continue from what the folder holds
+    given : validation rows that `fit` was given, or None
 
     Returns
     -------
@@ -53,6 +66,8 @@ def open_checkpoint(
         "class_weight": None if targets.class_weight is None else targets.class_weight.tolist(),
         "seed": seed,
     }
+    if given is not None:
+        job["validation"] = given.identity()
     checkpoint = Checkpoint(path, options() | job, resume=resume)
     some = sampled_rows(n, min(COMPARED_ROWS, n), seed, "identity")
     checkpoint.check_rows(take_rows(rows.arrays[0], some))

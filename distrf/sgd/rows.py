@@ -18,9 +18,10 @@ from ..execution.sampling import sampled_rows, take_aligned
 from ..execution.scheduler import current_client
 from ..maps import working_dtype
 from ..targets import Targets
-from .batch_work import BatchWork
+from .batch_work import BatchWork, RowLengths
 from .dask_batches import DaskBatches, lazy_loader
 from .local_batches import LocalBatches, memory_loader
+from .local_sgd import LocalSteps, LocalWork
 
 
 @dataclass(frozen=True)
@@ -148,6 +149,13 @@ class Rows:
         row_bytes = entries * itemsize + 16 * outputs[0]
         functions = (*self.maps, *functions)
         return DaskBatches(client, self.arrays, functions, work, row_bytes, self.block_bytes, keep)
+
+
+def batches_of(rows: Rows, work: BatchWork, optimizer: Any, memory: PassMemory | None = None) -> Any:
+    """`Rows.batches` for an optimizer of linear models, with what its work needs beside the rows."""
+    if isinstance(work, LocalWork):
+        return rows.batches(work, (LocalSteps(optimizer),), memory)
+    return rows.batches(work, (RowLengths(optimizer.preconditioner),) if work.probed else (), memory)
 
 
 def two_dimensional(a: Any) -> Any:

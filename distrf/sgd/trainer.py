@@ -18,7 +18,8 @@ from sklearn.exceptions import ConvergenceWarning
 from ..checkpoint import Checkpoint
 from ..execution.memory import PassMemory
 from ..execution.progress import current_listener
-from .batch_work import LOSS, WEIGHT, Sums, validation_score
+from .batch_work import LOSS, WEIGHT, BatchWork, Sums, validation_score
+from .given_rows import GivenRows
 from .optimizer import Optimizer, OptimizerState
 from .schedules import Batch, Schedule
 
@@ -116,6 +117,8 @@ class Trainer:
     whole : whether a batch is all rows. The loss of an epoch is then that of the weights before its only step
     mean_weight : mean weight of the training rows
     validation : blocks with held-out rows; empty for none
+    given : validation rows in place of held-out ones, or None
+    given_work : the work by which they are scored
     every : batches between two states of the checkpoint
     first : the weights of the constant prediction, the solution if no epoch is better
     fallback : the weights to return to when training diverges: of the best epoch with `keep_best`, else of the last
@@ -140,6 +143,8 @@ class Trainer:
     measured: np.ndarray | None = None
     null_loss: float = 0.0
     memory: PassMemory | None = None
+    given: GivenRows | None = None
+    given_work: BatchWork | None = None
 
     def resume(self) -> bool:
         """Continue from the state in the checkpoint. Returns False if it has none."""
@@ -311,7 +316,7 @@ class Trainer:
         gain = (rules.tol or 0.0) * max(abs(best[0]), 1e-12) if best is not None else 0.0
         p.waited = 0 if best is None or ended.measure < [best[0] - gain, best[1]] else p.waited + 1
         better = (best is None or ended.measure < best) and np.isfinite(ended.objective)
-        if better and (ended.score is not None or not rose):
+        if better and (self._judges or not rose):
             p.best, p.best_epoch = ended.measure, p.epoch
         if p.best_epoch == p.epoch or not rules.keep_best:
             self.fallback = ended.weights.copy()
@@ -322,11 +327,21 @@ class Trainer:
 
         With held-out rows the measures are 1 - score and their loss, without any the training objective.
         """
-        if not self.validation:
+        if self.given is not None and self.given_work is not None:
+            sums = self.given.sums(self.given_work, weights)
+        elif self.validation:
+            sums = self.batches.validate(weights, self.validation)
+        else:
             return None, [objective, objective]
-        sums = self.batches.validate(weights, self.validation)
         score = validation_score(sums, self.rules.classes)
+        if not self._judges:
+            return score, [objective, objective]
         return score, [1.0 - score, float(sums[LOSS].sum() / max(sums[WEIGHT, 0], _TINY))]
+
+    @property
+    def _judges(self) -> bool:
+        """Whether epochs are compared by validation rows, not by the training objective."""
+        return bool(self.validation) or (self.given is not None and self.given.stops)
 
     def _done(self) -> bool:
         p, rules = self.training, self.rules

@@ -1,4 +1,4 @@
-"""Zarr and Parquet in, Zarr and Parquet out, in row blocks; model and spec files.
+"""Zarr, Parquet and CSV in, Zarr and Parquet out, in row blocks; model and spec files.
 
 Names are imported on first use: writing tasks do not need Dask, and readers of Zarr do not need pyarrow.
 """
@@ -26,13 +26,17 @@ _EXPORTS = {
     "facts": "formats",
     "find_format": "formats",
     "fingerprint": "formats",
+    "part_fingerprints": "formats",
     "open_source": "formats",
     "register_format": "formats",
     "describe": "rows",
     "impute_values": "rows",
+    "open_weighted": "rows",
     "read_block": "rows",
     "ZarrSource": "zarr_source",
     "ParquetSource": "parquet_source",
+    "CsvSource": "csv_source",
+    "TableSource": "table_source",
     "create_parts": "parquet_writer",
     "existing_parts": "parquet_writer",
     "finish_parts": "parquet_writer",

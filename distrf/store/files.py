@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gzip
 import hashlib
 import json
 import os
@@ -145,6 +146,37 @@ def reading(path: str, what: str) -> Iterator[None]:
             f"{path!r} cannot be read as {what} ({type(error).__name__}: {error}); it is damaged or of another format: "
             "restore it, or make it again"
         ) from error
+
+
+@contextmanager
+def open_text(path: str, storage_options: Options = None) -> Iterator[Any]:
+    """A file of bytes that is open to read, unpacked where its name ends in .gz.
+
+    Parameters
+    ----------
+    path : str
+    storage_options : mapping, optional
+        Options of the fsspec file system.
+
+    Returns
+    -------
+    context manager of a file
+
+    Raises
+    ------
+    StoreError
+        It is gone or damaged.
+    """
+    fs, root = filesystem(path, storage_options)
+    packed = path.endswith(".gz")
+    # Callers read large pieces, each by one request; an unpacker reads small ones.
+    options = {} if packed or is_local(path) else {"cache_type": "none"}
+    with reading(path, "text"), fs.open(root, "rb", **options) as raw:
+        if packed:
+            with gzip.GzipFile(fileobj=raw) as file:
+                yield file
+        else:
+            yield raw
 
 
 def open_group(path: str, mode: str, storage_options: Options = None, **wanted: Any) -> zarr.Group | zarr.Array:

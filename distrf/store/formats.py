@@ -6,12 +6,13 @@ import os
 from typing import Any
 
 from . import files
+from .csv_source import CsvSource
 from .files import Options
 from .parquet_source import ParquetSource
 from .row_source import RowSource, Selection
 from .zarr_source import ZarrSource
 
-#: Formats from outside the package, the latest first. They are asked before Parquet.
+#: Formats from outside the package, the latest first. They are asked before Parquet and CSV.
 REGISTERED: list[type[RowSource]] = []
 
 
@@ -51,7 +52,7 @@ def find_format(path: str | os.PathLike[str], storage_options: Options = None) -
         The path is a folder far above any data, such as the root.
     """
     path = files.normalise(path)
-    asked: list[type[RowSource]] = [*REGISTERED, ParquetSource]
+    asked: list[type[RowSource]] = [*REGISTERED, ParquetSource, CsvSource]
     return next((source for source in asked if source.recognises(path, storage_options)), ZarrSource)
 
 
@@ -99,6 +100,26 @@ def fingerprint(path: str | os.PathLike[str], *, storage_options: Options = None
     """
     path = files.normalise(path)
     return find_format(path, storage_options).fingerprint(path, storage_options)
+
+
+def part_fingerprints(
+    path: str | os.PathLike[str], *, storage_options: Options = None
+) -> list[tuple[str, int]]:
+    """`fingerprint` of each part of the data: of each file of Parquet, and of the rows of each append to a store.
+
+    Parameters
+    ----------
+    path : path or URL
+    storage_options : mapping, optional
+        Options of the fsspec file system.
+
+    Returns
+    -------
+    list of (str, int)
+        Fingerprint and rows, in the order of the rows.
+    """
+    path = files.normalise(path)
+    return find_format(path, storage_options).part_fingerprints(path, storage_options)
 
 
 def facts(path: str | os.PathLike[str], *, storage_options: Options = None) -> dict[str, Any]:

@@ -1,4 +1,8 @@
-"""Model and spec files: a folder of ``model.json`` and ``arrays.zarr``, data and never code."""
+"""Model and spec files: a folder of ``model.json`` and ``arrays.zarr``, data and never code.
+
+A model that is written in place of another has its arrays in a folder of another name, which its ``model.json`` says. That
+file is replaced in one step, when all else is there: until then, and if the writer is killed, the old model is read.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +23,7 @@ from ..errors import InputError, StoreError
 from ..machine import machine_memory
 from . import files
 from .files import Options
-from .job_lock import check
+from .job_lock import check, held
 from .spec import from_json, require_same, to_json
 from .zarr_layout import CHUNK_BYTES
 
@@ -27,6 +31,8 @@ FORMAT = "distrf-model"
 VERSION = 2
 VERSIONS = (1, 2)  # the first had no checksum of the document itself
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
+_ARRAYS = "arrays.zarr"
+_OTHER_ARRAYS = re.compile(r"arrays-[0-9a-f]{16}\.zarr")
 
 
 def write_model_folder(
@@ -37,7 +43,7 @@ def write_model_folder(
     *,
     storage_options: Options = None,
 ) -> None:
-    """Write a spec and its arrays; a local folder appears whole or not at all.
+    """Write a spec and its arrays; a local folder appears whole or not at all, and what it replaces stays until then.
 
     Parameters
     ----------
@@ -74,27 +80,71 @@ def write_model_folder(
     old = _existing(path, fs, root)
     if old is not None:
         require_same(path, old["spec"], document["spec"], overwrite, "holds a model with another spec")
-    if not files.is_local(path):
+    if old is not None:
+        _replace(path, fs, root, old, document, stored, storage_options)
+    elif files.is_local(path):
+        _create(path, fs, document, stored)
+    else:
         # No rename in an object store: without model.json nothing reads as a model.
-        files.remove(fs, f"{root}/model.json")
-        files.remove(fs, f"{root}/arrays.zarr")
-        _write_arrays(f"{path}/arrays.zarr", stored, storage_options)
+        files.remove(fs, f"{root}/{_ARRAYS}")
+        _write_arrays(f"{path}/{_ARRAYS}", stored, storage_options)
         if not files.create_json(fs, f"{root}/model.json", document):
             _refuse_other(path, fs, root, document)
-        return
+
+
+def _create(path: str, fs: Any, document: dict[str, Any], stored: Mapping[str, np.ndarray]) -> None:
+    """Write a local folder beside the path, and rename it."""
     parent, base = os.path.split(path)
     temporary = os.path.join(parent, f".{base}.{uuid.uuid4().hex}.partial")
     retired = f"{temporary}.old"
     os.makedirs(temporary)
     try:
-        _write_arrays(f"{temporary}/arrays.zarr", stored, storage_options)
+        _write_arrays(f"{temporary}/{_ARRAYS}", stored, None)
         files.write_json(fs, f"{temporary}/model.json", document)
-        if os.path.isdir(path):
+        if os.path.isdir(path):  # what a killed writer has left
             os.rename(path, retired)
         os.rename(temporary, path)
     finally:
         files.remove(fs, temporary)
         files.remove(fs, retired)
+
+
+def _replace(
+    path: str,
+    fs: Any,
+    root: str,
+    old: dict[str, Any],
+    document: dict[str, Any],
+    stored: Mapping[str, np.ndarray],
+    storage_options: Options,
+) -> None:
+    """Write the arrays beside those of the old model, then model.json in one step; then remove what nothing reads."""
+    name = f"arrays-{uuid.uuid4().hex[:16]}.zarr"
+    document = with_checksum({**document, "arrays_in": name})
+    try:
+        _write_arrays(f"{path}/{name}", stored, storage_options)
+        check()  # another job may have taken over meanwhile
+        _refuse_other(path, fs, root, old)
+        files.write_json(fs, f"{root}/model.json", document)
+    except BaseException:
+        files.remove(fs, f"{root}/{name}")
+        raise
+    left = [_arrays_of(path, old)]
+    if held():  # no other job writes here: the rest is of writers that were killed
+        left = [
+            other for other in files.names_in(fs, root) if other == _ARRAYS or _OTHER_ARRAYS.fullmatch(other)
+        ]
+    for other in left:
+        if other != name:
+            files.remove(fs, f"{root}/{other}")
+
+
+def _arrays_of(path: str, document: Mapping[str, Any]) -> str:
+    """The folder of the arrays of a model. Raises StoreError for a name that no model has."""
+    name = document.get("arrays_in", _ARRAYS)
+    if name != _ARRAYS and not (isinstance(name, str) and _OTHER_ARRAYS.fullmatch(name)):
+        raise StoreError(f"the model.json of {path!r} is damaged: its arrays are in {name!r}; restore it")
+    return str(name)
 
 
 def read_model_folder(
@@ -119,16 +169,27 @@ def read_model_folder(
         No model, a newer format, a missing array, or an array that is not what was written.
     """
     path = files.normalise(path)
+    while True:
+        document = _required(path, storage_options)
+        try:
+            return from_json(document["spec"]), _read_arrays(path, document, storage_options)
+        except StoreError:
+            if _required(path, storage_options) == document:
+                raise  # else the model was replaced while it was read
+
+
+def _read_arrays(path: str, document: Mapping[str, Any], storage_options: Options) -> dict[str, np.ndarray]:
+    """The arrays of a model, each with its checksum verified."""
     fs, root = files.filesystem(path, storage_options)
-    document = _required(path, storage_options)
     arrays = {}
     _check_total(path, document["arrays"])
-    group = files.open_group(f"{path}/arrays.zarr", "r", storage_options)
+    folder = _arrays_of(path, document)
+    group = files.open_group(f"{path}/{folder}", "r", storage_options)
     for name, record in document["arrays"].items():
         try:
             node = group[name] if isinstance(group, zarr.Group) and name in group else None
             if node is not None:
-                _check_size(node, record, int(fs.du(f"{root}/arrays.zarr/{name}")))
+                _check_size(node, record, int(fs.du(f"{root}/{folder}/{name}")))
                 array = np.asarray(node[...])  # type: ignore[index]
         except Exception as error:
             raise StoreError(
@@ -146,7 +207,7 @@ def read_model_folder(
         if record.get("text"):
             array = np.ascontiguousarray(array, "<u4").view(f"<U{array.shape[-1]}")[..., 0]
         arrays[name] = array
-    return from_json(document["spec"]), arrays
+    return arrays
 
 
 def read_spec(path: str | os.PathLike[str], *, storage_options: Options = None) -> dict[str, Any]:
@@ -273,14 +334,14 @@ def _refuse_other(path: str, fs: Any, root: str, document: dict[str, Any]) -> No
     """Raise StoreError where another job has written another model meanwhile. A write whose answer was lost is no such."""
     if _document(path, fs, root) != document:
         raise StoreError(
-            f"two jobs have written a model to {path!r} at the same time, and their arrays may be mixed; remove it, and save "
-            "each model to a path of its own"
+            f"two jobs have written a model to {path!r} at the same time, and its arrays may not be those of its model.json; "
+            "remove it, and save each model to a path of its own"
         )
 
 
 def _existing(path: str, fs: Any, root: str) -> dict[str, Any] | None:
     found = _document(path, fs, root)
-    files.require_ours(path, found, fs, root, "a distrf model", free=("arrays.zarr",))
+    files.require_ours(path, found, fs, root, "a distrf model", free=(_ARRAYS,))
     return found
 
 

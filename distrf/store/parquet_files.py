@@ -7,17 +7,13 @@ null counts, and reads a whole row group for a few of its rows: 189 MiB where `P
 
 from __future__ import annotations
 
-import glob
-import hashlib
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 import pyarrow.parquet as pq
 
-from ..errors import StoreError
-from . import files
+from . import file_lists, files
 from .files import Options
 
 SUFFIXES = (".parquet", ".parq", ".pq")
@@ -30,7 +26,7 @@ def is_parquet(path: str, storage_options: Options = None) -> bool:
     if files.is_web(path):
         return False
     if files.is_glob(path, storage_options):
-        return True
+        return not path.lower().endswith(file_lists.TEXT)
     fs, root = files.filesystem(path, storage_options)
     if {"zarr.json", ".zgroup", ".zarray"} & files.names_in(fs, root):
         return False
@@ -38,28 +34,8 @@ def is_parquet(path: str, storage_options: Options = None) -> bool:
 
 
 def list_files(path: str, storage_options: Options = None) -> list[str]:
-    """The Parquet files of a path in natural order (part-2 before part-10)."""
-    fs, root = files.filesystem(path, storage_options)
-    if files.is_glob(path, storage_options):
-        found = glob.glob(root, recursive=True) if files.is_local(path) else fs.glob(root)
-    elif fs.isdir(root):
-        inside = fs.find(root)
-        if (
-            f"{root}/_spec.json" in inside and f"{root}/_SUCCESS" not in inside
-        ):  # part files of ours, still written
-            raise StoreError(
-                f"only a complete folder of part files can be read: {path!r} has no _SUCCESS; run the command that writes "
-                "it again, and it resumes where it stopped"
-            )
-        found = [name for name in inside if name.endswith(SUFFIXES)]
-        found = [name for name in found if not name[len(root) :].lstrip("/").startswith(("_", "."))]
-    else:
-        found = [root] if fs.exists(root) else []
-    if not found:
-        raise StoreError(f"no such data: no Parquet file at {path!r}; check the path")
-    if not files.is_local(path):
-        found = [fs.unstrip_protocol(name) for name in found]
-    return sorted(found, key=lambda name: [int(t) if t.isdigit() else t for t in re.split(r"(\d+)", name)])
+    """The Parquet files of a path in natural order."""
+    return file_lists.list_files(path, SUFFIXES, "Parquet", storage_options)
 
 
 @contextmanager
@@ -92,12 +68,3 @@ def read_footers(path: str, storage_options: Options) -> list[tuple[str, pq.File
     names = list_files(path, storage_options)
     with ThreadPoolExecutor(8) as pool:
         return list(pool.map(footer, names))
-
-
-def fingerprint(names: Sequence[str], storage_options: Options) -> str:
-    """A text that changes when one of the files is rewritten: the version of the data in the keys of tasks."""
-    found = hashlib.sha256()
-    for name in names:
-        fs, inner = files.filesystem(name, storage_options)
-        found.update(f"{name}\0{files.fingerprint(fs, inner)}\0".encode())
-    return found.hexdigest()[:16]

@@ -6,13 +6,16 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
 import numpy as np
 
 from ..errors import InputError
 from .files import Options
 from .fingerprints import fingerprint_of_files
+
+if TYPE_CHECKING:  # it needs pyarrow, which readers of Zarr do without
+    from .table_schema import TableSchema
 
 #: Bytes of X in a block where the caller does not say how many rows it has.
 BLOCK_BYTES = 32 * 2**20
@@ -34,6 +37,14 @@ class Selection:
         All blocks have the same rows, but for a shorter last one.
     missing : bool
         Missing values of X are read as NaN instead of being refused, since the caller replaces them.
+    coded : bool or TableSchema
+        Of a table: X has columns of any type, as coded rows (see `distrf.store.table_codes`). They are read as the
+        schema says, which names the columns too; True reads them as their types say.
+    exclude : sequence of str
+        Of a table: columns that are no part of X where `columns` is None.
+    in_order : bool
+        All rows are read from the first to the last, by `RowSource.stream`: files that can be read in no other way,
+        such as gzipped text, are not refused.
     storage_options : mapping, optional
         Options of the fsspec file system.
     """
@@ -43,6 +54,9 @@ class Selection:
     rows_per_block: int | None = None
     uniform: bool = False
     missing: bool = False
+    coded: bool | TableSchema = False
+    exclude: Sequence[str] = ()
+    in_order: bool = False
     storage_options: Options = None
 
 
@@ -217,7 +231,7 @@ class RowSource(ABC):
     @classmethod
     @abstractmethod
     def open(cls, path: str, selection: Selection) -> Self:
-        """X at a path, without reading data.
+        """X at a path, without reading data; text is scanned once.
 
         Parameters
         ----------
@@ -269,6 +283,27 @@ class RowSource(ABC):
         RowSource, or None where there is no target
         """
         return None
+
+    def column_source(self, name: str) -> RowSource:
+        """One column beside X or of it, with its missing values, by whose values rows can be told apart.
+
+        Parameters
+        ----------
+        name : str
+            Of a column, or its number.
+
+        Returns
+        -------
+        RowSource
+            Of shape (n,) or (n, 1): numbers, of which NaN are missing; or text, an array of strings, or of objects
+            among which None is missing.
+
+        Raises
+        ------
+        InputError
+            There is no such column.
+        """
+        return type(self).open(self.path, Selection(columns=[name], missing=True))
 
     def filled(self, values: tuple[float, ...]) -> RowSource:
         """This source with missing values replaced. Only called for dense floating-point sources.
@@ -354,6 +389,12 @@ class RowSource(ABC):
     def fingerprint(cls, path: str, storage_options: Options = None) -> str:
         """The same text for a copy of the data, and another for other data, as far as sizes and edges tell."""
         return fingerprint_of_files([path], storage_options)
+
+    @classmethod
+    def part_fingerprints(cls, path: str, storage_options: Options = None) -> list[tuple[str, int]]:
+        """The fingerprint of each part of the data, by which it is known in other data too, and its rows, in their order."""
+        source = cls.open(path, Selection(missing=True, storage_options=storage_options))
+        return [(cls.fingerprint(path, storage_options), source.shape[0])]
 
     @classmethod
     def facts(cls, path: str, storage_options: Options = None) -> dict[str, Any]:

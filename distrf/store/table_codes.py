@@ -6,7 +6,7 @@
   normalised or stripped: two texts are one level if their bytes are the same.
 * Dates and timestamps are seconds since 1970 (those without a time zone are taken for UTC), times of day seconds since
   midnight, durations seconds; all cut to whole microseconds.
-* Nulls, NaN, infinities and empty text are `MISSING`.
+* Nulls, NaN, infinities, numbers beyond 1e300 in size and empty text are `MISSING`.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import datetime
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,12 +24,17 @@ import pyarrow.compute as pc
 
 from ..errors import InputError
 from ..maps.table_missing import MISSING
-from .parquet_schema import as_floats, value_type
+from .arrow_types import as_floats, value_type
 from .table_schema import ColumnType, TableSchema, base_of, drift, require_distinct
 
 _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _NULLS = {"NoneType", "NAType", "NaTType"}
 _ZONE = r"[T ].*(Z|[+-][0-9:]+)$"
+#: As pandas and Python write durations: 1 days 02:03:04.5, -1 days +23:59:59, 1 day, 2:03:04 and 02:03:04.
+_DURATION = r"^(?:(?P<days>[+-]?\d+) days?,?)? ?\+?(?:(?P<hours>\d+):(?P<minutes>\d{2}):(?P<seconds>\d{2})(?:[.](?P<rest>\d+))?)?$"
+#: Larger numbers stand for something else, and their squares overflow.
+_LARGEST = 1e300
+_COLUMNS = 8  # written at a time
 
 
 def coded(table: pa.Table, schema: TableSchema) -> np.ndarray:
@@ -51,25 +57,33 @@ def coded(table: pa.Table, schema: TableSchema) -> np.ndarray:
     """
     if fault := drift(schema, table.schema):
         raise InputError(fault)
-    # Columns first: a strided write for every value is slower than one transposed copy.
-    out = np.empty((len(schema.columns), table.num_rows))
-    for row, column in zip(out, schema.columns, strict=True):
-        row[:] = _codes(table.column(column.name), column)
-    return np.ascontiguousarray(out.T)
+    out = np.empty((table.num_rows, len(schema.columns)))
+    for first in range(0, len(schema.columns), _COLUMNS):
+        some = schema.columns[first : first + _COLUMNS]
+        # A cache line at a time: a strided write for every value is slower, a transposed copy of all takes twice the memory.
+        held = np.empty((len(some), table.num_rows))
+        for row, column in zip(held, some, strict=True):
+            row[:] = _codes(table.column(column.name), column)
+        out[:, first : first + len(some)] = held.T
+    return out
 
 
 def _codes(values: pa.ChunkedArray, column: ColumnType) -> np.ndarray:
     base = base_of(values.type)
     if base == "empty":
         return np.full(len(values), MISSING)
+    if column.base == "text":
+        return text_codes(values if base == "text" else _digits(decoded(values), column.name))
     if base == "text":
-        return text_codes(values) if column.base == "text" else text_seconds(values, column.name)
+        if column.base == "time":
+            return text_seconds(values, column.name, column.zoned)
+        return (_text_clocks if column.base == "clock" else _text_durations)(values, column.name)
     if base in ("number", "boolean"):
-        return _numbers(_decoded(values), column.precision)
-    return _seconds(_decoded(values))
+        return _numbers(decoded(values), column.precision)
+    return _seconds(decoded(values))
 
 
-def _decoded(values: pa.ChunkedArray) -> pa.ChunkedArray:
+def decoded(values: pa.ChunkedArray) -> pa.ChunkedArray:
     """The values behind a dictionary, whose codes mean nothing; texts in a layout that Arrow computes with."""
     kind = value_type(values.type)
     if pa.types.is_string_view(kind):
@@ -83,9 +97,29 @@ def _decoded(values: pa.ChunkedArray) -> pa.ChunkedArray:
 def _numbers(values: pa.ChunkedArray, precision: str) -> np.ndarray:
     numbers = as_floats(values).to_numpy()  # nulls are NaN
     with np.errstate(over="ignore", invalid="ignore"):
-        numbers = np.add(numbers.astype(precision, copy=False), 0.0, dtype=np.float64)  # -0.0 becomes 0.0
-    numbers[~np.isfinite(numbers)] = MISSING
+        if precision != "f8":
+            narrow = numbers.astype(precision).astype(np.float64)
+            numbers = np.where(np.isfinite(narrow), narrow, numbers)  # what does not fit stays as it is
+        inside = (numbers <= _LARGEST) & (numbers >= -_LARGEST)
+        numbers = np.add(numbers, 0.0)  # -0.0 becomes 0.0
+        if not inside.all():
+            numbers[~inside] = MISSING
     return numbers
+
+
+def _digits(values: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
+    """Integers as text. pandas makes floats of those among which some are missing."""
+    try:
+        if not pa.types.is_integer(values.type):
+            values = (
+                pc.if_else(pc.is_nan(values), None, values) if pa.types.is_floating(values.type) else values
+            )
+            values = values.cast(pa.int64())
+        return values.cast(pa.string())
+    except pa.ArrowInvalid as error:
+        raise InputError(
+            f"column {name!r} had integers that are read as text, and has numbers that are none ({error}); convert it"
+        ) from None
 
 
 def _seconds(values: pa.ChunkedArray) -> np.ndarray:
@@ -124,23 +158,36 @@ def _by_distinct(column: pa.ChunkedArray, numbers: Callable[[pa.Array], np.ndarr
     """A number for each text of a column, computed once for each that occurs; `MISSING` of nulls and empty texts."""
     if not len(column):  # Arrow makes no dictionary of no text
         return np.empty(0)
-    encoded = pc.dictionary_encode(_decoded(column)).combine_chunks()
-    texts = encoded.dictionary.cast(pa.large_string())
-    present = pc.greater(pc.binary_length(texts), 0).to_numpy(zero_copy_only=False)
+    if not pa.types.is_dictionary(column.type):
+        column = pa.chunked_array([pc.dictionary_encode(decoded(column)).combine_chunks()])
+    return np.concatenate([_of_dictionary(chunk, numbers) for chunk in column.chunks])
+
+
+def _of_dictionary(chunk: pa.DictionaryArray, numbers: Callable[[pa.Array], np.ndarray]) -> np.ndarray:
+    texts = chunk.dictionary
     table = np.full(len(texts) + 1, MISSING)  # nulls come last
-    table[:-1][present] = numbers(texts.filter(pa.array(present)))
-    return table[encoded.indices.fill_null(len(texts)).to_numpy()]
+    at = chunk.indices.cast(pa.int64()).fill_null(len(texts)).to_numpy()
+    used = np.zeros(len(table), bool)
+    used[at] = True
+    if not used[:-1].all():  # a block of a column with far more levels than rows
+        texts = texts.filter(pa.array(used[:-1]))
+    texts = texts.cast(pa.large_string())
+    present = pc.greater(pc.binary_length(texts), 0).fill_null(False).to_numpy(zero_copy_only=False)
+    table[np.flatnonzero(used[:-1])[present]] = numbers(texts.filter(pa.array(present)))
+    return table[at]
 
 
-def text_seconds(column: pa.ChunkedArray, name: str) -> np.ndarray:
+def text_seconds(column: pa.ChunkedArray, name: str, zoned: bool | None = None) -> np.ndarray:
     """Seconds since 1970 of texts such as 2020-01-31, 2020-01-31 12:30 and 2020-01-31T12:30:00.5+01:00 (ISO 8601).
 
     Parameters
     ----------
     column : pa.ChunkedArray
-        Texts, with or without a time zone.
+        Texts; blanks around them do not matter.
     name : str
         For messages.
+    zoned : bool, optional
+        Whether all have a time zone or none has. None allows both.
 
     Returns
     -------
@@ -152,38 +199,71 @@ def text_seconds(column: pa.ChunkedArray, name: str) -> np.ndarray:
     InputError
         A text is no date: the message has the first.
     """
+    zone = {None: "", True: " and a time zone such as Z or +01:00", False: " without a time zone"}[zoned]
+    rule = f"a date is written as 2020-01-31 or 2020-01-31T12:30:00{zone}"
+    return _by_distinct(column, lambda texts: _read(texts, partial(_parsed_times, zoned=zoned), rule, name))
 
-    def parsed(texts: pa.Array) -> np.ndarray:
-        with suppress(pa.ArrowInvalid):
-            return _parsed(texts)
-        while len(texts) > 1:  # the first that is none
-            half = len(texts) // 2
-            texts = texts[half:] if _are_dates(texts[:half]) else texts[:half]
-        wrong = _bytes(texts)[0].decode(errors="replace")[:50]
-        raise InputError(
-            f"a date is written as 2020-01-31 or 2020-01-31T12:30:00; column {name!r} has {wrong!r}; "
-            "leave it out of date=, or write dates so"
+
+def _text_clocks(column: pa.ChunkedArray, name: str) -> np.ndarray:
+    def parsed(texts: pa.Array) -> np.ndarray:  # of the first day, since Arrow reads no times of day
+        first = pa.scalar("1970-01-01T", pa.large_string())
+        return _parsed_times(
+            pc.binary_join_element_wise(
+                first, pc.ascii_trim_whitespace(texts), pa.scalar("", pa.large_string())
+            ),
+            False,
         )
 
-    return _by_distinct(column, parsed)
+    return _by_distinct(
+        column, lambda texts: _read(texts, parsed, "a time of day is written as 12:30:00", name)
+    )
 
 
-def _are_dates(texts: pa.Array) -> bool:
-    try:
-        _parsed(texts)
-    except pa.ArrowInvalid:
-        return False
-    return True
+def _text_durations(column: pa.ChunkedArray, name: str) -> np.ndarray:
+    rule = "a duration is written as 1 days 02:03:04.5"
+    return _by_distinct(column, lambda texts: _read(texts, _parsed_durations, rule, name))
 
 
-def _parsed(texts: pa.Array) -> np.ndarray:
-    # Arrow reads texts with a time zone and others as different types, and no nanoseconds as microseconds.
-    texts = pc.replace_substring_regex(texts, r"([.]\d{6})\d+", r"\1")
-    zoned = pc.match_substring_regex(texts, _ZONE).to_numpy(zero_copy_only=False)
+def _read(texts: pa.Array, parsed: Callable[[pa.Array], np.ndarray], rule: str, name: str) -> np.ndarray:
+    """The numbers of texts; InputError with the first that is none."""
+    with suppress(pa.ArrowInvalid):
+        return parsed(texts)
+    while len(texts) > 1:
+        half = len(texts) // 2
+        try:
+            parsed(texts[:half])
+            texts = texts[half:]
+        except pa.ArrowInvalid:
+            texts = texts[:half]
+    wrong = _bytes(texts)[0].decode(errors="replace")[:50]
+    raise InputError(f"{rule}; column {name!r} has {wrong!r}; write it so, or leave the column out")
+
+
+def _parsed_times(texts: pa.Array, zoned: bool | None) -> np.ndarray:
+    # Arrow reads no more than six digits as microseconds, and texts with a time zone and others as different types.
+    texts = pc.replace_substring_regex(pc.ascii_trim_whitespace(texts), r"([.]\d{6})\d+", r"\1")
+    zones = pc.match_substring_regex(texts, _ZONE).to_numpy(zero_copy_only=False)
+    if zoned is not None and (zones != zoned).any():
+        raise pa.ArrowInvalid("a time zone")
     out = np.empty(len(texts))
-    for where, kind in ((zoned, pa.timestamp("us", "UTC")), (~zoned, pa.timestamp("us"))):
+    for where, kind in ((zones, pa.timestamp("us", "UTC")), (~zones, pa.timestamp("us"))):
         out[where] = _seconds(pa.chunked_array([texts.filter(pa.array(where)).cast(kind)]))
     return out
+
+
+def _parsed_durations(texts: pa.Array) -> np.ndarray:
+    texts = pc.ascii_trim_whitespace(texts)
+    found = pc.extract_regex(texts, _DURATION)
+    if found.null_count or not pc.all(pc.greater(pc.binary_length(texts), 0)).as_py():
+        raise pa.ArrowInvalid("no duration")
+    parts = {}
+    for field, part in zip(found.type, found.flatten(), strict=True):
+        if field.name == "rest":  # the digits of microseconds
+            part = pc.utf8_slice_codeunits(pc.utf8_rpad(part, 6, "0"), 0, 6)
+        part = pc.replace_substring_regex(part, r"^[+]?$", "0")
+        parts[field.name] = part.cast(pa.int64()).to_numpy()
+    whole = ((parts["days"] * 24 + parts["hours"]) * 60 + parts["minutes"]) * 60 + parts["seconds"]
+    return whole + parts["rest"] / 10**6
 
 
 def texts_of(table: pa.Table, schema: TableSchema) -> list[dict[float, str]]:
@@ -205,7 +285,7 @@ def texts_of(table: pa.Table, schema: TableSchema) -> list[dict[float, str]]:
         if column.base != "text" or pa.types.is_null(table.schema.field(column.name).type):
             found.append({})
             continue
-        texts = pc.unique(_decoded(table.column(column.name))).drop_null()
+        texts = pc.unique(decoded(table.column(column.name))).drop_null()
         codes = text_codes(pa.chunked_array([texts])).tolist()
         words = [text.decode(errors="replace") for text in _bytes(texts.cast(pa.large_string()))]
         found.append({code: word for code, word in zip(codes, words, strict=True) if word})
@@ -233,6 +313,10 @@ def as_arrow(frame: Any, names: Sequence[str] | None = None) -> pa.Table:
     InputError
         These are no rows, two columns have one name, or a column mixes types: the message names it.
     """
+    if hasattr(frame, "__dask_graph__"):
+        raise InputError(
+            f"rows in memory make an Arrow table; received a lazy {type(frame).__name__}; open it with distrf.open_table"
+        )
     if isinstance(frame, pa.RecordBatch):
         return pa.Table.from_batches([frame])
     if isinstance(frame, pa.Table):
@@ -265,14 +349,44 @@ def as_arrow(frame: Any, names: Sequence[str] | None = None) -> pa.Table:
 
 
 def _array(values: Any, name: str) -> pa.Array:
+    if isinstance(values, (str, bytes)):
+        raise InputError(
+            f"a column is a sequence of values; column {name!r} is the text {values[:50]!r}; make a list of it"
+        )
     try:
-        array = pa.array(values, from_pandas=True)
-    except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
+        array = pa.array(_plain(values), from_pandas=True)
+    except (pa.ArrowException, OverflowError, TypeError, ValueError, AttributeError) as error:
         raise _mixed(values, name, str(error)) from error
-    # Arrow takes the type of the first value, and would cut the times of others. (A NaT differs from itself.)
-    if pa.types.is_date32(array.type) and any(isinstance(v, datetime.datetime) and v == v for v in values):
-        raise _mixed(values, name, "some have a time")
+    if getattr(getattr(values, "dtype", None), "kind", "O") == "O" and pa.types.is_temporal(array.type):
+        _check_times(values, array.type, name)
     return pa.nulls(len(array)) if 0 < len(array) == array.null_count else array
+
+
+def _plain(values: Any) -> Any:
+    """What Arrow takes no arrays of: sparse columns of pandas, numbers in the byte order of other machines, datetime64[h]."""
+    dtype = getattr(values, "dtype", None)
+    if hasattr(values, "sparse"):
+        values = np.asarray(values)
+    kind = getattr(dtype, "kind", "")
+    if not isinstance(dtype, np.dtype) or kind not in "fiumM":
+        return values
+    if kind in "mM" and np.datetime_data(dtype)[0] in "Wmh":
+        dtype = np.dtype(f"{kind}8[s]")
+    return np.asarray(values).astype(dtype.newbyteorder("="), copy=False)
+
+
+def _check_times(values: Iterable[Any], kind: pa.DataType, name: str) -> None:
+    """Refuse objects of which Arrow would drop something: it takes the type of the first."""
+    times = [
+        v for v in values if isinstance(v, (datetime.date, datetime.time)) and v == v
+    ]  # NaT differs from itself
+    if pa.types.is_date(kind) and any(isinstance(v, datetime.datetime) for v in times):
+        raise _mixed(values, name, "some have a time")
+    zones = {getattr(v, "tzinfo", None) is not None for v in times}
+    if len(zones) > 1:
+        raise _mixed(values, name, "some have a time zone")
+    if pa.types.is_time(kind) and True in zones:
+        raise _mixed(values, name, "times of day have a time zone")
 
 
 def _mixed(values: Any, name: str, why: str) -> InputError:

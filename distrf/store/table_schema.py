@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import difflib
+import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Self
 
+import numpy as np
 import pyarrow as pa
 
-from ..errors import InputError, SpecMismatchError
-from .parquet_schema import ROW_LABELS, is_text, value_type
+from ..errors import InputError, SpecMismatchError, StoreError
+from .arrow_types import ROW_LABELS, is_text, value_type
 
 #: What a column can hold, in the words of messages.
 BASES = {
@@ -23,8 +25,10 @@ BASES = {
     "duration": "durations",
     "empty": "no values",
 }
-#: What else is read as a base: booleans are 0 and 1, and text may write dates.
-_ALSO = {"number": ("boolean",), "boolean": ("number",), "time": ("text",)}
+#: What else is read as a base: booleans are 0 and 1, and text may write dates, times of day and durations.
+_ALSO = {
+    "number": ("boolean",), "boolean": ("number",), "time": ("text",), "clock": ("text",), "duration": ("text",),
+}  # fmt: skip
 _SHOWN = 10  # columns of a message
 
 
@@ -56,7 +60,8 @@ class ColumnType:
     arrow : str
         Its Arrow type.
     base : str
-        What it is read as: a key of `BASES`. Text that writes dates may have the base "time".
+        What it is read as: a key of `BASES`. Text that writes dates may have the base "time". Integers may have the
+        base "text": the text of their digits, so that those beyond 2^53, such as ids, stay apart.
     """
 
     name: str
@@ -64,21 +69,39 @@ class ColumnType:
     base: str
 
     @property
+    def values(self) -> str:
+        """Its Arrow type; of a dictionary that of the values."""
+        return self.arrow.removeprefix("dictionary<values=").partition(", indices=")[0]
+
+    @property
+    def digits(self) -> bool:
+        """Whether integers are read as the text of their digits."""
+        return self.base == "text" and "int" in self.values
+
+    @property
+    def zoned(self) -> bool | None:
+        """Whether its times have a time zone; None where the type does not say it."""
+        if self.base != "time" or not self.values.startswith(("timestamp", "date")):
+            return None
+        return "tz=" in self.values
+
+    @property
     def precision(self) -> str:
         """The dtype of its numbers: of float32 ones "f4", so that 0.1 is the same number from all sources."""
-        return "f2" if "halffloat" in self.arrow else "f4" if "float" in self.arrow else "f8"
+        return {"halffloat": "f2", "float": "f4"}.get(self.values, "f8")
 
     def fault(self, kind: pa.DataType) -> str | None:
         """Why a column of this Arrow type cannot be read as this one; None if it can."""
         base = base_of(kind)
-        if base not in (self.base, "empty", *_ALSO.get(self.base, ())):
+        also = ("number",) if self.digits else _ALSO.get(self.base, ())
+        if base not in (self.base, "empty", *also):
             return (
                 f"holds {BASES[base] if base else 'what cannot be read'} ({kind}) and held {BASES[self.base]}"
             )
-        if base == "time" and "timestamp" in self.arrow and pa.types.is_timestamp(value_type(kind)):
-            zones = "tz=" in self.arrow, value_type(kind).tz is not None
-            if zones[0] != zones[1]:
-                return "has no time zone now and had one" if zones[0] else "has a time zone now and had none"
+        if base == "time" and self.zoned is not None:
+            zoned = getattr(value_type(kind), "tz", None) is not None
+            if zoned != self.zoned:
+                return "has a time zone now and had none" if zoned else "has no time zone now and had one"
         return None
 
 
@@ -108,7 +131,7 @@ class TableSchema:
         """
         try:
             columns = tuple(
-                ColumnType(**{key: str(column[key]) for key in ("name", "arrow", "base")})
+                ColumnType(*(sys.intern(str(column[key])) for key in ("name", "arrow", "base")))
                 for column in spec["columns"]
             )
         except (KeyError, TypeError) as error:
@@ -143,22 +166,26 @@ def schema_of(schema: pa.Schema, names: Sequence[str] | None = None) -> TableSch
         are named.
     """
     if names is None:
-        labels = _row_labels(schema)
+        labels = row_labels(schema)
         names = [name for name in schema.names if name not in labels]
-    elif unknown := [name for name in names if name not in schema.names]:
+    types, wanted = dict(zip(schema.names, schema.types, strict=True)), set(names)
+    if unknown := [name for name in names if name not in types]:
         raise InputError(
-            f"columns are chosen by names of the table; received {unknown[:_SHOWN]}; it has {schema.names[:50]}"
+            f"columns are chosen by names of the table; received {unknown[:_SHOWN]}; it has {list(types)[:50]}"
         )
-    require_distinct([name for name in schema.names if name in set(names)])
+    require_distinct(name for name in schema.names if name in wanted)
     require_distinct(names)
-    kinds = [(name, schema.field(name).type) for name in names]
+    kinds = [(name, types[name]) for name in names]
     odd = [f"{name!r} ({kind})" for name, kind in kinds if base_of(kind) is None]
     if odd:
         raise InputError(
             f"columns hold numbers, booleans, text, dates or times; not so {_listed(odd)}; leave them out with "
             "exclude=, or make such columns of them"
         )
-    return TableSchema(tuple(ColumnType(name, str(kind), str(base_of(kind))) for name, kind in kinds))
+    # Equal texts that are one object are pickled once: schemas travel in tasks.
+    return TableSchema(
+        tuple(ColumnType(name, sys.intern(str(kind)), sys.intern(str(base_of(kind)))) for name, kind in kinds)
+    )
 
 
 def require_distinct(names: Iterable[str]) -> None:
@@ -170,9 +197,12 @@ def require_distinct(names: Iterable[str]) -> None:
         )
 
 
-def _row_labels(schema: pa.Schema) -> set[str]:
+def row_labels(schema: pa.Schema) -> set[str]:
     """The columns in which pandas wrote its index: a data frame with the same rows does not have them as columns."""
-    kept = (schema.pandas_metadata or {}).get("index_columns", [])
+    try:
+        kept = (schema.pandas_metadata or {}).get("index_columns") or []
+    except (ValueError, AttributeError):  # metadata of another kind under the same name
+        kept = []
     return {name for name in kept if isinstance(name, str)} | {
         n for n in schema.names if ROW_LABELS.fullmatch(n)
     }
@@ -200,22 +230,90 @@ def drift(trained: TableSchema, found: pa.Schema) -> str | None:
     str, or None where it has all of them
         Missing columns, each with a new one of a like name, and columns of another type, in one sentence.
     """
-    known, wanted = set(trained.names), {name.casefold() for name in trained.names}
-    new = {name.casefold(): name for name in found.names if name not in known}
+    types: dict[str, pa.DataType] = dict(zip(found.names, found.types, strict=True))
+    twice = {name: count for name, count in Counter(found.names).items() if count > 1}
+    absent = [column.name for column in trained.columns if column.name not in types]
+    # Of many that are missing a few are named, and only for those a like name is sought.
+    new = _likely(absent[:_SHOWN], trained, found) if absent else {}
     faults = []
     for column in trained.columns:
-        at = found.get_all_field_indices(column.name)
-        if len(at) == 1:
-            if fault := column.fault(found.field(at[0]).type):
-                faults.append(f"{column.name!r} {fault}")
-        elif at:
-            faults.append(f"{column.name!r} is there {len(at)} times")
-        else:
-            name = column.name.casefold()
-            others = [other for other in new if other not in wanted]
-            like = [name] if name in new else difflib.get_close_matches(name, others, 1, cutoff=0.5)
-            renamed = f" ({new[like[0]]!r} is new: renamed?)" if like else ""
+        if column.name in twice:
+            faults.append(f"{column.name!r} is there {twice[column.name]} times")
+        elif column.name not in types:
+            renamed = f" ({new[column.name]!r} is new: renamed?)" if column.name in new else ""
             faults.append(f"{column.name!r} is missing{renamed}")
+        elif fault := column.fault(types[column.name]):
+            faults.append(f"{column.name!r} {fault}")
     if not faults:
         return None
     return f"a table has the columns of the one that was opened first; here {_listed(faults)}; rename or convert them"
+
+
+def _likely(absent: Sequence[str], trained: TableSchema, found: pa.Schema) -> dict[str, str]:
+    """The new column with the most alike name, for missing ones that have such a column."""
+    known, wanted = set(trained.names), {name.casefold() for name in trained.names}
+    new = {name.casefold(): name for name in found.names if name not in known}
+    others = [name for name in new if name not in wanted]
+    likely = {}
+    for name in absent:
+        folded = name.casefold()
+        like = [folded] if folded in new else difflib.get_close_matches(folded, others, 1, cutoff=0.5)
+        if like:
+            likely[name] = new[like[0]]
+    return likely
+
+
+def merged(schemas: Sequence[tuple[str, pa.Schema]], names: Sequence[str]) -> pa.Schema:
+    """The columns that several tables have in common, as one schema for all their rows.
+
+    Parameters
+    ----------
+    schemas : sequence of (str, pa.Schema)
+        What messages call each table, and its schema.
+    names : sequence of str
+        Columns; others are left out.
+
+    Returns
+    -------
+    pa.Schema
+        Types of the first table in which the column is not of the type null. Of numbers of several types the narrowest
+        that holds all of them.
+
+    Raises
+    ------
+    StoreError
+        A table lacks a column, or has it in a type that cannot be read as that of another: both tables are named.
+    """
+    first_schema = schemas[0][1]
+    schemas = [one for i, one in enumerate(schemas) if i == 0 or not one[1].equals(first_schema)]
+    fields = []
+    for name in names:
+        kinds: dict[pa.DataType, str] = {}  # and the first table that has it
+        for where, schema in schemas:
+            at = schema.get_field_index(name)
+            if at < 0:
+                raise StoreError(
+                    f"all parts of a table have its columns; {name!r} of {schemas[0][0]!r} is not in {where!r}; write them with "
+                    "one schema"
+                )
+            kinds.setdefault(schema.field(at).type, where)
+        kinds = {kind: where for kind, where in kinds.items() if not pa.types.is_null(kind)} or kinds
+        first, *others = kinds
+        column = ColumnType(name, str(first), str(base_of(first)))
+        for kind in others:
+            if base_of(kind) != column.base or column.fault(kind):
+                raise StoreError(
+                    f"a column has one type in all parts of a table; {name!r} is {first} in {kinds[first]!r} and {kind} in "
+                    f"{kinds[kind]!r}; write them with one schema"
+                )
+        fields.append(
+            pa.field(name, _common_number(list(kinds)) if others and column.base == "number" else first)
+        )
+    return pa.schema(fields)
+
+
+def _common_number(kinds: Sequence[pa.DataType]) -> pa.DataType:
+    kinds = [value_type(kind) for kind in kinds]
+    if any(pa.types.is_decimal(kind) for kind in kinds):
+        return pa.float64()
+    return pa.from_numpy_dtype(np.result_type(*(kind.to_pandas_dtype() for kind in kinds)))

@@ -45,7 +45,8 @@ def check_writable(*paths: str | os.PathLike[str] | None) -> None:
         except FileNotFoundError:
             pass
         except (OSError, ValueError) as error:
-            raise StoreError(f"{path!r} cannot be written: {error}; choose another path") from error
+            why = getattr(error, "strerror", None) or error  # the path alone is thousands of letters long
+            raise StoreError(f"{path!r} cannot be written: {why}; choose another path") from error
         folder = os.path.dirname(place) if there == place else there
         if not os.path.isdir(folder):
             raise StoreError(f"{path!r} cannot be written: {folder!r} is no folder; choose another path")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 import numpy as np
 import zarr
 
-from ..errors import StoreError
+from ..errors import InputError, StoreError
 from . import files, zarr_writer
 from .files import Options
 from .fingerprints import fingerprint_of_files
@@ -114,6 +115,24 @@ class ZarrSource(RowSource):
                 f"in {self.path!r}"
             )
         return self._dense(self.place, node, name, self.block_lengths)
+
+    def column_source(self, name: str) -> ZarrSource:
+        """The array of that name with as many rows, else a column of X, as it is stored."""
+        place = self.place
+        # An ingested store calls its target y, whatever its name was in the source.
+        array = "y" if place.store is not None and place.store.target == name else name
+        if isinstance(place.node, zarr.Group) and array in place.names and array != "X":
+            node = place.find_array(array)
+            if node.shape[:1] != self.shape[:1] or math.prod(node.shape[1:]) != 1:
+                raise InputError(
+                    f"a column has one value for each of {self.shape[0]} rows; {array!r} of {self.path!r} has shape "
+                    f"{node.shape}"
+                )
+            return self._dense(place, node, array, self.block_lengths)
+        names = place.store.columns if place.store else None
+        chosen = column_numbers(self.path, [name], names, shape_of(self.node)[1])
+        rows = replace(self.rows, columns=chosen, impute=None)
+        return replace(self, shape=(self.shape[0], 1), columns=[name], rows=rows)
 
     def read(self, first: int, last: int) -> Any:
         """Rows ``first:last``; see `ZarrRows.read`."""

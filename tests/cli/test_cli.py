@@ -184,12 +184,42 @@ def test_plan_takes_conjugate_gradients_where_the_gram_matrix_does_not_fit(cli, 
 
 def test_train_and_evaluate(cli, files, model):
     scored = json.loads(cli("evaluate", model, files / "test.zarr", "--json", cluster=True).out)
-    assert {"accuracy", "model", "rows", "seconds", "peak_bytes_per_worker"} == scored.keys()
+    assert {
+        "score",
+        "accuracy",
+        "classes",
+        "model",
+        "rows",
+        "seconds",
+        "peak_bytes_per_worker",
+    } <= scored.keys()
+    assert "slices" not in scored
     assert scored["rows"] == 360
     pipeline = distrf.load_model(model)
     assert [name for name, _ in pipeline.steps] == ["scale", "map", "model"]
     assert scored["accuracy"] == np.mean(pipeline.predict(TEST_GREY) == TEST_Y)
     assert scored["accuracy"] > 0.9
+
+
+def test_evaluate_prints_the_first_score_first_and_slices(cli, tmp_path):
+    """Average precision of a rare class, then the others; a table by class, and one by the values of a column."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1200, 3))
+    y = np.where(X[:, 0] + 0.2 * rng.normal(size=1200) > 2, "odd", "usual")
+    region = pa.array([None if i % 5 == 0 else ["north", "south"][i % 2] for i in range(1200)])
+    columns = {f"x{j}": X[:, j] for j in range(3)} | {"label": y, "region": region}
+    pq.write_table(pa.table(columns), tmp_path / "r.parquet", row_group_size=500)
+    words = ["--target", "label", "--columns", "x0,x1,x2", "-D", 64, "--quiet"]
+    cli("train", tmp_path / "r.parquet", tmp_path / "m", *words, cluster=True)
+    asked = ["evaluate", tmp_path / "m", tmp_path / "r.parquet", "--by", "region"]
+    found = json.loads(cli(*asked, "--json", cluster=True).out)
+    assert (found["score"], found["positive"], found["by"]) == ("average_precision", "odd", "region")
+    assert {s["value"]: s["rows"] for s in found["slices"]} == {"north": 480, "south": 480, "missing": 240}
+    said = cli(*asked, cluster=True).out
+    order = ["average precision of 'odd'", "accuracy", "by class", "usual", "by region", "north", "missing"]
+    places = [said.index(word) for word in order]
+    assert places == sorted(places)
+    assert "log loss" not in said  # ridge has no probabilities
 
 
 def test_auto_says_which_projection_it_took(cli, files, tmp_path):
@@ -626,8 +656,9 @@ def assert_matches(pattern, text):
         (["predict", "{d}/train.zarr", "{d}/test.zarr", "{o}"], "is not a model.*model is a folder"),
         (["evaluate", "{d}/none", "{d}/test.zarr"], "nothing exists at"),
         (["inspect", "{d}/none"], "no such store"),
-        (["inspect", "{d}/digits.csv"], "is a file, not a Zarr store; make one of it with `distrf ingest`"),
-        (["train", "{d}/digits.csv", "{o}"], "is a file, not a Zarr store; make one of it with `distrf ingest`"),
+        (["inspect", "{d}/digits.npz"], "is a file, not a Zarr store; make one of it with `distrf ingest`"),
+        (["train", "{d}/digits.npz", "{o}"], "is a file, not a Zarr store; make one of it with `distrf ingest`"),
+        (["train", "{d}/digits.csv", "{o}"], r"digits.csv' has the columns .*label \(string\)"),
         (["ingest", "{d}/digits.npz", "{d}/digits.csv/x", "--split", "train"], "Not a directory: .*digits.csv/x"),
         (["train", "{d}/train.parquet", "{o}", "--target", "label"], r"'id \(string\)'|column.*id.*text|id"),
         (["train", "{d}/train.parquet", "{o}", "--target", "lable"], r"columns \['lable'\] are not in .*train.parquet"),
@@ -642,6 +673,12 @@ def test_data_that_is_not_there(cli, files, tmp_path, words, message, monkeypatc
     assert printed.out == ""
     assert_matches(message, printed.err)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_column_to_slice_by_that_is_not_there(cli, files, model, monkeypatch):
+    monkeypatch.setattr("distrf.cluster._started", lambda spec: pytest.fail("a cluster was started"))
+    printed = cli("evaluate", model, files / "test.zarr", "--by", "region", code=1)
+    assert_matches("column 'region' is not in .*test.zarr", printed.err)
 
 
 def foreign(path, X, y=None):

@@ -55,8 +55,8 @@ def test_parameters_are_named_as_options(cli, tmp_path):
     """What is said to users of Python is said to those of the command line in their words."""
     (tmp_path / "rows.csv").write_text("a,b,y\n1,2,0\n3,,1\n4,5,\n")
     words = ("ingest", tmp_path / "rows.csv", tmp_path / "out.zarr", "--target", "y")
-    assert "is empty; pass --impute mean, " in cli(*words, code=1).err
-    assert "row 2, column 'y' is empty; drop the rows" in cli(*words, "--columns", "a", code=1).err
+    assert "the first in row 1; pass --impute mean, " in cli(*words, code=1).err
+    assert "the first in row 2; drop the rows" in cli(*words, "--columns", "a", code=1).err
     assert "is among --columns; leave it out" in cli(*words, "--columns", "a,y", code=1).err
 
 

@@ -37,8 +37,10 @@ WHOLE = {
     "plan": ["{data}/store"],
     "featurize": ["{data}/store", "{out}/features"],
     "train": ["{data}/store", "{out}/m"],
+    "add": ["{data}/model", "{data}/store", "--again"],
     "predict": ["{data}/model", "{data}/store", "{out}/predictions.zarr"],
     "evaluate": ["{data}/model", "{data}/store"],
+    "importance": ["{data}/model", "{data}/store"],
     "inspect": ["{data}/store"],
     "compare": ["{data}/store"],
     "tune": ["{data}/store", "--out", "{out}/best.toml"],
@@ -101,7 +103,8 @@ def data(tmp_path_factory):
     np.savetxt(folder / "rows.csv", np.c_[X, y], delimiter=",", header="a,b,c,label", comments="")
     dump_svmlight_file(X.astype(float), y.astype(float), str(folder / "rows.svmlight"))
     ingest(folder / "rows.npz", folder / "store", block_rows=20)
-    model = distrf.make_model(X, y, map=distrf.RandomFourierFeatures(n_components=8, gamma=1.0, random_state=0))
+    features = distrf.RandomFourierFeatures(n_components=8, gamma=1.0, random_state=0)
+    model = distrf.make_model(X, y, map=features, model=distrf.StreamingRidgeClassifier(keep_state=True))
     distrf.save_model(model.fit(X, y), folder / "model")
     (folder / "job.toml").write_text('command = "train"\nX = "store"\nout = "m"\nseed = 3\ngamma = 0.5\n')
     (folder / "cluster.yaml").write_text("class: distributed.LocalCluster\narguments: {n_workers: 1}\n")

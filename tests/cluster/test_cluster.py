@@ -189,7 +189,7 @@ def test_files_that_are_no_files(tmp_path):
 @pytest.mark.parametrize(
     ("spec", "error", "message"),
     [
-        ({"class": "nothing.Cluster"}, ClusterError, r"'nothing.Cluster' cannot be imported.*distrf\[jobqueue\]"),
+        ({"class": "nothing.Cluster"}, ClusterError, r"'nothing.Cluster' cannot be imported.*distrf\[ssh\], distrf\[jobqueue\]"),
         ({"class": "distributed.NoCluster"}, ClusterError, "'distributed.NoCluster' cannot be imported"),
         ({"class": "distributed.Nanny.nothing"}, ClusterError, "'distributed.Nanny.nothing' cannot be imported"),
         ({"class": "os.system", "arguments": {"command": "false"}}, InputError, "'os.system' is none, and was not called"),
@@ -259,6 +259,23 @@ def test_somebody_else_answers(answer):
         ("dask", 5, "'dask' of a cluster spec has keys and values below it"),
         ("adapt", 3, "'adapt' of a cluster spec has keys and values below it"),
         ("scale", "abc", "'scale' of a cluster spec is a number of at least 0, got 'abc'"),
+        (
+            "wait",
+            {"timout": 5},
+            r"'wait' of a cluster spec has workers and timeout, got 'timout' \(did you mean timeout\?\)",
+        ),
+        (
+            "dask",
+            {"distributed.comm.timeout.tcp": "60s"},
+            r"no distributed.comm.timeout \(did you mean distributed.comm.timeouts\?\)",
+        ),
+        ("dask", {"distributed": {"worker": {"nothing-like": 1}}}, "no distributed.worker.nothing-like; see"),
+        (
+            "dask",
+            {"distrf.worker-timeout": 5},
+            r"no distrf.worker-timeout \(did you mean distrf.workers-timeout\?\)",
+        ),
+        ("dask", {"distribted.worker.daemon": True}, r"no distribted \(did you mean distributed\?\)"),
         ("wait", {"timeout": "abc"}, "'wait: timeout' of a cluster spec is a number of at least 0, got 'abc'"),
     ],
 )
@@ -267,6 +284,40 @@ def test_values_of_the_wrong_kind_are_named(tmp_path, key, value, message):
     path.write_text(json.dumps({"class": "distributed.LocalCluster", key: value}))
     with pytest.raises(InputError, match=message):
         read_cluster_spec(path)
+
+
+def test_settings_of_dask_distrf_and_others_pass(tmp_path):
+    settings = {
+        "distributed.worker.memory.target": 0.6,
+        "distributed.comm": {"timeouts": {"connect": "60s"}},
+        "distributed.nanny.pre-spawn-environ.OMP_NUM_THREADS": 1,
+        "distributed.scheduler.pickle": False,
+        "distrf.workers_timeout": "10m",
+        "array.chunk_size": "64MiB",
+        "jobqueue.slurm.account": "mine",
+    }
+    spec = {"class": "distributed.LocalCluster", "dask": settings}
+    assert read_cluster_spec(spec_file(tmp_path / "c.yaml", **spec))["dask"] == settings
+
+
+def test_how_long_an_address_is_waited_for():
+    """The first worker may come later than the scheduler answers."""
+    with LocalCluster(n_workers=0, processes=False, dashboard_address=None) as cluster:
+        address = cluster.scheduler_address
+        with (
+            dask.config.set({"distrf.workers-timeout": "300ms"}),
+            pytest.raises(
+                ClusterError, match=r"0 of 1 workers came within 0.3 s.*DASK_DISTRF__WORKERS_TIMEOUT"
+            ),
+            connect(address),
+        ):
+            pass
+        with (
+            dask.config.set({"distrf.workers-timeout": "300s"}),
+            pytest.raises(ClusterError, match=r"0 of 1 workers came within 0.4 s"),
+            connect(address, timeout=0.4),
+        ):
+            pass
 
 
 def test_none_is_threads_of_this_process(tmp_path, cli):

@@ -385,7 +385,7 @@ def test_bad_dask_input(est):
         clone(est).fit(dX[:, 0])
     with pytest.raises(InputError, match="0 sample"):
         clone(est).fit(dX[:0])
-    with pytest.raises(InputError, match="must be a NumPy array, a SciPy CSR matrix or a Dask array"):
+    with pytest.raises(InputError, match="must be an array, a SciPy CSR matrix, a data frame"):
         clone(est).fit(dask.delayed(np.ones((3, 3))))
     bad = dX.map_blocks(lambda b: np.where(b == b.max(), np.nan, b), dtype=float)
     with pytest.raises(InputError, match=r"of the block, column . is NaN"):

@@ -36,9 +36,10 @@ LABELS = np.array(["no", "yes", "maybe"])[RNG.integers(0, 3, 37)]
 @pytest.fixture(autouse=True)
 def small_batches(monkeypatch):
     """Batches of a few rows, so that every seam is crossed."""
-    from distrf.ingestion import numpy_files, text_files
+    from distrf.ingestion import numpy_files, svmlight
+    from distrf.store import csv_reader
 
-    for module in (numpy_files, text_files):
+    for module in (numpy_files, svmlight, csv_reader):
         monkeypatch.setattr(module, "PIECE_BYTES", 256)
 
 
@@ -171,7 +172,9 @@ def test_csv_without_a_header(tmp_path):
     np.testing.assert_array_equal(read(tmp_path / "a.zarr")[0], X[:, [0]])
 
 
-def test_csv_refusals(tmp_path):
+def test_csv_refusals(tmp_path, monkeypatch):
+    from distrf.store import csv_source
+
     path = csv(tmp_path / "a.csv", a=X[:, 0], label=LABELS)
     with pytest.raises(InputError, match=r"columns \['label \(string\)'\].*target="):
         ingest(path, tmp_path / "o.zarr")
@@ -179,14 +182,21 @@ def test_csv_refusals(tmp_path):
         ingest(path, tmp_path / "o.zarr", target="q")
     holes = tmp_path / "holes.csv"
     holes.write_text("a,b\n" + "1,2\n" * 200 + "1,\n" + "1,4\n" * 200)
-    with pytest.raises(InputError, match=r"row 200, column 'b' is empty.*impute="):
+    with pytest.raises(InputError, match=r"column 'b' has nulls in .*first in row 200; .*impute="):
         ingest(holes, tmp_path / "o.zarr")
-    with pytest.raises(InputError, match="row 200, column 'b' is empty"):
+    with pytest.raises(InputError, match=r"column 'b' has nulls in .*first in row 200; drop the rows"):
         ingest(holes, tmp_path / "o.zarr", target="b", impute=0)
     words = tmp_path / "words.csv"
     words.write_text("a,b\n" + "1,2\n" * 200 + "1,two\n")
-    with pytest.raises(InputError, match=r"must be a number.*two"):
+    with pytest.raises(InputError, match=r"columns \['b \(string\)'\]"):
         ingest(words, tmp_path / "o.zarr")
+    monkeypatch.setattr(csv_source, "_PLACES", 1)
+    monkeypatch.setattr(csv_source, "_PLACE_BYTES", 100)
+    words.write_text("a,b,t\n" + "1,2,3\n" * 200 + "1,two,3\n" + "1,2,3.5\n")
+    for target, message in ((None, "line 202 of .* has 'two' in column 'b', which is no number"),
+                            ("t", "line 203 of .* has '3.5' in column 't', which is no whole number")):  # fmt: skip
+        with pytest.raises(InputError, match=message):
+            ingest(words, tmp_path / "o.zarr", target=target, columns=["a", "b"] if target is None else ["a"])
     assert not (tmp_path / "o.zarr").exists()
     ingest(holes, tmp_path / "o.zarr", impute="mean")
     assert read(tmp_path / "o.zarr")[0][200, 1] == 3

@@ -214,7 +214,7 @@ def test_partial_fit():
             model.partial_fit(X[a : a + 350], y[a : a + 350], classes=np.arange(10))
     assert model.score(X[1400:], y[1400:]) > 0.85
     assert len(model.history_) == 24
-    with pytest.raises(InputError, match=r"labels that classes lacks: \[77\]"):
+    with pytest.raises(InputError, match=r"labels that are not among the classes: \[77\]"):
         model.partial_fit(X[:5], np.full(5, 77))
     with pytest.raises(InputError, match="first call to partial_fit"):
         StreamingSGDClassifier().partial_fit(X, y)

@@ -106,7 +106,7 @@ def one_feature_set(encoding, x, fold):
 
 
 def explicit(map_, X):
-    folds = row_folds(X) if map_.cross else np.full(len(X), FOLDS)
+    folds = np.clip(X[:, -1], 0, FOLDS).astype(int) if map_.cross else np.full(len(X), FOLDS)
     rows = [
         [v for e in map_.encodings() for v in one_feature_set(e, float(row[e.column]), fold)]
         for row, fold in zip(X, folds, strict=True)
@@ -157,7 +157,8 @@ def test_encoding_against_a_loop(name, csr):
     encoding, values = CASES[name]
     X = np.array([*values, MISSING], dtype=float)[:, None]
     for cross in (False, True):
-        map_ = TableMap.of_encodings(1, [encoding], csr, cross)
+        X = np.column_stack([X, np.arange(len(X)) % FOLDS]) if cross else X
+        map_ = TableMap.of_encodings(1 + cross, [encoding], csr, cross)
         assert (map_.n_components, map_.slots) == (encoding.width, encoding.slots)
         Z = map_(X)
         assert sp.issparse(Z) == csr
@@ -211,59 +212,57 @@ def test_target_means_leave_the_own_fold_out():
     X = np.column_stack([rng.integers(0, 6, size=300), rng.normal(size=300)]).astype(float)
     X[:20, 0] = MISSING
     y, w = rng.normal(size=(300, 2)), rng.uniform(0.5, 2.0, size=300)
-    folds, m = row_folds(X), 3.0
+    folds, m = row_folds(0, 300), 3.0
     codes = np.array([MISSING, 0.0, 1.0, 2.0, 3.0, 4.0])  # 5 is none
-    weights, sums = np.zeros((6, FOLDS)), np.zeros((6, FOLDS, 2))
-    every = np.zeros(FOLDS), np.zeros((FOLDS, 2))
+    sums, totals = np.zeros((6, FOLDS, 3)), np.zeros((FOLDS, 3))
     for i in range(300):
-        every[0][folds[i]] += w[i]
-        every[1][folds[i]] += w[i] * y[i]
+        row = w[i] * np.array([1.0, *y[i]])
+        totals[folds[i]] += row
         if X[i, 0] in codes:
-            k = codes.tolist().index(X[i, 0])
-            weights[k, folds[i]] += w[i]
-            sums[k, folds[i]] += w[i] * y[i]
-    encoding = TargetMeans.of_sums(0, 1.0, codes, weights, sums, every, m)
-    crossed, whole = (TableMap.of_encodings(2, [encoding], cross=cross)(X) for cross in (True, False))
+            sums[codes.tolist().index(X[i, 0]), folds[i]] += row
+    whole = TableMap.of_encodings(2, [TargetMeans.of_sums(0, codes, sums, totals, m)])
+    crossed = whole.crossed()
     for i in range(300):
-        for Z, others in ((crossed, folds != folds[i]), (whole, folds >= 0)):
+        Z = crossed(np.column_stack([X, folds])), whole(X)
+        for features, others in zip(Z, (folds != folds[i], folds >= 0), strict=True):
             mean = np.average(y[others], axis=0, weights=w[others])
             alike = others & (X[:, 0] == X[i, 0])
             total = (w[alike, None] * y[alike]).sum(axis=0)
             expected = (total + m * mean) / (w[alike].sum() + m) if X[i, 0] in codes else mean
-            np.testing.assert_allclose(Z[i], expected, rtol=1e-6, atol=1e-7)
+            np.testing.assert_allclose(features[i], expected, rtol=1e-6, atol=1e-7)
+
+
+def test_crossed_is_itself_without_target_means():
+    map_ = TableMap.of_encodings(1, [Indicator(0, 1.0)])
+    assert map_.crossed() is map_
 
 
 def test_target_means_of_one_fold():
-    """Rows that are all alike share a fold: without it there are no rows, and the means are zero."""
-    alone = np.eye(1, FOLDS)[0]
-    encoding = TargetMeans.of_sums(
-        0, 1.0, np.ones(1), alone[None], alone[None, :, None], (alone, alone[:, None]), 1.0
-    )
+    """All rows in one fold: without it there are no rows, and the means are zero."""
+    alone = np.outer(np.eye(1, FOLDS)[0], [1.0, 1.0])
+    encoding = TargetMeans.of_sums(0, np.ones(1), alone[None], alone, 1.0)
     assert encoding.means[0].tolist() == [[0.0], [0.0]]
     assert encoding.means[FOLDS].tolist() == [[1.0], [1.0]]
 
 
 def test_row_folds():
-    rng = np.random.default_rng(4)
-    X = rng.integers(0, 50, size=(5000, 3)).astype(float)
-    folds = row_folds(X)
+    folds = row_folds(0, 5000)
     assert folds.dtype == np.int8
-    np.testing.assert_array_equal(
-        np.concatenate([row_folds(X[:17]), row_folds(X[17:18]), row_folds(X[18:])]), folds
-    )
-    np.testing.assert_array_equal(row_folds(np.asfortranarray(X)), folds)
-    np.testing.assert_array_equal(row_folds(np.where(X == 0, -0.0, X)), folds)
+    cut = [row_folds(a, b - a) for a, b in ((0, 17), (17, 18), (18, 5000))]
+    np.testing.assert_array_equal(np.concatenate(cut), folds)
     counts = np.bincount(folds, minlength=FOLDS)
+    assert len(counts) == FOLDS
     assert abs(counts - 1000).max() < 5 * np.sqrt(5000 * 0.2 * 0.8)
-    assert row_folds(X[:100], 3).max() == 2
-    # Files of models hold means by fold: the hash never changes.
-    first = 0x9E3779B97F4A7C15
-    for row, fold in zip(X[:50], folds, strict=False):
-        h = first
-        for x in row:
-            h = (h ^ word_of(x)) * first % WORD
-            h ^= h >> 32
-        assert fold == (mixed(h) >> 32) * FOLDS >> 32
+    after = np.bincount(
+        FOLDS * folds[:-1].astype(int) + folds[1:], minlength=FOLDS**2
+    )  # neighbours say nothing
+    assert abs(after - 200).max() < 5 * np.sqrt(5000 * 0.04 * 0.96)
+    for row in (0, 1, 2**31, 2**40):
+        h = row * 0x9E3779B97F4A7C15 % WORD
+        for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+            h = (h ^ (h >> shift)) * factor % WORD
+        h ^= h >> 31
+        assert row_folds(row, 1)[0] == (h >> 32) * FOLDS >> 32
 
 
 def test_missing():
@@ -276,7 +275,7 @@ def test_missing():
     [(3, True, ["hour"]), (15, False, ["weekday"]), (200, False, ["weekday", "yearday"]), (10, False, [])],
 )
 def test_dates_show_what_varies(days, timed, periods):
-    elapsed, *cycles = date_parts(2, 5e8, 1e7, 0.0, days * 86400.0, timed)
+    elapsed, *cycles = date_parts(2, 5e8, 1e7, days * 86400.0, timed)
     assert (elapsed.replacement, elapsed.middle, elapsed.spread) == (5e8, 5e8, 1e7)
     assert [c.period for c in cycles] == periods
     assert {e.column for e in (elapsed, *cycles)} == {2}

@@ -471,7 +471,7 @@ def test_one_weight_for_all_rows_is_refused(rng):
 
 
 FITS = {
-    "train": lambda X, y: distrf.train(X, y),
+    "make_model": lambda X, y: distrf.make_model(X, y),
     "ridge": lambda X, y: StreamingRidge().fit(X, y),
     "map": lambda X, y: distrf.RandomFourierFeatures(n_components=8).fit(X),
 }

@@ -34,7 +34,7 @@ def machine(X, y):
 
 
 COMMANDS = (
-    "connect", "evaluate", "featurize", "ingest", "load_model", "make_model", "plan", "predict", "save_model", "train",
+    "add_rows", "connect", "evaluate", "featurize", "ingest", "load_model", "make_model", "permutation_importance", "plan", "predict", "save_model", "train",
     "tune", "write_rows",
 )  # fmt: skip
 
@@ -234,13 +234,13 @@ def test_scores_of_a_model(rows, tmp_path):
     model, numbers = machine(X, y), X[:, 0].astype(float)
     distrf.save_model(model, tmp_path / "m")
     distrf.write_rows(X, tmp_path / "rows.zarr", y)
-    expected = {"accuracy": model.score(X, y)}
-    assert distrf.evaluate(model, X, y) == expected
+    expected = distrf.evaluate(model, X, y)
+    assert expected["accuracy"] == model.score(X, y)
     assert distrf.evaluate(tmp_path / "m", tmp_path / "rows.zarr") == expected
     regressor = machine(X, numbers)
     scores = distrf.evaluate(regressor, da.from_array(X, chunks=(100, 4)), numbers)
     assert scores["r2"] == pytest.approx(regressor.score(X, numbers), abs=1e-6)
-    assert set(scores) == {"rmse", "relative_rmse", "r2"}
+    assert set(scores) == {"score", "rows", "r2", "rmse", "relative_rmse", "mae"}
 
 
 @pytest.mark.parametrize("ending", ["csv", "NPY", "csv.gz", "parquet"])

@@ -27,6 +27,7 @@ from distrf import (
     open_rows,
 )
 from distrf.errors import InputError, MemoryPlanError
+from distrf.pipeline.evaluating import empty_sums
 from distrf.planning.job import plan_job
 
 
@@ -209,3 +210,25 @@ def test_it_prints_and_refuses(files):
 def test_what_cannot_be_planned_is_refused(estimator, options, message):
     with pytest.raises(InputError, match=message):
         distrf.plan(estimator, np.zeros((50, 4)), np.zeros(50), **options)
+
+
+def test_the_plan_of_an_evaluation_holds_the_sums_of_its_scores(rng):
+    """Bins of decision values for each class: what a state holds, not what the rows are."""
+    X = rng.normal(size=(3000, 4))
+    y = np.digitize(X[:, 0], [-0.5, 0.5])
+    model = StreamingRidgeClassifier(alpha=1.0).fit(X, y)
+    sums = empty_sums(model, ("decisions",), 3000, None)
+    held = {job: distrf.plan(model, X, y, job=job).memory.partial for job in ("predict", "evaluate")}
+    assert held == {"predict": 0, "evaluate": sums.nbytes}
+    assert 3 * 32 * 3000 < sums.nbytes < 3 * 32 * 3000 + 10_000
+    assert empty_sums(model, ("decisions",), 10**9, None).nbytes < 8.1 * 2**20
+    regressor = StreamingRidge(alpha=1.0).fit(X, X[:, 0])
+    assert distrf.plan(regressor, X, X[:, 0], job="evaluate").memory.partial < 1000
+
+
+def test_workers_for_which_there_is_nothing_to_do():
+    X = np.zeros((1000, 8), np.float32)  # one block
+    said = [str(distrf.plan(RandomFourierFeatures(n_components=16), X, workers=count)) for count in (100, 1)]
+    assert "100 x" in said[0]
+    assert "threads, of which at most 1 have work at once" in said[0]
+    assert "work at once" not in said[1]

@@ -12,7 +12,7 @@ from hypothesis import given
 from strategies import specs, stored_arrays
 
 from distrf.errors import InputError, SpecMismatchError, StoreError
-from distrf.store import array_shapes, is_model_folder, read_model_folder, read_spec, write_model_folder
+from distrf.store import array_shapes, files, is_model_folder, read_model_folder, read_spec, write_model_folder
 from distrf.store.model_folder import with_checksum
 
 
@@ -98,6 +98,75 @@ def test_a_failed_write_leaves_the_old_model(tmp_path, monkeypatch):
         write_model_folder(tmp_path / "m", {"seed": 2}, {"w": np.zeros(2)}, overwrite=True)
     assert read_model_folder(tmp_path / "m")[0] == {"seed": 1}
     assert [p.name for p in tmp_path.iterdir()] == ["m"]
+    assert sorted(p.name for p in (tmp_path / "m").iterdir()) == ["arrays.zarr", "model.json"]
+
+
+class Killed(BaseException):
+    """The end of a process; what it had written stays."""
+
+
+@pytest.mark.parametrize("place", ["m", "memory://killed/m"])
+def test_a_killed_write_leaves_the_old_model_and_the_next_one_cleans_up(tmp_path, monkeypatch, place):
+    from distrf.store import model_folder
+    from distrf.store.job_lock import hold
+
+    path = str(tmp_path / place) if place == "m" else place
+    fs, root = files.filesystem(path)
+    write_model_folder(path, {"seed": 1}, {"w": np.ones(2)})
+    steps = {"arrays": "_write_arrays", "remove": "remove"}
+    for where in steps:
+        with monkeypatch.context() as killed:
+            write_arrays = model_folder._write_arrays
+
+            def die(*args, write_arrays=write_arrays, where=where):
+                if where == "arrays":
+                    write_arrays(*args)
+                raise Killed
+
+            owner = model_folder if where == "arrays" else model_folder.files
+            killed.setattr(owner, steps[where], die)
+            if where == "arrays":
+                killed.setattr(model_folder.files, "remove", lambda *args: None)  # nobody is left to do it
+            with pytest.raises(Killed):
+                write_model_folder(path, {"seed": 2}, {"w": np.zeros(2)}, overwrite=True)
+        seed = 1 if where == "arrays" else 2  # killed before or after the one step
+        spec, arrays = read_model_folder(path)
+        assert (spec["seed"], arrays["w"].tolist()) == (seed, [2 - seed] * 2)
+        assert len(files.names_in(fs, root)) == (3 if where == "arrays" else 4)
+    with hold(path):
+        write_model_folder(path, {"seed": 3}, {"w": np.full(2, 3.0)}, overwrite=True)
+    assert read_model_folder(path)[1]["w"].tolist() == [3, 3]
+    assert len(files.names_in(fs, root)) == 2
+
+
+def test_a_model_that_is_replaced_while_it_is_read(tmp_path, monkeypatch):
+    from distrf.store import model_folder
+
+    write_model_folder(tmp_path / "m", {"seed": 1}, {"w": np.ones(2), "v": np.ones(3)})
+    checksum, calls = model_folder._checksum, []
+
+    def meanwhile(array):
+        calls.append(array.shape)
+        if len(calls) == 1:
+            write_model_folder(
+                tmp_path / "m", {"seed": 2}, {"w": np.zeros(2), "v": np.zeros(3)}, overwrite=True
+            )
+        return checksum(array)
+
+    monkeypatch.setattr(model_folder, "_checksum", meanwhile)
+    spec, arrays = read_model_folder(tmp_path / "m")
+    assert spec == {"seed": 2}
+    assert not arrays["w"].any()
+    assert not arrays["v"].any()
+
+
+def test_arrays_elsewhere_are_refused(tmp_path):
+    write_model_folder(tmp_path / "m", {}, {"w": np.ones(2)})
+    document = json.loads((tmp_path / "m/model.json").read_text())
+    for name in ("../other/arrays.zarr", "arrays-1.zarr", 3):
+        (tmp_path / "m/model.json").write_text(json.dumps(with_checksum({**document, "arrays_in": name})))
+        with pytest.raises(StoreError, match="its arrays are in"):
+            read_model_folder(tmp_path / "m")
 
 
 def test_every_flipped_bit_of_the_document(tmp_path):

@@ -21,8 +21,8 @@ from distrf.store import (
     find_format,
     finish_parts,
     open_source,
-    parquet_source,
     pending_parts,
+    table_source,
     write_parquet_block,
 )
 
@@ -81,7 +81,7 @@ def test_uniform_blocks(tmp_path_factory, sizes, rows_per_block):
 
 
 def test_uniform_blocks_split_evenly(tmp_path, monkeypatch):
-    monkeypatch.setattr(parquet_source, "BLOCK_BYTES", 8 * 11)
+    monkeypatch.setattr(table_source, "BLOCK_BYTES", 8 * 11)
     save(tmp_path / "a.parquet", {"x": np.arange(100.0)}, 13)
     assert open_rows(tmp_path / "a.parquet", uniform=True)[0].chunks[0] == (8,) * 12 + (4,)
 
@@ -215,8 +215,11 @@ def test_other_schema_rewritten_and_broken_files(tmp_path):
     X, _ = open_rows(tmp_path / "a.parquet", rows_per_block=5)
     save(tmp_path / "a.parquet", {"x": np.arange(21.0)}, 5)
     assert open_rows(tmp_path / "a.parquet", rows_per_block=5)[0].name != X.name
-    save(tmp_path / "b.parquet", {"x": np.arange(20, dtype="i4")}, 5)
-    with pytest.raises(StoreError, match=r"\['x'\] of .*b.parquet' differ from .*a.parquet"):
+    save(tmp_path / "b.parquet", {"x": ["a"] * 20}, 5)
+    with pytest.raises(StoreError, match=r"'x' is double in .*a.parquet' and string in .*b.parquet'"):
+        open_rows(tmp_path)
+    save(tmp_path / "b.parquet", {"y": np.arange(20.0)}, 5)
+    with pytest.raises(StoreError, match=r"'x' of .*a.parquet' is not in .*b.parquet'"):
         open_rows(tmp_path)
     (tmp_path / "a.parquet").write_bytes(b"PAR1 not really")
     with pytest.raises(StoreError, match="cannot be read as Parquet"):
@@ -234,8 +237,30 @@ def test_other_schema_rewritten_and_broken_files(tmp_path):
         run(X)
 
 
+@pytest.mark.parametrize(
+    ("kinds", "expected"),
+    [
+        (["i4", "i8"], "f8"),
+        (["f4", "f8"], "f8"),
+        (["i1", "i2"], "i2"),
+        (["i2", "f4"], "f4"),
+        (["f4", "i4"], "f8"),
+    ],
+)
+def test_files_with_other_types_of_numbers(tmp_path, kinds, expected):
+    for number, kind in enumerate(kinds):
+        save(tmp_path / f"{number}.parquet", {"x": np.array([1, 2], kind), "y": np.array([3, 4], kind)})
+    X, y = open_rows(tmp_path, target="y")
+    assert X.dtype == expected
+    np.testing.assert_array_equal(run(X).ravel(), [1, 2, 1, 2])
+    np.testing.assert_array_equal(run(y), [3, 4, 3, 4])
+    assert y.dtype == np.result_type(*kinds)
+    save(tmp_path / "2.parquet", {"x": pa.nulls(2), "y": [5, 6]})
+    np.testing.assert_array_equal(run(open_rows(tmp_path, target="y", impute=0)[0])[-2:].ravel(), [0, 0])
+
+
 def test_default_blocks_cut_only_large_row_groups(tmp_path, monkeypatch):
-    monkeypatch.setattr(parquet_source, "BLOCK_BYTES", 80)
+    monkeypatch.setattr(table_source, "BLOCK_BYTES", 80)
     save(tmp_path / "a.parquet", {"x": np.arange(60.0)}, 30)
     assert open_rows(tmp_path / "a.parquet")[0].chunks[0] == (30, 30)
     save(tmp_path / "a.parquet", {"x": np.arange(60.0)}, 60)
@@ -251,8 +276,11 @@ def test_a_name_with_a_pattern_character_is_a_name(tmp_path):
 
 def test_pandas_index_is_no_feature(tmp_path):
     pd = pytest.importorskip("pandas")
-    pd.DataFrame({"x": [1.0, 2.0]}, index=[5, 9]).to_parquet(tmp_path / "a.parquet")
-    assert describe(tmp_path / "a.parquet").columns == ["x"]
+    for name in (None, "customer"):
+        index = pd.Index([5, 9], name=name)
+        pd.DataFrame({"x": [1.0, 2.0]}, index=index).to_parquet(tmp_path / "a.parquet")
+        assert describe(tmp_path / "a.parquet").columns == ["x"]
+    assert describe(tmp_path / "a.parquet", columns=["customer"], target="x").columns == ["customer"]
 
 
 def test_sources_stay_small(tmp_path):

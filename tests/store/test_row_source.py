@@ -8,9 +8,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from distrf import StreamingRidge, ingest, load_model, open_rows
+from distrf import StreamingRidge, evaluate, ingest, load_model, open_rows
 from distrf.cli.app import app
 from distrf.errors import InputError, StoreError
+from distrf.execution.open_rows import open_column
 from distrf.store import RowSource, describe, find_format, fingerprint, formats, impute_values, register_format
 from distrf.store.row_source import BLOCK_BYTES
 
@@ -84,6 +85,14 @@ def test_open_rows_and_describe(path):
     np.testing.assert_array_equal(run(y), Y)
     np.testing.assert_array_equal(run(open_rows(path, columns=["r", "p"])[0]), X[:, [2, 0]])
     assert fingerprint(path) == fingerprint(str(path))
+
+
+def test_a_column_to_tell_rows_apart(path):
+    np.testing.assert_array_equal(run(open_column(path, "r")), X[:, [2]])
+    rows, y = open_rows(path, rows_per_block=25)
+    model = StreamingRidge(alpha=1e-6).fit(rows, y)
+    scored = evaluate(model, path, by="q")["slices"]
+    assert [piece["rows"] for piece in scored] == [15, 15, 15, 15]
 
 
 def test_fit_on_lazy_rows(path):

@@ -24,6 +24,7 @@ from types import SimpleNamespace
 import dask
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 import zarr
@@ -36,6 +37,7 @@ from distrf import (
     StreamingSGDClassifier,
     load_model,
     open_rows,
+    open_table,
     save_model,
     write_rows,
 )
@@ -190,6 +192,24 @@ def test_parquet_and_models(s3):
     np.testing.assert_array_equal(arrays["w"], np.arange(4))
 
 
+def test_tables(s3):
+    """A block of CSV is one request beside that for the size of its file."""
+    rows = [f"{i},word {i % 3},{i % 2}" for i in range(3000)]
+    text = "\n".join(["x,t,y", *rows]).encode()
+    s3.fs.pipe_file(f"{s3.bucket}/data.csv", text)
+    with s3.fs.open(f"{s3.bucket}/data.parquet", "wb") as file:
+        pq.write_table(pa.csv.read_csv(io.BytesIO(text)), file, row_group_size=1000)
+    expected = open_table(pa.csv.read_csv(io.BytesIO(text)), target="y")
+    for name in ("data.parquet", "data.csv"):
+        table = open_table(f"{s3.url}/{name}", target="y", rows_per_block=1000)
+        s3.proxy.requests.clear()
+        np.testing.assert_array_equal(table.rows().compute(scheduler="sync"), expected.rows())
+        if name == "data.csv":
+            assert len(s3.proxy.requests) == 3 * 2
+        np.testing.assert_array_equal(table.y.compute(scheduler="sync"), expected.y)
+        assert table.sample(100).num_rows == 99
+
+
 def growth(s3, job, make):
     """Requests for each further block of 10 rows."""
     counts = []
@@ -242,9 +262,12 @@ def test_one_job_writes_an_output(s3, monkeypatch):
     )
     with pytest.raises(SpecMismatchError, match=r"spec.a: 1 -> 2"):
         create_parts(f"{s3.url}/p.parquet", {"a": 2}, 2)
-    monkeypatch.setattr(model_folder.files, "remove", lambda *args: None)
-    with pytest.raises(StoreError, match="two jobs have written a model"):
-        write_model_folder(f"{s3.url}/model", {"a": 2}, {"w": np.arange(4)}, overwrite=True)
+    old = model_folder._existing
+    for found in (lambda *args: None, lambda *args: old(*args) | {"sha256": ""}):  # free, or held another model
+        monkeypatch.setattr(model_folder, "_existing", found)
+        monkeypatch.setattr(model_folder.files, "remove", lambda *args: None)
+        with pytest.raises(StoreError, match="two jobs have written a model"):
+            write_model_folder(f"{s3.url}/model", {"a": 2}, {"w": np.arange(4)}, overwrite=True)
 
 
 def test_a_job_holds_its_output(s3, monkeypatch):

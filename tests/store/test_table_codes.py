@@ -9,6 +9,7 @@ import json
 import warnings
 from decimal import Decimal
 
+import dask.array as da
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -18,10 +19,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from distrf.errors import InputError, SpecMismatchError
+from distrf.errors import InputError, SpecMismatchError, StoreError
 from distrf.maps.table_missing import MISSING, is_missing
 from distrf.store.table_codes import as_arrow, coded, text_codes, texts_of
-from distrf.store.table_schema import ColumnType, TableSchema, drift, schema_of
+from distrf.store.table_schema import ColumnType, TableSchema, drift, merged, schema_of
 
 UTC = dt.UTC
 DAY = 1_577_836_800.0  # 2020-01-01
@@ -65,6 +66,7 @@ NUMBERS = [
     (pa.float32(), [0.1], [float(np.float32(0.1))]),
     (pa.float64(), [0.1, 1e300], [0.1, 1e300]),
     (pa.float64(), [np.inf, -np.inf, np.nan], [MISSING] * 3),
+    (pa.float64(), [1e300, -1e300, 1.1e300, np.finfo("f8").max], [1e300, -1e300, MISSING, MISSING]),
     (pa.decimal128(10, 2), [Decimal("1.25")], [1.25]),
     (pa.decimal256(60, 2), [Decimal("1.25")], [1.25]),
     (pa.bool_(), [False, True], [0.0, 1.0]),
@@ -168,11 +170,58 @@ def test_text_that_writes_dates():
     expected = [DAY, DAY, DAY, DAY, DAY, DAY + 0.5, DAY, MISSING, MISSING, DAY]
     assert codes(texts, base="time") == expected
     assert codes(pa.array(texts).dictionary_encode(), base="time") == expected
-    assert codes(texts, trained=pa.timestamp("ns")) == expected
-    with pytest.raises(InputError, match=r"column 'c' has '31.1.2020'; leave it out of date="):
+    assert codes([f" {text} " if text else text for text in texts], base="time") == expected
+    with pytest.raises(InputError, match=r"column 'c' has '31.1.2020'; write it so, or leave the column out"):
         codes(["2020-01-01", "", "2020-01-02", "31.1.2020", "1.2.2020", "2020-01-03"], base="time")
     with pytest.raises(InputError, match="column 'c' has '\ufffd'; "):
         codes(pa.array([b"\xff"]).view(pa.string()), base="time")
+
+
+def test_text_has_a_time_zone_where_the_trained_column_had_one():
+    plain, zoned, day = "2020-01-01 01:00", "2020-01-01T01:00+01:00", "2020-01-01"
+    for kind in (pa.timestamp("ns"), pa.date32()):
+        assert codes([plain, day], trained=kind) == [DAY + 3600, DAY]
+        with pytest.raises(InputError, match=r"without a time zone; column 'c' has '2020-01-01T01:00.01:00'"):
+            codes([plain, zoned], trained=kind)
+    assert codes([zoned], trained=pa.timestamp("s", "UTC")) == [DAY]
+    for wrong in (plain, day):
+        with pytest.raises(InputError, match=f"and a time zone such as .*; column 'c' has '{wrong}'"):
+            codes([zoned, wrong], trained=pa.timestamp("s", "UTC"))
+
+
+def test_text_that_writes_times_of_day_and_durations():
+    assert codes(["12:30", " 12:30:00.5 ", "00:00:01.0000009", "", None], trained=pa.time32("s")) == [
+        45_000.0, 45_000.5, 1.0, MISSING, MISSING,
+    ]  # fmt: skip
+    took = pd.to_timedelta(["0s", "1D 02:03:04.5", "-30s", "-1us", "400D 1us", None])
+    kind = pa.duration("ns")
+    expected = codes(pa.array(took), trained=kind)
+    assert expected[:3] == [0.0, 93_784.5, -30.0]
+    written = [None if t is pd.NaT else str(t) for t in took]
+    assert codes(written, trained=kind) == expected
+    assert codes([str(t.to_pytimedelta()) for t in took[:4]], trained=kind) == expected[:4]
+    assert codes(["0 days", "2 days", "10:00:00"], trained=kind) == [0.0, 172_800.0, 36_000.0]
+    for wrong in ("5", " ", "1 week"):
+        with pytest.raises(InputError, match=rf"a duration is written as .*; column 'c' has '{wrong}'"):
+            codes(["2 days", wrong], trained=kind)
+    with pytest.raises(InputError, match=r"a time of day is written as .*; column 'c' has 'noon'"):
+        codes(["12:30", "noon"], trained=pa.time64("us"))
+
+
+def test_integers_beyond_2_53_stay_apart_as_text():
+    ids = [2**60 + i for i in range(100)] + [None]
+    assert len(set(codes(ids))) < 5
+    expected = [*(hashed(str(i)) for i in ids[:-1]), MISSING]
+    assert codes(ids, base="text") == expected
+    assert codes(pa.array(ids).dictionary_encode(), base="text") == expected
+    texts = pa.table({"c": [None if i is None else str(i) for i in ids]})
+    schema = TableSchema((ColumnType("c", "int64", "text"),))
+    assert coded(texts, schema)[:, 0].tolist() == expected
+    assert coded(pa.table({"c": [5.0, None, np.nan]}), schema)[:, 0].tolist() == [hashed("5"), MISSING, MISSING]
+    with pytest.raises(InputError, match="column 'c' had integers that are read as text"):
+        coded(pa.table({"c": [5.5]}), schema)
+    # the type of the codes of a dictionary does not count
+    assert not ColumnType("c", str(pa.dictionary(pa.int32(), pa.string())), "text").digits
 
 
 @pytest.mark.parametrize("kind", [pa.float16(), pa.float32()])
@@ -181,7 +230,7 @@ def test_narrow_floats_are_the_same_from_wide_sources(kind):
     values = [0.1, 1 / 3, 7.0]
     narrow = pa.array([float(v) for v in np.array(values, kind.to_pandas_dtype())], pa.float64()).cast(kind)
     assert codes(values, pa.float64(), trained=kind) == codes(narrow, trained=kind)
-    assert codes([1e300, 0.5], trained=kind) == [MISSING, 0.5]
+    assert codes([1e300, 70_000.0, 0.5], trained=kind) == [1e300, 70_000.0, 0.5]  # too large for kind: no null
     assert codes(in_dictionary(narrow), trained=kind) == codes(narrow)
 
 
@@ -205,6 +254,9 @@ def test_kinds_that_read_as_another():
         (pa.int64(), pa.list_(pa.int64()), r"'c' holds what cannot be read \(list<.*>\) and held numbers"),
         (pa.timestamp("s"), pa.timestamp("s", "UTC"), "'c' has a time zone now and had none"),
         (pa.timestamp("s", "UTC"), pa.timestamp("s"), "'c' has no time zone now and had one"),
+        (pa.timestamp("s", "UTC"), pa.date32(), "'c' has no time zone now and had one"),
+        (pa.date32(), pa.timestamp("s", "UTC"), "'c' has a time zone now and had none"),
+        (pa.dictionary(pa.int8(), pa.timestamp("s")), pa.timestamp("s", "UTC"), "'c' has a time zone now"),
     ],
 )
 def test_a_column_of_another_type_is_refused(trained, found, words):
@@ -242,6 +294,38 @@ def test_types_that_are_refused_are_named_in_one_message():
     assert all(f"'c{j}' ({kind})" in str(error.value) for j, kind in enumerate(kinds))
     assert "good" not in str(error.value)
     assert schema_of(schema, ["good"]).names == ["good"]
+
+
+def test_row_labels_of_pandas_are_no_columns():
+    frame = pd.DataFrame({"x": [1.0]}, index=pd.Index([7], name="customer"))
+    assert schema_of(pa.Table.from_pandas(frame).schema).names == ["x"]
+    assert schema_of(pa.Table.from_pandas(frame).schema, ["customer", "x"]).names == ["customer", "x"]
+    for odd in (b"{", b"[]", b'{"index_columns": null}', b"{}"):
+        schema = pa.schema([("__index_level_0__", "int64"), ("x", "double")], {b"pandas": odd})
+        assert schema_of(schema).names == ["x"]
+
+
+def test_one_schema_for_several_tables():
+    def one_of_all(*kinds):
+        tables = [(f"t{j}", pa.schema([("other", "int8"), ("c", kind)])) for j, kind in enumerate(kinds)]
+        return merged(tables, ["c"]).field("c").type
+
+    assert one_of_all("int32", "int64") == one_of_all("int64", "int32") == pa.int64()
+    assert one_of_all("float", "double") == one_of_all("int32", "float") == pa.float64()
+    assert one_of_all("int8", "float") == pa.float32()
+    assert one_of_all("uint64", "int8") == one_of_all(pa.decimal128(5, 1), "int8") == pa.float64()
+    assert one_of_all(pa.null(), "string", "large_string") == pa.string()
+    assert one_of_all(pa.null(), pa.null()) == pa.null()
+    assert one_of_all("large_string", pa.dictionary(pa.int8(), pa.string())) == pa.large_string()
+    assert one_of_all("date32", pa.timestamp("s")) == pa.date32()
+    for kinds in (
+        ("int8", "string"), ("string", "date32"), ("bool", "int8"), (pa.timestamp("s"), pa.timestamp("s", "UTC")),
+        (pa.list_(pa.int8()), "int8"),
+    ):  # fmt: skip
+        with pytest.raises(StoreError, match=r"'c' is .* in 't0' and .* in 't1'; write them with one schema"):
+            one_of_all(*kinds)
+    with pytest.raises(StoreError, match="'c' of 'a' is not in 'b'"):
+        merged([("a", pa.schema([("c", "int8")])), ("b", pa.schema([("d", "int8")]))], ["c"])
 
 
 def test_names_of_columns():
@@ -385,6 +469,11 @@ def test_one_row_without_a_value_says_no_type():
         ([pd.Interval(0, 1), np.nan], "Interval"),
         ([dt.date(2020, 1, 1), dt.datetime(2020, 1, 1, 5)], "date, datetime"),
         ([pd.Timestamp("2020"), dt.date(2020, 1, 1)], "Timestamp, date"),
+        ([dt.datetime(2020, 1, 1), dt.datetime(2020, 1, 1, tzinfo=UTC)], "datetime"),
+        ([dt.datetime(2020, 1, 1, tzinfo=UTC), dt.datetime(2020, 1, 1)], "datetime"),
+        ([dt.time(5), dt.time(5, tzinfo=UTC)], "time"),
+        ([dt.time(5, tzinfo=UTC)], "time"),
+        ([Decimal("Infinity"), Decimal(1)], "Decimal"),
     ],
 )
 def test_a_mixed_column_is_named(values, held):
@@ -427,6 +516,28 @@ def test_arrays_and_what_is_no_table():
         as_arrow({"a": [1], "b": [1, 2]})
     with pytest.raises(InputError, match="column 'a' holds int"):
         as_arrow({"a": 1})
+    with pytest.raises(InputError, match="column 'a' is the text 'abc'"):
+        as_arrow({"a": "abc"})
+    lazy = da.ones((3, 2), chunks=1)
+    with pytest.raises(InputError, match=r"received a lazy Array; open it with distrf.open_table"):
+        as_arrow(lazy)
+
+
+def test_columns_that_arrow_takes_no_arrays_of():
+    columns = {
+        "sparse": pd.Series([0.0, 1.0, np.nan], dtype=pd.SparseDtype(float, 0.0)),
+        "big": np.array([1.5, np.nan, 3], ">f8"),
+        "whole": np.array([1, 2, 3], ">i4"),
+        "hours": np.array(["2020-01-01T05", "NaT", "1970-01-01"], "M8[h]"),
+        "weeks": np.array([1, 2, "NaT"], "m8[W]"),
+    }
+    table = as_arrow(columns)
+    np.testing.assert_array_equal(
+        coded(table, schema_of(table.schema)),
+        np.array([
+            [0, 1.5, 1, DAY + 18_000, 604_800], [1, MISSING, 2, MISSING, 1_209_600], [MISSING, 3, 3, 0, MISSING],
+        ]),
+    )  # fmt: skip
 
 
 def test_frames_of_other_libraries():

@@ -1,4 +1,4 @@
-"""Scores of predictions in one pass, and the error of a kernel approximation, out of core."""
+"""The error of a kernel approximation, out of core."""
 
 from __future__ import annotations
 
@@ -8,19 +8,16 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from dask.base import is_dask_collection
 from scipy.linalg import eigvalsh
 from scipy.sparse.linalg import LinearOperator, eigsh
 
-from .errors import InputError
-from .execution.sampling import sampled_rows, take_rows
-from .features.base import FeatureEstimator
-from .linear_model.base import ErrorSums, accuracy_pass, error_pass
-from .maps import FeatureMap, check_rows, working_dtype
-from .randomness import variates
-from .typing import ArrayLike
-
-__all__ = ["KernelError", "accuracy", "kernel_error", "r2", "relative_rmse", "rmse"]
+from ..errors import InputError
+from ..execution.labelled import plain_rows
+from ..execution.sampling import sampled_rows, take_rows
+from ..features.base import FeatureEstimator
+from ..maps import FeatureMap, check_rows, working_dtype
+from ..randomness import variates
+from ..typing import ArrayLike
 
 NORMS = ("frobenius", "spectral", "mse")
 #: Bytes of a tile of rows of the kernel matrix, and of a column block of features. Both matrices are kept whole while
@@ -28,153 +25,6 @@ NORMS = ("frobenius", "spectral", "mse")
 _TILE_BYTES = 32 * 2**20
 _COLUMN_BYTES = 32 * 2**20
 _WHOLE_BYTES = 256 * 2**20
-
-
-def accuracy(y_true: ArrayLike, y_pred: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
-    """Compute the (weighted) share of equal labels.
-
-    Parameters
-    ----------
-    y_true : array or Dask array of shape (n,)
-        True labels. Dask arrays take one pass.
-    y_pred : array or Dask array of shape (n,)
-        Predicted labels.
-    sample_weight : array or Dask array of shape (n,), default=None
-        Weight of each row. None weighs all alike.
-
-    Returns
-    -------
-    float
-        Share of equal labels, between 0 and 1.
-
-    Raises
-    ------
-    InputError
-        Shapes differ, there are no rows, or labels have several columns.
-
-    Examples
-    --------
-    >>> from distrf.metrics import accuracy
-    >>> accuracy(["a", "b", "b", "b"], ["a", "b", "b", "a"])
-    0.75
-    """
-    y_true, y_pred = _aligned(y_true, y_pred)
-    if y_true.ndim != 1:
-        raise InputError(f"accuracy compares one column of labels, got y of shape {y_true.shape}")
-    return accuracy_pass(y_pred, y_true, _as_rows(sample_weight))
-
-
-def rmse(y_true: ArrayLike, y_pred: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
-    """Compute the root of the (weighted) mean squared error.
-
-    Parameters
-    ----------
-    y_true : array or Dask array of shape (n,) or (n, C)
-        True values. Dask arrays take one pass.
-    y_pred : array or Dask array of the shape of `y_true`
-        Predicted values.
-    sample_weight : array or Dask array of shape (n,), default=None
-        Weight of each row. None weighs all alike.
-
-    Returns
-    -------
-    float
-        Root mean squared error in units of y, the mean over outputs.
-
-    Raises
-    ------
-    InputError
-        Shapes differ, there are no rows, values are no finite numbers, or weights sum to 0.
-    """
-    return _errors(y_true, y_pred, sample_weight).rmse
-
-
-def relative_rmse(y_true: ArrayLike, y_pred: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
-    """Compute |y_true - y_pred| / |y_true|: RMS error over RMS of y, which is not centred.
-
-    This is the "RMS error normalized by the norm of the ground truth" of Rahimi & Recht 2007, Table 1. Several
-    outputs count as one long vector.
-
-    Parameters
-    ----------
-    y_true : array or Dask array of shape (n,) or (n, C)
-        True values. Dask arrays take one pass.
-    y_pred : array or Dask array of the shape of `y_true`
-        Predicted values.
-    sample_weight : array or Dask array of shape (n,), default=None
-        Weight of each row. None weighs all alike.
-
-    Returns
-    -------
-    float
-        Relative error, 0 for perfect predictions.
-
-    Raises
-    ------
-    InputError
-        `y_true` is 0 everywhere; or shapes differ, there are no rows, values are no finite numbers, or
-        weights sum to 0.
-    """
-    error = _errors(y_true, y_pred, sample_weight).relative_rmse
-    if error is None:
-        raise InputError("relative_rmse divides by the norm of y_true, which is 0 everywhere; use rmse")
-    return error
-
-
-def r2(y_true: ArrayLike, y_pred: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
-    """Compute the coefficient of determination.
-
-    An output without spread counts 1 if it is predicted exactly, else 0, as in scikit-learn.
-
-    Parameters
-    ----------
-    y_true : array or Dask array of shape (n,) or (n, C)
-        True values. Dask arrays take one pass.
-    y_pred : array or Dask array of the shape of `y_true`
-        Predicted values.
-    sample_weight : array or Dask array of shape (n,), default=None
-        Weight of each row. None weighs all alike.
-
-    Returns
-    -------
-    float
-        R^2, the mean over outputs.
-
-    Raises
-    ------
-    InputError
-        Shapes differ, there are no rows, values are no finite numbers, or weights sum to 0.
-    """
-    return _errors(y_true, y_pred, sample_weight).r2
-
-
-def _as_rows(a: Any) -> Any:
-    return a if a is None or is_dask_collection(a) else np.asarray(a)
-
-
-def _aligned(y_true: Any, y_pred: Any) -> tuple[Any, Any]:
-    y_true, y_pred = _as_rows(y_true), _as_rows(y_pred)
-    if y_true.shape != y_pred.shape or y_true.ndim == 0:
-        raise InputError(f"y_true and y_pred must have one shape, got {y_true.shape} and {y_pred.shape}")
-    if y_true.shape[0] == 0:
-        raise InputError("a score needs at least one row, got none")
-    return y_true, y_pred
-
-
-def _errors(y_true: Any, y_pred: Any, sample_weight: Any) -> ErrorSums:
-    y_true, y_pred = _aligned(y_true, y_pred)
-    for name, y in (("y_true", y_true), ("y_pred", y_pred)):
-        if y.dtype.kind not in "fiub":
-            raise InputError(f"{name} must be numeric, got dtype {y.dtype}; use accuracy for labels")
-    errors = error_pass(y_pred, y_true, _as_rows(sample_weight))
-    if not (np.isfinite(errors.squares).all() and np.isfinite(errors.norm).all()):
-        raise InputError("y_true, y_pred and sample_weight must be finite; drop rows with NaN or infinity")
-    if not errors.weight > 0:
-        raise InputError(f"sample_weight must have a positive sum, got {errors.weight}")
-    return errors
-
-
-# --- kernel approximation ------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -255,6 +105,7 @@ def kernel_error(
         raise InputError(f"norms are one or more of {', '.join(NORMS)}, got {tuple(norms)!r}")
     if n_rows < 1:
         raise InputError(f"n_rows must be at least 1, got {n_rows}")
+    X = plain_rows(X)
     rows = take_rows(X, sampled_rows(X.shape[0], n_rows, seed, "kernel-error"))
     rows = check_rows(rows, map_.n_features_in)
     pair = _KernelPair(map_, rows.astype(working_dtype(rows.dtype), copy=False))

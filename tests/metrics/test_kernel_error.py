@@ -5,9 +5,8 @@ import dask.array as da
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from sklearn import metrics as reference
 
-import distrf.metrics as metrics_module
+import distrf.metrics.approximation as metrics_module
 from distrf import (
     TEFM,
     CompactRandomFeatures,
@@ -18,93 +17,7 @@ from distrf import (
 )
 from distrf.errors import InputError
 from distrf.maps import FourierMap
-from distrf.metrics import KernelError, accuracy, kernel_error, r2, relative_rmse, rmse
-
-
-def regression(outputs=None, n=500):
-    rng = np.random.default_rng(0)
-    shape = (n,) if outputs is None else (n, outputs)
-    y = rng.normal(size=shape) + 3.0
-    return y, y + rng.normal(size=shape), rng.random(n)
-
-
-def as_dask(*arrays, chunk=77):
-    return [da.from_array(a, chunks=(chunk, *a.shape[1:])) for a in arrays]
-
-
-# --- scores --------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("outputs", [None, 3])
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("lazy", [False, True])
-def test_regression_scores__equal_scikit_learn(outputs, weighted, lazy):
-    y, p, w = regression(outputs)
-    weight = w if weighted else None
-    expected = (
-        reference.root_mean_squared_error(y, p, sample_weight=weight),
-        reference.r2_score(y, p, sample_weight=weight),
-    )
-    factor = w if weighted else np.ones(len(y))
-    relative = np.sqrt((factor @ (y - p) ** 2).sum() / (factor @ y**2).sum())
-    if lazy:
-        y, p = as_dask(y, p)
-    np.testing.assert_allclose((rmse(y, p, weight), r2(y, p, weight)), expected, rtol=1e-12)
-    assert relative_rmse(y, p, weight) == pytest.approx(relative, rel=1e-12)
-
-
-def test_r2__keeps_its_digits_far_from_zero():
-    y, p, _ = regression()
-    assert r2(y + 1e8, p + 1e8) == pytest.approx(r2(y, p), rel=1e-6)
-
-
-def test_r2__a_constant_target():
-    assert r2(np.ones(5), np.ones(5)) == 1.0
-    assert r2(np.ones(5), np.zeros(5)) == 0.0
-
-
-@pytest.mark.parametrize("labels", [np.array(["a", "b", "c"]), np.array([0, 1, 2]), np.array([True, False])])
-@pytest.mark.parametrize("lazy", [False, True])
-def test_accuracy__equals_scikit_learn(labels, lazy):
-    rng = np.random.default_rng(1)
-    y, p, w = rng.choice(labels, 400), rng.choice(labels, 400), rng.random(400)
-    expected = reference.accuracy_score(y, p), reference.accuracy_score(y, p, sample_weight=w)
-    if lazy:
-        y, p = as_dask(y, p)
-    np.testing.assert_allclose((accuracy(y, p), accuracy(y, p, w)), expected, rtol=1e-12)
-
-
-def test_scores__mix_numpy_and_dask_with_other_chunks():
-    y, p, w = regression()
-    expected = rmse(y, p, w)
-    for a, b in ((as_dask(y)[0], p), (y, as_dask(p)[0]), (as_dask(y)[0], as_dask(p, chunk=50)[0])):
-        assert rmse(a, b, w) == pytest.approx(expected, rel=1e-12)
-
-
-def test_scores__take_lists():
-    assert accuracy([1, 2, 3, 4], [1, 2, 3, 5]) == 0.75
-    assert rmse([0.0, 0.0], [3.0, 3.0]) == 3.0
-
-
-@pytest.mark.parametrize(
-    ("score", "y", "p", "match"),
-    [
-        (rmse, np.ones(3), np.ones(4), "one shape"),
-        (rmse, np.ones(3), np.ones((3, 1)), "one shape"),
-        (rmse, np.ones(0), np.ones(0), "at least one row"),
-        (rmse, np.array(["a"]), np.array(["a"]), "numeric"),
-        (rmse, np.array([1.0, np.nan]), np.ones(2), "finite"),
-        (r2, np.ones(2), np.array([1.0, np.inf]), "finite"),
-        (relative_rmse, np.zeros(2), np.ones(2), "norm of y_true"),
-        (accuracy, np.ones((2, 2)), np.ones((2, 2)), "one column"),
-    ],
-)
-def test_scores__refuse_bad_input(score, y, p, match):
-    with pytest.raises(InputError, match=match):
-        score(y, p)
-
-
-# --- kernel error --------------------------------------------------------------------------------------------
+from distrf.metrics import KernelError, kernel_error
 
 
 def rows(n=600, d=6, dtype=np.float32):

@@ -1,0 +1,233 @@
+"""`distrf.train` without options on tables, beside gradient boosting, linear models with one-hot columns and exact kernel machines.
+
+    python benchmarks/tables.py DATA --json benchmarks/tables.jsonl               # run what is missing (an hour)
+    python benchmarks/tables.py DATA --json RECORDS --tables airline --methods distrf boosting --seeds 1
+    python benchmarks/tables.py --json RECORDS --table                            # the table of scores
+
+Every method gets the same rows: HistGradientBoosting with its categories as such, linear models and SVC / SVR behind
+scikit-learn's imputation, units and one-hot columns. Kernel machines get 10,000 rows at most. The score is the accuracy of
+labels, R^2 of numbers; for two labels the area under the curve besides. Seconds are CPU seconds of fitting and predicting.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+import warnings
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+import numpy as np
+import pandas as pd
+from sklearn.compose import ColumnTransformer
+from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+from sklearn.impute import SimpleImputer
+from sklearn.linear_model import LogisticRegression, RidgeCV
+from sklearn.metrics import accuracy_score, r2_score, roc_auc_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.svm import SVC, SVR
+from tables_data import TABLES, TableProblem, table
+
+SVM_ROWS = 10_000
+
+
+def plain(frame: pd.DataFrame) -> pd.DataFrame:
+    """Dates as days; booleans as numbers; what is a number stays; text as categories."""
+    made = {}
+    for name, values in frame.items():
+        if pd.api.types.is_datetime64_any_dtype(values):
+            made[f"{name} days"] = (values - pd.Timestamp("2020-01-01")) / pd.Timedelta("1D")
+            made[f"{name} weekday"], made[f"{name} hour"] = (
+                values.dt.weekday.astype(float),
+                values.dt.hour.astype(float),
+            )
+        elif pd.api.types.is_bool_dtype(values):
+            made[name] = values.astype(float)
+        else:
+            made[name] = (
+                values if pd.api.types.is_numeric_dtype(values) else values.astype("str").fillna("null")
+            )
+    return pd.DataFrame(made)
+
+
+def one_hot(frame: pd.DataFrame) -> Any:
+    """scikit-learn's way to columns of numbers."""
+    text = [name for name in frame if not pd.api.types.is_numeric_dtype(frame[name])]
+    rest = [name for name in frame if name not in text]
+    numbers = make_pipeline(SimpleImputer(add_indicator=True), StandardScaler())
+    levels = OneHotEncoder(handle_unknown="infrequent_if_exist", min_frequency=5, max_categories=2000)
+    return ColumnTransformer([("numbers", numbers, rest), ("levels", levels, text)])
+
+
+class Distrf:
+    """Ours: no option."""
+
+    def fit(self, X: Any, y: Any) -> Distrf:
+        import distrf
+
+        self.model = distrf.train(X, y)
+        return self
+
+    def predict(self, X: Any) -> Any:
+        return self.model.predict(X)
+
+    def decision_function(self, X: Any) -> Any:
+        return self.model.decision_function(X)
+
+
+class Boosting:
+    """HistGradientBoosting; categories beyond 255 levels keep the most frequent ones."""
+
+    def __init__(self, labels: bool):
+        kind = HistGradientBoostingClassifier if labels else HistGradientBoostingRegressor
+        self.model = kind(categorical_features="from_dtype", random_state=0)
+
+    def _frame(self, X: Any) -> pd.DataFrame:
+        made = plain(X)
+        for name, levels in self.levels.items():
+            made[name] = pd.Categorical(made[name].where(made[name].isin(levels)), categories=levels)
+        return made
+
+    def fit(self, X: Any, y: Any) -> Boosting:
+        made = plain(X)
+        text = [name for name in made if not pd.api.types.is_numeric_dtype(made[name])]
+        self.levels = {name: made[name].value_counts().index[:254].tolist() for name in text}
+        self.model.fit(self._frame(X), y)
+        return self
+
+    def predict(self, X: Any) -> Any:
+        return self.model.predict(self._frame(X))
+
+    def decision_function(self, X: Any) -> Any:
+        return self.model.predict_proba(self._frame(X))[:, 1]
+
+
+class Piped:
+    """A model behind one-hot columns."""
+
+    def __init__(self, model: Any, rows: int | None = None):
+        self.model, self.rows = model, rows
+
+    def fit(self, X: Any, y: Any) -> Piped:
+        X, y = plain(X[: self.rows]), y[: self.rows]
+        self.pipe = make_pipeline(one_hot(X), self.model).fit(X, y)
+        return self
+
+    def predict(self, X: Any) -> Any:
+        return self.pipe.predict(plain(X))
+
+    def decision_function(self, X: Any) -> Any:
+        return self.pipe.decision_function(plain(X))
+
+
+def method(name: str, labels: bool) -> Any:
+    if name == "distrf":
+        return Distrf()
+    if name == "boosting":
+        return Boosting(labels)
+    if name == "linear":
+        return Piped(LogisticRegression(max_iter=500) if labels else RidgeCV(np.logspace(-2, 4, 7)))
+    return Piped(SVC() if labels else _Scaled(), SVM_ROWS)
+
+
+class _Scaled(SVR):
+    """SVR on targets of unit variance."""
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
+        self.middle_, self.spread_ = float(np.mean(y)), float(np.std(y)) or 1.0
+        return super().fit(X, (y - self.middle_) / self.spread_)
+
+    def predict(self, X: Any) -> Any:
+        return super().predict(X) * self.spread_ + self.middle_
+
+
+METHODS = ("distrf", "boosting", "linear", "svm")
+
+
+def run(problem: TableProblem, name: str) -> dict[str, Any]:
+    """One record."""
+    record: dict[str, Any] = {
+        "table": problem.name,
+        "made": problem.made,
+        "method": name,
+        "rows": len(problem.y),
+    }
+    started = time.process_time()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            model = method(name, problem.labels).fit(problem.X, problem.y)
+            predicted = model.predict(problem.T)
+        except Exception as error:
+            return record | {"error": f"{type(error).__name__}: {error}"[:300]}
+        record["seconds"] = round(time.process_time() - started, 1)
+        score = accuracy_score if problem.labels else r2_score
+        record["score"], record["tested"] = float(score(problem.t, predicted)), len(problem.t)
+        if problem.labels and len(np.unique(problem.y)) == 2:
+            record["auc"] = float(
+                roc_auc_score(problem.t == np.unique(problem.y)[1], model.decision_function(problem.T))
+            )
+    if name == "distrf":
+        record["choices"] = {choice.what: choice.value for choice in model.model.training_.choices}
+    return record
+
+
+def report(records: list[dict[str, Any]]) -> str:
+    """Means over seeds, a line a table."""
+    cells: Any = defaultdict(lambda: defaultdict(list))
+    for record in records:
+        cells[record["table"]][record["method"]].append(record)
+    lines = ["| table | rows | " + " | ".join(METHODS) + " |", "|---" * (len(METHODS) + 2) + "|"]
+    for name in (one for one in TABLES if one in cells):
+        shown = []
+        for one in METHODS:
+            good = [r for r in cells[name][one] if "score" in r]
+            if not good:
+                shown.append(cells[name][one][0]["error"][:40] if cells[name][one] else "")
+                continue
+            text = f"{100 * np.mean([r['score'] for r in good]):.1f}"
+            if "auc" in good[0]:
+                text += f" ({100 * np.mean([r['auc'] for r in good]):.1f})"
+            shown.append(f"{text}, {np.mean([r['seconds'] for r in good]):.0f} s")
+        lines.append(
+            f"| {name} | {next(iter(cells[name].values()))[0]['rows']:,} | " + " | ".join(shown) + " |"
+        )
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", nargs="?", default=os.environ.get("DISTRF_DATA", ""))
+    parser.add_argument("--json", type=Path, required=True)
+    parser.add_argument("--tables", nargs="+", default=list(TABLES), choices=TABLES)
+    parser.add_argument("--methods", nargs="+", default=list(METHODS), choices=METHODS)
+    parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--table", action="store_true", help="print the scores, run nothing")
+    options = parser.parse_args()
+    lines = options.json.read_text().splitlines() if options.json.exists() else []
+    records = [json.loads(line) for line in lines]
+    if options.table:
+        print(report(records))
+        return
+    done = {(r["table"], r["method"], r["seed"]) for r in records}
+    for seed in range(options.seeds):
+        for name in options.tables:
+            wanted = [one for one in options.methods if (name, one, seed) not in done]
+            problem = table(name, options.data, seed) if wanted else None
+            for one in wanted:
+                record = run(problem, one) | {"seed": seed}
+                print(json.dumps(record), flush=True)
+                with options.json.open("a") as file:
+                    file.write(json.dumps(record) + "\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""What a fitted model makes of its columns."""

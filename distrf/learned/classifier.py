@@ -1,0 +1,261 @@
+"""The compact nonlinear classifier: Fourier features that are learned together with the linear model on them."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+
+from ..execution.keeping import keeps_blocks
+from ..features import RandomFourierFeatures
+from ..kernels.shift_invariant import Kernel
+from ..linear_model.base import LinearClassifier
+from ..linear_model.validation import validate_fit
+from ..losses import loss_rule
+from ..parameters import CLASS_WEIGHT, Rule
+from ..targets import class_targets
+from ..typing import ArrayLike, ClassWeight, RandomState
+from .base import CompactModel, MapLearner
+
+
+class CompactNonlinearClassifier(LinearClassifier, CompactModel):
+    """Classification on Fourier features whose frequencies are learned with the linear model.
+
+    Minimises over Theta, b, w and c
+
+        (1 / W) sum_i w_i loss(w.z(x_i) + c, y_i) + (alpha/2) |w|^2 + (theta_l2/2) |Theta|^2 + theta_l1 |Theta|_1,
+
+    z(x) = sqrt(2/D) cos(Theta x + b), by stochastic gradients in batches. Any number of workers gives the same
+    bits.
+
+    Parameters
+    ----------
+    n_components : int, default=128
+        D, the number of features; even for phase="paired". 8 to 128 learned ones do the work of hundreds to
+        thousands that are drawn.
+    loss : str, default="multinomial"
+        "multinomial" (softmax over all classes), "hinge", "squared_hinge", "logistic" or "squared" (on
+        targets -1 and 1). All but the first are one against the rest, on shared features.
+    structure : {"dense", "circulant"}, default="dense"
+        "dense" learns D x d numbers. "circulant" learns ceil(D / L) vectors of about d numbers through the
+        FFT, in O(D log d) a row.
+    phase : {"offset", "paired"}, default="offset"
+        "offset" takes cos(theta.x + b) of D frequencies and learns b too. "paired" takes cosines and sines
+        of D/2 frequencies: a shift-invariant kernel for any Theta, which the other is not.
+    init : str, RandomFourierFeatures or None, default=None
+        Where Theta starts: the name of a projection, or an estimator that brings its kernel and length
+        scale. None is the projection that `structure` is named after.
+    kernel : str or Kernel, default="gaussian"
+        Kernel of the start, as in RandomFourierFeatures.
+    length_scale : float or {"knn", "knn-cnm", "median", "scale"}, default="knn"
+        Length scale of the start, as in RandomFourierFeatures. "knn-cnm" is the paper's rule; "knn" starts
+        smoother and generalises better.
+    gamma : float or None, default=None
+        scikit-learn's parameter, which sets l: 1 / (2 l^2) for the gaussian kernel, 1 / l for the
+        laplacian. With it, leave `length_scale` at its default.
+    nu : {0.5, 1.5, 2.5}, default=1.5
+        Smoothness of the Matern kernel. Read by that kernel alone.
+    alpha : float, default=1e-06
+        Penalty (alpha / 2) |w|^2 of the linear model. The intercept has none.
+    theta_l2 : float or {"auto"}, default="auto"
+        Penalty (theta_l2 / 2) |Theta|^2, with Theta in radians by units of the columns (of the vectors if
+        circulant). Without one, learned maps fit few rows perfectly. "auto" is l^2 / n: it makes the law
+        that the frequencies are drawn from their prior (exactly for a Gaussian kernel of length scale l).
+        For regression it is multiplied by twice the loss of a residual of one standard deviation of the
+        targets.
+    theta_l1 : float, default=0.0
+        Penalty theta_l1 |Theta|_1.
+    fit_intercept : bool, default=True
+        Whether to fit the intercept c.
+    learning_rate : {"adam", "pegasos"}, default="adam"
+        Steps of w: "adam" has steps that fall linearly to 0, "pegasos" is 1 / (alpha t) with projection.
+    theta_learning_rate : {"adam", "pegasos"}, default="adam"
+        Steps of Theta and b. "pegasos" is the paper's 1 / (alpha t); alpha must be so large that its first
+        steps do not throw the start away.
+    eta0 : float or None, default=None
+        Factor on the steps of Adam, which are set from the rows. None is 1.
+    alternate : tuple of (int, int) or None, default=None
+        (T1, T2) alternates T1 batches of w and T2 of Theta (Algorithm 3; the paper takes 100 and 100). None
+        updates both in each batch.
+    n_epochs : int or {"auto"}, default="auto"
+        Passes over the rows. "auto" makes about 3,000 batches, in 10 passes at least.
+    batch_size : int or {"auto"}, default="auto"
+        Rows of a batch. "auto" is 500 (the paper's), more where there are millions of rows, a quarter of
+        few. It never depends on the workers.
+    early_stopping : bool, default=False
+        Hold out rows and keep the epoch that is best on them, the paper's regularisation. The prior of
+        Theta and falling steps mostly gain more, and use all rows.
+    validation_fraction : float, default=0.1
+        Share of the rows that early stopping holds out.
+    n_iter_no_change : int, default=20
+        With early stopping, training stops after so many epochs without a better score on held-out rows.
+    class_weight : {"balanced"}, dict or None, default=None
+        Factor on the weight of the rows of each class: "balanced" is n / (classes * count), a dict is
+        {label: factor}.
+    checkpoint : str, PathLike or None, default=None
+        Folder or URL that keeps the state of training.
+    checkpoint_every : int, default=200
+        Batches from one saved state to the next; the end of an epoch is saved too.
+    resume : bool, default=False
+        Whether `fit` continues from `checkpoint`. It then ends with the same bits as without the
+        interruption.
+    n_jobs : int or None, default=-1
+        Threads of predictions for NumPy and CSR input: -1 takes all cores, None takes one. Dask decides for
+        Dask arrays.
+    random_state : int, Generator, RandomState or None, default=0
+        Seed of the start, of the order of rows and of what is held out. None draws one seed.
+
+    Attributes
+    ----------
+    map_ : LearnedFourierMap
+        The learned map, with the arrays `frequencies` and, for offset phases, `offsets`.
+    classes_ : array of shape (c,)
+        The labels, sorted.
+    coef_ : array of shape (c, D) or (1, D)
+        Weights; one row for two classes.
+    intercept_ : array of shape (c,) or (1,)
+        Intercepts.
+    history_ : list of dict
+        For each epoch "epoch", "loss" (with penalty, while training), "validation_score", "seconds", "rows"
+        and "batches".
+    n_iter_ : int
+        Epochs.
+    best_epoch_ : int
+        The epoch that was kept, counted from 1.
+    t_ : int
+        Batches.
+    batch_size_ : int
+        Rows of a batch.
+    length_scale_ : float
+        Length scale of the start.
+    n_features_in_ : int
+        Number of input columns, d.
+
+    References
+    ----------
+    .. [1] F. X. Yu, S. Kumar, H. Rowley and S.-F. Chang, "Compact Nonlinear Maps and Circulant Extensions",
+           2015, arXiv:1503.03893.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from distrf import CompactNonlinearClassifier
+    >>> X = np.random.default_rng(0).normal(size=(500, 2))
+    >>> y = X[:, 0] ** 2 + X[:, 1] ** 2 > 1
+    >>> CompactNonlinearClassifier(4, n_epochs=50, random_state=7).fit(X, y).score(X, y) > 0.9
+    True
+    """
+
+    parameter_rules: ClassVar[dict[str, Rule]] = MapLearner.parameter_rules | {
+        "loss": loss_rule("classification"),
+        "class_weight": CLASS_WEIGHT,
+    }
+
+    def __init__(
+        self,
+        n_components: int = 128,
+        loss: str = "multinomial",
+        *,
+        structure: str = "dense",
+        phase: str = "offset",
+        init: str | RandomFourierFeatures | None = None,
+        kernel: str | Kernel = "gaussian",
+        length_scale: float | str = "knn",
+        gamma: float | None = None,
+        nu: float = 1.5,
+        alpha: float = 1e-6,
+        theta_l2: float | str = "auto",
+        theta_l1: float = 0.0,
+        fit_intercept: bool = True,
+        learning_rate: str = "adam",
+        theta_learning_rate: str = "adam",
+        eta0: float | None = None,
+        alternate: tuple[int, int] | None = None,
+        n_epochs: int | str = "auto",
+        batch_size: int | str = "auto",
+        early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        n_iter_no_change: int = 20,
+        class_weight: ClassWeight = None,
+        checkpoint: str | None = None,
+        checkpoint_every: int = 200,
+        resume: bool = False,
+        n_jobs: int | None = -1,
+        random_state: RandomState = 0,
+    ):
+        self.n_components = n_components
+        self.loss = loss
+        self.structure = structure
+        self.phase = phase
+        self.init = init
+        self.kernel = kernel
+        self.length_scale = length_scale
+        self.gamma = gamma
+        self.nu = nu
+        self.alpha = alpha
+        self.theta_l2 = theta_l2
+        self.theta_l1 = theta_l1
+        self.fit_intercept = fit_intercept
+        self.learning_rate = learning_rate
+        self.theta_learning_rate = theta_learning_rate
+        self.eta0 = eta0
+        self.alternate = alternate
+        self.n_epochs = n_epochs
+        self.batch_size = batch_size
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.n_iter_no_change = n_iter_no_change
+        self.class_weight = class_weight
+        self.checkpoint = checkpoint
+        self.checkpoint_every = checkpoint_every
+        self.resume = resume
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    @keeps_blocks
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        X_val: ArrayLike | None = None,
+        y_val: ArrayLike | None = None,
+        sample_weight_val: ArrayLike | None = None,
+    ) -> CompactNonlinearClassifier:
+        """Learn the map and the linear model from rows and labels.
+
+        Parameters
+        ----------
+        X : {array, CSR matrix, Dask array} of shape (n, d)
+            Input rows. A Dask array is read block by block.
+        y : array or Dask array of shape (n,)
+            Labels: numbers or text.
+        sample_weight : array or Dask array of shape (n,), default=None
+            Weight of each row. None weighs all alike.
+        X_val : {array, CSR matrix, Dask array} of shape (m, d), default=None
+            Rows by which epochs are scored, in place of held-out ones. With `early_stopping` they decide when training ends
+            and which epoch is kept; without, `history_` notes their scores.
+        y_val : array or Dask array of shape (m,), default=None
+            Their targets.
+        sample_weight_val : array or Dask array of shape (m,), default=None
+            Their weights. None weighs all alike.
+
+        Returns
+        -------
+        CompactNonlinearClassifier
+            The fitted estimator itself.
+
+        Raises
+        ------
+        InputError
+            A parameter breaks a rule, or the data do: NaN or infinity, another length of y, text for
+            numbers.
+        SpecMismatchError
+            The checkpoint belongs to another fit.
+        """
+        X, y, sample_weight = validate_fit(self, X, y, sample_weight, numeric=False)
+        targets = class_targets(y, sample_weight, self.class_weight)
+        self.classes_ = np.asarray(targets.classes)
+        self._fit(X, y, sample_weight, targets, self.loss, (X_val, y_val, sample_weight_val))
+        return self

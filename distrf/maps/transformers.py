@@ -1,0 +1,227 @@
+"""Transformers of scikit-learn as JSON and arrays, and back.
+
+What `vars` of a fitted transformer holds is its parameters and what it learned. Both are plain data for the classes listed
+here, also those of transformers inside a `ColumnTransformer`, a `FeatureUnion` or a `Pipeline`. Loading makes objects of
+these classes alone, and of functions only NumPy's own and the scores of `sklearn.feature_selection`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import sklearn
+from sklearn.base import BaseEstimator
+
+from ..errors import InputError, SpecMismatchError
+from ..plain_data import Arrays, Codec
+
+#: Transformers by name: their module. Each treats a row by itself, and has defaults for all parameters.
+TRANSFORMERS: dict[str, str] = {
+    "AdditiveChi2Sampler": "sklearn.kernel_approximation",
+    "Binarizer": "sklearn.preprocessing",
+    "FunctionTransformer": "sklearn.preprocessing",
+    "GaussianRandomProjection": "sklearn.random_projection",
+    "KBinsDiscretizer": "sklearn.preprocessing",
+    "MaxAbsScaler": "sklearn.preprocessing",
+    "MinMaxScaler": "sklearn.preprocessing",
+    "MissingIndicator": "sklearn.impute",
+    "Normalizer": "sklearn.preprocessing",
+    "OneHotEncoder": "sklearn.preprocessing",
+    "OrdinalEncoder": "sklearn.preprocessing",
+    "PCA": "sklearn.decomposition",
+    "PolynomialCountSketch": "sklearn.kernel_approximation",
+    "PolynomialFeatures": "sklearn.preprocessing",
+    "PowerTransformer": "sklearn.preprocessing",
+    "QuantileTransformer": "sklearn.preprocessing",
+    "RBFSampler": "sklearn.kernel_approximation",
+    "RobustScaler": "sklearn.preprocessing",
+    "SelectKBest": "sklearn.feature_selection",
+    "SelectPercentile": "sklearn.feature_selection",
+    "SimpleImputer": "sklearn.impute",
+    "SkewedChi2Sampler": "sklearn.kernel_approximation",
+    "SplineTransformer": "sklearn.preprocessing",
+    "StandardScaler": "sklearn.preprocessing",
+    "TargetEncoder": "sklearn.preprocessing",
+    "TruncatedSVD": "sklearn.decomposition",
+    "VarianceThreshold": "sklearn.feature_selection",
+}
+#: Those that can be saved: also those made of others.
+SAVABLE_TRANSFORMERS: dict[str, str] = TRANSFORMERS | {
+    "ColumnTransformer": "sklearn.compose",
+    "FeatureUnion": "sklearn.pipeline",
+    "Pipeline": "sklearn.pipeline",
+}
+#: Functions that a parameter may be, by name: their module.
+_FUNCTIONS: dict[str, str] = {
+    name: "sklearn.feature_selection"
+    for name in (
+        "chi2", "f_classif", "f_regression", "mutual_info_classif", "mutual_info_regression", "r_regression",
+    )
+}  # fmt: skip
+_SELECTOR = ("pattern", "dtype_include", "dtype_exclude")
+
+
+def listed_transformer(name: str) -> type | None:
+    """The class of that name in `SAVABLE_TRANSFORMERS`, imported on first use; None for any other name."""
+    module = SAVABLE_TRANSFORMERS.get(name)
+    return None if module is None else getattr(importlib.import_module(module), name)
+
+
+def describe_transformer(
+    transformer: Any, where: str, arrays: Arrays, codec: Codec | None = None
+) -> dict[str, Any]:
+    """The JSON of a transformer, with the release of scikit-learn that made it.
+
+    Parameters
+    ----------
+    transformer : estimator of a class in `SAVABLE_TRANSFORMERS`, fitted or not
+    where : what messages call it; "" for itself
+    arrays : dict, to which its arrays are added
+    codec : what encodes its parts; None knows scikit-learn's alone
+
+    Raises
+    ------
+    InputError : its class is not listed, or a part of it is not plain data; the message names it
+    """
+    entry = (codec or CODEC).encode(transformer, where, arrays)
+    return {
+        "class": entry["$sklearn"],
+        "scikit_learn": sklearn.__version__,
+        "parameters": entry["parameters"],
+        "fitted": entry["fitted"],
+    }
+
+
+def restore_transformer(
+    entry: Mapping[str, Any], arrays: Mapping[str, np.ndarray], codec: Codec | None = None
+) -> Any:
+    """The transformer of the JSON that `describe_transformer` made.
+
+    Raises
+    ------
+    SpecMismatchError : its class is not listed, an array is missing, or the JSON names what the class cannot have
+    """
+    name = entry.get("class")
+    if set(entry) != {"class", "scikit_learn", "parameters", "fitted"} or name not in SAVABLE_TRANSFORMERS:
+        raise SpecMismatchError(
+            f"the spec names the transformer {name!r}; this release loads {', '.join(sorted(SAVABLE_TRANSFORMERS))}"
+        )
+    try:
+        return _restore(name, entry, arrays, codec or CODEC)
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        if isinstance(error, SpecMismatchError):
+            raise
+        raise SpecMismatchError(
+            f"the spec of the {name} is not one of this release, or its arrays are missing ({error!r}); save it again"
+        ) from error
+
+
+def warn_of_release(entry: Mapping[str, Any]) -> None:
+    """Warn of a transformer that another minor release of scikit-learn made."""
+    made, here = (str(v).split(".")[:2] for v in (entry["scikit_learn"], sklearn.__version__))
+    if made != here:
+        warnings.warn(
+            f"the {entry['class']} was saved with scikit-learn {entry['scikit_learn']}, and {sklearn.__version__} loads it: "
+            "its numbers may differ; compare some, or fit and save it again",
+            UserWarning,
+            stacklevel=2,
+        )
+
+
+def _encode(value: Any, where: str, arrays: Arrays, codec: Codec) -> Any:
+    """JSON of an estimator, or of what one may hold beside plain data."""
+    kind: Any = type(value)
+    name: str = kind.__name__
+    if isinstance(value, BaseEstimator):
+        if listed_transformer(name) is not kind:
+            raise InputError(
+                f"{where or 'it'} is a {kind.__module__}.{name}, which cannot be saved without running its code on load; "
+                f"of scikit-learn are saved: {', '.join(sorted(SAVABLE_TRANSFORMERS))}"
+            )
+        values = dict(vars(value))
+        if name == "Pipeline":
+            values["memory"] = None  # a folder of pickles, and no part of the model
+        parts = {k: codec.encode(v, f"{where}.{k}" if where else k, arrays) for k, v in values.items()}
+        known = value.get_params(deep=False)
+        return {
+            "$sklearn": name,
+            "parameters": {k: v for k, v in parts.items() if k in known},
+            "fitted": {k: v for k, v in parts.items() if k not in known},
+        }
+    function = getattr(value, "__name__", "")
+    if isinstance(value, np.ufunc):
+        if getattr(np, function, None) is value:
+            return {"$ufunc": function}
+        raise InputError(f"{where} is {value!r}, which is none of NumPy's own functions and cannot be saved")
+    if name == "BSpline" and kind.__module__.startswith("scipy.interpolate"):
+        spline: Any = value
+        return {"$bspline": codec.encode([spline.t, spline.c, spline.k, spline.extrapolate], where, arrays)}
+    if name == "make_column_selector" and kind.__module__.startswith("sklearn.compose"):
+        return {"$selector": [codec.encode(getattr(value, part), where, arrays) for part in _SELECTOR]}
+    if function in _FUNCTIONS and _function(function) is value:
+        return {"$function": function}
+    return NotImplemented
+
+
+def _restore(name: str, entry: Mapping[str, Any], arrays: Mapping[str, np.ndarray], codec: Codec) -> Any:
+    cls = listed_transformer(name)
+    if cls is None:
+        raise SpecMismatchError(
+            f"the spec names the transformer {name!r}; this release loads {', '.join(sorted(SAVABLE_TRANSFORMERS))}"
+        )
+    parameters = {k: codec.decode(v, arrays) for k, v in entry["parameters"].items()}
+    if parameters.get("memory") is not None:
+        raise SpecMismatchError("the spec names a cache of pickles; the spec was edited")
+    try:
+        transformer = cls(**parameters)
+    except TypeError as error:
+        raise SpecMismatchError(
+            f"this scikit-learn's {name} does not take the stored parameters: {error}"
+        ) from None
+    for attribute, value in entry["fitted"].items():
+        if attribute.startswith("__") or hasattr(cls, attribute):  # an edited spec must not replace a method
+            raise SpecMismatchError(f"a {name} has no fitted attribute {attribute!r}; the spec was edited")
+        setattr(transformer, attribute, codec.decode(value, arrays))
+    return transformer
+
+
+def _function(name: str) -> Any:
+    return getattr(importlib.import_module(_FUNCTIONS[name]), name)
+
+
+def _ufunc(name: str) -> np.ufunc:
+    function = getattr(np, name, None)
+    if not isinstance(function, np.ufunc):
+        raise ValueError(f"{name!r} is none of NumPy's functions of numbers")
+    return function
+
+
+def _bspline(parts: Any, arrays: Any, codec: Codec) -> Any:
+    from scipy.interpolate import BSpline
+
+    knots, coefficients, degree, extrapolate = codec.decode(parts, arrays)
+    return BSpline(knots, coefficients, degree, extrapolate=extrapolate)
+
+
+def _selector(parts: Any, arrays: Any, codec: Codec) -> Any:
+    from sklearn.compose import make_column_selector
+
+    pattern, include, exclude = codec.decode(parts, arrays)
+    return make_column_selector(pattern, dtype_include=include, dtype_exclude=exclude)
+
+
+#: What encodes transformers alone; `persistence` adds our own estimators.
+CODEC = Codec(
+    [_encode],
+    {
+        "$sklearn": lambda name, entry, arrays, codec: _restore(name, entry, arrays, codec),
+        "$ufunc": lambda name, entry, arrays, codec: _ufunc(name),
+        "$bspline": lambda parts, entry, arrays, codec: _bspline(parts, arrays, codec),
+        "$selector": lambda parts, entry, arrays, codec: _selector(parts, arrays, codec),
+        "$function": lambda name, entry, arrays, codec: _function(name),
+    },
+)

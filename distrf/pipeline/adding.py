@@ -1,0 +1,214 @@
+"""`add_rows`: more rows to a ridge model that keeps the sums of its fit."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import dask.array as da
+from sklearn.base import is_classifier
+
+from .. import store
+from ..errors import InputError, SpecMismatchError
+from ..execution.row_blocks import align_rows
+from ..persistence import load_model, model_details, save_model
+from ..store.job_lock import hold
+from ..targets import class_counts
+from .inputs import Arrays, Input, Parts, rows_with_target
+from .loaded import NOT_SAID, Loaded, as_pipeline
+
+
+@dataclass(frozen=True)
+class Growing:
+    """A model that takes more rows.
+
+    loaded : Loaded, to read and transform rows
+    fitted : the estimator or Pipeline that is saved
+    details : what its folder holds beside it; empty for one that is in memory
+    """
+
+    loaded: Loaded
+    fitted: Any
+    details: dict[str, Any]
+
+    @classmethod
+    def of(cls, model: Any) -> Growing:
+        """From the path of a folder, or a fitted estimator. Raises InputError for a model that cannot take rows."""
+        if isinstance(model, Growing):
+            return model
+        path, details = None, {}
+        fitted = model
+        if isinstance(model, (str, os.PathLike)):
+            path = os.fspath(model)
+            details, fitted = model_details(path), load_model(path)
+        last = as_pipeline(fitted)[-1]
+        if not hasattr(last, "state_"):
+            name = "the model" if path is None else f"the model {path!r}"
+            keeps = "keep_state" in getattr(last, "parameter_rules", {})
+            remedy = "train it again with keep_state=True (--keep-state)"
+            other = (
+                "only ridge keeps sums: train StreamingRidge or StreamingRidgeClassifier with keep_state=True"
+            )
+            raise InputError(
+                f"rows are added to the sums of the rows before, and {name} ({type(last).__name__}) has none; "
+                f"{remedy if keeps else other}"
+            )
+        reading = details.get("input", NOT_SAID)
+        return cls(Loaded(path, as_pipeline(fitted), reading, None), fitted, details)
+
+    @property
+    def path(self) -> str | None:
+        return self.loaded.path
+
+    @property
+    def estimator(self) -> Any:
+        """The linear model."""
+        return self.loaded.pipeline[-1]
+
+    @property
+    def seen(self) -> list[dict[str, Any]]:
+        """The fingerprints of the data that the model was made of, and their rows."""
+        found = self.details.get("trained_on")
+        if found is None:  # saved before it was known that rows would be added
+            data = self.details.get("input", {}).get("data")
+            found = [] if data is None else [{"data": data, "rows": self.estimator.state_.rows}]
+        return list(found)
+
+    def new_rows(self, parts: Parts, again: bool) -> list[tuple[int, int]]:
+        """First row and row after the last of what the model has not seen, or of all rows where they are wanted `again`.
+
+        Raises SpecMismatchError where there is nothing new.
+        """
+        known = set() if again else {part["data"] for part in self.seen}
+        ranges: list[tuple[int, int]] = []
+        first = 0
+        for fingerprint, rows in parts:
+            if fingerprint not in known:
+                if ranges and ranges[-1][1] == first:
+                    ranges[-1] = (ranges[-1][0], first + rows)
+                else:
+                    ranges.append((first, first + rows))
+            first += rows
+        if not ranges:
+            raise SpecMismatchError(
+                f"all {first:,} rows are in the model already, and would count twice; give other rows, or again=True "
+                "(--again)"
+            )
+        return ranges
+
+    def save(self, parts: Parts, source: str | None, added: int) -> None:
+        """Write the model in place of the old one, which is read until the new one is there."""
+        assert self.path is not None
+        known = {part["data"] for part in self.seen}
+        more = [{"data": data, "rows": rows} for data, rows in parts if data not in known]
+        entry = {"source": source, "rows": added, "created": datetime.now(UTC).isoformat(timespec="seconds")}
+        details = {k: v for k, v in self.details.items() if k not in ("distrf", "model")}
+        details["trained_on"] = [*self.seen, *more]
+        details["added"] = [*self.details.get("added", []), entry]
+        save_model(self.fitted, self.path, overwrite=True, **details)
+
+
+def add_rows(
+    model: Any,
+    X: Any,
+    y: Any = None,
+    *,
+    sample_weight: Any = None,
+    target: str | None = None,
+    new_classes: bool = False,
+    again: bool = False,
+    strict: bool = False,
+) -> Any:
+    """Add rows to a fitted ridge model, exactly and in one pass over them.
+
+    The model must have been fitted with `keep_state`. It is as if its linear model had been fitted to all rows together;
+    scaling and map stay as they are. A model in a folder is written anew, whole or not at all: a job that is killed leaves
+    the old one.
+
+    Parameters
+    ----------
+    model : str, PathLike, estimator or Pipeline
+        Folder of a model, which is written anew. Or the fitted model itself, which is changed.
+    X : str, PathLike or array of shape (n, d)
+        Path of a Zarr store or of Parquet, read as the training rows were. Or rows, lazy or in memory.
+    y : array of shape (n,) or (n, C), or None, default=None
+        Targets of rows that are no path.
+    sample_weight : array of shape (n,) or None, default=None
+        Weight of each row. None weighs all alike.
+    target : str or None, default=None
+        The column (Parquet) or array (Zarr) of the targets. None is that of the training rows.
+    new_classes : bool, default=False
+        Take labels that the model does not know as further classes; else they are refused.
+    again : bool, default=False
+        Add rows that the model has seen once more. A model in a folder knows them by the fingerprints of files, of rows
+        that were appended to a store, and of arrays, and else leaves them out.
+    strict : bool, default=False
+        Refuse a Zarr store of others that lacks chunks; else it is a warning.
+
+    Returns
+    -------
+    estimator or Pipeline
+        The model with the rows added; `state_.rows` of its last step is their number so far.
+
+    Raises
+    ------
+    InputError
+        The model keeps no sums, the rows have no target, another width, or labels that are not known.
+    SpecMismatchError
+        The model has seen all these rows.
+    MemoryPlanError
+        The job cannot fit into memory.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from distrf import RandomFourierFeatures, StreamingRidge, add_rows
+    >>> from sklearn.pipeline import make_pipeline
+    >>> X = np.random.default_rng(0).normal(size=(300, 2))
+    >>> model = make_pipeline(RandomFourierFeatures(n_components=64, random_state=0), StreamingRidge(keep_state=True))
+    >>> add_rows(model.fit(X[:200], X[:200, 0]), X[200:], X[200:, 0])[-1].state_.rows
+    300
+    """
+    path = model if isinstance(model, (str, os.PathLike)) else getattr(model, "path", None)
+    with nullcontext() if path is None else hold(path):
+        growing = Growing.of(model)
+        data = open_more(growing, X, y, target=target, strict=strict)
+        rows, truth = rows_with_target(data, "adding rows")
+        parts = [] if growing.path is None else data.parts
+        ranges = [(0, data.n)] if growing.path is None else growing.new_rows(parts, again)
+        weight = None if sample_weight is None else align_rows(rows, sample_weight, "sample_weight")
+        Z, truth = _between(rows, ranges), _between(truth, ranges)
+        weight = None if weight is None else _between(weight, ranges)
+        for _, step in growing.loaded.pipeline.steps[:-1]:
+            Z = step.transform(Z)
+        estimator, before = growing.estimator, growing.estimator.state_.rows
+        classes = {}
+        if new_classes:
+            if not is_classifier(estimator):
+                raise InputError("new_classes is for classifiers; this model is a regressor")
+            classes = {"classes": sorted(class_counts(truth, None))}
+        estimator.partial_fit(Z, truth, sample_weight=weight, **classes)
+        if growing.path is not None:
+            growing.save(parts, data.path, estimator.state_.rows - before)
+    return growing.fitted
+
+
+def open_more(
+    growing: Growing, X: Any, y: Any = None, *, target: str | None = None, strict: bool = False
+) -> Input | Arrays:
+    """The rows to add. Raises before anything runs for rows that lie in the model, or do not go with it."""
+    if isinstance(X, (str, os.PathLike)):
+        store.check_apart(growing.path, [X], what="the model")
+    return growing.loaded.open(X, y, target=target, needs_target=True, strict=strict)
+
+
+def _between(rows: da.Array, ranges: Sequence[tuple[int, int]]) -> da.Array:
+    """The rows of some ranges, lazily."""
+    if list(ranges) == [(0, rows.shape[0])]:
+        return rows
+    taken = [rows[first:last] for first, last in ranges]
+    return taken[0] if len(taken) == 1 else da.concatenate(taken)

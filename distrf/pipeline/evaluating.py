@@ -1,0 +1,160 @@
+"""`evaluate`: the scores of a fitted model on rows larger than memory, in one pass."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from sklearn.base import is_classifier
+from sklearn.pipeline import Pipeline
+
+from ..errors import InputError
+from ..execution.sampling import sampled_rows, take_rows
+from ..linear_model.base import LinearClassifier
+from ..scores.models import ClassifierSums, RegressorSums
+from ..scores.passes import ROW_FLOPS, check_kinds, check_numbers, sum_pass
+from ..scores.ranking import bins_of_each
+from ..scores.slices import Sliced, Slices
+from .inputs import Input, rows_with_target
+from .loaded import predictor
+from .tables import encoder_of, warn_of_drift
+
+#: Values of a column that are looked at to choose slices.
+_SAMPLE = 10_000
+
+
+def evaluate(
+    model: Any,
+    X: Any,
+    y: Any = None,
+    *,
+    sample_weight: Any = None,
+    target: str | None = None,
+    weight: str | None = None,
+    by: Any = None,
+    strict: bool = False,
+) -> dict[str, Any]:
+    """Score a fitted model on rows with known targets, in one pass.
+
+    The first score is R^2 for numbers, and accuracy for labels. But if a class is rare, with fewer than a tenth of the rows
+    of an even share (5 % of two classes), it is average precision for two classes, and balanced accuracy for more.
+
+    Parameters
+    ----------
+    model : str, PathLike, estimator or Pipeline
+        Folder of a model. Or the fitted model itself.
+    X : str, PathLike or array of shape (n, d)
+        Path of a Zarr store or of Parquet, read as the training rows were. Or rows, lazy or in memory.
+    y : array of shape (n,) or (n, C), or None, default=None
+        Targets of rows that are no path.
+    sample_weight : array of shape (n,) or None, default=None
+        Weights of rows that are no path. None weighs all alike.
+    target : str or None, default=None
+        The column (Parquet) or array (Zarr) of the targets. None is that of the training rows.
+    weight : str or None, default=None
+        The column (Parquet) or array (Zarr) of the weights of rows at a path. None weighs all alike.
+    by : str, array of shape (n,) or None, default=None
+        Score the rows of each value of this column too. A column of Parquet, or an array or a column of X of a Zarr
+        store; or the values themselves. A value is a slice if a sample of 10,000 has at most 20. Of more, numbers are
+        cut at their quartiles, and the 20 most frequent texts are slices.
+    strict : bool, default=False
+        Refuse a Zarr store of others that lacks chunks; else it is a warning.
+
+    Returns
+    -------
+    dict
+        Plain JSON. "score" is the name of the first score, "rows" their number. Of a classifier "accuracy",
+        "balanced_accuracy" (mean recall), "f1_macro" (mean F1), "roc_auc", "average_precision", "log_loss" and "brier",
+        all as in scikit-learn; "classes", for each its "label", "rows", "precision", "recall" and "f1";
+        "confusion_matrix" of up to 100 classes, true ones in rows, in the order of "classes"; "calibration", for bins of
+        the probability its mean "predicted", the share "observed" and the "rows". Of a regressor "r2", "rmse",
+        "relative_rmse" and "mae", in means over the targets; "relative_rmse" is over the root mean square of y, and None
+        where y is 0 everywhere. With `by`, "slices": for each the "value", the "rows" and the scores.
+        A score is None if it is not defined, as the AUC of a single class is not, or if the model has no probabilities.
+
+    Raises
+    ------
+    InputError
+        The rows have no target or no such column, or labels of another kind than those of the model.
+
+    Warns
+    -----
+    DriftWarning
+        Rows of a table differ from those of the training: see `TableEncoder.find_drift`.
+
+    Notes
+    -----
+    AUC and average precision are of the decision values. Of two classes the second is "positive", unless the first is
+    rare; of more it is the mean over the classes, each against the rest. Up to 65,536 distinct values (262,144 of all
+    classes together) they are exact. Beyond, values are counted in bins, and "roc_auc_error" and
+    "average_precision_error" bound how far the scores may be off. More than 512 classes are not ranked. Of more than two
+    classes "calibration" is of the largest probability.
+    """
+    trained = predictor(model)
+    at_path = isinstance(X, (str, os.PathLike, Input))
+    if (sample_weight if at_path else weight) is not None:
+        raise InputError(
+            "weight= names the weights of rows at a path, sample_weight= holds those of other rows; received "
+            f"{'sample_weight= for a path' if at_path else 'weight= for rows that are no path'}"
+        )
+    data = trained.open(X, y, target=target, weight=weight, needs_target=True, strict=strict)
+    rows, truth = rows_with_target(data, "evaluation")
+    warn_of_drift(encoder_of(trained.pipeline), rows)
+    column = None if by is None else data.column(by)
+    pipeline, n = trained.pipeline, int(truth.shape[0])
+    if column is not None and column.shape[:1] != (n,):
+        raise InputError(f"by has one value for each of {n} rows, got shape {column.shape}")
+    slices = None if column is None else choose_slices(column)
+    outputs = _outputs(pipeline, rows)
+    weights = data.weights() if isinstance(data, Input) else sample_weight
+    if weights is not None:
+        outputs["weights"] = weights
+    if is_classifier(pipeline[-1]):
+        check_kinds(truth, pipeline[-1].classes_)
+    else:
+        check_numbers(truth)
+    empty = empty_sums(pipeline[-1], tuple(outputs), n, slices)
+    sums = sum_pass(empty, [truth, *outputs.values(), column], flops_per_row=_flops_per_row(pipeline, rows))
+    if slices is None:
+        return sums.report()
+    return sums.whole.report() | {"by": by if isinstance(by, str) else None, "slices": sums.report()}
+
+
+def choose_slices(column: Any) -> Slices:
+    """The slices of a column, lazy or in memory, by a seeded sample of its values."""
+    return Slices.of_sample(take_rows(column, sampled_rows(column.shape[0], _SAMPLE, 0, "slices")))
+
+
+def _outputs(pipeline: Pipeline, rows: Any) -> dict[str, Any]:
+    """What the model says of the rows, lazily: {"decisions", "predicted", "probabilities"}, as far as it does."""
+    if not is_classifier(pipeline[-1]):
+        return {"predicted": pipeline.predict(rows)}
+    outputs = {}
+    if hasattr(pipeline, "decision_function"):
+        outputs["decisions"] = pipeline.decision_function(rows)
+    if not isinstance(pipeline[-1], LinearClassifier):  # of which the largest decision value wins
+        outputs["predicted"] = pipeline.predict(rows)
+    if hasattr(pipeline, "predict_proba"):
+        outputs["probabilities"] = pipeline.predict_proba(rows)
+    return outputs
+
+
+def empty_sums(model: Any, given: tuple[str, ...], n: int, slices: Slices | None) -> Any:
+    """The state without rows; rankings have no more bins than there are rows."""
+    count = 0 if slices is None else len(slices.names)
+    whole: Any = RegressorSums()
+    parts: list[Any] = [RegressorSums() for _ in range(count)]
+    if is_classifier(model):
+        ranked = 1 if len(model.classes_) == 2 else len(model.classes_)
+        bins, fewer = (min(bins_of_each(ranked * k), max(n, 2)) for k in (1, count))
+        whole = ClassifierSums(model.classes_, given, bins)
+        parts = [ClassifierSums(model.classes_, given, fewer, matrix=False) for _ in range(count)]
+    return whole if slices is None else Sliced(whole, parts, slices)
+
+
+def _flops_per_row(pipeline: Pipeline, rows: Any) -> float:
+    """Operations for a row: its features, what the model says of it, and what becomes of that."""
+    maps = [step.map_ for step in pipeline if getattr(step, "map_", None) is not None]
+    outputs = len(getattr(pipeline[-1], "classes_", ())) or 1
+    width = maps[-1].entries_per_row if maps else rows.shape[1]
+    return sum(map_.work()[0] for map_ in maps) + outputs * (2.0 * width + ROW_FLOPS)

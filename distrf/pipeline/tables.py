@@ -1,0 +1,207 @@
+"""Tables for `train`, `predict` and `evaluate`: coded rows, their target, and the encoder that makes features of them."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..errors import InputError
+from ..execution.open_rows import open_column
+from ..execution.open_table import Table, open_table
+from ..execution.row_blocks import align_rows
+from ..parameters import COLUMNS, ruled
+from ..store import find_format
+from ..store.row_source import RowsInfo
+from ..store.table_schema import TableSchema
+from ..tables.drift import DriftWarning
+from ..tables.encoder import TableEncoder, describe_columns
+from ..tables.kinds import ColumnKind, as_said
+from .inputs import Input
+
+
+@dataclass(frozen=True)
+class CodedTable:
+    """A table as `prepare` takes it.
+
+    Attributes
+    ----------
+    X : array or Dask array of shape (n, d), coded rows
+    y : array or Dask array of shape (n,), or None
+    encoder : TableEncoder, unfitted, for these coded rows
+    kinds : list of ColumnKind, what the columns are
+    table : Table, of which X and y are
+    """
+
+    X: Any
+    y: Any
+    encoder: TableEncoder
+    kinds: list[ColumnKind]
+    table: Table
+
+
+@ruled(columns=COLUMNS, exclude=COLUMNS, categorical=COLUMNS, numeric=COLUMNS, date=COLUMNS, id=COLUMNS)
+def coded_table(
+    data: Any,
+    *,
+    target: str | None = None,
+    columns: Sequence[str] | None = None,
+    exclude: Sequence[str] | None = None,
+    categorical: Sequence[str] | None = None,
+    numeric: Sequence[str] | None = None,
+    date: Sequence[str] | None = None,
+    id: Sequence[str] | None = None,
+    seed: int = 0,
+) -> CodedTable:
+    """Open a table, guess what its columns are, and code its rows.
+
+    Parameters
+    ----------
+    data : Table, path, data frame, Arrow table or Dask DataFrame
+    target : str or None, default=None
+        The column of the targets.
+    columns : sequence of str or None, default=None
+        The columns that are read. None is all but the target.
+    exclude : sequence of str or None, default=None
+        Columns of a table that are left out.
+    categorical : sequence of str or None, default=None
+        Columns of a table that are categories, whatever they hold.
+    numeric : sequence of str or None, default=None
+        Columns of a table that are numbers, such as one that would be taken for an id.
+    date : sequence of str or None, default=None
+        Columns of a table that are dates.
+    id : sequence of str or None, default=None
+        Columns of a table that name their rows; they are left out.
+    seed : int, default=0
+        Of the hashes.
+
+    Returns
+    -------
+    CodedTable
+
+    Raises
+    ------
+    InputError
+        There are no such columns, they cannot be what they are said to be, or some hold free text.
+    """
+    given: dict[str, Any] = {"target": target, "columns": columns, "exclude": exclude}
+    table = data if isinstance(data, Table) else open_table(data, **given)
+    if isinstance(data, Table) and any(value is not None for value in given.values()):
+        raise InputError("the target and the columns of a Table are chosen by open_table; give them to that")
+    said = as_said(table.schema.names, categorical, date, id, numeric)
+    schema, kinds = describe_columns(table, said)
+    encoder = TableEncoder(
+        schema=schema.spec(), columns={kind.name: kind.kind for kind in kinds}, random_state=seed
+    )
+    return CodedTable(table.rows(schema), table.y, encoder, kinds, table)
+
+
+@dataclass(frozen=True)
+class TableInput(Input):
+    """Described rows of a table at a path; see `Input`."""
+
+    coded: Any = None
+    encoder: TableEncoder | None = None
+
+    @classmethod
+    def of(cls, path: str, coded: CodedTable, target: str | None, weight: str | None = None) -> TableInput:
+        """The rows of an opened table; its target is text, or numbers."""
+        X, schema = coded.X, TableSchema.from_spec(coded.encoder.schema or {})
+        block = max(X.chunks[0])
+        info = RowsInfo(
+            path=path, n=X.shape[0], d=X.shape[1], dtype="float64", block_rows=block, classes=None, columns=schema.names,
+            target=target, nbytes=X.nbytes, sparse=False,
+        )  # fmt: skip
+        return cls(info, target, schema.names, None, weight=weight, coded=coded, encoder=coded.encoder)
+
+    @property
+    def description(self) -> dict[str, Any]:
+        kinds = {kind.name: kind.kind for kind in self.coded.kinds}
+        return super().description | {"kinds": kinds}
+
+    def column(self, name: Any) -> Any:
+        """A column of the table by its name, whether the model has it or not, or one that is given as it is."""
+        if not isinstance(name, str):
+            return super().column(name)
+        return open_column(self.info.path, name, target=self.target, columns=self.columns, coded=True)
+
+    def weights(self) -> Any:
+        """Lazy weights of the rows; None if all weigh alike."""
+        return None if self.weight is None else align_rows(self.coded.X, self.column(self.weight), "weight")
+
+    def rows(self, *, uniform: bool = False) -> tuple[Any, Any]:
+        """Lazy coded rows and their target; `uniform` makes the blocks equal but for a shorter last one."""
+        if not uniform:
+            return self.coded.X, self.coded.y
+        table = self.coded.table.uniform()
+        return table.rows(TableSchema.from_spec(self.coded.encoder.schema or {})), table.y
+
+
+def table_input(
+    path: str,
+    *,
+    target: str | None = None,
+    weight: str | None = None,
+    exclude: Sequence[str] | None = None,
+    **said: Any,
+) -> TableInput:
+    """Describe a table at a path: a few of its rows are read.
+
+    Parameters
+    ----------
+    path : str
+    target, weight : str, optional
+        Columns of the targets and of the weights.
+    exclude, said : of `coded_table`
+    """
+    if weight is not None and said.get("columns") is None:
+        exclude = [*(exclude or ()), weight]
+    return TableInput.of(path, coded_table(path, target=target, exclude=exclude, **said), target, weight)
+
+
+def is_table_path(path: Any) -> bool:
+    """Whether a path names a table with named columns."""
+    return isinstance(path, (str, os.PathLike)) and find_format(os.fspath(path)).table
+
+
+def encoder_of(pipeline: Any) -> TableEncoder | None:
+    """The encoder with which a fitted pipeline begins; None where it takes arrays."""
+    first = pipeline[0]
+    return first if isinstance(first, TableEncoder) and first.schema_ is not None else None
+
+
+def like_training(
+    encoder: TableEncoder, path: str, target: str | None, weight: str | None = None
+) -> TableInput:
+    """A table at a path, read as the encoder read the rows of its training.
+
+    Raises
+    ------
+    InputError
+        The rows are no table, or columns are missing, renamed or of another type.
+    """
+    if not is_table_path(path):
+        raise InputError(
+            f"the model was trained on a table; give Parquet or CSV with its columns, got {path!r}"
+        )
+    schema = TableSchema.from_spec(encoder.schema_ or {})
+    table = open_table(path, target=target, schema=schema)
+    kinds = [ColumnKind(column["name"], column["kind"], column["why"]) for column in encoder.columns_]
+    described = TableEncoder(schema=schema.spec(), columns={kind.name: kind.kind for kind in kinds})
+    return TableInput.of(path, CodedTable(table.rows(schema), table.y, described, kinds, table), target, weight)
+
+
+def warn_of_drift(encoder: TableEncoder | None, rows: Any) -> None:
+    """Warn where rows to predict differ from those of the training, by a sample of them.
+
+    Warns
+    -----
+    DriftWarning
+    """
+    found = [] if encoder is None else encoder.find_drift(rows)
+    if found:
+        warnings.warn(
+            f"the rows differ from those of the training: {'; '.join(found)}", DriftWarning, stacklevel=3
+        )

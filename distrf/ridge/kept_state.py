@@ -1,0 +1,176 @@
+"""The sums of a ridge fit, kept so that those of more rows can be added. Number code."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ..errors import InputError
+from ..gram_tiles import lower_tiles, tile_width
+from ..targets import Targets
+from .gram import FoldRule, GramReduction, GramState
+
+_SUMS = ("products", "sums", "weight", "targets", "squares")
+_TARGETS = ("classes", "centre", "class_weight")
+
+
+@dataclass(frozen=True)
+class Calibrated:
+    """What the calibration of a model rests on: it tells whether it stays when rows are added.
+
+    counts : array of int, shape (c,) of a classifier, else (1,): the held-out rows that it was learned from, of each class
+    rows : how many rows the model had then
+    alphas, fit_intercept : parameters of the model then; alphas are None if they were searched
+    """
+
+    counts: np.ndarray
+    rows: int
+    alphas: list[float] | None
+    fit_intercept: bool
+
+
+@dataclass
+class KeptState:
+    """The Gram state of all rows so far, and what is needed to add more.
+
+    state : GramState, by fold
+    targets : Targets, how the targets in `state` are encoded
+    rule : FoldRule of the first rows; later rows follow it by their number among all rows
+    rows : how many rows there were
+    calibrated : what the calibration of the model rests on; None without
+    """
+
+    state: GramState
+    targets: Targets
+    rule: FoldRule
+    rows: int
+    calibrated: Calibrated | None = None
+
+    @property
+    def n_features(self) -> int:
+        return int(self.state.sums.shape[1])
+
+    @property
+    def reduction(self) -> GramReduction:
+        """The reduction of which `state` is the state."""
+        return GramReduction(self.n_features, self.targets, self.rule)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in memory and in a model folder."""
+        return self.reduction.nbytes
+
+    def next_rule(self) -> FoldRule:
+        """The rule for the next rows, whose own numbers begin at 0 again."""
+        return replace(self.rule, first=self.rule.first + self.rows)
+
+    def centred(self, centre: np.ndarray) -> KeptState:
+        """The same sums for targets of regression less another centre, shape (C,); exact up to rounding."""
+        old, by = self.state, centre - self.targets.centre
+        if not by.any():
+            return self
+        state = replace(
+            old,
+            products=old.products - old.sums[:, :, None] * by,
+            targets=old.targets - old.weight[:, None] * by,
+            squares=old.squares - 2 * by * old.targets + old.weight[:, None] * by**2,
+        )
+        return replace(self, state=state, targets=replace(self.targets, centre=centre))
+
+    def with_classes(self, targets: Targets) -> KeptState:
+        """The same sums for targets of more classes, which no row so far has.
+
+        The column of a class is -1 in all rows of other classes, so its sums follow from those of the rows: nothing is lost.
+
+        targets : with all classes of this state, sorted; its class weights of these are the same
+        """
+        assert self.targets.classes is not None
+        assert targets.classes is not None
+        known = self.targets.classes
+        if len(known) == len(targets.classes):
+            return replace(self, targets=targets)
+        old, place = self.state, np.searchsorted(targets.classes, known)
+        nobody = {"products": -old.sums[:, :, None], "targets": -old.weight[:, None]}
+        columns: dict[str, Any] = {}
+        for name, none in nobody.items():
+            values = getattr(old, name)
+            values = np.concatenate([-values, values], axis=-1) if len(known) == 2 else values
+            columns[name] = np.repeat(none, len(targets.classes), axis=-1)
+            columns[name][..., place] = values
+        squares = np.repeat(old.weight[:, None], len(targets.classes), axis=1)
+        calibrated = self.calibrated
+        if calibrated is not None:
+            counts = np.zeros(len(targets.classes), dtype=np.int64)
+            counts[place] = calibrated.counts
+            calibrated = replace(calibrated, counts=counts)
+        state = replace(old, squares=squares, **columns)
+        return replace(self, state=state, targets=targets, calibrated=calibrated)
+
+    def added(self, more: KeptState) -> KeptState:
+        """The sums of these rows and of more, whose rule was `next_rule`.
+
+        Both are of targets encoded alike. The arrays of `more` are changed; those of this state are not.
+        """
+        reduction = replace(self.reduction, targets=more.targets)
+        return replace(
+            self,
+            state=reduction.combine(more.state, self.state),
+            targets=more.targets,
+            rows=self.rows + more.rows,
+        )
+
+    def parts(self) -> dict[str, Any]:
+        """The state as plain data."""
+        state, targets, calibrated = self.state, self.targets, self.calibrated
+        return {
+            "rows": self.rows,
+            "rule": asdict(self.rule),
+            "rounding": state.rounding,
+            "shift": state.shift,
+            "tiles": state.tiles.reshape(-1, *state.tiles.shape[2:]),
+            **{name: getattr(state, name) for name in _SUMS},
+            **{name: getattr(targets, name) for name in _TARGETS},
+            "calibrated": None if calibrated is None else asdict(calibrated),
+        }
+
+    @classmethod
+    def of(cls, parts: Mapping[str, Any]) -> KeptState:
+        """The state of its parts. Raises ValueError, KeyError or TypeError where they do not go together."""
+        rule, shift, calibrated = FoldRule(**parts["rule"]), parts["shift"], parts["calibrated"]
+        k, D, C = parts["products"].shape
+        T, count = tile_width(D), len(lower_tiles(D))
+        shapes: dict[str, tuple[int, ...]] = {
+            "sums": (k, D), "weight": (k,), "targets": (k, C), "squares": (k, C), "centre": (C,), "tiles": (k * count, T, T),
+        }  # fmt: skip
+        wrong = [name for name, shape in shapes.items() if parts[name].shape != shape]
+        if wrong or k != rule.n_folds or (shift is not None and shift.shape != (D,)):
+            raise ValueError(
+                f"the arrays of a kept state are of different shapes: {wrong or 'folds, or shift'}"
+            )
+        state = GramState(
+            tiles=parts["tiles"].reshape(k, count, T, T),
+            **{name: parts[name] for name in _SUMS},
+            shift=shift,
+            rounding=float(parts["rounding"]),
+        )
+        targets = Targets(**{name: parts[name] for name in _TARGETS})
+        known = None if calibrated is None else Calibrated(**calibrated)
+        return cls(state, targets, rule, int(parts["rows"]), known)
+
+
+def check_same_weights(kept: Targets, targets: Targets) -> None:
+    """Raise InputError where class weights of classes that are known are not those by which their rows were added."""
+    factors = [
+        np.ones(len(t.classes)) if t.class_weight is None else t.class_weight  # type: ignore[arg-type]
+        for t in (kept, targets)
+    ]
+    assert kept.classes is not None
+    assert targets.classes is not None
+    if not np.array_equal(factors[0], factors[1][np.searchsorted(targets.classes, kept.classes)]):
+        raise InputError(
+            "class_weight is a factor on rows that are added up already, and is not what it was then; restore it, or fit "
+            "all rows again"
+        )

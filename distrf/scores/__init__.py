@@ -1,0 +1,1 @@
+"""Scores of predictions: small sums that add up over blocks of rows (number code), and the passes that make them."""

@@ -1,0 +1,124 @@
+"""Errors of predicted numbers: weighted sums over rows, and the scores that follow from them. Number code."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ..errors import InputError
+from ..execution.states import SizedState
+from ..targets import checked_weights, float_columns
+
+
+@dataclass
+class ErrorSums(SizedState):
+    """Weighted sums over rows: weight, errors, and moments of y, each of shape (outputs,).
+
+    Parameters
+    ----------
+    quantiles : tuple of float, default ()
+        Of which the pinball losses are summed, each above 0 and below 1.
+
+    Attributes
+    ----------
+    weight : float
+    squares, absolute : squared and absolute errors
+    pinball : shape (quantiles, outputs)
+    mean : of y
+    spread : squared deviations of y from its mean
+    norm : squares of y
+    """
+
+    quantiles: tuple[float, ...] = ()
+    weight: float = 0.0
+    squares: np.ndarray = field(default_factory=lambda: np.empty(0))
+    absolute: np.ndarray = field(default_factory=lambda: np.empty(0))
+    pinball: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
+    mean: np.ndarray = field(default_factory=lambda: np.empty(0))
+    spread: np.ndarray = field(default_factory=lambda: np.empty(0))
+    norm: np.ndarray = field(default_factory=lambda: np.empty(0))
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the state of a few outputs."""
+        return 64 * (5 + len(self.quantiles))
+
+    def add(self, y: np.ndarray, predicted: np.ndarray, weight: np.ndarray | None = None) -> None:
+        """Count the rows of a block.
+
+        Parameters
+        ----------
+        y, predicted : arrays of shape (rows,) or (rows, outputs)
+        weight : array of shape (rows,), optional
+
+        Raises
+        ------
+        InputError
+            The columns differ, or a weight is negative or not finite.
+        """
+        y, predicted = float_columns(y), float_columns(predicted)
+        if y.shape != predicted.shape:
+            raise InputError(f"predictions have {predicted.shape[1]} columns, y has {y.shape[1]}")
+        w = np.ones(len(y)) if weight is None else checked_weights(weight, y)
+        total, missed = float(w.sum()), y - predicted
+        mean = w @ y / total if total > 0 else np.zeros(y.shape[1])
+        pinball = [w @ np.maximum(q * missed, (q - 1) * missed) for q in self.quantiles]
+        self.merge(
+            ErrorSums(
+                self.quantiles,
+                total,
+                w @ missed**2,
+                w @ np.abs(missed),
+                np.array(pinball).reshape(len(pinball), y.shape[1]),
+                mean,
+                w @ (y - mean) ** 2,
+                w @ y**2,
+            )
+        )
+
+    def merge(self, other: ErrorSums) -> None:
+        """Count the rows of another state, which is left as it is."""
+        if not other.mean.size:
+            return
+        if not self.mean.size:
+            vars(self).update(vars(other))
+            return
+        total = self.weight + other.weight
+        share = other.weight / total if total > 0 else 0.0
+        delta = other.mean - self.mean
+        self.spread = self.spread + other.spread + self.weight * share * delta**2
+        self.mean = self.mean + share * delta
+        self.squares = self.squares + other.squares
+        self.absolute = self.absolute + other.absolute
+        self.pinball = self.pinball + other.pinball
+        self.norm = self.norm + other.norm
+        self.weight = total
+
+    @property
+    def rmse(self) -> float:
+        """Root mean square error, the mean over outputs."""
+        return float(np.sqrt(self.squares / self.weight).mean())
+
+    @property
+    def mae(self) -> float:
+        """Mean absolute error, the mean over outputs."""
+        return float((self.absolute / self.weight).mean())
+
+    @property
+    def relative_rmse(self) -> float | None:
+        """Error over the root mean square of y, all outputs as one; None where y is 0 everywhere."""
+        norm = self.norm.sum()
+        return float(np.sqrt(self.squares.sum() / norm)) if norm > 0 else None
+
+    @property
+    def r2(self) -> float:
+        """R^2, the mean over outputs; a constant output counts 1 if it is predicted exactly, else 0."""
+        varies = self.spread > 0
+        shares = self.squares / np.where(varies, self.spread, 1.0)
+        return float(np.where(varies, 1.0 - shares, self.squares == 0).mean())
+
+    @property
+    def pinballs(self) -> list[float]:
+        """Mean pinball loss of each quantile, the mean over outputs."""
+        return [float(losses.mean()) for losses in self.pinball / self.weight]

@@ -1,0 +1,210 @@
+"""Labels against predicted labels: weights of the rows by class, and the scores that follow from them. Number code."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ..errors import InputError, first_not_finite
+from ..execution.states import SizedState
+from ..targets import checked_weights
+
+#: Labels of which every pair of truth and prediction is counted; beyond, only hits and totals of each.
+MATRIX_LABELS = 100
+#: More are no labels. The state would grow with the rows.
+_MOST_LABELS = 100_000
+
+
+@dataclass
+class LabelCounts(SizedState):
+    """Weight of the rows of each label, true, predicted, and both.
+
+    Labels that come with the rows join those that are known.
+
+    Parameters
+    ----------
+    labels : array of shape (k,), default empty
+        Known labels, in ascending order.
+    most : int, default 100
+        Labels up to which `matrix` is counted.
+
+    Attributes
+    ----------
+    truth, predicted, hits : float64 arrays of shape (k,)
+        Weight of the rows with a label; for which it was predicted; of which it is both.
+    matrix : float64 array of shape (k, k), or None
+        Weight of the rows with one label for which another was predicted; None beyond `most` labels.
+    """
+
+    labels: np.ndarray = field(default_factory=lambda: np.empty(0))
+    most: int = MATRIX_LABELS
+    truth: np.ndarray = field(init=False)
+    predicted: np.ndarray = field(init=False)
+    hits: np.ndarray = field(init=False)
+    matrix: np.ndarray | None = field(init=False)
+
+    def __post_init__(self) -> None:
+        k = len(self.labels)
+        self.truth, self.predicted, self.hits = np.zeros(k), np.zeros(k), np.zeros(k)
+        self.matrix = np.zeros((k, k)) if k <= self.most else None
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the state with these labels, or with a few."""
+        k = max(len(self.labels), 16)
+        return self.labels.nbytes + 8 * k * (3 + (k if k <= self.most else 0))
+
+    @property
+    def weight(self) -> float:
+        return float(self.truth.sum())
+
+    def add(self, y: np.ndarray, predicted: np.ndarray, weight: np.ndarray | None = None) -> None:
+        """Count the rows of a block.
+
+        Parameters
+        ----------
+        y, predicted : arrays of shape (rows,), labels
+        weight : array of shape (rows,), optional
+
+        Raises
+        ------
+        InputError
+            Labels have several columns, are of two kinds or not finite, or a weight is negative or not finite.
+        """
+        y, predicted = as_labels(y), as_labels(predicted)
+        if len(y) and (y.dtype.kind == "U") != (predicted.dtype.kind == "U"):
+            raise unlike_kinds(label_kind(predicted), label_kind(y))
+        w = None if weight is None else checked_weights(weight, y)
+        self._learn(y)
+        self._learn(predicted)
+        k = len(self.labels)
+        true, said = np.searchsorted(self.labels, y), np.searchsorted(self.labels, predicted)
+        hit = true == said
+        self.truth += np.bincount(true, w, k)
+        self.predicted += np.bincount(said, w, k)
+        self.hits += np.bincount(true[hit], None if w is None else w[hit], k)
+        if self.matrix is not None:
+            self.matrix += np.bincount(true * k + said, w, k * k).reshape(k, k)
+
+    def merge(self, other: LabelCounts) -> None:
+        """Count the rows of another state, which is left as it is."""
+        self._learn(other.labels)
+        place = np.searchsorted(self.labels, other.labels)
+        self.truth[place] += other.truth
+        self.predicted[place] += other.predicted
+        self.hits[place] += other.hits
+        if self.matrix is None or other.matrix is None:
+            self.matrix = None
+        else:
+            self.matrix[np.ix_(place, place)] += other.matrix
+
+    def _learn(self, values: np.ndarray) -> None:
+        """Let labels that are not known join."""
+        unknown = values[codes_of(self.labels, values) < 0]
+        if not len(unknown):
+            return
+        known = self.labels
+        self.labels = np.unique(unknown) if not len(known) else np.union1d(known, unknown)
+        k = len(self.labels)
+        if k > _MOST_LABELS:
+            raise InputError(
+                f"labels are at most {_MOST_LABELS:,} different ones, got {k:,}: numbers have errors (rmse, r2), not labels"
+            )
+        place = np.searchsorted(self.labels, known)
+        for name in ("truth", "predicted", "hits"):
+            counts = np.zeros(k)
+            counts[place] = getattr(self, name)
+            setattr(self, name, counts)
+        matrix, self.matrix = self.matrix, None
+        if matrix is not None and k <= self.most:
+            self.matrix = np.zeros((k, k))
+            self.matrix[np.ix_(place, place)] = matrix
+
+    # --- scores ----------------------------------------------------------------------------------------------
+
+    @property
+    def accuracy(self) -> float:
+        """Share of the rows whose label is predicted."""
+        return float(self.hits.sum() / self.weight)
+
+    @property
+    def recalls(self) -> np.ndarray:
+        """Of the rows of each label, the share that is predicted; NaN where there are none."""
+        return _ratio(self.hits, self.truth)
+
+    @property
+    def precisions(self) -> np.ndarray:
+        """Of the rows for which each label is predicted, the share that has it; NaN where there are none."""
+        return _ratio(self.hits, self.predicted)
+
+    @property
+    def f1s(self) -> np.ndarray:
+        """The harmonic mean of precision and recall of each label; NaN where there are no rows of either."""
+        return _ratio(2 * self.hits, self.truth + self.predicted)
+
+    @property
+    def balanced_accuracy(self) -> float:
+        """The mean recall of the labels that have rows."""
+        return mean_recall(self.recalls)
+
+    def mean_of(self, scores: np.ndarray, weighted: bool = False) -> float:
+        """The mean of the scores of the labels that occur, in the rows or among the predictions, or by their rows.
+
+        A score that is not defined counts as 0.
+        """
+        there = self.truth + self.predicted > 0
+        scores = np.nan_to_num(scores[there])
+        return float(np.average(scores, weights=self.truth[there]) if weighted else scores.mean())
+
+
+def mean_recall(recalls: np.ndarray) -> float:
+    """Balanced accuracy: the mean recall of the classes that have rows, whose recall is not NaN."""
+    return float(recalls[~np.isnan(recalls)].mean())
+
+
+def _ratio(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
+    return np.divide(part, whole, out=np.full(len(whole), np.nan), where=whole > 0)
+
+
+def codes_of(labels: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """The place of each value among sorted labels; -1 for those that are not there."""
+    if not len(labels):
+        return np.full(len(values), -1)
+    if (labels.dtype.kind == "U") != (values.dtype.kind == "U") and len(values):
+        raise unlike_kinds(label_kind(labels), label_kind(values))
+    place = np.minimum(np.searchsorted(labels, values), len(labels) - 1)
+    return np.where(labels[place] == values, place, -1)
+
+
+def as_labels(y: np.ndarray) -> np.ndarray:
+    """A block of labels as an array of shape (rows,), text as strings. Raises InputError for what is none."""
+    y = np.asarray(y)
+    if y.ndim == 2 and y.shape[1] == 1:
+        y = y[:, 0]
+    if y.ndim != 1:
+        raise InputError(f"labels are one column, got y of shape {('n', *y.shape[1:])}")
+    if y.dtype.kind == "S" or (y.dtype.kind == "O" and len(y) and isinstance(y[0], str)):
+        return y.astype(str)
+    if y.dtype.kind == "O":
+        y = np.asarray(y.tolist())
+    if bad := first_not_finite(y):
+        raise InputError(f"labels must be finite, but that of row {bad[0]} of the block is not")
+    return y
+
+
+def label_kind(labels: Any) -> str:
+    """The kind of labels, "text" or "numbers", with the dtype if known; "" if only reading them could tell."""
+    if labels.dtype.kind == "O":
+        first = labels.ravel()[:1].tolist() if isinstance(labels, np.ndarray) else []
+        return "" if not first else "text" if isinstance(first[0], str) else "numbers"
+    return f"text ({labels.dtype})" if labels.dtype.kind in "US" else f"numbers ({labels.dtype})"
+
+
+def unlike_kinds(predicts: str, holds: str) -> InputError:
+    """The error for text labels and numbers, which are never equal."""
+    return InputError(
+        f"labels are compared with labels of one kind; the model predicts {predicts}, the target holds {holds}; give "
+        "the target that the model was trained on, or turn it into the names of its classes"
+    )

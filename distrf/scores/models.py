@@ -1,0 +1,215 @@
+"""All that one pass sums up of the predictions of a model, and the scores as plain data. Number code."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from .errors import ErrorSums
+from .headline import headline, rare_class
+from .labels import MATRIX_LABELS, LabelCounts
+from .probabilities import ProbabilitySums
+from .ranking import BINS, ClassRankings
+
+
+@dataclass
+class ClassifierSums:
+    """Sums over the rows of a classifier: labels, rankings by decision values, probabilities.
+
+    Parameters
+    ----------
+    classes : array of shape (c,)
+        Of the model, in ascending order.
+    given : tuple of str
+        What `add` gets beside the labels, in this order: "decisions", "predicted", "probabilities". Labels are predicted
+        by decision values or as "predicted" says. Classes are ranked by decision values, else by probabilities.
+    bins : int, default 65536
+        Of each ranking; 0: nothing is ranked.
+    matrix : bool, default True
+        Whether pairs of labels are counted.
+
+    Attributes
+    ----------
+    rows : int
+    labels : LabelCounts
+    rankings : ClassRankings
+        Of the second of two classes, or of each class against the rest; of no class if nothing is ranked.
+    probabilities : ProbabilitySums
+    """
+
+    classes: np.ndarray
+    given: tuple[str, ...]
+    bins: int = BINS
+    matrix: bool = True
+    rows: int = 0
+    labels: LabelCounts = field(init=False)
+    rankings: ClassRankings = field(init=False)
+    probabilities: ProbabilitySums = field(init=False)
+
+    def __post_init__(self) -> None:
+        ranked = self.classes[1:] if self.two else self.classes
+        if not self.bins or not {"decisions", "probabilities"} & set(self.given):
+            ranked = ranked[:0]
+        self.labels = LabelCounts(self.classes, MATRIX_LABELS if self.matrix else 0)
+        self.rankings = ClassRankings(ranked, self.bins)
+        self.probabilities = ProbabilitySums(self.classes)
+
+    @property
+    def two(self) -> bool:
+        """Whether the model has two classes, which share one decision value."""
+        return len(self.classes) == 2
+
+    @property
+    def _parts(self) -> list[Any]:
+        return [self.labels, self.rankings, self.probabilities]
+
+    @property
+    def nbytes(self) -> int:
+        """Most bytes of the state, however many rows come."""
+        return sum(part.nbytes for part in self._parts)
+
+    def __sizeof__(self) -> int:
+        return object.__sizeof__(self) + sum(part.__sizeof__() for part in self._parts)
+
+    def add(self, y: np.ndarray, *blocks: np.ndarray) -> None:
+        """Count the rows of a block.
+
+        Parameters
+        ----------
+        y : array of shape (rows,), labels
+        *blocks : arrays
+            As `given` says: decision values, of shape (rows,) for two classes, else (rows, c); predicted labels, of shape
+            (rows,); probabilities, of shape (rows, c); weights, of shape (rows,).
+        """
+        found = dict(zip(self.given, blocks, strict=True))
+        decisions, probabilities = found.get("decisions"), found.get("probabilities")
+        predicted, weight = found.get("predicted"), found.get("weights")
+        if predicted is None:
+            assert decisions is not None
+            best = (decisions > 0).astype(np.intp) if decisions.ndim == 1 else decisions.argmax(axis=1)
+            predicted = self.classes[best]
+        self.rows += len(y)
+        self.labels.add(y, predicted, weight)
+        if probabilities is not None:
+            self.probabilities.add(y, probabilities, weight)
+            if decisions is None:
+                decisions = probabilities[:, 1] if self.two else probabilities
+        if len(self.rankings.each):
+            assert decisions is not None
+            self.rankings.add(y, decisions, weight)
+
+    def merge(self, other: ClassifierSums) -> None:
+        """Count the rows of another state, which is left as it is."""
+        self.rows += other.rows
+        for mine, others in zip(self._parts, other._parts, strict=True):
+            mine.merge(others)
+
+    @property
+    def shares(self) -> np.ndarray:
+        """Share of the rows that each class of the model has."""
+        return self.labels.truth[np.searchsorted(self.labels.labels, self.classes)] / (
+            self.labels.truth.sum() or 1.0
+        )
+
+    @property
+    def positive(self) -> int:
+        """Of two classes, the one whose average precision is told: the second, unless the first is rare."""
+        return 0 if rare_class(self.shares) == 0 else 1
+
+    def scores(self, positive: int) -> dict[str, float | None]:
+        """The scores by name; None where they are not defined, or the model does not say what they need.
+
+        Parameters
+        ----------
+        positive : int
+            Of two classes, the one whose average precision is told.
+        """
+        known, held = self.labels, self.probabilities
+        auc, precision = self.rankings.roc_auc(), self.rankings.average_precision(self.two and positive == 0)
+        scores = {
+            "accuracy": known.accuracy,
+            "balanced_accuracy": known.balanced_accuracy,
+            "f1_macro": known.mean_of(known.f1s),
+            "roc_auc": auc[0],
+            "roc_auc_error": auc[1],
+            "average_precision": precision[0],
+            "average_precision_error": precision[1],
+            "log_loss": held.log_loss,
+            "brier": held.brier,
+        }
+        return dict(zip(scores, _plain(scores.values()), strict=True))
+
+    def scores_beside(self, whole: ClassifierSums) -> dict[str, float | None]:
+        """The scores of a slice of the rows of `whole`."""
+        return self.scores(whole.positive)
+
+    def report(self) -> dict[str, Any]:
+        """All scores, those of each class, the confusion matrix and the calibration, as plain JSON."""
+        positive, known = self.positive, self.labels
+        scores = self.scores(positive)
+        first = headline(self.shares)
+        columns = {
+            "label": known.labels.tolist(),
+            "rows": known.truth.astype(np.int64).tolist(),
+            "precision": _plain(known.precisions.tolist()),
+            "recall": _plain(known.recalls.tolist()),
+            "f1": _plain(known.f1s.tolist()),
+        }
+        return {
+            "score": first if scores[first] is not None else "accuracy",
+            "rows": self.rows,
+            **scores,
+            "positive": self.classes[positive].item() if self.two else None,
+            "classes": [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)],
+            "confusion_matrix": None if known.matrix is None else known.matrix.astype(np.int64).tolist(),
+            "calibration": self._calibration() if self.probabilities.weight else None,
+        }
+
+    def _calibration(self) -> list[dict[str, Any]]:
+        return [
+            {"predicted": float(said), "observed": float(true), "rows": int(rows)}
+            for true, said, rows in zip(*self.probabilities.calibration, strict=True)
+        ]
+
+
+@dataclass
+class RegressorSums:
+    """Sums over the rows of a regressor."""
+
+    rows: int = 0
+    errors: ErrorSums = field(default_factory=ErrorSums)
+
+    @property
+    def nbytes(self) -> int:
+        return self.errors.nbytes
+
+    def add(self, y: np.ndarray, predicted: np.ndarray, weight: np.ndarray | None = None) -> None:
+        """Count the rows of a block: true and predicted numbers, of shape (rows,) or (rows, outputs), and weights."""
+        self.rows += len(y)
+        self.errors.add(y, predicted, weight)
+
+    def merge(self, other: RegressorSums) -> None:
+        """Count the rows of another state, which is left as it is."""
+        self.rows += other.rows
+        self.errors.merge(other.errors)
+
+    def scores(self) -> dict[str, float | None]:
+        """The scores by name; None where they are not defined."""
+        errors = self.errors
+        return {
+            "r2": errors.r2, "rmse": errors.rmse, "relative_rmse": errors.relative_rmse, "mae": errors.mae
+        }  # fmt: skip
+
+    def scores_beside(self, whole: RegressorSums) -> dict[str, float | None]:
+        """The scores of a slice of the rows of `whole`."""
+        return self.scores()
+
+    def report(self) -> dict[str, Any]:
+        """All scores as plain JSON."""
+        return {"score": "r2", "rows": self.rows, **self.scores()}
+
+
+def _plain(values: Any) -> list[float | None]:
+    return [None if value != value else value for value in values]

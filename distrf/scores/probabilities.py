@@ -1,0 +1,129 @@
+"""Predicted probabilities: log loss, Brier score and calibration as sums over rows. Number code."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ..errors import InputError
+from ..execution.states import SizedState
+from ..targets import checked_weights
+from .labels import as_labels, codes_of
+
+
+@dataclass
+class ProbabilitySums(SizedState):
+    """Weighted sums over rows of losses of probabilities, and of what they say in bins of equal width.
+
+    With up to two classes a bin takes the probability of the second class, and whether the row has it. With more it takes
+    the largest probability, and whether its class is the row's.
+
+    Parameters
+    ----------
+    classes : array of shape (c,)
+        In ascending order: a column of probabilities for each. Or one class, against all others.
+    n_bins : int, default 10
+
+    Attributes
+    ----------
+    weight, logs, squares : float
+        Weight of the rows, log losses, Brier scores.
+    bins : float64 array of shape (3, n_bins)
+        Weight of the rows, sum of their probabilities, weight of those for which it came true.
+    """
+
+    classes: np.ndarray
+    n_bins: int = 10
+    weight: float = 0.0
+    logs: float = 0.0
+    squares: float = 0.0
+    bins: np.ndarray = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.bins = np.zeros((3, self.n_bins))
+
+    @property
+    def nbytes(self) -> int:
+        return 64 + self.bins.nbytes + self.classes.nbytes
+
+    def add(self, y: np.ndarray, probabilities: np.ndarray, weight: np.ndarray | None = None) -> None:
+        """Count the rows of a block.
+
+        Parameters
+        ----------
+        y : array of shape (rows,), labels
+            The probability of one that is not among the classes is 0.
+        probabilities : array of shape (rows, c), or (rows,) for one class
+        weight : array of shape (rows,), optional
+
+        Raises
+        ------
+        InputError
+            Probabilities outside [0, 1], or that do not sum to 1, or whose columns are not those of the classes.
+        """
+        p = checked_probabilities(probabilities)
+        one = probabilities.ndim == 1
+        if len(self.classes) != (1 if one else p.shape[1]):
+            raise InputError(
+                f"probabilities have a column for each class, got shape {('n', *probabilities.shape[1:])} for "
+                f"{len(self.classes)} classes"
+            )
+        codes = codes_of(self.classes, as_labels(y))
+        codes = codes + 1 if one else codes  # against all others, which are the first class then
+        w = np.ones(len(p)) if weight is None else checked_weights(weight, codes)
+        eps = np.finfo(p.dtype).eps
+        known = codes >= 0
+        taken = np.where(known, p[np.arange(len(p)), codes], 0.0).astype(p.dtype)
+        p64 = p.astype(np.float64)
+        squares = (p64**2).sum(axis=1) + np.where(known, 1 - 2 * taken.astype(np.float64), 1.0)
+        self.weight += float(w.sum())
+        self.logs -= float(w @ np.log(np.clip(taken, eps, 1 - eps), dtype=np.float64))
+        self.squares += float(w @ squares) * (0.5 if p.shape[1] == 2 else 1.0)
+        best = np.ones(len(p), dtype=np.intp) if p.shape[1] == 2 else p.argmax(axis=1)
+        said = p[np.arange(len(p)), best]
+        place = np.searchsorted(np.linspace(0.0, 1.0, self.n_bins + 1)[1:-1], said)
+        for i, values in enumerate((w, w * said, w * (codes == best))):
+            self.bins[i] += np.bincount(place, values, self.n_bins)
+
+    def merge(self, other: ProbabilitySums) -> None:
+        """Count the rows of another state, which is left as it is."""
+        self.weight += other.weight
+        self.logs += other.logs
+        self.squares += other.squares
+        self.bins = self.bins + other.bins
+
+    @property
+    def log_loss(self) -> float:
+        """Mean of -log of the probability of the class of each row, cut off at the precision of the probabilities."""
+        return self.logs / self.weight if self.weight > 0 else np.nan
+
+    @property
+    def brier(self) -> float:
+        """Mean squared error: for two classes of the probability of either, else summed over the classes."""
+        return self.squares / self.weight if self.weight > 0 else np.nan
+
+    @property
+    def calibration(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Of each bin that has rows: the share for which it came true, the mean probability, the weight of the rows."""
+        weight, said, true = self.bins[:, self.bins[0] > 0]
+        return true / weight, said / weight, weight
+
+
+def checked_probabilities(values: np.ndarray) -> np.ndarray:
+    """Probabilities of each class, shape (rows, c). Raises InputError outside [0, 1], and where they do not sum to 1."""
+    p = np.asarray(values)
+    p = p if p.dtype.kind == "f" else p.astype(np.float64)
+    if not ((p >= 0) & (p <= 1)).all():
+        bad = float(p[~((p >= 0) & (p <= 1))][0])
+        raise InputError(
+            f"probabilities lie between 0 and 1, got {bad:g}; decision values are ranked: use roc_auc"
+        )
+    if p.ndim == 1:
+        return np.stack([1 - p, p], axis=1)
+    off = np.abs(p.sum(axis=1, dtype=np.float64) - 1)
+    if len(p) and off.max() > np.sqrt(np.finfo(p.dtype).eps):
+        raise InputError(
+            f"the probabilities of a row sum to 1, got {p[off.argmax()].sum():g}; give one column for each class"
+        )
+    return p

@@ -1,0 +1,308 @@
+"""ROC AUC and average precision in one pass: a state of bounded size, and a bound of its error. Number code.
+
+The state counts the weight of the rows of a class, and that of the others, in bins of the score. Each distinct score has
+a bin of its own as long as there are at most m of them. Then all is exact: rows with the same score count as tied.
+
+Beyond m the bins are wider. A floating-point number becomes an integer that keeps the order (its bits; those of a negative
+number but the sign are flipped). Bins of level h are the integers without their last h bits, so a bin of level h + 1 is
+two of level h. The level is the least one at which at most m bins hold rows. Hence the state is a function of the rows
+alone, in whatever order they come and are added up, but for rounding of the sums of weights. Bins of one octave have equal
+width. Only bins that hold rows count: scores far from 0 and close to each other, or few far ones, do not make them wide.
+
+A bin also knows its least and its greatest score. If they are the same, its rows are tied, and it is exact at any level.
+The rows of another bin count as if those of both classes were evenly mixed, which for the AUC is as if they were tied.
+
+The error. P and N are the weights of the two classes, p and n those in a bin.
+
+* AUC: the pairs of rows in one bin are p n in weight, and count one half. In truth they count something from 0 to 1, and
+  all other pairs are in their true order. So the AUC is off by at most sum(p n) / (2 P N), over the bins of several scores.
+* Average precision is the mean over the rows of the class of the precision at their score. Let a bin have TP and FP of both
+  classes above it. At a row of the class with t <= p of the class in the bin from the top to it, ties included, the
+  precision is (TP + t) / (TP + t + FP + f) with 0 <= f <= n. So the rows of the class in the bin add at most
+  p (TP + p) / (TP + p + FP) to P times the mean; and, as the quotient grows with t, at least the integral of
+  (TP + t) / (TP + t + FP + n) over t from 0 to p. The even mixture, f = n t / p, lies between.
+
+Both bounds are sums over bins and are returned with the scores. For scores that have a density, p and n fall as 1 / m, so
+the bounds do as 1 / m; what the AUC is really off by is of second order.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ..errors import InputError, first_not_finite
+from ..execution.states import SizedState
+from ..targets import checked_weights
+from .labels import as_labels, codes_of
+
+#: Bins of one ranking: 2 MiB.
+BINS = 2**16
+#: Bins of all rankings of a pass together, 8 MiB, and of each at least.
+_ALL_BINS, _FEWEST = 2**18, 2**9
+_Bins = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+
+
+def bins_of_each(rankings: int) -> int:
+    """Bins of each of several rankings, whose states travel together; 0 if there are too many of them."""
+    each = min(BINS, _ALL_BINS // max(rankings, 1))
+    return each if each >= _FEWEST else 0
+
+
+@dataclass
+class Ranking(SizedState):
+    """Weight of the rows of a class and of the others by score, exact up to m distinct scores.
+
+    Parameters
+    ----------
+    m : int, default 65536
+        Most bins; at least 2.
+
+    Attributes
+    ----------
+    level : int
+        Last bits of a score that do not count.
+    first, last : int64 arrays of shape (bins,)
+        The least and the greatest score of each bin, as ordered integers, in ascending order.
+    positive, negative : float64 arrays of shape (bins,)
+        Weight of the rows of the class, and of the others.
+    """
+
+    m: int = BINS
+    level: int = 0
+    first: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    last: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    positive: np.ndarray = field(default_factory=lambda: np.empty(0))
+    negative: np.ndarray = field(default_factory=lambda: np.empty(0))
+
+    @property
+    def nbytes(self) -> int:
+        """Most bytes of the state, however many rows come."""
+        return 32 * self.m
+
+    def add(self, scores: np.ndarray, positive: np.ndarray, weight: np.ndarray | None = None) -> None:
+        """Count the rows of a block.
+
+        Parameters
+        ----------
+        scores : array of shape (rows,)
+        positive : array of bool of shape (rows,), which rows have the class
+        weight : array of shape (rows,), optional
+            Rows of weight 0 do not count.
+
+        Raises
+        ------
+        InputError
+            A score is not finite, or a weight is negative or not finite.
+        """
+        if bad := first_not_finite(scores):
+            raise InputError(f"scores must be finite, but row {bad[0]} of the block is {bad[2]}")
+        keys = _ordered(scores)
+        w = np.ones(len(keys)) if weight is None else checked_weights(weight, keys)
+        if weight is not None and not (counts := w > 0).all():
+            keys, positive, w = keys[counts], positive[counts], w[counts]
+        order = np.argsort(keys, kind="stable")
+        keys, positive, w = keys[order], positive[order], w[order]
+        self._join((keys, keys, np.where(positive, w, 0.0), np.where(positive, 0.0, w)))
+
+    def merge(self, other: Ranking) -> None:
+        """Count the rows of another state, which is left as it is."""
+        self.level = max(self.level, other.level)
+        self._join(other._bins)
+
+    @property
+    def _bins(self) -> _Bins:
+        return self.first, self.last, self.positive, self.negative
+
+    def _join(self, bins: _Bins) -> None:
+        """Add bins in ascending order, and widen all until there are at most m."""
+        bins = _grouped(bins, self.level)
+        if len(self.first):
+            both = [np.concatenate(pair) for pair in zip(self._bins, bins, strict=True)]
+            order = np.argsort(both[0], kind="stable")  # two runs in order: they are merged
+            first, last, positive, negative = (values[order] for values in both)
+            bins = _grouped((first, last, positive, negative), self.level)
+        if len(bins[0]) > self.m:
+            low, high = self.level, 63  # too many bins at the lower one; the sign alone makes two
+            while high - low > 1:
+                middle = (low + high) // 2
+                low, high = (low, middle) if _count(bins[0], middle) <= self.m else (middle, high)
+            self.level = high
+            bins = _grouped(bins, high)
+        self.first, self.last, self.positive, self.negative = bins
+
+    # --- scores ----------------------------------------------------------------------------------------------
+
+    @property
+    def defined(self) -> bool:
+        """Whether there are rows of the class, and others."""
+        return bool(self.positive.sum() > 0 and self.negative.sum() > 0)
+
+    def roc_auc(self) -> tuple[float, float]:
+        """The area under the ROC curve: how often a row of the class scores above another, ties counting one half.
+
+        Returns
+        -------
+        (float, float)
+            The area, and by how much it may be off at most; (NaN, NaN) where it is not defined.
+        """
+        if not self.defined:
+            return np.nan, np.nan
+        pairs = self.positive.sum() * self.negative.sum()
+        below = np.cumsum(self.negative) - self.negative / 2
+        inside = (self.positive * self.negative)[self.first < self.last].sum()
+        return float((self.positive * below).sum() / pairs), float(inside / pairs / 2)
+
+    def average_precision(self, of_others: bool = False) -> tuple[float, float]:
+        """The mean over the rows of the class of the precision at their score.
+
+        Parameters
+        ----------
+        of_others : bool, default False
+            Take the other rows for the class, and low scores for high ones.
+
+        Returns
+        -------
+        (float, float)
+            The mean, and by how much it may be off at most; (NaN, NaN) where the class has no rows.
+        """
+        loose = self.first < self.last
+        if of_others:
+            return _average_precision(self.negative, self.positive, loose)
+        return _average_precision(self.positive[::-1], self.negative[::-1], loose[::-1])
+
+
+@dataclass
+class ClassRankings:
+    """Rankings of classes, each by its own score.
+
+    Parameters
+    ----------
+    classes : array of shape (c,)
+        Labels in ascending order.
+    m : int, default 65536
+        Most bins of each ranking.
+
+    Attributes
+    ----------
+    each : list of Ranking
+        Of the rows of each class against all others.
+    """
+
+    classes: np.ndarray
+    m: int = BINS
+    each: list[Ranking] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.each = [Ranking(self.m) for _ in range(len(self.classes))]
+
+    @property
+    def nbytes(self) -> int:
+        """Most bytes of the state, however many rows come."""
+        return self.classes.nbytes + sum(ranking.nbytes for ranking in self.each)
+
+    def __sizeof__(self) -> int:
+        return object.__sizeof__(self) + sum(ranking.__sizeof__() for ranking in self.each)
+
+    def add(self, y: np.ndarray, scores: np.ndarray, weight: np.ndarray | None = None) -> None:
+        """Count the rows of a block.
+
+        Parameters
+        ----------
+        y : array of shape (rows,), labels
+        scores : array of shape (rows, c), or of shape (rows,) for one class
+        weight : array of shape (rows,), optional
+
+        Raises
+        ------
+        InputError
+            There is not one score for each class, or it is not finite.
+        """
+        scores = scores[:, None] if scores.ndim == 1 else scores
+        if scores.shape[1] != len(self.each):
+            raise InputError(
+                f"scores have a column for each class, got {scores.shape[1]} for {len(self.each)} classes"
+            )
+        codes = codes_of(self.classes, as_labels(y))
+        for k, ranking in enumerate(self.each):
+            ranking.add(scores[:, k], codes == k, weight)
+
+    def merge(self, other: ClassRankings) -> None:
+        """Count the rows of another state, which is left as it is."""
+        for mine, others in zip(self.each, other.each, strict=True):
+            mine.merge(others)
+
+    def roc_auc(self) -> tuple[float, float]:
+        """The mean AUC of the classes for which it is defined, and its bound; (NaN, NaN) where there are none."""
+        return _mean([ranking.roc_auc() for ranking in self.each])
+
+    def average_precision(self, of_others: bool = False) -> tuple[float, float]:
+        """The mean average precision of the classes that have rows, and its bound; see `Ranking`."""
+        return _mean([ranking.average_precision(of_others) for ranking in self.each])
+
+
+def _mean(scores: list[tuple[float, float]]) -> tuple[float, float]:
+    defined = [score for score in scores if score[0] == score[0]]
+    value, bound = np.mean(defined, axis=0).tolist() if defined else (np.nan, np.nan)
+    return value, bound
+
+
+def _ordered(scores: np.ndarray) -> np.ndarray:
+    """Integers in the order of the scores, of which -0 and 0 are one."""
+    bits = (np.asarray(scores, dtype=np.float64) + 0.0).view(np.int64)
+    return bits ^ ((bits >> 63) & np.int64(2**63 - 1))
+
+
+def _count(first: np.ndarray, level: int) -> int:
+    """The number of bins of a level that hold some of the keys, which ascend."""
+    return 1 + int(np.count_nonzero(np.diff(first >> level)))
+
+
+def _grouped(bins: _Bins, level: int) -> _Bins:
+    """Add up bins, in ascending order, that are one at a level."""
+    first, last, positive, negative = bins
+    new = np.flatnonzero(np.diff(first >> level)) + 1
+    if len(new) + 1 >= len(first):
+        return bins
+    starts = np.concatenate([[0], new])
+    return (
+        first[starts],
+        np.maximum.reduceat(last, starts),
+        np.add.reduceat(positive, starts),
+        np.add.reduceat(negative, starts),
+    )
+
+
+def _average_precision(p: np.ndarray, n: np.ndarray, loose: np.ndarray) -> tuple[float, float]:
+    """Average precision of bins from the highest score down.
+
+    Parameters
+    ----------
+    p, n : arrays of shape (bins,), weight of the rows of the class, and of the others
+    loose : array of bool of shape (bins,), which bins hold several scores
+    """
+    total = p.sum()
+    if not total > 0:
+        return np.nan, np.nan
+    found, false = np.cumsum(p), np.cumsum(n)
+    tied = p * found / np.maximum(found + false, np.finfo(float).tiny)
+    loose = loose & (p > 0)
+    if not loose.any():
+        return float(tied.sum() / total), 0.0
+    above, false_above = (np.concatenate([[0.0], sums[:-1]])[loose] for sums in (found, false))
+    p, n = p[loose], n[loose]
+    most = p * (above + p) / (above + p + false_above)
+    least = p - _times_log(false_above + n, p, above + false_above + n)
+    ratio = (p + n) / p  # the integral of (above + t) / (above + false_above + ratio t)
+    ahead = above + false_above
+    mixed = p / ratio + _times_log(above - ahead / ratio, ratio * p, ahead) / ratio
+    mixed = np.clip(mixed, least, most)
+    value = tied[~loose].sum() + mixed.sum()
+    return float(value / total), float(max((most - mixed).sum(), (mixed - least).sum()) / total)
+
+
+def _times_log(factor: np.ndarray, part: np.ndarray, whole: np.ndarray) -> np.ndarray:
+    """factor * log(1 + part / whole); 0 where whole is 0, as factor is then."""
+    there = whole > 0
+    return np.where(there, factor * np.log1p(part / np.where(there, whole, 1.0)), 0.0)

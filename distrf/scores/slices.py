@@ -1,0 +1,166 @@
+"""Rows by the values of a column: by value, or by quarter of the numbers; the rest; what is missing. Number code."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from ..errors import InputError
+
+#: Slices for values; a column of more values is cut into quarters, or the rarer ones are one slice.
+VALUES = 20
+
+
+@dataclass(frozen=True)
+class Slices:
+    """Which slice a row is in, by the value of a column.
+
+    Parameters
+    ----------
+    values : array of shape (s,), or None
+        In ascending order; a slice for each, and one for all others.
+    edges : float64 array of shape (e,), or None
+        In ascending order: numbers up to the first, up to the second, ..., above the last.
+    """
+
+    values: np.ndarray | None = None
+    edges: np.ndarray | None = None
+
+    @classmethod
+    def of_sample(cls, column: np.ndarray, most: int = VALUES) -> Slices:
+        """Choose slices for a column from a sample of its values.
+
+        Parameters
+        ----------
+        column : array of shape (rows,): numbers, booleans or text; NaN and None are missing
+        most : int, default 20
+            Values that get a slice each. Numbers of more values are cut at their quartiles; of text the most frequent do.
+
+        Returns
+        -------
+        Slices
+        """
+        column, missing = as_column(column)
+        values, counts = np.unique(column[~missing], return_counts=True)
+        if len(values) > most and values.dtype.kind != "U":
+            quartiles = values[np.searchsorted(np.cumsum(counts), np.array([0.25, 0.5, 0.75]) * counts.sum())]
+            return cls(edges=np.unique(quartiles.astype(np.float64)))
+        frequent = np.sort(np.argsort(-counts, kind="stable")[:most])
+        return cls(values=values[frequent])
+
+    @property
+    def names(self) -> list[Any]:
+        """What each slice is, as plain data: values or intervals, then "other values" and "missing"."""
+        if self.values is not None:
+            return [*(_plain(value) for value in self.values.tolist()), "other values", "missing"]
+        assert self.edges is not None
+        edges = [f"{edge:.6g}" for edge in self.edges.tolist()]
+        between = [f"({low}, {high}]" for low, high in itertools.pairwise(edges)]
+        return [f"<= {edges[0]}", *between, f"> {edges[-1]}", "other values", "missing"]
+
+    def codes(self, column: Any) -> np.ndarray:
+        """The number of the slice of each row of a block.
+
+        Parameters
+        ----------
+        column : array or CSR matrix of shape (rows,) or (rows, 1)
+
+        Returns
+        -------
+        int array of shape (rows,)
+        """
+        column, missing = as_column(column)
+        other = len(self.names) - 2
+        codes = np.full(len(column), other + 1)
+        there = column[~missing]
+        if self.edges is not None:
+            if there.dtype.kind == "U" and len(there):
+                raise InputError("slices of numbers cannot take text; give a column of one type")
+            codes[~missing] = np.searchsorted(self.edges, there, side="left")
+        elif self.values is not None and len(self.values):
+            if (there.dtype.kind == "U") != (self.values.dtype.kind == "U") and len(there):
+                there = there.astype(self.values.dtype)
+            place = np.minimum(np.searchsorted(self.values, there), len(self.values) - 1)
+            codes[~missing] = np.where(self.values[place] == there, place, other)
+        else:
+            codes[~missing] = other
+        return codes
+
+
+@dataclass
+class Sliced:
+    """The sums of all rows, and those of each slice.
+
+    Parameters
+    ----------
+    whole : ClassifierSums or RegressorSums
+    parts : list of them, one for each slice
+    slices : Slices
+    """
+
+    whole: Any
+    parts: list[Any] = field(default_factory=list)
+    slices: Slices = field(default_factory=Slices)
+
+    @property
+    def nbytes(self) -> int:
+        return sum(state.nbytes for state in (self.whole, *self.parts))
+
+    def __sizeof__(self) -> int:
+        return object.__sizeof__(self) + sum(state.__sizeof__() for state in (self.whole, *self.parts))
+
+    def add(self, *blocks: np.ndarray) -> None:
+        """Count the rows of a block; the last array tells their slices, the others are what the states take."""
+        *blocks_of_states, column = blocks
+        self.whole.add(*blocks_of_states)
+        codes = self.slices.codes(column)
+        for k in np.unique(codes).tolist():
+            rows = codes == k
+            self.parts[k].add(*(block[rows] for block in blocks_of_states))
+
+    def merge(self, other: Sliced) -> None:
+        """Count the rows of another state, which is left as it is."""
+        self.whole.merge(other.whole)
+        for mine, others in zip(self.parts, other.parts, strict=True):
+            mine.merge(others)
+
+    def report(self) -> list[dict[str, Any]]:
+        """The scores of each slice that has rows, as plain JSON."""
+        return [
+            {"value": name, "rows": part.rows, **part.scores_beside(self.whole)}
+            for name, part in zip(self.slices.names, self.parts, strict=True)
+            if part.rows
+        ]
+
+
+def as_column(values: Any) -> tuple[np.ndarray, np.ndarray]:
+    """A block of a column, and which of its values are missing, each of shape (rows,).
+
+    Text is an array of strings. Raises InputError for values that are neither numbers nor booleans nor text.
+    """
+    values = values.toarray() if sp.issparse(values) else np.asarray(values)
+    values = values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values
+    if values.ndim != 1 or values.dtype.kind not in "biufUSO":
+        raise InputError(
+            f"slices are by one column of numbers, booleans or text, got shape {values.shape} and dtype {values.dtype}"
+        )
+    if values.dtype.kind == "f":
+        return values, np.isnan(values)
+    if values.dtype.kind != "O":
+        return values.astype(str) if values.dtype.kind == "S" else values, np.zeros(len(values), dtype=bool)
+    missing = np.array([value is None or value != value for value in values.tolist()], dtype=bool)
+    there = values[~missing].tolist()
+    if not all(isinstance(value, str) for value in there):
+        return as_column(np.array([np.nan if value is None else value for value in values.tolist()]))
+    texts = np.array(there, dtype=str)
+    column = np.zeros(len(values), dtype=texts.dtype)
+    column[~missing] = texts
+    return column, missing
+
+
+def _plain(value: Any) -> Any:
+    return int(value) if isinstance(value, float) and value.is_integer() else value

@@ -1,0 +1,84 @@
+"""The files of a data set that may be one file, a folder or a glob, in natural order."""
+
+from __future__ import annotations
+
+import glob
+import hashlib
+import re
+from collections.abc import Sequence
+
+from ..errors import StoreError
+from . import files
+from .files import Options
+
+#: Endings of the names of CSV files.
+TEXT = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
+
+
+def list_files(path: str, suffixes: tuple[str, ...], what: str, storage_options: Options = None) -> list[str]:
+    """The files of a path in natural order (part-2 before part-10).
+
+    Parameters
+    ----------
+    path : str
+        Normalised: a file, a folder or a glob.
+    suffixes : tuple of str
+        Endings of the files that are taken of a folder. Those that begin with ``_`` or ``.`` are left out.
+    what : str
+        The format, for messages.
+    storage_options : mapping, optional
+        Options of the fsspec file system.
+
+    Returns
+    -------
+    list of str
+        Paths, or URLs.
+
+    Raises
+    ------
+    StoreError
+        There is none, or the folder is one of ours that is not complete.
+    """
+    fs, root = files.filesystem(path, storage_options)
+    if files.is_glob(path, storage_options):
+        found = glob.glob(root, recursive=True) if files.is_local(path) else fs.glob(root)
+    elif fs.isdir(root):
+        inside = fs.find(root)
+        if (
+            f"{root}/_spec.json" in inside and f"{root}/_SUCCESS" not in inside
+        ):  # part files of ours, still written
+            raise StoreError(
+                f"only a complete folder of part files can be read: {path!r} has no _SUCCESS; run the command that writes "
+                "it again, and it resumes where it stopped"
+            )
+        found = [name for name in inside if name.endswith(suffixes)]
+        found = [name for name in found if not name[len(root) :].lstrip("/").startswith(("_", "."))]
+    else:
+        found = [root] if fs.exists(root) else []
+    if not found:
+        raise StoreError(f"no such data: no {what} file at {path!r}; check the path")
+    if not files.is_local(path):
+        found = [fs.unstrip_protocol(name) for name in found]
+    return sorted(found, key=lambda name: [int(t) if t.isdigit() else t for t in re.split(r"(\d+)", name)])
+
+
+def version_of(names: Sequence[str], storage_options: Options = None) -> str:
+    """A text that changes when one of the files is rewritten: the version of the data in the keys of tasks.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Paths or URLs.
+    storage_options : mapping, optional
+        Options of the fsspec file system.
+
+    Returns
+    -------
+    str
+        16 hexadecimal digits.
+    """
+    found = hashlib.sha256()
+    for name in names:
+        fs, inner = files.filesystem(name, storage_options)
+        found.update(f"{name}\0{files.fingerprint(fs, inner)}\0".encode())
+    return found.hexdigest()[:16]

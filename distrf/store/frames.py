@@ -1,0 +1,225 @@
+"""Data frames and Arrow tables in memory: their coded rows, their target, and some of their rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ..errors import InputError
+from .arrow_types import is_text, null_error, target_dtype, value_type
+from .table_codes import as_arrow, coded, decoded
+from .table_reader import TableRows, column_values
+from .table_schema import TableSchema
+
+
+class FrameFacts(NamedTuple):
+    """What is known of a data frame: its rows, the Arrow types of its columns, and the characters of its longest target."""
+
+    rows: int
+    schema: pa.Schema
+    width: int
+
+
+def chosen(frame: Any, names: Sequence[str]) -> pa.Table:
+    """Some columns of a data frame or an Arrow table.
+
+    Parameters
+    ----------
+    frame : data frame, Arrow table, or what else `as_arrow` takes
+    names : sequence of str
+        Those that are not there are left out.
+
+    Returns
+    -------
+    pa.Table
+        The columns in the order of the frame.
+    """
+    wanted = set(names)
+    if hasattr(frame, "iloc"):
+        frame = frame.iloc[:, [j for j, name in enumerate(frame.columns) if str(name) in wanted]]
+        return as_arrow(frame)
+    table = as_arrow(frame)
+    return table.select([j for j, name in enumerate(table.column_names) if name in wanted])
+
+
+def described(meta: Any) -> pa.Schema:
+    """The columns of a lazy data frame, from a frame of its types without rows.
+
+    Parameters
+    ----------
+    meta : data frame
+
+    Returns
+    -------
+    pa.Schema
+        The type is null where only the partitions can tell it: of objects and of categories.
+    """
+    fields = as_arrow(meta).schema
+    return pa.schema([(f.name, pa.null() if pa.types.is_dictionary(f.type) else f.type) for f in fields])
+
+
+def undescribed(schema: pa.Schema, names: Sequence[str]) -> list[str]:
+    """Those columns whose type is null."""
+    return [name for name in names if name in schema.names and pa.types.is_null(schema.field(name).type)]
+
+
+def with_types(schema: pa.Schema, types: pa.Schema) -> pa.Schema:
+    """A schema with some types replaced."""
+    return pa.schema([types.field(f.name) if f.name in types.names else f for f in schema])
+
+
+def look_at(frame: Any, names: Sequence[str], target: str | None) -> FrameFacts:
+    """What a partition says of some columns.
+
+    Parameters
+    ----------
+    frame : data frame
+    names : sequence of str
+    target : str, optional
+
+    Returns
+    -------
+    FrameFacts
+    """
+    table = chosen(frame, names)
+    width = 0
+    if target is not None and is_text(value_type(table.schema.field(target).type)):
+        longest = pc.max(pc.utf8_length(decoded(table.column(target)).cast(pa.large_string()))).as_py()
+        width = longest or 0
+    return FrameFacts(len(frame), table.schema, width)
+
+
+def coded_frame(frame: Any, schema: TableSchema, rows: int) -> np.ndarray:
+    """The coded rows of a partition.
+
+    Parameters
+    ----------
+    frame : data frame
+    schema : TableSchema
+    rows : int
+        How many there must be.
+
+    Returns
+    -------
+    float64 array of shape (rows, d)
+
+    Raises
+    ------
+    InputError
+        The partition has other rows than when it was opened, or values that cannot be read as `schema` says.
+    """
+    return coded(_same_rows(chosen(frame, schema.names), rows), schema)
+
+
+def target_frame(frame: Any, target: str, dtype: str, rows: int) -> np.ndarray:
+    """The target of a partition, of shape (rows,); the other arguments as of `coded_frame`."""
+    return target_values(_same_rows(chosen(frame, [target]), rows), target).astype(dtype)
+
+
+def _same_rows(table: pa.Table, rows: int) -> pa.Table:
+    if len(table) != rows:
+        raise InputError(
+            f"a partition has the rows that it had when it was opened; received {len(table)} in place of {rows}; open the "
+            "table again"
+        )
+    return table
+
+
+def target_values(table: pa.Table, target: str) -> np.ndarray:
+    """A column of numbers, booleans or text as an array.
+
+    Parameters
+    ----------
+    table : pa.Table
+    target : str
+
+    Returns
+    -------
+    array of shape (rows,)
+
+    Raises
+    ------
+    InputError
+        A value is missing.
+    """
+    column = table.column(target)
+    if column.null_count:
+        row = int(np.argmax(column.is_null().to_numpy()))
+        raise null_error(target, "these rows", row, True)
+    return column_values(column, target_dtype(column.type))
+
+
+def rows_of_frame(frame: Any, names: Sequence[str], rows: np.ndarray) -> pa.Table:
+    """Some rows of a data frame.
+
+    Parameters
+    ----------
+    frame : data frame or Arrow table
+    names : sequence of str
+    rows : array of int
+
+    Returns
+    -------
+    pa.Table
+    """
+    return chosen(frame, names).take(pa.array(rows))
+
+
+def rows_of_block(block: tuple[TableRows, int, int], rows: np.ndarray) -> pa.Table:
+    """Some rows of a block of a table in files.
+
+    Parameters
+    ----------
+    block : (TableRows, int, int)
+        Who reads, the first row of the block, and the row after the last.
+    rows : array of int
+        Ascending, counted from the first row of the block; those before the first and after the last are not read.
+
+    Returns
+    -------
+    pa.Table
+    """
+    reader, first, _ = block
+    low, high = int(rows[0]), int(rows[-1]) + 1
+    return reader.read_table(first + low, first + high).take(pa.array(rows - low))
+
+
+def one_table(tables: Sequence[pa.Table], schema: pa.Schema, names: Sequence[str]) -> pa.Table:
+    """Rows of several files or partitions as one table.
+
+    Parameters
+    ----------
+    tables : sequence of pa.Table
+        At least one.
+    schema : pa.Schema
+        The types of columns, where all values are of it.
+    names : sequence of str
+        The columns.
+
+    Returns
+    -------
+    pa.Table
+        Without dictionaries.
+    """
+    columns = []
+    for name in names:
+        chunks = [decoded(table.column(name)) for table in tables]
+        kind = value_type(schema.field(name).type)
+        try:
+            columns.append(_as_one(chunks, kind))
+        except pa.ArrowInvalid:  # some hold more, such as a fraction where no other row had one
+            columns.append(_as_one(chunks, next(chunk.type for chunk in chunks if chunk.type != kind)))
+    return pa.table(columns, names=list(names))
+
+
+def _as_one(columns: Sequence[pa.ChunkedArray], kind: pa.DataType) -> pa.ChunkedArray:
+    cast = [column.cast(kind) for column in columns]
+    if pa.types.is_date(kind):  # Arrow cuts times of day without a word
+        for column, dates in zip(columns, cast, strict=True):
+            if not dates.cast(column.type).equals(column):
+                raise pa.ArrowInvalid("a time of day")
+    return pa.chunked_array([chunk for column in cast for chunk in column.chunks], kind)

@@ -1,0 +1,268 @@
+"""From what is known of the columns of a table to their encodings: numbers, levels and dates as features that count alike.
+
+Two rows that are drawn at random are at a squared distance of about 2 in each column: as in standard units.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ..maps.table_columns import (
+    Cycle,
+    Encoding,
+    Hashed,
+    Indicator,
+    OneHot,
+    PiecewiseLinear,
+    Scores,
+    TargetMeans,
+    Units,
+    date_parts,
+)
+from ..maps.table_missing import MISSING
+from .frequent import FrequentCodes
+from .kinds import ColumnKind
+from .summary import NumberSummary, TableSummary
+
+#: How numbers are encoded: in what order `TableEncoder` names them.
+NUMBERS = ("standard", "robust", "quantile", "piecewise", "both")
+#: Quantiles of "quantile".
+_QUANTILES = 65
+#: Quantiles by which the weight of single values is told.
+_GRID = 1024
+#: Interquartile range of the standard normal law.
+_NORMAL_RANGE = 1.3489795003921634
+#: Encoded targets for which the means of levels are features.
+MOST_TARGETS = 8
+#: Rows by which the mean of a level is drawn to the mean of all, at least and at most.
+_LEAST_SMOOTHING, _MOST_SMOOTHING = 1.0, 1e4
+_LARGEST = 1e300
+_DAY = 86_400.0
+
+
+@dataclass(frozen=True)
+class Choices:
+    """The options of the encodings; `distrf.TableEncoder` documents them."""
+
+    numbers: str = "robust"
+    n_bins: int = 16
+    max_levels: int = 32
+    hash_size: int = 256
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class EncodedColumn:
+    """A column with what is made of it.
+
+    Attributes
+    ----------
+    kind : ColumnKind
+        "drop" where the pass found a constant.
+    encoding : str
+        In words.
+    encodings : tuple of Encoding
+        None for a column that is left out.
+    missing : float
+        Share of the rows without a value.
+    low, high : float, optional
+        The range of a column of numbers.
+    exact : bool
+        Whether all levels of a category are known.
+    """
+
+    kind: ColumnKind
+    encoding: str
+    encodings: tuple[Encoding, ...] = ()
+    missing: float = 0.0
+    low: float | None = None
+    high: float | None = None
+    exact: bool = False
+
+
+def encode_columns(kinds: Sequence[ColumnKind], summary: TableSummary, choices: Choices) -> list[EncodedColumn]:
+    """The encodings of all columns.
+
+    Parameters
+    ----------
+    kinds : sequence of ColumnKind
+    summary : TableSummary
+        Of the columns that are used.
+    choices : Choices
+
+    Returns
+    -------
+    list of EncodedColumn
+        In the order of the columns.
+    """
+    encoded = []
+    for j, kind in enumerate(kinds):
+        known = summary.columns.get(j)
+        if known is None:
+            encoded.append(EncodedColumn(kind, "left out"))
+        elif isinstance(known, FrequentCodes):
+            column = _encode_levels(j, kind, known, summary, choices)
+            encoded.append(replace(column, exact=known.lost == 0))
+        else:
+            column, range_ = _encode_numbers(j, kind, known, choices), (known.sketch.low, known.sketch.high)
+            encoded.append(replace(column, low=range_[0], high=range_[1]) if column.kind.used else column)
+    return encoded
+
+
+def _dropped(kind: ColumnKind, why: str, missing: float = 0.0) -> EncodedColumn:
+    return EncodedColumn(ColumnKind(kind.name, "drop", why), "left out", (), missing)
+
+
+def _encode_numbers(j: int, kind: ColumnKind, known: NumberSummary, choices: Choices) -> EncodedColumn:
+    sketch, rows = known.sketch, known.sketch.rows + known.missing
+    if sketch.rows == 0:
+        return _dropped(kind, "no value in any row", float(rows > 0))
+    missing = known.missing / rows
+    marks = (Indicator(j, 1.0),) if known.missing else ()
+    low, high = np.clip([sketch.low, sketch.high], -_LARGEST, _LARGEST)
+    if not high > low:
+        if marks:
+            return EncodedColumn(kind, "whether it is missing", marks, missing)
+        return _dropped(kind, f"the same value ({low:g}) in all rows")
+    middle = float(np.clip(sketch.quantiles(0.5), low, high))
+    if kind.kind in ("date", "clock"):
+        edges = np.clip(sketch.quantiles([0.01, 0.99]), low, high)
+        units = _units(j, known, middle, True)
+        made = date_parts(j, middle, units.spread, float(edges[1] - edges[0]), known.timed)
+        parts = [one.period for one in made[1:] if isinstance(one, Cycle)]
+        what = "time elapsed" if kind.kind == "date" else "time of day"
+        return EncodedColumn(kind, ", ".join([what, *parts]), (*made, *marks), missing)
+    made, words = _number_encodings(j, known, middle, choices)
+    if marks:
+        words += ", whether it is missing"
+    return EncodedColumn(kind, words, (*made, *marks), missing)
+
+
+def _number_encodings(
+    j: int, known: NumberSummary, middle: float, choices: Choices
+) -> tuple[list[Encoding], str]:
+    made: list[Encoding] = []
+    words = []
+    if choices.numbers in ("standard", "robust"):
+        bent = choices.numbers != "standard"
+        made.append(_units(j, known, middle, bent))
+        words.append("robust units" if bent else "standard units")
+    if choices.numbers in ("quantile", "both"):
+        quantiles = _clipped_quantiles(known, _QUANTILES)
+        made.append(Scores.of_quantiles(j, 1.0, middle, quantiles))
+        words.append("normal scores of quantiles")
+    if choices.numbers in ("piecewise", "both"):
+        edges = bin_edges(known, choices.n_bins)
+        # Two draws are apart by a third of the bins on average, and by 1 in each of these.
+        factor = float(np.sqrt(6.0 / max(len(edges) - 1, 3)))
+        made.append(PiecewiseLinear(j, factor, middle, edges))
+        words.append(f"piecewise linear over {len(edges) - 1} bins")
+    return made, " and ".join(words)
+
+
+def _clipped_quantiles(known: NumberSummary, count: int) -> np.ndarray:
+    """Quantiles at the probabilities 0, ..., 1."""
+    quantiles = np.clip(known.sketch.quantiles(np.linspace(0.0, 1.0, count)), -_LARGEST, _LARGEST)
+    return np.maximum.accumulate(quantiles)
+
+
+def bin_edges(known: NumberSummary, n_bins: int) -> np.ndarray:
+    """Edges of at most `n_bins` bins of like weight.
+
+    Values that fill a bin by themselves are edges, and the others share the rest of the bins: so of a column of mostly
+    zeros its tail is told apart.
+
+    Parameters
+    ----------
+    known : NumberSummary
+        Of a column with two distinct values at least.
+    n_bins : int
+
+    Returns
+    -------
+    float64 array of shape (at most n_bins + 1,), ascending
+    """
+    edges = np.unique(_clipped_quantiles(known, n_bins + 1))
+    if len(edges) == n_bins + 1:
+        return edges
+    grid = _clipped_quantiles(known, _GRID + 1)
+    values, counts = np.unique(grid, return_counts=True)
+    fixed = np.unique([grid[0], *values[counts * n_bins > _GRID], grid[-1]])
+    rest, free = grid[~np.isin(grid, fixed)], n_bins + 1 - len(fixed)
+    if free <= 0 or not len(rest):
+        return fixed
+    inner = np.linspace(0, len(rest) - 1, free + 2)[1:-1].round().astype(np.intp)
+    return np.union1d(fixed, rest[inner])
+
+
+def _units(j: int, known: NumberSummary, middle: float, bent: bool) -> Units:
+    """Robust units: the middle and the interquartile range, of a column of mostly one value the distance of others from it."""
+    sketch = known.sketch
+    if not bent:
+        spread = float(np.sqrt(known.variance)) if np.isfinite(known.variance) else np.inf
+        if 0 < spread <= _LARGEST and abs(known.mean) <= _LARGEST:
+            return Units(j, 1.0, middle, known.mean, spread)
+    low, high = np.clip(sketch.quantiles([0.25, 0.75]), -_LARGEST, _LARGEST)
+    spread = float(high / _NORMAL_RANGE - low / _NORMAL_RANGE)
+    rounding = 10 * np.finfo(np.float64).eps * max(abs(low), abs(high), 1e-290)
+    if spread <= rounding:
+        grid = np.clip(sketch.quantiles(np.linspace(0.0, 1.0, 1025)), -_LARGEST, _LARGEST)
+        distance = np.abs(grid / 2 - middle / 2)
+        others = distance[distance > rounding]
+        spread = 2 * float(np.median(others)) if len(others) else 1.0
+    return Units(j, 1.0, middle, middle, min(spread, _LARGEST), bent)
+
+
+def _encode_levels(
+    j: int, kind: ColumnKind, known: FrequentCodes, summary: TableSummary, choices: Choices
+) -> EncodedColumn:
+    held = known.codes != MISSING
+    codes, counts = known.codes[held], known.counts[held]
+    missing = float(known.counts[~held].sum()) / max(known.rows, 1)
+    if len(codes) == 0:
+        return _dropped(kind, "no value in any row", missing)
+    if len(codes) == 1 and not known.lost and missing == 0:
+        return _dropped(kind, "the same value in all rows")
+    exact = known.lost == 0
+    if exact and len(codes) <= choices.max_levels:
+        one_hot = OneHot(j, 1.0, codes)
+        return EncodedColumn(kind, f"one-hot, {len(codes)} levels", (one_hot,), missing)
+    levels = f"{len(codes):,} levels" if exact else f"more than {len(codes):,} levels"
+    # Of a level that was dropped now and then, the sums are of a part of its rows: at least 19 in 20 of these.
+    whole = known.counts >= 19 * known.lost
+    if known.n_outputs > 0 and known.counts[whole].sum() >= known.rows / 2:
+        means = _target_means(j, known.codes[whole], known.sums[whole], summary)
+        return EncodedColumn(kind, f"means of the target, {levels}", (means,), missing)
+    frequent = np.sort(codes[np.argsort(-counts, kind="stable")[: choices.max_levels]])
+    if known.n_outputs == 0 and counts[np.isin(codes, frequent)].sum() >= 0.95 * known.rows:
+        one_hot = OneHot(j, 1.0, frequent)
+        return EncodedColumn(kind, f"one-hot, {len(frequent)} of {levels}", (one_hot,), missing)
+    hashed = Hashed.seeded(j, 1.0, choices.hash_size, choices.seed)
+    return EncodedColumn(kind, f"hashed to {choices.hash_size} features, {levels}", (hashed,), missing)
+
+
+def _target_means(j: int, codes: np.ndarray, sums: np.ndarray, summary: TableSummary) -> TargetMeans:
+    """Means by level, drawn to the mean of all rows as an empirical Bayes estimate, in units of their own spread.
+
+    With V the variance of the targets, B that of the true means of levels, W = V - B, K levels in n rows: the observed means
+    vary by B + W K / n on average. So B follows, and the mean of a level of w rows has the weight w / (w + W / B)
+    (Morris 1983; Micci-Barreca 2001).
+    """
+    rows, total = sums[:, :, 0].sum(axis=1), sums[:, :, 1:].sum(axis=1)
+    every = summary.totals.sum(axis=0)
+    n, mean = every[0], every[1:] / every[0]
+    variance = np.maximum(summary.squares / n - mean**2, 1e-300)
+    seen = (rows[:, None] * (total / np.maximum(rows, 1.0)[:, None] - mean) ** 2).sum(axis=0) / n
+    share = min(len(codes) / n, 0.99)
+    between = np.maximum((seen - variance * share) / (1 - share), 0.0)
+    best = int(np.argmax(between / variance))  # one smoothing for all, that of the target that varies most
+    ratio = (variance[best] - between[best]) / between[best] if between[best] > 0 else np.inf
+    smoothing = float(np.clip(ratio, _LEAST_SMOOTHING, _MOST_SMOOTHING))
+    made = TargetMeans.of_sums(j, codes, sums, summary.totals, smoothing)
+    apart = made.means[-1, :-1] - mean
+    spread = np.sqrt((rows[:, None] * apart**2).sum(axis=0) / n)
+    units = np.where(spread > 1e-12 * np.sqrt(variance), spread, 1.0)
+    return TargetMeans(j, 1.0, codes, (made.means - mean) / units)

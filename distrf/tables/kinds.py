@@ -1,0 +1,178 @@
+"""What the columns of a table are: numbers, categories, dates, ids; guessed from some of its rows, and said by the user."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..errors import InputError
+from ..store.table_facts import ColumnFacts
+from ..store.table_schema import ColumnType, TableSchema
+
+#: What a column may be, and what the words mean. "text" is refused: it needs an encoding of its own.
+KINDS = {
+    "number": "a quantity",
+    "category": "a level of a few or of many: text, codes, booleans",
+    "date": "a date or a timestamp",
+    "clock": "a time of day",
+    "id": "a name of its row, which is left out",
+    "drop": "left out",
+}
+#: The kinds that each base of a column may have.
+POSSIBLE = {
+    "number": ("number", "category", "id", "drop"),
+    "boolean": ("category", "number", "drop"),
+    "text": ("category", "date", "id", "drop"),
+    "time": ("date", "category", "id", "drop"),
+    "clock": ("clock", "category", "drop"),
+    "duration": ("number", "category", "drop"),
+    "empty": ("drop",),
+}
+#: Rows that are needed to call a column of distinct values an id, the share of them that is distinct then, and the words
+#: of an entry from which on it is free text.
+_ID_ROWS, _ID_SHARE, _TEXT_WORDS = 50, 0.99, 4.0
+_ID_NAME = re.compile(r"((^|_|\b)(?i:id|uuid|guid|key|index|rownum|row)|[a-z](Id|ID)|(?i:^unnamed: ?\d+))$")
+
+
+@dataclass(frozen=True)
+class ColumnKind:
+    """What a column is, and why that is thought.
+
+    Parameters
+    ----------
+    name : str
+    kind : str
+        A key of `KINDS`.
+    why : str
+    """
+
+    name: str
+    kind: str
+    why: str
+
+    @property
+    def used(self) -> bool:
+        """Whether features are made of it."""
+        return self.kind not in ("id", "drop")
+
+
+def infer_kinds(
+    schema: TableSchema, facts: Sequence[ColumnFacts], said: Mapping[str, str] | None = None
+) -> list[ColumnKind]:
+    """What each column is.
+
+    Parameters
+    ----------
+    schema : TableSchema
+    facts : sequence of ColumnFacts
+        Of the columns in their order, from some rows.
+    said : mapping of str to str, optional
+        The kinds of some columns, by name, in place of a guess.
+
+    Returns
+    -------
+    list of ColumnKind
+
+    Raises
+    ------
+    InputError
+        There is no such column or kind, a column cannot be of it, or columns hold free text: all are named.
+    """
+    said = dict(said or {})
+    if unknown := [name for name in said if name not in schema.names]:
+        raise InputError(
+            f"columns are said by name; received {unknown[:10]}; the table has {schema.names[:50]}"
+        )
+    kinds, texts = [], []
+    for column, fact in zip(schema.columns, facts, strict=True):
+        if column.name in said:
+            kinds.append(_said_kind(column, said[column.name], fact))
+            continue
+        kind, why = _guess(column, fact)
+        if kind == "text":
+            texts.append(f"{column.name!r} ({why})")
+        kinds.append(ColumnKind(column.name, kind, why))
+    if texts:
+        raise InputError(
+            f"free text is no category; so are {', '.join(texts[:10])}; leave such columns out (exclude), or say that they "
+            "are categories (categorical)"
+        )
+    if not any(kind.used for kind in kinds):
+        left = ", ".join(f"{kind.name!r}: {kind.why}" for kind in kinds[:10])
+        raise InputError(f"no column is left to learn from ({left}); say what they are, or give others")
+    return kinds
+
+
+def _said_kind(column: ColumnType, kind: str, fact: ColumnFacts) -> ColumnKind:
+    possible = POSSIBLE[column.base]
+    if kind not in possible:
+        raise InputError(
+            f"column {column.name!r} ({column.arrow}) can be {', '.join(possible)}; received {kind!r}"
+        )
+    if kind == "date" and column.base == "text" and not fact.dates:
+        raise InputError(
+            f"dates are written as 2020-01-31 or 2020-01-31T12:30:00; column {column.name!r} is not; write it so, or "
+            "leave it out of the dates"
+        )
+    return ColumnKind(column.name, kind, "as said")
+
+
+def _guess(column: ColumnType, fact: ColumnFacts) -> tuple[str, str]:
+    """The kind of a column, or "text"; and why."""
+    if column.base == "empty" or fact.present == 0:
+        return "drop", f"no value in {fact.rows:,} rows looked at"
+    if column.base == "boolean":
+        return "category", "booleans"
+    if column.base in ("time", "clock", "duration"):
+        return {"time": "date", "clock": "clock", "duration": "number"}[column.base], column.arrow
+    distinct = fact.distinct >= _ID_SHARE * fact.present and fact.present >= _ID_ROWS
+    if column.base == "number":
+        if distinct and fact.whole and (fact.ascending or _ID_NAME.search(column.name)):
+            order = "in ascending order" if fact.ascending else "and the name of an id"
+            return "id", f"whole numbers, all distinct in {fact.present:,} rows looked at, {order}"
+        return "number", column.arrow
+    if fact.dates:
+        return "date", f"text that reads as dates in {fact.present:,} rows looked at"
+    if distinct or fact.distinct > fact.present / 2:
+        if fact.words >= _TEXT_WORDS:
+            return "text", f"{fact.words:.0f} words an entry"
+        if distinct:
+            return "id", f"text, distinct in {fact.present:,} rows looked at"
+    return "category", f"text, {fact.distinct:,} levels in {fact.present:,} rows looked at"
+
+
+def as_said(
+    names: Sequence[str],
+    categorical: Sequence[str] | None = None,
+    date: Sequence[str] | None = None,
+    id: Sequence[str] | None = None,
+    numeric: Sequence[str] | None = None,
+) -> dict[str, str]:
+    """Kinds by name, from lists of names.
+
+    Parameters
+    ----------
+    names : sequence of str
+        All columns.
+    categorical, date, id, numeric : sequences of str, optional
+
+    Returns
+    -------
+    dict of str to str
+
+    Raises
+    ------
+    InputError
+        A name is no column, or is in two lists.
+    """
+    said: dict[str, str] = {}
+    lists: list[tuple[str, Any]] = [("category", categorical), ("date", date), ("id", id), ("number", numeric)]
+    for kind, listed in lists:
+        for name in listed or ():
+            if said.setdefault(name, kind) != kind:
+                raise InputError(f"column {name!r} is said to be {said[name]} and {kind}; say one of them")
+    if unknown := [name for name in said if name not in names]:
+        raise InputError(f"columns {unknown[:10]} are not in the table, which has {list(names)[:50]}")
+    return said

@@ -1,0 +1,384 @@
+"""Ridge that takes more rows: its sums against one fit of all rows, and against explicit formulas."""
+
+from __future__ import annotations
+
+import pickle
+import warnings
+from dataclasses import replace
+
+import dask.array as da
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.base import clone
+from sklearn.linear_model import Ridge
+from sklearn.utils.estimator_checks import parametrize_with_checks
+from strategies import cuts
+
+from distrf import StreamingRidge, StreamingRidgeClassifier, load_model, plan, save_model
+from distrf.errors import InputError, StoreError
+from distrf.ridge.gram import FoldRule, GramReduction
+from distrf.ridge.kept_state import KeptState
+from distrf.ridge.normal_equations import NormalEquations, compare_alphas
+from distrf.store import read_model_folder, write_model_folder
+from distrf.targets import class_targets, regression_targets
+
+FOLDS_ARE_ROW_NUMBERS = "the check sets cv to a list of index splits, which streamed rows do not have"
+
+
+def expected_failures(estimator):
+    return {
+        "check_sample_weight_equivalence_on_dense_data": FOLDS_ARE_ROW_NUMBERS,
+        "check_sample_weight_equivalence_on_sparse_data": FOLDS_ARE_ROW_NUMBERS,
+    }
+
+
+def problem(n=200, d=7, outputs=None, seed=0):
+    """Rows whose mean and targets move as they come, as tomorrow's do, and weights."""
+    rng = np.random.default_rng([n, d, seed])
+    drift = np.linspace(0, 3, n)[:, None]
+    X = rng.normal(size=(n, d)) + rng.normal(size=d) + drift
+    W = rng.normal(size=(d,) if outputs is None else (d, outputs))
+    y = X @ W + rng.normal(size=(n,) if outputs is None else (n, outputs)) + 100.0
+    return X, y, rng.uniform(0.1, 3.0, size=n)
+
+
+def labels(X, y, names=("blue", "green", "red")):
+    edges = np.quantile(y - y.mean(), np.linspace(0, 1, len(names) + 1)[1:-1])
+    return np.array(names)[np.searchsorted(edges, y - y.mean())]
+
+
+def arrays_of(kept):
+    return {name: part for name, part in kept.parts().items() if isinstance(part, np.ndarray)}
+
+
+def in_pieces(model, ends, X, y, weight=None, **more):
+    """partial_fit of rows 0:ends[0], ends[0]:ends[1], ..."""
+    starts = [0, *ends[:-1]]
+    for a, b in zip(starts, ends, strict=True):
+        w = {} if weight is None else {"sample_weight": weight[a:b]}
+        model.partial_fit(X[a:b], y[a:b], **w, **more)
+    return model
+
+
+def assert_same(left, right, rtol=1e-9):
+    """Equal but for the rounding of sums in float64, which the condition of the system (below 1e4 here) enlarges."""
+    np.testing.assert_allclose(left.coef_, right.coef_, rtol=rtol, atol=rtol)
+    np.testing.assert_allclose(left.intercept_, right.intercept_, rtol=rtol, atol=rtol)
+    np.testing.assert_array_equal(left.alphas_, right.alphas_)
+    assert left.alpha_ == right.alpha_
+    if right.cv_errors_ is not None:
+        np.testing.assert_allclose(left.cv_errors_, right.cv_errors_, rtol=1e-8)
+
+
+@given(data=st.data(), intercept=st.booleans(), weighted=st.booleans(), outputs=st.sampled_from([None, 2]))
+def test_pieces_are_one_fit(data, intercept, weighted, outputs):
+    n = data.draw(st.integers(1, 60))
+    X, y, w = problem(n, 4, outputs)
+    w = w if weighted else None
+    ends = [*sorted({*data.draw(cuts(n)), n} - {0})]
+    alone = StreamingRidge(alpha=1e-2, fit_intercept=intercept).fit(X, y, w)
+    grown = in_pieces(clone(alone), ends, X, y, w)
+    assert_same(grown, alone)
+    assert grown.coef_.shape == alone.coef_.shape
+    assert grown.state_.rows == n
+
+
+def test_against_scikit_learn():
+    X, y, w = problem()
+    alpha = 0.05
+    grown = StreamingRidge(alpha=alpha, keep_state=True).fit(X[:120], y[:120], w[:120])
+    grown.partial_fit(X[120:], y[120:], w[120:])
+    theirs = Ridge(alpha=alpha * w.sum()).fit(X, y, w)
+    np.testing.assert_allclose(grown.coef_, theirs.coef_, rtol=1e-10)
+    np.testing.assert_allclose(grown.intercept_, theirs.intercept_, rtol=1e-10)
+
+
+@pytest.mark.parametrize("cv", ["auto", "holdout", 3])
+@pytest.mark.parametrize("alpha", ["auto", (1e-3, 1e-1, 10.0)])
+@pytest.mark.parametrize("kind", [StreamingRidge, StreamingRidgeClassifier])
+def test_folds_go_on_by_row_number(kind, alpha, cv):
+    """The penalties are compared as by one pass over all rows with the folds of the first call."""
+    X, y, w = problem(900)
+    y = labels(X, y) if kind is StreamingRidgeClassifier else y
+    first = 400  # several neighbours go to a fold together
+    grown = in_pieces(kind(alpha=alpha, cv=cv), [first, 401, 650, 900], X, y, w)
+    rule = FoldRule.for_rows(first, 5 if cv == "auto" else cv, 0)
+    assert rule.rows_together > 1
+    targets = class_targets(y, w, None) if y.dtype.kind == "U" else regression_targets(y, w)
+    reduction = GramReduction(X.shape[1], targets, rule)
+    state = reduction.update(reduction.initial(), 0, X, y, w)
+    system = NormalEquations(state, X.shape[1], True)
+    compared = compare_alphas(system, None if alpha == "auto" else alpha, reduction)
+    assert grown.alphas_.tolist() == compared.alphas
+    assert grown.alpha_ == compared.alpha
+    np.testing.assert_allclose(grown.cv_errors_, compared.errors, rtol=1e-9)
+    (solution,) = system.solve([compared.alpha])
+    np.testing.assert_allclose(np.atleast_2d(grown.coef_), solution.weights.T, rtol=1e-8, atol=1e-10)
+
+
+@pytest.mark.parametrize("kind", [StreamingRidge, StreamingRidgeClassifier])
+def test_many_rows_are_one_fit_with_its_folds(kind):
+    """From 102,400 rows on, 1,024 neighbours go to a fold together, however many rows follow."""
+    X, y, _ = problem(130_000, 3)
+    y = labels(X, y) if kind is StreamingRidgeClassifier else y
+    alone = kind().fit(X, y)
+    grown = kind(keep_state=True).fit(X[:102_400], y[:102_400]).partial_fit(X[102_400:], y[102_400:])
+    assert_same(grown, alone)
+
+
+@pytest.mark.parametrize("names", [("a", "b"), ("a", "b", "c")])
+def test_classes(names):
+    X, y, w = problem()
+    y = labels(X, y, names)
+    alone = StreamingRidgeClassifier(alpha=1e-2, class_weight={"a": 3.0}).fit(X, y, w)
+    grown = clone(alone).set_params(keep_state=True).fit(X[:90], y[:90], w[:90])
+    grown.partial_fit(X[90:], y[90:], sample_weight=w[90:])
+    assert_same(grown, alone)
+    np.testing.assert_array_equal(grown.predict(X), alone.predict(X))
+
+
+@pytest.mark.parametrize("seen", [("m", "z"), ("b", "z"), ("b", "m", "z")])
+def test_classes_that_join_later(seen):
+    """Rows of the first call lack labels; sorted, the new ones stand before, between and behind those that are known."""
+    X, y, _ = problem(300)
+    y = labels(X, y, ("b", "m", "z", "zz"))
+    y[150:160] = "a"
+    first = np.isin(y, seen)
+    order = np.concatenate([np.flatnonzero(first), np.flatnonzero(~first)])
+    X, y, n = X[order], y[order], int(first.sum())
+    alone = StreamingRidgeClassifier(alpha=1e-2).fit(X, y)
+    grown = StreamingRidgeClassifier(alpha=1e-2, keep_state=True).fit(X[:n], y[:n])
+    assert grown.classes_.tolist() == sorted(seen)
+    with pytest.raises(InputError, match=r"not among the classes.*classes=") as refused:
+        grown.partial_fit(X[n:], y[n:])
+    assert "'a'" in str(refused.value)
+    assert grown.state_.rows == n
+    grown.partial_fit(X[n:], y[n:], classes=np.unique(y[n:]))
+    np.testing.assert_array_equal(grown.classes_, alone.classes_)
+    assert_same(grown, alone)
+
+
+def test_classes_that_are_named_before_any_row_has_them():
+    X, y, _ = problem(100)
+    y = labels(X, y)
+    grown = StreamingRidgeClassifier(alpha=1e-2).partial_fit(
+        X[:50], y[:50], classes=["red", "pink", "blue", "green"]
+    )
+    assert grown.classes_.tolist() == ["blue", "green", "pink", "red"]
+    grown.partial_fit(X[50:], y[50:])
+    alone = StreamingRidgeClassifier(alpha=1e-2).fit(X, y)
+    known = grown.classes_ != "pink"
+    np.testing.assert_allclose(grown.coef_[known], alone.coef_, rtol=1e-9)
+    np.testing.assert_array_equal(grown.predict(X), alone.predict(X))
+
+
+def test_labels_of_other_types_of_numbers():
+    X, y, _ = problem(100)
+    y = (y > y.mean()).astype(np.int64)
+    grown = in_pieces(StreamingRidgeClassifier(alpha=1.0), [50], X, y)
+    assert_same(
+        grown.partial_fit(X[50:], y[50:].astype(np.float32)), StreamingRidgeClassifier(alpha=1.0).fit(X, y)
+    )
+    assert grown.classes_.dtype == np.int64
+    with pytest.raises(InputError, match="text or numbers"):
+        grown.partial_fit(X, y, classes=["a"])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_dask_csr_and_numpy_rows(dtype):
+    X, y, w = problem(400, 5)
+    X = np.where(np.abs(X) < 1, 0, X).astype(dtype)
+    plain = in_pieces(StreamingRidge(alpha="auto"), [250, 400], X, y, w)
+    lazy = in_pieces(StreamingRidge(alpha="auto"), [250, 400], *(da.from_array(a, 37) for a in (X, y, w)))
+    sparse = in_pieces(StreamingRidge(alpha="auto"), [250, 400], sp.csr_array(X), y, w)
+    assert_same(lazy, plain, 1e-8)
+    assert_same(sparse, plain, 1e-8)
+
+
+def test_same_bits_for_one_and_two_workers(one_worker_client, client):
+    X, y, _ = problem(3000, 20)
+    bits = []
+    for workers in (one_worker_client, client):
+        with workers.as_current():
+            model = in_pieces(StreamingRidge(), [2000, 3000], da.from_array(X, 100), da.from_array(y, 100))
+        bits.append((model.coef_, model.cv_errors_, model.state_.state.tiles))
+    for one, two in zip(*bits, strict=True):
+        np.testing.assert_array_equal(one, two)
+
+
+def test_far_targets_keep_their_digits():
+    """Targets are centred at the mean of all rows, not of the first: float32 products would lose those far from it."""
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(4000, 1100)).astype(np.float32)
+    y = X[:, 0] + np.where(np.arange(4000) < 20, 0.0, 1e6)
+    alone = StreamingRidge(alpha=1.0).fit(X[20:], y[20:])
+    grown = (
+        StreamingRidge(alpha=1.0).partial_fit(X[:20], y[:20], np.full(20, 1e-12)).partial_fit(X[20:], y[20:])
+    )
+    np.testing.assert_allclose(grown.coef_, alone.coef_, atol=1e-4)
+
+
+def test_rows_without_weight_change_nothing():
+    X, y, _ = problem(100)
+    model = StreamingRidge().partial_fit(X[:60], y[:60])
+    coef = model.coef_.copy()
+    model.partial_fit(X[60:], y[60:] + 1e9, np.zeros(40))
+    np.testing.assert_allclose(model.coef_, coef, rtol=1e-10)
+    assert model.state_.rows == 100
+
+
+def test_alpha_and_intercept_may_change():
+    X, y, _ = problem(300)
+    model = StreamingRidge().partial_fit(X[:200], y[:200])
+    model.set_params(alpha=1e-3, fit_intercept=False).partial_fit(X[200:], y[200:])
+    assert_same(model, StreamingRidge(alpha=1e-3, fit_intercept=False).fit(X, y))
+    model.set_params(fit_intercept=True).partial_fit(X, y)
+    twice = StreamingRidge(alpha=1e-3).fit(np.vstack([X, X]), np.hstack([y, y]))
+    assert_same(model, twice)
+
+
+def test_first_rows_may_be_few():
+    X, y, _ = problem(300)
+    model = StreamingRidge().partial_fit(X[:1], y[:1])
+    assert model.cv_errors_ is None
+    assert model.state_.rule.n_folds == 5
+    model.partial_fit(X[1:], y[1:])
+    assert model.cv_errors_ is not None
+    np.testing.assert_allclose(model.coef_, StreamingRidge(alpha=model.alpha_).fit(X, y).coef_, rtol=1e-9)
+
+
+# ---- what is refused ------------------------------------------------------------------------------------------
+
+
+def test_without_state_the_error_names_the_option():
+    X, y, _ = problem(100)
+    model = StreamingRidge(alpha=1.0).fit(X, y)
+    assert not hasattr(model, "state_")
+    assert not hasattr(model, "partial_fit")
+    with pytest.raises(InputError, match="keep_state=True"):
+        model.partial_fit(X, y)
+    kept = StreamingRidge(alpha=1.0, keep_state=True).fit(X, y)
+    kept.set_params(keep_state=False).fit(X, y)  # not the sums of other rows
+    with pytest.raises(InputError, match="keep_state=True"):
+        kept.partial_fit(X, y)
+
+
+@pytest.mark.parametrize("method", ["fit", "partial_fit"])
+def test_conjugate_gradients_cannot(method):
+    X, y, _ = problem(100)
+    with pytest.raises(InputError, match="conjugate gradients"):
+        getattr(StreamingRidge(solver="cg", keep_state=True), method)(X, y)
+    with pytest.raises(InputError, match="conjugate gradients"):
+        StreamingRidge(solver="cg", keep_state=True).check()
+
+
+def test_bad_rows_leave_the_model_as_it_was():
+    X, y, _ = problem(100)
+    model = StreamingRidge(alpha=(0.1, 1.0)).partial_fit(X, y)
+    before = pickle.dumps(model)
+    bad = X.copy()
+    bad[3, 2] = np.nan
+    for rows, targets, weight, message in [
+        (bad, y, None, "finite|NaN"),
+        (da.from_array(bad, 10), y, None, "row 3"),
+        (X[:, :-1], y, None, "features"),
+        (X, np.stack([y, y], axis=1), None, "as many columns"),
+        (X, y[:-1], None, "inconsistent|rows"),
+        (X, y, -np.ones(100), "sample_weight"),
+    ]:
+        with pytest.raises(InputError, match=message):
+            model.partial_fit(rows, targets, weight)
+        assert pickle.dumps(model) == before
+
+
+def test_other_options_are_refused():
+    X, y, _ = problem(100)
+    names = labels(X, y)
+    for balanced in (
+        StreamingRidgeClassifier(class_weight="balanced", keep_state=True).fit,
+        lambda *rows: StreamingRidgeClassifier(class_weight="balanced").partial_fit(*rows),
+    ):
+        with pytest.raises(InputError, match="balanced"):
+            balanced(X, names)
+    model = StreamingRidgeClassifier(alpha=1.0, class_weight={"red": 2.0}).partial_fit(X, names)
+    with pytest.raises(InputError, match="class_weight"):
+        model.set_params(class_weight=None).partial_fit(X, names)
+    model = StreamingRidge(alpha=1.0).partial_fit(X, y)
+    with pytest.raises(InputError, match="compared by folds"):
+        model.set_params(alpha="auto").partial_fit(X, y)
+
+
+# ---- saving and planning --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("alpha", ["auto", 1.0])
+@pytest.mark.parametrize("kind", [StreamingRidge, StreamingRidgeClassifier])
+def test_saved_models_take_more_rows(tmp_path, kind, alpha):
+    X, y, w = problem(300, 9)
+    y = labels(X, y) if kind is StreamingRidgeClassifier else y
+    weight = {"red": 2.0} if kind is StreamingRidgeClassifier else None
+    model = kind(alpha=alpha, keep_state=True, **({"class_weight": weight} if weight else {}))
+    model.fit(X[:200], y[:200], w[:200])
+    save_model(model, tmp_path / "m")
+    loaded = load_model(tmp_path / "m")
+    for grown in (model, loaded, pickle.loads(pickle.dumps(model))):
+        grown.partial_fit(X[200:], y[200:], sample_weight=w[200:])
+        np.testing.assert_array_equal(grown.coef_, model.coef_)
+        assert grown.state_.rows == 300
+    assert clone(model).keep_state
+    assert not hasattr(clone(model), "state_")
+
+
+@pytest.mark.parametrize("D", [5, 1100])
+def test_bytes_are_planned(tmp_path, D):
+    X, y = np.random.default_rng(0).normal(size=(64, D)), np.arange(64.0)
+    model = StreamingRidge(alpha="auto", cv=3, keep_state=True)
+    without = plan(clone(model).set_params(keep_state=False), X, y).bytes_written
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # alphas lost in rounding: more features than rows
+        kept = model.fit(X, y).state_
+    held = sum(array.nbytes for array in arrays_of(kept).values())
+    planned = plan(clone(model), X, y).bytes_written - without
+    assert planned == kept.nbytes
+    assert abs(planned - held) <= 8 * (3 * 3 + 1)  # weight, targets and squares of the folds, the centre
+    if D > 1024:
+        assert held < 3 * 8 * D**2
+
+
+def test_damaged_states_are_refused(tmp_path):
+    X, y, _ = problem(100)
+    save_model(StreamingRidge(keep_state=True).fit(X, y), tmp_path / "m")
+    spec, arrays = read_model_folder(tmp_path / "m")
+    arrays["model.state_.sums"] = arrays["model.state_.sums"][:, 1:]
+    write_model_folder(tmp_path / "n", spec, arrays)
+    with pytest.raises(StoreError, match="not a valid model"):
+        load_model(tmp_path / "n")
+
+
+def test_kept_states_are_added_without_changing_the_first():
+    X, y, _ = problem(50)
+    reduction = GramReduction(7, regression_targets(y, None), FoldRule.for_rows(50, 3, 1))
+    state = reduction.update(reduction.initial(), 0, X[:30], y[:30])
+    kept = KeptState(state, reduction.targets, reduction.rule, 30)
+    before = {name: array.copy() for name, array in arrays_of(kept).items()}
+    rest = replace(reduction, rule=kept.next_rule())
+    more = KeptState(rest.update(rest.initial(), 0, X[30:], y[30:]), rest.targets, rest.rule, 20)
+    total = kept.added(more)
+    for name, array in before.items():
+        np.testing.assert_array_equal(arrays_of(kept)[name], array)
+    whole = reduction.update(reduction.initial(), 0, X, y)
+    whole.move(total.state.shifts)
+    for name in ("tiles", "products", "sums", "weight", "targets", "squares"):
+        np.testing.assert_allclose(getattr(total.state, name), getattr(whole, name), rtol=1e-11, atol=1e-10)
+
+
+@parametrize_with_checks(
+    [StreamingRidge(alpha=0.1, keep_state=True), StreamingRidgeClassifier(alpha=0.1, keep_state=True)],
+    expected_failed_checks=expected_failures,
+    xfail_strict=True,
+)
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)

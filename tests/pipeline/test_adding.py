@@ -1,0 +1,301 @@
+"""`add_rows`: a saved model with more rows is the one of all rows, whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import dask.array as da
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from sklearn.pipeline import make_pipeline
+
+import distrf
+from distrf import (
+    RandomFourierFeatures,
+    StreamingRidge,
+    StreamingRidgeClassifier,
+    StreamingScaler,
+    StreamingSGDRegressor,
+    add_rows,
+    load_model,
+    save_model,
+    write_rows,
+)
+from distrf.errors import InputError, InUseError, SpecMismatchError
+from distrf.persistence import model_details
+from distrf.store import model_folder
+from distrf.store.job_lock import hold
+
+N, D = 400, 48
+
+
+@pytest.fixture
+def rows(rng):
+    X = rng.normal(size=(N, 3)).astype(np.float32)
+    return X, np.sin(2 * X[:, 0]) + X[:, 1] + 0.1 * rng.normal(size=N)
+
+
+def machine(model=None):
+    features = RandomFourierFeatures(length_scale=2.0, n_components=D, random_state=0)
+    model = StreamingRidge(alpha=(1e-4, 1e-2), keep_state=True) if model is None else model
+    return make_pipeline(StreamingScaler(), features, model)
+
+
+def one_fit(pipeline, X, y, rows_together=1):
+    """The last step fitted to all rows, after steps that were fitted to the first ones."""
+    Z = pipeline[:-1].transform(X)
+    return StreamingRidge(alpha=pipeline[-1].alpha_).fit(Z, y)
+
+
+def assert_same_weights(model, other):
+    np.testing.assert_allclose(model.coef_, other.coef_, rtol=1e-6, atol=1e-8)
+    np.testing.assert_allclose(model.intercept_, other.intercept_, rtol=1e-8)
+
+
+def test_in_memory(rows):
+    X, y = rows
+    pipeline = machine().fit(X[:300], y[:300])
+    grown = add_rows(pipeline, X[300:], y[300:])
+    assert grown is pipeline
+    assert_same_weights(pipeline[-1], one_fit(pipeline, X, y))
+    assert pipeline[-1].state_.rows == N
+    lazy = machine().fit(X[:300], y[:300])
+    add_rows(lazy, da.from_array(X[300:], (33, 3)), da.from_array(y[300:], 50))
+    assert_same_weights(lazy[-1], pipeline[-1])
+
+
+def test_weights(rows, rng):
+    X, y = rows
+    w = rng.uniform(0.5, 2.0, size=N)
+    alone = StreamingRidge(alpha=0.1, keep_state=True).fit(X[:300], y[:300], w[:300])
+    add_rows(alone, X[300:], y[300:], sample_weight=w[300:])
+    assert_same_weights(alone, StreamingRidge(alpha=0.1).fit(X, y, w))
+
+
+def test_a_folder_is_written_anew(rows, tmp_path):
+    X, y = rows
+    write_rows(X[:300], tmp_path / "a.zarr", y[:300])
+    write_rows(X[300:], tmp_path / "b.zarr", y[300:])
+    model = StreamingRidge(alpha="auto", keep_state=True)
+    distrf.train(*distrf.open_rows(tmp_path / "a.zarr"), model=model, n_components=D, out=tmp_path / "m")
+    before = load_model(tmp_path / "m")
+    grown = add_rows(tmp_path / "m", tmp_path / "b.zarr")
+    loaded = load_model(tmp_path / "m")
+    np.testing.assert_array_equal(loaded[-1].coef_, grown[-1].coef_)
+    assert loaded.training_ == before.training_
+    np.testing.assert_array_equal(before[:-1].transform(X), loaded[:-1].transform(X))
+    assert_same_weights(loaded[-1], one_fit(loaded, X, y))
+    details = model_details(tmp_path / "m")
+    assert [part["rows"] for part in details["trained_on"]] == [300, 100]
+    assert [(a["rows"], os.path.basename(a["source"])) for a in details["added"]] == [(100, "b.zarr")]
+    assert sorted(os.listdir(tmp_path)) == ["a.zarr", "b.zarr", "m"]
+
+
+def test_rows_are_added_once(rows, tmp_path):
+    X, y = rows
+    save_model(machine().fit(X[:300], y[:300]), tmp_path / "m")
+    more = tmp_path / "b.zarr"
+    write_rows(X[300:], more, y[300:])
+    add_rows(tmp_path / "m", more)
+    shutil.copytree(more, tmp_path / "copy.zarr")
+    model = (tmp_path / "m/model.json").read_bytes()
+    for known in (more, tmp_path / "copy.zarr"):
+        with pytest.raises(SpecMismatchError, match=r"all 100 rows are in the model already.*--again"):
+            add_rows(tmp_path / "m", known)
+    assert (tmp_path / "m/model.json").read_bytes() == model
+    twice = add_rows(tmp_path / "m", more, again=True)
+    assert twice[-1].state_.rows == 500
+    # Arrays are known by what they hold.
+    add_rows(tmp_path / "m", X[:10], y[:10])
+    with pytest.raises(SpecMismatchError, match="all 10 rows"):
+        add_rows(tmp_path / "m", X[:10].copy(), y[:10].copy())
+    add_rows(tmp_path / "m", X[:10], y[:10] + 1)
+
+
+def test_what_a_model_was_trained_on_is_known(rows, tmp_path, cli):
+    X, y = rows
+    write_rows(X, tmp_path / "a.zarr", y)
+    cli("train", tmp_path / "a.zarr", tmp_path / "m", "-D", D, "--keep-state", "--model", "ridge")
+    distrf.train(X, y, model=StreamingRidge(keep_state=True), n_components=D, out=tmp_path / "n")
+    for model, given in (("m", (tmp_path / "a.zarr",)), ("n", (X, y))):
+        with pytest.raises(SpecMismatchError, match="in the model already"):
+            add_rows(tmp_path / model, *given)
+
+
+def table(path, X, y):
+    pq.write_table(pa.table({**{f"x{j}": X[:, j] for j in range(X.shape[1])}, "y": y}), path)
+
+
+def test_of_a_folder_of_files_only_the_new_ones_are_added(rows, tmp_path):
+    """New files stand before, between and behind those that are known."""
+    X, y = rows
+    folder = tmp_path / "files"
+    folder.mkdir()
+    cuts = {"1": (0, 50), "2": (50, 120), "3": (120, 200), "4": (200, 310), "5": (310, 400)}
+    for name in ("2", "4"):
+        table(folder / f"{name}.parquet", X[slice(*cuts[name])], y[slice(*cuts[name])])
+    data = distrf.pipeline.inputs.open_input(str(folder), "y")
+    model = machine(StreamingRidge(alpha=1e-3, keep_state=True)).fit(*data.rows())
+    save_model(
+        model,
+        tmp_path / "m",
+        input=data.description,
+        trained_on=[{"data": d, "rows": n} for d, n in data.parts],
+    )
+    for name in ("1", "3", "5"):
+        table(folder / f"{name}.parquet", X[slice(*cuts[name])], y[slice(*cuts[name])])
+    grown = add_rows(tmp_path / "m", folder)
+    assert grown[-1].state_.rows == N
+    assert_same_weights(grown[-1], one_fit(grown, X, y))
+    table(folder / "6.parquet", X[:7], y[:7])
+    assert add_rows(tmp_path / "m", folder)[-1].state_.rows == N + 7
+    with pytest.raises(SpecMismatchError, match="all 407 rows"):
+        add_rows(tmp_path / "m", folder)
+
+
+def test_new_labels(rows, tmp_path):
+    X, _ = rows
+    y = np.where(X[:, 0] > 0, "up", "down")
+    y[320:340] = "new"
+    save_model(
+        machine(StreamingRidgeClassifier(alpha=1e-2, keep_state=True)).fit(X[:300], y[:300]), tmp_path / "m"
+    )
+    with pytest.raises(InputError, match=r"\['new'\]"):
+        add_rows(tmp_path / "m", X[300:], y[300:])
+    grown = add_rows(tmp_path / "m", X[300:], y[300:], new_classes=True)
+    assert grown[-1].classes_.tolist() == ["down", "new", "up"]
+    alone = StreamingRidgeClassifier(alpha=1e-2).fit(grown[:-1].transform(X), y)
+    assert_same_weights(grown[-1], alone)
+
+
+def test_models_that_cannot_take_rows(rows, tmp_path):
+    X, y = rows
+    save_model(machine(StreamingRidge(alpha=0.1)).fit(X, y), tmp_path / "plain")
+    with pytest.raises(InputError, match="--keep-state"):
+        add_rows(tmp_path / "plain", X, y)
+    with pytest.raises(InputError, match="only ridge keeps sums"):
+        add_rows(machine(StreamingSGDRegressor(n_epochs=1)).fit(X, y), X, y)
+    kept = machine().fit(X, y)
+    with pytest.raises(InputError, match="regressor"):
+        add_rows(kept, X, y, new_classes=True)
+    with pytest.raises(InputError, match="needs a target"):
+        add_rows(kept, X)
+    with pytest.raises(InputError, match="features"):
+        add_rows(kept, X[:, :2], y)
+
+
+def test_rows_inside_the_model_and_models_in_use(rows, tmp_path):
+    X, y = rows
+    save_model(machine().fit(X, y), tmp_path / "m")
+    write_rows(X, tmp_path / "m/rows.zarr", y)
+    with pytest.raises(Exception, match="the model"):
+        add_rows(tmp_path / "m", tmp_path / "m/rows.zarr")
+    left = subprocess.Popen([sys.executable, "-c", HOLDER, str(tmp_path / "m")], stdout=subprocess.PIPE)
+    try:
+        assert left.stdout.readline() == b"held\n"
+        with pytest.raises(InUseError, match=f"process {left.pid}"):
+            add_rows(tmp_path / "m", X, y)
+    finally:
+        left.kill()
+        left.wait()
+        left.stdout.close()
+
+
+HOLDER = """
+import sys, time
+from distrf.store.job_lock import hold
+with hold(sys.argv[1]):
+    print("held", flush=True)
+    time.sleep(60)
+"""
+
+
+def test_a_model_at_a_url(rows):
+    X, y = rows
+    url = "memory://adding/m"
+    save_model(machine().fit(X[:300], y[:300]), url)
+    add_rows(url, X[300:], y[300:])
+    assert load_model(url)[-1].state_.rows == N
+
+
+def test_a_failed_write_leaves_the_old_model(rows, tmp_path, monkeypatch):
+    X, y = rows
+    save_model(machine().fit(X[:300], y[:300]), tmp_path / "m")
+
+    def fail(*args):
+        raise OSError("disk full")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(model_folder.files, "write_json", fail)
+        with hold(tmp_path / "m"), pytest.raises(OSError, match="disk full"):
+            add_rows(tmp_path / "m", X[300:], y[300:])
+    assert load_model(tmp_path / "m")[-1].state_.rows == 300
+    assert add_rows(tmp_path / "m", X[300:], y[300:])[-1].state_.rows == N
+
+
+SLOW = """
+import sys
+import numpy as np
+from distrf.store import model_folder
+from distrf import add_rows
+write = model_folder._write_arrays
+def slowly(path, arrays, options):
+    print("writing", flush=True)
+    for name in arrays:
+        write(path + "." + name, {name: arrays[name]}, options)
+    write(path, arrays, options)
+    print("written", flush=True)
+model_folder._write_arrays = slowly
+X, y = np.load(sys.argv[2]), np.load(sys.argv[3])
+add_rows(sys.argv[1], X, y)
+print("done", flush=True)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("said", ["writing", "written"])
+def test_a_killed_run_leaves_the_old_model(rows, tmp_path, said):
+    X, y = rows
+    save_model(machine().fit(X[:300], y[:300]), tmp_path / "m")
+    np.save(tmp_path / "X.npy", X[300:])
+    np.save(tmp_path / "y.npy", y[300:])
+    words = [sys.executable, "-c", SLOW, *(str(tmp_path / name) for name in ("m", "X.npy", "y.npy"))]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
+        for line in process.stdout:
+            if line.strip() == said:
+                break
+        process.send_signal(signal.SIGKILL)
+    time.sleep(0.01)
+    seen = load_model(tmp_path / "m")[-1].state_.rows
+    assert seen == 300 if said == "writing" else seen in (300, N)
+    if seen == 300:
+        assert add_rows(tmp_path / "m", X[300:], y[300:])[-1].state_.rows == N
+
+
+def test_command(rows, tmp_path, cli):
+    X, _ = rows
+    y = np.where(X[:, 0] > 0, "up", "down")
+    table(tmp_path / "a.parquet", X[:300], y[:300])
+    table(tmp_path / "b.parquet", X[300:], y[300:])
+    model = tmp_path / "m"
+    cli("train", tmp_path / "a.parquet", model, "--target", "y", "-D", D, "--keep-state", "--alpha", 1e-3)
+    said = json.loads(cli("add", model, tmp_path / "b.parquet", "--json").out)
+    assert said.items() >= {"rows": 100, "rows_known": 0, "rows_in_all": 400, "alpha": 1e-3}.items()
+    assert "already" in cli("add", model, tmp_path / "b.parquet", code=1).err
+    assert json.loads(cli("add", model, tmp_path / "b.parquet", "--again", "--json").out)["rows_in_all"] == 500
+    assert "trained_on" in cli("inspect", model).out
+    score = json.loads(cli("evaluate", model, tmp_path / "b.parquet", "--json").out)["accuracy"]
+    assert score > 0.9
+    cli("train", tmp_path / "a.parquet", tmp_path / "n", "--target", "y", "-D", D, "--alpha", 1e-3)
+    assert "--keep-state" in cli("add", tmp_path / "n", tmp_path / "b.parquet", code=1).err
+    words = ["--target", "y", "-D", D, "--keep-state", "--solver", "cg"]
+    refused = cli("train", tmp_path / "a.parquet", tmp_path / "o", *words, code=2).err
+    assert "conjugate gradients" in refused

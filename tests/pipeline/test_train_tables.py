@@ -1,0 +1,146 @@
+"""From a table to a model and back: train, predict and evaluate on files and frames of mixed columns."""
+
+from __future__ import annotations
+
+import json
+import warnings
+
+import numpy as np
+import pytest
+
+import distrf
+from distrf import StreamingRidge, TableEncoder, load_model, save_model
+from distrf.errors import InputError
+from distrf.tables.drift import DriftWarning
+
+pd = pytest.importorskip("pandas")
+
+N = 1500
+
+
+def frame(n=N, seed=0):
+    rng = np.random.default_rng(seed)
+    made = pd.DataFrame(
+        {
+            "customer_id": np.arange(n),
+            "age": rng.normal(40, 10, n),
+            "plan": rng.choice(["basic", "plus", "pro"], n),
+            "zip": [f"{code:05d}" for code in rng.integers(0, 200, n)],
+            "since": pd.Timestamp("2020-01-01") + pd.to_timedelta(rng.integers(0, 1000, n), "D"),
+            "loyal": rng.random(n) < 0.5,
+        }
+    )
+    score = (
+        (made["age"] - 40) / 10 * (made["plan"] == "basic") + np.sin(made["zip"].astype(int)) + made["loyal"]
+    )
+    made["churned"] = np.where(score + rng.normal(0, 0.5, n) > 1, "yes", "no")
+    made.loc[::9, "age"] = None
+    made.loc[::11, "plan"] = None
+    return made
+
+
+@pytest.fixture(scope="module")
+def model():
+    return distrf.train(frame(), target="churned", n_components=256)
+
+
+def test_train_takes_a_frame_as_it_is(model):
+    assert [name for name, _ in model.steps] == ["table", "map", "model"]
+    kinds = {column["name"]: column["kind"] for column in model[0].columns_}
+    assert kinds == {
+        "customer_id": "id", "age": "number", "plan": "category", "zip": "category", "since": "date", "loyal": "category",
+    }  # fmt: skip
+    test = frame(seed=1)
+    scores = distrf.evaluate(model, test, test["churned"].to_numpy(str))
+    assert scores["roc_auc"] > 0.85  # rows are told apart, on rows that were not seen
+    assert any(choice.what == "numbers" for choice in model.training_.choices)
+
+
+def test_the_same_rows_from_every_source(model, tmp_path):
+    rows = frame(400, seed=2).drop(columns="churned")
+    expected = model.predict(rows)
+    rows.to_csv(tmp_path / "rows.csv", index=False)
+    (tmp_path / "parts").mkdir()
+    for part in range(3):
+        rows[part * 150 : (part + 1) * 150].to_parquet(tmp_path / "parts" / f"{part}.parquet", index=False)
+    for source in (tmp_path / "parts", tmp_path / "rows.csv"):
+        predicted = distrf.predict(model, str(source))
+        np.testing.assert_array_equal(np.asarray(predicted), expected)
+    moved = rows[rows.columns[::-1]].assign(new=1.0)
+    np.testing.assert_array_equal(model.predict(moved), expected)
+    dd = pytest.importorskip("dask.dataframe")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of dask.dataframe itself
+        lazy = dd.from_pandas(rows, npartitions=4)
+        np.testing.assert_array_equal(np.asarray(model.predict(lazy)), expected)
+
+
+def test_saved_and_loaded(model, tmp_path):
+    save_model(model, tmp_path / "model")
+    rows = frame(300, seed=3)
+    np.testing.assert_array_equal(load_model(tmp_path / "model").predict(rows), model.predict(rows))
+
+
+def test_a_model_by_hand(tmp_path):
+    """The encoder in a pipeline of one's own, on the rows of a file."""
+    from sklearn.pipeline import make_pipeline
+
+    table = frame()
+    table.to_parquet(tmp_path / "rows.parquet", index=False)
+    opened = distrf.open_table(str(tmp_path / "rows.parquet"), target="age", exclude=["churned"])
+    present = ~np.isnan(table["age"].to_numpy())
+    pipeline = make_pipeline(TableEncoder(random_state=0), StreamingRidge())
+    pipeline.fit(table[present].drop(columns=["age", "churned"]), table["age"].to_numpy()[present])
+    assert pipeline.predict(opened).shape == (N,)
+
+
+def test_drift_is_said(model, tmp_path):
+    other = frame(300, seed=4).drop(columns="churned").assign(plan="team", loyal=None)
+    other.to_parquet(tmp_path / "rows.parquet", index=False)
+    with pytest.warns(DriftWarning, match="'plan' has a level that was never seen.*'loyal' is missing"):
+        distrf.predict(model, str(tmp_path / "rows.parquet"), str(tmp_path / "out.parquet"))
+    with pytest.raises(InputError, match="'plan' is missing"):
+        model.predict(other.rename(columns={"plan": "Plan"}))
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"target": "nothing"}, "nothing"),
+        ({"target": "churned", "exclude": ["nothing"]}, "nothing"),
+        ({"target": "churned", "numeric": ["plan"]}, "'plan'.*can be"),
+        ({"target": "churned", "categorical": ["age"], "numeric": ["age"]}, "category and number"),
+    ],
+)
+def test_refused(options, words):
+    with pytest.raises(InputError, match=words):
+        distrf.train(frame(100), **options)
+
+
+def test_columns_of_arrays_have_no_names():
+    with pytest.raises(InputError, match="exclude name columns of a table"):
+        distrf.train(np.zeros((10, 2)), np.zeros(10), exclude=["a"])
+
+
+def test_on_the_command_line(cli, tmp_path):
+    rows, new, model, out = (
+        str(tmp_path / name) for name in ("rows.parquet", "new.csv", "model", "out.parquet")
+    )
+    frame().to_parquet(rows, index=False)
+    frame(300, seed=5).to_csv(new, index=False)  # zip codes keep their zeros: the model says that they are text
+    said = json.loads(
+        cli("train", rows, model, "--target", "churned", "--exclude", "since", "-D", "128", "--json").out
+    )
+    assert [column["kind"] for column in said["columns"]] == [
+        "id",
+        "number",
+        "category",
+        "category",
+        "category",
+    ]
+    scores = json.loads(cli("evaluate", model, new, "--json").out)
+    assert scores["roc_auc"] > 0.75
+    cli("predict", model, new, out, "--keys", "customer_id")
+    written = pd.read_parquet(out)
+    assert written.columns.tolist() == ["customer_id", "prediction", "p_no", "p_yes"]
+    np.testing.assert_array_equal(written["prediction"], load_model(model).predict(frame(300, seed=5)))

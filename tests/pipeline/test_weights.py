@@ -1,0 +1,278 @@
+"""Weights of rows, from a column or an array: read, checked with the row, and counted in all that is judged."""
+
+from __future__ import annotations
+
+import json
+
+import dask.array as da
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import zarr
+from sklearn.base import is_classifier
+
+import distrf
+from distrf import (
+    StreamingRidge,
+    StreamingRidgeClassifier,
+    StreamingSGDClassifier,
+    evaluate,
+    ingest,
+    load_model,
+    make_model,
+    open_rows,
+    train,
+    tune,
+)
+from distrf.errors import InputError, StoreError
+from distrf.pipeline.inputs import open_input
+from distrf.pipeline.making import _encode_targets
+from distrf.pipeline.sample import Sample
+from distrf.pipeline.search import judge, judge_constant
+from distrf.ridge.path import ridge_path
+from distrf.targets import regression_targets
+
+N = 600
+RNG = np.random.default_rng(4)
+X = RNG.normal(size=(N, 3))
+Y = X[:, 0] - 0.5 * X[:, 1] + 0.1 * RNG.normal(size=N)
+WEIGHT = RNG.integers(1, 4, size=N).astype(float)
+LABELS = np.where(Y > 0, "up", "down")
+
+
+def parquet(path, weight=WEIGHT, **more):
+    columns = {"a": X[:, 0], "w": weight, "b": X[:, 1], "c": X[:, 2], "y": Y, **more}
+    pq.write_table(pa.table(columns), path, row_group_size=200)
+    return str(path)
+
+
+# ---- reading ----------------------------------------------------------------------------------------
+
+
+def test_a_column_of_parquet(tmp_path):
+    path = parquet(tmp_path / "rows.parquet")
+    rows, y, weight = open_rows(path, target="y", weight="w")
+    np.testing.assert_array_equal(rows.compute(), X)
+    np.testing.assert_array_equal(y.compute(), Y)
+    np.testing.assert_array_equal(weight.compute(), WEIGHT)
+    assert weight.chunks[0] == rows.chunks[0]
+    rows, _, weight = open_rows(path, weight="w", columns=["b"])
+    assert rows.shape == (N, 1)
+    np.testing.assert_array_equal(weight.compute(), WEIGHT)
+    assert len(open_rows(path, target="y")) == 2
+    data = open_input(path, "y", weight="w")
+    assert data.info.columns == ["a", "b", "c"]
+    assert data.description["weight"] == "w"
+    np.testing.assert_array_equal(data.weights().compute(), WEIGHT)
+    assert open_input(path, "y").weights() is None
+    assert "weight" not in open_input(path, "y").description
+
+
+def test_a_column_or_an_array_of_zarr(tmp_path):
+    ingest(parquet(tmp_path / "rows.parquet"), tmp_path / "rows.zarr", target="y")
+    data = open_input(str(tmp_path / "rows.zarr"), weight="w")
+    assert data.info.columns == ["a", "b", "c"]
+    np.testing.assert_array_equal(data.rows()[0].compute(), X)
+    np.testing.assert_array_equal(data.weights().compute(), WEIGHT)
+    group = zarr.open_group(tmp_path / "others.zarr", mode="w")
+    for name, values in {"X": X, "y": Y, "mass": WEIGHT, "many": X}.items():
+        group.create_array(name, data=values, chunks=(100, *values.shape[1:]))
+    rows, _, weight = open_rows(tmp_path / "others.zarr", weight="mass")
+    np.testing.assert_array_equal(rows.compute(), X)
+    np.testing.assert_array_equal(weight.compute(), WEIGHT)
+    np.testing.assert_array_equal(
+        open_input(str(tmp_path / "others.zarr"), weight="mass").weights().compute(), WEIGHT
+    )
+    with pytest.raises(InputError, match="a weight is one number for each row; 'many' has shape"):
+        open_rows(tmp_path / "others.zarr", weight="many")
+    with pytest.raises(StoreError, match="'none' is not an array"):
+        open_rows(tmp_path / "others.zarr", weight="none")
+
+
+def test_columns_that_are_no_weight(tmp_path):
+    path = parquet(tmp_path / "rows.parquet", label=LABELS)
+    with pytest.raises(InputError, match="the weight 'y' is the target"):
+        open_rows(path, target="y", weight="y", columns=["a"])
+    with pytest.raises(InputError, match="the weight 'w' is among columns="):
+        open_rows(path, target="y", weight="w", columns=["a", "w"])
+    with pytest.raises(InputError, match="none"):
+        open_rows(path, target="label", weight="none", columns=["a"])
+    with pytest.raises(InputError, match="one number for each row; 'label' has shape"):
+        open_rows(path, target="y", weight="label", columns=["a"])
+    with pytest.raises(
+        TypeError, match=r"rows at a path have it; open them with distrf\.open_rows\(path, weight"
+    ):
+        train(X, Y, weight="w")
+
+
+@pytest.mark.parametrize(("bad", "said"), [(-2.0, "-2"), (np.nan, "nan"), (np.inf, "inf")])
+def test_the_row_of_a_bad_weight_is_named(tmp_path, bad, said):
+    weight = WEIGHT.copy()
+    weight[417] = bad
+    rows, y, lazy = open_rows(
+        parquet(tmp_path / "rows.parquet", weight), target="y", weight="w", rows_per_block=200
+    )
+    for estimator, targets in (
+        (StreamingRidge(), y),
+        (StreamingRidgeClassifier(), y > 0),
+        (StreamingSGDClassifier(n_epochs=1), y > 0),
+    ):
+        with pytest.raises(InputError, match=f"got {said} in row 417; mend or drop"):
+            estimator.fit(rows, targets, lazy)
+    model = StreamingRidge().fit(rows, y)
+    with pytest.raises(InputError, match=rf"got {said} in row 17; .*\[block: rows 400 to 599\]"):
+        evaluate(model, rows, y, sample_weight=lazy)
+    with pytest.raises(InputError, match=f"got {said} in row 417"):
+        tune(X, Y, None, {}, StreamingRidge(), [1e-3], sample_weight=weight)
+
+
+# ---- what is judged ---------------------------------------------------------------------------------
+
+
+def repeated(sample):
+    """The sample with as many copies of each row as it weighs, and the splits that go with it."""
+    times = WEIGHT[: len(sample.y)].astype(int)
+    at = np.repeat(np.arange(len(times)), times)
+    splits = tuple(tuple(np.flatnonzero(np.isin(at, part)) for part in split) for split in sample.splits)
+    return Sample(sample.X[at], sample.y[at], splits)
+
+
+@pytest.mark.parametrize("labels", [False, True])
+@pytest.mark.parametrize("n", [20, 120])  # fewer rows than columns go by the kernel matrix
+def test_weights_are_repeated_rows(labels, n):
+    rows = np.random.default_rng(1).normal(size=(n, 15))
+    y = (LABELS if labels else Y)[:n]
+    order = np.random.default_rng(0).permutation(n)
+    splits = ((order[n // 4 :], order[: n // 4]), (order[: -n // 4], order[-n // 4 :]))
+    sample = Sample(rows, y, splits, weight=WEIGHT[:n] / WEIGHT[:n].mean())
+    both = [judge(s, _encode_targets(s, labels), lambda Z: Z, 15) for s in (sample, repeated(sample))]
+    assert both[0].score == pytest.approx(both[1].score, rel=1e-6)
+    assert both[0].alpha == both[1].alpha
+    assert both[0].error == pytest.approx(both[1].error, rel=1e-6)
+    constant = [judge_constant(s, _encode_targets(s, labels)) for s in (sample, repeated(sample))]
+    assert constant[0].score == pytest.approx(constant[1].score, rel=1e-9)
+    assert constant[0].error == pytest.approx(constant[1].error, rel=1e-9)
+
+
+@pytest.mark.parametrize("n", [10, 200])
+def test_ridge_path(n):
+    targets = regression_targets(Y[:n], WEIGHT[:n])
+    path = ridge_path(lambda Z: Z, 12, np.tile(X[:n], 4), Y[:n], targets, [1e-2, 1.0], True, WEIGHT[:n])
+    for solution in path:
+        exact = StreamingRidge(solution.alpha).fit(np.tile(X[:n], 4), Y[:n], WEIGHT[:n])
+        np.testing.assert_allclose(solution.weights[:, 0], exact.coef_, rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("lazy", [False, True])
+def test_choices_follow_the_weights(lazy):
+    """Two kinds of rows: the light ones are linear in the columns, the heavy ones are not."""
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(1500, 2))
+    heavy = rng.uniform(size=1500) < 0.3
+    y = np.where(heavy, np.sin(3 * rows[:, 0]), rows[:, 0] * 2) + 0.05 * rng.normal(size=1500)
+    rows = np.c_[rows, heavy]
+    for weight, linear in ((np.where(heavy, 1e-3, 1.0), True), (np.where(heavy, 1.0, 1e-3), False)):
+        given = [rows, y, weight]
+        if lazy:
+            given = [da.from_array(a, chunks=(500, *a.shape[1:])) for a in given]
+        options = {"n_components": 256, "length_scale": 0.7, "scale": "none", "random_state": 0}
+        made = train(given[0], given[1], sample_weight=given[2], **options)
+        first = made.training_.baseline[0]
+        assert (first.linear > 0.95) == linear
+        score = made.score(rows, y, weight)
+        assert score > 0.9
+        assert first.machine == pytest.approx(score, abs=0.1)
+        chosen = make_model(given[0], given[1], sample_weight=given[2], **options)
+        assert repr(chosen) == repr(make_model(rows, y, sample_weight=weight, **options))
+
+
+def test_equal_weights_change_nothing():
+    plain = train(X, Y, n_components=64, random_state=0)
+    same = train(X, Y, sample_weight=np.full(N, 3.0), n_components=64, random_state=0)
+    assert plain.training_.choices == same.training_.choices
+    np.testing.assert_allclose(plain[-1].coef_, same[-1].coef_, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "model", [StreamingRidge(), StreamingRidgeClassifier(), StreamingSGDClassifier("logistic", n_epochs=2)]
+)
+def test_tune(model):
+    y = LABELS if is_classifier(model) else Y
+    zeros = np.where(np.arange(N) % 3 == 0, 0.0, WEIGHT)
+    lazy = da.from_array(zeros, chunks=100)
+    alphas = [1e-4, 1e-1]
+    tuned = tune(X, y, None, {}, model, alphas, sample_weight=zeros)
+    again = tune(
+        *(da.from_array(a, chunks=(100, *a.shape[1:])) for a in (X, y)),
+        None,
+        {},
+        model,
+        alphas,
+        sample_weight=lazy,
+    )
+    assert (tuned.best.score, tuned.best.alpha) == pytest.approx((again.best.score, again.best.alpha))
+    from distrf.tuning import read_sample
+
+    sample = read_sample(X, y, 20_000, 0, zeros)
+    assert (sample.w > 0).all()
+    assert len(sample.X) + len(sample.Xv) == np.count_nonzero(zeros)
+    exact = model.set_params(alpha=tuned.best.alpha).fit(sample.X, sample.y, sample.w)
+    score = exact.score(sample.Xv, sample.yv, sample.wv)
+    assert tuned.best.score == pytest.approx(score, abs=0.02)
+    with pytest.raises(InputError, match=r"has shape \(n,\), got \(3,\) for 600 rows"):
+        tune(X, y, None, {}, model, alphas, sample_weight=np.ones(3))
+    with pytest.raises(InputError, match="at least 20 rows of positive weight, got 5"):
+        tune(X, y, None, {}, model, alphas, sample_weight=np.r_[np.ones(5), np.zeros(N - 5)])
+
+
+# ---- from the command to the model ------------------------------------------------------------------
+
+
+def test_commands(cli, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    path = parquet(tmp_path / "rows.parquet")
+    options = ["--target", "y", "--weight", "w"]
+    cli(
+        "train",
+        path,
+        "model",
+        *options,
+        "--map",
+        "none",
+        "--scale",
+        "none",
+        "--alpha",
+        "0.01",
+        "--cluster",
+        "none",
+    )
+    model = load_model("model")
+    exact = StreamingRidge(0.01).fit(X, Y, WEIGHT)
+    np.testing.assert_allclose(model[-1].coef_, exact.coef_, rtol=1e-9)
+    assert distrf.persistence.model_details("model")["input"]["weight"] == "w"
+    for weight, expected in ((options[2:], exact.score(X, Y, WEIGHT)), ([], exact.score(X, Y))):
+        said = json.loads(cli("evaluate", "model", path, *weight, "--json", "--cluster", "none").out)
+        assert said["r2"] == pytest.approx(expected)
+    assert evaluate("model", path, weight="w")["r2"] == pytest.approx(exact.score(X, Y, WEIGHT))
+    plan = json.loads(cli("plan", path, *options, "--json").out)
+    assert plan["job"]
+    cli("tune", path, "--out", "best.toml", *options, "--map", "none", "--alpha", "0.01,1", "--cluster", "none")
+    assert 'weight = "w"' in (tmp_path / "best.toml").read_text()
+    (tmp_path / "best.toml").write_text((tmp_path / "best.toml").read_text() + "overwrite = true\n")
+    cli("run", "best.toml")
+    said = cli("train", path, "other", "--target", "y", "--weight", "none", code=2).err
+    assert "none" in said
+    bad = parquet(tmp_path / "bad.parquet", np.where(np.arange(N) == 99, -1.0, WEIGHT))
+    said = cli("train", bad, "other", *options, "--map", "none", "--cluster", "none", code=1).err
+    assert "got -1 in row 99" in said
+
+
+def test_weights_of_the_other_kind(tmp_path):
+    path = parquet(tmp_path / "rows.parquet")
+    model = StreamingRidge().fit(X, Y)
+    with pytest.raises(InputError, match="received sample_weight= for a path"):
+        evaluate(model, path, target="y", sample_weight=WEIGHT)
+    with pytest.raises(InputError, match="received weight= for rows that are no path"):
+        evaluate(model, X, Y, weight="w")
+    assert evaluate(model, X, Y, sample_weight=WEIGHT)["r2"] == pytest.approx(model.score(X, Y, WEIGHT))

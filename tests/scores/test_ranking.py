@@ -1,0 +1,170 @@
+"""Rankings: exact up to m distinct scores, within their bounds beyond, whatever the order of the rows."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn import metrics as reference
+
+from distrf.errors import InputError
+from distrf.scores.ranking import BINS, ClassRankings, Ranking, _ordered, bins_of_each
+
+
+def ranking(scores, positive, weight=None, m=BINS, cuts=()):
+    """Of blocks that end at `cuts`, each added to a state of its own, which are merged."""
+    total = Ranking(m)
+    edges = [0, *sorted(cuts), len(scores)]
+    for a, b in itertools.pairwise(edges):
+        part = Ranking(m)
+        part.add(scores[a:b], positive[a:b], None if weight is None else weight[a:b])
+        total.merge(part)
+    return total
+
+
+def exact(scores, positive, weight=None):
+    """AUC, average precision of the class, and of the others from below."""
+    weight = np.ones(len(scores)) if weight is None else weight
+    return (
+        reference.roc_auc_score(positive, scores, sample_weight=weight),
+        reference.average_precision_score(positive, scores, sample_weight=weight),
+        reference.average_precision_score(~positive, -scores, sample_weight=weight),
+    )
+
+
+def ours(found):
+    """The three values, and their bounds."""
+    return np.array([found.roc_auc(), found.average_precision(), found.average_precision(of_others=True)]).T
+
+
+SHAPES = {
+    "normal": lambda rng, n: rng.normal(size=n),
+    "narrow, far from zero": lambda rng, n: -1 + 1e-3 * rng.normal(size=n),
+    "heavy tails": lambda rng, n: rng.standard_cauchy(n) ** 3,
+    "probabilities near zero": lambda rng, n: np.exp(-20 * rng.random(n)),
+    "few": lambda rng, n: rng.integers(-3, 3, n) / 7,
+    "one and others": lambda rng, n: np.where(rng.random(n) < 0.5, 0.25, rng.normal(size=n)),
+    "float32": lambda rng, n: rng.normal(size=n).astype(np.float32),
+    "two scales": lambda rng, n: np.where(rng.random(n) < 0.1, 1e6, 1e-6) * rng.normal(size=n),
+}
+
+
+@given(
+    shape=st.sampled_from(sorted(SHAPES)),
+    n=st.integers(5, 400),
+    m=st.sampled_from([2, 5, 16, 64, 1000]),
+    share=st.sampled_from([0.02, 0.3, 0.5, 0.9]),
+    weighted=st.booleans(),
+    seed=st.integers(0, 1000),
+)
+def test_errors_are_within_their_bounds(shape, n, m, share, weighted, seed):
+    rng = np.random.default_rng(seed)
+    scores, positive = SHAPES[shape](rng, n), rng.random(n) < share
+    positive[:2] = True, False
+    scores = scores + 0.5 * np.std(scores) * positive if seed % 2 else scores
+    weight = rng.integers(1, 9, n) / 4 if weighted else None
+    found = ranking(scores, positive, weight, m, rng.integers(0, n, 3))
+    assert len(found.first) <= m
+    values, bounds = ours(found)
+    error = np.abs(values - exact(scores, positive, weight))
+    assert (error <= bounds + 1e-12).all(), (error, bounds)
+    if len(np.unique(scores)) <= m:
+        assert (bounds == 0).all()
+        assert found.level == 0
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_the_state_is_a_function_of_the_rows(rng, shape):
+    """In any order, in any blocks, on any tree; counts are whole numbers, so that sums have no rounding."""
+    n = 3000
+    scores, positive = SHAPES[shape](rng, n), rng.random(n) < 0.3
+    whole = ranking(scores, positive, m=100)
+    order = rng.permutation(n)
+    other = ranking(scores[order], positive[order], m=100, cuts=[7, 900, 901, 2500])
+    assert whole.level == other.level
+    for name in ("first", "last", "positive", "negative"):
+        np.testing.assert_array_equal(getattr(whole, name), getattr(other, name))
+    assert whole.positive.sum() == positive.sum()
+    assert whole.negative.sum() == n - positive.sum()
+
+
+@pytest.mark.parametrize(
+    ("shape", "bound"),
+    [
+        ("normal", 2e-3),
+        ("narrow, far from zero", 2e-3),
+        ("heavy tails", 5e-3),
+        ("probabilities near zero", 2e-3),
+    ],
+)
+def test_many_rows(rng, shape, bound):
+    """The bound falls as 1 / m, and what is off is far below it."""
+    n = 200_000
+    positive = rng.random(n) < 0.1
+    scores = SHAPES[shape](rng, n)
+    scores = np.where(positive, np.median(scores) + 1.5 * (scores - np.median(scores)), scores)
+    truth = np.array(exact(scores, positive))
+    fine, coarse = (ours(ranking(scores, positive, m=m)) for m in (2**12, 2**10))
+    assert (fine[1] < bound).all()
+    assert (np.abs(fine[0] - truth) < 0.2 * fine[1]).all()
+    # Levels are steps of two, so four times the bins are two to eight times as narrow.
+    assert (coarse[1] / fine[1] > 1.8).all()
+    assert (coarse[1] / fine[1] < 9).all()
+
+
+def test_rare_class_at_the_top(rng):
+    """Average precision of a class of 1 in 10,000 is as sure as that of others: rows above it are few."""
+    n = 300_000
+    positive = np.zeros(n, dtype=bool)
+    positive[:30] = True
+    scores = rng.normal(size=n) + 4 * positive
+    values, bounds = ours(ranking(scores, positive, m=2**13))
+    error = np.abs(values - exact(scores, positive))
+    assert (error <= bounds).all()
+    assert bounds[1] < 0.02 * values[1]
+
+
+def test_ordered_keys_keep_the_order():
+    tiny, huge = np.nextafter(0, 1), np.finfo(float).max
+    ascending = np.array([-huge, -1.5, -1.0, -tiny, 0.0, tiny, 1.0, np.nextafter(1, 2), huge])
+    assert (np.diff(_ordered(ascending).astype(object)) > 0).all()
+    assert _ordered(np.array([-0.0])) == _ordered(np.array([0.0]))
+    found = ranking(ascending, ascending > 0, m=2)
+    assert len(found.first) == 2
+    assert found.roc_auc()[0] > 0.8
+
+
+def test_rows_of_weight_zero_do_not_count():
+    scores, positive = np.array([0.0, 1.0, 2.0, 3.0]), np.array([True, False, False, True])
+    found = ranking(scores, positive, np.array([0.0, 1.0, 1.0, 1.0]))
+    assert len(found.first) == 3
+    assert found.roc_auc() == (1.0, 0.0)
+
+
+def test_scores_that_are_not_defined():
+    found = ranking(np.array([1.0, 2.0]), np.array([True, True]))
+    assert np.isnan(found.roc_auc()).all()
+    assert found.average_precision() == (1.0, 0.0)
+    assert np.isnan(found.average_precision(of_others=True)).all()
+    assert np.isnan(ClassRankings(np.array([3])).roc_auc()).all()
+
+
+def test_size_is_bounded(rng):
+    found = Ranking(256)
+    for _ in range(20):
+        found.add(rng.normal(size=1000), rng.random(1000) < 0.5)
+        assert found.__sizeof__() <= found.nbytes + 500
+    assert bins_of_each(1) == BINS
+    assert all(32 * k * bins_of_each(k) <= 8 * 2**20 for k in range(1, 600))
+    assert bins_of_each(512) == 512
+    assert bins_of_each(513) == 0
+
+
+def test_bad_scores_are_refused():
+    with pytest.raises(InputError, match="row 1 of the block is inf"):
+        Ranking().add(np.array([0.0, np.inf]), np.array([True, False]))
+    with pytest.raises(InputError, match="sample_weight must hold"):
+        Ranking().add(np.zeros(2), np.array([True, False]), np.array([1.0, np.nan]))

@@ -1,0 +1,58 @@
+"""Slices by the values of a column."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from distrf.errors import InputError
+from distrf.scores.slices import Slices
+
+
+def named(slices, column):
+    return [slices.names[code] for code in slices.codes(column)]
+
+
+def test_values_that_are_few():
+    slices = Slices.of_sample(np.array([3.0, 1.0, np.nan, 1.5]))
+    assert named(slices, np.array([1, 1.5, 2, 3, np.nan])) == [1, 1.5, "other values", 3, "missing"]
+    flags = Slices.of_sample(np.array([True, False]))
+    assert named(flags, np.array([False, True])) == [False, True]
+    assert named(flags, sp.csr_array(np.array([[0.0], [1.0]]))) == [False, True]
+
+
+def test_text():
+    slices = Slices.of_sample(np.array(["north", None, "south"], dtype=object))
+    column = np.array(["south", "north-west", None, "north"], dtype=object)
+    assert named(slices, column) == ["south", "other values", "missing", "north"]
+    assert named(slices, column[[0, 1, 3]].astype(str)) == ["south", "other values", "north"]
+    many = np.repeat([f"t{i:02}" for i in range(30)], np.arange(30) + 1)
+    kept = Slices.of_sample(many).names
+    assert kept == [*(f"t{i:02}" for i in range(10, 30)), "other values", "missing"]
+
+
+def test_quarters_of_numbers(rng):
+    column = rng.permutation(np.arange(1.0, 101.0))
+    slices = Slices.of_sample(column)
+    assert slices.names == [
+        "<= 25", "(25, 50]", "(50, 75]", "> 75", "other values", "missing",
+    ]  # fmt: skip
+    np.testing.assert_array_equal(np.bincount(slices.codes(column)), [25, 25, 25, 25])
+    assert slices.codes(np.array([-np.inf, 25.0, 25.1, np.inf, np.nan])).tolist() == [0, 0, 1, 3, 5]
+    mostly = Slices.of_sample(np.concatenate([np.zeros(900), column]))
+    assert mostly.names[:2] == ["<= 0", "> 0"]
+
+
+def test_nothing_but_missing_values():
+    slices = Slices.of_sample(np.full(5, np.nan))
+    assert named(slices, np.array([1.0, np.nan])) == ["other values", "missing"]
+    slices = Slices.of_sample(np.array([None, None]))
+    assert named(slices, np.array(["a", None], dtype=object)) == ["other values", "missing"]
+
+
+def test_what_is_no_column_is_refused():
+    with pytest.raises(InputError, match="one column of numbers, booleans or text"):
+        Slices.of_sample(np.zeros((3, 2)))
+    with pytest.raises(InputError, match=r"got shape .* datetime64"):
+        Slices.of_sample(np.zeros(3, dtype="datetime64[s]"))

@@ -1,0 +1,325 @@
+"""CSV as a source of rows: any blocks, types and missing values, quotes, and what is refused with its line."""
+
+from __future__ import annotations
+
+import datetime as dt
+import gzip
+import pickle
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from dask.base import tokenize
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from distrf import open_rows
+from distrf.errors import InputError, StoreError
+from distrf.execution.open_rows import lazy_rows
+from distrf.store import CsvSource, Selection, csv_reader, csv_source, describe, facts, find_format, open_source
+from distrf.store.table_codes import as_arrow, coded
+from distrf.store.table_schema import ColumnType, TableSchema, schema_of
+
+
+def run(x):
+    return x.compute(scheduler="sync")
+
+
+@pytest.fixture
+def small_pieces(monkeypatch):
+    """A few rows at a time, so that every seam is crossed; types of the first rows alone."""
+    _small(monkeypatch)
+
+
+def _small(patch, pieces=40):
+    patch.setattr(csv_reader, "PIECE_BYTES", pieces)
+    patch.setattr(csv_source, "_SCAN_BYTES", 100)
+    patch.setattr(csv_source, "_STEP_BYTES", 30)
+
+
+def types(path):
+    return dict(facts(path)["columns"])
+
+
+@settings(max_examples=20)
+@given(
+    sizes=st.lists(st.integers(1, 40), min_size=1, max_size=3),
+    rows_per_block=st.integers(1, 50),
+    end=st.sampled_from(["\n", "\r\n", "\r"]),
+    last=st.booleans(),
+    uniform=st.booleans(),
+    pieces=st.integers(1, 200),
+)
+def test_any_files_and_blocks(tmp_path_factory, sizes, rows_per_block, end, last, uniform, pieces):
+    folder, first = tmp_path_factory.mktemp("c"), 0
+    for number, size in enumerate(sizes):
+        rows = [f'{i},"text, {i}{end}{end}""",{i / 3!r}' for i in range(first, first + size)]
+        text = end.join(["n,t,x", *rows]) + end * last
+        (folder / f"part-{number}.csv").write_bytes(text.encode())
+        first += size
+    with pytest.MonkeyPatch.context() as patch:
+        _small(patch, pieces)
+        X, y = open_rows(folder, target="t", rows_per_block=rows_per_block, uniform=uniform)
+        assert set(X.chunks[0][:-1]) <= {rows_per_block}
+        assert X.chunks[0] == y.chunks[0]
+        np.testing.assert_array_equal(run(X), np.c_[np.arange(first), np.arange(first) / 3])
+        np.testing.assert_array_equal(run(y), [f'text, {i}{end}{end}"' for i in range(first)])
+        source = open_source(folder, Selection(target="n", coded=True, rows_per_block=rows_per_block))
+        table = pa.table({"t": run(y), "x": np.arange(first) / 3})
+        np.testing.assert_array_equal(run(lazy_rows(source)), coded(table, source.coded))
+        assert run(lazy_rows(source.target_source())).dtype == np.int64
+
+
+def test_types(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text(
+        "i,x,b,d,s,z,c,t,e,h,q\n"
+        "1,1,true,2020-01-01,2020-01-01 10:00,2020-01-01T10:00Z,10:00:00,a,,0x1F,\"1\"\n"
+        ",2.5,,NA,nan,null,,None,<NA>,0x2A,\"2\"\n"
+    )  # fmt: skip
+    assert types(path) == {
+        "i": "int64", "x": "double", "b": "bool", "d": "date32[day]", "s": "timestamp[s]", "z": "timestamp[s, tz=UTC]",
+        "c": "time32[s]", "t": "string", "e": "null", "h": "string", "q": "int64",
+    }  # fmt: skip
+    source = open_source(path, Selection(coded=True))
+    at = dt.datetime(2020, 1, 1, 10)
+    table = pa.table({
+        "i": [1, None], "x": [1.0, 2.5], "b": [True, None], "d": [at.date(), None], "s": [at, None],
+        "z": pa.array([at, None], pa.timestamp("s", "UTC")), "c": [at.time(), None], "t": ["a", None], "e": pa.nulls(2),
+        "h": ["0x1F", "0x2A"], "q": [1, 2],
+    })  # fmt: skip
+    np.testing.assert_array_equal(run(lazy_rows(source)), coded(table, source.coded))
+
+
+def test_missing_words_are_those_of_pandas(tmp_path):
+    words = pd._libs.parsers.STR_NA_VALUES
+    assert set(csv_reader.parse.__globals__["NULLS"]) == words
+    path = tmp_path / "a.csv"
+    path.write_text("t,x\nkept,1\n" + "".join(f"{word},{word}\n" for word in sorted(words)))
+    got = run(lazy_rows(open_source(path, Selection(coded=True))))
+    np.testing.assert_array_equal(
+        got, coded(as_arrow(pd.read_csv(path)), open_source(path, Selection(coded=True)).coded)
+    )
+    assert (got[1:] == got[1, 0]).all()
+
+
+@pytest.mark.usefixtures("small_pieces")
+def test_rows_that_were_not_looked_at_may_hold_more(tmp_path, monkeypatch):
+    """Fractions, dates with times of day; but text stays text and a target keeps its type."""
+    monkeypatch.setattr(csv_source, "_PLACES", 1)
+    monkeypatch.setattr(csv_source, "_PLACE_BYTES", 60)
+    path = tmp_path / "a.csv"
+    head = "i,d,s,c,t,y\n" + "1,2020-01-01,2020-01-01 10:00,10:00:00,5 pm,7\n" * 9
+    path.write_text(head + "1.5,2020-01-01 12:00,2020-01-01T00:00:00.5,10:00:00.25,9,8\n")
+    source = open_source(path, Selection(coded=True, target="y"))
+    got = run(lazy_rows(source))[-1]
+    day = 1_577_836_800.0
+    assert got[:4].tolist() == [1.5, day + 43_200, day + 0.5, 36_000.25]
+    assert source.coded.columns[4].base == "text"
+    assert run(lazy_rows(source.target_source())).tolist() == [7] * 9 + [8]
+    for column, value, wanted in (
+        ("i", "many", "'many' in column 'i', which is no number"),
+        ("d", "soon", "'soon' in column 'd', which is no date without a time zone"),
+        ("s", "2020-01-01T00:00Z", "which is no date without a time zone"),
+        ("c", "25:00:00", "'25:00:00' in column 'c', which is no time of day"),
+    ):
+        values = dict(zip("idscty", ["1", "2020-01-01", "2020-01-01", "10:00:00", "", "1"], strict=True)) | {
+            column: value
+        }
+        path.write_text(head + ",".join(values.values()) + "\n")
+        with pytest.raises(
+            InputError, match=rf"line 11 of '.*a.csv' has .*{wanted}; correct the file, or leave"
+        ):
+            run(lazy_rows(open_source(path, Selection(coded=True, target="y"))))
+    path.write_text(head + "1,2020-01-01,2020-01-01 10:00,10:00:00,x,7.5\n")
+    with pytest.raises(InputError, match=r"line 11 of .* has '7.5' in column 'y', which is no whole number"):
+        run(lazy_rows(open_source(path, Selection(coded=True, target="y")).target_source()))
+
+
+def test_a_column_may_have_its_values_late(tmp_path, monkeypatch):
+    monkeypatch.setattr(csv_source, "_PLACES", 1)
+    monkeypatch.setattr(csv_source, "_PLACE_BYTES", 60)
+    path = tmp_path / "a.csv"
+    path.write_text("x,e\n" + "1,\n" * 90 + "1,7\n")
+    source = open_source(path, Selection(coded=True))
+    assert [column.base for column in source.coded.columns] == ["number", "text"]
+    assert len(np.unique(run(lazy_rows(source))[:, 1])) == 2
+    number = TableSchema((ColumnType("e", "double", "number"),))
+    assert run(lazy_rows(open_source(path, Selection(coded=number))))[-1, 0] == 7
+    path.write_text("x,e\n1,\n")
+    assert [column.base for column in open_source(path, Selection(coded=True)).coded.columns] == [
+        "number",
+        "empty",
+    ]
+
+
+@pytest.mark.usefixtures("small_pieces")
+@pytest.mark.parametrize("rows_per_block", [3, 1000])
+def test_a_fault_is_named_with_its_line(tmp_path, monkeypatch, rows_per_block):
+    monkeypatch.setattr(csv_source, "_PLACES", 1)
+    monkeypatch.setattr(csv_source, "_PLACE_BYTES", 60)
+    path = tmp_path / "a.csv"
+    head = "a,b\n\n" + '1,"x\ny"\n' * 20  # lines 3 to 42
+    for bad, message in (
+        (b"1,x,y\n", "every row has 2 values, as the first; line 43 of .* has not .*got 3"),
+        (b"1\n", "line 43 of .* has not .*got 1"),
+        (b"{a},b\n", "line 43 of .* has '{a}' in column 'a', which is no number"),
+        (b"1,\xff\n", "line 43 of .* has '\ufffd' in column 'b', which is no UTF-8 text; correct the file"),
+    ):  # fmt: skip
+        path.write_bytes(head.encode() + bad + b"1,z\n" * 5)
+        X = lazy_rows(open_source(path, Selection(coded=True, rows_per_block=rows_per_block)))
+        with pytest.raises(InputError, match=message):
+            run(X)
+    path.write_bytes(head.encode() + b'1,"open\n' + b"1,z\n" * 5)
+    with pytest.raises(StoreError, match=r"in the row at line 43 of .* one is never closed; correct the file"):
+        open_source(path, Selection(coded=True))
+    path.write_bytes(b"a,b\n1,2\n1,2,3\n")
+    with pytest.raises(InputError, match=r"line 3 of .* has not .*got 3"):
+        open_source(path, Selection(coded=True))
+
+
+def test_first_lines(tmp_path):
+    def names(text, name="a.csv"):
+        (tmp_path / name).write_bytes(text)
+        return describe(tmp_path / name).columns
+
+    assert names(b'\xef\xbb\xbfa,"b""c"\n1,2\n') == ["a", 'b"c']
+    assert names(b"\n\na,b\n1,2\n") == ["a", "b"]
+    assert names("Ü,数\n1,2".encode()) == ["Ü", "数"]
+    assert names(b'"a,1";"b"\n1;2\n') == ["a,1", "b"]
+    assert names(b"a\tb\n1\t2\n") == names(b"a\tb\n1\t2\n", "a.tsv") == ["a", "b"]
+    assert names(b"a,b\n1,2\n", "A.CSV") == ["a", "b"]
+    assert names(b"a;b\n1\n", "a.tsv") == ["a;b"]
+    assert names(b",a\n0,1\n1,2\n") == ["a"]  # row labels of pandas
+    assert names(b'"first\nname",b\n1,2\n') == ["first\nname", "b"]
+    assert names(b"0,1,2\n3,4,5\n") == ["0", "1", "2"]
+    assert names(b"0,1\n3,4\n") == ["f0", "f1"]
+    assert names(b"1.5,2\n3,4\n") == ["f0", "f1"]
+    np.testing.assert_array_equal(run(open_rows(tmp_path / "a.csv")[0]), [[1.5, 2], [3, 4]])
+    with pytest.raises(InputError, match=r"distinct names; '.*a.csv' has \['a', 'a'\]"):
+        names(b"a,a\n1,2\n")
+    with pytest.raises(StoreError, match="UTF-8; the names of the columns"):
+        names("Ü,b\n1,2\n".encode("latin-1"))
+    for empty in (b"", b"\n\n", b"\xef\xbb\xbf"):
+        with pytest.raises(StoreError, match="is empty; give a file that has rows"):
+            names(empty)
+    for empty in (b"a,b", b"a,b\n\n"):
+        with pytest.raises(StoreError, match="has no rows"):
+            names(empty)
+
+
+def test_one_row_and_one_column(tmp_path):
+    (tmp_path / "a.csv").write_bytes(b"x\n1.5")
+    np.testing.assert_array_equal(run(open_rows(tmp_path / "a.csv")[0]), [[1.5]])
+    (tmp_path / "a.csv").write_bytes(b'x\n1.5\n\n""\n2\n')  # an empty line is no row, an empty value is one
+    assert open_source(tmp_path / "a.csv", Selection(coded=True)).shape == (3, 1)
+
+
+def test_what_recognises_which_paths(tmp_path):
+    (tmp_path / "b").mkdir()
+    (tmp_path / "b" / "a.csv").write_text("a,b\n1,2\n")
+    for path in ("b", "b/a.csv", "b/*.csv"):
+        assert find_format(f"{tmp_path}/{path}") is CsvSource
+        assert open_rows(f"{tmp_path}/{path}")[0].shape == (1, 2)
+    assert find_format(f"{tmp_path}/b/*") is not CsvSource
+    (tmp_path / "b" / "c.csv").write_text("a,c\n1,2\n")
+    with pytest.raises(StoreError, match=r"same columns; '.*c.csv' has \['a', 'c'\], '.*a.csv' has"):
+        open_rows(tmp_path / "b")
+    (tmp_path / "a.csv.gz").write_bytes(gzip.compress(b"a,b\n1,2\n"))
+    with pytest.raises(InputError, match=r"from its beginning; .*`distrf ingest`, or unpack it"):
+        open_rows(tmp_path / "a.csv.gz")
+    assert facts(tmp_path / "a.csv.gz")["rows"] == 1
+    with pytest.raises(StoreError, match=r"no CSV file at .*none.csv"):
+        open_rows(tmp_path / "none.csv")
+
+
+def test_a_file_that_changes(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("a,b\n" + "1,2\n" * 10)
+    X = open_rows(path)[0]
+    same = open_rows(path)[0]
+    assert X.name == same.name
+    path.write_text("a,b\n" + "1,2\n" * 8)
+    with pytest.raises(StoreError, match="10 were expected, 8 rows were read"):
+        run(X)
+    assert open_rows(path)[0].shape == (8, 2)
+    path.unlink()
+    with pytest.raises(StoreError, match="no such file"):
+        run(X)
+
+
+def test_a_schema_says_how_columns_are_read(tmp_path):
+    """Text that looks like numbers or dates is text where the trained column was."""
+    path = tmp_path / "a.csv"
+    path.write_text(
+        "zip,day,flag,when,took,id\n01234,2020-01-01,1,2020-01-01 10:00,1 days 00:00:01,1152921504606846977\n"
+    )
+    at = dt.datetime(2020, 1, 1, 10)
+    table = pa.table({
+        "zip": ["01234"], "day": ["2020-01-01"], "flag": ["1"], "when": pa.array([at], pa.timestamp("ns")),
+        "took": pa.array([86_401], pa.duration("s")), "id": [2**60 + 1],
+    })  # fmt: skip
+    schema = schema_of(table.schema)
+    schema = TableSchema((*schema.columns[:-1], ColumnType("id", "int64", "text")))
+    source = open_source(path, Selection(coded=schema))
+    np.testing.assert_array_equal(run(lazy_rows(source)), coded(table, schema))
+    for name, arrow, base, message in (
+        ("zip", "duration[s]", "duration", "a duration is written as .*column 'zip' has '01234'"),
+        ("when", "timestamp[s, tz=UTC]", "time", "'when' has no time zone now and had one"),
+        ("took", "double", "number", r"'took' holds text \(string\) and held numbers"),
+        ("zip", "null", "empty", "line 2 of .* has '01234' in column 'zip', which is no missing value"),
+        ("ZIP", "string", "text", r"'ZIP' is missing \('zip' is new"),
+    ):
+        with pytest.raises(InputError, match=message):
+            run(lazy_rows(open_source(path, Selection(coded=TableSchema((ColumnType(name, arrow, base),))))))
+
+
+def test_keys_keep_their_types(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("id,x,day\n" + "".join(f"{2**60 + i},{i},2020-01-0{i + 1}\n" for i in range(5)))
+    source = open_source(path, Selection(columns=["x"], rows_per_block=2))
+    keys = [reader.read_table(first, last) for reader, first, last in source.key_blocks(["id", "day"])]
+    table = pa.concat_tables(keys)
+    assert table["id"].to_pylist() == [2**60 + i for i in range(5)]
+    assert table.schema.field("day").type == pa.date32()
+    with pytest.raises(InputError, match=r"columns \['q'\] are not in"):
+        source.key_blocks(["q"])
+
+
+def test_readers_are_small(tmp_path):
+    path = tmp_path / "a.csv"
+    names = [f"column {j:03}" for j in range(100)]
+    path.write_text(
+        ",".join(names) + "\n" + (",".join("ab"[j % 2] if j % 2 else "1" for j in range(100)) + "\n") * 50
+    )
+    source = open_source(path, Selection(coded=True, rows_per_block=7))
+    assert max(len(pickle.dumps(block)) for block in source.blocks()) < 6_000
+    assert tokenize(pickle.loads(pickle.dumps(source.rows))) == tokenize(source.rows)
+    assert tokenize(source.coded_as(TableSchema(source.coded.columns[1:])).rows) != tokenize(source.rows)
+
+
+def test_remote_csv():
+    import uuid
+
+    import fsspec
+
+    url = f"memory://{uuid.uuid4().hex}"
+    for number in range(2):
+        with fsspec.open(f"{url}/part-{number}.csv", "wb") as file:
+            file.write(b"x,t\n" + b"".join(b"%d,a\n" % (i + 5 * number) for i in range(5)))
+    for path in (url, f"{url}/part-*.csv"):
+        X, y = open_rows(path, target="t", rows_per_block=3)
+        np.testing.assert_array_equal(run(X).ravel(), np.arange(10.0))
+        assert set(run(y)) == {"a"}
+    fsspec.filesystem("memory").rm(url.removeprefix("memory:/"), recursive=True)
+
+
+@pytest.mark.parametrize(("rule", "value"), [("mean", 5.0), ("zero", 0.0), (-1, -1.0)])
+def test_missing_values_of_numbers(tmp_path, rule, value):
+    path = tmp_path / "a.csv"
+    path.write_text("a,b\n1,1\n,2\n4,3\n10,4\nNA,5\n")
+    X, _ = open_rows(path, impute=rule, rows_per_block=2)
+    np.testing.assert_array_equal(run(X)[:, 0], [1, value, 4, 10, value])
+    with pytest.raises(InputError, match=r"column 'a' has nulls in .*a.csv', the first in row 1; pass impute="):
+        run(open_rows(path)[0])

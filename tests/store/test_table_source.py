@@ -1,0 +1,149 @@
+"""Tables in files as coded rows: every block, the same from every cut, and what is refused."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from dask.base import tokenize
+
+from distrf.errors import InputError, StoreError
+from distrf.execution.open_rows import lazy_rows
+from distrf.store import Selection, open_source, table_reader
+from distrf.store.table_codes import coded
+from distrf.store.table_schema import ColumnType, TableSchema, schema_of
+
+N = 60
+TABLE = pa.table(
+    {
+        "x": pa.array([None if i % 7 == 0 else i / 3 for i in range(N)], pa.float32()),
+        "n": pa.array(range(N), pa.int16()),
+        "t": [None if i % 11 == 0 else "" if i % 5 == 0 else f"Ü{i % 4}" for i in range(N)],
+        "d": pa.array([None if i % 13 == 0 else i for i in range(N)], pa.date32()),
+        "c": pa.array([f"level {i % 3}" for i in range(N)]).dictionary_encode(),
+        "b": [None if i % 9 == 0 else i % 2 == 0 for i in range(N)],
+        "y": ["yes" if i % 2 else "no" for i in range(N)],
+    }
+)
+FEATURES = ["x", "n", "t", "d", "c", "b"]
+SCHEMA = schema_of(TABLE.schema, FEATURES)
+EXPECTED = coded(TABLE, SCHEMA)
+
+
+def run(x):
+    return x.compute(scheduler="sync")
+
+
+@pytest.fixture
+def folder(tmp_path):
+    pq.write_table(TABLE[:25], tmp_path / "part-1.parquet", row_group_size=10)
+    pq.write_table(TABLE[25:], tmp_path / "part-2.parquet", row_group_size=30)
+    return tmp_path
+
+
+def opened(path, **selection):
+    return open_source(path, Selection(**{"coded": True, "target": "y"} | selection))
+
+
+@pytest.mark.parametrize("rows_per_block", [1, 7, 20, 100, None])
+@pytest.mark.parametrize("uniform", [False, True])
+def test_any_blocks(folder, rows_per_block, uniform, monkeypatch):
+    monkeypatch.setattr(table_reader, "_CODED_ROWS", 4)
+    source = opened(folder, rows_per_block=rows_per_block, uniform=uniform)
+    assert (source.columns, source.dtype, source.coded) == (FEATURES, np.float64, SCHEMA)
+    X, y = lazy_rows(source), lazy_rows(source.target_source())
+    assert X.chunks[0] == y.chunks[0]
+    got = run(X)
+    assert got.flags.c_contiguous
+    np.testing.assert_array_equal(got, EXPECTED)
+    np.testing.assert_array_equal(run(y), TABLE["y"].to_pylist())
+
+
+def test_columns_are_chosen(folder):
+    assert opened(folder, exclude=["n", "b"]).columns == ["x", "t", "d", "c"]
+    assert opened(folder, columns=["t", "n"]).columns == ["t", "n"]
+    for wrong in ({"columns": ["q"]}, {"exclude": ["q"]}, {"target": "q"}):
+        with pytest.raises(InputError, match=r"columns \['q'\] are not in"):
+            opened(folder, **wrong)
+    with pytest.raises(InputError, match="no feature column is left"):
+        opened(folder, exclude=FEATURES)
+    pq.write_table(TABLE.append_column("l", [[[1]] * N]), folder / "part-0.parquet")
+    with pytest.raises(InputError, match=r"not so 'l' \(list<.*exclude="):
+        opened(folder / "part-0.parquet")
+    assert opened(folder / "part-0.parquet", exclude=["l"]).columns == FEATURES
+
+
+def test_columns_are_read_as_a_schema_says(folder):
+    schema = TableSchema((ColumnType("d", "timestamp[ns]", "time"), ColumnType("n", "int64", "text")))
+    for source in (opened(folder, coded=schema), opened(folder).coded_as(schema)):
+        assert source.columns == ["d", "n"]
+        assert source.shape == (N, 2)
+        np.testing.assert_array_equal(run(lazy_rows(source)), coded(TABLE, schema))
+        assert source.target == "y"
+    for reading in (lambda s: opened(folder, coded=s), lambda s: opened(folder).coded_as(s)):
+        with pytest.raises(InputError, match=r"'X' is missing.*'t' holds text .*\(in '.*"):
+            reading(TableSchema((ColumnType("X", "int8", "number"), ColumnType("t", "int8", "number"))))
+
+
+def test_files_whose_types_differ(tmp_path):
+    """Those of the first file that has values; numbers as wide as all of them need."""
+    kinds = {
+        "x": "double",
+        "n": "int64",
+        "t": "large_string",
+        "d": pa.timestamp("ms"),
+        "c": "string",
+        "b": "bool",
+    }
+    other = TABLE.cast(pa.schema([*kinds.items(), ("y", pa.dictionary(pa.int8(), pa.string()))]))
+    nothing = pa.table({name: pa.nulls(5) if name != "y" else ["no"] * 5 for name in TABLE.column_names})
+    pq.write_table(nothing, tmp_path / "a.parquet")
+    pq.write_table(TABLE, tmp_path / "b.parquet")
+    pq.write_table(other, tmp_path / "c.parquet")
+    source = opened(tmp_path)
+    first = opened(tmp_path / "b.parquet").coded
+    wider = {"x": "double", "n": "int64"}
+    assert source.coded == TableSchema(
+        tuple(ColumnType(c.name, wider.get(c.name, c.arrow), c.base) for c in first.columns)
+    )
+    got = run(lazy_rows(source))
+    np.testing.assert_array_equal(got[5:], np.r_[coded(TABLE, source.coded), coded(other, source.coded)])
+    np.testing.assert_array_equal(got[:5], coded(nothing, source.coded))
+    np.testing.assert_array_equal(run(lazy_rows(source.target_source()))[5 + N :], TABLE["y"].to_pylist())
+    pq.write_table(TABLE.set_column(2, "t", [list(range(N))]), tmp_path / "d.parquet")
+    with pytest.raises(StoreError, match=r"'t' is string in '.*b.parquet' and int64 in '.*d.parquet'; write"):
+        opened(tmp_path)
+    assert opened(tmp_path, exclude=["t"]).shape == (5 + 3 * N, 5)
+    pq.write_table(TABLE.drop_columns("t"), tmp_path / "d.parquet")
+    with pytest.raises(StoreError, match=r"'t' of '.*a.parquet' is not in '.*d.parquet'"):
+        opened(tmp_path)
+
+
+def test_errors_say_where(folder):
+    table = TABLE.set_column(2, "t", [["2020-01-01"] * 47 + ["soon"] + ["2020-01-02"] * (N - 48)])
+    pq.write_table(table, folder / "part-2.parquet", row_group_size=20)
+    source = opened(folder / "part-2.parquet", coded=TableSchema((ColumnType("t", "string", "time"),)))
+    with pytest.raises(InputError, match=r"column 't' has 'soon'.*\(in row group 2 of '.*part-2.parquet'\)"):
+        run(lazy_rows(source))
+    holes = TABLE.set_column(6, "y", [pa.array([None if i == 33 else i for i in range(N)])])
+    pq.write_table(holes, folder / "part-2.parquet", row_group_size=20)
+    labels = opened(folder / "part-2.parquet").target_source()
+    with pytest.raises(InputError, match=r"'y' has nulls in row group 1 .*first in row 33; drop the rows"):
+        run(lazy_rows(labels))
+
+
+def test_readers_are_small_and_their_keys_stay(tmp_path):
+    wide = pa.table({f"column {j:03}": pa.array([1.0]) if j % 2 else ["a"] for j in range(100)})
+    pq.write_table(wide, tmp_path / "a.parquet")
+    source = open_source(tmp_path / "a.parquet", Selection(coded=True))
+    (block,) = source.blocks()
+    assert len(pickle.dumps(block)) < 5_000  # 22 bytes a column beside its name
+    keys = {tokenize(pickle.loads(pickle.dumps(source.rows)))}
+    keys |= {tokenize(open_source(tmp_path / "a.parquet", Selection(coded=True)).rows)}
+    assert keys == {tokenize(source.rows)}
+    numbers = TableSchema((ColumnType("column 001", "double", "number"),))
+    narrow = TableSchema((ColumnType("column 001", "float", "number"),))
+    assert tokenize(source.coded_as(numbers).rows) != tokenize(source.coded_as(narrow).rows)

@@ -1,0 +1,318 @@
+"""The encoder of tables: one pass, bounded state, the same features from every source and on any number of workers."""
+
+from __future__ import annotations
+
+import warnings
+
+import dask.array as da
+import numpy as np
+import pyarrow as pa
+import pytest
+from distributed import Client
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LinearRegression
+from sklearn.pipeline import make_pipeline
+
+from distrf import TableEncoder, load_model, save_model
+from distrf.errors import InputError
+from distrf.maps.table_columns import FOLDS, Indicator, OneHot, TargetMeans, Units, row_folds
+
+N = 3000
+
+
+def numbers_table(n=N, seed=0):
+    rng = np.random.default_rng(seed)
+    return pa.table(
+        {
+            "age": pa.array(rng.normal(40, 10, size=n), mask=rng.random(n) < 0.1),
+            "city": pa.array(rng.choice(["Ulm", "Bonn", "Köln"], size=n), mask=rng.random(n) < 0.05),
+            "zip": rng.integers(0, 400, size=n).astype(str),
+            "when": rng.integers(0, 10**8, size=n).astype("datetime64[s]"),
+            "flag": rng.random(n) < 0.3,
+            "same": np.ones(n),
+            "row": np.arange(n),
+        }
+    )
+
+
+def target_of(table, seed=1):
+    zips = np.array(table.column("zip").to_pylist(), dtype=float)
+    return np.sin(zips) + 0.3 * np.random.default_rng(seed).normal(size=len(zips))
+
+
+def encodings_of(encoder, name):
+    at = [column["name"] for column in encoder.columns_].index(name)
+    return [one for one in encoder.map_.encodings() if one.column == at]
+
+
+def test_what_becomes_of_each_column():
+    table = numbers_table()
+    encoder = TableEncoder(random_state=0).fit(table, target_of(table))
+    kinds = {column["name"]: column["kind"] for column in encoder.columns_}
+    assert kinds == {
+        "age": "number", "city": "category", "zip": "category", "when": "date", "flag": "category", "same": "drop",
+        "row": "id",
+    }  # fmt: skip
+    assert [type(one) for one in encodings_of(encoder, "age")] == [Units, Indicator]
+    assert [type(one) for one in encodings_of(encoder, "city")] == [OneHot]
+    assert [type(one) for one in encodings_of(encoder, "zip")] == [TargetMeans]
+    assert not encodings_of(encoder, "same")
+    age = np.array(table.column("age").to_pylist(), dtype=float)
+    units = encodings_of(encoder, "age")[0]
+    present = np.sort(age[~np.isnan(age)])
+    ranks = np.searchsorted(present, [units.middle]) / len(present)
+    assert abs(ranks - 0.5).max() < 0.02
+    assert encoder.columns_[0]["missing"] == pytest.approx(np.isnan(age).mean(), abs=1e-6)
+    names = encoder.get_feature_names_out()
+    assert len(names) == encoder.map_.n_components == len(set(names))
+
+
+@pytest.mark.parametrize("numbers", ["standard", "robust", "quantile", "piecewise", "both"])
+def test_columns_count_alike(numbers):
+    """Two rows at random are at a squared distance near 2 in a column of any usual law, within a factor of 2.5."""
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.normal(size=N), rng.uniform(size=N), 1e6 + rng.exponential(size=N)])
+    encoder = TableEncoder(numbers).fit(X)
+    Z = encoder.transform(X).astype(float)
+    assert Z.shape[1] == {"piecewise": 48, "both": 51}.get(numbers, 3)
+    first, second = Z[rng.permutation(N)], Z[rng.permutation(N)]
+    each = ((first - second) ** 2).mean(axis=0).reshape(3, -1).sum(axis=1)
+    low, high = (0.8, 5.0) if numbers != "both" else (1.6, 10.0)
+    assert (each > low).all()
+    assert (each < high).all(), each
+
+
+def test_target_means_hide_the_own_target():
+    """A category that says nothing: fitted on `fit_transform`, a linear model finds nothing; on the means of all rows it would."""
+    rng = np.random.default_rng(3)
+    table = pa.table({"code": rng.integers(0, 1000, size=N).astype(str), "x": rng.normal(size=N)})
+    y = rng.normal(size=N)
+    encoder = TableEncoder(random_state=0)
+    Z = encoder.fit_transform(table, y)
+    own = LinearRegression().fit(Z, y).score(Z, y)
+    assert own < 5 * 2 / N  # two features by chance, within five times their expectation
+    folds = row_folds(0, N)
+    means = encodings_of(encoder, "code")[0]
+    assert isinstance(means, TargetMeans)
+    codes = encoder.coded_rows(table)[:, 0]
+    at = np.searchsorted(means.codes, codes)
+    np.testing.assert_allclose(Z[:, 0], means.means[folds, at, 0], rtol=1e-6, atol=1e-7)
+    np.testing.assert_allclose(encoder.transform(table)[:, 0], means.means[FOLDS, at, 0], rtol=1e-6, atol=1e-7)
+
+
+def test_target_means_of_a_table_of_one_column():
+    """Rows that are all alike in a level are in several folds: the slope at training is that at prediction."""
+    rng = np.random.default_rng(4)
+    zips = rng.integers(0, 200, size=20_000)
+    effect = rng.normal(size=200)
+    y = effect[zips] + 0.5 * rng.normal(size=20_000)
+    table = pa.table({"zip": zips.astype(str)})
+    model = make_pipeline(TableEncoder(random_state=0), LinearRegression()).fit(table, y)
+    fresh = rng.integers(0, 200, size=5000)
+    truth = effect[fresh] + 0.5 * rng.normal(size=5000)
+    assert model.score(pa.table({"zip": fresh.astype(str)}), truth) > 0.75  # 0.8 is what there is
+
+
+def test_labels_and_numbers():
+    table = numbers_table()
+    y = np.random.default_rng(5).choice(["a", "b", "c"], size=N)
+    assert encodings_of(TableEncoder(random_state=0).fit(table, y), "zip")[0].width == 3
+    assert encodings_of(TableEncoder(random_state=0).fit(table, y == "a"), "zip")[0].width == 1
+    many = np.arange(N) % 9
+    labelled = TableEncoder(target_type="labels", random_state=0).fit(table, many)
+    assert "hashed to 256" in labelled.columns_[2]["encoding"]
+    assert encodings_of(TableEncoder(random_state=0).fit(table, many), "zip")[0].width == 1
+    assert "hashed" in TableEncoder(random_state=0).fit(table).columns_[2]["encoding"]
+    assert "hashed" in TableEncoder(categories="hashed", random_state=0).fit(table, y).columns_[2]["encoding"]
+
+
+def coded(table):
+    """Coded rows of a table, and the encoder that takes them."""
+    from distrf.pipeline.tables import coded_table
+
+    made = coded_table(table)
+    return made.X, made.encoder
+
+
+@pytest.mark.parametrize("numbers", ["robust", "both"])
+def test_lazy_rows(numbers):
+    """Lazy coded rows: the features of rows in memory, where sketches hold all rows."""
+    table = numbers_table(1000)
+    y = target_of(table)
+    X, encoder = coded(table)
+    encoder.set_params(numbers=numbers, random_state=0)
+    here, lazy = clone(encoder), clone(encoder)
+    Z = here.fit_transform(X, y)
+    made = lazy.fit_transform(da.from_array(X, chunks=(300, -1)), da.from_array(y, chunks=300))
+    assert isinstance(made, da.Array)
+    assert made.dtype == Z.dtype == np.float32
+    np.testing.assert_allclose(made.compute(), Z, rtol=1e-5, atol=1e-5)
+    again = lazy.transform(da.from_array(X, chunks=(170, -1))).compute()
+    np.testing.assert_array_equal(again, lazy.transform(X))
+    np.testing.assert_array_equal(lazy.transform(table), again)  # a table goes the same way
+
+
+def test_two_workers_and_one(one_worker_cluster, two_worker_cluster):
+    X, encoder = coded(numbers_table())
+    y = target_of(numbers_table())
+    lazy, targets = da.from_array(X, chunks=(250, -1)), da.from_array(y, chunks=250)
+    bits = []
+    for cluster in (one_worker_cluster, two_worker_cluster):
+        with Client(cluster):
+            fitted = clone(encoder).set_params(numbers="both", random_state=0).fit(lazy, targets)
+        bits.append(fitted.map_)
+    np.testing.assert_array_equal(bits[0].numbers, bits[1].numbers)
+    np.testing.assert_array_equal(bits[0].parts, bits[1].parts)
+
+
+def test_arrays():
+    X = np.random.default_rng(6).normal(size=(N, 3))
+    X[::10, 1], X[3, 2] = np.nan, np.inf
+    encoder = TableEncoder().fit(X)
+    assert [column["name"] for column in encoder.columns_] == ["x0", "x1", "x2"]
+    Z = encoder.transform(X)
+    assert np.isfinite(Z).all()
+    assert list(encoder.get_feature_names_out()) == ["x0", "x1", "x1_missing", "x2", "x2_missing"]
+    np.testing.assert_array_equal(Z[:, 2], np.isnan(X[:, 1]))
+    lazy = TableEncoder().fit(da.from_array(X, chunks=(700, -1)))
+    assert lazy.transform(da.from_array(X, chunks=(700, -1))).compute().shape == Z.shape
+    with pytest.raises(InputError, match="expecting 3 features"):
+        encoder.transform(X[:, :2])
+    with pytest.raises(InputError, match="fitted to an array"):
+        encoder.transform(numbers_table())
+
+
+def test_saved(tmp_path):
+    table = numbers_table()
+    encoder = TableEncoder("both", random_state=0).fit(table, target_of(table))
+    save_model(encoder, tmp_path / "model")
+    loaded = load_model(tmp_path / "model")
+    np.testing.assert_array_equal(loaded.transform(table), encoder.transform(table))
+    assert loaded.columns_ == encoder.columns_
+    assert list(loaded.get_feature_names_out()) == list(encoder.get_feature_names_out())
+
+
+def test_other_tables():
+    table = numbers_table()
+    encoder = TableEncoder(random_state=0).fit(table, target_of(table))
+    Z = encoder.transform(table)
+    moved = table.select(table.column_names[::-1]).append_column("new", pa.array(np.zeros(N)))
+    np.testing.assert_array_equal(encoder.transform(moved), Z)
+    with pytest.raises(InputError, match=r"'age' is missing \('Age' is new: renamed\?\)"):
+        encoder.transform(table.rename_columns(["Age", *table.column_names[1:]]))
+    text = table.set_column(0, "age", pa.array(["x"] * N))
+    with pytest.raises(InputError, match="'age' holds text"):
+        encoder.transform(text)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "words"),
+    [
+        ({"numbers": "none"}, "numbers"),
+        ({"n_bins": 1}, "n_bins"),
+        ({"columns": ["age"]}, "columns"),
+        ({"columns": {"height": "number"}}, "said by name"),
+        ({"columns": {name: "drop" for name in numbers_table(1).column_names}}, "no column is left"),
+    ],
+)
+def test_refused(parameters, words):
+    with pytest.raises(InputError, match=words):
+        TableEncoder(**parameters).fit(numbers_table(100))
+    with pytest.raises(NotFittedError):
+        TableEncoder().transform(numbers_table(10))
+
+
+def test_nothing_varies():
+    with pytest.raises(InputError, match="no column varies: 'a': the same value"):
+        TableEncoder().fit(pa.table({"a": [1.0, 1.0]}))
+    with pytest.raises(InputError, match="Found array with 0"):
+        TableEncoder().fit(np.empty((0, 2)))
+
+
+def test_a_tail_behind_zeros_is_told_apart():
+    rng = np.random.default_rng(7)
+    x = np.where(rng.random(N) < 0.97, 0.0, rng.exponential(size=N))
+    encoder = TableEncoder("piecewise").fit(x[:, None])
+    edges = encodings_of(encoder, "x0")[0].edges
+    assert len(edges) > 12  # of 17: few rows of the tail are in the sketch twice
+    assert edges[0] == 0.0
+    assert (np.bincount(np.searchsorted(edges, x[x > 0]), minlength=len(edges))[1:] > 0).all()
+
+
+def test_far_dates_leave_others_apart():
+    """1 % of 9999-12-31: dates of a few years still differ by about their own spread."""
+    seconds = np.random.default_rng(8).integers(0, 10**8, size=N)
+    seconds[::100] = 253_370_764_800
+    table = pa.table({"end": seconds.astype("datetime64[s]")})
+    Z = TableEncoder().fit_transform(table)
+    usual = seconds < 10**9
+    assert 0.4 < Z[usual, 0].std() < 2
+
+
+def test_sentinels_do_no_harm():
+    rng = np.random.default_rng(9)
+    X = rng.normal(size=(N, 2))
+    X[5, 0], X[7, 1] = 1.7e308, -1.7e308
+    for numbers in ("standard", "robust", "quantile", "piecewise", "both"):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            Z = TableEncoder(numbers).fit_transform(X)
+        assert np.isfinite(Z).all()
+        # A spread of 1e306 is what "standard" is told; held-out rows decide against it.
+        assert numbers == "standard" or Z[8:].std(axis=0).max() > 0.2, numbers
+
+
+values = {
+    "number": st.floats(allow_nan=True, allow_infinity=True, width=64),
+    "text": st.text(max_size=5),
+    "boolean": st.booleans(),
+    "date": st.datetimes(),
+}
+
+
+@settings(max_examples=30, deadline=None, phases=[Phase.generate, Phase.explicit])
+@given(st.data())
+def test_any_table_is_encoded_or_refused(data):
+    n = data.draw(st.integers(1, 60))
+    names = data.draw(st.lists(st.text(min_size=1, max_size=4), min_size=1, max_size=4, unique=True))
+    columns = {}
+    for name in names:
+        kind = data.draw(st.sampled_from(sorted(values)))
+        one = st.none() | values[kind]
+        columns[name] = data.draw(st.lists(one, min_size=n, max_size=n))
+    table = pa.table(columns)
+    y = np.random.default_rng(0).normal(size=n)
+    encoder = TableEncoder(
+        data.draw(st.sampled_from(["robust", "both", "standard", "quantile"])), random_state=0
+    )
+    try:
+        Z = encoder.fit_transform(table, y)
+    except InputError:
+        return
+    assert Z.shape == (n, encoder.map_.n_components)
+    dense = Z if isinstance(Z, np.ndarray) else Z.toarray()
+    assert np.isfinite(dense).all()
+    assert abs(dense).max() <= 2.0**20
+    T = encoder.transform(table)
+    assert T.shape == Z.shape
+
+
+def test_drift():
+    table = numbers_table()
+    encoder = TableEncoder(random_state=0).fit(table, target_of(table))
+    assert encoder.find_drift(table) == []
+    n = 1000
+    flag = [None] * 20 + [True] * (n - 20)
+    other = pa.table(
+        {
+            "age": np.linspace(0, 200, n), "city": ["Ulm"] * 950 + ["Rom"] * 50, "zip": ["7"] * n, "same": np.ones(n),
+            "when": np.full(n, 10**7).astype("datetime64[s]"), "flag": flag, "row": np.arange(n),
+        }
+    )  # fmt: skip
+    age, city, missing = encoder.find_drift(other)
+    assert age.startswith("'age' is beyond")
+    assert "'city' has a level that was never seen in 5 % of 1,000 rows" in city
+    assert "'flag' is missing in 2 %" in missing
