@@ -177,12 +177,12 @@ def add(given: AddOptions, *, run: RunOptions) -> None:
     model, X = given.places.values()
     with hold(model):
         growing = Growing.of(model)
-        reading = {name: given.values[name] for name in ("target", "strict") if name in given.values}
+        reading = {name: given.values[name] for name in ("target", "weight", "strict") if name in given.values}
         data = open_more(growing, X, **reading)
         classes = len(getattr(growing.estimator, "classes_", ())) or None
         session.refuse_if_too_big("fit", growing.loaded.pipeline, data, classes=classes)
         before = growing.estimator.state_.rows
-        with session.connected():
+        with session.connected(), session.noting():
             given.call(growing, data)
     rows = growing.estimator.state_.rows
     counts = {"rows": rows - before, "rows_known": data.n - (rows - before), "rows_in_all": rows}
@@ -264,10 +264,10 @@ def importance(given: ImportanceOptions, *, plot: Place | None = None, run: RunO
     model, X = given.places.values()
     check_place(plot, X)
     trained = predictor(model)
-    reading = {name: given.values[name] for name in ("target", "strict") if name in given.values}
+    reading = {name: given.values[name] for name in ("target", "weight", "strict") if name in given.values}
     data = trained.open(X, needs_target=True, **reading)
     session.refuse_if_too_big("evaluate", trained.pipeline, data)
-    with session.connected():
+    with session.connected(), session.noting():
         found = given.call(trained, data)
     if plot:
         write_plot(plot_importance(found), plot)

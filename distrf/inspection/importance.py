@@ -14,15 +14,19 @@ from dask.base import is_dask_collection
 from sklearn.base import is_classifier
 
 from ..errors import InputError
+from ..execution.labelled import plain_rows
 from ..execution.passes import run_pass
 from ..execution.row_blocks import align_rows, row_bytes, rows_per_block, split_rows
 from ..execution.sampling import sampled_rows, take_aligned
 from ..maps import working_dtype
 from ..parameters import COLUMNS, NONE, SEED, Rule, one_of, ruled, whole
-from ..pipeline.inputs import Arrays, Input, rows_with_target
+from ..pipeline.inputs import Arrays, Input, rows_with_target, weights_of
 from ..pipeline.loaded import NOT_SAID, Loaded, as_pipeline, predictor
+from ..pipeline.tables import encoder_of, warn_of_drift
 from ..randomness import draw_seed
-from ..targets import as_columns, float_columns
+from ..scores.passes import check_kinds, check_numbers
+from ..store.table_schema import TableSchema
+from ..targets import float_columns
 from .permuted import SCORES, Judge, PermutedReduction, scores_of
 
 #: Rows of the pool at most, and bytes of the rows that the client holds.
@@ -122,6 +126,7 @@ def permutation_importance(
     score: str | None = None,
     n_rows: int | None = 20_000,
     target: str | None = None,
+    weight: str | None = None,
     strict: bool = False,
     random_state: Any = 0,
 ) -> Importance:
@@ -143,7 +148,7 @@ def permutation_importance(
     y : array of shape (n,) or (n, C), or None, default=None
         Targets of rows that are no path.
     sample_weight : array of shape (n,) or None, default=None
-        Weight of each row. None weighs all alike.
+        Weights of rows that are no path. None weighs all alike.
     n_repeats : int, default=5
         How often each column is permuted.
     columns : sequence, dict or None, default=None
@@ -156,6 +161,8 @@ def permutation_importance(
         Rows to sample, fewer where they exceed 64 MiB. None takes all rows.
     target : str or None, default=None
         The column (Parquet) or array (Zarr) of the targets. None is that of the training rows.
+    weight : str or None, default=None
+        The column (Parquet) or array (Zarr) of the weights of rows at a path. None weighs all alike.
     strict : bool, default=False
         Refuse a Zarr store of others that lacks chunks; else it is a warning.
     random_state : int, Generator, RandomState or None, default=0
@@ -173,6 +180,11 @@ def permutation_importance(
         The model does not predict, or not what the score needs; the rows have no target; there are no such columns.
     MemoryPlanError
         The job cannot fit into memory.
+
+    Warns
+    -----
+    DriftWarning
+        Rows of a table differ from those of the training: see `TableEncoder.find_drift`.
 
     References
     ----------
@@ -194,14 +206,16 @@ def permutation_importance(
     if not isinstance(model, (str, os.PathLike, Loaded)):  # of any class: nothing is saved
         model = Loaded(None, as_pipeline(model), NOT_SAID, None)
     trained = predictor(model)
-    data = trained.open(X, y, target=target, needs_target=True, strict=strict)
+    data = trained.open(X, y, target=target, weight=weight, needs_target=True, strict=strict)
     rows, truth = _rows_of(data)
+    warn_of_drift(encoder_of(trained.pipeline), rows)
     names, groups = _groups(columns, _names(trained, data, rows.shape[1]))
     score = _checked_score(score, trained.pipeline[-1], truth)
     lazy = is_dask_collection(rows)
     given = [rows, truth]
-    if sample_weight is not None:
-        given.append(align_rows(rows, sample_weight, "sample_weight") if lazy else np.asarray(sample_weight))
+    weights = weights_of(data, sample_weight, weight)
+    if weights is not None:
+        given.append(align_rows(rows, weights, "sample_weight") if lazy else np.asarray(weights))
     seed, n = draw_seed(random_state), int(rows.shape[0])
     most = max(2, int(_BYTES / (row_bytes(rows) if lazy else 8 * rows.shape[1])))
     taken = _sampled(given, min(n, most, n_rows or _POOL_ROWS), seed)
@@ -219,17 +233,18 @@ def permutation_importance(
 
 
 def _rows_of(data: Input | Arrays) -> tuple[Any, Any]:
-    """Lazy rows and their targets; a data frame as it is, for steps that take its columns by name."""
-    if isinstance(data, Arrays) and hasattr(data.X, "iloc") and data.y is not None:
-        return data.X, as_columns(data.y)
-    return rows_with_target(data, "importance")
+    """Lazy rows and their targets; a data frame of pandas as it is, for steps that take its columns by name."""
+    rows, truth = rows_with_target(data, "importance")
+    return plain_rows(rows), truth
 
 
 def _names(trained: Loaded, data: Input | Arrays, d: int) -> list[str]:
     """Names of the columns: as the model was trained on them, else as the rows have them, else x0, x1, ..."""
-    first = trained.pipeline[0]
+    encoder = encoder_of(trained.pipeline)
+    coded = None if encoder is None else TableSchema.from_spec(encoder.schema_ or {}).names
+    learned = getattr(trained.pipeline[0], "feature_names_in_", None)
     header = getattr(data.X, "columns", None) if isinstance(data, Arrays) else data.info.columns
-    for found in (trained.reading["columns"], getattr(first, "feature_names_in_", None), header):
+    for found in (coded, trained.reading["columns"], learned, header):
         if found is not None and len(found) == d:
             return [name if isinstance(name, str) else f"x{name}" for name in found]
     return [f"x{j}" for j in range(d)]
@@ -266,12 +281,7 @@ def _checked_score(score: str | None, model: Any, y: Any) -> str:
         raise InputError(
             f"score 'log_loss' needs probabilities, which {type(model).__name__} does not predict; take 'accuracy'"
         )
-    text = y.dtype.kind in "US"
-    if text != (model.classes_.dtype.kind in "US" if labels else False):
-        raise InputError(
-            f"the target holds {'text' if text else 'numbers'} ({y.dtype}), and the model predicts "
-            f"{'numbers' if text else 'text'}; give the target that it was trained on"
-        )
+    check_kinds(y, model.classes_) if labels else check_numbers(y)
     return score
 
 

@@ -14,12 +14,12 @@ from sklearn.base import is_classifier
 
 from .. import store
 from ..errors import InputError, SpecMismatchError
-from ..execution.row_blocks import align_rows
 from ..persistence import load_model, model_details, save_model
 from ..store.job_lock import hold
 from ..targets import class_counts
-from .inputs import Arrays, Input, Parts, rows_with_target
+from .inputs import Arrays, Input, Parts, rows_with_target, weights_of
 from .loaded import NOT_SAID, Loaded, as_pipeline
+from .tables import encoder_of, warn_of_drift
 
 
 @dataclass(frozen=True)
@@ -119,6 +119,7 @@ def add_rows(
     *,
     sample_weight: Any = None,
     target: str | None = None,
+    weight: str | None = None,
     new_classes: bool = False,
     again: bool = False,
     strict: bool = False,
@@ -138,9 +139,11 @@ def add_rows(
     y : array of shape (n,) or (n, C), or None, default=None
         Targets of rows that are no path.
     sample_weight : array of shape (n,) or None, default=None
-        Weight of each row. None weighs all alike.
+        Weights of rows that are no path. None weighs all alike.
     target : str or None, default=None
         The column (Parquet) or array (Zarr) of the targets. None is that of the training rows.
+    weight : str or None, default=None
+        The column (Parquet) or array (Zarr) of the weights of rows at a path. None is that of the training rows, if they had one.
     new_classes : bool, default=False
         Take labels that the model does not know as further classes; else they are refused.
     again : bool, default=False
@@ -163,6 +166,11 @@ def add_rows(
     MemoryPlanError
         The job cannot fit into memory.
 
+    Warns
+    -----
+    DriftWarning
+        Rows of a table differ from those of the training: see `TableEncoder.find_drift`.
+
     Examples
     --------
     >>> import numpy as np
@@ -176,39 +184,46 @@ def add_rows(
     path = model if isinstance(model, (str, os.PathLike)) else getattr(model, "path", None)
     with nullcontext() if path is None else hold(path):
         growing = Growing.of(model)
-        data = open_more(growing, X, y, target=target, strict=strict)
+        data = open_more(growing, X, y, target=target, weight=weight, strict=strict)
         rows, truth = rows_with_target(data, "adding rows")
+        warn_of_drift(encoder_of(growing.loaded.pipeline), rows)
+        weights = weights_of(data, sample_weight, weight)
         parts = [] if growing.path is None else data.parts
-        ranges = [(0, data.n)] if growing.path is None else growing.new_rows(parts, again)
-        weight = None if sample_weight is None else align_rows(rows, sample_weight, "sample_weight")
-        Z, truth = _between(rows, ranges), _between(truth, ranges)
-        weight = None if weight is None else _between(weight, ranges)
+        new = [(0, data.n)] if growing.path is None else growing.new_rows(parts, again)
+        if new != [(0, data.n)]:
+            rows, truth = _between(rows, new), _between(truth, new)
+            weights = None if weights is None else _between(weights, new)
         for _, step in growing.loaded.pipeline.steps[:-1]:
-            Z = step.transform(Z)
+            rows = step.transform(rows)
         estimator, before = growing.estimator, growing.estimator.state_.rows
         classes = {}
         if new_classes:
             if not is_classifier(estimator):
                 raise InputError("new_classes is for classifiers; this model is a regressor")
             classes = {"classes": sorted(class_counts(truth, None))}
-        estimator.partial_fit(Z, truth, sample_weight=weight, **classes)
+        estimator.partial_fit(rows, truth, sample_weight=weights, **classes)
         if growing.path is not None:
             growing.save(parts, data.path, estimator.state_.rows - before)
     return growing.fitted
 
 
 def open_more(
-    growing: Growing, X: Any, y: Any = None, *, target: str | None = None, strict: bool = False
+    growing: Growing,
+    X: Any,
+    y: Any = None,
+    *,
+    target: str | None = None,
+    weight: str | None = None,
+    strict: bool = False,
 ) -> Input | Arrays:
     """The rows to add. Raises before anything runs for rows that lie in the model, or do not go with it."""
     if isinstance(X, (str, os.PathLike)):
         store.check_apart(growing.path, [X], what="the model")
-    return growing.loaded.open(X, y, target=target, needs_target=True, strict=strict)
+        weight = weight or growing.loaded.reading.get("weight")
+    return growing.loaded.open(X, y, target=target, weight=weight, needs_target=True, strict=strict)
 
 
 def _between(rows: da.Array, ranges: Sequence[tuple[int, int]]) -> da.Array:
     """The rows of some ranges, lazily."""
-    if list(ranges) == [(0, rows.shape[0])]:
-        return rows
     taken = [rows[first:last] for first, last in ranges]
     return taken[0] if len(taken) == 1 else da.concatenate(taken)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 from sklearn.base import is_classifier
@@ -15,7 +14,7 @@ from ..scores.models import ClassifierSums, RegressorSums
 from ..scores.passes import ROW_FLOPS, check_kinds, check_numbers, sum_pass
 from ..scores.ranking import bins_of_each
 from ..scores.slices import Sliced, Slices
-from .inputs import Input, rows_with_target
+from .inputs import rows_with_target, weights_of
 from .loaded import predictor
 from .tables import encoder_of, warn_of_drift
 
@@ -91,12 +90,6 @@ def evaluate(
     classes "calibration" is of the largest probability.
     """
     trained = predictor(model)
-    at_path = isinstance(X, (str, os.PathLike, Input))
-    if (sample_weight if at_path else weight) is not None:
-        raise InputError(
-            "weight= names the weights of rows at a path, sample_weight= holds those of other rows; received "
-            f"{'sample_weight= for a path' if at_path else 'weight= for rows that are no path'}"
-        )
     data = trained.open(X, y, target=target, weight=weight, needs_target=True, strict=strict)
     rows, truth = rows_with_target(data, "evaluation")
     warn_of_drift(encoder_of(trained.pipeline), rows)
@@ -106,7 +99,7 @@ def evaluate(
         raise InputError(f"by has one value for each of {n} rows, got shape {column.shape}")
     slices = None if column is None else choose_slices(column)
     outputs = _outputs(pipeline, rows)
-    weights = data.weights() if isinstance(data, Input) else sample_weight
+    weights = weights_of(data, sample_weight, weight)
     if weights is not None:
         outputs["weights"] = weights
     if is_classifier(pipeline[-1]):

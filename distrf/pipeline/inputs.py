@@ -169,6 +169,22 @@ def rows_with_target(data: Input | Arrays, job: str) -> tuple[Any, Any]:
     return X, y
 
 
+def weights_of(data: Input | Arrays, sample_weight: Any, weight: str | None) -> Any:
+    """The weights of rows, lazy where these are at a path; None if all weigh alike.
+
+    sample_weight : of rows that are no path; weight : the name of those of rows at a path
+
+    Raises InputError for one of them in place of the other.
+    """
+    at_path = isinstance(data, Input)
+    if (sample_weight if at_path else weight) is not None:
+        raise InputError(
+            "weight= names the weights of rows at a path, sample_weight= holds those of other rows; received "
+            f"{'sample_weight= for a path' if at_path else 'weight= for rows that are no path'}"
+        )
+    return data.weights() if at_path else sample_weight  # type: ignore[union-attr]
+
+
 def described(X: Any, y: Any = None, **reading: Any) -> Input | Arrays:
     """Rows at a path, lazy or in memory. reading : of those at a path, see `open_input`"""
     if isinstance(X, (Input, Arrays)):

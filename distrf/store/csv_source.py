@@ -131,6 +131,15 @@ class CsvSource(TableSource):
         return fingerprint_of_files(names, storage_options)
 
     @classmethod
+    def part_fingerprints(cls, path: str, storage_options: Options = None) -> list[tuple[str, int]]:
+        """Of each file: a folder may have got more of them."""
+        names = file_lists.list_files(path, file_lists.TEXT, "CSV", storage_options)
+        version = file_lists.version_of(names, storage_options)
+        groups = _described(tuple(names), version, HashableOptions.of(storage_options)).groups
+        rows = {file: sum(g.rows for g in of) for file, of in itertools.groupby(groups, lambda g: g.file)}
+        return [(fingerprint_of_files([file], storage_options), n) for file, n in rows.items()]
+
+    @classmethod
     def facts(cls, path: str, storage_options: Options = None) -> dict[str, Any]:
         """Rows, and the type of every column as far as sampled rows tell."""
         names = file_lists.list_files(path, file_lists.TEXT, "CSV", storage_options)

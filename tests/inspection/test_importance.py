@@ -338,6 +338,25 @@ def test_command(rows, tmp_path, cli):
     assert said["columns"][0]["each"] == direct.importances[0].tolist()
 
 
+def test_tables(rng, tmp_path, cli):
+    """Columns as they are in the table, categories among them; those that the encoder leaves out do nothing."""
+    frame = pd.DataFrame({"number": rng.normal(size=400), "colour": rng.choice(["red", "blue", "green"], 400)})
+    frame["same"] = 7
+    frame["price"] = frame["number"] + 3.0 * (frame["colour"] == "red")
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    cli("train", tmp_path / "a.csv", tmp_path / "m", "--target", "price", "--alpha", 1e-4, "-D", 64)
+    found = permutation_importance(tmp_path / "m", tmp_path / "a.csv", n_repeats=2)
+    assert dict(zip(found.names, found.importances_mean > 0.1, strict=True)) == {
+        "number": True,
+        "colour": True,
+        "same": False,
+    }
+    assert found.names[found.order[0]] == "colour"
+    same = permutation_importance(tmp_path / "m", frame.drop(columns="price"), frame["price"], n_repeats=2)
+    np.testing.assert_allclose(same.importances, found.importances, rtol=1e-9)
+    assert same.names == found.names
+
+
 def test_stores_without_names(rows, tmp_path):
     X, y, _ = rows
     write_rows(X, tmp_path / "a.zarr", y)

@@ -12,6 +12,7 @@ import time
 
 import dask.array as da
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -299,3 +300,33 @@ def test_command(rows, tmp_path, cli):
     words = ["--target", "y", "-D", D, "--keep-state", "--solver", "cg"]
     refused = cli("train", tmp_path / "a.parquet", tmp_path / "o", *words, code=2).err
     assert "conjugate gradients" in refused
+
+
+def test_tables(tmp_path, cli, rng):
+    """A table with categories and missing values: coded as the first rows were; CSV files that a folder gets later."""
+    frame = pd.DataFrame({
+        "size": rng.normal(size=400), "colour": rng.choice(["red", "blue", "green"], 400), "price": np.nan, "w": 1.0,
+    })  # fmt: skip
+    frame["price"] = frame["size"] + (frame["colour"] == "red") + 0.1 * rng.normal(size=400)
+    frame.loc[::7, "size"] = np.nan
+    folder = tmp_path / "rows"
+    folder.mkdir()
+    frame[:300].to_csv(folder / "1.csv", index=False)
+    model = tmp_path / "m"
+    words = ["--target", "price", "--weight", "w", "--keep-state", "--alpha", 1e-3, "-D", 64]
+    cli("train", folder, model, *words)
+    frame[300:].to_csv(folder / "2.csv", index=False)
+    said = json.loads(cli("add", model, folder, "--json").out)
+    assert (said["rows"], said["rows_known"], said["rows_in_all"]) == (100, 300, 400)
+    loaded = load_model(model)
+    data = distrf.pipeline.loaded.Loaded.of(str(model)).open(str(folder), target="price", needs_target=True)
+    Z = data.rows()[0]
+    for step in loaded[:-1]:
+        Z = step.transform(Z)
+    alone = StreamingRidge(alpha=loaded[-1].alpha_).fit(Z, data.rows()[1])
+    assert_same_weights(loaded[-1], alone)
+    assert load_model(model)[-1].state_.state.weight.sum() == 400
+    in_memory = add_rows(loaded, frame[:5], frame["price"][:5])
+    assert in_memory[-1].state_.rows == 405
+    (tmp_path / "unweighted.csv").write_text(frame[:3].drop(columns="w").to_csv(index=False))
+    assert "'w'" in cli("add", model, tmp_path / "unweighted.csv", code=1).err
