@@ -5,6 +5,7 @@ From here the command line takes its options, job files their keys, `make_model`
 
 from __future__ import annotations
 
+import inspect
 from dataclasses import dataclass
 from typing import Any
 
@@ -155,9 +156,13 @@ def named_map(name: str) -> type[FeatureEstimator]:
 def make_map(name: str, **parameters: Any) -> Any:
     """The unfitted map of a name; one that takes features of another gets its usual base where none is given.
 
-    Raises InputError for an unknown name.
+    Raises InputError for an unknown name, and for a parameter that has no default and is not given.
     """
-    map_ = named_map(name)(**parameters)
+    cls = named_map(name)
+    for needed, parameter in inspect.signature(cls).parameters.items():
+        if parameter.default is parameter.empty and needed not in parameters:
+            raise InputError(f"map {name!r} needs {needed}=; give {cls.__name__}({needed}=...) as map")
+    map_ = cls(**parameters)
     if "base" not in parameters:
         base = map_.named_base(getattr(map_, "n_components", 0))
         if base is not None:

@@ -10,6 +10,7 @@ from ..features.base import FeatureEstimator
 from ..parameters import FLAG, check_parameters, one_of, whole
 from ..pipeline.deciding import auto_components
 from ..pipeline.making import model_name
+from ..pipeline.tables import wants_numbers
 from ..pipeline.target import Target
 from ..registry import MAPS, MODELS, make_map, named_map, named_model
 from .signatures import Options, Parameter, Typed, arguments, merged, option, parameters_of, read
@@ -122,6 +123,13 @@ class TrainMapOptions(MapOptions):
     def size(self) -> str | None:
         """Of `distrf.plan`: whether the number of features is chosen later."""
         return "auto" if "n_components" in self.chosen_later else None
+
+    @property
+    def takes_numbers(self) -> bool:
+        """Whether the map is for rows without negative entries: the columns of a table are then numbers as they are."""
+        said = {name: value for name, value in self.typed.items() if name not in self.chosen_later}
+        named = "fourier" if self.map == "auto" else self.map
+        return wants_numbers(MapOptions(named, self.seed, **said).make())
 
     def planned(self, d: int, n: int) -> Any:
         """The unfitted map with numbers for what is chosen later; None for no map."""

@@ -16,7 +16,7 @@ from ..execution.open_table import Table, open_table
 from ..execution.row_blocks import align_rows
 from ..features.base import FeatureEstimator
 from ..parameters import COLUMNS, ruled
-from ..registry import named_map
+from ..registry import make_map
 from ..store import find_format
 from ..store.row_source import RowsInfo
 from ..store.table_schema import TableSchema
@@ -168,7 +168,7 @@ def table_input(
 def wants_numbers(map_: Any) -> bool:
     """Whether a map, or one of this name, is for rows without negative entries: encoded columns have such."""
     if isinstance(map_, str):
-        map_ = None if map_ in ("auto", "none") else named_map(map_)()
+        map_ = None if map_ in ("auto", "none") else make_map(map_)
     return isinstance(map_, FeatureEstimator) and bool(get_tags(map_).input_tags.positive_only)
 
 

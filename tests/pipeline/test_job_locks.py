@@ -14,6 +14,7 @@ import dask.array as da
 import numpy as np
 import pytest
 from foreign_lock import FOREIGN
+from sklearn.pipeline import make_pipeline
 
 from distrf import RandomFourierFeatures, StreamingRidge, featurize, ingest, predict, train, write_rows
 from distrf.errors import InUseError
@@ -143,7 +144,8 @@ def test_a_training_that_lost_its_lock_keeps_no_state(tmp_path, monkeypatch):
 
     monkeypatch.setattr("distrf.pipeline.training.prepare", sleep)
     monkeypatch.setattr(
-        "distrf.pipeline.training.fit_prepared", lambda *args: StreamingRidge(1.0).fit(X, X[:, 0])
+        "distrf.pipeline.training.fit_prepared",
+        lambda *args: make_pipeline(StreamingRidge(1.0)).fit(X, X[:, 0]),
     )
     with pytest.raises(InUseError, match="no longer holds"):
         train(X, X[:, 0], out=tmp_path / "m")

@@ -272,7 +272,7 @@ def test_weights_of_the_other_kind(tmp_path):
     path = parquet(tmp_path / "rows.parquet")
     model = StreamingRidge().fit(X, Y)
     with pytest.raises(InputError, match="received sample_weight= for a path"):
-        evaluate(model, path, target="y", sample_weight=WEIGHT)
+        evaluate(StreamingRidge().fit(np.column_stack([X, WEIGHT]), Y), path, target="y", sample_weight=WEIGHT)
     with pytest.raises(InputError, match="received weight= for rows that are no path"):
         evaluate(model, X, Y, weight="w")
     assert evaluate(model, X, Y, sample_weight=WEIGHT)["r2"] == pytest.approx(model.score(X, Y, WEIGHT))
