@@ -45,6 +45,8 @@ ALLOWED = {
     "exact": [-1, 0, 1.0],
     "divisor": [-1, 10.5, 2**63, -0.5, 1.0],
     "class_weight": [None],
+    "columns": [None, {"a": "b"}],
+    "schema": [None, {"a": "b"}],
     "n_mixed": [],
 }
 

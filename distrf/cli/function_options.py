@@ -79,22 +79,22 @@ class TableOptions(FunctionOptions):
     function = "distrf.pipeline.tables:coded_table"
     only = ("exclude", "categorical", "numeric", "date", "id")
 
-    def open(self, X: str, rows: TrainingReadOptions, scaled: bool, *, plan: bool = False) -> Input:
-        """The rows of a training: a table, unless other options take its columns for numbers.
+    def open(self, X: str, rows: TrainingReadOptions, numbers: bool, *, plan: bool = False) -> Input:
+        """The rows of a training: a table, unless its columns are to be numbers.
 
-        scaled : whether a scaling is asked for
+        numbers : whether a scaling, or a map that takes no encoded columns, is asked for
         """
         from ..pipeline.tables import is_table_path, table_input
 
-        if not is_table_path(X) or scaled or "impute" in rows.values:
+        if not is_table_path(X) or numbers or "impute" in rows.values:
             if self.values:
                 raise UsageError(
-                    f"{', '.join(map(flag, self.values))}: for Parquet and CSV whose columns are encoded, without --scale "
-                    "and --impute"
+                    f"{', '.join(map(flag, self.values))}: for Parquet and CSV whose columns are encoded, without --scale, "
+                    "--impute and maps of nonnegative rows"
                 )
             return rows.open(X, plan=plan)
         reading = {name: value for name, value in rows.values.items() if name != "strict"}
-        return checked(lambda: table_input(X, **reading, **self.values))
+        return table_input(X, **reading, **self.values)
 
 
 def _value(parameter: Parameter, given: Any, rule: Any) -> Any:

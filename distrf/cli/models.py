@@ -48,11 +48,13 @@ def plan(
         train or featurize.
     """
     from .. import planning
+    from ..pipeline.tables import wants_numbers
     from .reports import print_facts
     from .training import chained, unfitted
 
     session = Session(run)
-    data = table.open(X, rows, scale.asked or job != "train", plan=True)
+    numbers = scale.asked or job != "train" or wants_numbers(map.map)
+    data = table.open(X, rows, numbers, plan=True)
     if job not in ("train", "featurize"):
         raise UsageError(f"--job is train or featurize, got {job!r}")
     if job == "train":
@@ -103,13 +105,14 @@ def train(
     from ..pipeline.making import Options, prepare
     from ..pipeline.outputs import Outputs, job_of
     from ..pipeline.sample import look_at_target
+    from ..pipeline.tables import wants_numbers
     from ..pipeline.training import BaselineWarning, fit_prepared
     from .plots import check_place
     from .reports import print_done, print_training
     from .training import chained, check_drawable, facts_of, unfitted
 
     session = Session(run)  # and then all of a training in its order, in one place
-    data = table.open(X, rows, scale.asked)
+    data = table.open(X, rows, scale.asked or wants_numbers(map.map))
     outputs = Outputs(out, kept.checkpoint, kept.every, kept.resume, overwrite)
     outputs.check_places(X)
     check_place(plot, X)

@@ -216,7 +216,9 @@ class LinearRegressor(RegressorMixin, LinearModel):
         An interval is the prediction and, to both sides, the error that this share of the rows held out in `fit` did not
         exceed. Among rows of the same population the share of targets inside is the coverage, within about
         sqrt(coverage (1 - coverage) / m) for m held-out rows (20,000 at most), whatever the distribution. It is an
-        average over rows: where the noise is larger than elsewhere, fewer targets are inside.
+        average over rows: where the noise is larger than elsewhere, fewer targets are inside. SGD does not train on the
+        held-out rows. Ridge trains on all rows, and takes errors of its solutions without a fold, as the jackknife and
+        cross-conformal prediction do [2]_.
 
         Parameters
         ----------
@@ -239,6 +241,8 @@ class LinearRegressor(RegressorMixin, LinearModel):
         ----------
         .. [1] J. Lei, M. G'Sell, A. Rinaldo, R. J. Tibshirani and L. Wasserman, "Distribution-Free Predictive Inference
                for Regression", JASA 113, 2018.
+        .. [2] R. F. Barber, E. J. Candes, A. Ramdas and R. J. Tibshirani, "Predictive Inference with the Jackknife+",
+               Annals of Statistics 49, 2021.
 
         Examples
         --------

@@ -8,17 +8,16 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize
-from scipy.special import expit
 
 from ..errors import InputError
 
 #: Numbers of sorted errors that a regressor keeps at most.
 _MOST_ERRORS = 2**20
 #: Held-out rows that are enough to learn anew, of a regressor, and of each class: the share of rows inside of an interval of
-#: 90 % is then right to 1 %, and the two numbers of a sigmoid add 0.01 to the log loss.
+#: 90 % is then right to 1 %, and sigmoids have a log loss about 0.01 above that of many rows.
 _ENOUGH_ROWS, _ENOUGH_OF_A_CLASS = 1_000, 100
 #: Most iterations of the fit of sigmoids, and the relative gain and the gradient at which it ends.
-_ITERATIONS, _GAIN, _GRADIENT = 500, 1e-12, 1e-7
+_ITERATIONS, _GAIN, _GRADIENT = 200, 1e-9, 1e-7
 
 
 class HeldOut(NamedTuple):
@@ -130,12 +129,17 @@ def of_each_class(scores: np.ndarray) -> np.ndarray:
 
 def _log_loss(z: np.ndarray, wanted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Cross entropy of each row between `wanted` and the probabilities sigmoid(z) / sum; its derivative by z."""
-    logs = -np.logaddexp(0.0, -z)
-    largest = logs.max(axis=1, keepdims=True)
-    p = np.exp(logs - largest)
-    total = p.sum(axis=1, keepdims=True)
-    value = (np.log(total) + largest)[:, 0] - (wanted * logs).sum(axis=1)
-    return value, (p / total - wanted) * expit(-z)
+    small = np.exp(-np.abs(z))
+    logs = np.minimum(z, 0.0) - np.log1p(small)
+    p = np.where(z > 0, 1.0, small)  # of either sign, the sigmoid is this over 1 + small
+    rest = (1.0 + small - p) / (1.0 + small)
+    p /= 1.0 + small
+    total = np.maximum(p.sum(axis=1, keepdims=True), np.finfo(float).tiny)
+    p /= total
+    value = np.log(total[:, 0]) - np.einsum("ij,ij->i", wanted, logs)
+    p -= wanted
+    p *= rest
+    return value, p
 
 
 def _warn_if_lacking(right: np.ndarray, classes: np.ndarray) -> None:

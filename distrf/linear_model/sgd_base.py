@@ -494,4 +494,4 @@ class BaseSGD(LinearModel):
     def planned_costs(self, rows: PlannedRows) -> Costs:
         check_parameters(self)
         held = round(rows.n * self.held_out_share) if self._calibrates else 0
-        return fit_costs(self, rows) + (calibration_costs(rows, held) if held else Costs())
+        return fit_costs(self, rows) + (calibration_costs(self, rows, held) if held else Costs())

@@ -8,11 +8,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from sklearn.utils import get_tags
+
 from ..errors import InputError
 from ..execution.open_rows import open_column
 from ..execution.open_table import Table, open_table
 from ..execution.row_blocks import align_rows
+from ..features.base import FeatureEstimator
 from ..parameters import COLUMNS, ruled
+from ..registry import named_map
 from ..store import find_format
 from ..store.row_source import RowsInfo
 from ..store.table_schema import TableSchema
@@ -159,6 +163,13 @@ def table_input(
     if weight is not None and said.get("columns") is None:
         exclude = [*(exclude or ()), weight]
     return TableInput.of(path, coded_table(path, target=target, exclude=exclude, **said), target, weight)
+
+
+def wants_numbers(map_: Any) -> bool:
+    """Whether a map, or one of this name, is for rows without negative entries: encoded columns have such."""
+    if isinstance(map_, str):
+        map_ = None if map_ in ("auto", "none") else named_map(map_)()
+    return isinstance(map_, FeatureEstimator) and bool(get_tags(map_).input_tags.positive_only)
 
 
 def is_table_path(path: Any) -> bool:

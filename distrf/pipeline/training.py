@@ -36,7 +36,7 @@ from .making import Options, Prepared, make_model, prepare
 from .outputs import Outputs, job_of
 from .sample import as_rows, as_targets
 from .search import Verdict
-from .tables import coded_table
+from .tables import coded_table, wants_numbers
 
 #: Columns up to which the linear model is fitted to all rows.
 _NARROW = 1024
@@ -135,12 +135,18 @@ def train(
         "date": date,
         "id": id,
     }
-    if is_table(X) or isinstance(X, (str, os.PathLike)):
+    numbers = options.get("scale", "auto") != "auto" or wants_numbers(options.get("map"))
+    if is_table(X) and not numbers:
         coded = coded_table(X, **table)
         X, y = coded.X, coded.y if y is None else y
-        options.setdefault("scale", coded.encoder)
+        options["scale"] = coded.encoder
     elif given := [name for name, value in table.items() if value is not None]:
         raise InputError(f"{', '.join(given)} name columns of a table; X is {type(X).__name__}")
+    if isinstance(X, (str, os.PathLike)):
+        raise InputError(
+            f"with scale={options.get('scale', 'auto')!r} and map={options.get('map', 'auto')!r} columns are numbers; open "
+            f"{os.fspath(X)!r} with open_rows, and give its X and y"
+        )
     X, y, sample_weight = plain_rows(X), plain_rows(y, "y"), plain_rows(sample_weight, "sample_weight")
     X, y = (values if values is None or hasattr(values, "shape") else np.asarray(values) for values in (X, y))
     if sample_weight is not None and np.ndim(sample_weight) == 0:

@@ -20,7 +20,7 @@ from ..features.base import FeatureEstimator, apply_map
 from ..maps.base import FeatureMap
 from ..maps.table import TableMap
 from ..maps.table_missing import MISSING
-from ..parameters import NONE, SEED, Rule, check_parameters, instance, one_of, whole
+from ..parameters import JOBS, NONE, SEED, Rule, check_parameters, instance, one_of, whole
 from ..randomness import draw_seed
 from ..store.table_facts import column_facts
 from ..store.table_schema import TableSchema
@@ -83,6 +83,8 @@ class TableEncoder(FeatureEstimator):
         numbers, and whether all levels of a category are known ("exact").
     n_features_in_ : int
         Number of columns.
+    feature_names_in_ : object array of str, of shape (d,)
+        Their names, if they have names.
 
     Notes
     -----
@@ -120,7 +122,7 @@ class TableEncoder(FeatureEstimator):
         "columns": instance(Mapping, "a dictionary of kinds by name") | NONE,
         "target_type": one_of("auto", "labels", "numbers"),
         "schema": instance(Mapping, "the spec of a schema") | NONE,
-        "n_jobs": whole(-1) | NONE,
+        "n_jobs": JOBS,
         "random_state": SEED,
     }
 
@@ -284,6 +286,9 @@ class TableEncoder(FeatureEstimator):
         self.map_ = TableMap.of_encodings(rows.shape[1], encodings)
         self.schema_ = None if schema is None else schema.spec()
         self.columns_ = [_described_column(column) for column in encoded]
+        self.__dict__.pop("feature_names_in_", None)
+        if schema is not None:
+            self.feature_names_in_ = np.array(schema.names, dtype=object)
         return rows
 
     def _described(self, X: Any) -> tuple[TableSchema | None, list[ColumnKind], Any]:

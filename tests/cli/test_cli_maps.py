@@ -170,7 +170,7 @@ def test_train_and_evaluate(cli, files, tmp_path, name):
         (["cnm", "--structure", "sparse"], "--structure must be 'dense' or 'circulant', got 'sparse'"),
         (["cnm", "--structure", "circulant", "--init", "orthogonal"], "starts from circulant blocks alone"),
         (["blockwise"], "needs --transformer: 'AdditiveChi2Sampler'"),
-        (["blockwise", "--transformer", "FunctionTransformer"], "got 'FunctionTransformer'"),
+        (["blockwise", "--transformer", "LabelBinarizer"], "got 'LabelBinarizer'"),
     ],
 )  # fmt: skip
 def test_wrong_usage(cli, files, tmp_path, words, message, monkeypatch):

@@ -166,7 +166,7 @@ def test_misaligned_arrays(arrays, message):
 
 
 def test_other_collections():
-    with pytest.raises(InputError, match="must be a NumPy array, a SciPy CSR matrix or a Dask array"):
+    with pytest.raises(InputError, match="must be an array, a SciPy CSR matrix, a data frame, or a Dask array"):
         check_dask_rows(dask.delayed(1))
 
 

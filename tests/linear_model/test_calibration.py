@@ -291,7 +291,7 @@ def test_the_sample_is_bounded():
     assert held_out.sample_size(500, 400.0, 1) == 500
     assert held_out.sample_size(10**9, 40_000.0, 1) == 2**28 // 40_000  # the client holds them
     assert held_out.sample_size(10**9, 4e9, 1) == 1000
-    assert held_out.sample_size(10**9, 0.0, 1000) == 2**23 // 1000
+    assert held_out.sample_size(10**9, 0.0, 1000) == 2**22 // 1000
 
 
 def test_ridge_samples_many_rows(monkeypatch):

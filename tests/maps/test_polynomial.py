@@ -535,7 +535,7 @@ def test_maps_of_the_command_line(name, options, rng):
         ("nystroem", {"landmarks": "best"}, "--landmarks must be 'uniform'.* got 'best'"),
         ("nystroem", {"kernel": "best"}, "--kernel must be .* got 'best'"),
         ("blockwise", {}, "--map blockwise needs --transformer: 'AdditiveChi2Sampler'"),
-        ("blockwise", {"transformer": "FunctionTransformer"}, "got 'FunctionTransformer'"),
+        ("blockwise", {"transformer": "LabelBinarizer"}, "got 'LabelBinarizer'"),
     ],
 )
 def test_refusals_of_the_command_line(name, options, message):

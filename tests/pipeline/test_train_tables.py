@@ -122,6 +122,15 @@ def test_columns_of_arrays_have_no_names():
         distrf.train(np.zeros((10, 2)), np.zeros(10), exclude=["a"])
 
 
+def test_maps_of_nonnegative_rows_take_the_columns_as_they_are():
+    rng = np.random.default_rng(0)
+    counts = pd.DataFrame(rng.poisson(3, size=(300, 4)).astype(float), columns=list("abcd"))
+    y = counts["a"] / (1 + counts["b"])
+    fitted = distrf.train(counts, y, map="laplace", n_components=64)
+    assert "table" not in fitted.named_steps
+    assert fitted.predict(counts).shape == (300,)
+
+
 def test_on_the_command_line(cli, tmp_path):
     rows, new, model, out = (
         str(tmp_path / name) for name in ("rows.parquet", "new.csv", "model", "out.parquet")

@@ -261,7 +261,7 @@ def test_commands(cli, tmp_path, monkeypatch):
     assert 'weight = "w"' in (tmp_path / "best.toml").read_text()
     (tmp_path / "best.toml").write_text((tmp_path / "best.toml").read_text() + "overwrite = true\n")
     cli("run", "best.toml")
-    said = cli("train", path, "other", "--target", "y", "--weight", "none", code=2).err
+    said = cli("train", path, "other", "--target", "y", "--weight", "none", code=1).err
     assert "none" in said
     bad = parquet(tmp_path / "bad.parquet", np.where(np.arange(N) == 99, -1.0, WEIGHT))
     said = cli("train", bad, "other", *options, "--map", "none", "--cluster", "none", code=1).err
