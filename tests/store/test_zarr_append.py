@@ -59,15 +59,16 @@ def data_of(path):
     return {k: v for k, v in contents(path).items() if not k.startswith("manifest") and k != "zarr.json"}
 
 
-@settings(max_examples=25)
-@given(
-    counts=st.lists(st.integers(1, 40), min_size=2, max_size=4),
-    block_rows=st.integers(1, 25),
-    sparse=st.booleans(),
-    labelled=st.sampled_from([None, "numbers", "text", "several"]),
-    narrow=st.booleans(),
-)
-def test_appends_make_the_bytes_of_one_write(tmp_path_factory, counts, block_rows, sparse, labelled, narrow):
+CASES = {
+    "counts": st.lists(st.integers(1, 40), min_size=2, max_size=4),
+    "block_rows": st.integers(1, 25),
+    "sparse": st.booleans(),
+    "labelled": st.sampled_from([None, "numbers", "text", "several"]),
+    "narrow": st.booleans(),
+}
+
+
+def check_appends(tmp_path_factory, counts, block_rows, sparse, labelled, narrow):
     """Chunks of several blocks and of several columns, CSR rows, labels of several kinds."""
     folder, n = tmp_path_factory.mktemp("a"), sum(counts)
     rng = np.random.default_rng(counts)
@@ -99,6 +100,21 @@ def test_appends_make_the_bytes_of_one_write(tmp_path_factory, counts, block_row
     assert made.block_rows == block_rows
     assert [part["rows"] for part in made.spec["parts"]] == counts
     assert sorted(os.listdir(folder)) == ["a.zarr", "b.zarr"]
+
+
+@settings(max_examples=3)
+@given(**CASES)
+def test_appends_make_the_bytes_of_one_write(tmp_path_factory, counts, block_rows, sparse, labelled, narrow):
+    check_appends(tmp_path_factory, counts, block_rows, sparse, labelled, narrow)
+
+
+@pytest.mark.slow
+@settings(max_examples=60)
+@given(**CASES)
+def test_many_appends_make_the_bytes_of_one_write(
+    tmp_path_factory, counts, block_rows, sparse, labelled, narrow
+):
+    check_appends(tmp_path_factory, counts, block_rows, sparse, labelled, narrow)
 
 
 def test_lazy_rows_of_any_chunks_on_one_and_two_workers(tmp_path, one_worker_client, client):
