@@ -35,6 +35,7 @@ _EXPORTS = {
     "plan": "distrf.planning",
     "featurize": "distrf.pipeline.writing",
     "write_rows": "distrf.pipeline.writing",
+    "append_rows": "distrf.pipeline.writing",
     "predict": "distrf.pipeline.predicting",
     "evaluate": "distrf.pipeline.evaluating",
     "add_rows": "distrf.pipeline.adding",

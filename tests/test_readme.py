@@ -85,6 +85,8 @@ def workplace(tmp_path, monkeypatch):
     X, y = X[:400], y[:400]
     table = {f"p{j}": X[:, j] for j in range(64)} | {"label": y}
     pq.write_table(pa.table(table), tmp_path / "digits.parquet")
+    more = {f"p{j}": X_test[:30, j] for j in range(64)} | {"label": y_test[:30]}
+    pq.write_table(pa.table(more), tmp_path / "more.parquet")
     np.savez(tmp_path / "digits.npz", X_train=X, y_train=y, X_test=X_test, y_test=y_test)
     ingest(tmp_path / "digits.npz", tmp_path / "test.zarr", split="test")
     rng = np.random.default_rng(0)

@@ -10,6 +10,7 @@ import numpy as np
 
 from .. import store
 from ..errors import InputError
+from ..store import zarr_append
 from ..store.job_lock import Claim, check, held
 from .graph_inputs import graph_inputs
 from .passes import run_pass
@@ -90,6 +91,58 @@ def write_rows(
     return Written(store.finish(path, storage_options=storage_options), len(pending), info.n_blocks)
 
 
+def append_rows(
+    path: str, arrays: dict[str, da.Array], *, part: dict[str, Any], again: bool = False
+) -> Written:
+    """Append aligned Dask arrays to a store of rows; blocks that an interrupted call has written are not computed.
+
+    Parameters
+    ----------
+    path : of the store
+    arrays : {name: Dask array}; every array of the store
+    part, again : see `distrf.store.zarr_append.begin`
+
+    Raises
+    ------
+    InputError : NaN or infinity, other arrays than those of the store, or paths that lie in each other
+    SpecMismatchError : the store has these rows
+    """
+    store.check_apart(path, graph_inputs(arrays.values()))
+    names = list(arrays)
+    first = check_dask_rows(arrays[names[0]], names[0])
+    aligned = [first, *(align_rows(first, arrays[name], name) for name in names[1:])]
+    texts = [a for a in aligned if a.dtype.kind == "U"]
+    classes = [str(c) for c in np.unique(da.unique(texts[0]).compute())] if texts else None
+    append = zarr_append.begin(path, first.shape[0], part, classes=classes, again=again)
+    _check_like(append.old, dict(zip(names, aligned, strict=True)))
+    append.share_blocks()
+    pending = append.pending()
+    if pending:
+        lengths = tuple(append.lengths)
+        coded = [_codes(a, append.info.classes) if a.dtype.kind == "U" else a for a in aligned]
+        cut = [a.rechunk({0: lengths}, method="tasks") for a in coded]
+        old, block_rows = append.old, append.info.block_rows
+        before = old.path, old.n_rows
+        reduction = _WriteReduction(append.info.path, tuple(names), block_rows, None, held(), before)
+        left = [a.blocks[[index - append.first for index in pending]] for a in cut]
+        starts = [max(old.n_rows, index * block_rows) for index in pending]
+        run_pass(reduction, left, label="append", starts=starts)
+    return Written(append.finish(), len(pending), append.info.n_blocks)
+
+
+def _check_like(info: store.StoreInfo, arrays: dict[str, da.Array]) -> None:
+    """Raise InputError for rows that are not those of a store in their arrays, widths or kind."""
+    has = {array.name: array for array in info.arrays}
+    if has.keys() != arrays.keys():
+        raise InputError(f"{info.path!r} has the arrays {sorted(has)}, the new rows have {sorted(arrays)}")
+    for name, new in arrays.items():
+        old, csr = has[name], blocks_are_csr(new)
+        if old.shape[1:] != new.shape[1:] or old.sparse != csr:
+            kinds = [f"{'CSR' if of else 'dense'} with {' x '.join(map(str, shape)) or 1} columns"
+                     for of, shape in ((old.sparse, old.shape[1:]), (csr, new.shape[1:]))]  # fmt: skip
+            raise InputError(f"{name!r} of {info.path!r} is {kinds[0]}, that of the new rows {kinds[1]}")
+
+
 def _uniform_rows(X: da.Array) -> int:
     rows = X.chunks[0]
     if any(r != rows[0] for r in rows[:-1]) or rows[-1] > rows[0]:
@@ -113,13 +166,17 @@ def _encode(y: np.ndarray, classes: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class _WriteReduction(RowCount):
-    """Writes each block and marks it; the state is the number of rows written."""
+    """Writes each block and marks it; the state is the number of rows written.
+
+    before : path and rows of the store to which rows are appended; its last ones stand before the new rows of their block
+    """
 
     path: str
     names: tuple[str, ...]
     block_rows: int
     storage_options: Any
     claims: tuple[Claim, ...]
+    before: tuple[str, int] | None = None
 
     def update(self, state: int, first_row: int, *blocks: Any) -> int:
         check(self.claims)
@@ -132,4 +189,6 @@ class _WriteReduction(RowCount):
                         f"{name} must be finite, but row {first_row + int(bad[0][0])} is not; impute or drop such rows"
                     )
         values = dict(zip(self.names, blocks, strict=True))
+        if self.before is not None:
+            values = zarr_append.complete(*self.before, index * self.block_rows, values)
         return state + store.write_block(self.path, index, values, storage_options=self.storage_options)

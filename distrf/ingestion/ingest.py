@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
-import tempfile
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,6 +10,7 @@ import numpy as np
 
 from distrf import __version__
 
+from ..errors import InputError
 from ..execution.progress import current_listener
 from ..parameters import COLUMNS, NONE, Rule, one_of, ruled, whole
 from ..store import files, zarr_writer
@@ -23,8 +22,8 @@ from ..store.writable import check_writable
 from ..store.zarr_contents import Contents
 from ..store.zarr_layout import StoreInfo
 from ..store.zarr_writer import existing_store
-from . import streams
-from .shuffle import shuffled
+from . import appending, streams
+from .shuffle import scratch_of, shuffled
 from .sources import open_stream
 from .streams import RowStream, TableSelection
 
@@ -55,6 +54,8 @@ def ingest(
     impute: str | float | None = None,
     split: str | None = None,
     overwrite: bool = False,
+    append: bool = False,
+    again: bool = False,
     storage_options: Options = None,
 ) -> StoreInfo:
     """Write a table as a row store; run again after an interruption, it resumes.
@@ -90,6 +91,12 @@ def ingest(
         Which members of an .npz file: "train" reads X_train and y_train, "test" X_test and y_test.
     overwrite : bool, default=False
         Replace a store of other data or options.
+    append : bool, default=False
+        Append the rows to the store that is there, in its blocks; on a file system only. The store says how rows are read: columns,
+        type, what replaces missing values. Labels that it does not know join its classes; `shuffle` orders the new rows
+        alone. Until all is written the old store is read as before.
+    again : bool, default=False
+        Append rows that are in the store already, which else are refused.
     storage_options : dict or None, default=None
         Options of fsspec, for URLs.
 
@@ -104,7 +111,7 @@ def ingest(
         Missing or infinite values, text features, unknown columns: with the row and the column. A parameter breaks
         its rule.
     SpecMismatchError
-        `out` holds a store of other data or options.
+        `out` holds a store of other data or options; with `append`, it holds these rows.
     StoreError
         `out` cannot be written.
     """
@@ -113,6 +120,29 @@ def ingest(
     check_writable(out)
     check_apart(out, [source], storage_options=storage_options)
     existing_store(out, storage_options=storage_options)  # refuses a path that holds something else
+    if append:
+        given = {
+            "columns": columns,
+            "sparse": sparse,
+            "block_rows": block_rows,
+            "dtype": dtype,
+            "impute": impute,
+        }
+        if said := [name for name, value in given.items() if value is not None] + ["overwrite"] * overwrite:
+            raise InputError(f"append=True adds rows as the store has them; leave out {', '.join(said)}")
+        with hold(out):
+            order = int(seed) if shuffle else None
+            return appending.append(
+                source,
+                out,
+                target=target,
+                split=split,
+                seed=order,
+                again=again,
+                storage_options=storage_options,
+            )
+    if again:
+        raise InputError("again=True is for append=True")
     selection = TableSelection(
         target=target, columns=columns, split=split, missing=impute is not None, in_order=True,
         storage_options=storage_options,
@@ -143,7 +173,7 @@ def ingest(
         if info.pending:
             stream = streams.checked(stream)
             if shuffle:
-                stream = shuffled(stream, int(seed), _scratch(out))
+                stream = shuffled(stream, int(seed), scratch_of(out))
             _write(stream, info, storage_options)
         return zarr_writer.finish(out, storage_options=storage_options)
 
@@ -175,14 +205,3 @@ def _write(stream: RowStream, info: StoreInfo, storage_options: Options) -> None
                 listener("ingest", info.bounds(index)[1], info.n_rows)
     finally:
         pieces.close()  # type: ignore[attr-defined]
-
-
-def _scratch(out: str) -> str:
-    """The folder in which rows are shuffled.
-
-    It lies beside the output and is named after it, so that the next call finds and removes what a killed one left.
-    """
-    folder, base = os.path.split(out)
-    if not files.is_local(out):
-        folder, base = tempfile.gettempdir(), hashlib.sha256(out.encode()).hexdigest()[:16]
-    return os.path.join(folder, f".{base}.shuffle")

@@ -6,7 +6,9 @@ index alone. Rows are scattered into buckets by the leading bits of their words,
 
 from __future__ import annotations
 
+import hashlib
 import os
+import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -96,3 +98,23 @@ def _columns(X: Any) -> dict[str, np.ndarray]:
     return {
         "data": X.data, "indices": X.indices.astype(np.int64), "counts": np.diff(X.indptr).astype(np.int64),
     }  # fmt: skip
+
+
+def scratch_of(out: str) -> str:
+    """The folder in which rows of an output are shuffled.
+
+    It lies beside the output and is named after it, so that the next call finds and removes what a killed one left.
+
+    Parameters
+    ----------
+    out : str
+        Normalised.
+
+    Returns
+    -------
+    str
+    """
+    folder, base = os.path.split(out)
+    if not files.is_local(out):
+        folder, base = tempfile.gettempdir(), hashlib.sha256(out.encode()).hexdigest()[:16]
+    return os.path.join(folder, f".{base}.shuffle")

@@ -253,13 +253,17 @@ def checked(stream: RowStream) -> RowStream:
     return replace(stream, read=read)
 
 
-def reblock(pieces: Pieces, block_rows: int) -> Iterator[tuple[int, Any, np.ndarray | None]]:
+def reblock(
+    pieces: Pieces, block_rows: int, first_rows: int | None = None
+) -> Iterator[tuple[int, Any, np.ndarray | None]]:
     """Pieces of any size as blocks of equal rows, the last one shorter.
 
     Parameters
     ----------
     pieces : iterator of (X, y)
     block_rows : int
+    first_rows : int, optional
+        Rows of the first block, where it is another number.
 
     Returns
     -------
@@ -268,15 +272,16 @@ def reblock(pieces: Pieces, block_rows: int) -> Iterator[tuple[int, Any, np.ndar
     """
     held: list[tuple[Any, np.ndarray | None]] = []
     count = index = 0
+    full = block_rows if first_rows is None else first_rows
     for X, y in pieces:
         while X.shape[0]:
-            take = min(block_rows - count, X.shape[0])
+            take = min(full - count, X.shape[0])
             held.append((X[:take], None if y is None else y[:take]))
             X, y = X[take:], None if y is None else y[take:]
             count += take
-            if count == block_rows:
+            if count == full:
                 yield index, *_joined(held)
-                held, count, index = [], 0, index + 1
+                held, count, index, full = [], 0, index + 1, block_rows
     if held:
         yield index, *_joined(held)
 

@@ -11,6 +11,7 @@ _EXPORTS = {
     "BaselineWarning": "training",
     "featurize": "writing",
     "write_rows": "writing",
+    "append_rows": "writing",
     "predict": "predicting",
     "evaluate": "evaluating",
     "add_rows": "adding",

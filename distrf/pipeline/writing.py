@@ -60,6 +60,56 @@ def write_rows(X: Any, out: str | os.PathLike[str], y: Any = None, *, overwrite:
         )
 
 
+def append_rows(X: Any, out: str | os.PathLike[str], y: Any = None, *, again: bool = False) -> Written:
+    """Append rows to a store that `write_rows` or `ingest` wrote, in its blocks; an append that was interrupted resumes.
+
+    The store of all rows is made beside the old one, with which it shares the files of full blocks, and takes its place in one
+    step: until then, and if the job is killed, the old store is read as it was. Rows that were opened before are then to be
+    opened again: reading them says so.
+
+    Parameters
+    ----------
+    X : array, CSR matrix or Dask array of shape (n, d)
+        Rows, of any chunks.
+    out : str or PathLike
+        The Zarr store, complete and on a file system.
+    y : array of shape (n,) or (n, C), or None, default=None
+        Targets, where the store has some. Labels that it does not know join its classes.
+    again : bool, default=False
+        Append rows that are in the store already, which else are refused.
+
+    Returns
+    -------
+    Written
+        `info` of the longer store, and how many of its `blocks` this call `computed`.
+
+    Raises
+    ------
+    InputError
+        NaN or infinity, rows of another width or type, or y of another length.
+    SpecMismatchError
+        The store has these rows.
+    StoreError
+        There is no such store, or it is at a URL.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> from distrf import append_rows, open_rows, write_rows
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     store = write_rows(np.zeros((5, 2)), f"{folder}/rows.zarr")
+    ...     longer = append_rows(np.ones((3, 2)), f"{folder}/rows.zarr")
+    ...     open_rows(f"{folder}/rows.zarr")[0].compute()[:, 0]
+    array([0., 0., 0., 0., 0., 1., 1., 1.])
+    """
+    out, rows = os.fspath(out), Arrays(X, y)
+    part = {"fingerprint": rows.description["data"]}
+    X, y = rows.rows()
+    with hold(out):
+        return write_zarr.append_rows(out, {"X": X} | ({} if y is None else {"y": y}), part=part, again=again)
+
+
 def check_places(X: Any, out: Any, save_map: Any = None, like: Any = None) -> None:
     """Raise for features or a map that cannot be written, or would destroy what they are made from.
 

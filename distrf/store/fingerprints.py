@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from . import files
 from .files import Options
@@ -35,3 +37,18 @@ def fingerprint_of_files(names: Sequence[str], storage_options: Options = None) 
         found.update(fs.cat_file(inner, start=0, end=min(size, _EDGE)))
         found.update(fs.cat_file(inner, start=max(0, size - _EDGE), end=size))
     return found.hexdigest()[:32]
+
+
+def fingerprint_of_spec(spec: Mapping[str, Any]) -> str:
+    """A text that differs where JSON differs.
+
+    Parameters
+    ----------
+    spec : mapping
+
+    Returns
+    -------
+    str
+        32 hexadecimal digits.
+    """
+    return hashlib.sha256(json.dumps(spec, sort_keys=True).encode()).hexdigest()[:32]

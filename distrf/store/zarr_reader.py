@@ -76,6 +76,8 @@ class ZarrRows:
         try:
             block: Any = self._read(opened, first, last)
         except DistrfError:
+            if opened.ours is not None:  # rows may have been appended meanwhile
+                _check_version(self)
             raise
         except checksums.ChunkError as error:
             _check_version(self)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -15,7 +14,7 @@ import zarr
 from ..errors import InputError, StoreError
 from . import files, zarr_writer
 from .files import Options
-from .fingerprints import fingerprint_of_files
+from .fingerprints import fingerprint_of_files, fingerprint_of_spec
 from .foreign_arrays import count_missing
 from .row_source import RowSource, Selection, column_numbers
 from .zarr_place import ZarrPlace, shape_of
@@ -154,12 +153,21 @@ class ZarrSource(RowSource):
             return fingerprint_of_files([path], storage_options)
         ours = zarr_writer.made_from(path, storage_options=storage_options)
         if ours is not None:
-            return hashlib.sha256(json.dumps(ours, sort_keys=True).encode()).hexdigest()[:32]
+            return fingerprint_of_spec(ours)
         found = hashlib.sha256(path.encode())
         for name in sorted(fs.find(root, maxdepth=2)):
             if name.rsplit("/", 1)[-1] in _METADATA:
                 found.update(fs.cat_file(name))
         return found.hexdigest()[:32]
+
+    @classmethod
+    def part_fingerprints(cls, path: str, storage_options: Options = None) -> list[tuple[str, int]]:
+        """Of the rows that a store of distrf was made with, and of those of each append."""
+        made = zarr_writer.made_from(path, storage_options=storage_options)
+        parts = [] if made is None else made["spec"].get("parts", [])
+        if parts:
+            return [(part["fingerprint"], part["rows"]) for part in parts]
+        return super().part_fingerprints(path, storage_options)
 
     @property
     def nbytes(self) -> int:

@@ -26,13 +26,13 @@ from .files import HashableOptions, Options
 from .job_lock import check
 from .spec import from_json, require_same, to_json
 from .writable import check_zarr_ending
-from .zarr_contents import COMPARED, Contents, checked_block
+from .zarr_contents import COMPARED, Contents, GrownContents, checked_block
 from .zarr_layout import MANIFEST, ArrayInfo, StoreInfo
 
 
 def create(
     path: str | os.PathLike[str],
-    contents: Contents,
+    contents: Contents | GrownContents,
     *,
     provenance: Mapping[str, Any] | None = None,
     storage_options: Options = None,
@@ -43,7 +43,7 @@ def create(
     Parameters
     ----------
     path : path or URL
-    contents : Contents
+    contents : Contents or GrownContents
         What the store will hold.
     provenance : mapping, optional
         Kept beside the contents and not compared.

@@ -34,7 +34,7 @@ def machine(X, y):
 
 
 COMMANDS = (
-    "add_rows", "connect", "evaluate", "featurize", "ingest", "load_model", "make_model", "permutation_importance", "plan", "predict", "save_model", "train",
+    "add_rows", "append_rows", "connect", "evaluate", "featurize", "ingest", "load_model", "make_model", "permutation_importance", "plan", "predict", "save_model", "train",
     "tune", "write_rows",
 )  # fmt: skip
 

@@ -1,0 +1,487 @@
+"""Rows appended to a store: the bytes of one write of all rows, and the old store until the last step."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import types
+from pathlib import Path
+
+import dask.array as da
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.datasets import dump_svmlight_file
+
+from distrf import RandomFourierFeatures as Fourier
+from distrf import StreamingRidge, add_rows, append_rows, featurize, ingest, open_rows, save_model, write_rows
+from distrf.errors import InputError, SpecMismatchError, StoreError
+from distrf.execution.progress import listening
+from distrf.store import info, part_fingerprints, zarr_append, zarr_layout, zarr_writer
+
+
+def rows(n, d=3, seed=0, dtype="f4", sparse=False):
+    rng = np.random.default_rng([n, d, seed])
+    X = rng.normal(size=(n, d)).astype(dtype)
+    if sparse:
+        X = np.where(X > 0.5, X, 0)
+    return sp.csr_array(X) if sparse else X
+
+
+def blocks_of(X, block_rows):
+    return da.from_array(X, chunks=(min(block_rows, X.shape[0]), *X.shape[1:]), asarray=False)
+
+
+def read(path):
+    X, y = open_rows(path)
+    blocks = [b.compute(scheduler="sync") for b in X.to_delayed().ravel()]
+    dense = np.concatenate([b.toarray() if sp.issparse(b) else b for b in blocks])
+    return dense, None if y is None else y.compute(scheduler="sync")
+
+
+def contents(path):
+    root = Path(path)
+    return {str(p.relative_to(root)): p.read_bytes() for p in sorted(root.rglob("*")) if p.is_file()}
+
+
+def data_of(path):
+    """The chunks of the arrays, without what names the source."""
+    return {k: v for k, v in contents(path).items() if not k.startswith("manifest") and k != "zarr.json"}
+
+
+CASES = {
+    "counts": st.lists(st.integers(1, 40), min_size=2, max_size=4),
+    "block_rows": st.integers(1, 25),
+    "sparse": st.booleans(),
+    "labelled": st.sampled_from([None, "numbers", "text", "several"]),
+    "narrow": st.booleans(),
+}
+
+
+def check_appends(tmp_path_factory, counts, block_rows, sparse, labelled, narrow):
+    """Chunks of several blocks and of several columns, CSR rows, labels of several kinds."""
+    folder, n = tmp_path_factory.mktemp("a"), sum(counts)
+    rng = np.random.default_rng(counts)
+    X = rows(n, 5, sparse=sparse)
+    y = {
+        None: None,
+        "numbers": rng.normal(size=n),
+        "text": np.sort(rng.choice(["a", "b", "c"], n)),
+        "several": rng.normal(size=(n, 2)),
+    }[labelled]
+    ends = np.cumsum(counts)
+    old_chunk = zarr_layout.CHUNK_BYTES
+    try:
+        zarr_layout.CHUNK_BYTES = 8 if narrow else old_chunk
+        block_rows = min(block_rows, counts[0])
+        write_rows(blocks_of(X[: ends[0]], block_rows), folder / "a.zarr", None if y is None else y[: ends[0]])
+        for a, b in itertools.pairwise(ends):
+            append_rows(X[a:b], folder / "a.zarr", None if y is None else y[a:b])
+        write_rows(blocks_of(X, block_rows), folder / "b.zarr", y)
+    finally:
+        zarr_layout.CHUNK_BYTES = old_chunk
+    got, labels = read(folder / "a.zarr")
+    np.testing.assert_array_equal(got, X.toarray() if sparse else X)
+    if y is not None:
+        np.testing.assert_array_equal(labels, y)
+    assert data_of(folder / "a.zarr") == data_of(folder / "b.zarr")
+    made = info(folder / "a.zarr")
+    assert made.complete
+    assert made.block_rows == block_rows
+    assert [part["rows"] for part in made.spec["parts"]] == counts
+    assert sorted(os.listdir(folder)) == ["a.zarr", "b.zarr"]
+
+
+@settings(max_examples=3)
+@given(**CASES)
+def test_appends_make_the_bytes_of_one_write(tmp_path_factory, counts, block_rows, sparse, labelled, narrow):
+    check_appends(tmp_path_factory, counts, block_rows, sparse, labelled, narrow)
+
+
+@pytest.mark.slow
+@settings(max_examples=60)
+@given(**CASES)
+def test_many_appends_make_the_bytes_of_one_write(
+    tmp_path_factory, counts, block_rows, sparse, labelled, narrow
+):
+    check_appends(tmp_path_factory, counts, block_rows, sparse, labelled, narrow)
+
+
+def test_lazy_rows_of_any_chunks_on_one_and_two_workers(tmp_path, one_worker_client, client):
+    X, y = rows(530, 4), np.arange(530)
+    for name, workers in (("a", one_worker_client), ("b", client)):
+        write_rows(blocks_of(X[:230], 50), tmp_path / f"{name}.zarr", y[:230])
+        with workers.as_current():
+            more = da.from_array(X[230:], ((7, 93, 200), 4)), da.from_array(y[230:], 60)
+            written = append_rows(more[0], tmp_path / f"{name}.zarr", more[1])
+        assert (written.computed, written.blocks) == (7, 11)
+    assert data_of(tmp_path / "a.zarr") == data_of(tmp_path / "b.zarr")
+    np.testing.assert_array_equal(read(tmp_path / "a.zarr")[0], X)
+
+
+def test_full_blocks_are_shared_and_not_written(tmp_path):
+    path = tmp_path / "a.zarr"
+    write_rows(blocks_of(rows(25), 10), path)
+    before = {name: (path / name).stat().st_ino for name in data_of(path)}
+    append_rows(rows(4, seed=1), path)
+    after = {name: (path / name).stat().st_ino for name in data_of(path)}
+    same = {name for name in before if before[name] == after[name] and name.startswith("X/c/")}
+    assert same == {"X/c/0/0", "X/c/1/0"}
+
+
+def test_rows_opened_before_say_so(tmp_path):
+    path = tmp_path / "a.zarr"
+    write_rows(blocks_of(rows(25), 10), path)
+    X, _ = open_rows(path)
+    Y, _ = open_rows(path)
+    X.blocks[0].compute()
+    append_rows(rows(4, seed=1), path)
+    for lazy in (X, Y):
+        with pytest.raises(StoreError, match="call open_rows again"):
+            lazy.compute()
+    assert open_rows(path)[0].shape == (29, 3)
+
+
+# ---- interruptions --------------------------------------------------------------------------------------------
+
+
+class Killed(BaseException):
+    """The end of a process; what it had written stays."""
+
+
+STEPS = {
+    "linked": (zarr_append, "_share", 3),
+    "shared": (zarr_append.Append, "pending", 0),
+    "first block": (zarr_writer, "write_block", 0),
+    "second block": (zarr_writer, "write_block", 1),
+    "finished": (zarr_append, "_swap", 0),
+    "swapped": (zarr_append.files, "remove", 0),
+}
+
+
+def killed(monkeypatch, where, action):
+    """Run the action until the process would be killed."""
+    owner, name, calls = STEPS[where]
+    real, seen = getattr(owner, name), []
+
+    def die(*args, **kwargs):
+        if len(seen) == calls:
+            raise Killed
+        seen.append(name)
+        return real(*args, **kwargs)
+
+    with monkeypatch.context() as context:
+        context.setattr(owner, name, die)
+        if name == "write_block":
+            import distrf.store
+
+            context.setattr(distrf.store, "write_block", die)
+        with pytest.raises(Killed):
+            action()
+
+
+@pytest.mark.parametrize("kind", ["rows", "ingest"])
+@pytest.mark.parametrize("where", list(STEPS))
+def test_a_killed_append_leaves_the_old_rows_and_resumes(tmp_path, monkeypatch, where, kind):
+    X, y = rows(64, dtype="f8"), np.arange(64)
+    np.savez(tmp_path / "old.npz", X=X[:25], y=y[:25])
+    np.savez(tmp_path / "new.npz", X=X[25:], y=y[25:])
+
+    def start(path):
+        ingest(tmp_path / "old.npz", path, block_rows=10)
+
+    def append(path):
+        if kind == "ingest":
+            return ingest(tmp_path / "new.npz", path, append=True)
+        return append_rows(X[25:], path, y[25:]).info
+
+    for name in ("a", "b"):
+        start(tmp_path / f"{name}.zarr")
+    append(tmp_path / "b.zarr")
+    killed(monkeypatch, where, lambda: append(tmp_path / "a.zarr"))
+    if where == "swapped":  # the last step was done
+        np.testing.assert_array_equal(read(tmp_path / "a.zarr")[0], X)
+        with pytest.raises(SpecMismatchError, match="has these rows already"):
+            append(tmp_path / "a.zarr")
+        append_rows(X[:3] + 1, tmp_path / "a.zarr", y[:3])
+        append_rows(X[:3] + 1, tmp_path / "b.zarr", y[:3])
+    else:
+        np.testing.assert_array_equal(read(tmp_path / "a.zarr")[0], X[:25])
+        assert append(tmp_path / "a.zarr").n_rows == 64
+    assert contents(tmp_path / "a.zarr") == contents(tmp_path / "b.zarr")
+    assert [p.name for p in tmp_path.iterdir() if p.name.startswith(".")] == []
+
+
+def test_another_append_takes_the_place_of_one_that_was_killed(tmp_path, monkeypatch):
+    write_rows(blocks_of(rows(25), 10), tmp_path / "a.zarr")
+    killed(monkeypatch, "second block", lambda: append_rows(rows(30, seed=1), tmp_path / "a.zarr"))
+    append_rows(rows(7, seed=2), tmp_path / "a.zarr")
+    np.testing.assert_array_equal(read(tmp_path / "a.zarr")[0], np.concatenate([rows(25), rows(7, seed=2)]))
+
+
+@pytest.mark.parametrize("renamed", [0, 1])
+def test_systems_that_cannot_exchange_paths_or_link_files(tmp_path, monkeypatch, renamed):
+    X = rows(40)
+    write_rows(blocks_of(X[:25], 10), tmp_path / "a.zarr")
+    monkeypatch.setattr(zarr_append, "_exchanged", lambda *paths: False)
+    calls = []
+
+    def no_links(*args):
+        raise PermissionError("no links here")
+
+    def rename(*args):
+        if len(calls) == renamed:
+            raise Killed
+        calls.append(args)
+        os.rename(*args)
+
+    own = types.SimpleNamespace(**vars(os) | {"link": no_links, "rename": rename})
+    with monkeypatch.context() as context:
+        context.setattr(zarr_append, "os", own)
+        with pytest.raises(Killed):
+            append_rows(X[25:], tmp_path / "a.zarr")
+    append_rows(X[25:], tmp_path / "a.zarr")
+    np.testing.assert_array_equal(read(tmp_path / "a.zarr")[0], X)
+    assert os.listdir(tmp_path) == ["a.zarr"]
+
+
+APPENDER = """
+import sys
+import numpy as np
+from distrf import append_rows
+from distrf.store import zarr_writer
+import distrf.store
+write = zarr_writer.write_block
+def said(*args, **kwargs):
+    out = write(*args, **kwargs)
+    print("block", flush=True)
+    return out
+distrf.store.write_block = said
+X = np.load(sys.argv[2])
+append_rows(X, sys.argv[1])
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("blocks", [0, 1, 3])
+def test_kill_and_resume(tmp_path, blocks):
+    X = rows(100)
+    for name in ("a", "b"):
+        write_rows(blocks_of(X[:25], 10), tmp_path / f"{name}.zarr")
+    append_rows(X[25:], tmp_path / "b.zarr")
+    np.save(tmp_path / "X.npy", X[25:])
+    words = [sys.executable, "-c", APPENDER, str(tmp_path / "a.zarr"), str(tmp_path / "X.npy")]
+    with subprocess.Popen(words, stdout=subprocess.PIPE) as process:
+        for _ in range(blocks):
+            process.stdout.readline()
+        process.send_signal(signal.SIGKILL)
+    got = read(tmp_path / "a.zarr")[0]
+    assert len(got) == 25 or (blocks == 3 and len(got) == 100)
+    np.testing.assert_array_equal(got, X[: len(got)])
+    if len(got) == 25:
+        append_rows(X[25:], tmp_path / "a.zarr")
+    assert contents(tmp_path / "a.zarr") == contents(tmp_path / "b.zarr")
+
+
+# ---- what is refused ------------------------------------------------------------------------------------------
+
+
+def test_refusals(tmp_path):
+    X, y = rows(25), np.arange(25.0)
+    path = tmp_path / "a.zarr"
+    write_rows(blocks_of(X, 10), path, y)
+    before = contents(path)
+    for given_rows, given_y, message in [
+        (rows(5, 4), y[:5], "3 columns"),
+        (X[:5], None, r"has the arrays \['X', 'y'\]"),
+        (X[:5], np.array(list("abcde")), "the labels of .* are numbers"),
+        (X[:5], y[:4], "as many rows"),
+        (np.full((5, 3), np.nan, "f4"), y[:5], "finite"),
+        (sp.csr_array(X[:5]), y[:5], "dense"),
+        (X[:5], np.full(5, 1j), "numbers"),
+        (X[:0], y[:0], "at least one row|sample"),
+    ]:
+        with pytest.raises(InputError, match=message):
+            append_rows(given_rows, path, given_y)
+        assert contents(path) == before
+    append_rows(X[:5] + 1, path, y[:5])
+    with pytest.raises(SpecMismatchError, match="has these rows already"):
+        append_rows(X[:5] + 1, path, y[:5])
+    append_rows(X[:5] + 1, path, y[:5], again=True)
+    assert info(path).n_rows == 35
+
+
+def test_places_that_are_refused(tmp_path):
+    X = rows(25)
+    with pytest.raises(StoreError, match=r"no such store|no store|is not"):
+        append_rows(X, tmp_path / "nothing.zarr")
+    with pytest.raises(StoreError, match="is a URL"):
+        append_rows(X, "memory://somewhere/a.zarr")
+    featurize(Fourier(n_components=4, length_scale=1.0, random_state=0), X, tmp_path / "f.zarr")
+    with pytest.raises(StoreError, match="holds features"):
+        append_rows(X, tmp_path / "f.zarr")
+    write_rows(blocks_of(X, 10), tmp_path / "a.zarr")
+    attributes = json.loads((tmp_path / "a.zarr/zarr.json").read_text())
+    attributes["attributes"]["distrf"]["complete"] = False
+    (tmp_path / "a.zarr/zarr.json").write_text(json.dumps(attributes))
+    with pytest.raises(StoreError, match="complete store"):
+        append_rows(X, tmp_path / "a.zarr")
+    write_rows(blocks_of(X, 10), tmp_path / "b.zarr")
+    lazy, _ = open_rows(tmp_path / "b.zarr")
+    with pytest.raises(InputError, match="apart"):
+        append_rows(lazy, tmp_path / "b.zarr")
+
+
+def test_damage_is_not_taken_over(tmp_path):
+    path = tmp_path / "a.zarr"
+    write_rows(blocks_of(rows(25), 10), path)
+    shutil.copytree(path, tmp_path / "b.zarr")
+    (path / "X/c/0/0").unlink()
+    with pytest.raises(StoreError, match="missing though its store is complete"):
+        append_rows(rows(4, seed=1), path)
+    manifest = tmp_path / "b.zarr/manifest/c/0"
+    data = bytearray(manifest.read_bytes())
+    data[0] ^= 1
+    manifest.write_bytes(data)
+    with pytest.raises(StoreError, match="damaged"):
+        append_rows(rows(4, seed=1), tmp_path / "b.zarr")
+
+
+# ---- ingest ---------------------------------------------------------------------------------------------------
+
+
+def test_tables_are_read_as_the_store_was(tmp_path):
+    """Columns by name, in the order of the store; its numbers for missing values; its type; labels that are new."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(50, 3)), columns=list("abc"))
+    frame["label"] = rng.choice(["no", "yes"], 50)
+    frame.loc[3, "b"] = np.nan
+    frame[:30].to_csv(tmp_path / "1.csv", index=False)
+    ingest(
+        tmp_path / "1.csv", tmp_path / "a.zarr", target="label", impute="mean", dtype="float32", block_rows=8
+    )
+    filled = info(tmp_path / "a.zarr").spec["impute"]
+    later = frame[30:].copy()
+    later.iloc[0, 1] = np.nan
+    later.iloc[4, 3] = "maybe"
+    later["more"] = 1.0
+    later = later[["more", "label", "c", "b", "a"]]
+    pq.write_table(pa.Table.from_pandas(later, preserve_index=False), tmp_path / "2.parquet")
+    done = []
+    with listening(lambda *step: done.append(step)):
+        made = ingest(tmp_path / "2.parquet", tmp_path / "a.zarr", append=True)
+    assert done[-1] == ("append", 20, 20)
+    assert made.n_rows == 50
+    assert made.classes == ["no", "yes", "maybe"]
+    assert made.spec["impute"] == filled
+    got, labels = read(tmp_path / "a.zarr")
+    wanted = pd.concat([frame[:30], later[frame.columns]])
+    np.testing.assert_array_equal(labels, wanted["label"])
+    values = wanted[list("abc")].fillna(dict(zip("abc", filled, strict=True))).to_numpy("f4")
+    np.testing.assert_array_equal(got, values)
+    with pytest.raises(SpecMismatchError, match="--again"):
+        ingest(tmp_path / "2.parquet", tmp_path / "a.zarr", append=True)
+    with pytest.raises(SpecMismatchError, match="--again"):
+        ingest(tmp_path / "1.csv", tmp_path / "a.zarr", append=True)
+    assert ingest(tmp_path / "2.parquet", tmp_path / "a.zarr", append=True, again=True).n_rows == 70
+
+
+def test_splits_of_one_file_are_told_apart(tmp_path):
+    X = rows(30, dtype="f8")
+    np.savez(tmp_path / "a.npz", X_train=X[:20], y_train=np.arange(20), X_test=X[20:], y_test=np.arange(20, 30))
+    ingest(tmp_path / "a.npz", tmp_path / "a.zarr", split="train", block_rows=8)
+    with pytest.raises(SpecMismatchError, match="already"):
+        ingest(tmp_path / "a.npz", tmp_path / "a.zarr", split="train", append=True)
+    ingest(tmp_path / "a.npz", tmp_path / "a.zarr", split="test", append=True)
+    got, y = read(tmp_path / "a.zarr")
+    np.testing.assert_array_equal(got, X)
+    np.testing.assert_array_equal(y, np.arange(30))
+
+
+def test_sparse_text_may_be_narrower(tmp_path):
+    X = rows(40, 6, sparse=True, dtype="f8").tolil()
+    X[20:, 5] = 0
+    X = X.tocsr()
+    for name, part in (("1", slice(0, 20)), ("2", slice(20, 40))):
+        dump_svmlight_file(X[part], np.arange(40)[part], str(tmp_path / f"{name}.svmlight"))
+    ingest(tmp_path / "1.svmlight", tmp_path / "a.zarr", sparse="csr", block_rows=16)
+    ingest(tmp_path / "2.svmlight", tmp_path / "a.zarr", append=True)
+    got, y = read(tmp_path / "a.zarr")
+    np.testing.assert_allclose(got, X.toarray(), rtol=1e-12)
+    np.testing.assert_array_equal(y, np.arange(40))
+
+
+def test_new_rows_are_shuffled_alone(tmp_path):
+    X = rows(40, 1, dtype="f8")
+    np.save(tmp_path / "1.npy", X[:20])
+    np.save(tmp_path / "2.npy", X[20:])
+    ingest(tmp_path / "1.npy", tmp_path / "a.zarr", block_rows=8)
+    ingest(tmp_path / "2.npy", tmp_path / "a.zarr", append=True, shuffle=True, seed=3)
+    got = read(tmp_path / "a.zarr")[0][:, 0]
+    np.testing.assert_array_equal(got[:20], X[:20, 0])
+    assert (got[20:] != X[20:, 0]).any()
+    np.testing.assert_array_equal(np.sort(got[20:]), np.sort(X[20:, 0]))
+    assert [p.name for p in tmp_path.iterdir() if p.name.startswith(".")] == []
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"columns": [0]}, "leave out columns"),
+        ({"dtype": "float32"}, "leave out dtype"),
+        ({"impute": "zero", "block_rows": 4}, "leave out block_rows, impute"),
+        ({"overwrite": True}, "leave out overwrite"),
+    ],
+)
+def test_options_that_the_store_decides(tmp_path, options, message):
+    np.save(tmp_path / "1.npy", rows(20, dtype="f8"))
+    ingest(tmp_path / "1.npy", tmp_path / "a.zarr")
+    with pytest.raises(InputError, match=message):
+        ingest(tmp_path / "1.npy", tmp_path / "a.zarr", append=True, **options)
+    with pytest.raises(InputError, match="append=True"):
+        ingest(tmp_path / "1.npy", tmp_path / "b.zarr", again=True)
+
+
+def test_rows_of_other_tables(tmp_path):
+    np.save(tmp_path / "1.npy", rows(20, dtype="f8"))
+    np.save(tmp_path / "2.npy", rows(20, 2, dtype="f8"))
+    np.savez(tmp_path / "3.npz", X=rows(5, dtype="f8"), y=np.arange(5))
+    ingest(tmp_path / "1.npy", tmp_path / "a.zarr")
+    with pytest.raises(InputError, match="has 3 columns, the new rows have 2"):
+        ingest(tmp_path / "2.npy", tmp_path / "a.zarr", append=True)
+    with pytest.raises(InputError, match="has no targets"):
+        ingest(tmp_path / "3.npz", tmp_path / "a.zarr", append=True)
+
+
+def test_command_and_models(tmp_path, cli):
+    """Of a store that was appended to, a model that knows the old rows takes the new ones."""
+    X = rows(300, dtype="f8")
+    y = X @ [1.0, 2.0, 3.0]
+    for name, part in (("1", slice(0, 200)), ("2", slice(200, 260)), ("3", slice(260, 300))):
+        np.savez(tmp_path / f"{name}.npz", X=X[part], y=y[part])
+    store, model = tmp_path / "a.zarr", tmp_path / "m"
+    cli("ingest", tmp_path / "1.npz", store, "--block-rows", 64)
+    cli("train", store, model, "--map", "none", "--alpha", 1e-6, "--keep-state")
+    said = json.loads(cli("ingest", tmp_path / "2.npz", store, "--append", "--json").out)
+    assert (said["rows"], said["blocks"], said["complete"]) == (260, 5, True)
+    assert [rows for _, rows in part_fingerprints(store)] == [200, 60]
+    said = json.loads(cli("add", model, store, "--json").out)
+    assert (said["rows"], said["rows_known"], said["rows_in_all"]) == (60, 200, 260)
+    cli("ingest", tmp_path / "3.npz", store, "--append")
+    assert json.loads(cli("add", model, store, "--json").out)["rows_in_all"] == 300
+    assert "already" in cli("add", model, store, code=1).err
+    assert "already" in cli("ingest", tmp_path / "3.npz", store, "--append", code=1).err
+    cli("evaluate", model, store)
+    one = StreamingRidge(alpha=1e-6, keep_state=True).fit(X[:200], y[:200])
+    save_model(one, tmp_path / "n")
+    assert add_rows(tmp_path / "n", store).state_.rows == 500  # saved without a word of its rows
