@@ -13,8 +13,9 @@ from ..execution.planned import Costs, PlannedRows
 from ..execution.row_blocks import blocks_are_csr, row_bytes
 from ..execution.sampling import sampled_rows, take_aligned
 from ..execution.timing import Phase
+from ..folds import GivenFolds
 from ..randomness import sample_indices
-from ..ridge.gram import FoldRule
+from ..ridge.gram import FoldRule, GivenRule
 from ..ridge.normal_equations import Solution
 from ..sgd.rows import Rows
 from ..sgd.schedules import Holdout
@@ -48,16 +49,29 @@ def sample_size(n: int, row_bytes: float, outputs: int) -> int:
 
 
 def fold_scores(
-    rows: Rows, targets: Targets, rule: FoldRule, solutions: Sequence[Solution | None], seed: int
+    rows: Rows,
+    targets: Targets,
+    rule: FoldRule,
+    solutions: Sequence[Solution | None],
+    seed: int,
+    given: GivenFolds | None = None,
 ) -> HeldOut:
     """Scores of sampled rows by the solution from all folds but their own.
 
     solutions : for each fold that from all rows outside of it; None where there is none: its rows are left out
+    given : the folds, if the rule is that of given ones
     """
     n = sum(rows.blocks)
-    share = 5 if rule.holdout else 1  # only a fifth is held out
-    indices = sampled_rows(n, share * _size(n, rows, targets), seed, "calibration")
-    folds = rule.of(indices)
+    if isinstance(rule, GivenRule):
+        assert given is not None
+        held_rows = given.counts[0] if rule.holdout else n - given.never
+        size = -(-n * _size(held_rows, rows, targets) // held_rows)
+        indices = sampled_rows(n, min(n, size), seed, "calibration")
+        folds = rule.of_values(given.take(indices))
+    else:
+        share = 5 if rule.holdout else 1  # only a fifth is held out
+        indices = sampled_rows(n, share * _size(n, rows, targets), seed, "calibration")
+        folds = rule.of(indices)
     held = np.isin(folds, [f for f, solution in enumerate(solutions) if solution is not None])
     return _scored(rows, targets, indices[held], folds[held], solutions)
 

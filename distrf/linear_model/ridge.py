@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils import Tags
 
+from ..folds import given_folds
 from ..parameters import CLASS_WEIGHT, Rule
 from ..targets import class_targets
 from ..typing import Alphas, ArrayLike, ClassWeight, RandomState
@@ -146,7 +147,13 @@ class StreamingRidge(LinearRegressor, RegressorRows):
         self.checkpoint = checkpoint
         self.random_state = random_state
 
-    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> StreamingRidge:
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        folds: ArrayLike | None = None,
+    ) -> StreamingRidge:
         """Fit to features and targets.
 
         Parameters
@@ -157,6 +164,10 @@ class StreamingRidge(LinearRegressor, RegressorRows):
             Targets: numbers, one or C for each row.
         sample_weight : array or Dask array of shape (n,), default=None
             Weight of each row. None weighs all alike.
+        folds : array or Dask array of shape (n,) of int, default=None
+            Fold of each row, from 0 on; -1 for rows that are never held out (as scikit-learn's PredefinedSplit). By these
+            alphas are compared and calibration learns: each fold in turn, or fold 0 alone where one part is held out
+            (`cv="holdout"`, "cg", many features). None cuts folds by `cv`.
 
         Returns
         -------
@@ -173,15 +184,16 @@ class StreamingRidge(LinearRegressor, RegressorRows):
         SpecMismatchError
             The checkpoint belongs to another fit.
         """
-        self._fit_beside(X, None, y, sample_weight)
+        self._fit_beside(X, None, y, sample_weight, folds)
         return self
 
     def _fit_beside(
-        self, X: Any, columns: Any, y: Any, sample_weight: Any, keep: bool = False
+        self, X: Any, columns: Any, y: Any, sample_weight: Any, folds: Any = None, keep: bool = False
     ) -> np.ndarray | None:
         X, y, sample_weight = validate_fit(self, X, y, sample_weight, numeric=True)
         targets = self._targets(y, sample_weight)
-        errors = self._fit(X, y, sample_weight, targets, columns, keep or self.keep_state)
+        given = given_folds(X, folds)
+        errors = self._fit(X, y, sample_weight, given, targets, columns, keep or self.keep_state)
         self._flatten(y.ndim == 1)
         return errors
 
@@ -333,7 +345,11 @@ class StreamingRidgeClassifier(LinearClassifier, ClassifierRows):
         self.random_state = random_state
 
     def fit(
-        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        folds: ArrayLike | None = None,
     ) -> StreamingRidgeClassifier:
         """Fit to features and labels.
 
@@ -345,6 +361,10 @@ class StreamingRidgeClassifier(LinearClassifier, ClassifierRows):
             Labels: numbers or text.
         sample_weight : array or Dask array of shape (n,), default=None
             Weight of each row. None weighs all alike.
+        folds : array or Dask array of shape (n,) of int, default=None
+            Fold of each row, from 0 on; -1 for rows that are never held out (as scikit-learn's PredefinedSplit). By these
+            alphas are compared and calibration learns: each fold in turn, or fold 0 alone where one part is held out
+            (`cv="holdout"`, "cg", many features). None cuts folds by `cv`.
 
         Returns
         -------
@@ -361,13 +381,16 @@ class StreamingRidgeClassifier(LinearClassifier, ClassifierRows):
         SpecMismatchError
             The checkpoint belongs to another fit.
         """
-        self._fit_beside(X, None, y, sample_weight)
+        self._fit_beside(X, None, y, sample_weight, folds)
         return self
 
-    def _fit_beside(self, X: Any, columns: Any, y: Any, sample_weight: Any) -> np.ndarray | None:
+    def _fit_beside(
+        self, X: Any, columns: Any, y: Any, sample_weight: Any, folds: Any = None
+    ) -> np.ndarray | None:
         X, y, sample_weight = validate_fit(self, X, y, sample_weight, numeric=False)
         targets = class_targets(y, sample_weight, self.class_weight)
-        errors = self._fit(X, y, sample_weight, targets, columns, self.keep_state)
+        given = given_folds(X, folds)
+        errors = self._fit(X, y, sample_weight, given, targets, columns, self.keep_state)
         self.classes_ = np.asarray(targets.classes)
         return errors
 
@@ -378,17 +401,18 @@ def fit_beside(
     columns: ArrayLike,
     y: ArrayLike,
     sample_weight: ArrayLike | None = None,
+    folds: ArrayLike | None = None,
 ) -> np.ndarray | None:
     """Fit `model` to features X, and a linear model to other columns of the same rows in the same pass.
 
     Parameters
     ----------
     X, columns : of shapes (n, D) and (n, d), both dense, in memory or both Dask arrays with the same row chunks
-    y, sample_weight : as for `fit`
+    y, sample_weight, folds : as for `fit`
 
     Returns
     -------
     The mean squared error of ridge on the columns for each penalty compared, on the same held-out rows as
     `model.cv_errors_`. None if nothing is held out (one penalty), or if conjugate gradients fit the model
     """
-    return model._fit_beside(X, columns, y, sample_weight)
+    return model._fit_beside(X, columns, y, sample_weight, folds)

@@ -14,11 +14,12 @@ from ..execution.memory import check_client
 from ..execution.passes import run_pass
 from ..execution.planned import Costs, PlannedRows
 from ..execution.row_blocks import rows_per_block
+from ..folds import GivenFolds
 from ..parameters import FLAG, FOLDER, SEED, Rule, number, one_of, whole
 from ..randomness import draw_seed
 from ..ridge.alphas import ALPHAS, are_compared, given_alphas, warn_if_lowest
 from ..ridge.conjugate_passes import ConjugateGradients
-from ..ridge.folds import gram_reductions
+from ..ridge.folds import given_reductions, gram_reductions
 from ..ridge.gram import FoldRule, GramPair, GramReduction, GramState
 from ..ridge.kept_state import Calibrated, KeptState
 from ..ridge.normal_equations import Compared, NormalEquations, Solution, compare_alphas, without_folds
@@ -118,7 +119,14 @@ class BaseRidge(LinearModel):
             )
 
     def _fit(
-        self, X: Any, y: Any, sample_weight: Any, targets: Targets, columns: Any, keep: bool
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any,
+        folds: GivenFolds | None,
+        targets: Targets,
+        columns: Any,
+        keep: bool,
     ) -> np.ndarray | None:
         """Fit to features X. Returns the cross-validation errors of ridge on `columns` if the same pass can give them.
 
@@ -126,22 +134,32 @@ class BaseRidge(LinearModel):
         """
         self._check_keeping(keep)
         alphas, seed = given_alphas(self.alpha), draw_seed(self.random_state)
-        reductions = self._reductions(X.shape[0], X.shape[1], targets, seed, keep)
+        if folds is None:
+            reductions = self._reductions(X.shape[0], X.shape[1], targets, seed, keep)
+        else:
+            held_out = bool(self.calibrate)
+            reductions = given_reductions(self.alpha, self.cv, folds, X.shape[1], targets, held_out)
+        if keep and reductions[0].rule.given:
+            raise InputError(
+                "rows that are added to the sums of a fit (keep_state, partial_fit) have no given folds; leave out folds, "
+                "keep_state=False, or give one alpha and calibrate=False, which need no folds"
+            )
         arrays = [X, y] if sample_weight is None else [X, y, sample_weight]
         asked = "gram" if keep else self.solver
         reduction, solver, reason = choose_solver(asked, reductions, arrays)
         kept = None
         with self._keeping(arrays, passes=1 if solver == "gram" else 2):
             if solver == "gram":
-                state, beside = self._add_up(reduction, arrays, columns)
+                last = [folds.values] if folds is not None and reduction.rule.given else []
+                state, beside = self._add_up(reduction, [*arrays, *last], columns)
                 solved = self._solve(state, reduction, alphas)
                 if beside is not None:
                     linear = NormalEquations(beside, columns.shape[1], self.fit_intercept)
                     solved = solved._replace(errors=compare_alphas(linear, alphas, reduction).errors)
                 kept = KeptState(state, replace(targets, shares=None), reduction.rule, X.shape[0])
             else:
-                solved = self._iterate(arrays, targets, alphas, seed)
-            held = self._score_held_out(arrays, targets, solved, seed)
+                solved = self._iterate(arrays, folds, targets, alphas, seed)
+            held = self._score_held_out(arrays, targets, solved, seed, folds)
         self._publish(solved, targets, None if held is None else learn_calibration(held, targets.classes))
         self.solver_, self.solver_reason_ = solver, reason
         self.__dict__.pop("state_", None)
@@ -162,12 +180,19 @@ class BaseRidge(LinearModel):
         """The context of passes over these arrays, and of the reading of held-out rows after them."""
         return keeping_blocks(*(arrays if passes > 1 or self.calibrate else []))
 
-    def _iterate(self, arrays: list[Any], targets: Targets, alphas: list[float] | None, seed: int) -> _Solved:
+    def _iterate(
+        self,
+        arrays: list[Any],
+        folds: GivenFolds | None,
+        targets: Targets,
+        alphas: list[float] | None,
+        seed: int,
+    ) -> _Solved:
         """Solve by conjugate gradients."""
         fitted = ConjugateGradients(
             self.fit_intercept, self.n_directions, self.tol, self.max_passes, seed, self.checkpoint,
             hold_out=bool(self.calibrate),
-        ).fit(arrays, targets, alphas)  # fmt: skip
+        ).fit(arrays, targets, alphas, folds)  # fmt: skip
         return _Solved(
             _checked(fitted.solution), fitted.alphas, fitted.cv_errors, fitted.rule, [fitted.without, None], None,
             fitted.residual, fitted.bound, fitted.passes, fitted.finder_passes,
@@ -204,13 +229,18 @@ class BaseRidge(LinearModel):
         return _Solved(solution, compared.alphas, compared.errors, reduction.rule, without)
 
     def _score_held_out(
-        self, arrays: list[Any], targets: Targets, solved: _Solved, seed: int
+        self,
+        arrays: list[Any],
+        targets: Targets,
+        solved: _Solved,
+        seed: int,
+        folds: GivenFolds | None = None,
     ) -> HeldOut | None:
         """Scores of some of these rows by the solutions without their folds; None without `calibrate`."""
         if not self.calibrate:
             return None
         X, y, weight = (*arrays, None)[:3]
-        return fold_scores(Rows.of(X, y, weight), targets, solved.rule, solved.without, seed)
+        return fold_scores(Rows.of(X, y, weight), targets, solved.rule, solved.without, seed, folds)
 
     def _calibrated(self, held: HeldOut | None, kept: KeptState) -> Calibrated | None:
         """What calibration rests on that was learned from these of the rows that are kept; None without `calibrate`."""

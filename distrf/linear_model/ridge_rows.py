@@ -158,7 +158,7 @@ class RegressorRows(_Rows):
         array([1., 2., 3.])
         """
         if not hasattr(self, "coef_"):
-            self._fit_beside(X, None, y, sample_weight, True)
+            self._fit_beside(X, None, y, sample_weight, keep=True)
             return self
         kept = self.state_
         X, y, sample_weight = validate_fit(self, X, y, sample_weight, numeric=True, reset=False)
@@ -238,7 +238,7 @@ class ClassifierRows(_Rows):
         known = None if kept is None else kept.targets.classes
         targets = class_targets(y, sample_weight, self.class_weight, joined_classes(known, classes))
         if kept is None:
-            self._fit(X, y, sample_weight, targets, None, True)
+            self._fit(X, y, sample_weight, None, targets, None, True)
         else:
             check_same_weights(kept.targets, targets)
             self._add(X, y, sample_weight, kept.with_classes(targets), targets)

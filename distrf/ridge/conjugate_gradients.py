@@ -43,9 +43,9 @@ class _RowsReduction:
     rule: FoldRule = ALL_ROWS
 
     def tiles(
-        self, first_row: int, Z: Any, y: Any, sample_weight: Any
+        self, first_row: int, Z: Any, y: Any, more: Sequence[Any]
     ) -> Iterator[tuple[int, Any, np.ndarray, np.ndarray]]:
-        """(set, rows of Z, encoded targets, weights), weights float64."""
+        """(set, rows of Z, encoded targets, weights), weights float64; `more` are the weights and folds that are given."""
         if Z.shape[1] != self.n_features:
             raise InputError(f"blocks must have {self.n_features} columns, got {Z.shape[1]}")
         step = max(1, _TILE_BYTES // (8 * (self.products_width if sp.issparse(Z) else self.n_features)))
@@ -56,11 +56,10 @@ class _RowsReduction:
                 raise InputError(
                     f"features must be finite, but rows {first_row + a} on are not; impute or drop such rows"
                 )
-            Y, weight = self.targets.encode(
-                np.asarray(y[tile]), None if sample_weight is None else np.asarray(sample_weight[tile])
-            )
+            own = [np.asarray(array[tile]) for array in more]
+            sets, weight = self.rule.of_block(first_row + a, tile.stop - a, own)
+            Y, weight = self.targets.encode(np.asarray(y[tile]), weight)
             weight = np.ones(len(Y)) if weight is None else weight
-            sets = self.rule.of_rows(first_row + a, len(Y)) if self.sets > 1 else np.zeros(len(Y), dtype=int)
             for s in range(self.sets):
                 chosen = sets == s
                 if chosen.all():
@@ -106,10 +105,8 @@ class RightReduction(_RowsReduction):
     def initial(self) -> np.ndarray:
         return np.zeros((self.sets, self.n_features + 2, self.targets.width + 1))
 
-    def update(
-        self, state: np.ndarray, first_row: int, Z: Any, y: Any, sample_weight: Any = None
-    ) -> np.ndarray:
-        for s, rows, Y, weight in self.tiles(first_row, Z, y, sample_weight):
+    def update(self, state: np.ndarray, first_row: int, Z: Any, y: Any, *more: Any) -> np.ndarray:
+        for s, rows, Y, weight in self.tiles(first_row, Z, y, more):
             right = np.column_stack([Y, np.ones(len(Y))]) * weight[:, None]
             add_product(rows, right.astype(rows.dtype), state[s, :-2])
             state[s, -2] += right.sum(axis=0)
@@ -153,11 +150,9 @@ class NormalReduction(_RowsReduction):
     def initial(self) -> np.ndarray:
         return np.zeros((self.sets, self.n_features, self.width))
 
-    def update(
-        self, state: np.ndarray, first_row: int, Z: Any, y: Any, sample_weight: Any = None
-    ) -> np.ndarray:
+    def update(self, state: np.ndarray, first_row: int, Z: Any, y: Any, *more: Any) -> np.ndarray:
         assert self.directions is not None
-        for s, rows, _, weight in self.tiles(first_row, Z, y, sample_weight):
+        for s, rows, _, weight in self.tiles(first_row, Z, y, more):
             G = rows @ self.directions.astype(rows.dtype, copy=False)
             add_product(rows, G * weight[:, None].astype(rows.dtype), state[s])
         return state

@@ -17,6 +17,7 @@ from ..errors import InputError
 from ..execution.passes import run_pass
 from ..execution.row_blocks import row_bytes, rows_per_block
 from ..execution.sampling import sampled_rows, take_rows
+from ..folds import GivenFolds
 from ..maps import working_dtype
 from ..subspace.choice import COLUMN_BLOCK_BYTES, HELD_STATES, held_states
 from ..subspace.range_finder import find_basis
@@ -33,7 +34,7 @@ from .conjugate_gradients import (
     prediction_bounds,
     relative_residuals,
 )
-from .gram import FoldRule
+from .gram import FoldRule, GivenRule
 from .normal_equations import Solution
 
 #: While alphas are compared, iterations stop at this relative error of the predictions.
@@ -178,15 +179,24 @@ class ConjugateGradients:
     checkpoint: str | os.PathLike[str] | None = None
     hold_out: bool = False
 
-    def fit(self, arrays: Sequence[Any], targets: Targets, alphas: Sequence[float] | None) -> Conjugate:
+    def fit(
+        self,
+        arrays: Sequence[Any],
+        targets: Targets,
+        alphas: Sequence[float] | None,
+        folds: GivenFolds | None = None,
+    ) -> Conjugate:
         """Solve for all alphas at once. Of several, take the one with the least error on a held-out fifth and fit it again.
 
         arrays : [features, targets] or [features, targets, weights]
         alphas : None for decades around the energy of the features
+        folds : of which fold 0 is held out in place of a fifth
         """
         lone = alphas is not None and len(alphas) == 1
         held_out = not lone or self.hold_out
         rule = FoldRule.for_rows(arrays[0].shape[0], "holdout", self.seed) if held_out else FoldRule()
+        if held_out and folds is not None:
+            rule, arrays = GivenRule(2, holdout=True), [*arrays, folds.values]
         count = direction_count(self.n_directions, int(arrays[0].shape[1]))
         fit = _Fit(arrays, targets, rule, self._steps(arrays, targets, rule, alphas, count))
         sums = fit.right_hand_sides()
@@ -258,6 +268,7 @@ class ConjugateGradients:
         if self.checkpoint is None:
             return Checkpoint(None, {})
         X, y, n = arrays[0], arrays[1], int(arrays[0].shape[0])
+        arrays, folds = (arrays[:-1], arrays[-1]) if rule.given else (arrays, None)
         ends = None if rule == ALL_ROWS else self.max_passes  # with one alpha, more passes may be added
         job = _job(arrays, targets, rule, alphas, count, self.seed)
         job |= {"fit_intercept": self.fit_intercept, "tol": self.tol, "max_passes": ends}
@@ -266,6 +277,8 @@ class ConjugateGradients:
         indices = sampled_rows(n, min(COMPARED_TARGETS, n), self.seed, "targets")
         compared = take_rows(y[:, None], indices)[:, 0] if y.ndim == 1 else take_rows(y, indices)
         steps.check_rows(targets.encode(compared, None)[0], "targets")
+        if folds is not None:
+            steps.check_rows(take_rows(folds, indices), "folds")
         return steps
 
 
@@ -289,7 +302,8 @@ def _job(
             "stripe": rule.rows_together,
             "holdout": rule.holdout,
             "seed": rule.seed,
-        },
+        }
+        | ({"given": True} if rule.given else {}),
         "alphas": "auto" if alphas is None else [float(a) for a in alphas],
         "n_directions": count,
         "seed": seed,

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numbers
 
 from ..errors import InputError
+from ..folds import GivenFolds
 from ..targets import Targets
 from ..typing import Alphas
 from .alphas import given_alphas
-from .gram import FoldRule, GramReduction
+from .gram import FoldRule, GivenRule, GramReduction
 
 #: Features up to which five Gram matrices are kept and factored for each alpha rather than two: 170 MB in float64.
 _FOLDS_UP_TO = 2048
@@ -62,4 +63,27 @@ def gram_reductions(
         raise InputError(f"alphas cannot be compared with n_samples = {n_rows}; give one alpha")
     lone = fixed is not None and len(fixed) == 1 and not held_out
     rules = [FoldRule()] if lone else fold_rules(cv, n_rows, n_features, seed)
+    return [GramReduction(n_features, targets, rule) for rule in rules]
+
+
+def given_reductions(
+    alphas: Alphas, cv: int | str, folds: GivenFolds, n_features: int, targets: Targets, held_out: bool
+) -> list[GramReduction]:
+    """`gram_reductions` with folds that are given.
+
+    Raises InputError for a number `cv` that is not that of the folds, and as `given_alphas`.
+    """
+    k, never = folds.n_folds, folds.never > 0
+    if isinstance(cv, numbers.Integral) and cv != k:
+        raise InputError(
+            f"cv={cv} asks for as many folds, but folds has {k} that are held out; leave out cv, or give such folds"
+        )
+    fixed = given_alphas(alphas)
+    if fixed is not None and len(fixed) == 1 and not held_out:
+        return [GramReduction(n_features, targets)]
+    rules: list[FoldRule] = []
+    if k > 1 and (isinstance(cv, numbers.Integral) or (cv == "auto" and n_features <= _FOLDS_UP_TO)):
+        rules.append(GivenRule(k + never, never=never))
+    if not (rules and isinstance(cv, numbers.Integral)):
+        rules.append(GivenRule(2, holdout=True))
     return [GramReduction(n_features, targets, rule) for rule in rules]

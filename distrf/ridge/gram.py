@@ -11,8 +11,9 @@ Two states with different shifts can still be added up exactly.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -92,6 +93,9 @@ class FoldRule:
     seed: int = 0
     first: int = 0
 
+    #: Whether folds come with the rows, as the last array of a block.
+    given: ClassVar[bool] = False
+
     @classmethod
     def for_rows(cls, n_rows: int, cv: int | str, seed: int) -> FoldRule:
         k = 5 if cv == "holdout" else int(cv)
@@ -110,10 +114,49 @@ class FoldRule:
         fold = np.stack(orders)[position, place] if orders else place
         return np.minimum(fold, 1) if self.holdout else fold
 
+    @property
+    def held_out(self) -> Sequence[int]:
+        """The folds that are held out, each in turn."""
+        return range(1 if self.holdout else self.n_folds)
+
+    def of_block(self, first_row: int, n_rows: int, more: Sequence[Any]) -> tuple[np.ndarray, Any]:
+        """(folds, weights or None) of a block; `more` are its arrays after the targets."""
+        folds = self.of_rows(first_row, n_rows) if self.n_folds > 1 else np.zeros(n_rows, dtype=int)
+        return folds, more[0] if more else None
+
+
+@dataclass(frozen=True)
+class GivenRule(FoldRule):
+    """The folds that come with the rows (`distrf.folds.GivenFolds`). Rows that are never held out are the last of `n_folds`.
+
+    With `holdout`, set 0 is fold 0, and set 1 the rest.
+    """
+
+    never: bool = False
+
+    given: ClassVar[bool] = True
+
+    @property
+    def held_out(self) -> Sequence[int]:
+        return range(1 if self.holdout else self.n_folds - self.never)
+
+    def of_values(self, folds: np.ndarray) -> np.ndarray:
+        """The number here of each row, from its fold, shape (m,)."""
+        if self.holdout:
+            return (np.asarray(folds) != 0).astype(int)
+        return np.where(np.asarray(folds) < 0, self.n_folds - 1, folds)
+
+    def of(self, rows: np.ndarray) -> np.ndarray:
+        raise AssertionError("given folds follow from no number of a row")
+
+    def of_block(self, first_row: int, n_rows: int, more: Sequence[Any]) -> tuple[np.ndarray, Any]:
+        *weight, folds = more
+        return self.of_values(folds), weight[0] if weight else None
+
 
 @dataclass(frozen=True)
 class GramReduction:
-    """The reduction of exact ridge: its state is a GramState, its blocks are (Z, y) or (Z, y, sample_weight)."""
+    """The reduction of exact ridge: its state is a GramState, its blocks are (Z, y) or (Z, y, sample_weight), then given folds."""
 
     n_features: int
     targets: Targets
@@ -156,12 +199,12 @@ class GramReduction:
             squares=np.zeros((k, C)),
         )
 
-    def update(self, state: GramState, first_row: int, Z: Any, y: Any, sample_weight: Any = None) -> GramState:
+    def update(self, state: GramState, first_row: int, Z: Any, y: Any, *more: Any) -> GramState:
         if Z.shape[1] != self.n_features:
             raise InputError(f"blocks must have {self.n_features} columns, got {Z.shape[1]}")
         if state.shift is None and len(y):
             state.shift = _middle(Z[:: -(-len(y) // _SHIFT_ROWS)])
-        folds = self.rule.of_rows(first_row, len(y)) if self.rule.n_folds > 1 else np.zeros(len(y), dtype=int)
+        folds, sample_weight = self.rule.of_block(first_row, len(y), more)
         for f in np.unique(folds):
             chosen = np.flatnonzero(folds == f)
             for a in range(0, len(chosen), self.tile_rows):
@@ -221,7 +264,7 @@ class GramReduction:
 
 @dataclass(frozen=True)
 class GramPair:
-    """Two GramReductions in one pass, of features Z and of other columns X; its blocks are (Z, X, y[, weight])."""
+    """Two GramReductions in one pass, of features Z and of other columns X; its blocks are (Z, X, y[, weight][, folds])."""
 
     features: GramReduction
     columns: GramReduction

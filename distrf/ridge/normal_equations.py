@@ -238,6 +238,6 @@ def _folds(system: NormalEquations, reduction: GramReduction) -> list[int]:
     shares = weights / weights.sum()
     return [
         f
-        for f in ([0] if reduction.rule.holdout else range(len(weights)))
+        for f in reduction.rule.held_out
         if 0 < shares[f] < 1 and np.delete(weights, f).any()
     ]

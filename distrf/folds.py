@@ -1,0 +1,167 @@
+"""Folds that are given with the rows: a whole number for each row, which says when it is held out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from dask.base import is_dask_collection
+
+from .errors import InputError
+from .execution.labelled import plain_rows
+from .execution.passes import run_pass
+from .execution.row_blocks import align_rows
+from .execution.sampling import take_rows
+
+#: Most folds: a fold is a number of one byte.
+MOST_FOLDS = 100
+_RULE = (
+    f"folds are whole numbers, one for each row: from 0 to {MOST_FOLDS - 1}, or -1 for rows that are never held out"
+)
+#: Rows of a block of a column in memory.
+_BLOCK_ROWS = 1 << 20
+
+
+@dataclass(frozen=True)
+class GivenFolds:
+    """The fold of each row, and how many rows each has.
+
+    The rows of a fold are judged by what was learned from the rows of all other folds, those of -1 among them. Where one fold
+    is held out alone, it is fold 0.
+
+    Attributes
+    ----------
+    values : array or Dask array of shape (n,), whole numbers from -1
+    counts : tuple of int, the rows of each fold from 0 on
+    never : int, rows that are never held out
+    """
+
+    values: Any
+    counts: tuple[int, ...]
+    never: int = 0
+
+    @property
+    def n_folds(self) -> int:
+        """How many folds are held out, each in turn."""
+        return len(self.counts)
+
+    def take(self, rows: np.ndarray) -> np.ndarray:
+        """The folds of some rows, by their ascending numbers."""
+        return np.asarray(take_rows(self.values, rows))
+
+    def trained(self, blocks: Sequence[int]) -> tuple[int, ...]:
+        """The rows of each block that are not in fold 0, by one pass; `blocks` has the rows of every block."""
+        reduction = _TrainedReduction(len(blocks), np.concatenate([[0], np.cumsum(blocks)]).astype(np.int64))
+        counts = run_pass(reduction, [self.values], label="folds", block_rows=_BLOCK_ROWS)
+        return tuple(int(count) for count in counts)
+
+
+def given_folds(X: Any, folds: Any) -> GivenFolds | None:
+    """Check the folds that `fit` was given, by one pass over them; None if there are none.
+
+    Parameters
+    ----------
+    X : array, CSR matrix or Dask array of shape (n, d)
+    folds : array or Dask array of shape (n,), or None
+
+    Returns
+    -------
+    GivenFolds or None
+        Lazy, with the row chunks of X, if X is.
+
+    Raises
+    ------
+    InputError
+        Folds are no such numbers, have another length, are not numbered from 0 on, or leave no row to train on.
+    """
+    if folds is None:
+        return None
+    folds = plain_rows(folds, "folds")
+    if is_dask_collection(folds) and not is_dask_collection(X):
+        raise InputError("X is in memory, but folds is a Dask array; compute() it first")
+    folds = folds if is_dask_collection(folds) else np.asarray(folds)
+    if folds.ndim != 1 or folds.dtype.kind not in "iu":
+        raise InputError(f"{_RULE}; got shape {folds.shape} and dtype {folds.dtype}")
+    if folds.shape[0] != X.shape[0]:
+        raise InputError(f"folds must have as many rows as X, got {folds.shape[0]} and {X.shape[0]}")
+    if is_dask_collection(X):
+        folds = align_rows(X, folds, "folds")
+    counts = run_pass(FoldCounts(), [folds], label="folds", block_rows=_BLOCK_ROWS)
+    return counted(folds, counts)
+
+
+def counted(values: Any, counts: np.ndarray) -> GivenFolds:
+    """Folds with the rows of each, as `FoldCounts` counts them. Raises InputError where nothing can be held out."""
+    there = np.flatnonzero(counts[:-1])
+    k, never = len(there), int(counts[-1])
+    if not k or there[-1] != k - 1:
+        found = f"got {there[:10].tolist()}" if k else "all rows are -1"
+        raise InputError(f"folds are numbered from 0 on, and each has a row; {found}; number them anew")
+    if k == 1 and not never:
+        raise InputError(
+            "all rows are in fold 0, so that none are left to train on when it is held out; give a second fold, or -1 to "
+            "rows that are never held out"
+        )
+    return GivenFolds(values, tuple(int(count) for count in counts[:k]), never)
+
+
+@dataclass(frozen=True)
+class FoldCounts:
+    """The reduction that counts the rows of each fold, shape (MOST_FOLDS + 1,); those of -1 are last."""
+
+    nbytes: int = 8 * (MOST_FOLDS + 1)
+    flops_per_row: float = 2.0
+
+    def initial(self) -> np.ndarray:
+        return np.zeros(MOST_FOLDS + 1, dtype=np.int64)
+
+    def update(self, state: np.ndarray, first_row: int, folds: np.ndarray) -> np.ndarray:
+        bad = (folds < -1) | (folds >= MOST_FOLDS)
+        if bad.any():
+            row = int(bad.argmax())
+            raise InputError(f"{_RULE}; got {folds[row]} in row {first_row + row}")
+        places = np.where(folds < 0, MOST_FOLDS, folds).astype(np.intp)
+        return state + np.bincount(places, minlength=MOST_FOLDS + 1)
+
+    def combine(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+        return left + right
+
+
+@dataclass(frozen=True)
+class _TrainedReduction:
+    """Counts the rows of each block that are not in fold 0; `starts` are the first rows of the blocks, and their end."""
+
+    blocks: int
+    starts: np.ndarray | None
+    flops_per_row: float = 2.0
+
+    @property
+    def nbytes(self) -> int:
+        return 8 * self.blocks
+
+    @property
+    def arrays(self) -> dict[str, np.ndarray]:
+        return {} if self.starts is None else {"starts": self.starts}
+
+    def without_arrays(self) -> _TrainedReduction:
+        return replace(self, starts=None)
+
+    def with_arrays(self, arrays: Mapping[str, np.ndarray]) -> _TrainedReduction:
+        return replace(self, starts=arrays["starts"])
+
+    def initial(self) -> np.ndarray:
+        return np.zeros(self.blocks, dtype=np.int64)
+
+    def update(self, state: np.ndarray, first_row: int, folds: np.ndarray) -> np.ndarray:
+        assert self.starts is not None
+        rows = first_row + np.flatnonzero(np.asarray(folds) != 0)
+        first, last = np.searchsorted(self.starts, [first_row, first_row + len(folds)], side="right") - 1
+        state = state if state.flags.writeable else state.copy()
+        own = np.searchsorted(rows, self.starts[first : last + 2])  # a block of the pass may lie across several
+        state[first : first + len(own) - 1] += np.diff(own)
+        return state
+
+    def combine(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+        return left + right
