@@ -17,9 +17,7 @@ from .execution.sampling import take_rows
 
 #: Most folds: a fold is a number of one byte.
 MOST_FOLDS = 100
-_RULE = (
-    f"folds are whole numbers, one for each row: from 0 to {MOST_FOLDS - 1}, or -1 for rows that are never held out"
-)
+_RULE = f"folds are whole numbers, one for each row: from 0 to {MOST_FOLDS - 1}, or -1 for rows that are never held out"
 #: Rows of a block of a column in memory.
 _BLOCK_ROWS = 1 << 20
 

@@ -50,6 +50,20 @@ def raw_words(seed: int, stream: str, block: int, count: int, start: int = 0) ->
     return generator.random_raw(skip + count)[skip:]
 
 
+def mixed_words(keys: np.ndarray) -> np.ndarray:
+    """A hash of each 64-bit key, uint64: splitmix64 (Steele, Lea & Flood 2014)."""
+    words = np.asarray(keys, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        words = (words ^ (words >> np.uint64(shift))) * np.uint64(factor)
+    return words ^ (words >> np.uint64(31))
+
+
+def below(words: np.ndarray, k: int) -> np.ndarray:
+    """Numbers below k < 2^31 from the upper halves of random words, int8 or int64."""
+    places = (words >> np.uint64(32)) * np.uint64(k) >> np.uint64(32)
+    return places.astype(np.int8 if k <= 127 else np.int64)
+
+
 def uniforms(seed: int, stream: str, block: int, count: int, start: int = 0) -> np.ndarray:
     """`count` numbers uniform in the open interval (0, 1), float64."""
     out = np.empty(count)

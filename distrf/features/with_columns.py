@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from inspect import signature
 from typing import Any, ClassVar
 
 import numpy as np
@@ -77,7 +78,7 @@ class WithColumns(FeatureEstimator):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> WithColumns:
+    def fit(self, X: ArrayLike, y: ArrayLike | None = None, folds: ArrayLike | None = None) -> WithColumns:
         """Fit a clone of the base and the scale of the columns.
 
         Parameters
@@ -86,6 +87,8 @@ class WithColumns(FeatureEstimator):
             Input rows. A Dask array is read block by block.
         y : array or Dask array of shape (n,), default=None
             Targets, handed to a base that learns from them.
+        folds : array or Dask array of shape (n,) of int, default=None
+            Fold of each row, handed to a base that holds out rows.
 
         Returns
         -------
@@ -100,7 +103,8 @@ class WithColumns(FeatureEstimator):
         X = validate_rows(self, X, reset=True)
         seed, base = draw_seed(self.random_state), self.planned_base()
         seed_base(base, seed, "columns base")
-        fitted = base.fit(X, y)
+        given = {} if folds is None or "folds" not in signature(base.fit).parameters else {"folds": folds}
+        fitted = base.fit(X, y, **given)
         scale = column_scale(X, seed) if isinstance(self.scale, str) else self.scale
         self.map_ = WithColumnsMap.over(fitted.map_, scale)
         self._fitted_base = fitted  # for reports; the map is all that is saved

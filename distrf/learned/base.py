@@ -18,6 +18,7 @@ from ..execution.sampling import sampled_rows
 from ..features.base import apply_map
 from ..features.fourier import GAMMA, KERNEL, NU, PROJECTION, RandomFourierFeatures
 from ..features.length_scale import LENGTH_SCALE, rule_costs
+from ..folds import GivenFolds
 from ..linear_model.base import LinearModel
 from ..linear_model.validation import validate_given
 from ..losses import Loss, get_loss
@@ -190,11 +191,19 @@ class MapLearner:
         )
 
     def _learn(
-        self, X: Any, y: Any, weight: Any, targets: Targets, loss_name: str, given: Sequence[Any]
+        self,
+        X: Any,
+        y: Any,
+        weight: Any,
+        targets: Targets,
+        loss_name: str,
+        given: Sequence[Any],
+        folds: GivenFolds | None,
     ) -> tuple[Layout, np.ndarray]:
         """Learn the map together with a linear model, and set the fitted attributes of the map.
 
         given : validation rows, their targets and weights, as `fit` was given them; each may be None
+        folds : of which fold 0 is held out in place of drawn rows; None draws them
 
         Returns the vector of everything that is learned, after its layout.
         """
@@ -208,7 +217,7 @@ class MapLearner:
             0 if targets.classes is None else len(targets.classes), 0.1 if auto_epsilon else est.epsilon,
         )  # fmt: skip
         seed = draw_seed(self.random_state)
-        rows = Rows.of(X, y, weight)
+        rows = Rows.of(X, y, weight, folds)
         sample, y_sample, v = rows.sample(min(SAMPLE, sum(rows.blocks)), seed)
         X, sample, shift = centred(X, sample)
         Y, v = targets.encode(y_sample, v)
@@ -216,15 +225,16 @@ class MapLearner:
         if auto_epsilon:
             loss = with_epsilon(loss, Y, v)
         if shift is not None:
-            rows = Rows.of(X, y, weight)
+            rows = Rows.of(X, y, weight, folds)
             validation = None if validation is None else validation.moved(lambda Z: less_means(Z, shift))
         start = self._start(X, seed)
         layout = self._layout(start, targets.width, bool(est.fit_intercept))
         checkpoint = self._checkpoint(rows, targets, start, seed, validation)
         held = est.validation_fraction if est.early_stopping and validation is None else 0.0
-        holdout = Holdout(held, seed)
-        usable = sum(holdout.usable(i, r) for i, r in enumerate(rows.blocks))
-        schedule = make_schedule(rows, holdout, learning_batch_size(self.batch_size, usable), True, seed)
+        holdout = Holdout(held, seed) if folds is None or not held else Holdout(0.0, seed, given=True)
+        trained = rows.trained(holdout)
+        usable = sum(trained)
+        schedule = make_schedule(rows, trained, learning_batch_size(self.batch_size, usable), True, seed)
         per_epoch = schedule.count(0)
         n_epochs = learning_epochs(self.n_epochs, per_epoch)
         spreads, unit = (np.ones(targets.width), 1.0) if classes else _units(loss, y_sample)
@@ -236,7 +246,7 @@ class MapLearner:
             alpha=alpha, alternate=None if est.alternate is None else tuple(est.alternate),
         )  # fmt: skip
         work = CompactWork(targets, loss, 0.0, seed, True, holdout, layout=layout)
-        validates = bool(holdout.blocks(rows.blocks)) or (validation is not None and validation.stops)
+        validates = bool(rows.held_blocks(trained)) or (validation is not None and validation.stops)
         rules = Rules(n_epochs, 0.0 if validates else None, int(est.n_iter_no_change), classes, validates)
         p = self._train(rows, schedule, optimizer, work, rules, checkpoint, start, validation)
         _compare_with_constant(work, p, sample, Y, v, unit)
@@ -274,7 +284,9 @@ class MapLearner:
             raise InputError(f"X must be finite, but {missing} sampled rows are not; impute or drop such rows")
         rows = Rows.of(sample, np.zeros(len(sample)), sample_weight)
         holdout = Holdout(0.0, seed)
-        schedule = make_schedule(rows, holdout, learning_batch_size(self.batch_size, len(sample)), True, seed)
+        schedule = make_schedule(
+            rows, rows.blocks, learning_batch_size(self.batch_size, len(sample)), True, seed
+        )
         n_epochs = learning_epochs(self.n_epochs, schedule.count(0))
         rule = RULES[self.theta_learning_rate](_NO_ALPHA)
         batches = schedule.count(0) * n_epochs
@@ -312,7 +324,7 @@ class MapLearner:
             optimizer.start(start_parameters(work.layout, start)),
             rules,
             measure_weights(rows, work.targets).mean,
-            work.holdout.blocks(rows.blocks),
+            rows.held_blocks(schedule.rows),
             checkpoint=checkpoint,
             every=int(self.checkpoint_every),
             given=given,
@@ -383,8 +395,17 @@ class CompactModel(MapLearner, LinearModel):
 
     n_jobs: int | None
 
-    def _fit(self, X: Any, y: Any, weight: Any, targets: Targets, loss: str, given: Sequence[Any]) -> None:
-        layout, p = self._learn(X, y, weight, targets, loss, given)
+    def _fit(
+        self,
+        X: Any,
+        y: Any,
+        weight: Any,
+        targets: Targets,
+        loss: str,
+        given: Sequence[Any],
+        folds: GivenFolds | None,
+    ) -> None:
+        layout, p = self._learn(X, y, weight, targets, loss, given, folds)
         learned = layout.split(p)
         self.coef_ = np.ascontiguousarray(layout.interleaved(learned.w).T)
         self.intercept_ = (learned.c if len(learned.c) else np.zeros(targets.width)) + targets.centre

@@ -8,6 +8,7 @@ import numpy as np
 
 from ..execution.keeping import keeps_blocks
 from ..features import RandomFourierFeatures
+from ..folds import given_folds
 from ..kernels.shift_invariant import Kernel
 from ..linear_model.base import LinearClassifier
 from ..linear_model.validation import validate_fit
@@ -218,6 +219,7 @@ class CompactNonlinearClassifier(LinearClassifier, CompactModel):
         X: ArrayLike,
         y: ArrayLike,
         sample_weight: ArrayLike | None = None,
+        folds: ArrayLike | None = None,
         *,
         X_val: ArrayLike | None = None,
         y_val: ArrayLike | None = None,
@@ -233,6 +235,10 @@ class CompactNonlinearClassifier(LinearClassifier, CompactModel):
             Labels: numbers or text.
         sample_weight : array or Dask array of shape (n,), default=None
             Weight of each row. None weighs all alike.
+        folds : array or Dask array of shape (n,) of int, default=None
+            Fold of each row, from 0 on; -1 for rows that are never held out (as scikit-learn's PredefinedSplit). With
+            `early_stopping` the rows of fold 0 are held out, whatever `validation_fraction` is. None draws rows of every
+            block.
         X_val : {array, CSR matrix, Dask array} of shape (m, d), default=None
             Rows by which epochs are scored, in place of held-out ones. With `early_stopping` they decide when training ends
             and which epoch is kept; without, `history_` notes their scores.
@@ -257,5 +263,7 @@ class CompactNonlinearClassifier(LinearClassifier, CompactModel):
         X, y, sample_weight = validate_fit(self, X, y, sample_weight, numeric=False)
         targets = class_targets(y, sample_weight, self.class_weight)
         self.classes_ = np.asarray(targets.classes)
-        self._fit(X, y, sample_weight, targets, self.loss, (X_val, y_val, sample_weight_val))
+        self._fit(
+            X, y, sample_weight, targets, self.loss, (X_val, y_val, sample_weight_val), given_folds(X, folds)
+        )
         return self

@@ -17,6 +17,7 @@ from ..features import RandomFourierFeatures
 from ..features.base import FeatureEstimator, validate_rows
 from ..features.fourier import kernel_trial
 from ..features.length_scale import rule_costs
+from ..folds import given_folds
 from ..kernels.shift_invariant import Kernel
 from ..linear_model.validation import validate_fit
 from ..losses import LOSSES
@@ -245,6 +246,7 @@ class CompactNonlinearMap(MapLearner, FeatureEstimator):
         X: ArrayLike,
         y: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
+        folds: ArrayLike | None = None,
         *,
         X_val: ArrayLike | None = None,
         y_val: ArrayLike | None = None,
@@ -260,6 +262,10 @@ class CompactNonlinearMap(MapLearner, FeatureEstimator):
             Labels or targets of a loss. The kernel objective does not read them.
         sample_weight : array or Dask array of shape (n,), default=None
             Weight of each row. None weighs all alike.
+        folds : array or Dask array of shape (n,) of int, default=None
+            Fold of each row, from 0 on; -1 for rows that are never held out (as scikit-learn's PredefinedSplit). With
+            `early_stopping` the rows of fold 0 are held out, whatever `validation_fraction` is. None draws rows of every
+            block.
         X_val : {array, CSR matrix, Dask array} of shape (m, d), default=None
             Rows by which epochs are scored, in place of held-out ones. With `early_stopping` they decide when training ends
             and which epoch is kept; without, `history_` notes their scores.
@@ -288,6 +294,7 @@ class CompactNonlinearMap(MapLearner, FeatureEstimator):
                     "objective='kernel' learns from pairs of rows and has no score of other rows; leave out X_val, y_val and "
                     "sample_weight_val, or give a loss as the objective"
                 )
+            given_folds(X, folds)  # nothing is held out
             X = validate_rows(self, X, reset=True)
             self._learn_kernel(X, self._row_weights(X, sample_weight))
             return self
@@ -298,7 +305,7 @@ class CompactNonlinearMap(MapLearner, FeatureEstimator):
             if numeric
             else class_targets(y, sample_weight, self.class_weight)
         )
-        self._learn(X, y, sample_weight, targets, self.objective, given)
+        self._learn(X, y, sample_weight, targets, self.objective, given, given_folds(X, folds))
         return self
 
     @staticmethod

@@ -193,10 +193,10 @@ class CompactWork(BatchWork):
         return Sums(total, value, float(n if weight is None else weight.sum()))
 
     def score_block(
-        self, loaded: tuple[Any, Any, Any], maps: Any, block: int, W: np.ndarray, held: bool = True
+        self, loaded: tuple[Any, ...], maps: Any, block: int, W: np.ndarray, held: bool = True
     ) -> np.ndarray:
         """Score sums of the validation rows of a block, or its training rows: see `sgd.batch_work.validation_score`."""
-        rows = self.holdout.split(block, loaded[0].shape[0])[1 if held else 0]
+        rows = self.holdout.split(block, loaded[0].shape[0], *loaded[3:])[1 if held else 0]
         total = np.zeros((5, self.layout.n_outputs))
         for a in range(0, len(rows), 4096):
             chosen = rows[a : a + 4096]
@@ -250,6 +250,6 @@ class KernelWork(BatchWork):
         return Sums(total, value, float(v.sum()))
 
     def score_block(
-        self, loaded: tuple[Any, Any, Any], maps: Any, block: int, W: np.ndarray, held: bool = True
+        self, loaded: tuple[Any, ...], maps: Any, block: int, W: np.ndarray, held: bool = True
     ) -> np.ndarray:
         raise AssertionError("pairs of rows are not held out")

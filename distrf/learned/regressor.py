@@ -9,6 +9,7 @@ from sklearn.utils import Tags
 
 from ..execution.keeping import keeps_blocks
 from ..features import RandomFourierFeatures
+from ..folds import given_folds
 from ..kernels.shift_invariant import Kernel
 from ..linear_model.base import LinearRegressor
 from ..linear_model.validation import validate_fit
@@ -211,6 +212,7 @@ class CompactNonlinearRegressor(LinearRegressor, CompactModel):
         X: ArrayLike,
         y: ArrayLike,
         sample_weight: ArrayLike | None = None,
+        folds: ArrayLike | None = None,
         *,
         X_val: ArrayLike | None = None,
         y_val: ArrayLike | None = None,
@@ -226,6 +228,10 @@ class CompactNonlinearRegressor(LinearRegressor, CompactModel):
             Targets: numbers, one or C for each row.
         sample_weight : array or Dask array of shape (n,), default=None
             Weight of each row. None weighs all alike.
+        folds : array or Dask array of shape (n,) of int, default=None
+            Fold of each row, from 0 on; -1 for rows that are never held out (as scikit-learn's PredefinedSplit). With
+            `early_stopping` the rows of fold 0 are held out, whatever `validation_fraction` is. None draws rows of every
+            block.
         X_val : {array, CSR matrix, Dask array} of shape (m, d), default=None
             Rows by which epochs are scored, in place of held-out ones. With `early_stopping` they decide when training ends
             and which epoch is kept; without, `history_` notes their scores.
@@ -251,7 +257,9 @@ class CompactNonlinearRegressor(LinearRegressor, CompactModel):
         targets = regression_targets(y, sample_weight)
         if not self.fit_intercept:
             targets = Targets(None, np.zeros_like(targets.centre))
-        self._fit(X, y, sample_weight, targets, self.loss, (X_val, y_val, sample_weight_val))
+        self._fit(
+            X, y, sample_weight, targets, self.loss, (X_val, y_val, sample_weight_val), given_folds(X, folds)
+        )
         if y.ndim == 1:
             self.coef_, self.intercept_ = self.coef_[0], float(self.intercept_[0])
         return self

@@ -8,6 +8,7 @@ import numpy as np
 
 from ..errors import InputError
 from ..execution.keeping import keeps_blocks
+from ..folds import given_folds
 from ..losses import loss_rule
 from ..parameters import CLASS_WEIGHT, Rule
 from ..targets import Targets, check_labels, class_counts, class_targets
@@ -210,6 +211,7 @@ class StreamingSGDClassifier(LinearClassifier, BaseSGD):
         X: ArrayLike,
         y: ArrayLike,
         sample_weight: ArrayLike | None = None,
+        folds: ArrayLike | None = None,
         *,
         X_val: ArrayLike | None = None,
         y_val: ArrayLike | None = None,
@@ -225,6 +227,10 @@ class StreamingSGDClassifier(LinearClassifier, BaseSGD):
             Labels: numbers or text.
         sample_weight : array or Dask array of shape (n,), default=None
             Weight of each row. None weighs all alike.
+        folds : array or Dask array of shape (n,) of int, default=None
+            Fold of each row, from 0 on; -1 for rows that are never held out (as scikit-learn's PredefinedSplit). Where
+            rows are held out, for `early_stopping` or `calibrate`, these are the rows of fold 0, whatever
+            `validation_fraction` is; alpha="auto" is chosen by the folds of sampled rows. None draws rows of every block.
         X_val : {array, CSR matrix, Dask array} of shape (m, D), default=None
             Features by which epochs are scored, in place of held-out rows. With `early_stopping` they decide when training
             ends and which epoch is kept; without, `history_` notes their scores.
@@ -251,7 +257,7 @@ class StreamingSGDClassifier(LinearClassifier, BaseSGD):
         X, y, sample_weight = validate_fit(self, X, y, sample_weight, numeric=False)
         targets = class_targets(y, sample_weight, self.class_weight)
         self.classes_ = np.asarray(targets.classes)
-        self._fit(X, y, sample_weight, targets, (X_val, y_val, sample_weight_val))
+        self._fit(X, y, sample_weight, targets, (X_val, y_val, sample_weight_val), given_folds(X, folds))
         return self
 
     def partial_fit(

@@ -15,10 +15,12 @@ from sklearn.exceptions import ConvergenceWarning
 from ..checkpoint import Checkpoint
 from ..errors import InputError
 from ..execution.planned import Costs, PlannedRows
+from ..folds import GivenFolds
 from ..losses import LOSSES, Loss, get_loss, loss_rule
 from ..parameters import FLAG, FOLDER, NONE, SEED, Rule, check_parameters, number, one_of, whole
 from ..randomness import draw_seed
 from ..ridge.alphas import ALPHA
+from ..ridge.gram import GivenRule
 from ..ridge.normal_equations import Solution
 from ..sgd.batch_plan import check_batches, fit_costs
 from ..sgd.batch_sizes import choose_batch_size, count_epochs, make_schedule, microbatch_rows, patience
@@ -37,7 +39,7 @@ from ..targets import Targets
 from ..typing import RandomState
 from .base import LinearModel
 from .calibration import learn_calibration
-from .held_out import calibration_costs, holdout_scores
+from .held_out import calibration_costs, fold_scores, holdout_scores
 from .sgd_stream import ENOUGH, Call, Sample, Seen, Stream, newest_rows
 from .validation import validate_given
 
@@ -224,7 +226,7 @@ class BaseSGD(LinearModel):
         given : validation rows in place of held-out ones, or None
         """
         share = 0.0 if stream or (given is not None and not self._calibrates) else self.held_out_share
-        holdout = Holdout(share, seed)
+        holdout = Holdout(share, seed) if rows.folds is None or not share else Holdout(0.0, seed, given=True)
         checkpoint = open_checkpoint(
             None if stream else self.checkpoint, partial(job_of, self.get_params(deep=False)), rows, targets, seed,
             bool(self.resume), given,
@@ -233,12 +235,13 @@ class BaseSGD(LinearModel):
         spectrum = self._spectrum(checkpoint, *measured, targets, seed, stream)
         loss = replace(self._loss(targets), epsilon=spectrum.epsilon, factors=spectrum.factors)
         targets = replace(targets, units=spectrum.target_units)
-        n = sum(holdout.usable(i, r) for i, r in enumerate(rows.blocks))
+        trained = rows.trained(holdout)
+        n = sum(trained)
         batch_size = choose_batch_size(self.batch_size, n, spectrum.preconditioner, stream)
         memory = check_batches(self, rows, targets.width, batch_size)
         local = local_rows(batch_size) if self.distribution == "local_sgd" else 0
         schedule = make_schedule(
-            rows, holdout, batch_size, self.shuffle, seed, bool(local), microbatch_rows(rows.n_features)
+            rows, trained, batch_size, self.shuffle, seed, bool(local), microbatch_rows(rows.n_features)
         )
         per_epoch = max(1, n // (local * LOCAL_BLOCKS)) if local else schedule.count(0)
         whole = per_epoch == 1 and not local and not stream
@@ -254,7 +257,7 @@ class BaseSGD(LinearModel):
         trainer = Trainer(
             batches_of(rows, work, optimizer, memory), schedule, optimizer, optimizer.start(first),
             self._rules(per_epoch, targets, stream), weights.mean,
-            holdout.blocks(rows.blocks) if self.early_stopping and given is None else [], whole, checkpoint, int(self.checkpoint_every),
+            rows.held_blocks(trained) if self.early_stopping and given is None else [], whole, checkpoint, int(self.checkpoint_every),
             first=constant, null_loss=spectrum.null_loss, memory=memory,
             given=given, given_work=replace(work, probed=0, holdout=Holdout(0.0, seed)),
         )  # fmt: skip
@@ -325,19 +328,26 @@ class BaseSGD(LinearModel):
         }
         return LocalSGD(**options, step_rows=local) if local else PreconditionedSGD(**options)
 
-    def _fit(self, X: Any, y: Any, weight: Any, targets: Targets, given: Sequence[Any]) -> None:
+    def _fit(
+        self, X: Any, y: Any, weight: Any, targets: Targets, given: Sequence[Any], folds: GivenFolds | None
+    ) -> None:
         self.check()
         self.__dict__.pop("calibration_", None)
         validation = validate_given(self, given, targets)
         old = (self.coef_, self.intercept_) if self.warm_start and hasattr(self, "coef_") else None
-        rows, seed = Rows.of(X, y, weight), draw_seed(self.random_state)
+        rows, seed = Rows.of(X, y, weight, folds), draw_seed(self.random_state)
         trainer = self._start(rows, measure_weights(rows, targets), targets, seed, given=validation)
         if old is not None and not trainer.training.history and trainer.state.t == 0:
             self._warm(trainer, *old)
         self._train(trainer)
         if self._calibrates:
             solution = Solution(self.alpha_, self.coef_.T, self.intercept_ - targets.centre)
-            held = holdout_scores(rows, targets, trainer.batches.work.holdout, solution, seed)
+            if folds is None:
+                held = holdout_scores(rows, targets, trainer.batches.work.holdout, solution, seed)
+            else:
+                held = fold_scores(
+                    rows, targets, GivenRule(2, holdout=True), [solution, None], seed, rows.folds
+                )
             self.calibration_ = learn_calibration(held, targets.classes)
         self.n_iter_ = len(self.history_)
         warn_unconverged(trainer, type(self).__name__, stacklevel=5)
@@ -469,7 +479,7 @@ class BaseSGD(LinearModel):
         if stream.penalty is not None:
             optimizer = replace(optimizer, penalty=stream.penalty.times(1.0 / seen.rows))
         schedule = make_schedule(
-            rows, stream.work.holdout, min(stream.batch_rows, call.count), self.shuffle, call.seed,
+            rows, rows.trained(stream.work.holdout), min(stream.batch_rows, call.count), self.shuffle, call.seed,
             isinstance(optimizer, LocalSGD), microbatch_rows(rows.n_features),
         )  # fmt: skip
         trainer = Trainer(

@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.utils import Tags
 
 from ..execution.keeping import keeps_blocks
+from ..folds import given_folds
 from ..targets import Targets, regression_targets
 from ..typing import ArrayLike
 from .base import LinearRegressor
@@ -165,6 +166,7 @@ class StreamingSGDRegressor(LinearRegressor, BaseSGD):
         X: ArrayLike,
         y: ArrayLike,
         sample_weight: ArrayLike | None = None,
+        folds: ArrayLike | None = None,
         *,
         X_val: ArrayLike | None = None,
         y_val: ArrayLike | None = None,
@@ -180,6 +182,10 @@ class StreamingSGDRegressor(LinearRegressor, BaseSGD):
             Targets: numbers, one or C for each row.
         sample_weight : array or Dask array of shape (n,), default=None
             Weight of each row. None weighs all alike.
+        folds : array or Dask array of shape (n,) of int, default=None
+            Fold of each row, from 0 on; -1 for rows that are never held out (as scikit-learn's PredefinedSplit). Where
+            rows are held out, for `early_stopping` or `calibrate`, these are the rows of fold 0, whatever
+            `validation_fraction` is; alpha="auto" is chosen by the folds of sampled rows. None draws rows of every block.
         X_val : {array, CSR matrix, Dask array} of shape (m, D), default=None
             Features by which epochs are scored, in place of held-out rows. With `early_stopping` they decide when training
             ends and which epoch is kept; without, `history_` notes their scores.
@@ -204,7 +210,14 @@ class StreamingSGDRegressor(LinearRegressor, BaseSGD):
             The checkpoint belongs to another fit.
         """
         X, y, sample_weight = validate_fit(self, X, y, sample_weight, numeric=True)
-        self._fit(X, y, sample_weight, self._targets(y, sample_weight), (X_val, y_val, sample_weight_val))
+        self._fit(
+            X,
+            y,
+            sample_weight,
+            self._targets(y, sample_weight),
+            (X_val, y_val, sample_weight_val),
+            given_folds(X, folds),
+        )
         return self._flat(y)
 
     def partial_fit(

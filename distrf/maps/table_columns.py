@@ -15,7 +15,7 @@ from typing import Self
 import numpy as np
 
 from ..errors import InputError
-from ..randomness import quantile, raw_words
+from ..randomness import below, mixed_words, quantile, raw_words
 from .table_missing import is_missing
 
 #: Folds of the rows in the cross-fitting of target means.
@@ -40,13 +40,19 @@ def row_folds(first: int, rows: int) -> np.ndarray:
     -------
     Array of shape (rows,), int8, of numbers below `FOLDS`.
     """
-    words = np.arange(first, first + rows, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
-        words = (words ^ (words >> np.uint64(shift))) * np.uint64(
-            factor
-        )  # splitmix64 (Steele, Lea & Flood 2014)
-    words ^= words >> np.uint64(31)
-    return ((words >> np.uint64(32)) * np.uint64(FOLDS) >> np.uint64(32)).astype(np.int8)
+    return below(mixed_words(np.arange(first, first + rows, dtype=np.uint64)), FOLDS)
+
+
+def given_cells(first: int, folds: np.ndarray) -> np.ndarray:
+    """`row_folds` where rows have folds of their own: rows of one are in one, and rows of fold -1 are not with those of 0.
+
+    Parameters
+    ----------
+    first : number of the first row
+    folds : whole numbers from -1, shape (rows,)
+    """
+    words = mixed_words(np.arange(first, first + len(folds), dtype=np.uint64))
+    return np.where(folds < 0, 1 + below(words, FOLDS - 1), folds % FOLDS).astype(np.int8)
 
 
 @dataclass(frozen=True, eq=False)
@@ -326,7 +332,13 @@ class TargetMeans(Encoding):
 
     @classmethod
     def of_sums(
-        cls, column: int, codes: np.ndarray, sums: np.ndarray, totals: np.ndarray, smoothing: float
+        cls,
+        column: int,
+        codes: np.ndarray,
+        sums: np.ndarray,
+        totals: np.ndarray,
+        smoothing: float,
+        crossing: str = "rows",
     ) -> Self:
         """The means (sum + m mean) / (weight + m), where `mean` is that of all values in the same folds; the factor is 1.
 
@@ -336,11 +348,17 @@ class TargetMeans(Encoding):
         sums : array of shape (k, FOLDS, 1 + C): the weight of the rows of a code in a fold, then their weighted targets
         totals : array of shape (FOLDS, 1 + C): the same over all rows
         smoothing : m > 0
+        crossing : what the folds are: "rows" by their numbers, "folds" that are given, "later" where of these fold 0 is later
+            than the others, which must not learn from it. `mean` is that of the other folds; where folds are given that of all
+            (but later ones): a level that is in one fold alone, as the columns of a group are, then says nothing of its fold
         """
         means = np.empty((FOLDS + 1, len(codes) + 1, sums.shape[-1] - 1))
         for fold in range(FOLDS + 1):
             others = np.arange(FOLDS) != fold
-            every, each = totals[others].sum(axis=0), sums[:, others].sum(axis=1)
+            known = others if crossing == "rows" else np.ones(FOLDS, dtype=bool)
+            if crossing == "later" and fold < FOLDS:
+                others[0] = known[0] = False
+            every, each = totals[known].sum(axis=0), sums[:, others].sum(axis=1)
             mean = every[1:] / every[0] if every[0] > 0 else np.zeros(len(every) - 1)
             means[fold, :-1] = (each[:, 1:] + smoothing * mean) / (each[:, :1] + smoothing)
             means[fold, -1] = mean

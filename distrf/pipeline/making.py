@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from ..parameters import ruled
 from ..randomness import draw_seed
 from ..record import Training
 from ..registry import kind_for, make_map, named_model
+from ..splits import SPLIT, Split, check_split, make_split
 from ..tables.encoder import TableEncoder
 from ..targets import Targets, class_targets, regression_targets
 from . import deciding
@@ -52,12 +54,14 @@ class Options:
         return isinstance(self.map, str) and self.map == "auto" and self.raw_columns == "auto"
 
 
-@ruled()
+@ruled(split=SPLIT)
 def make_model(
     X: Any,
     y: Any,
     *,
     sample_weight: Any = None,
+    split: str = "random",
+    by: Any = None,
     model: Any = "auto",
     map: Any = "auto",
     scale: Any = "auto",
@@ -80,6 +84,10 @@ def make_model(
         Targets: labels, or numbers, one or C for each row.
     sample_weight : array or Dask array of shape (n,), default=None
         Weight of each row, by which the candidates are fitted and judged. Rows of weight 0 are not looked at.
+    split : {"random", "stratified", "group", "time"}, default="random"
+        How rows of the sample are held out, as of `distrf.train`.
+    by : array or Dask array of shape (n,), default=None
+        Of "group" the group of each row, of "time" its time: numbers, text (groups) or dates.
     model : str or estimator, default="auto"
         "auto" is ridge, a classifier for labels and a regressor for numbers. Or a name: "ridge", "ridge-classifier",
         "sgd-regressor", "sgd-classifier", "svm", "logistic". An unfitted linear model is taken as it is, except that
@@ -112,8 +120,30 @@ def make_model(
         A classifier is given for numbers that are no labels, or a regressor for text; sampled rows hold NaN or
         infinity, of which the first is named; or a name is not known.
     """
-    options = Options(model, map, scale, length_scale, n_components, raw_columns, random_state)
-    return prepare(X, y, options, plain_rows(sample_weight, "sample_weight")).pipeline
+    options = Options(model, map, scale, length_scale, n_components, raw_columns, draw_seed(random_state))
+    made = split_for(X, y, options, split, by)
+    return prepare(X, y, options, plain_rows(sample_weight, "sample_weight"), split=made).pipeline
+
+
+def split_for(
+    X: Any,
+    y: Any,
+    options: Options,
+    split: str,
+    by: Any = None,
+    name: str | None = None,
+    dates: bool = False,
+) -> Split | None:
+    """The split of the rows of a training, None for "random"; arguments as of `distrf.splits.make_split`."""
+    check_split(split, by)
+    if split == "random":
+        return None
+    X, seed = as_rows(X), int(options.random_state)
+    y = as_targets(X, y)
+    labels = split != "stratified" or is_classifier(
+        choose_learner(options.model, look_at_target(y, seed), seed)[0]
+    )
+    return make_split(split, X, y, by, name=name, labels=labels, dates=dates, seed=seed)
 
 
 @dataclass(frozen=True)
@@ -144,12 +174,14 @@ class Prepared:
     decisions : Decisions, with the sample in the units of the pipeline
     verdicts : Verdicts; None if the sample cannot judge: too few rows, one class, a constant
     rows : the sampled rows as they were read
+    split : Split by which rows are held out; None is at random
     """
 
     pipeline: Pipeline
     decisions: Decisions
     verdicts: Verdicts | None
     rows: Any = None
+    split: Split | None = None
 
 
 def prepare(
@@ -159,6 +191,7 @@ def prepare(
     sample_weight: Any = None,
     target: Target | None = None,
     keep_state: Callable[[Any, Any], None] = lambda map_, model: None,
+    split: Split | None = None,
 ) -> Prepared:
     """`make_model`, with the evidence.
 
@@ -169,6 +202,7 @@ def prepare(
     sample_weight : shape (n,), by which rows are judged; those of weight 0 are not looked at
     target : Target, what y is, if that is known
     keep_state : callable, called with map and model, unfitted, before rows are looked at
+    split : Split by which rows are held out; None is at random
     """
     X = as_rows(X)
     y = as_targets(X, y)
@@ -176,10 +210,14 @@ def prepare(
     target = target or look_at_target(y, seed)
     learner, why = choose_learner(options.model, target, seed)
     map_ = _unfitted_map(options, is_classifier(learner), seed)
+    if split is not None:
+        check_takes_folds(learner, map_)
     keep_state(map_, learner)
-    sample = read_sample(X, y, seed, sample_weight, isinstance(options.scale, TableEncoder))
+    sample = read_sample(X, y, seed, sample_weight, isinstance(options.scale, TableEncoder), split)
     decisions = Decisions(X.shape[0], sample, _encode_targets(sample, is_classifier(learner)), seed)
     decisions.note("model", _name(learner), why)
+    if split is not None:
+        decisions.note("split", split.kind, split.why)
     if sample.copies:
         share = f"{100 * sample.copies:.3g} % of the sampled rows"
         decisions.note("copies", share, "each row and its copies are held out together")
@@ -200,7 +238,23 @@ def prepare(
         deciding.set_penalty(prepared.decisions, learner, verdict, mapped)
     warnings = (target.why,) if target.doubtful and wants_labels(options.model) is None else ()
     prepared.pipeline.training_ = Training(tuple(prepared.decisions.choices), warnings=warnings)
-    return replace(prepared, rows=sample.X)
+    return replace(prepared, rows=sample.X, split=split)
+
+
+def takes_folds(step: Any) -> bool:
+    """Whether the `fit` of an estimator takes the fold of each row."""
+    return "folds" in signature(step.fit).parameters
+
+
+def check_takes_folds(learner: Any, map_: Any) -> None:
+    """Raise InputError where a model, or a map that stops early, would hold out rows in its own way."""
+    inner = [] if map_ is None or takes_folds(map_) else list(map_.get_params(deep=True).values())
+    own = [step for step in inner if getattr(step, "early_stopping", False) is True]
+    for step in [*own, *([] if takes_folds(learner) else [learner])]:
+        raise InputError(
+            f"split= says which rows are held out, and {type(step).__name__} would hold out others: its `fit` gets no folds; "
+            "take split='random', another model, or early_stopping=False"
+        )
 
 
 def _choose_features(
@@ -290,7 +344,16 @@ def _clearly_beats(linear: Verdict, other: Verdict) -> bool:
     return linear.beats(other) if linear.missed is None else linear.leads(other, 2.0) > 0
 
 
-def scaler_for_map(X: Any, y: Any, labels: bool, map_: Any, scale: Any, seed: int, weight: Any = None) -> Any:
+def scaler_for_map(
+    X: Any,
+    y: Any,
+    labels: bool,
+    map_: Any,
+    scale: Any,
+    seed: int,
+    weight: Any = None,
+    split: Split | None = None,
+) -> Any:
     """The unfitted scaler that `make_model` chooses for a given map, or None.
 
     Parameters
@@ -301,9 +364,10 @@ def scaler_for_map(X: Any, y: Any, labels: bool, map_: Any, scale: Any, seed: in
     scale : as the option of `make_model`
     seed : int, of the sample
     weight : of the rows, shape (n,), or None
+    split : Split by which rows are held out; None is at random
     """
     X = as_rows(X)
-    sample = read_sample(X, as_targets(X, y), seed, weight)
+    sample = read_sample(X, as_targets(X, y), seed, weight, split=split)
     decisions = Decisions(X.shape[0], sample, _encode_targets(sample, labels), seed)
     return deciding.choose_scaler(decisions, scale, map_)
 
@@ -380,4 +444,4 @@ def _encode_targets(sample: Sample, labels: bool) -> Targets | None:
     return targets if sample.y.ndim == 1 else replace(targets, units=1.0 / np.where(varies, spread, 1.0))
 
 
-__all__ = ["Options", "Prepared", "make_model", "prepare", "scaler_for_map"]
+__all__ = ["Options", "Prepared", "make_model", "prepare", "scaler_for_map", "split_for"]

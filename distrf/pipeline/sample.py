@@ -21,6 +21,8 @@ from ..features.base import row_errors
 from ..features.length_scale import refuse_huge
 from ..maps import working_dtype
 from ..randomness import permutation
+from ..splits import Split
+from ..tables.encoder import TableEncoder
 from ..targets import as_columns, checked_weights
 from .target import Target, look_at
 
@@ -40,6 +42,7 @@ class Sample:
 
     copies : share of the rows that are copies of another one, with its target
     weight : of the rows, positive, 1 on average; None if all weigh alike
+    folds : of the rows where they are given, numbered from 0 on, -1 if never held out; else None
     """
 
     X: Any
@@ -47,6 +50,7 @@ class Sample:
     splits: tuple[tuple[np.ndarray, np.ndarray], ...]
     copies: float = 0.0
     weight: np.ndarray | None = None
+    folds: np.ndarray | None = None
 
     @property
     def judged(self) -> int:
@@ -71,7 +75,8 @@ class Sample:
 
     def scaled(self, scaler: Any) -> Sample:
         """The same rows after a scaler that is fitted to them."""
-        return replace(self, X=clone(scaler).fit_transform(self.X, self.y))
+        given = {} if self.folds is None or not isinstance(scaler, TableEncoder) else {"folds": self.folds}
+        return replace(self, X=clone(scaler).fit_transform(self.X, self.y, **given))
 
 
 def as_rows(X: Any) -> Any:
@@ -141,12 +146,15 @@ def _check_targets(y: np.ndarray, rows: Sequence[int] | np.ndarray) -> None:
         raise InputError(f"y must be finite, but row {rows[bad[0]]} is {y[bad[0]]}; drop such rows")
 
 
-def read_sample(X: Any, y: Any, seed: int, weight: Any = None, coded: bool = False) -> Sample:
+def read_sample(
+    X: Any, y: Any, seed: int, weight: Any = None, coded: bool = False, split: Split | None = None
+) -> Sample:
     """At most 6,000 seeded rows. Raises InputError for a sampled row that is not finite, and names it, and for
     weights in memory that no fit would take.
 
     weight : of the rows, shape (n,), by which they are judged: those of weight 0 are left out
     coded : whether X are coded rows of a table
+    split : by which rows are held out; None is at random
     """
     n, d = X.shape
     lazy = is_dask_collection(weight)
@@ -169,14 +177,16 @@ def read_sample(X: Any, y: Any, seed: int, weight: Any = None, coded: bool = Fal
     rows = sampled_rows(n, size, seed, "choices")
     rows = rows if counted is None else counted[rows]
     together = np.arange(len(rows)) // neighbours(n)
-    taken, targets = take_aligned([X, y], rows, sparse=sparse)
+    taken, targets, *folds = take_aligned(
+        [X, y, *([] if split is None else [split.folds.values])], rows, sparse=sparse
+    )
     own = weight
     if lazy:
         with input_errors():
             own = checked_weights(take_rows(weight, rows), targets)
         if (positive := own > 0).any():
-            rows, together, taken, targets, own = (
-                values[positive] for values in (rows, together, taken, targets, own)
+            rows, together, taken, targets, own, *folds = (
+                values[positive] for values in (rows, together, taken, targets, own, *folds)
             )
     elif weight is not None:
         own = weight[rows]
@@ -185,10 +195,13 @@ def read_sample(X: Any, y: Any, seed: int, weight: Any = None, coded: bool = Fal
         refuse_huge(taken)
     _check_targets(targets, rows)
     first = first_copies(taken, targets)
+    if split is not None and not split.keeps_copies:
+        first = np.arange(len(first))
     copies = float(np.mean(first != np.arange(len(first))))
-    splits = _splits(first, together, seed)
+    given = None if split is None else _numbered(folds[0][first])
+    splits = _splits(first, together, seed) if split is None else _given_splits(given)
     own = None if own is None or not own.any() or (own == own[0]).all() else own / own.mean()
-    return Sample(taken.astype(working_dtype(taken.dtype)), targets, splits, copies, own)
+    return Sample(taken.astype(working_dtype(taken.dtype)), targets, splits, copies, own, given)
 
 
 def first_copies(X: Any, y: np.ndarray) -> np.ndarray:
@@ -242,3 +255,19 @@ def _splits(first: np.ndarray, together: np.ndarray, seed: int) -> tuple[tuple[n
         parts = np.array_split(order, 5 if n <= _FIVE_FOLDS else 3)
     held = [np.isin(first, part) for part in parts]
     return tuple((np.flatnonzero(~h), np.flatnonzero(h)) for h in held)
+
+
+def _numbered(folds: np.ndarray) -> np.ndarray | None:
+    """The folds of a sample, numbered anew in their order; None where all rows are in one."""
+    there, places = np.unique(folds, return_inverse=True)
+    if len(there) < 2:
+        return None
+    return places - int(there[0] < 0)
+
+
+def _given_splits(folds: np.ndarray | None) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
+    """Each fold is held out once; of many rows the first alone."""
+    if folds is None or len(folds) < _FEWEST:
+        return ()
+    judged = [0] if len(folds) > _THREE_FOLDS else range(int(folds.max()) + 1)
+    return tuple((np.flatnonzero(folds != f), np.flatnonzero(folds == f)) for f in judged)

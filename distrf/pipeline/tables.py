@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
+from sklearn.base import clone
 from sklearn.utils import get_tags
 
 from ..errors import InputError
@@ -45,6 +46,40 @@ class CodedTable:
     kinds: list[ColumnKind]
     table: Table
 
+    def column(self, name: str, *, times: bool = False) -> tuple[Any, bool]:
+        """A column as coded values, shape (n,), and whether they are dates; times : whether text in it is read as dates.
+
+        Raises InputError for a column that the table does not have.
+        """
+        types = {column.name: column for column in self.table.schema.columns}
+        if name not in types:
+            target = ", which is the target" if name == self.table.target else ""
+            raise InputError(f"by={name!r} is no column that is read{target}; columns: {list(types)[:20]}")
+        found = replace(types[name], base="time") if times and types[name].base == "text" else types[name]
+        return self.table.rows(TableSchema((found,)))[:, 0], found.base == "time"
+
+    def without(self, name: str) -> CodedTable:
+        """The same table without a column among the features."""
+        schema = TableSchema.from_spec(self.encoder.schema or {})
+        schema = TableSchema(tuple(column for column in schema.columns if column.name != name))
+        kinds = [kind for kind in self.kinds if kind.name != name]
+        if not kinds:
+            raise InputError(f"no column is left beside {name!r}, by which rows are split; give others")
+        encoder = clone(self.encoder).set_params(
+            schema=schema.spec(), columns={kind.name: kind.kind for kind in kinds}
+        )
+        return replace(self, X=self.table.rows(schema), encoder=encoder, kinds=kinds)
+
+
+def without_groups(coded: CodedTable, name: str, split: str, said: Mapping[str, Any]) -> CodedTable:
+    """The table without a column that rows are split by: of groups, unless it is said to be a feature, and if it is excluded.
+
+    New rows are of other groups, of which the model knows nothing.
+    """
+    asked = [name in (said.get(key) or ()) for key in ("categorical", "numeric", "date", "columns")]
+    excluded = name in (said.get("exclude") or ())
+    return coded.without(name) if excluded or (split == "group" and not any(asked)) else coded
+
 
 @ruled(columns=COLUMNS, exclude=COLUMNS, categorical=COLUMNS, numeric=COLUMNS, date=COLUMNS, id=COLUMNS)
 def coded_table(
@@ -57,6 +92,7 @@ def coded_table(
     numeric: Sequence[str] | None = None,
     date: Sequence[str] | None = None,
     id: Sequence[str] | None = None,
+    by: str | None = None,
     seed: int = 0,
 ) -> CodedTable:
     """Open a table, guess what its columns are, and code its rows.
@@ -78,6 +114,8 @@ def coded_table(
         Columns of a table that are dates.
     id : sequence of str or None, default=None
         Columns of a table that name their rows; they are left out.
+    by : str or None, default=None
+        A column that is read even if it is excluded: the caller splits rows by it, see `without_groups`.
     seed : int, default=0
         Of the hashes.
 
@@ -90,6 +128,11 @@ def coded_table(
     InputError
         There are no such columns, they cannot be what they are said to be, or some hold free text.
     """
+    if by is not None and by in (exclude or ()):
+        exclude = [name for name in exclude or () if name != by] or None
+        id = [*(id or ()), by]  # whatever it holds
+    if by is not None and columns is not None and by not in columns:
+        columns, id = [*columns, by], [*(id or ()), by]
     given: dict[str, Any] = {"target": target, "columns": columns, "exclude": exclude}
     table = data if isinstance(data, Table) else open_table(data, **given)
     if isinstance(data, Table) and any(value is not None for value in given.values()):

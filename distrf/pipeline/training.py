@@ -28,15 +28,16 @@ from ..record import Comparison, Training
 from ..scores.headline import headline, rare_class
 from ..scores.labels import mean_recall
 from ..scores.ranking import Ranking
+from ..splits import check_split
 from ..targets import class_targets, regression_targets
 from .deciding import all_equal
 from .inputs import Arrays
 from .loaded import NOT_SAID
-from .making import Options, Prepared, make_model, prepare
+from .making import Options, Prepared, make_model, prepare, split_for, takes_folds
 from .outputs import Outputs, job_of
 from .sample import as_rows, as_targets
 from .search import Verdict
-from .tables import coded_table, wants_numbers
+from .tables import coded_table, wants_numbers, without_groups
 
 #: Columns up to which the linear model is fitted to all rows.
 _NARROW = 1024
@@ -52,6 +53,8 @@ def train(
     y: Any = None,
     *,
     sample_weight: Any = None,
+    split: str = "random",
+    by: Any = None,
     baseline: bool = True,
     out: str | os.PathLike[str] | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
@@ -78,6 +81,13 @@ def train(
     sample_weight : array or Dask array of shape (n,), default=None
         Weight of each row, in the fit and in all that is judged on the way: choices, and the comparisons with a linear
         model and a constant. Rows of weight 0 count as if they were not there.
+    split : {"random", "stratified", "group", "time"}, default="random"
+        How rows are held out, wherever some are: for choices, for penalties, for early stopping, for probabilities and
+        intervals, and for means of the target. "stratified" gives each fold its share of every class, "group" keeps the rows
+        of a group together, "time" holds out the latest fifth, which learns from earlier rows alone.
+    by : str, array or Dask array of shape (n,), default=None
+        The group or the time of each row, for these splits: a column of a table by its name, or numbers, text (groups) or
+        dates. Times stay a feature. Groups are one only if `categorical` or `numeric` names their column.
     baseline : bool, default=True
         Whether ridge is fitted to the scaled columns of all rows too, in the same pass. This is done if the columns are
         dense and at most 1,024, and the model is ridge with several alphas. Else only the sample compares.
@@ -116,7 +126,8 @@ def train(
     Raises
     ------
     InputError
-        An option breaks a rule, `make_model` refuses the data, or `sample_weight` is a single number.
+        An option breaks a rule, `make_model` refuses the data, or `sample_weight` is a single number. Rows cannot be
+        split so: fewer than two groups, times or classes, or missing ones.
 
     Warns
     -----
@@ -135,9 +146,14 @@ def train(
         "date": date,
         "id": id,
     }
+    check_split(split, by)
     numbers = options.get("scale", "auto") != "auto" or wants_numbers(options.get("map"))
+    name, dates = None, False
     if is_table(X) and not numbers:
-        coded = coded_table(X, **table)
+        coded = coded_table(X, **table, by=by if isinstance(by, str) else None)
+        if isinstance(by, str):
+            name, (by, dates) = by, coded.column(by, times=split == "time")
+            coded = without_groups(coded, name, split, table)
         X, y = coded.X, coded.y if y is None else y
         options["scale"] = coded.encoder
     elif given := [name for name, value in table.items() if value is not None]:
@@ -146,6 +162,10 @@ def train(
         raise InputError(
             f"with scale={options.get('scale', 'auto')!r} and map={options.get('map', 'auto')!r} columns are numbers; open "
             f"{os.fspath(X)!r} with open_rows, and give its X and y"
+        )
+    if isinstance(by, str):
+        raise InputError(
+            f"by={by!r} names a column of a table; X is {type(X).__name__}: give the values, shape (n,)"
         )
     X, y, sample_weight = plain_rows(X), plain_rows(y, "y"), plain_rows(sample_weight, "sample_weight")
     X, y = (values if values is None or hasattr(values, "shape") else np.asarray(values) for values in (X, y))
@@ -157,6 +177,8 @@ def train(
     outputs.check_places(None)
     kept = out is not None or checkpoint is not None
     identity = {"data": tokenize(X, y, sample_weight), "baseline": baseline} if kept else {}
+    if kept and split != "random":
+        identity["split"] = {"split": split, "by": tokenize(by) if name is None else name}
     job = job_of(identity, asked) if kept else {}
     if outputs.done:
         outputs.check_same_job(job)
@@ -164,8 +186,9 @@ def train(
     start = time.perf_counter()
     with outputs.held(), keeping_blocks(X, y, sample_weight):
         made = prepare(
-            X, y, asked, sample_weight, None, lambda map_, model: outputs.keep_state(map_, model, identity)
-        )
+            X, y, asked, sample_weight, None, lambda map_, model: outputs.keep_state(map_, model, identity),
+            split_for(X, y, asked, split, by, name, dates),
+        )  # fmt: skip
         pipeline = fit_prepared(made, X, y, sample_weight, baseline)
         if out is not None:
             seconds = time.perf_counter() - start
@@ -190,8 +213,10 @@ def fit_prepared(
     if baseline and compares_all(model, mapped, sparse, X.shape[1]):
         comparisons += _fit_and_compare(prepared, X, y, sample_weight)
     else:
-        weights = {} if sample_weight is None else {"model__sample_weight": sample_weight}
-        pipeline.fit(X, y, **weights)
+        given = {} if sample_weight is None else {"model__sample_weight": sample_weight}
+        for name, step in pipeline.steps:
+            given |= {f"{name}__{key}": value for key, value in _folds_for(prepared, step).items()}
+        pipeline.fit(X, y, **given)
     if all_equal(sample.y):
         what = "label" if is_classifier(model) else "number"
         warned.append(f"the target is one {what} ({sample.y[0]}) in all rows looked at; the model predicts it")
@@ -206,6 +231,11 @@ def fit_prepared(
     for text in warned:
         warnings.warn(text, BaselineWarning, stacklevel=3)
     return pipeline
+
+
+def _folds_for(prepared: Prepared, step: Any) -> dict[str, Any]:
+    """The folds as an argument of the `fit` of a step, where there is a split and it takes them."""
+    return {"folds": prepared.split.folds.values} if prepared.split is not None and takes_folds(step) else {}
 
 
 def _find_beaten(prepared: Prepared, comparisons: list[Comparison], n: int) -> list[str]:
@@ -296,17 +326,18 @@ def _fit_and_compare(prepared: Prepared, X: Any, y: Any, sample_weight: Any) -> 
     columns, targets = as_rows(X), y
     plain = prepared.verdicts is not None and prepared.verdicts.plain
     for name, step in prepared.pipeline.steps[:-1]:
-        X = step.fit_transform(X, y)
+        X = step.fit_transform(X, y, **_folds_for(prepared, step))
         if name == "table" or (name == "scale" and not plain):
             columns = X
     model = prepared.pipeline[-1]
-    errors = fit_beside(model, X, columns, y, sample_weight)
+    errors = fit_beside(model, X, columns, y, sample_weight, **_folds_for(prepared, model))
     if errors is None or model.cv_errors_ is None:
         return []
     variance = _variance(model, columns, targets, sample_weight)
     if not variance > 0:
         return []
-    rows = f"all {X.shape[0]:,} rows (cross-validation)"
+    how = "cross-validation" if prepared.split is None else f"held out by {prepared.split.kind}"
+    rows = f"all {X.shape[0]:,} rows ({how})"
     what = "R² of the labels as -1 and 1" if is_classifier(model) else "R²"
     machine, linear = (1.0 - float(np.min(e)) / variance for e in (model.cv_errors_, errors))
     return [Comparison(what, rows, machine, linear, 0.0)]

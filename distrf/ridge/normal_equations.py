@@ -236,8 +236,4 @@ def _folds(system: NormalEquations, reduction: GramReduction) -> list[int]:
     """The folds that can be held out."""
     weights = system.state.weight
     shares = weights / weights.sum()
-    return [
-        f
-        for f in reduction.rule.held_out
-        if 0 < shares[f] < 1 and np.delete(weights, f).any()
-    ]
+    return [f for f in reduction.rule.held_out if 0 < shares[f] < 1 and np.delete(weights, f).any()]

@@ -13,6 +13,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.linalg import eigh, svd
 
+from ..errors import InputError
 from ..randomness import permutation
 
 #: With more than `_MANY_FEATURES` features, at most this many rows are fitted, through their kernel matrix.
@@ -37,6 +38,7 @@ def sample_alpha(
     seed: int,
     together: int,
     apart: float | None = None,
+    folds: np.ndarray | None = None,
 ) -> float:
     """The alpha of least squared error on held-out rows of the sample, extrapolated to n rows and rounded to two digits.
 
@@ -50,6 +52,7 @@ def sample_alpha(
     together : int, neighbouring rows of the sample that are held out together
     apart : float, the size of the smallest column over that of the largest, if columns are in unlike units, else None.
         Small columns need an alpha smaller by its square, so the grid is extended downwards by as much
+    folds : array of shape (s,), given folds of the rows; None cuts some
 
     Returns
     -------
@@ -64,11 +67,19 @@ def sample_alpha(
     if s < 4 or not size > 0:
         return _rounded(max(size, np.finfo(np.float64).tiny) / n) if size > 0 else 1.0
     w = np.ones(s) if weight is None else weight
-    order = permutation(seed, "sgd penalty", 0, -(-s // together))
-    count = _FOLDS if s <= _FEW_ROWS else 3
-    fold = np.empty(len(order), dtype=np.int64)
-    fold[order] = np.arange(len(order)) % count
-    fold = np.repeat(fold, together)[:s]
+    if folds is None:
+        order = permutation(seed, "sgd penalty", 0, -(-s // together))
+        count = _FOLDS if s <= _FEW_ROWS else 3
+        fold = np.empty(len(order), dtype=np.int64)
+        fold[order] = np.arange(len(order)) % count
+        fold = np.repeat(fold, together)[:s]
+    else:
+        fold, count = folds, int(folds.max()) + 1
+        if not (fold == 0).any() or (fold == 0).all():
+            raise InputError(
+                f"alpha is chosen on {s:,} sampled rows of which fold 0 is held out, and it has {'all' if count else 'none'} of "
+                "them; give alpha, or larger folds"
+            )
     errors, halves, fitted, used = np.zeros(len(alphas)), np.zeros(len(alphas)), 0.0, 0
     for f in range(count if s <= _FEW_ROWS else 1):
         held, train = np.flatnonzero(fold == f), np.flatnonzero(fold != f)

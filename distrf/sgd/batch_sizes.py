@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .preconditioner import Preconditioner
 from .rows import Rows
-from .schedules import MICROBATCH_ROWS, Holdout, Schedule
+from .schedules import MICROBATCH_ROWS, Schedule
 
 #: Fewest and most rows of a batch. A smaller one would not pay for its 10 ms of messages; more do not help (measured at
 #: D = 4,096).
@@ -83,7 +83,7 @@ def microbatch_rows(n_features: int) -> int:
 
 def make_schedule(
     rows: Rows,
-    holdout: Holdout,
+    trained: tuple[int, ...],
     batch_size: int,
     shuffle: bool,
     seed: int,
@@ -95,12 +95,11 @@ def make_schedule(
     Parameters
     ----------
     rows : Rows
-    holdout : Holdout, the rows left out
+    trained : tuple of int, the rows of each block that are not held out
     batch_size : int, rows of a batch
     shuffle : bool, whether blocks and rows are permuted anew in each epoch
     seed : int, of the permutations
     whole_blocks : bool, whether each microbatch is a whole block, as local SGD has it
     microbatch_rows : int, rows of a microbatch at most
     """
-    usable = tuple(holdout.usable(i, r) for i, r in enumerate(rows.blocks))
-    return Schedule(usable, max(1, batch_size), rows.block_bytes, seed, shuffle, whole_blocks, microbatch_rows)
+    return Schedule(trained, max(1, batch_size), rows.block_bytes, seed, shuffle, whole_blocks, microbatch_rows)

@@ -14,7 +14,7 @@ from ..losses import Loss
 from ..maps import check_rows, working_dtype
 from ..targets import Targets
 from .preconditioner import Preconditioner
-from .schedules import BlockRows, Holdout, row_order
+from .schedules import BlockRows, Holdout, given_order, row_order
 
 #: This many sums of microbatches are added in one task. With more there is a tree of sums.
 FAN_IN = 8
@@ -22,21 +22,27 @@ FAN_IN = 8
 
 @dataclass(frozen=True)
 class LoadReduction:
-    """Checks the rows of one block and returns them as (X, y, weight), so that they stay on a worker."""
+    """Checks the rows of one block and returns them as (X, y, weight), so that they stay on a worker.
+
+    folded : whether the last array of a block has the folds of its rows: they are one more in the result
+    """
 
     n_columns: int
+    folded: bool = False
     nbytes: int = 0
     flops_per_row: float = 0.0
 
     def initial(self) -> None:
         return None
 
-    def update(self, state: Any, first_row: int, X: Any, y: Any, weight: Any = None) -> tuple[Any, Any, Any]:
+    def update(self, state: Any, first_row: int, X: Any, y: Any, *more: Any) -> tuple[Any, ...]:
         X = check_rows(X, self.n_columns)
         y = np.asarray(y)
         if bad := first_not_finite(y):
             raise InputError(f"y must be finite, but row {bad[0]} is not")
-        return X, y, None if weight is None else np.asarray(weight)
+        folds = (np.asarray(more[-1]),) if self.folded else ()
+        weight = more[0] if len(more) > len(folds) else None
+        return X, y, None if weight is None else np.asarray(weight), *folds
 
     def combine(self, left: Any, right: Any) -> Any:
         raise AssertionError("one block is loaded at a time")
@@ -104,7 +110,7 @@ class BatchWork:
 
     def take(
         self,
-        loaded: Sequence[tuple[Any, Any, Any]],
+        loaded: Sequence[tuple[Any, ...]],
         maps: Sequence[Any],
         epoch: int,
         microbatch: Sequence[BlockRows],
@@ -119,13 +125,14 @@ class BatchWork:
         lengths = maps[-1](Z, self.constant)
         return Z, Y, w, float((lengths if w is None else lengths * w).max(initial=0.0))
 
-    def joined(
-        self, loaded: Sequence[tuple[Any, Any, Any]], epoch: int, microbatch: Sequence[BlockRows]
-    ) -> Any:
+    def joined(self, loaded: Sequence[tuple[Any, ...]], epoch: int, microbatch: Sequence[BlockRows]) -> Any:
         """(X, y, weight) of a microbatch, rows in the order of the epoch."""
         blocks = []
-        for (X, y, weight), s in zip(loaded, microbatch, strict=True):
-            order = row_order(self.seed, epoch, s.block, X.shape[0], self.shuffle, self.holdout)
+        for (X, y, weight, *folds), s in zip(loaded, microbatch, strict=True):
+            if self.holdout.given:
+                order = given_order(self.seed, epoch, s.block, folds[0], self.shuffle, self.holdout)
+            else:
+                order = row_order(self.seed, epoch, s.block, X.shape[0], self.shuffle, self.holdout)
             rows = order[s.first : s.last]
             blocks.append((X[rows], y[rows], None if weight is None else weight[rows]))
         return (
@@ -133,7 +140,7 @@ class BatchWork:
         )
 
     def _features(self, loaded: tuple[Any, ...], maps: Sequence[Any], rows: Any) -> tuple[Any, ...]:
-        X, y, weight = loaded
+        X, y, weight = loaded[:3]
         Z = X[rows]
         for function in maps:
             Z = function(Z)
@@ -190,10 +197,10 @@ class BatchWork:
         return np.zeros(self.targets.width) if self.start is None else self.start
 
     def score_block(
-        self, loaded: tuple[Any, Any, Any], maps: Sequence[Any], block: int, W: np.ndarray, held: bool = True
+        self, loaded: tuple[Any, ...], maps: Sequence[Any], block: int, W: np.ndarray, held: bool = True
     ) -> np.ndarray:
         """Score sums of the validation rows of a block, or of its training rows: see `validation_score`."""
-        rows = self.holdout.split(block, loaded[0].shape[0])[1 if held else 0]
+        rows = self.holdout.split(block, loaded[0].shape[0], *loaded[3:])[1 if held else 0]
         maps = maps[:-1] if self.probed else maps
         total = np.zeros((5, W.shape[1]))
         for a in range(0, len(rows), 4096):

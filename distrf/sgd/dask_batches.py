@@ -87,6 +87,7 @@ class DaskBatches:
     maps : functions from blocks of X to features, with their learned arrays
     row_bytes, block_bytes : of the features of one row, and of the largest block as workers hold it
     keep : what load tasks are told, where blocks are kept from one epoch to the next
+    folded : whether the last array has the folds of the rows
     """
 
     def __init__(
@@ -98,6 +99,7 @@ class DaskBatches:
         row_bytes: float,
         block_bytes: int,
         keep: Keep | None = None,
+        folded: bool = False,
     ):
         self._client, self._keep = client, keep
         self._keeping = None if keep is None else current_keeping()
@@ -105,7 +107,7 @@ class DaskBatches:
         self._row_bytes, self._block_bytes = row_bytes, block_bytes
         self._rows = [int(r) for r in arrays[0].chunks[0]]
         self._starts = np.concatenate([[0], np.cumsum(self._rows)]).tolist()
-        self._reduction = LoadReduction(arrays[0].shape[1])
+        self._reduction = LoadReduction(arrays[0].shape[1], folded)
         self._blocks = BlockGraphs(arrays) if self._keeping is None else self._keeping.graphs(arrays)
         self._run = uuid.uuid4().hex
         self._stubs = [function.without_arrays() for function in maps]
@@ -363,12 +365,12 @@ def load_task(
     return Delayed(key, {k: nodes[k] for k in task.dependencies} | {key: task})
 
 
-def lazy_loader(arrays: Sequence[Any], keep: Keep | None = None) -> Callable[[int], Any]:
-    """A function that computes one block of lazy arrays in this process, by its number."""
+def lazy_loader(arrays: Sequence[Any], keep: Keep | None = None, folded: bool = False) -> Callable[[int], Any]:
+    """A function that computes one block of lazy arrays in this process, by its number; folded : as of `DaskBatches`."""
     starts = np.concatenate([[0], np.cumsum(arrays[0].chunks[0])]).tolist()
     keeping = current_keeping()
     blocks = BlockGraphs(arrays) if keeping is None else keeping.graphs(arrays)
-    reduction = LoadReduction(arrays[0].shape[1])
+    reduction = LoadReduction(arrays[0].shape[1], folded)
     return lambda block: compute(load_task(blocks, reduction, block, starts[block], None, keep), None)
 
 

@@ -66,6 +66,8 @@ def open_checkpoint(
         "class_weight": None if targets.class_weight is None else targets.class_weight.tolist(),
         "seed": seed,
     }
+    if rows.folds is not None:
+        job["folds"] = [*rows.folds.counts, rows.folds.never]
     if given is not None:
         job["validation"] = given.identity()
     checkpoint = Checkpoint(path, options() | job, resume=resume)
@@ -76,4 +78,6 @@ def open_checkpoint(
     checkpoint.check_rows(targets.encode(y if rows.arrays[1].ndim == 2 else y[:, 0], None)[0], "targets")
     for w in weight:
         checkpoint.check_rows(w, "sample_weight")
+    if rows.folds is not None:
+        checkpoint.check_rows(rows.folds.take(some), "folds")
     return checkpoint

@@ -58,13 +58,13 @@ class LocalBatches:
         self._held.clear()
 
 
-def memory_loader(arrays: Sequence[Any], rows: Sequence[int]) -> Callable[[int], Any]:
+def memory_loader(arrays: Sequence[Any], rows: Sequence[int], folded: bool = False) -> Callable[[int], Any]:
     """A function that returns one block of in-memory (X, y) or (X, y, weight), by its number.
 
-    rows : number of rows of each block
+    rows : number of rows of each block; folded : whether the last array has the folds of the rows
     """
     starts = np.concatenate([[0], np.cumsum(rows)]).tolist()
-    reduction = LoadReduction(arrays[0].shape[1])
+    reduction = LoadReduction(arrays[0].shape[1], folded)
 
     def load(block: int) -> Any:
         a, b = starts[block], starts[block + 1]

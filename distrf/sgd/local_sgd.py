@@ -89,7 +89,7 @@ class LocalWork(BatchWork):
         return Sums(n * state.weights, *others.tolist())
 
     def score_block(
-        self, loaded: tuple[Any, Any, Any], maps: Sequence[Any], block: int, W: np.ndarray, held: bool = True
+        self, loaded: tuple[Any, ...], maps: Sequence[Any], block: int, W: np.ndarray, held: bool = True
     ) -> np.ndarray:
         return super().score_block(loaded, maps[:-1], block, W, held)
 

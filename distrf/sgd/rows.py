@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,12 +16,14 @@ from ..execution.passes import run_pass
 from ..execution.row_blocks import align_rows, blocks_are_csr, mapped_from, merge_rows, rows_per_block
 from ..execution.sampling import sampled_rows, take_aligned
 from ..execution.scheduler import current_client
+from ..folds import GivenFolds
 from ..maps import working_dtype
 from ..targets import Targets
 from .batch_work import BatchWork, RowLengths
 from .dask_batches import DaskBatches, lazy_loader
 from .local_batches import LocalBatches, memory_loader
 from .local_sgd import LocalSteps, LocalWork
+from .schedules import Holdout
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,7 @@ class Rows:
     blocks : number of rows of each block
     n_features : int, D
     block_bytes : int, bytes of the largest block as workers hold it
+    folds : GivenFolds with the blocks of these rows, or None
     """
 
     arrays: tuple[Any, ...]
@@ -42,9 +45,10 @@ class Rows:
     blocks: tuple[int, ...]
     n_features: int
     block_bytes: int
+    folds: GivenFolds | None = None
 
     @classmethod
-    def of(cls, X: Any, y: Any, weight: Any) -> Rows:
+    def of(cls, X: Any, y: Any, weight: Any, folds: GivenFolds | None = None) -> Rows:
         """The rows of features X, targets y and weights, which may be None.
 
         The blocks of a Dask array are its chunks, tiny ones merged. If it was made by maps, blocks of the rows before the maps are held,
@@ -55,6 +59,7 @@ class Rows:
         X : array, CSR matrix or Dask array of shape (n, D)
         y : array or Dask array of shape (n,) or (n, C)
         weight : array or Dask array of shape (n,), or None
+        folds : GivenFolds, or None
         """
         rest = (y,) if weight is None else (y, weight)
         D = X.shape[1]
@@ -66,11 +71,13 @@ class Rows:
             rest = (y,) if weight is None else (y, weight)
             rows = tuple(int(r) for r in source.chunks[0])
             width = source.shape[1] * source.dtype.itemsize
-            return cls((source, *rest), tuple(maps), rows, D, max(rows) * width)
+            if folds is not None:
+                folds = replace(folds, values=align_rows(source, folds.values, "folds"))
+            return cls((source, *rest), tuple(maps), rows, D, max(rows) * width, folds)
         step = rows_per_block(X.dtype.itemsize * D)
         rows = tuple(min(step, X.shape[0] - a) for a in range(0, X.shape[0], step))
         # Blocks are views of what is in memory anyway.
-        return cls((X, *rest), (), rows, D, max(rows) * D * X.dtype.itemsize)
+        return cls((X, *rest), (), rows, D, max(rows) * D * X.dtype.itemsize, folds)
 
     @property
     def sparse(self) -> bool:
@@ -88,6 +95,17 @@ class Rows:
     @property
     def lazy(self) -> bool:
         return is_dask_collection(self.arrays[0])
+
+    def trained(self, holdout: Holdout) -> tuple[int, ...]:
+        """The number of training rows of each block: of given folds by one pass over them."""
+        if holdout.given:
+            assert self.folds is not None
+            return self.folds.trained(self.blocks)
+        return tuple(holdout.usable(i, r) for i, r in enumerate(self.blocks))
+
+    def held_blocks(self, trained: Sequence[int]) -> list[int]:
+        """The blocks that have held-out rows; `trained` has the training rows of each."""
+        return [i for i, (rows, own) in enumerate(zip(self.blocks, trained, strict=True)) if own < rows]
 
     def sample(self, size: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
         """A seeded sample of the rows. Rows with NaN or infinity are left out; training refuses them later, by number.
@@ -107,6 +125,10 @@ class Rows:
         ------
         InputError : no sampled row is finite
         """
+        return self.sample_with_folds(size, seed)[:3]
+
+    def sample_with_folds(self, size: int, seed: int) -> tuple[Any, ...]:
+        """What `sample` returns, and the folds of these rows, or None."""
         indices = sampled_rows(sum(self.blocks), size, seed, "sgd sample")
         taken = take_aligned([two_dimensional(a) for a in self.arrays], indices)
         Z, y = taken[0], taken[1]
@@ -114,12 +136,13 @@ class Rows:
         finite = np.isfinite(Z.sum(axis=1, dtype=np.float64))
         Z, y = Z[finite], y[finite]
         weight = taken[2][finite, 0] if len(taken) > 2 else None
+        folds = None if self.folds is None else self.folds.take(indices)[finite]
         for function in self.maps:
             Z = function(Z)
         if not Z.shape[0]:
             raise InputError("X must be finite, but no sampled row is; impute or drop such rows")
         Z = Z.astype(working_dtype(Z.dtype), copy=False)
-        return Z, y if self.arrays[1].ndim == 2 else y[:, 0], weight
+        return Z, y if self.arrays[1].ndim == 2 else y[:, 0], weight, folds
 
     def batches(self, work: BatchWork, functions: Sequence[Any] = (), memory: PassMemory | None = None) -> Any:
         """The source of gradients: on the cluster for lazy rows if there is one, else in this process.
@@ -134,8 +157,10 @@ class Rows:
         -------
         LocalBatches or DaskBatches.
         """
+        folded = work.holdout.given
+        arrays = (*self.arrays, self.folds.values) if folded and self.folds is not None else self.arrays
         if not self.lazy:
-            return LocalBatches(memory_loader(self.arrays, self.blocks), functions, work)
+            return LocalBatches(memory_loader(arrays, self.blocks, folded), functions, work)
         client, keeping = current_client(), current_keeping()
         keep = None
         if keeping is not None and memory is not None:
@@ -143,12 +168,12 @@ class Rows:
             peak = memory.peak + reading_bytes(self.arrays[0], workers.threads)
             keep = keeping.keep(peak, workers, client)
         if client is None:
-            return LocalBatches(lazy_loader(self.arrays, keep), (*self.maps, *functions), work)
+            return LocalBatches(lazy_loader(arrays, keep, folded), (*self.maps, *functions), work)
         itemsize, outputs = np.dtype(self.arrays[0].dtype).itemsize, self.arrays[1].shape[1:] or (1,)
         entries = self.maps[-1].entries_per_row if self.maps else self.n_features
         row_bytes = entries * itemsize + 16 * outputs[0]
         functions = (*self.maps, *functions)
-        return DaskBatches(client, self.arrays, functions, work, row_bytes, self.block_bytes, keep)
+        return DaskBatches(client, arrays, functions, work, row_bytes, self.block_bytes, keep, folded)
 
 
 def batches_of(rows: Rows, work: BatchWork, optimizer: Any, memory: PassMemory | None = None) -> Any:

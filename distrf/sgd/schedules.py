@@ -138,21 +138,28 @@ def split_evenly(items: list, count: int) -> Iterator[list]:
 
 @dataclass(frozen=True)
 class Holdout:
-    """Rows kept out for validation: seeded rows of every block, since blocks may be sorted by class or date."""
+    """Rows kept out for validation: seeded rows of every block, since blocks may be sorted by class or date.
+
+    given : whether they are the rows of fold 0 instead, of folds that come with the blocks
+    """
 
     fraction: float
     seed: int
+    given: bool = False
 
     def usable(self, block: int, rows: int) -> int:
-        """The number of training rows of a block with this many rows."""
+        """The number of training rows of a block with this many rows, unless folds are given: see `Rows.trained`."""
         return rows - round(self.fraction * rows) if rows > 1 else rows
 
     def blocks(self, rows: Sequence[int]) -> list[int]:
         """The blocks that have held-out rows; `rows` has the number of rows of every block."""
         return [i for i, r in enumerate(rows) if r and self.usable(i, r) < r]
 
-    def split(self, block: int, rows: int) -> tuple[np.ndarray, np.ndarray]:
-        """(training rows, validation rows) of a block, ascending indices."""
+    def split(self, block: int, rows: int, folds: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+        """(training rows, validation rows) of a block, ascending indices; `folds` of its rows, where they are given."""
+        if self.given:
+            assert folds is not None
+            return np.flatnonzero(folds != 0), np.flatnonzero(folds == 0)
         keep = self.usable(block, rows)
         if keep in (0, rows):
             every = np.arange(rows)
@@ -171,3 +178,11 @@ def row_order(seed: int, epoch: int, block: int, rows: int, shuffle: bool, holdo
     """Training rows of a block in the order of an epoch, int32; `rows` counts all rows of the block."""
     usable = holdout.split(block, rows)[0].astype(np.int32)
     return usable[permutation(seed, f"sgd rows {epoch}", block, len(usable))] if shuffle else usable
+
+
+def given_order(
+    seed: int, epoch: int, block: int, folds: np.ndarray, shuffle: bool, holdout: Holdout
+) -> np.ndarray:
+    """`row_order` with given folds, those of all rows of the block; the cache holds the permutation."""
+    usable = holdout.split(block, len(folds), folds)[0].astype(np.int32)
+    return usable[row_order(seed, epoch, block, len(usable), shuffle, Holdout(0.0, seed))]

@@ -127,6 +127,7 @@ class _Sample:
     """Sampled rows: dense features, encoded targets and weights.
 
     n : number of all rows; together : neighbouring rows that were drawn together, which may be alike; seed : of all draws
+    folds : of these rows, if they are given
     """
 
     Z: np.ndarray
@@ -135,6 +136,7 @@ class _Sample:
     n: int
     together: int
     seed: int
+    folds: np.ndarray | None = None
 
 
 def measure_spectrum(
@@ -260,12 +262,12 @@ def _target_units(loss: Loss, Y: np.ndarray, weight: np.ndarray | None) -> np.nd
 def _draw_sample(rows: Rows, targets: Targets, stream: bool, seed: int) -> _Sample:
     """The row sample. Its weights are None where they are all zero."""
     n = sum(rows.blocks)
-    Z, y, weight = rows.sample(sample_size(n, rows.n_features), seed)
+    Z, y, weight, folds = rows.sample_with_folds(sample_size(n, rows.n_features), seed)
     Z = Z.toarray() if sp.issparse(Z) else Z  # type: ignore[attr-defined]
     Y, weight = targets.encode(y, weight)
     if weight is not None and not weight.sum() > 0:
         weight = None
-    return _Sample(Z, Y, weight, n, 1 if stream else neighbours(n), seed)
+    return _Sample(Z, Y, weight, n, 1 if stream else neighbours(n), seed, folds)
 
 
 def _penalty(
@@ -279,7 +281,9 @@ def _penalty(
     if alpha is None:
         Z, Y, weight, n = sample.Z, _clipped(loss, sample.Y, sample.weight), sample.weight, sample.n
         if penalty.l1_ratio < 1.0:
-            alpha = sample_alpha(Z, Y, weight, n, sample.seed, sample.together, apart) * smoothness
+            alpha = (
+                sample_alpha(Z, Y, weight, n, sample.seed, sample.together, apart, sample.folds) * smoothness
+            )
         if penalty.l1_ratio:
             squares, alpha = alpha, sample_l1(Z, Y, weight, n, apart) * smoothness
     assert alpha is not None

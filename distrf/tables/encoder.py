@@ -17,6 +17,7 @@ from ..execution.planned import Costs, PlannedRows
 from ..execution.row_blocks import align_rows, check_dask_rows, map_rows, rows_per_block, split_rows
 from ..execution.sampling import sampled_rows, take_rows
 from ..features.base import FeatureEstimator, apply_map
+from ..folds import GivenFolds, given_folds
 from ..maps.base import FeatureMap
 from ..maps.table import TableMap
 from ..maps.table_missing import MISSING
@@ -151,7 +152,7 @@ class TableEncoder(FeatureEstimator):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    def fit(self, X: Any, y: ArrayLike | None = None) -> TableEncoder:
+    def fit(self, X: Any, y: ArrayLike | None = None, folds: ArrayLike | None = None) -> TableEncoder:
         """Learn the encodings, in one pass over the rows.
 
         Parameters
@@ -161,6 +162,10 @@ class TableEncoder(FeatureEstimator):
             coded rows.
         y : array or Dask array of shape (n,) or (n, C), default=None
             Targets, for categories of many levels.
+        folds : array or Dask array of shape (n,) of int, default=None
+            Fold of each row, from 0 on; -1 for rows that are never held out. The target means of a row are those of rows of
+            other folds (of five, which unite given ones beyond). Where fold 0 alone is held out, other rows do not learn
+            from it. None cuts five folds by the numbers of rows.
 
         Returns
         -------
@@ -172,10 +177,10 @@ class TableEncoder(FeatureEstimator):
         InputError
             A parameter breaks a rule, columns hold free text or nothing that can be learned from, or y has other rows.
         """
-        self._learn(X, y)
+        self._learn(X, y, folds)
         return self
 
-    def fit_transform(self, X: Any, y: ArrayLike | None = None) -> ArrayLike:
+    def fit_transform(self, X: Any, y: ArrayLike | None = None, folds: ArrayLike | None = None) -> ArrayLike:
         """Learn the encodings, and encode the rows that they were learned from.
 
         Parameters
@@ -184,6 +189,8 @@ class TableEncoder(FeatureEstimator):
             Rows, as `fit` takes them.
         y : array or Dask array of shape (n,) or (n, C), default=None
             Targets, for categories of many levels.
+        folds : array or Dask array of shape (n,) of int, default=None
+            As of `fit`.
 
         Returns
         -------
@@ -195,8 +202,11 @@ class TableEncoder(FeatureEstimator):
         InputError
             As of `fit`.
         """
-        rows, map_ = self._learn(X, y), self.map_.crossed()
-        return self._apply(map_, rows if map_ is self.map_ else with_folds(rows))
+        rows, given = self._learn(X, y, folds)
+        map_ = self.map_.crossed()
+        if map_ is self.map_:
+            return self._apply(map_, rows)
+        return self._apply(map_, with_folds(rows, None if given is None else given.values))
 
     def transform(self, X: Any) -> ArrayLike:
         """Encode rows.
@@ -268,16 +278,18 @@ class TableEncoder(FeatureEstimator):
         taken = take_rows(rows, sampled_rows(rows.shape[0], n_rows, 0, "drift"))
         return find_drift(taken, self.columns_, self.map_.encodings())
 
-    def _learn(self, X: Any, y: Any) -> Any:
-        """Fit; returns the coded rows."""
+    def _learn(self, X: Any, y: Any, folds: Any) -> tuple[Any, GivenFolds | None]:
+        """Fit; returns the coded rows, and their folds if these are given."""
         check_parameters(self)
         schema, kinds, rows = self._described(X)
         self.n_features_in_ = rows.shape[1]
         seed = draw_seed(self.random_state)
         targets, y = self._targets(rows, y, kinds)
         reduction = self._reduction(kinds, rows.shape[0], targets)
-        summary = summarise(rows, reduction, y)
-        encoded = encode_columns(kinds, summary, self._choices(seed))
+        given = given_folds(rows, folds)
+        summary = summarise(rows, reduction, y, None if given is None else given.values)
+        crossing = "rows" if given is None else "later" if given.n_folds == 1 else "folds"
+        encoded = encode_columns(kinds, summary, replace(self._choices(seed), crossing=crossing))
         encodings = [one for column in encoded for one in column.encodings]
         if not encodings:
             raise InputError(
@@ -289,7 +301,7 @@ class TableEncoder(FeatureEstimator):
         self.__dict__.pop("feature_names_in_", None)
         if schema is not None:
             self.feature_names_in_ = np.array(schema.names, dtype=object)
-        return rows
+        return rows, given
 
     def _described(self, X: Any) -> tuple[TableSchema | None, list[ColumnKind], Any]:
         """Schema, kinds of the columns, and coded rows."""

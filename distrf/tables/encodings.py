@@ -52,6 +52,7 @@ class Choices:
     max_levels: int = 32
     hash_size: int = 256
     seed: int = 0
+    crossing: str = "rows"
 
 
 @dataclass(frozen=True)
@@ -234,7 +235,7 @@ def _encode_levels(
     # Of a level that was dropped now and then, the sums are of a part of its rows: at least 19 in 20 of these.
     whole = known.counts >= 19 * known.lost
     if known.n_outputs > 0 and known.counts[whole].sum() >= known.rows / 2:
-        means = _target_means(j, known.codes[whole], known.sums[whole], summary)
+        means = _target_means(j, known.codes[whole], known.sums[whole], summary, choices.crossing)
         return EncodedColumn(kind, f"means of the target, {levels}", (means,), missing)
     frequent = np.sort(codes[np.argsort(-counts, kind="stable")[: choices.max_levels]])
     if known.n_outputs == 0 and counts[np.isin(codes, frequent)].sum() >= 0.95 * known.rows:
@@ -244,7 +245,9 @@ def _encode_levels(
     return EncodedColumn(kind, f"hashed to {choices.hash_size} features, {levels}", (hashed,), missing)
 
 
-def _target_means(j: int, codes: np.ndarray, sums: np.ndarray, summary: TableSummary) -> TargetMeans:
+def _target_means(
+    j: int, codes: np.ndarray, sums: np.ndarray, summary: TableSummary, crossing: str
+) -> TargetMeans:
     """Means by level, drawn to the mean of all rows as an empirical Bayes estimate, in units of their own spread.
 
     With V the variance of the targets, B that of the true means of levels, W = V - B, K levels in n rows: the observed means
@@ -261,7 +264,7 @@ def _target_means(j: int, codes: np.ndarray, sums: np.ndarray, summary: TableSum
     best = int(np.argmax(between / variance))  # one smoothing for all, that of the target that varies most
     ratio = (variance[best] - between[best]) / between[best] if between[best] > 0 else np.inf
     smoothing = float(np.clip(ratio, _LEAST_SMOOTHING, _MOST_SMOOTHING))
-    made = TargetMeans.of_sums(j, codes, sums, summary.totals, smoothing)
+    made = TargetMeans.of_sums(j, codes, sums, summary.totals, smoothing, crossing)
     apart = made.means[-1, :-1] - mean
     spread = np.sqrt((rows[:, None] * apart**2).sum(axis=0) / n)
     units = np.where(spread > 1e-12 * np.sqrt(variance), spread, 1.0)

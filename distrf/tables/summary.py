@@ -11,7 +11,7 @@ import numpy as np
 from dask.base import is_dask_collection
 
 from ..execution.passes import run_pass
-from ..maps.table_columns import FOLDS, row_folds
+from ..maps.table_columns import FOLDS, given_cells, row_folds
 from ..maps.table_missing import is_missing
 from ..targets import Targets
 from .frequent import FrequentCodes
@@ -167,14 +167,19 @@ class SummaryReduction:
         return TableSummary(0, empty, np.zeros((FOLDS, 1 + C)), np.zeros(C))
 
     def update(
-        self, state: TableSummary, first_row: int, X: np.ndarray, y: np.ndarray | None = None
+        self,
+        state: TableSummary,
+        first_row: int,
+        X: np.ndarray,
+        y: np.ndarray | None = None,
+        given: np.ndarray | None = None,
     ) -> TableSummary:
         X = np.asarray(X, dtype=np.float64)
         Y = folds = None
         state.rows += len(X)
         if self.targets is not None:
             assert y is not None
-            Y, folds = self.targets.encode(y, None)[0], row_folds(first_row, len(X))
+            Y, folds = self.targets.encode(y, None)[0], _cells(first_row, len(X), given)
             state.totals[:, 0] += np.bincount(folds, minlength=FOLDS)
             for c in range(self.width):
                 state.totals[:, 1 + c] += np.bincount(folds, Y[:, c], FOLDS)
@@ -197,7 +202,7 @@ class SummaryReduction:
         return left
 
 
-def summarise(X: Any, reduction: SummaryReduction, y: Any = None) -> TableSummary:
+def summarise(X: Any, reduction: SummaryReduction, y: Any = None, folds: Any = None) -> TableSummary:
     """The summary of coded rows, in one pass.
 
     Parameters
@@ -207,43 +212,52 @@ def summarise(X: Any, reduction: SummaryReduction, y: Any = None) -> TableSummar
     reduction : SummaryReduction
     y : array or Dask array of shape (n,) or (n, C), optional
         If the reduction encodes targets.
+    folds : array or Dask array of shape (n,), optional
+        Folds that are given.
 
     Returns
     -------
     TableSummary
     """
-    return run_pass(
-        reduction, [X] if reduction.targets is None else [X, y], label="columns", block_rows=_BLOCK_ROWS
-    )
+    more = [] if reduction.targets is None else [y] if folds is None else [y, folds]
+    return run_pass(reduction, [X, *more], label="columns", block_rows=_BLOCK_ROWS)
 
 
 __all__ = ["NumberSummary", "SummaryReduction", "TableSummary", "summarise"]
 
 
-def with_folds(X: Any) -> Any:
-    """Coded rows with their folds as one more column.
+def with_folds(X: Any, folds: Any = None) -> Any:
+    """Coded rows with the folds of their target means as one more column.
 
     Parameters
     ----------
     X : array or Dask array of shape (n, d)
+    folds : array or Dask array of shape (n,), optional
+        Folds that are given.
 
     Returns
     -------
     array or Dask array of shape (n, d + 1)
     """
+    given = [] if folds is None else [folds[:, None]]
     if not is_dask_collection(X):
-        return _append_folds(X, np.zeros(1, dtype=np.int64))
+        return _append_folds(X, np.zeros(1, dtype=np.int64), *given)
     firsts = np.concatenate([[0], np.cumsum(X.chunks[0])[:-1]])[:, None]
     chunks = (X.chunks[0], (X.shape[1] + 1,))
     return da.map_blocks(
         _append_folds,
         X,
         da.from_array(firsts, chunks=(1, 1)),
+        *given,
         chunks=chunks,
         dtype=np.float64,
         meta=np.empty((0, 0)),
     )
 
 
-def _append_folds(X: np.ndarray, first: np.ndarray) -> np.ndarray:
-    return np.column_stack([X, row_folds(int(np.ravel(first)[0]), len(X))])
+def _append_folds(X: np.ndarray, first: np.ndarray, given: np.ndarray | None = None) -> np.ndarray:
+    return np.column_stack([X, _cells(int(np.ravel(first)[0]), len(X), given)])
+
+
+def _cells(first: int, rows: int, given: np.ndarray | None) -> np.ndarray:
+    return row_folds(first, rows) if given is None else given_cells(first, np.ravel(given))

@@ -1,0 +1,388 @@
+"""Which rows are held out together while a model is made: at random, by class, by group, or the latest ones.
+
+A split is a fold for each row (`distrf.folds.GivenFolds`), made of the targets or of another column, block by block. It is the
+same for any chunking and any workers.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import Any
+
+import dask.array as da
+import numpy as np
+from dask.base import is_dask_collection
+
+from .errors import InputError
+from .execution.labelled import plain_rows
+from .execution.passes import run_pass
+from .execution.row_blocks import align_rows
+from .execution.sampling import take_rows
+from .folds import FoldCounts, GivenFolds, counted
+from .maps.table_missing import MISSING
+from .parameters import one_of
+from .randomness import below, mixed_words, raw_words, sample_indices
+from .tables.frequent import FrequentCodes
+
+#: The values of `split`, and the rule for it.
+KINDS = ("random", "stratified", "group", "time")
+SPLIT = one_of(*KINDS)
+#: Folds of which each is held out in turn.
+_FOLDS = 5
+#: The share of the latest rows, and how many sampled rows say where it begins.
+_LATEST, _TIMES = 0.2, 10_000
+#: Up to so many groups are dealt out by their sizes; of more a hash decides.
+_COUNTED = 4096
+#: Bytes of the counts of classes by block.
+_COUNT_BYTES = 2**28
+_BLOCK_ROWS = 1 << 18
+
+
+@dataclass(frozen=True)
+class Split:
+    """How rows are held out.
+
+    Attributes
+    ----------
+    kind : str, "stratified", "group" or "time"
+    by : str or None, the column of groups or times, if it has a name
+    folds : GivenFolds
+    why : str, what the folds are, in words
+    """
+
+    kind: str
+    by: str | None
+    folds: GivenFolds
+    why: str
+
+    @property
+    def keeps_copies(self) -> bool:
+        """Whether copies of a row may be moved to its fold: no group and no time says otherwise."""
+        return self.kind == "stratified"
+
+
+def check_split(split: str, by: Any) -> None:
+    """Raise InputError for a split that is not known, and for one without the column that it needs, or with one too many."""
+    SPLIT.check("split", split)
+    if split in ("group", "time") and by is None:
+        raise InputError(f"split={split!r} is by a column of {_WHAT[split]}; name it with by= (--by)")
+    if split not in ("group", "time") and by is not None:
+        shown = by if isinstance(by, str) else type(by).__name__
+        raise InputError(
+            f"by={shown!r} is the column of groups or times of split='group' and split='time'; got split={split!r}"
+        )
+
+
+_WHAT = {"group": "groups", "time": "times"}
+
+
+def make_split(
+    split: str,
+    X: Any,
+    y: Any,
+    by: Any = None,
+    *,
+    name: str | None = None,
+    labels: bool = True,
+    dates: bool = False,
+    seed: int = 0,
+) -> Split | None:
+    """The folds of a split; None for "random", which needs none.
+
+    Parameters
+    ----------
+    split : {"random", "stratified", "group", "time"}
+    X, y : rows and targets, in memory or lazy
+    by : array or Dask array of shape (n,): the group or the time of each row, numbers, text or dates. Of coded rows of a table
+        `MISSING` is a missing value
+    name : of the column `by`
+    labels : whether the targets are classes
+    dates : whether times are seconds since 1970, which messages then show as dates
+    seed : of the hash of groups, and of the rows at which times are looked
+
+    Raises
+    ------
+    InputError
+        There are fewer than two groups, classes or times, missing ones, or fewer values than rows.
+    """
+    check_split(split, by)
+    if split == "random":
+        return None
+    if split == "stratified":
+        if not labels or y.ndim != 1:
+            raise InputError(
+                "split='stratified' gives each fold its share of every class, and the target is numbers; take another split"
+            )
+        folds, why = _stratified(y, seed)
+    else:
+        keys = _keys(X, by, split, "by" if name is None else repr(name))
+        dates = dates or getattr(getattr(by, "dtype", None), "kind", "") == "M"
+        folds, why = (_grouped if split == "group" else _latest)(keys, name, seed, dates)
+    return Split(split, name, folds, why)
+
+
+def _keys(X: Any, by: Any, split: str, name: str) -> Any:
+    """The column as float64 keys, with the row chunks of X."""
+    by = plain_rows(by, "by")
+    if not hasattr(by, "dtype") or not isinstance(by.dtype, np.dtype):
+        by = np.asarray(by)
+    if by.ndim == 2 and by.shape[1] == 1:
+        by = by[:, 0]
+    if by.ndim != 1 or by.shape[0] != X.shape[0]:
+        raise InputError(f"by has one value for each row of X, got shape {by.shape} for {X.shape[0]} rows")
+    if split == "time" and by.dtype.kind not in "fiuM":
+        raise InputError(
+            f"times are numbers or dates, and {name} has dtype {by.dtype}; convert it, such as by numpy.datetime64"
+        )
+    if is_dask_collection(by) and not is_dask_collection(X):
+        raise InputError("X is in memory, but by is a Dask array; compute() it first")
+    if not is_dask_collection(X):
+        return column_keys(np.asarray(by))
+    lazy: Any = align_rows(X, by, "by")
+    return lazy.map_blocks(column_keys, dtype=np.float64, meta=np.empty(0))
+
+
+def column_keys(values: np.ndarray) -> np.ndarray:
+    """A block of groups or times as float64 numbers: equal for equal values, in the order of numbers and dates.
+
+    Missing values are `MISSING`. Integers beyond 2^53 that are next to each other, and two texts in 2^53, may share a number:
+    such groups stay together.
+    """
+    if values.dtype.kind in "fiub":
+        keys = np.add(values, 0.0, dtype=np.float64)
+        keys[~np.isfinite(keys)] = MISSING
+        return keys
+    if values.dtype.kind in "mM":
+        keys = values.astype(values.dtype.kind + "8[us]").astype(np.int64) / 1e6
+        keys[np.isnat(values)] = MISSING
+        return keys
+    known: dict[Any, float] = {}
+    return np.array(
+        [known.get(v) or known.setdefault(v, _text_key(v)) for v in values.tolist()], dtype=np.float64
+    )
+
+
+def _text_key(value: Any) -> float:
+    if value is None or value == "" or value != value or type(value).__name__ in ("NAType", "NaTType"):
+        return MISSING
+    key = hashlib.blake2b(str(value).encode(), digest_size=8).digest()
+    return float(1 + (int.from_bytes(key, "little") >> 12))
+
+
+def _count(folds: Any) -> GivenFolds:
+    return counted(folds, run_pass(FoldCounts(), [folds], label="folds", block_rows=_BLOCK_ROWS))
+
+
+def _mapped(keys: Any, function: Any) -> Any:
+    if not is_dask_collection(keys):
+        return function(keys)
+    return keys.map_blocks(function, dtype=np.int8, meta=np.empty(0, np.int8))
+
+
+def _shares(folds: GivenFolds) -> str:
+    """The smallest and the largest share of the rows that a fold has, in words."""
+    total = sum(folds.counts) + folds.never
+    low, high = (100 * f(folds.counts) / total for f in (min, max))
+    return f"{low:.3g} %" if f"{low:.3g}" == f"{high:.3g}" else f"{low:.3g} to {high:.3g} %"
+
+
+def _latest(keys: Any, name: str | None, seed: int, dates: bool) -> tuple[GivenFolds, str]:
+    """Fold 0: rows from a time on, about a fifth; others are never held out, since later rows would judge them.
+
+    The time is looked up at 10,000 seeded rows (all, if there are no more), so the share is a fifth to within .02, five
+    standard errors, or as near to it as rows of equal time allow: these stay together.
+    """
+    what = "by" if name is None else repr(name)
+    rows = sample_indices(seed, "split by time", keys.shape[0], _TIMES)
+    times = np.sort(np.asarray(take_rows(keys, rows)))
+    _refuse_missing(times[:1], what, "time", "some rows have none")
+    values, firsts = np.unique(times, return_index=True)
+    if len(values) < 2:
+        raise InputError(
+            f"split='time' holds out the latest rows, and {what} is the same in all {len(times):,} rows looked at; take "
+            "another column, or another split"
+        )
+    later = 1.0 - firsts / len(times)  # the share of rows from each value on
+    cut = float(values[1:][np.argmin(np.abs(later[1:] - _LATEST))])
+    folds = _count(_mapped(keys, _FromTime(cut, what)))
+    total = folds.counts[0] + folds.never
+    since = np.datetime64(round(cut), "s").item().isoformat(" ") if dates and abs(cut) < 1e11 else f"{cut:.15g}"
+    why = f"the {folds.counts[0]:,} latest of {total:,} rows, {what} from {since} on; the {folds.never:,} before teach"
+    return folds, why
+
+
+@dataclass(frozen=True)
+class _FromTime:
+    """0 from a time on, -1 before."""
+
+    cut: float
+    what: str
+
+    def __call__(self, keys: np.ndarray) -> np.ndarray:
+        _refuse_missing(keys, self.what, "time", "a row has none")
+        return np.where(keys >= self.cut, 0, -1).astype(np.int8)
+
+
+def _refuse_missing(keys: np.ndarray, what: str, kind: str, found: str) -> None:
+    if (keys == MISSING).any():
+        raise InputError(
+            f"split={kind!r} needs the {kind} of every row, and in {what} {found}; drop such rows, or fill them in"
+        )
+
+
+def _grouped(keys: Any, name: str | None, seed: int, dates: bool) -> tuple[GivenFolds, str]:
+    """All rows of a group in one fold, of five, or as many as there are groups."""
+    what = "by" if name is None else repr(name)
+    known = run_pass(_GroupReduction(what), [keys], label="groups", block_rows=_BLOCK_ROWS)
+    if not known.lost and len(known.codes) < 2:
+        raise InputError(
+            f"split='group' holds out groups, and {what} has one group in all {keys.shape[0]:,} rows; take another column, or "
+            "another split"
+        )
+    word = int(raw_words(seed, "split by group", 0, 1)[0])
+    if known.lost:
+        folds, count = _count(_mapped(keys, _Hashed(word))), f"more than {_COUNTED:,} groups"
+    else:
+        folds = _count(_mapped(keys, _Dealt.by_size(known.codes, known.counts, word)))
+        count = f"{len(known.codes):,} groups"
+    why = f"{count}{'' if name is None else f' of {name!r}'} in {folds.n_folds} folds of {_shares(folds)} of the rows: no group is in two"
+    return folds, why
+
+
+@dataclass(frozen=True)
+class _GroupReduction:
+    """Counts the rows of each group: exact up to `_COUNTED` groups."""
+
+    what: str
+    nbytes: int = 16 * _COUNTED
+    flops_per_row: float = 50.0
+
+    def initial(self) -> FrequentCodes:
+        return FrequentCodes(_COUNTED)
+
+    def update(self, state: FrequentCodes, first_row: int, keys: np.ndarray) -> FrequentCodes:
+        missing = keys == MISSING
+        if missing.any():
+            _refuse_missing(keys, self.what, "group", f"row {first_row + int(missing.argmax())} has none")
+        state.add(keys)
+        return state
+
+    def combine(self, left: FrequentCodes, right: FrequentCodes) -> FrequentCodes:
+        left.merge(right)
+        return left
+
+
+@dataclass(frozen=True)
+class _Hashed:
+    """A fold from a seeded hash of the key of a group."""
+
+    word: int
+
+    def __call__(self, keys: np.ndarray) -> np.ndarray:
+        return below(self.words(keys), _FOLDS)
+
+    def words(self, keys: np.ndarray) -> np.ndarray:
+        return mixed_words(np.ascontiguousarray(keys, np.float64).view(np.uint64) ^ np.uint64(self.word))
+
+
+@dataclass(frozen=True, eq=False)
+class _Dealt:
+    """The folds of known groups; codes ascend."""
+
+    codes: np.ndarray
+    folds: np.ndarray
+
+    @classmethod
+    def by_size(cls, codes: np.ndarray, counts: np.ndarray, word: int) -> _Dealt:
+        """Each group, the largest first, goes to the fold of the fewest rows; of equal ones a hash says which is first."""
+        loads = np.zeros(min(_FOLDS, len(codes)), dtype=np.int64)
+        folds = np.empty(len(codes), dtype=np.int8)
+        for g in np.lexsort([codes, _Hashed(word).words(codes), -counts]):
+            folds[g] = np.argmin(loads)
+            loads[folds[g]] += counts[g]
+        return cls(codes, folds)
+
+    def __call__(self, keys: np.ndarray) -> np.ndarray:
+        return self.folds[np.searchsorted(self.codes, keys)]
+
+    def __dask_tokenize__(self) -> tuple[Any, ...]:
+        return type(self).__name__, self.codes.tobytes(), self.folds.tobytes()
+
+
+def _stratified(y: Any, seed: int) -> tuple[GivenFolds, str]:
+    """Of five rows of a class that follow each other, one in each fold: so a fold has a fifth of each class, to one row."""
+    counts = run_pass(_ClassesReduction(), [y], label="classes", block_rows=_BLOCK_ROWS)
+    classes = np.array(sorted({label for _, found in counts for label in found}))
+    if len(classes) < 2:
+        raise InputError(
+            f"split='stratified' needs at least 2 classes, got {len(classes)} class: {classes.tolist()}; take another split"
+        )
+    table = np.zeros((len(counts) + 1, len(classes)), dtype=np.int64)
+    if table.nbytes > _COUNT_BYTES:
+        raise InputError(
+            f"split='stratified' counts {len(classes):,} classes in {len(counts):,} blocks; take split='random', or larger blocks"
+        )
+    for i, (_, found) in enumerate(sorted(counts, key=lambda item: item[0])):
+        table[i + 1, np.searchsorted(classes, list(found))] = list(found.values())
+    if len(few := classes[table.sum(axis=0) < _FOLDS]):
+        raise InputError(
+            f"split='stratified' has a row of each class in each of {_FOLDS} folds, and of {few[:10].tolist()} there are fewer "
+            f"than {_FOLDS} rows; leave such rows out, or take split='random'"
+        )
+    word = int(raw_words(seed, "split by class", 0, 1)[0])
+    ranks = _Ranked(classes, word)
+    if is_dask_collection(y):
+        firsts = da.from_array(np.cumsum(table, axis=0)[:-1], chunks=(1, len(classes)))
+        values = da.map_blocks(
+            ranks,
+            y[:, None],
+            firsts,
+            dtype=np.int8,
+            drop_axis=1,
+            chunks=(y.chunks[0],),
+            meta=np.empty(0, np.int8),
+        )
+    else:
+        values = ranks(y[:, None], table[:1])
+    folds = _count(values)
+    return folds, f"{_FOLDS} folds, each with a fifth of the rows of each of {len(classes):,} classes"
+
+
+@dataclass(frozen=True)
+class _ClassesReduction:
+    """Counts the labels of each block: a list of (first row, {label: rows})."""
+
+    nbytes: int = 4096
+    flops_per_row: float = 20.0
+
+    def initial(self) -> list[Any]:
+        return []
+
+    def update(self, state: list[Any], first_row: int, y: np.ndarray) -> list[Any]:
+        labels, rows = np.unique(y, return_counts=True)
+        return [*state, (first_row, dict(zip(labels.tolist(), rows.tolist(), strict=True)))]
+
+    def combine(self, left: list[Any], right: list[Any]) -> list[Any]:
+        return left + right
+
+
+@dataclass(frozen=True, eq=False)
+class _Ranked:
+    """Folds from the ranks of rows among those of their class."""
+
+    classes: np.ndarray
+    word: int
+
+    def __call__(self, y: np.ndarray, firsts: np.ndarray) -> np.ndarray:
+        codes = np.searchsorted(self.classes, y[:, 0])
+        order = np.argsort(codes, kind="stable")
+        counts = np.bincount(codes, minlength=len(self.classes))
+        ranks = np.empty(len(codes), dtype=np.int64)
+        ranks[order] = np.arange(len(codes)) - np.repeat(np.cumsum(counts) - counts, counts)
+        cycles, place = np.divmod(ranks + np.ravel(firsts)[codes], _FOLDS)
+        keys = cycles.astype(np.uint64) * np.uint64(len(self.classes)) + codes.astype(np.uint64)
+        return ((place + below(mixed_words(keys ^ np.uint64(self.word)), _FOLDS)) % _FOLDS).astype(np.int8)
+
+    def __dask_tokenize__(self) -> tuple[Any, ...]:
+        return type(self).__name__, self.classes.tolist(), self.word
