@@ -36,6 +36,7 @@ from .pipeline.sample import as_rows
 from .randomness import permutation
 from .ridge.alphas import SEVERAL, given_alphas
 from .ridge.path import BLOCK_ROWS, path_bytes, ridge_path
+from .splits import SPLIT, Split, make_split
 from .targets import Targets, as_columns, checked_weights, class_targets, regression_targets
 
 __all__ = ["Trial", "Tuned", "tune"]
@@ -104,6 +105,8 @@ class Tuned:
         What was searched. A rule stands there as its numbers.
     scaler : StreamingScaler, optional
         Unfitted: what the rows went through.
+    split : str, optional
+        How rows were held out, in words; None is at random.
     """
 
     best: Trial
@@ -113,6 +116,7 @@ class Tuned:
     metric: str
     parameters: dict[str, list[Any]]
     scaler: Any = None
+    split: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON; levels count from 1."""
@@ -126,6 +130,7 @@ class Tuned:
             "trials": [plain(trial) for trial in self.trials],
             "metric": self.metric,
             "validation_rows": self.validation_rows,
+            "split": self.split,
             "notes": self.notes,
         }
 
@@ -144,7 +149,7 @@ class Tuned:
 
 
 # Its keyword-only parameters are the options that a user has.
-@ruled(n_rows=whole(20), factor=whole(2), random_state=whole(0))
+@ruled(n_rows=whole(20), factor=whole(2), random_state=whole(0), split=SPLIT)
 def tune(
     X: Any,
     y: Any,
@@ -154,6 +159,8 @@ def tune(
     alphas: Sequence[float],
     *,
     sample_weight: Any = None,
+    split: str = "random",
+    by: Any = None,
     scale: Any = None,
     n_rows: int = 20_000,
     factor: int = 3,
@@ -181,6 +188,10 @@ def tune(
         Penalties.
     sample_weight : array or Dask array of shape (n,), default=None
         Weight of each row, by which candidates are fitted and judged. Rows of weight 0 are left out.
+    split : {"random", "stratified", "group", "time"}, default="random"
+        How rows are held out, as of `distrf.train`.
+    by : array or Dask array of shape (n,), default=None
+        Of "group" the group of each row, of "time" its time: numbers, text (groups) or dates.
     scale : str, StreamingScaler or None, default=None
         As in `distrf.make_model`; the rows are scaled first.
     n_rows : int, default=20000
@@ -212,9 +223,12 @@ def tune(
         raise InputError(f"tune needs at least one value for each parameter, got {dict(parameters)}")
     X, y = as_rows(X), None if y is None else as_columns(y)
     weight = plain_rows(sample_weight, "sample_weight")
-    scaler = None
+    scaler, labels = None, is_classifier(model)
+    if y is None:
+        raise InputError("tune needs targets, but y is None")
+    made = make_split(split, X, y, by, labels=labels, seed=random_state)
     if scale is not None:
-        scaler = scaler_for_map(X, y, is_classifier(model), map, scale, random_state, weight)
+        scaler = scaler_for_map(X, y, labels, map, scale, random_state, weight, made)
     if scaler is not None:
         X = scaler.fit(X).transform(X)
     searched = {
@@ -222,13 +236,13 @@ def tune(
         for name, tried in parameters.items()
     }
     candidates = [dict(zip(searched, point, strict=True)) for point in itertools.product(*searched.values())]
-    sample = read_sample(X, y, n_rows, random_state, weight)
+    sample = read_sample(X, y, n_rows, random_state, weight, made)
     task = Task(map, model, values, sample.targets(model))
     with _quiet():  # of the threads of this process, which share their filters; a worker has its own
         trials = _halving(task, sample, candidates, factor, on_level, on_trial)
     best = next(t for t in reversed(trials) if t.kept)
-    metric = "accuracy" if is_classifier(model) else "R²"
-    return Tuned(best, trials, values, len(sample.Xv), metric, searched, scaler)
+    metric, how = "accuracy" if labels else "R²", None if made is None else f"{made.kind}: {made.why}"
+    return Tuned(best, trials, values, len(sample.Xv), metric, searched, scaler, how)
 
 
 def _halving(
@@ -322,10 +336,10 @@ class Sample:
         return targets if model.fit_intercept else replace(targets, centre=np.zeros_like(targets.centre))
 
 
-def read_sample(X: Any, y: Any, n_rows: int, seed: int, weight: Any = None) -> Sample:
-    """At most n_rows seeded rows of X and y, a fifth of them held out. Raises InputError as `tune` does."""
-    if y is None:
-        raise InputError("tune needs targets, but y is None")
+def read_sample(
+    X: Any, y: Any, n_rows: int, seed: int, weight: Any = None, split: Split | None = None
+) -> Sample:
+    """At most n_rows seeded rows of X and y, a fifth of them held out, or fold 0 of a split. Raises InputError as `tune` does."""
     n, d = X.shape
     if len(y.shape) != 1 or y.shape[0] != n:
         raise InputError(f"y of tune has shape (n,), one target for each row of X: got {y.shape} and {X.shape}")
@@ -339,21 +353,31 @@ def read_sample(X: Any, y: Any, n_rows: int, seed: int, weight: Any = None) -> S
     X = take_rows(X, rows)[order]
     X = np.ascontiguousarray(X, dtype=working_dtype(X.dtype))
     y = take_rows(y[:, None], rows)[order, 0]
+    folds = None if split is None else split.folds.take(rows)[order]
     w = None
     if weight is not None:
         weight = weight if is_dask_collection(weight) else np.asarray(weight)
         if weight.shape != (n,):
             raise InputError(f"sample_weight of tune has shape (n,), got {weight.shape} for {n} rows")
         w = checked_weights(take_rows(weight, rows), rows)[order]
+        folds = None if folds is None else folds[w > 0]
         X, y, w = X[w > 0], y[w > 0], w[w > 0]
         if len(w) < 20:
             raise InputError(f"tune needs at least 20 rows of positive weight, got {len(w)} in its sample")
     for name, array in (("X", X), ("y", y)):
         if first_not_finite(array):
             raise InputError(f"{name} must be finite, but a sampled row is not; impute or drop such rows")
-    held = min(_MOST_VALIDATION, len(X) // 5) // together * together
-    weights = () if w is None else (w[held:], w[:held])
-    return Sample(X[held:], y[held:], X[:held], y[:held], *weights)
+    held: Any = slice(0, min(_MOST_VALIDATION, len(X) // 5) // together * together)
+    rest: Any = slice(held.stop, None)
+    if folds is not None:
+        held, rest = np.flatnonzero(folds == 0)[:_MOST_VALIDATION], np.flatnonzero(folds != 0)
+        if not (len(held) and len(rest)):
+            raise InputError(
+                f"fold 0 is held out of the {len(X):,} rows of tune, and has {len(held):,} of them; take larger n_rows, or "
+                "another split"
+            )
+    weights = () if w is None else (w[rest], w[held])
+    return Sample(X[rest], y[rest], X[held], y[held], *weights)
 
 
 @dataclass(frozen=True)

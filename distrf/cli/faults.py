@@ -16,7 +16,7 @@ _MOST = 400  # letters of a message that others wrote
 
 #: Parameters as messages write them for Python, alone or with the value to pass.
 _PYTHON = re.compile(
-    r"""\b(class_weight|columns|gamma|impute|keys|map|model|scale|sparse|target)=(?:(['"])([\w-]+)\2|(?=[\s;,.)]|$))"""
+    r"""\b(by|class_weight|columns|gamma|impute|keys|map|model|scale|sparse|split|target)=(?:(['"])([\w-]+)\2|(?=[\s;,.)]|$))"""
 )
 
 _debug = False

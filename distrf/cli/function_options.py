@@ -60,11 +60,11 @@ class ReadOptions(FunctionOptions):
     function = "distrf.execution.open_rows:open_rows"
     only: ClassVar[tuple[str, ...]] = ("target", "columns", "impute", "strict")
 
-    def open(self, X: str, *, plan: bool = False) -> Input:
+    def open(self, X: str, *, plan: bool = False, split: SplitOptions | None = None) -> Input:
         """The rows at a path; for a plan, an imputation rule is not computed."""
         from ..pipeline.inputs import open_input
 
-        return open_input(X, **self.values, plan=plan)
+        return open_input(X, **self.values, plan=plan, **({} if split is None else split.values))
 
 
 class TrainingReadOptions(ReadOptions):
@@ -73,13 +73,52 @@ class TrainingReadOptions(ReadOptions):
     only = ("target", "weight", *ReadOptions.only[1:])
 
 
+class SplitOptions(FunctionOptions):
+    """How rows are held out."""
+
+    function = "distrf.pipeline.training:train"
+    only = ("split", "by")
+
+    def __init__(self, **given: Any):
+        super().__init__(**given)
+        from ..splits import check_split
+
+        checked(lambda: check_split(self.kind, self.values.get("by")))
+
+    @property
+    def kind(self) -> str:
+        """The split, "random" unless another one was typed."""
+        return str(self.values.get("split", "random"))
+
+    @property
+    def asked(self) -> dict[str, Any]:
+        """The split as a job notes it; empty for that at random."""
+        return {} if self.kind == "random" else {"split": dict(self.values)}
+
+    def column(self, data: Input) -> dict[str, Any]:
+        """The column by which rows are split, its name, and whether it holds dates."""
+        if "by" not in self.values:
+            return {}
+        name = self.values["by"]
+        values, dates = data.by_column(name, self.kind)
+        return {"by": values, "name": name, "dates": dates}
+
+
 class TableOptions(FunctionOptions):
     """What the columns of a table are, where that is not to be guessed."""
 
     function = "distrf.pipeline.tables:coded_table"
     only = ("exclude", "categorical", "numeric", "date", "id")
 
-    def open(self, X: str, rows: TrainingReadOptions, numbers: bool, *, plan: bool = False) -> Input:
+    def open(
+        self,
+        X: str,
+        rows: TrainingReadOptions,
+        numbers: bool,
+        *,
+        plan: bool = False,
+        split: SplitOptions | None = None,
+    ) -> Input:
         """The rows of a training: a table, unless its columns are to be numbers.
 
         numbers : whether a scaling, or a map that takes no encoded columns, is asked for
@@ -92,9 +131,9 @@ class TableOptions(FunctionOptions):
                     f"{', '.join(map(flag, self.values))}: for Parquet and CSV whose columns are encoded, without --scale, "
                     "--impute and maps of nonnegative rows"
                 )
-            return rows.open(X, plan=plan)
+            return rows.open(X, plan=plan, split=split)
         reading = {name: value for name, value in rows.values.items() if name != "strict"}
-        return table_input(X, **reading, **self.values)
+        return table_input(X, **reading, **self.values, **({} if split is None else split.values))
 
 
 def _value(parameter: Parameter, given: Any, rule: Any) -> Any:

@@ -8,7 +8,7 @@ import warnings
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from .function_options import FunctionOptions, TableOptions, TrainingReadOptions
+from .function_options import FunctionOptions, SplitOptions, TableOptions, TrainingReadOptions
 from .jobs import command_line
 from .options import NO_FEATURES, CheckpointOptions, RunOptions
 from .session import Session
@@ -33,6 +33,7 @@ def plan(
     model: ModelOptions,
     rows: TrainingReadOptions,
     table: TableOptions,
+    split: SplitOptions,
     scale: ScaleOptions,
     given: PlanOptions,
     job: str = "train",
@@ -53,7 +54,7 @@ def plan(
 
     session = Session(run)
     numbers = scale.asked or job != "train" or map.takes_numbers
-    data = table.open(X, rows, numbers, plan=True)
+    data = table.open(X, rows, numbers, plan=True, split=split)
     if job not in ("train", "featurize"):
         raise UsageError(f"--job is train or featurize, got {job!r}")
     if job == "train":
@@ -64,7 +65,7 @@ def plan(
         raise UsageError(NO_FEATURES)
     else:
         steps = scale.make(), estimator
-    made = session.planned(job, chained(steps), data, n_components=map.size, **given.values)
+    made = session.planned(job, chained(steps), data, n_components=map.size, split=split.kind, **given.values)
     session.finish(made.to_dict(), lambda console: print_facts(console, f"plan: {made.job}", made.lines()))
     made.check()
 
@@ -78,6 +79,7 @@ def train(
     kept: CheckpointOptions,
     rows: TrainingReadOptions,
     table: TableOptions,
+    split: SplitOptions,
     scale: ScaleOptions,
     plot: Place | None = None,
     overwrite: bool = False,
@@ -101,7 +103,7 @@ def train(
     """
     from ..execution.keeping import keeping_blocks
     from ..pipeline.inputs import rows_with_target
-    from ..pipeline.making import Options, prepare
+    from ..pipeline.making import Options, prepare, split_for
     from ..pipeline.outputs import Outputs, job_of
     from ..pipeline.sample import look_at_target
     from ..pipeline.training import BaselineWarning, fit_prepared
@@ -110,7 +112,7 @@ def train(
     from .training import chained, check_drawable, facts_of, unfitted
 
     session = Session(run)  # and then all of a training in its order, in one place
-    data = table.open(X, rows, scale.asked or map.takes_numbers)
+    data = table.open(X, rows, scale.asked or map.takes_numbers, split=split)
     outputs = Outputs(out, kept.checkpoint, kept.every, kept.resume, overwrite)
     outputs.check_places(X)
     check_place(plot, X)
@@ -120,7 +122,8 @@ def train(
     if plot:
         check_drawable(learner, estimator)
     options = Options(learner, scale=scaler, **map.chosen(estimator))
-    job = job_of(data.identity, options)
+    identity, by = data.identity | split.asked, split.column(data)
+    job = job_of(identity, options)
     if outputs.done:
         outputs.check_same_job(job)
         facts = {"model": out, "done": True} | _draw(None if plot and os.path.exists(plot) else plot, out)
@@ -129,10 +132,11 @@ def train(
     sizes: dict[str, Any] = {
         "classes": len(data.info.classes or ()) or target.distinct,
         "n_components": map.size,
+        "split": split.kind,
     }
     session.refuse_if_too_big("train", chained(steps), data, **sizes)
     with outputs.held():
-        checked(lambda: outputs.keep_state(estimator, learner, data.identity))
+        checked(lambda: outputs.keep_state(estimator, learner, identity))
         options = options if model.asked or kept.checkpoint else replace(options, model="auto")
         with session.connected(), warnings.catch_warnings():
             warnings.simplefilter("ignore", BaselineWarning)  # in the report
@@ -140,10 +144,18 @@ def train(
             start = time.perf_counter()
             weight = data.weights()
             with keeping_blocks(lazy, y, weight):
-                pipeline = fit_prepared(prepare(lazy, y, options, weight, target=target), lazy, y, weight)
+                made = split_for(lazy, y, options, split.kind, **by)
+                prepared = prepare(lazy, y, options, weight, target=target, split=made)
+                pipeline = fit_prepared(prepared, lazy, y, weight)
             seconds = time.perf_counter() - start
         outputs.save(
-            pipeline, data.description, job, seconds, lambda: data.parts, source=X, command=command_line()
+            pipeline,
+            data.description | split.asked,
+            job,
+            seconds,
+            lambda: data.parts,
+            source=X,
+            command=command_line(),
         )
     result = facts_of(pipeline, data.n, seconds) | {"model": out, "rows": data.n} | _draw(plot, pipeline)
     session.finish(result, lambda console: print_training(console, f"model {out}", result))

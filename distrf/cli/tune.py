@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import SpecMismatchError
 from ..planning.workers import WORDS
-from .function_options import FunctionOptions, TrainingReadOptions
+from .function_options import FunctionOptions, SplitOptions, TrainingReadOptions
 from .groups import path_parameters
 from .jobs import job_text, keys_of
 from .options import RunOptions
@@ -37,6 +37,7 @@ def tune(
     map: SearchedMap,
     model: SearchedModel,
     rows: TrainingReadOptions,
+    split: SplitOptions,
     scale: ScaleOptions,
     given: TuneOptions,
     model_out: Place = "model",
@@ -62,7 +63,8 @@ def tune(
     from ..pipeline.sample import look_at_target
 
     session = Session(run)
-    data = rows.open(X)
+    data = rows.open(X, split=split)
+    by = split.column(data).get("by")
     scaler = scale.make()
     estimator, parameters = map.searched(data.d)
     features, targets = rows_with_target(data, "training")
@@ -74,10 +76,10 @@ def tune(
     with session.connected():
         tuned = given.call(
             features, targets, estimator, parameters, learner, model.alphas, scale=scaler,
-            random_state=map.seed, sample_weight=data.weights(), **shown,
+            random_state=map.seed, sample_weight=data.weights(), split=split.kind, by=by, **shown,
         )  # fmt: skip
     values = _winner(map, model, estimator, tuned)
-    values |= {"X": X, "out": model_out, **rows.typed, "memory_limit": run.memory_limit}
+    values |= {"X": X, "out": model_out, **rows.typed, **split.typed, "memory_limit": run.memory_limit}
     if not running(run.cluster):  # a scheduler is gone when others run the job
         values |= {"cluster": run.cluster, "tls": run.tls}
     _write(out, values, tuned, data)
@@ -176,6 +178,8 @@ def _report(console: Any, result: dict[str, Any], tuned: Tuned) -> None:
         f"{tuned.validation_rows:,} held-out rows",
         soft_wrap=True,
     )
+    if tuned.split:
+        console.print(f"split by {tuned.split}", soft_wrap=True)
     for note in result["notes"]:
         console.print(f"note: {note}", soft_wrap=True)
     console.print(f"written {result['job']}; train on all rows: distrf run {result['job']}", soft_wrap=True)

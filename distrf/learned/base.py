@@ -231,7 +231,7 @@ class MapLearner:
         layout = self._layout(start, targets.width, bool(est.fit_intercept))
         checkpoint = self._checkpoint(rows, targets, start, seed, validation)
         held = est.validation_fraction if est.early_stopping and validation is None else 0.0
-        holdout = Holdout(held, seed) if folds is None or not held else Holdout(0.0, seed, given=True)
+        holdout = Holdout.of(held, seed, folds is not None)
         trained = rows.trained(holdout)
         usable = sum(trained)
         schedule = make_schedule(rows, trained, learning_batch_size(self.batch_size, usable), True, seed)

@@ -78,6 +78,8 @@ def fold_scores(
 
 def holdout_scores(rows: Rows, targets: Targets, holdout: Holdout, solution: Solution, seed: int) -> HeldOut:
     """Scores of sampled rows that SGD did not train on, by its solution."""
+    if holdout.given:
+        return fold_scores(rows, targets, GivenRule(2, holdout=True), [solution, None], seed, rows.folds)
     blocks = np.array(holdout.blocks(rows.blocks), dtype=np.int64)
     some = blocks[sample_indices(seed, "calibration blocks", len(blocks), _BLOCKS)].tolist()
     held = {b: holdout.split(b, rows.blocks[b])[1] for b in some}

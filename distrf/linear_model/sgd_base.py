@@ -20,7 +20,6 @@ from ..losses import LOSSES, Loss, get_loss, loss_rule
 from ..parameters import FLAG, FOLDER, NONE, SEED, Rule, check_parameters, number, one_of, whole
 from ..randomness import draw_seed
 from ..ridge.alphas import ALPHA
-from ..ridge.gram import GivenRule
 from ..ridge.normal_equations import Solution
 from ..sgd.batch_plan import check_batches, fit_costs
 from ..sgd.batch_sizes import choose_batch_size, count_epochs, make_schedule, microbatch_rows, patience
@@ -39,7 +38,7 @@ from ..targets import Targets
 from ..typing import RandomState
 from .base import LinearModel
 from .calibration import learn_calibration
-from .held_out import calibration_costs, fold_scores, holdout_scores
+from .held_out import calibration_costs, holdout_scores
 from .sgd_stream import ENOUGH, Call, Sample, Seen, Stream, newest_rows
 from .validation import validate_given
 
@@ -226,7 +225,7 @@ class BaseSGD(LinearModel):
         given : validation rows in place of held-out ones, or None
         """
         share = 0.0 if stream or (given is not None and not self._calibrates) else self.held_out_share
-        holdout = Holdout(share, seed) if rows.folds is None or not share else Holdout(0.0, seed, given=True)
+        holdout = Holdout.of(share, seed, rows.folds is not None)
         checkpoint = open_checkpoint(
             None if stream else self.checkpoint, partial(job_of, self.get_params(deep=False)), rows, targets, seed,
             bool(self.resume), given,
@@ -235,8 +234,7 @@ class BaseSGD(LinearModel):
         spectrum = self._spectrum(checkpoint, *measured, targets, seed, stream)
         loss = replace(self._loss(targets), epsilon=spectrum.epsilon, factors=spectrum.factors)
         targets = replace(targets, units=spectrum.target_units)
-        trained = rows.trained(holdout)
-        n = sum(trained)
+        n = sum(trained := rows.trained(holdout))
         batch_size = choose_batch_size(self.batch_size, n, spectrum.preconditioner, stream)
         memory = check_batches(self, rows, targets.width, batch_size)
         local = local_rows(batch_size) if self.distribution == "local_sgd" else 0
@@ -342,12 +340,7 @@ class BaseSGD(LinearModel):
         self._train(trainer)
         if self._calibrates:
             solution = Solution(self.alpha_, self.coef_.T, self.intercept_ - targets.centre)
-            if folds is None:
-                held = holdout_scores(rows, targets, trainer.batches.work.holdout, solution, seed)
-            else:
-                held = fold_scores(
-                    rows, targets, GivenRule(2, holdout=True), [solution, None], seed, rows.folds
-                )
+            held = holdout_scores(rows, targets, trainer.batches.work.holdout, solution, seed)
             self.calibration_ = learn_calibration(held, targets.classes)
         self.n_iter_ = len(self.history_)
         warn_unconverged(trainer, type(self).__name__, stacklevel=5)

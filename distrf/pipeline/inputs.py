@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import dask.array as da
@@ -16,9 +16,12 @@ from .. import store
 from ..errors import InputError
 from ..execution.labelled import is_frame, plain_rows, with_header
 from ..execution.open_rows import open_column, open_rows
+from ..execution.open_table import Table, open_table
 from ..execution.row_blocks import align_rows, check_dask_rows, rows_per_block
 from ..maps import working_dtype
 from ..scores.passes import as_array
+from ..splits import check_split
+from ..store.table_schema import TableSchema
 from ..targets import as_columns
 
 #: Fingerprints of the parts of data, such as the files of a folder, and the rows of each, in the order of the rows.
@@ -86,6 +89,13 @@ class Input:
             return as_array(name)
         reading = {"target": self.target, "columns": self.columns, "impute": self.impute}
         return open_column(self.info.path, name, **reading)
+
+    def by_column(self, name: str, split: str) -> tuple[Any, bool]:
+        """The column by which rows are split, shape (n,), and whether its numbers are dates in seconds since 1970."""
+        if not store.find_format(self.path).table:
+            return self.column(name), False
+        found = open_table(self.path, columns=[name])
+        return coded_column(found, name, times=split == "time")
 
     def weights(self) -> da.Array | None:
         """Lazy weights of the rows, with their blocks; None if all weigh alike."""
@@ -201,12 +211,21 @@ def open_input(
     weight: str | None = None,
     strict: bool = False,
     plan: bool = False,
+    split: str = "random",
+    by: str | None = None,
 ) -> Input:
     """Describe the rows at `path`; an imputation rule reads them once to become numbers, but for a plan.
 
+    split, by : how rows are held out; a column of groups is no column of X, nor one of times that are no numbers, unless
+        `columns` names it
+
     Raises StoreError for a missing or unfinished store.
     """
-    if weight is not None:  # which is no column of the rows
+    check_split(split, by)
+    if by is not None and columns is None:
+        columns = _without(path, target, impute is not None, split, by)
+    if weight is not None and (columns is None or weight in columns):  # which is no column of the rows
+        columns = None if columns is None else [name for name in columns if name != weight]
         selection = store.Selection(target=target, columns=columns, missing=impute is not None)
         without = store.open_weighted(path, weight, selection)[0].columns
         if without != store.open_source(path, selection).columns:
@@ -229,6 +248,30 @@ def open_input(
     if target is not None and not plan:
         data.rows()  # lazy; a target that is not there is an error now
     return data
+
+
+def coded_column(table: Table, name: str, *, times: bool) -> tuple[Any, bool]:
+    """A column of a table as coded values, shape (n,), and whether they are dates; times : whether text is read as dates.
+
+    Raises InputError for a column that is not read.
+    """
+    types = {column.name: column for column in table.schema.columns}
+    if name not in types:
+        target = ", which is the target" if name == table.target else ""
+        raise InputError(f"by={name!r} is no column that is read{target}; columns: {list(types)[:20]}")
+    found = replace(types[name], base="time") if times and types[name].base == "text" else types[name]
+    return table.rows(TableSchema((found,)))[:, 0], found.base == "time"
+
+
+def _without(path: str, target: str | None, missing: bool, split: str, by: str) -> list[Any] | None:
+    """The columns of X without that of groups, or of times that are no numbers; None where it is none of X, or stays."""
+    if not store.find_format(path).table:
+        known = store.describe(path, target=target).columns
+        return [name for name in known if name != by] if split == "group" and known and by in known else None
+    if split == "time" and open_table(path, columns=[by]).schema.columns[0].base == "number":
+        return None
+    selection = store.Selection(target=target, missing=missing, exclude=(by,))
+    return list(store.open_source(path, selection).columns or [])
 
 
 def _numbers(names: list[Any], known: list[str] | None) -> list[Any]:

@@ -18,13 +18,14 @@ from ..execution.row_blocks import align_rows
 from ..features.base import FeatureEstimator
 from ..parameters import COLUMNS, ruled
 from ..registry import make_map
+from ..splits import check_split
 from ..store import find_format
 from ..store.row_source import RowsInfo
 from ..store.table_schema import TableSchema
 from ..tables.drift import DriftWarning
 from ..tables.encoder import TableEncoder, describe_columns
 from ..tables.kinds import ColumnKind, as_said
-from .inputs import Input
+from .inputs import Input, coded_column
 
 
 @dataclass(frozen=True)
@@ -47,16 +48,8 @@ class CodedTable:
     table: Table
 
     def column(self, name: str, *, times: bool = False) -> tuple[Any, bool]:
-        """A column as coded values, shape (n,), and whether they are dates; times : whether text in it is read as dates.
-
-        Raises InputError for a column that the table does not have.
-        """
-        types = {column.name: column for column in self.table.schema.columns}
-        if name not in types:
-            target = ", which is the target" if name == self.table.target else ""
-            raise InputError(f"by={name!r} is no column that is read{target}; columns: {list(types)[:20]}")
-        found = replace(types[name], base="time") if times and types[name].base == "text" else types[name]
-        return self.table.rows(TableSchema((found,)))[:, 0], found.base == "time"
+        """`coded_column` of this table."""
+        return coded_column(self.table, name, times=times)
 
     def without(self, name: str) -> CodedTable:
         """The same table without a column among the features."""
@@ -174,6 +167,9 @@ class TableInput(Input):
             return super().column(name)
         return open_column(self.info.path, name, target=self.target, columns=self.columns, coded=True)
 
+    def by_column(self, name: str, split: str) -> tuple[Any, bool]:
+        return self.coded.column(name, times=split == "time")
+
     def weights(self) -> Any:
         """Lazy weights of the rows; None if all weigh alike."""
         return None if self.weight is None else align_rows(self.coded.X, self.column(self.weight), "weight")
@@ -192,6 +188,8 @@ def table_input(
     target: str | None = None,
     weight: str | None = None,
     exclude: Sequence[str] | None = None,
+    split: str = "random",
+    by: str | None = None,
     **said: Any,
 ) -> TableInput:
     """Describe a table at a path: a few of its rows are read.
@@ -201,11 +199,18 @@ def table_input(
     path : str
     target, weight : str, optional
         Columns of the targets and of the weights.
+    split, by : str
+        How rows are held out, as of `distrf.train`.
     exclude, said : of `coded_table`
     """
     if weight is not None and said.get("columns") is None:
         exclude = [*(exclude or ()), weight]
-    return TableInput.of(path, coded_table(path, target=target, exclude=exclude, **said), target, weight)
+    check_split(split, by)
+    coded = coded_table(path, target=target, exclude=exclude, by=by, **said)
+    if by is not None:
+        coded.column(by)  # lazy; one that is not there is an error now
+        coded = without_groups(coded, by, split, said | {"exclude": exclude})
+    return TableInput.of(path, coded, target, weight)
 
 
 def wants_numbers(map_: Any) -> bool:

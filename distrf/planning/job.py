@@ -36,6 +36,8 @@ from ..pipeline.inputs import Input, described, open_input
 from ..pipeline.sample import as_rows
 from ..pipeline.training import compares_all
 from ..projections.cache import CACHE_BYTES
+from ..splits import SPLIT
+from ..targets import target_segments
 from .classes import planned_target
 from .summary import Plan
 from .workers import planned_workers
@@ -43,7 +45,7 @@ from .workers import planned_workers
 JOBS = ("train", "fit", "featurize", "predict", "evaluate")
 
 
-@ruled(classes=whole(1) | NONE, n_components=one_of("auto") | NONE, workers=whole(1) | NONE)
+@ruled(classes=whole(1) | NONE, n_components=one_of("auto") | NONE, workers=whole(1) | NONE, split=SPLIT)
 def plan(
     estimator: Any,
     X: Any,
@@ -53,6 +55,7 @@ def plan(
     classes: int | None = None,
     n_components: str | None = None,
     workers: int | None = None,
+    split: str = "random",
     cluster: str | os.PathLike[str] | None = None,
     memory_limit: str | int | None = None,
     tls: str | os.PathLike[str] | None = None,
@@ -77,6 +80,8 @@ def plan(
         "auto" gives the map the number of features that `distrf.train` would choose.
     workers : int or None, default=None
         Number of workers. None is that of the cluster; a number asks what so many like these would do.
+    split : {"random", "stratified", "group", "time"}, default="random"
+        As of `distrf.train`: others than "random" read one more column.
     cluster : str, PathLike or None, default=None
         As of `distrf.connect`. None is the Dask client in use, else the local cluster that `connect()` would
         start; this process for rows in memory.
@@ -131,7 +136,7 @@ def plan(
     if target.rows:
         seen = f"classes: at least {target.distinct:,}, in {target.rows:,} sampled rows"
         planned = replace(planned, notes=[seen, *planned.notes])
-    return planned
+    return planned if split == "random" else _with_split(planned, split)
 
 
 def plan_job(
@@ -197,6 +202,19 @@ def plan_job(
         planned = _with_choices(planned, rows, model)
         fits = [planned.phases]  # it keeps rows from the first to the last
     return _with_kept(planned, rows, fits) if isinstance(X, Input) or is_dask_collection(X) else planned
+
+
+def _with_split(plan: Plan, split: str) -> Plan:
+    """The plan with the folds of rows: a number of eight bytes and a fold of one for each row, beside the rows of each pass."""
+    passes, each = 2, 9
+    sweep = each * plan.rows / max(plan.sweep_bytes, 1)  # in sweeps over the rows
+    again = sum(phase.sweeps for phase in plan.phases)
+    phases = tuple(replace(phase, sweeps=phase.sweeps * (1.0 + sweep)) for phase in plan.phases)
+    first = Phase.of_passes(passes, min(target_segments(plan.rows), plan.blocks), 0.0, 0, passes * sweep)
+    read = format_bytes(int(each * plan.rows * (passes + again)))
+    note = f"split by {split}: a column is read {passes} times before, and beside the rows of each pass, {read} in all"
+    memory = replace(plan.memory, block=plan.memory.block + each * plan.block_rows)
+    return replace(plan, phases=(first, *phases), memory=memory, notes=[*plan.notes, note])
 
 
 def _with_size(step: Any, D: int) -> Any:

@@ -147,6 +147,11 @@ class Holdout:
     seed: int
     given: bool = False
 
+    @classmethod
+    def of(cls, fraction: float, seed: int, given: bool) -> Holdout:
+        """A share of the rows, drawn; or, if there is one and folds are `given`, fold 0."""
+        return cls(0.0, seed, True) if given and fraction > 0 else cls(fraction, seed)
+
     def usable(self, block: int, rows: int) -> int:
         """The number of training rows of a block with this many rows, unless folds are given: see `Rows.trained`."""
         return rows - round(self.fraction * rows) if rows > 1 else rows
