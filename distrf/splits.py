@@ -49,12 +49,14 @@ class Split:
     by : str or None, the column of groups or times, if it has a name
     folds : GivenFolds
     why : str, what the folds are, in words
+    groups : array or Dask array of shape (n,), a number for the group of each row; None where rows are not in groups
     """
 
     kind: str
     by: str | None
     folds: GivenFolds
     why: str
+    groups: Any = None
 
     @property
     def keeps_copies(self) -> bool:
@@ -114,12 +116,12 @@ def make_split(
             raise InputError(
                 "split='stratified' gives each fold its share of every class, and the target is numbers; take another split"
             )
-        folds, why = _stratified(y, seed)
+        folds, why, keys = *_stratified(y, seed), None
     else:
         keys = _keys(X, by, split, "by" if name is None else repr(name))
         dates = dates or getattr(getattr(by, "dtype", None), "kind", "") == "M"
         folds, why = (_grouped if split == "group" else _latest)(keys, name, seed, dates)
-    return Split(split, name, folds, why)
+    return Split(split, name, folds, why, keys if split == "group" else None)
 
 
 def _keys(X: Any, by: Any, split: str, name: str) -> Any:

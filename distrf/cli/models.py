@@ -143,7 +143,7 @@ def train(
             session.refuse_if_too_big("train", chained(steps), data, connected=True, **sizes)
             start = time.perf_counter()
             weight = data.weights()
-            with keeping_blocks(lazy, y, weight):
+            with keeping_blocks(lazy, y, weight, by.get("by")):
                 made = split_for(lazy, y, options, split.kind, **by)
                 prepared = prepare(lazy, y, options, weight, target=target, split=made)
                 pipeline = fit_prepared(prepared, lazy, y, weight)

@@ -43,6 +43,7 @@ class Sample:
     copies : share of the rows that are copies of another one, with its target
     weight : of the rows, positive, 1 on average; None if all weigh alike
     folds : of the rows where they are given, numbered from 0 on, -1 if never held out; else None
+    groups : of the rows where they are in groups that are held out whole, as numbers; else None
     """
 
     X: Any
@@ -51,6 +52,7 @@ class Sample:
     copies: float = 0.0
     weight: np.ndarray | None = None
     folds: np.ndarray | None = None
+    groups: np.ndarray | None = None
 
     @property
     def judged(self) -> int:
@@ -72,6 +74,11 @@ class Sample:
             return np.ones(self.judged)
         weight = self.weight[self.held_rows]
         return weight / weight.mean()
+
+    @property
+    def held_groups(self) -> np.ndarray | None:
+        """The groups of `held_rows`; None where rows are not in groups."""
+        return None if self.groups is None else self.groups[self.held_rows]
 
     def scaled(self, scaler: Any) -> Sample:
         """The same rows after a scaler that is fitted to them."""
@@ -177,16 +184,15 @@ def read_sample(
     rows = sampled_rows(n, size, seed, "choices")
     rows = rows if counted is None else counted[rows]
     together = np.arange(len(rows)) // neighbours(n)
-    taken, targets, *folds = take_aligned(
-        [X, y, *([] if split is None else [split.folds.values])], rows, sparse=sparse
-    )
+    marks = [] if split is None else [split.folds.values, *([] if split.groups is None else [split.groups])]
+    taken, targets, *marks = take_aligned([X, y, *marks], rows, sparse=sparse)
     own = weight
     if lazy:
         with input_errors():
             own = checked_weights(take_rows(weight, rows), targets)
         if (positive := own > 0).any():
-            rows, together, taken, targets, own, *folds = (
-                values[positive] for values in (rows, together, taken, targets, own, *folds)
+            rows, together, taken, targets, own, *marks = (
+                values[positive] for values in (rows, together, taken, targets, own, *marks)
             )
     elif weight is not None:
         own = weight[rows]
@@ -198,10 +204,10 @@ def read_sample(
     if split is not None and not split.keeps_copies:
         first = np.arange(len(first))
     copies = float(np.mean(first != np.arange(len(first))))
-    given = None if split is None else _numbered(folds[0][first])
+    given = None if split is None else _numbered(marks[0][first])
     splits = _splits(first, together, seed) if split is None else _given_splits(given)
     own = None if own is None or not own.any() or (own == own[0]).all() else own / own.mean()
-    return Sample(taken.astype(working_dtype(taken.dtype)), targets, splits, copies, own, given)
+    return Sample(taken.astype(working_dtype(taken.dtype)), targets, splits, copies, own, given, *marks[1:])
 
 
 def first_copies(X: Any, y: np.ndarray) -> np.ndarray:

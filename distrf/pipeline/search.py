@@ -38,6 +38,7 @@ class Verdict:
     unlike : share of the rows that are not copies of others: those that count as independent
     misled : whether the alpha of least squared error, as it is, misses far more labels
     decisions : decision value of each row, shape (rows,), for two classes; else None
+    groups : of the rows, as numbers, if rows of one may be alike: then groups count as independent, not rows; else None
     """
 
     losses: np.ndarray
@@ -47,6 +48,7 @@ class Verdict:
     unlike: float = 1.0
     misled: bool = False
     decisions: np.ndarray | None = None
+    groups: np.ndarray | None = None
 
     @property
     def error(self) -> float:
@@ -69,21 +71,26 @@ class Verdict:
     def margin(self, other: Verdict) -> float:
         """Standard error of the difference of the scores: of accuracies, or of R^2 where `other` is the constant."""
         if self.missed is not None and other.missed is not None:
-            return self._standard_error(other.missed * 1.0 - self.missed)
-        return self._standard_error(other.losses - self.losses) / (other.error or 1.0)
+            return self.standard_error(other.missed * 1.0 - self.missed)
+        return self.standard_error(other.losses - self.losses) / (other.error or 1.0)
 
-    def _standard_error(self, values: np.ndarray) -> float:
+    def standard_error(self, values: np.ndarray) -> float:
+        """Of the mean of values of the rows."""
+        if self.groups is not None:  # Liang & Zeger 1986: the sums of groups are independent
+            places = np.unique(self.groups, return_inverse=True)[1]
+            sums = np.bincount(places, values - values.mean())
+            return float(np.sqrt((sums @ sums) * len(sums) / max(1, len(sums) - 1)) / len(values))
         return float(np.std(values)) / np.sqrt(max(1.0, self.unlike * len(values)))
 
     def _apart(self, differences: np.ndarray, errors: float = 1.0) -> float:
         """The sign of a mean that is more than so many standard errors from 0, else 0."""
         mean = float(differences.mean())
-        return np.sign(mean) if abs(mean) > errors * self._standard_error(differences) else 0.0
+        return np.sign(mean) if abs(mean) > errors * self.standard_error(differences) else 0.0
 
     def __str__(self) -> str:
         if self.missed is None:
             return f"squared error {self.error:.4g}"
-        return f"accuracy {self.score:.4f} ± {self._standard_error(self.missed):.4f}"
+        return f"accuracy {self.score:.4f} ± {self.standard_error(self.missed):.4f}"
 
 
 def judge(sample: Sample, targets: Targets, features: Callable[[Any], Any], width: int) -> Verdict:
@@ -113,12 +120,19 @@ def judge(sample: Sample, targets: Targets, features: Callable[[Any], Any], widt
         total = float((np.concatenate(spread) * weights).mean())  # targets are centred
         k = int(np.argmin(table.mean(axis=0)))
         score = 1.0 - float(table[:, k].mean()) / total if total > 0 else 0.0
-        return Verdict(table[:, k], None, score, ALPHAS[k], unlike)
+        return Verdict(table[:, k], None, score, ALPHAS[k], unlike, groups=sample.held_groups)
     labels = np.concatenate(missed) * weights[:, None]
     ranked = list(np.concatenate(decisions).T) if decisions else [None] * len(ALPHAS)
     verdicts = [
         Verdict(
-            table[:, k], labels[:, k], 1.0 - float(labels[:, k].mean()), ALPHAS[k], unlike, False, ranked[k]
+            table[:, k],
+            labels[:, k],
+            1.0 - float(labels[:, k].mean()),
+            ALPHAS[k],
+            unlike,
+            False,
+            ranked[k],
+            sample.held_groups,
         )
         for k in range(len(ALPHAS))
     ]
@@ -143,7 +157,16 @@ def judge_constant(sample: Sample, targets: Targets) -> Verdict:
     labels = np.concatenate(missed) * weights if missed else None
     score = 0.0 if labels is None else 1.0 - float(labels.mean())
     decisions = np.zeros(len(labels)) if labels is not None and targets.width == 1 else None
-    return Verdict(np.concatenate(losses) * weights, labels, score, 0.0, 1.0 - sample.copies, False, decisions)
+    return Verdict(
+        np.concatenate(losses) * weights,
+        labels,
+        score,
+        0.0,
+        1.0 - sample.copies,
+        False,
+        decisions,
+        sample.held_groups,
+    )
 
 
 def judge_columns(sample: Sample, targets: Targets, seed: int) -> Verdict:

@@ -184,7 +184,7 @@ def train(
         outputs.check_same_job(job)
         return load_model(outputs.out)  # type: ignore[arg-type, return-value]
     start = time.perf_counter()
-    with outputs.held(), keeping_blocks(X, y, sample_weight):
+    with outputs.held(), keeping_blocks(X, y, sample_weight, by):
         made = prepare(
             X, y, asked, sample_weight, None, lambda map_, model: outputs.keep_state(map_, model, identity),
             split_for(X, y, asked, split, by, name, dates),
@@ -267,6 +267,9 @@ def _find_beaten(prepared: Prepared, comparisons: list[Comparison], n: int) -> l
     if len(comparisons) > 1:
         last = comparisons[1]
         slack = float(np.std(machine.losses - linear.losses)) / np.sqrt(n) / constant.error
+        if machine.groups is not None:
+            error = machine.standard_error(machine.losses - linear.losses)
+            slack = error * np.sqrt(len(machine.losses) / n) / constant.error
         if last.linear - last.machine > slack:  # type: ignore[operator]
             return _say_beaten(last)
     return []

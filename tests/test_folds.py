@@ -1,0 +1,346 @@
+"""Folds that are given with the rows: what each estimator holds out, against explicit computation."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+
+import dask.array as da
+import numpy as np
+import pyarrow as pa
+import pytest
+from sklearn.linear_model import Ridge
+from sklearn.model_selection import GroupKFold, PredefinedSplit
+
+from distrf import (
+    CompactNonlinearClassifier,
+    CompactNonlinearMap,
+    CompactNonlinearRegressor,
+    StreamingRidge,
+    StreamingRidgeClassifier,
+    StreamingSGDClassifier,
+    StreamingSGDRegressor,
+    TableEncoder,
+)
+from distrf.errors import InputError
+from distrf.features import TEFM, WithColumns
+from distrf.folds import given_folds
+from distrf.maps.table_columns import FOLDS, TargetMeans, given_cells, row_folds
+from distrf.pipeline.making import check_takes_folds
+from distrf.sgd.alpha import sample_alpha
+from distrf.sgd.batch_sizes import make_schedule
+from distrf.sgd.batch_work import BatchWork
+from distrf.sgd.local_batches import memory_loader
+from distrf.sgd.rows import Rows
+from distrf.sgd.schedules import Holdout
+from distrf.targets import Targets
+
+#: Epochs are few, and the map of some is small.
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+ALPHAS = [1e-3, 1e-2, 1e-1, 1.0]
+N, GROUPS = 600, 24
+RNG = np.random.default_rng(0)
+GROUP = RNG.integers(0, GROUPS, N)
+X = RNG.normal(size=(N, 12)) + RNG.normal(size=(GROUPS, 12))[GROUP]
+Y = X[:, 0] + RNG.normal(size=GROUPS)[GROUP] + RNG.normal(size=N)
+LABELS = np.where(Y > 0, "above", "below")
+
+
+def group_folds(k=4):
+    """The test fold of each row in scikit-learn's GroupKFold."""
+    folds = np.empty(N, dtype=int)
+    for f, (_, held) in enumerate(GroupKFold(k).split(X, Y, GROUP)):
+        folds[held] = f
+    return folds
+
+
+BY_GROUP = group_folds()
+LATEST = np.where(np.arange(N) >= 480, 0, -1)
+SOME_NEVER = np.where(GROUP < 6, -1, BY_GROUP)
+CASES = {"groups": BY_GROUP, "latest": LATEST, "some never": SOME_NEVER}
+
+
+def lazy(a, rows):
+    return da.from_array(a, chunks=(rows, *a.shape[1:]))
+
+
+def explicit_errors(folds, y, weight=None):
+    """Mean squared error of each alpha over all held-out rows; scikit-learn's alpha is ours times the weight."""
+    errors, w = [], np.ones(N) if weight is None else weight
+    for alpha in ALPHAS:
+        total = 0.0
+        for train, held in PredefinedSplit(folds).split():
+            model = Ridge(alpha=alpha * w[train].sum()).fit(X[train], y[train], sample_weight=w[train])
+            total += w[held] @ (model.predict(X[held]) - y[held]) ** 2
+        errors.append(total / w[folds >= 0].sum())
+    return np.array(errors)
+
+
+# --------------------------------------------------------------------- ridge
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_ridge_compares_alphas_as_scikit_learn_with_predefined_folds(name, weighted):
+    folds = CASES[name]
+    weight = np.random.default_rng(1).uniform(0.5, 2.0, N) if weighted else None
+    expected = explicit_errors(folds, Y, weight)
+    model = StreamingRidge(ALPHAS).fit(X, Y, weight, folds)
+    np.testing.assert_allclose(model.cv_errors_, expected, rtol=1e-9)
+    assert model.alpha_ == ALPHAS[int(np.argmin(expected))]
+    for rows, own in ((100, 100), (37, 250)):  # the chunks of the folds need not be those of the rows
+        more = None if weight is None else lazy(weight, 77)
+        other = StreamingRidge(ALPHAS).fit(lazy(X, rows), lazy(Y, rows), more, lazy(folds, own))
+        np.testing.assert_allclose(other.cv_errors_, expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("options", [{"cv": "holdout"}, {"solver": "cg", "tol": 1e-8}])
+def test_where_one_part_is_held_out_it_is_fold_0(name, options):
+    first = np.where(CASES[name] == 0, 0, -1)
+    expected = explicit_errors(first, Y)
+    for arrays in ((X, Y, CASES[name]), tuple(lazy(a, 90) for a in (X, Y, CASES[name]))):
+        model = StreamingRidge(ALPHAS, **options).fit(*arrays[:2], folds=arrays[2])
+        np.testing.assert_allclose(model.cv_errors_, expected, rtol=1e-6)
+
+
+def test_ridge_classifier_holds_out_the_same_rows():
+    model = StreamingRidgeClassifier(ALPHAS).fit(X, LABELS, folds=BY_GROUP)
+    np.testing.assert_allclose(
+        model.cv_errors_, explicit_errors(BY_GROUP, np.where(LABELS == "below", 1.0, -1.0)), rtol=1e-9
+    )
+
+
+def test_random_folds_are_misled_by_groups_and_given_ones_are_not():
+    """Many columns that tell groups apart: rows of a known group are predicted by a small alpha, new groups are not."""
+    rng = np.random.default_rng(3)
+    marks, effect = rng.normal(size=(GROUPS, 60)), 3 * rng.normal(size=GROUPS)
+    Z, y = marks[GROUP] + 0.1 * rng.normal(size=(N, 60)), effect[GROUP] + 0.3 * rng.normal(size=N)
+    at_random, by_group = StreamingRidge().fit(Z, y), StreamingRidge().fit(Z, y, folds=group_folds(5))
+    assert by_group.alpha_ > 100 * at_random.alpha_
+    assert by_group.cv_errors_.min() > 10 * at_random.cv_errors_.min()
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_ridge_calibrates_on_rows_of_other_folds(name):
+    folds = CASES[name]
+    model = StreamingRidge(0.01, calibrate=True).fit(lazy(X, 100), lazy(Y, 100), folds=lazy(folds, 100))
+    errors = []
+    for train, held in PredefinedSplit(folds).split():
+        other = Ridge(alpha=0.01 * len(train)).fit(X[train], Y[train])
+        errors.append(np.abs(other.predict(X[held]) - Y[held]))
+    np.testing.assert_allclose(model.calibration_[:, 0], np.sort(np.concatenate(errors)), rtol=1e-6)
+
+
+def test_one_alpha_needs_no_folds():
+    assert (
+        StreamingRidge(0.1).fit(X, Y, folds=BY_GROUP).coef_.tolist()
+        == StreamingRidge(0.1).fit(X, Y).coef_.tolist()
+    )
+
+
+def test_same_bits_for_one_and_two_workers(client, one_worker_client):
+    def made(of):
+        with of.as_current():
+            arrays = [lazy(a, 50) for a in (X, Y, BY_GROUP)]
+            ridge = StreamingRidge(calibrate=True).fit(arrays[0], arrays[1], folds=arrays[2])
+            sgd = StreamingSGDRegressor(early_stopping=True, calibrate=True, n_epochs=4).fit(
+                arrays[0], arrays[1], folds=arrays[2]
+            )
+            return [ridge.coef_, ridge.cv_errors_, ridge.calibration_, sgd.coef_, sgd.calibration_]
+
+    for two, one in zip(made(client), made(one_worker_client), strict=True):
+        assert two.tobytes() == one.tobytes()
+
+
+def test_what_ridge_cannot_do_with_folds_it_refuses():
+    with pytest.raises(InputError, match="cv=3 asks for as many folds, but folds has 4"):
+        StreamingRidge(ALPHAS, cv=3).fit(X, Y, folds=BY_GROUP)
+    with pytest.raises(InputError, match="keep_state"):
+        StreamingRidge(ALPHAS, keep_state=True).fit(X, Y, folds=BY_GROUP)
+    assert StreamingRidge(ALPHAS, cv=4).fit(X, Y, folds=BY_GROUP).cv_errors_ is not None
+
+
+def test_checkpoint_of_other_folds_is_refused(tmp_path):
+    options = {"solver": "cg", "checkpoint": tmp_path / "cg"}
+    StreamingRidge(ALPHAS, **options).fit(X, Y, folds=BY_GROUP)
+    with pytest.raises(Exception, match=r"folds|other"):
+        StreamingRidge(ALPHAS, **options).fit(X, Y, folds=(BY_GROUP + 1) % 4)
+
+
+# ----------------------------------------------------------------------- SGD
+@pytest.mark.parametrize("distribution", ["synchronous", "local_sgd"])
+@pytest.mark.parametrize("name", CASES)
+def test_sgd_stops_by_the_rows_of_fold_0_alone(name, distribution):
+    folds = CASES[name]
+    held = folds == 0
+    options = {"early_stopping": True, "n_epochs": 5, "distribution": distribution, "batch_size": 64}
+    for arrays in ((X, Y, folds), tuple(lazy(a, 90) for a in (X, Y, folds))):
+        model = StreamingSGDRegressor(**options).fit(arrays[0], arrays[1], folds=arrays[2])
+        assert {entry["rows"] for entry in model.history_} == {N - held.sum()}
+        best = model.history_[model.best_epoch_ - 1]["validation_score"]
+        assert best == pytest.approx(model.score(X[held], Y[held]), abs=1e-6)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_batches_take_every_row_but_those_of_fold_0(name):
+    folds, numbers = CASES[name], np.arange(N)
+    rows = Rows.of(X, numbers, None, given_folds(X, folds))
+    rows = replace(rows, blocks=(100, 250, 1, 249))
+    holdout = Holdout.of(0.1, 0, True)
+    schedule = make_schedule(rows, rows.trained(holdout), 64, True, 0)
+    work = BatchWork(Targets(None, np.zeros(1)), None, 0.0, 0, True, holdout)
+    load = memory_loader((X, numbers, folds), rows.blocks, True)
+    for epoch in range(2):
+        seen = [
+            work.joined([load(s.block) for s in microbatch], epoch, microbatch)[1]
+            for batch in schedule.batches(epoch)
+            for microbatch in batch.microbatches
+        ]
+        assert len(seen) > 4
+        assert sorted(np.concatenate(seen)) == np.flatnonzero(folds != 0).tolist()
+
+
+def test_sgd_calibrates_on_the_rows_of_fold_0():
+    model = StreamingSGDRegressor(calibrate=True, n_epochs=3).fit(X, Y, folds=BY_GROUP)
+    held = BY_GROUP == 0
+    np.testing.assert_allclose(
+        model.calibration_[:, 0], np.sort(np.abs(model.predict(X[held]) - Y[held])), rtol=1e-9
+    )
+    proba = StreamingSGDClassifier("hinge", calibrate=True, n_epochs=3).fit(X, LABELS, folds=BY_GROUP)
+    assert {entry["rows"] for entry in proba.history_} == {N - held.sum()}
+
+
+def test_alpha_of_sgd_is_chosen_by_given_folds():
+    rng = np.random.default_rng(3)
+    marks, effect = rng.normal(size=(GROUPS, 60)), 3 * rng.normal(size=(GROUPS, 1))
+    Z, y = marks[GROUP] + 0.1 * rng.normal(size=(N, 60)), effect[GROUP] + 0.3 * rng.normal(size=(N, 1))
+    at_random = sample_alpha(Z, y, None, N, 0, 1)
+    by_group = sample_alpha(Z, y, None, N, 0, 1, folds=group_folds(5))
+    assert by_group > 30 * at_random
+    assert StreamingSGDRegressor(n_epochs=1).fit(Z, y[:, 0], folds=group_folds(5)).alpha_ > 30 * at_random
+    with pytest.raises(InputError, match="fold 0"):
+        sample_alpha(Z, y, None, N, 0, 1, folds=np.full(N, -1))
+
+
+def test_sgd_checkpoint_knows_the_folds(tmp_path):
+    options = {"checkpoint": tmp_path / "sgd", "early_stopping": True}
+    StreamingSGDRegressor(n_epochs=2, **options).fit(X, Y, folds=BY_GROUP)
+    with pytest.raises(Exception, match="folds"):
+        StreamingSGDRegressor(n_epochs=3, resume=True, **options).fit(X, Y, folds=(BY_GROUP + 1) % 4)
+
+
+# -------------------------------------------------------------- learned maps
+def test_learned_maps_stop_by_the_rows_of_fold_0_alone():
+    held = BY_GROUP == 0
+    options = {"early_stopping": True, "n_epochs": 4, "batch_size": 100}
+    model = CompactNonlinearRegressor(8, **options).fit(lazy(X, 90), lazy(Y, 90), folds=lazy(BY_GROUP, 90))
+    assert {entry["rows"] for entry in model.history_} == {N - held.sum()}
+    best = model.history_[model.best_epoch_ - 1]["validation_score"]
+    assert best == pytest.approx(model.score(X[held], Y[held]), abs=1e-6)
+    labels = CompactNonlinearClassifier(8, **options).fit(X, LABELS, folds=BY_GROUP)
+    best = labels.history_[labels.best_epoch_ - 1]["validation_score"]
+    assert best == pytest.approx(labels.score(X[held], LABELS[held]), abs=1e-9)
+    for map_ in (
+        CompactNonlinearMap(8, "squared", **options),
+        WithColumns(CompactNonlinearMap(8, "squared", **options)),
+    ):
+        fitted = map_.fit(X, Y, folds=BY_GROUP)
+        fitted = getattr(fitted, "_fitted_base", fitted)
+        assert {entry["rows"] for entry in fitted.history_} == {N - held.sum()}
+
+
+def test_a_map_that_would_hold_out_its_own_rows_is_refused():
+    inner = TEFM(CompactNonlinearMap(8, "squared", early_stopping=True))
+    with pytest.raises(InputError, match="CompactNonlinearMap would hold out others"):
+        check_takes_folds(StreamingRidge(), inner)
+    with pytest.raises(InputError, match="Ridge would hold out others"):
+        check_takes_folds(Ridge(), None)
+    check_takes_folds(StreamingRidge(), CompactNonlinearMap(8, "squared", early_stopping=True))
+
+
+# -------------------------------------------------------------- target means
+def test_cells_of_given_folds():
+    folds = np.random.default_rng(0).integers(-1, 12, 5000)
+    cells = given_cells(7, folds)
+    assert (cells[folds >= 0] == folds[folds >= 0] % FOLDS).all()
+    assert set(cells[folds == -1]) == {1, 2, 3, 4}
+    parts = [given_cells(7 + a, folds[a : a + 333]) for a in range(0, 5000, 333)]
+    assert np.concatenate(parts).tolist() == cells.tolist()
+    assert row_folds(0, 4).dtype == cells.dtype
+
+
+@pytest.mark.parametrize("crossing", ["rows", "folds", "later"])
+def test_target_means_of_other_folds(crossing):
+    rng = np.random.default_rng(2)
+    sums, totals = rng.uniform(1, 2, (3, FOLDS, 2)), rng.uniform(4, 8, (FOLDS, 2))
+    means = TargetMeans.of_sums(0, np.arange(3.0), sums, totals, 2.0, crossing).means
+    for fold in range(FOLDS + 1):
+        others = [
+            f for f in range(FOLDS) if f != fold and not (crossing == "later" and f == 0 and fold < FOLDS)
+        ]
+        known = others
+        if crossing != "rows":
+            known = [f for f in range(FOLDS) if not (crossing == "later" and f == 0 and fold < FOLDS)]
+        mean = totals[known, 1].sum() / totals[known, 0].sum()
+        expected = (sums[:, others, 1].sum(axis=1) + 2.0 * mean) / (sums[:, others, 0].sum(axis=1) + 2.0)
+        np.testing.assert_allclose(means[fold, :-1, 0], expected)
+        np.testing.assert_allclose(means[fold, -1, 0], mean)
+
+
+@pytest.mark.parametrize("chunks", [None, 100, 91])
+def test_encoder_crosses_by_given_folds(chunks):
+    """A level that is in one group says nothing at training; without folds it tells the target of its group."""
+    n, names = 3000, np.array([f"town {g:02d}" for g in range(50)])
+    rng = np.random.default_rng(4)
+    group = rng.integers(0, 50, n)
+    y, folds = rng.normal(size=50)[group] + 0.1 * rng.normal(size=n), group % 5
+    table = pa.table({"town": names[group], "x": rng.normal(size=n)})
+    encoder = TableEncoder(max_levels=10, random_state=0)
+    if chunks is None:
+        crossed, plain = (encoder.fit_transform(table, y, **more) for more in ({"folds": folds}, {}))
+    else:
+        from distrf import open_table
+
+        coded = open_table(table)
+        encoder.set_params(schema=coded.schema.spec(), columns={"town": "category", "x": "number"})
+        rows = lazy(coded.rows(), chunks)
+        crossed = encoder.fit_transform(rows, lazy(y, 100), folds=lazy(folds, 70)).compute()
+        plain = encoder.fit_transform(rows, lazy(y, 100)).compute()
+    town = (
+        list(encoder.get_feature_names_out()).index("town_mean")
+        if "town_mean" in encoder.get_feature_names_out()
+        else 0
+    )
+    assert np.ptp(crossed[:, town]) < 1e-6 < 0.9 < np.corrcoef(plain[:, town], y)[0, 1]
+
+
+# -------------------------------------------------------------------- errors
+@pytest.mark.parametrize(
+    ("folds", "message"),
+    [
+        (np.zeros(N), "whole numbers"),
+        (np.zeros((N, 1), int), "whole numbers"),
+        (BY_GROUP[:-1], "as many rows"),
+        (np.where(BY_GROUP == 1, 5, BY_GROUP), "numbered from 0"),
+        (np.full(N, -1), "all rows are -1"),
+        (np.zeros(N, int), "none are left to train on"),
+        (BY_GROUP - 2, "row"),
+        (BY_GROUP + 200, "row 0"),
+        (lazy(BY_GROUP, 100), "compute"),
+    ],
+)
+def test_folds_that_are_none(folds, message):
+    with pytest.raises(InputError, match=message):
+        StreamingRidge(ALPHAS).fit(X, Y, folds=folds)
+
+
+@pytest.mark.parametrize("rows", [None, 64, 100, 600])
+def test_training_rows_of_blocks(rows):
+    values = BY_GROUP if rows is None else lazy(BY_GROUP, rows)
+    given = given_folds(X if rows is None else lazy(X, rows), values)
+    assert given.counts == tuple(np.bincount(BY_GROUP))
+    assert given.never == 0
+    for blocks in ([600], [100] * 6, [90] * 6 + [60], [0, 1, 599, 0]):
+        ends = np.cumsum([0, *blocks])
+        expected = [int((BY_GROUP[a:b] != 0).sum()) for a, b in itertools.pairwise(ends)]
+        assert given.trained(blocks) == tuple(expected)

@@ -1,0 +1,356 @@
+"""Splits by class, group and time: which rows they hold out, that everything keeps to them, and what they report."""
+
+from __future__ import annotations
+
+import dask.array as da
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from distrf import RandomFourierFeatures, StreamingRidge, make_model, train, tune
+from distrf.errors import InputError
+from distrf.pipeline import sample as samples
+from distrf.pipeline.search import Verdict
+from distrf.splits import column_keys, make_split
+from distrf.tuning import read_sample as tuning_sample
+
+pytestmark = pytest.mark.filterwarnings("ignore::distrf.pipeline.training.BaselineWarning")
+N = 4000
+GROUP = np.random.default_rng(0).integers(0, 40, N)
+DAY = np.random.default_rng(1).integers(0, 100, N)
+LABELS = np.random.default_rng(2).choice(["a", "b", "c"], N, p=[0.8, 0.15, 0.05])
+X = np.random.default_rng(3).normal(size=(N, 3))
+
+
+def lazy(a, rows):
+    return da.from_array(a, chunks=(rows, *a.shape[1:]))
+
+
+def folds_of(kind, by, y=LABELS, chunks=None, **more):
+    """The fold of each row, in memory or of Dask arrays in such chunks."""
+    if chunks is None:
+        return np.asarray(make_split(kind, X[: len(y)], y, by, **more).folds.values)
+    by = None if by is None else lazy(by, 333)
+    split = make_split(kind, lazy(X[: len(y)], chunks), lazy(y, chunks), by, **more)
+    return split.folds.values.compute()
+
+
+# --------------------------------------------------------------- what they hold out
+@pytest.mark.parametrize("chunks", [None, 64, 1000, 3999])
+@pytest.mark.parametrize("values", ["numbers", "texts", "floats", "many"])
+def test_no_group_is_in_two_folds(values, chunks):
+    by = {
+        "numbers": GROUP,
+        "texts": np.array([f"customer {g}" for g in range(40)])[GROUP],
+        "floats": GROUP / 7.0 - 2.0,
+        "many": np.random.default_rng(4).integers(0, 10**9, 3990).repeat(2)[:N],
+    }[values]
+    if values == "many":
+        assert len(np.unique(by)) < 4096
+        by = np.arange(N) * 3 + 7 * 10**9  # each row its own: all are counted, and as many as there may be
+    folds = folds_of("group", by, chunks=chunks)
+    assert sorted(set(folds)) == [0, 1, 2, 3, 4]
+    for group in np.unique(by)[:200]:
+        assert len(set(folds[by == group])) == 1
+    assert (folds == folds_of("group", by)).all()
+    assert np.bincount(folds).max() < 1.1 * N / 5
+
+
+def test_more_groups_than_are_counted():
+    n = 30_000
+    by = np.random.default_rng(5).integers(0, 9000, n)
+    rows = np.zeros((n, 1))
+    split = make_split("group", rows, np.zeros(n), by, seed=3)
+    folds = split.folds.values
+    assert "more than 4,096 groups" in split.why
+    assert all(len(set(folds[by == group])) == 1 for group in np.unique(by)[:300])
+    # A fifth of 9,000 groups, to within five standard errors of a share.
+    assert np.abs(np.array(split.folds.counts) / n - 0.2).max() < 5 * np.sqrt(0.16 / 9000) + 0.01
+    blocks = make_split("group", lazy(rows, 7001), lazy(np.zeros(n), 7001), lazy(by, 999), seed=3)
+    assert (blocks.folds.values.compute() == folds).all()
+    assert (make_split("group", rows, np.zeros(n), by, seed=4).folds.values != folds).any()
+
+
+@pytest.mark.parametrize("groups", [2, 3, 5, 6])
+def test_few_groups_are_dealt_out(groups):
+    folds = folds_of("group", GROUP % groups)
+    assert len(set(folds)) == min(5, groups)
+
+
+@pytest.mark.parametrize("chunks", [None, 64, 1000])
+@pytest.mark.parametrize("values", ["numbers", "dates", "ties", "instants"])
+def test_held_out_rows_are_later_than_all_others(values, chunks):
+    by = {
+        "numbers": np.random.default_rng(6).normal(size=N),
+        "dates": np.datetime64("2023-12-01") + DAY,
+        "ties": DAY // 30,
+        "instants": np.datetime64("2024-01-01T00:00:00.000000001") + np.arange(N),
+    }[values]
+    folds = folds_of("time", by, chunks=chunks)
+    assert set(folds) == {-1, 0}
+    assert by[folds == 0].min() > by[folds == -1].max() or values == "instants"
+    assert (folds == folds_of("time", by)).all()
+    held = (folds == 0).mean()
+    if values == "ties":  # 10 % or 40 % are the choices
+        assert held == (by >= 3).mean()
+    elif values != "instants":
+        assert abs(held - 0.2) < 0.02
+
+
+def test_the_share_of_the_latest_rows_is_a_fifth_to_within_two_points():
+    n = 200_000
+    by = np.sort(np.random.default_rng(7).lognormal(size=n))  # neighbours are alike
+    split = make_split("time", np.zeros((n, 1)), np.zeros(n), by)
+    assert abs(split.folds.counts[0] / n - 0.2) < 0.02
+    assert "before teach" in split.why
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(25, 400), st.integers(1, 90), st.integers(0, 99))
+def test_each_fold_has_a_fifth_of_each_class_to_one_row(n, chunk, seed):
+    y = np.random.default_rng(seed).permutation(np.r_[np.zeros(n), np.ones(5 + n // 10), np.full(7, 2.0)])
+    rows = np.zeros((len(y), 1))
+    folds = np.asarray(make_split("stratified", rows, y, seed=seed).folds.values)
+    for label in (0, 1, 2):
+        counts = np.bincount(folds[y == label], minlength=5)
+        assert counts.max() - counts.min() <= 1
+    blocks = make_split("stratified", lazy(rows, chunk), lazy(y, chunk), seed=seed)
+    assert (blocks.folds.values.compute() == folds).all()
+
+
+def test_keys_of_equal_values_are_equal_and_of_dates_in_order():
+    texts = np.array(["b", "a", "b", "", None], dtype=object)
+    keys = column_keys(texts)
+    assert keys[0] == keys[2] != keys[1]
+    assert keys[3] == keys[4] < -1e100
+    assert column_keys(np.array(["b", "a"])).tolist() == keys[:2].tolist()
+    dates = np.array(["1999-01-01", "NaT", "2024-05-05T10:00:00.5"], dtype="datetime64[ns]")
+    keys = column_keys(dates)
+    assert keys[2] == 1714903200.5
+    assert keys[1] < -1e100
+    assert column_keys(np.array([1.5, np.nan, -0.0]))[1] < -1e100
+
+
+# ------------------------------------------------------------------ all keep to them
+@pytest.mark.parametrize("kind", ["group", "time", "stratified"])
+@pytest.mark.parametrize("n", [400, 1500, 4000])
+def test_samples_keep_to_the_split(kind, n):
+    by = {"group": GROUP, "time": DAY, "stratified": None}[kind]
+    rows = np.c_[X, GROUP, DAY][:n]
+    y = LABELS[:n]
+    split = make_split(kind, rows, y, None if by is None else by[:n])
+    sample = samples.read_sample(rows, y, 0, split=split)
+    weighted = samples.read_sample(rows, y, 0, (GROUP[:n] % 7 > 0) * 1.0, split=split)
+    tuned = tuning_sample(rows, y, n, 0, split=split)
+    pairs = [(s.X[rest], s.X[held]) for s in (sample, weighted) for rest, held in s.splits]
+    assert len(sample.splits) == (1 if n > 2000 or kind == "time" else 5)
+    for rest, held in [*pairs, (tuned.X, tuned.Xv)]:
+        assert len(rest) + len(held) > 0.8 * n
+        assert 0.1 < len(held) / len(rest) < 0.5
+        if kind == "group":
+            assert not set(rest[:, 3]) & set(held[:, 3])
+        if kind == "time":
+            assert rest[:, 4].max() < held[:, 4].min()
+
+
+def test_target_means_of_a_sample_keep_to_the_split():
+    """Held-out rows of a group must not learn from the targets of the same group in the trial either."""
+    towns = np.array([f"town {g}" for g in range(40)])
+    table = pa.table({"town": towns[GROUP], "x": X[:, 0], "group": GROUP})
+    y = np.random.default_rng(8).normal(size=40)[GROUP]
+    reported = {
+        kind: train(table.append_column("y", pa.array(y)), target="y", map="none", random_state=0, **more)
+        for kind, more in {
+            "random": {"exclude": ["group"]},
+            "group": {"split": "group", "by": "group"},
+        }.items()
+    }
+    assert reported["random"].training_.baseline[0].machine > 0.9
+    assert reported["group"].training_.baseline[0].machine < 0.1
+    assert "group" not in reported["group"][0].feature_names_in_
+
+
+def group_data(n, groups, seed):
+    """Rows of groups that six columns tell apart; the target is an effect of the group, and little else."""
+    rng = np.random.default_rng(seed)
+    group = rng.integers(0, groups, n)
+    marks, effect = rng.normal(size=(groups, 6)), rng.normal(size=groups)
+    rows = np.c_[marks[group] + 0.02 * rng.normal(size=(n, 6)), rng.normal(size=n)]
+    return rows, effect[group] + 0.5 * rows[:, 6] + 0.2 * rng.normal(size=n), group
+
+
+def r2_and_error(model, rows, y, group, centre):
+    """R^2 on rows of new groups, and its standard error, groups being independent."""
+    errors, spread = (model.predict(rows) - y) ** 2, np.mean((y - centre) ** 2)
+    sums = np.bincount(group, errors - errors.mean())
+    return 1 - errors.mean() / spread, np.sqrt(sums @ sums) / len(y) / spread
+
+
+def test_a_group_split_reports_what_new_groups_give():
+    rows, y, group = group_data(1900, 60, 0)
+    new_rows, new_y, new_group = group_data(20_000, 400, 1)
+    scores, alphas = {}, {}
+    for kind, by in (("random", None), ("group", group)):
+        model = train(
+            rows, y, split=kind, by=by, map="fourier", scale="none", n_components=256, raw_columns=False
+        )
+        scores[kind], alphas[kind] = model.training_.baseline[-1].machine, model[-1].alpha_
+        assert model.training_.chosen("split") == (None if kind == "random" else "group")
+        truth, error = r2_and_error(model, new_rows, new_y, new_group, y.mean())
+        if kind == "random":
+            assert scores[kind] > 0.8 > truth + 4 * error  # far too good
+        else:
+            # 60 groups judge here, 400 there: the standard error is that of both.
+            both = error * np.sqrt(1 + 400 / 60)
+            assert abs(scores[kind] - truth) < 2 * both
+    assert alphas["group"] > 10 * alphas["random"]
+
+
+def test_a_time_split_reports_what_later_rows_give():
+    """Each day has a level of its own: rows of known days are predicted by the time, later ones are not."""
+    rng = np.random.default_rng(2)
+    day = np.sort(rng.integers(0, 200, 6000))
+    level = rng.normal(size=200)
+    x = rng.normal(size=6000)
+    rows, y = np.c_[3.0 * day, 0.3 * x], level[day] + x + 0.2 * rng.normal(size=6000)
+    known = day < 100
+    options = {
+        "map": "fourier",
+        "scale": "none",
+        "n_components": 1024,
+        "length_scale": 2.0,
+        "raw_columns": False,
+    }
+    scores = {}
+    for kind in ("random", "time"):
+        model = train(rows[known], y[known], split=kind, by=day[known] if kind == "time" else None, **options)
+        scores[kind] = model.training_.baseline[-1].machine
+        truth, error = r2_and_error(model, rows[~known], y[~known], day[~known] - 100, y[known].mean())
+        if kind == "random":
+            assert scores[kind] > 0.8 > truth + 4 * error
+        else:
+            both = error * np.sqrt(1 + 100 / 20)  # 20 days judge here, 100 there
+            assert abs(scores[kind] - truth) < 2 * both
+
+
+def test_standard_errors_count_groups():
+    """As many copies of each row as there are do not make a mean more certain."""
+    values = np.random.default_rng(0).normal(size=200)
+    alone = Verdict(values, None, 0.0, 0.0)
+    copied = Verdict(values.repeat(9), None, 0.0, 0.0, groups=np.arange(200).repeat(9))
+    assert copied.standard_error(copied.losses) == pytest.approx(alone.standard_error(values), rel=0.01)
+    assert Verdict(values.repeat(9), None, 0.0, 0.0).standard_error(copied.losses) < 0.4 * alone.standard_error(
+        values
+    )
+
+
+def test_train_gives_the_folds_to_every_step(monkeypatch):
+    """Ridge, SGD and a learned map each hold out whole groups: what they are given is the split."""
+    from distrf.linear_model import ridge, sgd_regressor
+
+    seen = []
+    for module in (ridge, sgd_regressor):
+        known = module.given_folds
+        monkeypatch.setattr(
+            module,
+            "given_folds",
+            lambda X, folds, known=known: seen.append(np.asarray(folds)) or known(X, folds),
+        )
+    y = X[:, 0] + GROUP / 40
+    for options in ({}, {"model": "sgd-regressor"}, {"baseline": False}, {"map": "none"}):
+        train(X, y, split="group", by=GROUP, n_components=64, **options)
+    assert len(seen) == 4
+    for folds in seen:
+        assert all(len(set(folds[group == GROUP])) == 1 for group in range(40))
+
+
+def test_tune_judges_by_new_groups():
+    rows, y, group = group_data(1500, 40, 3)
+    found = {
+        kind: tune(
+            rows, y, RandomFourierFeatures(n_components=128, random_state=0), {"length_scale": [0.5, 2.0]},
+            StreamingRidge(), [1e-6, 1e-2], split=kind, by=by,
+        )
+        for kind, by in (("random", None), ("group", group))
+    }  # fmt: skip
+    assert found["random"].best.score > 0.8
+    assert found["group"].best.score < 0.5
+    assert found["random"].split is None
+    assert found["group"].to_dict()["split"].startswith("group: 40 groups in 5 folds")
+
+
+def test_same_bits_for_one_and_two_workers(client, one_worker_client):
+    def made(of):
+        with of.as_current():
+            arrays = [lazy(a, 500) for a in (X, X[:, 0] + GROUP, GROUP)]
+            model = train(arrays[0], arrays[1], split="group", by=arrays[2], n_components=64)
+            return model[-1].coef_.tobytes(), str(model.training_)
+
+    assert made(client) == made(one_worker_client)
+
+
+def test_random_is_what_it_was():
+    """No split, and that at random, are the same job to the bit."""
+    y = X[:, 0] ** 2
+    plain, random = train(X, y, n_components=64), train(X, y, n_components=64, split="random")
+    assert plain[-1].coef_.tobytes() == random[-1].coef_.tobytes()
+    assert plain.training_ == random.training_
+    assert make_model(X, y, n_components=64, split="time", by=DAY).training_.chosen("split") == "time"
+
+
+def test_saved_model_says_how_rows_were_split(tmp_path):
+    from distrf import load_model
+
+    train(X, X[:, 0], split="time", by=DAY, n_components=64, out=tmp_path / "m")
+    choices = {c.what: c for c in load_model(tmp_path / "m").training_.choices}
+    assert choices["split"].value == "time"
+    assert "latest of 4,000 rows" in choices["split"].why
+
+
+# -------------------------------------------------------------------------- errors
+@pytest.mark.parametrize(
+    ("kind", "by", "y", "message"),
+    [
+        ("group", None, LABELS, "name it with by="),
+        ("time", None, LABELS, "name it with by="),
+        ("random", GROUP, LABELS, "split='random'"),
+        ("stratified", GROUP, LABELS, "split='stratified'"),
+        ("somehow", None, LABELS, "split"),
+        ("group", np.zeros(N), LABELS, "one group in all 4,000 rows"),
+        ("group", np.where(GROUP == 3, np.nan, GROUP), LABELS, "row .* has none"),
+        ("group", np.array(["a", None] * (N // 2), dtype=object), LABELS, "row 1 has none"),
+        ("group", GROUP[:-1], LABELS, "one value for each row"),
+        ("time", np.ones(N), LABELS, "is the same in all"),
+        ("time", np.where(DAY == 3, np.nan, DAY), LABELS, "needs the time of every row"),
+        ("time", DAY.astype(str), LABELS, "times are numbers or dates"),
+        ("stratified", None, np.repeat("a", N), "at least 2 classes"),
+        ("stratified", None, np.r_[np.repeat("a", N - 2), ["b", "b"]], "fewer than 5 rows"),
+        ("group", lazy(GROUP, 100), LABELS, "compute"),
+    ],
+)
+def test_splits_that_cannot_be(kind, by, y, message):
+    with pytest.raises(InputError, match=message):
+        make_split(kind, X, y, by)
+
+
+def test_a_time_that_is_missing_late_is_found():
+    by = DAY.astype(float)
+    by[-1] = np.nan
+    with pytest.raises(InputError, match="drop such rows"):
+        make_split("time", lazy(X, 100), lazy(LABELS, 100), lazy(by, 100)).folds.values.compute()
+
+
+def test_what_train_refuses():
+    with pytest.raises(InputError, match="names a column of a table"):
+        train(X, X[:, 0], split="group", by="customer")
+    with pytest.raises(InputError, match="the target is numbers"):
+        train(X, X[:, 0], split="stratified")
+    with pytest.raises(InputError, match="keep_state"):
+        train(X, X[:, 0], model=StreamingRidge(keep_state=True), split="group", by=GROUP, n_components=64)
+    table = pa.table({"group": GROUP, "x": X[:, 0], "y": X[:, 1]})
+    with pytest.raises(InputError, match="which is the target"):
+        train(table, target="y", split="group", by="y")
+    with pytest.raises(InputError, match="no column that is read"):
+        train(table, target="y", split="group", by="customer")
