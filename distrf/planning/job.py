@@ -136,6 +136,8 @@ def plan(
     if target.rows:
         seen = f"classes: at least {target.distinct:,}, in {target.rows:,} sampled rows"
         planned = replace(planned, notes=[seen, *planned.notes])
+    if split != "random" and job not in ("train", "fit"):
+        raise InputError(f"split={split!r} says which rows a training holds out; job={job!r} holds out none")
     return planned if split == "random" else _with_split(planned, split)
 
 

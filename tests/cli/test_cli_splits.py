@@ -160,6 +160,20 @@ def test_plan_counts_the_column(cli, orders):
     assert any(note.startswith("split by time: a column is read") for note in split["notes"])
     assert split["passes"] > plain["passes"]
     assert split["bytes_read"] > plain["bytes_read"] + 2 * 9 * N - 9
+    refused = cli(
+        "plan",
+        orders,
+        "--columns",
+        "x",
+        "--map",
+        "fourier",
+        "--job",
+        "featurize",
+        "--split",
+        "stratified",
+        code=1,
+    )
+    assert "holds out none" in " ".join(refused.err.split())
 
 
 def test_what_cannot_be_split(cli, orders, tmp_path):
