@@ -70,7 +70,9 @@ def check(table, target, folder):
         assert predicted.dtype.kind not in "fc" or np.isfinite(predicted).all()
         distrf.save_model(model, folder / "model")
         loaded = distrf.load_model(folder / "model")
-        np.testing.assert_array_equal(np.asarray(distrf.predict(loaded, str(folder / "rows.parquet"))), predicted)
+        np.testing.assert_array_equal(
+            np.asarray(distrf.predict(loaded, str(folder / "rows.parquet"))), predicted
+        )
     return True
 
 
