@@ -2,7 +2,7 @@
 
     python benchmarks/tables.py DATA --json benchmarks/tables.jsonl               # run what is missing (an hour)
     python benchmarks/tables.py DATA --json RECORDS --tables airline --methods distrf boosting --seeds 1
-    python benchmarks/tables.py --json RECORDS --table                            # the table of scores
+    python benchmarks/tables.py --json RECORDS --page docs/tables_results.md      # the tables of a page
 
 Every method gets the same rows: HistGradientBoosting with its categories as such, linear models and SVC / SVR behind
 scikit-learn's imputation, units and one-hot columns. Kernel machines get 10,000 rows at most. The score is the accuracy of
@@ -17,7 +17,6 @@ import os
 import sys
 import time
 import warnings
-from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +34,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.svm import SVC, SVR
 from tables_data import TABLES, TableProblem, table
+from tables_report import MARK, METHODS, report
 
 SVM_ROWS = 10_000
 
@@ -149,15 +149,13 @@ class _Scaled(SVR):
         return super().predict(X) * self.spread_ + self.middle_
 
 
-METHODS = ("distrf", "boosting", "linear", "svm")
-
-
 def run(problem: TableProblem, name: str) -> dict[str, Any]:
     """One record."""
     record: dict[str, Any] = {
         "table": problem.name,
         "made": problem.made,
         "method": name,
+        "labels": problem.labels,
         "rows": len(problem.y),
     }
     started = time.process_time()
@@ -180,29 +178,6 @@ def run(problem: TableProblem, name: str) -> dict[str, Any]:
     return record
 
 
-def report(records: list[dict[str, Any]]) -> str:
-    """Means over seeds, a line a table."""
-    cells: Any = defaultdict(lambda: defaultdict(list))
-    for record in records:
-        cells[record["table"]][record["method"]].append(record)
-    lines = ["| table | rows | " + " | ".join(METHODS) + " |", "|---" * (len(METHODS) + 2) + "|"]
-    for name in (one for one in TABLES if one in cells):
-        shown = []
-        for one in METHODS:
-            good = [r for r in cells[name][one] if "score" in r]
-            if not good:
-                shown.append(cells[name][one][0]["error"][:40] if cells[name][one] else "")
-                continue
-            text = f"{100 * np.mean([r['score'] for r in good]):.1f}"
-            if "auc" in good[0]:
-                text += f" ({100 * np.mean([r['auc'] for r in good]):.1f})"
-            shown.append(f"{text}, {np.mean([r['seconds'] for r in good]):.0f} s")
-        lines.append(
-            f"| {name} | {next(iter(cells[name].values()))[0]['rows']:,} | " + " | ".join(shown) + " |"
-        )
-    return "\n".join(lines)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", nargs="?", default=os.environ.get("DISTRF_DATA", ""))
@@ -210,12 +185,13 @@ def main() -> None:
     parser.add_argument("--tables", nargs="+", default=list(TABLES), choices=TABLES)
     parser.add_argument("--methods", nargs="+", default=list(METHODS), choices=METHODS)
     parser.add_argument("--seeds", type=int, default=1)
-    parser.add_argument("--table", action="store_true", help="print the scores, run nothing")
+    parser.add_argument("--page", type=Path, help="write the scores below the mark of this page, run nothing")
     options = parser.parse_args()
     lines = options.json.read_text().splitlines() if options.json.exists() else []
     records = [json.loads(line) for line in lines]
-    if options.table:
-        print(report(records))
+    if options.page:
+        head = options.page.read_text().partition(MARK)[0] if options.page.exists() else ""
+        options.page.write_text(f"{head}{MARK}\n\n{report(records)}")
         return
     done = {(r["table"], r["method"], r["seed"]) for r in records}
     for seed in range(options.seeds):

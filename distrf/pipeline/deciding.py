@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numbers
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,12 +22,14 @@ from ..targets import Targets
 from .sample import Sample
 from .search import (
     COMPONENTS,
+    FINE_COMPONENTS,
     SCOUT_COMPONENTS,
     Verdict,
     judge_columns,
     judge_map,
     rule_length_scale,
     search_length_scale,
+    shorten_multiple,
 )
 
 #: Columns up to which a linear model takes the solver that it takes, and what conjugate gradients get beyond.
@@ -54,6 +57,7 @@ class Decisions:
     sample : Sample, the rows on which candidates are judged, in the units chosen so far
     targets : Targets, the encoding of the sample's targets; None if the sample cannot judge
     seed : int, of all draws
+    shortened : bool, whether more features took a shorter length scale than the first trials
     choices : list of Choice, in the order in which they were made
     """
 
@@ -61,6 +65,7 @@ class Decisions:
     sample: Sample
     targets: Targets | None
     seed: int
+    shortened: bool = False
     choices: list[Choice] = field(default_factory=list)
 
     def note(self, what: str, value: Any, why: str) -> None:
@@ -253,11 +258,16 @@ def set_length_scale(decisions: Decisions, map_: Any) -> None:
         return
     targets = decisions.targets
 
-    def judge_multiple(multiple: float) -> Verdict:
+    def judge_with(trial: Any, multiple: float) -> Verdict:
         candidate = clone(trial).set_params(**{trial_name: multiple * middle})
         return judge_map(decisions.sample, targets, candidate)
 
-    multiple = search_length_scale(judge_multiple)
+    first = multiple = search_length_scale(partial(judge_with, trial))
+    size = min(FINE_COMPONENTS, getattr(map_, "n_components", FINE_COMPONENTS))
+    if first > 1 and size > SCOUT_COMPONENTS:
+        fine = map_.trial_map(size, decisions.seed)
+        multiple = shorten_multiple(first, partial(judge_with, fine))
+    decisions.shortened = multiple < first
     value = float(f"{multiple * middle:.6g}")
     map_.set_params(**{name: value})
     decisions.note("length_scale", value, f"{multiple:g} times the rule {rule!r}: judged {decisions.rows}")
@@ -265,6 +275,8 @@ def set_length_scale(decisions: Decisions, map_: Any) -> None:
 
 def shorten_length_scale(decisions: Decisions, map_: Any) -> None:
     """Take a shorter length scale than the trials chose, if the data have many more rows than a trial.
+
+    Not where more features have shortened it already: twice may be far too short.
 
     More rows tell apart what lies closer together, and the map has more features than a trial has: the best length scale
     falls with both. docs/choices.md has the figures.
@@ -275,7 +287,7 @@ def shorten_length_scale(decisions: Decisions, map_: Any) -> None:
     map_ : unfitted map, which is changed
     """
     chosen = next((choice for choice in decisions.choices if choice.what == "length_scale"), None)
-    if chosen is None or decisions.targets is None or all_equal(decisions.sample.X):
+    if chosen is None or decisions.shortened or decisions.targets is None or all_equal(decisions.sample.X):
         return
     if decisions.n >= _MANY_ROWS * len(decisions.sample.splits[0][0]):
         value = float(f"{_SHORTER * chosen.value:.6g}")

@@ -281,10 +281,10 @@ def _choose_features(
     if map_ is None:
         return Prepared(columns_alone, decisions, verdicts)
     map_ = clone(map_)
-    if options.length_scale == "auto":
-        deciding.set_length_scale(decisions, map_)
     if options.n_components == "auto":
         deciding.set_components(decisions, map_)
+    if options.length_scale == "auto":
+        deciding.set_length_scale(decisions, map_)
     features, machine = deciding.choose_features(
         decisions, map_, linear, options.optional_map, options.raw_columns
     )

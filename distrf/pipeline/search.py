@@ -22,8 +22,8 @@ from .sample import Sample
 ALPHAS = tuple(10.0**k for k in range(-8, 0))
 #: What a rule's length scale is multiplied by.
 MULTIPLES = (0.2, 0.35, 0.6, 1.0, 1.7, 2.8, 4.6, 7.6)
-#: Fourier features of a candidate, and of the last comparison.
-SCOUT_COMPONENTS, COMPONENTS = 512, 1024
+#: Fourier features of a candidate, of the last comparison, and of long length scales: few features favour these.
+SCOUT_COMPONENTS, COMPONENTS, FINE_COMPONENTS = 512, 1024, 2048
 #: Standard errors by which the labels at another alpha must be better: the best of eight is one or two by chance.
 _MISLED = 4.0
 
@@ -219,3 +219,12 @@ def search_length_scale(judge_multiple: Callable[[float], Verdict]) -> float:
         if best != start:
             break
     return MULTIPLES[best] if verdict.beats(first) else 1.0
+
+
+def shorten_multiple(multiple: float, judge_multiple: Callable[[float], Verdict]) -> float:
+    """The best multiple of a length scale, going down from this one as long as candidates get better."""
+    i = MULTIPLES.index(multiple)
+    verdict = judge_multiple(multiple)
+    while i > 0 and (candidate := judge_multiple(MULTIPLES[i - 1])).better(verdict):
+        i, verdict = i - 1, candidate
+    return MULTIPLES[i]

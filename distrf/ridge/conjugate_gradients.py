@@ -19,6 +19,7 @@ import scipy.sparse as sp
 from scipy.linalg import eigh
 
 from ..errors import InputError
+from ..linalg import svd
 from ..maps.base import arrays_fingerprint
 from ..subspace.sketches import add_product
 from ..targets import Targets
@@ -230,7 +231,7 @@ class Space:
             R = R - self.V @ (self.V.T @ R)
         if R.shape[1] == 0:
             return R
-        U, s, _ = np.linalg.svd(R, full_matrices=False)
+        U, s, _ = svd(R)
         U = U[:, s > max(s[0] * _INDEPENDENT, 1e-10)]
         U = U - self.V @ (self.V.T @ U)
         return np.linalg.qr(U)[0]

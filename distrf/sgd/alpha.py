@@ -11,9 +11,10 @@ census_house, blogfeedback (by .04), letter, covtype and magic04, and fell by at
 from __future__ import annotations
 
 import numpy as np
-from scipy.linalg import eigh, svd
+from scipy.linalg import eigh
 
 from ..errors import InputError
+from ..linalg import svd
 from ..randomness import permutation
 
 #: With more than `_MANY_FEATURES` features, at most this many rows are fitted, through their kernel matrix.
@@ -149,7 +150,7 @@ def _errors(
     A, B = (Z - mean) * root, (H - mean).astype(np.float64)
     R = (Y - target) * root
     if unlike:
-        U, roots, V = svd(A, full_matrices=False, check_finite=False)
+        U, roots, V = svd(A)
         values, coefficients, B = roots**2, roots[:, None] * (U.T @ R), B @ V.T
     elif len(A) < A.shape[1]:
         values, U = eigh(A @ A.T, check_finite=False)

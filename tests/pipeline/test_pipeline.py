@@ -18,8 +18,10 @@ from distrf.errors import InputError, MemoryPlanError
 from distrf.linear_model import ridge_base as ridge
 from distrf.pipeline import BaselineWarning, deciding
 from distrf.pipeline.making import choose_learner
-from distrf.pipeline.sample import sample_targets
+from distrf.pipeline.sample import read_sample, sample_targets
+from distrf.pipeline.search import Verdict
 from distrf.pipeline.target import look_at
+from distrf.targets import Targets
 
 
 def rows(rng, n=400, d=5):
@@ -653,6 +655,33 @@ def test_columns_of_few_values_are_trained_on(rng):
     assert fitted.score(codes, codes[:, 0] ** 2) > 0.99
 
 
+def test_long_length_scales_are_judged_by_more_features(monkeypatch):
+    """What few features favour is taken back step by step while more features do better with less."""
+    best = {512: 4.6, 2048: 1.7}
+    rule = []
+
+    def judge(sample, targets, estimator):
+        D, scale = estimator.n_components, estimator.length_scale
+        rule.append(scale)  # the first one is the rule's
+        far = abs(np.log(scale / rule[0] / best[D]))
+        losses = np.random.default_rng(0).normal(1 + far, 0.001, 500)
+        return Verdict(losses, None, 1 - float(losses.mean()), 1e-4)
+
+    monkeypatch.setattr(deciding, "judge_map", judge)
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(6000, 3)).astype(np.float32)
+    map_ = distrf.RandomFourierFeatures(n_components=4096, length_scale="knn")
+    decisions = deciding.Decisions(6000, read_sample(X, X[:, 0], 0), Targets(None, np.zeros(1)), 0)
+    deciding.set_length_scale(decisions, map_)
+    assert map_.length_scale == pytest.approx(1.7 * rule[0], rel=1e-4)
+    assert decisions.shortened
+    rule.clear()
+    map_.set_params(length_scale="knn", n_components=512)  # as many as the map has, at most
+    deciding.set_length_scale(decisions, map_)
+    assert map_.length_scale == pytest.approx(4.6 * rule[0], rel=1e-4)
+    assert not decisions.shortened
+
+
 def test_many_rows_get_a_shorter_length_scale(monkeypatch):
     """What the trials chose is too long for many more rows; a number that was given stays."""
     rng = np.random.default_rng(0)
@@ -663,6 +692,6 @@ def test_many_rows_get_a_shorter_length_scale(monkeypatch):
     many = distrf.make_model(X, y)
     before, after = (model.training_.chosen("length_scale") for model in (few, many))
     assert after == pytest.approx(0.6 * before, rel=1e-5)
-    assert "600 rows tell finer" in str(many.training_.choices[2])
+    assert "600 rows tell finer" in str(many.training_.choices[3])
     assert few.training_.chosen("features") == many.training_.chosen("features")
     assert distrf.make_model(X, y, length_scale=0.5).training_.chosen("length_scale") is None
