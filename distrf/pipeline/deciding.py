@@ -267,7 +267,7 @@ def shorten_length_scale(decisions: Decisions, map_: Any) -> None:
     """Take a shorter length scale than the trials chose, if the data have many more rows than a trial.
 
     More rows tell apart what lies closer together, and the map has more features than a trial has: the best length scale
-    falls with both. docs/choices.md has the figures.
+    falls with both. docs/guide/choices.md has the figures.
 
     Parameters
     ----------

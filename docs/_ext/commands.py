@@ -14,12 +14,15 @@ FOLDER = Path("reference/commands")
 def escaped(text: str) -> str:
     """Plain text as Markdown that shows the same; words in backquotes are code, as in docstrings."""
     parts = re.split(r"(`[^`]+`)", " ".join(text.split()))
-    return "".join(part if part.startswith("`") else re.sub(r"([\\*_<>\[\]|$#~{}`])", r"\\\1", part) for part in parts)
+    return "".join(
+        part if part.startswith("`") else re.sub(r"([\\*_<>\[\]|$#~{}`])", r"\\\1", part) for part in parts
+    )
 
 
 def page(name: str) -> str:
     """The page of a command: its text, how it is called, and each argument and option in the groups of `--help`."""
     import click
+
     from distrf.cli.app import get_command
 
     command = get_command(name)

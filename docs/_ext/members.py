@@ -11,7 +11,7 @@ from sphinx.application import Sphinx
 #: A reference whose author begins with an initial, which reStructuredText would read as the number of a list.
 INITIAL = re.compile(r"^(\s*\.\. \[\d+\] [A-Z])\.")
 #: Code in backquotes, which stays as it is; a bar or an underscore before a bracket, which reStructuredText would read.
-MARKS = re.compile(r"(`+[^`]*`+)|([|]|_(?=<))")
+MARKS = re.compile(r"(`+[^`]*`+)|([|]|_(?=[<\x22]))")
 
 
 def skip_foreign(app: Sphinx, kind: str, name: str, value: Any, skip: bool, options: Any) -> bool | None:
