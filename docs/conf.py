@@ -22,6 +22,7 @@ extensions = [
     "sphinx.ext.autosummary",
     "sphinx_design",
     "commands",
+    "mathml",
     "members",
 ]
 templates_path = ["_templates"]
@@ -55,4 +56,4 @@ html_theme_options = {
     "footer_start": ["copyright"],
     "footer_end": [],
 }
-# MathJax is taken from the network by the reader's browser, and nothing else is.
+html_math_renderer = "mathml"

@@ -21,8 +21,6 @@ def escaped(text: str) -> str:
 
 def page(name: str) -> str:
     """The page of a command: its text, how it is called, and each argument and option in the groups of `--help`."""
-    import click
-
     from distrf.cli.app import get_command
 
     command = get_command(name)
@@ -45,16 +43,20 @@ def page(name: str) -> str:
         lines += [f"## {panel}", ""]
         for names, text in records:
             lines += [f"`` {names} ``", f": {escaped(text) or 'No text.'}", ""]
-    assert isinstance(command, click.Command) or hasattr(command, "get_params")
     return "\n".join(lines)
 
 
 def write_pages(app: Sphinx) -> None:
     """Write what differs from the files that are there, so that Sphinx reads again only what has changed."""
-    from distrf.cli.app import COMMANDS
+    from distrf.cli.app import COMMANDS, get_command
 
     folder = Path(app.srcdir) / FOLDER
     folder.mkdir(parents=True, exist_ok=True)
+    rows = [
+        f"| [{name}](#command-{name}) | {escaped(get_command(name).help.split(chr(10))[0])} |"
+        for name in COMMANDS
+    ]
+    (folder / "summary.txt").write_text("\n".join(["| command | |", "|---|---|", *rows, ""]))
     for old in folder.glob("*.md"):
         if old.stem not in COMMANDS:
             old.unlink()
