@@ -47,8 +47,10 @@ html_theme = "pydata_sphinx_theme"
 html_title = "distrf"
 html_static_path = ["_static"]
 html_css_files = ["distrf.css"]
+html_sidebars = {page: [] for page in ("index", "start", "glossary")}
 html_show_sourcelink = False
 html_theme_options = {
+    "header_links_before_dropdown": 8,
     "show_prev_next": True,
     "navigation_with_keys": False,
     "navbar_align": "left",
