@@ -3,7 +3,7 @@
     python benchmarks/defaults.py DATA --json RECORDS           # run what is missing (hours)
     python benchmarks/defaults.py DATA --json RECORDS --only peer "bare ridge" --sets wine digits --seeds 1
     python benchmarks/defaults.py --json RECORDS --table        # verdicts and tables
-    python benchmarks/defaults.py --json RECORDS --page docs/defaults.md   # the same, into the page below its mark
+    python benchmarks/defaults.py --json RECORDS --page docs/guide/defaults.md   # the same, into the page below its mark
 
 RECORDS is benchmarks/defaults.jsonl for those that are kept.
 DATA is the folder of the .npz archives. Every fit runs in a process of its own, so that a crash, a time limit or

@@ -14,7 +14,7 @@ from defaults_data import SVM_ROWS, TEST_ROWS, TRAIN_ROWS
 SLACK = {"classification": 0.01, "regression": 0.02}
 GROUPS = ("train", "bare")
 #: Below this line a page is made from the records.
-MARK = "<!-- Below: python benchmarks/defaults.py --json benchmarks/defaults.jsonl --page docs/defaults.md -->"
+MARK = "<!-- Below: python benchmarks/defaults.py --json benchmarks/defaults.jsonl --page docs/guide/defaults.md -->"
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
     python benchmarks/ranking.py [--rows 10000000]
 
 Two classes of drawn scores, one with a tenth of the rows (and one with 1 in 10,000), in blocks of 100,000 rows, against
-scikit-learn on all rows. The table is in docs/scores.md.
+scikit-learn on all rows. The table is in docs/guide/scores.md.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
     python benchmarks/tables.py DATA --json benchmarks/tables.jsonl               # run what is missing (an hour)
     python benchmarks/tables.py DATA --json RECORDS --tables airline --methods distrf boosting --seeds 1
-    python benchmarks/tables.py --json RECORDS --page docs/tables_results.md      # the tables of a page
+    python benchmarks/tables.py --json RECORDS --page docs/guide/tables_results.md      # the tables of a page
 
 Every method gets the same rows: HistGradientBoosting with its categories as such, linear models and SVC / SVR behind
 scikit-learn's imputation, units and one-hot columns. Kernel machines get 10,000 rows at most. The score is the accuracy of

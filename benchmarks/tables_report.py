@@ -13,7 +13,7 @@ METHODS = ("distrf", "boosting", "linear", "svm")
 HEADS = ("distrf train", "gradient boosting", "linear, one-hot", "RBF SVM")
 #: Below this line the page is made from the records.
 MARK = (
-    "<!-- Below: python benchmarks/tables.py --json benchmarks/tables.jsonl --page docs/tables_results.md -->"
+    "<!-- Below: python benchmarks/tables.py --json benchmarks/tables.jsonl --page docs/guide/tables_results.md -->"
 )
 #: What counts as level with kernel and linear models, and as near to gradient boosting.
 LEVEL, NEAR = 0.005, 0.02

@@ -67,7 +67,7 @@ def fit_sigmoids(held: HeldOut, classes: np.ndarray) -> np.ndarray:
     The probability of class c is sigmoid(a_c s_c + b_c) over the sum of all sigmoids. Of two classes, which share a score
     s, the scores are -s and s; for small b_c that is Platt's sigmoid((a_1 + a_2) s + b_2 - b_1). All a_c >= 0 and b_c
     minimise the log loss of the probabilities. Sigmoids that are fitted one by one, as is usual, do not know of the sum;
-    docs/guide.md has both. As Platt has it, a row of class c counts as (N_c + 1) / (N_c + 2) of one, N_c being the rows
+    docs/methods/calibration.md has both. As Platt has it, a row of class c counts as (N_c + 1) / (N_c + 2) of one, N_c being the rows
     of the class, and the other classes share the rest: so the solution is finite also where scores separate the classes,
     or a class has no row.
 

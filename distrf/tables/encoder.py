@@ -51,7 +51,7 @@ class TableEncoder(FeatureEstimator):
     numbers : {"auto", "standard", "robust", "quantile", "piecewise", "both"}, default="auto"
         "standard" units have mean 0 and variance 1. "robust" is arcsinh of the distance from the median in spreads.
         "quantile" gives normal scores. "piecewise" cuts a column at quantiles into `n_bins` features, each of which
-        goes from 0 to 1 over a bin [1]_. "both" is "robust" and "piecewise" beside each other. "auto" is "robust";
+        goes from 0 to 1 over a bin [1]_. "both" is "quantile" and "piecewise" beside each other. "auto" is "robust";
         `make_model` and `train` choose it by held-out rows.
     n_bins : int, default=16
         Bins of "piecewise"; fewer where quantiles coincide.

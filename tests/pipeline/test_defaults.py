@@ -69,8 +69,11 @@ def test_verdicts(report):
 
 
 def test_the_page_is_made_of_the_records(tmp_path):
-    """docs/defaults.md says below its mark what the records say, and its head stays."""
-    page, records = (BENCHMARKS.parent / "docs" / "defaults.md").read_text(), BENCHMARKS / "defaults.jsonl"
+    """docs/guide/defaults.md says below its mark what the records say, and its head stays."""
+    page, records = (
+        (BENCHMARKS.parent / "docs" / "guide" / "defaults.md").read_text(),
+        BENCHMARKS / "defaults.jsonl",
+    )
     made = tmp_path / "page.md"
     made.write_text(page.split("### Verdicts")[0])
     words = [sys.executable, str(BENCHMARKS / "defaults.py"), "--json", str(records), "--page", str(made)]

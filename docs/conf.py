@@ -1,0 +1,61 @@
+"""How Sphinx builds these pages: `sphinx-build -W -n docs site`. The build needs no network."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).parent
+sys.path[:0] = [str(HERE.parent), str(HERE / "_ext")]
+
+import distrf  # noqa: E402
+
+project = "distrf"
+author = "the distrf developers"
+copyright = author
+version = release = distrf.__version__
+
+extensions = [
+    "myst_parser",
+    "numpydoc",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx_design",
+    "commands",
+    "mathml",
+    "members",
+]
+templates_path = ["_templates"]
+exclude_patterns = ["_build"]
+root_doc = "index"
+
+# Headings get anchors, so that a page can link to a section of another.
+myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
+myst_heading_anchors = 3
+myst_links_external_new_tab = False
+
+default_role = "code"  # `name` in docstrings
+autosummary_generate = True
+autodoc_typehints = "none"  # the docstrings say the types in words
+numpydoc_show_class_members = False  # the template lists them
+numpydoc_xref_param_type = False
+
+nitpicky = True
+smartquotes = False  # they would make one dash of the two of an option
+
+html_theme = "pydata_sphinx_theme"
+html_title = "distrf"
+html_static_path = ["_static"]
+html_css_files = ["distrf.css"]
+html_sidebars = {page: [] for page in ("index", "start", "glossary")}
+html_show_sourcelink = False
+html_theme_options = {
+    "header_links_before_dropdown": 8,
+    "show_prev_next": True,
+    "navigation_with_keys": False,
+    "navbar_align": "left",
+    "secondary_sidebar_items": ["page-toc"],
+    "footer_start": ["copyright"],
+    "footer_end": [],
+}
+html_math_renderer = "mathml"

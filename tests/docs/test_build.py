@@ -1,0 +1,140 @@
+"""The site builds without a warning, its links lead somewhere, and nothing public is without a page."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import zlib
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote
+
+import pytest
+
+import distrf
+from distrf.cli.app import COMMANDS, get_command
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+PAGES = sorted(
+    p for p in DOCS.rglob("*.md") if not {"_build", "commands", "generated"} & set(p.relative_to(DOCS).parts)
+)
+MODULES = ("distrf.datasets", "distrf.metrics", "distrf.plot")
+#: The parts of every page on a method, in this order.
+PARTS = ["What it does", "Formula", "Cost", "When to use it, and when not", "Picture", "Measurements"]
+PARTS += ["Reference", "See also"]
+
+
+def public_names():
+    names = {f"distrf.{name}" for name in distrf.__all__ if not name.startswith("_")}
+    for module in MODULES:
+        names |= {f"{module}.{n}" for n in importlib.import_module(module).__all__ if not n.isupper()}
+    return names
+
+
+@pytest.mark.parametrize("page", sorted((DOCS / "methods").glob("*.md")), ids=lambda page: page.stem)
+def test_methods_have_the_same_parts(page):
+    if page.stem != "index":
+        assert re.findall(r"^## (.+)$", page.read_text(), flags=re.M) == PARTS
+
+
+def test_pictures_are_small_and_can_be_made_again():
+    from ast import FunctionDef, parse
+
+    source = (DOCS / "pictures/draw.py").read_text()
+    drawn = {node.name for node in parse(source).body if isinstance(node, FunctionDef)}
+    shown = {name for page in PAGES for name in re.findall(r"pictures/(\w+)\.svg", page.read_text())}
+    pictures = sorted((DOCS / "pictures").glob("*.svg"))
+    assert {p.stem for p in pictures} == shown
+    for picture in pictures:
+        assert picture.stem in drawn
+        assert picture.stat().st_size < 100_000, picture.name
+
+
+def test_files_that_pages_name_exist():
+    """`benchmarks/sgd.py` in a page, with or without arguments, is a file of the repository."""
+    for page in PAGES:
+        for named in re.findall(r"\b((?:benchmarks|cluster|tests|notebooks)/[\w./-]+\.\w+)", page.read_text()):
+            assert (ROOT / named).exists(), f"{page.relative_to(ROOT)} names {named}"
+
+
+class Links(HTMLParser):
+    """The targets of links and pictures of a page, and the places in it that can be linked to."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.targets, self.places = [], set()
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        values = dict(attributes)
+        if "id" in values:
+            self.places.add(values["id"])
+        for key in ("href", "src"):
+            if tag in ("a", "img", "link", "script", "object", "source") and values.get(key):
+                self.targets.append(values[key])
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    pytest.importorskip("myst_parser")
+    pytest.importorskip("pydata_sphinx_theme")
+    work = tmp_path_factory.mktemp("docs")
+    shutil.copytree(DOCS, work / "docs", ignore=shutil.ignore_patterns("_build", "commands", "generated"))
+    (work / "tests").mkdir()
+    shutil.copy(ROOT / "tests/relu_features.py", work / "tests")  # a page shows it
+    words = [
+        sys.executable,
+        "-m",
+        "sphinx",
+        "-q",
+        "-W",
+        "--keep-going",
+        "-n",
+        str(work / "docs"),
+        str(work / "site"),
+    ]
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    done = subprocess.run(words, capture_output=True, text=True, env=environment, check=False)
+    assert done.returncode == 0, done.stderr
+    return work / "site"
+
+
+@pytest.mark.slow
+def test_links_lead_somewhere(site):
+    pages = {page.resolve(): Links(page.read_text()) for page in site.rglob("*.html")}
+    assert len(pages) > 100
+    for page, links in pages.items():
+        if "_static" in page.parts:  # of the theme
+            continue
+        for target in links.targets:
+            if re.match(r"[a-z]+:|//", target):
+                continue
+            path, _, place = unquote(target).partition("#")
+            file = (page.parent / path.partition("?")[0]).resolve() if path else page
+            assert file.exists(), f"{page.relative_to(site.resolve())} links to {target}"
+            if place and file in pages:
+                assert place in pages[file].places, f"{page.relative_to(site.resolve())} links to {target}"
+
+
+@pytest.mark.slow
+def test_everything_public_has_a_page(site):
+    data = (site / "objects.inv").read_bytes()
+    body = zlib.decompress(data[data.index(b"zlib.\n") + 6 :]).decode()
+    found = {line.split()[0] for line in body.splitlines() if " py:" in line}
+    assert public_names() <= found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", COMMANDS)
+def test_commands_have_a_page_with_each_option(site, name):
+    text = (site / f"reference/commands/{name}.html").read_text()
+    for parameter in get_command(name).params:
+        if parameter.param_type_name == "option" and not parameter.hidden:
+            for option in parameter.opts:
+                assert option in text, option
+    assert f"commands/{name}.html" in (site / "reference/commands.html").read_text()
