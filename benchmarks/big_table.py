@@ -137,14 +137,14 @@ def main() -> None:
     told("train --model sgd-regressor", whole, tenths)
     again = command("train", table, resumed, *training, *batches, "--checkpoint", kept, "--resume")
     for _ in range(options.kills):
-        _, seconds, tenths = watched(again, kill_after=whole / (options.kills + 1))
+        _, seconds, tenths = watched(again, kill_after=whole / (options.kills + 2))
         told("killed", seconds, tenths)
     _, seconds, tenths = watched(again)
     same = files_of(sgd) == files_of(resumed) != {}
     told("resumed", seconds, tenths, same_bytes=same, share_of_whole=round(seconds / whole, 2))
     predict = command("predict", ridge, table, out, "--keys", "order_id")
-    _, seconds, tenths = watched(predict, kill_after=whole / 4)
-    told("predict, killed", seconds, tenths)
+    _, seconds, tenths = watched(predict, kill_after=12)
+    told("predict, killed", seconds, tenths, done=out.exists())
     _, seconds, tenths = watched(predict)
     told("predict, resumed", seconds, tenths, rows=pq.ParquetDataset(out).read(columns=[]).num_rows)
     if not same:

@@ -12,9 +12,7 @@ from tables_data import MADE, TABLES
 METHODS = ("distrf", "boosting", "linear", "svm")
 HEADS = ("distrf train", "gradient boosting", "linear, one-hot", "RBF SVM")
 #: Below this line the page is made from the records.
-MARK = (
-    "<!-- Below: python benchmarks/tables.py --json benchmarks/tables.jsonl --page docs/guide/tables_results.md -->"
-)
+MARK = "<!-- Below: python benchmarks/tables.py --json benchmarks/tables.jsonl --page docs/guide/tables_results.md -->"
 #: What counts as level with kernel and linear models, and as near to gradient boosting.
 LEVEL, NEAR = 0.005, 0.02
 #: Tables whose rarer class is so rare that a constant gets this accuracy: they go by the area under the curve.

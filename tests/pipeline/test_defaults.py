@@ -101,3 +101,12 @@ def test_the_command_resumes(tmp_path, report):
     assert [(r["method"], r["seed"]) for r in kept] == [(m, s) for m in run[-2:] for s in (0, 1)]
     assert all(r["score"] > 0 and r["n"] == 134 and "numpy" in r["machine"] for r in kept)
     assert "| wine | 134 x 13 |" in report(kept, ["wine"], ["peer dummy", "peer linear"])
+
+
+def test_the_scores_of_tables_are_made_of_the_records(tmp_path):
+    page = BENCHMARKS.parent / "docs" / "guide" / "tables_results.md"
+    made = tmp_path / "page.md"
+    made.write_text(page.read_text().split("## Real tables")[0])
+    words = [sys.executable, str(BENCHMARKS / "tables.py"), "--json", str(BENCHMARKS / "tables.jsonl")]
+    subprocess.run([*words, "--page", str(made)], check=True)
+    assert made.read_text() == page.read_text()
