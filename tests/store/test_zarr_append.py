@@ -12,6 +12,7 @@ import sys
 import types
 from pathlib import Path
 
+import dask
 import dask.array as da
 import numpy as np
 import pandas as pd
@@ -170,7 +171,7 @@ STEPS = {
 
 
 def killed(monkeypatch, where, action):
-    """Run the action until the process would be killed."""
+    """Run the action until the process would be killed, in one thread: a process that is gone writes nothing more."""
     owner, name, calls = STEPS[where]
     real, seen = getattr(owner, name), []
 
@@ -186,7 +187,7 @@ def killed(monkeypatch, where, action):
             import distrf.store
 
             context.setattr(distrf.store, "write_block", die)
-        with pytest.raises(Killed):
+        with dask.config.set(scheduler="synchronous"), pytest.raises(Killed):
             action()
 
 
