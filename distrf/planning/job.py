@@ -292,8 +292,10 @@ def _described(X: Any, workers: Workers, outputs: int, labelled: bool) -> Planne
 def _writing(job: str, rows: PlannedRows, state: int) -> Costs:
     """The costs of writing features or predictions block by block, or of adding up scores in a state of so many bytes."""
     block = rows.block_rows * rows.entries * rows.itemsize
+    # Zarr holds the compressed bytes of a block twice: as its codec gives them, and with their checksum behind.
+    scratch = 2 * block if job == "featurize" else block
     memory = PassMemory(
-        rows.block_bytes, max(block, rows.reading), state, rows.cached, rows.blocks, rows.workers.threads
+        rows.block_bytes, max(scratch, rows.reading), state, rows.cached, rows.blocks, rows.workers.threads
     )
     of_row = rows.entries * rows.itemsize + (8 if rows.labelled else 0)
     written = {"featurize": rows.n * of_row, "predict": 8 * rows.n}.get(job, 0)

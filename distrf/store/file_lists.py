@@ -11,7 +11,8 @@ from ..errors import StoreError
 from . import files
 from .files import Options
 
-#: Endings of the names of CSV files.
+#: Endings of the names of Parquet and of CSV files.
+PARQUET = (".parquet", ".parq", ".pq")
 TEXT = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
 
 
@@ -37,7 +38,7 @@ def list_files(path: str, suffixes: tuple[str, ...], what: str, storage_options:
     Raises
     ------
     StoreError
-        There is none, or the folder is one of ours that is not complete.
+        There is none, the folder holds files of both formats, or it is one of ours that is not complete.
     """
     fs, root = files.filesystem(path, storage_options)
     if files.is_glob(path, storage_options):
@@ -51,8 +52,16 @@ def list_files(path: str, suffixes: tuple[str, ...], what: str, storage_options:
                 f"only a complete folder of part files can be read: {path!r} has no _SUCCESS; run the command that writes "
                 "it again, and it resumes where it stopped"
             )
+        inside = [name for name in inside if not name[len(root) :].lstrip("/").startswith(("_", "."))]
         found = [name for name in inside if name.endswith(suffixes)]
-        found = [name for name in found if not name[len(root) :].lstrip("/").startswith(("_", "."))]
+        other = next(
+            (name for name in inside if name.endswith(PARQUET + TEXT) and not name.endswith(suffixes)), None
+        )
+        if found and other is not None:
+            raise StoreError(
+                f"a folder is read from files of one format: {path!r} holds {found[0][len(root) + 1 :]!r} and "
+                f"{other[len(root) + 1 :]!r}; name one of them, or a glob such as '*.parquet'"
+            )
     else:
         found = [root] if fs.exists(root) else []
     if not found:

@@ -16,12 +16,10 @@ import pyarrow.parquet as pq
 from . import file_lists, files
 from .files import Options
 
-SUFFIXES = (".parquet", ".parq", ".pq")
-
 
 def is_parquet(path: str, storage_options: Options = None) -> bool:
     """True for a Parquet file or glob by its name, or a folder with Parquet files in it."""
-    if path.endswith(SUFFIXES):
+    if path.endswith(file_lists.PARQUET):
         return True
     if files.is_web(path):
         return False
@@ -30,12 +28,12 @@ def is_parquet(path: str, storage_options: Options = None) -> bool:
     fs, root = files.filesystem(path, storage_options)
     if {"zarr.json", ".zgroup", ".zarray"} & files.names_in(fs, root):
         return False
-    return fs.isdir(root) and files.holds(fs, root, SUFFIXES)
+    return fs.isdir(root) and files.holds(fs, root, file_lists.PARQUET)
 
 
 def list_files(path: str, storage_options: Options = None) -> list[str]:
     """The Parquet files of a path in natural order."""
-    return file_lists.list_files(path, SUFFIXES, "Parquet", storage_options)
+    return file_lists.list_files(path, file_lists.PARQUET, "Parquet", storage_options)
 
 
 @contextmanager

@@ -199,7 +199,7 @@ def listeners(host):
     return found
 
 
-MAP = 'map = "fourier"\nn-components = 1024\nlength-scale = 4.0\nseed = 1\n'
+MAP = 'map = "fourier"\nlength-scale = 4.0\nseed = 1\n'
 
 #: Bytes that servers send to who speaks plainly, to who has no certificate, and to who has one; as JSON.
 KNOCK = """
@@ -238,8 +238,9 @@ def jobs(hosts):
     X, y = expanded_digits(30_000, seed=0)
     write_rows(hosts.folder / "rows.zarr", {"X": X, "y": y}, kind="rows", spec={"rows": 30_000})
     files = {
-        "featurize": 'command = "featurize"\nout = "features.zarr"\n',
-        "train": 'command = "train"\nout = "model"\nmodel = "ridge-classifier"\nalpha = 1e-6\n',
+        "featurize": 'command = "featurize"\nout = "features.zarr"\nn-components = 1024\n',
+        # Enough features that a worker is busy for seconds.
+        "train": 'command = "train"\nout = "model"\nmodel = "ridge-classifier"\nalpha = 1e-6\nn-components = 4096\n',
     }
     rows = f'X = "{hosts.folder / "rows.zarr"}"\n'
     for name, text in files.items():

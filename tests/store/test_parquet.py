@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dask
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -369,3 +370,12 @@ def memory_url():
     url = f"memory://{uuid.uuid4().hex}"
     yield url
     fsspec.filesystem("memory").rm(url.removeprefix("memory:/"), recursive=True)
+
+
+def test_a_folder_of_two_formats_is_refused(tmp_path):
+    frame = pd.DataFrame({"a": [1.0, 2.0], "b": [3.0, 4.0]})
+    frame.to_parquet(tmp_path / "new.parquet")
+    frame.to_csv(tmp_path / "old.csv", index=False)
+    with pytest.raises(StoreError, match=r"files of one format.*'new.parquet' and 'old.csv'"):
+        open_rows(tmp_path)
+    assert open_rows(str(tmp_path / "*.parquet")).shape == open_rows(str(tmp_path / "old.csv")).shape == (2, 2)
