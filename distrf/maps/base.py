@@ -170,6 +170,11 @@ class FeatureMap:
     sparse_output: ClassVar[bool] = False
     same_columns: ClassVar[bool] = False
 
+    @property
+    def label(self) -> str:
+        """What progress displays and Dask's dashboard call the work of computing features."""
+        return f"featurize {getattr(self, 'projection', self.kind)}"
+
     def __call__(self, X: Rows) -> Rows:
         """All features of one block of rows.
 
@@ -364,6 +369,10 @@ class OverBase(FeatureMap):
     """
 
     base: FeatureMap
+
+    @property
+    def label(self) -> str:
+        return self.base.label
 
     @property
     def arrays(self) -> dict[str, np.ndarray]:

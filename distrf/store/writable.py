@@ -45,7 +45,9 @@ def check_writable(*paths: str | os.PathLike[str] | None) -> None:
         except FileNotFoundError:
             pass
         except (OSError, ValueError) as error:
-            why = getattr(error, "strerror", None) or error  # which does not name the path again: it may be long
+            why = (
+                getattr(error, "strerror", None) or error
+            )  # which does not name the path again: it may be long
             raise StoreError(f"{path!r} cannot be written: {why}; choose another path") from error
         folder = os.path.dirname(place) if there == place else there
         if not os.path.isdir(folder):
