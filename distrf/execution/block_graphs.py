@@ -183,17 +183,24 @@ class BlockGraphs:
             return Task(key, reduce_blocks, *arguments)
         return Task(key, reduce_blocks_after, TaskRef(after), *arguments)
 
-    def send_learned(self, client: Any) -> None:
+    def send_learned(self, client: Any) -> list[Any]:
         """Put the learned arrays on the cluster as futures, so that the task of each block refers to them by key.
 
         Parameters
         ----------
         client : distributed.Client
+
+        Returns
+        -------
+        list of distributed.Future
         """
+        sent = []
         for key, node in self.shared.items():
             if _is_learned(key):
                 future = client.compute(Delayed(key, {key: node}), optimize_graph=False)
                 self._nodes[key] = DataNode(key, future)
+                sent.append(future)
+        return sent
 
     def reduce_block(
         self, reduction: Any, block: int, start: int, state: Any, topic: str | None, name: str

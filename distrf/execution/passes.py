@@ -36,7 +36,7 @@ from .kept_blocks import Keep
 from .memory import PassMemory, Workers, states_ahead
 from .progress import pass_topic, report
 from .row_blocks import align_rows, blocks_are_csr, check_dask_rows, row_bytes, source_of
-from .scheduler import Results, compute, compute_many, current_client, gather, merge_states
+from .scheduler import Results, compute, compute_many, current_client, gather, merge_states, release
 from .submission import Submission
 from .sum_tree import Addition, Span, SumTree, add_in_order, most_waiting
 from .task_names import span_of, task_name
@@ -292,6 +292,7 @@ def _run_workers(pass_: _Pass, window: int, client: Any, peak: int) -> Any:
             results.expect(submission.submit(client))
             submission = Submission(pass_.name)
             check()  # a job that no longer owns its output ends here
+            crew.look()
             for key in results.wait():
                 if key in running:
                     crew.finish(key)
@@ -394,20 +395,25 @@ def _run_block_by_block(
     segments = cut_segments(rows, range(len(rows)), n_segments)
     width = 1 if client is None else max(1, sum(client.nthreads().values()))
     states: list[Any] = []
-    if client is not None:
-        blocks.send_learned(client)
-    for begin in range(0, len(segments), width):
-        current = segments[begin : begin + width]
-        partial: list[Any] = [None] * len(current)
-        for step in range(max(last - first for first, last in current)):
-            wanted = {i: first + step for i, (first, last) in enumerate(current) if first + step < last}
-            tasks = [
-                blocks.reduce_block(reduction, block, firsts[block], partial[i], topic, name)
-                for i, block in wanted.items()
-            ]
-            for i, state in zip(wanted, compute_many(tasks, client), strict=True):
-                partial[i] = state
-        states.extend(partial)
+    sent = [] if client is None else blocks.send_learned(client)
+    try:
+        for begin in range(0, len(segments), width):
+            current = segments[begin : begin + width]
+            states += [None] * len(current)
+            for step in range(max(last - first for first, last in current)):
+                wanted = {
+                    begin + i: first + step for i, (first, last) in enumerate(current) if first + step < last
+                }
+                tasks = [
+                    blocks.reduce_block(reduction, block, firsts[block], states[i], topic, name)
+                    for i, block in wanted.items()
+                ]
+                for i, state in zip(wanted, compute_many(tasks, client), strict=True):
+                    states[i] = state
+    except BaseException:
+        if client is not None:
+            release([*states, *sent])
+        raise
     total = add_in_order(
         states, len(states), lambda left, right: merge_states(reduction, left, right, client, name)
     )

@@ -88,8 +88,22 @@ def compute_many(tasks: list[Delayed], client: Any) -> list[Any]:
             return list(dask.compute(*tasks, optimize_graph=False))
     with dask.config.set({"distributed.admin.large-graph-warning-threshold": "64GiB"}):
         futures = client.compute(tasks, optimize_graph=False)
-    settle(*futures)
+    try:
+        settle(*futures)
+    except BaseException:
+        release(futures)
+        raise
     return futures
+
+
+def release(values: Iterable[Any]) -> None:
+    """Let the cluster drop those of the values that are futures.
+
+    Without it a notebook, which keeps the last error with all its frames, would keep them after an interrupt.
+    """
+    for value in values:
+        if hasattr(value, "release"):
+            value.release()
 
 
 def settle(*futures: Any) -> None:

@@ -36,6 +36,7 @@ from ..execution.graph_nodes import DataNode, Task, TaskRef
 from ..execution.keeping import current_keeping
 from ..execution.kept_blocks import Keep
 from ..execution.memory import Workers, able_workers
+from ..execution.progress import saw_workers
 from ..execution.row_blocks import shared_arrays
 from ..execution.scheduler import compute, gather, gather_all
 from ..execution.submission import Submission, threads_of
@@ -186,6 +187,7 @@ class DaskBatches:
         """Begin a shuffle window: look the workers up again, and read its blocks."""
         layout = BatchLayout.of(batch, sum(self._rows[b] for b in batch.blocks), len(batch.blocks))
         workers = Workers.of_client(self._client)
+        saw_workers(self._client, workers.each)
         self._far = Ahead.choose(workers, layout, self._row_bytes, self._block_bytes)
         self._opened += 1
         window = self._windows[epoch, batch.window] = Window(

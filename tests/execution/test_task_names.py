@@ -44,16 +44,13 @@ def seen(client):
 
 
 def _forget(dask_scheduler):
-    dask_scheduler.distrf_known = (
-        set(dask_scheduler.extensions["spans"].spans),
-        dict(
-            (name, sum(prefix.state_counts.values())) for name, prefix in dask_scheduler.task_prefixes.items()
-        ),
-    )
+    dask_scheduler.distrf_known = {
+        name: sum(prefix.state_counts.values()) for name, prefix in dask_scheduler.task_prefixes.items()
+    }
 
 
 def _seen(dask_scheduler):
-    spans, names = dask_scheduler.distrf_known
+    names = dask_scheduler.distrf_known
     counts = {name: sum(p.state_counts.values()) for name, p in dask_scheduler.task_prefixes.items()}
     new = {name for name, count in counts.items() if count > names.get(name, 0)}
     every = dask_scheduler.extensions["spans"].spans
