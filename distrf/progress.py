@@ -125,13 +125,15 @@ class _Terminal:
         # What is printed goes to a file where output does.
         self.bars = Progress(*columns, console=console, redirect_stdout=sys.stdout.isatty())
         self._works = Works()
-        self._drawn: dict[str, tuple[Work, Any]] = {}
+        self._drawn: dict[str, tuple[Work | None, Any]] = {}
         self._lock = threading.Lock()
 
     def listen(self, label: str, done: int, total: int) -> None:
         kind, work = self._works.update(label, done, total)
         with self._lock:
             self.bars.start()
+            drawn: Work | None
+            task: Any
             drawn, task = self._drawn.get(kind, (None, None))
             if drawn is not work:
                 if task is not None:

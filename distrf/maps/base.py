@@ -14,6 +14,7 @@ import numpy as np
 
 from ..errors import InputError, SpecMismatchError, first_entry
 from ..kernels.base import AnyKernel
+from ..representation import facts_html
 from ..typing import Rows
 
 #: How `from_spec` reads the fields of a map that are plain values, by the annotation of the field.
@@ -334,6 +335,11 @@ class FeatureMap:
     def scratch_bytes(self, itemsize: int) -> int:
         """Bytes beside a block and its features while these are made. The plan asks."""
         return 0
+
+    def _repr_html_(self) -> str:
+        from .description import map_facts
+
+        return facts_html(type(self).__name__, map_facts(self))
 
     def __dask_tokenize__(self) -> tuple[object, ...]:
         try:
