@@ -72,9 +72,8 @@ def check_rows(X: Rows, n_features_in: int, *, missing: bool = False) -> Rows:
     working_dtype(X.dtype)
     X = canonical(X)
     values = X if isinstance(X, np.ndarray) else X.data
-    with np.errstate(over="ignore", invalid="ignore"):
-        if values.dtype.kind != "f" or np.isfinite(_any_sum(values)):
-            return X
+    if values.dtype.kind != "f" or all_finite(values):
+        return X
     bad = np.isinf(values) if missing else ~np.isfinite(values)
     if not bad.any():  # the sum overflowed, the entries did not
         return X
@@ -125,6 +124,12 @@ def canonical(X: Rows) -> Rows:
         X = X.copy()
         X.sum_duplicates()
     return X
+
+
+def all_finite(values: np.ndarray) -> bool:
+    """Whether all numbers are finite. Where their squares overflow it may say no though they are."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        return bool(np.isfinite(_any_sum(values)))
 
 
 def _any_sum(values: np.ndarray) -> float:
