@@ -369,3 +369,17 @@ def test_start_up_is_cheap(tmp_path, words):
     )
     assert (done.returncode, done.stderr.strip()) == (0, "[]")
     assert done.stdout
+
+
+def test_inspect_loads_nothing_that_computes(files):
+    code = (
+        "import sys\nfrom distrf.cli.app import run\n"
+        "try:\n    run()\nexcept SystemExit as left:\n    assert not left.code\n"
+        "heavy = {'sklearn', 'distributed', 'numba', 'pandas', 'pyarrow', 'matplotlib'}\n"
+        "print(sorted(heavy & {m.split('.')[0] for m in sys.modules}), file=sys.stderr)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, "inspect", files / "train.zarr"], capture_output=True, text=True
+    )
+    assert (done.returncode, done.stderr.strip()) == (0, "[]")
+    assert "rows" in done.stdout
