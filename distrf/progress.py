@@ -1,26 +1,43 @@
-"""Progress bars for what runs on a cluster or here, in a terminal or a notebook."""
+"""Progress of what runs on a cluster or here: bars in a terminal or a notebook, lines in the log of a batch job."""
 
 from __future__ import annotations
 
+import html
+import os
+import stat
 import sys
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
-from .execution.progress import Listener, listening, split_label
+from .execution.progress import Lines, Work, Works, listening
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.progress import Progress
+
+#: Variables that batch systems set. What their jobs write to a pipe goes to a log.
+_BATCH = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "KUBERNETES_SERVICE_HOST")
+#: Seconds between two drawings in a notebook.
+_REDRAW = 0.25
+
+
+class _Display(Protocol):
+    def listen(self, label: str, done: int, total: int) -> None: ...
+
+    def remark(self, text: str) -> None: ...
+
+    def close(self) -> None: ...
 
 
 @contextmanager
 def show_progress(console: Console | None = None) -> Iterator[None]:
     """Show a bar for each pass that runs inside the `with` block: rows done, rows per second, time left.
 
-    The epochs of a fit share one bar, with the loss beside it. Where the output is no terminal and no notebook, nothing moves:
-    each epoch leaves a line, so that the log of a batch job shows how far it is.
+    The epochs of a fit share one bar, with the loss beside it, the passes of conjugate gradients another, with the residual.
+    Workers that are lost or come are named. In a log file, or the log of a batch job, there is a line a minute at most. Nothing
+    is written to a pipe. The logger "distrf" has all of it at the level INFO, also without this function.
 
     Parameters
     ----------
@@ -40,53 +57,154 @@ def show_progress(console: Console | None = None) -> Iterator[None]:
     ...     model = StreamingRidge(alpha=1e-3).fit(X, X[:, 0])
     """
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-    from rich.table import Column
 
     if console is None:
         console = Console(highlight=False)
         console = console if console.is_jupyter else Console(stderr=True, highlight=False)
-    columns = (
-        TextColumn("{task.description:>14}"),
-        BarColumn(20),
-        TextColumn("{task.completed:,.0f}/{task.total:,.0f} rows {task.fields[rate]} {task.fields[remark]}"),
-        TimeElapsedColumn(Column(min_width=7)),
-        TimeRemainingColumn(table_column=Column(min_width=7)),
-    )
-    # What is printed meanwhile stands above the bars, but in a file where output goes to one.
-    bars = Progress(*columns, console=console, redirect_stdout=sys.stdout.isatty())
-    listen = bar_for_each_pass(bars)
-
-    def show(label: str, done: int, total: int) -> None:
-        bars.start()
-        listen(label, done, total)
-
+    display: _Display | None = None
+    if console.is_jupyter:
+        display = _Notebook()
+    elif console.is_terminal:
+        display = _Terminal(console)
+    elif is_log(console.file):
+        display = _Log(console)
+    if display is None:
+        yield
+        return
     try:
-        with listening(show):
+        with listening(display.listen, display.remark):
             yield
     finally:
-        if bars.live.is_started:  # else it would print an empty line, before an error too
-            bars.stop()
+        display.close()
 
 
-def bar_for_each_pass(bars: Progress) -> Listener:
-    """A listener that keeps a bar for each pass; the epochs of a fit share one."""
-    tasks: dict[str, Any] = {}
-    begun: dict[str, float] = {}
-    shown: dict[str, str] = {}
+def is_log(file: Any, environment: Mapping[str, str] = os.environ) -> bool:
+    """Whether what is written to a file that is no terminal stays for someone to read: a file, or the output of a batch job."""
+    if any(name in environment for name in _BATCH):
+        return True
+    try:
+        return stat.S_ISREG(os.fstat(file.fileno()).st_mode)
+    except (AttributeError, OSError, ValueError):
+        return True  # text in memory
 
-    def listen(label: str, done: int, total: int) -> None:
-        name, remark = split_label(label)
-        bar = name.split(" ")[0] if remark else name
-        if bar not in tasks or shown[bar] != name or done == 0:
-            if bar in tasks:
-                bars.remove_task(tasks[bar])
-            tasks[bar] = bars.add_task(name, total=total, rate="", remark="")
-            begun[bar], shown[bar] = time.perf_counter(), name
-        elapsed = time.perf_counter() - begun[bar]
-        rate = f"{done / elapsed:,.0f} rows/s" if done and elapsed > 0.1 else ""
-        bars.update(tasks[bar], completed=done, total=total, rate=rate, remark=remark)
-        if remark and done >= total and not bars.console.is_terminal:
-            bars.console.print(" ".join(part for part in (name, remark, rate) if part))
 
-    return listen
+class _Log:
+    """A line a minute, which also has what was said of workers meanwhile."""
+
+    def __init__(self, console: Console):
+        self._console, self._held = console, list[str]()
+        self.listen = Lines(self._print)
+
+    def _print(self, text: str) -> None:
+        held, self._held = self._held, []
+        self._console.print("; ".join([text, *held]), markup=False, highlight=False, soft_wrap=True)
+
+    def remark(self, text: str) -> None:
+        self._held.append(text)
+
+    def close(self) -> None:
+        pass
+
+
+class _Terminal:
+    """Bars of rich, below what is printed meanwhile. Nothing is drawn before the first pass."""
+
+    def __init__(self, console: Console):
+        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+        from rich.table import Column
+
+        columns = (
+            TextColumn("{task.description:>14}", markup=False),
+            BarColumn(20),
+            TextColumn(
+                "{task.completed:,.0f}/{task.total:,.0f} rows {task.fields[rate]} {task.fields[remark]}"
+            ),
+            TimeElapsedColumn(Column(min_width=7)),
+            TimeRemainingColumn(table_column=Column(min_width=7)),
+        )
+        # What is printed goes to a file where output does.
+        self.bars = Progress(*columns, console=console, redirect_stdout=sys.stdout.isatty())
+        self._works = Works()
+        self._drawn: dict[str, tuple[Work | None, Any]] = {}
+        self._lock = threading.Lock()
+
+    def listen(self, label: str, done: int, total: int) -> None:
+        kind, work = self._works.update(label, done, total)
+        with self._lock:
+            self.bars.start()
+            drawn: Work | None
+            task: Any
+            drawn, task = self._drawn.get(kind, (None, None))
+            if drawn is not work:
+                if task is not None:
+                    self.bars.remove_task(task)
+                task = self.bars.add_task(work.name, total=total, rate="", remark="")
+                self._drawn[kind] = work, task
+            rate = f"{work.rate:,.0f} rows/s" if work.rate else ""
+            self.bars.update(task, completed=done, total=total, rate=rate, remark=work.remark)
+
+    def remark(self, text: str) -> None:
+        self.bars.console.print(text, markup=False, highlight=False)
+
+    def close(self) -> None:
+        if self.bars.live.is_started:  # else it would print an empty line, before an error too
+            self.bars.stop()
+
+
+class _Notebook:
+    """A table of bars in the output of the cell, drawn anew a few times a second."""
+
+    def __init__(self) -> None:
+        self._works, self._remarks = Works(), [""]
+        self._handle: Any = None
+        self._drawn = 0.0
+        self._lock = threading.Lock()
+
+    def listen(self, label: str, done: int, total: int) -> None:
+        self._works.update(label, done, total)
+        if done >= total or time.monotonic() - self._drawn > _REDRAW:
+            self._draw()
+
+    def remark(self, text: str) -> None:
+        self._remarks = [*self._remarks[-3:], text]
+        self._draw()
+
+    def close(self) -> None:
+        if self._handle is not None:
+            self._draw()
+
+    def _draw(self) -> None:
+        from IPython.display import HTML, display
+
+        with self._lock:
+            self._drawn = time.monotonic()
+            table = HTML(progress_html(list(self._works.kinds.values()), [r for r in self._remarks if r]))
+            if self._handle is None:
+                self._handle = display(table, display_id=True)
+            else:
+                self._handle.update(table)
+
+
+def progress_html(works: list[Work], remarks: list[str]) -> str:
+    """The bars of a notebook as HTML.
+
+    Parameters
+    ----------
+    works : list of Work
+    remarks : list of str
+        Lines below them.
+
+    Returns
+    -------
+    str
+    """
+    lines = []
+    for work in works:
+        text = work.text.removeprefix(f"{work.name}: ")
+        lines.append(
+            f'<tr><td style="text-align:right">{html.escape(work.name)}</td>'
+            f'<td><progress value="{work.done}" max="{max(1, work.total)}"></progress></td>'
+            f'<td style="text-align:left">{html.escape(text)}</td></tr>'
+        )
+    below = "".join(f"<div>{html.escape(text)}</div>" for text in remarks)
+    return f'<div class="distrf-progress"><table>{"".join(lines)}</table>{below}</div>'

@@ -266,7 +266,7 @@ def _halving(
             on_level(level, len(candidates), rows)
         calls = [(task, candidate, level, rows) for candidate in candidates]
         done: list[Trial] = []
-        for trial in results_in_order(run_trial, sample.arrays, calls, client, able):
+        for trial in results_in_order(run_trial, sample.arrays, calls, client, able, "trial"):
             done.append(trial)
             if on_trial is not None:
                 on_trial(trial)

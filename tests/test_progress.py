@@ -1,46 +1,210 @@
-"""Bars of passes and epochs, in a terminal and in the log of a batch job."""
+"""Bars of passes and epochs: in a terminal, a notebook, the log of a batch job, and Python's log."""
 
 from __future__ import annotations
 
 import io
+import logging
+import os
+import signal
+import subprocess
+import sys
 
+import dask.array as da
 import numpy as np
 import pytest
 from rich.console import Console
-from rich.progress import Progress, TextColumn
 
-from distrf import StreamingSGDRegressor, show_progress
-from distrf.execution.progress import split_label
-from distrf.progress import bar_for_each_pass
+from distrf import StreamingRidge, StreamingSGDRegressor, show_progress
+from distrf.execution import progress
+from distrf.execution.progress import (
+    Lines,
+    Work,
+    Works,
+    current_listener,
+    listening,
+    saw_workers,
+    split_label,
+)
+from distrf.progress import _Notebook, _Terminal, is_log, progress_html
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """Seconds that pass only where a test says so."""
+    now = [100.0]
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    return now
 
 
 def test_labels():
     assert split_label("epoch 1/3|loss 0.3") == ("epoch 1/3", "loss 0.3")
-    assert split_label("Gram matrix") == ("Gram matrix", "")
+    assert split_label("gram") == ("gram", "")
 
 
-@pytest.mark.parametrize("terminal", [True, False])
-def test_one_bar_for_all_epochs(terminal):
-    """The bar of the epochs shows which one it is and its loss; a log that is no terminal gets a line for each."""
-    text = io.StringIO()
-    console = Console(file=text, force_terminal=terminal, width=100)
-    bars = Progress(TextColumn("{task.description}"), TextColumn("{task.fields[remark]}"), console=console)
-    listen = bar_for_each_pass(bars)
-    listen("targets", 0, 10)
-    listen("targets", 10, 10)
+def test_rate_and_time_left(clock):
+    work = Work("gram", 1000)
+    assert work.rate is work.left is None
+    clock[0] += 2.0
+    work.done = 500
+    assert (work.rate, work.left) == (250.0, 2.0)
+    assert work.text == "gram: 500 of 1,000 rows, 250 rows/s, 2 s left"
+    work.done, work.remark = 1000, "loss 0.1"
+    assert work.text == "gram: 1,000 of 1,000 rows, 500 rows/s, loss 0.1"
+
+
+def test_epochs_are_one_kind_of_work():
+    works = Works()
+    first = works.update("epoch 1/2|loss 2", 5, 10)
+    assert works.update("epoch 1/2|loss 1", 10, 10)[1] is first[1]
+    second = works.update("epoch 2/2|loss 1", 5, 10)
+    assert first[0] == second[0] == "epoch"
+    assert second[1] is not first[1]
+    assert [work.name for work in works.kinds.values()] == ["epoch 2/2"]
+    # The next pass of the same name begins anew.
+    ended = works.update("conjugate gradients|residual 0.1", 10, 10)[1]
+    assert works.update("conjugate gradients|residual 0.01", 0, 10)[1] is not ended
+
+
+def test_a_log_has_a_line_a_minute_at_most(clock):
+    lines = []
+    listen = Lines(lines.append)
+    for second in range(600):
+        clock[0] += 1.0
+        listen(f"epoch {second // 100 + 1}/6|loss 0.5", second % 100 + 1, 100)
+    assert 9 <= len(lines) <= 10
+    assert all("loss 0.5" in line and "rows/s" in line for line in lines)
+
+
+def test_terminal_has_one_bar_for_all_epochs():
+    console = Console(file=io.StringIO(), force_terminal=True, width=100)
+    display = _Terminal(console)
+    display.listen("targets", 0, 10)
+    display.listen("targets", 10, 10)
     for epoch in (1, 2):
         for done in (5, 10):
-            listen(f"epoch {epoch}/2|loss {done / epoch:.1f}", done, 10)
-    shown = [(task.description, task.fields["remark"], task.completed) for task in bars.tasks]
+            display.listen(f"epoch {epoch}/2|loss {done / epoch:.1f}", done, 10)
+    display.remark("workers: 1 came; 2 now")
+    shown = [(task.description, task.fields["remark"], task.completed) for task in display.bars.tasks]
+    display.close()
     assert shown == [("targets", "", 10), ("epoch 2/2", "loss 5.0", 10)]
-    lines = [line.strip() for line in text.getvalue().splitlines()]
-    assert lines == ([] if terminal else ["epoch 1/2 loss 10.0", "epoch 2/2 loss 5.0"])
+    assert "workers: 1 came; 2 now" in console.file.getvalue()
 
 
-def test_python_has_the_lines_of_the_command_line():
-    X = np.random.default_rng(0).normal(size=(600, 3))
+def test_a_notebook_has_a_table_of_bars(monkeypatch):
+    pytest.importorskip("IPython")
+    drawn = []
+
+    class Handle:
+        def update(self, table):
+            drawn.append(table.data)
+
+    monkeypatch.setattr("IPython.display.display", lambda table, **_: drawn.append(table.data) or Handle())
+    display = _Notebook()
+    display.listen("gram", 0, 10)
+    display.listen("epoch 1/2|loss 0.25", 10, 10)
+    display.remark("workers: lost <one>; 1 now")
+    display.close()
+    assert len(drawn) >= 3
+    for part in ('value="0" max="10"', 'value="10" max="10"', "gram", "loss 0.25", "lost &lt;one&gt;"):
+        assert part in drawn[-1]
+    assert progress_html([], []).count("<div") == 1
+
+
+def test_where_lines_are_read(tmp_path):
+    """In a file and in what a batch job prints, not in a pipe."""
+    read, write = os.pipe()
+    with (
+        open(tmp_path / "log", "w") as file,
+        os.fdopen(write, "w") as pipe,
+        os.fdopen(read),
+        open(os.devnull, "w") as nothing,
+    ):
+        assert is_log(file, {})
+        assert is_log(io.StringIO(), {})
+        assert not is_log(pipe, {})
+        assert not is_log(nothing, {})
+        assert is_log(pipe, {"SLURM_JOB_ID": "7"})
+
+
+def test_nothing_is_written_to_a_pipe():
+    code = (
+        "import numpy as np, distrf\nfrom distrf.execution import progress\nprogress.EVERY = 0.0\n"
+        "with distrf.show_progress():\n    distrf.StreamingRidge(alpha=1.0).fit(np.eye(4), np.ones(4))\n"
+    )
+    environment = {k: v for k, v in os.environ.items() if k not in ("SLURM_JOB_ID", "KUBERNETES_SERVICE_HOST")}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_a_log_file_gets_lines(monkeypatch):
+    monkeypatch.setattr(progress, "EVERY", 0.0)
     console = Console(file=io.StringIO(), width=100)
+    X = np.random.default_rng(0).normal(size=(600, 3))
     with show_progress(console):
         StreamingSGDRegressor(alpha=1e-3, n_epochs=3, tol=None, random_state=0).fit(X, X[:, 0])
     lines = [line for line in console.file.getvalue().splitlines() if line.startswith("epoch")]
-    assert [line.split()[1] for line in lines] == ["1/3", "2/3", "3/3"]
+    assert {line.split()[1] for line in lines} == {"1/3:", "2/3:", "3/3:"}
+    assert all("loss" in line for line in lines)
+
+
+def test_python_has_the_lines_in_its_log(caplog):
+    X = np.random.default_rng(0).normal(size=(600, 3))
+    assert current_listener() is None
+    with caplog.at_level(logging.INFO, "distrf"):
+        StreamingSGDRegressor(alpha=1e-3, n_epochs=3, tol=None, random_state=0).fit(X, X[:, 0])
+        assert current_listener() is not None
+    said = [r.getMessage() for r in caplog.records if r.name == "distrf.progress"]
+    assert [line.split()[1] for line in said if line.startswith("epoch")] == ["1/3:", "2/3:", "3/3:"]
+    assert any(line.startswith("targets: 600 of 600 rows") for line in said)
+
+
+def test_conjugate_gradients_tell_the_residual():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 80)) * np.logspace(0, -4, 80)
+    heard = []
+    with listening(lambda label, done, total: heard.append(label)):
+        StreamingRidge(alpha=1e-6, solver="cg", n_directions=4, tol=1e-2).fit(X, X @ rng.normal(size=80))
+    residuals = [float(label.split("residual ")[1]) for label in heard if "residual" in label]
+    assert residuals[-1] < residuals[0]
+
+
+class Client:
+    pass
+
+
+def test_workers_that_are_lost_and_come(caplog):
+    client, said = Client(), []
+    with caplog.at_level(logging.INFO, "distrf"), listening(lambda *_: None, said.append):
+        saw_workers(client, ["a", "b"])
+        saw_workers(client, ["b", "a"])
+        assert said == []
+        saw_workers(client, ["b"])
+        saw_workers(client, ["b", "c", "d"])
+    assert said == ["workers: lost a; 1 now", "workers: 2 came; 3 now"]
+    assert [r.getMessage() for r in caplog.records] == said
+
+
+def test_a_lost_worker_is_told(client, caplog):
+    """A worker that ends in a pass, and the one that its nanny starts in its place."""
+    X = da.from_array(np.random.default_rng(0).normal(size=(3000, 2)), chunks=(50, 2))
+    slow = X.map_blocks(_slowly, dtype=float)
+    said, killed = [], []
+    victim, pid = next(iter(client.run(os.getpid).items()))
+
+    def kill(label, done, total):
+        if done and label == "gram" and not killed:
+            killed.append(victim)
+            os.kill(pid, signal.SIGKILL)
+
+    with listening(kill, said.append):
+        model = StreamingRidge(alpha=1e-3).fit(slow, X[:, 0])
+    assert any(killed[0] in text for text in said)
+    client.wait_for_workers(2)
+    np.testing.assert_array_equal(model.coef_, StreamingRidge(alpha=1e-3).fit(X, X[:, 0]).coef_)
+
+
+def _slowly(block):
+    import time
+
+    time.sleep(0.05)
+    return block

@@ -104,11 +104,10 @@ def inspect(path: Place, *, run: RunOptions) -> None:
         A store, a model, Parquet or CSV.
     """
     from .. import store
-    from ..persistence import model_details
 
     session = Session(run)
     if store.is_model_folder(path):
-        details, shapes = model_details(path), store.array_shapes(path)
+        details, shapes = store.read_spec(path), store.array_shapes(path)
         result, shown = {"kind": "model", **details, "arrays": shapes}, _with_shapes(details, shapes)
         session.finish(result, lambda console: print_spec(console, f"model {path}", shown))
     elif store.made_from(path) is None:

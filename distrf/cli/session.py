@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import sys
 import time
 import warnings
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
     from ..planning.summary import Plan
 
-
+_LOG = logging.getLogger(__name__)
 #: Bytes of rows, and operations, up to which a command needs no processes of its own: they take seconds to start, and some
 #: fits use them better than threads. So many operations are some ten seconds of one thread.
 _SMALL, _LITTLE = 64 * 2**20, 5e11
@@ -52,7 +53,8 @@ class Session:
         checked(lambda: tls_settings(self.run.tls, self.run.cluster))
 
     def say(self, text: str) -> None:
-        """A remark on standard error, unless quiet."""
+        """A remark on standard error, unless quiet, and in Python's log."""
+        _LOG.info(text)
         if not self.run.json:
             self.errors.print(text)
 

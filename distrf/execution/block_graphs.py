@@ -183,26 +183,35 @@ class BlockGraphs:
             return Task(key, reduce_blocks, *arguments)
         return Task(key, reduce_blocks_after, TaskRef(after), *arguments)
 
-    def send_learned(self, client: Any) -> None:
+    def send_learned(self, client: Any) -> list[Any]:
         """Put the learned arrays on the cluster as futures, so that the task of each block refers to them by key.
 
         Parameters
         ----------
         client : distributed.Client
+
+        Returns
+        -------
+        list of distributed.Future
         """
+        sent = []
         for key, node in self.shared.items():
             if _is_learned(key):
                 future = client.compute(Delayed(key, {key: node}), optimize_graph=False)
                 self._nodes[key] = DataNode(key, future)
+                sent.append(future)
+        return sent
 
-    def reduce_block(self, reduction: Any, block: int, start: int, state: Any, topic: str | None) -> Delayed:
-        """The task that adds one block to `state`, which is a value, a future or None."""
+    def reduce_block(
+        self, reduction: Any, block: int, start: int, state: Any, topic: str | None, name: str
+    ) -> Delayed:
+        """The task of that name that adds one block to `state`, which is a value, a future or None."""
         graph: dict[Any, Any] = {k: self._nodes[k] for k in self._order[block]}
         for k, node in graph.items():
             if isinstance(node, DataNode) and _is_future(node.value):
                 graph[k] = node.value  # Dask recognises a bare future
         # The key is unique. States are changed in place, so Dask must not reuse one from an earlier pass.
-        key = f"distrf-block-{uuid.uuid4().hex}"
+        key = f"{name}-{uuid.uuid4().hex}-block-{block}"
         previous: Any = state
         if _is_future(state):
             graph[state.key] = state

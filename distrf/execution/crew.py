@@ -11,6 +11,7 @@ import time
 from typing import Any
 
 from .memory import Workers, able_workers
+from .progress import saw_workers
 
 #: Seconds between two looks at the workers.
 _LOOK_EVERY = 0.5
@@ -58,7 +59,7 @@ class Crew:
         str or None
             An address. Empty: any worker, since there is none yet. None: no worker should get it now.
         """
-        self._look()
+        self.look()
         if not self._threads:
             return None if self._running or self._small else ""
         busy = dict.fromkeys(self._threads, 0)
@@ -83,11 +84,13 @@ class Crew:
         count, seconds = self._done.get(worker, (0, 0.0))
         self._done[worker] = (count + 1, seconds + share * (time.monotonic() - began))
 
-    def _look(self) -> None:
+    def look(self) -> None:
+        """Look up the workers, at most twice a second."""
         now = time.monotonic()
         if now - self._looked > _LOOK_EVERY:
             self._looked = now
             threads = self._client.nthreads()
+            saw_workers(self._client, threads)
             if self._peak and threads.keys() - self._known:
                 each = Workers.of_client(self._client).each
                 self._known = set(each)

@@ -224,7 +224,7 @@ def lazy_rows(source: RowSource) -> da.Array:
     empty = (0,) * len(source.shape)
     meta: Any = sp.csr_array((0, 0), dtype=source.dtype) if source.sparse else np.empty(empty, source.dtype)
     blocks = list(source.blocks())
-    name = "rows-" + tokenize(blocks, tail, meta.dtype.str)
+    name = "read-rows-" + tokenize(blocks, tail, meta.dtype.str)
     chunks = (source.block_lengths, *((size,) for size in tail))
     index = tuple(range(len(chunks)))
     zeros = (0,) * len(tail)

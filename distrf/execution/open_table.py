@@ -18,12 +18,13 @@ from dask.highlevelgraph import HighLevelGraph
 from ..errors import InputError
 from ..parameters import COLUMNS, ruled
 from ..randomness import sample_indices
+from ..representation import facts_html
 from ..store import formats, frames
 from ..store.arrow_types import target_dtype
 from ..store.files import Options
 from ..store.row_source import Selection
 from ..store.table_codes import as_arrow, coded
-from ..store.table_schema import TableSchema, drift, merged
+from ..store.table_schema import BASES, TableSchema, drift, merged
 from ..store.table_source import Layout, TableSource, chosen_names, lay_out
 from .graph_nodes import Alias, Task, TaskRef
 from .open_rows import lazy_rows
@@ -33,6 +34,8 @@ from .scheduler import compute, current_client
 _BLOCKS, _MOST_BLOCKS = 12, 100
 #: Where there are more blocks, the rows of each are among so many times as many neighbours.
 _WINDOW = 16
+#: Columns that a notebook shows.
+_SHOWN = 20
 
 
 class _Place(Protocol):
@@ -84,6 +87,13 @@ class Table:
     target: str | None
     path: str | None
     place: _Place = field(repr=False, compare=False)
+
+    def _repr_html_(self) -> str:
+        names = [("path", self.path), ("rows", self.n), ("columns", self.d), ("target", self.target)]
+        facts = [(name, value) for name, value in names if value is not None]
+        shown = [(column.name, BASES[column.base]) for column in self.schema.columns[:_SHOWN]]
+        more = [("...", f"{self.d - _SHOWN:,} more")] if self.d > _SHOWN else []
+        return facts_html("table", [*facts, *shown, *more])
 
     @property
     def d(self) -> int:

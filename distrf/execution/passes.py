@@ -20,6 +20,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+import dask
 import numpy as np
 from dask.base import is_dask_collection
 from dask.delayed import Delayed
@@ -35,9 +36,10 @@ from .kept_blocks import Keep
 from .memory import PassMemory, Workers, states_ahead
 from .progress import pass_topic, report
 from .row_blocks import align_rows, blocks_are_csr, check_dask_rows, row_bytes, source_of
-from .scheduler import Results, compute, compute_many, current_client, gather, merge_states
+from .scheduler import Results, compute, compute_many, current_client, gather, merge_states, release
 from .submission import Submission
 from .sum_tree import Addition, Span, SumTree, add_in_order, most_waiting
+from .task_names import span_of, task_name
 
 #: Most bytes of states that a pass moves for each of its floating-point operations. At 50 GF/s and 1 GB/s moving takes
 #: below 5 % of the time of computing.
@@ -139,7 +141,7 @@ def run_pass(
     reduction : Reduction
     arrays : NumPy arrays / CSR matrices, or Dask arrays, with equal row counts. The row chunks of the
         first Dask array are the blocks; in-memory arrays are cut into blocks of `block_rows`.
-    label : what progress displays call the pass
+    label : what progress displays call the pass, and in its words Dask's dashboard (see task_names.py)
     starts : first row of each block, where the Dask arrays are some blocks of longer ones
 
     Raises InputError for misaligned arrays and whatever a block function raises.
@@ -187,7 +189,8 @@ def _run_dask(
         reduction = reduction.without_arrays()  # type: ignore[attr-defined]
     with pass_topic(label, sum(rows), client) as topic:
         if blocks.edges is None:
-            return _run_block_by_block(reduction, blocks, rows, firsts, topic, client)
+            with dask.annotate(span=span_of(task_name(label))):
+                return _run_block_by_block(reduction, blocks, rows, firsts, topic, client, task_name(label))
         segments = cut_segments(rows, blocks.edges, count_segments(sum(rows), reduction))
         workers = Workers.of_client(client)
         memory = pass_memory(reduction, arrays, len(segments), workers, learned)
@@ -198,7 +201,7 @@ def _run_dask(
             no_keep(peak, workers, client is None) if keeping is None else keeping.keep(peak, workers, client)
         )
         # Keys are unique to this pass. States are changed in place, so Dask must not reuse one from an earlier pass.
-        pass_ = _Pass(f"distrf-pass-{uuid.uuid4().hex}", reduction, blocks, segments, firsts, topic, keep)
+        pass_ = _Pass(task_name(label), uuid.uuid4().hex, reduction, blocks, segments, firsts, topic, keep)
         with memory.explains(label):
             if client is None:
                 return _run_threads(pass_, window)
@@ -207,9 +210,10 @@ def _run_dask(
 
 @dataclass(frozen=True)
 class _Pass:
-    """The tasks of a pass: one for each segment, and one for each sum of two neighbours."""
+    """The tasks of a pass: one for each segment, and one for each sum of two neighbours. Their keys begin with its name."""
 
     name: str
+    token: str
     reduction: Reduction
     blocks: BlockGraphs
     segments: Sequence[tuple[int, int]]
@@ -220,7 +224,13 @@ class _Pass:
     def key(self, span: Span) -> str:
         """The key of the state of a segment, or of a sum."""
         first, last = span
-        return f"{self.name}-segment-{first}" if last - first == 1 else f"{self.name}-sum-{first}-{last}"
+        if last - first == 1:
+            return f"{self.name}-{self.token}-segment-{first}"
+        return f"{self.name}-sum-{self.token}-{first}-{last}"
+
+    def gate(self, r: int) -> str:
+        """The key of the gate behind segment r."""
+        return f"{self.name}-gate-{self.token}-{r}"
 
     def segment(self, r: int, after: str | None = None) -> Task:
         first, last = self.segments[r]
@@ -247,10 +257,10 @@ def _run_threads(pass_: _Pass, window: int) -> Any:
     graph: dict[Any, Any] = dict(pass_.blocks.shared)
     tree = SumTree(len(pass_.segments))
     for r in range(len(pass_.segments)):
-        segment = pass_.segment(r, f"{pass_.name}-gate-{r - window}" if r >= window else None)
+        segment = pass_.segment(r, pass_.gate(r - window) if r >= window else None)
         graph |= {task.key: task for task in (segment, *map(pass_.sum, tree.add(r)))}
         if r + window < len(pass_.segments):
-            gate = f"{pass_.name}-gate-{r}"
+            gate = pass_.gate(r)
             graph[gate] = Task(gate, passed, *(TaskRef(pass_.key(span)) for span in sorted(tree.waiting)))
     return compute(Delayed(pass_.key(tree.root), graph), None)
 
@@ -266,7 +276,7 @@ def _run_workers(pass_: _Pass, window: int, client: Any, peak: int) -> Any:
     running: dict[Any, int] = {}  # key of a segment -> its number
     adding: dict[Any, list[str]] = {}  # key of a sum -> the keys of the two states that it still holds
     root, most = pass_.key(tree.root), window + most_waiting(segments)
-    submission = Submission()
+    submission = Submission(pass_.name)
     submission.add(dict(pass_.blocks.shared), keep=list(pass_.blocks.shared))
     try:
         while True:
@@ -280,8 +290,9 @@ def _run_workers(pass_: _Pass, window: int, client: Any, peak: int) -> Any:
                 crew.begin(task.key, worker)
                 running[task.key] = r
             results.expect(submission.submit(client))
-            submission = Submission()
+            submission = Submission(pass_.name)
             check()  # a job that no longer owns its output ends here
+            crew.look()
             for key in results.wait():
                 if key in running:
                     crew.finish(key)
@@ -373,6 +384,7 @@ def _run_block_by_block(
     firsts: list[int],
     topic: str | None,
     client: Any,
+    name: str,
 ) -> Any:
     """Run the pass with one task for each block, on as many segments at a time as there are threads.
 
@@ -383,19 +395,26 @@ def _run_block_by_block(
     segments = cut_segments(rows, range(len(rows)), n_segments)
     width = 1 if client is None else max(1, sum(client.nthreads().values()))
     states: list[Any] = []
-    if client is not None:
-        blocks.send_learned(client)
-    for begin in range(0, len(segments), width):
-        current = segments[begin : begin + width]
-        partial: list[Any] = [None] * len(current)
-        for step in range(max(last - first for first, last in current)):
-            wanted = {i: first + step for i, (first, last) in enumerate(current) if first + step < last}
-            tasks = [
-                blocks.reduce_block(reduction, block, firsts[block], partial[i], topic)
-                for i, block in wanted.items()
-            ]
-            for i, state in zip(wanted, compute_many(tasks, client), strict=True):
-                partial[i] = state
-        states.extend(partial)
-    total = add_in_order(states, len(states), lambda left, right: merge_states(reduction, left, right, client))
+    sent = [] if client is None else blocks.send_learned(client)
+    try:
+        for begin in range(0, len(segments), width):
+            current = segments[begin : begin + width]
+            states += [None] * len(current)
+            for step in range(max(last - first for first, last in current)):
+                wanted = {
+                    begin + i: first + step for i, (first, last) in enumerate(current) if first + step < last
+                }
+                tasks = [
+                    blocks.reduce_block(reduction, block, firsts[block], states[i], topic, name)
+                    for i, block in wanted.items()
+                ]
+                for i, state in zip(wanted, compute_many(tasks, client), strict=True):
+                    states[i] = state
+    except BaseException:
+        if client is not None:
+            release([*states, *sent])
+        raise
+    total = add_in_order(
+        states, len(states), lambda left, right: merge_states(reduction, left, right, client, name)
+    )
     return gather(total, client)

@@ -2,30 +2,45 @@
 
 from __future__ import annotations
 
+import logging
+import re
 import threading
+import time
 import uuid
-from collections.abc import Callable, Iterator
+import weakref
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass, field
 from typing import Any
 
 #: Called as listener(label, rows_done, rows_total) in the client process.
 Listener = Callable[[str, int, int], None]
+#: Called with a sentence on the workers that were lost or came.
+Remark = Callable[[str], None]
 
-_listener: ContextVar[Listener | None] = ContextVar("distrf_progress", default=None)
+_LOG = logging.getLogger("distrf.progress")
+#: Seconds between two lines of a log, at least.
+EVERY = 60.0
+
+_listener: ContextVar[tuple[Listener, Remark | None] | None] = ContextVar("distrf_progress", default=None)
 _local: dict[str, Callable[[int], None]] = {}
+#: The workers of each client when they were last looked at.
+_workers: weakref.WeakKeyDictionary[Any, frozenset[str]] = weakref.WeakKeyDictionary()
 
 
 @contextmanager
-def listening(listener: Listener) -> Iterator[None]:
+def listening(listener: Listener, remark: Remark | None = None) -> Iterator[None]:
     """Report every pass inside the `with` block to a listener.
 
     Parameters
     ----------
     listener : callable
         Called as ``listener(label, rows_done, rows_total)`` in the client process.
+    remark : callable, optional
+        Called as ``remark(text)`` when workers are lost or come.
     """
-    token = _listener.set(listener)
+    token = _listener.set((listener, remark))
     try:
         yield
     finally:
@@ -33,8 +48,46 @@ def listening(listener: Listener) -> Iterator[None]:
 
 
 def current_listener() -> Listener | None:
-    """The listener that is set now, for work that is not a pass. A label may carry a remark after a bar: "epoch 1/3|loss 0.3"."""
-    return _listener.get()
+    """What hears of work now: the listener that is set, and Python's log, unless neither is wanted.
+
+    A label may carry a remark after a bar: "epoch 1/3|loss 0.3".
+    """
+    heard = _listener.get()
+    if not _LOG.isEnabledFor(logging.INFO):
+        return None if heard is None else heard[0]
+    if heard is None:
+        return _logged
+    listener = heard[0]
+
+    def both(label: str, done: int, total: int) -> None:
+        listener(label, done, total)
+        _logged(label, done, total)
+
+    return both
+
+
+def saw_workers(client: Any, names: Iterable[str]) -> None:
+    """Say which workers were lost, and how many came, since the workers of a client were last looked at.
+
+    Parameters
+    ----------
+    client : distributed.Client
+    names : iterable of str
+        Addresses of the workers that there are now.
+    """
+    now = frozenset(names)
+    before = _workers.get(client)
+    _workers[client] = now
+    if before is None or before == now:
+        return
+    lost, found = sorted(before - now), len(now - before)
+    parts = [f"lost {', '.join(lost[:3])}{' ...' if len(lost) > 3 else ''}"] if lost else []
+    parts += [f"{found} came"] if found else []
+    text = f"workers: {'; '.join(parts)}; {len(now)} now"
+    _LOG.info(text)
+    heard = _listener.get()
+    if heard is not None and heard[1] is not None:
+        heard[1](text)
 
 
 def split_label(label: str) -> tuple[str, str]:
@@ -54,6 +107,82 @@ def split_label(label: str) -> tuple[str, str]:
     return name, remark
 
 
+@dataclass
+class Work:
+    """A pass or an epoch under way."""
+
+    name: str
+    total: int
+    begun: float = field(default_factory=lambda: time.monotonic())
+    done: int = 0
+    remark: str = ""
+
+    @property
+    def rate(self) -> float | None:
+        """Rows per second; None at the start."""
+        seconds = time.monotonic() - self.begun
+        return self.done / seconds if self.done and seconds > 0.1 else None
+
+    @property
+    def left(self) -> float | None:
+        """Seconds until it is done, at this rate."""
+        return (self.total - self.done) / self.rate if self.rate else None
+
+    @property
+    def text(self) -> str:
+        """All in a line."""
+        parts = [f"{self.done:,} of {self.total:,} rows"]
+        parts += [f"{self.rate:,.0f} rows/s"] if self.rate else []
+        parts += [f"{self.left:,.0f} s left"] if self.left else []
+        return f"{self.name}: {', '.join([*parts, self.remark] if self.remark else parts)}"
+
+
+class Works:
+    """What is under way or was done, by kind: the epochs of a fit are one kind, and the passes of one name."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self.kinds: dict[str, Work] = {}
+
+    def update(self, label: str, done: int, total: int) -> tuple[str, Work]:
+        """The kind of the work with this label, and the work, which is new where it is another one than before."""
+        name, remark = split_label(label)
+        kind = re.split(r" *\d", name)[0] or name
+        with self._lock:
+            work = self.kinds.get(kind)
+            if work is None or work.name != name or work.total != total or done < work.done:
+                work = self.kinds[kind] = Work(name, total)
+            work.done, work.remark = done, remark
+        return kind, work
+
+
+class Lines:
+    """A listener that says in lines how far the work is.
+
+    Parameters
+    ----------
+    say : callable
+        Called with the line.
+    ends : bool
+        Whether to say it too when a pass or an epoch ends, which may be often.
+    """
+
+    def __init__(self, say: Callable[[str], None], ends: bool = False):
+        self._say, self._ends = say, ends
+        self._works = Works()
+        self._said = time.monotonic()
+
+    def __call__(self, label: str, done: int, total: int) -> None:
+        _, work = self._works.update(label, done, total)
+        due = time.monotonic() - self._said >= EVERY
+        if (self._ends and done >= total > 0) or (due and done):
+            self._said = time.monotonic()
+            self._say(work.text)
+
+
+_logged = Lines(_LOG.info, ends=True)
+
+
 @contextmanager
 def pass_topic(label: str, total: int, client: Any) -> Iterator[str | None]:
     """A topic to which the tasks of one pass report their rows.
@@ -70,7 +199,7 @@ def pass_topic(label: str, total: int, client: Any) -> Iterator[str | None]:
     -------
     context manager of str, or of None while nobody listens
     """
-    listener = _listener.get()
+    listener = current_listener()
     if listener is None:
         yield None
         return

@@ -21,6 +21,7 @@ from ..typing import Rows
 from .graph_nodes import DataNode
 from .labelled import has_frames, plain_rows, with_header
 from .scheduler import current_client
+from .task_names import task_name
 from .worker_release import same_release
 
 #: Graph keys with this prefix hold learned arrays: one key, sent once to each worker.
@@ -272,6 +273,7 @@ def map_rows(function: Callable, X: da.Array, n_columns: int | None, dtype: Any)
     arrays = function.arrays  # type: ignore[attr-defined]
     stub = function.without_arrays()  # type: ignore[attr-defined]
     current_client()  # called for its side effect: it prepares the workers
+    name = task_name(getattr(function, "label", type(function).__name__))
     out = da.map_blocks(
         _apply,
         X,
@@ -280,7 +282,7 @@ def map_rows(function: Callable, X: da.Array, n_columns: int | None, dtype: Any)
         dtype=dtype,
         chunks=(X.chunks[0], (1 if n_columns is None else n_columns,)),
         meta=_meta(function, X, dtype),
-        name=f"{type(function).__name__.lower()}-{tokenize(X.name, function)}",
+        name=f"{name}-{tokenize(X.name, function)}",
     )
     if n_columns is None:
         return out[:, 0]
@@ -310,6 +312,12 @@ def row_bytes(X: Any) -> float:
     if made is not None and getattr(made[0], "sparse_output", False):
         return made[0].entries_per_row * X.dtype.itemsize + row_bytes(made[1])
     return float(max(1, math.prod(X.shape[1:])) * X.dtype.itemsize)
+
+
+def maker_label(X: Any) -> str:
+    """The label of the map that made lazy features; "featurize" where it is not known."""
+    made = getattr(X, "distrf_mapped_from", None)
+    return getattr(made[0], "label", "featurize") if made else "featurize"
 
 
 def mapped_from(X: Any) -> tuple[Any, list[Callable]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -16,6 +17,7 @@ from distributed import rejoin, secede, threadpoolexecutor, wait, worker
 from threadpoolctl import threadpool_limits
 
 from . import worker_checks
+from .task_names import span_of
 from .workers import prepare
 
 
@@ -86,8 +88,22 @@ def compute_many(tasks: list[Delayed], client: Any) -> list[Any]:
             return list(dask.compute(*tasks, optimize_graph=False))
     with dask.config.set({"distributed.admin.large-graph-warning-threshold": "64GiB"}):
         futures = client.compute(tasks, optimize_graph=False)
-    settle(*futures)
+    try:
+        settle(*futures)
+    except BaseException:
+        release(futures)
+        raise
     return futures
+
+
+def release(values: Iterable[Any]) -> None:
+    """Let the cluster drop those of the values that are futures.
+
+    Without it a notebook, which keeps the last error with all its frames, would keep them after an interrupt.
+    """
+    for value in values:
+        if hasattr(value, "release"):
+            value.release()
 
 
 def settle(*futures: Any) -> None:
@@ -187,6 +203,7 @@ def results_in_order(
     calls: Sequence[tuple[Any, ...]],
     client: Any,
     workers: Iterable[str] = (),
+    name: str = "call",
 ) -> Iterator[Any]:
     """Call a function many times in parallel and yield the results in the order of the calls.
 
@@ -201,6 +218,8 @@ def results_in_order(
     client : distributed.Client or None
     workers : iterable of str, optional
         Addresses of those that are called as long as one of them is there. Without any, all are.
+    name : str, default="call"
+        Of the tasks.
 
     Returns
     -------
@@ -211,10 +230,14 @@ def results_in_order(
         with threadpool_limits(1), ThreadPoolExecutor(dask.system.CPU_COUNT) as pool:
             yield from pool.map(lambda call: function(shared, *call), calls)
         return
-    with dask.config.set({"distributed.admin.large-graph-warning-threshold": "64GiB"}):
-        held = client.submit(dict, shared, pure=False)
+    token, large = uuid.uuid4().hex, {"distributed.admin.large-graph-warning-threshold": "64GiB"}
+    with dask.config.set(large), dask.annotate(span=span_of(name)):
+        held = client.submit(dict, shared, key=f"{name}-data-{token}", pure=False)
         where = {"workers": [*workers], "allow_other_workers": True} if workers else {}
-        futures = [client.submit(function, held, *call, pure=False, **where) for call in calls]
+        futures = [
+            client.submit(function, held, *call, key=f"{name}-{token}-{i}", pure=False, **where)
+            for i, call in enumerate(calls)
+        ]
     try:
         for future in futures:
             yield gather(future, client)
@@ -226,7 +249,7 @@ def results_in_order(
         held.release()
 
 
-def merge_states(reduction: Any, left: Any, right: Any, client: Any) -> Any:
+def merge_states(reduction: Any, left: Any, right: Any, client: Any, name: str) -> Any:
     """The sum of two states of a reduction, left before right.
 
     Parameters
@@ -234,6 +257,8 @@ def merge_states(reduction: Any, left: Any, right: Any, client: Any) -> Any:
     reduction : Reduction
     left, right : state, or a future of one with a client
     client : distributed.Client or None
+    name : str
+        Of the pass.
 
     Returns
     -------
@@ -241,7 +266,7 @@ def merge_states(reduction: Any, left: Any, right: Any, client: Any) -> Any:
     """
     if client is None:
         return reduction.combine(left, right)
-    return client.submit(reduction.combine, left, right, pure=False)
+    return client.submit(reduction.combine, left, right, key=f"{name}-sum-{uuid.uuid4().hex}", pure=False)
 
 
 def gather(value: Any, client: Any) -> Any:

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 import dask
 from dask.highlevelgraph import HighLevelGraph, MaterializedLayer
 
-#: Dask sums up time and memory of tasks by *span*. Ours are in this one unless the caller names another. Without it the
-#: scheduler begins a new span whenever all tasks are done, and workers keep the counts of every span while they live:
-#: 3,400 counts after 1,100 batches, against 40 with one span.
-_SPAN = {"name": ("distrf",), "ids": (str(uuid.uuid4()),)}
+from .task_names import span_of
 
 
 class Submission:
-    """Collects tasks and sends them in one message, because a message costs the scheduler as much as several tasks."""
+    """Collects tasks and sends them in one message, because a message costs the scheduler as much as several tasks.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    phase : str
+        Name of the phase that they belong to: Dask sums up their time and memory in a span of that name.
+    """
+
+    def __init__(self, phase: str) -> None:
+        self._span = span_of(phase)
         self._layers: dict[str, MaterializedLayer] = {}
         self.keep: list[Any] = []
 
@@ -38,7 +41,7 @@ class Submission:
         keep : iterable of keys
             Results to hold on the cluster until their futures are released. All others are dropped after their last use.
         """
-        notes: dict[str, Any] = {"priority": priority, "span": dask.get_annotations().get("span", _SPAN)}
+        notes: dict[str, Any] = {"priority": priority, "span": self._span}
         if worker is not None:
             notes |= {"workers": [worker], "allow_other_workers": True}
         self._layers[str(len(self._layers))] = MaterializedLayer(graph, annotations=notes)

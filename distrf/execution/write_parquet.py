@@ -61,7 +61,8 @@ def write_parts(
         reduction = _PartReduction(normalise(path), named, keys_of_rows, held())
         every = [a.blocks[pending] if len(pending) < n_blocks else a for a in (*aligned, numbers)]
         starts = np.concatenate([[0], np.cumsum(chunks)])[pending]
-        run_pass(reduction, every, label="write", starts=[int(start) for start in starts])
+        label = "predict" if "prediction" in arrays else "write"
+        run_pass(reduction, every, label=label, starts=[int(start) for start in starts])
     store.finish_parts(path, n_blocks)
     return len(pending), n_blocks
 

@@ -14,7 +14,7 @@ from ..store import zarr_append
 from ..store.job_lock import Claim, check, held
 from .graph_inputs import graph_inputs
 from .passes import run_pass
-from .row_blocks import align_rows, blocks_are_csr, check_dask_rows
+from .row_blocks import align_rows, blocks_are_csr, check_dask_rows, maker_label
 from .states import RowCount
 
 
@@ -87,7 +87,8 @@ def write_rows(
     if pending:
         reduction = _WriteReduction(info.path, tuple(names), block_rows, storage_options, held())
         left = [a.blocks[pending] if len(pending) < info.n_blocks else a for a in coded]
-        run_pass(reduction, left, label="write", starts=[info.bounds(index)[0] for index in pending])
+        label = {"features": maker_label(first), "predictions": "predict"}.get(kind, "write")
+        run_pass(reduction, left, label=label, starts=[info.bounds(index)[0] for index in pending])
     return Written(store.finish(path, storage_options=storage_options), len(pending), info.n_blocks)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -31,6 +31,8 @@ class LinearPredictor:
     intercept: np.ndarray | None = field(default=None, compare=False, repr=False)
     classes: np.ndarray | None = field(default=None, compare=False, repr=False)
     loss: type[Loss] | None = None
+
+    label: ClassVar[str] = "predict"
 
     def __call__(self, Z: Any) -> np.ndarray:
         assert self.coef is not None

@@ -209,9 +209,9 @@ class BaseRidge(LinearModel):
             pair = GramPair(reduction, replace(reduction, n_features=columns.shape[1]))
             with suppress(MemoryPlanError):  # the features alone may fit
                 check_client(reduction.solve_bytes + pair.columns.solve_bytes, type(self).__name__)
-                states = run_pass(pair, [X, columns, *arrays[1:]], label="Gram matrices", block_rows=rows)
+                states = run_pass(pair, [X, columns, *arrays[1:]], label="gram", block_rows=rows)
                 return states.features, states.columns
-        return run_pass(reduction, arrays, label="Gram matrix", block_rows=rows), None
+        return run_pass(reduction, arrays, label="gram", block_rows=rows), None
 
     def _solve(self, state: GramState, reduction: GramReduction, alphas: list[float] | None) -> _Solved:
         """The solution from sums, for one alpha or for the best one by their folds."""

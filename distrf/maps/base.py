@@ -14,6 +14,7 @@ import numpy as np
 
 from ..errors import InputError, SpecMismatchError, first_entry
 from ..kernels.base import AnyKernel
+from ..representation import facts_html
 from ..typing import Rows
 
 #: How `from_spec` reads the fields of a map that are plain values, by the annotation of the field.
@@ -71,9 +72,8 @@ def check_rows(X: Rows, n_features_in: int, *, missing: bool = False) -> Rows:
     working_dtype(X.dtype)
     X = canonical(X)
     values = X if isinstance(X, np.ndarray) else X.data
-    with np.errstate(over="ignore", invalid="ignore"):
-        if values.dtype.kind != "f" or np.isfinite(_any_sum(values)):
-            return X
+    if values.dtype.kind != "f" or all_finite(values):
+        return X
     bad = np.isinf(values) if missing else ~np.isfinite(values)
     if not bad.any():  # the sum overflowed, the entries did not
         return X
@@ -126,6 +126,12 @@ def canonical(X: Rows) -> Rows:
     return X
 
 
+def all_finite(values: np.ndarray) -> bool:
+    """Whether all numbers are finite. Where their squares overflow it may say no though they are."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        return bool(np.isfinite(_any_sum(values)))
+
+
 def _any_sum(values: np.ndarray) -> float:
     """A sum over all values that is finite only if every value is.
 
@@ -169,6 +175,11 @@ class FeatureMap:
     whole_rows: ClassVar[bool] = False
     sparse_output: ClassVar[bool] = False
     same_columns: ClassVar[bool] = False
+
+    @property
+    def label(self) -> str:
+        """What progress displays and Dask's dashboard call the work of computing features."""
+        return f"featurize {getattr(self, 'projection', self.kind)}"
 
     def __call__(self, X: Rows) -> Rows:
         """All features of one block of rows.
@@ -330,6 +341,11 @@ class FeatureMap:
         """Bytes beside a block and its features while these are made. The plan asks."""
         return 0
 
+    def _repr_html_(self) -> str:
+        from .description import map_facts
+
+        return facts_html(type(self).__name__, map_facts(self))
+
     def __dask_tokenize__(self) -> tuple[object, ...]:
         try:
             state: Any = json.dumps(self.spec(), sort_keys=True)
@@ -364,6 +380,10 @@ class OverBase(FeatureMap):
     """
 
     base: FeatureMap
+
+    @property
+    def label(self) -> str:
+        return self.base.label
 
     @property
     def arrays(self) -> dict[str, np.ndarray]:

@@ -41,6 +41,7 @@ class ScalingMap(FeatureMap):
     scale: np.ndarray | None = field(default=None, compare=False, repr=False)
 
     kind: ClassVar[str] = "scaling"
+    label: ClassVar[str] = "scale"  # type: ignore[misc]
     spec_fields: ClassVar[tuple[str, ...]] = ("method", "divisor", "n_features_in", "n_components")
     same_columns: ClassVar[bool] = True
 

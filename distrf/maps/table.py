@@ -48,6 +48,7 @@ class TableMap(FeatureMap):
     numbers: np.ndarray | None = field(default=None, compare=False, repr=False)
 
     kind: ClassVar[str] = "table"
+    label: ClassVar[str] = "encode table"  # type: ignore[misc]
     spec_fields: ClassVar[tuple[str, ...]] = ("n_features_in", "n_components", "slots", "held", "csr", "cross")
     whole_rows: ClassVar[bool] = True
 

@@ -10,6 +10,7 @@ from dask.utils import format_bytes
 from ..errors import MemoryPlanError
 from ..execution.memory import PassMemory, Workers, check_client
 from ..execution.timing import Phase, Speeds
+from ..representation import facts_html
 
 
 @dataclass
@@ -101,6 +102,10 @@ class Plan:
     def __str__(self) -> str:
         lines = [f"plan: {self.job}", *(f"{what:<20}{value}" for what, value in self.lines())]
         return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        fits = [("fits", "yes" if self.fits else "no: the job is refused")]
+        return facts_html(f"plan: {self.job}", [*self.lines(), *fits])
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON."""

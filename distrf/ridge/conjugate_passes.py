@@ -153,10 +153,10 @@ class _Fit:
         ]
         return products[0] if len(products) == 1 else np.concatenate(products, axis=2), len(products)
 
-    def extension(self, V: np.ndarray) -> tuple[np.ndarray, np.ndarray, int]:
+    def extension(self, V: np.ndarray, residual: float) -> tuple[np.ndarray, np.ndarray, int]:
         """V, its products, and the number of passes for them. An interrupted fit takes V from the checkpoint."""
         V = self.steps.once(lambda: V)
-        return V, *self.products(V, "conjugate gradients")
+        return V, *self.products(V, f"conjugate gradients|residual {residual:.2g}")
 
 
 @dataclass(frozen=True)
@@ -397,6 +397,6 @@ def _iterate(
         V = V.astype(fit.dtype).astype(np.float64)
         if V.shape[1] == 0:  # nothing new: the residual is rounding
             return _Iterated(solutions, passes, *worst)
-        V, products, count = fit.extension(V)
+        V, products, count = fit.extension(V, worst[0])
         space.extend(V, products)
         passes += count

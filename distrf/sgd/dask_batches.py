@@ -12,7 +12,7 @@ gradient tasks; large ones are a task of their own, whose result each worker get
 gets an assignment; the scheduler would move features to workers with fewer waiting tasks. If a worker is lost, the
 scheduler computes its results again, since each is a function of the data and the weights.
 
-Keys begin with words (`distrf-sgd-gradient-...`) because the scheduler estimates run times by that prefix. Tasks refer to
+Keys begin with words (`sgd-gradient-...`) because the scheduler estimates run times by that prefix. Tasks refer to
 results that the client holds by key (`TaskRef`). A future inside a graph would be copied when the graph is unpickled, and
 the copy would keep its result alive.
 """
@@ -36,6 +36,7 @@ from ..execution.graph_nodes import DataNode, Task, TaskRef
 from ..execution.keeping import current_keeping
 from ..execution.kept_blocks import Keep
 from ..execution.memory import Workers, able_workers
+from ..execution.progress import saw_workers
 from ..execution.row_blocks import shared_arrays
 from ..execution.scheduler import compute, gather, gather_all
 from ..execution.submission import Submission, threads_of
@@ -111,7 +112,7 @@ class DaskBatches:
         self._blocks = BlockGraphs(arrays) if self._keeping is None else self._keeping.graphs(arrays)
         self._run = uuid.uuid4().hex
         self._stubs = [function.without_arrays() for function in maps]
-        submission = Submission()
+        submission = Submission("sgd")
         for key, node in self._blocks.shared.items():
             submission.add({key: node}, keep=[key])
         self._learned: dict[int, Any] = {}  # index of a map -> key of its arrays
@@ -147,7 +148,7 @@ class DaskBatches:
 
         numbers : further arguments of `BatchWork.gradient`
         """
-        submission = Submission()
+        submission = Submission("sgd")
         self._fill(submission, 1)
         if not self._ahead:
             return None
@@ -188,6 +189,7 @@ class DaskBatches:
         """Begin a shuffle window: look the workers up again, and read its blocks."""
         layout = BatchLayout.of(batch, sum(self._rows[b] for b in batch.blocks), len(batch.blocks))
         workers = Workers.of_client(self._client)
+        saw_workers(self._client, workers.each)
         self._far = Ahead.choose(workers, layout, self._row_bytes, self._block_bytes)
         self._opened += 1
         window = self._windows[epoch, batch.window] = Window(
@@ -220,7 +222,7 @@ class DaskBatches:
         assignments = []
         window = self._windows[epoch, batch.window]
         for worker, microbatches in assign(len(batch.microbatches), batch.window, window.threads):
-            key = f"distrf-sgd-features-{self._run}-{self._count}-{microbatches[0]}"
+            key = f"sgd-featurize-{self._run}-{self._count}-{microbatches[0]}"
             members = [batch.microbatches[i] for i in microbatches]
             for s in itertools.chain(*members):
                 self._load(submission, s.block, worker, window)
@@ -246,11 +248,11 @@ class DaskBatches:
         name = uuid.uuid4().hex
         weights: Any = arrays
         if len(assignments) * sum(a.nbytes for a in arrays.values()) > _MESSAGE_BYTES:
-            weights = TaskRef(f"distrf-sgd-weights-{name}")
+            weights = TaskRef(f"sgd-weights-{name}")
             submission.add({weights.key: DataNode(weights.key, arrays)}, 1)
         groups: dict[int, list[str]] = {}  # summed together
         for assignment in assignments:
-            key = f"distrf-sgd-gradient-{name}-{assignment.microbatches[0]}"
+            key = f"sgd-gradient-{name}-{assignment.microbatches[0]}"
             task = Task(key, _gradients, self.work, TaskRef(assignment.features), weights)
             submission.add({key: task}, 1, assignment.worker)
             groups.setdefault(assignment.microbatches[0] // FAN_IN, []).append(key)
@@ -258,7 +260,7 @@ class DaskBatches:
         while len(lists) > 1:
             sums: list[str] = []
             for keys in lists:
-                key = f"distrf-sgd-sum-{name}-{len(lists)}-{len(sums)}"
+                key = f"sgd-sum-{name}-{len(lists)}-{len(sums)}"
                 submission.add({key: Task(key, _sum_lists, *(TaskRef(k) for k in keys))}, 1)
                 sums.append(key)
             lists = [sums[a : a + FAN_IN] for a in range(0, len(sums), FAN_IN)]
@@ -290,9 +292,9 @@ class DaskBatches:
         workers = Workers.of_client(self._client)
         able = sorted(able_workers(workers.each, workers.memory_limit))
         for a in range(0, len(blocks), _VALIDATE):
-            submission = Submission()
+            submission = Submission("sgd")
             name = uuid.uuid4().hex
-            weights = f"distrf-sgd-weights-{name}"
+            weights = f"sgd-weights-{name}"
             submission.add({weights: DataNode(weights, {"W": W})}, 2)
             keys = []
             for block in blocks[a : a + _VALIDATE]:
@@ -303,7 +305,7 @@ class DaskBatches:
                         dict(load.dask), 2, self._home(block, able[block % len(able)] if able else None, able)
                     )
                     rows = load.key
-                key = f"distrf-sgd-score-{name}-{block}"
+                key = f"sgd-score-{name}-{block}"
                 task = Task(
                     key, _score, self.work, self._stubs, block, held, tuple(self._learned), TaskRef(rows),
                     TaskRef(weights), *(TaskRef(k) for k in self._learned.values()),
@@ -358,8 +360,8 @@ def load_task(
 ) -> Delayed:
     """The task that computes the rows of one block; `shared` are futures of the graph's shared nodes, or None."""
     if blocks.edges is None:
-        return blocks.reduce_block(reduction, block, start, None, None)
-    key = f"distrf-sgd-load-{uuid.uuid4().hex}-{block}"
+        return blocks.reduce_block(reduction, block, start, None, None, "sgd-load")
+    key = f"sgd-load-{uuid.uuid4().hex}-{block}"
     task = blocks.segment_task(key, reduction, block, block + 1, [start], None, keep=keep)
     nodes = blocks.shared if shared is None else shared
     return Delayed(key, {k: nodes[k] for k in task.dependencies} | {key: task})

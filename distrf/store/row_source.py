@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 import numpy as np
 
 from ..errors import InputError
+from ..representation import facts_html, size
 from .files import Options
 from .fingerprints import fingerprint_of_files
 
@@ -96,6 +97,23 @@ class RowsInfo:
     target: str | None
     nbytes: int
     sparse: bool
+
+    def _repr_html_(self) -> str:
+        kind = "CSR" if self.sparse else "dense"
+        facts = [
+            ("path", self.path),
+            ("rows", self.n),
+            ("columns", self.d),
+            ("X", f"{self.dtype}, {kind}, {size(self.nbytes)}"),
+            (
+                "block",
+                f"up to {self.block_rows:,} rows, {size(self.nbytes * self.block_rows / max(1, self.n))}",
+            ),
+            ("target", self.target),
+            ("classes", self.classes),
+            ("names", self.columns),
+        ]
+        return facts_html("rows", [(name, value) for name, value in facts if value is not None])
 
 
 def column_numbers(path: str, columns: Sequence[Any], names: Sequence[str] | None, d: int) -> tuple[int, ...]:

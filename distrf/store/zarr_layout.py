@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import StoreError
+from ..representation import facts_html, size
 
 FORMAT = 2
 FORMATS = (1, 2)
@@ -97,6 +98,25 @@ class StoreInfo:
     pending: int
     nbytes: int
     stored_bytes: int | None = field(default=None)
+
+    def _repr_html_(self) -> str:
+        state = "complete" if self.complete else f"{self.pending} blocks are not written"
+        made = "" if self.stored_bytes is None else f", {size(self.stored_bytes)} in files"
+        facts: list[tuple[str, Any]] = [
+            ("path", self.path),
+            ("rows", f"{self.n_rows:,} in blocks of {self.block_rows:,}"),
+            *(
+                (a.name, f"{' x '.join(map(str, a.shape))} {np.dtype(a.dtype)}{', CSR' if a.sparse else ''}")
+                for a in self.arrays
+            ),
+            ("in memory", f"{size(self.nbytes)}{made}"),
+            ("a block", size(self.nbytes * self.block_rows / max(1, self.n_rows))),
+            ("state", state),
+            ("target", self.target),
+            ("classes", self.classes),
+            ("spec", self.spec),
+        ]
+        return facts_html(f"store of {self.kind}", [(name, value) for name, value in facts if value])
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON."""

@@ -217,13 +217,15 @@ class _Finding:
     def _sketched(self, round_: int, width: int) -> np.ndarray:
         theta = make_sketch(self.how.sketch, self.n, width, self.how.seed, f"sketch/{round_}")
         return self._by_column_blocks(
-            width, lambda a, b: SketchReduction(self.source, sketch=theta, first=a, last=b), "sketch"
+            width,
+            lambda a, b: SketchReduction(self.source, sketch=theta, first=a, last=b),
+            "range finder|sketch",
         )
 
     def _product(self, basis: np.ndarray) -> np.ndarray:
         Q, width = basis.astype(self.dtype, copy=False), basis.shape[1]
         return self._by_column_blocks(
-            width, lambda a, b: ProductReduction(self.source, Q, width, a, b), "subspace iteration"
+            width, lambda a, b: ProductReduction(self.source, Q, width, a, b), "range finder|iteration"
         )
 
     # --- steps ------------------------------------------------------------------------------------------------
@@ -268,7 +270,9 @@ class _Finding:
                 rows = self._probes("ritz", 4 * Q.shape[1])
                 T, energy = ritz_of_rows(self.source, rows, Q, self.n)
             else:
-                state = self._pass(RitzReduction(self.source, Q, width=Q.shape[1]), "singular values")
+                state = self._pass(
+                    RitzReduction(self.source, Q, width=Q.shape[1]), "range finder|singular values"
+                )
                 T, energy = state[:-1], float(state[-1, 0])
             return {f"ritz{round_}": T, f"energy{round_}": np.array([energy])}
 
@@ -307,7 +311,7 @@ class _Finding:
         check_client(gram_client_bytes(D), "solver='gram'")
 
         def step(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-            S = lower_matrix(self._pass(GramTilesReduction(self.source), "Gram matrix"), D)
+            S = lower_matrix(self._pass(GramTilesReduction(self.source), "gram"), D)
             energy = float(np.trace(S))
             sigma, vectors = top_eigenpairs(S, self.how.n_components)
             return {"basis": fix_signs(vectors), "sigma": sigma, "energy": np.array([energy])}

@@ -93,7 +93,8 @@ def test_options_that_do_not_apply(cli, files, tmp_path, words, message, monkeyp
 # ---- training ---------------------------------------------------------------------------------------
 
 
-def test_train_reports_the_epochs(cli, files, tmp_path):
+def test_train_reports_the_epochs(cli, files, tmp_path, caplog):
+    caplog.set_level("INFO", "distrf")
     arguments = [
         "--model",
         "logistic",
@@ -119,7 +120,8 @@ def test_train_reports_the_epochs(cli, files, tmp_path):
     assert re.search(r"epoch .* loss .* validation .* batches .* seconds .* rows/s", said(shown.out))
     assert f"{history[-1]['loss']:.5g}" in shown.out
     assert f"{history[-1]['validation_score']:.4f}" in shown.out
-    assert re.search(r"epoch 2/2 loss 0\.\d+", said(shown.err))
+    assert re.search(r"epoch 2/2: .*, loss 0\.\d+", caplog.text)
+    assert "epoch" not in shown.err
     first, second = (load_model(tmp_path / name)["model"] for name in "mn")
     np.testing.assert_array_equal(first.coef_, second.coef_)
     np.testing.assert_allclose(first.predict_proba(np.ones((2, 64), np.float32)).sum(axis=1), 1, rtol=1e-6)
@@ -367,3 +369,17 @@ def test_start_up_is_cheap(tmp_path, words):
     )
     assert (done.returncode, done.stderr.strip()) == (0, "[]")
     assert done.stdout
+
+
+def test_inspect_loads_nothing_that_computes(files):
+    code = (
+        "import sys\nfrom distrf.cli.app import run\n"
+        "try:\n    run()\nexcept SystemExit as left:\n    assert not left.code\n"
+        "heavy = {'sklearn', 'distributed', 'numba', 'pandas', 'pyarrow', 'matplotlib'}\n"
+        "print(sorted(heavy & {m.split('.')[0] for m in sys.modules}), file=sys.stderr)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, "inspect", files / "train.zarr"], capture_output=True, text=True
+    )
+    assert (done.returncode, done.stderr.strip()) == (0, "[]")
+    assert "rows" in done.stdout

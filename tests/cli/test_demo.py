@@ -42,11 +42,14 @@ def test_demo(tmp_path):
     assert {p.name for p in tmp_path.iterdir()} == {"distrf-demo"}
 
 
-def test_demo_shows_what_it_does(tmp_path, cli, monkeypatch):
+def test_demo_shows_what_it_does(tmp_path, cli, monkeypatch, caplog):
     monkeypatch.chdir(tmp_path)
+    caplog.set_level("INFO", "distrf")
     printed = cli("demo", "--rows", 2000, "-D", 64, "--out", "here", cluster=True)
-    for word in ("dashboard http", "Expanding the digits to 2,000 rows", "Gram matrix", "2,000 rows"):
+    for word in ("dashboard http", "Expanding the digits to 2,000 rows"):
         assert word in printed.err
+        assert word in caplog.text
+    assert "gram: 2,000 of 2,000 rows" in caplog.text
     for word in (
         "test accuracy, linear",
         "test accuracy, kernel",

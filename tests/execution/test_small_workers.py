@@ -25,10 +25,16 @@ from distrf.sgd import dask_batches
 GIB = 2**30
 
 
+class Fake(SimpleNamespace):
+    """Like a client, it can be a key that does not keep it alive."""
+
+    __hash__ = object.__hash__
+
+
 def fake(**limits):
     """A client whose workers have a thread and so much memory each."""
     found = {name: {"nthreads": 1, "memory_limit": limit} for name, limit in limits.items()}
-    return SimpleNamespace(
+    return Fake(
         scheduler_info=lambda n_workers: {"workers": found},
         nthreads=lambda: dict.fromkeys(found, 1),
         found=found,

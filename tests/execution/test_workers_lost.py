@@ -96,7 +96,7 @@ def test_a_task_meant_for_a_lost_worker_runs_elsewhere(threads):
     threads.cluster.scale(0)
     while threads.nthreads():
         time.sleep(0.02)
-    batch = Submission()
+    batch = Submission("test")
     batch.add({"task": Task("task", sum, [1, 2])}, worker=address, keep=["task"])
     futures = batch.submit(threads)
     while getattr(threads.cluster.scheduler.tasks.get("task"), "state", "") != "no-worker":
@@ -112,7 +112,7 @@ def test_a_task_meant_for_a_lost_worker_runs_on_one_that_took_no_tasks(threads):
     assert current_client() is threads
     (there,) = threads_of(threads.nthreads())
     threads.run_on_scheduler(becomes, there, "paused")
-    batch = Submission()
+    batch = Submission("test")
     batch.add({"late": Task("late", sum, [1, 2])}, worker="inproc://10.0.0.1/1/1", keep=["late"])
     futures = batch.submit(threads)
     while getattr(threads.cluster.scheduler.tasks.get("late"), "state", "") != "no-worker":

@@ -84,7 +84,7 @@ class CountLoads(SchedulerPlugin):
     """The most blocks, and the most features, that were in the memory of workers at once."""
 
     def __init__(self):
-        self.now = {"-load-": set(), "-features-": set()}
+        self.now = {"-load-": set(), "-featurize-": set()}
         self.most = dict.fromkeys(self.now, 0)
 
     def transition(self, key, start, finish, *args, **kwargs):
@@ -108,10 +108,10 @@ def test_a_window_of_blocks_is_resident(client, batch_size, monkeypatch):
     finally:
         client.unregister_scheduler_plugin("count-loads")
     assert 16 <= most["-load-"] <= 32
-    assert 2 <= most["-features-"] <= 4 * microbatch_count(batch_size, MICROBATCH_ROWS)
+    assert 2 <= most["-featurize-"] <= 4 * microbatch_count(batch_size, MICROBATCH_ROWS)
     time.sleep(0.5)
     left = client.run_on_scheduler(
-        lambda dask_scheduler: [k for k in dask_scheduler.tasks if "distrf-sgd" in str(k)]
+        lambda dask_scheduler: [k for k in dask_scheduler.tasks if str(k).startswith("sgd-")]
     )
     assert left == []
 

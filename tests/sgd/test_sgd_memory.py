@@ -16,7 +16,8 @@ from distrf.errors import MemoryPlanError
 from distrf.execution import scheduler, workers
 from distrf.execution.memory import Workers
 from distrf.execution.sampling import take_rows
-from distrf.execution.submission import _SPAN, Submission
+from distrf.execution.submission import Submission
+from distrf.execution.task_names import span_of
 from distrf.sgd.schedules import ORDERS, Holdout, Schedule, row_order
 
 
@@ -29,7 +30,7 @@ def fit(rows=2000):
 
 def counted_spans(dask_worker):
     """Names that a worker keeps figures of, for tasks of batches."""
-    names = [k for k in dask_worker.digests_total if k[0] == "execute" and str(k[2]).startswith("distrf-sgd")]
+    names = [k for k in dask_worker.digests_total if k[0] == "execute" and str(k[2]).startswith("sgd-")]
     return {name[1] for name in names}
 
 
@@ -37,12 +38,13 @@ def test_a_fit_is_one_span(client):
     """Dask begins another whenever all tasks are done, and keeps figures of each."""
     earlier = set().union(*client.run(counted_spans).values())
     fit()
-    assert set().union(*client.run(counted_spans).values()) == earlier | set(_SPAN["ids"])
+    assert set().union(*client.run(counted_spans).values()) == earlier | {span_of("sgd")["ids"][-1]}
 
 
 def test_a_span_of_the_caller_is_kept(client):
-    with span("mine") as name:
+    with span("mine"):
         fit()
+        name = span_of("sgd")["ids"][-1]
     assert name in set().union(*client.run(counted_spans).values())
 
 

@@ -378,4 +378,5 @@ def test_a_folder_of_two_formats_is_refused(tmp_path):
     frame.to_csv(tmp_path / "old.csv", index=False)
     with pytest.raises(StoreError, match=r"files of one format.*'new.parquet' and 'old.csv'"):
         open_rows(tmp_path)
-    assert open_rows(str(tmp_path / "*.parquet")).shape == open_rows(str(tmp_path / "old.csv")).shape == (2, 2)
+    for path in ("*.parquet", "old.csv"):
+        assert open_rows(str(tmp_path / path))[0].shape == (2, 2)

@@ -1,0 +1,161 @@
+"""What a notebook shows of maps, models, plans, stores and tables."""
+
+from __future__ import annotations
+
+import pickle
+from html.parser import HTMLParser
+
+import dask.array as da
+import numpy as np
+import pyarrow as pa
+import pytest
+from sklearn import config_context
+from sklearn.pipeline import make_pipeline
+
+from distrf import (
+    TEFM,
+    RandomFourierFeatures,
+    StreamingRidge,
+    StreamingSGDClassifier,
+    load_model,
+    open_table,
+    plan,
+    save_model,
+    write_rows,
+)
+from distrf.representation import facts_html, size
+from distrf.store import describe, info
+
+
+class Tables(HTMLParser):
+    """Facts of the boxes, and the tags that are open at the end."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.facts, self.open, self._cells, self._inside = {}, [], [], False
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.open.append(tag)
+        if tag == "div" and ("class", "distrf-facts") in attrs:
+            self._inside = True
+        if tag == "tr":
+            self._cells = []
+        if tag in ("th", "td"):
+            self._cells.append("")
+
+    def handle_data(self, data):
+        if self._inside and self.open and self.open[-1] in ("th", "td"):
+            self._cells[-1] += data
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+        if tag == "tr" and self._inside:
+            self.facts[self._cells[0]] = self._cells[1]
+
+
+def facts_of(value):
+    text = value._repr_html_()
+    parsed = Tables(text[text.index('<div class="distrf-facts"') :])
+    assert parsed.open == []
+    return parsed.facts
+
+
+@pytest.fixture
+def problem():
+    X = np.random.default_rng(0).normal(size=(300, 4))
+    return X, (X[:, 0] > 0).astype(int)
+
+
+def test_text_is_escaped():
+    shown = facts_html("<b>", [("a & b", "<script>"), ("n", 12345), ("ok", True), ("s", 0.5), ("l", [1, 2])])
+    assert "<script>" not in shown
+    facts = Tables(shown).facts
+    assert facts == {"a & b": "<script>", "n": "12,345", "ok": "yes", "s": "0.5", "l": "1, 2"}
+    assert len(Tables(facts_html("t", [("long", "x" * 10_000)])).facts["long"]) == 200
+
+
+def test_map(problem):
+    est = RandomFourierFeatures(length_scale=2.0, n_components=64, projection="circulant", random_state=3)
+    facts = facts_of(est.fit(problem[0]).map_)
+    sent = size(len(pickle.dumps(est.map_)))
+    assert facts.items() >= {
+        "columns (d)": "4", "features (D)": "64", "kernel": "Gaussian()", "length scale": "2",
+        "projection": "circulant", "on the wire": f"{sent} with each task",
+        "block of 10,000 rows": "156.25 kiB in, 2.44 MiB out (float32)",
+    }.items()  # fmt: skip
+    assert facts["seed"] == str(est.map_.seed)
+
+
+def test_map_over_another(problem):
+    base = RandomFourierFeatures(length_scale=2.0, n_components=64, random_state=3)
+    est = TEFM(base, n_components=4, random_state=0).fit(problem[0])
+    facts = facts_of(est.map_)
+    assert facts["base"] == "dense, D = 64"
+    assert facts["learned arrays"].endswith("once to each worker")
+
+
+def test_the_diagram_of_scikit_learn_stays(problem):
+    est = RandomFourierFeatures(n_components=8, random_state=0)
+    before = est._repr_html_()
+    assert "sk-container" in before
+    assert "distrf-facts" not in before
+    est.fit(problem[0])
+    assert "sk-container" in est._repr_html_()
+    assert facts_of(est)["features (D)"] == "8"
+    assert "distrf-facts" in est._repr_mimebundle_()["text/html"]
+    with config_context(display="text"):
+        assert not hasattr(est, "_repr_html_")
+        assert "text/html" not in est._repr_mimebundle_()
+    pipeline = make_pipeline(est, StreamingRidge(alpha=1.0))
+    assert pipeline._repr_html_().count("sk-estimator ") >= 2
+    pipeline.fit(problem[0], problem[1])
+    assert "sk-container" in pipeline._repr_html_()
+
+
+@pytest.mark.parametrize(
+    "model", [StreamingRidge(alpha=0.5), StreamingSGDClassifier("logistic", n_epochs=2, tol=None)]
+)
+def test_models(problem, model, tmp_path):
+    assert "distrf-facts" not in model._repr_html_()
+    model.fit(*problem)
+    save_model(model, tmp_path / "model")
+    for one in (model, load_model(tmp_path / "model")):
+        facts = facts_of(one)
+        assert facts["features"] == "4"
+        assert facts["on the wire"].endswith("once to each worker")
+    assert facts.get("classes", "0, 1") == "0, 1"
+    assert facts.get("alpha", "0.5") is not None
+
+
+def test_plan(problem):
+    X = da.from_array(problem[0], chunks=(100, 4))
+    made = plan(make_pipeline(RandomFourierFeatures(n_components=8), StreamingRidge()), X, cluster="none")
+    facts = facts_of(made)
+    assert facts["rows"] == "300 in 3 blocks of up to 100"
+    assert facts["fits"] == "yes"
+    assert {what.strip() for what, _ in made.lines()} <= {what.strip() for what in facts}
+
+
+def test_stores(problem, tmp_path):
+    path = tmp_path / "rows.zarr"
+    X = da.from_array(problem[0], chunks=(100, 4))
+    written = write_rows(X, path, da.from_array(problem[1], chunks=100))
+    for facts in (facts_of(written.info), facts_of(info(path))):
+        assert facts["rows"] == "300 in blocks of 100"
+        assert facts["X"] == "300 x 4 float64"
+        assert facts["state"] == "complete"
+    facts = facts_of(describe(path))
+    assert facts["rows"] == "300"
+    assert facts["X"] == "float64, dense, 9.38 kiB"
+    assert facts["block"] == "up to 100 rows, 3.12 kiB"
+
+
+def test_table():
+    table = open_table(
+        pa.table({"age": [31.0, None], "<name>": ["a", "b"], "left": [True, False]}), target="left"
+    )
+    facts = facts_of(table)
+    assert facts == {"rows": "2", "columns": "2", "target": "left", "age": "numbers", "<name>": "text"}
+    wide = open_table(pa.table({f"c{i}": [1.0] for i in range(30)}))
+    assert facts_of(wide)["..."] == "10 more"
