@@ -258,7 +258,7 @@ def importance(given: ImportanceOptions, *, plot: Place | None = None, run: RunO
         Draw the importances to this file.
     """
     from ..pipeline.loaded import predictor
-    from ..plot import plot_importance
+    from ..plot import ImportanceDisplay
     from .plots import check_place, write_plot
 
     session = Session(run)
@@ -271,6 +271,6 @@ def importance(given: ImportanceOptions, *, plot: Place | None = None, run: RunO
     with session.connected(), session.noting():
         found = given.call(trained, data)
     if plot:
-        write_plot(plot_importance(found), plot)
+        write_plot(ImportanceDisplay.from_importance(found).ax_, plot)
     result = found.to_dict() | {"model": model} | ({"plot": plot} if plot else {})
     session.finish(result, lambda console: console.print(str(found), soft_wrap=True))
