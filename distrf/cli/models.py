@@ -80,6 +80,7 @@ def train(
     table: TableOptions,
     scale: ScaleOptions,
     plot: Place | None = None,
+    report: Place | None = None,
     overwrite: bool = False,
     run: RunOptions,
 ) -> None:
@@ -96,6 +97,8 @@ def train(
         The folder of the model.
     plot : Place or None
         Write the learning curve (SGD), the errors of several alphas, the spectrum (tefm) to this file.
+    report : Place or None
+        Write a page about the training to this file, report.html: choices, figures, time, memory, environment, spec.
     overwrite : bool
         Replace an output made with another spec.
     """
@@ -114,6 +117,7 @@ def train(
     outputs = Outputs(out, kept.checkpoint, kept.every, kept.resume, overwrite)
     outputs.check_places(X)
     check_place(plot, X)
+    session.report_to(report, X, out, kept.checkpoint)
     lazy, y = rows_with_target(data, "training")
     target = look_at_target(y, map.seed)
     scaler, estimator, learner = steps = unfitted(data, map, model, scale, target)
@@ -124,7 +128,10 @@ def train(
     if outputs.done:
         outputs.check_same_job(job)
         facts = {"model": out, "done": True} | _draw(None if plot and os.path.exists(plot) else plot, out)
-        session.finish(facts, lambda console: print_done(console, facts))
+        if report and os.path.exists(report):
+            session.report = None
+        shown: dict[str, Any] = {"about": out, "title": f"Training of {out}", "data": data}
+        session.finish(facts, lambda console: print_done(console, facts), **shown)
         return
     sizes: dict[str, Any] = {
         "classes": len(data.info.classes or ()) or target.distinct,
@@ -146,7 +153,8 @@ def train(
             pipeline, data.description, job, seconds, lambda: data.parts, source=X, command=command_line()
         )
     result = facts_of(pipeline, data.n, seconds) | {"model": out, "rows": data.n} | _draw(plot, pipeline)
-    session.finish(result, lambda console: print_training(console, f"model {out}", result))
+    shown = {"about": pipeline, "title": f"Training of {out}", "data": data}
+    session.finish(result, lambda console: print_training(console, f"model {out}", result), **shown)
 
 
 def _draw(path: str | None, model: Any) -> dict[str, Any]:
@@ -224,13 +232,20 @@ def predict(given: PredictOptions, *, run: RunOptions) -> None:
     session.finish(result, lambda console: print_result(console, f"predictions {out}", result))
 
 
-def evaluate(given: EvaluateOptions, *, run: RunOptions) -> None:
-    """Score a trained model on rows with known targets, in one pass."""
+def evaluate(given: EvaluateOptions, *, report: Place | None = None, run: RunOptions) -> None:
+    """Score a trained model on rows with known targets, in one pass.
+
+    Parameters
+    ----------
+    report : Place or None
+        Write a page about the scores to this file, report.html: figures, tables by class, time, memory, environment.
+    """
     from ..pipeline.loaded import predictor
     from .reports import print_scores
 
     session = Session(run)
     model, X = given.places.values()
+    session.report_to(report, X, model)
     trained = predictor(model)
     reading = {name: value for name, value in given.values.items() if name != "by"}
     data = trained.open(X, needs_target=True, **reading)
@@ -238,8 +253,11 @@ def evaluate(given: EvaluateOptions, *, run: RunOptions) -> None:
         data.column(given.values["by"])  # lazy; one that is not there is an error now
     session.refuse_if_too_big("evaluate", trained.pipeline, data)
     with session.connected(), session.noting():
-        result = given.call(trained, data) | {"model": model}
-    session.finish(result, lambda console: print_scores(console, f"{model} on {X}", result))
+        found = given.call(trained, data)
+    result, title = found | {"model": model}, f"{model} on {X}"
+    session.finish(
+        result, lambda console: print_scores(console, title, result), about=found, title=title, data=data
+    )
 
 
 class ImportanceOptions(FunctionOptions):

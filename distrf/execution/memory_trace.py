@@ -61,18 +61,21 @@ def tracing_memory(client: Any = None, every: float = _EVERY) -> Iterator[Memory
     trace, stopped, start = MemoryTrace(), threading.Event(), time.perf_counter()
 
     def look() -> None:
+        held = _held(client)
+        if held:
+            trace.add(round(time.perf_counter() - start, 3), held)
+
+    def watch() -> None:
         wait = every
-        while True:
-            held = _held(client)
-            if held:
-                trace.add(round(time.perf_counter() - start, 3), held)
+        look()
+        while not stopped.wait(wait):
+            look()
             if len(trace.seconds) >= _MOST:
                 trace.halve()
                 wait *= 2
-            if stopped.wait(wait):
-                return
+        look()
 
-    thread = threading.Thread(target=look, name="distrf-memory", daemon=True)
+    thread = threading.Thread(target=watch, name="distrf-memory", daemon=True)
     thread.start()
     try:
         yield trace

@@ -11,6 +11,7 @@ from .kernel_scatter import KernelScatterDisplay
 from .learning_curve import LearningCurveDisplay
 from .memory import MemoryDisplay
 from .ranking import PrecisionRecallDisplay, RocCurveDisplay
+from .report import check_report, write_report
 from .residuals import ResidualsDisplay
 from .spectrum import SpectrumDisplay
 from .training import plot_training
@@ -32,6 +33,8 @@ __all__ = [
     "RocCurveDisplay",
     "SpectrumDisplay",
     "TrainingCurveDisplay",
+    "check_report",
     "plot_training",
     "tracing_memory",
+    "write_report",
 ]

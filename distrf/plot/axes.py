@@ -71,7 +71,7 @@ def missing(error: ImportError) -> MissingPlotError:
 
 def plain(text: Any, most: int = 40) -> str:
     """A name from data as a label: dollars are no formulas, and what is long is cut."""
-    text = " ".join(str(text).split()) or "(empty)"
+    text = "".join(c if c.isprintable() else "?" for c in " ".join(str(text).split())) or "(empty)"
     return (text if len(text) <= most else text[: most - 1] + "…").replace("$", r"\$")
 
 

@@ -132,6 +132,7 @@ class KernelErrorDisplay(Display):
             set_size_ticks(ax, (k for points in groups.values() for k in points))
         else:
             ax.set_xscale("log")
+            set_round_ticks(ax, (np.mean(s) for points in groups.values() for _, s in points.values()), "x")
         ax.set_yscale("log")
         set_round_ticks(ax, means)
         ax.set_xlabel("features D" if x == "n_components" else "seconds of one transform")

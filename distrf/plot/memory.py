@@ -112,7 +112,7 @@ class MemoryDisplay(Display):
             self.planned_ = ax.axhline(
                 self.planned / _MIB, color="C3", linestyle="--", label="planned peak of a worker"
             )
-        if self.limit and self.limit <= 4 * highest:
+        if self.limit and self.limit <= 2.5 * highest:
             self.limit_ = ax.axhline(self.limit / _MIB, color="black", linestyle=":", label="limit of a worker")
         ax.set_ylim(bottom=0)
         ax.set_xlabel("seconds")

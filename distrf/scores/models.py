@@ -14,6 +14,9 @@ from .probabilities import ProbabilitySums
 from .ranking import BINS, ClassRankings
 from .samples import RowSample
 
+#: Scores of slices that are shown, beside the first one.
+SLICE_SCORES = ("accuracy", "balanced_accuracy", "roc_auc", "log_loss", "rmse", "mae")
+
 
 @dataclass
 class ClassifierSums:
