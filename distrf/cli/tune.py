@@ -73,7 +73,7 @@ def tune(
     learner = model.first.make(seed=map.seed)
     map.follow_target(estimator, is_classifier(learner))
     _check_places(X, out, model_out, overwrite)
-    session.report_to(report, X, model_out)
+    session.report_to(report, X, out, model_out)
     shown = {} if run.json or run.quiet else _printer(session, hasattr(learner, "compares_alphas"))
     with session.connected():
         tuned = given.call(

@@ -259,5 +259,5 @@ def test_commands_refuse_a_report_before_anything_runs(cli, tables, tmp_path):
     assert "ends in .html" in cli(*given, tmp_path / "r.txt", code=2).err
     (tmp_path / "file").write_text("")
     assert "cannot be written" in cli(*given, tmp_path / "file" / "r.html", code=1).err
-    assert "lies in" in cli(*given, tmp_path / "m" / "r.html", code=1).err
+    assert "must lie apart" in cli(*given, tmp_path / "m" / "r.html", code=2).err
     assert not (tmp_path / "m").exists()
