@@ -176,14 +176,21 @@ class AddOptions(FunctionOptions):
     left_out = ("y", "sample_weight")
 
 
-def add(given: AddOptions, *, run: RunOptions) -> None:
-    """Add rows to a ridge model that was trained with --keep-state, exactly and in one pass over them."""
+def add(given: AddOptions, *, report: Place | None = None, run: RunOptions) -> None:
+    """Add rows to a ridge model that was trained with --keep-state, exactly and in one pass over them.
+
+    Parameters
+    ----------
+    report : Place or None
+        Write a page about the model, as it is then, to this file, report.html.
+    """
     from ..pipeline.adding import Growing, open_more
     from ..store.job_lock import hold
     from .reports import print_result
 
     session = Session(run)
     model, X = given.places.values()
+    session.report_to(report, X, model)
     with hold(model):
         growing = Growing.of(model)
         reading = {name: given.values[name] for name in ("target", "weight", "strict") if name in given.values}
@@ -196,7 +203,8 @@ def add(given: AddOptions, *, run: RunOptions) -> None:
     rows = growing.estimator.state_.rows
     counts = {"rows": rows - before, "rows_known": data.n - (rows - before), "rows_in_all": rows}
     result = {"model": model, **counts, **growing.estimator.facts()}
-    session.finish(result, lambda console: print_result(console, f"model {model}", result))
+    shown: dict[str, Any] = {"about": model, "title": f"Rows added to {model}", "data": data}
+    session.finish(result, lambda console: print_result(console, f"model {model}", result), **shown)
 
 
 class PredictOptions(FunctionOptions):

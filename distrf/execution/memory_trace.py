@@ -9,8 +9,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-#: Seconds between two looks, and looks beyond which every second one is dropped.
-_EVERY, _MOST = 0.5, 2000
+#: Looks beyond which every second one is dropped.
+_MOST = 2000
+#: Its name where there are no workers.
+THIS_PROCESS = "this process"
 
 
 @dataclass
@@ -47,16 +49,21 @@ class MemoryTrace:
 
 
 @contextmanager
-def tracing_memory(client: Any = None, every: float = _EVERY) -> Iterator[MemoryTrace]:
-    """Look at the memory of the workers, or of this process, while the rows inside run.
+def tracing_memory(client: Any = None, every: float = 0.5) -> Iterator[MemoryTrace]:
+    """Look at the memory of the workers, or of this process, while the lines inside run.
 
     Parameters
     ----------
-    client : distributed.Client or None
+    client : distributed.Client or None, default=None
         None looks at this process.
-    every : float
+    every : float, default=0.5
         Seconds between two looks; doubled whenever 2,000 are kept. Workers tell their memory with their heartbeats, every
         half second where they are few.
+
+    Yields
+    ------
+    MemoryTrace
+        What is held by each process, to be drawn by `distrf.plot.MemoryDisplay`.
     """
     trace, stopped, start = MemoryTrace(), threading.Event(), time.perf_counter()
 
@@ -90,7 +97,7 @@ def _held(client: Any) -> dict[str, int]:
         if client is None:
             import psutil
 
-            return {"this process": int(psutil.Process().memory_info().rss)}
+            return {THIS_PROCESS: int(psutil.Process().memory_info().rss)}
         workers = client.scheduler_info(n_workers=-1)["workers"]
         return {
             name: int(worker["metrics"]["memory"]) for name, worker in workers.items() if "metrics" in worker

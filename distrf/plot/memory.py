@@ -107,14 +107,15 @@ class MemoryDisplay(Display):
             for name, values in trace.processes.items()
         ]  # fmt: skip
         self.planned_ = self.limit_ = None
-        highest = max([*trace.peaks.values(), self.planned or 0])
+        highest = max([1, *trace.peaks.values(), self.planned or 0])
         if self.planned:
             self.planned_ = ax.axhline(
                 self.planned / _MIB, color="C3", linestyle="--", label="planned peak of a worker"
             )
         if self.limit and self.limit <= 2.5 * highest:
+            highest = max(highest, self.limit)
             self.limit_ = ax.axhline(self.limit / _MIB, color="black", linestyle=":", label="limit of a worker")
-        ax.set_ylim(bottom=0)
+        ax.set_ylim(0, 1.08 * highest / _MIB)
         ax.set_xlabel("seconds")
         ax.set_ylabel("memory of a process (MiB)")
         ax.legend(frameon=False, fontsize="small", loc="best")

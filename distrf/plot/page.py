@@ -36,7 +36,7 @@ nav a { color: #0550ae; margin-right: .9rem; text-decoration: none; white-space:
 table { border-collapse: collapse; font-size: .9rem; margin: .4rem 0; }
 th, td { text-align: left; vertical-align: top; padding: .25rem .9rem .25rem 0; border-bottom: 1px solid #eaeef2; }
 th { font-weight: 600; color: #424a53; }
-td { overflow-wrap: anywhere; min-width: 5.5rem; }
+td { overflow-wrap: anywhere; min-width: 6.5rem; }
 td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; min-width: 0; overflow-wrap: normal; }
 td.n { white-space: nowrap; }
 .figures { display: flex; flex-wrap: wrap; gap: 1rem; }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
@@ -14,7 +15,7 @@ from sklearn.base import BaseEstimator
 
 from .. import __version__
 from ..errors import InputError
-from ..execution.memory_trace import MemoryTrace
+from ..execution.memory_trace import THIS_PROCESS, MemoryTrace
 from ..pipeline.evaluating import Evaluation
 from ..pipeline.loaded import Loaded
 from ..record import pipeline_facts
@@ -120,8 +121,9 @@ def write_report(
     --------
     >>> import tempfile
     >>> import distrf
+    >>> from distrf.datasets import load_digits_split
     >>> from distrf.plot import write_report
-    >>> X, _, y, _ = distrf.datasets.load_digits_split()
+    >>> X, y, _, _ = load_digits_split()
     >>> model = distrf.StreamingRidgeClassifier(alpha=[1e-4, 1e-2]).fit(X, y)
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     write_report(distrf.evaluate(model, X, y), f"{folder}/scores.html")
@@ -137,7 +139,7 @@ def write_report(
     elif isinstance(result, (str, os.PathLike, BaseEstimator)):
         loaded = Loaded.of(result)
         made, spec = pipeline_facts(loaded.pipeline), loaded.spec
-        usual, body = "Model", partial(_model, pipeline=loaded.pipeline, made=made)
+        usual, body = "Model", partial(_model, pipeline=loaded.pipeline, made=made | known)
         known, data, command = _of_folder(loaded, known, data, command)
     else:
         raise InputError(
@@ -166,9 +168,16 @@ def write_report(
     page.facts(environment().items())
     page.section("Spec" if spec is not None else "Result")
     shown = made if spec is None else spec
-    page.listing(json.dumps(shown, indent=1, default=str, ensure_ascii=False))
+    page.listing(_json(shown))
     fs, root = files.filesystem(files.normalise(os.fspath(path)))
     files.write_bytes(fs, root, page.html().encode(errors="backslashreplace"))
+
+
+def _json(value: Any) -> str:
+    """Indented JSON, in which lists of numbers are lines."""
+    text = json.dumps(value, indent=1, default=str, ensure_ascii=False)
+    # A line break is inside no text of JSON: what begins with one is a list.
+    return re.sub(r"\[\n[^\[\]{}\"]+\]", lambda found: re.sub(r"\s+", " ", found[0]), text)
 
 
 def _of_folder(
@@ -292,7 +301,8 @@ def _searched(tuned: Tuned, over: str) -> list[Any]:
 def _evaluation(page: Page, found: Evaluation) -> None:
     page.section("Scores")
     page.facts(_flat(found))
-    sums, drawn = found.sums, {}
+    sums = found.sums
+    drawn: dict[str, Any] = {}
     if isinstance(sums, ClassifierSums):
         if sums.labels.matrix is not None:
             drawn["Confusion matrix, rows"] = ConfusionMatrixDisplay
@@ -335,7 +345,9 @@ def _memory(page: Page, facts: Mapping[str, Any], plan: Any, trace: MemoryTrace 
         level = (
             {} if plan is None else {"planned": plan.memory.peak, "limit": plan.workers.memory_limit or None}
         )
-        page.figures({"Memory over time": lambda ax: MemoryDisplay.from_trace(trace, **level, ax=ax)})
+        one = "; client and worker are one process, which also holds what draws this page"
+        caption = f"Memory over time{one if THIS_PROCESS in trace.processes else ''}"
+        page.figures({caption: lambda ax: MemoryDisplay.from_trace(trace, **level, ax=ax)})
     if peaks:
         page.heading("Peaks")
         page.facts((name, format_bytes(size)) for name, size in peaks.items())

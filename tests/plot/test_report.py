@@ -2,6 +2,7 @@
 
 import base64
 import re
+import warnings
 from html.parser import HTMLParser
 from xml.etree import ElementTree
 
@@ -235,6 +236,36 @@ def test_commands(cli, tables, tmp_path):
     assert {"Command", "Data", "Scores", "Time", "Memory", "Environment", "Result"} <= set(page.sections)
     assert f"By {NASTY}" in page.text
     assert len(page.images) == 5
+
+
+def test_a_report_of_workers_has_their_peaks(cli, rows, tmp_path):
+    X, z = rows
+    save_model(machine(StreamingRidge(1e-3)).fit(X, z), tmp_path / "m")
+    np.savez(tmp_path / "rows.npz", X=X, y=z)
+    distrf.ingest(tmp_path / "rows.npz", tmp_path / "rows.zarr", block_rows=50)
+    cli("evaluate", tmp_path / "m", tmp_path / "rows.zarr", "--report", tmp_path / "e.html", cluster=True)
+    page = read(tmp_path / "e.html")
+    assert "Peaks" in page.text
+    assert "peak of a worker" in page.text
+    assert len(page.images) == 3  # residuals twice, memory
+
+
+def test_warnings_of_a_command_are_in_its_report(cli, rows, tmp_path, monkeypatch):
+    X, z = rows
+    save_model(machine(StreamingRidge(1e-3)).fit(X, z), tmp_path / "m")
+    np.savez(tmp_path / "rows.npz", X=X, y=z)
+    distrf.ingest(tmp_path / "rows.npz", tmp_path / "rows.zarr")
+    evaluate = distrf.pipeline.evaluating.evaluate
+
+    def warning(*given, **options):
+        warnings.warn(f"beware of {NASTY}", UserWarning, stacklevel=1)
+        return evaluate(*given, **options)
+
+    monkeypatch.setattr("distrf.pipeline.evaluating.evaluate", warning)
+    words = ["evaluate", tmp_path / "m", tmp_path / "rows.zarr", "--cluster", "none"]
+    with pytest.warns(UserWarning, match="beware of"):  # it is shown as ever, too
+        cli(*words, "--report", tmp_path / "e.html")
+    assert f"beware of {NASTY}" in read(tmp_path / "e.html").text
 
 
 def test_tune_writes_a_report(cli, tables, tmp_path):

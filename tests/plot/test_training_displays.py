@@ -288,6 +288,19 @@ def test_tracing_memory__of_this_process():
     assert trace.peaks["this process"] > held.nbytes
 
 
+@pytest.mark.parametrize("looks", [6, 7])
+def test_memory_trace__halved_keeps_peaks_and_the_end(looks):
+    trace = MemoryTrace()
+    for k in range(looks):
+        trace.add(float(k), {"a": 10 - k} if k < 3 else {"a": 10 - k, "b": k})
+    before = trace.peaks
+    trace.halve()
+    assert trace.peaks == before
+    assert trace.seconds[-1] == looks - 1
+    assert len(trace.seconds) == (looks + 1) // 2
+    assert all(len(values) == len(trace.seconds) for values in trace.processes.values())
+
+
 def test_plot_training__refuses_what_leaves_nothing():
     model = make_pipeline(StreamingRidge(1e-3).fit(np.eye(4), np.arange(4.0)))
     with pytest.raises(InputError, match="ridge with one alpha"):
