@@ -31,7 +31,7 @@ class ResidualsDisplay(ScoreDisplay):
     Parameters
     ----------
     y_true, y_pred : arrays of shape (k,) or (k, outputs)
-        Targets and predictions of the rows that are drawn.
+        Targets and predictions of the rows that are drawn. Of more than 10 outputs the first 10 are.
     n : int
         Rows of which they are a sample.
 

@@ -9,8 +9,8 @@ import numpy as np
 from ..execution.states import SizedState
 from ..targets import float_columns
 
-#: Rows of a sample.
-SAMPLED = 1000
+#: Rows of a sample, and outputs of each that are kept, the first ones: there may be thousands.
+SAMPLED, OUTPUTS = 1000, 10
 
 
 @dataclass
@@ -27,7 +27,7 @@ class RowSample(SizedState):
     ----------
     keys : uint64 array of shape (k,), ascending, k <= size
     rows : int64 array of shape (k,)
-    y, predicted : float64 arrays of shape (k, outputs)
+    y, predicted : float64 arrays of shape (k, outputs), of at most 10 outputs
     """
 
     size: int = SAMPLED
@@ -38,8 +38,8 @@ class RowSample(SizedState):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the state of a few outputs."""
-        return 64 * self.size
+        """Most bytes of the state."""
+        return 16 * (1 + OUTPUTS) * self.size
 
     def add(
         self, rows: np.ndarray, y: np.ndarray, predicted: np.ndarray, weight: np.ndarray | None = None
@@ -55,9 +55,15 @@ class RowSample(SizedState):
         rows = rows.astype(np.int64)
         counts = np.arange(len(rows)) if weight is None else np.flatnonzero(weight > 0)
         keys = _hash(rows[counts])
-        least = np.argsort(keys, kind="stable")[: self.size]
+        if len(keys) > self.size:
+            fewer = np.argpartition(keys, self.size)[: self.size]
+            keys, counts = keys[fewer], counts[fewer]
+        least = np.argsort(keys, kind="stable")
         taken = counts[least]
-        y, predicted = float_columns(y[taken]), float_columns(predicted[taken])
+        y, predicted = (
+            float_columns(block if block.ndim == 1 else block[:, :OUTPUTS])
+            for block in (y[taken], predicted[taken])
+        )
         self.merge(RowSample(self.size, keys[least], rows[taken], y, predicted))
 
     def merge(self, other: RowSample) -> None:

@@ -2,6 +2,7 @@
 
 import base64
 import re
+import sys
 import warnings
 from html.parser import HTMLParser
 from xml.etree import ElementTree
@@ -175,6 +176,21 @@ def test_refuses_places_and_things(tmp_path, rows):
         write_report(model, tmp_path / "file" / "r.html")
     with pytest.raises(InputError, match="got dict"):
         write_report({}, tmp_path / "r.html")
+
+
+def test_missing_matplotlib__names_the_extra_before_anything_runs(cli, tables, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    given = [
+        "train",
+        tables / "train.parquet",
+        tmp_path / "m",
+        "--target",
+        "y",
+        "--report",
+        tmp_path / "r.html",
+    ]
+    assert 'pip install "distrf[plot]"' in " ".join(cli(*given, code=2).err.split())
+    assert not any(tmp_path.iterdir())
 
 
 def test_is_whole_or_not_there(tmp_path, rows, monkeypatch):
