@@ -19,7 +19,7 @@ import numpy as np
 from distrf.kernels import Gaussian
 from distrf.maps import FourierMap
 from distrf.metrics import kernel_error
-from distrf.plot import plot_kernel_error, plot_kernel_estimates
+from distrf.plot import KernelErrorDisplay, KernelScatterDisplay
 
 COLUMNS, GAMMA = 16, 0.25
 MAPS = {"RKS": "dense", "Fastfood": "fastfood", "SCRF": "circulant-paper", "circulant": "circulant"}
@@ -66,10 +66,12 @@ def main() -> None:
     few, many = rng.uniform(size=(100, COLUMNS)), rng.uniform(size=(500, COLUMNS))
     figure, axes = pyplot.subplots(1, 4, figsize=(18, 4.2), layout="constrained")
     for ax, letter, name in zip(axes, "abc", ("RKS", "Fastfood", "SCRF"), strict=False):
-        plot_kernel_estimates(feature_map(name, 512, 0), few, ax).set_title(f"({letter}) {name}, D = 512")
+        KernelScatterDisplay.from_estimator(feature_map(name, 512, 0), few, ax=ax)
+        ax.set_title(f"({letter}) {name}, D = 512")
         ax.set(xlim=(0.2, 1.0), ylim=(0.2, 1.0))
     table = errors(many, options.sizes, options.seeds)
-    plot_kernel_error(table, axes[3]).set_title("(d) relative error")
+    KernelErrorDisplay.from_table(table, ax=axes[3])
+    axes[3].set_title("(d) relative error")
     axes[3].set_ylabel("|K - ZZ'|_F / |K|_F")
     figure.savefig(options.out, dpi=130)
 

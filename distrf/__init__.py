@@ -38,6 +38,7 @@ _EXPORTS = {
     "append_rows": "distrf.pipeline.writing",
     "predict": "distrf.pipeline.predicting",
     "evaluate": "distrf.pipeline.evaluating",
+    "Evaluation": "distrf.pipeline.evaluating",
     "add_rows": "distrf.pipeline.adding",
     "permutation_importance": "distrf.inspection.importance",
     "tune": "distrf.tuning",

@@ -60,9 +60,9 @@ class ProjectionErrors:
         return len(self.found[0].errors["frobenius"])
 
     def table(self) -> list[dict[str, Any]]:
-        """The relative Frobenius error of each draw, as `distrf.plot.plot_kernel_error` takes it."""
+        """The relative Frobenius error of each draw, as `distrf.plot.KernelErrorDisplay` takes it."""
         return [
-            {"map": one.projection, "n_components": one.n_components, "error": draw}
+            {"map": one.projection, "n_components": one.n_components, "error": draw, "seconds": one.seconds}
             for one in self.found
             for draw in one.errors["frobenius"]
         ]

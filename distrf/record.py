@@ -76,3 +76,13 @@ class Training:
             tuple(Comparison(**c) for c in stored["baseline"]),
             tuple(stored["warnings"]),
         )
+
+
+def pipeline_facts(pipeline: Any) -> dict[str, Any]:
+    """What the steps of a fitted pipeline took, chose and reached, as plain JSON, and its `training_`."""
+    facts: dict[str, Any] = {}
+    for step in reversed(list(pipeline)):
+        if hasattr(step, "facts"):
+            facts |= step.facts()
+    training = getattr(pipeline, "training_", None)
+    return facts if training is None else facts | training.to_dict()

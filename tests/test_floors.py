@@ -93,7 +93,9 @@ def test_seams(files):
             not any(module.startswith("dask.dataframe") for module in imports(path))
             or name == "distrf.execution.labelled"
         )
-        assert "matplotlib" not in found or name == "distrf.plot" or name.startswith("distrf.cli"), name
+        assert "matplotlib" not in found or name.startswith("distrf.plot") or name.startswith("distrf.cli"), (
+            name
+        )
         assert not found & {"typer", "rich"} or name.startswith(("distrf.cli", "distrf.progress")), name
         assert not found & {"pyarrow", "zarr", "fsspec"} or name.startswith(
             ("distrf.store", "distrf.ingestion", "distrf.execution.write_parquet")

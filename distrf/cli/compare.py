@@ -43,7 +43,7 @@ def compare(
         Write a plot of the errors to this file.
     """
     from ..comparing import usable_projections
-    from ..plot import plot_kernel_error
+    from ..plot import KernelErrorDisplay
     from .plots import check_place, write_plot
 
     session = Session(run)
@@ -55,7 +55,7 @@ def compare(
     with session.connected():
         found = given.call(estimator, data.rows()[0])
     if plot:
-        axes = plot_kernel_error(found.table())
+        axes = KernelErrorDisplay.from_table(found.table()).ax_
         axes.set_ylabel("|K - ZZ'|_F / |K|_F")
         write_plot(axes, plot)
     result = found.to_dict() | {"plot": plot}

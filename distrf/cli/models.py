@@ -82,6 +82,7 @@ def train(
     split: SplitOptions,
     scale: ScaleOptions,
     plot: Place | None = None,
+    report: Place | None = None,
     overwrite: bool = False,
     run: RunOptions,
 ) -> None:
@@ -98,6 +99,8 @@ def train(
         The folder of the model.
     plot : Place or None
         Write the learning curve (SGD), the errors of several alphas, the spectrum (tefm) to this file.
+    report : Place or None
+        Write a page about the training to this file, report.html: choices, figures, time, memory, environment, spec.
     overwrite : bool
         Replace an output made with another spec.
     """
@@ -116,6 +119,7 @@ def train(
     outputs = Outputs(out, kept.checkpoint, kept.every, kept.resume, overwrite)
     outputs.check_places(X)
     check_place(plot, X)
+    session.report_to(report, X, out, kept.checkpoint)
     lazy, y = rows_with_target(data, "training")
     target = look_at_target(y, map.seed)
     scaler, estimator, learner = steps = unfitted(data, map, model, scale, target)
@@ -127,7 +131,10 @@ def train(
     if outputs.done:
         outputs.check_same_job(job)
         facts = {"model": out, "done": True} | _draw(None if plot and os.path.exists(plot) else plot, out)
-        session.finish(facts, lambda console: print_done(console, facts))
+        if report and os.path.exists(report):
+            session.report = None
+        shown: dict[str, Any] = {"about": out, "title": f"Training of {out}", "data": data}
+        session.finish(facts, lambda console: print_done(console, facts), **shown)
         return
     sizes: dict[str, Any] = {
         "classes": len(data.info.classes or ()) or target.distinct,
@@ -158,7 +165,8 @@ def train(
             command=command_line(),
         )
     result = facts_of(pipeline, data.n, seconds) | {"model": out, "rows": data.n} | _draw(plot, pipeline)
-    session.finish(result, lambda console: print_training(console, f"model {out}", result))
+    shown = {"about": pipeline, "title": f"Training of {out}", "data": data}
+    session.finish(result, lambda console: print_training(console, f"model {out}", result), **shown)
 
 
 def _draw(path: str | None, model: Any) -> dict[str, Any]:
@@ -180,14 +188,21 @@ class AddOptions(FunctionOptions):
     left_out = ("y", "sample_weight")
 
 
-def add(given: AddOptions, *, run: RunOptions) -> None:
-    """Add rows to a ridge model that was trained with --keep-state, exactly and in one pass over them."""
+def add(given: AddOptions, *, report: Place | None = None, run: RunOptions) -> None:
+    """Add rows to a ridge model that was trained with --keep-state, exactly and in one pass over them.
+
+    Parameters
+    ----------
+    report : Place or None
+        Write a page about the model, as it is then, to this file, report.html.
+    """
     from ..pipeline.adding import Growing, open_more
     from ..store.job_lock import hold
     from .reports import print_result
 
     session = Session(run)
     model, X = given.places.values()
+    session.report_to(report, X, model)
     with hold(model):
         growing = Growing.of(model)
         reading = {name: given.values[name] for name in ("target", "weight", "strict") if name in given.values}
@@ -200,7 +215,8 @@ def add(given: AddOptions, *, run: RunOptions) -> None:
     rows = growing.estimator.state_.rows
     counts = {"rows": rows - before, "rows_known": data.n - (rows - before), "rows_in_all": rows}
     result = {"model": model, **counts, **growing.estimator.facts()}
-    session.finish(result, lambda console: print_result(console, f"model {model}", result))
+    shown: dict[str, Any] = {"about": model, "title": f"Rows added to {model}", "data": data}
+    session.finish(result, lambda console: print_result(console, f"model {model}", result), **shown)
 
 
 class PredictOptions(FunctionOptions):
@@ -236,13 +252,20 @@ def predict(given: PredictOptions, *, run: RunOptions) -> None:
     session.finish(result, lambda console: print_result(console, f"predictions {out}", result))
 
 
-def evaluate(given: EvaluateOptions, *, run: RunOptions) -> None:
-    """Score a trained model on rows with known targets, in one pass."""
+def evaluate(given: EvaluateOptions, *, report: Place | None = None, run: RunOptions) -> None:
+    """Score a trained model on rows with known targets, in one pass.
+
+    Parameters
+    ----------
+    report : Place or None
+        Write a page about the scores to this file, report.html: figures, tables by class, time, memory, environment.
+    """
     from ..pipeline.loaded import predictor
     from .reports import print_scores
 
     session = Session(run)
     model, X = given.places.values()
+    session.report_to(report, X, model)
     trained = predictor(model)
     reading = {name: value for name, value in given.values.items() if name != "by"}
     data = trained.open(X, needs_target=True, **reading)
@@ -250,8 +273,11 @@ def evaluate(given: EvaluateOptions, *, run: RunOptions) -> None:
         data.column(given.values["by"])  # lazy; one that is not there is an error now
     session.refuse_if_too_big("evaluate", trained.pipeline, data)
     with session.connected(), session.noting():
-        result = given.call(trained, data) | {"model": model}
-    session.finish(result, lambda console: print_scores(console, f"{model} on {X}", result))
+        found = given.call(trained, data)
+    result, title = found | {"model": model}, f"{model} on {X}"
+    session.finish(
+        result, lambda console: print_scores(console, title, result), about=found, title=title, data=data
+    )
 
 
 class ImportanceOptions(FunctionOptions):
@@ -270,7 +296,7 @@ def importance(given: ImportanceOptions, *, plot: Place | None = None, run: RunO
         Draw the importances to this file.
     """
     from ..pipeline.loaded import predictor
-    from ..plot import plot_importance
+    from ..plot import ImportanceDisplay
     from .plots import check_place, write_plot
 
     session = Session(run)
@@ -283,6 +309,6 @@ def importance(given: ImportanceOptions, *, plot: Place | None = None, run: RunO
     with session.connected(), session.noting():
         found = given.call(trained, data)
     if plot:
-        write_plot(plot_importance(found), plot)
+        write_plot(ImportanceDisplay.from_importance(found).ax_, plot)
     result = found.to_dict() | {"model": model} | ({"plot": plot} if plot else {})
     session.finish(result, lambda console: console.print(str(found), soft_wrap=True))

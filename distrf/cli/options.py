@@ -47,7 +47,7 @@ class RunOptions:
     tls : Place or None
         Folder with ca.pem, cert.pem and key.pem: encrypt, and let in only who has such a certificate.
     quiet : bool
-        No progress and no report; warnings stay.
+        No progress and no result; warnings stay.
     json : bool
         Print the result as JSON.
     """

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from ..record import Training
+from ..scores.models import SLICE_SCORES
 
 #: Columns of a table that are printed.
 _COLUMNS = 50
@@ -39,8 +40,8 @@ def print_result(console: Console, title: str, result: dict[str, Any]) -> None:
     print_facts(console, title, shown)
 
 
-#: Most classes that are printed, and the scores of slices that are, beside the first one.
-_CLASSES, _OF_SLICES = 30, ("accuracy", "balanced_accuracy", "roc_auc", "log_loss", "rmse", "mae")
+#: Most classes that are printed.
+_CLASSES = 30
 
 
 def print_scores(console: Console, title: str, result: dict[str, Any]) -> None:
@@ -59,7 +60,7 @@ def print_scores(console: Console, title: str, result: dict[str, Any]) -> None:
     if 0 < len(classes) <= _CLASSES:
         print_table(console, "by class", classes)
     if "slices" in result:
-        names = dict.fromkeys(["value", "rows", first, *(n for n in _OF_SLICES if n in shown)])
+        names = dict.fromkeys(["value", "rows", first, *(n for n in SLICE_SCORES if n in shown)])
         print_table(console, f"by {result['by']}", [{n: piece[n] for n in names} for piece in result["slices"]])
 
 

@@ -20,6 +20,7 @@ from .usage import checked
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from ..execution.memory_trace import MemoryTrace
     from ..planning.summary import Plan
 
 _LOG = logging.getLogger(__name__)
@@ -39,6 +40,10 @@ class Session:
     started: float = field(default_factory=time.perf_counter)
     peaks: dict[str, int] = field(default_factory=dict)
     noted: list[str] = field(default_factory=list)
+    report: str | None = None
+    heard: list[str] = field(default_factory=list)
+    plan: Plan | None = None
+    trace: MemoryTrace | None = None
 
     def __post_init__(self) -> None:
         from rich.console import Console
@@ -58,6 +63,17 @@ class Session:
         if not self.run.json:
             self.errors.print(text)
 
+    def report_to(self, path: str | None, *sources: str | None) -> None:
+        """Write a page about this command at its end; a place where that fails is an error now.
+
+        sources : places that it must not lie in
+        """
+        if path is not None:
+            from ..plot.report import check_report
+
+            checked(lambda: check_report(path, *sources))
+            self.report = path
+
     def planned(self, job: str, pipeline: Any, data: Any, **more: Any) -> Plan:
         """The plan of a job where it will run. Little work on small data runs in threads of this process.
 
@@ -71,8 +87,10 @@ class Session:
             made = plan(pipeline, data, job=job, **more, cluster="none")
             if made.fits and made.flops <= _LITTLE:
                 self.run = replace(run, cluster="none")
+                self.plan = made
                 return made
-        return plan(pipeline, data, job=job, **more, **run.where)
+        self.plan = plan(pipeline, data, job=job, **more, **run.where)
+        return self.plan
 
     def refuse_if_too_big(
         self, job: str, pipeline: Any, data: Any, *, connected: bool = False, **more: Any
@@ -84,7 +102,8 @@ class Session:
         from ..planning import plan
 
         if connected and self.run.cluster != "none":
-            plan(pipeline, data, job=job, **more).check()
+            self.plan = plan(pipeline, data, job=job, **more)
+            self.plan.check()
         elif not connected and not running(self.run.cluster):
             self.planned(job, pipeline, data, **more).check()
 
@@ -100,16 +119,34 @@ class Session:
         with connect(**self.run.where) as client:
             if client is None:
                 self.say("threads of this process; --cluster local starts workers")
-                with self.progress():
+                with self.progress(), self._observed(None):
                     yield None
                 return
             if not debugging() and not running(self.run.cluster):
                 quieten_workers(client)
             workers = client.scheduler_info(n_workers=-1)["workers"]
             self.say(f"{len(workers)} workers, dashboard {client.dashboard_link}")
-            with self.progress():
+            with self.progress(), self._observed(client):
                 yield client
             self.peaks = peak_memory(client)
+
+    @contextmanager
+    def _observed(self, client: Any) -> Iterator[None]:
+        """Memory and warnings of the rows inside, for the report; nothing without one."""
+        if self.report is None:
+            yield
+            return
+        from ..plot import tracing_memory
+
+        with warnings.catch_warnings(), tracing_memory(client) as self.trace:
+            show = warnings.showwarning
+
+            def hear(message: Any, category: Any, *where: Any, **more: Any) -> None:
+                self.heard.append(str(message))
+                show(message, category, *where, **more)
+
+            warnings.showwarning = hear
+            yield
 
     @contextmanager
     def noting(self) -> Iterator[None]:
@@ -136,13 +173,26 @@ class Session:
         with show_progress(self.errors):
             yield
 
-    def finish(self, result: dict[str, Any], show: Callable[[Console], None]) -> None:
-        """Print the result: one JSON object, or what `show` prints; and warnings, which are in the object, even if quiet."""
+    def finish(
+        self,
+        result: dict[str, Any],
+        show: Callable[[Console], None],
+        *,
+        about: Any = None,
+        title: str | None = None,
+        data: Any = None,
+    ) -> None:
+        """Print the result: one JSON object, or what `show` prints; and warnings, which are in the object, even if quiet.
+
+        about, title, data : of the report, if there is to be one: what `distrf.plot.write_report` takes, and an Input
+        """
         result["seconds"] = round(time.perf_counter() - self.started, 3)
         if self.noted:
             result["warnings"] = [*result.get("warnings", ()), *self.noted]
         if self.peaks:
             result["peak_bytes_per_worker"] = self.peaks
+        if self.report is not None:
+            self._write_report(result, about, title, data)
         if self.run.json:
             json.dump(result, sys.stdout, indent=2, default=str)
             sys.stdout.write("\n")
@@ -151,3 +201,18 @@ class Session:
             show(self.output)
         for text in result.get("warnings", ()):
             print_error("Warning", text)
+
+    def _write_report(self, result: dict[str, Any], about: Any, title: str | None, data: Any) -> None:
+        from ..plot import write_report
+        from .jobs import command_line
+
+        assert self.report is not None
+        facts = result | {"warnings": list(dict.fromkeys([*result.get("warnings", ()), *self.heard]))}
+        if result.get("done"):  # long ago: the model knows how long it took
+            del facts["seconds"]
+        write_report(
+            about, self.report, title=title, facts=facts, data=None if data is None else data.facts(), plan=self.plan,
+            trace=self.trace, command=f"distrf {command_line()}",
+        )  # fmt: skip
+        result["report"] = self.report
+        self.say(f"report {self.report}")

@@ -11,6 +11,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from ..features import TEFM
 from ..pipeline.inputs import Input
 from ..pipeline.target import Target
+from ..record import pipeline_facts
 from .estimator_options import ModelOptions, ScaleOptions, TrainMapOptions
 from .usage import UsageError
 
@@ -40,9 +41,7 @@ def chained(steps: Iterable[Any]) -> Pipeline:
 
 def facts_of(pipeline: Pipeline, rows: int, seconds: float) -> dict[str, Any]:
     """What fitting took, chose and reached, for the report."""
-    facts: dict[str, Any] = {}
-    for step in reversed(list(pipeline)):
-        facts |= step.facts()
+    facts = pipeline_facts(pipeline)
     history = facts.get("history")
     read = rows if history is None else sum(entry["rows"] for entry in history)
-    return {"rows_per_second": read / seconds} | facts | pipeline.training_.to_dict()
+    return {"rows_per_second": read / seconds} | facts

@@ -41,6 +41,7 @@ def tune(
     scale: ScaleOptions,
     given: TuneOptions,
     model_out: Place = "model",
+    report: Place | None = None,
     overwrite: bool = False,
     run: RunOptions,
 ) -> None:
@@ -54,6 +55,8 @@ def tune(
         The job file to write, such as best.toml.
     model_out : Place
         The folder of the model that the job file will train.
+    report : Place or None
+        Write a page about the search to this file, report.html: figures, trials, time, memory, environment.
     overwrite : bool
         Replace an output made with another spec.
     """
@@ -72,6 +75,7 @@ def tune(
     learner = model.first.make(seed=map.seed)
     map.follow_target(estimator, is_classifier(learner))
     _check_places(X, out, model_out, overwrite)
+    session.report_to(report, X, out, model_out)
     shown = {} if run.json or run.quiet else _printer(session, hasattr(learner, "compares_alphas"))
     with session.connected():
         tuned = given.call(
@@ -84,7 +88,8 @@ def tune(
         values |= {"cluster": run.cluster, "tls": run.tls}
     _write(out, values, tuned, data)
     result = tuned.to_dict() | {"job": out}
-    session.finish(result, lambda console: _report(console, result, tuned))
+    title = f"Search on {X}"
+    session.finish(result, lambda console: _report(console, result, tuned), about=tuned, title=title, data=data)
 
 
 def _check_places(source: str, out: str, model_out: str, overwrite: bool) -> None:

@@ -111,7 +111,10 @@ class WithColumns(FeatureEstimator):
         return self
 
     def facts(self) -> dict[str, Any]:
-        return self._fitted_base.facts()
+        if hasattr(self, "_fitted_base"):
+            return self._fitted_base.facts()
+        kernel = getattr(self.map_.base, "kernel", None)  # of a loaded one
+        return {} if kernel is None else {"kernel": kernel.spec()}
 
     def _planned_map(self, d: int) -> WithColumnsMap:
         return WithColumnsMap.over(

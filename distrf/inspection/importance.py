@@ -172,7 +172,7 @@ def permutation_importance(
     -------
     Importance
         `importances` of shape (columns, n_repeats), their `importances_mean` and `importances_std`, `names`; prints as a
-        table, `distrf.plot.plot_importance` draws it.
+        table, `distrf.plot.ImportanceDisplay` draws it.
 
     Raises
     ------

@@ -301,7 +301,7 @@ def roc_auc(
         if len(classes) != 2:
             raise InputError(f"one score a row is of two labels, got {len(classes)}: {classes.tolist()[:10]}")
         classes = classes[1:]
-    found = _rankings(y_true, y_score, sample_weight, classes)
+    found = rankings_of(y_true, y_score, sample_weight, classes)
     areas = [ranking.roc_auc()[0] for ranking in found.each]
     if np.isnan(areas).any():
         raise InputError(
@@ -359,7 +359,7 @@ def average_precision(
     classes = classes_of(y_true, labels)
     if y_score.ndim == 1:
         classes = np.asarray([positive_label(classes, pos_label)])
-    found = _rankings(y_true, y_score, sample_weight, classes)
+    found = rankings_of(y_true, y_score, sample_weight, classes)
     means = [ranking.average_precision()[0] for ranking in found.each]
     if np.isnan(means).any():
         raise InputError(
@@ -396,7 +396,8 @@ def _averaged(found: LabelCounts, scores: np.ndarray, pos_label: Any, average: s
     return float(np.nan_to_num(scores[at[0]])) if at else 0.0
 
 
-def _rankings(y_true: Any, y_score: Any, sample_weight: Any, classes: np.ndarray) -> ClassRankings:
+def rankings_of(y_true: Any, y_score: Any, sample_weight: Any, classes: np.ndarray) -> ClassRankings:
+    """The rankings of classes, in one pass. Raises InputError for more than 512."""
     bins = bins_of_each(len(classes))
     if not bins:
         raise InputError(f"at most 512 labels are ranked in one pass, got {len(classes):,}")

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
+import dask.array as da
+import numpy as np
+from dask.base import is_dask_collection
 from sklearn.base import is_classifier
 from sklearn.pipeline import Pipeline
 
@@ -13,6 +17,7 @@ from ..linear_model.base import LinearClassifier
 from ..scores.models import ClassifierSums, RegressorSums
 from ..scores.passes import ROW_FLOPS, check_kinds, check_numbers, sum_pass
 from ..scores.ranking import bins_of_each
+from ..scores.samples import RowSample
 from ..scores.slices import Sliced, Slices
 from .inputs import rows_with_target, weights_of
 from .loaded import predictor
@@ -20,6 +25,20 @@ from .tables import encoder_of, warn_of_drift
 
 #: Values of a column that are looked at to choose slices.
 _SAMPLE = 10_000
+
+
+class Evaluation(dict[str, Any]):
+    """What `evaluate` returns: scores as plain JSON, and what they were made of.
+
+    sums : ClassifierSums or RegressorSums
+    """
+
+    def __init__(self, scores: Mapping[str, Any], sums: ClassifierSums | RegressorSums):
+        super().__init__(scores)
+        self.sums = sums
+
+    def __reduce__(self) -> Any:
+        return Evaluation, (dict(self), self.sums)
 
 
 def evaluate(
@@ -32,7 +51,7 @@ def evaluate(
     weight: str | None = None,
     by: Any = None,
     strict: bool = False,
-) -> dict[str, Any]:
+) -> Evaluation:
     """Score a fitted model on rows with known targets, in one pass.
 
     The first score is R^2 for numbers, and accuracy for labels. But if a class is rare, with fewer than a tenth of the rows
@@ -61,8 +80,8 @@ def evaluate(
 
     Returns
     -------
-    dict
-        Plain JSON. "score" is the name of the first score, "rows" their number. Of a classifier "accuracy",
+    Evaluation
+        A dict of plain JSON, with the attribute `sums`, of which the displays of `distrf.plot` and a report are made. "score" is the name of the first score, "rows" their number. Of a classifier "accuracy",
         "balanced_accuracy" (mean recall), "f1_macro" (mean F1), "roc_auc", "average_precision", "log_loss" and "brier",
         all as in scikit-learn; "classes", for each its "label", "rows", "precision", "recall" and "f1";
         "confusion_matrix" of up to 100 classes, true ones in rows, in the order of "classes"; "calibration", for bins of
@@ -106,11 +125,13 @@ def evaluate(
         check_kinds(truth, pipeline[-1].classes_)
     else:
         check_numbers(truth)
+        outputs["rows"] = row_numbers(outputs["predicted"])
     empty = empty_sums(pipeline[-1], tuple(outputs), n, slices)
     sums = sum_pass(empty, [truth, *outputs.values(), column], flops_per_row=_flops_per_row(pipeline, rows))
     if slices is None:
-        return sums.report()
-    return sums.whole.report() | {"by": by if isinstance(by, str) else None, "slices": sums.report()}
+        return Evaluation(sums.report(), sums)
+    named = {"by": by if isinstance(by, str) else None, "slices": sums.report()}
+    return Evaluation(sums.whole.report() | named, sums.whole)
 
 
 def choose_slices(column: Any) -> Slices:
@@ -132,11 +153,18 @@ def _outputs(pipeline: Pipeline, rows: Any) -> dict[str, Any]:
     return outputs
 
 
+def row_numbers(predicted: Any) -> Any:
+    """The numbers of the rows, in the blocks of the predictions."""
+    n = predicted.shape[0]
+    return da.arange(n, chunks=(predicted.chunks[0],)) if is_dask_collection(predicted) else np.arange(n)
+
+
 def empty_sums(model: Any, given: tuple[str, ...], n: int, slices: Slices | None) -> Any:
     """The state without rows; rankings have no more bins than there are rows."""
     count = 0 if slices is None else len(slices.names)
-    whole: Any = RegressorSums()
-    parts: list[Any] = [RegressorSums() for _ in range(count)]
+    whole: Any = RegressorSums(given)
+    # Of slices no rows are kept: they take the row numbers, too.
+    parts: list[Any] = [RegressorSums(given, sample=RowSample(0)) for _ in range(count)]
     if is_classifier(model):
         ranked = 1 if len(model.classes_) == 2 else len(model.classes_)
         bins, fewer = (min(bins_of_each(ranked * k), max(n, 2)) for k in (1, count))

@@ -66,6 +66,23 @@ class Input:
             "impute": self.filled if self.impute is None else self.impute,
         } | ({} if self.weight is None else {"weight": self.weight})
 
+    def facts(self) -> dict[str, Any]:
+        """What is known of the rows without reading them, for reports."""
+        info = self.info
+        return {
+            "from": str(info.path),
+            "rows": self.n,
+            "columns": self.d,
+            "type": f"{info.dtype}{', sparse' if info.sparse else ''}",
+            "bytes in memory": info.nbytes,
+            "rows of a block": info.block_rows,
+            "target": self.target or info.target,
+            "weights": self.weight,
+            "classes": None if info.classes is None else len(info.classes),
+            "missing values": None if self.impute is None else "imputed",
+            "fingerprint": store.fingerprint(info.path),
+        }
+
     @property
     def parts(self) -> Parts:
         """By what a model knows these rows again."""

@@ -187,7 +187,7 @@ def plan_job(
     else:
         if getattr(model, "map_", None) is not None:
             rows = rows.after(model.map_)  # type: ignore[union-attr]
-        state = empty_sums(model, ("decisions",), rows.n, None).nbytes if job == "evaluate" else 0
+        state = empty_sums(model, ("decisions", "rows"), rows.n, None).nbytes if job == "evaluate" else 0
         final = _writing(job, rows, state)
     if rows.weights > CACHE_BYTES:
         note = "weights exceed the cache and are made anew for every block; a structured projection avoids it"

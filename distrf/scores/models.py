@@ -12,6 +12,10 @@ from .headline import headline, rare_class
 from .labels import MATRIX_LABELS, LabelCounts
 from .probabilities import ProbabilitySums
 from .ranking import BINS, ClassRankings
+from .samples import RowSample
+
+#: Scores of slices that are shown, beside the first one.
+SLICE_SCORES = ("accuracy", "balanced_accuracy", "roc_auc", "log_loss", "rmse", "mae")
 
 
 @dataclass
@@ -176,24 +180,53 @@ class ClassifierSums:
 
 @dataclass
 class RegressorSums:
-    """Sums over the rows of a regressor."""
+    """Sums over the rows of a regressor.
 
+    Parameters
+    ----------
+    given : tuple of str
+        What `add` gets beside the targets, in this order: "predicted", "weights", "rows". With "rows" some rows are kept.
+
+    Attributes
+    ----------
+    rows : int
+    errors : ErrorSums
+    sample : RowSample
+        Targets and predictions of some rows; of none without "rows".
+    """
+
+    given: tuple[str, ...] = ("predicted",)
     rows: int = 0
     errors: ErrorSums = field(default_factory=ErrorSums)
+    sample: RowSample = field(default_factory=RowSample)
 
     @property
     def nbytes(self) -> int:
-        return self.errors.nbytes
+        return self.errors.nbytes + (self.sample.nbytes if "rows" in self.given else 0)
 
-    def add(self, y: np.ndarray, predicted: np.ndarray, weight: np.ndarray | None = None) -> None:
-        """Count the rows of a block: true and predicted numbers, of shape (rows,) or (rows, outputs), and weights."""
+    def __sizeof__(self) -> int:
+        return object.__sizeof__(self) + self.errors.__sizeof__() + self.sample.__sizeof__()
+
+    def add(self, y: np.ndarray, *blocks: np.ndarray) -> None:
+        """Count the rows of a block.
+
+        Parameters
+        ----------
+        y : array of shape (rows,) or (rows, outputs)
+        *blocks : arrays
+            As `given` says: predicted numbers, of the shape of y; weights and row numbers, of shape (rows,).
+        """
+        found = dict(zip(self.given, blocks, strict=True))
         self.rows += len(y)
-        self.errors.add(y, predicted, weight)
+        self.errors.add(y, found["predicted"], found.get("weights"))
+        if "rows" in found:
+            self.sample.add(found["rows"], y, found["predicted"], found.get("weights"))
 
     def merge(self, other: RegressorSums) -> None:
         """Count the rows of another state, which is left as it is."""
         self.rows += other.rows
         self.errors.merge(other.errors)
+        self.sample.merge(other.sample)
 
     def scores(self) -> dict[str, float | None]:
         """The scores by name; None where they are not defined."""

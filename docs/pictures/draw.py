@@ -390,7 +390,8 @@ def tefm():
     figure, axes = plt.subplots(1, 2, figsize=(7.4, 3.1))
     X = digits()[0]
     base = distrf.RandomFourierFeatures(n_components=1024, random_state=0)
-    plot.plot_spectrum(distrf.TEFM(base, n_components=256, random_state=0).fit(X), axes[0])
+    fitted = distrf.TEFM(base, n_components=256, random_state=0).fit(X)
+    plot.SpectrumDisplay.from_estimator(fitted, ax=axes[0])
     scale = base.fit(X).length_scale_
     exact = Gaussian()(X, length_scale=scale)
 
@@ -458,7 +459,7 @@ def ridge():
     X, _, y, _ = digits()
     features = distrf.RandomFourierFeatures(n_components=512, random_state=0)
     model = make_pipeline(features, distrf.StreamingRidgeClassifier()).fit(X, y)
-    plot.plot_alphas(model[-1], ax)
+    plot.AlphaDisplay.from_estimator(model, ax=ax)
     return figure
 
 

@@ -30,14 +30,14 @@ PATHS = {
     "ingest": {"source", "out", "cluster", "tls"},
     "plan": {"X", "cluster", "tls"},
     "featurize": {"X", "out", "save_map", "like", "cluster", "tls"},
-    "train": {"X", "out", "checkpoint", "plot", "cluster", "tls"},
-    "add": {"model", "X", "cluster", "tls"},
+    "train": {"X", "out", "checkpoint", "plot", "report", "cluster", "tls"},
+    "add": {"model", "X", "report", "cluster", "tls"},
     "predict": {"model", "X", "out", "cluster", "tls"},
-    "evaluate": {"model", "X", "cluster", "tls"},
+    "evaluate": {"model", "X", "report", "cluster", "tls"},
     "importance": {"model", "X", "plot", "cluster", "tls"},
     "inspect": {"path", "cluster", "tls"},
     "compare": {"X", "plot", "cluster", "tls"},
-    "tune": {"X", "out", "model_out", "cluster", "tls"},
+    "tune": {"X", "out", "model_out", "report", "cluster", "tls"},
 }
 
 

@@ -234,15 +234,15 @@ def test_exact_kernel_is_that_of_the_base(rows, tefm):
 def test_spectrum_plot(rows, tefm):
     matplotlib = pytest.importorskip("matplotlib")
     matplotlib.use("Agg")
-    from distrf.plot import plot_spectrum
+    from distrf.plot import SpectrumDisplay
 
     pipeline = make_pipeline(tefm.fit(rows), StreamingRidge())
-    ax = plot_spectrum(pipeline)
+    ax = SpectrumDisplay.from_estimator(pipeline).ax_
     along, beyond = (line.get_ydata() for line in ax.lines)
     np.testing.assert_allclose(along, tefm.explained_energy_)
     np.testing.assert_allclose(beyond, 1 - np.cumsum(tefm.explained_energy_), atol=1e-7)
-    with pytest.raises(InputError, match="needs a fitted TEFM"):
-        plot_spectrum(StreamingRidge())
+    with pytest.raises(InputError, match="of a fitted TEFM"):
+        SpectrumDisplay.from_estimator(StreamingRidge())
     matplotlib.pyplot.close("all")
 
 

@@ -32,7 +32,7 @@ from distrf import (
 from distrf.errors import InputError
 from distrf.inspection import importance as module
 from distrf.inspection.permuted import PermutedReduction, with_columns
-from distrf.plot import plot_importance
+from distrf.plot import ImportanceDisplay
 from distrf.randomness import permutation
 
 N, D = 600, 4
@@ -372,7 +372,7 @@ def test_plot(rows):
 
     X, y, _ = rows
     found = permutation_importance(machine().fit(X, y), X, y)
-    ax = plot_importance(found, most=3)
+    ax = ImportanceDisplay.from_importance(found, most=3).ax_
     ax.figure.canvas.draw()
     assert [text.get_text() for text in ax.get_yticklabels()] == [found.names[i] for i in found.order[:3]]
     np.testing.assert_allclose([bar.get_width() for bar in ax.patches], found.importances_mean[found.order[:3]])
@@ -381,4 +381,4 @@ def test_plot(rows):
     assert ax.yaxis_inverted()
     pyplot.close(ax.figure)
     with pytest.raises(InputError, match="most"):
-        plot_importance(found, most=0)
+        ImportanceDisplay.from_importance(found, most=0)

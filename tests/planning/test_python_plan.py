@@ -223,7 +223,7 @@ def test_the_plan_of_an_evaluation_holds_the_sums_of_its_scores(rng):
     assert 3 * 32 * 3000 < sums.nbytes < 3 * 32 * 3000 + 10_000
     assert empty_sums(model, ("decisions",), 10**9, None).nbytes < 8.1 * 2**20
     regressor = StreamingRidge(alpha=1.0).fit(X, X[:, 0])
-    assert distrf.plan(regressor, X, X[:, 0], job="evaluate").memory.partial < 1000
+    assert distrf.plan(regressor, X, X[:, 0], job="evaluate").memory.partial < 200_000
 
 
 def test_workers_for_which_there_is_nothing_to_do():
