@@ -81,6 +81,18 @@ def test_saved_and_loaded(model, tmp_path):
     np.testing.assert_array_equal(load_model(tmp_path / "model").predict(rows), model.predict(rows))
 
 
+def test_a_model_knows_the_target_of_its_table(model, tmp_path):
+    """In memory, and from a folder that was written in Python."""
+    frame(300, seed=4).to_parquet(tmp_path / "new.parquet")
+    said = distrf.evaluate(model, tmp_path / "new.parquet", target="churned")
+    save_model(model, tmp_path / "model")
+    for given in (model, tmp_path / "model", load_model(tmp_path / "model")):
+        assert distrf.evaluate(given, tmp_path / "new.parquet") == said
+    test = frame(300, seed=4)
+    in_memory = distrf.train(test, test["churned"].to_numpy(str), n_components=32, exclude=["churned"])
+    assert in_memory.training_.target is None
+
+
 def test_a_model_by_hand(tmp_path):
     """The encoder in a pipeline of one's own, on the rows of a file."""
     from sklearn.pipeline import make_pipeline
