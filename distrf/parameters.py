@@ -144,9 +144,8 @@ def _shown(value: Any) -> str:
 FLAG = Rule(("True", "False"), _is_flag)
 NONE = Rule(("None",), lambda value: value is None)
 COLUMNS = Rule(("names or numbers of columns, each of them once",), _are_distinct) | NONE
-FOLDER = Rule(
-    ("a folder or URL", "None"), lambda v: v is None or (isinstance(v, (str, os.PathLike)) and v != "")
-)
+PLACE = Rule(("a path or URL",), lambda value: isinstance(value, (str, os.PathLike)) and value != "")
+FOLDER = Rule(("a folder or URL",), PLACE.allows) | NONE
 JOBS = (
     Rule(
         ("a positive number of threads", "-1 for all cores"),

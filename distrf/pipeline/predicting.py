@@ -15,7 +15,7 @@ from ..execution.write_parquet import write_parts
 from ..execution.write_zarr import Written, write_rows
 from ..linear_model.base import COVERAGE
 from ..linear_model.calibration import error_bound
-from ..parameters import COLUMNS, FLAG, NONE, one_of, ruled
+from ..parameters import COLUMNS, FLAG, NONE, PLACE, one_of, ruled
 from ..store.job_lock import hold
 from .inputs import Arrays, Input
 from .loaded import Loaded, predictor
@@ -25,7 +25,7 @@ from .tables import encoder_of, warn_of_drift
 _FEW_CLASSES = 100
 
 
-@ruled(keys=COLUMNS, probabilities=FLAG | one_of("auto"), interval=COVERAGE | NONE)
+@ruled(out=PLACE | NONE, keys=COLUMNS, probabilities=FLAG | one_of("auto"), interval=COVERAGE | NONE)
 def predict(
     model: Any,
     X: Any,

@@ -14,12 +14,14 @@ from ..execution import write_zarr
 from ..execution.row_blocks import blocks_are_csr
 from ..execution.write_parquet import write_parts
 from ..execution.write_zarr import Written
+from ..parameters import PLACE, ruled
 from ..persistence import save_model
 from ..store.job_lock import hold
 from .inputs import Arrays, described
 from .loaded import Loaded
 
 
+@ruled(out=PLACE)
 def write_rows(X: Any, out: str | os.PathLike[str], y: Any = None, *, overwrite: bool = False) -> Written:
     """Write rows to a store that `open_rows` opens, block by block; a write that was interrupted resumes.
 
@@ -60,6 +62,7 @@ def write_rows(X: Any, out: str | os.PathLike[str], y: Any = None, *, overwrite:
         )
 
 
+@ruled(out=PLACE)
 def append_rows(X: Any, out: str | os.PathLike[str], y: Any = None, *, again: bool = False) -> Written:
     """Append rows to a store that `write_rows` or `ingest` wrote, in its blocks; an append that was interrupted resumes.
 
@@ -125,6 +128,7 @@ def check_places(X: Any, out: Any, save_map: Any = None, like: Any = None) -> No
         store.existing_model_folder(save_map)
 
 
+@ruled(out=PLACE)
 def featurize(
     map: Any,
     X: Any,
