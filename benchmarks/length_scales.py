@@ -3,7 +3,7 @@
     python benchmarks/length_scales.py DATA kin40k letter mnist
 
 For sets of benchmarks/defaults_data.py, split by seed 0: accuracy or R^2 on the test rows of ridge on the features of
-`make_model`, with the length scale that its trials chose, times 1, 0.6 and 0.35. The table is in docs/guide/choices.md.
+`make_model`, with the length scale that its trials chose, times 1, 0.6 and 0.35. The table is in docs/guide/choices_rules.md.
 """
 
 from __future__ import annotations

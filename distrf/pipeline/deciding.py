@@ -279,7 +279,7 @@ def shorten_length_scale(decisions: Decisions, map_: Any) -> None:
     Not where more features have shortened it already: twice may be far too short.
 
     More rows tell apart what lies closer together, and the map has more features than a trial has: the best length scale
-    falls with both. docs/guide/choices.md has the figures.
+    falls with both. docs/guide/choices_rules.md has the figures.
 
     Parameters
     ----------

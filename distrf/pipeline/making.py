@@ -74,7 +74,7 @@ def make_model(
 
     Options that are "auto" are chosen on a seeded sample of at most 6,000 rows: ridge is fitted to the features of some
     of them, for each candidate, and judged by the others. Of a Dask array only the blocks that hold sampled rows are
-    read, and the array is not kept in memory. docs/guide/choices.md has the rules and the figures.
+    read, and the array is not kept in memory. docs/guide/choices_rules.md has the rules.
 
     Parameters
     ----------
