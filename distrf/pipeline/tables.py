@@ -18,6 +18,7 @@ from ..execution.row_blocks import align_rows
 from ..features.base import FeatureEstimator
 from ..parameters import COLUMNS, ruled
 from ..registry import make_map
+from ..scores.passes import as_array
 from ..splits import check_split
 from ..store import find_format
 from ..store.row_source import RowsInfo
@@ -25,7 +26,7 @@ from ..store.table_schema import TableSchema
 from ..tables.drift import DriftWarning
 from ..tables.encoder import TableEncoder, describe_columns
 from ..tables.kinds import ColumnKind, as_said
-from .inputs import Input, coded_column
+from .inputs import Arrays, Input, coded_column
 
 
 @dataclass(frozen=True)
@@ -211,6 +212,38 @@ def table_input(
         coded.column(by)  # lazy; one that is not there is an error now
         coded = without_groups(coded, by, split, said | {"exclude": exclude})
     return TableInput.of(path, coded, target, weight)
+
+
+@dataclass(frozen=True)
+class TableArrays(Arrays):
+    """Coded rows of a table that no path names, and the table, whose columns have names."""
+
+    table: Any = None
+
+    @classmethod
+    def of(cls, encoder: TableEncoder, table: Any, y: Any, target: str | None) -> TableArrays:
+        """A table, read as the encoder read the rows of its training.
+
+        Raises InputError for a target that is given twice, or is no column.
+        """
+        if target is not None and (y is not None or isinstance(table, Table)):
+            raise InputError(
+                f"target={target!r} names a column in place of y, or of open_table; give one of them"
+            )
+        if y is None and target is not None:
+            y = open_table(table, target=target, schema=TableSchema.from_spec(encoder.schema_ or {})).y
+        elif y is None and isinstance(table, Table):
+            y = table.y
+        return cls(encoder.coded_rows(table), y, table)
+
+    def column(self, values: Any) -> Any:
+        """A column of the table by its name, whether the model has it or not, or one that is given as it is."""
+        if not isinstance(values, str) or isinstance(self.table, Table):
+            return super().column(values)
+        names = [str(name) for name in getattr(self.table, "column_names", self.table.columns)]
+        if values not in names:
+            raise InputError(f"by={values!r} is no column of the table; columns: {names[:20]}")
+        return as_array(self.table[values])
 
 
 def wants_numbers(map_: Any) -> bool:
