@@ -84,6 +84,11 @@ class Input:
         }
 
     @property
+    def kinds(self) -> list[Any]:
+        """What the columns of a table are; none of other rows."""
+        return []
+
+    @property
     def parts(self) -> Parts:
         """By what a model knows these rows again."""
         return store.part_fingerprints(self.info.path)

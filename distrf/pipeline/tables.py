@@ -25,7 +25,7 @@ from ..store.row_source import RowsInfo
 from ..store.table_schema import TableSchema
 from ..tables.drift import DriftWarning
 from ..tables.encoder import TableEncoder, describe_columns
-from ..tables.kinds import ColumnKind, as_said
+from ..tables.kinds import AS_SAID, ColumnKind, as_said
 from .inputs import Arrays, Input, coded_column
 
 
@@ -158,6 +158,11 @@ class TableInput(Input):
         return cls(info, target, schema.names, None, weight=weight, coded=coded, encoder=coded.encoder)
 
     @property
+    def kinds(self) -> list[ColumnKind]:
+        """What the columns are."""
+        return list(self.coded.kinds)
+
+    @property
     def description(self) -> dict[str, Any]:
         kinds = {kind.name: kind.kind for kind in self.coded.kinds}
         return super().description | {"kinds": kinds}
@@ -262,6 +267,16 @@ def encoder_of(pipeline: Any) -> TableEncoder | None:
     """The encoder with which a fitted pipeline begins; None where it takes arrays."""
     first = pipeline[0]
     return first if isinstance(first, TableEncoder) and first.schema_ is not None else None
+
+
+def keep_reasons(pipeline: Any, kinds: Sequence[ColumnKind]) -> None:
+    """Say in a fitted pipeline why its columns were taken for what they are; its encoder was told the kinds alone."""
+    encoder, reasons = encoder_of(pipeline), {kind.name: kind.why for kind in kinds}
+    if encoder is None:
+        return
+    for column in encoder.columns_:
+        if column["why"] == AS_SAID:
+            column["why"] = reasons.get(column["name"], AS_SAID)
 
 
 def like_training(

@@ -58,6 +58,17 @@ def test_train_takes_a_frame_as_it_is(model):
     assert any(choice.what == "numbers" for choice in model.training_.choices)
 
 
+def test_columns_say_why_they_were_taken_for_what_they_are(model):
+    reasons = {column["name"]: column["why"] for column in model[0].columns_}
+    assert reasons["customer_id"].startswith("whole numbers, all distinct in 1,500 rows looked at")
+    assert reasons["plan"].startswith("text, 3 levels in ")
+    assert reasons["loyal"] == "booleans"
+    assert "as said" not in reasons.values()
+    table = frame(300)
+    told = distrf.train(table, target="churned", n_components=16, categorical=["zip"], exclude=["since"])
+    assert [column["name"] for column in told[0].columns_ if column["why"] == "as said"] == ["zip"]
+
+
 @pytest.mark.parametrize("kind", ["pandas", "dask", "arrow"])
 def test_a_frame_is_scored_by_the_names_of_its_columns(model, kind):
     test = frame(600, seed=1).assign(where=lambda rows: np.where(rows.index % 3 == 0, "north", "south"))
