@@ -46,11 +46,13 @@ class Training:
     choices : what was chosen and why
     baseline : comparisons with a linear model and a constant; empty for a pipeline that is not trained
     warnings : what was found wrong
+    target : the column of the table that was learned, None for rows without names
     """
 
     choices: tuple[Choice, ...] = ()
     baseline: tuple[Comparison, ...] = ()
     warnings: tuple[str, ...] = field(default=())
+    target: str | None = None
 
     def chosen(self, what: str) -> Any:
         """The value of a choice, None where it was not made."""
@@ -67,6 +69,7 @@ class Training:
             "choices": [asdict(c) for c in self.choices],
             "baseline": [asdict(c) for c in self.baseline],
             "warnings": list(self.warnings),
+            **({} if self.target is None else {"target": self.target}),
         }
 
     @classmethod
@@ -75,6 +78,7 @@ class Training:
             tuple(Choice(**c) for c in stored["choices"]),
             tuple(Comparison(**c) for c in stored["baseline"]),
             tuple(stored["warnings"]),
+            stored.get("target"),
         )
 
 

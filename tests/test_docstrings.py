@@ -28,7 +28,7 @@ FUNCTIONS = [f"distrf.{name}" for name in distrf.__all__ if inspect.isfunction(g
     if inspect.isfunction(getattr(importlib.import_module(module), name))
 ]
 #: Classes that follow no paper.
-OWN = {"Blockwise", "StreamingScaler", "Table", "WithColumns"}
+OWN = {"Blockwise", "Evaluation", "StreamingScaler", "Table", "WithColumns"}
 DEFAULT = re.compile(r"default=(.+)$")
 
 

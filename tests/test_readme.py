@@ -67,10 +67,25 @@ def test_job_files_are_command_lines(page, job, tmp_path, cli):
     assert line[:2] == ["distrf", tomllib.loads(job)["command"]]
 
 
-def test_readme_names_every_command():
-    text = (ROOT / "README.md").read_text()
+@pytest.mark.parametrize("page", ["README.md", "docs/guide/commands.md"])
+def test_every_command_is_named(page):
+    text = (ROOT / page).read_text()
     for name in COMMANDS:
-        assert re.search(rf"\b{name}\b", text), f"the README does not mention `distrf {name}`"
+        assert re.search(rf"\b{name}\b", text), f"{page} does not mention `distrf {name}`"
+
+
+def test_scores_in_the_readme_are_those_of_the_page():
+    """All its rows are rows of the page, the worst ones among them, and the counts are those of its verdicts."""
+    text, page = ((ROOT / name).read_text() for name in ("README.md", "docs/guide/tables_results.md"))
+    rows = text.split("## Measured")[1].split("## Links")[0]
+    table = [line for line in rows.splitlines() if line.startswith("|") and not line.startswith("|---")]
+    assert len(table) > 10
+    assert set(table) <= set(page.splitlines())
+    level, within, ahead = re.findall(r"^\* .*?: (\d+) of 23 \((.*)\)", page, flags=re.M)
+    assert f"linear model and SVM on {level[0]}, within two points of gradient\nboosting on {within[0]}" in rows
+    assert f"ahead of it on {ahead[0]}" in rows
+    for behind in (level[1], within[1]):
+        assert all(f"| {name} |" in rows for name in re.findall(r"([a-z_]+\d*) \d", behind))
 
 
 def test_links_lead_somewhere():
@@ -102,9 +117,15 @@ def workplace(tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_the_flow_of_the_readme(workplace, cli):
-    section = (ROOT / "README.md").read_text().split("## On the command line")[1]
-    block = re.search(r"^```bash\n(.*?)^```", section, flags=re.M | re.S)[1]
+def test_the_table_of_the_readme(workplace, cli):
+    section = (ROOT / "README.md").read_text().split("## On your table")[1]
+    for line in re.search(r"^```bash\n(.*?)^```", section, flags=re.M | re.S)[1].splitlines():
+        cli(*shlex.split(line)[1:])
+    assert {"churn", "churn.html", "predictions.parquet"} <= {p.name for p in workplace.iterdir()}
+
+
+def test_commands_by_example(workplace, cli):
+    block = blocks(ROOT / "docs/guide/commands.md", "bash")[0]
     ran = set()
     for line in block.splitlines():
         words = [re.sub("^8192$", "128", word) for word in shlex.split(line, comments=True)[1:]]

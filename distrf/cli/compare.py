@@ -52,6 +52,7 @@ def compare(
     estimator = map.make()
     wanted = {name: given.values[name] for name in ("n_components", "projections") if name in given.values}
     checked(lambda: usable_projections(estimator, data.d, **wanted))
+    session.need_no_workers(data)
     with session.connected():
         found = given.call(estimator, data.rows()[0])
     if plot:

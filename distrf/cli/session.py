@@ -81,16 +81,27 @@ class Session:
         """
         from ..planning import plan
 
-        run = self.run
-        said = run.cluster or run.memory_limit or run.tls or more.get("workers")
-        if not said and data.info.nbytes <= _SMALL:
+        if not more.get("workers") and self._small(data):
             made = plan(pipeline, data, job=job, **more, cluster="none")
             if made.fits and made.flops <= _LITTLE:
-                self.run = replace(run, cluster="none")
+                self.run = replace(self.run, cluster="none")
                 self.plan = made
                 return made
-        self.plan = plan(pipeline, data, job=job, **more, **run.where)
+        self.plan = plan(pipeline, data, job=job, **more, **self.run.where)
         return self.plan
+
+    def _small(self, data: Any) -> bool:
+        """Whether the data are small, and the command line says nothing of where to run."""
+        run = self.run
+        return not (run.cluster or run.memory_limit or run.tls) and data.info.nbytes <= _SMALL
+
+    def need_no_workers(self, data: Any, flops: float = 0.0) -> None:
+        """Run in threads of this process where the data are small, and the work on them little.
+
+        data : Input; flops : operations, where they depend on the options
+        """
+        if flops <= _LITTLE and self._small(data):
+            self.run = replace(self.run, cluster="none")
 
     def refuse_if_too_big(
         self, job: str, pipeline: Any, data: Any, *, connected: bool = False, **more: Any

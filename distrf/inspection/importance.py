@@ -161,8 +161,8 @@ def permutation_importance(
     n_rows : int or None, default=20000
         Rows to sample, fewer where they exceed 64 MiB. None takes all rows.
     target : str or None, default=None
-        The column (Parquet, a data frame) or array (Zarr) of the targets. None is that of the training rows at a path, and y
-        of a data frame.
+        The column (Parquet, a data frame) or array (Zarr) of the targets. None is that of the training
+        rows.
     weight : str or None, default=None
         The column (Parquet) or array (Zarr) of the weights of rows at a path. None weighs all alike.
     strict : bool, default=False

@@ -28,9 +28,28 @@ _SAMPLE = 10_000
 
 
 class Evaluation(dict[str, Any]):
-    """What `evaluate` returns: scores as plain JSON, and what they were made of.
+    """What `evaluate` returns: scores as plain JSON, and what they were made of. Displays of `distrf.plot` draw it.
 
+    Parameters
+    ----------
+    scores : mapping of str to scores
+        Plain JSON.
     sums : ClassifierSums or RegressorSums
+        Sums over all rows.
+
+    Attributes
+    ----------
+    sums : ClassifierSums or RegressorSums
+        What the scores were made of: counts by class and score, or moments of the errors.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from distrf import StreamingRidge, evaluate
+    >>> X = np.arange(8.0)[:, None]
+    >>> found = evaluate(StreamingRidge(1e-6).fit(X, 2 * X[:, 0]), X, 2 * X[:, 0])
+    >>> round(found["r2"], 3)
+    1.0
     """
 
     def __init__(self, scores: Mapping[str, Any], sums: ClassifierSums | RegressorSums):
@@ -69,8 +88,8 @@ def evaluate(
     sample_weight : array of shape (n,) or None, default=None
         Weights of rows that are no path. None weighs all alike.
     target : str or None, default=None
-        The column (Parquet, a data frame) or array (Zarr) of the targets. None is that of the training rows at a path, and y
-        of a data frame.
+        The column (Parquet, a data frame) or array (Zarr) of the targets. None is that of the training
+        rows.
     weight : str or None, default=None
         The column (Parquet) or array (Zarr) of the weights of rows at a path. None weighs all alike.
     by : str, array of shape (n,) or None, default=None

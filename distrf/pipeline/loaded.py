@@ -36,15 +36,13 @@ class Loaded:
         if isinstance(model, Loaded):
             return model
         if not isinstance(model, (str, os.PathLike)):
-            return cls(None, as_pipeline(model), NOT_SAID, model_identity(model))
-        details = model_details(model)
-        # A model that was saved in Python says nothing of how its input was read.
-        return cls(
-            os.fspath(model),
-            as_pipeline(load_model(model)),
-            details.get("input", NOT_SAID),
-            details["model"],
-        )
+            pipeline = as_pipeline(model)
+            return cls(None, pipeline, _learned_in_python(pipeline), model_identity(model))
+        details, pipeline = model_details(model), as_pipeline(load_model(model))
+        reading = details.get("input", NOT_SAID)
+        if reading["target"] is None:
+            reading = reading | {"target": _learned_in_python(pipeline)["target"]}
+        return cls(os.fspath(model), pipeline, reading, details["model"])
 
     def transformers(self) -> Loaded:
         """The steps before the model. Raises InputError where none of them is a map."""
@@ -68,7 +66,8 @@ class Loaded:
         encoder = encoder_of(self.pipeline)
         if not isinstance(rows, (str, os.PathLike)):
             if encoder is not None and is_table(rows):
-                return TableArrays.of(encoder, rows, y, target if needs_target else None)
+                asked, usual = (target, self.reading["target"]) if needs_target else (None, None)
+                return TableArrays.of(encoder, rows, y, asked, usual)
             if target is not None:
                 raise InputError(
                     f"target={target!r} names a column of a table, and the model was trained on arrays; give y"
@@ -96,6 +95,11 @@ class Loaded:
                 f"{source!r} has {data.d} features, but the model {self.path!r} was trained on {width} features"
             )
         return data
+
+
+def _learned_in_python(pipeline: Pipeline) -> dict[str, Any]:
+    """How the rows were read of a model that was trained in Python: of tables it knows the target."""
+    return NOT_SAID | {"target": getattr(getattr(pipeline, "training_", None), "target", None)}
 
 
 def as_pipeline(model: Any) -> Pipeline:

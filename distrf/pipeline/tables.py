@@ -226,8 +226,12 @@ class TableArrays(Arrays):
     table: Any = None
 
     @classmethod
-    def of(cls, encoder: TableEncoder, table: Any, y: Any, target: str | None) -> TableArrays:
+    def of(
+        cls, encoder: TableEncoder, table: Any, y: Any, target: str | None, usual: str | None
+    ) -> TableArrays:
         """A table, read as the encoder read the rows of its training.
+
+        target, usual : the column of the targets, where there is no y; and of the training, where none is asked for
 
         Raises InputError for a target that is given twice, or is no column.
         """
@@ -235,10 +239,11 @@ class TableArrays(Arrays):
             raise InputError(
                 f"target={target!r} names a column in place of y, or of open_table; give one of them"
             )
-        if y is None and target is not None:
-            y = open_table(table, target=target, schema=TableSchema.from_spec(encoder.schema_ or {})).y
-        elif y is None and isinstance(table, Table):
+        name = target or usual
+        if y is None and isinstance(table, Table):
             y = table.y
+        elif y is None and name is not None:
+            y = open_table(table, target=name, schema=TableSchema.from_spec(encoder.schema_ or {})).y
         return cls(encoder.coded_rows(table), y, table)
 
     def column(self, values: Any) -> Any:

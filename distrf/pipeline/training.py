@@ -148,12 +148,13 @@ def train(
     }
     check_split(split, by)
     numbers = options.get("scale", "auto") != "auto" or wants_numbers(options.get("map"))
-    name, dates, kinds = None, False, []
+    name, dates, learned, kinds = None, False, None, []
     if is_table(X) and not numbers:
         coded = coded_table(X, **table, by=by if isinstance(by, str) else None)
         if isinstance(by, str):
             name, (by, dates) = by, coded.column(by, times=split == "time")
             coded = without_groups(coded, name, split, table)
+        learned = coded.table.target if y is None else None
         X, y = coded.X, coded.y if y is None else y
         options["scale"], kinds = coded.encoder, coded.kinds
     elif given := [name for name, value in table.items() if value is not None]:
@@ -190,6 +191,7 @@ def train(
             split_for(X, y, asked, split, by, name, dates),
         )  # fmt: skip
         pipeline = fit_prepared(made, X, y, sample_weight, baseline)
+        pipeline.training_ = replace(pipeline.training_, target=learned)
         keep_reasons(pipeline, kinds)
         if out is not None:
             seconds = time.perf_counter() - start

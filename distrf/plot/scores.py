@@ -24,6 +24,7 @@ class ScoreDisplay(Display):
         y: Any = None,
         *,
         sample_weight: Any = None,
+        target: str | None = None,
         ax: Axes | None = None,
         **options: Any,
     ) -> Self:
@@ -39,6 +40,8 @@ class ScoreDisplay(Display):
             Targets of rows that are no path.
         sample_weight : array of shape (n,) or None, default=None
             Weights of rows that are no path. None weighs all alike.
+        target : str or None, default=None
+            The column of the targets at a path. None is that of the training.
         ax : matplotlib axes or None, default=None
             Axes to draw on. None makes new ones.
         **options : dict
@@ -53,7 +56,7 @@ class ScoreDisplay(Display):
         InputError
             As `distrf.evaluate` does, and for a model that does not say what is drawn.
         """
-        found = evaluate(estimator, X, y, sample_weight=sample_weight)
+        found = evaluate(estimator, X, y, sample_weight=sample_weight, target=target)
         return cls.from_evaluation(found, ax=ax, **options)
 
     @classmethod

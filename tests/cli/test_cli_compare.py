@@ -37,6 +37,7 @@ def test_all_that_fit_the_kernel(cli, store, tmp_path):
         assert all(m["errors"][norm]["mean"] > 0 and m["errors"][norm]["standard_error"] > 0 for m in found)
     assert all(m["seconds"] > 0 for m in found)
     assert plot.read_bytes().startswith(b"\x89PNG")
+    assert "threads of this process" in cli("compare", store, "-D", "32", *FEW).err  # few rows need no workers
 
 
 def test_errors_are_means_over_seeds(cli, store):

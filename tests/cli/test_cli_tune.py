@@ -11,6 +11,7 @@ import pytest
 from distrf import ingest, load_model
 from distrf.cli.jobs import job_words
 from distrf.datasets import load_digits_split
+from distrf.errors import ClusterError
 
 X, Y, TEST_X, TEST_Y = load_digits_split(0)
 QUICK = ["-D", "32,128", "--alpha", "1e-6,1e-3"]
@@ -130,3 +131,18 @@ def test_wrong_usage(cli, store, tmp_path, words, message, monkeypatch):
     printed = cli("tune", store, "--out", tmp_path / "a.toml", *filled, code=2)
     assert message in " ".join(printed.err.split())
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(("sizes", "workers"), [("64", False), ("64,65536", True)])
+def test_a_small_search_starts_no_workers(cli, store, tmp_path, monkeypatch, sizes, workers):
+    started = []
+
+    def start(*words, **more):
+        started.append(words)
+        raise ClusterError("no workers in this test")
+
+    monkeypatch.setattr("distrf.cluster._started", start)
+    words = ["tune", store, "--out", tmp_path / "b.toml", "-D", sizes, "--n-rows", 500]
+    printed = cli(*words, code=1 if workers else 0)
+    assert bool(started) == workers
+    assert ("threads of this process" in printed.err) != workers

@@ -98,7 +98,6 @@ def test_a_frame_is_scored_by_the_names_of_its_columns(model, kind):
 def test_targets_of_rows_that_no_path_names(model):
     test = frame(100, seed=1)
     cases = [
-        ({}, "needs a target: give y, or target= where X is a table"),
         ({"target": "gone"}, "gone"),
         ({"target": "churned", "y": test["churned"]}, "give one of them"),
         ({"target": "churned", "by": "gone"}, "by='gone' is no column of the table; columns: .'customer_id'"),
@@ -106,6 +105,12 @@ def test_targets_of_rows_that_no_path_names(model):
     for options, message in cases:
         with pytest.raises(InputError, match=message):
             distrf.evaluate(model, test, **options)
+    assert distrf.evaluate(model, test) == distrf.evaluate(model, test, target="churned")
+    with pytest.raises(InputError, match="churned"):
+        distrf.evaluate(model, test.drop(columns="churned"))
+    unnamed = distrf.train(test.drop(columns="churned"), test["churned"].to_numpy(str), n_components=16)
+    with pytest.raises(InputError, match="needs a target: give y, or target= where X is a table"):
+        distrf.evaluate(unnamed, test)
     X = np.arange(20.0).reshape(10, 2)
     plain = StreamingRidge().fit(X, X[:, 0])
     with pytest.raises(InputError, match="trained on arrays; give y"):
@@ -135,6 +140,18 @@ def test_saved_and_loaded(model, tmp_path):
     save_model(model, tmp_path / "model")
     rows = frame(300, seed=3)
     np.testing.assert_array_equal(load_model(tmp_path / "model").predict(rows), model.predict(rows))
+
+
+def test_a_model_knows_the_target_of_its_table(model, tmp_path):
+    """In memory, and from a folder that was written in Python."""
+    frame(300, seed=4).to_parquet(tmp_path / "new.parquet")
+    said = distrf.evaluate(model, tmp_path / "new.parquet", target="churned")
+    save_model(model, tmp_path / "model")
+    for given in (model, tmp_path / "model", load_model(tmp_path / "model")):
+        assert distrf.evaluate(given, tmp_path / "new.parquet") == said
+    test = frame(300, seed=4)
+    in_memory = distrf.train(test, test["churned"].to_numpy(str), n_components=32, exclude=["churned"])
+    assert in_memory.training_.target is None
 
 
 def test_a_model_by_hand(tmp_path):
