@@ -109,6 +109,7 @@ def train(
     from ..pipeline.making import Options, prepare, split_for
     from ..pipeline.outputs import Outputs, job_of
     from ..pipeline.sample import look_at_target
+    from ..pipeline.tables import keep_reasons
     from ..pipeline.training import BaselineWarning, fit_prepared
     from .plots import check_place
     from .reports import print_done, print_training
@@ -154,6 +155,7 @@ def train(
                 made = split_for(lazy, y, options, split.kind, **by)
                 prepared = prepare(lazy, y, options, weight, target=target, split=made)
                 pipeline = fit_prepared(prepared, lazy, y, weight)
+                keep_reasons(pipeline, data.kinds)
             seconds = time.perf_counter() - start
         outputs.save(
             pipeline,

@@ -143,8 +143,9 @@ def permutation_importance(
     ----------
     model : str, PathLike, estimator or Pipeline
         Folder of a model. Or the fitted model itself.
-    X : str, PathLike or array of shape (n, d)
-        Path of a Zarr store or of Parquet, read as the training rows were. Or rows, lazy or in memory.
+    X : str, PathLike, table or array of shape (n, d)
+        Path of a Zarr store or of Parquet, read as the training rows were. Or rows, lazy or in memory; of a model of a table
+        a data frame.
     y : array of shape (n,) or (n, C), or None, default=None
         Targets of rows that are no path.
     sample_weight : array of shape (n,) or None, default=None
@@ -160,7 +161,8 @@ def permutation_importance(
     n_rows : int or None, default=20000
         Rows to sample, fewer where they exceed 64 MiB. None takes all rows.
     target : str or None, default=None
-        The column (Parquet) or array (Zarr) of the targets. None is that of the training rows.
+        The column (Parquet, a data frame) or array (Zarr) of the targets. None is that of the training
+        rows.
     weight : str or None, default=None
         The column (Parquet) or array (Zarr) of the weights of rows at a path. None weighs all alike.
     strict : bool, default=False

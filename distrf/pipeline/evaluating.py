@@ -80,19 +80,21 @@ def evaluate(
     ----------
     model : str, PathLike, estimator or Pipeline
         Folder of a model. Or the fitted model itself.
-    X : str, PathLike or array of shape (n, d)
-        Path of a Zarr store or of Parquet, read as the training rows were. Or rows, lazy or in memory.
+    X : str, PathLike, table or array of shape (n, d)
+        Path of a Zarr store or of Parquet, read as the training rows were. Or rows, lazy or in memory; of a model of a table
+        a data frame.
     y : array of shape (n,) or (n, C), or None, default=None
         Targets of rows that are no path.
     sample_weight : array of shape (n,) or None, default=None
         Weights of rows that are no path. None weighs all alike.
     target : str or None, default=None
-        The column (Parquet) or array (Zarr) of the targets. None is that of the training rows.
+        The column (Parquet, a data frame) or array (Zarr) of the targets. None is that of the training
+        rows.
     weight : str or None, default=None
         The column (Parquet) or array (Zarr) of the weights of rows at a path. None weighs all alike.
     by : str, array of shape (n,) or None, default=None
-        Score the rows of each value of this column too. A column of Parquet, or an array or a column of X of a Zarr
-        store; or the values themselves. A value is a slice if a sample of 10,000 has at most 20. Of more, numbers are
+        Score the rows of each value of this column too. A column of Parquet or of a data frame, or an array or a
+        column of X of a Zarr store; or the values themselves. A value is a slice if a sample of 10,000 has at most 20. Of more, numbers are
         cut at their quartiles, and the 20 most frequent texts are slices.
     strict : bool, default=False
         Refuse a Zarr store of others that lacks chunks; else it is a warning.

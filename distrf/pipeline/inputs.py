@@ -84,6 +84,11 @@ class Input:
         }
 
     @property
+    def kinds(self) -> list[Any]:
+        """What the columns of a table are; none of other rows."""
+        return []
+
+    @property
     def parts(self) -> Parts:
         """By what a model knows these rows again."""
         return store.part_fingerprints(self.info.path)
@@ -169,7 +174,7 @@ class Arrays:
         """A column beside these rows, which have no names for columns."""
         if isinstance(values, str):
             raise InputError(
-                f"columns are named where rows are at a path; give the values of {values!r}, shape (n,)"
+                f"columns are named where rows are at a path or a data frame; give the values of {values!r}, shape (n,)"
             )
         return as_array(values)
 
@@ -190,9 +195,12 @@ def rows_with_target(data: Input | Arrays, job: str) -> tuple[Any, Any]:
         return data.X, as_columns(data.y)
     X, y = data.rows()
     if y is None:
-        raise InputError(
-            f"{job} needs a target: {data.path!r} has none; give --target, or ingest with --target"
+        remedy = (
+            "give y, or target= where X is a table"
+            if data.path is None
+            else f"{data.path!r} has none; give --target, or ingest with --target"
         )
+        raise InputError(f"{job} needs a target: {remedy}")
     return X, y
 
 

@@ -15,7 +15,7 @@ from ..features import Blockwise
 from ..maps.transformers import listed_transformer
 from ..persistence import load_model, model_details, model_identity
 from .inputs import Arrays, Input, described, open_input
-from .tables import encoder_of, like_training
+from .tables import TableArrays, encoder_of, like_training
 
 #: Of rows that no path names.
 NOT_SAID = {"columns": None, "target": None, "impute": None}
@@ -61,10 +61,18 @@ class Loaded:
         needs_target: bool = False,
         strict: bool = False,
     ) -> Input | Arrays:
-        """The rows at a path, read as the training rows were (same columns, same imputation), or arrays as they are."""
+        """The rows at a path or of a table, read as the training rows were (same columns, same imputation), or arrays as they
+        are."""
         encoder = encoder_of(self.pipeline)
         if not isinstance(rows, (str, os.PathLike)):
-            return described(encoder.coded_rows(rows) if encoder is not None and is_table(rows) else rows, y)
+            if encoder is not None and is_table(rows):
+                asked, usual = (target, self.reading["target"]) if needs_target else (None, None)
+                return TableArrays.of(encoder, rows, y, asked, usual)
+            if target is not None:
+                raise InputError(
+                    f"target={target!r} names a column of a table, and the model was trained on arrays; give y"
+                )
+            return described(rows, y)
         if encoder is not None:
             target = (target or self.reading["target"]) if needs_target else None
             return like_training(encoder, os.fspath(rows), target, weight)

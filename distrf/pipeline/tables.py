@@ -18,14 +18,15 @@ from ..execution.row_blocks import align_rows
 from ..features.base import FeatureEstimator
 from ..parameters import COLUMNS, ruled
 from ..registry import make_map
+from ..scores.passes import as_array
 from ..splits import check_split
 from ..store import find_format
 from ..store.row_source import RowsInfo
 from ..store.table_schema import TableSchema
 from ..tables.drift import DriftWarning
 from ..tables.encoder import TableEncoder, describe_columns
-from ..tables.kinds import ColumnKind, as_said
-from .inputs import Input, coded_column
+from ..tables.kinds import AS_SAID, ColumnKind, as_said
+from .inputs import Arrays, Input, coded_column
 
 
 @dataclass(frozen=True)
@@ -157,6 +158,11 @@ class TableInput(Input):
         return cls(info, target, schema.names, None, weight=weight, coded=coded, encoder=coded.encoder)
 
     @property
+    def kinds(self) -> list[ColumnKind]:
+        """What the columns are."""
+        return list(self.coded.kinds)
+
+    @property
     def description(self) -> dict[str, Any]:
         kinds = {kind.name: kind.kind for kind in self.coded.kinds}
         return super().description | {"kinds": kinds}
@@ -213,6 +219,43 @@ def table_input(
     return TableInput.of(path, coded, target, weight)
 
 
+@dataclass(frozen=True)
+class TableArrays(Arrays):
+    """Coded rows of a table that no path names, and the table, whose columns have names."""
+
+    table: Any = None
+
+    @classmethod
+    def of(
+        cls, encoder: TableEncoder, table: Any, y: Any, target: str | None, usual: str | None
+    ) -> TableArrays:
+        """A table, read as the encoder read the rows of its training.
+
+        target, usual : the column of the targets, where there is no y; and of the training, where none is asked for
+
+        Raises InputError for a target that is given twice, or is no column.
+        """
+        if target is not None and (y is not None or isinstance(table, Table)):
+            raise InputError(
+                f"target={target!r} names a column in place of y, or of open_table; give one of them"
+            )
+        name = target or usual
+        if y is None and isinstance(table, Table):
+            y = table.y
+        elif y is None and name is not None:
+            y = open_table(table, target=name, schema=TableSchema.from_spec(encoder.schema_ or {})).y
+        return cls(encoder.coded_rows(table), y, table)
+
+    def column(self, values: Any) -> Any:
+        """A column of the table by its name, whether the model has it or not, or one that is given as it is."""
+        if not isinstance(values, str) or isinstance(self.table, Table):
+            return super().column(values)
+        names = [str(name) for name in getattr(self.table, "column_names", self.table.columns)]
+        if values not in names:
+            raise InputError(f"by={values!r} is no column of the table; columns: {names[:20]}")
+        return as_array(self.table[values])
+
+
 def wants_numbers(map_: Any) -> bool:
     """Whether a map, or one of this name, is for rows without negative entries: encoded columns have such."""
     if isinstance(map_, str):
@@ -229,6 +272,16 @@ def encoder_of(pipeline: Any) -> TableEncoder | None:
     """The encoder with which a fitted pipeline begins; None where it takes arrays."""
     first = pipeline[0]
     return first if isinstance(first, TableEncoder) and first.schema_ is not None else None
+
+
+def keep_reasons(pipeline: Any, kinds: Sequence[ColumnKind]) -> None:
+    """Say in a fitted pipeline why its columns were taken for what they are; its encoder was told the kinds alone."""
+    encoder, reasons = encoder_of(pipeline), {kind.name: kind.why for kind in kinds}
+    if encoder is None:
+        return
+    for column in encoder.columns_:
+        if column["why"] == AS_SAID:
+            column["why"] = reasons.get(column["name"], AS_SAID)
 
 
 def like_training(

@@ -37,7 +37,7 @@ from .making import Options, Prepared, make_model, prepare, split_for, takes_fol
 from .outputs import Outputs, job_of
 from .sample import as_rows, as_targets
 from .search import Verdict
-from .tables import coded_table, wants_numbers, without_groups
+from .tables import coded_table, keep_reasons, wants_numbers, without_groups
 
 #: Columns up to which the linear model is fitted to all rows.
 _NARROW = 1024
@@ -148,7 +148,7 @@ def train(
     }
     check_split(split, by)
     numbers = options.get("scale", "auto") != "auto" or wants_numbers(options.get("map"))
-    name, dates, learned = None, False, None
+    name, dates, learned, kinds = None, False, None, []
     if is_table(X) and not numbers:
         coded = coded_table(X, **table, by=by if isinstance(by, str) else None)
         if isinstance(by, str):
@@ -156,7 +156,7 @@ def train(
             coded = without_groups(coded, name, split, table)
         learned = coded.table.target if y is None else None
         X, y = coded.X, coded.y if y is None else y
-        options["scale"] = coded.encoder
+        options["scale"], kinds = coded.encoder, coded.kinds
     elif given := [name for name, value in table.items() if value is not None]:
         raise InputError(f"{', '.join(given)} name columns of a table; X is {type(X).__name__}")
     if isinstance(X, (str, os.PathLike)):
@@ -192,6 +192,7 @@ def train(
         )  # fmt: skip
         pipeline = fit_prepared(made, X, y, sample_weight, baseline)
         pipeline.training_ = replace(pipeline.training_, target=learned)
+        keep_reasons(pipeline, kinds)
         if out is not None:
             seconds = time.perf_counter() - start
             outputs.save(pipeline, NOT_SAID | identity, job, seconds, lambda: Arrays(X, y).parts)

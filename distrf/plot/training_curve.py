@@ -15,6 +15,9 @@ from .axes import MARKERS, Display, plain, set_round_ticks
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+#: About the most markers of a line.
+_MARKED = 40
+
 
 class TrainingCurveDisplay(Display):
     """The loss of each epoch, and the validation score where there is one, on an axis of its own at the right.
@@ -114,7 +117,9 @@ class TrainingCurveDisplay(Display):
         several = len(self.histories) > 1
         for i, (name, curve) in enumerate(self.histories.items()):
             where = dict(zip((e["epoch"] for e in curve), _along(curve, x), strict=True))
-            style: dict[str, Any] = {"marker": MARKERS[i % len(MARKERS)], "markersize": 5}
+            # Markers of hundreds of epochs would hide the line.
+            every = max(1, len(curve) // _MARKED)
+            style: dict[str, Any] = {"marker": MARKERS[i % len(MARKERS)], "markersize": 5, "markevery": every}
             named = f"{plain(name)}: " if name else ""
             # Losses and scores of one model: one colour and marker where there are several models.
             lines += ax.plot(

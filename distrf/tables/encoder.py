@@ -30,7 +30,7 @@ from ..typing import ArrayLike, RandomState
 from .drift import find_drift
 from .encodings import MOST_TARGETS, NUMBERS, Choices, EncodedColumn, encode_columns
 from .feature_names import feature_names
-from .kinds import ColumnKind, infer_kinds
+from .kinds import AS_SAID, ColumnKind, infer_kinds
 from .planned import planned_encodings
 from .summary import SummaryReduction, summarise, with_folds
 
@@ -315,7 +315,7 @@ class TableEncoder(FeatureEstimator):
                         f"coded rows of {rows.shape[1]} columns need a schema and the kinds of as many, got "
                         f"{len(schema.names)} and {len(said)}"
                     )
-                return schema, [ColumnKind(name, said[name], "as said") for name in schema.names], rows
+                return schema, [ColumnKind(name, said[name], AS_SAID) for name in schema.names], rows
             names = [f"x{j}" for j in range(rows.shape[1])]
             if unknown := [name for name in said if name not in names]:
                 raise InputError(f"columns of an array are called x0, x1, ...; received {unknown[:10]}")

@@ -20,6 +20,8 @@ KINDS = {
     "id": "a name of its row, which is left out",
     "drop": "left out",
 }
+#: Why a column is what the user said that it is.
+AS_SAID = "as said"
 #: The kinds that each base of a column may have.
 POSSIBLE = {
     "number": ("number", "category", "id", "drop"),
@@ -116,7 +118,7 @@ def _said_kind(column: ColumnType, kind: str, fact: ColumnFacts) -> ColumnKind:
             f"dates are written as 2020-01-31 or 2020-01-31T12:30:00; column {column.name!r} is not; write it so, or "
             "leave it out of the dates"
         )
-    return ColumnKind(column.name, kind, "as said")
+    return ColumnKind(column.name, kind, AS_SAID)
 
 
 def _guess(column: ColumnType, fact: ColumnFacts) -> tuple[str, str]:

@@ -57,6 +57,7 @@ def test_train_by_group(cli, orders, tmp_path):
     assert by_group["baseline"][0]["machine"] < 0.5 < 0.9 < at_random["baseline"][0]["machine"]
     assert "customer" not in [column["name"] for column in by_group["columns"]]
     assert "customer" in [column["name"] for column in at_random["columns"]]
+    assert "as said" not in [column["why"] for column in at_random["columns"]]  # nothing was
     saved = load_model(tmp_path / "g")
     assert saved.training_.chosen("split") == "group"
     scored = json.loads(cli("evaluate", tmp_path / "g", orders, "--quiet", "--json").out)

@@ -14,6 +14,8 @@ from distrf.errors import InputError
 from distrf.tables.drift import DriftWarning
 
 pd = pytest.importorskip("pandas")
+pa = pytest.importorskip("pyarrow")
+dd = pytest.importorskip("dask.dataframe")
 
 N = 1500
 
@@ -54,6 +56,65 @@ def test_train_takes_a_frame_as_it_is(model):
     scores = distrf.evaluate(model, test, test["churned"].to_numpy(str))
     assert scores["roc_auc"] > 0.85  # rows are told apart, on rows that were not seen
     assert any(choice.what == "numbers" for choice in model.training_.choices)
+
+
+def test_columns_say_why_they_were_taken_for_what_they_are(model):
+    reasons = {column["name"]: column["why"] for column in model[0].columns_}
+    assert reasons["customer_id"].startswith("whole numbers, all distinct in 1,500 rows looked at")
+    assert reasons["plan"].startswith("text, 3 levels in ")
+    assert reasons["loyal"] == "booleans"
+    assert "as said" not in reasons.values()
+    table = frame(300)
+    told = distrf.train(table, target="churned", n_components=16, categorical=["zip"], exclude=["since"])
+    assert [column["name"] for column in told[0].columns_ if column["why"] == "as said"] == ["zip"]
+
+
+@pytest.mark.parametrize("kind", ["pandas", "dask", "arrow"])
+def test_a_frame_is_scored_by_the_names_of_its_columns(model, kind):
+    test = frame(600, seed=1).assign(where=lambda rows: np.where(rows.index % 3 == 0, "north", "south"))
+    if kind != "dask":
+        test.loc[::7, "where"] = None
+    expected = distrf.evaluate(
+        model, test.drop(columns="churned"), test["churned"].to_numpy(str), by=test["where"].to_numpy(object)
+    )
+    if kind == "arrow":
+        rows = pa.Table.from_pandas(test)
+    else:
+        rows = test if kind == "pandas" else dd.from_pandas(test, npartitions=3)
+    found = distrf.evaluate(model, rows, target="churned", by="where")
+    assert found["by"] == "where"
+    assert {s["value"]: s["rows"] for s in found["slices"]} == {
+        s["value"]: s["rows"] for s in expected["slices"]
+    }
+    assert found["accuracy"] == expected["accuracy"]
+    named = distrf.permutation_importance(model, rows, target="churned", n_repeats=1)
+    given = distrf.permutation_importance(model, test, test["churned"].to_numpy(str), n_repeats=1)
+    assert named.names == given.names
+    np.testing.assert_array_equal(named.importances, given.importances)
+    opened = distrf.open_table(rows, target="churned", exclude=["where"])
+    assert distrf.evaluate(model, opened)["accuracy"] == expected["accuracy"]
+
+
+def test_targets_of_rows_that_no_path_names(model):
+    test = frame(100, seed=1)
+    cases = [
+        ({"target": "gone"}, "gone"),
+        ({"target": "churned", "y": test["churned"]}, "give one of them"),
+        ({"target": "churned", "by": "gone"}, "by='gone' is no column of the table; columns: .'customer_id'"),
+    ]
+    for options, message in cases:
+        with pytest.raises(InputError, match=message):
+            distrf.evaluate(model, test, **options)
+    assert distrf.evaluate(model, test) == distrf.evaluate(model, test, target="churned")
+    with pytest.raises(InputError, match="churned"):
+        distrf.evaluate(model, test.drop(columns="churned"))
+    unnamed = distrf.train(test.drop(columns="churned"), test["churned"].to_numpy(str), n_components=16)
+    with pytest.raises(InputError, match="needs a target: give y, or target= where X is a table"):
+        distrf.evaluate(unnamed, test)
+    X = np.arange(20.0).reshape(10, 2)
+    plain = StreamingRidge().fit(X, X[:, 0])
+    with pytest.raises(InputError, match="trained on arrays; give y"):
+        distrf.evaluate(plain, X, target="y")
 
 
 def test_the_same_rows_from_every_source(model, tmp_path):

@@ -112,6 +112,14 @@ def test_training_curve__one_loss_needs_no_legend(ax, learned):
     assert len(ax.figure.axes) == 1
 
 
+def test_training_curve__many_epochs_have_few_markers(ax):
+    curve = [{"epoch": i, "loss": 1 / i, "validation_score": None, "seconds": 1.0} for i in range(1, 751)]
+    TrainingCurveDisplay(histories={"": curve}).plot(ax)
+    (line,) = ax.lines
+    assert len(line.get_xdata()) == 750
+    assert 30 <= 750 / line.get_markevery() <= 50
+
+
 def test_training_curve__refusals(learned):
     with pytest.raises(InputError, match="this StreamingRidge has no history_"):
         TrainingCurveDisplay.from_estimator(StreamingRidge(1e-3).fit(np.eye(4), np.arange(4.0)))
