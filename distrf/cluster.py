@@ -12,6 +12,7 @@ import signal
 import socket
 import ssl
 import tempfile
+import warnings
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
@@ -348,7 +349,9 @@ def _started(spec: dict[str, Any]) -> Iterator[Any]:
         nannies = logging.getLogger("distributed.nanny")
         stack.callback(nannies.setLevel, nannies.level)
         try:
-            with _interrupts_held():
+            with _interrupts_held(), warnings.catch_warnings():
+                # Another job may take the port after it was found free: then Dask takes any other.
+                warnings.filterwarnings("ignore", r"Port \d+ is already in use", UserWarning)
                 cluster = stack.enter_context(factory(**arguments))
             if spec.get("scale"):
                 cluster.scale(**_keywords(spec["scale"], "n"))

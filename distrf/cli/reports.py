@@ -10,7 +10,6 @@ from rich.console import Console
 from rich.table import Table
 
 from ..record import Training
-from ..scores.models import SLICE_SCORES
 
 #: Columns of a table that are printed.
 _COLUMNS = 50
@@ -60,6 +59,8 @@ def print_scores(console: Console, title: str, result: dict[str, Any]) -> None:
     if 0 < len(classes) <= _CLASSES:
         print_table(console, "by class", classes)
     if "slices" in result:
+        from ..scores.models import SLICE_SCORES  # with all that computes, which other commands do without
+
         names = dict.fromkeys(["value", "rows", first, *(n for n in SLICE_SCORES if n in shown)])
         print_table(console, f"by {result['by']}", [{n: piece[n] for n in names} for piece in result["slices"]])
 

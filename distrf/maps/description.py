@@ -23,7 +23,7 @@ def map_facts(map_: FeatureMap) -> list[tuple[str, Any]]:
     for name in sorted(map_.spec_fields, key=lambda name: name not in _NAMES):
         value: Any = getattr(map_, name, None)
         if value is not None and hasattr(value, "spec_fields"):  # another map
-            value = f"{value.label.removeprefix('featurize ')}, D = {value.n_components:,}"
+            value = _in_a_line(value)
         if value is not None:
             facts.append((_NAMES.get(name, name.replace("_", " ")), str(value) if name == "seed" else value))
     learned = sum(array.nbytes for array in map_.arrays.values())
@@ -35,3 +35,13 @@ def map_facts(map_: FeatureMap) -> list[tuple[str, Any]]:
     made = size(rows * map_.entries_per_row)
     facts.append((f"block of {_ROWS:,} rows", f"{size(rows * map_.n_features_in)} in, {made} out (float32)"))
     return facts
+
+
+def _in_a_line(map_: FeatureMap) -> str:
+    """A map inside another: its projection or kind, D, and what its weights follow from."""
+    parts = [map_.label.removeprefix("featurize "), f"D = {map_.n_components:,}"]
+    for name, form in {"kernel": "{}", "length_scale": "{:.4g}", "seed": "{}"}.items():
+        value = getattr(map_, name, None)
+        if value is not None:
+            parts.append(f"{name.replace('_', ' ')} {form.format(value)}")
+    return ", ".join(parts)

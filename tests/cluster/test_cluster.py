@@ -320,6 +320,20 @@ def test_how_long_an_address_is_waited_for():
             pass
 
 
+@pytest.mark.filterwarnings(
+    "ignore:Exception ignored in:pytest.PytestUnraisableExceptionWarning"
+)  # a socket of Dask
+def test_a_port_that_is_taken_at_the_last_moment(tmp_path, monkeypatch):
+    """Dask takes another one; its warning, an error here, would be about nothing that anybody asked for."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        monkeypatch.setattr("distrf.cluster._free_dashboard_port", lambda: port)
+        spec = tmp_path / "cluster.yaml"
+        spec.write_text("{class: distributed.LocalCluster, arguments: {n_workers: 1, processes: false}}")
+        with connect(spec) as client:
+            assert f":{port}/" not in client.dashboard_link
+
+
 def test_none_is_threads_of_this_process(tmp_path, cli):
     """Small data start no processes unless a cluster is named; the model is the same."""
     X = np.random.default_rng(0).normal(size=(600, 3)).astype("f4")
