@@ -11,7 +11,7 @@ from typing import Any
 
 from sklearn.base import BaseEstimator, is_classifier
 
-from .errors import InputError
+from .errors import InputError, did_you_mean
 from .features import (
     TEFM,
     Blockwise,
@@ -149,7 +149,9 @@ for _class in (
 def named_map(name: str) -> type[FeatureEstimator]:
     """The class of a map. Raises InputError for an unknown name."""
     if name not in MAPS:
-        raise InputError(f"unknown map {name!r}; known: auto, none, {', '.join(MAPS)}")
+        raise InputError(
+            f"unknown map {name!r}{did_you_mean(name, MAPS)}; known: auto, none, {', '.join(MAPS)}"
+        )
     return MAPS[name]
 
 
@@ -173,7 +175,9 @@ def make_map(name: str, **parameters: Any) -> Any:
 def named_model(name: str) -> Kind:
     """The kind of a model. Raises InputError for an unknown name."""
     if name not in MODELS:
-        raise InputError(f"unknown model {name!r}; known: auto, {', '.join(MODELS)}")
+        raise InputError(
+            f"unknown model {name!r}{did_you_mean(name, MODELS)}; known: auto, {', '.join(MODELS)}"
+        )
     return MODELS[name]
 
 
