@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import re
 import traceback
+from collections.abc import Iterable
 
 from ..errors import DistrfError
 from .usage import UsageError, flag
@@ -19,13 +20,23 @@ _PYTHON = re.compile(
     r"""\b(by|class_weight|columns|gamma|impute|keys|map|model|scale|sparse|split|target)=(?:(['"])([\w-]+)\2|(?=[\s;,.)]|$))"""
 )
 
+#: Parameters with several words, as Python spells them, and what stands in quotes, which stays as it is.
+_WORDS = re.compile(r"""(['"]).*?\1|(?<![\w./-])[a-z][a-z0-9]*(?:_[a-z0-9]+)+(?![\w/]|\.\w)""")
+
 _debug = False
+_options: frozenset[str] = frozenset()
 
 
 def set_debug(wanted: bool) -> None:
     """Whether errors print where they arose, and workers log them."""
     global _debug
     _debug = wanted
+
+
+def name_options(names: Iterable[str]) -> None:
+    """Parameters that are options of the command that runs: messages name these."""
+    global _options
+    _options = frozenset(names)
 
 
 def debugging() -> bool:
@@ -67,6 +78,7 @@ def print_error(title: str, text: str) -> None:
     from rich.markup import escape
 
     text = _PYTHON.sub(lambda found: f"{flag(found[1])} {found[3] or ''}".rstrip(), text)
+    text = _WORDS.sub(lambda found: flag(found[0]) if found[0] in _options else found[0], text)
     text = text.strip().encode(errors="backslashreplace").decode()  # names of files may be any bytes
     Console(stderr=True, highlight=False, soft_wrap=True).print(f"[red]{title}:[/red] {escape(text)}")
 
