@@ -224,7 +224,7 @@ def read_cluster_spec(path: str | os.PathLike[str]) -> dict[str, Any]:
     """
     if not os.path.isfile(path):
         raise InputError(
-            f"--cluster is a scheduler address ({_SCHEMES[0]}host:port) or a spec file; "
+            f"cluster= is a scheduler address ({_SCHEMES[0]}host:port) or a spec file; "
             f"{os.fspath(path)!r} is neither: no such file"
         )
     with open(path, encoding="utf-8") as file:
@@ -422,7 +422,7 @@ def _client(target: Any, timeout: float) -> Iterator[Any]:
         raise ClusterError(
             f"no Dask scheduler answered at {target!r} within {timeout:g} s ({error or type(error).__name__}); check the "
             "address (the scheduler's port, not the dashboard's), that the scheduler runs, that its port is open from here, "
-            "and for tls:// that tls (--tls) names certificates of the same authority"
+            "and for tls:// that tls= names certificates of the same authority"
         ) from error
     with client:
         yield client

@@ -5,9 +5,11 @@ from __future__ import annotations
 import logging
 import re
 import traceback
-from collections.abc import Iterable
 
 from ..errors import DistrfError
+from .kept_options import group_options
+from .signatures import SPELLED
+from .spelling import Options
 from .usage import UsageError, flag
 
 _TITLES = {
@@ -15,16 +17,16 @@ _TITLES = {
 }  # fmt: skip
 _MOST = 400  # letters of a message that others wrote
 
-#: Parameters as messages write them for Python, alone or with the value to pass.
+#: A parameter with its value, as messages write it for Python; one of several words; what stands in quotes, and stays.
 _PYTHON = re.compile(
-    r"""\b(by|class_weight|columns|gamma|impute|keys|map|model|scale|sparse|split|target)=(?:(['"])([\w-]+)\2|(?=[\s;,.)]|$))"""
+    r"""\b(?P<given>[a-z]\w*)=(?:(?P<quote>['"])(?P<text>[\w.-]+)(?P=quote)|(?P<word>True|False|None|[\d.e+-]*\d)(?!\w)"""
+    r"""|(?=[\s;,.:)]|$))"""
+    r"""|(?<!\w)(?P<quoted>'[^'\n]*'|"[^"\n]*")"""
+    r"""|(?<![\w./-])(?P<alone>[a-z][a-z0-9]*(?:_[a-z0-9]+)+)(?![\w/]|\.\w)"""
 )
 
-#: Parameters with several words, as Python spells them, and what stands in quotes, which stays as it is.
-_WORDS = re.compile(r"""(['"]).*?\1|(?<![\w./-])[a-z][a-z0-9]*(?:_[a-z0-9]+)+(?![\w/]|\.\w)""")
-
 _debug = False
-_options: frozenset[str] = frozenset()
+_options: Options = {}
 
 
 def set_debug(wanted: bool) -> None:
@@ -33,10 +35,29 @@ def set_debug(wanted: bool) -> None:
     _debug = wanted
 
 
-def name_options(names: Iterable[str]) -> None:
-    """Parameters that are options of the command that runs: messages name these."""
+def name_options(options: Options) -> None:
+    """Which options the command that runs has: messages name them so."""
     global _options
-    _options = frozenset(names)
+    _options = options
+
+
+def in_options(text: str) -> str:
+    """A message with the parameters of the command, and of a training, named as the options that they are."""
+    if not _options:
+        return text  # no command has started
+    known = group_options("TrainMapOptions") | group_options("ModelOptions") | _options
+
+    def spelled(found: re.Match[str]) -> str:
+        name = found["given"] or found["alone"]
+        spelling = known.get(name)
+        if spelling is None or spelling.is_argument:
+            return found[0]
+        value = found["text"] or found["word"] or ""
+        if spelling.is_flag and value in ("True", "False"):
+            return flag(name) if value == "True" else f"--no-{flag(name)[2:]}"
+        return f"{flag(name)} {SPELLED.get(value, value)}".rstrip()
+
+    return _PYTHON.sub(spelled, text)
 
 
 def debugging() -> bool:
@@ -77,9 +98,9 @@ def print_error(title: str, text: str) -> None:
     from rich.console import Console
     from rich.markup import escape
 
-    text = _PYTHON.sub(lambda found: f"{flag(found[1])} {found[3] or ''}".rstrip(), text)
-    text = _WORDS.sub(lambda found: flag(found[0]) if found[0] in _options else found[0], text)
-    text = text.strip().encode(errors="backslashreplace").decode()  # names of files may be any bytes
+    text = (
+        in_options(text).strip().encode(errors="backslashreplace").decode()
+    )  # names of files may be any bytes
     Console(stderr=True, highlight=False, soft_wrap=True).print(f"[red]{title}:[/red] {escape(text)}")
 
 

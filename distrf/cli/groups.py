@@ -6,13 +6,14 @@ import builtins
 import dataclasses
 import functools
 import inspect
+import re
 from collections.abc import Callable
 from typing import Any
 
 from . import faults
 from .kept_options import group_class, group_options
 from .signatures import parameters_of
-from .spelling import Options
+from .spelling import Options, Spelling
 from .usage import UsageError, flag
 
 
@@ -35,10 +36,11 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
             if name in spellings:
                 raise TypeError(f"{command.__name__} has two parameters named {name!r}")
             spellings[name] = spelling
+    spellings = {name: _naming_options(spelling, spellings) for name, spelling in spellings.items()}
 
     @functools.wraps(command)
     def called(**given: Any) -> None:
-        faults.name_options(name for name, spelling in spellings.items() if not spelling.is_argument)
+        faults.name_options(spellings)
         for name, value in given.items():
             if isinstance(value, str) and (not value.strip() or "\0" in value):
                 raise UsageError(
@@ -79,13 +81,28 @@ def _group(command: Any, annotation: str) -> tuple[Options, Callable[[], Any]] |
         return group_options(annotation), lambda: group_class(
             annotation
         )  # not imported before the command runs
-    kind = command.__globals__.get(annotation)
+    kind: Any = command.__globals__.get(annotation)
     if hasattr(kind, "options"):
         return kind.options(), lambda: kind
-    if dataclasses.is_dataclass(kind):
-        panel = kind.panel  # type: ignore[attr-defined]
+    grouping: bool = dataclasses.is_dataclass(kind)
+    if grouping:
+        panel = kind.panel
         return {name: p.spelled(panel) for name, p in parameters_of(kind).items()}, lambda: kind
     return None
+
+
+def _naming_options(spelling: Spelling, known: Options) -> Spelling:
+    """The option whose text names others as they are typed, in place of parameters: `l1_ratio` is --l1-ratio."""
+
+    def said(text: str) -> str:
+        return re.sub(r"`(\w+)`", named, text)
+
+    def named(found: re.Match[str]) -> str:
+        names = (f"{spelling.noun}_{found[1]}", found[1])  # of a map first, where a model has one of that name
+        return next((flag(name) for name in names if name in known and known[name].names), found[0])
+
+    owners = {owner: said(text) for owner, text in spelling.owners.items()}
+    return dataclasses.replace(spelling, text=said(spelling.text), owners=owners)
 
 
 def path_parameters(command: Any) -> set[str]:

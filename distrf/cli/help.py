@@ -66,19 +66,21 @@ class HelpfulCommand(TyperCommand):
         return {noun: list(names) for noun, names in found.items()}
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        with_near_option = self.get_params(ctx)
         try:
             return super().parse_args(ctx, args)
         except Exception as error:
-            name_near_option(error, with_near_option)
+            name_near_option(error, self.get_params(ctx))
             raise
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """The page of `--help`."""
         if self.usual:
-            shown = [name for name, spelling in self.spellings.items() if spelling.is_argument]
+            arguments = [name for name, spelling in self.spellings.items() if spelling.is_argument]
             self._write(
-                ctx, formatter, [*shown, *self.usual], lambda spelling: (_short_title(spelling), spelling.text)
+                ctx,
+                formatter,
+                [*arguments, *self.usual],
+                lambda spelling: (_short_title(spelling), spelling.text),
             )
         else:
             self.format_all(ctx, formatter)
@@ -92,9 +94,9 @@ class HelpfulCommand(TyperCommand):
     def format_all(self, ctx: Any, formatter: Any) -> None:
         """Every argument and option, in groups."""
         self._write(ctx, formatter, self.spellings, lambda spelling: (spelling.panel, spelling.help))
-        helping = [p.get_help_record(ctx) for p in self.get_params(ctx) if p.name not in self.spellings]
+        others: list[Any] = [p for p in self.get_params(ctx) if p.name not in self.spellings]
         with formatter.section(_GROUP):
-            formatter.write_dl(helping)
+            formatter.write_dl([other.get_help_record(ctx) for other in others])
 
     def format_owned(self, ctx: Any, formatter: Any, noun: str, owner: str) -> None:
         """The options of one map or model, with what is said of it alone, and those of all."""
@@ -127,7 +129,8 @@ class HelpfulCommand(TyperCommand):
         sections: dict[str, list[tuple[str, str]]] = {}
         for name in names:
             title, text = shown(self.spellings[name])
-            spelled, said = parameters[name].get_help_record(ctx)
+            parameter: Any = parameters[name]
+            spelled, said = parameter.get_help_record(ctx)
             # What Typer adds, such as "[required]".
             sections.setdefault(title, []).append(
                 (spelled, text + said.removeprefix(self.spellings[name].help))
@@ -165,7 +168,7 @@ def _help_options(nouns: dict[str, list[str]], more: bool) -> list[Any]:
 
     def options(**given: Any) -> None: ...
 
-    parameters = []
+    parameters: list[tuple[str, type, Any]] = []
     for noun, names in nouns.items():
         text = f"Show the options of one {noun} and stop: {', '.join(names)}."
         option = typer.Option(

@@ -105,11 +105,9 @@ def _files(folder: Path) -> Iterable[tuple[str, int, int]]:
 
 
 def _from_plain(options: dict[str, dict[str, Any]]) -> Options:
+    tuples = ("names", "values")
     return {
-        name: Spelling(
-            **{key: tuple(value) if isinstance(value, list) else value for key, value in one.items()}
-        )
-        for name, one in options.items()
+        name: Spelling(**plain | {key: tuple(plain[key]) for key in tuples}) for name, plain in options.items()
     }
 
 

@@ -32,7 +32,7 @@ _SECTION = re.compile(r"^(?P<title>\S.*)\n-{3,}$", re.MULTILINE)
 _ENTRY = re.compile(r"^(?P<names>\w+(?:, \w+)*) : (?P<type>.*)$", re.MULTILINE)
 #: Words of a rule that can be typed: a text in quotes, a number, or one of those with another spelling.
 _TYPED = re.compile(r"'(?P<text>[^']*)'|-?[\d.]+|None|True|False")
-_SPELLED = {"None": "none", "True": "yes", "False": "no"}
+SPELLED = {"None": "none", "True": "yes", "False": "no"}
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Parameter:
         if self.rule is None:
             return self.listed
         found = [match for word in self.rule.texts() if (match := _TYPED.fullmatch(word))]
-        texts = [match["text"] or _SPELLED.get(match[0], match[0]) for match in found]
+        texts = [match["text"] or SPELLED.get(match[0], match[0]) for match in found]
         return tuple(texts) if len(texts) > 1 else ()  # one among numbers says too little
 
     @property
@@ -147,7 +147,7 @@ def described(doc: str) -> dict[str, str]:
 
 def listed(doc: str) -> dict[str, tuple[str, ...]]:
     """{parameter: values} of a numpydoc docstring whose types are such as {"a", "b"} or None."""
-    found = {}
+    found: dict[str, tuple[str, ...]] = {}
     for entry in _ENTRY.finditer(section(doc, "Parameters")):
         values = tuple(re.findall(r'"([^"]*)"', "".join(re.findall(r"{.*?}", entry["type"]))))
         if values:

@@ -190,9 +190,7 @@ def rows_with_target(data: Input | Arrays, job: str) -> tuple[Any, Any]:
         return data.X, as_columns(data.y)
     X, y = data.rows()
     if y is None:
-        raise InputError(
-            f"{job} needs a target: {data.path!r} has none; give --target, or ingest with --target"
-        )
+        raise InputError(f"{job} needs a target: {data.path!r} has none; give target=, or ingest it with one")
     return X, y
 
 

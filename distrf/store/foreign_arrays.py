@@ -77,10 +77,8 @@ def count_missing(path: str, node: zarr.Array, strict: bool, storage_options: Op
         f"fill value {node.fill_value}"
     )
     if strict:
-        raise StoreError(
-            f"{text}; restore them, or leave out strict (--strict) if they were empty when written"
-        )
-    warnings.warn(f"{text}; strict=True (--strict) refuses such a store", UserWarning, stacklevel=2)
+        raise StoreError(f"{text}; restore them, or leave out strict=True if they were empty when written")
+    warnings.warn(f"{text}; strict=True refuses such a store", UserWarning, stacklevel=2)
 
 
 def _named(node: zarr.Array, path: str) -> str:

@@ -312,7 +312,7 @@ def test_regression(cli, files, tmp_path):
     printed = cli(
         "predict", tmp_path / "m", tmp_path / "r.zarr", tmp_path / "p.zarr", "--scores", code=1, cluster=True
     )
-    assert "--scores are decision values of a classifier" in printed.err
+    assert "--scores writes decision values of a classifier" in printed.err
 
 
 def test_predict_zarr(cli, files, model, tmp_path):
@@ -342,7 +342,7 @@ def test_probabilities_and_intervals(cli, files, model, tmp_path):
     printed = cli(
         "predict", model, files / "test.zarr", tmp_path / "q.zarr", "--interval", 0.9, code=1, cluster=True
     )
-    assert "--interval is of a regressor that was calibrated" in printed.err
+    assert "--interval needs a regressor that was calibrated" in printed.err
     X, y = TRAIN_X[:1000, :20], TRAIN_X[:1000, 20].astype(float)
     np.savez(tmp_path / "n.npz", X=X, y=y)
     cli("ingest", tmp_path / "n.npz", tmp_path / "n.zarr")
@@ -362,7 +362,7 @@ def test_probabilities_and_intervals(cli, files, model, tmp_path):
     refused = cli(
         "predict", tmp_path / "s", tmp_path / "n.zarr", tmp_path / "j.zarr", "--interval", 0.9, code=1
     )
-    assert "calibrate=True (--calibrate)" in refused.err
+    assert "train a regressor with --calibrate" in refused.err
 
 
 def test_predictions_of_other_rows_do_not_count_as_done(cli, files, model, tmp_path):
@@ -404,7 +404,7 @@ def test_text_labels_and_keys(cli, files, tmp_path):
     printed = cli(
         "predict", m, files / "test.parquet", tmp_path / "q.zarr", "--keys", "id", code=1, cluster=True
     )
-    assert "--keys go with a .parquet output" in printed.err
+    assert "--keys goes with a .parquet output" in printed.err
     printed = cli(
         "predict", m, files / "test.parquet", tmp_path / "q.parquet", "--keys", "nokey", code=1, cluster=True
     )
