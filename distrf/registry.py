@@ -158,7 +158,7 @@ def named_map(name: str) -> type[FeatureEstimator]:
 def make_map(name: str, **parameters: Any) -> Any:
     """The unfitted map of a name; one that takes features of another gets its usual base where none is given.
 
-    Raises InputError for an unknown name, and for a parameter that has no default and is not given.
+    Raises InputError for an unknown name, for a parameter that has no default and is not given, and for a size that is none.
     """
     cls = named_map(name)
     for needed, parameter in inspect.signature(cls).parameters.items():
@@ -166,6 +166,8 @@ def make_map(name: str, **parameters: Any) -> Any:
             raise InputError(f"map {name!r} needs {needed}=; give {cls.__name__}({needed}=...) as map")
     map_ = cls(**parameters)
     if "base" not in parameters:
+        for name in {"n_components"} & cls.parameter_rules.keys():  # from which the size of the base follows
+            cls.parameter_rules[name].check(name, map_.n_components)
         base = map_.named_base(getattr(map_, "n_components", 0))
         if base is not None:
             map_.set_params(base=base)

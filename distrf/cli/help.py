@@ -59,11 +59,11 @@ class HelpfulCommand(TyperCommand):
 
     def nouns(self) -> dict[str, list[str]]:
         """{"map" or "model": their names}, where options belong to one of them."""
-        found: dict[str, dict[str, None]] = {}
+        owners: dict[str, set[str]] = {}
         for spelling in self.spellings.values():
-            for owner in spelling.owners:
-                found.setdefault(spelling.noun, {})[owner] = None
-        return {noun: list(names) for noun, names in found.items()}
+            if spelling.owners:
+                owners.setdefault(spelling.noun, set()).update(spelling.owners)
+        return {noun: [v for v in self.spellings[noun].values if v in names] for noun, names in owners.items()}
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         try:
@@ -76,14 +76,9 @@ class HelpfulCommand(TyperCommand):
         """The page of `--help`."""
         if self.usual:
             arguments = [name for name, spelling in self.spellings.items() if spelling.is_argument]
-            self._write(
-                ctx,
-                formatter,
-                [*arguments, *self.usual],
-                lambda spelling: (_short_title(spelling), spelling.text),
-            )
+            _write(formatter, self._sections(ctx, [*arguments, *self.usual], _titled))
         else:
-            self.format_all(ctx, formatter)
+            _write(formatter, self.groups(ctx))
         if self.examples:
             with formatter.section("Examples"):
                 formatter.write("".join(f"  {line}\n" for line in self.examples))
@@ -91,40 +86,37 @@ class HelpfulCommand(TyperCommand):
             with formatter.section("More options"):
                 formatter.write_dl(self._more(ctx))
 
-    def format_all(self, ctx: Any, formatter: Any) -> None:
-        """Every argument and option, in groups."""
-        self._write(ctx, formatter, self.spellings, lambda spelling: (spelling.panel, spelling.help))
+    def groups(self, ctx: Any) -> dict[str, list[tuple[str, str]]]:
+        """{title: (names, text) of each argument or option below it}: all of them."""
         others: list[Any] = [p for p in self.get_params(ctx) if p.name not in self.spellings]
-        with formatter.section(_GROUP):
-            formatter.write_dl([other.get_help_record(ctx) for other in others])
+        found = self._sections(ctx, self.spellings, lambda spelling: (spelling.panel, spelling.help))
+        return found | {_GROUP: [other.get_help_record(ctx) for other in others]}
 
     def format_owned(self, ctx: Any, formatter: Any, noun: str, owner: str) -> None:
         """The options of one map or model, with what is said of it alone, and those of all."""
-        own = f"--{noun} {owner}"
         names = [
             name
             for name, spelling in self.spellings.items()
             if owner in spelling.owners
             or (spelling.panel == noun.capitalize() and not spelling.owners and name != noun)
         ]
-        self._write(
-            ctx,
-            formatter,
-            sorted(names, key=lambda name: not self.spellings[name].owners),
-            lambda spelling: (
-                (own, spelling.owners[owner]) if spelling.owners else (f"Any {noun}", spelling.text)
-            ),
-        )
+
+        def titled(spelling: Spelling) -> tuple[str, str]:
+            own = f"--{noun} {owner}", spelling.owners.get(owner, "")
+            return own if spelling.owners else (f"Any {noun}", spelling.text)
+
+        ordered = sorted(names, key=lambda name: not self.spellings[name].owners)
+        _write(formatter, self._sections(ctx, ordered, titled))
         if any(name.startswith("base_") and owner in self.spellings[name].owners for name in names):
             formatter.write_paragraph()
             formatter.write_text(
                 f"--base names the {noun} below it, which has options of its own: --help-{noun} NAME."
             )
 
-    def _write(
-        self, ctx: Any, formatter: Any, names: Iterable[str], shown: Callable[[Spelling], tuple[str, str]]
-    ) -> None:
-        """Sections of options; `shown` gives the title and the text of one."""
+    def _sections(
+        self, ctx: Any, names: Iterable[str], shown: Callable[[Spelling], tuple[str, str]]
+    ) -> dict[str, list[tuple[str, str]]]:
+        """Arguments and options by titles; `shown` gives the title and the text of one."""
         parameters = {parameter.name: parameter for parameter in self.params}
         sections: dict[str, list[tuple[str, str]]] = {}
         for name in names:
@@ -135,9 +127,7 @@ class HelpfulCommand(TyperCommand):
             sections.setdefault(title, []).append(
                 (spelled, text + said.removeprefix(self.spellings[name].help))
             )
-        for title, rows in sections.items():
-            with formatter.section(title):
-                formatter.write_dl(rows)
+        return sections
 
     def _more(self, ctx: Any) -> list[tuple[str, str]]:
         rows = [
@@ -149,8 +139,14 @@ class HelpfulCommand(TyperCommand):
         return [*rows, ("--help-all", f"All {len(titles)} options, in groups: {groups}.")]
 
 
-def _short_title(spelling: Spelling) -> str:
-    return "Arguments" if spelling.is_argument else "Options"
+def _titled(spelling: Spelling) -> tuple[str, str]:
+    return "Arguments" if spelling.is_argument else "Options", spelling.text
+
+
+def _write(formatter: Any, sections: dict[str, list[tuple[str, str]]]) -> None:
+    for title, rows in sections.items():
+        with formatter.section(title):
+            formatter.write_dl(rows)
 
 
 def name_near_option(error: Exception, parameters: Iterable[Any]) -> None:
@@ -205,7 +201,7 @@ def _showing(noun: str | None, names: list[str]) -> Callable[..., None]:
         command.format_usage(ctx, formatter)
         if noun is None:
             command.format_help_text(ctx, formatter)
-            command.format_all(ctx, formatter)
+            _write(formatter, command.groups(ctx))
         elif value in names:
             command.format_owned(ctx, formatter, noun, value)
         else:
