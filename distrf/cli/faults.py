@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+import sys
 import traceback
 
 from ..errors import DistrfError
@@ -45,7 +46,9 @@ def in_options(text: str) -> str:
     """A message with the parameters of the command, and of a training, named as the options that they are."""
     if not _options:
         return text  # no command has started
-    known = group_options("TrainMapOptions") | group_options("ModelOptions") | _options
+    known = dict(_options)
+    if "distrf.registry" in sys.modules:  # a model was read or made: messages may speak of its training
+        known = group_options("TrainMapOptions") | group_options("ModelOptions") | known
 
     def spelled(found: re.Match[str]) -> str:
         name = found["given"] or found["alone"]

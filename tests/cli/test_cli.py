@@ -842,7 +842,7 @@ def test_not_enough_memory(cli, files, model, tmp_path, where, monkeypatch):
     ):
         printed = cli(*words, *limit, code=1)
         assert_matches(r"Not enough memory: .* was refused: it needs .*GiB|MiB on each worker", printed.err)
-        assert_matches(r"which has 400.00 MiB \(process .*Remedy: .*memory_limit of at least", printed.err)
+        assert_matches(r"which has 400.00 MiB \(process .*Remedy: .*--memory-limit of at least", printed.err)
     tiny = ["--memory-limit", "200MiB"]
     for words in (
         ["predict", model, files / "test.zarr", tmp_path / "out"],
