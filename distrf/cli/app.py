@@ -115,6 +115,7 @@ def run() -> None:
     """Run the command line; 0, 1 for a failure, 2 for wrong usage, 130 when interrupted."""
     code: int
     faults.set_debug(False)
+    faults.name_options({})
     try:
         code = app(standalone_mode=True)
     except SystemExit as left:

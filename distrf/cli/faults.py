@@ -20,7 +20,7 @@ _MOST = 400  # letters of a message that others wrote
 
 #: A parameter with its value, as messages write it for Python; one of several words; what stands in quotes, and stays.
 _PYTHON = re.compile(
-    r"""\b(?P<given>[a-z]\w*)=(?:(?P<quote>['"])(?P<text>[\w.-]+)(?P=quote)|(?P<word>True|False|None|[\d.e+-]*\d)(?!\w)"""
+    r"""\b(?P<given>[a-z]\w*)=(?:(?P<quote>['"])(?P<text>[\w.-]+)(?P=quote)|(?P<word>[\d.e+-]*\d|\w+)(?![\w(])"""
     r"""|(?=[\s;,.:)]|$))"""
     r"""|(?<!\w)(?P<quoted>'[^'\n]*'|"[^"\n]*")"""
     r"""|(?<![\w./-])(?P<alone>[a-z][a-z0-9]*(?:_[a-z0-9]+)+)(?![\w/]|\.\w)"""

@@ -78,7 +78,7 @@ def count_missing(path: str, node: zarr.Array, strict: bool, storage_options: Op
     )
     if strict:
         raise StoreError(f"{text}; restore them, or leave out strict=True if they were empty when written")
-    warnings.warn(f"{text}; strict=True refuses such a store", UserWarning, stacklevel=2)
+    warnings.warn(f"{text}; strict=True (--strict) refuses such a store", UserWarning, stacklevel=2)
 
 
 def _named(node: zarr.Array, path: str) -> str:

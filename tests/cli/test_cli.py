@@ -606,7 +606,7 @@ def test_the_training_mean_fills_test_rows(cli, files, tmp_path):
         (["train", "{d}/train.zarr", "{o}", "-D", "many"], "--n-components must be an integer >= 1, got 'many'"),
         (["nothing"], "No such command"),
         (["train", "{d}/train.zarr", "{o}", "--kernel", "cubic"], "--kernel must be 'gaussian', .*got 'cubic'"),
-        (["train", "{d}/train.zarr", "{o}", "--map", "fuorier"], "unknown --map 'fuorier'; known: fourier"),
+        (["train", "{d}/train.zarr", "{o}", "--map", "fuorier"], "unknown --map 'fuorier' .did you mean 'fourier'..; known: fourier"),
         (["train", "{d}/train.zarr", "{o}", "--model", "svn"], "--model is one of auto, ridge, .*svm.*, got 'svn'"),
         (["train", "{d}/train.zarr", "{o}", "-D", "33"], "must be even, got 33; use 34"),
         (["train", "{d}/train.zarr", "{o}", "--length-scale", "knm"], "--length-scale must be .*, got 'knm'"),
@@ -808,7 +808,7 @@ def test_corrupt_chunk(cli, files, model, tmp_path, damage):
 def test_existing_outputs_are_kept(cli, files, model, tmp_path):
     before = whole(model)
     printed = cli("train", files / "train.zarr", model, "-D", 32, code=1)
-    assert_matches("holds a model already; choose another path, or --overwrite", printed.err)
+    assert_matches("holds a model already; choose another path, or pass --overwrite", printed.err)
     assert whole(model) == before
     cli("ingest", files / "digits.npz", tmp_path / "a.zarr", "--split", "test")
     before = whole(tmp_path / "a.zarr")

@@ -270,7 +270,7 @@ def test_what_cannot_be_done_is_refused(rows, tmp_path):
         distrf.predict(model[0], X)
     with pytest.raises(InputError, match="give out="):
         distrf.predict(model, X, scores=True)
-    with pytest.raises(InputError, match="keys go with a"):
+    with pytest.raises(InputError, match="keys= goes with a"):
         distrf.predict(model, X, tmp_path / "p.parquet", keys=["id"])
     with pytest.raises(InputError, match="featurize takes a feature estimator"):
         distrf.featurize(make_pipeline(StreamingRidge().fit(X, X[:, 0])), X, tmp_path / "f.zarr")

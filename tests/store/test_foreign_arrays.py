@@ -88,7 +88,7 @@ def test_missing_chunks_are_counted(tmp_path, options):
     (path / {2: "X/1.0"}.get(options.get("zarr_format"), "X/c/1/0")).unlink()
     total = 2 if "shards" in options else 4
     with pytest.warns(
-        UserWarning, match=rf"1 of {total} chunks of the array 'X' of .* fill value 0\.0.*strict=True"
+        UserWarning, match=rf"1 of {total} chunks of the array 'X' of .* fill value 0\.0.*--strict"
     ):
         got, _ = open_rows(path)
     assert (got.compute(scheduler="sync") == 0).all(axis=1).sum() == 40 // total
@@ -116,7 +116,7 @@ def test_strict_commands(tmp_path, cli):
         ["predict", tmp_path / "model", path, tmp_path / "out"],
         ["evaluate", tmp_path / "model", path],
     ):
-        printed = cli(*command, "strict=True", code=1)
+        printed = cli(*command, "--strict", code=1)
         assert "1 of 4 chunks of the array 'y'" in printed.err
     assert {p.name for p in tmp_path.iterdir()} == {"a.zarr", "model"}
 
