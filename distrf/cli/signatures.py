@@ -8,8 +8,8 @@ import __future__
 
 import ast
 import functools
-import importlib.util
 import inspect
+import pkgutil
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -127,9 +127,11 @@ def parameters_of(owner: Callable[..., Any]) -> dict[str, Parameter]:
 def outline(function: str) -> Callable[..., Any]:
     """Signature and docstring of a function, "module:name", from its source: for help nothing heavy is imported."""
     module, name = function.split(":")
-    spec = importlib.util.find_spec(module)
-    assert spec is not None
-    source = spec.loader.get_source(module)  # type: ignore[union-attr]
+    package, _, inside = module.partition(".")
+    source = pkgutil.get_data(
+        package, inside.replace(".", "/") + ".py"
+    )  # finding a module imports those above it
+    assert source is not None
     nodes = ast.parse(source).body
     # The last one: overloads stand before the function.
     found = [node for node in nodes if isinstance(node, ast.FunctionDef) and node.name == name][-1]
