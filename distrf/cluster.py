@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import difflib
 import importlib
 import inspect
 import logging
@@ -13,7 +12,7 @@ import socket
 import ssl
 import tempfile
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from importlib import resources
@@ -26,7 +25,7 @@ from dask.system import CPU_COUNT
 from dask.utils import parse_bytes, parse_timedelta
 from distributed.security import Security
 
-from .errors import ClusterError, InputError
+from .errors import ClusterError, InputError, did_you_mean
 from .execution.memory import CLIENT_BYTES, PROCESS_BYTES
 from .execution.worker_checks import WITHOUT_WORKERS
 from .machine import machine_memory
@@ -226,7 +225,7 @@ def read_cluster_spec(path: str | os.PathLike[str]) -> dict[str, Any]:
     """
     if not os.path.isfile(path):
         raise InputError(
-            f"--cluster is a scheduler address ({_SCHEMES[0]}host:port) or a spec file; "
+            f"cluster= is a scheduler address ({_SCHEMES[0]}host:port) or a spec file; "
             f"{os.fspath(path)!r} is neither: no such file"
         )
     with open(path, encoding="utf-8") as file:
@@ -273,7 +272,7 @@ def _check_keys(spec: dict[str, Any], path: str | os.PathLike[str]) -> None:
     """Raise InputError for a key of `wait`, or of `dask`, that nothing reads: its value would be ignored without a word."""
     for key in sorted(map(str, set(spec.get("wait") or {}) - set(_WAIT))):
         raise InputError(
-            f"'wait' of a cluster spec has workers and timeout, got {key!r}{_meant(key, _WAIT)} in {path}"
+            f"'wait' of a cluster spec has workers and timeout, got {key!r}{did_you_mean(key, _WAIT)} in {path}"
         )
     if not spec.get("dask"):
         return
@@ -298,17 +297,11 @@ def _check_settings(
             if below and isinstance(value, dict):
                 _check_settings(value, below, f"{above}{name}.", path)
         # Other packages have settings of their own at the top.
-        elif above or _meant(name, known):
+        elif above or did_you_mean(name, known, likeness=0.75):
             raise InputError(
                 f"'dask' of a cluster spec has Dask's configuration, which has no {above}{name}"
-                f"{_meant(name, known, above)}; see {path}"
+                f"{did_you_mean(name, known, before=above)}; see {path}"
             )
-
-
-def _meant(name: str, known: Iterable[str], above: str = "") -> str:
-    """The known name that is nearest to an unknown one, as a question; nothing where none is near."""
-    near = difflib.get_close_matches(name, list(known), 1, cutoff=0.75)
-    return f" (did you mean {above}{near[0]}?)" if near else ""
 
 
 @contextmanager
@@ -378,10 +371,8 @@ def _check_local(arguments: dict[str, Any]) -> None:
         known |= inspect.signature(taker.__init__).parameters.keys()
     unknown = sorted(set(arguments) - known)
     if unknown:
-        near = [match for name in unknown for match in difflib.get_close_matches(name, known, 1)]
         raise InputError(
-            f"distributed.LocalCluster has no argument {', '.join(unknown)}"
-            + (f"; did you mean {', '.join(near)}?" if near else "")
+            f"distributed.LocalCluster has no argument {', '.join(unknown)}{did_you_mean(unknown, known)}"
         )
 
 
@@ -434,7 +425,7 @@ def _client(target: Any, timeout: float) -> Iterator[Any]:
         raise ClusterError(
             f"no Dask scheduler answered at {target!r} within {timeout:g} s ({error or type(error).__name__}); check the "
             "address (the scheduler's port, not the dashboard's), that the scheduler runs, that its port is open from here, "
-            "and for tls:// that tls (--tls) names certificates of the same authority"
+            "and for tls:// that tls= names certificates of the same authority"
         ) from error
     with client:
         yield client

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -60,6 +61,26 @@ class MemoryPlanError(DistrfError, MemoryError):
 
 class ClusterError(DistrfError, ConnectionError):
     """A Dask cluster that cannot be reached or started."""
+
+
+def did_you_mean(unknown: object, known: Iterable[object], *, before: str = "", likeness: float = 0.6) -> str:
+    """What follows an unknown name, or a list of them, in a message: the nearest known one; nothing where none is near.
+
+    before : what the known names are shown with; likeness : of a near name, from 0 to 1 for the same
+
+    >>> did_you_mean("LenghtScale", ["length_scale", "alpha"])
+    " (did you mean 'length_scale'?)"
+    """
+    import difflib  # on first use, as few runs have errors
+
+    names = {name.casefold(): name for name in islice(known, 10_000) if isinstance(name, str)}
+    received = [unknown] if isinstance(unknown, str) else unknown if isinstance(unknown, (list, tuple)) else []
+    near = [
+        repr(before + names[match])
+        for name in received[:10]
+        for match in difflib.get_close_matches(str(name).casefold(), names, 1, likeness)
+    ]
+    return f" (did you mean {', '.join(dict.fromkeys(near))}?)" if near else ""
 
 
 def first_entry(X: Rows, where: np.ndarray) -> tuple[int, int, Any]:

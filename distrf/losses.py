@@ -13,7 +13,7 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 from scipy.special import expit
 
-from .errors import InputError
+from .errors import InputError, did_you_mean
 from .parameters import Rule
 
 #: The losses by name.
@@ -397,6 +397,8 @@ def get_loss(name: str, task: str, n_classes: int = 0, epsilon: float = 0.1) -> 
     """
     known = losses_for(task)
     if name not in known:
-        raise InputError(f"loss for {task} is one of {', '.join(known)}; got {name!r}")
+        raise InputError(
+            f"loss for {task} is one of {', '.join(known)}; got {name!r}{did_you_mean(name, known)}"
+        )
     loss = LOSSES[name](float(epsilon))
     return loss.for_two_classes() if n_classes == 2 else loss

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import difflib
+import ast
 import functools
 import inspect
 import numbers
@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from .errors import InputError, ParameterError
+from .errors import InputError, ParameterError, did_you_mean
 
 #: The largest integer that arrays, files and workers hold.
 _MOST = 2**63 - 1
@@ -36,6 +36,10 @@ class Rule:
         """The words of now."""
         return self.words() if callable(self.words) else self.words
 
+    def names(self) -> list[str]:
+        """The texts that are said one by one."""
+        return [ast.literal_eval(word) for word in self.texts() if re.fullmatch(r"'[^']*'", word)]
+
     def __or__(self, other: Rule) -> Rule:
         return Rule(
             lambda: self.texts() + other.texts(), lambda value: self.allows(value) or other.allows(value)
@@ -54,7 +58,7 @@ class Rule:
             isinstance(value, numbers.Integral) and abs(int(value)) > _MOST
         ):  # the bound that goes without saying
             words = re.sub(r"an integer >= (-?\d+)", rf"an integer between \1 and {_MOST}", words)
-        raise ParameterError(name, words, _shown(value))
+        raise ParameterError(name, words, _shown(value) + did_you_mean(value, self.names()))
 
 
 def whole(least: int = 1, most: int = _MOST) -> Rule:
@@ -176,8 +180,7 @@ def check_keywords(function: str, names: Iterable[str], known: Iterable[str]) ->
     for name in names:
         if name in known:
             continue
-        near = difflib.get_close_matches(name, known, 1)
-        remedy = f"; did you mean {near[0]!r}?" if near else ""
+        remedy = did_you_mean(name, known)
         if name in _OF_PATHS:
             remedy = f": rows at a path have it; open them with distrf.open_rows(path, {name}=...)"
         raise TypeError(f"{function}() got an unexpected keyword {name!r}{remedy}")

@@ -84,7 +84,7 @@ def check_output(path: str | os.PathLike[str], overwrite: bool) -> None:
     """Refuse early, before training, a path that holds something else or, without `overwrite`, a model."""
     if existing_model_folder(path) is not None and not overwrite:
         raise SpecMismatchError(
-            f"{os.fspath(path)!r} holds a model already; choose another path, or --overwrite"
+            f"{os.fspath(path)!r} holds a model already; choose another path, or pass overwrite=True"
         )
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from sklearn.base import BaseEstimator, is_classifier
 
-from .errors import InputError
+from .errors import InputError, did_you_mean
 from .features import (
     TEFM,
     Blockwise,
@@ -149,14 +149,16 @@ for _class in (
 def named_map(name: str) -> type[FeatureEstimator]:
     """The class of a map. Raises InputError for an unknown name."""
     if name not in MAPS:
-        raise InputError(f"unknown map {name!r}; known: auto, none, {', '.join(MAPS)}")
+        raise InputError(
+            f"unknown map {name!r}{did_you_mean(name, MAPS)}; known: auto, none, {', '.join(MAPS)}"
+        )
     return MAPS[name]
 
 
 def make_map(name: str, **parameters: Any) -> Any:
     """The unfitted map of a name; one that takes features of another gets its usual base where none is given.
 
-    Raises InputError for an unknown name, and for a parameter that has no default and is not given.
+    Raises InputError for an unknown name, for a parameter that has no default and is not given, and for a size that is none.
     """
     cls = named_map(name)
     for needed, parameter in inspect.signature(cls).parameters.items():
@@ -164,6 +166,8 @@ def make_map(name: str, **parameters: Any) -> Any:
             raise InputError(f"map {name!r} needs {needed}=; give {cls.__name__}({needed}=...) as map")
     map_ = cls(**parameters)
     if "base" not in parameters:
+        for name in {"n_components"} & cls.parameter_rules.keys():  # from which the size of the base follows
+            cls.parameter_rules[name].check(name, map_.n_components)
         base = map_.named_base(getattr(map_, "n_components", 0))
         if base is not None:
             map_.set_params(base=base)
@@ -173,7 +177,9 @@ def make_map(name: str, **parameters: Any) -> Any:
 def named_model(name: str) -> Kind:
     """The kind of a model. Raises InputError for an unknown name."""
     if name not in MODELS:
-        raise InputError(f"unknown model {name!r}; known: auto, {', '.join(MODELS)}")
+        raise InputError(
+            f"unknown model {name!r}{did_you_mean(name, MODELS)}; known: auto, {', '.join(MODELS)}"
+        )
     return MODELS[name]
 
 

@@ -68,7 +68,7 @@ def check_split(split: str, by: Any) -> None:
     """Raise InputError for a split that is not known, and for one without the column that it needs, or with one too many."""
     SPLIT.check("split", split)
     if split in ("group", "time") and by is None:
-        raise InputError(f"split={split!r} is by a column of {_WHAT[split]}; name it with by= (--by)")
+        raise InputError(f"split={split!r} is by a column of {_WHAT[split]}; name it with by=")
     if split not in ("group", "time") and by is not None:
         shown = by if isinstance(by, str) else type(by).__name__
         raise InputError(

@@ -76,8 +76,9 @@ def test_trained_by_name(rng):
 
 
 def test_on_the_command_line(cli, store, tmp_path):
-    shown = cli("train", "--help").out
-    assert "relu: Added to each projection. (a finite number)" in " ".join(shown.split())
+    shown = " ".join(cli("train", "--help-map", "relu").out.split())
+    assert "--map relu: " in shown
+    assert "Added to each projection. (a finite number)" in shown
     words = ["--map", "relu", "--bias", "0.5", "-D", 128]
     assert json.loads(cli("plan", store, *words, "--json").out)["fits"]
     cli("featurize", store, tmp_path / "f.zarr", *words, "--quiet", cluster=True)

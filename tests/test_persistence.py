@@ -442,7 +442,7 @@ def test_overwriting(tmp_path):
     first.coef_ = -first.coef_
     save_model(first, tmp_path / "m", note="a")  # other arrays, the same spec
     assert (load_model(tmp_path / "m").coef_ == first.coef_).all()
-    with pytest.raises(SpecMismatchError, match=r"model.parameters.alpha: 0.001 -> 0.01.*--overwrite"):
+    with pytest.raises(SpecMismatchError, match=r"model.parameters.alpha: 0.001 -> 0.01.*overwrite=True"):
         save_model(StreamingRidge(1e-2).fit(X, NUMBERS), tmp_path / "m", note="a")
     assert load_model(tmp_path / "m").alpha == 1e-3
     save_model(StreamingRidge(1e-2).fit(X, NUMBERS), tmp_path / "m", overwrite=True)
@@ -453,7 +453,9 @@ def test_overwriting(tmp_path):
 def test_outputs_are_checked_before_training(tmp_path):
     check_output(tmp_path / "free", False)
     save_model(StreamingRidge().fit(X, NUMBERS), tmp_path / "m")
-    with pytest.raises(SpecMismatchError, match="holds a model already; choose another path, or --overwrite"):
+    with pytest.raises(
+        SpecMismatchError, match="holds a model already; choose another path, or pass overwrite=True"
+    ):
         check_output(tmp_path / "m", False)
     check_output(tmp_path / "m", True)
     (tmp_path / "file").write_text("mine")

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import functools
 import inspect
 import sys
 from collections.abc import Callable
-from importlib.metadata import entry_points
 from typing import Any
 
 import typer
-from typer.core import TyperCommand, TyperGroup
+from typer.core import TyperGroup
 
 from .. import __version__
-from ..errors import InputError
+from ..errors import did_you_mean
 from . import compare, data, demo, faults, jobs, models, tune
 from .groups import grouped
+from .help import HelpfulCommand, name_near_option
+from .kept_options import load_plugins
 
 _INTERRUPTED = 130  # what Typer makes of Ctrl-C
+_WIDEST = 100  # letters of a line of help, in a terminal that is wider
 
 COMMANDS: dict[str, Callable[..., None]] = {
     command.__name__: command
@@ -39,42 +40,16 @@ COMMANDS: dict[str, Callable[..., None]] = {
 }
 
 
-@functools.cache
-def load_plugins() -> None:
-    """Import what installed packages name in the group "distrf" of their entry points: it registers itself.
-
-    Raises InputError for what cannot be imported.
-    """
-    for entry in entry_points(group="distrf"):
-        try:
-            entry.load()
-        except Exception as error:  # whatever its module does
-            raise InputError(
-                f"the plugin {entry.name!r} cannot be imported: {error!r}; mend or uninstall the package that names it"
-            ) from error
-
-
 def get_command(name: str) -> Any:
     """The command of that name as it is parsed; its options follow what is registered now."""
     load_plugins()
-    text = (inspect.getdoc(COMMANDS[name]) or "").split("\n\nParameters\n")[0]
+    text = (inspect.getdoc(COMMANDS[name]) or "").split("\n\nParameters\n")[0].split("\n\nExamples\n")[0]
+    made: Any = grouped(COMMANDS[name])
     single = typer.Typer(add_completion=False, rich_markup_mode=None)
-    single.command(name, cls=_Command, help=text)(grouped(COMMANDS[name]))
-    return typer.main.get_command(single)
-
-
-class _Command(TyperCommand):
-    def format_options(self, ctx: Any, formatter: Any) -> None:
-        sections: dict[str, list[tuple[str, str]]] = {}
-        for parameter in self.get_params(ctx):
-            text = parameter.get_help_record(ctx)
-            if text is not None:
-                argument = parameter.param_type_name == "argument"
-                panel = getattr(parameter, "rich_help_panel", None) or ("Arguments" if argument else "Options")
-                sections.setdefault(panel, []).append(text)
-        for title, texts in sections.items():
-            with formatter.section(title):
-                formatter.write_dl(texts)
+    single.command(name, cls=HelpfulCommand, help=text, context_settings={"max_content_width": _WIDEST})(made)
+    command: Any = typer.main.get_command(single)
+    command.tell(name, COMMANDS[name], made.spellings)
+    return command
 
 
 class _Commands(TyperGroup):
@@ -85,9 +60,27 @@ class _Commands(TyperGroup):
         return get_command(cmd_name) if cmd_name in COMMANDS else None
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        rows = [(name, (command.__doc__ or "").split("\n")[0]) for name, command in COMMANDS.items()]
+        rows = [(name, _first_line(command)) for name, command in COMMANDS.items()]
         with formatter.section("Commands"):
             formatter.write_dl(rows)
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except Exception as error:
+            name_near_option(error, self.get_params(ctx))
+            raise
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if args[0] not in COMMANDS and not args[0].startswith("-") and not ctx.resilient_parsing:
+            ctx.fail(
+                f"No such command: {args[0]}{did_you_mean(args[0], COMMANDS)}; commands: {', '.join(COMMANDS)}"
+            )
+        return super().resolve_command(ctx, args)
+
+
+def _first_line(command: Any) -> str:
+    return (command.__doc__ or "").split("\n")[0]
 
 
 app = typer.Typer(
@@ -96,7 +89,7 @@ app = typer.Typer(
     help="Kernel machines on data larger than memory.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    add_completion=False,
+    context_settings={"max_content_width": _WIDEST},
     rich_markup_mode=None,
 )
 
@@ -122,6 +115,7 @@ def run() -> None:
     """Run the command line; 0, 1 for a failure, 2 for wrong usage, 130 when interrupted."""
     code: int
     faults.set_debug(False)
+    faults.name_options({})
     try:
         code = app(standalone_mode=True)
     except SystemExit as left:

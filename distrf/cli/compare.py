@@ -41,6 +41,10 @@ def compare(
         Rows: a Zarr store, Parquet or CSV.
     plot : Place or None
         Write a plot of the errors to this file.
+
+    Examples
+    --------
+    distrf compare data.zarr -D 1024,4096 --projections dense,orthogonal,fastfood --plot errors.png
     """
     from ..comparing import usable_projections
     from ..plot import KernelErrorDisplay

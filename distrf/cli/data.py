@@ -31,7 +31,13 @@ class FeaturizeOptions(FunctionOptions):
 
 
 def ingest(given: IngestOptions, *, run: RunOptions) -> None:
-    """Turn a table into a chunked Zarr store; started again, it resumes."""
+    """Turn a table into a chunked Zarr store; started again, it resumes.
+
+    Examples
+    --------
+    distrf ingest digits.parquet data.zarr --target label
+    distrf ingest rows.csv.gz data.zarr --target price --shuffle
+    """
     session = Session(run)
     with session.progress():
         info = given.call(*given.places.values())
@@ -53,6 +59,11 @@ def featurize(
     ----------
     like : Place or None
         Take the map of this folder (of --save-map, or a model) as it was fitted.
+
+    Examples
+    --------
+    distrf featurize data.zarr features.zarr --map fourier -D 4096 --save-map map/
+    distrf featurize test.zarr test-features.zarr --like map/
     """
     from ..pipeline.loaded import Loaded
     from ..pipeline.writing import check_places
@@ -102,6 +113,11 @@ def inspect(path: Place, *, run: RunOptions) -> None:
     ----------
     path : Place
         A store, a model, Parquet or CSV.
+
+    Examples
+    --------
+    distrf inspect data.zarr
+    distrf inspect model/
     """
     from .. import store
 

@@ -20,7 +20,12 @@ class DemoOptions(FunctionOptions):
 
 
 def demo(given: DemoOptions, *, run: RunOptions) -> None:
-    """Train on scikit-learn's digits, expanded by small distortions. No network, no server."""
+    """Train on scikit-learn's digits, expanded by small distortions. No network, no server.
+
+    Examples
+    --------
+    distrf demo
+    """
     from ..datasets.demo import check_places
 
     session = Session(run)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any, ClassVar, Self
 
+from ..errors import did_you_mean
 from ..features import StreamingScaler
 from ..features.base import FeatureEstimator
 from ..parameters import FLAG, check_parameters, one_of, whole
@@ -13,7 +16,8 @@ from ..pipeline.making import model_name
 from ..pipeline.tables import wants_numbers
 from ..pipeline.target import Target
 from ..registry import MAPS, MODELS, make_map, named_map, named_model
-from .signatures import Options, Parameter, Typed, arguments, merged, option, parameters_of, read
+from .signatures import Parameter, Typed, arguments, merged, option, parameters_of, read
+from .spelling import Options, Spelling
 from .usage import UsageError, checked, flag
 
 _SEEDS, _RAW_COLUMNS = whole(0), FLAG | one_of("auto")
@@ -39,11 +43,12 @@ class MapOptions(Typed):
 
     @classmethod
     def options(cls) -> Options:
-        named = Parameter("map", f"{', '.join(MAPS)}, {cls.others}.", cls.usual)
+        names = (*MAPS, "none") if cls.usual in MAPS else (*MAPS, "none", "auto")
+        named = Parameter("map", f"{', '.join(MAPS)}, {cls.others}.", cls.usual, listed=names)
         found: Options = {"map": named.spelled("Map")}
         for name, by_map in _map_parameters().items():
-            where = "" if len(by_map) == len(MAPS) else f"{', '.join(by_map)}: "
-            found[name] = (option(name, by_map, "Map", where), None)
+            panel = f"Map: {min(by_map)}" if len(by_map) == 1 else "Map"
+            found[name] = option(name, by_map, panel, "" if len(by_map) == len(MAPS) else "map")
         return found | {"random_state": _SEED.spelled("Map")}
 
     @property
@@ -63,7 +68,9 @@ class MapOptions(Typed):
         Raises UsageError for an unknown name or value, and for an option that would change nothing.
         """
         if self.map != "none" and self.map not in MAPS:
-            raise UsageError(f"unknown --map {self.map!r}; known: {', '.join(MAPS)}, none")
+            raise UsageError(
+                f"unknown --map {self.map!r}{did_you_mean(self.map, (*MAPS, 'none'))}; known: {', '.join(MAPS)}, none"
+            )
         cls = None if self.map == "none" else named_map(self.map)
         own, base = _split(self.typed, cls)
         if base and (cls is None or not takes_map(cls)):
@@ -102,7 +109,10 @@ class TrainMapOptions(MapOptions):
     @classmethod
     def options(cls) -> Options:
         text = "Whether the columns stand beside the features: auto, yes or no."
-        return super().options() | {"raw_columns": Parameter("raw_columns", text, "auto").spelled("Map")}
+        values = ("auto", "yes", "no")
+        beside = Parameter("raw_columns", text, "auto", listed=values).spelled("Map")
+        found = super().options() | {"raw_columns": beside}
+        return found | {name: _chosen_by_default(found[name]) for name in _CHOSEN}
 
     def __init__(self, raw_columns: str = "auto", **given: Any):
         super().__init__(**given)
@@ -169,16 +179,19 @@ class ModelOptions(Typed):
     def __init__(self, model: str = "auto", **given: Any):
         super().__init__(**given)
         if model not in ("auto", *MODELS):
-            raise UsageError(f"--model is one of auto, {', '.join(MODELS)}, got {model!r}")
+            near = did_you_mean(model, MODELS)
+            raise UsageError(f"--model is one of auto, {', '.join(MODELS)}, got {model!r}{near}")
         self.model = model
 
     @classmethod
     def options(cls) -> Options:
         text = f"{', '.join(MODELS)}; auto is ridge or ridge-classifier, as the target is."
-        found: Options = {"model": Parameter("model", text, "auto").spelled("Model")}
+        named = Parameter("model", text, "auto", listed=("auto", *MODELS))
+        found: Options = {"model": named.spelled("Model")}
         for name, by_kind in _model_parameters().items():
-            panel = "Model" if len(by_kind) == len(MODELS) else f"Model: {', '.join(by_kind)}"
-            found[name] = (option(name, by_kind, panel), None)
+            common = len(by_kind) == len(MODELS)
+            panel = "Model" if common else f"Model: {', '.join(by_kind)}"
+            found[name] = option(name, by_kind, panel, "" if common else "model")
         return found
 
     @property
@@ -206,7 +219,8 @@ class ModelOptions(Typed):
                 )
         loss = self.typed.get("loss")
         if kind.losses and loss not in (None, *kind.losses):
-            raise UsageError(f"--loss of {self.model} is one of {', '.join(kind.losses)}, got {loss!r}")
+            near = did_you_mean(loss, kind.losses)
+            raise UsageError(f"--loss of {self.model} is one of {', '.join(kind.losses)}, got {loss!r}{near}")
 
         def build() -> Any:
             made = kind.make(**arguments(kind.estimator, self.typed), random_state=seed)
@@ -226,9 +240,11 @@ class ScaleOptions(Typed):
 
     @classmethod
     def options(cls) -> Options:
-        text = f"robust, robust-zeros, standard, minmax, maxabs, l1-rows, l2-rows, divide, {cls.others}."
-        divisor = parameters_of(StreamingScaler)["divisor"]
-        return {"scale": Parameter("scale", text, cls.usual).spelled("Map"), "divisor": divisor.spelled("Map")}
+        of_scaler = parameters_of(StreamingScaler)
+        methods = of_scaler["method"].values
+        listed = tuple(dict.fromkeys([*methods, "none", cls.usual]))
+        scale = Parameter("scale", f"{', '.join(methods)}, {cls.others}.", cls.usual, listed=listed)
+        return {"scale": scale.spelled("Map"), "divisor": of_scaler["divisor"].spelled("Map")}
 
     @property
     def asked(self) -> bool:
@@ -258,6 +274,16 @@ class PlainScaleOptions(ScaleOptions):
 
 
 _SEED = Parameter("random_state", "Seed of the map, the folds and the order of rows.", 0, "int")
+
+
+def _chosen_by_default(spelling: Spelling) -> Spelling:
+    """The option with "auto" in place of the default of an estimator."""
+
+    def said(text: str) -> str:
+        return re.sub(r" \[default: .*\]$", "", text) + " [default: auto, by a sample of rows]"
+
+    owners = {owner: said(text) for owner, text in spelling.owners.items()}
+    return replace(spelling, text=said(spelling.text), owners=owners, values=(*spelling.values, "auto"))
 
 
 def takes_map(cls: type[FeatureEstimator]) -> bool:
@@ -310,8 +336,8 @@ def _set_base(made: Any, named: str | None, typed: Mapping[str, Any]) -> None:
     """Give a map its base: as named, with what was typed of it, else of the size that it has by name."""
     if named is not None:
         if named not in MAPS or takes_map(MAPS[named]):
-            bases = ", ".join(name for name, cls in MAPS.items() if not takes_map(cls))
-            raise UsageError(f"--base is one of {bases}, got {named!r}")
+            bases = [name for name, cls in MAPS.items() if not takes_map(cls)]
+            raise UsageError(f"--base is one of {', '.join(bases)}, got {named!r}{did_you_mean(named, bases)}")
         usual, base = made.base, named_map(named)()
         if {"n_components"} <= base.parameter_rules.keys() & usual.parameter_rules.keys():
             base.set_params(n_components=usual.n_components)

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import logging
 import re
+import sys
 import traceback
 
 from ..errors import DistrfError
+from .kept_options import group_options
+from .signatures import SPELLED
+from .spelling import Options
 from .usage import UsageError, flag
 
 _TITLES = {
@@ -14,18 +18,49 @@ _TITLES = {
 }  # fmt: skip
 _MOST = 400  # letters of a message that others wrote
 
-#: Parameters as messages write them for Python, alone or with the value to pass.
+#: A parameter with its value, as messages write it for Python; one of several words; what stands in quotes, and stays.
 _PYTHON = re.compile(
-    r"""\b(by|class_weight|columns|gamma|impute|keys|map|model|scale|sparse|split|target)=(?:(['"])([\w-]+)\2|(?=[\s;,.)]|$))"""
+    r"""\b(?P<given>[a-z]\w*)=(?:(?P<quote>['"])(?P<text>[\w.-]+)(?P=quote)|(?P<word>[\d.e+-]*\d|\w+)(?![\w(])"""
+    r"""|(?=[\s;,.:)]|$))"""
+    r"""|(?<!\w)(?P<quoted>'[^'\n]*'|"[^"\n]*")"""
+    r"""|(?<![\w./-])(?P<alone>[a-z][a-z0-9]*(?:_[a-z0-9]+)+)(?![\w/]|\.\w)"""
 )
 
 _debug = False
+_options: Options = {}
 
 
 def set_debug(wanted: bool) -> None:
     """Whether errors print where they arose, and workers log them."""
     global _debug
     _debug = wanted
+
+
+def name_options(options: Options) -> None:
+    """Which options the command that runs has: messages name them so."""
+    global _options
+    _options = options
+
+
+def in_options(text: str) -> str:
+    """A message with the parameters of the command, and of a training, named as the options that they are."""
+    if not _options:
+        return text  # no command has started
+    known = dict(_options)
+    if "distrf.registry" in sys.modules:  # a model was read or made: messages may speak of its training
+        known = group_options("TrainMapOptions") | group_options("ModelOptions") | known
+
+    def spelled(found: re.Match[str]) -> str:
+        name = found["given"] or found["alone"]
+        spelling = known.get(name)
+        if spelling is None or spelling.is_argument:
+            return found[0]
+        value = found["text"] or found["word"] or ""
+        if spelling.is_flag and value in ("True", "False"):
+            return flag(name) if value == "True" else f"--no-{flag(name)[2:]}"
+        return f"{flag(name)} {SPELLED.get(value, value)}".rstrip()
+
+    return _PYTHON.sub(spelled, text)
 
 
 def debugging() -> bool:
@@ -66,8 +101,9 @@ def print_error(title: str, text: str) -> None:
     from rich.console import Console
     from rich.markup import escape
 
-    text = _PYTHON.sub(lambda found: f"{flag(found[1])} {found[3] or ''}".rstrip(), text)
-    text = text.strip().encode(errors="backslashreplace").decode()  # names of files may be any bytes
+    text = (
+        in_options(text).strip().encode(errors="backslashreplace").decode()
+    )  # names of files may be any bytes
     Console(stderr=True, highlight=False, soft_wrap=True).print(f"[red]{title}:[/red] {escape(text)}")
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from .signatures import Options, Parameter, Typed, as_number, outline, parameters_of, read
+from .signatures import Parameter, Typed, as_number, outline, parameters_of, read
+from .spelling import Options
 from .usage import UsageError, checked, flag
 
 if TYPE_CHECKING:
@@ -25,6 +26,8 @@ class FunctionOptions(Typed):
     function: ClassVar[str]
     only: ClassVar[tuple[str, ...] | None] = None
     left_out: ClassVar[tuple[str, ...]] = ()
+    #: The title above its options in the help.
+    panel: ClassVar[str] = "Options"
 
     def __init__(self, **given: Any):
         super().__init__(**given)
@@ -51,7 +54,7 @@ class FunctionOptions(Typed):
 
     @classmethod
     def options(cls) -> Options:
-        return {name: parameter.spelled("Options") for name, parameter in cls.parameters().items()}
+        return {name: parameter.spelled(cls.panel) for name, parameter in cls.parameters().items()}
 
 
 class ReadOptions(FunctionOptions):
@@ -59,6 +62,7 @@ class ReadOptions(FunctionOptions):
 
     function = "distrf.execution.open_rows:open_rows"
     only: ClassVar[tuple[str, ...]] = ("target", "columns", "impute", "strict")
+    panel = "Rows"
 
     def open(self, X: str, *, plan: bool = False, split: SplitOptions | None = None) -> Input:
         """The rows at a path; for a plan, an imputation rule is not computed."""
@@ -78,6 +82,7 @@ class SplitOptions(FunctionOptions):
 
     function = "distrf.pipeline.training:train"
     only = ("split", "by")
+    panel = "Held-out rows"
 
     def __init__(self, **given: Any):
         super().__init__(**given)
@@ -109,6 +114,7 @@ class TableOptions(FunctionOptions):
 
     function = "distrf.pipeline.tables:coded_table"
     only = ("exclude", "categorical", "numeric", "date", "id")
+    panel = "Columns of a table"
 
     def open(
         self,

@@ -6,76 +6,105 @@ import builtins
 import dataclasses
 import functools
 import inspect
+import re
 from collections.abc import Callable
-from typing import Any, get_args
+from typing import Any
 
-from typer.models import ArgumentInfo
-
-from .signatures import Options, PathMark, parameters_of
+from . import faults
+from .kept_options import group_class, group_options
+from .signatures import parameters_of
+from .spelling import Options, Spelling
 from .usage import UsageError, flag
 
 
 def grouped(command: Callable[..., None]) -> Callable[..., None]:
-    """A command with the options of its groups as parameters of their own.
+    """A command with the options of its groups as parameters of their own; `spellings` of it are {parameter: spelling}.
 
     A parameter that is annotated with a dataclass, or with a class that has `options()`, stands for a group: the command
     gets the instance. Others are places and options themselves; what is not typed has the default of the signature.
     """
-    groups: dict[str, tuple[Any, list[str]]] = {}
-    parameters: dict[str, inspect.Parameter] = {}
+    groups: dict[str, tuple[Callable[[], Any], list[str]]] = {}
+    spellings: Options = {}
     for parameter in parameters_of(command).values():
-        kind = _group(command, parameter.annotation)
-        options = {parameter.name: parameter.spelled("Options")} if kind is None else _options(kind)
-        if kind is not None:
+        group = _group(command, parameter.annotation)
+        if group is None:
+            options = {parameter.name: parameter.spelled("Options")}
+        else:
+            options, kind = group
             groups[parameter.name] = kind, list(options)
-        for name, (annotation, default) in options.items():
-            if name in parameters:
+        for name, spelling in options.items():
+            if name in spellings:
                 raise TypeError(f"{command.__name__} has two parameters named {name!r}")
-            parameters[name] = inspect.Parameter(
-                name, inspect.Parameter.KEYWORD_ONLY, annotation=annotation, default=default
-            )
+            spellings[name] = spelling
+    spellings = {name: _naming_options(spelling, spellings) for name, spelling in spellings.items()}
 
     @functools.wraps(command)
     def called(**given: Any) -> None:
+        faults.name_options(spellings)
         for name, value in given.items():
             if isinstance(value, str) and (not value.strip() or "\0" in value):
-                argument = any(isinstance(m, ArgumentInfo) for m in get_args(parameters[name].annotation))
                 raise UsageError(
-                    f"{name if argument else flag(name)} must not be empty, got {value!r}; give a value, or leave it out"
+                    f"{name if spellings[name].is_argument else flag(name)} must not be empty, got {value!r}; give a "
+                    "value, or leave it out"
                 )
         given = {name: value for name, value in given.items() if value is not None}
         made = {
-            name: kind(**{option: given.pop(option) for option in options if option in given})
+            name: kind()(**{option: given.pop(option) for option in options if option in given})
             for name, (kind, options) in groups.items()
         }
         command(**given, **made)
 
-    called.__signature__ = inspect.Signature(list(parameters.values()))  # type: ignore[attr-defined]
-    called.__annotations__ = {name: p.annotation for name, p in parameters.items()}
+    parameters = []
+    for name, spelling in spellings.items():
+        annotation, default = spelling.annotated()
+        parameters.append(
+            inspect.Parameter(
+                name,
+                inspect.Parameter.KEYWORD_ONLY,
+                annotation=annotation,
+                default=default,
+            )
+        )
+    called.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    called.__annotations__ = {p.name: p.annotation for p in parameters}
+    called.spellings = spellings  # type: ignore[attr-defined]
     return called
 
 
-def _group(command: Any, annotation: str) -> Any:
-    """The class of options that an annotation names, or None; those of estimators take seconds to import."""
-    kind = command.__globals__.get(annotation)
-    if kind is None and annotation.isidentifier() and not hasattr(builtins, annotation):
-        from . import estimator_options, search_options
-
-        kind = (vars(estimator_options) | vars(search_options))[annotation]
-    return kind if hasattr(kind, "options") or dataclasses.is_dataclass(kind) else None
-
-
-def _options(kind: Any) -> Options:
-    """{option: (annotation, default)} of a group."""
+def _group(command: Any, annotation: str) -> tuple[Options, Callable[[], Any]] | None:
+    """The options of the class that an annotation names, and what gives the class; None for what is no group."""
+    if (
+        annotation.isidentifier()
+        and annotation not in command.__globals__
+        and not hasattr(builtins, annotation)
+    ):
+        return group_options(annotation), lambda: group_class(
+            annotation
+        )  # not imported before the command runs
+    kind: Any = command.__globals__.get(annotation)
     if hasattr(kind, "options"):
-        return kind.options()
-    return {name: parameter.spelled(kind.panel) for name, parameter in parameters_of(kind).items()}
+        return kind.options(), lambda: kind
+    grouping: bool = dataclasses.is_dataclass(kind)
+    if grouping:
+        panel = kind.panel
+        return {name: p.spelled(panel) for name, p in parameters_of(kind).items()}, lambda: kind
+    return None
+
+
+def _naming_options(spelling: Spelling, known: Options) -> Spelling:
+    """The option whose text names others as they are typed, in place of parameters: `l1_ratio` is --l1-ratio."""
+
+    def said(text: str) -> str:
+        return re.sub(r"`(\w+)`", named, text)
+
+    def named(found: re.Match[str]) -> str:
+        names = (f"{spelling.noun}_{found[1]}", found[1])  # of a map first, where a model has one of that name
+        return next((flag(name) for name in names if name in known and known[name].names), found[0])
+
+    owners = {owner: said(text) for owner, text in spelling.owners.items()}
+    return dataclasses.replace(spelling, text=said(spelling.text), owners=owners)
 
 
 def path_parameters(command: Any) -> set[str]:
-    """Names of the parameters of a parsed command that are marked as paths."""
-    return {
-        name
-        for name, p in inspect.signature(command.callback).parameters.items()
-        if any(isinstance(mark, PathMark) for mark in get_args(p.annotation)[1:])
-    }
+    """Names of the parameters of a parsed command that are paths."""
+    return {name for name, spelling in command.spellings.items() if spelling.is_path}

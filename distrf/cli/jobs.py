@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import os
 import shlex
 import sys
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextvars import ContextVar
 from types import MappingProxyType
 from typing import Any
 
 import typer
 
+from ..errors import did_you_mean
 from ..planning.workers import WORDS
 from .groups import path_parameters
 from .session import running
@@ -35,6 +35,11 @@ def run(job: Place, *, dry_run: bool = False, cluster: Place | None = None, tls:
         Print the equivalent command line and stop.
     cluster, tls : Place or None
         As of every command; instead of the one in the file.
+
+    Examples
+    --------
+    distrf run job.toml
+    distrf run job.toml --dry-run
     """
     instead: dict[str, str | None] = {
         key: value for key, value in (("cluster", cluster), ("tls", tls)) if value is not None
@@ -71,10 +76,9 @@ def command_line() -> str:
 def keys_of(command: Any) -> dict[str, Any]:
     """{key: parameter}: positional arguments by name, options by their long names without the dashes."""
     keys = {}
-    for parameter in command.params:
+    for parameter in (p for p in command.params if p.name in command.spellings):
         long = [option[2:] for option in parameter.opts if option.startswith("--")]
         keys[long[0] if long else parameter.name] = parameter
-    keys.pop("help", None)
     return keys
 
 
@@ -93,7 +97,9 @@ def job_words(path: str, instead: Mapping[str, str | None] = MappingProxyType({}
     name = entries.pop("command", None)
     if name not in known:
         got = "has none" if name is None else f"has {name!r}"
-        raise UsageError(f"a job file names its command, one of {', '.join(known)}; {path!r} {got}")
+        raise UsageError(
+            f"a job file names its command, one of {', '.join(known)}; {path!r} {got}{did_you_mean(name, known)}"
+        )
     command = get_command(name)
     keys = keys_of(command)
     entries = {_first_name(key, keys): value for key, value in entries.items()}
@@ -101,7 +107,7 @@ def job_words(path: str, instead: Mapping[str, str | None] = MappingProxyType({}
     if unknown:
         raise UsageError(
             f"{path!r} has keys that `distrf {name}` does not know: "
-            f"{', '.join(_likely(key, keys) for key in unknown)}; known: {', '.join(keys)}"
+            f"{', '.join(key + did_you_mean(key, keys) for key in unknown)}; known: {', '.join(keys)}"
         )
     missing = [key for key, parameter in keys.items() if parameter.required and key not in entries]
     if missing:
@@ -135,12 +141,6 @@ def job_words(path: str, instead: Mapping[str, str | None] = MappingProxyType({}
 def _first_name(key: str, keys: Mapping[str, Any]) -> str:
     """The key of a parameter, where another long name of its option stands for it."""
     return next((first for first, parameter in keys.items() if f"--{key}" in parameter.opts), key)
-
-
-def _likely(key: str, known: Iterable[str]) -> str:
-    """A key that is not known, with the known one it resembles."""
-    near = difflib.get_close_matches(key, known, 1)
-    return f"{key} (did you mean {near[0]}?)" if near else key
 
 
 def _read(path: str) -> dict[str, Any]:

@@ -8,6 +8,7 @@ import warnings
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from ..errors import did_you_mean
 from .function_options import FunctionOptions, SplitOptions, TableOptions, TrainingReadOptions
 from .jobs import command_line
 from .options import NO_FEATURES, CheckpointOptions, RunOptions
@@ -45,8 +46,13 @@ def plan(
     ----------
     X : Place
         Rows: a Zarr store, Parquet or CSV.
-    job : str
+    job : {"train", "featurize"}
         train or featurize.
+
+    Examples
+    --------
+    distrf plan data.zarr --map fourier -D 8192
+    distrf plan s3://bucket/data.zarr -D 65536 --workers 20 --memory-limit 8GiB
     """
     from .. import planning
     from .reports import print_facts
@@ -56,7 +62,7 @@ def plan(
     numbers = scale.asked or job != "train" or map.takes_numbers
     data = table.open(X, rows, numbers, plan=True, split=split)
     if job not in ("train", "featurize"):
-        raise UsageError(f"--job is train or featurize, got {job!r}")
+        raise UsageError(f"--job is train or featurize, got {job!r}{did_you_mean(job, ('train', 'featurize'))}")
     if job == "train":
         known = given.values.get("classes") or len(data.info.classes or ())
         target = planning.planned_target(data.rows()[1], known, map.seed)
@@ -103,6 +109,11 @@ def train(
         Write a page about the training to this file, report.html: choices, figures, time, memory, environment, spec.
     overwrite : bool
         Replace an output made with another spec.
+
+    Examples
+    --------
+    distrf train sales.parquet prices/ --target price
+    distrf train data.zarr model/ --model svm -D 8192 --cluster local
     """
     from ..execution.keeping import keeping_blocks
     from ..pipeline.inputs import rows_with_target
@@ -197,6 +208,10 @@ def add(given: AddOptions, *, report: Place | None = None, run: RunOptions) -> N
     ----------
     report : Place or None
         Write a page about the model, as it is then, to this file, report.html.
+
+    Examples
+    --------
+    distrf add model/ new.zarr
     """
     from ..pipeline.adding import Growing, open_more
     from ..store.job_lock import hold
@@ -235,7 +250,12 @@ class EvaluateOptions(FunctionOptions):
 
 
 def predict(given: PredictOptions, *, run: RunOptions) -> None:
-    """Predict rows with a trained model, block by block; started again, it resumes."""
+    """Predict rows with a trained model, block by block; started again, it resumes.
+
+    Examples
+    --------
+    distrf predict model/ new.parquet predictions.parquet --keys id
+    """
     from ..pipeline.loaded import predictor
     from ..pipeline.predicting import open_rows
     from ..store.job_lock import hold
@@ -261,6 +281,11 @@ def evaluate(given: EvaluateOptions, *, report: Place | None = None, run: RunOpt
     ----------
     report : Place or None
         Write a page about the scores to this file, report.html: figures, tables by class, time, memory, environment.
+
+    Examples
+    --------
+    distrf evaluate model/ test.zarr
+    distrf evaluate prices/ sales.parquet --by region --report report.html
     """
     from ..pipeline.loaded import predictor
     from .reports import print_scores
@@ -296,6 +321,10 @@ def importance(given: ImportanceOptions, *, plot: Place | None = None, run: RunO
     ----------
     plot : Place or None
         Draw the importances to this file.
+
+    Examples
+    --------
+    distrf importance model/ test.zarr --plot importance.png
     """
     from ..pipeline.loaded import predictor
     from ..plot import ImportanceDisplay

@@ -7,7 +7,8 @@ from typing import Any
 
 from ..ridge.alphas import SEVERAL
 from .estimator_options import MapOptions, ModelOptions
-from .signatures import Options, Parameter, as_number
+from .signatures import Parameter, as_number
+from .spelling import Options
 from .usage import UsageError, checked, flag
 
 _SIZES, _ALPHAS = "1024,4096", "1e-8,1e-7,1e-6,1e-5,1e-4,1e-3"

@@ -8,21 +8,19 @@ import __future__
 
 import ast
 import functools
-import importlib.util
 import inspect
+import pkgutil
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
-import typer
-
+from .spelling import Spelling
 from .usage import flag
 
 if TYPE_CHECKING:
     from ..parameters import Rule
 
-Options = dict[str, tuple[Any, Any]]
 #: A file, a folder or a URL: job files make it relative to them.
 Place = str
 
@@ -31,11 +29,10 @@ LEFT_OUT = frozenset({"n_jobs", "random_state", "checkpoint", "checkpoint_every"
 #: Other names of options.
 _SHORT = {"n_components": ["-D"], "quiet": ["-q"], "random_state": ["--seed"]}
 _SECTION = re.compile(r"^(?P<title>\S.*)\n-{3,}$", re.MULTILINE)
-_ENTRY = re.compile(r"^(?P<names>\w+(?:, \w+)*) : .*$", re.MULTILINE)
-
-
-class PathMark:
-    """Marks an argument or an option that is a `Place`."""
+_ENTRY = re.compile(r"^(?P<names>\w+(?:, \w+)*) : (?P<type>.*)$", re.MULTILINE)
+#: Words of a rule that can be typed: a text in quotes, a number, or one of those with another spelling.
+_TYPED = re.compile(r"'(?P<text>[^']*)'|-?[\d.]+|None|True|False")
+SPELLED = {"None": "none", "True": "yes", "False": "no"}
 
 
 @dataclass(frozen=True)
@@ -47,6 +44,7 @@ class Parameter:
     annotation : as text
     positional : whether it may be given without its name
     rule : what it may be, where an estimator says so
+    listed : values that may be typed, where the docstring, or the command, lists them
     """
 
     empty: ClassVar[Any] = inspect.Parameter.empty
@@ -56,6 +54,16 @@ class Parameter:
     annotation: str = "str"
     positional: bool = False
     rule: Rule | None = None
+    listed: tuple[str, ...] = ()
+
+    @property
+    def values(self) -> tuple[str, ...]:
+        """What may be typed, where that is one of a few."""
+        if self.rule is None:
+            return self.listed
+        found = [match for word in self.rule.texts() if (match := _TYPED.fullmatch(word))]
+        texts = [match["text"] or SPELLED.get(match[0], match[0]) for match in found]
+        return tuple(texts) if len(texts) > 1 else ()  # one among numbers says too little
 
     @property
     def is_flag(self) -> bool:
@@ -77,12 +85,11 @@ class Parameter:
         """Whether it names a file, a folder or a URL: commands read and write what lies at a place."""
         return self.rule is None and (self.positional or bool(re.search("PathLike|Place", self.annotation)))
 
-    def spelled(self, panel: str) -> tuple[Any, Any]:
-        """Annotation and default of the argument or the option; of the latter None, which is not handed on."""
+    def spelled(self, panel: str) -> Spelling:
+        """The argument or the option."""
         if self.positional and self.rule is None:
-            return Annotated[str, PathMark(), typer.Argument(help=self.text)], self.empty
-        default = self.empty if self.default is self.empty else None
-        return option(self.name, {"": self}, panel), default
+            return Spelling(self.text, "Arguments", is_path=True, is_needed=True)
+        return option(self.name, {"": self}, panel)
 
 
 class Typed:
@@ -106,12 +113,13 @@ def parameters_of(owner: Callable[..., Any]) -> dict[str, Parameter]:
     Of an estimator they are those with a rule, but for those left out.
     """
     rules: Mapping[str, Rule] | None = getattr(owner, "parameter_rules", None)
-    texts = described(inspect.getdoc(owner) or "")
+    doc = inspect.getdoc(owner) or ""
+    texts, values = described(doc), listed(doc)
     found = {}
     for p in inspect.signature(owner).parameters.values():
         if rules is None or p.name in rules.keys() - LEFT_OUT:
             said = (p.default, str(p.annotation), p.kind is not p.KEYWORD_ONLY, (rules or {}).get(p.name))
-            found[p.name] = Parameter(p.name, texts.get(p.name, ""), *said)
+            found[p.name] = Parameter(p.name, texts.get(p.name, ""), *said, values.get(p.name, ()))
     return found
 
 
@@ -119,9 +127,11 @@ def parameters_of(owner: Callable[..., Any]) -> dict[str, Parameter]:
 def outline(function: str) -> Callable[..., Any]:
     """Signature and docstring of a function, "module:name", from its source: for help nothing heavy is imported."""
     module, name = function.split(":")
-    spec = importlib.util.find_spec(module)
-    assert spec is not None
-    source = spec.loader.get_source(module)  # type: ignore[union-attr]
+    package, _, inside = module.partition(".")
+    source = pkgutil.get_data(
+        package, inside.replace(".", "/") + ".py"
+    )  # finding a module imports those above it
+    assert source is not None
     nodes = ast.parse(source).body
     # The last one: overloads stand before the function.
     found = [node for node in nodes if isinstance(node, ast.FunctionDef) and node.name == name][-1]
@@ -134,12 +144,28 @@ def outline(function: str) -> Callable[..., Any]:
 
 def described(doc: str) -> dict[str, str]:
     """{parameter: first sentence} of a numpydoc docstring."""
+    return dict(_sentences(section(doc, "Parameters")))
+
+
+def listed(doc: str) -> dict[str, tuple[str, ...]]:
+    """{parameter: values} of a numpydoc docstring whose types are such as {"a", "b"} or None."""
+    found: dict[str, tuple[str, ...]] = {}
+    for entry in _ENTRY.finditer(section(doc, "Parameters")):
+        values = tuple(re.findall(r'"([^"]*)"', "".join(re.findall(r"{.*?}", entry["type"]))))
+        if values:
+            values += ("yes", "no") if "bool" in entry["type"] else ()
+            found |= dict.fromkeys(entry["names"].split(", "), values)
+    return found
+
+
+def section(doc: str, wanted: str) -> str:
+    """The text of a section of a numpydoc docstring; empty where it has none of that title."""
     titles = [*_SECTION.finditer(doc)]
     for at, title in enumerate(titles):
-        if title["title"] == "Parameters":
+        if title["title"] == wanted:
             end = titles[at + 1].start() if at + 1 < len(titles) else len(doc)
-            return dict(_sentences(doc[title.end() : end]))
-    return {}
+            return doc[title.end() : end]
+    return ""
 
 
 def _sentences(section: str) -> Iterator[tuple[str, str]]:
@@ -200,30 +226,35 @@ def merged(kinds: Mapping[str, type]) -> dict[str, dict[str, Parameter]]:
     return owners
 
 
-def option(name: str, by_kind: Mapping[str, Parameter], panel: str, where: str = "") -> Any:
-    """The annotation of an option that stands for a parameter of some estimators, or of a function: text, or a flag.
+def option(name: str, by_kind: Mapping[str, Parameter], panel: str, noun: str = "") -> Spelling:
+    """The option that stands for a parameter of some estimators, or of a function: text, or a flag.
 
-    The help is the first sentence that one of them says of it, after `where`, and what it may be, where they agree.
+    The help is the first sentence that one of them says of it, and what it may be, where they agree.
+
+    noun : "map" or "model", where it belongs to some of them, whose own help is kept too
     """
+    owners = {kind: option(name, {"": p}, panel).text for kind, p in by_kind.items()} if noun else {}
     first = next(iter(by_kind.values()))
     rules = {str(p.rule) for p in by_kind.values() if p.rule is not None}
     defaults = {_shown(p.default) for p in by_kind.values() if p.default is not Parameter.empty}
     if not rules:
         defaults -= {"None", "False"}  # an option that is not there
-    options: dict[str, Any] = {"help": f"{where}{first.text}", "rich_help_panel": panel, "show_default": False}
+    said: dict[str, Any] = {"panel": panel, "owners": owners, "noun": noun, "is_path": first.is_path}
+    said["is_needed"] = first.default is Parameter.empty and not (noun or first.rule)
     if first.is_flag:
         names = f"{flag(name)}/--no-{flag(name)[2:]}" if rules else flag(name)
-        return Annotated[bool | None, typer.Option(names, *_SHORT.get(name, []), **options)]
+        return Spelling(first.text, names=(names, *_SHORT.get(name, ())), is_flag=True, **said)
+    text = first.text
     if len(rules) == 1:
-        options["help"] += f" ({min(rules)})"
+        text += f" ({min(rules)})"
     if first.is_list:
-        options["help"] += " Several stand between commas."
+        text += " Several stand between commas."
     if len(defaults) == 1:
-        options["help"] += f" [default: {defaults.pop()}]"
+        text += f" [default: {defaults.pop()}]"
     allowed = f"{' '.join(sorted(rules)) or first.annotation} "
-    options["metavar"] = next((shown for word, shown in _METAVARS.items() if allowed.startswith(word)), None)
-    marks = [PathMark()] if first.is_path else []
-    return Annotated[str | None, *marks, typer.Option(flag(name), *_SHORT.get(name, []), **options)]
+    metavar = next((shown for word, shown in _METAVARS.items() if allowed.startswith(word)), None)
+    values = tuple(dict.fromkeys(value for p in by_kind.values() for value in p.values))
+    return Spelling(text, names=(flag(name), *_SHORT.get(name, ())), metavar=metavar, values=values, **said)
 
 
 def _shown(default: Any) -> str:

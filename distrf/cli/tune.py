@@ -60,6 +60,11 @@ def tune(
         Write a page about the search to this file, report.html: figures, trials, time, memory, environment.
     overwrite : bool
         Replace an output made with another spec.
+
+    Examples
+    --------
+    distrf tune data.zarr --out best.toml -D 1024,8192
+    distrf run best.toml
     """
     from sklearn.base import is_classifier
 

@@ -143,7 +143,7 @@ class PassMemory:
         remedy = self._remedy if workers.memory_limit > PROCESS_BYTES else _REMEDIES["process"]
         raise MemoryPlanError(
             f"{label} was refused: it needs {format_bytes(self.peak)} on each worker, which has "
-            f"{format_bytes(workers.memory_limit)} ({self._listed}). Remedy: {remedy}, or --memory-limit / "
+            f"{format_bytes(workers.memory_limit)} ({self._listed}). Remedy: {remedy}, or "
             f"memory_limit of at least {format_bytes(self.peak)}"
         )
 
@@ -155,7 +155,7 @@ class PassMemory:
         except WorkerMemoryError as error:
             raise MemoryPlanError(
                 f"{label} was ended: {error}. Planned was a peak of {format_bytes(self.peak)} ({self._listed}). Remedy: "
-                f"{self._remedy}, or workers with more memory (--memory-limit / memory_limit)"
+                f"{self._remedy}, or workers with more memory (memory_limit=)"
             ) from error
 
     @property

@@ -82,7 +82,7 @@ def open_rows(
     rows_per_block : int or None, default=None
         Zarr: a whole multiple of the chunk rows. Parquet, CSV: wanted size; row groups are merged or cut to come near it. None
         is the block of the store, else near 32 MiB of X.
-    impute : str, float, sequence of float or None, default=None
+    impute : {"mean", "median", "zero"}, float, sequence of float or None, default=None
         What replaces nulls and NaN of X: "mean", "median", "zero" or a number. Or a number for each column. Mean
         (one pass) and median (of a seeded sample of 100,000 rows) are computed now and are fixed numbers from then
         on. None refuses them.

@@ -149,7 +149,7 @@ def _uniform_rows(X: da.Array) -> int:
     if any(r != rows[0] for r in rows[:-1]) or rows[-1] > rows[0]:
         raise InputError(
             f"blocks to write must have equal rows, the last one at most as many, got {rows[:4]} ... {rows[-1]}; "
-            f"use rechunk(({max(rows)}, -1)), or ingest the rows in blocks of a power of two (--rows-per-block)"
+            f"use rechunk(({max(rows)}, -1)), or ingest the rows in blocks of a power of two (block_rows=)"
         )
     return int(rows[0])
 

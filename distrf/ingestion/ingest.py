@@ -83,9 +83,9 @@ def ingest(
     block_rows : int or None, default=None
         Rows of a block, at least 1. None takes a power of two near 32 MiB of X, at most 131,072, and about 16 blocks
         or more.
-    dtype : dtype or None, default=None
+    dtype : {"float32", "float64"}, dtype or None, default=None
         Type of X: "float32" or "float64". None is that of the source (CSV and svmlight: float64).
-    impute : str, float or None, default=None
+    impute : {"mean", "median", "zero"}, float or None, default=None
         What replaces missing values: "mean", "median", "zero" or a number. None refuses them.
     split : str or None, default=None
         Which members of an .npz file: "train" reads X_train and y_train, "test" X_test and y_test.

@@ -13,7 +13,7 @@ import numpy as np
 from dask.base import is_dask_collection
 from sklearn.base import is_classifier
 
-from ..errors import InputError
+from ..errors import InputError, did_you_mean
 from ..execution.labelled import plain_rows
 from ..execution.passes import run_pass
 from ..execution.row_blocks import align_rows, row_bytes, rows_per_block, split_rows
@@ -260,7 +260,9 @@ def _groups(columns: Any, names: list[str]) -> tuple[list[str], tuple[tuple[int,
             return names.index(column)
         if not isinstance(column, bool) and str(column).isdigit() and int(column) < len(names):
             return int(column)
-        raise InputError(f"column {column!r} is not among those of the model: {names[:50]}")
+        raise InputError(
+            f"column {column!r} is not among those of the model{did_you_mean(column, names)}: {names[:50]}"
+        )
 
     if columns is None:
         return names, tuple((j,) for j in range(len(names)))

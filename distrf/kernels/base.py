@@ -8,7 +8,7 @@ from typing import Any, ClassVar, TypeVar, cast
 
 import numpy as np
 
-from ..errors import InputError
+from ..errors import InputError, did_you_mean
 from ..parameters import Rule
 from ..typing import Rows
 
@@ -186,7 +186,7 @@ def find_kernel(kernel: Any, family: type[K], parameters: dict[str, Any]) -> K:
     words = "" if family is AnyKernel else family.family
     if not isinstance(kernel, str) or kernel not in known:
         raise InputError(
-            f"unknown {words}kernel {kernel!r}; known: {', '.join(sorted(known))}, or a kernel object"
+            f"unknown {words}kernel {kernel!r}{did_you_mean(kernel, known)}; known: {', '.join(sorted(known))}, or a kernel object"
         )
     cls = known[kernel]
     takes = [p.name for p in cls.parameters()]

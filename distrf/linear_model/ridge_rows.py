@@ -38,7 +38,7 @@ class _NeedsState:
             why = "conjugate gradients, which add up none" if model.solver_ == "cg" else "keep_state=False"
             raise NoStateError(
                 f"partial_fit adds rows to the sums of the rows before, and this {type(model).__name__} was fitted with "
-                f"{why}; fit it again with keep_state=True (--keep-state)"
+                f"{why}; fit it again with keep_state=True"
             )
         return MethodType(self.fn, model)
 

@@ -49,7 +49,7 @@ class Growing:
         if not hasattr(last, "state_"):
             name = "the model" if path is None else f"the model {path!r}"
             keeps = "keep_state" in getattr(last, "parameter_rules", {})
-            remedy = "train it again with keep_state=True (--keep-state)"
+            remedy = "train it again with keep_state=True"
             other = (
                 "only ridge keeps sums: train StreamingRidge or StreamingRidgeClassifier with keep_state=True"
             )
@@ -95,8 +95,7 @@ class Growing:
             first += rows
         if not ranges:
             raise SpecMismatchError(
-                f"all {first:,} rows are in the model already, and would count twice; give other rows, or again=True "
-                "(--again)"
+                f"all {first:,} rows are in the model already, and would count twice; give other rows, or again=True"
             )
         return ranges
 

@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from dask.base import is_dask_collection, tokenize
 
 from .. import store
-from ..errors import InputError
+from ..errors import InputError, did_you_mean
 from ..execution.labelled import is_frame, plain_rows, with_header
 from ..execution.open_rows import open_column, open_rows
 from ..execution.open_table import Table, open_table
@@ -198,7 +198,7 @@ def rows_with_target(data: Input | Arrays, job: str) -> tuple[Any, Any]:
         remedy = (
             "give y, or target= where X is a table"
             if data.path is None
-            else f"{data.path!r} has none; give --target, or ingest with --target"
+            else f"{data.path!r} has none; give target=, or ingest it with one"
         )
         raise InputError(f"{job} needs a target: {remedy}")
     return X, y
@@ -283,7 +283,9 @@ def coded_column(table: Table, name: str, *, times: bool) -> tuple[Any, bool]:
     types = {column.name: column for column in table.schema.columns}
     if name not in types:
         target = ", which is the target" if name == table.target else ""
-        raise InputError(f"by={name!r} is no column that is read{target}; columns: {list(types)[:20]}")
+        raise InputError(
+            f"by={name!r} is no column that is read{target or did_you_mean(name, types)}; columns: {list(types)[:20]}"
+        )
     found = replace(types[name], base="time") if times and types[name].base == "text" else types[name]
     return table.rows(TableSchema((found,)))[:, 0], found.base == "time"
 

@@ -43,8 +43,8 @@ class Outputs:
     def check_places(self, source: str | None) -> None:
         """Raise for outputs that cannot be written, or lie in each other or in the rows."""
         check_apart(self.out, [source], what="the model")
-        check_apart(self.checkpoint, [source], what="--checkpoint")
-        check_apart(self.checkpoint, [self.out], what="--checkpoint", than="the model folder")
+        check_apart(self.checkpoint, [source], what="checkpoint=")
+        check_apart(self.checkpoint, [self.out], what="checkpoint=", than="the model folder")
         if not self.done:
             check_writable(self.out, self.checkpoint)
             if self.out is not None:
@@ -60,12 +60,12 @@ class Outputs:
         found = read_spec(self.out).get("job")
         if found is None:
             raise SpecMismatchError(
-                f"{self.out!r} holds a model that does not say of which job it is; give another path, or --overwrite"
+                f"{self.out!r} holds a model that does not say of which job it is; give another path, or overwrite=True"
             )
         if changed := differences(found, job):
             raise SpecMismatchError(
                 f"{self.out!r} holds a model of another job ({'; '.join(changed[:12])}); give the options it was made "
-                "with, or another path, or --overwrite"
+                "with, or another path, or overwrite=True"
             )
 
     def keep_state(self, estimator: Any, learner: Any, identity: dict[str, Any]) -> None:
@@ -82,7 +82,7 @@ class Outputs:
             return
         path, keeping = self.checkpoint.rstrip("/"), _keeping(steps)
         if os.path.exists(path) and not os.path.isdir(path):
-            raise InputError(f"--checkpoint is a folder, but {path!r} is a file")
+            raise InputError(f"checkpoint= is a folder, but {path!r} is a file")
         parameters = {} if estimator is None else estimator.get_params(deep=True)
         spec = to_json({"input": identity, "map": {k: str(v) for k, v in parameters.items()}})
         ours = is_model_folder(f"{path}/job")
@@ -100,10 +100,10 @@ class Outputs:
         _EVERY.check("checkpoint_every", self.checkpoint_every)
         in_batches = any("checkpoint_every" in step.parameter_rules for step in steps)
         if self.checkpoint_every is not None and not in_batches:
-            raise InputError("--checkpoint-every is for models and maps that learn in batches: SGD, --map cnm")
+            raise InputError("checkpoint_every= is for models and maps that learn in batches: SGD, map='cnm'")
         if self.checkpoint is None and (self.checkpoint_every is not None or (self.resume and in_batches)):
-            what = "--resume" if self.resume else "--checkpoint-every"
-            raise InputError(f"{what} needs --checkpoint FOLDER, the one that keeps the state")
+            what = "resume=True" if self.resume else "checkpoint_every="
+            raise InputError(f"{what} needs checkpoint=, the folder that keeps the state")
 
     def _check_state(self, path: str, spec: Any) -> None:
         """Refuse the state of another job, and one of which nothing is said; remove one that is not resumed."""
@@ -111,12 +111,12 @@ class Outputs:
             if changed := differences(read_spec(f"{path}/job"), spec):
                 raise SpecMismatchError(
                     f"the checkpoint {path!r} is of another job ({'; '.join(changed)}); give the options it was "
-                    "started with, or another folder, or leave out --resume to start anew"
+                    "started with, or another folder, or leave out resume=True to start anew"
                 )
         elif not self.overwrite:
             raise SpecMismatchError(
-                f"the checkpoint {path!r} holds the state of a training; --resume continues it, "
-                "--overwrite starts anew"
+                f"the checkpoint {path!r} holds the state of a training; resume=True continues it, "
+                "overwrite=True starts anew"
             )
         else:
             for folder in _FOLDERS:
@@ -168,7 +168,7 @@ def _keeping(steps: list[Any]) -> Iterable[Any]:
     keeping = [step for step in steps if getattr(step, "checkpoint_folder", "")]
     if not keeping or (keeping == steps[-1:] and getattr(steps[-1], "solver", "") == "auto"):
         raise InputError(
-            "--checkpoint is for jobs of many passes: --model sgd-classifier, sgd-regressor, svm or logistic, "
-            "--solver cg, --map tefm or cnm"
+            "checkpoint= is for jobs of many passes: models sgd-classifier, sgd-regressor, svm and logistic, "
+            "solver='cg', map='tefm' and map='cnm'"
         )
     return keeping

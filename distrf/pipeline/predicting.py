@@ -129,17 +129,17 @@ class Beside:
     def check(self, model: Any) -> None:
         """Raise InputError for what this model does not have."""
         if self.scores and not is_classifier(model):
-            raise InputError("--scores are decision values of a classifier; this model is a regressor")
+            raise InputError("scores=True writes decision values of a classifier; this model is a regressor")
         if self.probabilities is True and not hasattr(model, "predict_proba"):
             raise InputError(
-                "--probabilities are of a classifier that was calibrated, or has the logistic loss; this is a "
-                f"{type(model).__name__} without; train it with calibrate=True (--calibrate)"
+                "probabilities=True needs a classifier that was calibrated, or has the logistic loss; this is a "
+                f"{type(model).__name__} without; train it with calibrate=True"
             )
         if self.interval is not None:
             if not hasattr(model, "predict_interval"):
                 raise InputError(
-                    f"--interval is of a regressor that was calibrated; this is a {type(model).__name__} that was not; "
-                    "train a regressor with calibrate=True (--calibrate)"
+                    f"interval= needs a regressor that was calibrated; this is a {type(model).__name__} that was not; "
+                    "train a regressor with calibrate=True"
                 )
             error_bound(model.calibration_, self.interval)
 
@@ -199,13 +199,13 @@ def open_rows(
     data = trained.open(X, strict=strict)
     if keys and not (store.to_parquet(out) and data.path and store.find_format(data.path).table):
         raise InputError(
-            f"--keys go with a .parquet output and an input of Parquet or CSV, got {out!r} and {data.path!r}"
+            f"keys= goes with a .parquet output and an input of Parquet or CSV, got {out!r} and {data.path!r}"
         )
     beside = Beside(scores, probabilities, interval)
     beside.check(trained.pipeline[-1])
     named = ["prediction", "low", "high", *beside.headings(trained.pipeline[-1], True)]
     if twice := sorted(set(keys or ()) & set(named)):
         raise InputError(
-            f"--keys {twice} are names that predictions have; rename these columns of {data.path!r}"
+            f"keys= has {twice}, names that predictions have; rename these columns of {data.path!r}"
         )
     return data

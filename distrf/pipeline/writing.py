@@ -118,10 +118,10 @@ def check_places(X: Any, out: Any, save_map: Any = None, like: Any = None) -> No
 
     like : where a map lies that is taken as it was fitted
     """
-    store.check_apart(save_map, [X], what="--save-map")
+    store.check_apart(save_map, [X], what="save_map=")
     store.check_apart(out, [X])
-    store.check_apart(out, [like], than="the map of --like")
-    store.check_apart(out, [save_map], than="--save-map")
+    store.check_apart(out, [like], than="the map that is taken")
+    store.check_apart(out, [save_map], than="save_map=")
     store.check_writable(out, save_map)
     store.existing_store(out)  # of others: refused now
     if save_map is not None:

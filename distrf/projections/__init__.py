@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from ..errors import InputError
+from ..errors import InputError, did_you_mean
 from ..kernels.shift_invariant import Kernel, WeightLaw
 from .alternating_circulant import (
     AlternatingCirculantLogPaperProjection,
@@ -79,7 +79,9 @@ def make_projection(
     InputError : the name is unknown, or the projection cannot serve the kernel
     """
     if name not in PROJECTIONS:
-        raise InputError(f"unknown projection {name!r}; known: auto, {', '.join(sorted(PROJECTIONS))}")
+        raise InputError(
+            f"unknown projection {name!r}{did_you_mean(name, PROJECTIONS)}; known: auto, {', '.join(sorted(PROJECTIONS))}"
+        )
     PROJECTIONS[name].check(kernel)
     return PROJECTIONS[name](kernel, n_features_in, n_frequencies, seed)
 

@@ -77,9 +77,7 @@ def count_missing(path: str, node: zarr.Array, strict: bool, storage_options: Op
         f"fill value {node.fill_value}"
     )
     if strict:
-        raise StoreError(
-            f"{text}; restore them, or leave out strict (--strict) if they were empty when written"
-        )
+        raise StoreError(f"{text}; restore them, or leave out strict=True if they were empty when written")
     warnings.warn(f"{text}; strict=True (--strict) refuses such a store", UserWarning, stacklevel=2)
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
 import numpy as np
 
-from ..errors import InputError
+from ..errors import InputError, did_you_mean
 from ..representation import facts_html, size
 from .files import Options
 from .fingerprints import fingerprint_of_files
@@ -147,7 +147,9 @@ def column_numbers(path: str, columns: Sequence[Any], names: Sequence[str] | Non
             chosen.append(int(column))
         else:
             known = f"columns {list(names)[:50]}" if names else f"no column names, only numbers 0..{d - 1}"
-            raise InputError(f"column {column!r} is not in {path!r}, which has {known}")
+            raise InputError(
+                f"column {column!r} is not in {path!r}{did_you_mean(column, names or ())}, which has {known}"
+            )
     if not chosen:
         raise InputError("columns= chooses at least one column; received none")
     return tuple(chosen)

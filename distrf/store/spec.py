@@ -130,7 +130,7 @@ def require_same(
         raise SpecMismatchError(
             f"{path!r} {what} and is not overwritten; old -> new: "
             + "; ".join(changed[:12])
-            + "; choose another path, or pass overwrite=True (--overwrite)"
+            + "; choose another path, or pass overwrite=True"
         )
     return not changed
 

@@ -12,7 +12,7 @@ from typing import Any, Self
 import numpy as np
 import pyarrow as pa
 
-from ..errors import InputError, SpecMismatchError, StoreError
+from ..errors import InputError, SpecMismatchError, StoreError, did_you_mean
 from .arrow_types import ROW_LABELS, is_text, value_type
 
 #: What a column can hold, in the words of messages.
@@ -171,7 +171,7 @@ def schema_of(schema: pa.Schema, names: Sequence[str] | None = None) -> TableSch
     types, wanted = dict(zip(schema.names, schema.types, strict=True)), set(names)
     if unknown := [name for name in names if name not in types]:
         raise InputError(
-            f"columns are chosen by names of the table; received {unknown[:_SHOWN]}; it has {list(types)[:50]}"
+            f"columns are chosen by names of the table; received {unknown[:_SHOWN]}{did_you_mean(unknown, types)}; it has {list(types)[:50]}"
         )
     require_distinct(name for name in schema.names if name in wanted)
     require_distinct(names)

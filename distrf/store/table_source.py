@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..errors import InputError
+from ..errors import InputError, did_you_mean
 from .arrow_types import common_dtype, is_number, is_text, null_error, target_dtype, value_type
 from .row_source import BLOCK_BYTES, RowSource, Selection
 from .table_reader import Group, TableRows
@@ -252,7 +252,9 @@ def require_columns(path: str, schema: pa.Schema, names: Sequence[str]) -> None:
     known = set(schema.names)
     missing = [name for name in names if name not in known]
     if missing:
-        raise InputError(f"columns {missing[:20]} are not in {path!r}; its columns are {schema.names[:50]}")
+        raise InputError(
+            f"columns {missing[:20]} are not in {path!r}{did_you_mean(missing, known)}; its columns are {schema.names[:50]}"
+        )
 
 
 def cut_blocks(

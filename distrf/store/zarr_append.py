@@ -164,7 +164,7 @@ def begin(
     parts = made["spec"].get("parts") or [{"fingerprint": fingerprint_of_spec(made), "rows": old.n_rows}]
     if part["fingerprint"] in {_source_of(made["spec"]), *(p["fingerprint"] for p in parts)} and not again:
         raise SpecMismatchError(
-            f"{path!r} has these rows already, and would have them twice; append others, or again=True (--again)"
+            f"{path!r} has these rows already, and would have them twice; append others, or again=True"
         )
     spec = made["spec"] | {"parts": [*parts, {**part, "rows": n_rows}]}
     entries = made | {"n_rows": old.n_rows + n_rows, "spec": spec, "classes": joined}

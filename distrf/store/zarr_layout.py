@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import StoreError
+from ..errors import StoreError, did_you_mean
 from ..representation import facts_html, size
 
 FORMAT = 2
@@ -151,8 +151,9 @@ class StoreInfo:
         for item in self.arrays:
             if item.name == name:
                 return item
+        names = [item.name for item in self.arrays]
         raise StoreError(
-            f"the store {self.path!r} has no array {name!r}; it has {[item.name for item in self.arrays]}"
+            f"the store {self.path!r} has no array {name!r}{did_you_mean(name, names)}; it has {names}"
         )
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import zarr
 
-from ..errors import StoreError
+from ..errors import StoreError, did_you_mean
 from . import csr_groups, files, zarr_writer
 from .foreign_arrays import check_foreign
 from .row_source import BLOCK_BYTES, Selection
@@ -99,14 +99,18 @@ class ZarrPlace:
             # An ingested store calls its target y, whatever its name was in the source.
             if self.store is not None and self.store.target == target and "y" in self.node:
                 return self.node["y"], "y"
-        raise StoreError(f"the target {target!r} is not an array of {self.path!r}; it has {self.names}")
+        raise StoreError(
+            f"the target {target!r} is not an array of {self.path!r}{did_you_mean(target, self.names)}; it has {self.names}"
+        )
 
     def find_array(self, name: str) -> zarr.Array:
         """The dense array of a name. Raises StoreError if there is none."""
         with files.reading(self.path, "a Zarr store"):
             found = self._array(name)
         if found is None:
-            raise StoreError(f"{self.path!r} has no dense array {name!r}; it has {self.names}")
+            raise StoreError(
+                f"{self.path!r} has no dense array {name!r}{did_you_mean(name, self.names)}; it has {self.names}"
+            )
         return self._as_stored(found)
 
     def _array(self, name: str) -> zarr.Array | None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..errors import InputError
+from ..errors import InputError, did_you_mean
 from ..store.table_facts import ColumnFacts
 from ..store.table_schema import ColumnType, TableSchema
 
@@ -85,7 +85,7 @@ def infer_kinds(
     said = dict(said or {})
     if unknown := [name for name in said if name not in schema.names]:
         raise InputError(
-            f"columns are said by name; received {unknown[:10]}; the table has {schema.names[:50]}"
+            f"columns are said by name; received {unknown[:10]}{did_you_mean(unknown, schema.names)}; the table has {schema.names[:50]}"
         )
     kinds, texts = [], []
     for column, fact in zip(schema.columns, facts, strict=True):
@@ -176,5 +176,7 @@ def as_said(
             if said.setdefault(name, kind) != kind:
                 raise InputError(f"column {name!r} is said to be {said[name]} and {kind}; say one of them")
     if unknown := [name for name in said if name not in names]:
-        raise InputError(f"columns {unknown[:10]} are not in the table, which has {list(names)[:50]}")
+        raise InputError(
+            f"columns {unknown[:10]} are not in the table{did_you_mean(unknown, names)}, which has {list(names)[:50]}"
+        )
     return said

@@ -20,7 +20,7 @@ def escaped(text: str) -> str:
 
 
 def page(name: str) -> str:
-    """The page of a command: its text, how it is called, and each argument and option in the groups of `--help`."""
+    """The page of a command: its text, how it is called, examples, and each argument and option in the groups of `--help-all`."""
     from distrf.cli.app import get_command
 
     command = get_command(name)
@@ -31,15 +31,8 @@ def page(name: str) -> str:
     for paragraph in rest:
         lines += [escaped(paragraph), ""]
     lines += ["```text", f"distrf {name} {usage}", "```", ""]
-    panels: dict[str, list[tuple[str, str]]] = {}
-    for parameter in command.get_params(context):
-        record = parameter.get_help_record(context)
-        if record is None:
-            continue
-        argument = parameter.param_type_name == "argument"
-        panel = getattr(parameter, "rich_help_panel", None) or ("Arguments" if argument else "Options")
-        panels.setdefault(panel, []).append(record)
-    for panel, records in panels.items():
+    lines += ["```bash", *command.examples, "```", ""]
+    for panel, records in command.groups(context).items():
         lines += [f"## {panel}", ""]
         for names, text in records:
             lines += [f"`` {names} ``", f": {escaped(text) or 'No text.'}", ""]

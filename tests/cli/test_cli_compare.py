@@ -81,7 +81,7 @@ def test_table(cli, store):
             "--projections must be one or more, each 'dense', .*, got 'dense,fast'",
         ),
         (["--kernel", "cubic"], "--kernel must be .*got 'cubic'"),
-        (["--kernel", "cauchy", "--gamma", "1"], "give length_scale"),
+        (["--kernel", "cauchy", "--gamma", "1"], "give --length-scale"),
         (["--length-scale", "knm"], "--length-scale must be"),
         (["-D", "33"], "must be even, got 33"),
         (["--plot", "error.txt"], "--plot writes .*png"),

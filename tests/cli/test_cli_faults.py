@@ -223,7 +223,7 @@ def test_the_root_of_a_disk_is_no_data(cli, tmp_path, words):
         (["-D", str(2**63)], f"--n-components must be an integer between 1 and {2**63 - 1}, got 9223372036854775808"),
         (["--max-passes", str(2**70)], f"--max-passes must be an integer between 1 and {2**63 - 1}, got"),
         (["--map", "cnm", "--map-n-epochs", "0"], "--map-n-epochs must be an integer >= 1 or 'auto', got 0"),
-        (["--model", "svm", "--resume"], "--resume needs --checkpoint FOLDER, the one that keeps the state"),
+        (["--model", "svm", "--resume"], "--resume needs --checkpoint, the folder that keeps the state"),
     ],
     ids=lambda value: " ".join(value)[:40] if isinstance(value, list) else "",
 )  # fmt: skip

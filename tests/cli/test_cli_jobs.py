@@ -97,8 +97,8 @@ def test_every_command_is_covered():
     """All commands but `run` itself, all of their parameters, and all paths among them."""
     assert set(COMMANDS) == set(FUNCTIONS) - {"run"} == set(PATHS)
     for name, command in COMMANDS.items():
-        assert {p.name for p in keys_of(command).values()} == {p.name for p in command.params} - {"help"}
-        assert set(kinds(command)) == {p.name for p in command.params} - {"help"}
+        assert {p.name for p in keys_of(command).values()} == set(command.spellings)
+        assert set(kinds(command)) == set(command.spellings)
         assert path_parameters(command) == PATHS[name]
 
 
@@ -171,7 +171,7 @@ def test_paths_are_relative_to_the_file(tmp_path, monkeypatch):
         ("command = 'trian'", "has 'trian'"),
         ("command = 'run'\njob = 'other.toml'", "has 'run'"),
         ("command = 'inspect'\npath = 'a'\nfoo = 1\nbar = 2", "does not know: bar, foo; known: path, cluster, .*json"),
-        ("command = 'train'\nX = 'a'\nout = 'b'\nlength_scale = 2", "not know: length_scale .did you mean length-scale..; known: .*length-scale"),
+        ("command = 'train'\nX = 'a'\nout = 'b'\nlength_scale = 2", "not know: length_scale .did you mean 'length-scale'..; known: .*length-scale"),
         ("command = 'train'\nX = 'a'", "lacks out, which `distrf train` needs"),
         ("command = 'inspect'\npath = 'a'\njson = 'yes'", "json in '.*' is true or false, got 'yes'"),
         ("command = 'inspect'\npath = true", "path in '.*' is text, a number or a list of them, got True"),

@@ -53,7 +53,7 @@ def said(text):
         (["--loss", "hinge"], "--loss is for --model sgd-regressor, .*; this is --model ridge-classifier"),
         (["--n-epochs", "3"], "--n-epochs is for --model sgd"),
         (["--no-shuffle"], "--shuffle is for --model sgd"),
-        (["--checkpoint", "c"], "--checkpoint is for jobs of many passes: --model sgd.*, --solver cg, --map tefm"),
+        (["--checkpoint", "c"], "--checkpoint is for jobs of many passes: models sgd.*, --solver cg, --map tefm"),
         (["--early-stopping"], "--early-stopping is for --model sgd"),
         (["--tol", "0.1", "--solver", "gram"], "--tol needs --solver auto or cg, got 'gram'"),
         (["--solver", "lu"], "--solver must be 'auto', 'gram' or 'cg', got 'lu'"),
@@ -76,7 +76,7 @@ def said(text):
         (["--model", "svm", "--learning-rate", "fast"], "--learning-rate must be 'auto'"),
         (["--model", "svm", "--tol", "small"], "--tol must be a finite number >= 0, got 'small'"),
         (["--model", "svm", "--batch-size", "2.5"], "--batch-size must be an integer >= 1 or 'auto', got 2.5"),
-        (["--model", "logistic", "--learning-rate", "pegasos"], "pegasos' needs loss='hinge'"),
+        (["--model", "logistic", "--learning-rate", "pegasos"], "--learning-rate pegasos needs --loss hinge"),
         (["--model", "sgd-regressor", "--class-weight", "balanced"], "--class-weight is for --model ridge-classifier, .*; this is --model sgd-regressor"),
         (["--model", "svm", "--plot", "curve.doc"], "--plot writes .*png.* got 'curve.doc'"),
         (["--alpha", "1e-3", "--plot", "curve.png"], "--plot draws epochs of SGD, the errors of several --alpha, or the spectrum of"),
@@ -306,7 +306,7 @@ def test_refused_before_a_cluster_starts(cli, files, tmp_path, monkeypatch):
     ]
     printed = cli(*words, "--memory-limit", "512MiB", code=1)
     assert "Not enough memory: train was refused: it needs" in said(printed.err)
-    assert "a smaller batch_size, fewer components" in said(printed.err)
+    assert "a smaller --batch-size, fewer components" in said(printed.err)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -228,7 +228,10 @@ def test_an_argument_that_no_local_worker_takes(tmp_path):
     """Workers would say so one by one, each in a traceback of its own."""
     spec = tmp_path / "c.yaml"
     spec.write_text("class: distributed.LocalCluster\narguments: {n_workerz: 1, lifetime: 1 hour}\n")
-    with pytest.raises(InputError, match=r"has no argument n_workerz; did you mean n_workers\?"), connect(spec):
+    with (
+        pytest.raises(InputError, match=r"has no argument n_workerz \(did you mean 'n_workers'\?\)"),
+        connect(spec),
+    ):
         pass
 
 
@@ -262,20 +265,20 @@ def test_somebody_else_answers(answer):
         (
             "wait",
             {"timout": 5},
-            r"'wait' of a cluster spec has workers and timeout, got 'timout' \(did you mean timeout\?\)",
+            r"'wait' of a cluster spec has workers and timeout, got 'timout' \(did you mean 'timeout'\?\)",
         ),
         (
             "dask",
             {"distributed.comm.timeout.tcp": "60s"},
-            r"no distributed.comm.timeout \(did you mean distributed.comm.timeouts\?\)",
+            r"no distributed.comm.timeout \(did you mean 'distributed.comm.timeouts'\?\)",
         ),
         ("dask", {"distributed": {"worker": {"nothing-like": 1}}}, "no distributed.worker.nothing-like; see"),
         (
             "dask",
             {"distrf.worker-timeout": 5},
-            r"no distrf.worker-timeout \(did you mean distrf.workers-timeout\?\)",
+            r"no distrf.worker-timeout \(did you mean 'distrf.workers-timeout'\?\)",
         ),
-        ("dask", {"distribted.worker.daemon": True}, r"no distribted \(did you mean distributed\?\)"),
+        ("dask", {"distribted.worker.daemon": True}, r"no distribted \(did you mean 'distributed'\?\)"),
         ("wait", {"timeout": "abc"}, "'wait: timeout' of a cluster spec is a number of at least 0, got 'abc'"),
     ],
 )

@@ -329,7 +329,7 @@ def test_killed_and_resumed_to_the_same_bits(cli, store, tmp_path, two_worker_cl
 
 def test_nothing_to_keep(cli, store, tmp_path):
     kept = ["train", store, tmp_path / "m", "--checkpoint", tmp_path / "c"]
-    assert "--solver cg, --map tefm" in cli(*kept, "--solver", "gram", code=2).err
+    assert "--solver cg, --map tefm and --map cnm" in cli(*kept, "--solver", "gram", code=2).err
     assert not (tmp_path / "c").exists()
 
 

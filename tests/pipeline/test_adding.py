@@ -109,7 +109,7 @@ def test_rows_are_added_once(rows, tmp_path):
     shutil.copytree(more, tmp_path / "copy.zarr")
     model = (tmp_path / "m/model.json").read_bytes()
     for known in (more, tmp_path / "copy.zarr"):
-        with pytest.raises(SpecMismatchError, match=r"all 100 rows are in the model already.*--again"):
+        with pytest.raises(SpecMismatchError, match=r"all 100 rows are in the model already.*again=True"):
             add_rows(tmp_path / "m", known)
     assert (tmp_path / "m/model.json").read_bytes() == model
     twice = add_rows(tmp_path / "m", more, again=True)
@@ -180,7 +180,7 @@ def test_new_labels(rows, tmp_path):
 def test_models_that_cannot_take_rows(rows, tmp_path):
     X, y = rows
     save_model(machine(StreamingRidge(alpha=0.1)).fit(X, y), tmp_path / "plain")
-    with pytest.raises(InputError, match="--keep-state"):
+    with pytest.raises(InputError, match="keep_state=True"):
         add_rows(tmp_path / "plain", X, y)
     with pytest.raises(InputError, match="only ridge keeps sums"):
         add_rows(machine(StreamingSGDRegressor(n_epochs=1)).fit(X, y), X, y)

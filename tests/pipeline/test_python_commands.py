@@ -168,7 +168,7 @@ def test_probabilities_go_to_parquet(rows, tmp_path):
     distrf.predict(model, lazy, tmp_path / "q.zarr", probabilities=True)
     np.testing.assert_allclose(open_array(tmp_path / "q.zarr", "probability").compute(), p, atol=1e-5)
     np.testing.assert_array_equal(distrf.predict(model, X, probabilities=True), p)
-    with pytest.raises(InputError, match="--probabilities are of a classifier that was calibrated"):
+    with pytest.raises(InputError, match="probabilities=True needs a classifier that was calibrated"):
         distrf.predict(machine(X, y), X, tmp_path / "u.zarr", probabilities=True)
     assert not (tmp_path / "u.zarr").exists()
 
@@ -214,7 +214,7 @@ def test_keys_named_like_predictions(rows, tmp_path):
     names = ["x", "low", "p_in", "z"]
     pq.write_table(pa.table({name: X[:, i] for i, name in enumerate(names)}), tmp_path / "rows.parquet")
     model, source = calibrated(X, y), str(tmp_path / "rows.parquet")
-    with pytest.raises(InputError, match=r"--keys \['low', 'p_in'\] are names that predictions have"):
+    with pytest.raises(InputError, match=r"keys= has \['low', 'p_in'\], names that predictions have"):
         distrf.predict(model, source, tmp_path / "p.parquet", keys=["low", "p_in", "x"])
 
 
@@ -270,7 +270,7 @@ def test_what_cannot_be_done_is_refused(rows, tmp_path):
         distrf.predict(model[0], X)
     with pytest.raises(InputError, match="give out="):
         distrf.predict(model, X, scores=True)
-    with pytest.raises(InputError, match="keys go with a"):
+    with pytest.raises(InputError, match="keys= goes with a"):
         distrf.predict(model, X, tmp_path / "p.parquet", keys=["id"])
     with pytest.raises(InputError, match="featurize takes a feature estimator"):
         distrf.featurize(make_pipeline(StreamingRidge().fit(X, X[:, 0])), X, tmp_path / "f.zarr")
@@ -331,7 +331,7 @@ def test_a_training_is_kept_resumed_and_done_once(tmp_path):
         given = {"X": X, "y": y} | kept | {"out": None} | changed
         with pytest.raises(SpecMismatchError, match="is of another job"):
             distrf.train(**given, resume=True)
-    with pytest.raises(SpecMismatchError, match="--resume continues it"):
+    with pytest.raises(SpecMismatchError, match="resume=True continues it"):
         distrf.train(X, y, **kept | {"out": None})
     with pytest.raises(InputError, match="jobs of many passes"):
         distrf.train(X, y, **kept | {"model": "ridge", "out": None, "checkpoint_every": None})
