@@ -308,6 +308,7 @@ def _check_settings(
 def _started(spec: dict[str, Any]) -> Iterator[Any]:
     """The cluster of a spec, closed at the end."""
     module, _, name = spec["class"].rpartition(".")
+    interrupt = signal.getsignal(signal.SIGINT)
     try:
         factory = getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError) as error:
@@ -315,6 +316,9 @@ def _started(spec: dict[str, Any]) -> Iterator[Any]:
             f"the cluster class {spec['class']!r} cannot be imported ({error}); install the extra that provides it "
             "(distrf[ssh], distrf[jobqueue], distrf[kubernetes], distrf[cloud])"
         ) from error
+    finally:
+        if signal.getsignal(signal.SIGINT) is not interrupt:  # dask-jobqueue makes Ctrl-C leave Python
+            signal.signal(signal.SIGINT, interrupt)
     if not _is_cluster(factory):
         raise InputError(
             f"'class' of a cluster spec is a Dask cluster (a subclass of distributed.deploy.Cluster), such as "

@@ -11,7 +11,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 #: Names under which packages are imported, where these differ.
-IMPORTED = {"scikit-learn": "sklearn", "pyyaml": "yaml"}
+IMPORTED = {"scikit-learn": "sklearn", "pyyaml": "yaml", "ipython": "IPython"}
 #: Declared and imported by none of our files: Dask's dashboard needs it.
 UNSEEN = {"bokeh"}
 

@@ -56,7 +56,9 @@ def write_parts(
     pending = store.create_parts(path, spec, n_blocks, overwrite=overwrite)
     if pending:
         numbers = da.map_blocks(_block_number, da.arange(sum(chunks), chunks=(chunks,)), dtype=np.int64)
-        keys_of_rows = _Keys(str(key_source), tuple(keys), tuple(columns or ()), version) if keys else None
+        keys_of_rows = (
+            _Keys(normalise(str(key_source)), tuple(keys), tuple(columns or ()), version) if keys else None
+        )
         named = tuple((name, tuple(headings.get(name, ()))) for name in names)
         reduction = _PartReduction(normalise(path), named, keys_of_rows, held())
         every = [a.blocks[pending] if len(pending) < n_blocks else a for a in (*aligned, numbers)]

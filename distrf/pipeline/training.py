@@ -191,7 +191,8 @@ def train(
             split_for(X, y, asked, split, by, name, dates),
         )  # fmt: skip
         pipeline = fit_prepared(made, X, y, sample_weight, baseline)
-        pipeline.training_ = replace(pipeline.training_, target=learned)
+        if learned is not None:
+            pipeline.training_ = replace(pipeline.training_, target=learned)
         keep_reasons(pipeline, kinds)
         if out is not None:
             seconds = time.perf_counter() - start

@@ -370,3 +370,16 @@ def test_a_job_file_may_name_none(tmp_path, cli):
     (tmp_path / "job.toml").write_text('command = "train"\nX = "rows.zarr"\nout = "model"\ncluster = "none"\n')
     cli("run", tmp_path / "job.toml", "--dry-run")
     assert "--cluster none" in cli("run", tmp_path / "job.toml", "--dry-run").out
+
+
+def test_a_cluster_class_leaves_interrupts_alone(tmp_path, monkeypatch):
+    """The import of dask-jobqueue makes Ctrl-C leave Python."""
+    (tmp_path / "takes_over.py").write_text(
+        "import signal, sys\nsignal.signal(signal.SIGINT, lambda *_: sys.exit())\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "c.yaml").write_text("class: takes_over.Cluster")
+    before = signal.getsignal(signal.SIGINT)
+    with pytest.raises(ClusterError, match="cannot be imported"), connect(tmp_path / "c.yaml"):
+        pass
+    assert signal.getsignal(signal.SIGINT) is before

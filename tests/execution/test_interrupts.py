@@ -40,6 +40,14 @@ def fourier():
     return RandomFourierFeatures(length_scale=2.0, n_components=32, random_state=0)
 
 
+@pytest.fixture(autouse=True)
+def python_handles_interrupts():
+    """As it does by itself; dask-jobqueue, once imported by another test, makes them leave Python."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 def interrupted(work, kind):
     """Run work, and send SIGINT to this process once it reports rows of this kind; it must end by that.
 

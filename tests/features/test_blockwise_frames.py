@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import uuid
+
 import dask.array as da
 import numpy as np
 import pandas as pd
@@ -91,7 +93,7 @@ def test_partitions_are_read_once_for_each_pass(tmp_path):
     """Lengths are counted once for a frame, not for each step or call."""
 
     def note(part):
-        (tmp_path / f"{len(list(tmp_path.iterdir()))}").touch()
+        (tmp_path / uuid.uuid4().hex).touch()
         return part
 
     frame = lazy().map_partitions(note, meta=FRAME)
