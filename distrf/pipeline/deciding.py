@@ -389,7 +389,7 @@ def set_penalty(decisions: Decisions, learner: Any, verdict: Verdict | None, map
     """Give ridge with alpha="auto" the sample's penalty if its own cross-validation would err, or cost minutes.
 
     Many columns without a map are fitted by conjugate gradients: the Gram matrix of d columns would be factorised for
-    every penalty and fold, which takes minutes from d = 5,000 on.
+    every penalty and fold, which takes minutes from d = 5,000 on. Not if its sums are to be kept for more rows.
 
     Parameters
     ----------
@@ -400,7 +400,7 @@ def set_penalty(decisions: Decisions, learner: Any, verdict: Verdict | None, map
     """
     X, copies = decisions.sample.X, decisions.sample.copies > 0
     wide = not mapped and X.shape[1] > _GRAM_COLUMNS
-    if wide:
+    if wide and not learner.keep_state:
         learner.set_params(solver="cg", n_directions=_WIDE_DIRECTIONS, tol=_WIDE_TOL)
     if verdict is None:
         return

@@ -330,3 +330,14 @@ def test_tables(tmp_path, cli, rng):
     assert in_memory[-1].state_.rows == 405
     (tmp_path / "unweighted.csv").write_text(frame[:3].drop(columns="w").to_csv(index=False))
     assert "'w'" in cli("add", model, tmp_path / "unweighted.csv", code=1).err
+
+
+def test_wide_rows_without_a_map_keep_their_sums(rng, monkeypatch):
+    """Where `train` would take conjugate gradients, which have none."""
+    monkeypatch.setattr("distrf.pipeline.deciding._GRAM_COLUMNS", 4)
+    X = rng.normal(size=(300, 6))
+    y = X[:, 0] - X[:, 1]
+    assert distrf.train(X, y, map=None)[-1].solver == "cg"
+    model = distrf.train(X[:200], y[:200], map=None, model=StreamingRidge(keep_state=True))
+    added = distrf.add_rows(model, X[200:], y[200:])
+    np.testing.assert_allclose(added.predict(X), y, atol=0.05)
