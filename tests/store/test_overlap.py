@@ -98,13 +98,13 @@ def test_commands(folder, arguments):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["train", "good.zarr", "out", "--checkpoint", "out/state"], "--checkpoint must lie apart from the model fol"),
-        (["train", "good.zarr", "a/b", "--checkpoint", "a"], "--checkpoint must lie apart from the model folder: 'a' l"),
-        (["train", "good.zarr", "out", "--checkpoint", "good.zarr"], "--checkpoint must lie apart from its input"),
+        (["train", "good.zarr", "out", "--checkpoint", "out/state"], "checkpoint= must lie apart from the model fol"),
+        (["train", "good.zarr", "a/b", "--checkpoint", "a"], "checkpoint= must lie apart from the model folder: 'a' l"),
+        (["train", "good.zarr", "out", "--checkpoint", "good.zarr"], "checkpoint= must lie apart from its input"),
         (["train", "good.zarr", "out", "--plot", "good.zarr/a.png"], "--plot must lie apart from its input"),
         (["predict", "model", "good.zarr", "model/out"], "an output must lie apart from the model: 'model/out' lies in"),
-        (["featurize", "good.zarr", "out", "--save-map", "out/map"], "an output must lie apart from --save-map: 'out'"),
-        (["featurize", "good.zarr", "map/out", "--like", "map"], "an output must lie apart from the map of --like"),
+        (["featurize", "good.zarr", "out", "--save-map", "out/map"], "an output must lie apart from save_map=: 'out'"),
+        (["featurize", "good.zarr", "map/out", "--like", "map"], "an output must lie apart from the map that is taken"),
     ],
     ids=str,
 )  # fmt: skip
