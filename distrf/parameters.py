@@ -174,6 +174,14 @@ CLASS_WEIGHT = (
 _OF_PATHS = ("target", "weight", "columns", "impute", "strict", "rows_per_block", "storage_options")
 
 
+#: Names that users give to `train`, and what they want.
+_ELSEWHERE = {
+    "D": "the number of features is n_components",
+    "keep_state": "the model has it: model=distrf.StreamingRidge(keep_state=True)",
+    "alpha": "the model has it: model=distrf.StreamingRidge(alpha=...)",
+}
+
+
 def check_keywords(function: str, names: Iterable[str], known: Iterable[str]) -> None:
     """Raise TypeError for the first keyword that a function does not know, with the one that may be meant."""
     known = list(known)
@@ -181,6 +189,8 @@ def check_keywords(function: str, names: Iterable[str], known: Iterable[str]) ->
         if name in known:
             continue
         remedy = did_you_mean(name, known)
+        if name in _ELSEWHERE and function in ("make_model", "train"):
+            remedy = f" ({_ELSEWHERE[name]})"
         if name in _OF_PATHS:
             remedy = f": rows at a path have it; open them with distrf.open_rows(path, {name}=...)"
         raise TypeError(f"{function}() got an unexpected keyword {name!r}{remedy}")

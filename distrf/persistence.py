@@ -6,6 +6,7 @@ Only the classes registered here can be saved, so that loading an untrusted fold
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -115,7 +116,11 @@ def load_model(path: str | os.PathLike[str]) -> BaseEstimator:
     """
     spec, arrays = read_model_folder(path)
     try:
-        return _decode_model(spec["model"], arrays)
+        model = _decode_model(spec["model"], arrays)
+        training, target = getattr(model, "training_", None), spec.get("input", {}).get("target")
+        if training is not None and training.target is None and target is not None:
+            model.training_ = replace(training, target=target)  # of a command, which notes how it read its rows
+        return model
     except (DistrfError, MemoryError):
         raise
     except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError) as error:

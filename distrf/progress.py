@@ -103,7 +103,8 @@ class _Log:
         self._held.append(text)
 
     def close(self) -> None:
-        pass
+        if self._held:
+            self._print(self._held.pop(0))
 
 
 class _Terminal:

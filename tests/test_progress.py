@@ -25,7 +25,7 @@ from distrf.execution.progress import (
     saw_workers,
     split_label,
 )
-from distrf.progress import _Notebook, _Terminal, is_log, progress_html
+from distrf.progress import _BATCH, _Log, _Notebook, _Terminal, is_log, progress_html
 
 
 @pytest.fixture
@@ -63,6 +63,25 @@ def test_epochs_are_one_kind_of_work():
     # The next pass of the same name begins anew.
     ended = works.update("conjugate gradients|residual 0.1", 10, 10)[1]
     assert works.update("conjugate gradients|residual 0.01", 0, 10)[1] is not ended
+
+
+def test_what_is_done_keeps_its_rate(clock):
+    works = Works()
+    works.update("gram", 0, 100)
+    clock[0] += 2.0
+    _, work = works.update("gram", 100, 100)
+    clock[0] += 50.0
+    assert work.rate == 50.0
+
+
+def test_a_log_ends_with_what_was_said_of_workers():
+    file = io.StringIO()
+    log = _Log(Console(file=file))
+    log.remark("workers: 1 lost; 1 now")
+    log.remark("workers: 1 came; 2 now")
+    log.close()
+    log.close()
+    assert file.getvalue() == "workers: 1 lost; 1 now; workers: 1 came; 2 now\n"
 
 
 def test_a_log_has_a_line_a_minute_at_most(clock):
@@ -131,7 +150,7 @@ def test_nothing_is_written_to_a_pipe():
         "import numpy as np, distrf\nfrom distrf.execution import progress\nprogress.EVERY = 0.0\n"
         "with distrf.show_progress():\n    distrf.StreamingRidge(alpha=1.0).fit(np.eye(4), np.ones(4))\n"
     )
-    environment = {k: v for k, v in os.environ.items() if k not in ("SLURM_JOB_ID", "KUBERNETES_SERVICE_HOST")}
+    environment = {k: v for k, v in os.environ.items() if k not in _BATCH}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 

@@ -122,8 +122,8 @@ def run() -> None:
         if left.code == _INTERRUPTED:
             faults.print_error(
                 "Interrupted",
-                "ingest, featurize and predict resume when they are started again, train with --checkpoint when it "
-                "gets --resume",
+                "start the command again: ingest, featurize and predict go on where they were, and training of a model of "
+                "many passes (SGD, TEFM, conjugate gradients) that has a --checkpoint, with --resume; ridge starts anew",
             )
         raise
     except Exception as error:

@@ -61,7 +61,7 @@ class Session:
         """A remark on standard error, unless quiet, and in Python's log."""
         _LOG.info(text)
         if not self.run.json:
-            self.errors.print(text)
+            self.errors.print(text, markup=False)
 
     def report_to(self, path: str | None, *sources: str | None) -> None:
         """Write a page about this command at its end; a place where that fails is an error now.
@@ -202,16 +202,25 @@ class Session:
             result["warnings"] = [*result.get("warnings", ()), *self.noted]
         if self.peaks:
             result["peak_bytes_per_worker"] = self.peaks
-        if self.report is not None:
-            self._write_report(result, about, title, data)
+        failure = None if self.report is None else self._try_report(result, about, title, data)
         if self.run.json:
             json.dump(result, sys.stdout, indent=2, default=str)
             sys.stdout.write("\n")
-            return
-        if not self.run.quiet:
-            show(self.output)
-        for text in result.get("warnings", ()):
-            print_error("Warning", text)
+        else:
+            if not self.run.quiet:
+                show(self.output)
+            for text in result.get("warnings", ()):
+                print_error("Warning", text)
+        if failure is not None:
+            raise failure
+
+    def _try_report(self, *about: Any) -> Exception | None:
+        """Write the report. A failure is returned: the result of what may have taken hours is printed first."""
+        try:
+            self._write_report(*about)
+        except Exception as error:  # whatever a disk, a service or a drawing does
+            return error
+        return None
 
     def _write_report(self, result: dict[str, Any], about: Any, title: str | None, data: Any) -> None:
         from ..plot import write_report

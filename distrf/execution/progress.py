@@ -116,11 +116,12 @@ class Work:
     begun: float = field(default_factory=lambda: time.monotonic())
     done: int = 0
     remark: str = ""
+    ended: float | None = None
 
     @property
     def rate(self) -> float | None:
         """Rows per second; None at the start."""
-        seconds = time.monotonic() - self.begun
+        seconds = (time.monotonic() if self.ended is None else self.ended) - self.begun
         return self.done / seconds if self.done and seconds > 0.1 else None
 
     @property
@@ -153,6 +154,8 @@ class Works:
             if work is None or work.name != name or work.total != total or done < work.done:
                 work = self.kinds[kind] = Work(name, total)
             work.done, work.remark = done, remark
+            if done >= total and work.ended is None:
+                work.ended = time.monotonic()
         return kind, work
 
 

@@ -21,7 +21,7 @@ from ..execution.sampling import sampled_rows, take_aligned
 from ..maps import working_dtype
 from ..parameters import COLUMNS, NONE, SEED, Rule, one_of, ruled, whole
 from ..pipeline.inputs import Arrays, Input, rows_with_target, weights_of
-from ..pipeline.loaded import NOT_SAID, Loaded, as_pipeline, predictor
+from ..pipeline.loaded import Loaded, as_pipeline, predictor, reading_of
 from ..pipeline.tables import encoder_of, warn_of_drift
 from ..randomness import draw_seed
 from ..scores.passes import check_kinds, check_numbers
@@ -206,7 +206,8 @@ def permutation_importance(
     ['x0', 'x2', 'x1']
     """
     if not isinstance(model, (str, os.PathLike, Loaded)):  # of any class: nothing is saved
-        model = Loaded(None, as_pipeline(model), NOT_SAID, None)
+        pipeline = as_pipeline(model)
+        model = Loaded(None, pipeline, reading_of(pipeline), None)
     trained = predictor(model)
     data = trained.open(X, y, target=target, weight=weight, needs_target=True, strict=strict)
     rows, truth = _rows_of(data)

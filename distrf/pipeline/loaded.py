@@ -37,11 +37,11 @@ class Loaded:
             return model
         if not isinstance(model, (str, os.PathLike)):
             pipeline = as_pipeline(model)
-            return cls(None, pipeline, _learned_in_python(pipeline), model_identity(model))
+            return cls(None, pipeline, reading_of(pipeline), model_identity(model))
         details, pipeline = model_details(model), as_pipeline(load_model(model))
         reading = details.get("input", NOT_SAID)
         if reading["target"] is None:
-            reading = reading | {"target": _learned_in_python(pipeline)["target"]}
+            reading = reading | {"target": reading_of(pipeline)["target"]}
         return cls(os.fspath(model), pipeline, reading, details["model"])
 
     def transformers(self) -> Loaded:
@@ -63,6 +63,8 @@ class Loaded:
     ) -> Input | Arrays:
         """The rows at a path or of a table, read as the training rows were (same columns, same imputation), or arrays as they
         are."""
+        if isinstance(rows, (Input, Arrays)):
+            return rows
         encoder = encoder_of(self.pipeline)
         if not isinstance(rows, (str, os.PathLike)):
             if encoder is not None and is_table(rows):
@@ -97,7 +99,7 @@ class Loaded:
         return data
 
 
-def _learned_in_python(pipeline: Pipeline) -> dict[str, Any]:
+def reading_of(pipeline: Pipeline) -> dict[str, Any]:
     """How the rows were read of a model that was trained in Python: of tables it knows the target."""
     return NOT_SAID | {"target": getattr(getattr(pipeline, "training_", None), "target", None)}
 

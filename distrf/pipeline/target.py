@@ -10,6 +10,8 @@ from ..errors import InputError
 
 #: Whole numbers with at most this many distinct values are labels; of an integer dtype more may be.
 _FEW, _FEW_INTEGERS = 20, 50
+#: Classes up to which a classifier that is asked for takes whole numbers of ten rows or more each.
+_MOST_CLASSES = 1000
 #: The sum of squares of a billion of them is finite; squares of a millionth of such a difference are above zero.
 _LARGEST, _SMALLEST = 1e149, 1e-149
 #: Beyond it, floating-point numbers have no units.
@@ -152,7 +154,8 @@ def check_target(name: str, classifier: bool, target: Target) -> None:
         raise InputError(
             f"model {name!r} is a classifier, but {target.why}; take model='ridge' (regression), or make labels of y"
         )
-    if classifier and not (target.labels or target.doubtful) and target.distinct > _FEW:
+    few = target.distinct <= max(_FEW, min(target.rows // _CODE_ROWS, _MOST_CLASSES))
+    if classifier and not (target.labels or target.doubtful or few):
         raise InputError(
             f"model {name!r} is a classifier, but {target.why}; take model='ridge' (regression), or y.astype(str) if "
             "they are labels"

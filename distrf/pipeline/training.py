@@ -146,6 +146,10 @@ def train(
         "date": date,
         "id": id,
     }
+    if isinstance(y, str):
+        raise InputError(
+            f"y has one target for each row, got {y!r}; a column of a table is named by target={y!r}"
+        )
     check_split(split, by)
     numbers = options.get("scale", "auto") != "auto" or wants_numbers(options.get("map"))
     name, dates, learned, kinds = None, False, None, []

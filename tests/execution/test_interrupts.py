@@ -26,7 +26,7 @@ from distrf.execution.progress import listening
 
 
 def _slowly(block):
-    time.sleep(0.01)
+    time.sleep(0.05)
     return block
 
 

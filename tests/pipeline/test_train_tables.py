@@ -226,3 +226,38 @@ def test_on_the_command_line(cli, tmp_path):
     written = pd.read_parquet(out)
     assert written.columns.tolist() == ["customer_id", "prediction", "p_no", "p_yes"]
     np.testing.assert_array_equal(written["prediction"], load_model(model).predict(frame(300, seed=5)))
+
+
+def test_a_target_of_another_name_and_a_model_of_a_command(cli, tmp_path):
+    """The command line and Python know the same of a model, whichever trained it."""
+    rows = frame(400, seed=5)
+    rows.to_parquet(tmp_path / "rows.parquet")
+    rows.rename(columns={"churned": "left"}).to_parquet(tmp_path / "renamed.parquet")
+    words = ("--target", "churned", "-D", 32, "--quiet")
+    cli("train", tmp_path / "rows.parquet", tmp_path / "m", *words)
+    said, renamed = (
+        json.loads(cli("evaluate", tmp_path / "m", tmp_path / place, *more, "--json").out)
+        for place, *more in (("rows.parquet",), ("renamed.parquet", "--target", "left"))
+    )
+    assert said["accuracy"] == renamed["accuracy"]
+    loaded = load_model(tmp_path / "m")
+    assert loaded.training_.target == "churned"
+    assert distrf.evaluate(loaded, tmp_path / "rows.parquet")["accuracy"] == said["accuracy"]
+    found = distrf.permutation_importance(loaded, tmp_path / "rows.parquet", columns=["age"], n_repeats=2)
+    assert list(found.names) == ["age"]
+
+
+def test_what_users_try_first():
+    with pytest.raises(InputError, match=r"got 'churned'; .* is named by target='churned'"):
+        distrf.train(frame(50), "churned")
+    with pytest.raises(TypeError, match=r"keyword 'D' \(the number of features is n_components\)"):
+        distrf.train(frame(50), target="churned", D=64)
+
+
+def test_a_classifier_takes_whole_numbers_when_it_is_asked_for(rng):
+    X = rng.normal(size=(900, 2))
+    y = np.floor(rng.uniform(size=900) * 30) * 7.0
+    assert distrf.make_model(X, y)[-1].__class__.__name__ == "StreamingRidge"
+    assert len(distrf.train(X, y, model="ridge-classifier", n_components=16).classes_) == 30
+    with pytest.raises(InputError, match="is a classifier, but"):
+        distrf.make_model(X, np.arange(900.0), model="ridge-classifier")

@@ -308,3 +308,21 @@ def test_commands_refuse_a_report_before_anything_runs(cli, tables, tmp_path):
     assert "cannot be written" in cli(*given, tmp_path / "file" / "r.html", code=1).err
     assert "must lie apart" in cli(*given, tmp_path / "m" / "r.html", code=2).err
     assert not (tmp_path / "m").exists()
+
+
+@pytest.mark.parametrize("words", [[], ["--json"]])
+def test_a_report_that_fails_leaves_the_result(cli, tmp_path, monkeypatch, rng, words):
+    """What may have taken hours is printed before the error."""
+    X = rng.normal(size=(60, 3))
+    distrf.write_rows(X, tmp_path / "rows.zarr", X[:, 0])
+    cli("train", tmp_path / "rows.zarr", tmp_path / "m", "-D", 16, "--map", "fourier", "--quiet")
+
+    def full(*arguments, **more):
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr("distrf.plot.write_report", full)
+    printed = cli(
+        "evaluate", tmp_path / "m", tmp_path / "rows.zarr", "--report", tmp_path / "r.html", *words, code=1
+    )
+    assert "rmse" in printed.out
+    assert "No space left on device" in printed.err
