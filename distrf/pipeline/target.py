@@ -95,7 +95,9 @@ def _look_at_whole_numbers(values: np.ndarray, counts: np.ndarray, integers: boo
     doubtful = repeated and integers
     if (few or codes or doubtful) and distinct > _FEW and _one_mode_and_a_tail(values, counts):
         why = f"whole numbers with {seen}, fewer and fewer of the larger ones, are taken for counts"
-        return Target(False, distinct, rows, f"{why}; y.astype(str) makes labels of them")
+        return Target(
+            False, distinct, rows, f"{why}; if they are labels, write them as text, such as 'class 7'"
+        )
     remedy = "model='ridge' takes them for numbers"
     if few:
         why = f"whole numbers with {seen}, at most {most}, are taken for labels; {remedy}"
@@ -105,7 +107,9 @@ def _look_at_whole_numbers(values: np.ndarray, counts: np.ndarray, integers: boo
         return Target(True, distinct, rows, why)
     why = f"whole numbers with {seen} are taken for quantities"
     if not doubtful:
-        return Target(False, distinct, rows, f"{why}; y.astype(str) makes labels of them")
+        return Target(
+            False, distinct, rows, f"{why}; if they are labels, write them as text, such as 'class 7'"
+        )
     why += (
         f", though each occurs {rows / distinct:.0f} times on average: say model='ridge' if they are, "
         "model='ridge-classifier' if they are labels"
@@ -141,8 +145,8 @@ def check_misread(target: Target) -> None:
     """Raise InputError for text that may well be numbers, where no model is asked for that says what it is."""
     if target.misread:
         raise InputError(
-            f"y is text that reads as numbers, with {target.distinct:,} distinct values in {target.rows:,} rows: give "
-            "y.astype(float) for a regressor, or model='ridge-classifier' to take them for labels"
+            f"y is text that reads as numbers, with {target.distinct:,} distinct values in {target.rows:,} rows: make "
+            "numbers of it for a regressor, or model='ridge-classifier' to take them for labels"
         )
 
 
@@ -154,8 +158,8 @@ def check_target(name: str, classifier: bool, target: Target) -> None:
         )
     if classifier and not (target.labels or target.doubtful) and target.distinct > _FEW:
         raise InputError(
-            f"model {name!r} is a classifier, but {target.why}; take model='ridge' (regression), or y.astype(str) if "
-            "they are labels"
+            f"model {name!r} is a classifier, but {target.why}; take model='ridge' (regression), or "
+            "write them as text, such as 'class 7', if they are labels"
         )
     if not classifier and target.labels and "strings" in target.why:
         raise InputError(

@@ -87,24 +87,35 @@ def infer_kinds(
         raise InputError(
             f"columns are said by name; received {unknown[:10]}{did_you_mean(unknown, schema.names)}; the table has {schema.names[:50]}"
         )
-    kinds, texts = [], []
+    kinds: list[ColumnKind] = []
+    texts: dict[str, str] = {}
     for column, fact in zip(schema.columns, facts, strict=True):
         if column.name in said:
             kinds.append(_said_kind(column, said[column.name], fact))
             continue
         kind, why = _guess(column, fact)
         if kind == "text":
-            texts.append(f"{column.name!r} ({why})")
+            texts[column.name] = why
         kinds.append(ColumnKind(column.name, kind, why))
     if texts:
-        raise InputError(
-            f"free text is no category; so are {', '.join(texts[:10])}; leave such columns out (exclude), or say that they "
-            "are categories (categorical)"
-        )
+        raise InputError(_free_text(texts))
     if not any(kind.used for kind in kinds):
         left = ", ".join(f"{kind.name!r}: {kind.why}" for kind in kinds[:10])
         raise InputError(f"no column is left to learn from ({left}); say what they are, or give others")
     return kinds
+
+
+def _free_text(texts: Mapping[str, str]) -> str:
+    """The message for columns of free text: {name: how long their entries are}."""
+    names = list(texts)[:10]
+    more = f" and {len(texts) - len(names)} more" if len(texts) > len(names) else ""
+    are, them = ("columns {} are", "them") if len(texts) > 1 else ("column {} is", "it")
+    listed = ", ".join(f"{name!r} ({texts[name]})" for name in names) + more
+    return (
+        f"{are.format(listed)} free text, from which no features are made; leave {them} out with exclude={names}, make "
+        f"numbers of {them} first (docs/guide/tables.md, Free text), or take {them} for categories with "
+        f"categorical={names}"
+    )
 
 
 def _said_kind(column: ColumnType, kind: str, fact: ColumnFacts) -> ColumnKind:
@@ -139,7 +150,7 @@ def _guess(column: ColumnType, fact: ColumnFacts) -> tuple[str, str]:
         return "date", f"text that reads as dates in {fact.present:,} rows looked at"
     if distinct or fact.distinct > fact.present / 2:
         if fact.words >= _TEXT_WORDS:
-            return "text", f"{fact.words:.0f} words an entry"
+            return "text", f"{fact.words:.0f} words an entry on average"
         if distinct:
             return "id", f"text, distinct in {fact.present:,} rows looked at"
     return "category", f"text, {fact.distinct:,} levels in {fact.present:,} rows looked at"

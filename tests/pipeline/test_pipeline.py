@@ -101,7 +101,7 @@ def test_a_regressor_of_strings_is_refused(rng):
 
 def test_text_that_reads_as_numbers_is_refused_unless_it_repeats(rng):
     X, y = rows(rng)
-    message = r"y is text that reads as numbers, with 400 distinct values in 400 rows: give y.astype\(float\)"
+    message = r"y is text that reads as numbers, with 400 distinct values in 400 rows: make numbers of it"
     for text in (y.astype(str), y.astype(str).astype(object), da.from_array(y.astype(str), chunks=100)):
         with pytest.raises(InputError, match=message):
             distrf.make_model(da.from_array(X, chunks=(100, 5)) if hasattr(text, "dask") else X, text)

@@ -52,7 +52,7 @@ def kinds_of(columns, said=None):
 def test_guess(name, values, kind):
     columns = {name: values, "x": RNG.normal(size=N)}
     if kind == "refused":
-        with pytest.raises(InputError, match=f"'{name}'.*words an entry.*exclude.*categorical"):
+        with pytest.raises(InputError, match=f"'{name}'.*words an entry.*no features.*exclude=.*categorical="):
             kinds_of(columns)
     else:
         found = kinds_of(columns)[name]
@@ -94,7 +94,7 @@ def test_what_cannot_be_said(said, words):
 
 def test_all_free_texts_are_named():
     texts = [SENTENCE.format(k, k) for k in range(N)]
-    with pytest.raises(InputError, match=r"'a'.*'b'"):
+    with pytest.raises(InputError, match=r"columns 'a' .*, 'b' .* are free text.*exclude=\['a', 'b'\]"):
         kinds_of({"a": texts, "b": texts})
 
 
