@@ -15,7 +15,7 @@ import pyarrow as pa
 from ..errors import InputError, StoreError
 from . import file_lists, files
 from .csv_reader import CsvRows, Lines, joined, refused
-from .csv_text import Dialect, header_of, inferred, kind_for, parse, widened
+from .csv_text import Dialect, header_of, inferred, kind_for, parse, widened, with_decimal
 from .files import HashableOptions, Options, open_text
 from .fingerprints import fingerprint_of_files
 from .row_source import Selection
@@ -36,7 +36,7 @@ class CsvSource(TableSource):
     Text is UTF-8. The first row has the names of the columns, unless it holds numbers alone (0, 1, 2, ... are names, as
     pandas gives them). Values are separated by
     commas (in .tsv files by tabs; by semicolons or tabs where the first row has these and no comma) and may be in
-    double quotes. Numbers are float64. What pandas takes for a missing value is one.
+    double quotes. Numbers are float64. Between semicolons they may have a decimal comma (see `with_decimal`). What pandas takes for a missing value is one.
 
     Parameters
     ----------
@@ -145,9 +145,11 @@ class CsvSource(TableSource):
         names = file_lists.list_files(path, file_lists.TEXT, "CSV", storage_options)
         version = file_lists.version_of(names, storage_options)
         table = _described(tuple(names), version, HashableOptions.of(storage_options))
+        comma = {"decimal": "comma"} if table.dialect.decimal == "," else {}
         return {
             "kind": "csv",
             "rows": table.groups[-1].last,
+            **comma,
             "columns": {field.name: str(field.type) for field in table.schema},
         }
 
@@ -190,12 +192,12 @@ def _described(names: tuple[str, ...], version: str, options: HashableOptions) -
         groups += [group._replace(first=group.first + row) for group in file.groups if group.rows]
     if not groups:
         raise StoreError(f"{names[0]!r} has no rows; give a file that has some")
-    dialect = Dialect(first.delimiter, len(first.names))
     # What has no name is where pandas writes row labels.
     labels = {"pandas": '{"index_columns": [""]}'} if first.names[0] == "" else None
     size = sum(group.stop - group.start for group in groups)
     whole = size <= _PLACES * _PLACE_BYTES
-    kinds = _infer(groups, dialect, dict(enumerate(first.names)), whole, options.options)
+    dialect = Dialect(first.delimiter, len(first.names))
+    dialect, kinds = _infer(groups, dialect, dict(enumerate(first.names)), whole, options.options)
     schema = pa.schema(list(zip(first.names, kinds, strict=True)), labels)
     return _Described(tuple(groups), size, dialect, schema, whole)
 
@@ -240,8 +242,8 @@ def _scan(name: str, options: Options) -> _Scanned:
 
 def _infer(
     groups: Sequence[Lines], dialect: Dialect, names: dict[int, str], whole: bool, options: Options
-) -> list[pa.DataType]:
-    """The types of the columns: of all rows, or of the first ones of some of these groups."""
+) -> tuple[Dialect, list[pa.DataType]]:
+    """The decimal point and the types of the columns: of all rows, or of the first ones of some of these groups."""
     places = (
         groups
         if whole
@@ -261,8 +263,10 @@ def _infer(
                 text = text + file.read(size - len(text))
                 scan = dialect.scan(start=len(text))
             texts.append(text[: scan.row_at])
+    text = b"\n".join(texts)  # an empty line is no row
     try:
-        return inferred(b"\n".join(texts), dialect)  # an empty line is no row
+        dialect = with_decimal(text, dialect)
+        return dialect, inferred(text, dialect)
     except pa.ArrowInvalid as error:
         for place, text in zip(places, texts, strict=True):
             try:
