@@ -11,14 +11,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ..errors import InputError, StoreError
 from . import file_lists, files
 from .csv_reader import CsvRows, Lines, joined, refused
-from .csv_text import Dialect, header_of, inferred, kind_for, parse, widened, with_decimal
+from .csv_text import Dialect, header_of, inferred, kind_for, parse, rows_end, widened, with_decimal
 from .files import HashableOptions, Options, open_text
 from .fingerprints import fingerprint_of_files
 from .row_source import Selection
+from .stray_numbers import stray_number
 from .table_reader import TableRows
 from .table_schema import TableSchema
 from .table_source import TableSource, cut_blocks, lay_out
@@ -89,6 +91,7 @@ class CsvSource(TableSource):
             cuts=cuts,
             schema=layout.schema,
             dialect=table.dialect,
+            strays=table.strays,
         )  # fmt: skip
         if layout.coded is not None:
             return source.coded_as(layout.coded)
@@ -157,7 +160,7 @@ class CsvSource(TableSource):
 class _Described(NamedTuple):
     """The files of a table: where their rows are, how many bytes they take, and what their columns look like.
 
-    whole : whether all rows were looked at for that
+    whole : whether all rows were looked at for that; strays : as of `TableSource`
     """
 
     groups: tuple[Lines, ...]
@@ -165,6 +168,7 @@ class _Described(NamedTuple):
     dialect: Dialect
     schema: pa.Schema
     whole: bool
+    strays: tuple[tuple[str, str], ...]
 
 
 class _Scanned(NamedTuple):
@@ -197,9 +201,10 @@ def _described(names: tuple[str, ...], version: str, options: HashableOptions) -
     size = sum(group.stop - group.start for group in groups)
     whole = size <= _PLACES * _PLACE_BYTES
     dialect = Dialect(first.delimiter, len(first.names))
-    dialect, kinds = _infer(groups, dialect, dict(enumerate(first.names)), whole, options.options)
+    names_by_number = dict(enumerate(first.names))
+    dialect, kinds, strays = _infer(groups, dialect, names_by_number, whole, options.options)
     schema = pa.schema(list(zip(first.names, kinds, strict=True)), labels)
-    return _Described(tuple(groups), size, dialect, schema, whole)
+    return _Described(tuple(groups), size, dialect, schema, whole, strays)
 
 
 def _scan(name: str, options: Options) -> _Scanned:
@@ -242,8 +247,8 @@ def _scan(name: str, options: Options) -> _Scanned:
 
 def _infer(
     groups: Sequence[Lines], dialect: Dialect, names: dict[int, str], whole: bool, options: Options
-) -> tuple[Dialect, list[pa.DataType]]:
-    """The decimal point and the types of the columns: of all rows, or of the first ones of some of these groups."""
+) -> tuple[Dialect, list[pa.DataType], tuple[tuple[str, str], ...]]:
+    """The decimal point, the types of the columns, and the strays: of all rows, or the first ones of some of these groups."""
     places = (
         groups
         if whole
@@ -266,7 +271,8 @@ def _infer(
     text = b"\n".join(texts)  # an empty line is no row
     try:
         dialect = with_decimal(text, dialect)
-        return dialect, inferred(text, dialect)
+        kinds = inferred(text, dialect)
+        return dialect, kinds, _strays(list(zip(places, texts, strict=True)), dialect, kinds, names)
     except pa.ArrowInvalid as error:
         for place, text in zip(places, texts, strict=True):
             try:
@@ -274,3 +280,30 @@ def _infer(
             except pa.ArrowInvalid:
                 raise refused(text, dialect, None, names, place.file, place.line) from error
         raise
+
+
+def _strays(
+    texts: Sequence[tuple[Lines, bytes]], dialect: Dialect, kinds: Sequence[pa.DataType], names: dict[int, str]
+) -> tuple[tuple[str, str], ...]:
+    """The texts that are no numbers in columns of numbers, each with its line; texts : whole rows, and where they begin."""
+    chosen = {j: kind for j, kind in enumerate(kinds) if pa.types.is_string(kind)}
+    if not chosen:
+        return ()
+    try:
+        tables = [parse(text, dialect, chosen) for _, text in texts if text]
+    except pa.ArrowInvalid:  # no UTF-8, which is told with its line when it is read
+        return ()
+    table, found = pa.concat_tables(tables), []
+    for j in chosen:
+        column = table.column(str(j))
+        stray = stray_number(column)
+        if stray is None:
+            continue
+        row = pc.index(column, stray).as_py()
+        for (place, text), part in zip([one for one in texts if one[1]], tables, strict=True):
+            if row < len(part):
+                line = place.line + rows_end(text, dialect, row)[1] + 1
+                found.append((names[j], f"{stray[:60]!r} (line {line} of {place.file!r})"))
+                break
+            row -= len(part)
+    return tuple(found)

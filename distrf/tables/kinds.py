@@ -38,6 +38,10 @@ _ID_ROWS, _ID_SHARE, _TEXT_WORDS = 50, 0.99, 4.0
 _ID_NAME = re.compile(r"((^|_|\b)(?i:id|uuid|guid|key|index|rownum|row)|[a-z](Id|ID)|(?i:^unnamed: ?\d+))$")
 
 
+class ColumnWarning(UserWarning):
+    """A column may not be what it is taken for."""
+
+
 @dataclass(frozen=True)
 class ColumnKind:
     """What a column is, and why that is thought.
@@ -48,11 +52,14 @@ class ColumnKind:
     kind : str
         A key of `KINDS`.
     why : str
+    stray : str
+        A text that is no number, where nearly all of a column are that is not said to be text; else empty.
     """
 
     name: str
     kind: str
     why: str
+    stray: str = ""
 
     @property
     def used(self) -> bool:
@@ -96,13 +103,31 @@ def infer_kinds(
         kind, why = _guess(column, fact)
         if kind == "text":
             texts[column.name] = why
-        kinds.append(ColumnKind(column.name, kind, why))
+        stray = fact.stray if kind in ("id", "category") else ""
+        why = f"{why}; nearly all read as numbers, but not {stray}" if stray else why
+        kinds.append(ColumnKind(column.name, kind, why, stray))
     if texts:
         raise InputError(_free_text(texts))
     if not any(kind.used for kind in kinds):
         left = ", ".join(f"{kind.name!r}: {kind.why}" for kind in kinds[:10])
         raise InputError(f"no column is left to learn from ({left}); say what they are, or give others")
     return kinds
+
+
+def cautions(kinds: Sequence[ColumnKind]) -> list[str]:
+    """What is to be warned of: columns of numbers that a few cells make text, ten at most."""
+    doubtful = [kind for kind in kinds if kind.stray]
+    texts = []
+    for kind in doubtful[:10]:
+        taken = "taken for an id and left out" if kind.kind == "id" else "taken for a category"
+        texts.append(
+            f"nearly all values of column {kind.name!r} read as numbers, but not {kind.stray}: so it is text, and {taken}; "
+            f"mend such cells (empty ones are missing values), or say what it is: exclude=[{kind.name!r}] or "
+            f"categorical=[{kind.name!r}]"
+        )
+    if more := doubtful[10:]:
+        texts.append(f"so it is with {len(more)} more columns: {[kind.name for kind in more[:50]]}")
+    return texts
 
 
 def _free_text(texts: Mapping[str, str]) -> str:
@@ -120,6 +145,11 @@ def _free_text(texts: Mapping[str, str]) -> str:
 
 def _said_kind(column: ColumnType, kind: str, fact: ColumnFacts) -> ColumnKind:
     possible = POSSIBLE[column.base]
+    if kind == "number" and fact.stray:
+        raise InputError(
+            f"a column of numbers holds numbers alone; column {column.name!r} has {fact.stray}; mend such cells (empty ones "
+            "are missing values), or do not name it in numeric="
+        )
     if kind not in possible:
         raise InputError(
             f"column {column.name!r} ({column.arrow}) can be {', '.join(possible)}; received {kind!r}"

@@ -288,6 +288,18 @@ def test_which_commas_are_decimal(tmp_path, rows, kinds):
     assert list(types(path).values()) == kinds
 
 
+def test_cells_that_make_text_of_numbers_have_a_line(tmp_path):
+    for name, cell in (("part-0.csv", "1"), ("part-1.csv", "12kg")):
+        rows = [f'{k}.5,"line\n{k}",{k}' for k in range(50)]
+        rows[20] = f'{cell},"a\nb",7'
+        (tmp_path / name).write_text("\n".join(["x,t,k", *rows]))
+    source = open_source(tmp_path, Selection(coded=True))
+    ((name, stray),) = source.strays
+    assert name == "x"
+    assert stray.startswith("'12kg' (line 42 of '")
+    assert stray.endswith("part-1.csv')")
+
+
 def test_a_schema_says_how_columns_are_read(tmp_path):
     """Text that looks like numbers or dates is text where the trained column was."""
     path = tmp_path / "a.csv"
