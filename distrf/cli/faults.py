@@ -18,9 +18,10 @@ _TITLES = {
 }  # fmt: skip
 _MOST = 400  # letters of a message that others wrote
 
-#: A parameter with its value, as messages write it for Python; one of several words; what stands in quotes, and stays.
+#: A parameter with its value or a list of names, as messages write it for Python; one of several words; what stands in quotes, and stays.
 _PYTHON = re.compile(
     r"""\b(?P<given>[a-z]\w*)=(?:(?P<quote>['"])(?P<text>[\w.-]+)(?P=quote)|(?P<word>[\d.e+-]*\d|\w+)(?![\w(])"""
+    r"""|\[(?P<listed>'[\w.-]+'(?:, '[\w.-]+')*)\]"""
     r"""|(?=[\s;,.:)]|$))"""
     r"""|(?<!\w)(?P<quoted>'[^'\n]*'|"[^"\n]*")"""
     r"""|(?<![\w./-])(?P<alone>[a-z][a-z0-9]*(?:_[a-z0-9]+)+)(?![\w/]|\.\w)"""
@@ -55,7 +56,7 @@ def in_options(text: str) -> str:
         spelling = known.get(name)
         if spelling is None or spelling.is_argument:
             return found[0]
-        value = found["text"] or found["word"] or ""
+        value = found["text"] or found["word"] or (found["listed"] or "").replace("'", "").replace(", ", ",")
         if spelling.is_flag and value in ("True", "False"):
             return flag(name) if value == "True" else f"--no-{flag(name)[2:]}"
         return f"{flag(name)} {SPELLED.get(value, value)}".rstrip()

@@ -60,7 +60,8 @@ def plan(
 
     session = Session(run)
     numbers = scale.asked or job != "train" or map.takes_numbers
-    data = table.open(X, rows, numbers, plan=True, split=split)
+    with session.noting():
+        data = table.open(X, rows, numbers, plan=True, split=split)
     if job not in ("train", "featurize"):
         raise UsageError(f"--job is train or featurize, got {job!r}{did_you_mean(job, ('train', 'featurize'))}")
     if job == "train":
@@ -127,7 +128,8 @@ def train(
     from .training import chained, check_drawable, facts_of, unfitted
 
     session = Session(run)  # and then all of a training in its order, in one place
-    data = table.open(X, rows, scale.asked or map.takes_numbers, split=split)
+    with session.noting():
+        data = table.open(X, rows, scale.asked or map.takes_numbers, split=split)
     outputs = Outputs(out, kept.checkpoint, kept.every, kept.resume, overwrite)
     outputs.check_places(X)
     check_place(plot, X)

@@ -163,12 +163,15 @@ class Session:
     def noting(self) -> Iterator[None]:
         """Warnings of the rows inside come with the result."""
         from ..tables.drift import DriftWarning
+        from ..tables.kinds import ColumnWarning
 
+        noted = DriftWarning, ColumnWarning
         with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always", DriftWarning)
+            for category in noted:
+                warnings.simplefilter("always", category)
             yield
         for one in caught:
-            if issubclass(one.category, DriftWarning):
+            if issubclass(one.category, noted):
                 self.noted.append(str(one.message))
             else:
                 warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)

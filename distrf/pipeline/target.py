@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 import numpy as np
 
 from ..errors import InputError
+from ..store.stray_numbers import stray_number
 
 #: Whole numbers with at most this many distinct values are labels; of an integer dtype more may be.
 _FEW, _FEW_INTEGERS = 20, 50
@@ -31,7 +33,9 @@ class Target:
     why : str, a sentence for messages
     whole : bool, whether classes can be made of them; only numbers that are not whole, or several columns, cannot
     doubtful : bool, whether these numbers may well be labels: many values of an integer dtype, each repeated often
-    misread : bool, whether this text may well be numbers: it reads as such, and most of it is distinct
+    misread : bool, whether this text may well be numbers: it reads as such, and most of it is distinct or has fractions; or
+        nearly all of it does
+    stray : str or None, a text that is no number, where nearly all are
     """
 
     labels: bool
@@ -41,6 +45,7 @@ class Target:
     whole: bool = True
     doubtful: bool = False
     misread: bool = False
+    stray: str | None = None
 
 
 def look_at(y: np.ndarray) -> Target:
@@ -53,8 +58,15 @@ def look_at(y: np.ndarray) -> Target:
     if y.dtype.kind in "USOb":
         distinct, kind = len(set(y.tolist())), "booleans" if y.dtype.kind == "b" else "strings"
         why = f"labels are {kind}, {distinct:,} of them in {sampled}"
-        misread = distinct > max(_FEW, rows // 2) and _read_as_numbers(y)
-        return Target(True, distinct, rows, why, misread=misread)
+        if y.dtype.kind == "b" or distinct <= _FEW:
+            return Target(True, distinct, rows, why)
+        texts = sorted({str(value) for value in y.tolist()})
+        stray = stray_number(texts)
+        if stray is not None:
+            why += f"; nearly all read as numbers, but not {stray[:60]!r}"
+        fractions = distinct > rows // 2 or any("." in text for text in texts)
+        misread = stray is not None or (fractions and _read_as_numbers(y))
+        return Target(True, distinct, rows, why, misread=misread, stray=stray)
     if y.dtype.kind not in "fiu":
         raise InputError(f"y must be numbers, strings or booleans, got dtype {y.dtype}")
     _refuse_extremes(y.astype(np.float64))
@@ -97,7 +109,9 @@ def _look_at_whole_numbers(values: np.ndarray, counts: np.ndarray, integers: boo
     doubtful = repeated and integers
     if (few or codes or doubtful) and distinct > _FEW and _one_mode_and_a_tail(values, counts):
         why = f"whole numbers with {seen}, fewer and fewer of the larger ones, are taken for counts"
-        return Target(False, distinct, rows, f"{why}; y.astype(str) makes labels of them")
+        return Target(
+            False, distinct, rows, f"{why}; if they are labels, write them as text, such as 'class 7'"
+        )
     remedy = "model='ridge' takes them for numbers"
     if few:
         why = f"whole numbers with {seen}, at most {most}, are taken for labels; {remedy}"
@@ -107,7 +121,9 @@ def _look_at_whole_numbers(values: np.ndarray, counts: np.ndarray, integers: boo
         return Target(True, distinct, rows, why)
     why = f"whole numbers with {seen} are taken for quantities"
     if not doubtful:
-        return Target(False, distinct, rows, f"{why}; y.astype(str) makes labels of them")
+        return Target(
+            False, distinct, rows, f"{why}; if they are labels, write them as text, such as 'class 7'"
+        )
     why += (
         f", though each occurs {rows / distinct:.0f} times on average: say model='ridge' if they are, "
         "model='ridge-classifier' if they are labels"
@@ -141,10 +157,17 @@ def _one_mode_and_a_tail(values: np.ndarray, counts: np.ndarray) -> bool:
 
 def check_misread(target: Target) -> None:
     """Raise InputError for text that may well be numbers, where no model is asked for that says what it is."""
+    if target.stray is not None:
+        comma = " write decimal points," if re.fullmatch(r"\s*[+-]?\d+,\d+\s*", target.stray) else ""
+        raise InputError(
+            f"a target of numbers holds numbers alone; nearly all of its {target.distinct:,} distinct values in {target.rows:,} "
+            f"rows read as numbers, but not {target.stray[:60]!r}:{comma} mend or leave out such rows for a regressor, or "
+            "give model='ridge-classifier' to take the values for labels"
+        )
     if target.misread:
         raise InputError(
-            f"y is text that reads as numbers, with {target.distinct:,} distinct values in {target.rows:,} rows: give "
-            "y.astype(float) for a regressor, or model='ridge-classifier' to take them for labels"
+            f"the target is text that reads as numbers, with {target.distinct:,} distinct values in {target.rows:,} rows: make "
+            "numbers of it for a regressor, or model='ridge-classifier' to take them for labels"
         )
 
 
@@ -157,8 +180,8 @@ def check_target(name: str, classifier: bool, target: Target) -> None:
     few = target.distinct <= max(_FEW, min(target.rows // _CODE_ROWS, _MOST_CLASSES))
     if classifier and not (target.labels or target.doubtful or few):
         raise InputError(
-            f"model {name!r} is a classifier, but {target.why}; take model='ridge' (regression), or y.astype(str) if "
-            "they are labels"
+            f"model {name!r} is a classifier, but {target.why}; take model='ridge' (regression), or "
+            "write them as text, such as 'class 7', if they are labels"
         )
     if not classifier and target.labels and "strings" in target.why:
         raise InputError(

@@ -11,14 +11,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ..errors import InputError, StoreError
 from . import file_lists, files
 from .csv_reader import CsvRows, Lines, joined, refused
-from .csv_text import Dialect, header_of, inferred, kind_for, parse, widened
+from .csv_text import Dialect, header_of, inferred, kind_for, parse, rows_end, widened, with_decimal
 from .files import HashableOptions, Options, open_text
 from .fingerprints import fingerprint_of_files
 from .row_source import Selection
+from .stray_numbers import stray_number
 from .table_reader import TableRows
 from .table_schema import TableSchema
 from .table_source import TableSource, cut_blocks, lay_out
@@ -36,7 +38,7 @@ class CsvSource(TableSource):
     Text is UTF-8. The first row has the names of the columns, unless it holds numbers alone (0, 1, 2, ... are names, as
     pandas gives them). Values are separated by
     commas (in .tsv files by tabs; by semicolons or tabs where the first row has these and no comma) and may be in
-    double quotes. Numbers are float64. What pandas takes for a missing value is one.
+    double quotes. Numbers are float64. Between semicolons they may have a decimal comma (see `with_decimal`). What pandas takes for a missing value is one.
 
     Parameters
     ----------
@@ -89,6 +91,7 @@ class CsvSource(TableSource):
             cuts=cuts,
             schema=layout.schema,
             dialect=table.dialect,
+            strays=table.strays,
         )  # fmt: skip
         if layout.coded is not None:
             return source.coded_as(layout.coded)
@@ -145,9 +148,11 @@ class CsvSource(TableSource):
         names = file_lists.list_files(path, file_lists.TEXT, "CSV", storage_options)
         version = file_lists.version_of(names, storage_options)
         table = _described(tuple(names), version, HashableOptions.of(storage_options))
+        comma = {"decimal": "comma"} if table.dialect.decimal == "," else {}
         return {
             "kind": "csv",
             "rows": table.groups[-1].last,
+            **comma,
             "columns": {field.name: str(field.type) for field in table.schema},
         }
 
@@ -155,7 +160,7 @@ class CsvSource(TableSource):
 class _Described(NamedTuple):
     """The files of a table: where their rows are, how many bytes they take, and what their columns look like.
 
-    whole : whether all rows were looked at for that
+    whole : whether all rows were looked at for that; strays : as of `TableSource`
     """
 
     groups: tuple[Lines, ...]
@@ -163,6 +168,7 @@ class _Described(NamedTuple):
     dialect: Dialect
     schema: pa.Schema
     whole: bool
+    strays: tuple[tuple[str, str], ...]
 
 
 class _Scanned(NamedTuple):
@@ -190,14 +196,15 @@ def _described(names: tuple[str, ...], version: str, options: HashableOptions) -
         groups += [group._replace(first=group.first + row) for group in file.groups if group.rows]
     if not groups:
         raise StoreError(f"{names[0]!r} has no rows; give a file that has some")
-    dialect = Dialect(first.delimiter, len(first.names))
     # What has no name is where pandas writes row labels.
     labels = {"pandas": '{"index_columns": [""]}'} if first.names[0] == "" else None
     size = sum(group.stop - group.start for group in groups)
     whole = size <= _PLACES * _PLACE_BYTES
-    kinds = _infer(groups, dialect, dict(enumerate(first.names)), whole, options.options)
+    dialect = Dialect(first.delimiter, len(first.names))
+    names_by_number = dict(enumerate(first.names))
+    dialect, kinds, strays = _infer(groups, dialect, names_by_number, whole, options.options)
     schema = pa.schema(list(zip(first.names, kinds, strict=True)), labels)
-    return _Described(tuple(groups), size, dialect, schema, whole)
+    return _Described(tuple(groups), size, dialect, schema, whole, strays)
 
 
 def _scan(name: str, options: Options) -> _Scanned:
@@ -240,8 +247,8 @@ def _scan(name: str, options: Options) -> _Scanned:
 
 def _infer(
     groups: Sequence[Lines], dialect: Dialect, names: dict[int, str], whole: bool, options: Options
-) -> list[pa.DataType]:
-    """The types of the columns: of all rows, or of the first ones of some of these groups."""
+) -> tuple[Dialect, list[pa.DataType], tuple[tuple[str, str], ...]]:
+    """The decimal point, the types of the columns, and the strays: of all rows, or the first ones of some of these groups."""
     places = (
         groups
         if whole
@@ -261,8 +268,11 @@ def _infer(
                 text = text + file.read(size - len(text))
                 scan = dialect.scan(start=len(text))
             texts.append(text[: scan.row_at])
+    text = b"\n".join(texts)  # an empty line is no row
     try:
-        return inferred(b"\n".join(texts), dialect)  # an empty line is no row
+        dialect = with_decimal(text, dialect)
+        kinds = inferred(text, dialect)
+        return dialect, kinds, _strays(list(zip(places, texts, strict=True)), dialect, kinds, names)
     except pa.ArrowInvalid as error:
         for place, text in zip(places, texts, strict=True):
             try:
@@ -270,3 +280,30 @@ def _infer(
             except pa.ArrowInvalid:
                 raise refused(text, dialect, None, names, place.file, place.line) from error
         raise
+
+
+def _strays(
+    texts: Sequence[tuple[Lines, bytes]], dialect: Dialect, kinds: Sequence[pa.DataType], names: dict[int, str]
+) -> tuple[tuple[str, str], ...]:
+    """The texts that are no numbers in columns of numbers, each with its line; texts : whole rows, and where they begin."""
+    chosen = {j: kind for j, kind in enumerate(kinds) if pa.types.is_string(kind)}
+    if not chosen:
+        return ()
+    try:
+        tables = [parse(text, dialect, chosen) for _, text in texts if text]
+    except pa.ArrowInvalid:  # no UTF-8, which is told with its line when it is read
+        return ()
+    table, found = pa.concat_tables(tables), []
+    for j in chosen:
+        column = table.column(str(j))
+        stray = stray_number(column)
+        if stray is None:
+            continue
+        row = pc.index(column, stray).as_py()
+        for (place, text), part in zip([one for one in texts if one[1]], tables, strict=True):
+            if row < len(part):
+                line = place.line + rows_end(text, dialect, row)[1] + 1
+                found.append((names[j], f"{stray[:60]!r} (line {line} of {place.file!r})"))
+                break
+            row -= len(part)
+    return tuple(found)

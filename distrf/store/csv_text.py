@@ -7,10 +7,11 @@ import io
 import re
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv
 
 from ..compiled.csv_lines import RowScan
@@ -24,6 +25,8 @@ NULLS = [
 ]  # fmt: skip
 #: What separates values, where the first line has it; the first one otherwise.
 _DELIMITERS = ",;\t"
+#: A number with a comma that separates no thousands.
+_FRACTION = r"^\s*[+-]?(0\d*,\d+|\d+,(\d{1,2}|\d{4,})|\d{4,},\d+)([eE][+-]?\d+)?\s*$"
 
 
 @dataclass(frozen=True)
@@ -35,10 +38,13 @@ class Dialect:
     delimiter : str
     width : int
         Values of a row.
+    decimal : {".", ","}
+        What stands before the fraction of a number.
     """
 
     delimiter: str
     width: int
+    decimal: str = "."
 
     def scan(self, **where: int) -> RowScan:
         """Finds rows; where : as of `RowScan`"""
@@ -129,8 +135,47 @@ def parse(text: bytes, dialect: Dialect, kinds: Mapping[int, pa.DataType] | None
         pa.BufferReader(text),
         pa.csv.ReadOptions(use_threads=False, block_size=max(len(text), 1) + 1, column_names=names),
         pa.csv.ParseOptions(delimiter=dialect.delimiter, newlines_in_values=True),
-        pa.csv.ConvertOptions(null_values=NULLS, strings_can_be_null=True, **chosen),
+        pa.csv.ConvertOptions(
+            null_values=NULLS, strings_can_be_null=True, decimal_point=dialect.decimal, **chosen
+        ),
     )
+
+
+def with_decimal(text: bytes, dialect: Dialect) -> Dialect:
+    """The dialect with what stands before fractions, as some rows tell.
+
+    Parameters
+    ----------
+    text : bytes
+        Whole rows.
+    dialect : Dialect
+
+    Returns
+    -------
+    Dialect
+        With a decimal comma where semicolons separate values, all values of some column are numbers with such a comma
+        alone, and no column has decimal points. Commas that may all separate thousands (1,234) are no decimal ones.
+
+    Raises
+    ------
+    pa.ArrowInvalid
+        A row has another number of values.
+    """
+    if dialect.delimiter != ";" or b"," not in text:
+        return dialect
+    comma = replace(dialect, decimal=",")
+    pairs = list(zip(inferred(text, dialect), inferred(text, comma), strict=True))
+    texts = {
+        j: point
+        for j, (point, other) in enumerate(pairs)
+        if pa.types.is_string(point) and other == pa.float64()
+    }
+    points = [j for j, (point, other) in enumerate(pairs) if point == pa.float64() and other != point]
+    if points or not texts:
+        return dialect
+    columns = parse(text, dialect, texts).columns
+    fractions = (pc.any(pc.match_substring_regex(column, _FRACTION)).as_py() for column in columns)
+    return comma if any(fractions) else dialect
 
 
 def inferred(text: bytes, dialect: Dialect) -> list[pa.DataType]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,6 +11,7 @@ import pyarrow.compute as pc
 
 from ..errors import InputError
 from ..maps.table_missing import is_missing
+from .stray_numbers import stray_number
 from .table_codes import coded, text_seconds
 from .table_schema import TableSchema
 
@@ -37,6 +39,8 @@ class ColumnFacts:
         Whether they are text, and all of it reads as dates.
     words : float
         Mean number of words of a text.
+    stray : str
+        A text that is no number, where nearly all are, as messages show it; else empty.
     """
 
     rows: int
@@ -46,9 +50,12 @@ class ColumnFacts:
     ascending: bool = False
     dates: bool = False
     words: float = 0.0
+    stray: str = ""
 
 
-def column_facts(table: pa.Table, schema: TableSchema) -> list[ColumnFacts]:
+def column_facts(
+    table: pa.Table, schema: TableSchema, strays: Mapping[str, str] | None = None
+) -> list[ColumnFacts]:
     """Facts of the columns of `schema`, in their order.
 
     Parameters
@@ -56,6 +63,8 @@ def column_facts(table: pa.Table, schema: TableSchema) -> list[ColumnFacts]:
     table : pa.Table
         Some rows, in the order of the data.
     schema : TableSchema
+    strays : mapping of str to str, optional
+        The stray texts of some columns, by name, where more rows than these tell them.
     """
     X = coded(table, schema)
     facts = []
@@ -65,7 +74,10 @@ def column_facts(table: pa.Table, schema: TableSchema) -> list[ColumnFacts]:
         if column.base == "text":
             texts = table.column(column.name)
             dates = len(values) > 0 and _all_dates(texts, column.name)
-            facts.append(ColumnFacts(len(x), len(values), distinct, dates=dates, words=_words(texts)))
+            stray = (strays or {}).get(column.name) or _stray(texts)
+            facts.append(
+                ColumnFacts(len(x), len(values), distinct, dates=dates, words=_words(texts), stray=stray)
+            )
         else:
             whole = "int" in column.arrow and column.base == "number"
             ascending = bool((np.diff(values) > 0).all())
@@ -79,6 +91,11 @@ def _all_dates(texts: pa.ChunkedArray, name: str) -> bool:
     except InputError:
         return False
     return True
+
+
+def _stray(texts: pa.ChunkedArray) -> str:
+    stray = stray_number(texts)
+    return "" if stray is None else repr(stray[:60])
 
 
 def _words(texts: pa.ChunkedArray) -> float:

@@ -235,18 +235,25 @@ def drift(trained: TableSchema, found: pa.Schema) -> str | None:
     absent = [column.name for column in trained.columns if column.name not in types]
     # Of many that are missing a few are named, and only for those a like name is sought.
     new = _likely(absent[:_SHOWN], trained, found) if absent else {}
-    faults = []
+    faults: list[str] = []
+    remedies: dict[str, None] = {}  # in their order, each once
     for column in trained.columns:
         if column.name in twice:
             faults.append(f"{column.name!r} is there {twice[column.name]} times")
+            remedies["give each column its own name"] = None
         elif column.name not in types:
             renamed = f" ({new[column.name]!r} is new: renamed?)" if column.name in new else ""
             faults.append(f"{column.name!r} is missing{renamed}")
+            remedies["rename or add missing columns, or train without them"] = None
         elif fault := column.fault(types[column.name]):
             faults.append(f"{column.name!r} {fault}")
+            remedies["convert columns of another type"] = None
     if not faults:
         return None
-    return f"a table has the columns of the one that was opened first; here {_listed(faults)}; rename or convert them"
+    return (
+        "the rows need the columns that the model was trained with (or that the given schema has); here "
+        f"{_listed(faults)}; {'; '.join(remedies)}"
+    )
 
 
 def _likely(absent: Sequence[str], trained: TableSchema, found: pa.Schema) -> dict[str, str]:

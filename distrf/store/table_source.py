@@ -41,6 +41,8 @@ class TableSource(RowSource):
         The groups, the first row and the row after the last of each block.
     schema : pyarrow.Schema
         Of the table; where files differ in columns that are not chosen, of the first file.
+    strays : tuple of (str, str), default=()
+        Columns that are text, though nearly all of it reads as numbers: the name, and a text that does not and its line.
     """
 
     table: ClassVar[bool] = True
@@ -48,6 +50,7 @@ class TableSource(RowSource):
     rows: TableRows
     cuts: tuple[Block, ...]
     schema: pa.Schema
+    strays: tuple[tuple[str, str], ...] = ()
 
     @property
     def coded(self) -> TableSchema | None:

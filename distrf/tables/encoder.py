@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, ClassVar
@@ -30,7 +31,7 @@ from ..typing import ArrayLike, RandomState
 from .drift import find_drift
 from .encodings import MOST_TARGETS, NUMBERS, Choices, EncodedColumn, encode_columns
 from .feature_names import feature_names
-from .kinds import AS_SAID, ColumnKind, infer_kinds
+from .kinds import AS_SAID, ColumnKind, ColumnWarning, cautions, infer_kinds
 from .planned import planned_encodings
 from .summary import SummaryReduction, summarise, with_folds
 
@@ -176,6 +177,11 @@ class TableEncoder(FeatureEstimator):
         ------
         InputError
             A parameter breaks a rule, columns hold free text or nothing that can be learned from, or y has other rows.
+
+        Warns
+        -----
+        ColumnWarning
+            Nearly all texts of a column read as numbers: a few cells may be wrong.
         """
         self._learn(X, y, folds)
         return self
@@ -413,8 +419,15 @@ def describe_columns(
     ------
     InputError
         As of `infer_kinds`.
+
+    Warns
+    -----
+    ColumnWarning
+        Nearly all texts of a column read as numbers.
     """
-    kinds = infer_kinds(table.schema, column_facts(table.sample(), table.schema), said)
+    kinds = infer_kinds(table.schema, column_facts(table.sample(), table.schema, table.strays), said)
+    for caution in cautions(kinds):
+        warnings.warn(caution, ColumnWarning, stacklevel=3)
     columns = tuple(
         replace(column, base="time") if kind.kind == "date" else column
         for column, kind in zip(table.schema.columns, kinds, strict=True)

@@ -38,6 +38,10 @@ _ID_ROWS, _ID_SHARE, _TEXT_WORDS = 50, 0.99, 4.0
 _ID_NAME = re.compile(r"((^|_|\b)(?i:id|uuid|guid|key|index|rownum|row)|[a-z](Id|ID)|(?i:^unnamed: ?\d+))$")
 
 
+class ColumnWarning(UserWarning):
+    """A column may not be what it is taken for."""
+
+
 @dataclass(frozen=True)
 class ColumnKind:
     """What a column is, and why that is thought.
@@ -48,11 +52,14 @@ class ColumnKind:
     kind : str
         A key of `KINDS`.
     why : str
+    stray : str
+        A text that is no number, where nearly all of a column are that is not said to be text; else empty.
     """
 
     name: str
     kind: str
     why: str
+    stray: str = ""
 
     @property
     def used(self) -> bool:
@@ -87,28 +94,62 @@ def infer_kinds(
         raise InputError(
             f"columns are said by name; received {unknown[:10]}{did_you_mean(unknown, schema.names)}; the table has {schema.names[:50]}"
         )
-    kinds, texts = [], []
+    kinds: list[ColumnKind] = []
+    texts: dict[str, str] = {}
     for column, fact in zip(schema.columns, facts, strict=True):
         if column.name in said:
             kinds.append(_said_kind(column, said[column.name], fact))
             continue
         kind, why = _guess(column, fact)
         if kind == "text":
-            texts.append(f"{column.name!r} ({why})")
-        kinds.append(ColumnKind(column.name, kind, why))
+            texts[column.name] = why
+        stray = fact.stray if kind in ("id", "category") else ""
+        why = f"{why}; nearly all read as numbers, but not {stray}" if stray else why
+        kinds.append(ColumnKind(column.name, kind, why, stray))
     if texts:
-        raise InputError(
-            f"free text is no category; so are {', '.join(texts[:10])}; leave such columns out (exclude), or say that they "
-            "are categories (categorical)"
-        )
+        raise InputError(_free_text(texts))
     if not any(kind.used for kind in kinds):
         left = ", ".join(f"{kind.name!r}: {kind.why}" for kind in kinds[:10])
         raise InputError(f"no column is left to learn from ({left}); say what they are, or give others")
     return kinds
 
 
+def cautions(kinds: Sequence[ColumnKind]) -> list[str]:
+    """What is to be warned of: columns of numbers that a few cells make text, ten at most."""
+    doubtful = [kind for kind in kinds if kind.stray]
+    texts = []
+    for kind in doubtful[:10]:
+        taken = "taken for an id and left out" if kind.kind == "id" else "taken for a category"
+        texts.append(
+            f"nearly all values of column {kind.name!r} read as numbers, but not {kind.stray}: so it is text, and {taken}; "
+            f"mend such cells (empty ones are missing values), or say what it is: exclude=[{kind.name!r}] or "
+            f"categorical=[{kind.name!r}]"
+        )
+    if more := doubtful[10:]:
+        texts.append(f"so it is with {len(more)} more columns: {[kind.name for kind in more[:50]]}")
+    return texts
+
+
+def _free_text(texts: Mapping[str, str]) -> str:
+    """The message for columns of free text: {name: how long their entries are}."""
+    names = list(texts)[:10]
+    more = f" and {len(texts) - len(names)} more" if len(texts) > len(names) else ""
+    are, them = ("columns {} are", "them") if len(texts) > 1 else ("column {} is", "it")
+    listed = ", ".join(f"{name!r} ({texts[name]})" for name in names) + more
+    return (
+        f"{are.format(listed)} free text, from which no features are made; leave {them} out with exclude={names}, make "
+        f"numbers of {them} first (docs/guide/tables.md, Free text), or take {them} for categories with "
+        f"categorical={names}"
+    )
+
+
 def _said_kind(column: ColumnType, kind: str, fact: ColumnFacts) -> ColumnKind:
     possible = POSSIBLE[column.base]
+    if kind == "number" and fact.stray:
+        raise InputError(
+            f"a column of numbers holds numbers alone; column {column.name!r} has {fact.stray}; mend such cells (empty ones "
+            "are missing values), or do not name it in numeric="
+        )
     if kind not in possible:
         raise InputError(
             f"column {column.name!r} ({column.arrow}) can be {', '.join(possible)}; received {kind!r}"
@@ -139,7 +180,7 @@ def _guess(column: ColumnType, fact: ColumnFacts) -> tuple[str, str]:
         return "date", f"text that reads as dates in {fact.present:,} rows looked at"
     if distinct or fact.distinct > fact.present / 2:
         if fact.words >= _TEXT_WORDS:
-            return "text", f"{fact.words:.0f} words an entry"
+            return "text", f"{fact.words:.0f} words an entry on average"
         if distinct:
             return "id", f"text, distinct in {fact.present:,} rows looked at"
     return "category", f"text, {fact.distinct:,} levels in {fact.present:,} rows looked at"

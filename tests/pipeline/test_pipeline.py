@@ -101,11 +101,23 @@ def test_a_regressor_of_strings_is_refused(rng):
 
 def test_text_that_reads_as_numbers_is_refused_unless_it_repeats(rng):
     X, y = rows(rng)
-    message = r"y is text that reads as numbers, with 400 distinct values in 400 rows: give y.astype\(float\)"
+    message = (
+        r"the target is text that reads as numbers, with 400 distinct values in 400 rows: make numbers of it"
+    )
     for text in (y.astype(str), y.astype(str).astype(object), da.from_array(y.astype(str), chunks=100)):
         with pytest.raises(InputError, match=message):
             distrf.make_model(da.from_array(X, chunks=(100, 5)) if hasattr(text, "dask") else X, text)
     assert not look_at((np.arange(400) % 7).astype(str)).misread
+    assert not look_at((np.arange(400) % 50).astype(str)).misread  # codes
+    assert look_at((np.arange(400) % 50 / 2).astype(str)).misread
+    for values, stray in (
+        ([f"{k % 50},5" for k in range(400)], "0,5"),
+        ([*map(str, range(399)), "n/a?"], "n/a?"),
+    ):
+        with pytest.raises(
+            InputError, match=f"holds numbers alone.*not '{re.escape(stray)}'.*ridge-classifier"
+        ):
+            choose_learner("auto", look_at(np.array(values)), 0)
     assert not look_at(np.array([f"id {i}" for i in range(400)])).misread
     chosen, _ = choose_learner("ridge-classifier", look_at(y.astype(str)), 0)
     assert is_classifier(chosen)

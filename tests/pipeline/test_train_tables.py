@@ -12,6 +12,7 @@ import distrf
 from distrf import StreamingRidge, TableEncoder, load_model, save_model
 from distrf.errors import InputError
 from distrf.tables.drift import DriftWarning
+from distrf.tables.kinds import ColumnWarning
 
 pd = pytest.importorskip("pandas")
 pa = pytest.importorskip("pyarrow")
@@ -44,6 +45,30 @@ def frame(n=N, seed=0):
 @pytest.fixture(scope="module")
 def model():
     return distrf.train(frame(), target="churned", n_components=256)
+
+
+def test_a_bad_cell_in_a_column_of_numbers_is_said(cli, tmp_path):
+    rng = np.random.default_rng(0)
+    weights = [*map(str, rng.normal(size=400))]
+    weights[7] = "12kg"
+    made = pd.DataFrame({"weight": weights, "x": rng.normal(size=400), "y": rng.normal(size=400)})
+    path, out = tmp_path / "a.csv", tmp_path / "m"
+    made.to_csv(path, index=False)
+    words = "'weight' read as numbers, but not '12kg' .line 9 of .*taken for an id and left out"
+    with pytest.warns(ColumnWarning, match=words):
+        TableEncoder(random_state=0).fit(path)
+    with pytest.warns(ColumnWarning, match="not '12kg': so"):
+        TableEncoder(random_state=0).fit(made)
+    said = cli("train", path, out, "--target", "y", "--map", "none", "--cluster", "none", "--quiet")
+    assert "line 9 of" in said.err
+    assert "--exclude weight or --categorical weight" in said.err
+    found = json.loads(
+        cli("train", path, out, "--target", "y", "--map", "none", "--cluster", "none", "--overwrite", "--json",
+            "--exclude", "weight").out
+    )  # fmt: skip
+    assert not any("weight" in text for text in found.get("warnings", ()))
+    refused = cli("train", path, tmp_path / "n", "--target", "y", "--numeric", "weight", code=1).err
+    assert "column 'weight' has '12kg' (line 9 of" in refused
 
 
 def test_train_takes_a_frame_as_it_is(model):

@@ -249,6 +249,57 @@ def test_a_file_that_changes(tmp_path):
         run(X)
 
 
+def test_decimal_commas(tmp_path, small_pieces):
+    """Numbers are those of the same file with points, in all blocks."""
+    values = np.random.default_rng(0).integers(-9999, 9999, size=(60, 3)) / 100
+    values[3, 1] = np.nan
+    rows = [[*row, k] for k, row in enumerate(values)]
+    text = [";".join("NA" if v != v else str(v) for v in row) for row in rows]
+    (tmp_path / "point.csv").write_text("\n".join(["a;b;c;k", *text]))
+    (tmp_path / "comma.csv").write_text("\n".join(["a;b;c;k", *text]).replace(".", ","))
+    assert types(tmp_path / "comma.csv") == types(tmp_path / "point.csv")
+    assert facts(tmp_path / "comma.csv")["decimal"] == "comma"
+    assert "decimal" not in facts(tmp_path / "point.csv")
+    X, y = open_rows(tmp_path / "comma.csv", target="c", columns=["a", "k"], rows_per_block=7)
+    np.testing.assert_array_equal(run(X), np.c_[values[:, 0], np.arange(60)])
+    np.testing.assert_array_equal(run(y), values[:, 2])
+    point, comma = (
+        open_source(tmp_path / f"{name}.csv", Selection(target="c", coded=True, rows_per_block=7))
+        for name in ("point", "comma")
+    )
+    np.testing.assert_array_equal(run(lazy_rows(comma)), run(lazy_rows(point)))
+    assert pickle.loads(pickle.dumps(comma.rows)).dialect.decimal == ","
+
+
+@pytest.mark.parametrize(
+    ("rows", "kinds"),
+    [
+        (["50,0;x", "7;y,z"], ["double", "string"]),
+        (["1,234;1", "999;2"], ["string", "int64"]),  # may be thousands
+        (["1,234;1,5", "999;2"], ["double", "double"]),
+        (["1,5;1.5", "2,5;2"], ["string", "double"]),
+        (["1,5;1", "12kg;2"], ["string", "int64"]),
+        (["0,125;1", "2,125;2"], ["double", "int64"]),
+    ],
+)
+def test_which_commas_are_decimal(tmp_path, rows, kinds):
+    path = tmp_path / "a.csv"
+    path.write_text("\n".join(["a;b", *rows]))
+    assert list(types(path).values()) == kinds
+
+
+def test_cells_that_make_text_of_numbers_have_a_line(tmp_path):
+    for name, cell in (("part-0.csv", "1"), ("part-1.csv", "12kg")):
+        rows = [f'{k}.5,"line\n{k}",{k}' for k in range(50)]
+        rows[20] = f'{cell},"a\nb",7'
+        (tmp_path / name).write_text("\n".join(["x,t,k", *rows]))
+    source = open_source(tmp_path, Selection(coded=True))
+    ((name, stray),) = source.strays
+    assert name == "x"
+    assert stray.startswith("'12kg' (line 42 of '")
+    assert stray.endswith("part-1.csv')")
+
+
 def test_a_schema_says_how_columns_are_read(tmp_path):
     """Text that looks like numbers or dates is text where the trained column was."""
     path = tmp_path / "a.csv"

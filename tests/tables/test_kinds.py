@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import re
 
 import numpy as np
 import pyarrow as pa
@@ -11,7 +12,7 @@ import pytest
 from distrf.errors import InputError
 from distrf.store.table_facts import column_facts
 from distrf.store.table_schema import schema_of
-from distrf.tables.kinds import POSSIBLE, as_said, infer_kinds
+from distrf.tables.kinds import POSSIBLE, as_said, cautions, infer_kinds
 
 N = 200
 RNG = np.random.default_rng(0)
@@ -52,7 +53,7 @@ def kinds_of(columns, said=None):
 def test_guess(name, values, kind):
     columns = {name: values, "x": RNG.normal(size=N)}
     if kind == "refused":
-        with pytest.raises(InputError, match=f"'{name}'.*words an entry.*exclude.*categorical"):
+        with pytest.raises(InputError, match=f"'{name}'.*words an entry.*no features.*exclude=.*categorical="):
             kinds_of(columns)
     else:
         found = kinds_of(columns)[name]
@@ -92,9 +93,35 @@ def test_what_cannot_be_said(said, words):
         kinds_of({"x": RNG.normal(size=N), "city": ["Ulm"] * N}, said)
 
 
+@pytest.mark.parametrize(
+    ("values", "stray"),
+    [
+        ([*map(str, np.arange(199) / 8), "n/a?"], "'n/a?'"),  # an id
+        ([*map(str, np.arange(199) % 20), "12kg"], "'12kg'"),  # a category
+        ([f"{k % 40},5" for k in range(N)], "'0,5'"),
+        ([f"{k:05d}" for k in range(199)] + ["K1A"], "'K1A'"),
+        ([f"{k:05d}" for k in range(N)], ""),  # codes
+        ([*map(str, np.arange(197) % 8), "a", "b", "c"], ""),  # too few, and too many others
+        (["-1.5e3", "+.5", " 7 ", *map(str, range(10)), "nan?"], "'nan?'"),
+    ],
+)
+def test_cells_that_make_text_of_numbers(values, stray):
+    columns = {"x": values, "y": np.arange(len(values)) / 7}
+    kind = kinds_of(columns)["x"]
+    assert kind.stray == stray
+    assert stray in kind.why
+    assert kind.kind in ("id", "category")
+    assert len(cautions([kind])) == bool(stray)
+    assert not kinds_of(columns, {"x": "category"})["x"].stray
+    with pytest.raises(
+        InputError, match=re.escape(f"holds numbers alone; column 'x' has {stray}" if stray else "can be")
+    ):
+        kinds_of(columns, {"x": "number"})
+
+
 def test_all_free_texts_are_named():
     texts = [SENTENCE.format(k, k) for k in range(N)]
-    with pytest.raises(InputError, match=r"'a'.*'b'"):
+    with pytest.raises(InputError, match=r"columns 'a' .*, 'b' .* are free text.*exclude=\['a', 'b'\]"):
         kinds_of({"a": texts, "b": texts})
 
 
