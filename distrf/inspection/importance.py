@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -21,7 +20,7 @@ from ..execution.sampling import sampled_rows, take_aligned
 from ..maps import working_dtype
 from ..parameters import COLUMNS, NONE, SEED, Rule, one_of, ruled, whole
 from ..pipeline.inputs import Arrays, Input, rows_with_target, weights_of
-from ..pipeline.loaded import NOT_SAID, Loaded, as_pipeline, predictor
+from ..pipeline.loaded import Loaded, predictor
 from ..pipeline.tables import encoder_of, warn_of_drift
 from ..randomness import draw_seed
 from ..scores.passes import check_kinds, check_numbers
@@ -205,9 +204,7 @@ def permutation_importance(
     >>> [found.names[i] for i in found.order]
     ['x0', 'x2', 'x1']
     """
-    if not isinstance(model, (str, os.PathLike, Loaded)):  # of any class: nothing is saved
-        model = Loaded(None, as_pipeline(model), NOT_SAID, None)
-    trained = predictor(model)
+    trained = predictor(Loaded.of_any(model))
     data = trained.open(X, y, target=target, weight=weight, needs_target=True, strict=strict)
     rows, truth = _rows_of(data)
     warn_of_drift(encoder_of(trained.pipeline), rows)

@@ -44,6 +44,14 @@ class Loaded:
             reading = reading | {"target": _learned_in_python(pipeline)["target"]}
         return cls(os.fspath(model), pipeline, reading, details["model"])
 
+    @classmethod
+    def of_any(cls, model: Any) -> Loaded:
+        """As `of`, but a fitted estimator may be of any class, savable or not: nothing here tells it from others."""
+        if isinstance(model, (Loaded, str, os.PathLike)):
+            return cls.of(model)
+        pipeline = as_pipeline(model)
+        return cls(None, pipeline, _learned_in_python(pipeline), None)
+
     def transformers(self) -> Loaded:
         """The steps before the model. Raises InputError where none of them is a map."""
         steps = [(name, step) for name, step in self.pipeline.steps if hasattr(step, "transform")]
