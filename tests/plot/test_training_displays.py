@@ -70,6 +70,18 @@ def test_alphas__marks_the_chosen_one(ax, alphas):
     assert mark.get_ydata()[0] == min(curve.get_ydata())
 
 
+def test_alphas__of_wide_errors_and_ends(ax):
+    """A huge error does not press the others flat, and an end of the list is said to be one."""
+    alphas, errors = np.array([1e-4, 1e-2, 1.0]), np.array([1.0, 2.0, 30.0])
+    AlphaDisplay(alphas=alphas, errors=errors, chosen=1e-4).plot(ax)
+    assert ax.get_yscale() == "log"
+    assert ax.get_legend().get_texts()[0].get_text() == "chosen: 0.0001, the smallest tried"
+    ax.clear()
+    AlphaDisplay(alphas=alphas, errors=errors.clip(max=9.0), chosen=1e-2).plot(ax)
+    assert ax.get_yscale() == "linear"
+    assert ax.get_legend().get_texts()[0].get_text() == "chosen: 0.01"
+
+
 def test_alphas__refuses_a_model_without_cross_validation():
     model = StreamingRidge(1e-3).fit(np.eye(4), np.arange(4.0))
     with pytest.raises(InputError, match="several alphas"):
