@@ -23,6 +23,7 @@ from ..pipeline.inputs import Arrays, Input, rows_with_target, weights_of
 from ..pipeline.loaded import Loaded, predictor
 from ..pipeline.tables import encoder_of, warn_of_drift
 from ..randomness import draw_seed
+from ..representation import facts_html
 from ..scores.passes import check_kinds, check_numbers
 from ..store.table_schema import TableSchema
 from ..targets import float_columns
@@ -30,6 +31,8 @@ from .permuted import SCORES, Judge, PermutedReduction, scores_of
 
 #: Rows of the pool at most, and bytes of the rows that the client holds.
 _POOL_ROWS, _BYTES = 20_000, 2**26
+#: Columns that a notebook shows.
+_SHOWN = 20
 #: Rows of a block of sampled rows, so that several threads share them.
 _BLOCK_ROWS = 1_024
 #: Attributes of models that predictions do not need, and that may be large.
@@ -41,7 +44,7 @@ _GROUPS = Rule(
 )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Importance:
     """How much worse a model is where a column, or a group of them, is taken from other rows.
 
@@ -81,15 +84,26 @@ class Importance:
         """Numbers of the columns or groups, the most important first."""
         return np.argsort(-self.importances_mean, kind="stable")
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
+        """A table, the most important columns first."""
+        width = max(map(len, self.names))
+        return "\n".join([f"{self._head}:", *(f"{name:<{width}}  {lost}" for name, lost in self._lines())])
+
+    def _repr_html_(self) -> str:
+        lines, left = self._lines(), len(self.names) - _SHOWN
+        more = [("...", f"{left:,} more")] if left > 0 else []
+        return facts_html(self._head, [*lines[:_SHOWN], *more])
+
+    @property
+    def _head(self) -> str:
         what = "lost" if SCORES[self.score][1] else "gained"
         sampled = "" if self.n_rows == self.rows else f" sampled of {self.rows:,}"
-        head = f"{self.score} {self.baseline:.4g} on {self.n_rows:,} rows{sampled}; {what} where a column is permuted:"
-        width = max(map(len, self.names))
+        return f"{self.score} {self.baseline:.4g} on {self.n_rows:,} rows{sampled}; {what} where a column is permuted"
+
+    def _lines(self) -> list[tuple[str, str]]:
+        """(name, mean and standard deviation), the most important first."""
         mean, std = self.importances_mean, self.importances_std
-        return "\n".join(
-            [head, *(f"{self.names[i]:<{width}}  {mean[i]:.4g} ± {std[i]:.2g}" for i in self.order)]
-        )
+        return [(self.names[i], f"{mean[i]:.4g} ± {std[i]:.2g}") for i in self.order]
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON; columns with the most important first."""
