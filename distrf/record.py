@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from .representation import facts_html
+
 
 @dataclass(frozen=True)
 class Choice:
@@ -39,7 +41,7 @@ class Comparison:
         return f"{self.what} on {self.rows}: " + ", ".join(f"{n} {v:.4f}" for n, v in parts if v is not None)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Training:
     """The attribute `training_` of pipelines that `distrf.make_model` or `distrf.train` made.
 
@@ -62,6 +64,15 @@ class Training:
         return "\n".join(
             [*map(str, self.choices), *map(str, self.baseline), *(f"warning: {w}" for w in self.warnings)]
         )
+
+    def __repr__(self) -> str:
+        return str(self) or "Training()"
+
+    def _repr_html_(self) -> str:
+        facts: list[tuple[str, Any]] = [] if self.target is None else [("target", self.target)]
+        facts += [(c.what.replace("_", " "), str(c).partition(": ")[2]) for c in self.choices]
+        facts += [("compared", str(comparison)) for comparison in self.baseline]
+        return facts_html("Training", [*facts, *(("warning", text) for text in self.warnings)])
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON."""

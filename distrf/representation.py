@@ -27,7 +27,7 @@ def facts_html(title: str, facts: Iterable[tuple[str, Any]]) -> str:
     """
     rows = "".join(
         f'<tr><th style="text-align: left;">{html.escape(name)}</th>'
-        f'<td style="text-align: left;">{html.escape(_text(value))}</td></tr>'
+        f'<td style="text-align: left;">{html.escape(shown(value))}</td></tr>'
         for name, value in facts
     )
     return (
@@ -43,7 +43,8 @@ def size(nbytes: float) -> str:
     return format_bytes(int(nbytes))
 
 
-def _text(value: Any) -> str:
+def shown(value: Any) -> str:
+    """A value as text: numbers rounded, with thousands separators, and what is long cut."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, int):
@@ -51,6 +52,6 @@ def _text(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.6g}"
     if isinstance(value, (list, tuple)):
-        value = ", ".join(_text(v) for v in value)
+        value = ", ".join(shown(v) for v in value)
     text = str(value)
     return text if len(text) <= _MOST else text[: _MOST - 3] + "..."

@@ -337,9 +337,9 @@ class Sample:
 
 
 def read_sample(
-    X: Any, y: Any, n_rows: int, seed: int, weight: Any = None, split: Split | None = None
+    X: Any, y: Any, n_rows: int, seed: int, weight: Any = None, split: Split | None = None, coded: bool = False
 ) -> Sample:
-    """At most n_rows seeded rows of X and y, a fifth of them held out, or fold 0 of a split. Raises InputError as `tune` does."""
+    """At most n_rows seeded rows, a fifth held out, or fold 0 of a split; `coded` ones may lack values. InputError as of `tune`."""
     n, d = X.shape
     if len(y.shape) != 1 or y.shape[0] != n:
         raise InputError(f"y of tune has shape (n,), one target for each row of X: got {y.shape} and {X.shape}")
@@ -364,7 +364,7 @@ def read_sample(
         X, y, w = X[w > 0], y[w > 0], w[w > 0]
         if len(w) < 20:
             raise InputError(f"tune needs at least 20 rows of positive weight, got {len(w)} in its sample")
-    for name, array in (("X", X), ("y", y)):
+    for name, array in (("X", X), ("y", y))[coded:]:
         if first_not_finite(array):
             raise InputError(f"{name} must be finite, but a sampled row is not; impute or drop such rows")
     held: Any = slice(0, min(_MOST_VALIDATION, len(X) // 5) // together * together)

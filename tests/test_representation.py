@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 from html.parser import HTMLParser
 
@@ -16,13 +17,18 @@ from distrf import (
     TEFM,
     RandomFourierFeatures,
     StreamingRidge,
+    StreamingRidgeClassifier,
     StreamingSGDClassifier,
+    evaluate,
     load_model,
     open_table,
+    permutation_importance,
     plan,
     save_model,
+    train,
     write_rows,
 )
+from distrf.record import Training
 from distrf.representation import facts_html, size
 from distrf.store import describe, info
 
@@ -137,10 +143,44 @@ def test_plan(problem):
     assert {what.strip() for what, _ in made.lines()} <= {what.strip() for what in facts}
 
 
+def test_training(problem):
+    made = train(*problem, random_state=0).training_
+    facts, choice = facts_of(made), made.choices[0]
+    assert choice.why in facts[choice.what.replace("_", " ")]
+    assert facts["compared"] in [str(comparison) for comparison in made.baseline]
+    assert repr(made) == str(made)
+    assert len(str(made).splitlines()) == len(made.choices + made.baseline + made.warnings)
+    assert facts_of(Training()) == {}
+    assert repr(Training()) == "Training()"
+
+
+def test_evaluation(problem):
+    found = evaluate(StreamingRidge(0.1).fit(problem[0], problem[1] + 0.5), problem[0], problem[1] + 0.5)
+    assert str(found).splitlines()[0] == f"r2             {found['r2']:.6g}"
+    assert dict(found) == {name: found[name] for name in found}
+    assert json.loads(json.dumps(found)) == found
+    labelled = evaluate(StreamingRidgeClassifier(0.1).fit(*problem), *problem, by=problem[1])
+    facts = facts_of(labelled)
+    assert next(iter(facts)) == labelled["score"]
+    assert facts["rows"] == "300"
+    assert facts["also holds"] == "classes, confusion_matrix, slices"
+    assert "log loss" not in facts  # not defined
+    assert [line.split("  ")[0] for line in repr(labelled).splitlines()] == list(facts)
+    assert pickle.loads(pickle.dumps(labelled)) == labelled
+
+
+def test_importance(problem):
+    found = permutation_importance(StreamingRidgeClassifier(0.1).fit(*problem), *problem, n_repeats=2)
+    facts = facts_of(found)
+    assert list(facts) == [found.names[i] for i in found.order]
+    assert all(f"{name}  {lost}" in str(found) for name, lost in facts.items())
+
+
 def test_stores(problem, tmp_path):
     path = tmp_path / "rows.zarr"
     X = da.from_array(problem[0], chunks=(100, 4))
     written = write_rows(X, path, da.from_array(problem[1], chunks=100))
+    assert str(written) == f"300 rows in {written.info.path}: 3 of 3 blocks computed"
     for facts in (facts_of(written.info), facts_of(info(path))):
         assert facts["rows"] == "300 in blocks of 100"
         assert facts["X"] == "300 x 4 float64"

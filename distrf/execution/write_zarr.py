@@ -36,6 +36,10 @@ class Written:
     computed: int
     blocks: int
 
+    def __str__(self) -> str:
+        what = "" if self.info is None else f"{self.info.n_rows:,} rows in {self.info.path}: "
+        return f"{what}{self.computed:,} of {self.blocks:,} blocks computed"
+
 
 def write_rows(
     path: str,

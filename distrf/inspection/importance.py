@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -21,9 +20,10 @@ from ..execution.sampling import sampled_rows, take_aligned
 from ..maps import working_dtype
 from ..parameters import COLUMNS, NONE, SEED, Rule, one_of, ruled, whole
 from ..pipeline.inputs import Arrays, Input, rows_with_target, weights_of
-from ..pipeline.loaded import Loaded, as_pipeline, predictor, reading_of
+from ..pipeline.loaded import Loaded, predictor
 from ..pipeline.tables import encoder_of, warn_of_drift
 from ..randomness import draw_seed
+from ..representation import facts_html
 from ..scores.passes import check_kinds, check_numbers
 from ..store.table_schema import TableSchema
 from ..targets import float_columns
@@ -31,6 +31,8 @@ from .permuted import SCORES, Judge, PermutedReduction, scores_of
 
 #: Rows of the pool at most, and bytes of the rows that the client holds.
 _POOL_ROWS, _BYTES = 20_000, 2**26
+#: Columns that a notebook shows.
+_SHOWN = 20
 #: Rows of a block of sampled rows, so that several threads share them.
 _BLOCK_ROWS = 1_024
 #: Attributes of models that predictions do not need, and that may be large.
@@ -42,7 +44,7 @@ _GROUPS = Rule(
 )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Importance:
     """How much worse a model is where a column, or a group of them, is taken from other rows.
 
@@ -82,15 +84,26 @@ class Importance:
         """Numbers of the columns or groups, the most important first."""
         return np.argsort(-self.importances_mean, kind="stable")
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
+        """A table, the most important columns first."""
+        width = max(map(len, self.names))
+        return "\n".join([f"{self._head}:", *(f"{name:<{width}}  {lost}" for name, lost in self._lines())])
+
+    def _repr_html_(self) -> str:
+        lines, left = self._lines(), len(self.names) - _SHOWN
+        more = [("...", f"{left:,} more")] if left > 0 else []
+        return facts_html(self._head, [*lines[:_SHOWN], *more])
+
+    @property
+    def _head(self) -> str:
         what = "lost" if SCORES[self.score][1] else "gained"
         sampled = "" if self.n_rows == self.rows else f" sampled of {self.rows:,}"
-        head = f"{self.score} {self.baseline:.4g} on {self.n_rows:,} rows{sampled}; {what} where a column is permuted:"
-        width = max(map(len, self.names))
+        return f"{self.score} {self.baseline:.4g} on {self.n_rows:,} rows{sampled}; {what} where a column is permuted"
+
+    def _lines(self) -> list[tuple[str, str]]:
+        """(name, mean and standard deviation), the most important first."""
         mean, std = self.importances_mean, self.importances_std
-        return "\n".join(
-            [head, *(f"{self.names[i]:<{width}}  {mean[i]:.4g} ± {std[i]:.2g}" for i in self.order)]
-        )
+        return [(self.names[i], f"{mean[i]:.4g} ± {std[i]:.2g}") for i in self.order]
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON; columns with the most important first."""
@@ -205,10 +218,7 @@ def permutation_importance(
     >>> [found.names[i] for i in found.order]
     ['x0', 'x2', 'x1']
     """
-    if not isinstance(model, (str, os.PathLike, Loaded)):  # of any class: nothing is saved
-        pipeline = as_pipeline(model)
-        model = Loaded(None, pipeline, reading_of(pipeline), None)
-    trained = predictor(model)
+    trained = predictor(Loaded.of_any(model))
     data = trained.open(X, y, target=target, weight=weight, needs_target=True, strict=strict)
     rows, truth = _rows_of(data)
     warn_of_drift(encoder_of(trained.pipeline), rows)

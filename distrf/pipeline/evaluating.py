@@ -14,6 +14,7 @@ from sklearn.pipeline import Pipeline
 from ..errors import InputError
 from ..execution.sampling import sampled_rows, take_rows
 from ..linear_model.base import LinearClassifier
+from ..representation import facts_html, shown
 from ..scores.models import ClassifierSums, RegressorSums
 from ..scores.passes import ROW_FLOPS, check_kinds, check_numbers, sum_pass
 from ..scores.ranking import bins_of_each
@@ -29,6 +30,8 @@ _SAMPLE = 10_000
 
 class Evaluation(dict[str, Any]):
     """What `evaluate` returns: scores as plain JSON, and what they were made of. Displays of `distrf.plot` draw it.
+
+    It prints the scores, rounded; the dict has them as they are, and what is of each class, bin or slice.
 
     Parameters
     ----------
@@ -58,6 +61,26 @@ class Evaluation(dict[str, Any]):
 
     def __reduce__(self) -> Any:
         return Evaluation, (dict(self), self.sums)
+
+    def __repr__(self) -> str:
+        """The scores, one a line, rounded; what is a list is only named."""
+        facts = [(name.replace("_", " "), shown(value)) for name, value in self._facts()]
+        width = max((len(name) for name, _ in facts), default=0)
+        return "\n".join(f"{name:<{width}}  {value}" for name, value in facts)
+
+    def _repr_html_(self) -> str:
+        return facts_html("Evaluation", [(name.replace("_", " "), value) for name, value in self._facts()])
+
+    def _facts(self) -> list[tuple[str, Any]]:
+        """The first score and the others, without those that are not defined and bounds of nothing; names of the lists."""
+        first, lists = self.get("score"), []
+        known: dict[str, Any] = {} if first is None else {first: self[first]}
+        for name, value in self.items():
+            if isinstance(value, (list, dict)):
+                lists.append(name)
+            elif value is not None and name != "score" and (value or not name.endswith("_error")):
+                known.setdefault(name, value)
+        return [*known.items(), *([("also holds", ", ".join(lists))] if lists else [])]
 
 
 def evaluate(

@@ -37,12 +37,20 @@ class Loaded:
             return model
         if not isinstance(model, (str, os.PathLike)):
             pipeline = as_pipeline(model)
-            return cls(None, pipeline, reading_of(pipeline), model_identity(model))
+            return cls(None, pipeline, _reading_of(pipeline), model_identity(model))
         details, pipeline = model_details(model), as_pipeline(load_model(model))
         reading = details.get("input", NOT_SAID)
         if reading["target"] is None:
-            reading = reading | {"target": reading_of(pipeline)["target"]}
+            reading = reading | {"target": _reading_of(pipeline)["target"]}
         return cls(os.fspath(model), pipeline, reading, details["model"])
+
+    @classmethod
+    def of_any(cls, model: Any) -> Loaded:
+        """As `of`, but a fitted estimator may be of any class, savable or not: nothing here tells it from others."""
+        if isinstance(model, (Loaded, str, os.PathLike)):
+            return cls.of(model)
+        pipeline = as_pipeline(model)
+        return cls(None, pipeline, _reading_of(pipeline), None)
 
     def transformers(self) -> Loaded:
         """The steps before the model. Raises InputError where none of them is a map."""
@@ -99,7 +107,7 @@ class Loaded:
         return data
 
 
-def reading_of(pipeline: Pipeline) -> dict[str, Any]:
+def _reading_of(pipeline: Pipeline) -> dict[str, Any]:
     """How the rows were read of a model that was trained in Python: of tables it knows the target."""
     return NOT_SAID | {"target": getattr(getattr(pipeline, "training_", None), "target", None)}
 

@@ -300,8 +300,6 @@ def _compare_sample(prepared: Prepared) -> list[Comparison]:
     if rare := _scores_of_rare_classes(prepared, each):
         return [Comparison(rare[0], rows, *rare[1])]
     what = "accuracy" if is_classifier(prepared.pipeline[-1]) else "R²"
-    margin = verdicts.machine.margin(verdicts.constant)
-    rows = rows.replace(")", f", machine less constant ± {margin:.4f})")
     return [Comparison(what, rows, *(verdict.score for verdict in each))]
 
 

@@ -9,14 +9,26 @@ from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
 
 from ..errors import InputError
-from .axes import Display
+from .axes import Display, set_round_ticks
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+#: Errors whose largest is more times the least are drawn on a logarithmic axis.
+_WIDE = 10.0
+
+
+def _end(alphas: np.ndarray, chosen: float) -> str:
+    """Says of a penalty at an end of several that a better one may lie beyond."""
+    if len(alphas) < 2 or alphas.min() < chosen < alphas.max() or chosen == 0:
+        return ""
+    return ", the largest tried" if chosen == alphas.max() else ", the smallest tried"
+
 
 class AlphaDisplay(Display):
-    """Cross-validation error over alpha, the chosen one marked.
+    """Cross-validation error over alpha, the chosen one marked; the legend says where it is an end of the list.
+
+    The errors are on a logarithmic axis where the largest is more than ten times the least.
 
     Parameters
     ----------
@@ -87,13 +99,17 @@ class AlphaDisplay(Display):
         (self.line_,) = ax.plot(alphas[order], errors[order], marker="o", markersize=5)
         (self.mark_,) = ax.plot(
             alphas[chosen], errors[chosen], "o", markersize=12, fillstyle="none", color="C3",
-            label=f"chosen: {alphas[chosen]:g}",
+            label=f"chosen: {alphas[chosen]:g}{_end(alphas, self.chosen)}",
         )  # fmt: skip
         # A penalty of 0 has no place on a logarithmic axis.
         if (alphas > 0).all():
             ax.set_xscale("log")
         else:
             ax.set_xscale("symlog", linthresh=min(alphas[alphas > 0], default=1.0))
+        # One huge error would press the others flat.
+        if 0 < _WIDE * errors.min() < errors.max():
+            ax.set_yscale("log")
+            set_round_ticks(ax, errors)
         ax.set_xlabel("alpha")
         ax.set_ylabel("mean squared error, held-out rows")
         ax.legend(frameon=False)

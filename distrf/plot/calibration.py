@@ -25,6 +25,8 @@ _BINS = whole(1)
 class CalibrationDisplay(ScoreDisplay):
     """How often probabilities come true, in bins of equal width; below, the share of the rows of each bin.
 
+    The fewer rows a bin has, the smaller its point.
+
     Parameters
     ----------
     prob_true, prob_pred : arrays of shape (bins,)
@@ -38,6 +40,8 @@ class CalibrationDisplay(ScoreDisplay):
     ----------
     line_, diagonal_ : matplotlib lines
         The curve, and where perfect probabilities would lie.
+    points_ : matplotlib collection
+        The points of the curve, with areas as the bins have rows.
     bars_ : matplotlib container
         Shares of the rows.
     ax_, figure_ : matplotlib axes and figure
@@ -128,7 +132,11 @@ class CalibrationDisplay(ScoreDisplay):
         share = self.rows / self.rows.sum()
         self.bars_ = ax.bar(self.prob_pred, share, width=0.03, color="0.8", label="share of the rows")
         (self.diagonal_,) = ax.plot([0, 1], [0, 1], "k--", linewidth=1, label="perfectly calibrated")
-        (self.line_,) = ax.plot(self.prob_pred, self.prob_true, "o-", markersize=5, label="this model")
+        (self.line_,) = ax.plot(self.prob_pred, self.prob_true, "-", color="C0", linewidth=1)
+        # A bin of few rows is drawn small: what it says is chance.
+        self.points_ = ax.scatter(
+            self.prob_pred, self.prob_true, s=3 + 90 * share / share.max(), color="C0", zorder=3, label="this model",
+        )  # fmt: skip
         ax.set(xlabel=f"mean {self.of}", ylabel="share for which it came true")
         ax.set(xlim=(-0.02, 1.02), ylim=(0.0, 1.02), aspect="equal")
         ax.legend(frameon=False, loc="upper left", fontsize="small")

@@ -22,7 +22,14 @@ if TYPE_CHECKING:
 
 #: Classes whose numbers are written into their squares, and whose names are at the axes.
 _WRITTEN, _NAMED = 15, 40
+#: Classes from which on all is written smaller, in a larger figure.
+_FEW = 8
 _NORMALIZE = one_of("true", "pred", "all") | NONE
+
+
+def figure_size(classes: int) -> tuple[float, float]:
+    """Inches, so that the names of the classes do not overlap."""
+    return (6.4, 4.8) if classes <= _FEW else (6.4, 6.0)
 
 
 class ConfusionMatrixDisplay(ScoreDisplay):
@@ -133,17 +140,22 @@ class ConfusionMatrixDisplay(ScoreDisplay):
             sums = {"true": matrix.sum(axis=1, keepdims=True), "pred": matrix.sum(axis=0, keepdims=True)}
             total = np.broadcast_to(sums.get(normalize, matrix.sum()), matrix.shape)
             matrix = np.divide(matrix, total, out=np.zeros_like(matrix), where=total > 0)
+        c, own = len(matrix), ax is None
         ax = self._begin(ax)
         ax.grid(visible=False)
-        c = len(matrix)
-        names = [plain(label, 16) for label in self.display_labels]
+        if own:
+            self.figure_.set_size_inches(*figure_size(c))  # type: ignore[union-attr]
+        names = [plain(label, 20) for label in self.display_labels]
         drawn = MatrixDisplay(matrix, display_labels=names).plot(
             ax=ax,
             include_values=c <= _WRITTEN,
+            text_kw={"fontsize": "x-small"} if c > _FEW else None,
             cmap="Blues",
             values_format=".0f" if (matrix == np.round(matrix)).all() else ".3g",
-            xticks_rotation="vertical" if max(map(len, names)) * c > 40 else "horizontal",
+            xticks_rotation="vertical" if max(map(len, names), default=0) * c > 40 else "horizontal",
         )
+        if c > _FEW:
+            ax.tick_params(labelsize="x-small" if c <= _WRITTEN else "xx-small")
         if c > _NAMED:
             ax.set(xticks=[], yticks=[])
         self.im_, self.text_ = drawn.im_, drawn.text_

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..errors import InputError
+from ..inspection.importance import Importance, permutation_importance
+from ..parameters import whole
 from .axes import Display, plain
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from ..inspection.importance import Importance
+_MOST = whole(1)
 
 
 class ImportanceDisplay(Display):
@@ -31,6 +32,53 @@ class ImportanceDisplay(Display):
 
     def __init__(self, *, importance: Importance):
         self.importance = importance
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: Any,
+        y: Any = None,
+        *,
+        sample_weight: Any = None,
+        target: str | None = None,
+        most: int = 20,
+        ax: Axes | None = None,
+        **options: Any,
+    ) -> ImportanceDisplay:
+        """Measure what a fitted model loses where each column is permuted, and draw it.
+
+        Parameters
+        ----------
+        estimator : str, PathLike, estimator or Pipeline
+            Folder of a model. Or the fitted model itself.
+        X : str, PathLike, table or array of shape (n, d)
+            Path of rows, read as the training rows were. Or rows, lazy or in memory; of a model of a table a data frame.
+        y : array of shape (n,) or (n, C), or None, default=None
+            Targets of rows that are no path.
+        sample_weight : array of shape (n,) or None, default=None
+            Weights of rows that are no path. None weighs all alike.
+        target : str or None, default=None
+            The column of the targets at a path or of a data frame. None is that of the training.
+        most : int, default=20
+            Columns or groups that are drawn; the others are left out, and counted below.
+        ax : matplotlib axes or None, default=None
+            Axes to draw on. None makes new ones.
+        **options : dict
+            Of `distrf.permutation_importance`, such as `n_repeats`, `columns` and `score`.
+
+        Returns
+        -------
+        ImportanceDisplay
+
+        Raises
+        ------
+        InputError
+            `most` is below 1; or as `distrf.permutation_importance` does.
+        """
+        _MOST.check("most", most)  # before the rows are read
+        found = permutation_importance(estimator, X, y, sample_weight=sample_weight, target=target, **options)
+        return cls.from_importance(found, most=most, ax=ax)
 
     @classmethod
     def from_importance(
@@ -78,8 +126,7 @@ class ImportanceDisplay(Display):
         InputError
             `most` is below 1.
         """
-        if most < 1:
-            raise InputError(f"most is at least 1, got {most}")
+        _MOST.check("most", most)
         importance = self.importance
         drawn = importance.order[:most]
         ax = self._begin(ax)

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, is_classifier
+from sklearn.base import is_classifier
+from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import learning_curve, validation_curve
+from sklearn.utils.validation import check_is_fitted
 
 from ..errors import InputError
 from ..parameters import NONE, several, whole
+from ..pipeline.inputs import rows_with_target
+from ..pipeline.loaded import Loaded, predictor
+from ..pipeline.sample import as_rows, as_targets
+from ..pipeline.tables import encoder_of
 from ..tuning import Tuned, read_sample
 from .axes import Display, set_size_ticks
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-    from ..typing import ArrayLike
 
 _SIZES, _FOLDS = several(whole()) | NONE, whole(2)
 
@@ -67,10 +72,11 @@ class LearningCurveDisplay(Display):
     @classmethod
     def from_estimator(
         cls,
-        estimator: BaseEstimator,
-        X: ArrayLike,
-        y: ArrayLike,
+        estimator: Any,
+        X: Any,
+        y: Any = None,
         *,
+        target: str | None = None,
         over: str = "rows",
         sizes: Sequence[int] | None = None,
         n_rows: int = 10_000,
@@ -82,12 +88,15 @@ class LearningCurveDisplay(Display):
 
         Parameters
         ----------
-        estimator : estimator or Pipeline
-            Not fitted, or fitted: clones are.
-        X : {array, CSR matrix, Dask array} of shape (n, d)
-            Rows, of which a sample is used.
-        y : array or Dask array of shape (n,)
-            Targets.
+        estimator : str, PathLike, estimator or Pipeline
+            Not fitted, or fitted, or the folder of a model: clones are fitted.
+        X : str, PathLike, table or array of shape (n, d)
+            Rows, lazy or in memory, of which a sample is used. Of a fitted model also the path of rows, read as those of its
+            training were, and of a model of a table a data frame.
+        y : array of shape (n,) or None, default=None
+            Targets of rows that are no path.
+        target : str or None, default=None
+            The column of the targets at a path, or of a data frame of a model of a table. None is that of the training.
         over : str, default="rows"
             "rows", or a parameter of the estimator: "n_components" is that of its map, wherever it stands.
         sizes : sequence of int or None, default=None
@@ -109,13 +118,15 @@ class LearningCurveDisplay(Display):
         Raises
         ------
         InputError
-            The estimator has no such parameter, or a size exceeds the training rows.
+            The estimator has no such parameter, or a size exceeds the training rows. Rows have no targets; or they are at a
+            path, or have columns that are no numbers, and the estimator is not fitted to such.
         """
         _SIZES.check("sizes", sizes)
         _FOLDS.check("cv", cv)
+        estimator, X, y, coded = _opened(estimator, X, y, target)
         known = estimator.get_params(deep=True)
         name = over if over == "rows" or over in known else _parameter(known, over)
-        sample = read_sample(X, y, n_rows, random_state)
+        sample = read_sample(X, y, n_rows, random_state, coded=coded)
         rows, targets = np.concatenate([sample.X, sample.Xv]), np.concatenate([sample.y, sample.yv])
         most = len(rows) - -(-len(rows) // cv) if name == "rows" else 2 * int(known[name])
         chosen = sorted(sizes) if sizes else [most >> k for k in range(5, -1, -1) if most >> k >= 2]
@@ -228,6 +239,34 @@ class LearningCurveDisplay(Display):
             )
         ax.legend(frameon=False)
         return self
+
+
+def _opened(estimator: Any, X: Any, y: Any, target: str | None) -> tuple[Any, Any, Any, bool]:
+    """(estimator, rows, targets, whether the rows are coded ones of a table).
+
+    Of a fitted model rows are read as those of its training.
+    """
+    coded = False
+    if isinstance(estimator, (str, os.PathLike)) or _is_fitted(estimator):
+        trained = predictor(Loaded.of_any(estimator))
+        estimator = trained.pipeline if trained.path is not None else estimator
+        X, y = rows_with_target(trained.open(X, y, target=target, needs_target=True), "a learning curve")
+        coded = encoder_of(trained.pipeline) is not None
+    elif isinstance(X, (str, os.PathLike)) or target is not None:
+        raise InputError(
+            "rows at a path, and target=, are read as those of the training of a fitted model were; this "
+            f"{type(estimator).__name__} is not fitted: give arrays X and y"
+        )
+    rows = as_rows(X)
+    return estimator, rows, as_targets(rows, y), coded
+
+
+def _is_fitted(estimator: Any) -> bool:
+    try:
+        check_is_fitted(estimator)
+    except NotFittedError:
+        return False
+    return True
 
 
 def _parameter(known: dict[str, Any], name: str) -> str:

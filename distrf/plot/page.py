@@ -5,7 +5,8 @@ from __future__ import annotations
 import base64
 import io
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from html import escape
 from typing import Any
 
@@ -13,6 +14,8 @@ from .axes import new_figure
 
 #: Rows of a table, letters of a cell and of a listing that are shown.
 _ROWS, _CELL, _LISTING = 200, 300, 60_000
+#: Letters of a cell that stays one line, and of a word that is broken: others are broken between words.
+_ONE_LINE, _WORD = 24, 30
 #: Bytes of a drawing beyond which it becomes an image of pixels.
 _DRAWING = 120_000
 
@@ -36,9 +39,11 @@ nav a { color: #0550ae; margin-right: .9rem; text-decoration: none; white-space:
 table { border-collapse: collapse; font-size: .9rem; margin: .4rem 0; }
 th, td { text-align: left; vertical-align: top; padding: .25rem .9rem .25rem 0; border-bottom: 1px solid #eaeef2; }
 th { font-weight: 600; color: #424a53; }
-td { overflow-wrap: anywhere; min-width: 6.5rem; }
-td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; min-width: 0; overflow-wrap: normal; }
-td.n { white-space: nowrap; }
+td.l { overflow-wrap: anywhere; min-width: 12rem; }
+td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; }
+td.n, td.s, th.s { white-space: nowrap; }
+details { margin: .4rem 0; }
+summary { cursor: pointer; color: #0550ae; }
 .figures { display: flex; flex-wrap: wrap; gap: 1rem; }
 figure { margin: .5rem 0; flex: 1 1 26rem; max-width: 36rem; break-inside: avoid; }
 figure img { display: block; width: 100%; height: auto; }
@@ -77,6 +82,13 @@ class Page:
         self._sections.append(title)
         self._parts.append(f'<h2 id="s{len(self._sections)}">{escape(title)}</h2>')
 
+    @contextmanager
+    def folded(self, summary: str, *, shown: bool = False) -> Iterator[None]:
+        """What is added inside is hidden until the reader opens it; shown : whether it is open at first."""
+        self._parts.append(f"<details{' open' * shown}><summary>{escape(summary)}</summary>")
+        yield
+        self._parts.append("</details>")
+
     def heading(self, title: str) -> None:
         """A heading inside a section."""
         self._parts.append(f"<h3>{escape(title)}</h3>")
@@ -96,25 +108,24 @@ class Page:
 
     def facts(self, facts: Iterable[tuple[str, Any]]) -> None:
         """Names and values; those that are None are left out."""
-        rows = [f"<tr><th>{escape(k)}</th><td>{_cell(v)}</td></tr>" for k, v in facts if v is not None]
+        rows = [f"<tr>{_boxed(k, 'th')}{_boxed(v)}</tr>" for k, v in facts if v is not None]
         if rows:
             self._parts.append(f'<div class="scroll"><table>{"".join(rows)}</table></div>')
 
-    def table(self, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Records with the keys of the first as columns; those without any value are left out."""
+    def table(self, rows: Sequence[Mapping[str, Any]], most: int = _ROWS) -> None:
+        """At most so many records with the keys of the first as columns; those without any value are left out."""
         names = [name for name in rows[0] if any(row.get(name) is not None for row in rows)]
         numbers = {n for n in names if all(_is_number(row.get(n)) for row in rows)}
-        style = {name: ' class="n"' if name in numbers else "" for name in names}
-        head = "".join(f"<th{style[n]}>{escape(n.replace('_', ' '))}</th>" for n in names)
+        style = {name: "n" if name in numbers else None for name in names}
+        head = "".join(_boxed(n.replace("_", " "), "th", style[n]) for n in names)
         body = "".join(
-            f"<tr>{''.join(f'<td{style[n]}>{_cell(row.get(n))}</td>' for n in names)}</tr>"
-            for row in rows[:_ROWS]
+            f"<tr>{''.join(_boxed(row.get(n), 'td', style[n]) for n in names)}</tr>" for row in rows[:most]
         )
         self._parts.append(
             f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
         )
-        if len(rows) > _ROWS:
-            self.text(f"and {len(rows) - _ROWS:,} more rows")
+        if len(rows) > most:
+            self.text(f"and {len(rows) - most:,} more rows")
 
     def figures(self, drawn: Mapping[str, Callable[[Any], Any]]) -> None:
         """Figures with their captions; each is drawn on the axes that it gets."""
@@ -161,6 +172,15 @@ def _saved(figure: Any, kind: str) -> bytes:
 
 def _is_number(value: Any) -> bool:
     return value is None or (isinstance(value, (int, float)) and not isinstance(value, bool))
+
+
+def _boxed(value: Any, tag: str = "td", style: str | None = None) -> str:
+    """A cell of a table. Words are not broken, but for those that would make the table wider than the page."""
+    text = _cell(value)
+    if style is None:
+        style = "s" if len(text) <= _ONE_LINE else "l" if max(map(len, text.split())) > _WORD else None
+    kind = "" if style is None else f' class="{style}"'
+    return f"<{tag}{kind}>{text}</{tag}>"
 
 
 def _cell(value: Any) -> str:

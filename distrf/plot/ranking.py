@@ -89,9 +89,14 @@ class _CurvesDisplay(ScoreDisplay):
             for k in order
         ]
 
-    @staticmethod
-    def _square(ax: Axes) -> None:
-        ax.set(xlim=(-0.01, 1.01), ylim=(-0.01, 1.01), aspect="equal")
+    def _frame(self, ax: Axes) -> None:
+        """Limits and legend: beside the curves where they are several, so that it covers none of them."""
+        ax.set(xlim=(-0.01, 1.01), ylim=(-0.01, 1.01))
+        if len(self.lines_) > 1:  # beside axes of equal scales there would be no room
+            ax.legend(frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize="small")
+        else:
+            ax.set_aspect("equal")
+            ax.legend(frameon=False, loc="best", fontsize="small")
 
 
 class RocCurveDisplay(_CurvesDisplay):
@@ -161,8 +166,7 @@ class RocCurveDisplay(_CurvesDisplay):
         self._curves(ax, self.fpr, self.tpr, self.roc_auc, "AUC")
         (self.chance_,) = ax.plot([0, 1], [0, 1], "k--", linewidth=1, label="chance (AUC = 0.5)")
         ax.set(xlabel="false positive rate", ylabel="true positive rate")
-        self._square(ax)
-        ax.legend(frameon=False, loc="lower right", fontsize="small")
+        self._frame(ax)
         return self
 
 
@@ -249,8 +253,7 @@ class PrecisionRecallDisplay(_CurvesDisplay):
             label = f"chance (AP = {self.prevalence[0]:.3f})"
             (self.chance_,) = ax.plot([0, 1], self.prevalence * 2, "k--", linewidth=1, label=label)
         ax.set(xlabel="recall", ylabel="precision")
-        self._square(ax)
-        ax.legend(frameon=False, loc="best", fontsize="small")
+        self._frame(ax)
         return self
 
 

@@ -16,15 +16,18 @@ from sklearn.base import BaseEstimator
 from .. import __version__
 from ..errors import InputError
 from ..execution.memory_trace import THIS_PROCESS, MemoryTrace
+from ..features.scaler import StreamingScaler
+from ..features.with_columns import WithColumns
 from ..pipeline.evaluating import Evaluation
 from ..pipeline.loaded import Loaded
 from ..record import pipeline_facts
 from ..scores.models import SLICE_SCORES, ClassifierSums
 from ..store import check_apart, check_writable, files
+from ..tables.encoder import TableEncoder
 from ..tuning import Tuned
 from .axes import new_figure
 from .calibration import CalibrationDisplay
-from .confusion import ConfusionMatrixDisplay
+from .confusion import ConfusionMatrixDisplay, figure_size
 from .environment import environment
 from .learning_curve import LearningCurveDisplay
 from .memory import MemoryDisplay
@@ -34,6 +37,8 @@ from .residuals import ResidualsDisplay
 from .training import training_displays
 
 _ENDINGS = (".html", ".htm")
+#: Columns of a table that are shown at once, and at most.
+_UNFOLDED, _MOST_COLUMNS = 20, 1000
 #: Names of a result that stand in a section of their own, and columns of a table that are shown.
 _APART = {
     "history", "choices", "baseline", "warnings", "columns", "classes", "confusion_matrix", "calibration", "slices", "best",
@@ -139,7 +144,7 @@ def write_report(
     elif isinstance(result, (str, os.PathLike, BaseEstimator)):
         loaded = Loaded.of(result)
         made, spec = pipeline_facts(loaded.pipeline), loaded.spec
-        usual, body = "Model", partial(_model, pipeline=loaded.pipeline, made=made | known)
+        usual, body = _kind(loaded.pipeline), partial(_model, pipeline=loaded.pipeline, made=made | known)
         known, data, command = _of_folder(loaded, known, data, command)
     else:
         raise InputError(
@@ -160,17 +165,28 @@ def write_report(
     if command:
         page.section("Command")
         page.listing(command)
-    _data(page, data, made.get("columns", ()))
+    _data(page, data)
     body(page)
+    _columns(page, made.get("columns", ()))
     _time(page, facts)
     _memory(page, facts, plan, trace)
     page.section("Environment")
     page.facts(environment().items())
     page.section("Spec" if spec is not None else "Result")
-    shown = made if spec is None else spec
-    page.listing(_json(shown))
+    listing = _json(made if spec is None else spec)
+    with page.folded(f"JSON, {listing.count(chr(10)) + 1:,} lines"):
+        page.listing(listing)
     fs, root = files.filesystem(files.normalise(os.fspath(path)))
     files.write_bytes(fs, root, page.html().encode(errors="backslashreplace"))
+
+
+def _kind(pipeline: Any) -> str:
+    """A model, and what its features are, in a few words."""
+    steps = [step for _, step in pipeline.steps]
+    features = [step for step in steps[:-1] if not isinstance(step, (TableEncoder, StreamingScaler))][-1:]
+    joined = " and columns" if any(isinstance(step, WithColumns) for step in features) else ""
+    maps = [type(step.base if isinstance(step, WithColumns) else step).__name__ for step in features]
+    return " on ".join([type(steps[-1]).__name__, *maps]) + joined
 
 
 def _json(value: Any) -> str:
@@ -212,7 +228,7 @@ def _cards(facts: Mapping[str, Any], made: Mapping[str, Any], result: Any) -> li
         of = f" of {made['positive']!r}" if made["score"] == "average_precision" else ""
         cards.append((made["score"].replace("_", " ") + of, made[made["score"]]))
     else:
-        cards += [(f"{c['what']} on {c['rows']}", c["machine"]) for c in made.get("baseline", ())[:1]]
+        cards += _compared(made.get("baseline", ()))
     if facts.get("rows") is not None:
         cards.append(("rows", facts["rows"]))
     if facts.get("seconds") is not None:
@@ -222,19 +238,34 @@ def _cards(facts: Mapping[str, Any], made: Mapping[str, Any], result: Any) -> li
     return [card for card in cards if card[1] is not None]
 
 
-def _data(page: Page, data: Mapping[str, Any] | None, columns: Sequence[Mapping[str, Any]]) -> None:
-    if not data and not columns:
+def _compared(comparisons: Sequence[Mapping[str, Any]]) -> list[tuple[str, Any]]:
+    """The score of the machine, in words: over all rows, where these were judged by the same measure as the sample."""
+    same = [c for c in comparisons if c["what"] == comparisons[0]["what"]]
+    for last in same[-1:]:
+        rows, _, how = last["rows"].partition(" (cross-validation)")
+        found = rows != last["rows"]
+        return [(f"{last['what']}{' by cross-validation' * found} on {rows}{how}", last["machine"])]
+    return []
+
+
+def _data(page: Page, data: Mapping[str, Any] | None) -> None:
+    if data:
+        page.section("Data")
+        page.facts((name.replace("_", " "), value) for name, value in data.items())
+
+
+def _columns(page: Page, columns: Sequence[Mapping[str, Any]]) -> None:
+    """What the columns of a table were taken for; many are folded."""
+    if not columns:
         return
-    page.section("Data")
-    page.facts((name.replace("_", " "), value) for name, value in (data or {}).items())
-    if columns:
-        page.heading("Columns")
-        names = {"name": "column", "kind": "taken for", "why": "since", "encoding": "encoding"}
+    page.section("Columns")
+    names = {"name": "column", "kind": "taken for", "why": "since", "encoding": "encoding"}
+    with page.folded(f"{len(columns):,} columns", shown=len(columns) <= _UNFOLDED):
         page.table([
             {label: column.get(key) for key, label in names.items()}
             | {"missing": f"{100 * column['missing']:.3g} %" if column.get("missing") else None}
             for column in columns
-        ])  # fmt: skip
+        ], _MOST_COLUMNS)  # fmt: skip
 
 
 def _model(page: Page, pipeline: Any, made: Mapping[str, Any]) -> None:
@@ -326,6 +357,8 @@ def _evaluation(page: Page, found: Evaluation) -> None:
 
 
 def _of_evaluation(display: Any, found: Evaluation, options: dict[str, Any], ax: Any) -> None:
+    if display is ConfusionMatrixDisplay:
+        ax.figure.set_size_inches(*figure_size(len(found["classes"])))
     display.from_evaluation(found, ax=ax, **options)
 
 

@@ -382,3 +382,14 @@ def test_plot(rows):
     pyplot.close(ax.figure)
     with pytest.raises(InputError, match="most"):
         ImportanceDisplay.from_importance(found, most=0)
+
+
+def test_plot__of_an_estimator(rows):
+    X, y, _ = rows
+    model = machine().fit(X, y)
+    wanted = permutation_importance(model, X, y, n_repeats=2)
+    display = ImportanceDisplay.from_estimator(model, X, y, n_repeats=2, most=2)
+    np.testing.assert_array_equal(display.importance.importances, wanted.importances)
+    assert len(display.ax_.patches) == 2
+    with pytest.raises(InputError, match="most"):
+        ImportanceDisplay.from_estimator(model, X, y, most=0)

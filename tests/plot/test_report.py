@@ -8,16 +8,18 @@ from html.parser import HTMLParser
 from xml.etree import ElementTree
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from sklearn.pipeline import make_pipeline
 
 import distrf
-from distrf import RandomFourierFeatures, StreamingRidge, StreamingRidgeClassifier, save_model
+from distrf import RandomFourierFeatures, StreamingRidge, StreamingRidgeClassifier, TableEncoder, save_model
 from distrf.errors import InputError, StoreError
 from distrf.plot import MemoryTrace, write_report
 from distrf.plot.page import Page
+from distrf.record import Comparison, Training
 
 EMPTY = {"meta", "img", "br"}
 NASTY = "<b>a & \"b\" 'c'</b> $x$ <script>alert(1)</script>"
@@ -128,6 +130,43 @@ def test_model__fitted_and_from_its_folder(tmp_path, rows):
         assert '"class": "Pipeline"' in page.text
 
 
+def test_model__headline_is_of_all_rows(tmp_path, rows):
+    """The title says the kind of model; the first number is the score by cross-validation where there is one."""
+    model = machine(StreamingRidge([1e-3, 1e-2])).fit(*rows)
+    held, crossed = ("750 held-out rows of a sample (ridge)", 0.25), ("all 3,000 rows (cross-validation)", 0.5)
+    for what, judged, wanted in [
+        ("R²", [held, crossed], "0.5 R² by cross-validation on all 3,000 rows"),
+        ("R²", [held], "0.25 R² on 750 held-out rows of a sample (ridge)"),
+        (
+            "accuracy",
+            [held, crossed],
+            "0.25 accuracy on 750 held-out rows",
+        ),  # the other is of labels as numbers
+    ]:
+        whats = [what, "R² of the labels as -1 and 1" if what == "accuracy" else what]
+        compared = [Comparison(w, where, s, 0.1, 0.0) for w, (where, s) in zip(whats, judged, strict=False)]
+        model.training_ = Training(baseline=tuple(compared))
+        write_report(model, tmp_path / "r.html")
+        text = read(tmp_path / "r.html").text
+        assert wanted in text
+        assert "StreamingRidge on RandomFourierFeatures" in text
+
+
+def test_many_columns_are_folded_after_the_model(tmp_path):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(60, 300)), columns=[f"c{k}" for k in range(300)])
+    model = make_pipeline(TableEncoder(random_state=0), StreamingRidge(1.0)).fit(frame, frame["c0"])
+    write_report(model, tmp_path / "r.html")
+    page, text = read(tmp_path / "r.html"), (tmp_path / "r.html").read_text()
+    assert page.sections[:3] == ["Warnings", "Model", "Columns"]
+    assert "<details><summary>300 columns</summary>" in text
+    assert "c299" in text
+    few = make_pipeline(TableEncoder(random_state=0), StreamingRidge(1.0)).fit(frame[["c0", "c1"]], frame["c0"])
+    write_report(few, tmp_path / "few.html")
+    assert "<details open><summary>2 columns</summary>" in (tmp_path / "few.html").read_text()
+    assert page.tags.count("details") == 2  # and the spec
+
+
 def test_model__that_leaves_nothing_to_draw(tmp_path, rows):
     write_report(StreamingRidge(1e-3).fit(*rows), tmp_path / "r.html")
     assert read(tmp_path / "r.html").images == []
@@ -206,6 +245,17 @@ def test_is_whole_or_not_there(tmp_path, rows, monkeypatch):
     assert (tmp_path / "r.html").read_text() == "an older one"
 
 
+def test_page__breaks_no_words_but_long_ones():
+    page = Page("t", "s")
+    page.table(
+        [{"what": "n components", "value": "x" * 50, "why": "some words of a sentence, one after another"}]
+    )
+    text = page.html()
+    assert '<td class="s">n components</td>' in text
+    assert f'<td class="l">{"x" * 50}</td>' in text
+    assert "<td>some words" in text
+
+
 def test_page__says_what_it_leaves_out():
     page = Page("t", "s")
     page.table([{"a": k, "b": None} for k in range(500)])
@@ -233,7 +283,7 @@ def test_commands(cli, tables, tmp_path):
     given = ["train", tables / "train.parquet", tmp_path / "m", "--target", "y", "--cluster", "none"]
     cli(*given, "--report", tmp_path / "t.html")
     page = read(tmp_path / "t.html")
-    wanted = ["Warnings", "Command", "Data", "Model", "Time", "Memory", "Environment", "Spec"]
+    wanted = ["Warnings", "Command", "Data", "Model", "Columns", "Time", "Memory", "Environment", "Spec"]
     assert page.sections == wanted
     assert "age <years>" in page.text
     assert NASTY in page.text

@@ -133,6 +133,26 @@ def test_confusion_matrix__many_classes_have_no_numbers(ax):
     assert len(ax.get_xticks()) == 0
 
 
+def overlaps(boxes):
+    return any(a.overlaps(b) for k, a in enumerate(boxes) for b in boxes[k + 1 :])
+
+
+def test_confusion_matrix__long_names_do_not_overlap():
+    names = np.array([f"{chr(97 + k)} class of a long name" for k in range(18)])
+    display = ConfusionMatrixDisplay.from_predictions(names, names)
+    display.figure_.canvas.draw()
+    for labels in (display.ax_.get_xticklabels(), display.ax_.get_yticklabels()):
+        assert not overlaps([label.get_window_extent() for label in labels])
+
+
+def test_calibration__points_are_as_large_as_their_bins(ax):
+    p = np.array([0.1] * 60 + [0.5] * 30 + [0.9])
+    display = CalibrationDisplay.from_predictions(np.arange(91) % 2, p, ax=ax)
+    few, many = sorted(display.points_.get_sizes())[::2]
+    assert many > 10 * few
+    assert len(display.points_.get_offsets()) == 3
+
+
 def test_calibration__is_that_of_scikit_learn(ax, rng, place):
     p = rng.uniform(size=400)
     y = np.where(rng.uniform(size=400) < p**2, "yes", "no")

@@ -2,12 +2,13 @@ import sys
 import time
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 
-from distrf import RandomFourierFeatures, StreamingRidge, StreamingSGDClassifier
+from distrf import RandomFourierFeatures, StreamingRidge, StreamingSGDClassifier, TableEncoder, save_model
 from distrf.errors import InputError
 from distrf.plot import (
     AlphaDisplay,
@@ -67,6 +68,18 @@ def test_alphas__marks_the_chosen_one(ax, alphas):
     curve, mark = ax.lines
     assert mark.get_xdata()[0] == model[-1].alpha_
     assert mark.get_ydata()[0] == min(curve.get_ydata())
+
+
+def test_alphas__of_wide_errors_and_ends(ax):
+    """A huge error does not press the others flat, and an end of the list is said to be one."""
+    alphas, errors = np.array([1e-4, 1e-2, 1.0]), np.array([1.0, 2.0, 30.0])
+    AlphaDisplay(alphas=alphas, errors=errors, chosen=1e-4).plot(ax)
+    assert ax.get_yscale() == "log"
+    assert ax.get_legend().get_texts()[0].get_text() == "chosen: 0.0001, the smallest tried"
+    ax.clear()
+    AlphaDisplay(alphas=alphas, errors=errors.clip(max=9.0), chosen=1e-2).plot(ax)
+    assert ax.get_yscale() == "linear"
+    assert ax.get_legend().get_texts()[0].get_text() == "chosen: 0.01"
 
 
 def test_alphas__refuses_a_model_without_cross_validation():
@@ -238,6 +251,32 @@ def test_learning_curve__refusals(curve_rows):
         LearningCurveDisplay.from_estimator(machine(), *curve_rows, sizes=(10, 500))
     with pytest.raises(InputError, match="cv must be"):
         LearningCurveDisplay.from_estimator(machine(), *curve_rows, cv=1)
+
+
+def test_learning_curve__of_a_data_frame_with_text(tmp_path):
+    """A model of a table takes its rows as `distrf.evaluate` does; one that is not fitted takes numbers and y."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"size": rng.uniform(20, 200, 300), "town": rng.choice(["Ulm", "Bonn"], 300)})
+    price = 3 * frame["size"] + 50 * (frame.town == "Ulm") + rng.normal(0, 9, 300)
+    frame.loc[3, "size"], frame.loc[7, "town"] = np.nan, None
+    table = frame.assign(price=price)
+    model = make_pipeline(TableEncoder(random_state=0), StreamingRidge(1e-3)).fit(frame, table.price)
+    given = {"sizes": (50, 100), "cv": 2}
+    scores = LearningCurveDisplay.from_estimator(model, table, target="price", **given).test_scores
+    assert scores.min() > 0.9
+    same = LearningCurveDisplay.from_estimator(model, frame, table.price, **given).test_scores
+    np.testing.assert_array_equal(same, scores)
+    save_model(model, tmp_path / "m")
+    same = LearningCurveDisplay.from_estimator(tmp_path / "m", frame, table.price, **given).test_scores
+    np.testing.assert_array_equal(same, scores)
+    numbers = frame[["size"]].fillna(0.0)
+    assert LearningCurveDisplay.from_estimator(StreamingRidge(), numbers, table.price, **given).gain
+    with pytest.raises(InputError, match="columns town are not: encode"):
+        LearningCurveDisplay.from_estimator(StreamingRidge(), frame, table.price, **given)
+    with pytest.raises(InputError, match="is not fitted: give arrays"):
+        LearningCurveDisplay.from_estimator(StreamingRidge(), tmp_path / "rows.parquet", **given)
+    with pytest.raises(InputError, match="needs a target"):
+        LearningCurveDisplay.from_estimator(model, frame, **given)
 
 
 def trial(level, rows, D, score):
