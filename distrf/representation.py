@@ -7,8 +7,9 @@ from collections.abc import Iterable
 from typing import Any
 
 _STYLE = "border: 1px solid currentcolor; border-radius: 4px; display: inline-block; padding: 0.5em; margin: 0.25em 0;"
+_NAME = "text-align: left; vertical-align: top; padding-right: 0.8em;"
 #: Most letters of a value.
-_MOST = 200
+_MOST = 500
 
 
 def facts_html(title: str, facts: Iterable[tuple[str, Any]]) -> str:
@@ -26,7 +27,7 @@ def facts_html(title: str, facts: Iterable[tuple[str, Any]]) -> str:
         HTML, with all text escaped.
     """
     rows = "".join(
-        f'<tr><th style="text-align: left;">{html.escape(name)}</th>'
+        f'<tr><th style="{_NAME}">{html.escape(name)}</th>'
         f'<td style="text-align: left;">{html.escape(shown(value))}</td></tr>'
         for name, value in facts
     )

@@ -78,7 +78,7 @@ def test_text_is_escaped():
     assert "<script>" not in shown
     facts = Tables(shown).facts
     assert facts == {"a & b": "<script>", "n": "12,345", "ok": "yes", "s": "0.5", "l": "1, 2"}
-    assert len(Tables(facts_html("t", [("long", "x" * 10_000)])).facts["long"]) == 200
+    assert len(Tables(facts_html("t", [("long", "x" * 10_000)])).facts["long"]) == 500
 
 
 def test_map(problem):
@@ -163,6 +163,7 @@ def test_evaluation(problem):
     facts = facts_of(labelled)
     assert next(iter(facts)) == labelled["score"]
     assert facts["rows"] == "300"
+    assert facts["positive"] == "1"
     assert facts["also holds"] == "classes, confusion_matrix, slices"
     assert "log loss" not in facts  # not defined
     assert [line.split("  ")[0] for line in repr(labelled).splitlines()] == list(facts)

@@ -79,7 +79,7 @@ class Evaluation(dict[str, Any]):
             if isinstance(value, (list, dict)):
                 lists.append(name)
             elif value is not None and name != "score" and (value or not name.endswith("_error")):
-                known.setdefault(name, value)
+                known.setdefault(name, repr(value) if name == "positive" else value)  # a class, not a fact
         return [*known.items(), *([("also holds", ", ".join(lists))] if lists else [])]
 
 

@@ -75,8 +75,8 @@ def label_pass(
 
     Raises InputError for text labels and numbers, which are never equal.
     """
-    y = as_array(y)
-    check_kinds(y, predicted if classes is None else classes)
+    y, predicted = as_array(y), as_array(predicted)
+    check_kinds(y, predicted if classes is None else as_array(classes))
     return sum_pass(LabelCounts(), [y, predicted, weight])
 
 

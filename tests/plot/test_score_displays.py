@@ -127,6 +127,11 @@ def test_confusion_matrix__labels_and_refusals(ax, rng):
         ConfusionMatrixDisplay.from_predictions(np.arange(200), np.arange(200))
 
 
+def test_confusion_matrix__of_lists(ax):
+    display = ConfusionMatrixDisplay.from_predictions(["a", "b", "b"], ["a", "b", "a"], ax=ax)
+    np.testing.assert_array_equal(display.confusion_matrix, [[1, 0], [1, 1]])
+
+
 def test_confusion_matrix__many_classes_have_no_numbers(ax):
     display = ConfusionMatrixDisplay.from_predictions(np.arange(60), np.arange(60), ax=ax)
     assert display.text_ is None
