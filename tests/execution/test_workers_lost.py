@@ -235,7 +235,7 @@ def test_a_worker_restarted_for_memory_ends_the_job():
     with (
         LocalCluster(**options, memory_limit="500MiB") as cluster,
         Client(cluster),
-        pytest.raises(MemoryPlanError, match=planned + r".*Remedy: .*memory_limit\)"),
+        pytest.raises(MemoryPlanError, match=planned + r".*Remedy: .*memory_limit=\)"),
     ):
         StreamingRidge(1e-3).fit(X, np.arange(40.0))
 
