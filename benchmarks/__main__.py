@@ -1,0 +1,89 @@
+"""python -m benchmarks NAME [--data DIR] [--json FILE] [--small]
+
+    python -m benchmarks                                    # the names
+    python -m benchmarks scrf_2015 --data DIR               # measure, and print tables and verdicts
+    python -m benchmarks scrf_2015 --data DIR --json benchmarks/results/scrf_2015.json    # and keep what was measured
+    python -m benchmarks scrf_2015 --parts table1           # some of its tables
+    python -m benchmarks scrf_2015 --small                  # in seconds, on drawn rows: does it work?
+    python -m benchmarks --pages                            # docs/results from benchmarks/results
+
+DIR holds the .npz archives of the data sets. BLAS has one thread, unless OPENBLAS_NUM_THREADS says otherwise.
+"""
+
+from __future__ import annotations
+
+import os
+
+for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(_name, "1")
+
+import argparse
+import json
+import time
+from pathlib import Path
+
+from benchmarks import names, results
+from benchmarks.benchmark import Benchmark, Claim, Part, Record, Run
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("name", nargs="?", choices=[*names.NAMES], metavar="NAME")
+    parser.add_argument("--data", type=Path, help="folder of the .npz archives")
+    parser.add_argument("--json", type=Path, help="file of results: parts that were run are written into it")
+    parser.add_argument("--small", action="store_true", help="in seconds, on drawn rows")
+    parser.add_argument("--parts", nargs="+", metavar="PART", help="only these")
+    parser.add_argument("--pages", action="store_true", help="write docs/results from benchmarks/results")
+    options = parser.parse_args()
+    if options.pages:
+        from benchmarks import pages
+
+        for path in pages.write():
+            print(path)
+    elif options.name is None:
+        width = max(map(len, names.NAMES))
+        print("\n".join(f"{name:<{width}}  {what}" for name, (_, what) in names.NAMES.items()))
+    else:
+        benchmark = names.get(options.name)
+        unknown = set(options.parts or ()) - {p.name for p in benchmark.parts}
+        if unknown:
+            parser.error(f"{options.name} has no part {', '.join(unknown)}: {', '.join(p.name for p in benchmark.parts)}")
+        run_all(benchmark, Run(options.data, options.small), options.parts, options.json)
+
+
+def run_all(benchmark: Benchmark, run: Run, wanted: list[str] | None, path: Path | None) -> None:
+    """Measure the parts, print their tables and the verdicts, and keep what was found."""
+    found: dict[str, list[Record]] = {}
+    for part in benchmark.parts:
+        if wanted and part.name not in wanted:
+            continue
+        if part.data and run.data is None and not run.small:
+            raise SystemExit(f"{part.name} reads data sets: say where they are with --data DIR, or take --small")
+        started = time.perf_counter()
+        found[part.name] = measure(part, run)
+        seconds = time.perf_counter() - started
+        print(f"\n{part.name}: {seconds:.0f} s\n\n{part.table(found[part.name])}\n", flush=True)
+        if path:
+            results.keep(path, benchmark, part.name, run, found[part.name], seconds)
+    for claim in benchmark.claims(found):
+        print(spoken(claim))
+
+
+def measure(part: Part, run: Run) -> list[Record]:
+    """The records of a part, each shown as it comes."""
+    found = []
+    for record in part.measure(run):
+        found.append(results.rounded(record))
+        print(f"  {json.dumps(found[-1])}", flush=True)
+    return found
+
+
+def spoken(claim: Claim) -> str:
+    text = f"{claim.verdict}: {claim.said} ({claim.theirs}); measured: {claim.ours}"
+    return text + (f". {claim.why}" if claim.why else "")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,110 @@
+"""Data sets of the benchmarks: the archives of the folder, or rows drawn in their place for small runs."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from benchmarks.benchmark import Run
+from distrf.datasets import load_npz
+
+Split = tuple[Any, np.ndarray, Any, np.ndarray]
+
+#: name: (columns, classes or 0 for numbers, values, customary split). The columns and values are those of small runs.
+SETS: dict[str, tuple[int, int, str, bool]] = {
+    "a9a": (20, 2, "flags", True),
+    "airline_delay_nyc2013": (10, 0, "real", False),
+    "banana": (2, 2, "real", False),
+    "blogfeedback": (20, 0, "real", True),
+    "census_house_16h": (16, 0, "real", False),
+    "cifar10_first4000": (48, 10, "grey", False),
+    "covtype_sample": (12, 7, "real", False),
+    "cpu_act": (21, 0, "real", False),
+    "dna": (18, 3, "flags", True),
+    "ijcnn1": (22, 2, "real", True),
+    "kddcup99_10pct": (41, 3, "real", True),
+    "kin40k": (8, 0, "real", False),
+    "letter": (16, 26, "real", True),
+    "magic04": (10, 2, "real", False),
+    "mnist": (49, 10, "grey", True),
+    "mushrooms": (20, 2, "flags", False),
+    "newsgroups20_counts": (40, 20, "counts", False),
+    "protein_casp": (9, 0, "real", False),
+    "sector_counts": (40, 5, "counts", True),
+    "splice": (60, 2, "real", True),
+    "ujiindoorloc": (20, 13, "real", True),
+    "usps": (16, 10, "grey", True),
+    "w8a": (30, 2, "flags", True),
+}
+#: Rows of a set of a small run.
+SMALL_ROWS = 400
+
+
+def raw(run: Run, name: str) -> tuple[Any, np.ndarray, Any, Any]:
+    """X, y, test X, test y as the archive has them; None for test rows that it does not set apart."""
+    split = SETS[name][-1]
+    if run.small:
+        X, y = drawn(name, SMALL_ROWS)
+        return (*(v[:300] for v in (X, y)), *(v[300:] for v in (X, y))) if split else (X, y, None, None)
+    path = os.path.join(str(run.data), f"{name}.npz")
+    if split:
+        return (*load_npz(path, "train"), *load_npz(path, "test"))
+    return (*load_npz(path), None, None)
+
+
+def split(run: Run, name: str, train: int | float, test: int | None = None, seed: int = 0) -> Split:
+    """The customary split, or so many rows, or such a share, of the shuffled rows to train, and of the rest to test."""
+    X, y, T, t = raw(run, name)
+    if T is not None:
+        return X, y, T, t
+    order = np.random.default_rng(seed).permutation(len(y))
+    n = round(train * len(y)) if isinstance(train, float) else min(train, 3 * len(y) // 4)
+    first, last = order[:n], order[n : None if test is None else n + test]
+    return X[first], y[first], X[last], y[last]
+
+
+def sample(X: Any, y: np.ndarray, rows: int, seed: int = 0) -> tuple[Any, np.ndarray]:
+    """So many rows at most, in their own order."""
+    if len(y) <= rows:
+        return X, y
+    kept = np.sort(np.random.default_rng(seed).permutation(len(y))[:rows])
+    return X[kept], y[kept]
+
+
+def dense(X: Any) -> np.ndarray:
+    """float32, dense."""
+    return (X.toarray() if sp.issparse(X) else np.asarray(X)).astype(np.float32)
+
+
+def unit_range(X: np.ndarray, T: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Both divided by the largest value of X."""
+    scale = np.float32(max(float(np.abs(X).max()), 1e-30))
+    return X / scale, T / scale
+
+
+def standard(X: np.ndarray, T: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Both in standard units of X; a constant column is left as it is."""
+    mean, spread = X.mean(axis=0, dtype=np.float64), X.std(axis=0, dtype=np.float64)
+    spread = np.where(spread > 0, spread, 1.0)
+    return ((X - mean) / spread).astype(np.float32), ((T - mean) / spread).astype(np.float32)
+
+
+def drawn(name: str, n: int) -> tuple[Any, np.ndarray]:
+    """Rows in place of a data set: a target that depends on two columns, values of the same kind."""
+    columns, classes, values, _ = SETS[name]
+    rng = np.random.default_rng(len(name) + columns)
+    X = rng.normal(size=(n, columns))
+    y = np.sin(X[:, 0]) + X[:, 1 % columns] + 0.1 * rng.normal(size=n)
+    if classes:
+        y = np.searchsorted(np.quantile(y, np.arange(1, classes) / classes), y)
+        y = np.where(y == 0, -1, 1) if classes == 2 else y
+    if values == "grey":
+        X = np.clip(X + 1, 0, 3) / 3
+    if values == "flags":
+        X = sp.csr_matrix((X > 0).astype(np.float32)) if name in ("a9a", "w8a", "mushrooms") else X > 0
+    if values == "counts":
+        X = sp.csr_matrix(np.floor(np.abs(2 * X)) + 1)
+    return (X if sp.issparse(X) else X.astype(np.float32)), y

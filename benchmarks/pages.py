@@ -1,0 +1,166 @@
+"""docs/results: a page for each file of results, and one page with all verdicts."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from benchmarks import names, results
+from benchmarks.benchmark import Benchmark, Claim, Part, markdown
+
+ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs" / "results"
+MADE = "<!-- Made by `python -m benchmarks --pages` from benchmarks/results: change those files, not this one. -->"
+BLOCK = re.compile(r"<!-- results: (?P<name>\w+) (?P<part>\w+) -->.*?<!-- end of results -->", re.DOTALL)
+HEAD = ("claim", "theirs", "measured", "verdict")
+
+
+def write() -> list[Path]:
+    """Write all pages and pictures; returns their paths."""
+    DOCS.mkdir(exist_ok=True)
+    made = {path: text for path, text in (texts() | filled()).items() if not path.exists() or path.read_text() != text}
+    for path, text in made.items():
+        path.write_text(text)
+    return [*made, *(draw(path, *what) for path, what in pictures().items())]
+
+
+def texts() -> dict[Path, str]:
+    """{path: text} of all pages."""
+    pages = {DOCS / f"{name}.md": page(names.get(name), file) for name, file in files().items()}
+    return {DOCS / "index.md": index(), **pages}
+
+
+def filled() -> dict[Path, str]:
+    """{path: text} of the other pages that show tables of results: each between its two marks, made anew."""
+    pages = [path for path in sorted((ROOT / "docs").rglob("*.md")) if path.parent != DOCS]
+    return {path: fill(path.read_text(), files()) for path in pages if BLOCK.search(path.read_text())}
+
+
+def fill(text: str, made: dict[str, dict[str, Any]]) -> str:
+    """The text with the table of each part between `<!-- results: NAME PART -->` and `<!-- end of results -->`."""
+
+    def block(match: re.Match[str]) -> str:
+        name, part = match["name"], match["part"]
+        if name not in made or part not in made[name]["parts"]:
+            raise SystemExit(f"a page shows {name} {part}, which benchmarks/results does not hold")
+        table = names.get(name).part(part).table(made[name]["parts"][part]["records"]).strip()
+        return f"<!-- results: {name} {part} -->\n\n{table}\n\n<!-- end of results -->"
+
+    return BLOCK.sub(block, text)
+
+
+def files() -> dict[str, dict[str, Any]]:
+    """{name: file of results}, in the order of the table of names."""
+    found = {name: results.FOLDER / f"{name}.json" for name in names.NAMES}
+    read = {name: results.read(path) for name, path in found.items() if path.exists()}
+    for name, file in read.items():
+        small = [part for part, what in file["parts"].items() if what["small"]]
+        if small:
+            raise SystemExit(f"benchmarks/results/{name}.json holds small runs, which measure nothing: {small}")
+    return read
+
+
+def page(benchmark: Benchmark, file: dict[str, Any]) -> str:
+    """The page of one benchmark."""
+    records = results.records(benchmark, file)
+    blocks = [f"# {benchmark.title}", MADE, benchmark.about.strip()]
+    claims = benchmark.claims(records)
+    if claims:
+        blocks += ["## Verdicts", verdicts(claims)]
+    for part in benchmark.parts:
+        if part.name not in records:
+            continue
+        made = file["parts"][part.name]
+        blocks += [f"## {heading(part.name)}", part.table(records[part.name]).strip()]
+        if part.draw:
+            blocks.append(f"![{heading(part.name)}]({benchmark.name}_{part.name}.svg)")
+        data = " --data DATA" if part.data else ""
+        blocks.append(
+            f"`python -m benchmarks {benchmark.name} --parts {part.name}{data}`: {minutes(made['seconds'])} "
+            f"on {made['date']}, {machine(made['machine'])}."
+        )
+    return "\n\n".join(blocks) + "\n"
+
+
+def heading(name: str) -> str:
+    """"figure1" as "Figure 1", "kernel_error" as "Kernel error"."""
+    text = name.replace("_", " ")
+    digits = len(text) - len(text.rstrip("0123456789"))
+    return (f"{text[:-digits].rstrip()} {text[-digits:]}" if digits else text).capitalize()
+
+
+def minutes(seconds: float) -> str:
+    return f"{seconds / 60:.0f} min" if seconds >= 90 else f"{seconds:.0f} s"
+
+
+def machine(facts: dict[str, Any]) -> str:
+    """The machine and the versions that speed depends on."""
+    versions = ", ".join(f"{name} {facts[name]}" for name in ("numpy", "scipy", "scikit-learn", "numba"))
+    return f"{facts['processor']}, {facts['cores']} cores, BLAS threads: {facts['BLAS threads']}; {versions}"
+
+
+def verdicts(claims: list[Claim]) -> str:
+    """The table of verdicts, and why, where one does not hold."""
+    rows = [(c.said, c.theirs, c.ours, f"**{c.verdict}**" + (f": {c.why}" if c.why else "")) for c in claims]
+    return markdown(HEAD, rows).replace("| --- | --: | --: | --: |", "| --- | --- | --- | --- |")
+
+
+def index() -> str:
+    """The page of all verdicts."""
+    blocks = ["# Results", MADE, INTRODUCTION.strip()]
+    made = files()
+    for name, file in made.items():
+        benchmark = names.get(name)
+        blocks.append(f"## [{benchmark.title}]({name}.md)")
+        claims = benchmark.claims(results.records(benchmark, file))
+        if claims:
+            blocks.append(verdicts(claims))
+        else:
+            blocks.append(names.NAMES[name][1] + ".")
+    blocks.append("```{toctree}\n:hidden:\n\n" + "\n".join(made) + "\n```")
+    return "\n\n".join(blocks) + "\n"
+
+
+INTRODUCTION = """
+Every figure on these pages was measured by the command beside it and is kept in `benchmarks/results`, with the date, the
+machine and the versions. A claim of a paper *holds*, *holds in part* or *does not hold*; where it does not, the last column
+says why. `±` is one standard error over seeds.
+"""
+
+
+# ---- pictures -----------------------------------------------------------------------------------------
+
+
+def pictures() -> dict[Path, tuple[Part, list[dict[str, Any]]]]:
+    """{path: what it is drawn from}."""
+    made = {}
+    for name, file in files().items():
+        benchmark = names.get(name)
+        for part, records in results.records(benchmark, file).items():
+            if benchmark.part(part).draw:
+                made[DOCS / f"{name}_{part}.svg"] = (benchmark.part(part), records)
+    return made
+
+
+def stamp(records: list[dict[str, Any]]) -> str:
+    """What a picture carries to say which records it shows."""
+    return "records " + hashlib.sha256(json.dumps(records, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def draw(path: Path, part: Part, records: list[dict[str, Any]]) -> Path:
+    """Draw one picture; its description names the records."""
+    import matplotlib
+
+    matplotlib.use("agg")
+    from matplotlib.figure import Figure
+
+    style = {"svg.hashsalt": "distrf", "axes.spines.right": False, "axes.spines.top": False, "font.size": 10}
+    with matplotlib.rc_context(style | {"legend.frameon": False}):
+        figure = Figure(figsize=(8, 4), layout="constrained")
+        assert part.draw is not None
+        part.draw(records, figure)
+        figure.savefig(path, metadata={"Date": None, "Description": stamp(records)})
+    return path

@@ -1,0 +1,87 @@
+"""Files of results: what was measured, on which machine, with which versions, when."""
+
+from __future__ import annotations
+
+import datetime
+import importlib.metadata
+import json
+import math
+import os
+import platform
+from pathlib import Path
+from typing import Any
+
+from benchmarks.benchmark import Benchmark, Record, Run
+
+#: The results that the documentation shows.
+FOLDER = Path(__file__).parent / "results"
+PACKAGES = ("distrf", "numpy", "scipy", "scikit-learn", "numba", "dask", "distributed", "zarr")
+
+
+def machine() -> dict[str, Any]:
+    """{what: value}: processor, cores, memory, threads of BLAS, Python and the packages that numbers depend on."""
+    found: dict[str, Any] = {"processor": processor(), "cores": os.cpu_count(), "GiB": memory()}
+    found |= {"BLAS threads": os.environ.get("OPENBLAS_NUM_THREADS", "all"), "python": platform.python_version()}
+    return found | {name: importlib.metadata.version(name) for name in PACKAGES}
+
+
+def processor() -> str:
+    """The name of the processor, and its widest vector instructions."""
+    text = Path("/proc/cpuinfo").read_text() if os.path.exists("/proc/cpuinfo") else ""
+    facts = dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
+    facts = {name.strip(): value.strip() for name, value in facts.items()}
+    flags = facts.get("flags", "").split()
+    widest = next((f for f in ("avx512_vbmi", "avx512f", "avx2") if f in flags), "")
+    family = f"family {facts['cpu family']} model {facts['model']}" if "cpu family" in facts else ""
+    return ", ".join(part for part in (facts.get("model name", platform.machine()), family, widest) if part)
+
+
+def memory() -> float:
+    """GiB of this machine."""
+    return round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1)
+
+
+def read(path: str | Path) -> dict[str, Any]:
+    """A file of results, or an empty one."""
+    path = Path(path)
+    return json.loads(path.read_text()) if path.exists() else {"benchmark": path.stem, "parts": {}}
+
+
+def records(benchmark: Benchmark, file: dict[str, Any]) -> dict[str, list[Record]]:
+    """{part: its records}, in the order of the benchmark."""
+    return {p.name: file["parts"][p.name]["records"] for p in benchmark.parts if p.name in file["parts"]}
+
+
+def keep(path: str | Path, benchmark: Benchmark, name: str, run: Run, found: list[Record], seconds: float) -> None:
+    """Write what one part found beside what the file has of others. A small run takes no full run's place."""
+    file = read(path)
+    old = file["parts"].get(name)
+    if run.small and old and not old["small"]:
+        raise SystemExit(f"{path} has a full run of {name}: a small one does not replace it")
+    file["benchmark"] = benchmark.name
+    date = datetime.datetime.now(datetime.UTC).date().isoformat()
+    about = {"date": date, "seconds": round(seconds), "small": run.small, "machine": machine()}
+    file["parts"][name] = about | {"records": found}
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    scratch = Path(f"{path}.new")
+    scratch.write_text(dumps(file))
+    scratch.replace(path)
+
+
+def dumps(file: dict[str, Any]) -> str:
+    """JSON with one record a line, so that a difference of two files can be read."""
+    text = json.dumps(file | {"parts": {}}, indent=1)[: -len("{}\n}")].rstrip() + " {"
+    for i, (name, part) in enumerate(file["parts"].items()):
+        head = json.dumps(part | {"records": []}, indent=3)[: -len("[]\n}")].rstrip()
+        lines = ",\n    ".join(json.dumps(rounded(record), allow_nan=False) for record in part["records"])
+        text += ("," if i else "") + f"\n  {json.dumps(name)}: {head} [\n    {lines}\n  ]}}"
+    return text + "\n }\n}\n"
+
+
+def rounded(value: Any) -> Any:
+    """Numbers to six digits: more are noise."""
+    if isinstance(value, dict):
+        return {name: rounded(v) for name, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [rounded(v) for v in value]
+    return float(f"{value:.6g}") if isinstance(value, float) and math.isfinite(value) else value
