@@ -12,11 +12,6 @@ DIR holds the .npz archives of the data sets. BLAS has one thread, unless OPENBL
 
 from __future__ import annotations
 
-import os
-
-for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-    os.environ.setdefault(_name, "1")
-
 import argparse
 import json
 import time
@@ -49,7 +44,9 @@ def main() -> None:
         benchmark = names.get(options.name)
         unknown = set(options.parts or ()) - {p.name for p in benchmark.parts}
         if unknown:
-            parser.error(f"{options.name} has no part {', '.join(unknown)}: {', '.join(p.name for p in benchmark.parts)}")
+            parser.error(
+                f"{options.name} has no part {', '.join(unknown)}: {', '.join(p.name for p in benchmark.parts)}"
+            )
         run_all(benchmark, Run(options.data, options.small), options.parts, options.json)
 
 
@@ -60,7 +57,9 @@ def run_all(benchmark: Benchmark, run: Run, wanted: list[str] | None, path: Path
         if wanted and part.name not in wanted:
             continue
         if part.data and run.data is None and not run.small:
-            raise SystemExit(f"{part.name} reads data sets: say where they are with --data DIR, or take --small")
+            raise SystemExit(
+                f"{part.name} reads data sets: say where they are with --data DIR, or take --small"
+            )
         started = time.perf_counter()
         found[part.name] = measure(part, run)
         seconds = time.perf_counter() - started

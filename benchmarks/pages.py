@@ -13,7 +13,9 @@ from benchmarks.benchmark import Benchmark, Claim, Part, markdown
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs" / "results"
-MADE = "<!-- Made by `python -m benchmarks --pages` from benchmarks/results: change those files, not this one. -->"
+MADE = (
+    "<!-- Made by `python -m benchmarks --pages` from benchmarks/results: change those files, not this one. -->"
+)
 BLOCK = re.compile(r"<!-- results: (?P<name>\w+) (?P<part>\w+) -->.*?<!-- end of results -->", re.DOTALL)
 HEAD = ("claim", "theirs", "measured", "verdict")
 
@@ -21,7 +23,11 @@ HEAD = ("claim", "theirs", "measured", "verdict")
 def write() -> list[Path]:
     """Write all pages and pictures; returns their paths."""
     DOCS.mkdir(exist_ok=True)
-    made = {path: text for path, text in (texts() | filled()).items() if not path.exists() or path.read_text() != text}
+    made = {
+        path: text
+        for path, text in (texts() | filled()).items()
+        if not path.exists() or path.read_text() != text
+    }
     for path, text in made.items():
         path.write_text(text)
     return [*made, *(draw(path, *what) for path, what in pictures().items())]
@@ -86,7 +92,7 @@ def page(benchmark: Benchmark, file: dict[str, Any]) -> str:
 
 
 def heading(name: str) -> str:
-    """"figure1" as "Figure 1", "kernel_error" as "Kernel error"."""
+    """ "figure1" as "Figure 1", "kernel_error" as "Kernel error"."""
     text = name.replace("_", " ")
     digits = len(text) - len(text.rstrip("0123456789"))
     return (f"{text[:-digits].rstrip()} {text[-digits:]}" if digits else text).capitalize()

@@ -21,7 +21,10 @@ PACKAGES = ("distrf", "numpy", "scipy", "scikit-learn", "numba", "dask", "distri
 def machine() -> dict[str, Any]:
     """{what: value}: processor, cores, memory, threads of BLAS, Python and the packages that numbers depend on."""
     found: dict[str, Any] = {"processor": processor(), "cores": os.cpu_count(), "GiB": memory()}
-    found |= {"BLAS threads": os.environ.get("OPENBLAS_NUM_THREADS", "all"), "python": platform.python_version()}
+    found |= {
+        "BLAS threads": os.environ.get("OPENBLAS_NUM_THREADS", "all"),
+        "python": platform.python_version(),
+    }
     return found | {name: importlib.metadata.version(name) for name in PACKAGES}
 
 
@@ -52,7 +55,9 @@ def records(benchmark: Benchmark, file: dict[str, Any]) -> dict[str, list[Record
     return {p.name: file["parts"][p.name]["records"] for p in benchmark.parts if p.name in file["parts"]}
 
 
-def keep(path: str | Path, benchmark: Benchmark, name: str, run: Run, found: list[Record], seconds: float) -> None:
+def keep(
+    path: str | Path, benchmark: Benchmark, name: str, run: Run, found: list[Record], seconds: float
+) -> None:
     """Write what one part found beside what the file has of others. A small run takes no full run's place."""
     file = read(path)
     old = file["parts"].get(name)

@@ -66,4 +66,7 @@ def test_a_small_run_replaces_no_full_one(tmp_path):
     with pytest.raises(SystemExit, match="does not replace"):
         results.keep(path, benchmark, "figure1", Run(small=True), [{"D": 2}], 2.0)
     results.keep(path, benchmark, "table1", Run(), [{"d": 1}, {"d": 2}], 2.0)
-    assert results.records(benchmark, results.read(path)) == {"figure1": [{"D": 1}], "table1": [{"d": 1}, {"d": 2}]}
+    assert results.records(benchmark, results.read(path)) == {
+        "figure1": [{"D": 1}],
+        "table1": [{"d": 1}, {"d": 2}],
+    }
