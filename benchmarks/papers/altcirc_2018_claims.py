@@ -181,7 +181,7 @@ def claim_factor(records: list[Record]) -> Claim | None:
         return None
     ok = max(ratios["left"]) < 1.5 and min(ratios["raw"]) > 1.5
     return Claim(
-        "The error of circ beyond that of random is mostly a factor common to all pairs of rows",
+        "The error of circ beyond that of random is mostly one factor and one offset for all pairs of rows",
         "not in the paper; why accuracies differ less than errors do",
         f"error of circ over that of random {min(ratios['raw']):.1f} to {max(ratios['raw']):.1f}; {min(ratios['left']):.2f} to "
         f"{max(ratios['left']):.2f} for centred matrices times their best factor",
@@ -234,7 +234,11 @@ def claim_circ(records: list[Record]) -> Claim | None:
     )
     above = [case for case, d, se, _ in found if d > 2 * se]
     ok = len(below) == len(found)
-    why = f"better than random: {named(above)}" if above else ""
+    why = (
+        f"better than random: {named(above)}; accuracy goes with what one factor and one offset leave of the error, which is much alike"
+        if above
+        else ""
+    )
     unclear = [case for case, d, se, _ in found if abs(d) <= 2 * se]
     if unclear:
         why += ("; " if why else "") + f"cannot be told: {named(unclear)}"
