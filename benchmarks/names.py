@@ -8,6 +8,10 @@ from benchmarks.benchmark import Benchmark
 
 #: name: (module, what it measures). A module holds `BENCHMARK`, and is imported only when it is run.
 NAMES: dict[str, tuple[str, str]] = {
+    "altcirc_2018": (
+        "papers.altcirc_2018",
+        "Mukuta et al. 2018: alternating circulant Laplace features, Figure 1, Tables 2-5",
+    ),
     "scrf_2015": ("papers.scrf_2015", "Feng et al. 2015: signed circulant features, Figures 1-3, Tables 1-2"),
 }
 
