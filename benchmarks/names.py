@@ -10,9 +10,10 @@ from benchmarks.benchmark import Benchmark
 NAMES: dict[str, tuple[str, str]] = {
     "defaults": ("tables.defaults", "what a first run gives: our defaults beside peers on 25 sets (hours)"),
     "scrf_2015": ("papers.scrf_2015", "Feng et al. 2015: signed circulant features, Figures 1-3, Tables 1-2"),
+    "sgd": ("models.sgd", "SGD beside exact ridge, scikit-learn's solvers and the bare loop"),
     "tables": (
         "tables.tables",
-        "train without options beside gradient boosting and others on 23 tables (an hour)",
+        "train without options beside gradient boosting and others on 23 tables (hour)",
     ),
 }
 
