@@ -8,8 +8,10 @@ from benchmarks.benchmark import Benchmark
 
 #: name: (module, what it measures). A module holds `BENCHMARK`, and is imported only when it is run.
 NAMES: dict[str, tuple[str, str]] = {
+    "calibration": ("models.calibration", "log loss of calibrated ridge and SVM"),
     "defaults": ("tables.defaults", "what a first run gives: our defaults beside peers on 25 sets (hours)"),
     "polynomial": ("maps.polynomial", "TensorSketch, landmarks of Nystroem, compact features"),
+    "ranking": ("models.ranking", "AUC and average precision from bins: bounds, errors, time"),
     "ridge_cg": ("models.ridge_cg", "ridge by conjugate gradients beside the Gram matrix"),
     "scrf_2015": ("papers.scrf_2015", "Feng et al. 2015: signed circulant features, Figures 1-3, Tables 1-2"),
     "sgd": ("models.sgd", "SGD beside exact ridge, scikit-learn's solvers and the bare loop"),
