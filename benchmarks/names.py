@@ -9,7 +9,9 @@ from benchmarks.benchmark import Benchmark
 #: name: (module, what it measures). A module holds `BENCHMARK`, and is imported only when it is run.
 NAMES: dict[str, tuple[str, str]] = {
     "calibration": ("models.calibration", "log loss of calibrated ridge and SVM"),
+    "choices": ("tables.choices", "what make_model chooses, and what each choice is worth on 29 sets"),
     "defaults": ("tables.defaults", "what a first run gives: our defaults beside peers on 25 sets (hours)"),
+    "length_scales": ("tables.length_scales", "a shorter length scale than the trials chose, on all rows"),
     "polynomial": ("maps.polynomial", "TensorSketch, landmarks of Nystroem, compact features"),
     "ranking": ("models.ranking", "AUC and average precision from bins: bounds, errors, time"),
     "ridge_cg": ("models.ridge_cg", "ridge by conjugate gradients beside the Gram matrix"),
