@@ -8,9 +8,14 @@ from benchmarks.benchmark import Benchmark
 
 #: name: (module, what it measures). A module holds `BENCHMARK`, and is imported only when it is run.
 NAMES: dict[str, tuple[str, str]] = {
+    "big_table": (
+        "tables.big_table",
+        "ten million rows of a table on two workers: trained, killed, resumed (25 min)",
+    ),
     "calibration": ("models.calibration", "log loss of calibrated ridge and SVM"),
     "choices": ("tables.choices", "what make_model chooses, and what each choice is worth on 29 sets"),
     "defaults": ("tables.defaults", "what a first run gives: our defaults beside peers on 25 sets (hours)"),
+    "end_to_end": ("execution.end_to_end", "wall time and memory of the main job beside a bare NumPy loop"),
     "length_scales": ("tables.length_scales", "a shorter length scale than the trials chose, on all rows"),
     "polynomial": ("maps.polynomial", "TensorSketch, landmarks of Nystroem, compact features"),
     "ranking": ("models.ranking", "AUC and average precision from bins: bounds, errors, time"),
