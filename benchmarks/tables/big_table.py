@@ -102,7 +102,7 @@ def called(words: tuple[Any, ...], kill_after: float | None = None) -> Watched:
     if kill_after is not None:
         return {}, 0.0, [0.0] * 10
     started, text = time.perf_counter(), io.StringIO()
-    line = ["distrf", *map(str, words), "--json"]
+    line = ["distrf", *map(str, words), "--cluster", "none", "--json"]
     with mock.patch("sys.argv", line), contextlib.redirect_stdout(text), contextlib.suppress(SystemExit):
         run()
     return json.loads(text.getvalue()), time.perf_counter() - started, [0.0] * 10
