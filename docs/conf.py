@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -16,7 +17,7 @@ copyright = author
 version = release = distrf.__version__
 
 extensions = [
-    "myst_parser",
+    "myst_nb",
     "numpydoc",
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
@@ -24,6 +25,7 @@ extensions = [
     "commands",
     "mathml",
     "members",
+    "notebooks",
 ]
 templates_path = ["_templates"]
 exclude_patterns = ["_build"]
@@ -33,6 +35,11 @@ root_doc = "index"
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
 myst_links_external_new_tab = False
+# Notebooks are kept without output. NOTEBOOKS=cache runs those that changed, so that their pages have pictures.
+nb_execution_mode = os.environ.get("NOTEBOOKS", "off")
+nb_execution_timeout = 300
+nb_execution_raise_on_error = True
+nb_merge_streams = True
 
 default_role = "code"  # `name` in docstrings
 autosummary_generate = True

@@ -46,6 +46,14 @@ class Crew:
         """Segments that were given to workers, and are not finished."""
         return len(self._running)
 
+    @property
+    def able(self) -> list[str] | None:
+        """The workers that may add two states: where some are too small for the pass, the others; else None, any.
+
+        Dask would give a small worker sums as well. One that holds more than its limit pauses, and they would wait for ever.
+        """
+        return list(self._threads) if self._small and self._threads else None
+
     def choose(self, left: int) -> str | None:
         """The worker that should run the next segment.
 

@@ -277,7 +277,8 @@ def _run_workers(pass_: _Pass, window: int, client: Any, peak: int) -> Any:
     adding: dict[Any, list[str]] = {}  # key of a sum -> the keys of the two states that it still holds
     root, most = pass_.key(tree.root), window + most_waiting(segments)
     submission = Submission(pass_.name)
-    submission.add(dict(pass_.blocks.shared), keep=list(pass_.blocks.shared))
+    crew.look()
+    submission.add(dict(pass_.blocks.shared), 0, crew.able, list(pass_.blocks.shared))
     try:
         while True:
             while queue.left and crew.running + len(tree.waiting) + len(adding) < most:
@@ -298,7 +299,7 @@ def _run_workers(pass_: _Pass, window: int, client: Any, peak: int) -> Any:
                     crew.finish(key)
                     for addition in tree.add(running.pop(key)):
                         task = pass_.sum(addition)
-                        submission.add({task.key: task}, 1, keep=[task.key])
+                        submission.add({task.key: task}, 1, crew.able, [task.key])
                         adding[task.key] = [pass_.key(addition.left), pass_.key(addition.right)]
                 elif key in adding:
                     results.release(adding.pop(key))

@@ -232,8 +232,8 @@ def results_in_order(
         return
     token, large = uuid.uuid4().hex, {"distributed.admin.large-graph-warning-threshold": "64GiB"}
     with dask.config.set(large), dask.annotate(span=span_of(name)):
-        held = client.submit(dict, shared, key=f"{name}-data-{token}", pure=False)
         where = {"workers": [*workers], "allow_other_workers": True} if workers else {}
+        held = client.submit(dict, shared, key=f"{name}-data-{token}", pure=False, **where)
         futures = [
             client.submit(function, held, *call, key=f"{name}-{token}-{i}", pure=False, **where)
             for i, call in enumerate(calls)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import dask
@@ -26,7 +26,11 @@ class Submission:
         self.keep: list[Any] = []
 
     def add(
-        self, graph: dict[Any, Any], priority: int = 0, worker: str | None = None, keep: Iterable[Any] = ()
+        self,
+        graph: dict[Any, Any],
+        priority: int = 0,
+        worker: str | Sequence[str] | None = None,
+        keep: Iterable[Any] = (),
     ) -> None:
         """Add tasks.
 
@@ -36,14 +40,15 @@ class Submission:
             Tasks by key.
         priority : int
             Higher ones run first.
-        worker : str, optional
-            Address of the worker that should run them; if it is lost, any other may.
+        worker : str or sequence of str, optional
+            Address of the worker that should run them, or of several of which any may; if they are lost, any other may.
         keep : iterable of keys
             Results to hold on the cluster until their futures are released. All others are dropped after their last use.
         """
         notes: dict[str, Any] = {"priority": priority, "span": self._span}
         if worker is not None:
-            notes |= {"workers": [worker], "allow_other_workers": True}
+            workers = [worker] if isinstance(worker, str) else list(worker)
+            notes |= {"workers": workers, "allow_other_workers": True}
         self._layers[str(len(self._layers))] = MaterializedLayer(graph, annotations=notes)
         self.keep.extend(keep)
 

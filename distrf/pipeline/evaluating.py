@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,11 +16,13 @@ from ..errors import InputError
 from ..execution.sampling import sampled_rows, take_rows
 from ..linear_model.base import LinearClassifier
 from ..representation import facts_html, shown
+from ..scores.labels import LabelCounts
 from ..scores.models import ClassifierSums, RegressorSums
 from ..scores.passes import ROW_FLOPS, check_kinds, check_numbers, sum_pass
 from ..scores.ranking import bins_of_each
 from ..scores.samples import RowSample
 from ..scores.slices import Sliced, Slices
+from ..tables.drift import DriftWarning
 from .inputs import rows_with_target, weights_of
 from .loaded import predictor
 from .tables import encoder_of, warn_of_drift
@@ -142,7 +145,8 @@ def evaluate(
     Warns
     -----
     DriftWarning
-        Rows of a table differ from those of the training: see `TableEncoder.find_drift`.
+        Rows of a table differ from those of the training: see `TableEncoder.find_drift`. Or rows have labels that no
+        training row had.
 
     Notes
     -----
@@ -172,10 +176,24 @@ def evaluate(
         outputs["rows"] = row_numbers(outputs["predicted"])
     empty = empty_sums(pipeline[-1], tuple(outputs), n, slices)
     sums = sum_pass(empty, [truth, *outputs.values(), column], flops_per_row=_flops_per_row(pipeline, rows))
+    if is_classifier(pipeline[-1]):
+        _warn_of_new_labels((sums if slices is None else sums.whole).labels, pipeline[-1].classes_)
     if slices is None:
         return Evaluation(sums.report(), sums)
     named = {"by": by if isinstance(by, str) else None, "slices": sums.report()}
     return Evaluation(sums.whole.report() | named, sums.whole)
+
+
+def _warn_of_new_labels(counts: LabelCounts, classes: np.ndarray) -> None:
+    """Warn of rows whose label the model cannot predict, since no training row had it: they count as wrong."""
+    new = (counts.truth > 0) & ~np.isin(counts.labels, classes)
+    if new.any():
+        named = ", ".join(repr(label) for label in counts.labels[new][:5].tolist()) + (
+            ", ..." if new.sum() > 5 else ""
+        )
+        share = counts.truth[new].sum() / counts.truth.sum()
+        text = f"{100 * share:.3g} % of the rows have a label that no training row had, {named}; they count as wrong"
+        warnings.warn(text, DriftWarning, stacklevel=3)
 
 
 def choose_slices(column: Any) -> Slices:

@@ -18,6 +18,7 @@ from sklearn.pipeline import Pipeline
 from ..errors import InputError
 from ..execution.keeping import keeping_blocks
 from ..execution.labelled import plain_rows
+from ..execution.open_rows import open_rows
 from ..execution.open_table import is_table
 from ..execution.row_blocks import align_rows, blocks_are_csr
 from ..linear_model.ridge import fit_beside
@@ -29,6 +30,8 @@ from ..scores.headline import headline, rare_class
 from ..scores.labels import mean_recall
 from ..scores.ranking import Ranking
 from ..splits import check_split
+from ..store import find_format
+from ..store.table_source import TableSource
 from ..targets import class_targets, regression_targets
 from .deciding import all_equal
 from .inputs import Arrays
@@ -73,11 +76,12 @@ def train(
 
     Parameters
     ----------
-    X : {array, CSR matrix, Dask array} of shape (n, d), or a table
+    X : {array, CSR matrix, Dask array} of shape (n, d), a table, or the path of a store
         Input rows. A table is a path of Parquet or CSV, a data frame, an Arrow table, a Dask DataFrame or what `open_table`
-        returns: its columns may be numbers, categories and dates, with missing values.
+        returns: its columns may be numbers, categories and dates, with missing values. A Zarr store is opened by `open_rows`.
     y : array or Dask array of shape (n,) or (n, C), or None, default=None
-        Targets: labels, or numbers, one or C for each row. Not needed if `target` names a column of a table.
+        Targets: labels, or numbers, one or C for each row. Not needed if `target` names a column of a table, or for a store
+        that has an array y.
     sample_weight : array or Dask array of shape (n,), default=None
         Weight of each row, in the fit and in all that is judged on the way: choices, and the comparisons with a linear
         model and a constant. Rows of weight 0 count as if they were not there.
@@ -103,7 +107,7 @@ def train(
     overwrite : bool, default=False
         Replace a model in `out`, and start anew if `checkpoint` holds a state.
     target : str or None, default=None
-        The column of a table that holds the targets.
+        The column of a table, or the array of a store, that holds the targets.
     exclude : sequence of str or None, default=None
         Columns of a table that are left out.
     categorical : sequence of str or None, default=None
@@ -155,7 +159,17 @@ def train(
     check_split(split, by)
     numbers = options.get("scale", "auto") != "auto" or wants_numbers(options.get("map"))
     name, dates, learned, kinds = None, False, None, []
-    if is_table(X) and not numbers:
+    if isinstance(X, (str, os.PathLike)) and (numbers or not issubclass(find_format(X), TableSource)):
+        path = os.fspath(X)
+        if others := sorted(key for key, value in table.items() if value is not None and key != "target"):
+            raise InputError(
+                f"{', '.join(others)} name columns of a table, but the columns of {path!r} are read as numbers; leave "
+                "them out, or choose columns by open_rows(..., columns=)"
+            )
+        X, found = open_rows(path, target=target)
+        learned = target if y is None else None
+        y = found if y is None else y
+    elif is_table(X) and not numbers:
         coded = coded_table(X, **table, by=by if isinstance(by, str) else None)
         if isinstance(by, str):
             name, (by, dates) = by, coded.column(by, times=split == "time")
@@ -165,11 +179,6 @@ def train(
         options["scale"], kinds = coded.encoder, coded.kinds
     elif given := [name for name, value in table.items() if value is not None]:
         raise InputError(f"{', '.join(given)} name columns of a table; X is {type(X).__name__}")
-    if isinstance(X, (str, os.PathLike)):
-        raise InputError(
-            f"with scale={options.get('scale', 'auto')!r} and map={options.get('map', 'auto')!r} columns are numbers; open "
-            f"{os.fspath(X)!r} with open_rows, and give its X and y"
-        )
     if isinstance(by, str):
         raise InputError(
             f"by={by!r} names a column of a table; X is {type(X).__name__}: give the values, shape (n,)"

@@ -246,6 +246,9 @@ class DaskBatches:
         At most FAN_IN sums are left for the client to add.
         """
         name = uuid.uuid4().hex
+        among = (
+            sorted({a.worker for a in assignments if a.worker is not None}) or None
+        )  # none that is too small
         weights: Any = arrays
         if len(assignments) * sum(a.nbytes for a in arrays.values()) > _MESSAGE_BYTES:
             weights = TaskRef(f"sgd-weights-{name}")
@@ -261,7 +264,7 @@ class DaskBatches:
             sums: list[str] = []
             for keys in lists:
                 key = f"sgd-sum-{name}-{len(lists)}-{len(sums)}"
-                submission.add({key: Task(key, _sum_lists, *(TaskRef(k) for k in keys))}, 1)
+                submission.add({key: Task(key, _sum_lists, *(TaskRef(k) for k in keys))}, 1, among)
                 sums.append(key)
             lists = [sums[a : a + FAN_IN] for a in range(0, len(sums), FAN_IN)]
         submission.keep.extend(lists[0])
@@ -310,7 +313,7 @@ class DaskBatches:
                     key, _score, self.work, self._stubs, block, held, tuple(self._learned), TaskRef(rows),
                     TaskRef(weights), *(TaskRef(k) for k in self._learned.values()),
                 )  # fmt: skip
-                submission.add({key: task}, 2, keep=[key])
+                submission.add({key: task}, 2, able or None, [key])
                 keys.append(key)
             self._futures |= submission.submit(self._client)
             for key in keys:

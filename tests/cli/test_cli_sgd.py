@@ -234,7 +234,7 @@ def test_an_interrupted_job_says_how_it_goes_on(cli, files, tmp_path, monkeypatc
         ["train", files / "train.zarr", tmp_path / "m", "--model", "svm"],
         ["run", tmp_path / "job.toml"],
     ):
-        assert "Interrupted: ingest, featurize and predict resume" in said(cli(*words, code=130).err)
+        assert "ingest, featurize and predict go on where they were" in said(cli(*words, code=130).err)
 
 
 def test_checkpoints_are_folders(cli, files, tmp_path):

@@ -102,7 +102,7 @@ class Where(RowCount):
         return state | {get_worker().name}
 
     def combine(self, left, right):
-        return left | right
+        return left | right | {get_worker().name}
 
 
 def name_of_worker(shared, call):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import warnings
 
 import dask.array as da
 import numpy as np
@@ -23,6 +24,7 @@ from distrf.errors import InputError
 from distrf.execution.open_rows import open_column
 from distrf.execution.passes import run_pass
 from distrf.pipeline.inputs import open_input
+from distrf.tables.drift import DriftWarning
 
 
 def problem(classes=2, n=900, rare=False):
@@ -131,7 +133,8 @@ def test_a_class_is_missing_or_new():
     ]
     assert found["roc_auc"] == pytest.approx(np.mean(each), rel=1e-9)
     new = np.where(y == "top", "above all", y)
-    found = distrf.evaluate(model, X, new)
+    with pytest.warns(DriftWarning, match="above all"):
+        found = distrf.evaluate(model, X, new)
     assert [c["label"] for c in found["classes"]] == ["above all", "high", "low", "middle", "top"]
     assert found["accuracy"] == np.mean(model.predict(X) == new)
     alone = distrf.evaluate(model, X[y == "low"], y[y == "low"])
@@ -342,3 +345,17 @@ def test_the_training_says_the_same_score_first(rng):
     assert first.what == "balanced accuracy"
     assert first.constant == pytest.approx(1 / 3)
     assert first.machine > first.constant
+
+
+def test_labels_that_no_training_row_had_are_told():
+    X = np.random.default_rng(0).normal(size=(200, 2))
+    y = np.where(X[:, 0] > 0, "yes", "no").astype("<U5")
+    model = StreamingRidgeClassifier(1e-3).fit(X, y)
+    with pytest.warns(
+        DriftWarning, match=r"^5 % of the rows have a label that no training row had, 'maybe'; they count"
+    ):
+        found = distrf.evaluate(model, X, np.where(np.arange(200) < 10, "maybe", y))
+    assert found["accuracy"] <= 0.95
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        distrf.evaluate(model, X, y)

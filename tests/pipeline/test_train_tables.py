@@ -10,7 +10,7 @@ import pytest
 
 import distrf
 from distrf import StreamingRidge, TableEncoder, load_model, save_model
-from distrf.errors import InputError
+from distrf.errors import InputError, StoreError
 from distrf.tables.drift import DriftWarning
 from distrf.tables.kinds import ColumnWarning
 
@@ -286,3 +286,20 @@ def test_a_classifier_takes_whole_numbers_when_it_is_asked_for(rng):
     assert len(distrf.train(X, y, model="ridge-classifier", n_components=16).classes_) == 30
     with pytest.raises(InputError, match="is a classifier, but"):
         distrf.make_model(X, np.arange(900.0), model="ridge-classifier")
+
+
+def test_a_store_is_trained_on_by_its_path(tmp_path):
+    X = np.random.default_rng(0).normal(size=(300, 3))
+    distrf.write_rows(X, tmp_path / "rows.zarr", X[:, 0])
+    options = {"n_components": 32, "random_state": 0, "baseline": False}
+    made, same = (
+        distrf.train(tmp_path / "rows.zarr", **options),
+        distrf.train(*distrf.open_rows(tmp_path / "rows.zarr"), **options),
+    )
+    assert made[-1].coef_.tobytes() == same[-1].coef_.tobytes()
+    other = distrf.train(tmp_path / "rows.zarr", X[:, 1], **options)
+    assert other[-1].coef_.tobytes() != made[-1].coef_.tobytes()
+    with pytest.raises(InputError, match=r"id name columns of a table, but the columns of '.*rows.zarr'"):
+        distrf.train(tmp_path / "rows.zarr", id=["a"], **options)
+    with pytest.raises(StoreError, match="lengths"):
+        distrf.train(tmp_path / "rows.zarr", target="lengths", **options)
