@@ -93,6 +93,9 @@ def page(benchmark: Benchmark, file: dict[str, Any]) -> str:
         data = " --data DATA" if part.data else ""
         command = f"`python -m benchmarks {benchmark.name} --parts {part.name}{data}`"
         blocks.append(f"{command}: {measured(made)}.")
+    missing = [f"`{part.name}`" for part in benchmark.parts if part.name not in records]
+    if missing:
+        blocks.append(f"Not measured: {', '.join(missing)}.")
     return "\n\n".join(blocks) + "\n"
 
 
