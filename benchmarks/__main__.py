@@ -5,6 +5,7 @@
     python -m benchmarks scrf_2015 --data DIR --json benchmarks/results/scrf_2015.json    # and keep what was measured
     python -m benchmarks scrf_2015 --parts table1           # some of its tables
     python -m benchmarks scrf_2015 --small                  # in seconds, on drawn rows: does it work?
+    python -m benchmarks defaults --data DIR --json benchmarks/results/defaults.json    # hours: goes on where the file ends
     python -m benchmarks --pages                            # docs/results from benchmarks/results
 
 DIR holds the .npz archives of the data sets. BLAS has one thread, unless OPENBLAS_NUM_THREADS says otherwise.
@@ -13,6 +14,7 @@ DIR holds the .npz archives of the data sets. BLAS has one thread, unless OPENBL
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 import time
 from pathlib import Path
@@ -61,21 +63,25 @@ def run_all(benchmark: Benchmark, run: Run, wanted: list[str] | None, path: Path
                 f"{part.name} reads data sets: say where they are with --data DIR, or take --small"
             )
         started = time.perf_counter()
-        found[part.name] = measure(part, run)
+        found[part.name] = measure(benchmark, part, run, path)
         seconds = time.perf_counter() - started
         print(f"\n{part.name}: {seconds:.0f} s\n\n{part.table(found[part.name])}\n", flush=True)
-        if path:
-            results.keep(path, benchmark, part.name, run, found[part.name], seconds)
     for claim in benchmark.claims(found):
         print(spoken(claim))
 
 
-def measure(part: Part, run: Run) -> list[Record]:
-    """The records of a part, each shown as it comes."""
-    found = []
+def measure(benchmark: Benchmark, part: Part, run: Run, path: Path | None) -> list[Record]:
+    """The records of a part, each shown as it comes. They are kept at the end, or one by one where the part resumes."""
+    before = results.resumed(path, part, run)
+    run = dataclasses.replace(run, have=tuple(before["records"]) if before else ())
+    found, started = list(run.have), time.perf_counter()
     for record in part.measure(run):
         found.append(results.rounded(record))
         print(f"  {json.dumps(found[-1])}", flush=True)
+        if path and part.resumes:
+            results.keep(path, benchmark, part.name, run, found, time.perf_counter() - started, before)
+    if path and not part.resumes:
+        results.keep(path, benchmark, part.name, run, found, time.perf_counter() - started)
     return found
 
 

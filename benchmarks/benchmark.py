@@ -19,10 +19,12 @@ class Run:
 
     data : folder of the .npz archives; None: they are not there
     small : seconds instead of minutes, on drawn rows in place of data: whether a part works, not what it measures
+    have : what the file of results has of a part that resumes: it is not measured again
     """
 
     data: Path | None = None
     small: bool = False
+    have: tuple[Record, ...] = ()
 
     def pick(self, full: Any, small: Any) -> Any:
         """The size of a full run, or of a small one."""
@@ -37,6 +39,7 @@ class Part:
     table : records to Markdown
     draw : puts records on an empty Matplotlib figure; None: there is no picture
     data : whether it reads data sets from the folder
+    resumes : whether it takes hours: its records are kept one by one, and `Run.have` says which need no measuring
     """
 
     name: str
@@ -44,6 +47,7 @@ class Part:
     table: Callable[[list[Record]], str]
     draw: Callable[[list[Record], Any], None] | None = None
     data: bool = True
+    resumes: bool = False
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,31 @@ from benchmarks.benchmark import Benchmark
 
 #: name: (module, what it measures). A module holds `BENCHMARK`, and is imported only when it is run.
 NAMES: dict[str, tuple[str, str]] = {
+<<<<<<< HEAD
     "altcirc_2018": (
         "papers.altcirc_2018",
         "Mukuta et al. 2018: alternating circulant Laplace features, Figure 1, Tables 2-5",
     ),
+=======
+    "big_table": (
+        "tables.big_table",
+        "ten million rows of a table on two workers: trained, killed, resumed (25 min)",
+    ),
+    "calibration": ("models.calibration", "log loss of calibrated ridge and SVM"),
+    "choices": ("tables.choices", "what make_model chooses, and what each choice is worth on 29 sets"),
+    "defaults": ("tables.defaults", "what a first run gives: our defaults beside peers on 25 sets (hours)"),
+    "end_to_end": ("execution.end_to_end", "wall time and memory of the main job beside a bare NumPy loop"),
+    "length_scales": ("tables.length_scales", "a shorter length scale than the trials chose, on all rows"),
+    "polynomial": ("maps.polynomial", "TensorSketch, landmarks of Nystroem, compact features"),
+    "ranking": ("models.ranking", "AUC and average precision from bins: bounds, errors, time"),
+    "ridge_cg": ("models.ridge_cg", "ridge by conjugate gradients beside the Gram matrix"),
+>>>>>>> m_rest
     "scrf_2015": ("papers.scrf_2015", "Feng et al. 2015: signed circulant features, Figures 1-3, Tables 1-2"),
+    "sgd": ("models.sgd", "SGD beside exact ridge, scikit-learn's solvers and the bare loop"),
+    "tables": (
+        "tables.tables",
+        "train without options beside gradient boosting and others on 23 tables (hour)",
+    ),
 }
 
 

@@ -46,13 +46,20 @@ def filled() -> dict[Path, str]:
 
 
 def fill(text: str, made: dict[str, dict[str, Any]]) -> str:
-    """The text with the table of each part between `<!-- results: NAME PART -->` and `<!-- end of results -->`."""
+    """The text with the table of each part between `<!-- results: NAME PART -->` and `<!-- end of results -->`.
+
+    The part "verdicts" is the table of verdicts.
+    """
 
     def block(match: re.Match[str]) -> str:
         name, part = match["name"], match["part"]
-        if name not in made or part not in made[name]["parts"]:
+        if name not in made or part not in ("verdicts", *made[name]["parts"]):
             raise SystemExit(f"a page shows {name} {part}, which benchmarks/results does not hold")
-        table = names.get(name).part(part).table(made[name]["parts"][part]["records"]).strip()
+        benchmark, records = names.get(name), results.records(names.get(name), made[name])
+        if part == "verdicts":
+            table = verdicts(benchmark.claims(records))
+        else:
+            table = benchmark.part(part).table(records[part]).strip()
         return f"<!-- results: {name} {part} -->\n\n{table}\n\n<!-- end of results -->"
 
     return BLOCK.sub(block, text)
@@ -84,10 +91,11 @@ def page(benchmark: Benchmark, file: dict[str, Any]) -> str:
         if part.draw:
             blocks.append(f"![{heading(part.name)}]({benchmark.name}_{part.name}.svg)")
         data = " --data DATA" if part.data else ""
-        blocks.append(
-            f"`python -m benchmarks {benchmark.name} --parts {part.name}{data}`: {minutes(made['seconds'])} "
-            f"on {made['date']}, {machine(made['machine'])}."
-        )
+        command = f"`python -m benchmarks {benchmark.name} --parts {part.name}{data}`"
+        blocks.append(f"{command}: {measured(made)}.")
+    missing = [f"`{part.name}`" for part in benchmark.parts if part.name not in records]
+    if missing:
+        blocks.append(f"Not measured: {', '.join(missing)}.")
     return "\n\n".join(blocks) + "\n"
 
 
@@ -98,14 +106,25 @@ def heading(name: str) -> str:
     return (f"{text[:-digits].rstrip()} {text[-digits:]}" if digits else text).capitalize()
 
 
+def measured(part: dict[str, Any]) -> str:
+    """How long it took, when and where."""
+    text = f"{minutes(part['seconds'])} on {part['date']}, {machine(part['machine'])}"
+    for before in part.get("before", ()):
+        text += f"; the first {before['records']} records: {measured(before)}"
+    return text
+
+
 def minutes(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds >= 90 else f"{seconds:.0f} s"
 
 
 def machine(facts: dict[str, Any]) -> str:
-    """The machine and the versions that speed depends on."""
-    versions = ", ".join(f"{name} {facts[name]}" for name in ("numpy", "scipy", "scikit-learn", "numba"))
-    return f"{facts['processor']}, {facts['cores']} cores, BLAS threads: {facts['BLAS threads']}; {versions}"
+    """The machine and the versions that speed depends on, as far as they were noted."""
+    cores = f"{facts['cores']} cores, " if "cores" in facts else ""
+    here = f"{facts['processor']}, {cores}BLAS threads: {facts['BLAS threads']}" if "processor" in facts else ""
+    packages = ("numpy", "scipy", "scikit-learn", "numba")
+    versions = ", ".join(f"{name} {facts[name]}" for name in packages if name in facts)
+    return "; ".join(text for text in (here, versions) if text) or "on a machine that was not noted"
 
 
 def verdicts(claims: list[Claim]) -> str:

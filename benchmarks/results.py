@@ -11,7 +11,7 @@ import platform
 from pathlib import Path
 from typing import Any
 
-from benchmarks.benchmark import Benchmark, Record, Run
+from benchmarks.benchmark import Benchmark, Part, Record, Run
 
 #: The results that the documentation shows.
 FOLDER = Path(__file__).parent / "results"
@@ -55,10 +55,25 @@ def records(benchmark: Benchmark, file: dict[str, Any]) -> dict[str, list[Record
     return {p.name: file["parts"][p.name]["records"] for p in benchmark.parts if p.name in file["parts"]}
 
 
+def resumed(path: str | Path | None, part: Part, run: Run) -> dict[str, Any] | None:
+    """What the file has of a part that resumes; None of others, and of a run of the other size."""
+    before = read(path)["parts"].get(part.name) if path and part.resumes else None
+    return before if before and before["small"] == run.small else None
+
+
 def keep(
-    path: str | Path, benchmark: Benchmark, name: str, run: Run, found: list[Record], seconds: float
+    path: str | Path,
+    benchmark: Benchmark,
+    name: str,
+    run: Run,
+    found: list[Record],
+    seconds: float,
+    before: dict[str, Any] | None = None,
 ) -> None:
-    """Write what one part found beside what the file has of others. A small run takes no full run's place."""
+    """Write what one part found beside what the file has of others. A small run takes no full run's place.
+
+    before : the part that this run went on with; `found` begins with its records, and the file keeps where they are from
+    """
     file = read(path)
     old = file["parts"].get(name)
     if run.small and old and not old["small"]:
@@ -66,11 +81,24 @@ def keep(
     file["benchmark"] = benchmark.name
     date = datetime.datetime.now(datetime.UTC).date().isoformat()
     about = {"date": date, "seconds": round(seconds), "small": run.small, "machine": machine()}
+    if before:
+        about = after(before, about)
     file["parts"][name] = about | {"records": found}
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     scratch = Path(f"{path}.new")
     scratch.write_text(dumps(file))
     scratch.replace(path)
+
+
+def after(before: dict[str, Any], about: dict[str, Any]) -> dict[str, Any]:
+    """`about` of a part that went on: seconds of one machine add up, another machine is named with its records."""
+    earlier = before.get("before", [])
+    if before["machine"] == about["machine"]:
+        about = about | {"seconds": before["seconds"] + about["seconds"]}
+    else:
+        first = {name: before[name] for name in ("date", "seconds", "machine")}
+        earlier = [*earlier, first | {"records": len(before["records"])}]
+    return about | ({"before": earlier} if earlier else {})
 
 
 def dumps(file: dict[str, Any]) -> str:

@@ -18,7 +18,7 @@ PARTS = [(name, part.name) for name in names.NAMES for part in names.get(name).p
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "part"), PARTS, ids=["-".join(p) for p in PARTS])
+@pytest.mark.parametrize(("name", "part"), PARTS, ids=map("-".join, PARTS))
 def test_a_small_run_of_every_part(name, part):
     benchmark = names.get(name)
     run = Run(small=True)

@@ -56,7 +56,7 @@ def test_pictures_are_small_and_can_be_made_again():
 
 
 def test_files_that_pages_name_exist():
-    """`benchmarks/sgd.py` in a page, with or without arguments, is a file of the repository."""
+    """`benchmarks/data.py` in a page, with or without arguments, is a file of the repository."""
     for page in PAGES:
         for named in re.findall(r"\b((?:benchmarks|cluster|tests|notebooks)/[\w./-]+\.\w+)", page.read_text()):
             assert (ROOT / named).exists(), f"{page.relative_to(ROOT)} names {named}"

@@ -1,27 +1,11 @@
-"""`distrf.train` without options on tables, beside gradient boosting, linear models with one-hot columns and exact kernel machines.
-
-    python benchmarks/tables.py DATA --json benchmarks/tables.jsonl               # run what is missing (an hour)
-    python benchmarks/tables.py DATA --json RECORDS --tables airline --methods distrf boosting --seeds 1
-    python benchmarks/tables.py --json RECORDS --page docs/guide/tables_results.md      # the tables of a page
-
-Every method gets the same rows: HistGradientBoosting with its categories as such, linear models and SVC / SVR behind
-scikit-learn's imputation, units and one-hot columns. Kernel machines get 10,000 rows at most. The score is the accuracy of
-labels, R^2 of numbers; for two labels the area under the curve besides. Seconds are CPU seconds of fitting and predicting.
-"""
+"""`distrf.train` without options on tables, beside gradient boosting, linear models with one-hot columns and exact kernel machines."""
 
 from __future__ import annotations
 
-import argparse
-import json
-import os
-import sys
 import time
 import warnings
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any
-
-os.environ.setdefault("OMP_NUM_THREADS", "1")
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
 import pandas as pd
@@ -33,8 +17,10 @@ from sklearn.metrics import accuracy_score, r2_score, roc_auc_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.svm import SVC, SVR
-from tables_data import TABLES, TableProblem, table
-from tables_report import MARK, METHODS, report
+
+from benchmarks.benchmark import Benchmark, Part, Record, Run
+from benchmarks.tables.tables_data import TABLES, TRAIN_ROWS, TableProblem, table
+from benchmarks.tables.tables_report import METHODS, claims, report
 
 SVM_ROWS = 10_000
 
@@ -149,9 +135,9 @@ class _Scaled(SVR):
         return super().predict(X) * self.spread_ + self.middle_
 
 
-def run(problem: TableProblem, name: str) -> dict[str, Any]:
+def fitted(problem: TableProblem, name: str) -> Record:
     """One record."""
-    record: dict[str, Any] = {
+    record: Record = {
         "table": problem.name,
         "made": problem.made,
         "method": name,
@@ -178,32 +164,28 @@ def run(problem: TableProblem, name: str) -> dict[str, Any]:
     return record
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("data", nargs="?", default=os.environ.get("DISTRF_DATA", ""))
-    parser.add_argument("--json", type=Path, required=True)
-    parser.add_argument("--tables", nargs="+", default=list(TABLES), choices=TABLES)
-    parser.add_argument("--methods", nargs="+", default=list(METHODS), choices=METHODS)
-    parser.add_argument("--seeds", type=int, default=1)
-    parser.add_argument("--page", type=Path, help="write the scores below the mark of this page, run nothing")
-    options = parser.parse_args()
-    lines = options.json.read_text().splitlines() if options.json.exists() else []
-    records = [json.loads(line) for line in lines]
-    if options.page:
-        head = options.page.read_text().partition(MARK)[0] if options.page.exists() else ""
-        options.page.write_text(f"{head}{MARK}\n\n{report(records)}")
-        return
-    done = {(r["table"], r["method"], r["seed"]) for r in records}
-    for seed in range(options.seeds):
-        for name in options.tables:
-            wanted = [one for one in options.methods if (name, one, seed) not in done]
-            problem = table(name, options.data, seed) if wanted else None
+def fits(run: Run) -> Iterator[Record]:
+    """One fit a record: a method on a table with a seed of the split. Those that the file has are not run again."""
+    done = {(r["table"], r["method"], r["seed"]) for r in run.have}
+    for seed in range(run.pick(SEEDS, 1)):
+        for name in run.pick(TABLES, ("diabetes",)):
+            wanted = [one for one in METHODS if (name, one, seed) not in done]
+            problem = table(name, run.data, seed) if wanted else None
             for one in wanted:
-                record = run(problem, one) | {"seed": seed}
-                print(json.dumps(record), flush=True)
-                with options.json.open("a") as file:
-                    file.write(json.dumps(record) + "\n")
+                yield fitted(problem, one) | {"seed": seed}
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+SEEDS = 3
+
+ABOUT = f"""
+`distrf.train(X, y)` without any option, on tables that nobody prepared for it, beside the usual ways to learn from tables. All
+methods get the same rows: `HistGradientBoosting` with its categories as such; linear models and SVC or SVR behind scikit-learn's
+imputation, units and one-hot columns. At most {TRAIN_ROWS:,} rows train, {SVM_ROWS:,} of them the SVM. [Tables beside other
+methods](../guide/tables_results.md) says where distrf is behind, and why.
+"""
+
+BENCHMARK = Benchmark(
+    "tables", "Tables beside other methods", ABOUT,
+    (Part("fits", fits, report, resumes=True),),
+    lambda found: claims(found.get("fits", [])),
+)  # fmt: skip

@@ -10,17 +10,9 @@ from pathlib import Path
 
 import pytest
 
-BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+from benchmarks.tables.defaults_table import claims, report
 
-
-@pytest.fixture(scope="module")
-def report():
-    sys.path.insert(0, str(BENCHMARKS))
-    try:
-        from defaults_table import report
-    finally:
-        sys.path.remove(str(BENCHMARKS))
-    return report
+ROOT = Path(__file__).parents[2]
 
 
 def record(name, method, seed=0, task="classification", **given):
@@ -37,7 +29,7 @@ def record(name, method, seed=0, task="classification", **given):
     return found | {"warned": 0} | given
 
 
-def test_verdicts(report):
+def test_verdicts():
     """Below another method, a crash, worse than a constant without a word: each is named with its numbers."""
     records = [
         *(record("a", "peer dummy", s, score=0.5) for s in (0, 1)),
@@ -52,7 +44,6 @@ def test_verdicts(report):
     ]
     methods = ["bare ridge", "bare squared", "bare huber", "peer dummy", "peer linear", "peer svm"]
     told = report(records, ["a", "b"], methods)
-    print(told)
     for line in (
         "| a | 9 x 2 | 2 | 93.5 (1.5) | 88.5 (1.5) | 50.0 (1.5) | 88.0 (1.5) | 95.0 (1.5) |",
         "| b | 9 x 2 | 1 | 0.400 (1.5) | -3.000 (1.5) | crash | 0.000 (1.5) |",
@@ -68,45 +59,46 @@ def test_verdicts(report):
         assert line in told.splitlines()
 
 
-def test_the_page_is_made_of_the_records(tmp_path):
-    """docs/guide/defaults.md says below its mark what the records say, and its head stays."""
-    page, records = (
-        (BENCHMARKS.parent / "docs" / "guide" / "defaults.md").read_text(),
-        BENCHMARKS / "defaults.jsonl",
-    )
-    made = tmp_path / "page.md"
-    made.write_text(page.split("### Verdicts")[0])
-    words = [sys.executable, str(BENCHMARKS / "defaults.py"), "--json", str(records), "--page", str(made)]
-    subprocess.run(words, check=True)
-    assert made.read_text() == page
+def test_claims():
+    """What is short of a bar is named; where two standard errors cover the bar, so is that. A crash is short."""
+    records = [
+        *(record("a", "peer svm", s, score=v) for s, v in ((0, 0.9), (1, 1.0))),
+        *(record("a", "train", s, score=v) for s, v in ((0, 0.8), (1, 1.0))),
+        *(record("b", "peer svm", s, score=0.9) for s in (0, 1)),
+        *(record("b", "train", s, score=v) for s, v in ((0, 0.8), (1, 0.81))),
+        record("c", "peer svm", score=0.9),
+        record("c", "train", score=0.9),
+    ]
+    svm, sound = claims(records, ["a", "b", "c"], ["train", "peer svm"])
+    assert svm.verdict == "does not hold"
+    assert svm.ours == "1 of 3 sets"
+    assert svm.why.startswith("a 90.0 < 95.0; b 80.5 < 90.0 (seeds do not tell on a).")
+    assert sound.verdict == "holds"
+    crash = {"set": "c", "method": "train", "seed": 1, "task": "classification", "error": "ValueError: no"}
+    _, sound = claims([*records, crash], ["a", "b", "c"], ["train", "peer svm"])
+    assert sound.verdict == "does not hold"
+    assert "crashed on 1 (c (ValueError: no))" in sound.why
 
 
 @pytest.mark.slow
-def test_the_command_resumes(tmp_path, report):
-    """One record a line, of fits on data; a second call runs what is new, and nothing again."""
-    file = tmp_path / "records.json"
+def test_the_command_resumes(tmp_path):
+    """Each fit is a record of a file; what the file has is not run again."""
+    file = tmp_path / "defaults.json"
 
-    def command(*arguments):
-        words = [sys.executable, str(BENCHMARKS / "defaults.py"), "--json", str(file), *arguments]
-        environment = os.environ | {"PYTHONPATH": str(BENCHMARKS.parent)}
-        done = subprocess.run(words, capture_output=True, text=True, env=environment, check=False)
+    def command():
+        words = [sys.executable, "-m", "benchmarks", "defaults", "--small", "--json", str(file)]
+        environment = os.environ | {"PYTHONPATH": str(ROOT)}
+        done = subprocess.run(words, capture_output=True, text=True, env=environment, cwd=ROOT, check=False)
         assert done.returncode == 0, done.stderr
+        return json.loads(file.read_text())
 
-    run = (str(tmp_path), "--sets", "wine", "--seeds", "2", "--only", "peer dummy", "peer linear")
-    command(*run[:-1])
-    first = file.read_text()
-    command(*run)
-    assert file.read_text().startswith(first)
-    kept = [json.loads(line) for line in file.read_text().splitlines()]
-    assert [(r["method"], r["seed"]) for r in kept] == [(m, s) for m in run[-2:] for s in (0, 1)]
-    assert all(r["score"] > 0 and r["n"] == 134 and "numpy" in r["machine"] for r in kept)
-    assert "| wine | 134 x 13 |" in report(kept, ["wine"], ["peer dummy", "peer linear"])
-
-
-def test_the_scores_of_tables_are_made_of_the_records(tmp_path):
-    page = BENCHMARKS.parent / "docs" / "guide" / "tables_results.md"
-    made = tmp_path / "page.md"
-    made.write_text(page.read_text().split("## Real tables")[0])
-    words = [sys.executable, str(BENCHMARKS / "tables.py"), "--json", str(BENCHMARKS / "tables.jsonl")]
-    subprocess.run([*words, "--page", str(made)], check=True)
-    assert made.read_text() == page.read_text()
+    whole = command()
+    found = whole["parts"]["fits"]["records"]
+    assert [(r["method"], r["seed"]) for r in found] == [("train", 0), ("peer dummy", 0), ("peer linear", 0)]
+    assert all(r["score"] > 0 and r["n"] == 134 for r in found)
+    assert "| wine | 134 x 13 |" in report(found, ["wine"], ["train", "peer dummy", "peer linear"])
+    whole["parts"]["fits"]["records"] = found[:2]
+    file.write_text(json.dumps(whole))
+    again = command()["parts"]["fits"]["records"]
+    assert again[:2] == found[:2]
+    assert [r["method"] for r in again] == [r["method"] for r in found]

@@ -1,43 +1,21 @@
-"""What a first run gives: our defaults beside common peers on 25 data sets that nobody tuned for.
-
-    python benchmarks/defaults.py DATA --json RECORDS           # run what is missing (hours)
-    python benchmarks/defaults.py DATA --json RECORDS --only peer "bare ridge" --sets wine digits --seeds 1
-    python benchmarks/defaults.py --json RECORDS --table        # verdicts and tables
-    python benchmarks/defaults.py --json RECORDS --page docs/guide/defaults.md   # the same, into the page below its mark
-
-RECORDS is benchmarks/defaults.jsonl for those that are kept.
-DATA is the folder of the .npz archives. Every fit runs in a process of its own, so that a crash, a time limit or
-lack of memory is one record and not the end. Records are appended as lines of JSON; what is in the file is not run
-again. Seconds are CPU seconds of all threads, children included, of `fit` and of predicting the test rows.
-"""
+"""What a first run gives: our defaults beside common peers on 25 data sets that nobody tuned for."""
 
 from __future__ import annotations
 
-import argparse
 import contextlib
-import importlib.metadata
 import io
-import json
 import multiprocessing
 import os
-import platform
 import resource
 import signal
-import sys
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
-
-os.environ.setdefault("OMP_NUM_THREADS", "1")
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
 import scipy.sparse as sp
-from defaults_data import SETS, SVM_ROWS, Problem, load
-from defaults_table import paged, report
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
@@ -50,9 +28,14 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.svm import SVC, SVR, LinearSVC
 
 import distrf
+from benchmarks.benchmark import Benchmark, Part, Record, Run
+from benchmarks.tables.defaults_data import SETS, SVM_ROWS, TEST_ROWS, TRAIN_ROWS, Problem, load
+from benchmarks.tables.defaults_table import claims, report
 
 #: Columns of CSR rows at most that a peer may make dense.
 DENSE_COLUMNS = 1_000
+#: CPU seconds of one fit, after which it is late.
+LIMIT = 600
 
 Build = Callable[[Problem, int], Any]
 
@@ -187,10 +170,11 @@ def cpu_seconds() -> float:
     return time.process_time() + sum(os.times()[2:4])
 
 
-def measure(problem: Problem, method: Method, seed: int, rows: int | None) -> dict[str, Any]:
-    """One record: fit, predict, score; what was raised and warned."""
-    X, y = problem.first(min(r for r in (rows, method.rows, len(problem.y)) if r is not None))
-    record: dict[str, Any] = {"n": len(y), "d": X.shape[1], "n_test": len(problem.t)}
+def fitted(problem: Problem, name: str, seed: int) -> Record:
+    """Fit, predict, score; what was raised and warned."""
+    method = METHODS[name]
+    X, y = problem.first(min(len(problem.y), method.rows or len(problem.y)))
+    record: Record = {"n": len(y), "d": X.shape[1], "n_test": len(problem.t)}
     with warnings.catch_warnings(record=True) as caught, contextlib.redirect_stdout(io.StringIO()):
         warnings.simplefilter("always")
         try:
@@ -215,112 +199,67 @@ def measure(problem: Problem, method: Method, seed: int, rows: int | None) -> di
     return record
 
 
-def isolated(limit: int, *given: Any) -> dict[str, Any]:
-    """`measure` in a process of its own, ended after `limit` CPU seconds, or ten times that by the clock.
+def work(there: Any, *given: Any) -> None:
+    """`fitted` with a limit of CPU seconds, and what it found sent there."""
+    resource.setrlimit(resource.RLIMIT_CPU, (LIMIT, LIMIT + 5))
+    there.send(fitted(*given))
 
-    This process runs no threaded code before it forks, so that the child may start its own.
+
+def isolated(*given: Any) -> Record:
+    """`fitted` in a process of its own, ended after so many CPU seconds, or ten times that by the clock.
+
+    A crash, a time limit or lack of memory is one record and not the end. The process is forked from one that has imported
+    this module and run nothing, so that it may start threads of its own.
     """
-    here, there = multiprocessing.Pipe(duplex=False)
-
-    def work() -> None:
-        resource.setrlimit(resource.RLIMIT_CPU, (limit, limit + 5))
-        there.send(measure(*given))
-
-    child = multiprocessing.get_context("fork").Process(target=work)
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([__name__])
+    here, there = context.Pipe(duplex=False)
+    child = context.Process(target=work, args=(there, *given))
     child.start()
     there.close()
     try:
-        if here.poll(10 * limit):
+        if here.poll(10 * LIMIT):
             return here.recv()
-        return {"error": f"not done after {10 * limit} seconds"}
+        return {"error": f"not done after {10 * LIMIT} seconds"}
     except EOFError:
         child.join()
         if child.exitcode == -signal.SIGXCPU:
-            return {"error": f"not done after {limit} CPU seconds"}
+            return {"error": f"not done after {LIMIT} CPU seconds"}
         return {"error": f"the process ended with exit code {child.exitcode}"}
     finally:
+        here.close()
         child.kill()
         child.join()
+        child.close()
 
 
-def machine() -> dict[str, str]:
-    """Versions and the processor, kept with each record."""
-    names = ("numpy", "scipy", "scikit-learn", "dask", "distributed", "numba")
-    versions = {name: importlib.metadata.version(name) for name in names}
-    versions |= {"distrf": distrf.__version__, "python": platform.python_version()}
-    processor = platform.processor()
-    with contextlib.suppress(OSError), open("/proc/cpuinfo") as lines:
-        processor = next(
-            (line.split(":")[1].strip() for line in lines if line.startswith("model name")), processor
-        )
-    return versions | {"processor": processor, "threads": os.environ["OMP_NUM_THREADS"]}
+def fits(run: Run) -> Iterator[Record]:
+    """One fit a record: a method on a set with a seed of split and method. Those that the file has are not run again."""
+    done = {(r["set"], r["method"], r["seed"]) for r in run.have}
+    for name in run.pick(SETS, ("wine",)):
+        for seed in range(run.pick(max(SETS[name].seeds), 1)):
+            names = [m for m in run.pick(METHODS, SMALL) if seed < SETS[name].seeds[not m.startswith("train")]]
+            names = [m for m in names if (name, m, seed) not in done]
+            problem = load(name, run.data, seed) if names else None
+            for method in names:
+                if METHODS[method].build(problem):
+                    record = {"set": name, "method": method, "seed": seed, "task": problem.task}
+                    yield record | isolated(problem, method, seed)
 
 
-def read(path: str) -> list[dict[str, Any]]:
-    with contextlib.suppress(FileNotFoundError), open(path) as lines:
-        return [json.loads(line) for line in lines]
-    return []
+#: Methods of a small run.
+SMALL = ("train", "peer dummy", "peer linear")
 
+ABOUT = f"""
+How good is distrf if you choose nothing? Each method runs with its defaults, on the raw columns, and all on the same split:
+at most {TRAIN_ROWS:,} training rows, {SVM_ROWS:,} for the SVM, and {TEST_ROWS:,} test rows. `benchmarks/tables/defaults_data.py` lists the sets
+and where they come from, `benchmarks/tables/defaults.py` the methods. [What a first run gives](../guide/defaults.md) says what
+follows, and why some sets fall short. Every fit has a process of its own and {LIMIT} CPU seconds at most. Not measured: most
+methods on sector, whose 105 classes and 55,197 columns take long.
+"""
 
-def wanted(only: list[str] | None) -> list[str]:
-    """Names of methods: those given, or whole groups by their first word."""
-    names = [
-        m for m in METHODS if only is None or m in only or m.split()[0] in (o for o in only if " " not in o)
-    ]
-    if not hasattr(distrf, "train") and any(m.split()[0] == "train" for m in names):
-        print("this distrf has no train(): its methods are left out", file=sys.stderr)
-        names = [m for m in names if m.split()[0] != "train"]
-    return names
-
-
-def run(args: argparse.Namespace) -> None:
-    done = {(r["set"], r["method"], r["seed"]) for r in read(args.json)}
-    told, methods = machine(), wanted(args.only)
-    for name in args.sets or SETS:
-        for seed in range(args.seeds):
-            keys = [(name, method, seed) for method in methods]
-            if all(key in done for key in keys):
-                continue
-            problem = load(name, args.data, seed)
-            for key in keys:
-                method = METHODS[key[1]]
-                if key in done or method.build(problem) is None:
-                    continue
-                record = dict(zip(("set", "method", "seed"), key, strict=True)) | {"task": problem.task}
-                record |= isolated(args.limit, problem, method, seed, args.rows) | {"machine": told}
-                with open(args.json, "a") as file:
-                    file.write(json.dumps(record) + "\n")
-                shown = {
-                    k: record.get(k) for k in ("score", "fit", "warned", "error", "skipped") if k in record
-                }
-                print(*key, shown, flush=True)
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("data", nargs="?", help="folder of the .npz archives")
-    parser.add_argument("--json", required=True, help="file of the records, one a line")
-    parser.add_argument(
-        "--only", nargs="+", metavar="METHOD", help="train, bare, peer, or one of: " + ", ".join(METHODS)
-    )
-    parser.add_argument("--sets", nargs="+", choices=tuple(SETS), metavar="SET", help=", ".join(SETS))
-    parser.add_argument("--seeds", type=int, default=3, help="seeds 0, 1, ... of split and method")
-    parser.add_argument("--limit", type=int, default=1800, help="CPU seconds for one fit")
-    parser.add_argument("--rows", type=int, help="training rows at most, for a quick look")
-    parser.add_argument("--table", action="store_true", help="print the tables of what is in the file")
-    parser.add_argument("--page", metavar="FILE", help="write them into this page, below the line that says so")
-    args = parser.parse_args()
-    if args.table or args.page:
-        made = report(read(args.json), list(SETS), list(METHODS))
-        if args.page:
-            Path(args.page).write_text(paged(Path(args.page).read_text(), made))
-        else:
-            print(made)
-    elif args.data is None:
-        parser.error("DATA, the folder of the .npz archives, is needed to run")
-    else:
-        run(args)
-
-
-if __name__ == "__main__":
-    main()
+BENCHMARK = Benchmark(
+    "defaults", "Defaults on 25 sets", ABOUT,
+    (Part("fits", fits, lambda records: report(records, list(SETS), list(METHODS)), resumes=True),),
+    lambda found: claims(found.get("fits", []), list(SETS), list(METHODS)),
+)  # fmt: skip

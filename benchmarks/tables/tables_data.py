@@ -1,16 +1,17 @@
-"""The tables of benchmarks/tables.py: real ones, their categories decoded, and some that are made here."""
+"""The tables of the benchmark `tables`: real ones, their categories decoded, and some that are made here."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from defaults_data import load
 
+from benchmarks.tables.defaults_data import load
 from distrf.datasets import load_npz
 
 #: Rows used at most.
@@ -50,13 +51,13 @@ def _groups(dense: np.ndarray, widths: dict[str, int]) -> pd.DataFrame:
     return pd.DataFrame(columns)
 
 
-def _adult(folder: str, rng: np.random.Generator) -> tuple[pd.DataFrame, np.ndarray]:
-    parts = [load_npz(os.path.join(folder, "a9a.npz"), part) for part in ("train", "test")]
+def _adult(folder: Path | None, rng: np.random.Generator) -> tuple[pd.DataFrame, np.ndarray]:
+    parts = [load_npz(os.path.join(str(folder), "a9a.npz"), part) for part in ("train", "test")]
     return _groups(np.vstack([X.toarray() for X, _ in parts]), ADULT), np.concatenate([y for _, y in parts])
 
 
-def _mushrooms(folder: str, rng: np.random.Generator) -> tuple[pd.DataFrame, np.ndarray]:
-    X, y = load_npz(os.path.join(folder, "mushrooms.npz"))
+def _mushrooms(folder: Path | None, rng: np.random.Generator) -> tuple[pd.DataFrame, np.ndarray]:
+    X, y = load_npz(os.path.join(str(folder), "mushrooms.npz"))
     dense, widths, start = X.toarray(), {}, 0
     for stop in range(1, dense.shape[1] + 1):
         if (dense[:, start:stop].sum(axis=1) == 1).all():
@@ -65,16 +66,16 @@ def _mushrooms(folder: str, rng: np.random.Generator) -> tuple[pd.DataFrame, np.
     return _groups(dense[:, :start], widths), y
 
 
-def _airline(folder: str, rng: np.random.Generator) -> tuple[pd.DataFrame, np.ndarray]:
-    with np.load(os.path.join(folder, "airline_delay_nyc2013.npz")) as z:
+def _airline(folder: Path | None, rng: np.random.Generator) -> tuple[pd.DataFrame, np.ndarray]:
+    with np.load(os.path.join(str(folder), "airline_delay_nyc2013.npz")) as z:
         frame = pd.DataFrame(z["X"].astype(np.float64), columns=z["feature_names"].tolist())
         for name in ("carrier", "origin", "dest"):
             frame[name] = z[f"{name}_names"].astype(object)[frame[name].astype(int)]
         return frame, z["y"].astype(np.float64)
 
 
-def _kdd(folder: str, rng: np.random.Generator) -> tuple[pd.DataFrame, np.ndarray]:
-    with np.load(os.path.join(folder, "kddcup99_10pct.npz")) as z:
+def _kdd(folder: Path | None, rng: np.random.Generator) -> tuple[pd.DataFrame, np.ndarray]:
+    with np.load(os.path.join(str(folder), "kddcup99_10pct.npz")) as z:
         frame = pd.DataFrame(z["X_train"].astype(np.float64), columns=[f"c{j}" for j in range(41)])
         for j, name in ((1, "protocol"), (2, "service"), (3, "flag")):
             frame[f"c{j}"] = z[f"{name}_names"].astype(object)[frame[f"c{j}"].astype(int)]
@@ -83,16 +84,16 @@ def _kdd(folder: str, rng: np.random.Generator) -> tuple[pd.DataFrame, np.ndarra
     return frame.drop(columns="target"), frame["target"].to_numpy(str)
 
 
-def _covtype(folder: str, rng: np.random.Generator) -> tuple[pd.DataFrame, np.ndarray]:
-    X, y = load_npz(os.path.join(folder, "covtype_sample.npz"))
+def _covtype(folder: Path | None, rng: np.random.Generator) -> tuple[pd.DataFrame, np.ndarray]:
+    X, y = load_npz(os.path.join(str(folder), "covtype_sample.npz"))
     frame = pd.DataFrame(X[:, :10].astype(np.float64), columns=[f"c{j}" for j in range(10)])
     frame["area"] = _letters(X[:, 10:14].argmax(axis=1), "area-")
     frame["soil"] = _letters(X[:, 14:].argmax(axis=1), "soil-")
     return frame, y
 
 
-def _splice(folder: str, rng: np.random.Generator) -> tuple[pd.DataFrame, np.ndarray]:
-    parts = [load_npz(os.path.join(folder, "splice.npz"), part) for part in ("train", "test")]
+def _splice(folder: Path | None, rng: np.random.Generator) -> tuple[pd.DataFrame, np.ndarray]:
+    parts = [load_npz(os.path.join(str(folder), "splice.npz"), part) for part in ("train", "test")]
     X = np.vstack([X for X, _ in parts])
     letters = np.array([None, "A", "G", "C", "T"], dtype=object)[X.astype(int)]
     return pd.DataFrame(letters, columns=[f"at{j}" for j in range(60)]), np.concatenate([y for _, y in parts])
@@ -103,7 +104,7 @@ def _nulls(frame: pd.DataFrame, names: list[str], share: float, rng: np.random.G
         frame.loc[rng.random(len(frame)) < share, name] = None
 
 
-def _churn(folder: str, rng: np.random.Generator) -> tuple[pd.DataFrame, np.ndarray]:
+def _churn(folder: Path | None, rng: np.random.Generator) -> tuple[pd.DataFrame, np.ndarray]:
     """A rare class (3 %), heavy tails, nulls that mean something, dates, a plan of four levels."""
     n = 50_000
     spend, calls = np.exp(rng.normal(3, 1.2, n)), rng.poisson(3, n)
@@ -124,7 +125,7 @@ def _churn(folder: str, rng: np.random.Generator) -> tuple[pd.DataFrame, np.ndar
     return frame, np.where(rng.random(n) < 1 / (1 + np.exp(-score.to_numpy())), "yes", "no")
 
 
-def _shops(folder: str, rng: np.random.Generator) -> tuple[pd.DataFrame, np.ndarray]:
+def _shops(folder: Path | None, rng: np.random.Generator) -> tuple[pd.DataFrame, np.ndarray]:
     """Sales by product: 50,000 levels, most of them rare, and the price in bands."""
     n, levels = 80_000, 50_000
     product = np.minimum(rng.zipf(1.3, n) - 1, levels - 1)
@@ -140,7 +141,7 @@ def _shops(folder: str, rng: np.random.Generator) -> tuple[pd.DataFrame, np.ndar
     return frame, (y + rng.normal(0, 0.7, n)).to_numpy()
 
 
-def _visits(folder: str, rng: np.random.Generator) -> tuple[pd.DataFrame, np.ndarray]:
+def _visits(folder: Path | None, rng: np.random.Generator) -> tuple[pd.DataFrame, np.ndarray]:
     """Nothing but categories, of 3 to 3,000 levels, two of which act together."""
     n = 50_000
     sizes = {"device": 3, "browser": 12, "country": 90, "page": 800, "campaign": 3000}
@@ -154,7 +155,7 @@ def _visits(folder: str, rng: np.random.Generator) -> tuple[pd.DataFrame, np.nda
     return frame, rng.random(n) < 1 / (1 + np.exp(-score))
 
 
-def _sensors(folder: str, rng: np.random.Generator) -> tuple[pd.DataFrame, np.ndarray]:
+def _sensors(folder: Path | None, rng: np.random.Generator) -> tuple[pd.DataFrame, np.ndarray]:
     """Readings by the minute with Cauchy errors, a daily and a weekly cycle, a constant and an empty column."""
     n = 50_000
     minute = np.sort(rng.integers(0, 60 * 24 * 400, n))
@@ -175,7 +176,7 @@ def _sensors(folder: str, rng: np.random.Generator) -> tuple[pd.DataFrame, np.nd
 
 
 def _array(name: str) -> Callable[[str, np.random.Generator], Any]:
-    def made(folder: str, rng: np.random.Generator) -> Any:
+    def made(folder: Path | None, rng: np.random.Generator) -> Any:
         problem = load(name, folder, int(rng.integers(2**31)))
         frames = (pd.DataFrame(Z, columns=[f"c{j}" for j in range(Z.shape[1])]) for Z in (problem.X, problem.T))
         return (*frames, problem.y, problem.t)
@@ -195,7 +196,7 @@ MADE = {"churn": _churn, "shops": _shops, "visits": _visits, "sensors": _sensors
 TABLES = (*DECODED, *ARRAYS, *MADE)
 
 
-def table(name: str, folder: str, seed: int) -> TableProblem:
+def table(name: str, folder: Path | None, seed: int) -> TableProblem:
     """One table, split by the seed; at most `TRAIN_ROWS` and `TEST_ROWS` rows."""
     rng = np.random.default_rng(seed)
     if name in ARRAYS:

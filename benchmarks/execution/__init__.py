@@ -1,0 +1,1 @@
+"""Whole jobs on local workers: wall time and memory."""

@@ -1,0 +1,1 @@
+"""Feature maps of kernels beside each other and those of scikit-learn."""

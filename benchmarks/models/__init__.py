@@ -1,0 +1,1 @@
+"""Models: solvers beside exact ones and those of scikit-learn."""
