@@ -8,6 +8,7 @@ from benchmarks.benchmark import Benchmark
 
 #: name: (module, what it measures). A module holds `BENCHMARK`, and is imported only when it is run.
 NAMES: dict[str, tuple[str, str]] = {
+    "rff_2007": ("papers.rff_2007", "Rahimi & Recht 2007: Fourier and binning features, Table 1, Claim 1"),
     "scrf_2015": ("papers.scrf_2015", "Feng et al. 2015: signed circulant features, Figures 1-3, Tables 1-2"),
 }
 
