@@ -21,7 +21,7 @@ from distrf.kernels.exact import kernel_block
 #: Most features with which a length scale is chosen; with more, Fourier features of the Laplacian kernel are left out.
 MOST = 2048
 #: Rows of exact methods: to choose their parameters, to train kernel ridge and SVM, to test.
-FEW, RIDGE_ROWS, SVM_ROWS, TEST_ROWS = 2500, 8000, 10_000, 10_000
+FEW, RIDGE_ROWS, SVM_ROWS, TEST_ROWS = 2000, 6000, 10_000, 10_000
 NAMES = {
     "fourier": "Fourier",
     "fourier-laplacian": "Fourier, Laplacian",
@@ -248,7 +248,7 @@ Ali Rahimi, Benjamin Recht, *Random Features for Large-Scale Kernel Machines*, N
 [Fourier features](../methods/fourier.md) of the Gaussian kernel with offsets (Algorithm 1) and
 [random binning](../methods/binning.md) with the paper's $D$ and $P$, then least squares. Binning has 512 hashed columns a grid;
 ridge is solved from the Gram matrix for Fourier features and by conjugate gradients for binning. Length scale (by factors of 2)
-and alpha are chosen, untimed, by the squared error on a held-out fifth of at most 20,000 training rows; where $D$ is larger, the
+and alpha are chosen, untimed, by the squared error on a held-out fifth of at most 10,000 training rows; where $D$ is larger, the
 length scale is that of $D$ = 2,048. Columns are on [0, 1]: the paper does not say how it scales them. *Fourier, Laplacian kernel*
 is not in the paper: it has the kernel of binning and the features of Fourier.
 
@@ -256,8 +256,8 @@ How the sets differ from the paper's: *Census* has 16 columns, not 119; *Forest*
 train, not 522,000; *KDDCUP99* trains on the 10 percent set of 494,021 rows, not 4.9 million, and tests on the set with new
 attacks. *CPU* and *Adult* are the paper's, up to the choice of test rows.
 
-Exact methods are kernel ridge on 8,000 rows at most and LIBSVM on 10,000 (the paper's are published figures of several SVMs), with
-parameters chosen on 2,500 rows; errors are those of 10,000 test rows at most. Left out: CVM.
+Exact methods are kernel ridge on 6,000 rows at most and LIBSVM on 10,000 (the paper's are published figures of several SVMs), with
+parameters chosen on 2,000 rows; errors are those of 10,000 test rows at most. Left out: CVM.
 """
 
 BENCHMARK = Benchmark(

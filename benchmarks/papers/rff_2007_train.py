@@ -37,7 +37,7 @@ CG_ALPHAS = (1e-6, 1e-5, 1e-4, 1e-3)
 #: Length scales are tried in these steps, up to so many either side of the mean distance to the 50th neighbour.
 STEP, REACH = 2.0, 5
 #: Rows that length scale and alpha are chosen on, and hashed columns of a grid.
-CHOICE_ROWS, COLUMNS = 20_000, 512
+CHOICE_ROWS, COLUMNS = 10_000, 512
 #: Columns of codes of KDDCUP99, and how many codes each has.
 CODES = {1: 3, 2: 67, 3: 11}
 
