@@ -42,8 +42,8 @@ def table1(run: Run) -> Iterator[Record]:
             size = run.pick(PAPER[name][method.split("-")[0]][2], 4)
             if method == "fourier-laplacian" and size > MOST:
                 continue
-            chosen = choose(method, size, rows, most=MOST)
-            seeds = run.pick(2 if size > MOST else 5, 2)
+            chosen = choose(method, size, rows, 1.0 if name == "covtype_sample" else 2.0, MOST)
+            seeds = run.pick(2 if size > MOST else 3, 2)
             yield {"set": name, **measure(method, size, chosen, rows, seeds)}
 
 
@@ -167,7 +167,7 @@ def show_exact(records: list[Record]) -> str:
 def equal_time(run: Run) -> Iterator[Record]:
     """Forest Cover: errors and seconds of binning and of Fourier features of either kernel, at several sizes."""
     rows, best = load(run, "covtype_sample"), dict.fromkeys(("binning", "fourier", "fourier-laplacian"), 1.0)
-    grids, sizes = run.pick((16, 32, 64, 128, 256), (2, 4)), run.pick((256, 512, 1024, 2048, 4096), (16, 32))
+    grids, sizes = run.pick((16, 32, 64, 128), (2, 4)), run.pick((256, 512, 1024, 2048), (16, 32))
     for pair in zip(grids, sizes, strict=True):
         for method, start in best.items():
             size = pair[method != "binning"]
@@ -246,7 +246,8 @@ ABOUT = """
 Ali Rahimi, Benjamin Recht, *Random Features for Large-Scale Kernel Machines*, NIPS 2007, Table 1 and Claim 1.
 
 [Fourier features](../methods/fourier.md) of the Gaussian kernel with offsets (Algorithm 1) and
-[random binning](../methods/binning.md) with the paper's $D$ and $P$, then least squares. Binning has 512 hashed columns a grid;
+[random binning](../methods/binning.md) with the paper's $D$ and $P$, then least squares. Binning has 512 hashed columns a grid, 64 for the regressions, whose
+long length scales make few bins;
 ridge is solved from the Gram matrix for Fourier features and by conjugate gradients for binning. Length scale (by factors of 2)
 and alpha are chosen, untimed, by the squared error on a held-out fifth of at most 10,000 training rows; where $D$ is larger, the
 length scale is that of $D$ = 2,048. Columns are on [0, 1]: the paper does not say how it scales them. *Fourier, Laplacian kernel*

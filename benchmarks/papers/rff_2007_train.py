@@ -51,6 +51,11 @@ class Rows(NamedTuple):
     t: np.ndarray
     numbers: bool
 
+    @property
+    def columns(self) -> int:
+        """Hashed columns of a grid: with the long length scales of the regressions a grid has few bins."""
+        return COLUMNS // 8 if self.numbers else COLUMNS
+
     def error(self, predicted: np.ndarray) -> float:
         """The measure of the paper: percent wrong, or RMS error in percent of the norm of the truth."""
         if self.numbers:
@@ -85,19 +90,19 @@ def indicators(X: np.ndarray) -> np.ndarray:
     return np.hstack([rest, *((X[:, [j]] == np.arange(k)).astype(np.float32) for j, k in CODES.items())])
 
 
-def features(method: str, size: int, length_scale: float, seed: int) -> Any:
+def features(method: str, size: int, length_scale: float, seed: int, columns: int = COLUMNS) -> Any:
     """Binning of P = size grids, or Fourier features with offsets (Algorithm 1) of D = size."""
     common = {"length_scale": length_scale, "random_state": seed, "n_jobs": 1}
     if method == "binning":
-        return RandomBinningFeatures(n_grids=size, n_components=COLUMNS * size, **common)
+        return RandomBinningFeatures(n_grids=size, n_components=columns * size, **common)
     return RandomFourierFeatures(KERNELS[method], n_components=size, phase="offset", **common)
 
 
-def ridge(method: str, alpha: Any, numbers: bool) -> Any:
+def ridge(method: str, alpha: Any, numbers: bool, tol: float = 1e-2) -> Any:
     """Least squares (Eq. 4): from the Gram matrix, or by conjugate gradients for the sparse rows of binning."""
     model = StreamingRidge if numbers else StreamingRidgeClassifier
     if method == "binning":
-        return model(alpha, cv="holdout", solver="cg", n_directions=64, tol=1e-2)
+        return model(alpha, cv="holdout", solver="cg", n_directions=64, tol=tol)
     return model(alpha, cv="holdout", solver="gram")
 
 
@@ -134,10 +139,10 @@ def choose(method: str, size: int, rows: Rows, start: float = 1.0, most: int | N
     found: dict[float, Record] = {}
 
     def error_of(scale: float, size: int = min(size, most or size)) -> float:
-        Z = features(method, size, scale * unit, 0).fit_transform(X)
+        Z = features(method, size, scale * unit, 0, rows.columns).fit_transform(X)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # alphas that are too small for float32, while they are tried
-            model = ridge(method, alphas, rows.numbers).fit(Z, y)
+            model = ridge(method, alphas, rows.numbers, tol=0.05).fit(Z, y)
         found[scale] = {"length_scale": scale * unit, "in_knn": scale, "alpha": float(model.alpha_)}
         return float(np.min(model.cv_errors_))
 
@@ -149,7 +154,7 @@ def choose(method: str, size: int, rows: Rows, start: float = 1.0, most: int | N
 
 def train(method: str, size: int, chosen: Record, rows: Rows, seed: int) -> tuple[float, Any, Any]:
     """Processor seconds of features and ridge, the features and the model."""
-    map_ = features(method, size, chosen["length_scale"], seed)
+    map_ = features(method, size, chosen["length_scale"], seed, rows.columns)
 
     def both() -> Any:
         return ridge(method, chosen["alpha"], rows.numbers).fit(map_.fit_transform(rows.X), rows.y)
