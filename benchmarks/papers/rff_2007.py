@@ -246,12 +246,12 @@ ABOUT = """
 Ali Rahimi, Benjamin Recht, *Random Features for Large-Scale Kernel Machines*, NIPS 2007, Table 1 and Claim 1.
 
 [Fourier features](../methods/fourier.md) of the Gaussian kernel with offsets (Algorithm 1) and
-[random binning](../methods/binning.md) with the paper's $D$ and $P$, then least squares. Binning has 512 hashed columns a grid, 64 for the regressions, whose
-long length scales make few bins;
-ridge is solved from the Gram matrix for Fourier features and by conjugate gradients for binning. Length scale (by factors of 2)
-and alpha are chosen, untimed, by the squared error on a held-out fifth of at most 10,000 training rows; where $D$ is larger, the
-length scale is that of $D$ = 2,048. Columns are on [0, 1]: the paper does not say how it scales them. *Fourier, Laplacian kernel*
-is not in the paper: it has the kernel of binning and the features of Fourier.
+[random binning](../methods/binning.md) with the paper's $D$ and $P$, then least squares: from the Gram matrix for Fourier
+features, by conjugate gradients for the sparse rows of binning. A grid of binning has 512 hashed columns, 64 for the
+regressions, whose long length scales make few bins. Length scale (by factors of 2) and alpha are chosen, untimed, by the squared
+error on a held-out fifth of at most 10,000 training rows; where $D$ is larger, the length scale is that of $D$ = 2,048. Columns are
+on [0, 1]: the paper does not say how it scales them. *Fourier, Laplacian kernel* is not in the paper: it has the kernel of binning
+and the features of Fourier.
 
 How the sets differ from the paper's: *Census* has 16 columns, not 119; *Forest* is a sample of 43,844 rows, of which four fifths
 train, not 522,000; *KDDCUP99* trains on the 10 percent set of 494,021 rows, not 4.9 million, and tests on the set with new

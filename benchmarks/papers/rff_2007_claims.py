@@ -24,6 +24,8 @@ TITLES = {
     "covtype_sample": "Forest",
     "kddcup99_10pct": "KDDCUP99",
 }
+#: Features and their kernels.
+LABELS = {"fourier": "Fourier, Gaussian", "fourier-laplacian": "Fourier, Laplacian", "binning": "binning"}
 #: Training rows of Forest in the paper.
 FOREST_ROWS = 522_000
 
@@ -292,7 +294,7 @@ def kernel_errors(records: list[Record]) -> list[Claim]:
     made = [
         Claim(
             "The error of the kernel sinks as one over the root of D, or of P", "power -0.5",
-            ", ".join(f"{s:.2f} ({m})" for m, s in slopes.items())
+            "; ".join(f"{s:.2f} ({LABELS[m]})" for m, s in slopes.items())
             + f"; mean squares are those of the variance within {off:.1f} standard errors",
             "holds" if rate else "holds in part", "" if rate else "too few sizes or draws to show it",
         )
