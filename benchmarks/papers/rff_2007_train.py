@@ -170,7 +170,8 @@ def train(method: str, size: int, chosen: Record, rows: Rows, seed: int) -> tupl
 
 def measure(method: str, size: int, chosen: Record, rows: Rows, seeds: int) -> Record:
     """Test error and seconds of training over seeds."""
-    train(method, size, chosen, rows._replace(X=rows.X[:500], y=rows.y[:500]), 0)  # compiles
+    X, y = data.sample(rows.X, rows.y, 500)
+    train(method, size, chosen, rows._replace(X=X, y=y), 0)  # compiles
     seconds, errors = [], []
     for seed in range(seeds):
         taken, map_, model = train(method, size, chosen, rows, seed)
