@@ -111,8 +111,8 @@ def unit_of(kernel: str, X: np.ndarray) -> float:
     return resolve_length_scale(get_shift_invariant_kernel(kernel), "knn", None, X, 0)
 
 
-def walk(error_of: Any, start: float = 1.0, look: int = 1) -> float:
-    """From `start` step by step to the length scale, in units, of least error among `look` neighbours on each side."""
+def walk(error_of: Any, start: float = 1.0) -> float:
+    """From `start` step by step to a length scale, in units, of less error than its neighbours."""
     known: dict[int, float] = {}
 
     def at(k: int) -> float:
@@ -123,17 +123,17 @@ def walk(error_of: Any, start: float = 1.0, look: int = 1) -> float:
         return known[k]
 
     k = round(np.log(start) / np.log(STEP))
-    while (best := min((k, *range(k - look, k + look + 1)), key=at)) != k:
+    while (best := min((k, k - 1, k + 1), key=at)) != k:
         k = best
     return STEP**k
 
 
-def choose(
-    method: str, size: int, rows: Rows, start: float = 1.0, most: int | None = None, look: int = 1
-) -> Record:
+def choose(method: str, size: int, rows: Rows, start: float = 1.0, most: int | None = None) -> Record:
     """Length scale and alpha of least squared error on a held-out fifth of at most CHOICE_ROWS training rows.
 
-    start, look : see `walk`
+    For more rows, n times alpha is kept, which is the penalty of Eq. 4.
+
+    start : see `walk`
     most : of more features than these, the length scale is that of so many, and alpha alone is chosen with all
     """
     X, y = data.sample(rows.X, rows.y, CHOICE_ROWS)
@@ -149,10 +149,10 @@ def choose(
         found[scale] = {"length_scale": scale * unit, "in_knn": scale, "alpha": float(model.alpha_)}
         return float(np.min(model.cv_errors_))
 
-    best = walk(error_of, start, look)
+    best = walk(error_of, start)
     if most and size > most:
         error_of(best, size)
-    return found[best]
+    return found[best] | {"alpha": found[best]["alpha"] * len(X) / len(rows.X)}
 
 
 def train(method: str, size: int, chosen: Record, rows: Rows, seed: int) -> tuple[float, Any, Any]:
