@@ -168,12 +168,13 @@ def show_exact(records: list[Record]) -> str:
 
 def equal_time(run: Run) -> Iterator[Record]:
     """Forest Cover: errors and seconds of binning and of Fourier features of either kernel, at several sizes."""
-    rows = load(run, "covtype_sample")
+    rows, best = load(run, "covtype_sample"), dict.fromkeys(("binning", "fourier", "fourier-laplacian"), 1.0)
     grids, sizes = run.pick((16, 32, 64, 128), (2, 4)), run.pick((256, 512, 1024, 2048), (16, 32))
     for P, D in zip(grids, sizes, strict=True):
-        for method in ("binning", "fourier", "fourier-laplacian"):
+        for method, start in best.items():
             size = P if method == "binning" else D
-            chosen = choose(method, size, rows)
+            chosen = choose(method, size, rows, start)
+            best[method] = chosen["in_knn"]
             yield measure(method, size, chosen, rows, run.pick(3, 2))
 
 
@@ -250,16 +251,21 @@ Ali Rahimi, Benjamin Recht, *Random Features for Large-Scale Kernel Machines*, N
 [random binning](../methods/binning.md) with the paper's $D$ and $P$, then least squares: from the Gram matrix for Fourier
 features, by conjugate gradients for the sparse rows of binning. A grid of binning has 512 hashed columns, 64 for the
 regressions, whose long length scales make few bins. Length scale (by factors of 2) and alpha are chosen, untimed, by the squared
-error on a held-out fifth of at most 10,000 training rows; with more rows $n$ alpha, the penalty of Eq. 4, is kept. Where $D$ is
-larger, the length scale is that of $D$ = 2,048. Columns are on [0, 1]: the paper does not say how it scales them. *Fourier,
-Laplacian kernel* is not in the paper: it has the kernel of binning and the features of Fourier.
+error on a held-out fifth of at most 10,000 training rows; where $D$ is larger, the length scale is that of $D$ = 2,048. The
+choice walks to a minimum of the held-out error, which on Forest has several for the Laplacian kernel: another length scale may do
+better. Columns are on [0, 1]: the paper does not say how it scales them. *Fourier, Laplacian kernel* is not in the paper: it has the
+kernel of binning and the features of Fourier.
+
+The errors of binning on Forest are not its least: an alpha that is chosen on 10,000 rows is too large for all 35,075, and 512 columns
+are few for the bins of a grid.
 
 How the sets differ from the paper's: *Census* has 16 columns, not 119; *Forest* is a sample of 43,844 rows, of which four fifths
 train, not 522,000; *KDDCUP99* trains on the 10 percent set of 494,021 rows, not 4.9 million, and tests on the set with new
 attacks. *CPU* and *Adult* are the paper's, up to the choice of test rows.
 
 Exact methods are kernel ridge on 6,000 rows at most and LIBSVM on 10,000 (the paper's are published figures of several SVMs), with
-parameters chosen on 2,000 rows; errors are those of 10,000 test rows at most. Left out: CVM.
+parameters chosen on 2,000 rows; errors are those of 10,000 test rows at most. Left out: CVM. Not measured: random
+features on KDDCUP99.
 """
 
 BENCHMARK = Benchmark(

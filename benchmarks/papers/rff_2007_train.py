@@ -131,8 +131,6 @@ def walk(error_of: Any, start: float = 1.0) -> float:
 def choose(method: str, size: int, rows: Rows, start: float = 1.0, most: int | None = None) -> Record:
     """Length scale and alpha of least squared error on a held-out fifth of at most CHOICE_ROWS training rows.
 
-    For more rows, n times alpha is kept, which is the penalty of Eq. 4.
-
     start : see `walk`
     most : of more features than these, the length scale is that of so many, and alpha alone is chosen with all
     """
@@ -152,7 +150,7 @@ def choose(method: str, size: int, rows: Rows, start: float = 1.0, most: int | N
     best = walk(error_of, start)
     if most and size > most:
         error_of(best, size)
-    return found[best] | {"alpha": found[best]["alpha"] * len(X) / len(rows.X)}
+    return found[best]
 
 
 def train(method: str, size: int, chosen: Record, rows: Rows, seed: int) -> tuple[float, Any, Any]:
