@@ -8,12 +8,10 @@ from benchmarks.benchmark import Benchmark
 
 #: name: (module, what it measures). A module holds `BENCHMARK`, and is imported only when it is run.
 NAMES: dict[str, tuple[str, str]] = {
-<<<<<<< HEAD
     "altcirc_2018": (
         "papers.altcirc_2018",
         "Mukuta et al. 2018: alternating circulant Laplace features, Figure 1, Tables 2-5",
     ),
-=======
     "big_table": (
         "tables.big_table",
         "ten million rows of a table on two workers: trained, killed, resumed (25 min)",
@@ -26,7 +24,7 @@ NAMES: dict[str, tuple[str, str]] = {
     "polynomial": ("maps.polynomial", "TensorSketch, landmarks of Nystroem, compact features"),
     "ranking": ("models.ranking", "AUC and average precision from bins: bounds, errors, time"),
     "ridge_cg": ("models.ridge_cg", "ridge by conjugate gradients beside the Gram matrix"),
->>>>>>> m_rest
+    "rff_2007": ("papers.rff_2007", "Rahimi & Recht 2007: Fourier and binning features, Table 1, Claim 1"),
     "scrf_2015": ("papers.scrf_2015", "Feng et al. 2015: signed circulant features, Figures 1-3, Tables 1-2"),
     "sgd": ("models.sgd", "SGD beside exact ridge, scikit-learn's solvers and the bare loop"),
     "tables": (

@@ -85,6 +85,7 @@ def site(tmp_path_factory):
     pytest.importorskip("pydata_sphinx_theme")
     work = tmp_path_factory.mktemp("docs")
     shutil.copytree(DOCS, work / "docs", ignore=shutil.ignore_patterns("_build", "commands", "generated"))
+    shutil.copytree(ROOT / "notebooks", work / "notebooks")
     (work / "tests").mkdir()
     shutil.copy(ROOT / "tests/relu_features.py", work / "tests")  # a page shows it
     words = [
