@@ -8,6 +8,7 @@ from benchmarks.benchmark import Benchmark
 
 #: name: (module, what it measures). A module holds `BENCHMARK`, and is imported only when it is run.
 NAMES: dict[str, tuple[str, str]] = {
+    "cnm_2015": ("papers.cnm_2015", "Yu et al. 2015: compact nonlinear maps, Figures 1-3, Table 2"),
     "scrf_2015": ("papers.scrf_2015", "Feng et al. 2015: signed circulant features, Figures 1-3, Tables 1-2"),
 }
 
