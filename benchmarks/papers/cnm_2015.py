@@ -231,7 +231,10 @@ def choices(run: Run) -> Iterator[Record]:
         X, y, T, t = load(run, name)
         for k in run.pick((8, 32), (4,)):
             for what, given in CHOICES.items():
-                models = (learner(run, k, seed, **given).fit(X, y) for seed in range(run.pick(3, 2)))
+                with warnings.catch_warnings():
+                    if run.small:  # too few steps to get anywhere
+                        warnings.simplefilter("ignore", ConvergenceWarning)
+                    models = [learner(run, k, seed, **given).fit(X, y) for seed in range(run.pick(3, 2))]
                 scores = [100 * float(model.score(T, t)) for model in models]
                 yield {"set": name, "k": k, "choice": what, **spread(scores), "scores": scores}
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from benchmarks.benchmark import Record, Run, markdown
+from benchmarks.benchmark import Claim, Record, Run, markdown, where
 
 COLUMNS = 6
 
@@ -158,3 +158,63 @@ def show_equations(records: list[Record]) -> str:
 
 def number(value: float) -> str:
     return f"{value:.3f}" if value == 0 or abs(value) >= 5e-4 else f"{value:.0e}"
+
+
+def claims_of_equations(records: list[Record]) -> list[Claim]:
+    """A verdict on each equation; none from records that are not complete."""
+    at = {r["id"]: r["found"] for r in records}
+    if "Eq. 17" not in at:
+        return []
+    printed, paired = at["eq4 as printed, no offsets"], at["eq4 cosines and sines"]
+    proof, mended = at["proof printed"], at["proof right"]
+    factors = where(records, equation="Eq. 7") + where(records, equation="Eq. 9")
+    dropped = all(r["apart"] < 1e-6 and abs(r["found"] - r["factor"]) < 1e-6 for r in factors)
+    right = all(abs(r["found"] - 1) < 1e-6 for r in factors)
+    pairs, once, mean = (
+        at[f"eq11 {what}"] for what in ("all ordered pairs", "each pair in one order", "mean over orders")
+    )
+    circulant = max(at["Eq. 16"], at["Eq. 17"])
+    found = ", ".join(
+        f"{r['found']:.3f} ({r['equation'][4:]}, k = {r['check'].split('k = ')[1]})" for r in factors
+    )
+    return [
+        Claim(
+            "Proposition 1: the kernel of Eq. 4 is shift-invariant for any Θ",
+            "no change when both rows are moved",
+            f"changes by {printed:.2f}; cosines and sines by {paired:.0e}",
+            "holds" if printed < 1e-9 else "does not hold",
+            "z(x)·z(y) is the mean of cos θ(x - y) + cos θ(x + y), which is 2 for x = y = 0 whatever Θ is. A learned offset (the paper's "
+            f"footnote) does not mend it ({at['eq4 with offsets']:.2f}); cosines and sines of the same frequencies do",
+        ),
+        Claim(
+            "The proof of Proposition 1: cos x cos y = [cos(x - y) - sin(x - y)] / 2",
+            "equal",
+            f"up to {proof:.2f} apart; [cos(x - y) + cos(x + y)] / 2 up to {mended:.0e}",
+            "holds" if proof < 1e-9 else "does not hold",
+            "the formula is wrong: its second term must be cos(x + y), which is no function of x - y",
+        ),
+        Claim(
+            "Eqs. 7 and 9 are the gradients of Eq. 5 by w and by Θ",
+            "factor 1",
+            f"true gradient over printed one: {found}",
+            "holds" if right else "does not hold",
+            "both drop the factor √(2/k) that Eq. 4 has; they are the gradients of the map without it"
+            if dropped
+            else "they differ by more than a factor",
+        ),
+        Claim(
+            "Eq. 11 is the gradient of Eq. 10",
+            "equal",
+            f"{pairs:.0e} apart over all ordered pairs of the rows of a batch",
+            "holds" if pairs < 1e-6 else "does not hold",
+            f"the pairs must be all ordered ones: with each pair in one order it is {100 * once:.0f} % off, and right only on "
+            f"average ({100 * mean:.1f} % off for the mean of many draws), since it puts twice the slope by one row of a pair for the slope by both",
+        ),
+        Claim(
+            "Eqs. 16 and 17 are the gradient by the vector of a circulant",
+            "equal",
+            f"{circulant:.0e} apart",
+            "holds" if circulant < 1e-6 else "does not hold",
+            "for the map of Eq. 13, which has no factor √(2/k)" if circulant < 1e-6 else "they differ",
+        ),
+    ]
