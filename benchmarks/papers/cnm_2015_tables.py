@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 from benchmarks.benchmark import Record, markdown, pm, where
@@ -79,12 +80,16 @@ def show_levels(records: list[Record]) -> str:
 
 
 def needed_for(records: list[Record], method: str, level: float) -> float | None:
-    """The k at which the mean accuracy of a method first reaches a level: log-linear between sizes; None if it never does."""
+    """The k at which the mean accuracy of a method first reaches a level, linear in log k between sizes.
+
+    None if it never does, and the smallest size if that does.
+    """
     curve = sorted((r["k"], r["mean"]) for r in where(records, method=method))
-    for (k, low), (after, high) in zip([(curve[0][0], curve[0][1]), *curve], curve, strict=False):
+    if curve[0][1] >= level:
+        return float(curve[0][0])
+    for (k, low), (after, high) in itertools.pairwise(curve):
         if high >= level:
-            share = (level - low) / (high - low) if high > low and level > low else 0.0 if after == k else 1.0
-            return float(k * (after / k) ** share)
+            return float(k * (after / k) ** ((level - low) / (high - low)))
     return None
 
 
