@@ -31,7 +31,7 @@ def test_the_factor_on_usps():
     narrow, wide = curve("RFF", {512: [86.0], 1024: [90.5]}), curve("RFF, wide", {128: [88.0], 256: [91.0]})
     claim = claims.usps_factor(learned + narrow + wide)
     assert claim.verdict == "holds"
-    assert "8 against 1024 (128 x), 256 of twice the bandwidth (32 x)" in claim.ours
+    assert "8 against 1024 (128 x), or 256 of twice the bandwidth (32 x)" in claim.ours
     claim = claims.usps_factor(learned + narrow[:1] + wide)
     assert "more than 512" in claim.ours
     assert claims.usps_factor(learned + narrow) is None
@@ -43,6 +43,19 @@ def test_a_difference_is_told_by_its_standard_error():
     assert claims.beyond(b, a) == -claims.beyond(a, b)
     assert claims.beyond(spread([91.0]), spread([90.0])) == np.inf
     assert claims.beyond(spread([90.0]), spread([90.0])) == 0
+
+
+def test_above_the_svm_beyond_the_error_of_seeds_and_test_rows():
+    svm = {"set": "usps", "method": "RBF SVM", "all_rows": True, "paper_bandwidth": 89.0, **spread([90.5])}
+    learned = curve("CNM", {8: [90.0, 90.0]})
+    for rows, verdict in (
+        (100, "does not hold"),
+        (10_000, "holds"),
+    ):  # 0.02 of the rows apart: 1.4 or 0.14 points
+        claim = claims.above_svm([svm, learned[0] | {"apart": 0.02, "test_rows": rows}])
+        assert claim.verdict == verdict
+        assert "usps -0.5" in claim.why
+    assert claims.above_svm([svm, *learned]) is None
 
 
 def test_verdicts_on_equations():
