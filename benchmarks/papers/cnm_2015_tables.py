@@ -196,7 +196,7 @@ def show_figure2(records: list[Record]) -> str:
 def power(record: Record, factor: float = 1e3) -> str:
     """mean ± standard error, times a factor, three digits."""
     error = record["standard_error"]
-    return f"{factor * record['mean']:.3g}" + ("" if error is None else f" ± {factor * error:.1g}")
+    return f"{factor * record['mean']:.3g}" + ("" if error is None else f" ± {factor * error:.2g}")
 
 
 def draw_figure2(records: list[Record], figure: Any) -> None:

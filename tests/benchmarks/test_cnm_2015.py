@@ -31,7 +31,7 @@ def test_the_factor_on_usps():
     narrow, wide = curve("RFF", {512: [86.0], 1024: [90.5]}), curve("RFF, wide", {128: [88.0], 256: [91.0]})
     claim = claims.usps_factor(learned + narrow + wide)
     assert claim.verdict == "holds"
-    assert "8 against 1024 (128 x), or 256 of twice the bandwidth (32 x)" in claim.ours
+    assert "8 against 1,024 (128 x), or 256 of twice the bandwidth (32 x)" in claim.ours
     claim = claims.usps_factor(learned + narrow[:1] + wide)
     assert "more than 512" in claim.ours
     assert claims.usps_factor(learned + narrow) is None
