@@ -234,8 +234,8 @@ def of_figure3(records: list[Record]) -> list[Claim]:
             "almost identical",
             f"{min(own)[0]:.2f} to {worst[0]:.2f} of it ({worst[2]}); with the wider bandwidth up to {wide[0]:.2f} ({wide[2]})",
             judged(sum(like), len(like)),
-            "the frequencies of a block are dependent, which adds error where rows differ smoothly and by little for the bandwidth: see "
-            "[the variance](scrf_2015.md) of signed circulants",
+            "the frequencies of a block are dependent, which adds error where rows differ smoothly and by little for the bandwidth (part "
+            "variance of the benchmark scrf_2015)",
         ),
         Claim(
             "Section 8.1: the diagonal of random signs is required",

@@ -168,7 +168,8 @@ def draw_figure1(records: list[Record], figure: Any) -> None:
                     label=method,
                 )
         logarithmic(ax, mine)
-        ax.set_title(name)
+        svm = one(mine, method="RBF SVM")
+        ax.set_title(name if svm is None or svm["all_rows"] else f"{name} (SVM: {svm['rows']:,} rows)")
     axes[0].set_ylabel("test accuracy, %")
     legend(axes, place)
 
