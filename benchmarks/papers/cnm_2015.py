@@ -305,7 +305,7 @@ differ from the paper:
 * Features that are not learned for the classes get ridge or logistic regression, whichever is better on the test rows, not an
   SVM. The RBF SVM is the best of four on the test rows, $C$ = 1 or 10, of both bandwidths; on MNIST, IJCNN and FOREST it was
   trained on 4,000 rows. Both choices favour what CNM is compared with. Those three sets have one seed, and *CNM-kerapp* has one on all but
-  BANANA: on LETTER its kernel error can differ by a factor of about two from seed to seed.
+  BANANA: on LETTER its kernel error with few features differs severalfold from seed to seed.
 * Bandwidths: *RFF* has the paper's, $\\gamma = 2/\\sigma^2$ with $\\sigma$ the mean distance to the 50th neighbour among 1,000 rows;
   *RFF, wide* has twice it ($\\gamma = 1/(2\\sigma^2)$), where CNM starts.
 * Sets: FOREST is a sample of 43,844 rows of Covertype with all seven classes; splits of BANANA, MAGIC04 and LETTER have the
