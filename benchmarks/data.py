@@ -94,6 +94,13 @@ def standard(X: np.ndarray, T: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return ((X - mean) / spread).astype(np.float32), ((T - mean) / spread).astype(np.float32)
 
 
+def unit_columns(X: np.ndarray, T: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Both with the columns of X on [0, 1]; a constant column is 0 in X."""
+    low, width = X.min(axis=0), np.ptp(X, axis=0)
+    width = np.where(width > 0, width, np.float32(1.0))
+    return (X - low) / width, (T - low) / width
+
+
 def drawn(name: str, n: int) -> tuple[Any, np.ndarray]:
     """Rows in place of a data set: a target that depends on two columns, values of the same kind."""
     columns, classes, values, _ = SETS[name]
