@@ -61,7 +61,7 @@ def measure(run: Run) -> Iterator[Record]:
             widest = run.pick(WIDEST[name], 8)
             if wide > 4 * widest:
                 continue
-            seeds = run.pick(5 if wide <= 256 else 3 if wide <= 512 else 2, 2)
+            seeds = run.pick(5 if wide <= 256 else 3 if wide <= 512 else 2 if wide <= 1024 else 1, 2)
             for label in METHODS if wide <= widest else ("RKS",):
                 found = [fit(label, wide, scale, seed, (X, y, T, t), near) for seed in range(seeds)]
                 errors = [f["error"] for f in found]
@@ -91,9 +91,12 @@ def fit(
 
 def show(records: list[Record]) -> str:
     methods = [m for m in METHODS if where(records, method=m)]
+    seeds = {r["l"]: r["n"] for r in records}
     blocks = [
         "Ridge regression: relative RMSE $|y - y_o| / |y|$ on held-out rows, in brackets the processor seconds of features and of "
-        "training with one penalty, which a held-out fifth of the training rows chose before."
+        "training with one penalty, which a held-out fifth of the training rows chose before. Seeds: "
+        + ", ".join(f"{n} at {wide:,}" for wide, n in sorted(seeds.items()))
+        + "."
     ]
     for name in dict.fromkeys(r["set"] for r in records):
         mine = where(records, set=name)
