@@ -107,7 +107,7 @@ def sketches(run: Run) -> Iterator[Record]:
     X, D = rows_of(run, "mnist", run.pick(8000, 100)), run.pick(4096, 64)
     map_ = base_of(X, D)
     F = map_(X)
-    for wide in run.pick((64, 256, 512), (4,)):
+    for wide in run.pick((64, 512), (4,)):
         calls: dict[str, Callable[[], Any]] = {}
         for name in SKETCHES:
             theta = make_sketch(name, len(F), wide + 10, 0)
@@ -142,7 +142,7 @@ def solvers(run: Run) -> Iterator[Record]:
         map_ = base_of(X, D)
         for wide in (D // 16, D // 8, D // 2):
             calls = {s: partial(RangeFinder(wide, solver=s).find, X, map_) for s in ("finder", "gram")}
-            taken = medians(in_turn(calls, run.pick(3, 1)))
+            taken = medians(in_turn(calls, run.pick(2, 1)))
             chosen = RangeFinder(wide).find(X, map_)
             yield {"D": D, "l": wide, "rows": len(X), **taken, "auto": chosen.solver, "reason": chosen.reason}
 
@@ -270,7 +270,7 @@ def million(run: Run) -> Iterator[Record]:
     """D = 1,000,000: planned and measured peaks of the worker and of the client."""
     from distrf.execution.workers import peak_memory
 
-    X = rows_of(run, "usps", run.pick(512, 64))
+    X = rows_of(run, "usps", run.pick(320, 64))
     D, wide = run.pick(1_000_000, 256), run.pick(256, 8)
     map_ = RandomFourierFeatures(n_components=D, random_state=0, length_scale=5.0).fit(X).map_
     source, finder = FeatureTiles(map_, D), Solver("finder", "asked for")
