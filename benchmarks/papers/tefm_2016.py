@@ -191,15 +191,14 @@ RKS are [Fourier features](../methods/fourier.md) with cosines and sines, Quasi 
 Comp are compact features out of $4l$, and TEFM-G and TEFM-S are [TEFM](../methods/tefm.md) with a Gaussian sketch and $q = 1$, and
 with an SRHT sketch and $q = 0$. Ours differs from Algorithms 1 and 2: it makes features anew in every pass, orthonormalises between
 products, sketches $2(l + 10)$ columns and keeps the leading $l$. Its SRHT transforms blocks of $2^{\\lceil \\log_2 l \\rceil}$ rows
-alone and combines their samples, which is exactly the transform of all rows. *As printed* are the algorithms to the letter: $F$ in memory and
-a sketch of $l$ columns. All are float32, with sums of the sketch in float64. The bandwidth is the mean distance to the 50th
-neighbour; the paper does not state its own.
+alone and combines their samples, which is exactly the transform of all rows. *As printed* are the algorithms to the letter: $F$
+in memory and a sketch of $l$ columns. All are float32, with sums of the sketch in float64. The bandwidth is the mean distance to
+the 50th neighbour; the paper does not state its own.
 
 Rows: as many of each set as the paper takes for Figure 1. cpu_act is the paper's Cpu. Figures 2 and 3 of the paper show
 SliceLocalization; in its place are kin40k, cpu_act, and the longitude of ujiindoorloc, which as SliceLocalization is a place out
-of several hundred signals. The split is fixed, four fifths to train; seeds are of the maps. Penalties are a grid of decades, and the first seed
-chooses for all: where two methods of one width got different ones (cpu_act, $l$ = 1,024), a decade moves the error more than the
-method does.
+of several hundred signals. The split is fixed, four fifths to train; seeds are of the maps. Penalties are a grid of decades, and
+the first seed chooses for all; on cpu_act a decade can move the error more than the choice between TEFM-G and TEFM-S does.
 
 Left out: SliceLocalization, which is not to be had.
 """
