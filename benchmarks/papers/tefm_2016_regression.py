@@ -113,17 +113,26 @@ def show(records: list[Record]) -> str:
 def show_reached(records: list[Record]) -> str:
     """How many plain features, and seconds, have the error of TEFM."""
     rows = []
-    for r in records:
-        if r["method"] in ("TEFM-G", "TEFM-S") and r["l"] >= 256:
-            at = reached_at(where(records, set=r["set"], method="RKS"), r["mean"])
-            cells = ["more than measured", "-"] if at is None else [f"{at['l']:,.0f}", f"{at['seconds']:.2f}"]
-            rows.append([r["set"], r["method"], f"{r['l']:,}", f"{r['mapping'] + r['training']:.2f}", *cells])
+    for name, wide in dict.fromkeys((r["set"], r["l"]) for r in records if r["l"] >= 256):
+        found = {r["method"]: r for r in where(records, set=name, l=wide) if r["method"].startswith("TEFM")}
+        if found:
+            plain_curve = where(records, set=name, method="RKS")
+            rows.append([name, f"{wide:,}", *(reached(found.get(m), plain_curve) for m in METHODS[4:])])
     if not rows:
         return ""
     return (
-        "The features and seconds with which RKS has the same error, between measured widths along straight lines of logarithms:\n\n"
-        + markdown(["set", "method", "l", "seconds", "features of RKS", "their seconds"], rows)
+        "How many features of RKS have the same error, and their seconds against those of TEFM; between measured widths along straight "
+        "lines of logarithms:\n\n"
+        + markdown(["set", "l", *(m.replace("printed", "as printed") for m in METHODS[4:])], rows)
     )
+
+
+def reached(r: Record | None, curve: list[Record]) -> str:
+    """One cell of it."""
+    if r is None:
+        return "-"
+    at = reached_at(curve, r["mean"])
+    return "more than measured" if at is None else f"{at['l']:,.0f}; {at['seconds']:.2g} against {seconds(r)} s"
 
 
 def seconds(r: Record) -> str:
@@ -136,11 +145,16 @@ def draw(records: list[Record], figure: Any) -> None:
     figure.set_size_inches(4.2 * len(names), 7)
     axes = figure.subplots(2, len(names), squeeze=False)
     for column, name in enumerate(names):
-        for method in FIGURE[:6]:
+        for method in METHODS:
             mine = where(records, set=name, method=method)
             errors, bars = [r["mean"] for r in mine], [2 * (r["standard_error"] or 0) for r in mine]
+            colour = f"C{METHODS.index(method.removesuffix(' printed'))}"
+            style = ":" if method.endswith("printed") else "-"
+            label = method.replace("printed", "as printed")
             for row, of in enumerate(([r["l"] for r in mine], [r["mapping"] + r["training"] for r in mine])):
-                axes[row, column].errorbar(of, errors, bars, marker=".", label=method, capsize=2)
+                axes[row, column].errorbar(
+                    of, errors, bars, marker=".", label=label, capsize=2, color=colour, linestyle=style
+                )
         for row, label in enumerate(("features", "seconds of features and training")):
             axes[row, column].set(xscale="log", yscale="log", xlabel=label)
             axes[row, column].yaxis.set_minor_formatter("{x:.2g}")
@@ -150,4 +164,4 @@ def draw(records: list[Record], figure: Any) -> None:
         axes[0, column].set_xscale("log", base=2)
     for ax in axes[:, 0]:
         ax.set_ylabel("relative RMSE")
-    axes[0, 0].legend(fontsize=8)
+    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=8)
