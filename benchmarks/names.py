@@ -32,6 +32,8 @@ NAMES: dict[str, tuple[str, str]] = {
         "tables.tables",
         "train without options beside gradient boosting and others on 23 tables (hour)",
     ),
+    "subspace": ("speed.subspace", "the range finder of TEFM: residuals, sketches, solvers, D = 1,000,000"),
+    "tefm_2016": ("papers.tefm_2016", "Chen et al. 2016: best directions of features, Figures 1-3, Table 1"),
 }
 
 
