@@ -74,7 +74,7 @@ JOBS: dict[str, Job] = {
     "cg": Job("fit", lambda D: [fourier(D), ridge(1e-4, solver="cg")], 20_000, size=8192),
     "tefm": Job("fit", lambda D: [TEFM(fourier(16 * D), D, random_state=0), ridge()], 30_000, size=256),
     "cnm": Job(
-        "fit", lambda D: [CompactNonlinearMap(D, "logistic", random_state=0), ridge()], 20_000, size=256
+        "fit", lambda D: [CompactNonlinearMap(D, "logistic", n_epochs=8, random_state=0), ridge()], 60_000, size=512
     ),
     "svm": Job("fit", lambda D: [fourier(D), sgd("hinge", 5)], 100_000),
     "sgd_regressor": Job("fit", lambda D: [fourier(D), numbers(5)], 100_000, classes=0),
