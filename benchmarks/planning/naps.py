@@ -113,7 +113,7 @@ def measure(case: Case, each: int, seconds: float) -> Record:
     X = rng.normal(size=(blocks * ROWS[job], COLUMNS)).astype(np.float32)
     y = (X[:, 0] * X[:, 1] > 0).astype(int)
     lazy = da.from_array(X, chunks=(ROWS[job], COLUMNS)).map_blocks(nap.nap, dtype=X.dtype, meta=X[:0])
-    options: dict[str, Any] = {"threads_per_worker": 1, "processes": False, "dashboard_address": None}
+    options: dict[str, Any] = {"threads_per_worker": 1, "processes": False, "dashboard_address": ":0"}
     with (
         tempfile.TemporaryDirectory() as folder,
         LocalCluster(n_workers=case.workers, silence_logs=50, memory_limit=0, **options) as cluster,

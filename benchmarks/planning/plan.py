@@ -22,7 +22,7 @@ from distrf.execution.timing import Speeds
 from distrf.planning.summary import Plan
 
 #: Jobs of a small run.
-SMALL = ("csr", "featurize", "table")
+SMALL = ("csr", "featurize")
 
 
 def run_job(job: Job, pipeline: Any, X: Any, y: Any, out: Path) -> None:

@@ -24,7 +24,7 @@ def connected(workers: int, in_process: bool = False) -> Iterator[Any]:
         return
     from distributed import Client, LocalCluster
 
-    options: dict[str, Any] = {"processes": False, "dashboard_address": None, "memory_limit": LIMIT}
+    options: dict[str, Any] = {"processes": False, "dashboard_address": ":0", "memory_limit": LIMIT}
     with LocalCluster(n_workers=workers, threads_per_worker=1, **options) as cluster, Client(cluster) as client:
         yield client
 
