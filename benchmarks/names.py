@@ -8,7 +8,7 @@ from benchmarks.benchmark import Benchmark
 
 #: name: (module, what it measures). A module holds `BENCHMARK`, and is imported only when it is run.
 NAMES: dict[str, tuple[str, str]] = {
-    "plan": ("planning.plan", "memory and time of a plan, and of the job that was planned, on 20 jobs"),
+    "plan": ("planning.plan", "memory and time of a plan, and of the job that was planned, for 21 jobs"),
     "scale": ("planning.scale", "time and memory against rows, features and workers"),
     "scrf_2015": ("papers.scrf_2015", "Feng et al. 2015: signed circulant features, Figures 1-3, Tables 1-2"),
 }

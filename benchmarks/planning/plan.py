@@ -102,7 +102,9 @@ def show(records: list[Record]) -> str:
         f"{1000 * speeds['task']:.1f} ms a task, {1000 * speeds['step']:.0f} ms a step."
     )
     head = ["job", "plan MiB", "MiB", "ratio", "plan s", "s", "ratio", "uncalibrated", "wall s"]
-    return said + "\n\n" + markdown(head, rows)
+    missing = [name.replace("_", " ") for name in JOBS if name not in {r["job"] for r in records}]
+    rest = f"\n\nNot measured: {', '.join(missing)}." if missing else ""
+    return said + "\n\n" + markdown(head, rows) + rest
 
 
 def what(r: Record) -> str:
