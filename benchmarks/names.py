@@ -26,6 +26,8 @@ NAMES: dict[str, tuple[str, str]] = {
     "ridge_cg": ("models.ridge_cg", "ridge by conjugate gradients beside the Gram matrix"),
     "rff_2007": ("papers.rff_2007", "Rahimi & Recht 2007: Fourier and binning features, Table 1, Claim 1"),
     "cnm_2015": ("papers.cnm_2015", "Yu et al. 2015: compact nonlinear maps, Figures 1-3, Table 2"),
+    "plan": ("planning.plan", "memory and time of a plan, and of the job that was planned, for 21 jobs"),
+    "scale": ("planning.scale", "time and memory against rows, features and workers"),
     "scrf_2015": ("papers.scrf_2015", "Feng et al. 2015: signed circulant features, Figures 1-3, Tables 1-2"),
     "sgd": ("models.sgd", "SGD beside exact ridge, scikit-learn's solvers and the bare loop"),
     "tables": (

@@ -115,7 +115,13 @@ class PlannedRows:
     @property
     def map_flops(self) -> float:
         """Operations of the maps for a row."""
-        return sum(map_.work()[0] for map_ in self.maps)
+        if not self.sparse:
+            return sum(map_.work()[0] for map_ in self.maps)
+        entries, flops, csr = self.nbytes / (self.n * (self.itemsize + 4)), 0.0, True  # numbers and columns
+        for map_ in self.maps:
+            flops += map_.csr_operations(entries) if csr else map_.work()[0]
+            csr = csr and map_.same_columns
+        return flops
 
     @property
     def weights(self) -> float:

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -136,17 +137,22 @@ _rate: list[float] = []
 
 
 def gemm_rate() -> float:
-    """Sustained float32 operations per second of one core here, measured once in about 0.1 s.
-
-    Counted are seven tenths of the measured rate of a matrix product, because a pass also reads rows, takes cosines and
-    adds up states.
-    """
+    """Sustained float32 operations per second of one core here, measured once in about 0.1 s."""
     if not _rate:
-        A, taken = np.ones((1024, 1024), dtype=np.float32), []
-        with threadpool_limits(1):
-            for _ in range(4):
-                start = time.perf_counter()
-                A @ A
-                taken.append(time.perf_counter() - start)
-        _rate.append(0.7 * 2 * 1024**3 / min(taken))
+        _rate.append(measured_gemm_rate())
     return _rate[0]
+
+
+def measured_gemm_rate(clock: Callable[[], float] = time.perf_counter) -> float:
+    """Sustained float32 operations per second of one core, measured now.
+
+    Counted are seven tenths of the rate of a matrix product, because a pass also reads rows, takes cosines and adds up
+    states.
+    """
+    A, taken = np.ones((1024, 1024), dtype=np.float32), []
+    with threadpool_limits(1):
+        for _ in range(4):
+            start = clock()
+            A @ A
+            taken.append(clock() - start)
+    return 0.7 * 2 * 1024**3 / min(taken)

@@ -280,7 +280,7 @@ class BinningMap(SeededMap):
 
     def work(self) -> tuple[float, float]:
         entries = float(self.n_grids * self.n_features_in)
-        return 8.0 * entries, 24.0 * entries
+        return 20.0 * entries, 24.0 * entries
 
     def _sum_of_weights(self) -> float:
         """Sum over the first and the last grid: log pitches, shifts and hash words of up to 64 columns."""

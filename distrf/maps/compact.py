@@ -30,6 +30,7 @@ import numpy as np
 from ..compiled import walsh_hadamard
 from ..compiled.count_sketches import add_signed_columns
 from ..errors import InputError
+from ..projections.base import HADAMARD_COST
 from ..projections.cache import weight_cache
 from ..randomness import sample_indices, signs
 from ..typing import Rows
@@ -155,7 +156,7 @@ class CompactMap(OverBase, SeededMap):
 
     def work(self) -> tuple[float, float]:
         operations, parameters = self.base.work()
-        transform = self.order * (np.log2(max(self.order, 2)) + 1.0)
+        transform = HADAMARD_COST * self.order * (np.log2(max(self.order, 2)) + 1.0)
         return operations + transform + 4.0 * self.n_components, parameters + 4.0 * self.order
 
     def _sum_of_weights(self) -> float:

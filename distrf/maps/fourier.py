@@ -189,6 +189,9 @@ class FourierMap(SeededMap):
         # A cosine costs about as much as this many multiply-adds of a GEMM on the same core.
         return operations + 20.0 * self.n_components, parameters
 
+    def csr_operations(self, entries: float) -> float:
+        return self.work()[0] - self.projector.work()[0] + self.projector.csr_operations(entries)
+
     def _sum_of_weights(self) -> float:
         """Sum of the first 64 coordinates of the first frequency and the last 64 of the last, at l = 1."""
         m = self.n_frequencies

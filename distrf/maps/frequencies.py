@@ -24,6 +24,7 @@ import scipy.sparse as sp
 from ..compiled.phase_gradients import correlate_spectra
 from ..compiled.spectra import mix_spectra
 from ..errors import InputError
+from ..projections.base import FOURIER_COST
 from ..projections.circulant import fast_order
 from ..randomness import signs
 from ..typing import Rows
@@ -212,7 +213,8 @@ class CirculantFrequencies(Frequencies):
 
     def work(self) -> tuple[float, float]:
         blocks, L = self.shape
-        return (1 + blocks) * 2.5 * L * np.log2(max(L, 2)) + 4.0 * blocks * L, 4.0 * blocks * (L + 2)
+        operations = (1 + blocks) * 2.5 * L * np.log2(max(L, 2)) + 4.0 * blocks * L
+        return FOURIER_COST * operations, 4.0 * blocks * (L + 2)
 
 
 STRUCTURES: dict[str, type[Frequencies]] = {f.name: f for f in (DenseFrequencies, CirculantFrequencies)}

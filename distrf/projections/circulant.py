@@ -32,7 +32,7 @@ import scipy.fft
 
 from ..compiled.spectra import mix_spectra
 from ..randomness import signs, uniforms, variates
-from .base import Projection, cut_at_multiples
+from .base import FOURIER_COST, Projection, cut_at_multiples
 from .cache import weight_cache
 
 #: Numbers in one column block of 32 rows, whose spectra and phases then stay in the cache. (From 2^17 to 2^19
@@ -193,7 +193,7 @@ class CirculantProjection(Projection):
         L, mixed = self.order, self.n_mixed
         blocks = -(-self.n_frequencies // L)
         transforms = (mixed + blocks) * 2.5 * L * np.log2(max(L, 2))
-        return transforms + 4.0 * mixed * blocks * L, 4.0 * mixed * blocks * (L + 2)
+        return FOURIER_COST * (transforms + 4.0 * mixed * blocks * L), 4.0 * mixed * blocks * (L + 2)
 
 
 @dataclass(frozen=True)

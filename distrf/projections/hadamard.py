@@ -46,7 +46,7 @@ import numpy as np
 from ..compiled import hadamard_blocks, walsh_hadamard
 from ..kernels.shift_invariant import WeightLaw
 from ..randomness import chi, permutation, signs, variates
-from .base import Projection, cut_at_multiples, require_isotropic
+from .base import HADAMARD_COST, Projection, cut_at_multiples, require_isotropic
 from .cache import weight_cache
 
 #: The least p. Narrower blocks would leave SORF a handful of distinct weights, and fill no vector of the processor.
@@ -176,7 +176,7 @@ class HadamardProjection(Projection):
         blocks = -(-self.n_frequencies // p)
         transforms = 1 + blocks * self.n_diagonals
         vectors = 1 + self.permutes + blocks * (self.n_diagonals + self._has_row_factors)
-        return transforms * p * (np.log2(p) + 1.0), 4.0 * vectors * p
+        return HADAMARD_COST * transforms * p * (np.log2(p) + 1.0), 4.0 * vectors * p
 
 
 @dataclass(frozen=True)

@@ -51,8 +51,8 @@ def ridge_costs(estimator: Any, rows: PlannedRows, reductions: Sequence[GramRedu
     if estimator.keep_state:
         written += reduction.nbytes
         notes.append(f"the sums are kept with the model: {format_bytes(reduction.nbytes)}")
-    # The targets are read once before; float64 runs at half the rate.
-    flops = n * (rows.map_flops + reduction.flops_per_row)
+    # The targets are read once before.
+    flops = n * (rows.map_flops + reduction.operations(rows.itemsize))
     return Costs(
         (
             target_phase(n, rows.blocks),

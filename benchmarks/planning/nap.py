@@ -1,4 +1,4 @@
-"""What reading a block takes in benchmarks/cluster.py: a nap. In a module of its own, which workers of one process share."""
+"""What reading a block takes in benchmarks/planning/naps.py: a nap. In a module of its own, which workers of one process share."""
 
 from __future__ import annotations
 

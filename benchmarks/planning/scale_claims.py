@@ -1,0 +1,115 @@
+"""Whether time and memory grow as they should."""
+
+from __future__ import annotations
+
+import math
+
+from benchmarks.benchmark import Claim, Record, where
+
+MIB = 2**20
+
+
+def claims(found: dict[str, list[Record]]) -> list[Claim]:
+    made: list[Claim] = []
+    if "rows" in found:
+        made += [claim_memory(found["rows"]), claim_rows(found["rows"])]
+    if len(found.get("workers", [])) == 2:
+        made.append(claim_two(*found["workers"]))
+    for job in dict.fromkeys(r["job"] for r in found.get("features", [])):
+        made.append(claim_features(job, where(found["features"], job=job)))
+    if "overhead" in found:
+        made.append(claim_overhead(found["overhead"]))
+    if "cluster" in found:
+        made.append(claim_model(found["cluster"]))
+    return made
+
+
+def claim_memory(records: list[Record]) -> Claim:
+    """Memory against rows."""
+    first, last = records[0], records[-1]
+    growth = last["bytes"] / first["bytes"]
+    return Claim(
+        "The memory of a worker does not grow with the rows",
+        "at most 1.1 times",
+        f"{first['bytes'] / MIB:.0f} MiB for {first['rows']:,} rows, {last['bytes'] / MIB:.0f} MiB for {last['rows']:,}: {growth:.2f} times",
+        "holds" if growth <= 1.1 else "does not hold",
+        "" if growth <= 1.1 else f"the plan says at most {last['planned_bytes'] / MIB:.0f} MiB",
+    )
+
+
+def exponent(records: list[Record], seconds: list[float], of: str) -> float:
+    """The slope of log seconds over log rows or features, from the first to the last."""
+    return math.log(seconds[-1] / seconds[0]) / math.log(records[-1][of] / records[0][of])
+
+
+def claim_rows(records: list[Record]) -> Claim:
+    """Time against rows, of the two longest jobs: beyond the seconds in which workers import and compile."""
+    last = records[-2:]
+    slope = exponent(last, [r["seconds"] for r in last], "rows")
+    good = 0.85 <= slope <= 1.1
+    return Claim(
+        "Time is linear in the rows",
+        "exponent 1",
+        f"{slope:.2f} from {last[0]['rows']:,} to {last[1]['rows']:,} rows: {last[0]['seconds']:.1f} and {last[1]['seconds']:.1f} s",
+        "holds" if good else "does not hold",
+        "" if good else "the seconds in which a worker imports and compiles weigh in the shorter job",
+    )
+
+
+def claim_two(one: Record, two: Record) -> Claim:
+    """Two workers share the work and give the same bits."""
+    share, same = two["worker"] / one["worker"], one["bits"] == two["bits"]
+    good = same and share <= 0.6
+    return Claim(
+        "Two workers share the work, and the result has the same bits",
+        "each half of it",
+        f"the worker that takes most takes {share:.2f} of the processor seconds of one alone; the bits are {'the same' if same else 'others'}",
+        "holds" if good else "holds in part" if same else "does not hold",
+        "" if good else "not looked into",
+    )
+
+
+def claim_features(job: str, records: list[Record]) -> Claim:
+    """Time of a row and feature against features."""
+    each = [r["seconds"] / r["rows"] / r["D"] for r in records]
+    worst = max(each) / min(each)
+    slope = 1 + exponent(records, each, "D")
+    good = 0.85 <= slope <= 1.15
+    return Claim(
+        f"Time is linear in the features: {job}",
+        "exponent 1",
+        f"{slope:.2f} from D = {records[0]['D']:,} to {records[-1]['D']:,}; the seconds of a row and feature differ by a factor of {worst:.2f}",
+        "holds" if good else "does not hold",
+        "" if good else WHY_FEATURES.get(job, "not looked into"),
+    )
+
+
+#: Why time is not linear in D: checked.
+WHY_FEATURES: dict[str, str] = {}
+
+
+def claim_overhead(records: list[Record]) -> Claim:
+    """A pass beside the bare loop."""
+    ratios = [(r["worker"] + r["client"]) / r["bare"] for r in records]
+    good = max(ratios) <= 1.15
+    return Claim(
+        "A pass on a Dask worker costs little more than the loop over blocks",
+        "at most 1.15 times",
+        ", ".join(f"{r['projection']} {x:.2f}" for r, x in zip(records, ratios, strict=True)),
+        "holds" if good else "does not hold",
+        "" if good else "the client and the scheduler take the rest",
+    )
+
+
+def claim_model(records: list[Record]) -> Claim:
+    """The model of time beside workers that sleep."""
+    steady = [r for r in records if r["slow"] == 1 and r["later"] == r["workers"]]
+    ratios = [r["wall"] / r["model"] for r in steady]
+    good = all(1 / 1.5 <= x <= 1.5 for x in ratios)
+    return Claim(
+        "The model of time holds for many workers",
+        "measured / model 0.67 to 1.5",
+        f"{min(ratios):.2f} to {max(ratios):.2f} for {min(r['workers'] for r in steady)} to {max(r['workers'] for r in steady)} workers",
+        "holds" if good else "does not hold",
+        "" if good else "client and scheduler share the processors with the workers",
+    )
