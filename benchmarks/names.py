@@ -8,7 +8,9 @@ from benchmarks.benchmark import Benchmark
 
 #: name: (module, what it measures). A module holds `BENCHMARK`, and is imported only when it is run.
 NAMES: dict[str, tuple[str, str]] = {
+    "accuracy": ("accuracy", "Accuracy on customary splits, beside published figures"),
     "scrf_2015": ("papers.scrf_2015", "Feng et al. 2015: signed circulant features, Figures 1-3, Tables 1-2"),
+    "speed": ("speed.maps", "Fourier maps beside RBFSampler and beside what each cannot do without"),
 }
 
 

@@ -8,7 +8,8 @@ So a row stays where it is, in the first-level cache, and is neither transposed 
 The vectors are written out, because LLVM finds them in no loop. On one Zen 5 core, for p = 256 ... 16,384, in
 billions of numbers a second, float32 and float64: 4.9 to 10 and 2.5 to 5.5. Loops of radix 4 over a tile that
 is stored features by rows reach 2.8 to 6.4 and 1.5 to 3.9, not counting the transposes; products with small
-Hadamard matrices 0.2 to 1.0 and 0.1 to 0.5; a plain loop over a row 0.7 and 0.6 (benchmarks/hadamard.py).
+Hadamard matrices 0.2 to 1.0 and 0.1 to 0.5; a plain loop over a row 0.7 and 0.6
+(`python -m benchmarks speed --parts hadamard`).
 
 All is additions in a fixed order, so that the bits do not depend on the vectors of the machine or on how rows
 are tiled.

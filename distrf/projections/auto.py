@@ -18,8 +18,8 @@ def auto_projection(kernel: Kernel, n_features_in: int, n_frequencies: int) -> s
     the noise, and "fastfood" (no bias) beyond. Kernels with independent coordinates take
     "alternating_circulant".
 
-    The costs are those of whole maps in float32 on one Zen 5 core (`benchmarks/featurize.py`). The structured
-    projection was faster from these d on (in brackets: in float64, where dense weights cost twice as much):
+    The costs are those of whole maps in float32 on one Zen 5 core (`python -m benchmarks speed --parts narrow`).
+    The structured projection was faster from these d on (in brackets: in float64, where dense weights cost twice as much):
 
     ======================  ==============  =============
     .                       D = 8,192       D = 512
