@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import Any
@@ -11,6 +12,7 @@ import dask
 import dask.array as da
 import numpy as np
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.svm import SVC
 
@@ -45,7 +47,8 @@ def measured(
     """Scores of models with different seeds on the test rows; medians of the times to train and to predict."""
     X, y, T, t = split
     scores, fits, walls, predicts = [], [], [], []
-    with one_thread():
+    with one_thread(), warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # the epochs are given
         for model in models:
             started = time.perf_counter()
             fit, _ = cpu(lambda model=model: model.fit(blocks(X), blocks(y)))
@@ -155,22 +158,22 @@ def labels(
         yield {"set": name, "model": who, **peer(model, split, errors)}
 
 
-def boosting() -> dict[str, Any]:
-    return {"gradient boosting": HistGradientBoostingClassifier(random_state=0)}
+def boosting(run: Run) -> dict[str, Any]:
+    return {"gradient boosting": HistGradientBoostingClassifier(max_iter=run.pick(100, 5), random_state=0)}
 
 
 def letter(run: Run) -> Iterator[Record]:
     X, y, T, t = data.split(run, "letter", 0)
     split = (data.dense(X), y, data.dense(T), t)
     svm = {"SVC, exact kernel": SVC(C=10.0, gamma=0.05, cache_size=500)}
-    yield from labels(run, "letter", split, run.pick((8192,), (64,)), svm | boosting())
+    yield from labels(run, "letter", split, run.pick((8192,), (64,)), svm | boosting(run))
 
 
 def covtype(run: Run) -> Iterator[Record]:
     """Seven kinds of forest: three quarters of 43,844 rows to train."""
     X, y, T, t = data.split(run, "covtype_sample", 0.75)
     split = (data.dense(X), y, data.dense(T), t)
-    yield from labels(run, "covtype", split, run.pick((2048, 8192), (64,)), boosting())
+    yield from labels(run, "covtype", split, run.pick((2048, 8192), (64,)), boosting(run))
 
 
 def attacks(run: Run) -> data.Split:
@@ -190,7 +193,7 @@ def with_indicators(X: np.ndarray, seen: np.ndarray) -> np.ndarray:
 
 
 def kddcup(run: Run) -> Iterator[Record]:
-    yield from labels(run, "kddcup99_10pct", attacks(run), run.pick((2048,), (64,)), boosting())
+    yield from labels(run, "kddcup99_10pct", attacks(run), run.pick((2048,), (64,)), boosting(run))
 
 
 # ---- Tables of results --------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -32,10 +33,15 @@ def map_of(d: int, D: int, projection: str, phase: str = "offset") -> FourierMap
     return FourierMap(d, D, Gaussian(), float(np.sqrt(d)), projection, phase, 1)
 
 
-def all_kept() -> None:
+@contextmanager
+def all_kept() -> Iterator[None]:
     """A job has one map, here several take turns: each keeps its weights in the cache, as it would alone."""
-    weight_cache.clear()
-    weight_cache.max_bytes = max(weight_cache.max_bytes, 2**32)
+    before, weight_cache.max_bytes = weight_cache.max_bytes, max(weight_cache.max_bytes, 2**32)
+    try:
+        yield
+    finally:
+        weight_cache.max_bytes = before
+        weight_cache.clear()
 
 
 def size(count: int) -> str:
@@ -47,7 +53,6 @@ def size(count: int) -> str:
 
 def wide_of(n: int, D: int, d: int, dtype: str, rounds: int) -> Iterator[Record]:
     """A record for each projection: the map, its projection and cosines alone, and the floor of the projection."""
-    all_kept()
     X, kind = rows_of(n, d, dtype), np.dtype(dtype)
     peer = RBFSampler(gamma=0.5 / d, n_components=D, random_state=0).fit(X)
     maps = {name: map_of(d, D, name) for name in PROJECTIONS}
@@ -59,7 +64,8 @@ def wide_of(n: int, D: int, d: int, dtype: str, rounds: int) -> Iterator[Record]
         calls[f"{name} product"] = partial(project, map_, X)
         calls[f"{name} floor"] = floor(map_.projector, X)
     # A virtual machine takes back memory that idles through a long product; who allocates next would pay for it.
-    seconds = medians(in_turn(calls, rounds, before=writing))
+    with all_kept():
+        seconds = medians(in_turn(calls, rounds, before=writing))
     common = {name: seconds[name] for name in ("RBFSampler", "write", "cosines")}
     for name, map_ in maps.items():
         own = {what: seconds[f"{name} {what}"] for what in ("map", "product", "floor")}
@@ -128,12 +134,12 @@ def narrow(run: Run) -> Iterator[Record]:
     for dtype in DTYPES:
         for D in run.pick((8192, 512), (64,)):
             for d in run.pick((16, 32, 64, 128, 256, 512), (16, 32)):
-                all_kept()
                 n = run.pick(2000 if D == 8192 else 16_000, 50)
                 X = rows_of(n, d, dtype)
                 calls = {name: partial(map_of(d, D, name), X) for name in PROJECTIONS}
                 writing = partial(write, n, D, np.dtype(dtype))
-                seconds = medians(in_turn(calls, run.pick(7, 1), before=writing))
+                with all_kept():
+                    seconds = medians(in_turn(calls, run.pick(7, 1), before=writing))
                 chosen = {"auto": auto_projection(Gaussian(), d, D)}
                 yield {"n": n, "D": D, "d": d, "dtype": dtype, **chosen, **seconds}
 
