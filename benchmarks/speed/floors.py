@@ -7,7 +7,13 @@ from collections.abc import Callable
 import numpy as np
 import scipy.fft
 
-from distrf.compiled import cos_offset, cos_sin, walsh_hadamard
+from distrf.compiled import cos_offset, cos_sin, jit, walsh_hadamard
+from distrf.compiled.circular_products import (
+    forward_transform,
+    inverse_transform,
+    transform_plan,
+    twiddles_of,
+)
 from distrf.maps import FourierMap
 from distrf.projections import Projection
 from distrf.projections.circulant import CirculantProjection
@@ -46,22 +52,38 @@ def hadamard_floor(projector: HadamardProjection, X: np.ndarray) -> Callable[[],
 
 
 def fft_floor(projector: CirculantProjection, X: np.ndarray) -> Callable[[], object]:
-    """The forward and inverse transforms that the projection makes, on arrays of the same shapes."""
-    L, rows, per = projector.order, projector.rows_per_tile, projector._blocks_together
-    blocks = -(-projector.n_frequencies // L)
-    tile = np.zeros((rows, projector.n_mixed, L), X.dtype)
-    spectra = [
-        scipy.fft.rfft(np.zeros((rows, min(per, blocks - first), L), X.dtype))
-        for first in range(0, blocks, per)
-    ]
+    """The forward and inverse transforms that the projection makes, in cache: distrf's where it has them, else scipy.fft's."""
+    L, rows, dtype = projector.order, projector.rows_per_tile, X.dtype
+    blocks, tiles = -(-projector.n_frequencies // L), -(-len(X) // projector.rows_per_tile)
+    x = np.zeros((rows, projector.n_mixed, L), dtype)
+    plan = transform_plan(L)
+    if plan is None:
+        spectra = scipy.fft.rfft(np.zeros((rows, blocks, L), dtype))
 
-    def run() -> None:
-        for _ in range(-(-len(X) // rows)):
-            scipy.fft.rfft(tile)
-            for spectrum in spectra:
-                scipy.fft.irfft(spectrum, L)
+        def run() -> None:
+            for _ in range(tiles):
+                scipy.fft.rfft(x)
+                scipy.fft.irfft(spectra, L)
 
-    return run
+        return run
+    pair, (cos, sin) = np.zeros((2, L), dtype), twiddles_of(L, dtype.str)
+    forward, inverse = rows * projector.n_mixed, rows * -(-blocks // 2)
+
+    def run_pairs() -> None:
+        for _ in range(tiles):
+            transforms(pair, forward, inverse, plan.radices, cos, sin)
+
+    return run_pairs
+
+
+@jit
+def transforms(
+    pair: np.ndarray, forward: int, inverse: int, radices: np.ndarray, cos: np.ndarray, sin: np.ndarray
+) -> None:
+    for _ in range(forward):
+        forward_transform(pair[0], pair[1], radices, cos, sin)
+    for _ in range(inverse):
+        inverse_transform(pair[0], pair[1], radices, cos, sin)
 
 
 def project(map_: FourierMap, X: np.ndarray) -> None:
