@@ -29,6 +29,9 @@ def auto_projection(kernel: Kernel, n_features_in: int, n_frequencies: int) -> s
     alternating_circulant   60 (49)         164 (96)
     ======================  ==============  =============
 
+    The figures of alternating_circulant, and `_FFT`, are of scipy.fft. Its transforms are faster now, so that dense
+    weights are chosen up to a larger d than need be.
+
     The choice does not depend on the dtype, because one spec means one map. The bias of SORF, k s^2 / (4 p) for
     rows padded to p columns and s = |v|^2 / l^2, is at s = 2 as large as the standard error that it saves over
     Fastfood where m = 4 p^2.
