@@ -15,11 +15,21 @@ def cpu(call: Callable[[], Any]) -> tuple[float, Any]:
     return time.process_time() - started, made
 
 
-def in_turn(calls: dict[str, Callable[[], Any]], rounds: int, warm: bool = True) -> dict[str, list[float]]:
-    """Processor seconds of each call in each round. All take their turn in a round; the first, to warm up, does not count."""
+def in_turn(
+    calls: dict[str, Callable[[], Any]],
+    rounds: int,
+    warm: bool = True,
+    before: Callable[[], Any] | None = None,
+) -> dict[str, list[float]]:
+    """Processor seconds of each call in each round. All take their turn in a round; the first, to warm up, does not count.
+
+    before : is called before each of them, and does not count
+    """
     taken: dict[str, list[float]] = {name: [] for name in calls}
     for i in range(rounds + warm):
         for name, call in calls.items():
+            if before:
+                before()
             seconds, _ = cpu(call)
             if i >= warm:
                 taken[name].append(seconds)

@@ -36,6 +36,9 @@ NAMES: dict[str, tuple[str, str]] = {
     ),
     "subspace": ("speed.subspace", "the range finder of TEFM: residuals, sketches, solvers, D = 1,000,000"),
     "tefm_2016": ("papers.tefm_2016", "Chen et al. 2016: best directions of features, Figures 1-3, Table 1"),
+    "accuracy": ("accuracy", "Accuracy on customary splits, beside published figures"),
+    "scrf_2015": ("papers.scrf_2015", "Feng et al. 2015: signed circulant features, Figures 1-3, Tables 1-2"),
+    "speed": ("speed.maps", "Fourier maps beside RBFSampler and beside what each cannot do without"),
 }
 
 

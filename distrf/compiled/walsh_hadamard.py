@@ -8,7 +8,8 @@ So a row stays where it is, in the first-level cache, and is neither transposed 
 The vectors are written out, because LLVM finds them in no loop. On one Zen 5 core, for p = 256 ... 16,384, in
 billions of numbers a second, float32 and float64: 4.9 to 10 and 2.5 to 5.5. Loops of radix 4 over a tile that
 is stored features by rows reach 2.8 to 6.4 and 1.5 to 3.9, not counting the transposes; products with small
-Hadamard matrices 0.2 to 1.0 and 0.1 to 0.5; a plain loop over a row 0.7 and 0.6 (benchmarks/hadamard.py).
+Hadamard matrices 0.2 to 1.0 and 0.1 to 0.5; a plain loop over a row 0.7 and 0.6
+(`python -m benchmarks speed --parts hadamard`).
 
 All is additions in a fixed order, so that the bits do not depend on the vectors of the machine or on how rows
 are tiled.
@@ -23,12 +24,9 @@ import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
-from numba.np import arrayobj
 
 from .jit import jit
-
-#: Numbers in a vector.
-_LANES = 16
+from .vectors import LANES, Vectors
 
 
 def _butterflies(radix: int, within: bool) -> Callable[[np.ndarray, int, int], None]:
@@ -41,34 +39,26 @@ def _butterflies(radix: int, within: bool) -> Callable[[np.ndarray, int, int], N
     @intrinsic
     def step(typingctx: Any, x: Any, start: Any, apart: Any) -> Any:
         def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            array, first, gap = args
-            scalar = context.get_data_type(signature.args[0].dtype)
-            vector = ir.VectorType(scalar, _LANES)
-            data = arrayobj.make_array(signature.args[0])(context, builder, array).data
-            places = [
-                builder.bitcast(
-                    builder.gep(data, [builder.add(first, builder.mul(gap, ir.Constant(gap.type, q)))]),
-                    vector.as_pointer(),
-                )
-                for q in range(radix)
-            ]
-            align = signature.args[0].dtype.bitwidth // 8
-            values = [builder.load(place, align=align) for place in places]
+            _, first, gap = args
+            numbers = Vectors(context, builder, signature, args, 0)
+            vector = numbers.type
+            places = [builder.add(first, builder.mul(gap, ir.Constant(gap.type, q))) for q in range(radix)]
+            values = [numbers.load(place) for place in places]
             for stride in _powers(radix):
                 for q in range(radix):
                     if not q & stride:
                         a, b = values[q], values[q + stride]
                         values[q], values[q + stride] = builder.fadd(a, b), builder.fsub(a, b)
-            for stride in _powers(_LANES) if within else ():
-                lanes = range(_LANES)
-                swap = ir.Constant(ir.VectorType(ir.IntType(32), _LANES), [j ^ stride for j in lanes])
+            for stride in _powers(LANES) if within else ():
+                lanes = range(LANES)
+                swap = ir.Constant(ir.VectorType(ir.IntType(32), LANES), [j ^ stride for j in lanes])
                 sign = ir.Constant(vector, [-1.0 if j & stride else 1.0 for j in lanes])
                 for q, value in enumerate(values):
                     other = builder.shuffle_vector(value, ir.Constant(vector, ir.Undefined), swap)
                     signed = builder.fmul(value, sign, flags=("contract",))
                     values[q] = builder.fadd(other, signed, flags=("contract",))
             for place, value in zip(places, values, strict=True):
-                builder.store(value, place, align=align)
+                numbers.store(value, place)
             return context.get_dummy_value()
 
         return types.void(x, types.intp, types.intp), codegen
@@ -102,34 +92,34 @@ def _short(x: np.ndarray) -> None:
 def _row(x: np.ndarray) -> None:
     """Replace x by H x; x.size is a power of two."""
     p = x.size
-    if p < _LANES:
+    if p < LANES:
         _short(x)
         return
     h = p  # the stages of stride h and more are done
-    while h >= 8 * 8 * _LANES:
+    while h >= 8 * 8 * LANES:
         h //= 8
         for o in range(0, p, 8 * h):
-            for j in range(o, o + h, _LANES):
+            for j in range(o, o + h, LANES):
                 _across8(x, j, h)
-    if h == 4 * 8 * _LANES:
+    if h == 4 * 8 * LANES:
         h //= 4
         for o in range(0, p, 4 * h):
-            for j in range(o, o + h, _LANES):
+            for j in range(o, o + h, LANES):
                 _across4(x, j, h)
-    elif h == 2 * 8 * _LANES:
+    elif h == 2 * 8 * LANES:
         h //= 2
         for o in range(0, p, 2 * h):
-            for j in range(o, o + h, _LANES):
+            for j in range(o, o + h, LANES):
                 _across2(x, j, h)
-    if h == 8 * _LANES:
+    if h == 8 * LANES:
         for o in range(0, p, h):
-            _last8(x, o, _LANES)
-    elif h == 4 * _LANES:
-        _last4(x, 0, _LANES)
-    elif h == 2 * _LANES:
-        _last2(x, 0, _LANES)
+            _last8(x, o, LANES)
+    elif h == 4 * LANES:
+        _last4(x, 0, LANES)
+    elif h == 2 * LANES:
+        _last2(x, 0, LANES)
     else:
-        _last1(x, 0, _LANES)
+        _last1(x, 0, LANES)
 
 
 @jit

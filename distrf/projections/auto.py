@@ -18,8 +18,8 @@ def auto_projection(kernel: Kernel, n_features_in: int, n_frequencies: int) -> s
     the noise, and "fastfood" (no bias) beyond. Kernels with independent coordinates take
     "alternating_circulant".
 
-    The costs are those of whole maps in float32 on one Zen 5 core (`benchmarks/featurize.py`). The structured
-    projection was faster from these d on (in brackets: in float64, where dense weights cost twice as much):
+    The costs are those of whole maps in float32 on one Zen 5 core (`python -m benchmarks speed --parts narrow`).
+    The structured projection was faster from these d on (in brackets: in float64, where dense weights cost twice as much):
 
     ======================  ==============  =============
     .                       D = 8,192       D = 512
@@ -28,6 +28,9 @@ def auto_projection(kernel: Kernel, n_features_in: int, n_frequencies: int) -> s
     fastfood                44 (27)         60 (37)
     alternating_circulant   60 (49)         164 (96)
     ======================  ==============  =============
+
+    The figures of alternating_circulant, and `_FFT`, are of scipy.fft. Its transforms are faster now, so that dense
+    weights are chosen up to a larger d than need be.
 
     The choice does not depend on the dtype, because one spec means one map. The bias of SORF, k s^2 / (4 p) for
     rows padded to p columns and s = |v|^2 / l^2, is at s = 2 as large as the standard error that it saves over

@@ -30,6 +30,7 @@ from typing import ClassVar
 import numpy as np
 import scipy.fft
 
+from ..compiled.circular_products import circulant_spectra, circular_products, row_spectra, transform_plan
 from ..compiled.spectra import mix_spectra
 from ..randomness import signs, uniforms, variates
 from .base import FOURIER_COST, Projection, cut_at_multiples
@@ -66,7 +67,8 @@ class CirculantProjection(Projection):
 
     The order L of the blocks is `fast_order(d)`. There are t = ceil(m / L) blocks; of the last one the first
     rows are used. Where some weights are far above the others (Cauchy law), float64 phases err by about the
-    rounding of the largest weight of their block.
+    rounding of the largest weight of their block, or of the next one: where L is 16 times 2^a 3^b 5^c, two blocks share an
+    inverse FFT.
 
     Attributes
     ----------
@@ -94,6 +96,12 @@ class CirculantProjection(Projection):
     def _blocks_together(self) -> int:
         """How many circulant blocks are cached together as a weight block."""
         return max(1, _COLUMN_BLOCK_NUMBERS // (32 * self.order))
+
+    @property
+    def _made_together(self) -> int:
+        """As many, and an even number where one transform serves two blocks."""
+        blocks = self._blocks_together
+        return blocks if transform_plan(self.order) is None else blocks + blocks % 2
 
     def vectors(self, block: int) -> np.ndarray:
         """First columns of the circulant matrices of a block, shape (n_mixed, L), float64."""
@@ -156,6 +164,15 @@ class CirculantProjection(Projection):
 
         return weight_cache.get((self, "spectra", first, scale, dtype.str), make)
 
+    def _paired_spectra(self, first: int, last: int, scale: float, dtype: np.dtype) -> np.ndarray:
+        """As `_spectra`, of two blocks in one, shape (2, pairs, n_mixed, L); see `circulant_spectra`."""
+
+        def make() -> np.ndarray:
+            vectors = np.stack([self.vectors(block) for block in range(first, last)])
+            return circulant_spectra(vectors * scale).astype(dtype)
+
+        return weight_cache.get((self, "paired spectra", first, scale, dtype.str), make)
+
     def _columns(self, dtype: np.dtype) -> np.ndarray:
         """`column_factors` in a dtype, from the cache."""
         return weight_cache.get((self, "columns", dtype.str), lambda: self.column_factors().astype(dtype))
@@ -171,23 +188,49 @@ class CirculantProjection(Projection):
     def phases(
         self, X: np.ndarray, start: int, stop: int, scale: float, dtype: np.dtype
     ) -> Iterator[tuple[int, np.ndarray]]:
-        L, per = self.order, self._blocks_together
-        signed = X[:, None, :] * self._columns(dtype)
-        x = scipy.fft.rfft(signed, L, axis=2, overwrite_x=True)
+        L, per = self.order, self._made_together
+        x = self._transform(X, dtype)
         begin, end = start // L, -(-stop // L)
         # Weight blocks begin at multiples of `per` blocks, so that a cached one serves every request for some
         # of its rows.
         for first in range(begin - begin % per, end, per):
             last = min(first + per, -(-self.n_frequencies // L))
             lo, hi = max(first, begin), min(last, end)
-            w = self._spectra(first, last, scale, dtype)[lo - first : hi - first]
-            product = np.empty((len(X), hi - lo, L // 2 + 1), dtype=w.dtype)
-            mix_spectra(x, w, product)
-            products = scipy.fft.irfft(product, L, axis=2, overwrite_x=True).reshape(len(X), -1)
-            if self._has_row_factors:
-                products *= self._rows(first, last, dtype)[(lo - first) * L : (hi - first) * L]
+            made, products = self._multiply(x, (first, last), lo, hi, scale, dtype)
             a, b = max(start, lo * L), min(stop, hi * L)
-            yield a, np.ascontiguousarray(products[:, a - lo * L : b - lo * L])
+            column_block = np.ascontiguousarray(products[:, a - made * L : b - made * L])
+            if self._has_row_factors:
+                column_block *= self._rows(first, last, dtype)[a - first * L : b - first * L]
+            yield a, column_block
+
+    def _transform(self, X: np.ndarray, dtype: np.dtype) -> np.ndarray:
+        """Spectra of rows times the factors of the columns, in the form that `_multiply` takes."""
+        if transform_plan(self.order):
+            return row_spectra(np.asarray(X, dtype), self._columns(dtype), self.order)
+        return scipy.fft.rfft(X[:, None, :] * self._columns(dtype), self.order, axis=2, overwrite_x=True)
+
+    def _multiply(
+        self, x: np.ndarray, cached: tuple[int, int], lo: int, hi: int, scale: float, dtype: np.dtype
+    ) -> tuple[int, np.ndarray]:
+        """Products with blocks lo:hi of the weight block `cached`, (first, last), before the factors of rows.
+
+        x : spectra of the rows, from `_transform`
+
+        Returns
+        -------
+        The block that column 0 belongs to, lo or one before it; array of shape (n, at least (hi - that) L).
+        """
+        L, (first, last) = self.order, cached
+        if transform_plan(L) is None:
+            w = self._spectra(first, last, scale, dtype)[lo - first : hi - first]
+            product = np.empty((len(x), hi - lo, L // 2 + 1), dtype=w.dtype)
+            mix_spectra(x, w, product)
+            return lo, scipy.fft.irfft(product, L, axis=2, overwrite_x=True).reshape(len(x), -1)
+        pairs = slice((lo - first) // 2, -(-(hi - first) // 2))
+        w = self._paired_spectra(first, last, scale, dtype)[:, pairs]
+        products = np.empty((x.shape[1], 2 * w.shape[1], L), dtype=dtype)
+        circular_products(x, w, products)
+        return first + 2 * pairs.start, products.reshape(len(products), -1)
 
     def work(self) -> tuple[float, float]:
         L, mixed = self.order, self.n_mixed

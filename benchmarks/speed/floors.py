@@ -1,0 +1,121 @@
+"""What a map cannot do without: the transforms or the product of its projection, its cosines, and writing the result."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import scipy.fft
+
+from distrf.compiled import cos_offset, cos_sin, jit, walsh_hadamard
+from distrf.compiled.circular_products import (
+    forward_transform,
+    inverse_transform,
+    transform_plan,
+    twiddles_of,
+)
+from distrf.maps import FourierMap
+from distrf.projections import Projection
+from distrf.projections.circulant import CirculantProjection
+from distrf.projections.hadamard import HadamardProjection
+
+#: Rows of the tile in cache on which the floor of the Walsh-Hadamard projections is measured.
+_TILE = 16
+
+
+def floor(projector: Projection, X: np.ndarray) -> Callable[[], object]:
+    """The bare GEMM, FFTs or Walsh-Hadamard transforms of a projection, on arrays that stay in the cache where it lets them."""
+    if isinstance(projector, HadamardProjection):
+        return hadamard_floor(projector, X)
+    if isinstance(projector, CirculantProjection):
+        return fft_floor(projector, X)
+    return gemm_floor(projector, X)
+
+
+def gemm_floor(projector: Projection, X: np.ndarray) -> Callable[[], object]:
+    W = np.ones((projector.n_frequencies, X.shape[1]), X.dtype)
+    out = np.empty((len(X), len(W)), X.dtype)
+    return lambda: np.matmul(X, W.T, out=out)
+
+
+def hadamard_floor(projector: HadamardProjection, X: np.ndarray) -> Callable[[], object]:
+    """As many transforms of a tile in cache as the projection makes."""
+    p = projector.block_rows
+    transforms = 1 + projector.n_diagonals * -(-projector.n_frequencies // p)
+    tile = np.zeros((_TILE, p), X.dtype)
+
+    def run() -> None:
+        for _ in range(transforms * -(-len(X) // _TILE)):
+            walsh_hadamard(tile)
+
+    return run
+
+
+def fft_floor(projector: CirculantProjection, X: np.ndarray) -> Callable[[], object]:
+    """The forward and inverse transforms that the projection makes, in cache: distrf's where it has them, else scipy.fft's."""
+    L, rows, dtype = projector.order, projector.rows_per_tile, X.dtype
+    blocks, tiles = -(-projector.n_frequencies // L), -(-len(X) // projector.rows_per_tile)
+    x = np.zeros((rows, projector.n_mixed, L), dtype)
+    plan = transform_plan(L)
+    if plan is None:
+        spectra = scipy.fft.rfft(np.zeros((rows, blocks, L), dtype))
+
+        def run() -> None:
+            for _ in range(tiles):
+                scipy.fft.rfft(x)
+                scipy.fft.irfft(spectra, L)
+
+        return run
+    pair, (cos, sin) = np.zeros((2, L), dtype), twiddles_of(L, dtype.str)
+    forward, inverse = rows * projector.n_mixed, rows * -(-blocks // 2)
+
+    def run_pairs() -> None:
+        for _ in range(tiles):
+            transforms(pair, forward, inverse, plan.radices, cos, sin)
+
+    return run_pairs
+
+
+@jit
+def transforms(
+    pair: np.ndarray, forward: int, inverse: int, radices: np.ndarray, cos: np.ndarray, sin: np.ndarray
+) -> None:
+    for _ in range(forward):
+        forward_transform(pair[0], pair[1], radices, cos, sin)
+    for _ in range(inverse):
+        inverse_transform(pair[0], pair[1], radices, cos, sin)
+
+
+def project(map_: FourierMap, X: np.ndarray) -> None:
+    """The projection of the map alone: every column block of every tile, dropped."""
+    projector, tile = map_.projector, map_.projector.rows_per_tile
+    scale = 1.0 / (2.0 * np.pi * map_.length_scale)  # the map's own: the weights in its cache serve both
+    for a in range(0, len(X), tile):
+        for _ in projector.phases(X[a : a + tile], 0, map_.n_frequencies, scale, X.dtype):
+            pass
+
+
+def cosines(n: int, D: int, phase: str, dtype: np.dtype) -> None:
+    """The cosines alone, from a column block in cache into new memory, as the map makes them."""
+    width, rows = min(D, 1024), 64
+    column_block = np.zeros((rows, width), dtype)
+    offsets = np.zeros(width, dtype)
+    out = np.empty((n, D), dtype)
+    step = width if phase == "offset" else 2 * width
+    for a in range(0, n, rows):
+        target = out[a : a + rows]
+        for column in range(0, D, step):
+            w = min(step, D - column)
+            phases = column_block[: len(target), : w if phase == "offset" else w // 2]
+            phases = phases if phases.flags.c_contiguous else np.ascontiguousarray(phases)
+            if phase == "offset":
+                cos_offset(phases, offsets[:w], target, column, 1.0)
+            else:
+                cos_sin(phases, target, column, 1.0)
+
+
+def write(n: int, D: int, dtype: np.dtype) -> np.ndarray:
+    """The bare writing of the result into new memory."""
+    out = np.empty((n, D), dtype)
+    out.fill(1.0)
+    return out

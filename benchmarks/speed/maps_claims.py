@@ -1,0 +1,141 @@
+"""What is said of the speed of maps, and what was measured."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+from benchmarks.benchmark import Claim, Record, where
+
+#: {d: times as fast as RBFSampler} of circulant features, D = 8,192, float32, measured before on two kinds of machine.
+VBMI, OTHERS = {512: 3.0, 1024: 5.0, 4096: 11.0}, {512: 6.6, 1024: 11.0, 4096: 28.0}
+#: A projection is near its floor where it takes at most so many times as long.
+NEAR = 1.5
+#: `auto` has the fastest projection where no other is faster by more than this share.
+ALIKE = 0.1
+
+
+def claims(found: dict[str, list[Record]]) -> list[Claim]:
+    made: list[Claim] = []
+    if "wide" in found:
+        made += [*claim_peer(found["wide"]), *claim_floor(found["wide"])]
+    if "narrow" in found:
+        made.append(claim_auto(found["narrow"]))
+    if "hadamard" in found:
+        made.append(claim_hadamard(found["hadamard"]))
+    if "fft" in found:
+        made.append(claim_fft(found["fft"]))
+    return made
+
+
+def claim_peer(records: list[Record]) -> list[Claim]:
+    made = []
+    for r in where(records, projection="circulant", dtype="float32"):
+        d = r["d"]
+        if d not in VBMI:
+            continue
+        ratio = r["RBFSampler"] / r["map"]
+        double = where(records, projection="circulant", dtype="float64", d=d)
+        also = f"; float64 {double[0]['RBFSampler'] / double[0]['map']:.1f} x" if double else ""
+        fast = ratio >= VBMI[d]
+        why = "" if fast else (
+            f"of {1e3 * r['RBFSampler']:.0f} ms of RBFSampler, the product alone takes {1e3 * product_of(records, d):.0f} ms here; of "
+            f"{1e3 * r['map']:.0f} ms of the map, {1e3 * r['floor']:.0f} ms are bare transforms and {1e3 * r['cosines']:.0f} ms cosines"
+        )  # fmt: skip
+        made.append(
+            Claim(
+                f"Circulant features against RBFSampler, d = {d:,}, float32",
+                f"{VBMI[d]:g} x on processors with AVX-512 VBMI, {OTHERS[d]:g} x on others",
+                f"{ratio:.1f} x{also}",
+                "holds" if fast else "holds in part" if ratio > 1 else "does not hold",
+                why,
+            )
+        )
+    return made
+
+
+def product_of(records: list[Record], d: int) -> float:
+    """Seconds of the bare product with dense weights; nan if it was not measured."""
+    dense = where(records, projection="dense", dtype="float32", d=d)
+    return dense[0]["floor"] if dense else math.nan
+
+
+def claim_floor(records: list[Record]) -> list[Claim]:
+    made = []
+    for projection in dict.fromkeys(r["projection"] for r in records):
+        here = where(records, projection=projection)
+        worst = max(here, key=lambda r: r["product"] / r["floor"])
+        least = min(r["product"] / r["floor"] for r in here)
+        most = worst["product"] / worst["floor"]
+        why = "" if most <= NEAR else (
+            f"the most at d = {worst['d']:,}, {worst['dtype']}: beside the bare transforms it multiplies by "
+            + ("spectra and signs" if "circulant" in projection else "diagonals and permutes")
+            + ", which read and write the column block again"
+        )  # fmt: skip
+        made.append(
+            Claim(
+                f"`{projection}` projects near its floor",
+                f"at most {NEAR:g} x",
+                f"{least:.2f} to {most:.2f} x",
+                "holds" if most <= NEAR else "holds in part" if least <= NEAR else "does not hold",
+                why,
+            )
+        )
+    return made
+
+
+def claim_auto(records: list[Record]) -> Claim:
+    """Whether `projection="auto"` takes the fastest of dense and the structured projection of low variance, in float32."""
+    here = where(records, dtype="float32")
+    losses = {}
+    for r in here:
+        best = min(r["dense"], r["structured_orthogonal"])
+        losses[r["D"], r["d"]] = r[r["auto"]] / best - 1
+    worst = max(losses, key=lambda size: losses[size])
+    missed = sum(loss > ALIKE for loss in losses.values())
+    return Claim(
+        '`projection="auto"` takes the faster of dense and structured orthogonal weights (float32)',
+        "everywhere",
+        f"at {len(losses) - missed} of {len(losses)} sizes, to {100 * ALIKE:.0f} %; the most lost is {100 * losses[worst]:.0f} % "
+        f"(D = {worst[0]:,}, d = {worst[1]})",
+        "holds" if not missed else "holds in part" if missed < len(losses) / 2 else "does not hold",
+        "" if not missed else "the rule has two numbers, of one machine; near the crossover both are alike",
+    )
+
+
+def crossover(records: list[Record], projection: str) -> str:
+    """The columns from which on it is faster than dense weights, between sizes by interpolation in log d and log time."""
+    gains = sorted((r["d"], math.log(r["dense"] / r[projection])) for r in records)
+    if gains[-1][1] < 0:
+        return f"above {gains[-1][0]:,}"
+    for (a, low), (b, high) in reversed(list(itertools.pairwise(gains))):
+        if low < 0:
+            return f"{a * (b / a) ** (low / (low - high)):.0f}"
+    return f"below {gains[0][0]}"
+
+
+def claim_hadamard(records: list[Record]) -> Claim:
+    others = ("tile", "rows", "gemm")
+    ratios = {(r["p"], r["dtype"]): r["vectors"] / max(r[way] for way in others) for r in records}
+    least = min(ratios, key=lambda size: ratios[size])
+    ok = ratios[least] >= 1.0
+    return Claim(
+        "Transforms in vectors of 16 numbers are faster than loops over tiles, loops over rows, and products",
+        "at every size",
+        f"{ratios[least]:.1f} to {max(ratios.values()):.1f} x the best of them",
+        "holds" if ok else "holds in part",
+        "" if ok else f"not at p = {least[0]:,}, {least[1]}",
+    )
+
+
+def claim_fft(records: list[Record]) -> Claim:
+    ratios = {(r["L"], r["dtype"]): r["distrf"] / r["scipy"] for r in records}
+    least = min(ratios, key=lambda size: ratios[size])
+    ok = ratios[least] >= 1.0
+    return Claim(
+        "Products with circulant matrices by transforms in vectors are faster than by scipy.fft",
+        "at every size",
+        f"{ratios[least]:.1f} to {max(ratios.values()):.1f} x",
+        "holds" if ok else "holds in part",
+        "" if ok else f"not at L = {least[0]:,}, {least[1]}",
+    )
