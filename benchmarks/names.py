@@ -13,15 +13,21 @@ NAMES: dict[str, tuple[str, str]] = {
     "scrf_2015": ("papers.scrf_2015", "Feng et al. 2015: signed circulant features, Figures 1-3, Tables 1-2"),
     "cnm_2015": ("papers.cnm_2015", "Yu et al. 2015: compact nonlinear maps, Figures 1-3, Table 2"),
     "tefm_2016": ("papers.tefm_2016", "Chen et al. 2016: best directions of features, Figures 1-3, Table 1"),
-    "altcirc_2018": ("papers.altcirc_2018", "Mukuta et al. 2018: alternating circulant Laplace features, Figure 1, Tables 2-5"),
+    "altcirc_2018": (
+        "papers.altcirc_2018",
+        "Mukuta et al. 2018: alternating circulant Laplace features, Figure 1, Tables 2-5",
+    ),
     # beside others
     "accuracy": ("accuracy", "Accuracy on customary splits, beside published figures"),
     "defaults": ("tables.defaults", "what a first run gives: our defaults beside peers on 25 sets (hours)"),
-    "tables": ("tables.tables", "train without options beside gradient boosting and others on 23 tables (hour)"),
+    "tables": (
+        "tables.tables",
+        "train without options beside gradient boosting and others on 23 tables (hour)",
+    ),
     "choices": ("tables.choices", "what make_model chooses, and what each choice is worth on 29 sets"),
     "length_scales": ("tables.length_scales", "a shorter length scale than the trials chose, on all rows"),
     # models and maps
-    "sgd": ("models.sgd", "SGD beside exact ridge, scikit-learn"s solvers and the bare loop"),
+    "sgd": ("models.sgd", "SGD beside exact ridge, scikit-learn's solvers and the bare loop"),
     "ridge_cg": ("models.ridge_cg", "ridge by conjugate gradients beside the Gram matrix"),
     "calibration": ("models.calibration", "log loss of calibrated ridge and SVM"),
     "ranking": ("models.ranking", "AUC and average precision from bins: bounds, errors, time"),
@@ -32,7 +38,10 @@ NAMES: dict[str, tuple[str, str]] = {
     "plan": ("planning.plan", "memory and time of a plan, and of the job that was planned, for 21 jobs"),
     "scale": ("planning.scale", "time and memory against rows, features and workers"),
     "end_to_end": ("execution.end_to_end", "wall time and memory of the main job beside a bare NumPy loop"),
-    "big_table": ("tables.big_table", "ten million rows of a table on two workers: trained, killed, resumed (25 min)"),
+    "big_table": (
+        "tables.big_table",
+        "ten million rows of a table on two workers: trained, killed, resumed (25 min)",
+    ),
 }
 
 
