@@ -118,6 +118,8 @@ def what(r: Record) -> str:
 
 def draw(records: list[Record], figure: Any) -> None:
     """Plan against measured, with the bars."""
+    from matplotlib.ticker import LogLocator, NullLocator, ScalarFormatter
+
     figure.set_size_inches(9, 4.2)
     for ax, (key, scale, unit) in zip(
         figure.subplots(1, 2), (("bytes", MIB, "MiB"), ("seconds", 1, "s")), strict=True
@@ -145,6 +147,10 @@ def draw(records: list[Record], figure: Any) -> None:
             xlabel=f"measured, {unit}",
             ylabel=f"planned, {unit}",
         )
+        for axis in (ax.xaxis, ax.yaxis):
+            axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+            axis.set_major_formatter(ScalarFormatter())
+            axis.set_minor_locator(NullLocator())
         ax.set_title("memory of a worker" if key == "bytes" else "time")
 
 
