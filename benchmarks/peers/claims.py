@@ -1,1 +1,2 @@
-def claims(found): return []
+def claims(found):
+    return []

@@ -61,9 +61,7 @@ def distrf_nystroem(o: Options) -> Any:
 def distrf_polynomial(o: Options) -> Any:
     from distrf import TensorSketchFeatures
 
-    return TensorSketchFeatures(
-        2, gamma=o.gamma, coef0=1.0, n_components=o.D, random_state=o.seed, n_jobs=1
-    )
+    return TensorSketchFeatures(2, gamma=o.gamma, coef0=1.0, n_components=o.D, random_state=o.seed, n_jobs=1)
 
 
 def distrf_blocks(rows: Rows, o: Options) -> tuple[np.ndarray, Any]:
@@ -186,14 +184,20 @@ def sgd_loop(rows: Rows, o: Options) -> Any:
     return lambda T: model.predict(made.transform(T))
 
 
+def sampler_blocks(rows: Rows, o: Options) -> tuple[Any, Any]:
+    """Features as a Dask array. ParallelPostFit says nothing of their number: a sum or product that asks for it fails."""
+    made, X = rbf_sampler(o).fit(rows.block("X", 0, 2)), rows.lazy("X")
+    return X.map_blocks(made.transform, chunks=(X.chunks[0], (o.D,)), dtype=X.dtype), made.transform
+
+
 def dask_ml_sgd(rows: Rows, o: Options) -> Any:
-    from dask_ml.wrappers import Incremental, ParallelPostFit
+    from dask_ml.wrappers import Incremental
     from sklearn.linear_model import SGDClassifier
 
-    made = ParallelPostFit(rbf_sampler(o)).fit(rows.block("X", 0, 2))
+    Z, transform = sampler_blocks(rows, o)
     model = Incremental(SGDClassifier(alpha=o.alpha, random_state=o.seed), random_state=o.seed)
-    model.fit(made.transform(rows.lazy("X")), rows.lazy("y"), classes=[0, 1])
-    return lambda T: model.predict(made.transform(T))
+    model.fit(Z, rows.lazy("y"), classes=[0, 1])
+    return lambda T: model.predict(transform(T))
 
 
 def exact_svc(o: Options, n: int) -> Any:
@@ -353,18 +357,17 @@ def sklearn_svd(rows: Rows, o: Options) -> tuple[np.ndarray, Any]:
 def dask_ml_svd(algorithm: str) -> Callable[[Rows, Options], Any]:
     def find(rows: Rows, o: Options) -> tuple[np.ndarray, Any]:
         from dask_ml.decomposition import TruncatedSVD
-        from dask_ml.wrappers import ParallelPostFit
 
-        made = ParallelPostFit(rbf_sampler(o)).fit(rows.block("X", 0, 2))
+        Z, transform = sampler_blocks(rows, o)
         svd = TruncatedSVD(o.k, algorithm=algorithm, n_iter=o.n_iter, random_state=o.seed)
-        return svd.fit(made.transform(rows.lazy("X"))).singular_values_, made.transform
+        return svd.fit(Z).singular_values_, transform
 
     return find
 
 
 SUBSPACES = {
     "distrf TEFM, finder": Method("distrf", distrf_subspace("finder"), streams=True),
-    "distrf TEFM": Method("distrf", distrf_subspace("auto"), streams=True),
+    "distrf TEFM, gram": Method("distrf", distrf_subspace("gram"), streams=True),
     "sklearn TruncatedSVD": Method("scikit-learn", sklearn_svd),
     "dask-ml TruncatedSVD, randomized": Method("dask-ml", dask_ml_svd("randomized"), streams=True),
     "dask-ml TruncatedSVD, tsqr": Method("dask-ml", dask_ml_svd("tsqr"), streams=True),
