@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -31,9 +32,9 @@ PEERS: dict[str, tuple[str, ...]] = {
 }
 #: peer: why it is not even tried.
 LEFT_OUT = {
-    "pyrfm": "is not on PyPI: the package of that name there is another project",
+    "pyrfm": "not on PyPI, where the package of that name is another project",
     "xGPR": "its licence allows no commercial use",
-    "EigenPro": "is not on PyPI",
+    "EigenPro": "not on PyPI",
     "cuML": "needs a GPU",
 }
 
@@ -68,6 +69,17 @@ def python_of(peer: str) -> Path:
             raise UnavailableError(f"pip install {' '.join(wanted)}: {last_error(done.stderr)}")
         ready.touch()
     return python
+
+
+def installed(peer: str) -> dict[str, str]:
+    """{package: version} of what was asked for.
+
+    Raises UnavailableError as `python_of` does.
+    """
+    names = [re.split(r"[\[<=>]", wanted)[0] for wanted in PEERS[peer]] or [peer]
+    text = f"import importlib.metadata as m; print(*map(m.version, {names!r}))"
+    done = subprocess.run([python_of(peer), "-c", text], capture_output=True, text=True, check=True)
+    return dict(zip(names, done.stdout.split(), strict=True))
 
 
 def last_error(text: str) -> str:

@@ -12,11 +12,21 @@ import numpy as np
 
 from benchmarks import data
 from benchmarks.benchmark import Benchmark, Part, Record, Run, spread
-from benchmarks.peers import job, processes
+from benchmarks.peers import environments, job, processes
 from benchmarks.peers.claims import claims
-from benchmarks.peers.environments import LEFT_OUT
+from benchmarks.peers.environments import LEFT_OUT, PEERS
 from benchmarks.peers.methods import JOBS
-from benchmarks.peers.shown import show_features, show_ridge, show_subspace, show_tables
+from benchmarks.peers.processes import LIMIT
+from benchmarks.peers.rows import BLOCK
+from benchmarks.peers.shown import (
+    LEVEL,
+    SAME_TIME,
+    show_environments,
+    show_features,
+    show_ridge,
+    show_subspace,
+    show_tables,
+)
 
 #: Processor seconds that one go may take.
 SECONDS = 150.0
@@ -95,6 +105,18 @@ def over(values: list[float]) -> Record:
 def methods_of(run: Run, name: str) -> list[str]:
     """The methods of a job; in a small run those that this Python has."""
     return [method for method, how in JOBS[name].items() if not run.small or how.peer in HERE]
+
+
+def environments_(run: Run) -> Iterator[Record]:
+    """What pip makes of each peer."""
+    for peer, wanted in PEERS.items():
+        if run.small and peer not in HERE:
+            continue
+        record: Record = {"peer": peer, "wanted": list(wanted)}
+        try:
+            yield record | {"installed": environments.installed(peer)}
+        except environments.UnavailableError as error:
+            yield record | {"error": str(error)}
 
 
 # ---- parts --------------------------------------------------------------------------------------------
@@ -192,12 +214,32 @@ def subspace(run: Run) -> Iterator[Record]:
                     yield {"n": n, "D": D, "k": k, "n_iter": n_iter, **found}
 
 
-ABOUT = """
+ABOUT = f"""
+The same rows and the same job for distrf and for others. Every method runs in a process of its own, and every peer in a virtual
+environment of its own, with one thread; scikit-learn is that of distrf's environment. Rows come from `.npy` files; who streams
+reads them in blocks of {BLOCK:,} rows. Times are processor seconds. Peaks are `VmHWM` of the whole process, its imports
+included. A process beyond {LIMIT / 2**30:.0f} GiB, or {SECONDS:.0f} seconds, is ended, and the table says so. `±` is one standard error over
+seeds of the features; without it there was one seed.
+
+* `features`: the mean of every column of random features. The Gaussian kernel has its length scale, $\\sqrt d$, given; rows are normal.
+* `ridge`, `million`: labels are the sign of a function that the kernel's own law draws. All have the kernel, D and
+  $\\alpha = 10^{{-5}}$ of the mean loss, but for LIBLINEAR's and LIBSVM's SVMs: C = 1. Peers in a *loop over blocks* are a loop around `partial_fit`, three epochs.
+  dask-ml's `Incremental` takes one, as it does by itself.
+* `tables`: nobody has an option, but those for one thread. More tables are in [figures on tables](../guide/tables_results.md). xgboost.dask
+  and lightgbm.dask run on a Dask worker in the same process.
+* `subspace`: features of the same kernel, each method's own draw; each is compared with the exact values of its own features.
+
+Two methods are level where they differ by less than {100 * LEVEL:.1f} points or two standard errors, or by less than a factor of {SAME_TIME} in time.
+
+Environments are made when first needed, in `~/.cache/distrf-benchmarks` or the folder that `DISTRF_BENCHMARKS_CACHE` names;
+`python -m benchmarks.peers.environments` makes them all. Left out: {"; ".join(f"{p} ({why})" for p, why in LEFT_OUT.items())}. Clusters of
+many workers are not measured here, nor are GPUs.
 """
 
 BENCHMARK = Benchmark(
     "peers", "distrf beside its peers", ABOUT,
     (
+        Part("environments", environments_, show_environments, data=False),
         Part("features", features, show_features, data=False),
         Part("ridge", ridge, show_ridge, data=False),
         Part("million", million, show_ridge, data=False),
