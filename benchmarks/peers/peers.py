@@ -125,7 +125,7 @@ def environments_(run: Run) -> Iterator[Record]:
 def features(run: Run) -> Iterator[Record]:
     """Column means of D features of n rows with 64 columns."""
     d, D = run.pick(64, 8), run.pick(1024, 64)
-    for n, seeds in run.pick(((10_000, 5), (100_000, 2), (1_000_000, 1)), ((800, 1),)):
+    for n, seeds in run.pick(((10_000, 3), (100_000, 1), (1_000_000, 1)), ((800, 1),)):
         with folder_of(smooth(n, d, 0)) as folder:
             for method in methods_of(run, "features"):
                 most = (
@@ -145,7 +145,7 @@ def features(run: Run) -> Iterator[Record]:
 
 def ridge(run: Run) -> Iterator[Record]:
     """Classification of n rows with 16 columns on D features."""
-    yield from ridge_of(run, run.pick(((10_000, 3), (100_000, 2)), ((800, 2),)))
+    yield from ridge_of(run, run.pick(((10_000, 3), (100_000, 1)), ((800, 2),)))
 
 
 def million(run: Run) -> Iterator[Record]:
