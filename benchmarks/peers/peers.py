@@ -225,7 +225,8 @@ seeds of the features; without it there was one seed.
 * `ridge`, `million`: labels are the sign of a function that the kernel's own law draws. All have the kernel, D and
   $\\alpha = 10^{{-5}}$ of the mean loss, but for LIBLINEAR's and LIBSVM's SVMs: C = 1. Peers in a *loop over blocks* are a loop around `partial_fit`, three epochs.
   dask-ml's `Incremental` takes one, as it does by itself.
-* `tables`: nobody has an option, but those for one thread. More tables are in [figures on tables](../guide/tables_results.md). xgboost.dask
+* `tables`: nobody has an option, but those for one thread. covtype_sample is a table for trees, kin40k one for kernels, a9a neither; all
+  tables are in [figures on tables](../guide/tables_results.md). xgboost.dask
   and lightgbm.dask run on a Dask worker in the same process.
 * `subspace`: features of the same kernel, each method's own draw; each is compared with the exact values of its own features.
 

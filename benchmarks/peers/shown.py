@@ -77,7 +77,7 @@ def sizes(records: list[Record]) -> list[int]:
 
 
 def ahead(records: list[Record], ours: Record | None) -> str:
-    """Peers that are better than one method of ours, and those that are quicker and no worse."""
+    """Peers that are better than one method of ours, and those that are quicker, or take less memory, and are no worse."""
     if ours is None:
         return ""
     peers = [r for r in finished(records) if r["peer"] != "distrf"]
@@ -87,8 +87,14 @@ def ahead(records: list[Record], ours: Record | None) -> str:
         for r in peers
         if quicker(r, ours) > 0 and better(r, ours) >= 0
     ]
+    small = [
+        f"{r['method']} {ours['peak'] / r['peak']:.1f} x"
+        for r in peers
+        if ours["peak"] > 1.5 * r["peak"] and better(r, ours) >= 0
+    ]
     said = [f"Better than `{ours['method']}`, in points: {', '.join(up) or 'no peer'}."]
-    return " ".join([*said, f"Quicker, and no worse: {', '.join(quick) or 'no peer'}."])
+    said.append(f"Quicker, and no worse: {', '.join(quick) or 'no peer'}.")
+    return " ".join([*said, f"A peak lower by a third or more, and no worse: {', '.join(small) or 'no peer'}."])
 
 
 def cells(r: Record) -> list[str]:
