@@ -145,7 +145,7 @@ def features(run: Run) -> Iterator[Record]:
 
 def ridge(run: Run) -> Iterator[Record]:
     """Classification of n rows with 16 columns on D features."""
-    yield from ridge_of(run, run.pick(((100_000, 1), (10_000, 2)), ((800, 2),)))
+    yield from ridge_of(run, run.pick(((10_000, 2), (100_000, 1)), ((800, 2),)))
 
 
 def million(run: Run) -> Iterator[Record]:
