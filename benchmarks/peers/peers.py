@@ -219,7 +219,8 @@ The same rows and the same job for distrf and for others. Every method runs in a
 environment of its own, with one thread; scikit-learn is that of distrf's environment. Rows come from `.npy` files; who streams
 reads them in blocks of {BLOCK:,} rows. Times are processor seconds. Peaks are `VmHWM` of the whole process, its imports
 included. A process beyond {LIMIT / 2**30:.0f} GiB, or {SECONDS:.0f} seconds, is ended, and the table says so. `±` is one standard error over
-seeds of the features, or splits of a table; without it there was one. A part without a table below has not been measured.
+seeds of the features, or splits of a table; without it there was one. A part, a size or a
+method that has no line below has not been measured.
 
 * `features`: the mean of every column of random features. The Gaussian kernel has its length scale, $\\sqrt d$, given; rows are normal.
 * `ridge`, `million`: labels are the sign of a function that the kernel's own law draws. All have the kernel, D and

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from benchmarks.benchmark import Record, markdown, where
+from benchmarks.peers.methods import JOBS
 
 #: What is the same without distrf. Others are compared with `distrf Fourier + ridge`.
 PARTNERS = {
@@ -154,6 +155,12 @@ def show_features(records: list[Record]) -> str:
     return "\n\n".join(blocks)
 
 
+def missing(records: list[Record], job: str) -> str:
+    """Methods of a job that have no record."""
+    left = [name for name in JOBS[job] if not where(records, method=name)]
+    return f"Not measured with so many rows: {', '.join(left)}." if left else ""
+
+
 def show_ridge(records: list[Record]) -> str:
     first = records[0]
     blocks = [
@@ -168,6 +175,7 @@ def show_ridge(records: list[Record]) -> str:
             rows.append([name, peer, percent(r) if "mean" in r else reason(r), *rest])
         blocks.append(markdown([f"n = {n:,}", "peer", "accuracy %", *SCORED[2:]], rows))
         blocks.append(ahead(mine, one(mine, method="distrf Fourier + ridge")))
+        blocks.append(missing(mine, "ridge"))
     return "\n\n".join(block for block in blocks if block)
 
 
@@ -200,4 +208,5 @@ def show_subspace(records: list[Record]) -> str:
             error = f"{100 * r['mean']:.3g}" if "mean" in r else reason(r)
             rows.append([name, peer, r["n_iter"], error, fit, peak])
         blocks.append(markdown([f"n = {n:,}", "peer", "iterations", "error %", "seconds", "peak MiB"], rows))
-    return "\n\n".join(blocks)
+        blocks.append(missing(where(records, n=n), "subspace"))
+    return "\n\n".join(block for block in blocks if block)
