@@ -18,7 +18,11 @@ NAMES: dict[str, tuple[str, str]] = {
         "Mukuta et al. 2018: alternating circulant Laplace features, Figure 1, Tables 2-5",
     ),
     # beside others
-    "accuracy": ("accuracy", "Accuracy on customary splits, beside published figures"),
+    "peers": (
+        "peers.peers",
+        "distrf beside scikit-learn, dask-ml, xgboost, lightgbm and others: time, memory, accuracy",
+    ),
+    "accuracy": ("accuracy", "accuracy on customary splits, beside published figures"),
     "defaults": ("tables.defaults", "what a first run gives: our defaults beside peers on 25 sets (hours)"),
     "tables": (
         "tables.tables",

@@ -1,0 +1,86 @@
+"""Runs a job in a process of its own, with one thread, and ends it where it takes too much memory or time."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from benchmarks.benchmark import Record
+from benchmarks.peers import environments
+from benchmarks.peers.methods import JOBS
+
+ROOT = Path(__file__).parents[2]
+LIMIT = 4 * 2**30
+#: Seconds between two looks at a process.
+LOOK = 0.05
+THREADS = ("OMP", "OPENBLAS", "MKL", "NUMBA")
+
+
+def measure(job: str, method: str, folder: str, options: dict[str, Any], seconds: float) -> Record:
+    """The record of one method: what `job.py` found, or the error that kept it from finding anything.
+
+    seconds : of processor time at most
+    """
+    peer = JOBS[job][method].peer
+    record: Record = {"peer": peer, "method": method}
+    try:
+        python = environments.python_of(peer)
+    except environments.UnavailableError as error:
+        return record | {"error": str(error)}
+    words = [job, method, folder, json.dumps(options)]
+    return record | watched([str(python), str(Path(__file__).parent / "job.py"), *words], peer, seconds)
+
+
+def surroundings(peer: str) -> dict[str, str]:
+    """One thread for all; this checkout for distrf alone."""
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    kept |= {f"{name}_NUM_THREADS": "1" for name in THREADS} | {"DASK_NUM_WORKERS": "1"}
+    return kept | ({"PYTHONPATH": str(ROOT)} if peer == "distrf" else {})
+
+
+def watched(command: list[str], peer: str, seconds: float, limit: int = LIMIT) -> Record:
+    """Run a command; returns the JSON of its last line, or {"error": why}."""
+    with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
+        process = subprocess.Popen(
+            command, stdout=out, stderr=err, env=surroundings(peer), start_new_session=True
+        )
+        try:
+            stopped = wait(process, seconds, limit)
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+        out.seek(0), err.seek(0)
+        lines, said = out.read().strip().splitlines(), err.read().strip().splitlines()
+    if stopped:
+        return {"error": stopped}
+    if process.returncode:
+        return {"error": (said or [f"exit code {process.returncode}"])[-1][:300]}
+    return json.loads(lines[-1])
+
+
+def wait(process: subprocess.Popen[Any], seconds: float, limit: int) -> str | None:
+    """Wait for the end; returns why the process must not go on, where it must not."""
+    looked_at = psutil.Process(process.pid)
+    while process.poll() is None:
+        try:
+            family = [looked_at, *looked_at.children(recursive=True)]
+            resident = sum(p.memory_info().rss for p in family)
+            spent = sum(p.cpu_times().user + p.cpu_times().system for p in family)
+        except psutil.Error:  # it ended meanwhile
+            time.sleep(LOOK)
+            continue
+        if resident > limit:
+            return f"out of memory at {limit / 2**30:.0f} GiB"
+        if spent > seconds:
+            return f"not done after {seconds:.0f} processor seconds"
+        time.sleep(LOOK)
+    return None
