@@ -34,6 +34,7 @@ def test_a_small_run_of_every_part(name, part):
         draw(found, Figure())
 
 
+@pytest.mark.slow
 def test_the_command(tmp_path):
     def command(*words):
         done = subprocess.run(
