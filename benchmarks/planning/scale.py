@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import dask
 import dask.array as da
 import numpy as np
 from sklearn.pipeline import make_pipeline
@@ -59,7 +60,8 @@ def rows_of(n: int, block: int) -> tuple[da.Array, da.Array]:
 def warmed(job: str) -> None:
     """Imports and compiled loops of a job, in the process that calls it."""
     X = np.random.default_rng(0).normal(size=(256, COLUMNS)).astype(np.float32)
-    steps(job, 64).fit(X, X[:, 0])
+    with dask.config.set(scheduler="threads"):  # not the cluster of the worker that is warmed
+        steps(job, 64).fit(X, X[:, 0])
 
 
 def one(job: str, n: int, D: int, workers: int, small: bool) -> Record:
