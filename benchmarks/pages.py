@@ -150,9 +150,7 @@ def index() -> str:
 
 
 INTRODUCTION = """
-Every figure on these pages was measured by the command beside it and is kept in `benchmarks/results`, with the date, the
-machine and the versions. A claim of a paper *holds*, *holds in part* or *does not hold*; where it does not, the last column
-says why. `±` is one standard error over seeds.
+Every figure is kept in `benchmarks/results`, with the date, the machine and the versions; the page behind each heading names the command that measured it. Each claim, of a paper or of distrf, *holds*, *holds in part* or *does not hold*; where it does not fully hold, the last column says why. *Theirs* is the figure of the paper or of the other method, or what the claim asks for. `±` is one standard error over seeds, or over splits of a table.
 """
 
 

@@ -216,8 +216,7 @@ def subspace(run: Run) -> Iterator[Record]:
 
 ABOUT = f"""
 The same rows and the same job for distrf and for others. Every method runs in a process of its own, and every peer in a virtual
-environment of its own, with one thread; scikit-learn is that of distrf's environment. Rows come from `.npy` files; who streams
-reads them in blocks of {BLOCK:,} rows. Times are processor seconds. Peaks are `VmHWM` of the whole process, its imports
+environment of its own, with one thread; scikit-learn is that of distrf's environment. Rows come from `.npy` files; methods that stream read them in blocks of {BLOCK:,} rows. Times are processor seconds. Peaks are `VmHWM` of the whole process, its imports
 included. A process beyond {LIMIT / 2**30:.0f} GiB, or {SECONDS:.0f} seconds, is ended, and the table says so. `±` is one standard error over
 seeds of the features, or splits of a table; without it there was one. A part, a size or a
 method that has no line below has not been measured.
@@ -226,7 +225,7 @@ method that has no line below has not been measured.
 * `ridge`, `million`: labels are the sign of a function that the kernel's own law draws. All have the kernel, D and
   $\\alpha = 10^{{-5}}$ of the mean loss, but for LIBLINEAR's and LIBSVM's SVMs: C = 1. Peers in a *loop over blocks* are a loop around `partial_fit`, three epochs.
   dask-ml's `Incremental` takes one, as it does by itself.
-* `tables`: nobody has an option, but those for one thread. covtype_sample is a table for trees, kin40k one for kernels, a9a neither; all
+* `tables`: no method is given an option, except those that keep it to one thread. covtype_sample is a table for trees, kin40k one for kernels, a9a neither; all
   tables are in [figures on tables](../guide/tables_results.md). xgboost.dask
   and lightgbm.dask run on a Dask worker in the same process.
 * `subspace`: features of the same kernel, each method's own draw; each is compared with the exact values of its own features.
