@@ -13,9 +13,10 @@ from ..kernels.shift_invariant import WeightLaw
 from ..typing import Rows
 from .cache import weight_cache
 
-#: Plans count operations as those of a matrix product in float32. Others take the time of so many: of a Fourier transform, of a
-#: Walsh-Hadamard transform, and of a product with CSR rows. Measured on one core with AVX-512, at 92 GF/s in matrix products.
-FOURIER_COST, HADAMARD_COST, CSR_COST = 12.0, 6.0, 30.0
+#: Plans count operations as those of a matrix product in float32. Others take the time of so many: of a Fourier transform by
+#: SciPy and by compiled/circular_products.py, of a Walsh-Hadamard transform, and of a product with CSR rows. Measured on one
+#: core with AVX-512, at 92 GF/s in matrix products.
+FOURIER_COST, VECTOR_FOURIER_COST, HADAMARD_COST, CSR_COST = 12.0, 6.0, 6.0, 30.0
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ import scipy.fft
 from ..compiled.circular_products import circulant_spectra, circular_products, row_spectra, transform_plan
 from ..compiled.spectra import mix_spectra
 from ..randomness import signs, uniforms, variates
-from .base import FOURIER_COST, Projection, cut_at_multiples
+from .base import FOURIER_COST, VECTOR_FOURIER_COST, Projection, cut_at_multiples
 from .cache import weight_cache
 
 #: Numbers in one column block of 32 rows, whose spectra and phases then stay in the cache. (From 2^17 to 2^19
@@ -236,7 +236,8 @@ class CirculantProjection(Projection):
         L, mixed = self.order, self.n_mixed
         blocks = -(-self.n_frequencies // L)
         transforms = (mixed + blocks) * 2.5 * L * np.log2(max(L, 2))
-        return FOURIER_COST * (transforms + 4.0 * mixed * blocks * L), 4.0 * mixed * blocks * (L + 2)
+        cost = FOURIER_COST if transform_plan(L) is None else VECTOR_FOURIER_COST
+        return cost * (transforms + 4.0 * mixed * blocks * L), 4.0 * mixed * blocks * (L + 2)
 
 
 @dataclass(frozen=True)

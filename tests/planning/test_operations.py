@@ -16,7 +16,7 @@ from distrf import (
     plan,
     write_rows,
 )
-from distrf.projections.base import CSR_COST, FOURIER_COST
+from distrf.projections.base import CSR_COST, VECTOR_FOURIER_COST
 
 N, D_IN = 400, 500
 
@@ -67,7 +67,7 @@ def test_a_projection_that_makes_rows_dense_counts_all_columns(rows):
     assert flops(csr, *steps) == flops(dense, *steps)
     transforms = 2.5 * 512 * 9  # of 512 numbers
     assert fourier(projection="circulant").planned_map(512).work()[0] == pytest.approx(
-        FOURIER_COST * (2 * transforms + 4 * 512) + 20 * 64
+        VECTOR_FOURIER_COST * (2 * transforms + 4 * 512) + 20 * 64
     )
 
 
