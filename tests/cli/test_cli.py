@@ -903,7 +903,6 @@ def test_a_default_cluster(files, tmp_path):
     )
     assert done.returncode == 0, done.stderr
     assert "workers, dashboard http://127.0.0.1" in done.stderr
-    assert "gram" in done.stderr
     assert "rows per second" in done.stdout
     assert "Traceback" not in done.stderr
     assert "Warning" not in done.stderr
