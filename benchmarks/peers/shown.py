@@ -93,7 +93,7 @@ def ahead(records: list[Record], ours: Record | None) -> str:
         for r in peers
         if ours["peak"] > 1.5 * r["peak"] and better(r, ours) >= 0
     ]
-    said = [f"Better than `{ours['method']}`, in points: {', '.join(up) or 'no peer'}."]
+    said = [f"Better than *{ours['method']}*, in points: {', '.join(up) or 'no peer'}."]
     said.append(f"Quicker, and no worse: {', '.join(quick) or 'no peer'}.")
     return " ".join([*said, f"A peak lower by a third or more, and no worse: {', '.join(small) or 'no peer'}."])
 
