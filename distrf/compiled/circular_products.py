@@ -219,12 +219,12 @@ def inverse_transform(
 ) -> None:
     """Replace a spectrum, in the order of its plan, by its inverse transform without the factor 1 / L."""
     L = re.size
-    for k in range(0, L, 16):
+    for k in range(0, L, LANES):
         _first_stages(re, im, k)
-    h, twiddle = 16, 0
+    h, twiddle = LANES, 0
     for radix in radices:
         for first in range(0, L, radix * h):
-            for j in range(0, h, 16):
+            for j in range(0, h, LANES):
                 if radix == 4:
                     _stage4(re, im, first + j, h, cos, sin, twiddle + j)
                 elif radix == 2:
@@ -248,7 +248,7 @@ def forward_transform(
         h //= radix
         twiddle -= (radix - 1) * h
         for first in range(0, L, radix * h):
-            for j in range(0, h, 16):
+            for j in range(0, h, LANES):
                 if radix == 4:
                     _split4(re, im, first + j, h, cos, sin, twiddle + j)
                 elif radix == 2:
@@ -257,7 +257,7 @@ def forward_transform(
                     _split3(re, im, first + j, h, cos, sin, twiddle + j)
                 else:
                     _split5(re, im, first + j, h, cos, sin, twiddle + j)
-    for k in range(0, L, 16):
+    for k in range(0, L, LANES):
         _last_stages(re, im, k)
 
 
@@ -278,7 +278,7 @@ def _products(
             re, im = out[i, 2 * t], out[i, 2 * t + 1]
             for which in range(mixed):
                 xr, xi, wr, wi = x[0, i, which], x[1, i, which], w[0, t, which], w[1, t, which]
-                for k in range(0, L, 16):
+                for k in range(0, L, LANES):
                     if which:
                         _add_product(xr, xi, wr, wi, re, im, k)
                     else:

@@ -246,9 +246,8 @@ class DaskBatches:
         At most FAN_IN sums are left for the client to add.
         """
         name = uuid.uuid4().hex
-        among = (
-            sorted({a.worker for a in assignments if a.worker is not None}) or None
-        )  # none that is too small
+        # Sums stay among the workers of the batch, of which none is too small.
+        among = sorted({a.worker for a in assignments if a.worker is not None}) or None
         weights: Any = arrays
         if len(assignments) * sum(a.nbytes for a in arrays.values()) > _MESSAGE_BYTES:
             weights = TaskRef(f"sgd-weights-{name}")
