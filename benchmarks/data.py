@@ -94,6 +94,11 @@ def standard(X: np.ndarray, T: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return ((X - mean) / spread).astype(np.float32), ((T - mean) / spread).astype(np.float32)
 
 
+def signals(X: np.ndarray) -> np.ndarray:
+    """Strengths of ujiindoorloc in dBm on [0, 1]; 100, not seen, is weaker than the weakest."""
+    return np.where(X == 100, -105, X) / np.float32(105) + 1
+
+
 def unit_columns(X: np.ndarray, T: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Both with the columns of X on [0, 1]; a constant column is 0 in X."""
     low, width = X.min(axis=0), np.ptp(X, axis=0)

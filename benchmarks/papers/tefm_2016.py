@@ -33,8 +33,8 @@ def rows_of(run: Run, name: str, n: int) -> np.ndarray:
     """So many rows: grey values and signals to [0, 1], flags as they are, other columns in standard units."""
     X, y, *_ = data.raw(run, name)
     X = data.dense(data.sample(X, y, n)[0])
-    if name == "ujiindoorloc":  # 100: not seen, weaker than the weakest
-        return X if run.small else np.where(X == 100, -105, X) / np.float32(105) + 1
+    if name == "ujiindoorloc":
+        return X if run.small else data.signals(X)
     if name == "mnist":
         return data.unit_range(X, X)[0]
     return X if name == "a9a" else data.standard(X, X)[0]

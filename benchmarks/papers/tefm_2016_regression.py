@@ -30,7 +30,7 @@ def load(run: Run, name: str) -> data.Split:
     if name == "ujiindoorloc" and not run.small:
         with np.load(os.path.join(str(run.data), f"{name}.npz"), allow_pickle=False) as archive:
             y = archive["pos_train"][:, 0]  # longitude
-        X = np.where(X == 100, -105, X) / np.float32(105) + 1
+        X = data.signals(X)
     order = np.random.default_rng(1).permutation(len(y))
     n = 4 * len(y) // 5
     train, test = order[:n], order[n:]
