@@ -283,7 +283,7 @@ def one_worker() -> Any:
     """A Dask cluster of one thread in this process."""
     from distributed import Client
 
-    return Client(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None)
+    return Client(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0")
 
 
 def xgboost_dask(rows: Rows, o: Options) -> Any:

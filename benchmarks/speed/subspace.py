@@ -212,7 +212,7 @@ def cluster(stack: ExitStack, run: Run, workers: int, memory: str) -> Any:
             n_workers=workers,
             threads_per_worker=1,
             memory_limit=memory,
-            dashboard_address=None,
+            dashboard_address=":0",
             processes=not run.small,
         )
     )

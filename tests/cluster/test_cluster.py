@@ -305,7 +305,7 @@ def test_settings_of_dask_distrf_and_others_pass(tmp_path):
 
 def test_how_long_an_address_is_waited_for():
     """The first worker may come later than the scheduler answers."""
-    with LocalCluster(n_workers=0, processes=False, dashboard_address=None) as cluster:
+    with LocalCluster(n_workers=0, processes=False, dashboard_address=":0") as cluster:
         address = cluster.scheduler_address
         with (
             dask.config.set({"distrf.workers-timeout": "300ms"}),
