@@ -129,7 +129,7 @@ def measure(case: Case, each: int, seconds: float) -> Record:
             wall = time.perf_counter() - began
             planned = plan(make_pipeline(*JOBS[job]()), lazy, y)
         timer.cancel()
-    speeds = Speeds(read=ROWS[job] * COLUMNS * X.itemsize / seconds)
+    speeds = Speeds(read=ROWS[job] * COLUMNS * X.itemsize / seconds, block=0.0)
     return {
         "job": job, "workers": case.workers, "slow": case.slow, "later": case.later, "nap": seconds, "blocks": each, "wall": wall,
         "model": planned.seconds(speeds), "efficiency": least_seconds(naps.slept, case, moment[0] - began if moment else wall) / wall,

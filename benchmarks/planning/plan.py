@@ -99,6 +99,7 @@ def show(records: list[Record]) -> str:
     speeds = records[0]["speeds"]
     said = (
         f"The machine: {speeds['flops'] / 1e9:.0f} GF/s, {speeds['read'] / 1e6:,.0f} MB/s read and {speeds['write'] / 1e6:,.0f} written, "
+        f"{1000 * speeds['block']:.1f} ms a block, {speeds['network'] / 1e6:,.0f} MB/s sent, "
         f"{1000 * speeds['task']:.1f} ms a task, {1000 * speeds['step']:.0f} ms a step."
     )
     head = ["job", "plan MiB", "MiB", "ratio", "plan s", "s", "ratio", "uncalibrated", "wall s"]

@@ -26,7 +26,7 @@ def least(call: Callable[[int], Any], times: int, clock: Callable[[], float] = t
 
 
 def measured_speeds(client: Any, folder: Path, mib: int = 64) -> Speeds:
-    """Processor seconds of arithmetic, reading, writing and tasks, and the time of the shortest pass.
+    """Processor seconds of arithmetic, reading, writing and tasks; seconds on the clock of a message and of the shortest pass.
 
     mib : size of the rows that are written and read
     """
@@ -36,14 +36,21 @@ def measured_speeds(client: Any, folder: Path, mib: int = 64) -> Speeds:
         writing = least(lambda i: write_rows(X, folder / f"{i}.zarr"), 2)
         stored, _ = open_rows(folder / "0.zarr")
         reading = least(lambda i: [block.compute() for block in stored.blocks], 2)
+        write_rows(X[: mib * 64, :64].rechunk((64, 64)), folder / "small.zarr")
+        small, _ = open_rows(folder / "small.zarr")
+        block = least(lambda i: [block.compute() for block in small.blocks], 2) / small.numblocks[0]
     count = 8 * mib
     tasks = least(lambda i: client.gather(client.map(abs, range(i * count, (i + 1) * count))), 2) / count
+    state = client.submit(np.ones, mib * 2**17, pure=False)  # in float64: so many MiB
+    network = least(lambda i: client.gather(state), 2, time.perf_counter)
     little = da.from_array(rows[:64], name="few-rows-to-measure")
     step = least(lambda i: StreamingScaler().fit(little), 10, time.perf_counter)
     return Speeds(
         measured_gemm_rate(time.process_time),
         rows.nbytes / reading,
+        block,
         rows.nbytes / writing,
+        mib * 2**20 / network,
         task=tasks,
         step=step,
     )

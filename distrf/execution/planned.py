@@ -149,6 +149,10 @@ class PlannedRows:
         return -(-self.n // self.block_rows)
 
     @property
+    def stored_blocks(self) -> int:
+        return -(-self.n // self.stored_rows)
+
+    @property
     def source_bytes(self) -> int:
         """Bytes of the stored block from which smaller blocks are cut; 0 if blocks are not cut."""
         return self.stored_rows * self.d * self.itemsize if self.stored_rows != self.block_rows else 0
@@ -186,7 +190,7 @@ class PlannedRows:
     def sample_costs(self, size: int, *notes: str, blocks: int = 0) -> Costs:
         """The costs of reading a sample of so many rows: of the blocks that hold some; 0 blocks are those that are stored."""
         groups = -(-min(size, self.n) // neighbours(self.n))
-        stored = blocks or -(-self.n // self.stored_rows)
+        stored = blocks or self.stored_blocks
         share = 1.0 - (1.0 - 1.0 / stored) ** groups
         segments = min(count_segments(self.n, sample_reduction()), round(share * stored))
         return Costs((Phase.of_passes(1, max(segments, 1), 0.0, 0, share),), notes=notes)

@@ -4,13 +4,13 @@ A job is a sequence of phases. A phase is a number of steps, one after the other
 SGD. The work of a step is cut into parts, which run at once: segments, blocks, microbatches. A phase takes
 
     max((waiting + ahead) / threads,
-        steps * (Speeds.step + levels * state / Speeds.network) + waiting / parts * ceil(parts / threads),
+        steps * (Speeds.step + (levels + 1) * state / Speeds.network) + waiting / parts * ceil(parts / threads),
         tasks * Speeds.task)
 
 seconds. `waiting` is the work of the steps themselves: a step begins when the one before is done. `ahead` is work that
 may be done before its step: SGD reads rows and makes their features before their turn. The states of the parts are
-added on a tree of `levels` = log2(parts) levels, and a state of `state` bytes is sent at each. The last line is the time
-of client and scheduler, which handle one task after the other.
+added on a tree of `levels` = log2(parts) levels; a state of `state` bytes is sent at each, and the sum to the client. The
+last line is the time of client and scheduler, which handle one task after the other.
 """
 
 from __future__ import annotations
@@ -78,31 +78,31 @@ class Phase:
             passes, passes * (2 * segments - 1), passes if sweeps is None else sweeps, flops, segments, state
         )
 
-    def bounds(self, swept: int, workers: Workers, speeds: Speeds) -> dict[str, float]:
+    def bounds(self, sweep: float, workers: Workers, speeds: Speeds) -> dict[str, float]:
         """The seconds that the phase takes at least, by what bounds it; it takes the longest of them.
 
         Parameters
         ----------
-        swept : int
-            Bytes that a sweep reads.
+        sweep : float
+            Seconds in which one thread reads all rows.
         workers : Workers
         speeds : Speeds
         """
         threads, parts = workers.count * workers.threads, max(self.parts, 1)
-        reading = self.sweeps * swept / speeds.read
+        reading = self.sweeps * sweep
         ahead = self.ahead / speeds.flops + (reading if self.steps else 0.0)
         waiting = (self.flops - self.ahead) / speeds.flops + (0.0 if self.steps else reading)
         waiting += self.written / speeds.write
-        step = speeds.step + math.ceil(math.log2(parts)) * self.state / speeds.network
+        step = speeds.step + (math.ceil(math.log2(parts)) + 1) * self.state / speeds.network
         return {
             WORK: (waiting + ahead) / threads,
             STEPS: (self.steps or self.passes) * step + waiting / parts * math.ceil(parts / threads),
             TASKS: self.tasks * speeds.task,
         }
 
-    def seconds(self, swept: int, workers: Workers, speeds: Speeds) -> float:
+    def seconds(self, sweep: float, workers: Workers, speeds: Speeds) -> float:
         """The seconds that the phase takes; the parameters are those of `bounds`."""
-        return max(self.bounds(swept, workers, speeds).values())
+        return max(self.bounds(sweep, workers, speeds).values())
 
 
 @dataclass(frozen=True)
@@ -115,10 +115,12 @@ class Speeds:
         Operations of a thread; measured here by default.
     read : float
         Bytes of stored rows that a thread reads, decompresses and checks.
+    block : float
+        Seconds that reading a stored block takes beside its bytes.
     write : float
         Bytes that a thread writes, with their checksums.
     network : float
-        Bytes between two workers.
+        Bytes between two workers, or a worker and the client.
     task : float
         Seconds of client and scheduler for a task.
     step : float
@@ -127,6 +129,7 @@ class Speeds:
 
     flops: float = field(default_factory=lambda: gemm_rate())
     read: float = 200e6
+    block: float = 2e-3
     write: float = 200e6
     network: float = 1e9
     task: float = 1e-3

@@ -197,8 +197,8 @@ def plan_job(
     fits.append(final.phases)
     assert total.memory is not None
     planned = Plan(
-        job, rows.n, rows.blocks, rows.block_rows, total.phases, rows.nbytes, total.written, total.memory,
-        total.client_bytes, workers, list(total.notes),
+        job, rows.n, rows.blocks, rows.block_rows, total.phases, rows.nbytes, rows.stored_blocks, total.written,
+        total.memory, total.client_bytes, workers, list(total.notes),
     )  # fmt: skip
     if job == "train":
         planned = _with_choices(planned, rows, model)

@@ -23,6 +23,7 @@ class Plan:
     block_rows: int
     phases: tuple[Phase, ...]
     sweep_bytes: int
+    sweep_blocks: int
     bytes_written: int
     memory: PassMemory
     client_peak: int
@@ -55,12 +56,16 @@ class Plan:
             None measures the arithmetic of this machine, and assumes the rest.
         """
         speeds = speeds or Speeds()
-        return sum(phase.seconds(self.sweep_bytes, self.workers, speeds) for phase in self.phases)
+        return sum(phase.seconds(self._sweep(speeds), self.workers, speeds) for phase in self.phases)
+
+    def _sweep(self, speeds: Speeds) -> float:
+        """Seconds in which one thread reads all rows."""
+        return self.sweep_bytes / speeds.read + self.sweep_blocks * speeds.block
 
     def bound(self, speeds: Speeds | None = None) -> str:
         """What takes the time of the longest phase; `speeds` as in `seconds`."""
         speeds = speeds or Speeds()
-        each = [phase.bounds(self.sweep_bytes, self.workers, speeds) for phase in self.phases]
+        each = [phase.bounds(self._sweep(speeds), self.workers, speeds) for phase in self.phases]
         longest = max(each, key=lambda bounds: max(bounds.values()))
         return next(name for name, seconds in longest.items() if seconds > 0.8 * max(longest.values()))
 

@@ -176,6 +176,11 @@ class GramReduction:
         return self.flops_per_row * (2.0 if itemsize == 8 or self.n_features <= _FLOAT64_UP_TO else 1.0)
 
     @property
+    def adding(self) -> float:
+        """Operations, at the speed of a matrix product, that adding the products of one block to the sums takes."""
+        return 150.0 * self.n_features**2
+
+    @property
     def solve_bytes(self) -> int:
         """Bytes of the final solve in the client: the state as received and as copied, and two D x D matrices."""
         return 2 * self.nbytes + 16 * self.n_features**2

@@ -15,7 +15,7 @@ from ..execution.timing import Phase
 from ..targets import target_phase
 from . import dask_batches
 from .ahead import Ahead, BatchLayout
-from .batch_sizes import BATCH_SIZES, BATCHES_PER_EPOCH, WHOLE_UP_TO, count_epochs, microbatch_rows
+from .batch_sizes import BATCH_SIZES, BATCHES_PER_EPOCH, USUAL_BATCH, WHOLE_UP_TO, count_epochs, microbatch_rows
 from .learning_rates import RATES
 from .penalties import PENALTIES
 from .preconditioner import sample_size
@@ -23,6 +23,9 @@ from .rows import Rows
 from .schedules import MICROBATCH_ROWS, Schedule, order_bytes
 from .spectrum import MANY_FEATURES, MOST_DIRECTIONS
 
+#: Operations, at the speed of a matrix product, for moving one number of the features: rows are taken in a random order,
+#: shifted and scaled. 1.6 ns at 63 GF/s, measured at D = 2,048.
+_MOVING = 100.0
 #: The plan makes the schedule of this many blocks at most: enough to fill several shuffle windows.
 _LOOKED_AT = 1_024
 
@@ -163,7 +166,7 @@ def batch_costs(
         dask_batches.batch_tasks(layout.microbatches, workers.count * workers.threads),
         _batch_memory(rows, features, layout, batch_size, workers),
         _client_bytes(rows, features, directions),
-        features.flops + (4.0 * weights + 4.0 * weights * directions / batch_size),
+        features.flops + _MOVING * features.entries + (4.0 * weights + 4.0 * weights * directions / batch_size),
         directions,
     )
 
@@ -209,13 +212,20 @@ def _client_bytes(rows: PlannedBlocks, features: PlannedFeatures, directions: in
 
 
 def fit_costs(estimator: Any, rows: PlannedRows) -> Costs:
-    """The costs of training in batches for a plan. Counted are as many epochs as training may take."""
+    """The costs of training in batches for a plan.
+
+    Counted are as many epochs as training may take. How large batches are, the spectrum of the features says, which is not
+    known yet: memory is that of the largest, time that of usual ones.
+    """
     n = rows.n
     blocks = PlannedBlocks.cut(rows, rows.block_rows, rows.d, rows.source_bytes)
     features = PlannedFeatures(rows.width, rows.entries, rows.map_flops, rows.cached)
-    cost = batch_costs(estimator, blocks, features, rows.workers)
+    cost = largest = batch_costs(estimator, blocks, features, rows.workers)
+    bound = ""
+    if estimator.batch_size == "auto" and largest.batch_size > USUAL_BATCH:
+        cost = batch_costs(estimator, blocks, features, rows.workers, USUAL_BATCH)
+        bound = f" ({largest.batch_size:,} at most), as the spectrum of a row sample says"
     most = count_epochs(estimator.n_epochs, cost.batches)
-    bound = "" if estimator.batch_size != "auto" else " at most, as the spectrum of a row sample says"
     notes = [f"at most {most} epochs of about {cost.batches:,} batches of {cost.batch_size:,} rows{bound}"]
     if cost.directions:
         notes.append(f"preconditioned along up to {cost.directions:,} directions of the features")
@@ -242,8 +252,8 @@ def fit_costs(estimator: Any, rows: PlannedRows) -> Costs:
     return rows.sample_costs(sample, blocks=len(blocks.rows)) + Costs(
         (target_phase(n, rows.blocks, 1 + weighted), measuring, training),
         weights,
-        cost.memory,
-        cost.client_bytes,
+        largest.memory,
+        largest.client_bytes,
         tuple(notes),
     )
 

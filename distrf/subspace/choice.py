@@ -182,6 +182,8 @@ def subspace_costs(choice: Solver, search: Search) -> SubspaceCosts:
     blocks = column_blocks(n_rows, source, width)
     widest = ProductReduction(source, width=sketch_width(n_rows, source, width), last=blocks[0][1])
     passes = (1 + search.n_iter) * len(blocks) + search.final
-    # The client holds the sum of a column block as it arrives and its factors, and keeps Q while it sends it.
-    client = 4 * widest.nbytes + 3 * search.itemsize * D * width
-    return SubspaceCosts(choice, passes, search.finder_flops, widest, search.itemsize * D * width, client)
+    # The client holds the sum of a column block as it arrives and its factors, and Q, the next one, and two copies of Q
+    # while it sends it. A worker may still have Q of the pass before when it gets that of the next.
+    basis = search.itemsize * D * width
+    client, learned = 4 * widest.nbytes + 4 * basis, (2 if len(blocks) > 1 else 1) * basis
+    return SubspaceCosts(choice, passes, search.finder_flops, widest, learned, client)

@@ -7,17 +7,17 @@ import pytest
 from distrf.execution.memory import Workers
 from distrf.execution.timing import STEPS, TASKS, WORK, Phase, Speeds
 
-SPEEDS = Speeds(flops=1e9, read=1e8, network=1e9, task=1e-3, step=0.01)
+SPEEDS = Speeds(flops=1e9, network=1e9, task=1e-3, step=0.01)
 
 
-def seconds(phase, workers, swept=0):
-    return phase.seconds(swept, Workers(workers, 1, 0), SPEEDS)
+def seconds(phase, workers, sweep=0.0):
+    return phase.seconds(sweep, Workers(workers, 1, 0), SPEEDS)
 
 
 def test_a_pass_takes_its_arithmetic_and_reading_over_the_threads():
     phase = Phase.of_passes(1, 64, 64e9, 0)
-    assert seconds(phase, 1, 10**9) == pytest.approx(0.01 + 64 + 10)
-    assert seconds(phase, 8, 10**9) == pytest.approx(0.01 + 74 / 8)
+    assert seconds(phase, 1, 10.0) == pytest.approx(0.01 + 64 + 10)
+    assert seconds(phase, 8, 10.0) == pytest.approx(0.01 + 74 / 8)
 
 
 def test_segments_are_not_cut_again():
@@ -27,20 +27,20 @@ def test_segments_are_not_cut_again():
     assert seconds(phase, 64) == seconds(phase, 1000) == pytest.approx(1.01)
 
 
-def test_a_state_is_sent_at_each_level_of_the_tree():
+def test_a_state_is_sent_at_each_level_of_the_tree_and_to_the_client():
     phase = Phase.of_passes(3, 64, 0.0, 10**8)
-    assert seconds(phase, 64) == pytest.approx(3 * (0.01 + 6 * 0.1))
+    assert seconds(phase, 64) == pytest.approx(3 * (0.01 + (6 + 1) * 0.1))
 
 
 def test_one_scheduler_handles_all_tasks():
     phase = Phase(1, 10**6, flops=1e10, parts=10**6)
     assert seconds(phase, 1000) == pytest.approx(1000)
-    assert max(phase.bounds(0, Workers(1000, 1, 0), SPEEDS).items(), key=lambda item: item[1])[0] == TASKS
+    assert max(phase.bounds(0.0, Workers(1000, 1, 0), SPEEDS).items(), key=lambda item: item[1])[0] == TASKS
 
 
 def test_work_done_ahead_fills_all_threads_and_steps_follow_each_other():
     phase = Phase(1, 0, 1, 100e9, parts=4, steps=1000, ahead=90e9)
-    few, many = (phase.bounds(10**9, Workers(count, 1, 0), SPEEDS) for count in (4, 100))
+    few, many = (phase.bounds(10.0, Workers(count, 1, 0), SPEEDS) for count in (4, 100))
     assert few[WORK] == pytest.approx((100 + 10) / 4)
     assert max(few, key=few.get) == WORK
     assert many[STEPS] == few[STEPS] == pytest.approx(1000 * 0.01 + 10 / 4)

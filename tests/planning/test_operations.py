@@ -76,8 +76,8 @@ def test_products_in_float64_count_twice():
     X = da.zeros((4096, 8), chunks=(1024, 8), dtype=np.float32)
     for D, doubled in ((1024, 2), (1032, 1)):
         model = StreamingRidge(1.0)
-        gram, solve = D**2 + 4 * D, D**3 / 3 * 2
-        expected = 4096 * (fourier(D).planned_map(8).work()[0] + doubled * gram) + solve
+        gram, solve, adding = D**2 + 4 * D, D**3 / 3 * 2 + 500 * D**2, 4 * 150 * D**2
+        expected = 4096 * (fourier(D).planned_map(8).work()[0] + doubled * gram) + adding + solve
         assert flops_of(X, fourier(D), model) == pytest.approx(expected, rel=1e-3)
         assert flops_of(X.astype(np.float64), fourier(D), model) == pytest.approx(
             expected + (2 - doubled) * 4096 * gram, rel=1e-3

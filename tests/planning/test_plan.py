@@ -170,7 +170,9 @@ def test_train_is_refused_by_the_classes_of_its_labels(cli, labelled, tmp_path, 
 
 def test_more_of_everything_costs_more(cli, store):
     def peaks(option, values, *more):
-        return [planned(cli, store, option, v, *more)["peak_bytes_per_worker"] for v in values]
+        return [
+            planned(cli, store, option, v, *more, "--cluster", "local")["peak_bytes_per_worker"] for v in values
+        ]
 
     for option, values, more in (
         ("-D", (256, 1024, 4096), ()),
@@ -288,7 +290,7 @@ def test_the_client_is_checked_too(monkeypatch):
     check_client(have, "a solve")
     with pytest.raises(MemoryPlanError, match=r"final solve needs .* in the client, this machine has .*Remedy"):
         check_client(have + 1, "a solve")
-    made = Plan("train", 1, 1, 1, (Phase(flops=1.0),), 0, 0, small_memory(), have + 1, Workers(1, 1, 0))
+    made = Plan("train", 1, 1, 1, (Phase(flops=1.0),), 0, 0, 0, small_memory(), have + 1, Workers(1, 1, 0))
     with pytest.raises(MemoryPlanError, match="final solve"):
         made.check()
     assert made.to_dict()["fits"] is False
