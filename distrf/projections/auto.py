@@ -6,7 +6,7 @@ from ..kernels.shift_invariant import Kernel
 
 #: Costs of one output of a Walsh-Hadamard transform and of a circulant block, in multiply-adds of a matrix product (GEMM)
 #: that take the same time.
-_TRANSFORM, _FFT = 28, 70
+_TRANSFORM, _FFT = 28, 45
 
 
 def auto_projection(kernel: Kernel, n_features_in: int, n_frequencies: int) -> str:
@@ -18,19 +18,19 @@ def auto_projection(kernel: Kernel, n_features_in: int, n_frequencies: int) -> s
     the noise, and "fastfood" (no bias) beyond. Kernels with independent coordinates take
     "alternating_circulant".
 
-    The costs are those of whole maps in float32 on one Zen 5 core (`python -m benchmarks speed --parts narrow`).
+    The costs are those of whole maps in float32 on one Zen 4 core (`python -m benchmarks speed --parts narrow`).
     The structured projection was faster from these d on (in brackets: in float64, where dense weights cost twice as much):
 
-    ======================  ==============  =============
-    .                       D = 8,192       D = 512
-    ======================  ==============  =============
-    structured_orthogonal   54 (34)         64 (43)
-    fastfood                44 (27)         60 (37)
-    alternating_circulant   60 (49)         164 (96)
-    ======================  ==============  =============
+    ======================  ===============  =============
+    .                       D = 8,192        D = 512
+    ======================  ===============  =============
+    structured_orthogonal   27 (24)          60 (37)
+    fastfood                22 (below 16)    60 (32)
+    alternating_circulant   22 (below 16)    114 (67)
+    ======================  ===============  =============
 
-    The figures of alternating_circulant, and `_FFT`, are of scipy.fft. Its transforms are faster now, so that dense
-    weights are chosen up to a larger d than need be.
+    One number cannot serve both ends: with `_FFT` = 45 alternating_circulant is chosen from d = 46 and 55 on, where it takes
+    0.6 and 1.5 times as long as dense weights.
 
     The choice does not depend on the dtype, because one spec means one map. The bias of SORF, k s^2 / (4 p) for
     rows padded to p columns and s = |v|^2 / l^2, is at s = 2 as large as the standard error that it saves over
