@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from ..maps import FeatureMap
 from ..projections.cache import CACHE_BYTES
 from .memory import PassMemory, Workers, reading_scratch
@@ -62,7 +64,7 @@ class PlannedRows:
     n, d : int
         Rows and columns as stored.
     itemsize : int
-        Bytes of a number.
+        Bytes of a number that reaches the step.
     stored_rows : int
         Rows of a stored block.
     nbytes : int
@@ -76,6 +78,8 @@ class PlannedRows:
         Whether there is a target.
     maps : tuple of FeatureMap
         The maps of the steps before, in order.
+    read_itemsize : int
+        Bytes of a number as it is read; 0 where it is `itemsize`.
     """
 
     n: int
@@ -88,10 +92,17 @@ class PlannedRows:
     outputs: int = 1
     labelled: bool = False
     maps: tuple[FeatureMap, ...] = ()
+    read_itemsize: int = 0
 
     def after(self, map_: FeatureMap) -> PlannedRows:
         """The rows that the next step gets: the features that `map_` makes of these."""
-        return replace(self, maps=(*self.maps, map_))
+        itemsize = map_.out_dtype(np.dtype(f"f{self.itemsize}")).itemsize
+        return replace(self, maps=(*self.maps, map_), itemsize=itemsize, read_itemsize=self.item_read)
+
+    @property
+    def item_read(self) -> int:
+        """Bytes of a number as it is read."""
+        return self.read_itemsize or self.itemsize
 
     @property
     def width(self) -> int:
@@ -108,16 +119,16 @@ class PlannedRows:
         return [map_ for map_ in self.maps if not map_.same_columns]
 
     @property
-    def columns(self) -> int:
-        """Numbers that a row takes in all its forms together: as it is read, and after each map that widens it."""
-        return self.d + sum(map_.entries_per_row for map_ in self.widening)
+    def row_bytes(self) -> int:
+        """Bytes that a row takes in all its forms together: as it is read, and after each map that widens it."""
+        return self.d * self.item_read + sum(map_.entries_per_row for map_ in self.widening) * self.itemsize
 
     @property
     def map_flops(self) -> float:
         """Operations of the maps for a row."""
         if not self.sparse:
             return sum(map_.work()[0] for map_ in self.maps)
-        entries, flops, csr = self.nbytes / (self.n * (self.itemsize + 4)), 0.0, True  # numbers and columns
+        entries, flops, csr = self.nbytes / (self.n * (self.item_read + 4)), 0.0, True  # numbers and columns
         for map_ in self.maps:
             flops += map_.csr_operations(entries) if csr else map_.work()[0]
             csr = csr and map_.same_columns
@@ -135,8 +146,8 @@ class PlannedRows:
     @property
     def block_rows(self) -> int:
         """Rows of a block that keep the widest form of the block near Dask's chunk size."""
-        widest = max(self.d, *(map_.entries_per_row for map_ in self.maps), 0)
-        limit = max(1, target_block_bytes() // (widest * self.itemsize))
+        widest = max(self.d * self.item_read, *(map_.entries_per_row * self.itemsize for map_ in self.maps), 0)
+        limit = max(1, target_block_bytes() // widest)
         return self.stored_rows if self.stored_rows <= limit else split_chunk(self.stored_rows, limit)
 
     @property
@@ -155,17 +166,17 @@ class PlannedRows:
     @property
     def source_bytes(self) -> int:
         """Bytes of the stored block from which smaller blocks are cut; 0 if blocks are not cut."""
-        return self.stored_rows * self.d * self.itemsize if self.stored_rows != self.block_rows else 0
+        return self.stored_rows * self.d * self.item_read if self.stored_rows != self.block_rows else 0
 
     @property
     def block_bytes(self) -> int:
-        columns = self.columns if self.widening else 2 * self.d
-        return self.block_rows * columns * self.itemsize + self.source_bytes
+        row = self.row_bytes if self.widening else 2 * self.d * self.item_read
+        return self.block_rows * row + self.source_bytes
 
     @property
     def reading(self) -> int:
         """Bytes of scratch that reading a block takes."""
-        stored = self.source_bytes or self.block_rows * self.d * self.itemsize
+        stored = self.source_bytes or self.block_rows * self.d * self.item_read
         return reading_scratch(stored, self.block_bytes)
 
     def segments(self, reduction: Any, rows: int | None = None) -> int:

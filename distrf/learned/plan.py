@@ -61,7 +61,7 @@ class LearningCosts:
 
 def planned_learning(estimator: Any, rows: PlannedRows) -> Costs:
     """The costs of learning a map, for a plan."""
-    blocks = PlannedBlocks.cut(rows, rows.uncut_rows, rows.width)
+    blocks = PlannedBlocks.cut(rows, rows.uncut_rows, rows.width, rows.itemsize)
     sample = rows.sample_costs(SAMPLE, blocks=len(blocks.rows))
     return sample + learning_costs(estimator, blocks, rows.workers).costs(rows)
 

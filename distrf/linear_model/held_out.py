@@ -131,8 +131,8 @@ def _scored(
 
 def calibration_costs(estimator: Any, rows: PlannedRows, held_out: int) -> Costs:
     """The costs of calibration with some of the rows that are held out: it reads them again, and the client scores them."""
-    size = sample_size(held_out, 0.0 if rows.sparse else rows.d * rows.itemsize, rows.outputs)
-    client = size * (rows.d * rows.itemsize + 96 * rows.outputs) + 3 * _TILE_ROWS * rows.width * rows.itemsize
+    size = sample_size(held_out, 0.0 if rows.sparse else rows.d * rows.item_read, rows.outputs)
+    client = size * (rows.d * rows.item_read + 96 * rows.outputs) + 3 * _TILE_ROWS * rows.width * rows.itemsize
     flops = size * (rows.map_flops + 2.0 * rows.width * rows.outputs)
     if is_classifier(estimator):
         flops += _FIT_FLOPS * size * max(2, rows.outputs)

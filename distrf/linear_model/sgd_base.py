@@ -235,7 +235,7 @@ class BaseSGD(LinearModel):
         loss = replace(self._loss(targets), epsilon=spectrum.epsilon, factors=spectrum.factors)
         targets = replace(targets, units=spectrum.target_units)
         n = sum(trained := rows.trained(holdout))
-        batch_size = choose_batch_size(self.batch_size, n, spectrum.preconditioner, stream)
+        batch_size = choose_batch_size(self.batch_size, n, rows.n_features, spectrum.preconditioner, stream)
         memory = check_batches(self, rows, targets.width, batch_size)
         local = local_rows(batch_size) if self.distribution == "local_sgd" else 0
         schedule = make_schedule(

@@ -42,6 +42,8 @@ from .classes import planned_target
 from .summary import Plan
 from .workers import planned_workers
 
+#: Operations, at the speed of a matrix product, for reading one number of the features from memory: 0.6 ns at 63 GF/s.
+_READING = 40.0
 JOBS = ("train", "fit", "featurize", "predict", "evaluate")
 
 
@@ -299,13 +301,14 @@ def _writing(job: str, rows: PlannedRows, state: int) -> Costs:
     )
     of_row = rows.entries * rows.itemsize + (8 if rows.labelled else 0)
     written = {"featurize": rows.n * of_row, "predict": 8 * rows.n}.get(job, 0)
-    phase = Phase(1, rows.blocks, 1, rows.n * rows.map_flops, rows.blocks, written=written)
+    flops = rows.map_flops + (0.0 if job == "featurize" else (_READING + 2.0 * rows.outputs) * rows.entries)
+    phase = Phase(1, rows.blocks, 1, rows.n * flops, rows.blocks, written=written)
     return Costs((phase,), written, memory)
 
 
 def _with_kept(plan: Plan, rows: PlannedRows, fits: Sequence[tuple[Phase, ...]]) -> Plan:
     """The plan where workers keep rows in memory that it leaves free; `fits` : phases of each fit that keeps them by itself."""
-    held = (rows.nbytes if rows.sparse else rows.n * rows.d * rows.itemsize) + 8 * rows.n  # targets
+    held = (rows.nbytes if rows.sparse else rows.n * rows.d * rows.item_read) + 8 * rows.n  # targets
     again = any(sum(phase.sweeps for phase in phases) > 1 for phases in fits)
     each = min(held, keeping.room(plan.memory.peak, plan.workers)) if keeping.allowed() else 0
     if not (again and each):

@@ -15,7 +15,7 @@ from ..execution.timing import Phase
 from ..targets import target_phase
 from . import dask_batches
 from .ahead import Ahead, BatchLayout
-from .batch_sizes import BATCH_SIZES, BATCHES_PER_EPOCH, USUAL_BATCH, WHOLE_UP_TO, count_epochs, microbatch_rows
+from .batch_sizes import USUAL_BATCH, WHOLE_UP_TO, count_epochs, microbatch_rows, most_rows
 from .learning_rates import RATES
 from .penalties import PENALTIES
 from .preconditioner import sample_size
@@ -46,11 +46,13 @@ class PlannedBlocks:
     source_bytes: int = 0
 
     @classmethod
-    def cut(cls, rows: PlannedRows, block_rows: int, columns: int, source_bytes: int = 0) -> PlannedBlocks:
+    def cut(
+        cls, rows: PlannedRows, block_rows: int, columns: int, itemsize: int, source_bytes: int = 0
+    ) -> PlannedBlocks:
         """The rows of a plan in blocks of `block_rows`."""
         blocks = tuple(min(block_rows, rows.n - a) for a in range(0, rows.n, block_rows))
-        blocks = merged_chunks(blocks, columns * rows.itemsize)
-        return cls(blocks, columns, rows.itemsize, rows.outputs, source_bytes)
+        blocks = merged_chunks(blocks, columns * itemsize)
+        return cls(blocks, columns, itemsize, rows.outputs, source_bytes)
 
     @property
     def n(self) -> int:
@@ -148,7 +150,7 @@ def batch_costs(
     batch_size : as chosen; None before the spectrum is measured: the largest that it may give is counted
     """
     usable = max(1, rows.n - round(rows.n * estimator.held_out_share))
-    batch_size = _most_rows(estimator.batch_size if batch_size is None else batch_size, usable)
+    batch_size = _most_rows(estimator.batch_size if batch_size is None else batch_size, usable, features.width)
     averaged = estimator.distribution == "local_sgd"
     layout = rows.layout(
         max(1, batch_size),
@@ -171,14 +173,13 @@ def batch_costs(
     )
 
 
-def _most_rows(batch_size: int | str, usable: int) -> int:
+def _most_rows(batch_size: int | str, usable: int, n_features: int) -> int:
     """The most rows that a batch may have, with `usable` training rows."""
     if batch_size != "auto":
         return min(usable, int(batch_size))
     if usable <= WHOLE_UP_TO:
         return usable
-    low, high = BATCH_SIZES
-    return min(usable, high, max(low, usable // BATCHES_PER_EPOCH))
+    return min(usable, most_rows(usable, n_features))
 
 
 def _batch_memory(
@@ -218,10 +219,10 @@ def fit_costs(estimator: Any, rows: PlannedRows) -> Costs:
     known yet: memory is that of the largest, time that of usual ones.
     """
     n = rows.n
-    blocks = PlannedBlocks.cut(rows, rows.block_rows, rows.d, rows.source_bytes)
+    blocks = PlannedBlocks.cut(rows, rows.block_rows, rows.d, rows.item_read, rows.source_bytes)
     features = PlannedFeatures(rows.width, rows.entries, rows.map_flops, rows.cached)
     cost = largest = batch_costs(estimator, blocks, features, rows.workers)
-    bound = ""
+    bound = "" if estimator.batch_size != "auto" else " at most, as the spectrum of a row sample says"
     if estimator.batch_size == "auto" and largest.batch_size > USUAL_BATCH:
         cost = batch_costs(estimator, blocks, features, rows.workers, USUAL_BATCH)
         bound = f" ({largest.batch_size:,} at most), as the spectrum of a row sample says"

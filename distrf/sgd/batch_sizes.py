@@ -9,6 +9,8 @@ from .schedules import MICROBATCH_ROWS, Schedule
 #: Fewest and most rows of a batch. A smaller one would not pay for its 10 ms of messages; no critical batch is larger
 #: (those of 13 tables have at most 2,560 rows, with D = 1,024 and 2,048).
 BATCH_SIZES = (256, 4_096)
+#: The most numbers in the features of a batch, of which workers hold several: 256 MiB of float32.
+_BATCH_VALUES = 2**26
 #: The usual rows of a critical batch: 1,300 to 2,600 on 10 of the 13 tables.
 USUAL_BATCH = 1_800
 _STREAM_BATCH = 32
@@ -51,13 +53,22 @@ def patience(n_iter_no_change: int, n_epochs: int | str, most: int) -> int:
     return n_iter_no_change * most // _FEWEST[0] if n_epochs == "auto" else n_iter_no_change
 
 
-def choose_batch_size(size: int | str, n: int, preconditioner: Preconditioner, stream: bool = False) -> int:
+def most_rows(n: int, n_features: int) -> int:
+    """The most rows of a batch of "auto", with n training rows and D features."""
+    low, high = BATCH_SIZES
+    return max(low, min(high, n // BATCHES_PER_EPOCH, _BATCH_VALUES // n_features))
+
+
+def choose_batch_size(
+    size: int | str, n: int, n_features: int, preconditioner: Preconditioner, stream: bool = False
+) -> int:
     """Rows of a batch of a linear model. "auto" is all rows if they are few, else the critical batch within the bounds of this file.
 
     Parameters
     ----------
     size : int, which is returned as it is, or "auto"
     n : int, number of training rows
+    n_features : int, D
     preconditioner : Preconditioner, which knows the critical batch
     stream : bool, whether the rows are seen only once (`partial_fit`): then the critical batch, of which no row is wasted
     """
@@ -67,9 +78,9 @@ def choose_batch_size(size: int | str, n: int, preconditioner: Preconditioner, s
         return int(min(max(preconditioner.critical_rows, _STREAM_BATCH), BATCH_SIZES[1], n))
     if n <= WHOLE_UP_TO:
         return n
-    low, high = BATCH_SIZES
-    most = max(low, n // BATCHES_PER_EPOCH)
-    return int(min(max(_OVER_CRITICAL * preconditioner.critical_rows, low), high, most))
+    return int(
+        min(max(_OVER_CRITICAL * preconditioner.critical_rows, BATCH_SIZES[0]), most_rows(n, n_features))
+    )
 
 
 def microbatch_rows(n_features: int) -> int:

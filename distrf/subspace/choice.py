@@ -18,9 +18,10 @@ from .reductions import GramTilesReduction, ProductReduction
 from .sketches import make_sketch
 
 SOLVERS = ("auto", "finder", "gram")
-#: An eigendecomposition of a D x D matrix in the client takes about as long as this times D^3 operations of a pass. The
-#: number of workers does not enter: the solver, and so the bits, must not depend on it.
-_EIGH = 20.0
+#: A QR of a D x l matrix in the client, Q formed, takes as long as this times D l^2 operations of a pass.
+_QR = 12.0
+#: The widest sketch that has twice as many columns as directions. The eigenvectors of a wider one take longer than its passes.
+_WIDEST = 2_048
 #: Most bytes of all states of one column block on a worker: 1 GiB.
 COLUMN_BLOCK_BYTES = 2**30
 #: How many states of that size one worker may hold at a time.
@@ -46,22 +47,36 @@ class Search:
 
     @property
     def finder_flops(self) -> float:
-        """Arithmetic of the finder: a sketch, `n_iter` products, and the final pass."""
+        """Arithmetic of the finder: a sketch, `n_iter` products, the final pass, and what the client does in between.
+
+        The number of workers does not enter: the solver, and so the bits, must not depend on it.
+        """
         D, width, source = self.source.n_features, self.width, self.source
         count = len(column_blocks(self.n_rows, source, width))
         feature, again = source.flops_per_row(), 0 if source.whole() else 1
         product = count * (feature + 2.0 * D * width) + again * feature + 2.0 * D * width
-        theta = make_sketch(self.sketch, self.n_rows, sketch_width(self.n_rows, source, width), 0)
+        wide = sketch_width(self.n_rows, source, width)
+        theta = make_sketch(self.sketch, self.n_rows, wide, 0)
         sketching = feature + theta.flops_per_row(D)
         last = feature + 2.0 * D * width + 2.0 * width**2
-        return self.n_rows * (sketching + self.n_iter * product + self.final * last)
+        client = (2 + self.n_iter) * _QR * D * width**2 + (_eigh(wide, width) if wide > width else 0.0)
+        return self.n_rows * (sketching + self.n_iter * product + self.final * last) + client
 
     @property
     def gram_flops(self) -> float:
         """Arithmetic of the Gram matrix, in operations on numbers of `itemsize` bytes; float64 products count double
         beside float32."""
         D = float(self.source.n_features)
-        return self.n_rows * (self.source.flops_per_row() + D**2 * (8 / self.itemsize)) + _EIGH * D**3
+        return self.n_rows * (self.source.flops_per_row() + D**2 * (8 / self.itemsize)) + _eigh(D, self.width)
+
+
+def _eigh(n: float, keep: int) -> float:
+    """Operations of a pass that take as long as `keep` leading eigenvectors of an n x n matrix in the client.
+
+    Fitted to 4 n^3, 5 n^3 and 20 n^3 of a sixteenth, an eighth and a half of them, n = 2,048 (`python -m benchmarks subspace --parts
+    solvers`).
+    """
+    return min(20.0, 4.0 + 64.0 * (keep / n) ** 2) * float(n) ** 3
 
 
 @dataclass(frozen=True)
@@ -97,10 +112,10 @@ def sketch_width(n_rows: int, source: FeatureTiles, width: int) -> int:
 
     Where the spectrum falls slowly, more columns gain much. On cpu_act (512 directions of 4,096) the residual over the
     best one is, after one product and after two, 1.055 and 1.022 with half as many columns again, and 1.045 and 1.019
-    with twice as many. Where sums go by column blocks there are just `width` columns.
+    with twice as many. Very wide sketches, and those whose sums go by column blocks, have just `width` columns.
     """
     wide = min(source.n_features, 2 * width)
-    return wide if len(column_blocks(n_rows, source, wide)) == 1 else width
+    return wide if wide <= _WIDEST and len(column_blocks(n_rows, source, wide)) == 1 else width
 
 
 def gram_client_bytes(n_features: int) -> int:
@@ -162,7 +177,7 @@ class SubspaceCosts:
         reduction, at_once = self.reduction, rows.uncut_rows
         segments = rows.segments(reduction, at_once)
         memory = PassMemory(
-            at_once * rows.columns * rows.itemsize,
+            at_once * rows.row_bytes,
             reduction.scratch_bytes,
             reduction.nbytes,
             cached_bytes(rows.weights + weights, rows.itemsize) + self.learned_bytes,
