@@ -10,7 +10,8 @@ SGD. The work of a step is cut into parts, which run at once: segments, blocks, 
 seconds. `waiting` is the work of the steps themselves: a step begins when the one before is done. `ahead` is work that
 may be done before its step: SGD reads rows and makes their features before their turn. The states of the parts are
 added on a tree of `levels` = log2(parts) levels; a state of `state` bytes is sent at each, and the sum to the client. The
-last line is the time of client and scheduler, which handle one task after the other.
+last line is the time of client and scheduler, which handle one task after the other. A batch waits for them, so that with
+batches the second line has it as well.
 """
 
 from __future__ import annotations
@@ -96,7 +97,9 @@ class Phase:
         step = speeds.step + (math.ceil(math.log2(parts)) + 1) * self.state / speeds.network
         return {
             WORK: (waiting + ahead) / threads,
-            STEPS: (self.steps or self.passes) * step + waiting / parts * math.ceil(parts / threads),
+            STEPS: (self.steps or self.passes) * step
+            + waiting / parts * math.ceil(parts / threads)
+            + (self.tasks * speeds.task if self.steps else 0.0),
             TASKS: self.tasks * speeds.task,
         }
 

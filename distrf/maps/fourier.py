@@ -186,8 +186,9 @@ class FourierMap(SeededMap):
         operations, parameters = self.projector.work()
         if self.whitening is not None:
             operations += 2.0 * self.n_features_in**2
-        # A cosine, with the memory that it is written to, costs about as much as this many multiply-adds of a GEMM.
-        return operations + 40.0 * self.n_components, parameters
+        # A cosine, with the memory that it is written to and the check that it is finite, costs about as much as this many
+        # multiply-adds of a GEMM.
+        return operations + 60.0 * self.n_components, parameters
 
     def csr_operations(self, entries: float) -> float:
         return self.work()[0] - self.projector.work()[0] + self.projector.csr_operations(entries)

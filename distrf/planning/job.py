@@ -36,6 +36,7 @@ from ..pipeline.inputs import Input, described, open_input
 from ..pipeline.sample import as_rows
 from ..pipeline.training import compares_all
 from ..projections.cache import CACHE_BYTES
+from ..scores.passes import ROW_FLOPS
 from ..splits import SPLIT
 from ..targets import target_segments
 from .classes import planned_target
@@ -190,6 +191,7 @@ def plan_job(
         if getattr(model, "map_", None) is not None:
             rows = rows.after(model.map_)  # type: ignore[union-attr]
         state = empty_sums(model, ("decisions", "rows"), rows.n, None).nbytes if job == "evaluate" else 0
+        rows = replace(rows, outputs=len(np.atleast_2d(getattr(model, "coef_", 0.0))))
         final = _writing(job, rows, state)
     if rows.weights > CACHE_BYTES:
         note = "weights exceed the cache and are made anew for every block; a structured projection avoids it"
@@ -234,11 +236,15 @@ def _job_of(steps: Sequence[Any]) -> str:
     """The job that fits the steps: "featurize" without a model, "fit" or "predict" with one."""
     if not (is_classifier(steps[-1]) or is_regressor(steps[-1])):
         return "featurize"
+    return "predict" if _is_fitted(steps[-1]) else "fit"
+
+
+def _is_fitted(model: Any) -> bool:
     try:
-        check_is_fitted(steps[-1])
+        check_is_fitted(model)
     except NotFittedError:
-        return "fit"
-    return "predict"
+        return False
+    return True
 
 
 def _check_job(job: str, model: Any) -> None:
@@ -248,6 +254,8 @@ def _check_job(job: str, model: Any) -> None:
         raise InputError(
             f"job {job!r} is of a classifier or a regressor; of transformers alone it is 'featurize'"
         )
+    if job == "evaluate" and not _is_fitted(model):
+        raise InputError("job 'evaluate' is of a fitted model: what is kept of its scores depends on the classes")
     if model is not None and job == "featurize":
         raise InputError("job 'featurize' is of transformers, but the last step is a model; leave it out")
 
@@ -302,6 +310,7 @@ def _writing(job: str, rows: PlannedRows, state: int) -> Costs:
     of_row = rows.entries * rows.itemsize + (8 if rows.labelled else 0)
     written = {"featurize": rows.n * of_row, "predict": 8 * rows.n}.get(job, 0)
     flops = rows.map_flops + (0.0 if job == "featurize" else (_READING + 2.0 * rows.outputs) * rows.entries)
+    flops += rows.outputs * ROW_FLOPS if job == "evaluate" else 0.0
     phase = Phase(1, rows.blocks, 1, rows.n * flops, rows.blocks, written=written)
     return Costs((phase,), written, memory)
 

@@ -47,5 +47,10 @@ def test_work_done_ahead_fills_all_threads_and_steps_follow_each_other():
     assert max(many, key=many.get) == STEPS
 
 
+def test_a_batch_waits_for_its_tasks():
+    few, more = (Phase(1, tasks, flops=1e9, parts=4, steps=1000) for tasks in (0, 5000))
+    assert seconds(more, 4) - seconds(few, 4) == pytest.approx(5000 * 1e-3)
+
+
 def test_a_solve_in_the_client_does_not_wait_for_a_pass():
     assert seconds(Phase(0, flops=2e9), 100) == pytest.approx(2)

@@ -232,3 +232,15 @@ def test_workers_for_which_there_is_nothing_to_do():
     assert "100 x" in said[0]
     assert "threads, of which at most 1 have work at once" in said[0]
     assert "work at once" not in said[1]
+
+
+def test_evaluate_is_planned_for_a_fitted_model():
+    X, y = np.zeros((10, 3), np.float32), np.arange(10) % 2
+    with pytest.raises(InputError, match="'evaluate' is of a fitted model"):
+        distrf.plan(StreamingRidgeClassifier(1.0), X, y, job="evaluate")
+
+
+def test_predictions_cost_what_their_classes_cost():
+    X = np.random.default_rng(0).normal(size=(100, 3)).astype(np.float32)
+    two, ten = (StreamingRidgeClassifier(1.0).fit(X, np.arange(100) % classes) for classes in (2, 10))
+    assert distrf.plan(ten, X, job="predict").flops - distrf.plan(two, X, job="predict").flops == 100 * 9 * 2 * 3
