@@ -37,6 +37,8 @@ from distrf.execution.write_zarr import write_rows
 #: Rows of a block: so few that arithmetic is small beside the naps, since all workers share these processors.
 ROWS = {"ridge": 4096, "featurize": 4096, "sgd": 64, "cnm": 256}
 COLUMNS, D_SGD = 4, 4096
+#: A case that takes so many times as long as the model says is run three times, and the median counts.
+BEYOND = 1.25
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,11 @@ class Case:
     @property
     def later(self) -> int:
         return self.workers + self.join - self.leave
+
+    @property
+    def steady(self) -> bool:
+        """Whether the model knows all workers."""
+        return self.slow == 1.0 and self.later == self.workers
 
 
 CASES = (
@@ -139,7 +146,10 @@ def measure(case: Case, each: int, seconds: float) -> Record:
 
 def cluster(run: Run) -> Iterator[Record]:
     for case in run.pick(CASES, (Case("ridge", 2), Case("featurize", 2))):
-        yield measure(case, run.pick(24, 2), run.pick(1.0, 0.01))
+        found = [measure(case, run.pick(24, 2), run.pick(1.0, 0.01))]
+        if not run.small and case.steady and found[0]["wall"] > BEYOND * found[0]["model"]:
+            found += [measure(case, 24, 1.0) for _ in range(2)]
+        yield sorted(found, key=lambda r: r["wall"])[len(found) // 2] | {"runs": len(found)}
 
 
 def show_cluster(records: list[Record]) -> str:
@@ -153,5 +163,6 @@ def show_cluster(records: list[Record]) -> str:
     first = records[0]
     return (
         f"Blocks take {first['nap']:g} s to read, {first['blocks']} for each worker. Efficiency is the time that the naps need at least over that "
-        "of the job.\n\n" + markdown(["job", "workers", "s", "efficiency", "measured / model"], rows)
+        f"of the job. A case that takes {BEYOND} times as long as the model says was run three times, and the median counts.\n\n"
+        + markdown(["job", "workers", "s", "efficiency", "measured / model"], rows)
     )

@@ -324,8 +324,6 @@ ABOUT = """
 The range finder behind [TEFM](../methods/tefm.md), and what it is built from: how near it comes to the best subspace, what each
 sketch and solver costs, what a pass adds to its bare arithmetic, and whether a million features fit. The measurements of its
 paper are on [their own page](tefm_2016.md).
-
-Not measured here: `workers`, the wall seconds of a pass on one worker and on two, which needs two idle cores.
 """
 
 BENCHMARK = Benchmark(
