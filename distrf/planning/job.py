@@ -255,7 +255,9 @@ def _check_job(job: str, model: Any) -> None:
             f"job {job!r} is of a classifier or a regressor; of transformers alone it is 'featurize'"
         )
     if job == "evaluate" and not _is_fitted(model):
-        raise InputError("job 'evaluate' is of a fitted model: what is kept of its scores depends on the classes")
+        raise InputError(
+            "job 'evaluate' is of a fitted model: what is kept of its scores depends on the classes"
+        )
     if model is not None and job == "featurize":
         raise InputError("job 'featurize' is of transformers, but the last step is a model; leave it out")
 

@@ -243,4 +243,6 @@ def test_evaluate_is_planned_for_a_fitted_model():
 def test_predictions_cost_what_their_classes_cost():
     X = np.random.default_rng(0).normal(size=(100, 3)).astype(np.float32)
     two, ten = (StreamingRidgeClassifier(1.0).fit(X, np.arange(100) % classes) for classes in (2, 10))
-    assert distrf.plan(ten, X, job="predict").flops - distrf.plan(two, X, job="predict").flops == 100 * 9 * 2 * 3
+    assert (
+        distrf.plan(ten, X, job="predict").flops - distrf.plan(two, X, job="predict").flops == 100 * 9 * 2 * 3
+    )
