@@ -159,7 +159,7 @@ ABOUT = """
 `distrf.plan` before a job, and what the job then takes, for jobs of every kind: each on a fresh local cluster of worker processes
 with one thread. *Memory* is the largest size of a worker process (`VmHWM`); a plan is to be no less, and at most 1.5 times as much.
 *Time* is to be within a factor of 1.5, after calibration: before the first job the speeds of the machine are measured (a matrix product, rows written and read,
-empty tasks, the shortest pass) in some ten seconds. "uncalibrated" is the ratio with the speeds that a plan assumes.
+small blocks, a message, empty tasks, the shortest pass) in some ten seconds. "uncalibrated" is the ratio with the speeds that a plan assumes.
 
 Seconds are those on the clock of a machine that does nothing else; it has two cores, one for the worker and one for the client. Processor
 seconds are those of the client and of the worker that takes most. A job whose time is beyond the bar is run three times, and

@@ -286,7 +286,7 @@ def million(run: Run) -> Iterator[Record]:
             search = Search(len(X), source, wide + 10, X.itemsize, "srht", q, False)
             costs = subspace_costs(finder, search)
             cached = int(min(map_.work()[1] * X.itemsize / 4, CACHE_BYTES))
-            held = cached + (costs.learned_bytes if q else 0)  # a sketch alone sends no basis
+            held = cached + costs.learned_bytes
             plan = PassMemory(
                 len(X) * X.itemsize * X.shape[1], costs.reduction.scratch_bytes, costs.reduction.nbytes, held
             )

@@ -120,8 +120,14 @@ class PlannedRows:
 
     @property
     def row_bytes(self) -> int:
-        """Bytes that a row takes in all its forms together: as it is read, and after each map that widens it."""
-        return self.d * self.item_read + sum(map_.entries_per_row for map_ in self.widening) * self.itemsize
+        """Bytes that a row takes in all its forms together: as it is read, after each map that widens it, and scaled."""
+        scaled = (
+            [map_.entries_per_row for map_ in self.maps if map_.same_columns]
+            if self.item_read != self.itemsize
+            else []
+        )
+        made = sum(map_.entries_per_row for map_ in self.widening) + max(scaled, default=0)
+        return self.d * self.item_read + made * self.itemsize
 
     @property
     def map_flops(self) -> float:

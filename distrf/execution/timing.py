@@ -10,8 +10,8 @@ SGD. The work of a step is cut into parts, which run at once: segments, blocks, 
 seconds. `waiting` is the work of the steps themselves: a step begins when the one before is done. `ahead` is work that
 may be done before its step: SGD reads rows and makes their features before their turn. The states of the parts are
 added on a tree of `levels` = log2(parts) levels; a state of `state` bytes is sent at each, and the sum to the client. The
-last line is the time of client and scheduler, which handle one task after the other. A batch waits for them, so that with
-batches the second line has it as well.
+last line is the time of client and scheduler, which handle one task after the other. A batch waits for the tasks of its
+gradients, whose time is added to the second line.
 """
 
 from __future__ import annotations
@@ -58,6 +58,8 @@ class Phase:
         Of `flops`, those that do not wait for the step before.
     written : int
         Bytes that the parts write.
+    waited : int
+        Of `tasks`, those that a step waits for: gradients and their sums.
     """
 
     passes: int = 1
@@ -69,6 +71,7 @@ class Phase:
     steps: int = 0
     ahead: float = 0.0
     written: int = 0
+    waited: int = 0
 
     @classmethod
     def of_passes(
@@ -99,7 +102,7 @@ class Phase:
             WORK: (waiting + ahead) / threads,
             STEPS: (self.steps or self.passes) * step
             + waiting / parts * math.ceil(parts / threads)
-            + (self.tasks * speeds.task if self.steps else 0.0),
+            + self.waited * speeds.task,
             TASKS: self.tasks * speeds.task,
         }
 

@@ -9,9 +9,10 @@ from ..execution.memory import Workers
 from ..execution.planned import Costs, PlannedRows
 from ..execution.scheduler import current_client
 from ..execution.timing import Phase
+from ..projections.base import COSINE_COST
 from ..sgd import dask_batches
 from ..sgd.ahead import Ahead
-from ..sgd.batch_plan import BatchMemory, PlannedBlocks
+from ..sgd.batch_plan import BatchMemory, PlannedBlocks, waited_tasks
 from ..sgd.rows import Rows
 from .base import pair_rows
 from .objectives import Layout
@@ -50,6 +51,7 @@ class LearningCosts:
             self.state,
             self.epochs * self.batches,
             mapping,
+            waited=self.epochs * self.batches * waited_tasks(self.tasks),
         )
         return Costs(
             (phase,),
@@ -78,7 +80,7 @@ def learning_costs(estimator: Any, rows: PlannedBlocks, workers: Workers) -> Lea
     d, D, itemsize, outputs = rows.columns, int(estimator.n_components), rows.itemsize, rows.outputs
     kernel = getattr(estimator, "objective", None) == "kernel"
     layout = Layout(d, D, estimator.phase, estimator.structure, 0, 0 if kernel else outputs)
-    P, map_flops = layout.size, layout.linear.work()[0] + 20.0 * D
+    P, map_flops = layout.size, layout.linear.work()[0] + COSINE_COST * D
     n = min(rows.n, pair_rows(d)) if kernel else rows.n
     size = min(n, learning_batch_size(estimator.batch_size, n))
     per_epoch = max(1, round(n / size))

@@ -12,6 +12,7 @@ from ..compiled import cos_offset, cos_sin
 from ..errors import InputError, SpecMismatchError
 from ..kernels.shift_invariant import Kernel, get_shift_invariant_kernel
 from ..projections import Projection, make_projection
+from ..projections.base import COSINE_COST
 from ..randomness import uniforms
 from ..typing import Rows
 from .base import SeededMap, row_tiles
@@ -186,9 +187,7 @@ class FourierMap(SeededMap):
         operations, parameters = self.projector.work()
         if self.whitening is not None:
             operations += 2.0 * self.n_features_in**2
-        # A cosine, with the memory that it is written to and the check that it is finite, costs about as much as this many
-        # multiply-adds of a GEMM.
-        return operations + 60.0 * self.n_components, parameters
+        return operations + COSINE_COST * self.n_components, parameters
 
     def csr_operations(self, entries: float) -> float:
         return self.work()[0] - self.projector.work()[0] + self.projector.csr_operations(entries)

@@ -11,6 +11,7 @@ import numpy as np
 from ..compiled import cos_offset, cos_sin
 from ..errors import InputError
 from ..kernels.shift_invariant import Kernel, get_shift_invariant_kernel
+from ..projections.base import COSINE_COST
 from ..typing import Rows
 from .base import FeatureMap, arrays_fingerprint, require_arrays, row_tiles, verify_fingerprint
 from .fourier import count_frequencies
@@ -120,7 +121,7 @@ class LearnedFourierMap(FeatureMap):
 
     def work(self) -> tuple[float, float]:
         operations, parameters = self.linear.work()
-        return operations + 20.0 * self.n_components, parameters + 4.0 * self.n_components
+        return operations + COSINE_COST * self.n_components, parameters + 4.0 * self.n_components
 
     def spec(self) -> dict[str, Any]:
         return {**super().spec(), "digest": arrays_fingerprint(self.arrays)}

@@ -305,7 +305,7 @@ def _writing(job: str, rows: PlannedRows, state: int) -> Costs:
     """The costs of writing features or predictions block by block, or of adding up scores in a state of so many bytes."""
     block = rows.block_rows * rows.entries * rows.itemsize
     # Zarr holds the compressed bytes of a block twice: as its codec gives them, and with their checksum behind.
-    scratch = 2 * block if job == "featurize" else block
+    scratch = 2 * block if job == "featurize" else block + 2 * rows.block_rows * rows.outputs * rows.itemsize
     memory = PassMemory(
         rows.block_bytes, max(scratch, rows.reading), state, rows.cached, rows.blocks, rows.workers.threads
     )

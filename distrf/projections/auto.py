@@ -29,8 +29,8 @@ def auto_projection(kernel: Kernel, n_features_in: int, n_frequencies: int) -> s
     alternating_circulant   22 (below 16)    114 (67)
     ======================  ===============  =============
 
-    One number cannot serve both ends: with `_FFT` = 45 alternating_circulant is chosen from d = 46 and 55 on, where it takes
-    0.6 and 1.5 times as long as dense weights.
+    One number cannot serve both ends: with `_FFT` = 45 alternating_circulant is chosen from d = 46 and 57 on (offsets), where it
+    takes 0.6 and 1.5 times as long as dense weights.
 
     The choice does not depend on the dtype, because one spec means one map. The bias of SORF, k s^2 / (4 p) for
     rows padded to p columns and s = |v|^2 / l^2, is at s = 2 as large as the standard error that it saves over

@@ -17,6 +17,8 @@ from .cache import weight_cache
 #: SciPy and by compiled/circular_products.py, of a Walsh-Hadamard transform, and of a product with CSR rows. Measured on one
 #: core with AVX-512, at 92 GF/s in matrix products.
 FOURIER_COST, VECTOR_FOURIER_COST, HADAMARD_COST, CSR_COST = 12.0, 6.0, 6.0, 30.0
+#: Of a cosine, with the memory that it is written to and the check that it is finite.
+COSINE_COST = 60.0
 
 
 @dataclass(frozen=True)

@@ -126,7 +126,7 @@ class BatchMemory(PassMemory):
 
 @dataclass(frozen=True)
 class BatchCosts:
-    """The plan's figures. batches : of an epoch; microbatches, tasks : of a batch; batch_size : at most, if "auto"."""
+    """The plan's figures. batches : of an epoch; microbatches, tasks : of a batch; batch_size : its rows."""
 
     batch_size: int
     batches: int
@@ -247,6 +247,7 @@ def fit_costs(estimator: Any, rows: PlannedRows) -> Costs:
         weights,
         most * cost.batches,
         most * n * features.flops,
+        waited=most * cost.batches * waited_tasks(cost.tasks),
     )
     sample = sample_size(n, rows.width)
     measuring = Phase(0, flops=_spectrum_flops(sample, rows.width, estimator.alpha, cost.directions))
@@ -257,6 +258,11 @@ def fit_costs(estimator: Any, rows: PlannedRows) -> Costs:
         largest.client_bytes,
         tuple(notes),
     )
+
+
+def waited_tasks(tasks: int) -> int:
+    """Of the tasks of a batch those that its step waits for: the others make features ahead, one for each gradient."""
+    return -(-tasks // 2)
 
 
 def _spectrum_flops(sample: int, D: int, alpha: float | str, directions: int) -> float:

@@ -20,7 +20,7 @@ from .sketches import make_sketch
 SOLVERS = ("auto", "finder", "gram")
 #: A QR of a D x l matrix in the client, Q formed, takes as long as this times D l^2 operations of a pass.
 _QR = 12.0
-#: The widest sketch that has twice as many columns as directions. The eigenvectors of a wider one take longer than its passes.
+#: The most columns that a sketch has beyond its directions' own: eigenvectors of a wider one take longer than its passes.
 _WIDEST = 2_048
 #: Most bytes of all states of one column block on a worker: 1 GiB.
 COLUMN_BLOCK_BYTES = 2**30
@@ -46,11 +46,8 @@ class Search:
     final: bool
 
     @property
-    def finder_flops(self) -> float:
-        """Arithmetic of the finder: a sketch, `n_iter` products, the final pass, and what the client does in between.
-
-        The number of workers does not enter: the solver, and so the bits, must not depend on it.
-        """
+    def finder_flops(self) -> tuple[float, float]:
+        """Arithmetic of the finder: of its passes (a sketch, `n_iter` products, singular values), and of the client in between."""
         D, width, source = self.source.n_features, self.width, self.source
         count = len(column_blocks(self.n_rows, source, width))
         feature, again = source.flops_per_row(), 0 if source.whole() else 1
@@ -59,15 +56,17 @@ class Search:
         theta = make_sketch(self.sketch, self.n_rows, wide, 0)
         sketching = feature + theta.flops_per_row(D)
         last = feature + 2.0 * D * width + 2.0 * width**2
+        # A QR of the sketch and of each product, and the rotation to singular vectors, which takes about as long.
         client = (2 + self.n_iter) * _QR * D * width**2 + (_eigh(wide, width) if wide > width else 0.0)
-        return self.n_rows * (sketching + self.n_iter * product + self.final * last) + client
+        return self.n_rows * (sketching + self.n_iter * product + self.final * last), client
 
     @property
-    def gram_flops(self) -> float:
-        """Arithmetic of the Gram matrix, in operations on numbers of `itemsize` bytes; float64 products count double
-        beside float32."""
+    def gram_flops(self) -> tuple[float, float]:
+        """Arithmetic of the Gram matrix in the pass and of its eigenvectors in the client, in operations on numbers of `itemsize`
+        bytes; float64 products count double beside float32."""
         D = float(self.source.n_features)
-        return self.n_rows * (self.source.flops_per_row() + D**2 * (8 / self.itemsize)) + _eigh(D, self.width)
+        passing = self.n_rows * (self.source.flops_per_row() + D**2 * (8 / self.itemsize))
+        return passing, _eigh(D, self.width)
 
 
 def _eigh(n: float, keep: int) -> float:
@@ -112,10 +111,10 @@ def sketch_width(n_rows: int, source: FeatureTiles, width: int) -> int:
 
     Where the spectrum falls slowly, more columns gain much. On cpu_act (512 directions of 4,096) the residual over the
     best one is, after one product and after two, 1.055 and 1.022 with half as many columns again, and 1.045 and 1.019
-    with twice as many. Very wide sketches, and those whose sums go by column blocks, have just `width` columns.
+    with twice as many. There are at most 2,048, or `width` if that is more, and just `width` where sums go by column blocks.
     """
-    wide = min(source.n_features, 2 * width)
-    return wide if wide <= _WIDEST and len(column_blocks(n_rows, source, wide)) == 1 else width
+    wide = min(source.n_features, max(width, min(2 * width, _WIDEST)))
+    return wide if len(column_blocks(n_rows, source, wide)) == 1 else width
 
 
 def gram_client_bytes(n_features: int) -> int:
@@ -130,7 +129,8 @@ def choose(solver: str, search: Search, workers: Workers) -> Solver:
     obstacle = _against_gram(search, workers)
     if obstacle is not None:
         return Solver("finder", obstacle)
-    finder, gram = search.finder_flops, search.gram_flops
+    # The number of workers does not enter: the solver, and so the bits, must not depend on it.
+    finder, gram = sum(search.finder_flops), sum(search.gram_flops)
     if gram <= finder:
         return Solver("gram", f"{gram:.2g} operations against {finder:.2g} of the finder")
     return Solver("finder", f"{finder:.2g} operations against {gram:.2g} of the gram")
@@ -161,13 +161,14 @@ def _against_gram(search: Search, workers: Workers) -> str | None:
 class SubspaceCosts:
     """Costs of finding a subspace, for the plan.
 
-    passes : sweeps over the rows; flops : of all passes; reduction : the one with the largest state
-    learned_bytes : of Q, which each worker gets; client_bytes : the most that the client holds
+    passes : sweeps over the rows; flops : of all passes; client_flops : of the client in between; reduction : the one with the largest state
+    learned_bytes : of Q on a worker, that of the pass before and the next; client_bytes : the most that the client holds
     """
 
     choice: Solver
     passes: int
     flops: float
+    client_flops: float
     reduction: GramTilesReduction | ProductReduction
     learned_bytes: int
     client_bytes: int
@@ -186,19 +187,19 @@ class SubspaceCosts:
         )
         flops = self.flops + self.passes * rows.n * rows.map_flops
         phase = Phase.of_passes(self.passes, segments, flops, reduction.nbytes)
-        return Costs((phase,), memory=memory, client_bytes=self.client_bytes)
+        return Costs((phase, Phase(0, flops=self.client_flops)), memory=memory, client_bytes=self.client_bytes)
 
 
 def subspace_costs(choice: Solver, search: Search) -> SubspaceCosts:
     """Passes, arithmetic and memory of a range finder with the solver chosen, at its full width."""
     n_rows, source, width, D = search.n_rows, search.source, search.width, search.source.n_features
     if choice.solver == "gram":
-        return SubspaceCosts(choice, 1, search.gram_flops, GramTilesReduction(source), 0, gram_client_bytes(D))
+        return SubspaceCosts(choice, 1, *search.gram_flops, GramTilesReduction(source), 0, gram_client_bytes(D))
     blocks = column_blocks(n_rows, source, width)
     widest = ProductReduction(source, width=sketch_width(n_rows, source, width), last=blocks[0][1])
     passes = (1 + search.n_iter) * len(blocks) + search.final
     # The client holds the sum of a column block as it arrives and its factors, and Q, the next one, and two copies of Q
     # while it sends it. A worker may still have Q of the pass before when it gets that of the next.
     basis = search.itemsize * D * width
-    client, learned = 4 * widest.nbytes + 4 * basis, (2 if len(blocks) > 1 else 1) * basis
-    return SubspaceCosts(choice, passes, search.finder_flops, widest, learned, client)
+    client, learned = 4 * widest.nbytes + 4 * basis, min(2, search.n_iter * len(blocks) + search.final) * basis
+    return SubspaceCosts(choice, passes, *search.finder_flops, widest, learned, client)

@@ -99,9 +99,9 @@ class RangeFinder:
     -----
     Memory, with k = l + oversampling. A worker holds Q in the dtype of the features, partial sums of at most 1 GiB
     (wider maps are summed by column blocks, see `distrf.subspace.choice.column_blocks`), and two tiles of features of
-    64 to 128 MiB. The client holds Q, a copy of it while it is sent or rotated, and the sum of one column block. No
-    process ever holds all D x k sums in float64. For D = 1,000,000 and k = 266 with float32 rows a worker needs
-    1.0 + 1.0 + 0.4 GiB beside its process.
+    64 to 128 MiB. The client holds Q, the next one, two copies while it is sent, and the sum of one column block; a worker Q
+    of the pass before and of the next. No process ever holds all D x k sums in float64. For D = 1,000,000 and k = 266 with
+    float32 rows a worker needs 2.0 + 1.0 + 0.4 GiB beside its process.
 
     A residual below about 1e-3 with float32 rows, and 1e-7 with float64 ones, is rounding. A smaller `tol` is refused.
     With values="sample" `tol` is compared with the residual on the probe rows, because the directions fit the sampled

@@ -48,8 +48,13 @@ def test_work_done_ahead_fills_all_threads_and_steps_follow_each_other():
 
 
 def test_a_batch_waits_for_its_tasks():
-    few, more = (Phase(1, tasks, flops=1e9, parts=4, steps=1000) for tasks in (0, 5000))
+    few, more = (Phase(1, 9000, flops=1e9, parts=4, steps=1000, waited=waited) for waited in (0, 5000))
     assert seconds(more, 4) - seconds(few, 4) == pytest.approx(5000 * 1e-3)
+
+
+def test_two_workers_are_quicker_where_features_are_made_ahead():
+    phase = Phase(5, 4000, 1, 60e9, parts=2, steps=1000, ahead=50e9, waited=1000)
+    assert seconds(phase, 2) < 0.75 * seconds(phase, 1)
 
 
 def test_a_solve_in_the_client_does_not_wait_for_a_pass():
