@@ -204,7 +204,12 @@ def show(unit: str) -> Callable[[list[Record]], str]:
         name = records[0]["set"]
         head = [f"{name}", unit, "train, s", "predict, µs a row"]
         rows = [
-            [r["model"], pm(r, 2 if unit == "error %" else 3), f"{r['fit']:.0f}", f"{r['predict']:.0f}"]
+            [
+                r["model"],
+                pm(r, 2 if unit == "error %" else 3),
+                f"{r['fit']:.2g}" if r["fit"] < 10 else f"{r['fit']:.0f}",
+                f"{r['predict']:.0f}",
+            ]
             for r in records
         ]
         rows += [
@@ -228,7 +233,7 @@ How accurate distrf gets, at what cost. Times are processor seconds of one threa
   or squared hinge) were chosen on 10,000 held-out training digits with 16,384 features. Features are made anew in each epoch and never stored.
 * **casp**: the target of the archive is log(1 + RMSD) minus its mean. It is turned back into RMSD, whose mean (7.749) and standard
   deviation (6.118) are then those of the UCI set, so that errors in Angstrom can be compared. The split is ours: 80 % to train.
-* **covtype** has 43,844 of 581,012 rows. Published figures are of the full set, and of two classes; there is none for so few rows.
+* **covtype** has 43,844 of 581,012 rows. Published figures are of the full set: there is none for so few rows.
 * **letter** and **kddcup99_10pct** (attack or not, on the test rows of the competition, whose attacks are partly new) have no
   published figure of random features that we know of; exact or boosted models were run beside.
 

@@ -20,12 +20,8 @@ PUBLISHED: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("xGPR, 32,768 Fourier features", "2.96", "10 s on a GPU"),
         ("xGPR, tuned", "2.87", "354 s on a GPU"),
     ),
-    "covtype": (
-        ("linear SGD, two classes, 523,000 rows (scikit-learn)", "23.0", "1"),
-        ("extremely randomised trees, two classes, 523,000 rows (scikit-learn)", "1.98", "640"),
-    ),
 }
-#: The goal for MNIST: percent, and seconds on two cores.
+#: The goal for MNIST: percent, and processor seconds.
 GOAL, SECONDS = 1.6, 600.0
 
 
@@ -59,14 +55,13 @@ def told(r: Record, bar: float) -> tuple[Verdict, str]:
 
 def claim_mnist(records: list[Record]) -> Claim:
     """The best of the models that are quick enough."""
-    quick = [r for r in records if r["fit"] / 2 <= SECONDS]
+    quick = [r for r in records if r["fit"] <= SECONDS]
     best = min(quick or records, key=lambda r: r["mean"])
     verdict, why = told(best, GOAL) if quick else ("does not hold", "no model was trained in that time")
     return Claim(
-        "MNIST on two cores: the error of a kernel machine on plain pixels in ten minutes",
-        f"{GOAL} % in {SECONDS / 60:.0f} minutes; the exact Gaussian kernel has 1.2 to 1.4 %",
-        f"{pm(best)} % ({best['model']}); {best['fit']:.0f} processor seconds, so {best['fit'] / 2 / 60:.1f} minutes if two cores share "
-        "the work evenly",
+        "MNIST: the error of a kernel machine on plain pixels after ten minutes of one core",
+        f"{GOAL} % is the goal; the exact Gaussian kernel has 1.2 to 1.4 %",
+        f"{pm(best)} % ({best['model']}), {best['fit']:.0f} processor seconds",
         verdict, why,
     )  # fmt: skip
 

@@ -163,6 +163,6 @@ def show_cluster(records: list[Record]) -> str:
     first = records[0]
     return (
         f"Blocks take {first['nap']:g} s to read, {first['blocks']} for each worker. Efficiency is the time that the naps need at least over that "
-        f"of the job. A case that takes {BEYOND} times as long as the model says was run three times, and the median counts.\n\n"
+        f"of the job. A case that takes {BEYOND} times as long as the model says was run three times, and the median counts. Workers that leave finish their block first, which may give more than 1.\n\n"
         + markdown(["job", "workers", "s", "efficiency", "measured / model"], rows)
     )

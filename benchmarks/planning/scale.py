@@ -164,8 +164,9 @@ Time and memory against rows $n$, features $D$ and workers. Rows of {COLUMNS} co
 so that no file limits $n$; each job runs on a fresh local cluster of worker processes with one thread, of 8 GiB.
 
 *moments* is a pass that makes all features and adds up means and variances, *ridge* the Gram matrix and its solution, *sgd* one
-epoch of least squares; all on Fourier features of a circulant projection. Other jobs run on this machine
-at the same time: seconds are processor seconds, without waiting; those on the clock stand beside.
+epoch of least squares; all on Fourier features of a circulant projection. Seconds are processor seconds, without waiting; those on
+the clock stand beside (other jobs ran beside *rows*). *bits* begins the SHA-256 of the weights; *rows* and *workers* were measured
+with different versions of the transforms, so theirs differ.
 
 More than two workers are not measured here as processes, since this machine has two cores: *model* is what a plan says. *cluster*
 holds the model against up to 32 workers that are threads of one process and sleep where a block would be read. *overhead* is a pass

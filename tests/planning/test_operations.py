@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dask.array as da
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 from sklearn.pipeline import make_pipeline
@@ -13,10 +14,16 @@ from distrf import (
     RandomLaplaceFeatures,
     StreamingRidge,
     StreamingScaler,
+    StreamingSGDClassifier,
+    TableEncoder,
     plan,
     write_rows,
 )
+from distrf.execution.memory import Workers
+from distrf.execution.planned import PlannedRows
+from distrf.execution.timing import Speeds
 from distrf.projections.base import CSR_COST, VECTOR_FOURIER_COST
+from distrf.sgd.batch_sizes import most_rows
 
 N, D_IN = 400, 500
 
@@ -86,3 +93,42 @@ def test_products_in_float64_count_twice():
 
 def flops_of(X, *steps):
     return plan(make_pipeline(*steps), X, da.zeros(len(X), chunks=1024)).flops
+
+
+def test_features_of_a_float64_table_are_float32():
+    X = pd.DataFrame({"a": np.arange(50.0), "b": ["x", "y"] * 25})
+    encoder = TableEncoder().fit(X)
+    rows = PlannedRows(1000, 2, 8, 100, 16_000, Workers(1, 1, 0)).after(encoder.map_)
+    assert (rows.itemsize, rows.item_read) == (4, 8)
+    assert rows.row_bytes == 2 * 8 + encoder.map_.entries_per_row * 4
+    scaled = rows.after(StreamingScaler().fit(encoder.transform(X)).map_)
+    assert scaled.row_bytes == rows.row_bytes + encoder.map_.entries_per_row * 4  # the scaled copy
+
+
+def test_each_stored_block_takes_time():
+    said = Speeds(flops=1e9, block=0.5, task=0.0, step=0.0)
+    few, many = (
+        plan(StreamingRidge(1.0), da.zeros((4096, 8), chunks=(rows, 8), dtype=np.float32), np.zeros(4096))
+        for rows in (4096, 256)
+    )
+    assert many.seconds(said) - few.seconds(said) == pytest.approx(0.5 * 15, rel=0.1)
+
+
+def test_batches_are_planned_by_the_usual_and_by_the_largest():
+    X = da.zeros((200_000, 8), chunks=(4096, 8), dtype=np.float32)
+    model = StreamingSGDClassifier("hinge", alpha=1e-6, n_epochs=1, tol=None)
+    auto = plan(make_pipeline(fourier(512), model), X, da.zeros(200_000, chunks=4096, dtype=int))
+    assert "batches of 1,000 rows (4,096 at most)" in " ".join(auto.notes)
+    largest = plan(
+        make_pipeline(fourier(512), model.set_params(batch_size=4096)),
+        X,
+        da.zeros(200_000, chunks=4096, dtype=int),
+    )
+    assert auto.memory.parts["features"] == largest.memory.parts["features"]
+
+
+@pytest.mark.parametrize(
+    ("n", "D", "rows"), [(10**6, 512, 4096), (10**6, 65_536, 1024), (10**6, 10**6, 256), (8000, 512, 500)]
+)
+def test_the_most_rows_of_a_batch(n, D, rows):
+    assert most_rows(n, D) == rows

@@ -246,3 +246,12 @@ def test_predictions_cost_what_their_classes_cost():
     assert (
         distrf.plan(ten, X, job="predict").flops - distrf.plan(two, X, job="predict").flops == 100 * 9 * 2 * 3
     )
+
+
+def test_the_scores_of_many_classes_take_memory():
+    X = np.random.default_rng(0).normal(size=(1200, 3)).astype(np.float32)
+    two, many = (StreamingRidgeClassifier(1.0).fit(X, np.arange(1200) % classes) for classes in (2, 600))
+    more = (
+        distrf.plan(many, X, job="predict").memory.scratch - distrf.plan(two, X, job="predict").memory.scratch
+    )
+    assert more >= 1200 * 599 * 4

@@ -22,7 +22,7 @@ from distrf.maps import FeatureMap
 from distrf.maps.tiles import FeatureTiles
 from distrf.store import write_model_folder
 from distrf.subspace import RangeFinder, choice, range_finder
-from distrf.subspace.choice import Search, choose, column_blocks, subspace_costs
+from distrf.subspace.choice import Search, choose, column_blocks, sketch_width, subspace_costs
 from distrf.subspace.reductions import GramTilesReduction, ProductReduction, RitzReduction, SketchReduction
 from distrf.subspace.sketches import make_sketch
 from distrf.subspace.spectrum import probe_residual
@@ -384,6 +384,13 @@ class TestChoice:
         search = Search(10**7, FeatureTiles(None, 2048), 1000, 4, "srht", 1, True)
         exact = subspace_costs(self.choose(10**7, 2048, 1000), search)
         assert (exact.passes, exact.learned_bytes) == (1, 0)
+        sent = [subspace_costs(chosen, Search(100, FeatureTiles(None, 4096), 64, 4, "srht", *q)).learned_bytes
+                for q in ((0, False), (0, True), (1, False), (1, True))]  # fmt: skip
+        assert sent == [times * 4 * 64 * 4096 for times in (0, 1, 1, 2)]
+
+    def test_very_wide_sketches_are_not_doubled(self):
+        widths = [sketch_width(10_000, FeatureTiles(None, 8192), width) for width in (266, 1024, 1500, 3000)]
+        assert widths == [532, 2048, 2048, 3000]
 
     def test_asked_for(self):
         assert self.choose(10, 8192, 64, solver="gram").solver == "gram"
