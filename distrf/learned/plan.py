@@ -9,6 +9,7 @@ from ..execution.memory import Workers
 from ..execution.planned import Costs, PlannedRows
 from ..execution.scheduler import current_client
 from ..execution.timing import Phase
+from ..maps import working_dtype
 from ..projections.base import COSINE_COST
 from ..sgd import dask_batches
 from ..sgd.ahead import Ahead
@@ -71,7 +72,7 @@ def planned_learning(estimator: Any, rows: PlannedRows) -> Costs:
 def learning_memory(estimator: Any, rows: Rows, outputs: int) -> BatchMemory | None:
     """The memory of a worker while these rows are trained on."""
     X = rows.arrays[0]
-    blocks = PlannedBlocks(rows.blocks, X.shape[1], X.dtype.itemsize, outputs)
+    blocks = PlannedBlocks(rows.blocks, X.shape[1], working_dtype(X.dtype).itemsize, outputs)
     return learning_costs(estimator, blocks, Workers.of_client(current_client())).memory
 
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from ..execution.memory import PROCESS_BYTES, SLACK, PassMemory, Workers
 from ..execution.planned import Costs, PlannedRows, cached_bytes
 from ..execution.row_blocks import merged_chunks
 from ..execution.scheduler import current_client
 from ..execution.timing import Phase
+from ..maps import working_dtype
 from ..targets import target_phase
 from . import dask_batches
 from .ahead import Ahead, BatchLayout
@@ -285,7 +284,7 @@ def check_batches(estimator: Any, rows: Rows, outputs: int, batch_size: int) -> 
         return None
     client = current_client()
     X, workers = rows.arrays[0], Workers.of_client(client)
-    itemsize = np.dtype(X.dtype).itemsize
+    itemsize = working_dtype(X.dtype).itemsize  # of features: rows of bytes become float32
     entries = rows.maps[-1].entries_per_row if rows.maps else rows.n_features
     cached = cached_bytes(sum(function.work()[1] for function in rows.maps), itemsize)
     blocks = PlannedBlocks(rows.blocks, X.shape[1], itemsize, outputs)

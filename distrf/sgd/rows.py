@@ -169,7 +169,7 @@ class Rows:
             keep = keeping.keep(peak, workers, client)
         if client is None:
             return LocalBatches(lazy_loader(arrays, keep, folded), (*self.maps, *functions), work)
-        itemsize, outputs = np.dtype(self.arrays[0].dtype).itemsize, self.arrays[1].shape[1:] or (1,)
+        itemsize, outputs = working_dtype(self.arrays[0].dtype).itemsize, self.arrays[1].shape[1:] or (1,)
         entries = self.maps[-1].entries_per_row if self.maps else self.n_features
         row_bytes = entries * itemsize + 16 * outputs[0]
         functions = (*self.maps, *functions)

@@ -18,6 +18,7 @@ from distrf.execution.memory import Workers
 from distrf.execution.sampling import take_rows
 from distrf.execution.submission import Submission
 from distrf.execution.task_names import span_of
+from distrf.linear_model import sgd_base
 from distrf.sgd.schedules import ORDERS, Holdout, Schedule, row_order
 
 
@@ -110,3 +111,17 @@ def test_batches_over_ten_times_the_rows(tmp_path):
 def test_rows_that_workers_keep_stay_within_the_plan(tmp_path):
     options = ["-D", 256, "--gamma", 0.1, "--model", "sgd-classifier", "--n-epochs", 2, "--tol", "none"]
     assert_kept(tmp_path, 200_000, 64, options)
+
+
+def test_features_of_rows_of_bytes_are_counted_as_float32(client, monkeypatch):
+    planned = []
+    check = sgd_base.check_batches
+    monkeypatch.setattr(sgd_base, "check_batches", lambda *given: planned.append(check(*given)) or planned[-1])
+    X = np.random.default_rng(0).integers(0, 255, (1200, 3))
+    for dtype in (np.uint8, np.float32):
+        lazy = da.from_array(X.astype(dtype), chunks=(300, 3))
+        Z = RandomFourierFeatures(gamma=1e-5, n_components=64, random_state=0).fit(lazy).transform(lazy)
+        StreamingSGDClassifier("logistic", n_epochs=1, tol=None, alpha=1e-4).fit(
+            Z, da.arange(1200, chunks=300) % 2
+        )
+    assert planned[0].features == planned[1].features > 0
