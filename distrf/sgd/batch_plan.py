@@ -191,7 +191,8 @@ def _batch_memory(
     features_bytes = Ahead.most_bytes(workers, batch_size * row_bytes) / workers.count
     return BatchMemory(
         block=rows.source_bytes,
-        scratch=layout.microbatch_rows * (rows.columns + 2 * features.width) * rows.itemsize,
+        # Features, and while they are brought to common units their products in float64 and the result.
+        scratch=layout.microbatch_rows * (rows.columns + 4 * features.width) * rows.itemsize,
         partial=0,
         weights=features.cached,
         threads=workers.threads,
