@@ -274,7 +274,18 @@ def test_plan_counts_the_rounds(cli, files, tmp_path):
 
 def test_plan_grows_with_what_costs(cli, files):
     def made(*words):
-        printed = cli("plan", files / "train.zarr", "--model", "svm", "--batch-size", 1000, *words, "--json")
+        printed = cli(
+            "plan",
+            files / "train.zarr",
+            "--model",
+            "svm",
+            "--batch-size",
+            1000,
+            *words,
+            "--cluster",
+            "local",
+            "--json",
+        )
         return json.loads(printed.out)
 
     for option, values in (
