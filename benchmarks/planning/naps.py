@@ -145,10 +145,11 @@ def measure(case: Case, each: int, seconds: float) -> Record:
 
 
 def cluster(run: Run) -> Iterator[Record]:
+    each, seconds = run.pick((24, 1.0), (2, 0.01))
     for case in run.pick(CASES, (Case("ridge", 2), Case("featurize", 2))):
-        found = [measure(case, run.pick(24, 2), run.pick(1.0, 0.01))]
+        found = [measure(case, each, seconds)]
         if not run.small and case.steady and found[0]["wall"] > BEYOND * found[0]["model"]:
-            found += [measure(case, 24, 1.0) for _ in range(2)]
+            found += [measure(case, each, seconds) for _ in range(2)]
         yield sorted(found, key=lambda r: r["wall"])[len(found) // 2] | {"runs": len(found)}
 
 

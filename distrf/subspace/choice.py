@@ -20,7 +20,7 @@ from .sketches import make_sketch
 SOLVERS = ("auto", "finder", "gram")
 #: A QR of a D x l matrix in the client, Q formed, takes as long as this times D l^2 operations of a pass.
 _QR = 12.0
-#: The most columns that a sketch has beyond its directions' own: eigenvectors of a wider one take longer than its passes.
+#: The most columns of a sketch that has more than directions: eigenvectors of a wider one take longer than its passes.
 _WIDEST = 2_048
 #: Most bytes of all states of one column block on a worker: 1 GiB.
 COLUMN_BLOCK_BYTES = 2**30
