@@ -118,8 +118,13 @@ def test_commands_take_little_more_than_their_imports(model, tmp_path, words):
         )
         return float(done.stderr.splitlines()[-1])
 
-    command = min(seconds(*words) for _ in range(3))
-    assert json.loads((tmp_path / "modules.json").read_text())
-    imports = min(seconds("--import", "modules.json") for _ in range(3))
+    command = imports = np.inf
+    for _ in range(10):  # in turns, and again where something interfered
+        command = min(command, seconds(*words))
+        assert json.loads((tmp_path / "modules.json").read_text())
+        imports = min(imports, seconds("--import", "modules.json"))
+        if command < 1.1 * imports:
+            break
     # The bar is 1.1 on an idle machine; the rest is for one that is not.
+    print("ratio", command, imports, command / imports)
     assert command < 1.25 * imports

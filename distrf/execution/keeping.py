@@ -3,14 +3,15 @@
 Kept are the blocks of the arrays that the fit was given, before any map: these take the fewest bytes, and all passes need
 the same ones, however they cut them. Arrays in memory are not kept again.
 
-Room is the memory of a worker that Dask fills before it spills, less the planned peak of the pass. If the memory limit of
-the workers is not known, nothing is kept, since nobody can tell what would be safe. Dask's configuration
+Room is the memory of a worker that Dask fills before it spills, less the largest planned peak of the passes so far. If the
+memory limit of the workers is not known, nothing is kept, since nobody can tell what would be safe. Dask's configuration
 `distrf.keep-blocks: false` turns it off.
 """
 
 from __future__ import annotations
 
 import functools
+import sys
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -57,6 +58,8 @@ class Keeping:
         self._workers: dict[str, Any] = {}
         self._held: Counter[str] = Counter()
         self._room, self._client = 0, None
+        #: bytes that the pass with the least room left free
+        self._least = sys.maxsize
         #: whether workers were ever told to keep blocks of this fit
         self._told = False
 
@@ -76,7 +79,9 @@ class Keeping:
 
     def keep(self, peak: int, workers: Workers, client: Any) -> Keep:
         """What the tasks of a pass are told, whose planned peak on a worker is so many bytes."""
-        free = room(peak, workers, client is None)
+        # No more than in an earlier pass of the fit: not all that its tasks have freed returns to the system.
+        free = min(room(peak, workers, client is None), self._least)
+        self._least = free
         if free < self._room or not self._workers.keys() <= workers.each.keys():
             # Blocks of lost workers are gone, and those that found no room any more: where is learned anew.
             self._homes, self._held = {}, Counter()

@@ -22,7 +22,7 @@ from ..randomness import draw_seed
 from ..ridge.alphas import ALPHA
 from ..ridge.normal_equations import Solution
 from ..sgd.batch_plan import check_batches, fit_costs
-from ..sgd.batch_sizes import choose_batch_size, count_epochs, make_schedule, microbatch_rows, patience
+from ..sgd.batch_sizes import choose_batch_size, count_epochs, make_schedule, patience
 from ..sgd.batch_work import BatchWork
 from ..sgd.fit_checkpoint import job_of, open_checkpoint
 from ..sgd.given_rows import GivenRows
@@ -31,7 +31,7 @@ from ..sgd.local_sgd import LocalSGD, LocalWork, local_rows
 from ..sgd.optimizer import PreconditionedSGD
 from ..sgd.penalties import PENALTIES, Penalty
 from ..sgd.rows import Rows, Weights, batches_of, measure_weights
-from ..sgd.schedules import LOCAL_BLOCKS, Holdout
+from ..sgd.schedules import LOCAL_BLOCKS, Holdout, microbatch_rows
 from ..sgd.spectrum import Requested, Spectrum, in_target_units, measure_spectrum
 from ..sgd.trainer import Rules, Trainer, TrainerState, warn_unconverged
 from ..targets import Targets

@@ -14,17 +14,20 @@ from ..maps import working_dtype
 from ..targets import target_phase
 from . import dask_batches
 from .ahead import Ahead, BatchLayout
-from .batch_sizes import USUAL_BATCH, WHOLE_UP_TO, count_epochs, microbatch_rows, most_rows
+from .batch_sizes import USUAL_BATCH, WHOLE_UP_TO, count_epochs, most_rows
 from .learning_rates import RATES
 from .penalties import PENALTIES
 from .preconditioner import sample_size
 from .rows import Rows
-from .schedules import MICROBATCH_ROWS, Schedule, order_bytes
+from .schedules import MICROBATCH_ROWS, Schedule, microbatch_rows, order_bytes, scored_rows
 from .spectrum import MANY_FEATURES, MOST_DIRECTIONS
 
 #: Operations, at the speed of a matrix product, for moving one number of the features: rows are taken in a random order,
 #: shifted and scaled. 1.6 ns at 63 GF/s, measured at D = 2,048.
 _MOVING = 100.0
+#: Bytes by which a worker grows, beside its rows and features, while it runs tens of thousands of small tasks: 10 to 18 MiB
+#: after two minutes, measured.
+_RECORDS = 16 * 2**20
 #: The plan makes the schedule of this many blocks at most: enough to fill several shuffle windows.
 _LOOKED_AT = 1_024
 
@@ -113,7 +116,7 @@ class BatchMemory(PassMemory):
     @property
     def parts(self) -> dict[str, int]:
         return {
-            "process": PROCESS_BYTES,
+            "process": PROCESS_BYTES + _RECORDS,
             "cached weights": self.weights,
             "blocks": int(SLACK * (self.held + self.threads * self.block)),
             "scratch": int(SLACK * self.threads * self.scratch),
@@ -189,10 +192,11 @@ def _batch_memory(
     row_bytes = features.entries * rows.itemsize + 16 * rows.outputs
     ahead = Ahead.choose(workers, layout, row_bytes, rows.block_bytes)
     features_bytes = Ahead.most_bytes(workers, batch_size * row_bytes) / workers.count
+    together = max(layout.microbatch_rows, min(scored_rows(features.width), max(rows.rows)))
     return BatchMemory(
         block=rows.source_bytes,
         # Features, and while they are brought to common units their products in float64 and the result.
-        scratch=layout.microbatch_rows * (rows.columns + 4 * features.width) * rows.itemsize,
+        scratch=together * (rows.columns + 4 * features.width) * rows.itemsize,
         partial=0,
         weights=features.cached,
         threads=workers.threads,

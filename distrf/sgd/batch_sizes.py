@@ -22,9 +22,6 @@ BATCHES_PER_EPOCH = 16
 #: rows: 96.64, 96.63, 96.31 % after one pass. Half of the critical batch learns a little more from a pass (R^2 of kin40k
 #: 0.9504 in place of 0.9488), but the costs of each batch count twice: a third more time than the bare loop.
 _OVER_CRITICAL = 1.0
-#: Numbers in the features of a microbatch (16 MiB of float32), and the bounds of its rows.
-_MICROBATCH_VALUES = 2**22
-_ROWS = (256, 8_192)
 #: Up to this many rows, all of them are one batch: its gradient is exact.
 WHOLE_UP_TO = 1_024
 #: n_epochs="auto" is this many epochs, or as many more as make this many batches.
@@ -86,17 +83,6 @@ def choose_batch_size(
     return int(
         min(max(_OVER_CRITICAL * preconditioner.critical_rows, BATCH_SIZES[0]), most_rows(n, n_features))
     )
-
-
-def microbatch_rows(n_features: int) -> int:
-    """The most rows of a microbatch, such that its features take about 16 MiB.
-
-    Parameters
-    ----------
-    n_features : int, D
-    """
-    low, high = _ROWS
-    return min(max(_MICROBATCH_VALUES // n_features, low), high)
 
 
 def make_schedule(

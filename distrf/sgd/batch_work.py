@@ -14,7 +14,7 @@ from ..losses import Loss
 from ..maps import check_rows, working_dtype
 from ..targets import Targets
 from .preconditioner import Preconditioner
-from .schedules import BlockRows, Holdout, given_order, row_order
+from .schedules import BlockRows, Holdout, given_order, row_order, scored_rows
 
 #: This many sums of microbatches are added in one task. With more there is a tree of sums.
 FAN_IN = 8
@@ -203,8 +203,9 @@ class BatchWork:
         rows = self.holdout.split(block, loaded[0].shape[0], *loaded[3:])[1 if held else 0]
         maps = maps[:-1] if self.probed else maps
         total = np.zeros((5, W.shape[1]))
-        for a in range(0, len(rows), 4096):
-            Z, Y, w = self._features(loaded, maps, rows[a : a + 4096])
+        step = scored_rows(len(W))
+        for a in range(0, len(rows), step):
+            Z, Y, w = self._features(loaded, maps, rows[a : a + step])
             total += score_sums(self.targets, self.loss, self.scores(Z, W.astype(Z.dtype)), Y, w)
         return total
 

@@ -300,19 +300,22 @@ class DaskBatches:
             submission.add({weights: DataNode(weights, {"W": W})}, 2)
             keys = []
             for block in blocks[a : a + _VALIDATE]:
+                key = f"sgd-score-{name}-{block}"
                 rows = self._held.get(block)
                 if rows is None:
+                    # One task reads and scores: rows that wait for their score would fill a worker.
+                    home = self._home(block, able[block % len(able)] if able else None, able)
                     load = self._load_task(block)
-                    submission.add(
-                        dict(load.dask), 2, self._home(block, able[block % len(able)] if able else None, able)
-                    )
-                    rows = load.key
-                key = f"sgd-score-{name}-{block}"
-                task = Task(
-                    key, _score, self.work, self._stubs, block, held, tuple(self._learned), TaskRef(rows),
-                    TaskRef(weights), *(TaskRef(k) for k in self._learned.values()),
+                    graph = dict(load.dask)
+                    task = graph.pop(load.key)
+                    source = (task.func, *task.args)
+                else:
+                    graph, source, home = {}, (_given, TaskRef(rows)), None
+                graph[key] = Task(
+                    key, _score, self.work, self._stubs, block, held, tuple(self._learned), TaskRef(weights),
+                    *(TaskRef(k) for k in self._learned.values()), *source,
                 )  # fmt: skip
-                submission.add({key: task}, 2, able or None, [key])
+                submission.add(graph, 2, home or able or None, [key])
                 keys.append(key)
             self._futures |= submission.submit(self._client)
             for key in keys:
@@ -403,9 +406,13 @@ def _sum_lists(*lists: Sequence[Any]) -> list[Any]:
     return [add_sums(*itertools.chain(*lists))]
 
 
+def _given(rows: Any) -> Any:
+    return rows
+
+
 @same_release
-def _score(
-    work: BatchWork, stubs: Any, block: int, held: bool, places: Any, loaded: Any, arrays: Any, *learned: Any
-) -> Any:
+def _score(work: BatchWork, stubs: Any, block: int, held: bool, places: Any, arrays: Any, *inputs: Any) -> Any:
+    """inputs : the learned arrays of the maps, a function, and its arguments, from which it makes the rows"""
+    learned, (read, *arguments) = inputs[: len(places)], inputs[len(places) :]
     functions = _with_arrays(stubs, places, aligned(learned))
-    return work.score_block(aligned(loaded), functions, block, aligned(arrays["W"]), held)
+    return work.score_block(aligned(read(*arguments)), functions, block, aligned(arrays["W"]), held)

@@ -24,8 +24,34 @@ ORDERS = 2 * _WINDOW_BLOCKS
 #: several workers share the work; not finer, because every task costs some milliseconds.
 MICROBATCH_ROWS = 1024
 _MICROBATCHES = 4
+#: Numbers in the features of a microbatch (16 MiB of float32), and the bounds of its rows.
+_MICROBATCH_VALUES = 2**22
+_ROWS = (256, 8_192)
+#: Most rows that are scored at one time.
+_SCORED_ROWS = 1024
 #: Blocks of a batch that consists of whole blocks (local SGD).
 LOCAL_BLOCKS = 8
+
+
+def microbatch_rows(n_features: int) -> int:
+    """The most rows of a microbatch, such that its features take about 16 MiB.
+
+    Parameters
+    ----------
+    n_features : int, D
+    """
+    low, high = _ROWS
+    return min(max(_MICROBATCH_VALUES // n_features, low), high)
+
+
+def scored_rows(n_features: int) -> int:
+    """The most rows whose scores are computed at one time, such that their features take at most 16 MiB.
+
+    Parameters
+    ----------
+    n_features : int, D
+    """
+    return max(1, min(_MICROBATCH_VALUES // n_features, _SCORED_ROWS))
 
 
 @dataclass(frozen=True)

@@ -437,3 +437,11 @@ def test_a_small_worker_keeps_what_its_own_memory_leaves():
     with LocalCluster(memory_limit=0, **options) as cluster, Client(cluster) as client:
         assert client.submit(lambda: keep._own_room()).result() == 0
     assert keep._own_room() == 8 << 30  # threads of a process that is no worker
+
+
+def test_room_never_grows_within_a_fit(client):
+    """Not all memory that the tasks of an earlier pass have freed returns to the system."""
+    fit, workers = keeping.Keeping(), Workers(2, 1, 2**30)
+    rooms = [fit.keep(peak, workers, client).room for peak in (400 * 2**20, 500 * 2**20, 400 * 2**20)]
+    assert rooms == [keeping.room(400 * 2**20, workers), *2 * [keeping.room(500 * 2**20, workers)]]
+    assert 0 < rooms[1] < rooms[0]

@@ -19,7 +19,10 @@ from distrf.execution.sampling import take_rows
 from distrf.execution.submission import Submission
 from distrf.execution.task_names import span_of
 from distrf.linear_model import sgd_base
+from distrf.losses import get_loss
+from distrf.sgd.batch_work import BatchWork
 from distrf.sgd.schedules import ORDERS, Holdout, Schedule, row_order
+from distrf.targets import Targets
 
 
 def fit(rows=2000):
@@ -89,6 +92,46 @@ def test_sampled_rows_travel_once(client, monkeypatch):
     np.testing.assert_array_equal(take_rows(lazy, rows), values[rows])
     assert len(sizes) >= 20
     assert np.median(sizes) < len(pickle.dumps(rows)) / 3
+
+
+def test_one_task_reads_and_scores_a_block(client, monkeypatch):
+    """Rows that wait for their score would fill a worker."""
+    loads, scores = [], []
+    add = Submission.add
+
+    def recorded(self, graph, *arguments, **named):
+        keys = [str(key) for key in graph]
+        scores.extend(key for key in keys if key.startswith("sgd-score-"))
+        loads.extend(key for key in keys if key.startswith("sgd-load-"))
+        add(self, graph, *arguments, **named)
+
+    monkeypatch.setattr(Submission, "add", recorded)
+    X = np.random.default_rng(0).normal(size=(8000, 4)).astype(np.float32)
+    model = StreamingSGDClassifier(
+        "logistic", n_epochs=1, tol=None, batch_size=100, early_stopping=True, random_state=0
+    )
+    model.fit(da.from_array(X, chunks=(100, 4)), da.from_array((X[:, 0] > 0).astype(int), chunks=100))
+    assert len(scores) >= 80
+    assert len(loads) <= 80 + 32  # one for each block of the epoch, and of the windows that are read ahead
+
+
+@pytest.mark.parametrize("n_features", [3, 2**15])
+def test_few_rows_are_scored_at_a_time(monkeypatch, n_features):
+    most = []
+    features = BatchWork._features
+
+    def recorded(self, loaded, maps, rows):
+        most.append(rows.size)
+        return features(self, loaded, maps, rows)
+
+    monkeypatch.setattr(BatchWork, "_features", recorded)
+    targets = Targets(np.array([0, 1]), np.zeros(1))
+    work = BatchWork(targets, get_loss("logistic", "classification", 2), 1.0, 0, True, Holdout(0.5, 0))
+    X = np.zeros((5000, n_features), np.float32)
+    rows = (X, np.arange(5000) % 2, None)
+    total = work.score_block(rows, (), 0, np.zeros((n_features + 1, 1)))
+    assert total[0, 0] == sum(most) > 2000
+    assert max(most) * n_features <= 2**22
 
 
 def test_orders_of_rows_that_a_process_keeps():
