@@ -52,6 +52,7 @@ def test_expanded__shows_each_digit_once_a_cycle():
     assert not np.array_equal(labels[:1437], labels[1437:])
 
 
+@pytest.mark.slow
 @settings(max_examples=20)
 @given(st.integers(1, 12_000), st.integers(1, 5_000), small_seeds)
 def test_expanded__depends_on_seed_and_row_alone(n_rows, block_rows, seed):

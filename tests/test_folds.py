@@ -138,6 +138,7 @@ def test_one_alpha_needs_no_folds():
     )
 
 
+@pytest.mark.slow
 def test_same_bits_for_one_and_two_workers(client, one_worker_client):
     def made(of):
         with of.as_current():

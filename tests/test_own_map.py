@@ -92,6 +92,7 @@ def test_on_the_command_line(cli, store, tmp_path):
     assert "--bias is for --map relu; this is --map fourier" in printed.err
 
 
+@pytest.mark.slow
 def test_an_installed_package_is_found(cli, store, tmp_path, monkeypatch):
     """The entry point of a distribution: the command line imports what registers itself."""
     site = tmp_path / "site"

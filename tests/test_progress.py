@@ -145,6 +145,7 @@ def test_where_lines_are_read(tmp_path):
         assert is_log(pipe, {"SLURM_JOB_ID": "7"})
 
 
+@pytest.mark.slow
 def test_nothing_is_written_to_a_pipe():
     code = (
         "import numpy as np, distrf\nfrom distrf.execution import progress\nprogress.EVERY = 0.0\n"
@@ -203,6 +204,7 @@ def test_workers_that_are_lost_and_come(caplog):
     assert [r.getMessage() for r in caplog.records] == said
 
 
+@pytest.mark.slow
 def test_a_lost_worker_is_told(client, caplog):
     """A worker that ends in a pass, and the one that its nanny starts in its place."""
     X = da.from_array(np.random.default_rng(0).normal(size=(3000, 2)), chunks=(50, 2))

@@ -107,6 +107,7 @@ def test_the_share_of_the_latest_rows_is_a_fifth_to_within_two_points():
     assert "before teach" in split.why
 
 
+@pytest.mark.slow
 @settings(max_examples=30, deadline=None)
 @given(st.integers(25, 400), st.integers(1, 90), st.integers(0, 99))
 def test_each_fold_has_a_fifth_of_each_class_to_one_row(n, chunk, seed):
@@ -188,6 +189,7 @@ def r2_and_error(model, rows, y, group, centre):
     return 1 - errors.mean() / spread, np.sqrt(sums @ sums) / len(y) / spread
 
 
+@pytest.mark.slow
 def test_a_group_split_reports_what_new_groups_give():
     rows, y, group = group_data(1900, 60, 0)
     new_rows, new_y, new_group = group_data(20_000, 400, 1)
@@ -208,6 +210,7 @@ def test_a_group_split_reports_what_new_groups_give():
     assert alphas["group"] > 10 * alphas["random"]
 
 
+@pytest.mark.slow
 def test_a_time_split_reports_what_later_rows_give():
     """Each day has a level of its own: rows of known days are predicted by the time, later ones are not."""
     rng = np.random.default_rng(2)
@@ -246,6 +249,7 @@ def test_standard_errors_count_groups():
     )
 
 
+@pytest.mark.slow
 def test_train_gives_the_folds_to_every_step(monkeypatch):
     """Ridge, SGD and a learned map each hold out whole groups: what they are given is the split."""
     from distrf.linear_model import ridge, sgd_regressor
@@ -281,6 +285,7 @@ def test_tune_judges_by_new_groups():
     assert found["group"].to_dict()["split"].startswith("group: 40 groups in 5 folds")
 
 
+@pytest.mark.slow
 def test_same_bits_for_one_and_two_workers(client, one_worker_client):
     def made(of):
         with of.as_current():
@@ -291,6 +296,7 @@ def test_same_bits_for_one_and_two_workers(client, one_worker_client):
     assert made(client) == made(one_worker_client)
 
 
+@pytest.mark.slow
 def test_random_is_what_it_was():
     """No split, and that at random, are the same job to the bit."""
     y = X[:, 0] ** 2

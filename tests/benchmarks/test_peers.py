@@ -27,6 +27,7 @@ def test_what_a_peer_runs_needs_numpy_alone(file):
     assert {name.split(".")[0] for name in named} <= {"numpy"} | set(sys.stdlib_module_names)
 
 
+@pytest.mark.slow
 def test_a_script_without_distrf():
     """scikit-learn's features in a process whose path has no checkout."""
     with peers.folder_of(peers.smooth(1500, 4, 10)) as folder:

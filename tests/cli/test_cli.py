@@ -201,6 +201,7 @@ def test_train_and_evaluate(cli, files, model):
     assert scored["accuracy"] > 0.9
 
 
+@pytest.mark.slow
 def test_evaluate_prints_the_first_score_first_and_slices(cli, tmp_path):
     """Average precision of a rare class, then the others; a table by class, and one by the values of a column."""
     rng = np.random.default_rng(0)
@@ -222,6 +223,7 @@ def test_evaluate_prints_the_first_score_first_and_slices(cli, tmp_path):
     assert "log loss" in said  # of probabilities that ridge learned from held-out rows
 
 
+@pytest.mark.slow
 def test_auto_says_which_projection_it_took(cli, files, tmp_path):
     auto = ["-D", 512, "--gamma", 0.5, "--projection", "auto", "--json"]
     took = distrf.RandomFourierFeatures(gamma=0.5, n_components=512, projection="auto", random_state=0).fit(
@@ -238,6 +240,7 @@ def test_auto_says_which_projection_it_took(cli, files, tmp_path):
     assert written["spec"]["map"]["projection"] in ("dense", "alternating_circulant")
 
 
+@pytest.mark.slow
 def test_train_prints(cli, files, tmp_path):
     words = ["--map", "fourier", "-D", 64, "--alpha", "1e-6,1e-4"]
     printed = cli("train", files / "train.zarr", tmp_path / "m", *words, cluster=True)
@@ -275,6 +278,7 @@ def test_train_prints(cli, files, tmp_path):
     )
 
 
+@pytest.mark.slow
 def test_quiet_prints_nothing(cli, files, model, tmp_path):
     for words in (
         ("ingest", files / "digits.npz", tmp_path / "a.zarr", "--split", "test"),
@@ -331,6 +335,7 @@ def test_predict_zarr(cli, files, model, tmp_path):
     assert json.loads(cli(*arguments, cluster=True).out)["blocks_computed"] == 0
 
 
+@pytest.mark.slow
 def test_probabilities_and_intervals(cli, files, model, tmp_path):
     """Models of `train` have them, without an option."""
     out = tmp_path / "p.zarr"
@@ -379,6 +384,7 @@ def test_predictions_of_other_rows_do_not_count_as_done(cli, files, model, tmp_p
     assert "spec.input.data" in printed.err
 
 
+@pytest.mark.slow
 def test_text_labels_and_keys(cli, files, tmp_path):
     """Parquet in, Parquet out: classes by name, keys beside the predictions."""
     m = tmp_path / "m"
@@ -413,6 +419,7 @@ def test_text_labels_and_keys(cli, files, tmp_path):
     assert not (tmp_path / "q.parquet").exists()
 
 
+@pytest.mark.slow
 def test_features(cli, files, tmp_path):
     out = tmp_path / "f.zarr"
     arguments = [
@@ -521,6 +528,7 @@ def test_models_of_python_get_the_rows_of_python(cli, files, tmp_path, client):
     assert "ends in a StreamingScaler" in printed.err
 
 
+@pytest.mark.slow
 def test_the_model_follows_the_target(cli, files, tmp_path, monkeypatch):
     """--model auto takes a regressor for numbers; a classifier of them is refused before a cluster starts."""
     np.savez(tmp_path / "r.npz", X=TRAIN_X[:300, 18:24], y=TRAIN_X[:300, 20] * 3.3 + TRAIN_X[:300, 28])
@@ -537,6 +545,7 @@ def test_the_model_follows_the_target(cli, files, tmp_path, monkeypatch):
     assert "--model ridge" in printed.err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["parquet", "zarr", "scaled", "unnamed"])
 def test_columns_are_chosen_and_ordered(cli, files, tmp_path, kind):
     columns, source, rows = (
@@ -568,6 +577,7 @@ def test_columns_are_chosen_and_ordered(cli, files, tmp_path, kind):
         assert stored.tolist() == got.predict(TEST_GREY[:, [44, 20, 37]].astype(np.float32)).tolist()
 
 
+@pytest.mark.slow
 def test_the_training_mean_fills_test_rows(cli, files, tmp_path):
     """A null in a test row is replaced by the mean of the training rows, whichever way those were read."""
     x = np.arange(60.0)
@@ -779,6 +789,7 @@ def test_wrong_width(cli, files, model, tmp_path):
     assert not (tmp_path / "p.zarr").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", ["flip", "cut", "remove"])
 def test_corrupt_chunk(cli, files, model, tmp_path, damage):
     ingest(files / "digits.npz", tmp_path / "a.zarr", split="train", block_rows=200)

@@ -40,6 +40,7 @@ def test_all_that_fit_the_kernel(cli, store, tmp_path):
     assert "threads of this process" in cli("compare", store, "-D", "32", *FEW).err  # few rows need no workers
 
 
+@pytest.mark.slow
 def test_errors_are_means_over_seeds(cli, store):
     words = ["-D", "64", "--projections", "dense", "--length-scale", 2, "--seed", 5, "--n-draws", 3, "--json"]
     (entry,) = json.loads(cli("compare", store, *words, "--n-rows", 2000, cluster=True).out)["projections"]

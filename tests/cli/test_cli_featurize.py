@@ -38,6 +38,7 @@ def test_test_rows_get_the_map_of_the_training_rows(cli, stores, tmp_path, words
     cli("inspect", map_)
 
 
+@pytest.mark.slow
 def test_the_map_of_a_model(cli, stores, tmp_path):
     model, test = tmp_path / "model", tmp_path / "test.zarr"
     cli("train", stores / "train.zarr", model, "-D", 32, "--alpha", 1e-6, cluster=True)

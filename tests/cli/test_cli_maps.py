@@ -134,6 +134,7 @@ def test_features_are_those_of_python(cli, files, tmp_path, name):
     np.testing.assert_allclose(S, Z, atol=2e-5 * abs(Z).max())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in MAPS if name == kind(name)])
 def test_train_and_evaluate(cli, files, tmp_path, name):
     words = ["--map", kind(name), *size(name, 64), *MAPS[name][0]]

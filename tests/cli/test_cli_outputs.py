@@ -53,6 +53,7 @@ SAME = [
 ]
 
 
+@pytest.mark.slow
 def test_options_that_mean_the_same_are_the_same_job(cli, rows, tmp_path, monkeypatch):
     words = ["train", rows, tmp_path / "m", *SMALL]
     cli(*words, cluster=True)

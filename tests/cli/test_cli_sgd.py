@@ -139,6 +139,7 @@ def test_kinds_learn(cli, files, tmp_path):
         assert scores[0] > scores[1] - 0.01 > 0.7
 
 
+@pytest.mark.slow
 def test_solver_of_ridge(cli, files, tmp_path):
     result = {}
     for solver in ("gram", "cg"):
@@ -153,6 +154,7 @@ def test_solver_of_ridge(cli, files, tmp_path):
     assert np.mean(models[0] == models[1]) > 0.98
 
 
+@pytest.mark.slow
 def test_plots(cli, files, tmp_path):
     for i, options in enumerate(
         (["--model", "svm", "--n-epochs", 2], ["--alpha", "1e-6,1e-3", "--cv", "holdout"])
@@ -249,6 +251,7 @@ def test_checkpoints_are_folders(cli, files, tmp_path):
 # ---- plans ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_plan_counts_the_rounds(cli, files, tmp_path):
     options = ["--model", "svm", *MAP, "--n-epochs", 3, "--tol", "none"]
     made = json.loads(cli("plan", files / "train.zarr", *options, "--batch-size", 90, "--json").out)
@@ -272,6 +275,7 @@ def test_plan_counts_the_rounds(cli, files, tmp_path):
     assert "gradients" in shown
 
 
+@pytest.mark.slow
 def test_plan_grows_with_what_costs(cli, files):
     def made(*words):
         printed = cli(

@@ -101,6 +101,7 @@ def test_resume_knows_the_split(cli, orders, tmp_path):
     assert "another job" in " ".join(other.err.split())
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_sgd_stops_by_group(cli, orders, tmp_path):
     words = (

@@ -33,6 +33,7 @@ def without_seconds(result):
     return trials, result["notes"]
 
 
+@pytest.mark.slow
 def test_from_search_to_model(cli, store, tmp_path, two_worker_cluster, monkeypatch):
     """The job file trains the winner; the same command finds the same again."""
     monkeypatch.chdir(tmp_path)
@@ -77,6 +78,7 @@ def test_the_table_grows(cli, store, tmp_path, monkeypatch):
     assert not (tmp_path / "best.toml.partial").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "entries"),
     [

@@ -62,6 +62,7 @@ def test_a_job_that_runs_again_waits_for_its_new_scheduler(run, tmp_path, queue)
     assert not (tmp_path / "distrf-7.json").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("queue", "variables", "limit"),
     [

@@ -57,6 +57,7 @@ def interrupt():
     os.kill(os.getpid(), signal.SIGINT)
 
 
+@pytest.mark.slow
 def test_the_spec_file_that_is_shipped():
     with connect(LOCAL) as client:
         workers = workers_of(client)
@@ -337,6 +338,7 @@ def test_a_port_that_is_taken_at_the_last_moment(tmp_path, monkeypatch):
             assert f":{port}/" not in client.dashboard_link
 
 
+@pytest.mark.slow
 def test_none_is_threads_of_this_process(tmp_path, cli):
     """Small data start no processes unless a cluster is named; the model is the same."""
     X = np.random.default_rng(0).normal(size=(600, 3)).astype("f4")

@@ -46,6 +46,7 @@ def test_workers_are_made_ready_and_listen_to_this_machine_alone(tmp_path, proce
         assert client.run_on_scheduler(lambda dask_scheduler: dask_scheduler.WORKER_SATURATION) == 1.0
 
 
+@pytest.mark.slow
 def test_servers_started_by_hand(tmp_path):
     """Before any job of ours; as the specs of the job queues do."""
     options = [

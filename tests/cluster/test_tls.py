@@ -77,6 +77,7 @@ def test_the_command_line_takes_them(encrypted, ours, cli, tmp_path):
     assert json.loads(cli(*words, "--tls", ours).out)["workers"] == 1
 
 
+@pytest.mark.slow
 def test_the_spec_that_is_shipped(ours, tmp_path):
     """Its folder of certificates is relative to it."""
     spec = tmp_path / "cluster.yaml"

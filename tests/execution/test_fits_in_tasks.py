@@ -65,6 +65,7 @@ def single():
         yield client
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("fit", FITS)
 def test_a_fit_inside_a_task_of_the_only_thread(single, fit):

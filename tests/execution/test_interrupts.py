@@ -93,6 +93,7 @@ FITS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", FITS)
 def test_a_fit_is_interrupted(client, kind):
     X, y = rows()
@@ -105,6 +106,7 @@ def test_a_fit_is_interrupted(client, kind):
     np.testing.assert_array_equal(again, FITS[kind](*rows()))
 
 
+@pytest.mark.slow
 def test_blocks_that_are_held(client):
     X, y = rows(1000)
     held = client.persist(X)
@@ -116,6 +118,7 @@ def test_blocks_that_are_held(client):
     np.testing.assert_array_equal(FITS["gram"](held, y), FITS["gram"](X, y))
 
 
+@pytest.mark.slow
 def test_a_write_goes_on_where_it_was(client, tmp_path):
     X, _ = rows()
     write_rows(X, tmp_path / "rows.zarr")

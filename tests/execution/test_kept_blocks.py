@@ -100,6 +100,7 @@ def read(fit, numbers):
     return result, sorted(X.reads.values()), sorted(y.reads.values())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fit", [fit_sgd, fit_cg, fit_tefm, fit_learned, train_tefm])
 def test_rows_that_fit_are_read_once(fit, numbers):
     """Only the targets of ridge are read twice where nobody keeps them: before it is known that there will be passes."""
@@ -347,6 +348,7 @@ def nothing_left(monkeypatch):
     return check
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fit", [fit_sgd, fit_cg, fit_tefm, fit_learned])
 def test_one_worker_reads_once(fit, numbers, tmp_path, one_worker_client, nothing_left):
     with one_worker_client.as_current():
@@ -359,6 +361,7 @@ def test_one_worker_reads_once(fit, numbers, tmp_path, one_worker_client, nothin
     nothing_left(one_worker_client)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("room", [0, 3 * CHUNK * 5 * 8])
 def test_a_fit_takes_its_room_with_it(room, numbers, tmp_path, one_worker_client, monkeypatch):
     """A fit that had little or none is forgotten when it ends: it leaves the next one all there is."""
@@ -369,6 +372,7 @@ def test_a_fit_takes_its_room_with_it(room, numbers, tmp_path, one_worker_client
         assert read_in_few_tries(fit_cg, numbers, tmp_path)[1] == [1] * BLOCKS
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fit", [fit_sgd, fit_cg])
 def test_two_workers_read_less_and_return_the_same(fit, numbers, tmp_path, client, nothing_left):
     """A worker that is free takes a segment whose blocks the other keeps, so a few are read by both."""

@@ -109,6 +109,7 @@ def test_same_bits_in_memory_and_by_any_scheduler(n, step, nbytes):
     assert len({m.tobytes() for m in made}) == 1
 
 
+@pytest.mark.slow
 def test_same_bits_for_one_and_two_workers(client, one_worker_client):
     X = data(3001, 40)
     fold = SumFold(40)
@@ -304,6 +305,7 @@ def test_shared_upstream(name, scheduler, segments):
     np.testing.assert_array_equal(both[:4], both[4:])
 
 
+@pytest.mark.slow
 def test_shared_upstream_distributed(client):
     for array in upstreams().values():
         np.testing.assert_array_equal(np.concatenate(run_pass(StackFold(), [array])), array.compute())
@@ -321,6 +323,7 @@ def test_shared_tasks_run_once(tmp_path):
     assert BlockGraphs([array]).edges == [0, 4, 8, 12, 16, 20]
 
 
+@pytest.mark.slow
 def test_many_blocks_that_share_everything():
     """A global reduction upstream of more than 64 blocks: one task a block."""
     source = da.from_array(data(198, 2), chunks=(3, 2)).map_blocks(np.array)
@@ -329,6 +332,7 @@ def test_many_blocks_that_share_everything():
     np.testing.assert_array_equal(np.concatenate(run_pass(StackFold(), [array])), array.compute())
 
 
+@pytest.mark.slow
 def test_persisted_arrays(client, one_worker_client):
     """Blocks held as futures: same answer, and the same bits for one or two workers."""
     X, y = data(900, 5), np.arange(900, dtype=np.float32)
@@ -583,6 +587,7 @@ def test_progress(scheduler):
     assert len(heard) == 12
 
 
+@pytest.mark.slow
 def test_progress_distributed(client):
     dX = da.from_array(data(200, 2), chunks=(10, 2))
     for array in (dX, dX.persist()):

@@ -109,6 +109,7 @@ def name_of_worker(shared, call):
     return get_worker().name
 
 
+@pytest.mark.slow
 def test_on_a_cluster(monkeypatch):
     limits = {"big": 8 * GIB, "small": PROCESS_BYTES + 2**20}
     spec = {

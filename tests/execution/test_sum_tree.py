@@ -57,6 +57,7 @@ def test_few_sums_wait_however_many_states_there_are():
     assert [most_waiting(n) for n in (1, 2, 3, 4, 32)] == [1, 1, 1, 2, 5]
 
 
+@pytest.mark.slow
 def test_additions_are_pairwise():
     """Rounding is far below that of adding one after the other."""
     states = np.full(2**18, 0.1, dtype=np.float32)

@@ -66,6 +66,7 @@ def test_a_training_names_its_phases(seen):
     assert ("distrf", "gram") in spans
 
 
+@pytest.mark.slow
 def test_sgd_names_its_steps(seen):
     X, y = rows()
     StreamingSGDClassifier("logistic", alpha=1e-3, n_epochs=1, random_state=0).fit(
@@ -85,6 +86,7 @@ def test_the_range_finder_and_conjugate_gradients(seen):
     assert {("distrf", "range-finder"), ("distrf", "right-hand-sides")} <= spans
 
 
+@pytest.mark.slow
 def test_features_and_predictions(seen, tmp_path):
     X, y = rows()
     write_rows(X, tmp_path / "rows.zarr")

@@ -275,6 +275,7 @@ def test_fits_on_a_sample(tmp_path):
     assert len(list(tmp_path.iterdir())) <= 100
 
 
+@pytest.mark.slow
 @given(shape=chunked(rows=4), dtype=dtypes, chunk_bytes=chunk_bytes)
 def test_dask_is_numpy(shape, dtype, chunk_bytes):
     chunks, d = shape

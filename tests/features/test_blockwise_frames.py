@@ -115,6 +115,7 @@ def pipeline():
     )
 
 
+@pytest.mark.slow
 def test_pipeline_fits_out_of_core(client, tmp_path):
     """scikit-learn's steps, a map and a model on a Dask DataFrame with text: as on the frame in memory."""
     frame, y = lazy(), lazy(pd.DataFrame({"y": Y}))["y"]
@@ -130,6 +131,7 @@ def test_pipeline_fits_out_of_core(client, tmp_path):
     assert evaluate(tmp_path / "m", frame, y)["r2"] == pytest.approx(model.score(frame, y))
 
 
+@pytest.mark.slow
 def test_same_bits_for_any_workers(client, one_worker_client):
     def bits():
         return pipeline().fit(lazy(), Y).predict(lazy()).compute()

@@ -285,6 +285,7 @@ def test_train_from_the_command_line(cli, store, tmp_path):
     np.testing.assert_allclose(folded.decision_function(X), loaded.decision_function(X), atol=1e-4)
 
 
+@pytest.mark.slow
 def test_plots_from_the_command_line(cli, store, tmp_path):
     for i, options in enumerate(([], ["--alpha", "1e-6,1e-3", "--cv", "holdout"])):
         plot = tmp_path / f"{i}.png"

@@ -391,6 +391,7 @@ def test_other_data_at_the_same_path(tmp_path):
     np.testing.assert_array_equal(read(tmp_path / "a.zarr")[0], X + 1)
 
 
+@pytest.mark.slow
 def test_pandas_is_not_needed(tmp_path):
     pq.write_table(pa.table({"a": X[:, 0], "t": LABELS}), tmp_path / "a.parquet")
     code = (

@@ -110,6 +110,7 @@ def test_against_scikit_learn(rows):
     assert (other.importances_std < 2 * ours.importances_std).all()
 
 
+@pytest.mark.slow
 def test_blocks_that_are_sorted_do_not_matter(rows, monkeypatch):
     """Rows sorted by the column, in small blocks: permuted within blocks it would look unimportant."""
     X, y, _ = rows
@@ -215,6 +216,7 @@ def test_groups(rows):
     np.testing.assert_array_equal(some.importances[1], found.importances[1])
 
 
+@pytest.mark.slow
 def test_same_bits_for_one_and_two_workers(rows, one_worker_client, client, monkeypatch):
     X, y, _ = rows
     monkeypatch.setattr(module, "_POOL_ROWS", 100)
@@ -320,6 +322,7 @@ def test_models_that_are_refused(rows):
             permutation_importance(model, X, labels(y), score="log_loss")
 
 
+@pytest.mark.slow
 def test_command(rows, tmp_path, cli):
     X, y, _ = rows
     table = {f"c{j}": X[:, j].astype("f4") for j in range(D)} | {"price": y}
@@ -338,6 +341,7 @@ def test_command(rows, tmp_path, cli):
     assert said["columns"][0]["each"] == direct.importances[0].tolist()
 
 
+@pytest.mark.slow
 def test_tables(rng, tmp_path, cli):
     """Columns as they are in the table, categories among them; those that the encoder leaves out do nothing."""
     frame = pd.DataFrame({"number": rng.normal(size=400), "colour": rng.choice(["red", "blue", "green"], 400)})

@@ -317,6 +317,7 @@ def test_dask_is_numpy_and_a_pipeline_streams():
     assert features.transform(X).dtype == np.float32
 
 
+@pytest.mark.slow
 def test_same_bits_for_one_worker_and_two(client, one_worker_client):
     X, y = rings(4096, 4, 3)
     dX, dy = da.from_array(X, chunks=(512, 4)), da.from_array(y, chunks=512)

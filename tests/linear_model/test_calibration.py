@@ -492,6 +492,7 @@ def test_dask_and_numpy_give_the_same_intervals(model):
         np.testing.assert_allclose(lazy.calibration_, one.calibration_, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_same_bits_for_one_and_two_workers(client, one_worker_client):
     X, y = labels(1500)
     made = []

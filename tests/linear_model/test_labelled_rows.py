@@ -126,6 +126,7 @@ def test_columns_of_targets():
     np.testing.assert_array_equal(both.coef_, plain.coef_)
 
 
+@pytest.mark.slow
 def test_train_and_evaluate():
     options = {"n_components": 64, "random_state": 0}
     plain = train(array(X), array(Y), sample_weight=array(WEIGHT), **options)

@@ -422,6 +422,7 @@ def pipeline(**options):
     )
 
 
+@pytest.mark.slow
 def test_pipeline_out_of_core():
     X, y = digits()
     dX, dy = da.from_array(X, chunks=(250, 64)), da.from_array(y, chunks=250)

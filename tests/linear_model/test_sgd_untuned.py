@@ -54,6 +54,7 @@ def test_curvature_that_the_directions_have_not_seen(dtype):
     assert [h["loss"] for h in model.history_] == sorted([h["loss"] for h in model.history_], reverse=True)
 
 
+@pytest.mark.slow
 def test_balanced_weights_of_a_rare_class():
     """Weights of 500 in 0.1 % of the rows: longer rows than any that a sample is likely to hold."""
     rng = np.random.default_rng(0)
@@ -106,6 +107,7 @@ def test_l1_weights_are_zero():
     assert labels.score(X, y > 0) > 0.9
 
 
+@pytest.mark.slow
 def test_pegasos_at_its_default_alpha():
     X, y = load_digits(return_X_y=True)
     Z = RandomFourierFeatures(n_components=256, random_state=0).fit(X / 16.0).transform(X / 16.0)

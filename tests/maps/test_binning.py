@@ -161,6 +161,7 @@ def test_unbiased_with_its_variance(D):
             assert abs(squares.mean() - k * (1 - k) / P - (1 - k) / D) < 4.5 * squares.std() / np.sqrt(seeds)
 
 
+@pytest.mark.slow
 def test_unsigned_hashing_is_biased():
     """Without signs two bins that share a column always add: E = k + (1 - k) P / D."""
     P, D, seeds = 32, 128, 400

@@ -77,6 +77,7 @@ def data():
     return X, np.sign(X[:, 0]) + abs(X[:, 1])
 
 
+@pytest.mark.slow
 def test_both_solvers_in_memory_and_out_of_core(client):
     """Conjugate gradients on CSR blocks end at the ridge of the Gram matrix, in NumPy and in Dask."""
     X, y = data()
@@ -107,6 +108,7 @@ def test_classes_and_several_alphas(solver):
     assert np.mean(made.predict(Z) == dense.predict(Z)) > 0.995
 
 
+@pytest.mark.slow
 def test_sgd(client):
     X, y = data()
     dX = da.from_array(X, chunks=(700, 4))

@@ -281,6 +281,7 @@ def test_a_killed_run_leaves_the_old_model(rows, tmp_path, said):
         assert add_rows(tmp_path / "m", X[300:], y[300:])[-1].state_.rows == N
 
 
+@pytest.mark.slow
 def test_command(rows, tmp_path, cli):
     X, _ = rows
     y = np.where(X[:, 0] > 0, "up", "down")

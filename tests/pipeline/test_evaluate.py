@@ -330,6 +330,7 @@ def test_one_and_two_workers__same_bits(client, one_worker_client):
         assert two == one
 
 
+@pytest.mark.slow
 def test_the_training_says_the_same_score_first(rng):
     """Beside the linear model and the constant, on held-out rows."""
     X = rng.normal(size=(1500, 3))

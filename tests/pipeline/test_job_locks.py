@@ -59,6 +59,7 @@ def chunks(path):
     return {p.relative_to(path): p.read_bytes() for p in Path(path).glob("X/c/*/*")}
 
 
+@pytest.mark.slow
 def test_two_at_once_and_one_that_is_killed(tmp_path):
     """One of two is refused; what the other has left when it is killed is taken over at once, and its blocks are kept."""
     out, lock = tmp_path / "features.zarr", tmp_path / ".features.zarr.lock"

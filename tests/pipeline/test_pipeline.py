@@ -291,6 +291,7 @@ def test_each_of_several_targets_decides_in_its_own_units(rng, constant):
     assert np.mean(residual**2) < 0.5 * np.var(y)
 
 
+@pytest.mark.slow
 def test_columns_join_the_features(rng):
     X = rng.normal(size=(500, 6))
     y = 5 * X @ rng.normal(size=6) + np.sin(3 * X[:, 0])
@@ -307,6 +308,7 @@ def head(fitted, X):
     return fitted[:-1].transform(X)
 
 
+@pytest.mark.slow
 def test_sparse_text_keeps_the_linear_model(rng):
     n, d, topics = 600, 5000, 4
     label = rng.integers(topics, size=n)
@@ -321,6 +323,7 @@ def test_sparse_text_keeps_the_linear_model(rng):
     assert fitted.score(X[400:], label[400:]) > 0.9
 
 
+@pytest.mark.slow
 def test_sparse_rows_of_unlike_columns_are_scaled(rng):
     """Levels of a factor beside a price: the price alone would be all that a kernel sees."""
     n, level = 900, rng.integers(20, size=900)
@@ -369,6 +372,7 @@ def test_rows_far_out_do_not_choose_for_a_classifier(rng):
     assert "±" in str(fitted.training_)
 
 
+@pytest.mark.slow
 def test_copies_of_rows_are_held_out_together(rng):
     """Scattered copies would choose a machine that remembers rows; all of a row are on one side."""
     X, y = load_diabetes(return_X_y=True)
@@ -643,6 +647,7 @@ def test_features_are_as_many_as_rows_and_memory_allow():
     assert [auto_components(10**6, m) for m in (10**9, 600 * 2**20)] == [2048, 1024]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scale", ["auto", "none"])
 def test_a_data_frame_is_trained_on_and_its_names_are_kept(rng, scale):
     """Also with nullable columns; no warning of names, neither in training nor in predicting."""
@@ -656,6 +661,7 @@ def test_a_data_frame_is_trained_on_and_its_names_are_kept(rng, scale):
     assert distrf.train(X, y, random_state=0, scale=scale).score(X, y) > 0.5
 
 
+@pytest.mark.slow
 def test_columns_of_few_values_are_trained_on(rng):
     """Most rows have copies: the length scale is between those that differ."""
     B = rng.integers(0, 2, (400, 3)).astype(float)

@@ -218,6 +218,7 @@ def test_keys_named_like_predictions(rows, tmp_path):
         distrf.predict(model, source, tmp_path / "p.parquet", keys=["low", "p_in", "x"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", ["auto", "svm", "sgd-regressor"])
 def test_models_made_by_name_are_calibrated(rng, model):
     X = rng.normal(size=(1200, 4))
@@ -289,6 +290,7 @@ def doubtful_codes(rng):
     return X, rng.integers(0, 55, 600) * 37 + 1000
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("problem", [noisy_copies, doubtful_codes])
 def test_the_command_trains_what_the_function_trains(problem, rng, tmp_path, cli):

@@ -229,6 +229,7 @@ def test_maps_of_nonnegative_rows_take_the_columns_as_they_are():
     assert fitted.predict(counts).shape == (300,)
 
 
+@pytest.mark.slow
 def test_on_the_command_line(cli, tmp_path):
     rows, new, model, out = (
         str(tmp_path / name) for name in ("rows.parquet", "new.csv", "model", "out.parquet")
@@ -253,6 +254,7 @@ def test_on_the_command_line(cli, tmp_path):
     np.testing.assert_array_equal(written["prediction"], load_model(model).predict(frame(300, seed=5)))
 
 
+@pytest.mark.slow
 def test_a_target_of_another_name_and_a_model_of_a_command(cli, tmp_path):
     """The command line and Python know the same of a model, whichever trained it."""
     rows = frame(400, seed=5)
@@ -279,6 +281,7 @@ def test_what_users_try_first():
         distrf.train(frame(50), target="churned", D=64)
 
 
+@pytest.mark.slow
 def test_a_classifier_takes_whole_numbers_when_it_is_asked_for(rng):
     X = rng.normal(size=(900, 2))
     y = np.floor(rng.uniform(size=900) * 30) * 7.0
@@ -288,6 +291,7 @@ def test_a_classifier_takes_whole_numbers_when_it_is_asked_for(rng):
         distrf.make_model(X, np.arange(900.0), model="ridge-classifier")
 
 
+@pytest.mark.slow
 def test_a_store_is_trained_on_by_its_path(tmp_path):
     X = np.random.default_rng(0).normal(size=(300, 3))
     distrf.write_rows(X, tmp_path / "rows.zarr", X[:, 0])

@@ -99,6 +99,7 @@ def test_featurize_does_what_was_planned(cli, store, tmp_path):
     assert written.stored_bytes == pytest.approx(features, rel=0.05)  # labels, checksums, marks
 
 
+@pytest.mark.slow
 def test_train_runs_the_tasks_that_were_planned(cli, store, tmp_path, monkeypatch):
     """Tasks of the plan: those of both passes, as Dask sees them."""
     every = []

@@ -115,6 +115,7 @@ def test_evaluation__of_numbers(tmp_path, rows):
     assert "Warnings None." in page.text
 
 
+@pytest.mark.slow
 def test_model__fitted_and_from_its_folder(tmp_path, rows):
     X, z = rows
     model = distrf.train(X, z)
@@ -130,6 +131,7 @@ def test_model__fitted_and_from_its_folder(tmp_path, rows):
         assert '"class": "Pipeline"' in page.text
 
 
+@pytest.mark.slow
 def test_model__headline_is_of_all_rows(tmp_path, rows):
     """The title says the kind of model; the first number is the score by cross-validation where there is one."""
     model = machine(StreamingRidge([1e-3, 1e-2])).fit(*rows)
@@ -279,6 +281,7 @@ def tables(tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 def test_commands(cli, tables, tmp_path):
     given = ["train", tables / "train.parquet", tmp_path / "m", "--target", "y", "--cluster", "none"]
     cli(*given, "--report", tmp_path / "t.html")

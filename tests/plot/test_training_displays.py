@@ -148,6 +148,7 @@ def test_missing_matplotlib__names_the_extra(monkeypatch):
         KernelErrorDisplay.from_table(table())
 
 
+@pytest.mark.slow
 def test_import__does_not_load_matplotlib():
     import subprocess
 

@@ -169,6 +169,7 @@ def test_no_noise_takes_the_smallest_alphas():
     assert model.score(X, y) > 1 - 1e-12
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("load", "classes", "least"),
     [(load_diabetes, False, 0.35), (load_breast_cancer, True, 0.95), (load_wine, True, 0.93)],
@@ -347,6 +348,7 @@ def test_one_default_for_each_model():
     assert ModelOptions(model="svm").make(seed=0).alpha == "auto"
 
 
+@pytest.mark.slow
 def test_train_and_plan_say_what_is_compared(cli, tmp_path):
     from distrf import ingest
 

@@ -140,6 +140,7 @@ def test_chunks_and_in_memory_agree(problem, dtype):
     assert np.linalg.norm(csr.predict(Z) - expected) < 1e-5 * np.linalg.norm(expected)
 
 
+@pytest.mark.slow
 def test_same_bits_for_one_worker_and_two(client, one_worker_client, problem):
     Z, y = (da.from_array(a.astype(np.float32), chunks=(100, -1)) for a in problem)
     two = StreamingRidge([1e-4, 1e-3], solver="cg", n_directions=30).fit(Z, y)

@@ -34,6 +34,7 @@ def test_error_of_products_does_not_grow_with_the_rows():
     assert error(Z) < error(Z[:SLICE_ROWS]) / 3
 
 
+@pytest.mark.slow
 def test_small_alpha_of_long_chunks():
     """Predictions with alpha = 1e-8 in one chunk of 16,384 rows, against the dense formula in float64."""
     D, alpha = 1040, 1e-8

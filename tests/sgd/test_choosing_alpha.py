@@ -30,6 +30,7 @@ def test_alpha_is_noise_over_rows_and_prior(sigma, tau):
     assert exact / 6 < np.exp(np.median(np.log(chosen))) < exact * 6
 
 
+@pytest.mark.slow
 def test_alpha_of_all_rows_predicts_as_well_as_the_best_of_a_grid():
     """Of a sample of 1,000 rows for 20,000; the best of the sample itself is worse."""
     Z, Y, W = known(20_000, 400, 6.0, 0.5, seed=3)

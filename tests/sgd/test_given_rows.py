@@ -121,6 +121,7 @@ def test_lazy_is_in_memory(name):
     np.testing.assert_allclose(there.coef_, lazy.coef_, rtol=1e-5, atol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("name", ["classifier", "learned regressor"])
 def test_same_bits_for_any_workers(client, one_worker_client, name):

@@ -140,6 +140,7 @@ def _spoil(block, block_id=None):
     return block
 
 
+@pytest.mark.slow
 def test_late_labels_one_class_blocks_and_empty_blocks(client):
     Z, y = problem()
     order = np.argsort(y.compute(), kind="stable")
@@ -265,6 +266,7 @@ def test_a_checkpoint_of_other_rows_is_refused(tmp_path, lazy):
     assert len(fit(X[::-1], y, resume=False).history_) == 3  # starts anew
 
 
+@pytest.mark.slow
 def test_a_resumed_fit_backs_off_to_where_the_epoch_began(tmp_path, monkeypatch):
     """Not to where it was taken up: steps that were too long are found after the kill as without it."""
     rng = np.random.default_rng(0)

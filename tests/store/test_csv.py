@@ -42,6 +42,7 @@ def types(path):
     return dict(facts(path)["columns"])
 
 
+@pytest.mark.slow
 @settings(max_examples=20)
 @given(
     sizes=st.lists(st.integers(1, 40), min_size=1, max_size=3),

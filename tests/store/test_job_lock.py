@@ -153,6 +153,7 @@ def test_another_machine_is_watched(place, looks):
         assert len(looks.seconds) == 3
 
 
+@pytest.mark.slow
 def test_the_owner_renews(place, monkeypatch):
     out, fs, root = place
     monkeypatch.setattr(job_lock, "BEAT", 0.01)

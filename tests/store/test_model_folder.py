@@ -169,6 +169,7 @@ def test_arrays_elsewhere_are_refused(tmp_path):
             read_model_folder(tmp_path / "m")
 
 
+@pytest.mark.slow
 def test_every_flipped_bit_of_the_document(tmp_path):
     write_model_folder(tmp_path / "m", {"scale": [0.5, 1.25], "seed": 12}, {"w": np.ones(2)})
     place = tmp_path / "m/model.json"

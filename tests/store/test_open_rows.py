@@ -239,6 +239,7 @@ def test_describe(path, tmp_path):
     assert 0 < describe(tmp_path / "c.zarr").nbytes < info(tmp_path / "c.zarr", measure=True).stored_bytes
 
 
+@pytest.mark.slow
 def test_rows_do_not_import_the_estimators(path):
     import subprocess
     import sys

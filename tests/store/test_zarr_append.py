@@ -103,6 +103,7 @@ def check_appends(tmp_path_factory, counts, block_rows, sparse, labelled, narrow
     assert sorted(os.listdir(folder)) == ["a.zarr", "b.zarr"]
 
 
+@pytest.mark.slow
 @settings(max_examples=3)
 @given(**CASES)
 def test_appends_make_the_bytes_of_one_write(tmp_path_factory, counts, block_rows, sparse, labelled, narrow):

@@ -90,6 +90,7 @@ def test_round_trip_in_any_block_order(tmp_path_factory, shape, block_rows, dtyp
     np.testing.assert_array_equal(got.compute(scheduler="sync"), X)
 
 
+@pytest.mark.slow
 @settings(max_examples=20)
 @given(
     shape=shapes(columns=30),
