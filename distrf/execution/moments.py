@@ -54,6 +54,15 @@ class MomentsReduction:
     def flops_per_row(self) -> float:
         return 6.0 * self.d
 
+    @property
+    def scratch_per_row(self) -> int:
+        """Deviations from the mean, in float64."""
+        return 8 * self.d
+
+    @property
+    def csr_scratch_bytes(self) -> int:
+        return 40 * self.d
+
     def initial(self) -> Moments:
         z = np.zeros(self.d)
         return Moments(0, z, z.copy(), np.full(self.d, np.inf), np.full(self.d, -np.inf))
@@ -74,7 +83,8 @@ class MomentsReduction:
             low, high = (np.asarray(f(axis=0).todense()).ravel() for f in (X.min, X.max))
         else:
             mean = X.mean(axis=0, dtype=np.float64)
-            squares = ((X - mean) ** 2).sum(axis=0)
+            deviations = X - mean
+            squares = np.square(deviations, out=deviations).sum(axis=0)
             low, high = X.min(axis=0), X.max(axis=0)
         low, high = low.astype(np.float64), high.astype(np.float64)  # differences of int8 would wrap
         return self.combine(state, Moments(n, mean, np.maximum(squares, 0), low, high))

@@ -14,7 +14,7 @@ from ..maps import working_dtype
 from ..targets import target_phase
 from . import dask_batches
 from .ahead import Ahead, BatchLayout
-from .batch_sizes import USUAL_BATCH, WHOLE_UP_TO, count_epochs, most_rows
+from .batch_sizes import USUAL_BATCH, count_epochs, most_rows
 from .learning_rates import RATES
 from .penalties import PENALTIES
 from .preconditioner import sample_size
@@ -152,7 +152,7 @@ def batch_costs(
     batch_size : as chosen; None before the spectrum is measured: the largest that it may give is counted
     """
     usable = max(1, rows.n - round(rows.n * estimator.held_out_share))
-    batch_size = _most_rows(estimator.batch_size if batch_size is None else batch_size, usable, features.width)
+    batch_size = most_rows(estimator.batch_size if batch_size is None else batch_size, usable, features.width)
     averaged = estimator.distribution == "local_sgd"
     layout = rows.layout(
         max(1, batch_size),
@@ -173,15 +173,6 @@ def batch_costs(
         features.flops + _MOVING * features.entries + (4.0 * weights + 4.0 * weights * directions / batch_size),
         directions,
     )
-
-
-def _most_rows(batch_size: int | str, usable: int, n_features: int) -> int:
-    """The most rows that a batch may have, with `usable` training rows."""
-    if batch_size != "auto":
-        return min(usable, int(batch_size))
-    if usable <= WHOLE_UP_TO:
-        return usable
-    return min(usable, most_rows(usable, n_features))
 
 
 def _batch_memory(

@@ -10,7 +10,7 @@ from .schedules import MICROBATCH_ROWS, Schedule
 #: (D = 1,024 and 2,048) had at most 2,560 rows.
 BATCH_SIZES = (256, 4_096)
 #: The most numbers in the features of a batch, of which workers hold several: 256 MiB of float32. More only where the fewest
-#: rows have more.
+#: rows have more, or where the caller gives the size.
 _BATCH_VALUES = 2**26
 #: The rows of a batch that a plan of time counts. Critical batches of those tables had 740 to 2,560 rows, of normal rows 689.
 #: Where messages bound the job, its time goes as 1 / rows: then a plan may be 0.7 to 2.5 times the true one.
@@ -22,7 +22,7 @@ BATCHES_PER_EPOCH = 16
 #: rows: 96.64, 96.63, 96.31 % after one pass. Half of the critical batch learns a little more from a pass (R^2 of kin40k
 #: 0.9504 in place of 0.9488), but the costs of each batch count twice: a third more time than the bare loop.
 _OVER_CRITICAL = 1.0
-#: Up to this many rows, all of them are one batch: its gradient is exact.
+#: Up to this many rows, all of them are one batch, if its features are not too many: its gradient is exact.
 WHOLE_UP_TO = 1_024
 #: n_epochs="auto" is this many epochs, or as many more as make this many batches.
 _FEWEST = (40, 600)
@@ -52,19 +52,34 @@ def patience(n_iter_no_change: int, n_epochs: int | str, most: int) -> int:
     return n_iter_no_change * most // _FEWEST[0] if n_epochs == "auto" else n_iter_no_change
 
 
-def most_rows(n: int, n_features: int) -> int:
-    """The most rows of a batch of "auto", with n training rows and D features.
+def most_rows(size: int | str, n: int, n_features: int) -> int:
+    """The most rows that a batch may have.
 
-    It goes by D, not by the entries of sparse features, so that rows in memory and lazy ones get the same batches.
+    "auto" goes by D, not by the entries of sparse features, so that rows in memory and lazy ones get the same batches.
+
+    Parameters
+    ----------
+    size : int or "auto"
+    n : int, number of training rows
+    n_features : int, D
     """
+    if size != "auto":
+        return min(n, int(size))
+    if _takes_all(n, n_features):
+        return n
     low, high = BATCH_SIZES
-    return max(low, min(high, n // BATCHES_PER_EPOCH, _BATCH_VALUES // n_features))
+    return min(n, max(low, min(high, n // BATCHES_PER_EPOCH, _BATCH_VALUES // n_features)))
+
+
+def _takes_all(n: int, n_features: int) -> bool:
+    """Whether all rows are one batch of "auto"."""
+    return n <= WHOLE_UP_TO and n * n_features <= _BATCH_VALUES
 
 
 def choose_batch_size(
     size: int | str, n: int, n_features: int, preconditioner: Preconditioner, stream: bool = False
 ) -> int:
-    """Rows of a batch of a linear model. "auto" is all rows if they are few, else the critical batch within the bounds of this file.
+    """Rows of a batch of a linear model. "auto" is all rows if they are few and fit, else the critical batch within the bounds of this file.
 
     Parameters
     ----------
@@ -78,11 +93,10 @@ def choose_batch_size(
         return int(size)
     if stream:
         return int(min(max(preconditioner.critical_rows, _STREAM_BATCH), BATCH_SIZES[1], n))
-    if n <= WHOLE_UP_TO:
+    if _takes_all(n, n_features):
         return n
-    return int(
-        min(max(_OVER_CRITICAL * preconditioner.critical_rows, BATCH_SIZES[0]), most_rows(n, n_features))
-    )
+    rows = max(_OVER_CRITICAL * preconditioner.critical_rows, BATCH_SIZES[0])
+    return int(min(rows, most_rows(size, n, n_features)))
 
 
 def make_schedule(

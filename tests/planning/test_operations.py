@@ -128,7 +128,17 @@ def test_batches_are_planned_by_the_usual_and_by_the_largest():
 
 
 @pytest.mark.parametrize(
-    ("n", "D", "rows"), [(10**6, 512, 4096), (10**6, 65_536, 1024), (10**6, 10**6, 256), (8000, 512, 500)]
+    ("n", "D", "rows"),
+    [
+        (10**6, 512, 4096),
+        (10**6, 65_536, 1024),
+        (10**6, 10**6, 256),
+        (8000, 512, 500),
+        (1000, 512, 1000),
+        (1000, 10**6, 256),
+        (200, 10**6, 200),
+    ],
 )
 def test_the_most_rows_of_a_batch(n, D, rows):
-    assert most_rows(n, D) == rows
+    assert most_rows("auto", n, D) == rows
+    assert most_rows(300, n, D) == min(n, 300)
