@@ -150,7 +150,7 @@ def index() -> str:
 
 
 INTRODUCTION = """
-Every figure is kept in `benchmarks/results`, with the date, the machine and the versions; the page behind each heading names the command that measured it. Each claim, of a paper or of distrf, *holds*, *holds in part* or *does not hold*; where it does not fully hold, the last column says why. *Theirs* is the figure of the paper or of the other method, or what the claim asks for. `±` is one standard error over seeds, or over splits of a table.
+Every figure of these pages is kept in `benchmarks/results`, with the date, the machine and the versions; the page behind each heading names the command that measured it. Each claim, of a paper or of distrf, *holds*, *holds in part*, *does not hold*, or is *not measured* on the data or machine that it speaks of; where it does not fully hold, the last column says why. *Theirs* is the figure of the paper or of the other method, or what the claim asks for. `±` is one standard error over seeds, or over splits of a table.
 """
 
 

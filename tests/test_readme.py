@@ -84,7 +84,10 @@ def test_scores_in_the_readme_are_those_of_the_page():
     level, within, ahead = re.findall(r"\| (\d+) of 23 tables \| \*\*[a-z ]+\*\*: (.*?)(?:\. | \(| \|)", page)
     said = " ".join(rows.split())
     assert f"with the better of linear model and SVM on {level[0]} of them" in said
-    assert f"more than half a point ahead on {ahead[0]}, within two points on {within[0]}" in said
+    assert (
+        f"more than half a point ahead on {ahead[0]} (beyond that noise), within two points on {within[0]}"
+        in said
+    )
     assert f"more than two behind on {23 - int(within[0])}" in said
     for behind in (level[1], within[1]):
         assert all(f"| {name} |" in rows for name in re.findall(r"([a-z_]+\d*) \d", behind))

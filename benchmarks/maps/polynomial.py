@@ -225,7 +225,7 @@ def claim_compact(records: list[Record]) -> list[Claim]:
             )
             said.append(
                 f"{kernel} {name} {up['mean'] / alone['mean']:.2f} times"
-                + (" (seeds do not tell)" if abs(gain) < 2 * error else "")
+                + (" (within two standard errors)" if abs(gain) < 2 * error else "")
             )
             if (gain > 2 * error) != helped:
                 other.append(f"{kernel} {name}")

@@ -77,7 +77,7 @@ def claims(found: dict[str, list[Record]]) -> list[Claim]:
                 error = (ours[0]["standard_error"] ** 2 + theirs[0]["standard_error"] ** 2) ** 0.5
                 short.append(
                     f"{name} {ours[0]['mean']:.3f}, {theirs[0]['mean']:.3f}"
-                    + (" (seeds do not tell)" if gap < 2 * error else "")
+                    + (" (within two standard errors)" if gap < 2 * error else "")
                 )
         if sets:
             made.append(

@@ -73,6 +73,7 @@ def near(name: str, table: list[Record], rows: list[Record]) -> Claim:
     verdict: Verdict = "holds" if all(good) else "holds in part" if any(good) else "does not hold"
     why = ""
     if not all(good) and name == "census_house_16h":
+        verdict = "not measured"  # ours are figures of another table
         why = "these are 16 columns of the census, not 119, and another target: the figures cannot be compared"
     elif not all(good) and name == "covtype_sample":
         why = f"{pair[0]['rows']:,} training rows, not {FOREST_ROWS:,}" + of_rows(rows)

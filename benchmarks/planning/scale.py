@@ -171,6 +171,11 @@ with different versions of the transforms, so theirs differ.
 More than two workers are not measured here as processes, since this machine has two cores: *model* is what a plan says. *cluster*
 holds the model against up to 32 workers that are threads of one process and sleep where a block would be read. *overhead* is a pass
 on Dask workers beside the same loop without Dask.
+
+SGD takes one step after the other. A step has the rows that the spectrum of the features asks for, of which a plan counts 1,000,
+and waits for two rounds of messages. So more workers do not shorten it, unless each row is much work; `distribution="local_sgd"`
+takes more rows to a step. The memory of a plan of SGD is that of the largest batch that a spectrum may ask for, which is several
+times what is taken where $D$ is large.
 """
 
 BENCHMARK = Benchmark(

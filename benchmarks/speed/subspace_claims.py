@@ -145,9 +145,6 @@ def claims_million(records: list[Record]) -> list[Claim]:
             f"worker {last['worker GiB']:.1f} of {last['worker planned']:.1f} GiB, client {last['client GiB']:.1f} of "
             f"{last['client planned']:.1f} GiB; Q'Q is the identity to {last['orthogonality']:.0e}",
             "holds" if not over else "does not hold",
-            ""
-            if not over
-            else f"above it: {', '.join(over)}. A plan now counts Q twice on a worker and four times in the client, which would be 3.5 and 4.8 GiB; "
-            "it was not measured again",
+            "" if not over else f"above it: {', '.join(over)}",
         )
     ]

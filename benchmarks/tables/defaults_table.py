@@ -234,7 +234,7 @@ def claims(records: list[Record], sets: list[str], methods: list[str]) -> list[C
         held = len(both) - len(short)
         verdict = "holds in part" if 2 * held > len(both) else "does not hold"
         why = "; ".join(f"{s} {what}" for s, what in short.items())
-        why += f" (seeds do not tell on {', '.join(untold)})" if untold else ""
+        why += f" (within two standard errors on {', '.join(untold)})" if untold else ""
         why += f". {known[0].upper()}{known[1:]}" if known and short else ""
         made.append(Claim(said, "every set", f"{held} of {len(both)} sets", verdict if short else "holds", why))
     mine = [s for s in sets if (s, "train") in cells]

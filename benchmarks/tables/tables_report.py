@@ -55,12 +55,13 @@ def claims(records: list[Record]) -> list[Claim]:
     level = [(n, gap) for n in scores if (gap := behind(scores[n], ("linear", "svm"))) and gap.short(LEVEL)]
     level = [(n, gap) for n, gap in level if not gap.untold(0.0)]  # two standard errors count as level
     near = [(n, gap) for n in scores if (gap := behind(scores[n], ("boosting",))) and gap.short(NEAR)]
-    ahead = [n for n in scores if _mean(scores[n], "distrf") > _mean(scores[n], "boosting") + LEVEL]
+    gaps = {n: gap for n in scores if (gap := behind(scores[n], ("boosting",)))}
+    ahead = [n for n, gap in gaps.items() if gap.ahead(LEVEL)]
     both = [n for n in scores if behind(scores[n], METHODS[1:])]
     if not both:
         return []
     untold = [n for n, gap in near if gap.untold(NEAR)]
-    rest = f" (seeds do not tell on {', '.join(untold)})" if untold else ""
+    rest = f" (within two standard errors on {', '.join(untold)})" if untold else ""
     return [
         _claim(
             "`train` is level with the better of the linear model and the SVM: half a point, or two standard errors of the paired "
@@ -69,7 +70,7 @@ def claims(records: list[Record]) -> list[Claim]:
         ),
         _claim("`train` is within two points of gradient boosting", len(both), near, rest),
         Claim(
-            "`train` is more than half a point ahead of gradient boosting", "every table", f"{len(ahead)} of {len(both)} tables",
+            "`train` is ahead of gradient boosting by more than half a point and two standard errors", "every table", f"{len(ahead)} of {len(both)} tables",
             "holds" if len(ahead) == len(both) else "holds in part" if ahead else "does not hold",
             f"ahead on {', '.join(ahead) or 'none'}",
         ),
@@ -104,6 +105,10 @@ class Gap:
 
     def short(self, slack: float) -> bool:
         return self.mean > slack
+
+    def ahead(self, slack: float) -> bool:
+        """Whether distrf is ahead by more than that, and by more than two standard errors; not known from one seed."""
+        return self.error is not None and self.mean < -max(slack, 2 * self.error)
 
     def untold(self, slack: float) -> bool:
         """Whether seeds do not tell that."""
