@@ -54,8 +54,8 @@ def claims(records: list[Record]) -> list[Claim]:
     scores = by_table(records)
     level = [(n, gap) for n in scores if (gap := behind(scores[n], ("linear", "svm"))) and gap.short(LEVEL)]
     level = [(n, gap) for n, gap in level if not gap.untold(0.0)]  # two standard errors count as level
-    near = [(n, gap) for n in scores if (gap := behind(scores[n], ("boosting",))) and gap.short(NEAR)]
     gaps = {n: gap for n in scores if (gap := behind(scores[n], ("boosting",)))}
+    near = [(n, gap) for n, gap in gaps.items() if gap.short(NEAR)]
     ahead = [n for n, gap in gaps.items() if gap.ahead(LEVEL)]
     both = [n for n in scores if behind(scores[n], METHODS[1:])]
     if not both:

@@ -57,9 +57,9 @@ class Keeping:
         self._homes: dict[Any, str] = {}
         self._workers: dict[str, Any] = {}
         self._held: Counter[str] = Counter()
-        self._room, self._client = 0, None
         #: bytes that the pass with the least room left free
-        self._least = sys.maxsize
+        self._room = sys.maxsize
+        self._client = None
         #: whether workers were ever told to keep blocks of this fit
         self._told = False
 
@@ -80,8 +80,7 @@ class Keeping:
     def keep(self, peak: int, workers: Workers, client: Any) -> Keep:
         """What the tasks of a pass are told, whose planned peak on a worker is so many bytes."""
         # No more than in an earlier pass of the fit: not all that its tasks have freed returns to the system.
-        free = min(room(peak, workers, client is None), self._least)
-        self._least = free
+        free = min(room(peak, workers, client is None), self._room)
         if free < self._room or not self._workers.keys() <= workers.each.keys():
             # Blocks of lost workers are gone, and those that found no room any more: where is learned anew.
             self._homes, self._held = {}, Counter()
