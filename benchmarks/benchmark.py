@@ -11,6 +11,9 @@ from typing import Any, Literal
 #: One measurement: names and numbers, texts, booleans or lists of them; what JSON holds.
 Record = dict[str, Any]
 Verdict = Literal["holds", "holds in part", "does not hold", "not measured"]
+#: Why a claim does not hold, where nobody has found out.
+UNKNOWN = "not looked into"
+MIB = 2**20
 
 
 @dataclass(frozen=True)
@@ -104,6 +107,21 @@ def pm(record: Record, digits: int = 2) -> str:
 def where(records: list[Record], **values: Any) -> list[Record]:
     """The records that have these values."""
     return [r for r in records if all(r.get(name) == value for name, value in values.items())]
+
+
+def one(records: list[Record], **values: Any) -> Record | None:
+    """The record that has these values; None: there is none."""
+    return next(iter(where(records, **values)), None)
+
+
+def judged(held: int, of: int) -> Verdict:
+    """All cases of a claim, at least half of them, or fewer."""
+    return "holds" if held == of else "holds in part" if 2 * held >= of else "does not hold"
+
+
+def exponent(x: float, y: float, x2: float, y2: float) -> float:
+    """The slope of log y over log x between two points."""
+    return math.log(y2 / y) / math.log(x2 / x)
 
 
 def markdown(head: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:

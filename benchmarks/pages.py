@@ -122,7 +122,7 @@ def machine(facts: dict[str, Any]) -> str:
     """The machine and the versions that speed depends on, as far as they were noted."""
     cores = f"{facts['cores']} cores, " if "cores" in facts else ""
     here = f"{facts['processor']}, {cores}BLAS threads: {facts['BLAS threads']}" if "processor" in facts else ""
-    packages = ("numpy", "scipy", "scikit-learn", "numba")
+    packages = ("distrf", "numpy", "scipy", "scikit-learn", "numba")
     versions = ", ".join(f"{name} {facts[name]}" for name in packages if name in facts)
     return "; ".join(text for text in (here, versions) if text) or "on a machine that was not noted"
 

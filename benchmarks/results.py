@@ -8,6 +8,7 @@ import json
 import math
 import os
 import platform
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,26 @@ def machine() -> dict[str, Any]:
         "BLAS threads": os.environ.get("OPENBLAS_NUM_THREADS", "all"),
         "python": platform.python_version(),
     }
-    return found | {name: importlib.metadata.version(name) for name in PACKAGES}
+    found |= {name: importlib.metadata.version(name) for name in PACKAGES}
+    return found | {"distrf": " at ".join(part for part in (found["distrf"], commit()) if part)}
+
+
+def commit() -> str:
+    """The commit whose code is measured, short, with a "+" where files differ from it; "" outside of a repository."""
+    command = [
+        "git",
+        "-C",
+        str(FOLDER.parent),
+        "describe",
+        "--always",
+        "--abbrev=7",
+        "--dirty=+",
+        "--exclude=*",
+    ]
+    try:
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return ""
 
 
 def processor() -> str:

@@ -35,7 +35,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from threadpoolctl import threadpool_limits
 
 from benchmarks import data
-from benchmarks.benchmark import Benchmark, Claim, Part, Record, Run, markdown, where
+from benchmarks.benchmark import MIB, Benchmark, Claim, Part, Record, Run, markdown, where
 from distrf import RandomFourierFeatures, StreamingRidgeClassifier, StreamingScaler, ingest, open_rows
 from distrf.cluster import connect
 from distrf.execution.memory import Workers
@@ -44,7 +44,6 @@ from distrf.pipeline.inputs import open_input
 from distrf.planning import plan_job
 
 RATIO_BAR, ACCURACY_BAR, FLAT_BAR = 1.25, 97.6, 1.10
-_MIB = 2**20
 #: Rows of a block of a store of repeated rows: the default of ingest grows with small n, and memory with it.
 BLOCK_ROWS = 8192
 
@@ -142,10 +141,10 @@ def peak_bytes() -> int:
 
 
 def memory_of(job: Job, store: str, client: Client) -> Record:
-    """MiB of each worker so far, and what `distrf plan` says that one needs."""
+    """MiB of each worker so far, and what the plan of this fit says that one needs."""
     steps = [step for _, step in job.model().steps]
-    plan = plan_job("train", steps, open_input(store, "y"), Workers.of_client(client), 10).memory.peak
-    return {"peaks": [p / _MIB for p in sorted(client.run(peak_bytes).values())], "plan": plan / _MIB}
+    plan = plan_job("fit", steps, open_input(store, "y"), Workers.of_client(client), 10).memory.peak
+    return {"peaks": [p / MIB for p in sorted(client.run(peak_bytes).values())], "plan": plan / MIB}
 
 
 def cpu_seconds(client: Client | None = None) -> float:
@@ -177,7 +176,7 @@ def bare_fit(job: Job, store: str, weights: np.ndarray) -> tuple[Any, float, dic
     gram = [np.zeros((r.stop - r.start, c.stop - c.start)) for r, c in tiles]
     right, sums, totals = np.zeros((D, len(classes))), np.zeros(D), np.zeros(len(classes))
     spent = dict.fromkeys(("read", "features", "gram", "solve"), 0.0)
-    block = max(1, 128 * _MIB // (4 * D))
+    block = max(1, 128 * MIB // (4 * D))
     Z = np.empty((block, D), dtype=np.float32)
     for a in range(0, n, block):
         t0 = time.perf_counter()

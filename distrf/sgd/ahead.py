@@ -64,7 +64,7 @@ class Ahead:
     Attributes
     ----------
     batches : int
-        Batches whose features are made before their turn, at least 2.
+        Batches whose features are made before their turn, at least 1.
     windows : int
         Shuffle windows whose blocks are read before their turn, at least 1.
     """
@@ -77,8 +77,8 @@ class Ahead:
         """As far as all threads have work, and as memory allows.
 
         A batch occupies about four threads, and the other batches of its window the same ones. So the blocks of twice as
-        many windows are read as occupy all threads, since they come at once and are used one after the other. The rule does
-        not follow from the size of a batch, which a plan does not know yet.
+        many windows are read as occupy all threads, since they come at once and are used one after the other. The number of
+        windows does not follow from the size of a batch, which a plan does not know yet.
 
         Parameters
         ----------
@@ -91,23 +91,24 @@ class Ahead:
         """
         threads = workers.count * workers.threads
         fill = -(-threads // _THREADS_OF_A_BATCH)
+        most = int(threads * _FEATURE_BYTES / max(layout.rows * row_bytes, 1.0))
         if fill <= 1:
-            return cls()
-        batches = min(
-            fill * layout.window_batches, int(threads * _FEATURE_BYTES / max(layout.rows * row_bytes, 1.0))
-        )
+            return cls(max(1, min(cls.batches, most)))
+        batches = max(fill * layout.window_batches, cls.batches)
         windows = 2 * fill
         if workers.memory_limit:
             share = _SHARE * workers.memory_limit * workers.count
             windows = min(windows, int(share / max(layout.window_blocks * block_bytes, 1)) - 1)
-        return cls(max(batches, cls.batches), max(windows, cls.windows))
+        return cls(max(1, min(batches, most)), max(windows, cls.windows))
 
     @staticmethod
     def most_bytes(workers: Workers, batch_bytes: float) -> float:
         """Bytes of features on all workers at most, if a batch has at most so many."""
         threads = workers.count * workers.threads
-        ahead = threads * _FEATURE_BYTES if threads > _THREADS_OF_A_BATCH else 0
-        return _MORE_BATCHES * batch_bytes + max(Ahead.batches * batch_bytes, ahead)
+        room = float(threads * _FEATURE_BYTES)
+        if threads <= _THREADS_OF_A_BATCH:
+            room = min(room, Ahead.batches * batch_bytes)
+        return _MORE_BATCHES * batch_bytes + max(batch_bytes, room)
 
     @property
     def windows_held(self) -> int:
