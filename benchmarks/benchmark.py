@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -78,6 +78,7 @@ class Benchmark:
 
     about : Markdown above the tables: the source, the setting, how it differs from the source, and what is left out
     claims : from the records of the parts that were measured, {part: records}; a part that was not is absent
+    extracts : {name: Markdown made of the same records}, which other pages show
     """
 
     name: str
@@ -85,6 +86,7 @@ class Benchmark:
     about: str
     parts: tuple[Part, ...]
     claims: Callable[[dict[str, list[Record]]], list[Claim]] = field(default=lambda records: [])
+    extracts: Mapping[str, Callable[[dict[str, list[Record]]], str]] = field(default_factory=dict)
 
     def part(self, name: str) -> Part:
         """The part of that name."""

@@ -48,16 +48,19 @@ def filled() -> dict[Path, str]:
 def fill(text: str, made: dict[str, dict[str, Any]]) -> str:
     """The text with the table of each part between `<!-- results: NAME PART -->` and `<!-- end of results -->`.
 
-    The part "verdicts" is the table of verdicts.
+    The part "verdicts" is the table of verdicts; a benchmark may have extracts besides.
     """
 
     def block(match: re.Match[str]) -> str:
         name, part = match["name"], match["part"]
-        if name not in made or part not in ("verdicts", *made[name]["parts"]):
+        benchmark = names.get(name)
+        if name not in made or part not in ("verdicts", *benchmark.extracts, *made[name]["parts"]):
             raise SystemExit(f"a page shows {name} {part}, which benchmarks/results does not hold")
-        benchmark, records = names.get(name), results.records(names.get(name), made[name])
+        records = results.records(benchmark, made[name])
         if part == "verdicts":
             table = verdicts(benchmark.claims(records))
+        elif part in benchmark.extracts:
+            table = benchmark.extracts[part](records)
         else:
             table = benchmark.part(part).table(records[part]).strip()
         return f"<!-- results: {name} {part} -->\n\n{table}\n\n<!-- end of results -->"
