@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 import sklearn.datasets
-from sklearn.pipeline import Pipeline
+from sklearn.pipeline import Pipeline, make_pipeline
 
 import distrf
 from benchmarks import data
@@ -27,7 +27,13 @@ from benchmarks.benchmark import (
     where,
 )
 from benchmarks.clocks import cpu
-from distrf import RandomFourierFeatures, StreamingRidge, StreamingRidgeClassifier, StreamingScaler
+from distrf import (
+    RandomFourierFeatures,
+    StreamingRidge,
+    StreamingRidgeClassifier,
+    StreamingScaler,
+    TableEncoder,
+)
 
 NUMBERS = (
     "airline_delay_nyc2013", "blogfeedback", "census_house_16h", "cpu_act", "cpusmall", "kin40k", "kin8nm",
@@ -46,6 +52,12 @@ COLUMNS = (
 BUNDLED = ("diabetes", "breast_cancer", "digits", "iris", "wine")
 ALPHAS = [10.0**k for k in range(-8, 0)]
 SPLITS = 3
+#: Sets of the comparison of penalties, and of encodings of numbers.
+PENALTIES = (
+    *NUMBERS, "banana", "covtype_sample", "dna", "ijcnn1", "letter", "magic04", "splice", "usps", "breast_cancer",
+    "digits", "iris", "wine",
+)  # fmt: skip
+ENCODINGS = ("census_house_16h", "kin40k", "cpu_act", "protein_casp", "blogfeedback", "airline_delay_nyc2013")
 #: More columns than this have no ridge of their own.
 WIDE = 2000
 
@@ -134,7 +146,58 @@ def features(run: Run) -> Iterator[Record]:
                 yield over_splits(run, name, 20_000, D, ("chosen",))
 
 
+def compared(run: Run, name: str, ways: Callable[[int], dict[str, Any]]) -> Record:
+    """Scores in percent of some pipelines on 8,000 rows, over three splits. ways(seed) : {name: pipeline}"""
+    found: dict[str, list[float]] = {}
+    for seed in range(run.pick(SPLITS, 2)):
+        X, y, T, t = load(run, name, 8000, seed)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            for way, made in ways(seed).items():
+                found.setdefault(way, []).append(100 * float(made.fit(X, y).score(T, t)))
+    return {"set": name, "n": len(X), "d": X.shape[1], "scores": {way: spread(v) for way, v in found.items()}}
+
+
+def penalty(run: Run) -> Iterator[Record]:
+    """Ridge on 1,024 features of standard units with a penalty of 1e-6, and one by cross-validation."""
+    for name in run.pick(PENALTIES, ("iris",)):
+        cls = StreamingRidge if name in NUMBERS else StreamingRidgeClassifier
+
+        def ways(seed: int, cls: Any = cls) -> dict[str, Any]:
+            options = {"length_scale": "knn", "n_components": run.pick(1024, 32), "random_state": seed}
+            return {
+                way: make_pipeline(StreamingScaler("standard"), RandomFourierFeatures(**options), cls(alpha))
+                for way, alpha in (("alpha = 1e-6", 1e-6), ("alpha = auto", "auto"))
+            }
+
+        if not where(list(run.have), set=name):
+            yield compared(run, name, ways)
+
+
+def encodings(run: Run) -> Iterator[Record]:
+    """Ridge on 1,024 features of numbers in each encoding of `TableEncoder`."""
+
+    def ways(seed: int) -> dict[str, Any]:
+        options = {"length_scale": "knn", "n_components": run.pick(1024, 32), "random_state": seed}
+        return {
+            numbers: make_pipeline(
+                TableEncoder(numbers), RandomFourierFeatures(**options), StreamingRidge("auto")
+            )
+            for numbers in ("standard", "robust", "quantile", "piecewise", "both")
+        }
+
+    for name in run.pick(ENCODINGS, ("diabetes",)):
+        if not where(list(run.have), set=name):
+            yield compared(run, name, ways)
+
+
 # ---- tables -------------------------------------------------------------------------------------------
+
+
+def show_compared(records: list[Record]) -> str:
+    ways = [*records[0]["scores"]]
+    rows = [[r["set"], f"{r['n']:,} x {r['d']:,}", *(pm(r["scores"][way], 1) for way in ways)] for r in records]
+    return "Accuracy or $R^2$ in percent on test rows.\n\n" + markdown(["set", "n x d", *ways], rows)
 
 
 def show_choices(records: list[Record]) -> str:
@@ -259,6 +322,8 @@ BENCHMARK = Benchmark(
     (
         Part("choices", choices, show_choices, resumes=True),
         Part("features", features, show_features, resumes=True),
+        Part("penalty", penalty, show_compared, resumes=True),
+        Part("encodings", encodings, show_compared, resumes=True),
     ),
     claims,
     {
