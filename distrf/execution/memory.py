@@ -101,7 +101,10 @@ def reading_scratch(stored: float, block: float) -> int:
 
 @dataclass(frozen=True)
 class PassMemory:
-    """Bytes one worker needs at the peak of a pass, by part; and those of the blocks that it keeps between passes."""
+    """Bytes one worker needs at the peak of a pass, by part; and those of the blocks that it keeps between passes.
+
+    records : by which its process has grown, for good, when many small tasks ran on it before
+    """
 
     block: int
     scratch: int
@@ -110,12 +113,13 @@ class PassMemory:
     segments: int = 1
     threads: int = 1
     kept: int = 0
+    records: int = 0
 
     @property
     def parts(self) -> dict[str, int]:
         held = states_held(self.partial, self.segments, self.threads) * self.partial
         return {
-            "process": PROCESS_BYTES,
+            "process": PROCESS_BYTES + self.records,
             "cached weights": self.weights,
             "blocks": int(SLACK * self.threads * self.block),
             "scratch": int(SLACK * self.threads * self.scratch),

@@ -45,14 +45,21 @@ class Costs:
 
     def __add__(self, other: Costs) -> Costs:
         """The costs of two steps, one after the other."""
-        memories = [memory for memory in (self.memory, other.memory) if memory is not None]
         return Costs(
             self.phases + other.phases,
             self.written + other.written,
-            max(memories, key=lambda memory: memory.peak, default=None),
+            _highest(self.memory, other.memory),
             max(self.client_bytes, other.client_bytes),
             self.notes + other.notes,
         )
+
+
+def _highest(first: PassMemory | None, then: PassMemory | None) -> PassMemory | None:
+    """The memory of the pass with the higher peak; of the second one a worker has the records that it kept from the first."""
+    if first is None or then is None:
+        return first or then
+    then = replace(then, records=max(first.records, then.records))
+    return then if then.peak > first.peak else first
 
 
 @dataclass(frozen=True)

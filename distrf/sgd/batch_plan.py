@@ -112,11 +112,12 @@ class BatchMemory(PassMemory):
     held: int = 0
     features: int = 0
     gradients: int = 0
+    records: int = _RECORDS
 
     @property
     def parts(self) -> dict[str, int]:
         return {
-            "process": PROCESS_BYTES + _RECORDS,
+            "process": PROCESS_BYTES + self.records,
             "cached weights": self.weights,
             "blocks": int(SLACK * (self.held + self.threads * self.block)),
             "scratch": int(SLACK * self.threads * self.scratch),
