@@ -6,6 +6,7 @@ import itertools
 import json
 import re
 from collections import Counter
+from dataclasses import replace
 
 import dask
 import dask.array as da
@@ -19,12 +20,14 @@ from distrf.errors import MemoryPlanError
 from distrf.execution.memory import PROCESS_BYTES, PassMemory, Workers, check_client
 from distrf.execution.moments import MomentsReduction
 from distrf.execution.passes import count_segments, pass_memory, run_pass
+from distrf.execution.planned import Costs
 from distrf.execution.submission import Submission
 from distrf.execution.timing import Phase, gemm_rate
 from distrf.machine import machine_memory
 from distrf.planning.job import plan_job
 from distrf.planning.summary import Plan
 from distrf.ridge.gram import FoldRule, GramReduction
+from distrf.sgd.batch_plan import BatchMemory
 from distrf.store import describe, info
 from distrf.targets import Targets
 
@@ -263,6 +266,17 @@ def test_parts_grow_with_threads_and_runs():
     assert two.parts["partial results"] > one.parts["partial results"]
     assert small_memory(segments=200).peak == small_memory(segments=20000).peak  # flat in the rows
     assert one.parts["process"] == PROCESS_BYTES
+
+
+def test_records_of_small_tasks_stay_for_the_passes_behind():
+    small, batches = Costs(memory=small_memory()), Costs(memory=BatchMemory(0, 0, 0, records=MIB))
+    wide = Costs(memory=small_memory(block=100 * MIB))
+    assert batches.memory.parts["process"] == PROCESS_BYTES + MIB
+    assert (batches + wide).memory.peak == wide.memory.peak + MIB
+    assert (wide + batches).memory.peak == wide.memory.peak
+    assert (batches + small).memory == max(
+        batches.memory, replace(small.memory, records=MIB), key=lambda m: m.peak
+    )
 
 
 def test_the_plan_does_not_grow_with_the_rows():
