@@ -347,7 +347,9 @@ def claims(found: dict[str, list[Record]]) -> list[Claim]:
             Claim(
                 f"the peak of a worker does not grow with the rows: {times:.0f} times the rows, 1.1 times the memory at most", f"{FLAT_BAR}",
                 f"{low:.0f} MiB for {less['rows']:,} rows, {high:.0f} MiB for {most['rows']:,}: {high / low:.2f}",
-                "holds" if ok else "does not hold", "" if ok else "it grows",
+                "holds" if ok else "does not hold",
+                "" if ok else f"more partial sums wait to be added in a longer fit, up to a fixed number: the plan says {less['plan']:.0f} "
+                f"and {most['plan']:.0f} MiB",
             )
         )  # fmt: skip
         beyond = [r for r in found["memory"] if max(r["peaks"]) > r["plan"]]
