@@ -30,7 +30,8 @@ def claims(found: dict[str, list[Record]]) -> list[Claim]:
     if "mnist" in found:
         made += [claim_mnist(found["mnist"]), claim_features(found["mnist"])]
     if "casp" in found:
-        made.append(claim_casp(found["casp"]))
+        made.append(claim_casp(found["casp"], "xGPR with 8,192 Fourier features", 3.03))
+        made.append(claim_casp(found["casp"], "tuned xGPR, the least that we know of", 2.87))
     return made
 
 
@@ -76,13 +77,14 @@ def claim_features(records: list[Record]) -> Claim:
     )
 
 
-def claim_casp(records: list[Record]) -> Claim:
+def claim_casp(records: list[Record], said: str, bar: float) -> Claim:
+    """The most accurate of ours beside a published mean absolute error, in Angstrom."""
     best = min((r for r in records if "D" in r), key=lambda r: r["mean"])
-    ok = best["mean"] <= 3.03
+    ok = best["mean"] <= bar
     return Claim(
-        "CASP: the error of xGPR with 8,192 Fourier features",
-        "3.03 Å",
+        f"CASP: the error of {said}",
+        f"{bar} Å",
         f"{pm(best, 3)} Å ({best['model']})",
         "holds" if ok else "does not hold",
-        "" if ok else f"above by {best['mean'] - 3.03:.2f}; the split is another",
+        "" if ok else f"above by {best['mean'] - bar:.2f}; the split is another",
     )
