@@ -7,6 +7,7 @@ from typing import Any
 
 from benchmarks.benchmark import Record, markdown, where
 from benchmarks.peers.methods import JOBS
+from benchmarks.peers.reasons import reasons
 
 #: What is the same without distrf. Others are compared with `distrf Fourier + ridge`.
 PARTNERS = {
@@ -93,9 +94,12 @@ def ahead(records: list[Record], ours: Record | None) -> str:
         for r in peers
         if ours["peak"] > 1.5 * r["peak"] and better(r, ours) >= 0
     ]
+    named = [*up, *quick, *small]
+    of = [r["method"] for r in peers if any(text.startswith(f"{r['method']} ") for text in named)]
     said = [f"Better than *{ours['method']}*, in points: {', '.join(up) or 'no peer'}."]
     said.append(f"Quicker, and no worse: {', '.join(quick) or 'no peer'}.")
-    return " ".join([*said, f"A peak lower by a third or more, and no worse: {', '.join(small) or 'no peer'}."])
+    said.append(f"A peak lower by a third or more, and no worse: {', '.join(small) or 'no peer'}.")
+    return " ".join([*said, reasons(of)] if of else said)
 
 
 def cells(r: Record) -> list[str]:
