@@ -100,7 +100,8 @@ def report(records: Iterable[Record], sets: list[str], methods: list[str]) -> st
 
 
 HEADING = (
-    "Means of so many seeds of ours, and of up to three of the peers; in brackets CPU seconds of fit and predict. "
+    "Each figure is a mean over seeds: of `train` and `bare` over as many as column *seeds* says, of the peers over one to three. "
+    "In brackets CPU seconds of fit and predict. "
     f"At most {TRAIN_ROWS:,} training rows, {SVM_ROWS:,} for the SVM, and {TEST_ROWS:,} test rows. `!`: some seed warned; "
     "`crash`: some seed raised; `late`: over the time limit; `-`: not for such rows; empty: not run yet."
 )
