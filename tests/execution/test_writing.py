@@ -235,8 +235,12 @@ def test_featurize_killed_half_way(tmp_path, cli):
     process = subprocess.Popen(
         command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
     )
-    manifest = killed / "manifest/c"
-    while process.poll() is None and (not manifest.is_dir() or len(os.listdir(manifest)) < 60):
+
+    def finished_blocks():
+        """Marks of the manifest; a mark that is still being written has another name."""
+        return sum(mark.name.isdigit() for mark in (killed / "manifest/c").glob("*"))
+
+    while process.poll() is None and finished_blocks() < 60:
         time.sleep(0.001)
     os.killpg(process.pid, signal.SIGKILL)
     assert process.wait() == -signal.SIGKILL  # it had not ended by itself
