@@ -33,6 +33,10 @@ class Run:
         """The size of a full run, or of a small one."""
         return small if self.small else full
 
+    def has(self, **values: Any) -> bool:
+        """Whether the file of results has a record with these values."""
+        return one(list(self.have), **values) is not None
+
 
 @dataclass(frozen=True)
 class Part:

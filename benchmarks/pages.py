@@ -53,8 +53,8 @@ def fill(text: str, made: dict[str, dict[str, Any]]) -> str:
 
     def block(match: re.Match[str]) -> str:
         name, part = match["name"], match["part"]
-        benchmark = names.get(name)
-        if name not in made or part not in ("verdicts", *benchmark.extracts, *made[name]["parts"]):
+        benchmark = names.get(name) if name in made else None
+        if benchmark is None or part not in ("verdicts", *benchmark.extracts, *made[name]["parts"]):
             raise SystemExit(f"a page shows {name} {part}, which benchmarks/results does not hold")
         records = results.records(benchmark, made[name])
         if part == "verdicts":

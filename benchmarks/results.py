@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import functools
 import importlib.metadata
 import json
 import math
@@ -30,18 +31,13 @@ def machine() -> dict[str, Any]:
     return found | {"distrf": " at ".join(part for part in (found["distrf"], commit()) if part)}
 
 
+@functools.cache
 def commit() -> str:
-    """The commit whose code is measured, short, with a "+" where files differ from it; "" outside of a repository."""
-    command = [
-        "git",
-        "-C",
-        str(FOLDER.parent),
-        "describe",
-        "--always",
-        "--abbrev=7",
-        "--dirty=+",
-        "--exclude=*",
-    ]
+    """The commit whose code is measured, short, with a "+" where files differ from it; "" outside of a repository.
+
+    Asked once, before a file of results is written: that file is no change of the code.
+    """
+    command = ["git", "-C", str(FOLDER.parent), "describe", "--always", "--abbrev=7", "--dirty=+", "--exclude=*"]  # fmt: skip
     try:
         return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
     except (OSError, subprocess.CalledProcessError):

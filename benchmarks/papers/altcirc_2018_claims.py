@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 
-from benchmarks.benchmark import Claim, Record, Verdict, where
+from benchmarks.benchmark import Claim, Record, Verdict, exponent, where
 from benchmarks.papers.altcirc_2018_theory import claim_precision, claim_theorems, claim_vanishing
 
 #: Table 5 of the paper: seconds of one row by size d = D.
@@ -80,11 +80,6 @@ def judged(gaps: list[tuple[str, float, float]]) -> tuple[Verdict, str]:
     if len(told) == len(gaps):
         return "holds", ""
     return ("does not hold" if len(against) > len(told) else "holds in part"), "; ".join(why)
-
-
-def exponent(x: float, y: float, x2: float, y2: float) -> float:
-    """Of the power of x that goes through both points."""
-    return math.log(y2 / y) / math.log(x2 / x)
 
 
 def named(cases: list[str], most: int = 4) -> str:

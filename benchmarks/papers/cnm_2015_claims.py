@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from benchmarks.benchmark import Claim, Record, Verdict, pm, where
+from benchmarks.benchmark import Claim, Record, Verdict, one, pm, where
 from benchmarks.papers.cnm_2015_equations import claims_of_equations
-from benchmarks.papers.cnm_2015_tables import PAPER_ACCURACY, names, one, text_of_needed
+from benchmarks.papers.cnm_2015_tables import PAPER_ACCURACY, names, text_of_needed
 
 #: The accuracy for which the paper states how many features are needed on usps.
 LEVEL = 90.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
-from benchmarks.benchmark import Record, markdown, pm, where
+from benchmarks.benchmark import Record, markdown, one, pm, where
 
 STYLES = {
     "CNM": {"color": "C0", "marker": "o"},
@@ -20,11 +20,6 @@ COLUMNS = ("CNM", "RFF", "RFF, wide")
 def names(records: list[Record], what: str = "set") -> list[Any]:
     """The values of a field, in their order."""
     return list(dict.fromkeys(r[what] for r in records if what in r))
-
-
-def one(records: list[Record], **values: Any) -> Record | None:
-    found = where(records, **values)
-    return found[0] if found else None
 
 
 def cell(record: Record | None, digits: int = 1) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.benchmark import Claim, Record, Verdict, pm, where
+from benchmarks.benchmark import Claim, Record, Verdict, one, pm, where
 
 #: Table 1: error in percent, seconds, and D or P.
 PAPER: dict[str, dict[str, tuple[Any, ...]]] = {
@@ -45,14 +45,9 @@ def claims(found: dict[str, list[Record]]) -> list[Claim]:
     return made
 
 
-def only(records: list[Record], **values: Any) -> Record | None:
-    """The first record that has these values."""
-    return next(iter(where(records, **values)), None)
-
-
 def both(records: list[Record], name: str) -> tuple[Record, Record] | None:
     """Fourier features of the Gaussian kernel, and binning, of a set."""
-    fourier, binning = (only(records, set=name, method=m) for m in ("fourier", "binning"))
+    fourier, binning = (one(records, set=name, method=m) for m in ("fourier", "binning"))
     return (fourier, binning) if fourier and binning else None
 
 
@@ -125,14 +120,14 @@ def smooth(name: str, table: list[Record], exact: list[Record]) -> Claim:
 
 def of_kernels(name: str, table: list[Record], exact: list[Record]) -> str:
     """What the two kernels do on a set without sampling, and what sampling adds."""
-    gaussian, laplacian = (only(exact, set=name, method=f"ridge-{k}") for k in ("gaussian", "laplacian"))
+    gaussian, laplacian = (one(exact, set=name, method=f"ridge-{k}") for k in ("gaussian", "laplacian"))
     text = ""
     if gaussian and laplacian:
         text += (
             f". Exact kernel ridge has {gaussian['error']:.2f} % with the Gaussian and {laplacian['error']:.2f} % with the Laplacian "
             "kernel"
         )
-    middle = only(table, set=name, method="fourier-laplacian")
+    middle = one(table, set=name, method="fourier-laplacian")
     if middle:
         text += f"; Fourier features of the Laplacian kernel have {pm(middle)} %"
     return text
@@ -196,7 +191,7 @@ def because(records: list[Record], exact: list[Record]) -> list[Claim]:
     if not better:
         return made
     share, closed = 1 - rest / gap, difference(gaussian, laplacian)
-    alone = [only(exact, set="covtype_sample", method=f"ridge-{k}") for k in ("gaussian", "laplacian")]
+    alone = [one(exact, set="covtype_sample", method=f"ridge-{k}") for k in ("gaussian", "laplacian")]
     known, helps = "", False
     if alone[0] and alone[1]:
         g, l1 = alone[0]["error"], alone[1]["error"]
@@ -231,8 +226,8 @@ def faster(table: list[Record], exact: list[Record]) -> list[Claim]:
     """Fourier features against the exact method, whose seconds are carried on to as many rows by their square."""
     text, theirs, fast, more = [], [], [], ""
     for name in PAPER:
-        fourier = only(table, set=name, method="fourier")
-        rival = only(exact, set=name, method="SVM") or only(exact, set=name, method="ridge-gaussian")
+        fourier = one(table, set=name, method="fourier")
+        rival = one(exact, set=name, method="SVM") or one(exact, set=name, method="ridge-gaussian")
         if not fourier or not rival or name == "kddcup99_10pct":
             continue
         seconds = rival["seconds"] * (fourier["rows"] / rival["rows"]) ** 2

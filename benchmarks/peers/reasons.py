@@ -19,7 +19,6 @@ REASONS = {
     "xgboost": _TREES,
     "lightgbm": _TREES,
     "snapml.BoostingMachine": _TREES,
-    "SupportVectorMachine": UNKNOWN,
 }
 
 
@@ -32,10 +31,6 @@ def why(method: str) -> str:
 def reasons(methods: list[str]) -> str:
     """A sentence with the reason of each method, those that share one together."""
     shared: dict[str, list[str]] = {}
-    for method in dict.fromkeys(methods):
+    for method in methods:
         shared.setdefault(why(method), []).append(method)
-    return (
-        "Why: " + ". ".join(f"{', '.join(names)}: {reason}" for reason, names in shared.items()) + "."
-        if shared
-        else ""
-    )
+    return "Why: " + ". ".join(f"{', '.join(names)}: {reason}" for reason, names in shared.items()) + "."

@@ -83,22 +83,19 @@ def ahead(records: list[Record], ours: Record | None) -> str:
     if ours is None:
         return ""
     peers = [r for r in finished(records) if r["peer"] != "distrf"]
-    up = [f"{r['method']} by {100 * (r['mean'] - ours['mean']):.1f}" for r in peers if better(r, ours) > 0]
-    quick = [
-        f"{r['method']} {seconds(ours) / seconds(r):.1f} x"
-        for r in peers
-        if quicker(r, ours) > 0 and better(r, ours) >= 0
+    up = [r for r in peers if better(r, ours) > 0]
+    level = [r for r in peers if better(r, ours) >= 0]
+    quick = [r for r in level if quicker(r, ours) > 0]
+    small = [r for r in level if ours["peak"] > 1.5 * r["peak"]]
+    by = ", ".join(f"{r['method']} by {100 * (r['mean'] - ours['mean']):.1f}" for r in up)
+    sooner = ", ".join(f"{r['method']} {seconds(ours) / seconds(r):.1f} x" for r in quick)
+    lower = ", ".join(f"{r['method']} {ours['peak'] / r['peak']:.1f} x" for r in small)
+    said = [
+        f"Better than *{ours['method']}*, in points: {by or 'no peer'}.",
+        f"Quicker, and no worse: {sooner or 'no peer'}.",
+        f"A peak lower by a third or more, and no worse: {lower or 'no peer'}.",
     ]
-    small = [
-        f"{r['method']} {ours['peak'] / r['peak']:.1f} x"
-        for r in peers
-        if ours["peak"] > 1.5 * r["peak"] and better(r, ours) >= 0
-    ]
-    named = [*up, *quick, *small]
-    of = [r["method"] for r in peers if any(text.startswith(f"{r['method']} ") for text in named)]
-    said = [f"Better than *{ours['method']}*, in points: {', '.join(up) or 'no peer'}."]
-    said.append(f"Quicker, and no worse: {', '.join(quick) or 'no peer'}.")
-    said.append(f"A peak lower by a third or more, and no worse: {', '.join(small) or 'no peer'}.")
+    of = [r["method"] for r in peers if r in up or r in quick or r in small]
     return " ".join([*said, reasons(of)] if of else said)
 
 

@@ -13,9 +13,9 @@ from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 
 import distrf
-from benchmarks.benchmark import Benchmark, Part, Record, Run, markdown
+from benchmarks.benchmark import MIB, Benchmark, Part, Record, Run, markdown
 from benchmarks.planning.jobs import JOBS, Job, make_rows, small
-from benchmarks.planning.plan_claims import BAR, MIB, claims, ratio
+from benchmarks.planning.plan_claims import BAR, claims, ratio
 from benchmarks.planning.speeds import measured_speeds
 from benchmarks.planning.workers import connected, measured
 from distrf.execution.timing import Speeds

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import statistics
 
-from benchmarks.benchmark import Claim, Record
+from benchmarks.benchmark import UNKNOWN, Claim, Record, judged
 
-MIB = 2**20
 BAR = 1.5
 
 #: Why plans are beyond the bars, by job: checked.
@@ -68,7 +67,7 @@ def claim_within(said: str, records: list[Record], key: str, reasons: dict[str, 
         f"planned / measured {'at most' if key == 'bytes' else '0.67 to'} 1.5",
         f"{share} of {len(records)} jobs; median {middle:.2f}"
         + (f"; beyond: {named(beyond, key)}" if beyond else ""),
-        "holds" if not beyond else "holds in part" if 2 * share >= len(records) else "does not hold",
+        judged(share, len(records)),
         why(beyond, key, reasons),
     )
 
@@ -79,4 +78,4 @@ def why(beyond: list[Record], key: str, reasons: dict[str, str]) -> str:
         return ""
     known = dict.fromkeys(reasons[r["job"]] for r in beyond if r["job"] in reasons)
     rest = [r["job"].replace("_", " ") for r in beyond if r["job"] not in reasons]
-    return ". ".join([*known, *([f"not looked into: {', '.join(rest)}"] if rest else [])])
+    return ". ".join([*known, *([f"{UNKNOWN}: {', '.join(rest)}"] if rest else [])])

@@ -14,7 +14,7 @@ import dask.array as da
 import numpy as np
 from sklearn.pipeline import make_pipeline
 
-from benchmarks.benchmark import Benchmark, Part, Record, Run, markdown, where
+from benchmarks.benchmark import MIB, Benchmark, Part, Record, Run, markdown, where
 from benchmarks.planning.naps import cluster, show_cluster
 from benchmarks.planning.overhead import overhead, show_overhead
 from benchmarks.planning.scale_claims import claims
@@ -22,7 +22,6 @@ from benchmarks.planning.speeds import measured_speeds
 from benchmarks.planning.workers import LIMIT, connected, measured
 from distrf import RandomFourierFeatures, StreamingRidge, StreamingScaler, StreamingSGDRegressor, plan
 
-MIB = 2**20
 COLUMNS = 16
 #: The jobs of `features` and `model`: the steps after the map.
 MODELS = {

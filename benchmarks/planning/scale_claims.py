@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import math
-
-from benchmarks.benchmark import Claim, Record, where
-
-MIB = 2**20
+from benchmarks.benchmark import MIB, UNKNOWN, Claim, Record, exponent, where
 
 
 def claims(found: dict[str, list[Record]]) -> list[Claim]:
@@ -37,15 +33,10 @@ def claim_memory(records: list[Record]) -> Claim:
     )
 
 
-def exponent(records: list[Record], seconds: list[float], of: str) -> float:
-    """The slope of log seconds over log rows or features, from the first to the last."""
-    return math.log(seconds[-1] / seconds[0]) / math.log(records[-1][of] / records[0][of])
-
-
 def claim_rows(records: list[Record]) -> Claim:
     """Time against rows, of the two longest jobs: beyond the seconds in which workers import and compile."""
     last = records[-2:]
-    slope = exponent(last, [r["seconds"] for r in last], "rows")
+    slope = exponent(last[0]["rows"], last[0]["seconds"], last[1]["rows"], last[1]["seconds"])
     good = 0.85 <= slope <= 1.1
     return Claim(
         "Time is linear in the rows",
@@ -65,7 +56,7 @@ def claim_two(one: Record, two: Record) -> Claim:
         "at most 0.6 of it each",
         f"the worker that takes most takes {share:.2f} of the processor seconds of one alone; the bits are {'the same' if same else 'others'}",
         "holds" if good else "holds in part" if same else "does not hold",
-        "" if good else "not looked into",
+        "" if good else UNKNOWN,
     )
 
 
@@ -73,7 +64,7 @@ def claim_features(job: str, records: list[Record]) -> Claim:
     """Time of a row and feature against features."""
     each = [r["seconds"] / r["rows"] / r["D"] for r in records]
     worst = max(each) / min(each)
-    slope = 1 + exponent(records, each, "D")
+    slope = 1 + exponent(records[0]["D"], each[0], records[-1]["D"], each[-1])
     good = 0.85 <= slope <= 1.15
     return Claim(
         f"Time is linear in the features: {job}",
@@ -87,7 +78,7 @@ def claim_features(job: str, records: list[Record]) -> Claim:
 def why_features(job: str, records: list[Record]) -> str:
     """Why time is not linear in D: checked for SGD."""
     if job != "sgd":
-        return "not looked into"
+        return UNKNOWN
     seconds = [r["client"] for r in records]
     return (
         f"of it the client takes {min(seconds):.0f} to {max(seconds):.0f} s: before the first step it measures the spectrum of a "

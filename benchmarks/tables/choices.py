@@ -133,7 +133,7 @@ def over_splits(run: Run, name: str, rows: int, D: int, wanted: tuple[str, ...])
 def choices(run: Run) -> Iterator[Record]:
     """8,000 rows, D = 1,024: the columns or features, as they are, in standard or robust units, and what is chosen."""
     for name in run.pick((*NUMBERS, *LABELS), ("iris",)):
-        if not where(list(run.have), set=name):
+        if not run.has(set=name):
             yield over_splits(run, name, 8000, run.pick(1024, 32), COLUMNS)
 
 
@@ -142,7 +142,7 @@ def features(run: Run) -> Iterator[Record]:
     names = ("cpu_act", "census_house_16h", "letter", "covtype_sample", "usps", "diabetes")
     for name in run.pick(names, ("diabetes",)):
         for D in run.pick((512, 1024, 2048, 4096), (16, 32)):
-            if not where(list(run.have), set=name, D=D):
+            if not run.has(set=name, D=D):
                 yield over_splits(run, name, 20_000, D, ("chosen",))
 
 
@@ -158,19 +158,23 @@ def compared(run: Run, name: str, ways: Callable[[int], dict[str, Any]]) -> Reco
     return {"set": name, "n": len(X), "d": X.shape[1], "scores": {way: spread(v) for way, v in found.items()}}
 
 
+def by_rule(run: Run, seed: int) -> RandomFourierFeatures:
+    """1,024 features with the length scale of the rule `knn`."""
+    return RandomFourierFeatures(length_scale="knn", n_components=run.pick(1024, 32), random_state=seed)
+
+
 def penalty(run: Run) -> Iterator[Record]:
     """Ridge on 1,024 features of standard units with a penalty of 1e-6, and one by cross-validation."""
     for name in run.pick(PENALTIES, ("iris",)):
         cls = StreamingRidge if name in NUMBERS else StreamingRidgeClassifier
 
         def ways(seed: int, cls: Any = cls) -> dict[str, Any]:
-            options = {"length_scale": "knn", "n_components": run.pick(1024, 32), "random_state": seed}
             return {
-                way: make_pipeline(StreamingScaler("standard"), RandomFourierFeatures(**options), cls(alpha))
+                way: make_pipeline(StreamingScaler("standard"), by_rule(run, seed), cls(alpha))
                 for way, alpha in (("alpha = 1e-6", 1e-6), ("alpha = auto", "auto"))
             }
 
-        if not where(list(run.have), set=name):
+        if not run.has(set=name):
             yield compared(run, name, ways)
 
 
@@ -178,16 +182,13 @@ def encodings(run: Run) -> Iterator[Record]:
     """Ridge on 1,024 features of numbers in each encoding of `TableEncoder`."""
 
     def ways(seed: int) -> dict[str, Any]:
-        options = {"length_scale": "knn", "n_components": run.pick(1024, 32), "random_state": seed}
         return {
-            numbers: make_pipeline(
-                TableEncoder(numbers), RandomFourierFeatures(**options), StreamingRidge("auto")
-            )
+            numbers: make_pipeline(TableEncoder(numbers), by_rule(run, seed), StreamingRidge("auto"))
             for numbers in ("standard", "robust", "quantile", "piecewise", "both")
         }
 
     for name in run.pick(ENCODINGS, ("diabetes",)):
-        if not where(list(run.have), set=name):
+        if not run.has(set=name):
             yield compared(run, name, ways)
 
 

@@ -94,7 +94,7 @@ class Ahead:
         most = int(threads * _FEATURE_BYTES / max(layout.rows * row_bytes, 1.0))
         if fill <= 1:
             return cls(max(1, min(cls.batches, most)))
-        batches = max(fill * layout.window_batches, cls.batches)
+        batches = fill * layout.window_batches
         windows = 2 * fill
         if workers.memory_limit:
             share = _SHARE * workers.memory_limit * workers.count
