@@ -28,8 +28,10 @@ from distrf import (
 from distrf.randomness import variates
 
 FILE = Path(__file__).parent / "golden_models.npz"
-#: Other processors add in another order.
-RTOL = {"float32": 1e-5, "float64": 1e-10}
+#: Other processors add in another order, and hundreds of steps enlarge that. Measured with the kernels of OpenBLAS for
+#: Haswell, Sandy Bridge and Prescott (OPENBLAS_CORETYPE) beside those for AVX-512, which made the file: at most 6.5e-9; where a row
+#: lies at the kink of its loss, 1.8e-4; in float32 6.6e-6.
+RTOL, WIDER = 1e-7, {"regressor epsilon_insensitive": 1e-3, "float32": 5e-5}
 N, D = 500, 12
 
 
@@ -188,7 +190,7 @@ def made(name):
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_as_before(name):
-    rtol = RTOL["float32" if name == "float32" else "float64"]
+    rtol = WIDER.get(name, RTOL)
     with np.load(FILE) as golden:
         found = made(name)
         assert set(found) == {key for key in golden.files if key.partition(":")[0] == name}
