@@ -114,13 +114,14 @@ class HiccupFold(SumFold):
     row: int = 0
     cured: str = ""
     once: bool = False
+    error: tuple = ("a hiccup",)
 
     def update(self, state, first_row, *blocks):
         state = super().update(state, first_row, *blocks)
         if first_row <= self.row < first_row + len(blocks[0]) and not os.path.exists(self.cured):
             if self.once:
                 open(self.cured, "w").close()
-            raise OSError("a hiccup")
+            raise OSError(*self.error)
         return state
 
 

@@ -219,8 +219,9 @@ def test_alpha_of_sgd_is_chosen_by_given_folds():
     by_group = sample_alpha(Z, y, None, N, 0, 1, folds=group_folds(5))
     assert by_group > 30 * at_random
     assert StreamingSGDRegressor(n_epochs=1).fit(Z, y[:, 0], folds=group_folds(5)).alpha_ > 30 * at_random
-    with pytest.raises(InputError, match="fold 0"):
-        sample_alpha(Z, y, None, N, 0, 1, folds=np.full(N, -1))
+    for fold, said in ((-1, "none"), (0, "all")):
+        with pytest.raises(InputError, match=f"fold 0 is held out, and it has {said} of them"):
+            sample_alpha(Z, y, None, N, 0, 1, folds=np.full(N, fold))
 
 
 def test_sgd_checkpoint_knows_the_folds(tmp_path):

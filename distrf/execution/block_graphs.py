@@ -9,7 +9,9 @@ process share it, and arrays in memory are not copied.
 from __future__ import annotations
 
 import copy
+import errno
 import itertools
+import logging
 import time
 import uuid
 from collections import Counter
@@ -34,6 +36,9 @@ from .worker_release import same_release
 
 #: Seconds to wait before the first, second and third retry of a segment whose rows could not be read (OSError).
 PAUSES = (0.5, 2.0, 8.0)
+#: Errors that do not pass by waiting.
+_LASTING = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
+_LOG = logging.getLogger(__name__)
 
 
 class Packed:
@@ -349,7 +354,10 @@ def reduce_blocks(reduction: Any, payload: Packed, topic: str | None, names: Pac
             return _reduce_segment(reduction, payload, topic, shared, keep)
         except DistrfError:
             raise
-        except OSError:
+        except OSError as error:
+            if error.errno in _LASTING:
+                raise
+            _LOG.warning("%s: %s; again in %g s", type(error).__name__, error, pause)
             time.sleep(pause)
     return _reduce_segment(reduction, payload, topic, shared, keep)
 

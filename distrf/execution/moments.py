@@ -135,6 +135,14 @@ class _CovarianceReduction:
     def flops_per_row(self) -> float:
         return 2.0 * self.d**2
 
+    @property
+    def scratch_per_row(self) -> int:
+        return 8 * self.d  # rows less the shift, dense
+
+    @property
+    def scratch_bytes(self) -> int:
+        return 8 * self.d**2  # the product, before it is added
+
     def initial(self) -> list[Any]:
         return [0, np.zeros(self.d), np.zeros((self.d, self.d))]
 

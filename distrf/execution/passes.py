@@ -26,14 +26,14 @@ from dask.base import is_dask_collection
 from dask.delayed import Delayed
 
 from ..errors import InputError
-from ..projections.cache import CACHE_BYTES
+from ..projections.cache import cached_bytes
 from ..store.job_lock import check
 from .block_graphs import BlockGraphs, add_block, passed
 from .crew import Crew
 from .graph_nodes import Task, TaskRef
-from .keeping import current_keeping, no_keep, reading_bytes
+from .keeping import current_keeping, no_keep
 from .kept_blocks import Keep
-from .memory import PassMemory, Workers, states_ahead
+from .memory import PassMemory, Workers, reading_scratch, states_ahead
 from .progress import pass_topic, report
 from .row_blocks import align_rows, blocks_are_csr, check_dask_rows, row_bytes, source_of
 from .scheduler import Results, compute, compute_many, current_client, gather, merge_states, release
@@ -196,7 +196,7 @@ def _run_dask(
         memory = pass_memory(reduction, arrays, len(segments), workers, learned)
         memory.check(workers, label)
         window = states_ahead(reduction.nbytes, workers.count * workers.threads)
-        peak = memory.peak + _beside(reduction, arrays, workers.threads)
+        peak = memory.peak
         keep = (
             no_keep(peak, workers, client is None) if keeping is None else keeping.keep(peak, workers, client)
         )
@@ -205,7 +205,7 @@ def _run_dask(
         with memory.explains(label):
             if client is None:
                 return _run_threads(pass_, window)
-            return _run_workers(pass_, window, client, memory.peak)
+            return _run_workers(pass_, window, client, peak)
 
 
 @dataclass(frozen=True)
@@ -271,7 +271,7 @@ def _run_workers(pass_: _Pass, window: int, client: Any, peak: int) -> Any:
     The client gives each segment to a worker (see crew.py), and adds two states as soon as both are there.
     """
     segments = len(pass_.segments)
-    tree, crew, results = SumTree(segments), Crew(client, peak), Results(client)
+    tree, crew, results = SumTree(segments), Crew(client, peak), Results(client, peak)
     queue = _Queue(pass_, window)
     running: dict[Any, int] = {}  # key of a segment -> its number
     adding: dict[Any, list[str]] = {}  # key of a sum -> the keys of the two states that it still holds
@@ -337,13 +337,6 @@ class _Queue:
         return r
 
 
-def _beside(reduction: Any, arrays: Sequence[Any], threads: int) -> int:
-    """Bytes that a worker may need beside `pass_memory`: cached weights of the maps, and scratch to read stored blocks."""
-    maps = [*source_of(arrays[0])[1], getattr(getattr(reduction, "source", None), "base", None)]
-    weights = sum(map_.work()[1] for map_ in maps if hasattr(map_, "work")) * arrays[0].dtype.itemsize / 4
-    return int(min(weights, CACHE_BYTES)) + reading_bytes(arrays[0], threads)
-
-
 def pass_memory(
     reduction: Reduction,
     arrays: Sequence[Any],
@@ -352,6 +345,8 @@ def pass_memory(
     learned: Mapping[str, np.ndarray] | None = None,
 ) -> PassMemory:
     """Peak memory of a pass over lazy arrays, each counted by the bytes of its largest row chunk.
+
+    Maps add the stored block that they are applied to, scratch to read it, and their cached weights.
 
     Parameters
     ----------
@@ -370,11 +365,17 @@ def pass_memory(
         In bytes.
     """
     block = int(sum(max(a.chunks[0]) * row_bytes(a) for a in arrays))
+    source, maps = source_of(arrays[0])
+    stored = max(source.chunks[0]) * row_bytes(source)
+    block += int(stored) if maps else 0
     scratch = max(arrays[0].chunks[0]) * getattr(reduction, "scratch_per_row", 0)
     if blocks_are_csr(arrays[0]):
         scratch = min(scratch, getattr(reduction, "csr_scratch_bytes", scratch))
-    scratch += getattr(reduction, "scratch_bytes", 0)
+    scratch = max(scratch + getattr(reduction, "scratch_bytes", 0), reading_scratch(stored, block))
     held = sum(array.nbytes for array in (learned or {}).values())
+    maps = [*maps, getattr(getattr(reduction, "source", None), "base", None)]
+    weights = sum(map_.work()[1] for map_ in maps if hasattr(map_, "work"))
+    held += cached_bytes(weights, arrays[0].dtype.itemsize)
     return PassMemory(block, int(scratch), reduction.nbytes, held, n_segments, workers.threads)
 
 

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from ..maps import FeatureMap
-from ..projections.cache import CACHE_BYTES
+from ..projections.cache import cached_bytes
 from .memory import PassMemory, Workers, reading_scratch
 from .passes import count_segments
-from .row_blocks import split_chunk, target_block_bytes
+from .row_blocks import csr_row_bytes, split_chunk, target_block_bytes
 from .sampling import neighbours, sample_reduction
 from .timing import Phase
 
@@ -112,6 +112,12 @@ class PlannedRows:
         return self.read_itemsize or self.itemsize
 
     @property
+    def read_bytes(self) -> int:
+        """Bytes of a row as it is read."""
+        stored = self.nbytes / self.n if self.sparse and self.n else 0.0
+        return csr_row_bytes(stored, self.d * self.item_read)
+
+    @property
     def width(self) -> int:
         """Columns that reach the step."""
         return self.maps[-1].n_components if self.maps else self.d
@@ -134,7 +140,7 @@ class PlannedRows:
             else []
         )
         made = sum(map_.entries_per_row for map_ in self.widening) + max(scaled, default=0)
-        return self.d * self.item_read + made * self.itemsize
+        return self.read_bytes + made * self.itemsize
 
     @property
     def map_flops(self) -> float:
@@ -159,7 +165,7 @@ class PlannedRows:
     @property
     def block_rows(self) -> int:
         """Rows of a block that keep the widest form of the block near Dask's chunk size."""
-        widest = max(self.d * self.item_read, *(map_.entries_per_row * self.itemsize for map_ in self.maps), 0)
+        widest = max(self.read_bytes, *(map_.entries_per_row * self.itemsize for map_ in self.maps), 0)
         limit = max(1, target_block_bytes() // widest)
         return self.stored_rows if self.stored_rows <= limit else split_chunk(self.stored_rows, limit)
 
@@ -179,17 +185,17 @@ class PlannedRows:
     @property
     def source_bytes(self) -> int:
         """Bytes of the stored block from which smaller blocks are cut; 0 if blocks are not cut."""
-        return self.stored_rows * self.d * self.item_read if self.stored_rows != self.block_rows else 0
+        return self.stored_rows * self.read_bytes if self.stored_rows != self.block_rows else 0
 
     @property
     def block_bytes(self) -> int:
-        row = self.row_bytes if self.widening else 2 * self.d * self.item_read
+        row = self.row_bytes if self.widening else 2 * self.read_bytes
         return self.block_rows * row + self.source_bytes
 
     @property
     def reading(self) -> int:
         """Bytes of scratch that reading a block takes."""
-        stored = self.source_bytes or self.block_rows * self.d * self.item_read
+        stored = self.source_bytes or self.block_rows * self.read_bytes
         return reading_scratch(stored, self.block_bytes)
 
     def segments(self, reduction: Any, rows: int | None = None) -> int:
@@ -226,8 +232,3 @@ class PlannedRows:
             weights=memory.weights + sum(map_.held_bytes(self.itemsize) for map_ in self.maps),
             scratch=memory.scratch + sum(map_.scratch_bytes(self.itemsize) for map_ in self.maps),
         )
-
-
-def cached_bytes(weights: float, itemsize: int) -> int:
-    """Bytes of cached weights on a worker; `weights` : bytes of all weights in float32."""
-    return int(min(weights * itemsize / 4, CACHE_BYTES))

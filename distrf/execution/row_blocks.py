@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -15,9 +16,11 @@ from dask.delayed import Delayed
 from dask.utils import parse_bytes
 
 from ..alignment import aligned
-from ..errors import InputError
+from ..errors import DistrfError, InputError
 from ..maps.base import arrays_fingerprint
+from ..store import describe
 from ..typing import Rows
+from .graph_inputs import graph_inputs
 from .graph_nodes import DataNode
 from .labelled import has_frames, plain_rows, with_header
 from .scheduler import current_client
@@ -296,7 +299,8 @@ def map_rows(function: Callable, X: da.Array, n_columns: int | None, dtype: Any)
 def row_bytes(X: Any) -> float:
     """Bytes of a row in memory: all its columns, or the entries of CSR rows.
 
-    Of lazy CSR features the map knows the entries of a row; the bytes of a row of its input are added.
+    Of lazy CSR rows the store that they are read from knows the bytes; without a store, all columns are counted. Of lazy CSR
+    features the map knows the entries of a row; the bytes of a row of its input are added.
 
     Parameters
     ----------
@@ -311,7 +315,41 @@ def row_bytes(X: Any) -> float:
     made = getattr(X, "distrf_mapped_from", None)
     if made is not None and getattr(made[0], "sparse_output", False):
         return made[0].entries_per_row * X.dtype.itemsize + row_bytes(made[1])
-    return float(max(1, math.prod(X.shape[1:])) * X.dtype.itemsize)
+    dense = float(max(1, math.prod(X.shape[1:])) * X.dtype.itemsize)
+    return csr_row_bytes(_stored_row_bytes(X), dense) if blocks_are_csr(X) else dense
+
+
+#: Blocks of CSR rows may have so many times the bytes of an average block.
+_UNEVEN = 2.0
+
+
+def csr_row_bytes(stored: float, dense: float) -> int:
+    """Bytes to count for a CSR row.
+
+    Parameters
+    ----------
+    stored : float
+        Mean bytes of a row in its store; 0 where they are not known.
+    dense : float
+        Bytes of all its columns.
+    """
+    return int(min(_UNEVEN * stored, dense)) or int(dense)
+
+
+def _stored_row_bytes(X: da.Array) -> float:
+    """Mean bytes of a row in the stores that lazy CSR rows are read from; 0 where they are not known."""
+    sizes = [_size_of_store(path) for path in graph_inputs([X])]
+    return sum(nbytes for nbytes, _ in sizes) / max(1, sum(rows for _, rows in sizes))
+
+
+@functools.lru_cache(maxsize=64)
+def _size_of_store(path: str) -> tuple[int, int]:
+    """(bytes, rows) of a store; its files are listed once. Zeros where it cannot be opened by its path alone."""
+    try:
+        info = describe(path)
+    except (DistrfError, OSError):
+        return 0, 0
+    return info.nbytes, info.n
 
 
 def maker_label(X: Any) -> str:

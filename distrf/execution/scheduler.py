@@ -141,10 +141,12 @@ class Results:
     Parameters
     ----------
     client : distributed.Client
+    needed : int, default=0
+        Bytes that the tasks need on a worker.
     """
 
-    def __init__(self, client: Any):
-        self._client = client
+    def __init__(self, client: Any, needed: int = 0):
+        self._client, self._needed = client, needed
         self._futures: dict[Any, Any] = {}
         self._finished: SimpleQueue[Any] = SimpleQueue()
         self._watch: worker_checks.Watch | None = None
@@ -168,7 +170,7 @@ class Results:
                 while True:
                     keys.append(self._finished.get_nowait())
             if time.monotonic() > self._look:
-                self._watch = self._watch or worker_checks.Watch(self._client)
+                self._watch = self._watch or worker_checks.Watch(self._client, self._needed)
                 self._watch.look()
                 self._look = time.monotonic() + worker_checks.EVERY
         for key in keys:

@@ -32,12 +32,19 @@ class WorkerMemoryError(MemoryPlanError):
 
 
 class Watch:
-    """Checks the workers of a client, and remembers since when something has been wrong."""
+    """Checks the workers of a client, and remembers since when something has been wrong.
 
-    def __init__(self, client: Any) -> None:
-        self._client = client
+    Parameters
+    ----------
+    client : distributed.Client
+    needed : int, default=0
+        Bytes that the job needs on a worker. Workers whose memory limit is below that get none of its tasks.
+    """
+
+    def __init__(self, client: Any, needed: int = 0) -> None:
+        self._client, self._needed = client, needed
         self._begun = time.time() - EVERY
-        self._since: dict[str, float] = {}  # address of a stuck worker, or "" for no workers -> first seen
+        self._since: dict[str, float] = {}  # address of a stuck worker, or "" for no able worker -> first seen
 
     def look(self) -> None:
         """Make one check. Raises ClusterError if no worker comes back, WorkerMemoryError if memory ends the work of one."""
@@ -54,9 +61,11 @@ class Watch:
                 f"limit, and was started anew; {len(restarts)} were since the job began to wait"
             )
         patience = parse_timedelta(dask.config.get("distrf.workers-timeout", WITHOUT_WORKERS))
-        if not workers and self._lasts("", patience):
+        able = any(self._able(worker) for worker in workers.values())
+        if not able and self._lasts("", patience):
+            of = f" whose memory holds the {format_bytes(self._needed)} that the job needs" if workers else ""
             raise ClusterError(
-                f"no worker has been left for {patience:g} s; look in the workers' logs for why they ended. Where others "
+                f"no worker{of} has been left for {patience:g} s; look in the workers' logs for why they ended. Where others "
                 "come later than that, set distrf.workers-timeout in Dask's configuration, or wait.timeout in the cluster spec"
             )
         stuck = {address: worker for address, worker in workers.items() if _is_stuck(worker)}
@@ -66,7 +75,12 @@ class Watch:
                     f"the worker {address} holds {format_bytes(worker['metrics']['memory'])} of its "
                     f"{format_bytes(worker['memory_limit'])} and has paused: it takes no task"
                 )
-        self._since = {what: self._since[what] for what in (stuck if workers else [""])}
+        wrong = [*stuck, *([] if able else [""])]
+        self._since = {what: self._since[what] for what in wrong}
+
+    def _able(self, worker: Any) -> bool:
+        limit = worker.get("memory_limit") or 0
+        return not limit or limit >= self._needed
 
     def _lasts(self, what: str, seconds: float) -> bool:
         first = self._since.setdefault(what, time.monotonic())

@@ -9,7 +9,7 @@ import dask.array as da
 import numpy as np
 
 from .. import store
-from ..errors import InputError
+from ..errors import InputError, first_not_finite
 from ..store import zarr_append
 from ..store.job_lock import Claim, check, held
 from .graph_inputs import graph_inputs
@@ -187,11 +187,12 @@ class _WriteReduction(RowCount):
         check(self.claims)
         index = first_row // self.block_rows
         for name, block in zip(self.names, blocks, strict=True):
+            # The sum is not finite if an entry is not: one number to look at instead of a block.
             if block.dtype.kind == "f" and not np.isfinite(block.sum(dtype=np.float64)):
-                bad = np.argwhere(~np.isfinite(block))
-                if len(bad):
+                bad = first_not_finite(block)
+                if bad is not None:
                     raise InputError(
-                        f"{name} must be finite, but row {first_row + int(bad[0][0])} is not; impute or drop such rows"
+                        f"{name} must be finite, but row {first_row + bad[0]} is not; impute or drop such rows"
                     )
         values = dict(zip(self.names, blocks, strict=True))
         if self.before is not None:

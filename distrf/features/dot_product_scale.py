@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import scipy.sparse as sp
 
 from ..errors import InputError
 from ..execution.sampling import sampled_rows, take_rows
@@ -37,8 +38,10 @@ def resolve_gamma(gamma: float | str, X: ArrayLike, seed: int) -> float:
     """
     if gamma not in RULES:
         return float(gamma)
-    rows = take_rows(X, sampled_rows(X.shape[0], _SAMPLE, seed, "length-scale")).astype(np.float64)
-    mean = float((rows * rows).sum(axis=1).mean())
+    picked = sampled_rows(X.shape[0], _SAMPLE, seed, "length-scale")
+    rows = take_rows(X, picked, sparse=True).astype(np.float64)  # hashed text has a million columns
+    squares = rows.multiply(rows) if sp.issparse(rows) else rows * rows
+    mean = float(squares.sum(axis=1).mean())
     if not np.isfinite(mean):
         raise InputError("X must be finite, but the sampled rows hold NaN or infinity; impute or drop them")
     if mean == 0.0:

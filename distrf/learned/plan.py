@@ -96,7 +96,7 @@ def learning_costs(estimator: Any, rows: PlannedBlocks, workers: Workers) -> Lea
     # At most as many workers as microbatches share a batch. If these are few, a worker holds a large part of the windows.
     holders = min(workers.count, batch.microbatches)
     row_bytes = d * itemsize + 16 * outputs
-    ahead = Ahead.choose(workers, batch, row_bytes, rows.block_bytes)
+    ahead = Ahead.choose(workers, batch, row_bytes, rows.held_block_bytes)
     memory = BatchMemory(
         block=rows.source_bytes,
         scratch=batch.microbatch_rows * (d + 6 * D) * itemsize,

@@ -164,6 +164,10 @@ class TensorSketchMap(SeededMap):
         # An operation of these long transforms takes the time of five in a matrix product (measured).
         return 4.0 * p * d + 5.0 * transforms, 8.0 * p * (d + 1)
 
+    def scratch_bytes(self, itemsize: int) -> int:
+        # While hashes are made: places and signs, and the words of one factor with two copies. Much for hashed text.
+        return (12 * self.kernel.degree + 24) * (self.n_features_in + 1)
+
     def _sum_of_weights(self) -> float:
         """Sum of the hashes, each plus 1 and times its sign, of the first 64 columns and of the last 64."""
         places, signs = self.hashes()

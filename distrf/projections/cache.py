@@ -64,3 +64,8 @@ class WeightCache:
 #: The most bytes of weights that a process keeps. The environment variable DISTRF_CACHE_BYTES changes it.
 CACHE_BYTES = int(os.environ.get("DISTRF_CACHE_BYTES", 512 * 2**20))
 weight_cache = WeightCache(CACHE_BYTES)
+
+
+def cached_bytes(weights: float, itemsize: int) -> int:
+    """Bytes of cached weights on a worker; `weights` : bytes of all weights in float32."""
+    return int(min(weights * itemsize / 4, CACHE_BYTES))

@@ -156,7 +156,7 @@ class ClassifierSums:
         first = headline(self.shares)
         columns = {
             "label": known.labels.tolist(),
-            "rows": known.truth.astype(np.int64).tolist(),
+            "rows": _counts(known.truth),
             "precision": _plain(known.precisions.tolist()),
             "recall": _plain(known.recalls.tolist()),
             "f1": _plain(known.f1s.tolist()),
@@ -167,14 +167,15 @@ class ClassifierSums:
             **scores,
             "positive": self.classes[positive].item() if self.two else None,
             "classes": [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)],
-            "confusion_matrix": None if known.matrix is None else known.matrix.astype(np.int64).tolist(),
+            "confusion_matrix": None if known.matrix is None else [_counts(row) for row in known.matrix],
             "calibration": self._calibration() if self.probabilities.weight else None,
         }
 
     def _calibration(self) -> list[dict[str, Any]]:
+        bins = self.probabilities.calibration
         return [
-            {"predicted": float(said), "observed": float(true), "rows": int(rows)}
-            for true, said, rows in zip(*self.probabilities.calibration, strict=True)
+            {"predicted": float(said), "observed": float(true), "rows": rows}
+            for true, said, rows in zip(*bins[:2], _counts(bins[2]), strict=True)
         ]
 
 
@@ -242,6 +243,11 @@ class RegressorSums:
     def report(self) -> dict[str, Any]:
         """All scores as plain JSON."""
         return {"score": "r2", "rows": self.rows, **self.scores()}
+
+
+def _counts(sums: np.ndarray) -> list[int | float]:
+    """Numbers of rows, or sums of their weights, which need not be whole."""
+    return [int(value) if value == int(value) else float(value) for value in sums]
 
 
 def _plain(values: Any) -> list[float | None]:

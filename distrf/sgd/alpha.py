@@ -78,7 +78,7 @@ def sample_alpha(
         fold, count = folds, int(folds.max()) + 1
         if not (fold == 0).any() or (fold == 0).all():
             raise InputError(
-                f"alpha is chosen on {s:,} sampled rows of which fold 0 is held out, and it has {'all' if count else 'none'} of "
+                f"alpha is chosen on {s:,} sampled rows of which fold 0 is held out, and it has {'all' if (fold == 0).any() else 'none'} of "
                 "them; give alpha, or larger folds"
             )
     errors, halves, fitted, used = np.zeros(len(alphas)), np.zeros(len(alphas)), 0.0, 0

@@ -5,12 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from sklearn.base import is_classifier
+
 from ..execution.memory import PROCESS_BYTES, SLACK, PassMemory, Workers
-from ..execution.planned import Costs, PlannedRows, cached_bytes
-from ..execution.row_blocks import merged_chunks
+from ..execution.planned import Costs, PlannedRows
+from ..execution.row_blocks import blocks_are_csr, merged_chunks
 from ..execution.scheduler import current_client
 from ..execution.timing import Phase
 from ..maps import working_dtype
+from ..projections.cache import cached_bytes
 from ..targets import target_phase
 from . import dask_batches
 from .ahead import Ahead, BatchLayout
@@ -39,6 +42,8 @@ class PlannedBlocks:
     rows : number of rows of each block; columns : columns of a row as it is read, of `itemsize` bytes each
     outputs : columns of the encoded target
     source_bytes : bytes of the stored chunk from which a block is cut; 0 if blocks are whole chunks
+    row_bytes : bytes of a row as workers hold it, with its targets
+    sparse : whether rows are read as CSR
     """
 
     rows: tuple[int, ...]
@@ -46,24 +51,47 @@ class PlannedBlocks:
     itemsize: int
     outputs: int
     source_bytes: int = 0
+    row_bytes: float = 0.0
+    sparse: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.row_bytes:
+            object.__setattr__(self, "row_bytes", float(self.columns * self.itemsize + 8))
 
     @classmethod
     def cut(
-        cls, rows: PlannedRows, block_rows: int, columns: int, itemsize: int, source_bytes: int = 0
+        cls,
+        rows: PlannedRows,
+        block_rows: int,
+        columns: int,
+        itemsize: int,
+        source_bytes: int = 0,
+        read_bytes: float = 0.0,
+        targets: int = 1,
     ) -> PlannedBlocks:
-        """The rows of a plan in blocks of `block_rows`."""
+        """The rows of a plan in blocks of `block_rows`; read_bytes : of a row as it is read; targets : columns of y"""
         blocks = tuple(min(block_rows, rows.n - a) for a in range(0, rows.n, block_rows))
-        blocks = merged_chunks(blocks, columns * itemsize)
-        return cls(blocks, columns, itemsize, rows.outputs, source_bytes)
+        read_bytes = read_bytes or columns * itemsize
+        blocks = blocks if rows.sparse else merged_chunks(blocks, read_bytes)
+        return cls(blocks, columns, itemsize, rows.outputs, source_bytes, read_bytes + 8 * targets, rows.sparse)
 
     @property
     def n(self) -> int:
         return sum(self.rows)
 
+    def sampled(self, n_features: int) -> int:
+        """Rows that are sampled for the spectrum of so many features."""
+        return sample_size(self.n, max(n_features, 0 if self.sparse else self.columns))
+
     @property
     def block_bytes(self) -> int:
+        """Bytes of the largest block with all its columns, from which shuffle windows follow."""
+        return max(self.rows) * self.columns * self.itemsize
+
+    @property
+    def held_block_bytes(self) -> int:
         """Bytes of the largest block as workers hold it, with its targets."""
-        return max(self.rows) * (self.columns * self.itemsize + 8)
+        return int(max(self.rows) * self.row_bytes)
 
     def layout(
         self,
@@ -83,7 +111,7 @@ class PlannedBlocks:
     def held_bytes(self, layout: BatchLayout, ahead: Ahead, workers: int) -> int:
         """Bytes of the shuffle windows on one of `workers` workers, with the row permutations."""
         blocks = min(len(self.rows), ahead.windows_held * layout.window_blocks)
-        return -(-blocks // workers) * self.block_bytes + order_bytes(self.rows)
+        return -(-blocks // workers) * self.held_block_bytes + order_bytes(self.rows)
 
 
 @dataclass(frozen=True)
@@ -163,7 +191,7 @@ def batch_costs(
     )
     batch_size = max(layout.rows, 1) if averaged else batch_size
     weights = (features.width + 1) * rows.outputs
-    directions = _directions(estimator, sample_size(rows.n, features.width), features.width + 1)
+    directions = _directions(estimator, rows.sampled(features.width), features.width + 1)
     return BatchCosts(
         batch_size,
         max(1, round(usable / batch_size)),
@@ -182,13 +210,13 @@ def _batch_memory(
     """The memory of one worker at the peak."""
     weights = (features.width + 1) * rows.outputs
     row_bytes = features.entries * rows.itemsize + 16 * rows.outputs
-    ahead = Ahead.choose(workers, layout, row_bytes, rows.block_bytes)
+    ahead = Ahead.choose(workers, layout, row_bytes, rows.held_block_bytes)
     features_bytes = Ahead.most_bytes(workers, batch_size * row_bytes) / workers.count
     together = max(layout.microbatch_rows, min(scored_rows(features.width), max(rows.rows)))
     return BatchMemory(
         block=rows.source_bytes,
         # Features, and while they are brought to common units their products in float64 and the result.
-        scratch=together * (rows.columns + 4 * features.width) * rows.itemsize,
+        scratch=int(together * (rows.row_bytes + 4 * features.width * rows.itemsize)),
         partial=0,
         weights=features.cached,
         threads=workers.threads,
@@ -200,12 +228,12 @@ def _batch_memory(
 
 def _client_bytes(rows: PlannedBlocks, features: PlannedFeatures, directions: int) -> int:
     """Bytes that the client needs: the sample with its features, their decomposition or the choice of alpha, the model."""
-    s, P, itemsize = sample_size(rows.n, features.width), features.width + 1, rows.itemsize
+    s, P, itemsize = rows.sampled(features.width), features.width + 1, rows.itemsize
     wide = min(directions + 64, P)
     solver = 3 * P * wide * itemsize if min(s, P) > 1_536 else 24 * min(s, P) ** 2 + 8 * s * P
     solver = max(solver, 4 * 8 * s * min(P, 2_000))  # the choice of alpha
-    sample = s * (rows.columns + 3 * features.width) * itemsize
-    return sample + (solver if directions else 0) + P * (directions * itemsize + 48 * rows.outputs)
+    sample = s * (rows.row_bytes + 3 * features.width * itemsize)
+    return int(sample) + (solver if directions else 0) + P * (directions * itemsize + 48 * rows.outputs)
 
 
 def fit_costs(estimator: Any, rows: PlannedRows) -> Costs:
@@ -215,7 +243,10 @@ def fit_costs(estimator: Any, rows: PlannedRows) -> Costs:
     known yet: memory is that of the largest, time that of usual ones.
     """
     n = rows.n
-    blocks = PlannedBlocks.cut(rows, rows.block_rows, rows.d, rows.item_read, rows.source_bytes)
+    targets = 1 if is_classifier(estimator) else rows.outputs
+    blocks = PlannedBlocks.cut(
+        rows, rows.block_rows, rows.d, rows.item_read, rows.source_bytes, rows.read_bytes, targets
+    )
     features = PlannedFeatures(rows.width, rows.entries, rows.map_flops, rows.cached)
     cost = largest = batch_costs(estimator, blocks, features, rows.workers)
     bound = "" if estimator.batch_size != "auto" else " at most, as the spectrum of a row sample says"
@@ -245,7 +276,7 @@ def fit_costs(estimator: Any, rows: PlannedRows) -> Costs:
         most * n * features.flops,
         waited=most * cost.batches * waited_tasks(cost.tasks),
     )
-    sample = sample_size(n, rows.width)
+    sample = blocks.sampled(rows.width)
     measuring = Phase(0, flops=_spectrum_flops(sample, rows.width, estimator.alpha, cost.directions))
     return rows.sample_costs(sample, blocks=len(blocks.rows)) + Costs(
         (target_phase(n, rows.blocks, 1 + weighted), measuring, training),
@@ -284,7 +315,7 @@ def check_batches(estimator: Any, rows: Rows, outputs: int, batch_size: int) -> 
     itemsize = working_dtype(X.dtype).itemsize  # of features: rows of bytes become float32
     entries = rows.maps[-1].entries_per_row if rows.maps else rows.n_features
     cached = cached_bytes(sum(function.work()[1] for function in rows.maps), itemsize)
-    blocks = PlannedBlocks(rows.blocks, X.shape[1], itemsize, outputs)
+    blocks = PlannedBlocks(rows.blocks, X.shape[1], itemsize, outputs, 0, rows.row_bytes, blocks_are_csr(X))
     features = PlannedFeatures(rows.n_features, entries, 0.0, cached)
     memory = batch_costs(estimator, blocks, features, workers, batch_size).memory
     if client is not None:

@@ -13,7 +13,14 @@ from ..errors import InputError
 from ..execution.keeping import current_keeping, reading_bytes
 from ..execution.memory import PassMemory, Workers
 from ..execution.passes import run_pass
-from ..execution.row_blocks import align_rows, blocks_are_csr, mapped_from, merge_rows, rows_per_block
+from ..execution.row_blocks import (
+    align_rows,
+    blocks_are_csr,
+    mapped_from,
+    merge_rows,
+    row_bytes,
+    rows_per_block,
+)
 from ..execution.sampling import sampled_rows, take_aligned
 from ..execution.scheduler import current_client
 from ..folds import GivenFolds
@@ -36,7 +43,7 @@ class Rows:
     maps : functions on a block, applied one after the other
     blocks : number of rows of each block
     n_features : int, D
-    block_bytes : int, bytes of the largest block as workers hold it
+    block_bytes : int, bytes of the largest block with all its columns, from which shuffle windows follow
     folds : GivenFolds with the blocks of these rows, or None
     """
 
@@ -93,6 +100,18 @@ class Rows:
         return float(self.maps[-1].longest) if self.maps else np.inf
 
     @property
+    def widest(self) -> int:
+        """Numbers of a dense row: its columns or its features, whichever are more."""
+        return (
+            self.n_features if blocks_are_csr(self.arrays[0]) else max(self.n_features, self.arrays[0].shape[1])
+        )
+
+    @property
+    def row_bytes(self) -> float:
+        """Bytes of a row as workers hold it: with its targets, its weight and its fold."""
+        return sum(row_bytes(a) for a in (*self.arrays, *([] if self.folds is None else [self.folds.values])))
+
+    @property
     def lazy(self) -> bool:
         return is_dask_collection(self.arrays[0])
 
@@ -130,10 +149,11 @@ class Rows:
     def sample_with_folds(self, size: int, seed: int) -> tuple[Any, ...]:
         """What `sample` returns, and the folds of these rows, or None."""
         indices = sampled_rows(sum(self.blocks), size, seed, "sgd sample")
-        taken = take_aligned([two_dimensional(a) for a in self.arrays], indices)
+        # Maps take CSR rows as they are: those of hashed text would fill the memory as dense ones.
+        taken = take_aligned([two_dimensional(a) for a in self.arrays], indices, sparse=bool(self.maps))
         Z, y = taken[0], taken[1]
         # A row that is not finite is refused when its block is loaded, by its number.
-        finite = np.isfinite(Z.sum(axis=1, dtype=np.float64))
+        finite = np.isfinite(np.ravel(Z.sum(axis=1, dtype=np.float64)))
         Z, y = Z[finite], y[finite]
         weight = taken[2][finite, 0] if len(taken) > 2 else None
         folds = None if self.folds is None else self.folds.take(indices)[finite]
@@ -171,9 +191,10 @@ class Rows:
             return LocalBatches(lazy_loader(arrays, keep, folded), (*self.maps, *functions), work)
         itemsize, outputs = working_dtype(self.arrays[0].dtype).itemsize, self.arrays[1].shape[1:] or (1,)
         entries = self.maps[-1].entries_per_row if self.maps else self.n_features
-        row_bytes = entries * itemsize + 16 * outputs[0]
+        features = entries * itemsize + 16 * outputs[0]
+        held = int(max(self.blocks) * self.row_bytes)
         functions = (*self.maps, *functions)
-        return DaskBatches(client, arrays, functions, work, row_bytes, self.block_bytes, keep, folded)
+        return DaskBatches(client, arrays, functions, work, features, held, keep, folded)
 
 
 def batches_of(rows: Rows, work: BatchWork, optimizer: Any, memory: PassMemory | None = None) -> Any:

@@ -252,12 +252,12 @@ class Trainer:
             self.optimizer.back_off(self.state, self.fallback, mean)
             p.loss += max(sums.loss, sums.null) if np.isfinite(mean) else _DIVERGED * sums.null
             p.backed += 1
+            self._add_penalty(weight)
             return False
         p.loss += sums.loss
         if self.whole:
             self.measured = self.optimizer.solution(self.state).copy()
-        if self.rules.guarded:
-            p.penalty += weight * self.optimizer.penalty_value(self.state.weights)
+        self._add_penalty(weight)
         self.optimizer.observe(self.state, sums.curved / weight, sums.longest / self.mean_weight)
         self.optimizer.advance(self.state, sums.gradient, batch, self.mean_weight, self.whole)
         listener = current_listener()
@@ -265,6 +265,11 @@ class Trainer:
             label = f"epoch {p.epoch + 1}/{self.rules.n_epochs}"
             listener(f"{label}|loss {mean:.4g}", p.rows, self.schedule.n_rows)
         return True
+
+    def _add_penalty(self, weight: float) -> None:
+        """Count the penalty at the weights of a batch; every batch that `weight` counts has one."""
+        if self.rules.guarded:
+            self.training.penalty += weight * self.optimizer.penalty_value(self.state.weights)
 
     def _end_epoch(self, seconds: float) -> None:
         p, rules = self.training, self.rules

@@ -9,11 +9,12 @@ from dask.utils import format_bytes
 
 from ..execution.memory import PassMemory, Workers, states_held
 from ..execution.passes import count_segments
-from ..execution.planned import Costs, PlannedRows, cached_bytes
+from ..execution.planned import Costs, PlannedRows
 from ..execution.timing import Phase
 from ..gram_tiles import tiles_nbytes
 from ..machine import machine_memory
 from ..maps.tiles import FeatureTiles
+from ..projections.cache import cached_bytes
 from .reductions import GramTilesReduction, ProductReduction
 from .sketches import make_sketch
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import itertools
 import os
 import pickle
@@ -512,6 +513,16 @@ def test_after_an_error_a_pass_starts_afresh(client, tmp_path):
     (tmp_path / "cured").touch()
     assert run_pass(fold, [held])[0] == 60
     assert caught.traceback
+
+
+def test_a_full_disk_is_no_hiccup(client, tmp_path):
+    """It does not pass by waiting: the error comes at once."""
+    array = da.ones((60, 1), chunks=(5, 1), dtype=np.float32)
+    fold = HiccupFold(
+        1, **ONE_SEGMENT, row=33, cured=str(tmp_path / "cured"), once=True, error=(errno.ENOSPC, "full")
+    )
+    with pytest.raises(OSError, match="full"):
+        run_pass(fold, [array])
 
 
 @pytest.mark.parametrize("kind", ["lazy", "persisted"])

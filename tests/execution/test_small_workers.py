@@ -6,19 +6,21 @@ import logging
 import warnings
 from types import SimpleNamespace
 
+import dask
 import dask.array as da
 import numpy as np
 import pytest
 from distributed import Client, Scheduler, SpecCluster, Worker, get_worker
 from sklearn.exceptions import ConvergenceWarning
 
-from distrf.errors import MemoryPlanError
+from distrf.errors import ClusterError, MemoryPlanError
 from distrf.execution.crew import Crew
 from distrf.execution.memory import PROCESS_BYTES, PassMemory, Workers, able_workers
 from distrf.execution.passes import run_pass
 from distrf.execution.scheduler import results_in_order
 from distrf.execution.states import RowCount
 from distrf.execution.submission import threads_of
+from distrf.execution.worker_checks import Watch
 from distrf.linear_model import StreamingSGDRegressor
 from distrf.sgd import dask_batches
 
@@ -88,6 +90,21 @@ def test_a_small_worker_gets_no_segment():
     crew._looked = -np.inf
     crew.begin(0, "a")
     assert crew.choose(9) is None
+
+
+def test_a_job_ends_where_only_small_workers_are_left():
+    """They get no task of it, so nothing would ever end it."""
+    client = fake(a=8 * GIB, c=GIB)
+    client.get_events = lambda topic: ()
+    for worker in client.found.values():
+        worker |= {"status": "running", "metrics": {"memory": 0, "task_counts": {}}, "last_seen": 0.0}
+    with dask.config.set({"distrf.workers-timeout": "0s"}):
+        for needed in (GIB, 2 * GIB):
+            Watch(client, needed).look()
+        del client.found["a"]
+        Watch(client, GIB).look()
+        with pytest.raises(ClusterError, match=r"no worker whose memory holds the 2.00 GiB that the job needs"):
+            Watch(client, 2 * GIB).look()
 
 
 class Where(RowCount):

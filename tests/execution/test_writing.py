@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import scipy.sparse as sp
 from reductions import count_calls
 
 from distrf import open_rows
@@ -150,6 +151,14 @@ def test_another_spec_touches_nothing(tmp_path):
     assert contents(tmp_path / "a.zarr") == before
     assert times(tmp_path / "a.zarr") == stamps
     assert write(tmp_path / "a.zarr", spec={"seed": 2}, overwrite=True).computed == 10
+
+
+def test_csr_values_that_are_not_finite_name_their_row(tmp_path):
+    rows = sp.csr_array(X)
+    rows[57, 2] = np.nan
+    lazy_rows = da.from_array(rows, chunks=(10, X.shape[1]), asarray=False)
+    with pytest.raises(InputError, match=r"X must be finite, but row 57 is not"):
+        write(tmp_path / "a.zarr", x=lazy_rows)
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 import zarr
 from sklearn.base import is_classifier
+from sklearn.metrics import confusion_matrix
 
 import distrf
 from distrf import (
@@ -276,3 +277,15 @@ def test_weights_of_the_other_kind(tmp_path):
     with pytest.raises(InputError, match="received weight= for rows that are no path"):
         evaluate(model, X, Y, weight="w")
     assert evaluate(model, X, Y, sample_weight=WEIGHT)["r2"] == pytest.approx(model.score(X, Y, WEIGHT))
+
+
+def test_counts_of_weighted_rows_are_sums_of_weights():
+    """As in scikit-learn's confusion matrix; weights of a thousandth are not rounded to no row at all."""
+    model = StreamingRidgeClassifier(1e-3).fit(X, LABELS)
+    light = evaluate(model, X, LABELS, sample_weight=0.001 * WEIGHT)
+    whole = evaluate(model, X, LABELS, sample_weight=WEIGHT)
+    expected = confusion_matrix(LABELS, model.predict(X), sample_weight=WEIGHT, labels=["down", "up"])
+    assert whole["confusion_matrix"] == expected.astype(int).tolist()
+    assert all(isinstance(count, int) for row in whole["confusion_matrix"] for count in row)
+    np.testing.assert_allclose(light["confusion_matrix"], 0.001 * expected)
+    np.testing.assert_allclose([c["rows"] for c in light["classes"]], 0.001 * expected.sum(axis=1))

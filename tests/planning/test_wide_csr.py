@@ -1,0 +1,106 @@
+"""Hashed text: CSR rows of a million columns are never made dense, and are planned by the entries that they have."""
+
+from __future__ import annotations
+
+import tracemalloc
+
+import dask.array as da
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.pipeline import make_pipeline
+
+from distrf import StreamingRidgeClassifier, StreamingSGDClassifier, TensorSketchFeatures, open_rows, plan
+from distrf.execution.memory import Workers
+from distrf.execution.passes import pass_memory
+from distrf.execution.row_blocks import row_bytes
+from distrf.execution.write_zarr import write_rows
+from distrf.planning.job import plan_job
+from distrf.sgd.rows import Rows
+
+N, D, ENTRIES, BLOCK = 1200, 2**20, 20, 400
+MIB = 2**20
+
+
+def text(n=N):
+    rng = np.random.default_rng(0)
+    columns = np.sort(rng.integers(0, D, (n, ENTRIES)), axis=1).ravel()
+    values = rng.normal(size=n * ENTRIES).astype(np.float32)
+    return sp.csr_array((values, columns, np.arange(0, n * ENTRIES + 1, ENTRIES)), shape=(n, D))
+
+
+LABELS = np.arange(N) % 2
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory):
+    path = str(tmp_path_factory.mktemp("text") / "rows.zarr")
+    X = text()
+    blocks = [da.from_array(X[a : a + BLOCK], chunks=(BLOCK, D), asarray=False) for a in range(0, N, BLOCK)]
+    arrays = {"X": da.concatenate(blocks), "y": da.from_array(LABELS, chunks=BLOCK)}
+    write_rows(path, arrays, kind="rows", spec={})
+    return open_rows(path)
+
+
+def models():
+    return StreamingRidgeClassifier(1e-3), StreamingSGDClassifier(
+        alpha=1e-3, n_epochs=2, tol=None, random_state=0
+    )
+
+
+@pytest.mark.parametrize("model", models(), ids=["ridge", "sgd"])
+@pytest.mark.parametrize("lazy", [False, True])
+def test_no_row_becomes_dense(stored, model, lazy, monkeypatch):
+    def refused(self, *args, **kwargs):
+        raise AssertionError(f"{self.shape} became dense")
+
+    for kind in (sp.csr_array, sp.csr_matrix):
+        monkeypatch.setattr(kind, "toarray", refused)
+    X, y = stored if lazy else (text(), LABELS)
+    pipeline = make_pipeline(TensorSketchFeatures(2, n_components=64, random_state=0), model)
+    pipeline.fit(X, y)
+    assert np.isfinite(pipeline[-1].coef_).all()
+
+
+@pytest.mark.parametrize("model", models(), ids=["ridge", "sgd"])
+def test_a_plan_counts_entries(stored, model):
+    X, _ = stored
+    assert 8 * ENTRIES <= row_bytes(X) < 100 * ENTRIES
+    assert row_bytes(X[BLOCK:]) == row_bytes(X)
+    steps = [TensorSketchFeatures(2, n_components=64, random_state=0), model]
+    planned = plan_job("fit", steps, X, Workers(2, 1, 2**31))
+    planned.check()
+    assert planned.rows == N
+    assert planned.memory.peak < 520 * MIB  # a dense block has 1.6 GiB
+    assert planned.client_peak < 64 * MIB
+
+
+def test_a_pass_counts_entries(stored):
+    class Reduction:
+        nbytes, flops_per_row = 8, 1.0
+
+    features = TensorSketchFeatures(2, n_components=64, random_state=0).fit(stored[0]).transform(stored[0])
+    memory = pass_memory(Reduction(), [features], 4, Workers(1, 1, 0))
+    assert memory.block < MIB
+    assert memory.weights == 8 * 2 * (D + 1)  # hashes and signs
+
+
+def test_scratch_while_hashes_are_made():
+    map_ = TensorSketchFeatures(2, gamma=1.0, n_components=64, random_state=0).fit(text(8)).map_
+    tracemalloc.start()
+    try:
+        map_.hashes()
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert 0.7 <= peak / map_.scratch_bytes(4) <= 1.02
+
+
+def test_without_a_store_all_columns_count():
+    X = da.from_array(text(), chunks=(BLOCK, D), asarray=False)
+    assert row_bytes(X) == 4 * D
+    assert Rows.of(X, da.from_array(LABELS, chunks=BLOCK), None).row_bytes == 4 * D + 8
+    assert (
+        plan(TensorSketchFeatures(2, gamma=1.0, n_components=64), text(), job="featurize").memory.block
+        < 2 * MIB
+    )
