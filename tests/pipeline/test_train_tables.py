@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
 import warnings
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
 
 import distrf
-from distrf import StreamingRidge, TableEncoder, load_model, save_model
+from distrf import StreamingRidge, TableEncoder, load_model, make_model, save_model
 from distrf.errors import InputError, StoreError
+from distrf.pipeline.search import judge
 from distrf.tables.drift import DriftWarning
 from distrf.tables.kinds import ColumnWarning
 
@@ -307,3 +310,22 @@ def test_a_store_is_trained_on_by_its_path(tmp_path):
         distrf.train(tmp_path / "rows.zarr", id=["a"], **options)
     with pytest.raises(StoreError, match="lengths"):
         distrf.train(tmp_path / "rows.zarr", target="lengths", **options)
+
+
+def test_choices_are_made_with_one_thread_of_blas(monkeypatch):
+    """Several that wait for each other take many times as long, and add in an order that depends on the cores."""
+    seen = []
+
+    def looking(*args):
+        seen.extend(lib["num_threads"] for lib in threadpool_info() if lib["user_api"] == "blas")
+        return judge(*args)
+
+    monkeypatch.setattr("distrf.pipeline.search.judge", looking)
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 3))
+    with threadpool_limits(2, user_api="blas"):
+        make_model(X, np.sin(X[:, 0]), random_state=0)
+        after = [lib["num_threads"] for lib in threadpool_info() if lib["user_api"] == "blas"]
+    assert seen
+    assert set(seen) == {1}
+    assert set(after) == {min(2, os.cpu_count())}
