@@ -141,6 +141,7 @@ def run_pass(
     reduction : Reduction
     arrays : NumPy arrays / CSR matrices, or Dask arrays, with equal row counts. The row chunks of the
         first Dask array are the blocks; in-memory arrays are cut into blocks of `block_rows`.
+    block_rows : rows of a block of arrays in memory; None: all are one block
     label : what progress displays call the pass, and in its words Dask's dashboard (see task_names.py)
     starts : first row of each block, where the Dask arrays are some blocks of longer ones
 

@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from dask.base import is_dask_collection
 
+from ..errors import InputError
 from ..randomness import sample_indices
 from .passes import run_pass
 from .row_blocks import align_rows, check_dask_rows
@@ -100,6 +101,10 @@ def take_aligned(arrays: Sequence[Any], rows: np.ndarray, *, sparse: bool = Fals
         The row counts differ.
     """
     if not is_dask_collection(arrays[0]):
+        if len({X.shape[0] for X in arrays}) > 1:
+            raise InputError(
+                f"all arrays must have the same number of rows, got {[X.shape[0] for X in arrays]}"
+            )
         return [X[rows] if sparse else _dense(X[rows]) for X in arrays]
     X = check_dask_rows(arrays[0], "y" if arrays[0].ndim == 1 else "X")
     starts = np.concatenate([[0], np.cumsum(X.chunks[0])])

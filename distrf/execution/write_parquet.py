@@ -37,11 +37,12 @@ def write_parts(
 
     Parameters
     ----------
+    path : the folder of the part files
     arrays : {column name: Dask array (n,) or (n, k)}, with the same row chunks
     headings : names of the columns of some arrays (n, k); without, they are name_0 ... name_{k-1}
     key_source, keys : the Parquet data the rows came from, and the columns of it to carry over
     columns : the feature columns of that data
-    spec : what determines the content; another one in the folder is an error
+    spec : what determines the content; another one in the folder is an error, unless `overwrite`
     """
     names = list(arrays)
     store.check_apart(path, [*graph_inputs(arrays.values()), key_source])

@@ -57,6 +57,7 @@ def write_rows(
 
     Parameters
     ----------
+    path : of the store
     arrays : {name: Dask array with rows in blocks}; the first one sets the blocks. Text arrays become
         codes of `classes`
     kind, spec, classes, contents : see `distrf.store.Contents`

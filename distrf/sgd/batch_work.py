@@ -199,7 +199,7 @@ class BatchWork:
     def score_block(
         self, loaded: tuple[Any, ...], maps: Sequence[Any], block: int, W: np.ndarray, held: bool = True
     ) -> np.ndarray:
-        """Score sums of the validation rows of a block, or of its training rows: see `validation_score`."""
+        """Score sums of the rows of a block that are `held` out, or of its training rows: see `validation_score`."""
         rows = self.holdout.split(block, loaded[0].shape[0], *loaded[3:])[1 if held else 0]
         maps = maps[:-1] if self.probed else maps
         total = np.zeros((5, W.shape[1]))

@@ -215,7 +215,7 @@ class PreconditionedSGD(Optimizer):
             return state.weights
         if not len(state.slope):
             return state.average
-        eta = self.preconditioner.step(None)
+        eta = self.preconditioner.bounded(state.longest).step(None)
         W = state.average - eta * state.slope
         D = len(W) - self.intercept
         W[:D] = self.penalty.proximal(W[:D], eta)

@@ -184,6 +184,7 @@ def make_preconditioner(
     smoothness, alpha : L and the l2 penalty
     most : the most directions, 0 for none; None is P
     chosen : whether fewer are kept if the test rows require it; else `most`, as far as the spectrum goes
+    seed : of the random start of large decompositions
     """
     Z = sample.fitted
     most = Z.shape[1] if most is None else min(most, Z.shape[1])

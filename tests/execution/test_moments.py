@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import dask.array as da
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from distrf.execution.moments import column_moments
+from distrf.errors import InputError
+from distrf.execution.moments import _CovarianceReduction, column_moments
+from distrf.execution.sampling import take_aligned
 
 
 @pytest.fixture
@@ -42,3 +46,21 @@ def test_an_entry_that_is_stored_in_two_parts():
     np.testing.assert_allclose(found.mean, [1.5, 2.5])
     np.testing.assert_allclose(found.squares, [4.5, 12.5])
     np.testing.assert_array_equal(rows.data, before)
+
+
+def test_sampled_arrays_have_the_same_rows():
+    with pytest.raises(InputError, match=r"the same number of rows, got \[5, 4\]"):
+        take_aligned([np.zeros((5, 2)), np.zeros(4)], np.arange(3))
+
+
+def test_scratch_of_a_covariance():
+    """The rows less the shift as float64, dense, and a product of the size of the state."""
+    reduction, rows = _CovarianceReduction(300, (0.0,) * 300), np.ones((20_000, 300), dtype=np.float32)
+    state = reduction.initial()
+    tracemalloc.start()
+    try:
+        reduction.update(state, 0, rows)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert 0.95 * peak <= 20_000 * reduction.scratch_per_row + reduction.scratch_bytes <= 1.1 * peak
