@@ -368,7 +368,8 @@ def pass_memory(
     block = int(sum(max(a.chunks[0]) * row_bytes(a) for a in arrays))
     source, maps = source_of(arrays[0])
     stored = max(source.chunks[0]) * row_bytes(source)
-    block += int(stored) if maps else 0
+    if maps and not blocks_are_csr(arrays[0]):  # of CSR features `row_bytes` has counted it
+        block += int(stored)
     scratch = max(arrays[0].chunks[0]) * getattr(reduction, "scratch_per_row", 0)
     if blocks_are_csr(arrays[0]):
         scratch = min(scratch, getattr(reduction, "csr_scratch_bytes", scratch))
