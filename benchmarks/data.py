@@ -81,6 +81,27 @@ def dense(X: Any) -> np.ndarray:
     return (X.toarray() if sp.issparse(X) else np.asarray(X)).astype(np.float32)
 
 
+def kddcup_attacks(run: Run, unseen: bool = False) -> Split:
+    """Connections, with protocol, service and flag as indicators, and 1 for an attack, 0 for none.
+
+    unseen : whether a code has its column too that test rows have and no training row
+    """
+    X, y, T, t = raw(run, "kddcup99_10pct")
+    X, T, normal = dense(X), dense(T), 0
+    if not run.small:
+        with np.load(os.path.join(str(run.data), "kddcup99_10pct.npz")) as archive:
+            normal = int(np.flatnonzero(archive["class_names"].astype(str) == "normal")[0])
+        codes = {j: np.unique(np.concatenate([X[:, j], T[:, j]]) if unseen else X[:, j]) for j in (1, 2, 3)}
+        X, T = indicators(X, codes), indicators(T, codes)
+    return X, (y != normal).astype(np.int64), T, (t != normal).astype(np.int64)
+
+
+def indicators(X: np.ndarray, codes: dict[int, np.ndarray]) -> np.ndarray:
+    """Columns of codes, {column: its codes}, as a column for each code, after the others."""
+    made = [(X[:, [j]] == values).astype(np.float32) for j, values in codes.items()]
+    return np.hstack([np.delete(X, list(codes), axis=1), *made])
+
+
 def unit_range(X: np.ndarray, T: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Both divided by the largest value of X."""
     scale = np.float32(max(float(np.abs(X).max()), 1e-30))

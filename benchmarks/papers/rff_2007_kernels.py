@@ -14,6 +14,7 @@ from benchmarks.papers.rff_2007_claims import LABELS
 from benchmarks.papers.rff_2007_train import COLUMNS, KERNELS, features
 from distrf.kernels import get_shift_invariant_kernel
 from distrf.kernels.exact import kernel_block
+from distrf.plot.axes import set_round_ticks, set_size_ticks
 
 #: Rows on [0, 1]^2, and the length scale of each kernel: values from 0.02 to 1.
 D_IN, SCALES = 2, {"gaussian": 0.5, "laplacian": 0.5}
@@ -94,6 +95,8 @@ def draw_convergence(records: list[Record], figure: Any) -> None:
     known = [r for r in records if r["bound"] is not None]
     if known:
         ax.loglog([r["size"] for r in known], [r["bound"] for r in known], "k--", label="Claim 1, Gaussian")
+    set_size_ticks(ax, [r["size"] for r in records])
+    set_round_ticks(ax, [r[name] for r in records for name in ("rms", "bound") if r[name]])
     ax.set(xlabel="D, or grids P", ylabel="error of the kernel")
     ax.set_title("dots: root mean square; lines: by the variance; triangles: largest", fontsize=9)
     ax.legend()

@@ -12,6 +12,7 @@ from scipy.linalg import cho_factor, cho_solve
 from benchmarks.benchmark import Record, Run, markdown, where
 from benchmarks.clocks import cpu
 from benchmarks.papers.tefm_2016_maps import AsPrinted, plain
+from benchmarks.residuals import energies, residual_over_least
 from distrf import StreamingRidge
 from distrf.kernels import Gaussian
 from distrf.maps import FourierMap
@@ -111,13 +112,7 @@ def power(run: Run) -> Iterator[Record]:
     for kind, X, scale in (("normal", drawn(n)[0], SCALE), ("clustered", clustered(n), 2 * SCALE)):
         base = plain(d, scale, 0).fit(X)
         F = base.map_(X.astype(np.float64))
-        values = np.maximum(np.linalg.eigvalsh(F.T @ F)[::-1], 0)
-        least = np.sqrt(values[wide:].sum())
-
-        def over(Q: np.ndarray, F: np.ndarray = F, least: float = least) -> float:
-            Q = np.linalg.qr(Q.astype(np.float64))[0]
-            return float(np.linalg.norm(F - (F @ Q) @ Q.T) / least)
-
+        squares = energies(F)
         for q in (0, 1, 2):
             found = {}
             for label, dtype, between in (
@@ -127,10 +122,11 @@ def power(run: Run) -> Iterator[Record]:
             ):
                 one = AsPrinted(base, wide, "gaussian", q, 0, between)
                 one.subspace_of(F.astype(dtype))
-                found[label] = over(one.Q)
+                found[label] = residual_over_least(F, one.Q, squares)
             finder = RangeFinder(wide, n_iter=q, solver="finder")
-            found["distrf, float32"] = over(finder.find(X.astype(np.float32), base.map_).basis)
-            decay = float(np.sqrt(values[wide - 1] / values[0]))
+            basis = finder.find(X.astype(np.float32), base.map_).basis
+            found["distrf, float32"] = residual_over_least(F, basis, squares)
+            decay = float(np.sqrt(squares[wide - 1] / squares[0]))
             yield {"rows kind": kind, "rows": n, "d": d, "l": wide, "q": q, "decay": decay, **found}
 
 
