@@ -21,6 +21,7 @@ from pathlib import Path
 
 from benchmarks import names, results
 from benchmarks.benchmark import Benchmark, Claim, Part, Record, Run
+from distrf.errors import StoreError
 
 
 def main() -> None:
@@ -34,6 +35,8 @@ def main() -> None:
     parser.add_argument("--parts", nargs="+", metavar="PART", help="only these")
     parser.add_argument("--pages", action="store_true", help="write docs/results from benchmarks/results")
     options = parser.parse_args()
+    if options.data and not options.data.is_dir():
+        parser.exit(2, f"--data {options.data}: there is no such folder\n")
     if options.pages:
         from benchmarks import pages
 
@@ -49,11 +52,18 @@ def main() -> None:
             parser.error(
                 f"{options.name} has no part {', '.join(unknown)}: {', '.join(p.name for p in benchmark.parts)}"
             )
-        run_all(benchmark, Run(options.data, options.small), options.parts, options.json)
+        try:
+            run_all(benchmark, Run(options.data, options.small), options.parts, options.json)
+        except (FileNotFoundError, StoreError) as error:
+            missing = getattr(error, "filename", None) or getattr(error.__cause__, "filename", None)
+            if not str(missing).endswith(".npz"):
+                raise
+            parser.exit(2, f"{missing}: there is no such archive, or it cannot be read\n")
 
 
 def run_all(benchmark: Benchmark, run: Run, wanted: list[str] | None, path: Path | None) -> None:
     """Measure the parts, print their tables and the verdicts, and keep what was found."""
+    results.commit()  # now, and not when the first part has run
     found: dict[str, list[Record]] = {}
     for part in benchmark.parts:
         if wanted and part.name not in wanted:
@@ -63,7 +73,7 @@ def run_all(benchmark: Benchmark, run: Run, wanted: list[str] | None, path: Path
                 f"{part.name} reads data sets: say where they are with --data DIR, or take --small"
             )
         started = time.perf_counter()
-        found[part.name] = measure(benchmark, part, run, path)
+        found[part.name] = results.placed(part, measure(benchmark, part, run, path), results.machine())
         seconds = time.perf_counter() - started
         print(f"\n{part.name}: {seconds:.0f} s\n\n{part.table(found[part.name])}\n", flush=True)
     for claim in benchmark.claims(found):

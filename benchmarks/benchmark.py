@@ -47,6 +47,7 @@ class Part:
     draw : puts records on an empty Matplotlib figure; None: there is no picture
     data : whether it reads data sets from the folder
     resumes : whether it takes hours: its records are kept one by one, and `Run.have` says which need no measuring
+    by_processor : whether claims depend on the processor: each record gets its name, "processor", when it is read
     """
 
     name: str
@@ -55,6 +56,7 @@ class Part:
     draw: Callable[[list[Record], Any], None] | None = None
     data: bool = True
     resumes: bool = False
+    by_processor: bool = False
 
 
 @dataclass(frozen=True)

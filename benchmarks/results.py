@@ -17,6 +17,8 @@ from benchmarks.benchmark import Benchmark, Part, Record, Run
 
 #: The results that the documentation shows.
 FOLDER = Path(__file__).parent / "results"
+#: Tracked files that no measurement runs.
+NO_CODE = ("benchmarks/results", "docs")
 PACKAGES = ("distrf", "numpy", "scipy", "scikit-learn", "numba", "dask", "distributed", "zarr")
 
 
@@ -35,13 +37,27 @@ def machine() -> dict[str, Any]:
 def commit() -> str:
     """The commit whose code is measured, short, with a "+" where files differ from it; "" outside of a repository.
 
-    Asked once, before a file of results is written: that file is no change of the code.
+    Asked once, when a run starts: edits of later hours are not what it measures. Files of results, and documentation, are no code.
     """
-    command = ["git", "-C", str(FOLDER.parent), "describe", "--always", "--abbrev=7", "--dirty=+", "--exclude=*"]  # fmt: skip
+    head = ("rev-parse", "--short=7", "HEAD")
+    code = (
+        "status",
+        "--porcelain",
+        "--untracked-files=no",
+        "--",
+        ":/",
+        *(f":(top,exclude){path}" for path in NO_CODE),
+    )
     try:
-        return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+        commit, changes = (
+            subprocess.run(
+                ["git", "-C", str(FOLDER.parent), *words], check=True, capture_output=True, text=True
+            ).stdout.strip()
+            for words in (head, code)
+        )
     except (OSError, subprocess.CalledProcessError):
         return ""
+    return commit + ("+" if changes else "")
 
 
 def processor() -> str:
@@ -50,9 +66,17 @@ def processor() -> str:
     facts = dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
     facts = {name.strip(): value.strip() for name, value in facts.items()}
     flags = facts.get("flags", "").split()
-    widest = next((f for f in ("avx512_vbmi", "avx512f", "avx2") if f in flags), "")
+    widest = next((f for f in ("avx512vbmi", "avx512f", "avx2") if f in flags), "")
     family = f"family {facts['cpu family']} model {facts['model']}" if "cpu family" in facts else ""
     return ", ".join(part for part in (facts.get("model name", platform.machine()), family, widest) if part)
+
+
+def has_vbmi(name: str) -> bool:
+    """Whether the processor that `processor` calls so has AVX-512 VBMI.
+
+    All of AMD with AVX-512 do. Records say "avx512f" of them where the run looked for the flag under another name than Linux's.
+    """
+    return "avx512vbmi" in name or ("AMD" in name and "avx512f" in name)
 
 
 def memory() -> float:
@@ -68,7 +92,15 @@ def read(path: str | Path) -> dict[str, Any]:
 
 def records(benchmark: Benchmark, file: dict[str, Any]) -> dict[str, list[Record]]:
     """{part: its records}, in the order of the benchmark."""
-    return {p.name: file["parts"][p.name]["records"] for p in benchmark.parts if p.name in file["parts"]}
+    made = {p: file["parts"][p.name] for p in benchmark.parts if p.name in file["parts"]}
+    return {p.name: placed(p, part["records"], part.get("machine", {})) for p, part in made.items()}
+
+
+def placed(part: Part, records: list[Record], machine: dict[str, Any]) -> list[Record]:
+    """The records of a part, with the processor where claims depend on it."""
+    if not part.by_processor:
+        return records
+    return [record | {"processor": machine.get("processor", "")} for record in records]
 
 
 def resumed(path: str | Path | None, part: Part, run: Run) -> dict[str, Any] | None:
@@ -125,6 +157,11 @@ def dumps(file: dict[str, Any]) -> str:
         lines = ",\n    ".join(json.dumps(rounded(record), allow_nan=False) for record in part["records"])
         text += ("," if i else "") + f"\n  {json.dumps(name)}: {head} [\n    {lines}\n  ]}}"
     return text + "\n }\n}\n"
+
+
+def link(name: str) -> str:
+    """The name of a benchmark, as a link to its page where it has one."""
+    return f"[`{name}`]({name}.md)" if (FOLDER / f"{name}.json").exists() else f"`{name}`"
 
 
 def rounded(value: Any) -> Any:

@@ -1,8 +1,8 @@
 """Wall time and memory of the main job, beside a bare NumPy loop that does the same arithmetic.
 
 distrf: local workers of one thread each; from the Zarr store through division by 255 and random Fourier features to an exact
-ridge classifier, which is factored in the client. A small fit comes first, so workers have started, imported and compiled (or
-loaded from Numba's cache); its time is kept.
+ridge classifier, which is factored in the client. A first small fit on these workers, whose time is kept, imports and compiles (or
+loads from Numba's cache) what the others need.
 bare: one process, BLAS on all cores. It reads blocks of the same store, multiplies by the same weights, takes cosines and sines
 with NumPy in float32, adds the lower tiles of the Gram matrix in float64, and factors it.
 
@@ -12,7 +12,6 @@ each worker since its start.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import statistics
@@ -21,6 +20,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -29,16 +29,16 @@ from typing import Any
 import dask.array as da
 import numpy as np
 import zarr
-from distributed import Client, LocalCluster
 from scipy.linalg import cho_solve, cholesky
 from sklearn.pipeline import Pipeline, make_pipeline
 from threadpoolctl import threadpool_limits
 
 from benchmarks import data
 from benchmarks.benchmark import MIB, Benchmark, Claim, Part, Record, Run, markdown, where
+from benchmarks.workers import connected, measured
 from distrf import RandomFourierFeatures, StreamingRidgeClassifier, StreamingScaler, ingest, open_rows
-from distrf.cluster import connect
 from distrf.execution.memory import Workers
+from distrf.execution.workers import peak_memory
 from distrf.execution.write_zarr import write_rows
 from distrf.pipeline.inputs import open_input
 from distrf.planning import plan_job
@@ -63,16 +63,9 @@ class Job:
             StreamingRidgeClassifier(self.alpha),
         )
 
-    @contextlib.contextmanager
-    def cluster(self) -> Iterator[Client]:
+    def cluster(self) -> AbstractContextManager[Any]:
         """Workers in processes of their own, or in threads of this one for a small run."""
-        if self.processes:
-            with connect(n_workers=self.workers) as client:
-                yield client
-        else:
-            options: Any = {"threads_per_worker": 1, "processes": False, "dashboard_address": ":0"}
-            with LocalCluster(n_workers=self.workers, **options) as cluster, Client(cluster) as client:
-                yield client
+        return connected(self.workers, not self.processes, None)
 
 
 # ---- the data -----------------------------------------------------------------------------------------
@@ -134,33 +127,25 @@ def make_store(path: str, rows: int | None, folder: str) -> str:
 # ---- memory -------------------------------------------------------------------------------------------
 
 
-def peak_bytes() -> int:
-    """Largest resident size of this process. Not ru_maxrss: it starts at the size of the parent."""
-    with open("/proc/self/status") as status:
-        return next(1024 * int(line.split()[1]) for line in status if line.startswith("VmHWM"))
-
-
-def memory_of(job: Job, store: str, client: Client) -> Record:
+def memory_of(job: Job, store: str, client: Any) -> Record:
     """MiB of each worker so far, and what the plan of this fit says that one needs."""
     steps = [step for _, step in job.model().steps]
     plan = plan_job("fit", steps, open_input(store, "y"), Workers.of_client(client), 10).memory.peak
-    return {"peaks": [p / MIB for p in sorted(client.run(peak_bytes).values())], "plan": plan / MIB}
-
-
-def cpu_seconds(client: Client | None = None) -> float:
-    """Processor time of this process, and of the workers of a client: steadier than the clock on a busy machine."""
-    return time.process_time() + (sum(client.run(time.process_time).values()) if client else 0.0)
+    return {"peaks": [p / MIB for p in sorted(peak_memory(client).values())], "plan": plan / MIB}
 
 
 # ---- the two ways -------------------------------------------------------------------------------------
 
 
-def distrf_fit(job: Job, store: str) -> tuple[Pipeline, float]:
-    start = time.perf_counter()
-    with threadpool_limits(os.cpu_count()):  # of the client, which factors the matrix
-        X, y = open_rows(store)
-        model = job.model().fit(X, y)
-    return model, time.perf_counter() - start
+def distrf_fit(job: Job, store: str, client: Any) -> tuple[Record, Pipeline]:
+    """What it took, and the model."""
+
+    def fit() -> Pipeline:
+        with threadpool_limits(os.cpu_count()):  # of the client, which factors the matrix
+            X, y = open_rows(store)
+            return job.model().fit(X, y)
+
+    return measured(client, fit)
 
 
 def bare_fit(job: Job, store: str, weights: np.ndarray) -> tuple[Any, float, dict[str, float]]:
@@ -229,17 +214,16 @@ def speed(run: Run) -> Iterator[Record]:
         X, y = open_rows(store)
         start, few = time.perf_counter(), min(2000 * job.workers, X.shape[0])
         replace(job, components=min(256, job.components)).model().fit(X[:few].rechunk({0: 500}), y[:few])
-        warm = time.perf_counter() - start
+        first = time.perf_counter() - start
         # Shape (d, D / 2): as the map makes them, so that both ways solve one problem.
         weights = job.model()[1].fit(np.zeros((2, X.shape[1]))).map_.frequencies().T.astype(np.float32)
         for i in range(run.pick(3, 1)):
-            before = cpu_seconds(client)
-            model, seconds = distrf_fit(job, store)
+            took, model = distrf_fit(job, store, client)
             record: Record = {
                 "what": "fit",
                 "repeat": i,
-                "distrf": seconds,
-                "distrf cpu": cpu_seconds(client) - before,
+                "distrf": took["wall"],
+                "distrf cpu": took["all"],
             }
             before = time.process_time()
             with threadpool_limits(os.cpu_count()):
@@ -252,7 +236,7 @@ def speed(run: Run) -> Iterator[Record]:
             "rows": X.shape[0],
             "D": job.components,
             "workers": job.workers,
-            "warm-up": warm,
+            "first small fit": first,
         }
         record |= {"score": 100 * float(model.score(T, t))} | memory_of(job, store, client)
         bare = bare_accuracy(job, solution, weights, T.astype(np.float32) / np.float32(255), t)
@@ -264,6 +248,11 @@ def medians_of(records: list[Record]) -> dict[str, float]:
     return {
         name: statistics.median(r[name] for r in fits) for name in ("distrf", "bare", "distrf cpu", "bare cpu")
     }
+
+
+def first_fit(job: Record) -> float:
+    """Its seconds; records of older runs call them "warm-up"."""
+    return float(job["first small fit"] if "first small fit" in job else job["warm-up"])
 
 
 def show_speed(records: list[Record]) -> str:
@@ -280,7 +269,7 @@ def show_speed(records: list[Record]) -> str:
         f"{job['rows']:,} rows, D = {job['D']:,}, {job['workers']} workers, medians of {len(fits)} fits.\n\n"
         + markdown(head, rows)
         + f"\n\nThe last bare loop: {spent}. Peaks of the workers: {peaks} MiB; planned: {job['plan']:.0f}. "
-        f"Workers start, import and compile in {job['warm-up']:.1f} s before."
+        f"A first small fit, in which the workers import and compile, takes {first_fit(job):.1f} s before."
     )
 
 
@@ -302,8 +291,8 @@ def memory(run: Run) -> Iterator[Record]:
 def memory_run(job: Job, store: str) -> Record:
     with job.cluster() as client:
         rows = open_rows(store)[0].shape[0]
-        _, seconds = distrf_fit(job, store)
-        return {"rows": rows, "D": job.components, "seconds": seconds} | memory_of(job, store, client)
+        took, _ = distrf_fit(job, store, client)
+        return {"rows": rows, "D": job.components, "seconds": took["wall"]} | memory_of(job, store, client)
 
 
 def show_memory(records: list[Record]) -> str:

@@ -19,7 +19,7 @@ def normal(rng: np.random.Generator, y: np.ndarray) -> np.ndarray:
 
 
 def narrow(rng: np.random.Generator, y: np.ndarray) -> np.ndarray:
-    """Decision values of ridge where a class is rare: close to -1, but for few rows."""
+    """Decision values of ridge where a class is rare: almost all at -1."""
     near = -1 + 0.003 * rng.normal(size=len(y)) + 0.003 * y
     return np.where(y & (rng.random(len(y)) < 0.3), rng.normal(size=len(y)), near)
 
@@ -36,10 +36,12 @@ def probability(rng: np.random.Generator, y: np.ndarray) -> np.ndarray:
 CASES = {
     "normal": (normal, 0.1),
     "normal, 1 in 10,000": (normal, 1e-4),
-    "near -1 but for few": (narrow, 0.1),
+    "almost all scores at -1": (narrow, 0.1),
     "Cauchy": (heavy, 0.1),
     "small probabilities": (probability, 0.1),
 }
+#: Names of cases in records of older runs.
+FORMER = {"near -1 but for few": "almost all scores at -1"}
 
 
 def ranked(scores: np.ndarray, y: np.ndarray) -> Ranking:
@@ -75,9 +77,10 @@ def bins(run: Run) -> Iterator[Record]:
 def show(records: list[Record]) -> str:
     rows = []
     for r in records:
+        name = FORMER.get(r["scores"], r["scores"])
         cells = [[f"{r[s]:.6f}", f"{r[f'{s} bound']:.1e}", f"{r[f'{s} off']:.0e}"] for s in ("AUC", "AP")]
         rows.append(
-            [r["scores"], *cells[0], *cells[1], f"{r['seconds']:.1f}", f"{r['scikit-learn seconds']:.1f}"]
+            [name, *cells[0], *cells[1], f"{r['seconds']:.1f}", f"{r['scikit-learn seconds']:.1f}"]
         )
     head = ["scores", "AUC", "bound", "off by", "average precision", "bound", "off by", "s", "scikit-learn s"]
     return f"{records[0]['rows']:,} rows; s is processor time.\n\n" + markdown(head, rows)
@@ -94,7 +97,7 @@ def claims(found: dict[str, list[Record]]) -> list[Claim]:
         Claim(
             "AUC and average precision are off by no more than the bound that comes with them", "the bound",
             f"off by {max(off for off, _ in both):.0e} at most; bounds {max(bound for _, bound in both):.1e} at most "
-            f"({worst['scores']})",
+            f"({FORMER.get(worst['scores'], worst['scores'])})",
             "holds" if inside else "does not hold", "" if inside else "a bound is too small",
         )
     ]  # fmt: skip

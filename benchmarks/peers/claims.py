@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from benchmarks.benchmark import Claim, Record, Verdict, pm, where
+from benchmarks.benchmark import Claim, Record, Verdict, judged, pm, where
+from benchmarks.peers.processes import LIMIT
+from benchmarks.peers.reasons import BETTER, QUICKER, why
 from benchmarks.peers.shown import (
     PARTNERS,
     better,
     failed,
+    failure,
     finished,
     margin,
     one,
@@ -36,9 +39,19 @@ def claims(found: dict[str, list[Record]]) -> list[Claim]:
     return made
 
 
-def judged(sign: int, level: Verdict = "holds") -> Verdict:
+def of_sign(sign: int, level: Verdict = "holds") -> Verdict:
     """1: ours is ahead; -1: theirs; 0: level."""
-    return {1: "holds", 0: level, -1: "does not hold"}[sign]  # type: ignore[return-value]
+    return "holds" if sign > 0 else level if sign == 0 else "does not hold"
+
+
+def both_of(good: bool, other: bool) -> Verdict:
+    """Of a claim of two halves."""
+    return "holds" if good and other else "holds in part" if good or other else "does not hold"
+
+
+def lost(said: str, theirs: str, own: Record) -> Claim:
+    """A claim on a method of ours that found nothing."""
+    return Claim(said, theirs, "nothing", "does not hold", f"{own['method']} failed: {failure(own)}")
 
 
 # ---- features -----------------------------------------------------------------------------------------
@@ -55,48 +68,57 @@ WHY_FEATURES = {
 
 
 def claim_features(records: list[Record]) -> list[Claim]:
-    """Each map beside the same map of a peer, at the most rows that both finished."""
+    """Each map beside the same map of a peer, at the most rows that the peer finished."""
     made = []
-    for theirs, why in WHY_FEATURES.items():
-        both = [
-            n
-            for n in sizes(records)
-            if one(records, n=n, method=theirs) and one(records, n=n, method=PARTNERS[theirs])
-        ]
-        if not both:
+    for theirs, known in WHY_FEATURES.items():
+        pairs = paired(records, {"method": PARTNERS[theirs]}, {"method": theirs})
+        if not pairs:
             continue
-        n = both[-1]
-        peer, own = where(records, n=n, method=theirs)[0], where(records, n=n, method=PARTNERS[theirs])[0]
-        sign, ratio = quicker(own, peer), seconds(peer) / seconds(own)
+        own, peer = pairs[-1]
         wide = " of 2 D columns" if theirs == "Fastfood" else ""
-        made.append(
-            Claim(
-                f"{PARTNERS[theirs]} features take no more time than {theirs} of {peer['peer']}: {n:,} rows",
-                f"{time(seconds(peer))} s, error {100 * peer['mean']:.1f} %{wide}",
-                f"{time(seconds(own))} s, error {100 * own['mean']:.1f} %: {ratio:.1f} x as quick",
-                judged(sign, "holds" if ratio >= 1 else "holds in part"),
-                "" if sign > 0 or (sign == 0 and ratio >= 1) else f"level: {why}" if sign == 0 else why,
-            )
+        text = (
+            f"{PARTNERS[theirs]} features take no more time than {theirs} of {peer['peer']}: {peer['n']:,} rows"
         )
+        theirs_ = f"{time(seconds(peer))} s, error {100 * peer['mean']:.1f} %{wide}"
+        if failure(own):
+            made.append(lost(text, theirs_, own))
+            continue
+        sign, ratio = quicker(own, peer), seconds(peer) / seconds(own)
+        verdict = of_sign(sign, "holds" if ratio >= 1 else "holds in part")
+        ours = f"{time(seconds(own))} s, error {100 * own['mean']:.1f} %: {ratio:.1f} x as quick"
+        reason = f"level: {known}" if sign == 0 else known
+        made.append(Claim(text, theirs_, ours, verdict, "" if verdict == "holds" else reason))
     return made
+
+
+def paired(
+    records: list[Record], ours: dict[str, object], theirs: dict[str, object]
+) -> list[tuple[Record, Record]]:
+    """What ours and a peer have at each number of rows at which the peer finished, and ours was run."""
+    both = [(where(records, n=n, **ours), one(records, n=n, **theirs)) for n in sizes(records)]
+    return [(own[0], peer) for own, peer in both if own and peer]
 
 
 def claim_flat(records: list[Record]) -> list[Claim]:
     """Peaks of the two largest sizes."""
-    own = finished(where(records, method="distrf Fourier, blocks"))
+    own = where(records, method="distrf Fourier, blocks")
     if len(own) < 2:
         return []
     (a, b), whole = sorted(own, key=lambda r: r["n"])[-2:], where(records, method="RBFSampler")
     theirs = "; ".join(
-        f"{r['n']:,} rows: " + (f"{r['peak'] / 2**20:,.0f} MiB" if "mean" in r else r["error"])
-        for r in whole[-2:]
+        f"{r['n']:,} rows: " + (failure(r) or f"{r['peak'] / 2**20:,.0f} MiB") for r in whole[-2:]
     )
+    text = (
+        f"The peak does not depend on the number of rows: features of {a['n']:,} and {b['n']:,} rows, in blocks"
+    )
+    if late := failed([a, b]):
+        return [lost(text, f"RBFSampler, {theirs}", late[0])]
     growth = b["peak"] / a["peak"]
     others = [r for r in finished(where(records, n=b["n"])) if r["peer"] != "distrf"]
     flat = "; ".join(f"{r['method']}: {r['peak'] / 2**20:,.0f} MiB" for r in others)
     return [
         Claim(
-            f"The peak does not depend on the number of rows: features of {a['n']:,} and {b['n']:,} rows, in blocks",
+            text,
             f"RBFSampler, {theirs}" + (f"; {flat}" if flat else ""),
             f"{a['peak'] / 2**20:,.0f} and {b['peak'] / 2**20:,.0f} MiB",
             "holds" if growth < 1.1 else "does not hold",
@@ -116,27 +138,23 @@ def said(r: Record) -> str:
 
 def claim_ridge(records: list[Record], n: int) -> list[Claim]:
     """The same objective on features of the same kernel: scikit-learn's pipeline and ours."""
-    own, peer = one(records, method=RIDGE), one(records, method="RBFSampler + RidgeClassifier")
-    if not own or not peer:
+    pairs = paired(records, {"method": RIDGE}, {"method": "RBFSampler + RidgeClassifier"})
+    if not pairs:
         return []
+    own, peer = pairs[0]
+    takes = f"Ridge on D = {peer['D']:,} features of {n:,} rows takes no more time than scikit-learn's pipeline"
+    as_good = f"... and is as accurate: {n:,} rows"
+    if failure(own):
+        return [lost(text, said(peer), own) for text in (takes, as_good)]
     quick, good = quicker(own, peer), better(own, peer)
-    slower = (
-        f"the same sums of n D^2 products; ours are added in float64 and a pass costs some tenths of a second to set up, which "
-        f"{n:,} rows do not pay back. Starting costs {time(own['start'])} s against {time(peer['start'])} s besides"
-    )
+    slower = f"the same sums of n D^2 products; ours are added in float64, and what a pass costs to set up {n:,} rows do not pay back. Starting costs {time(own['start'])} s against {time(peer['start'])} s besides"
     return [
+        Claim(takes, said(peer), said(own), of_sign(quick), "" if quick >= 0 else slower),
         Claim(
-            f"Ridge on D = {own['D']:,} features of {n:,} rows takes no more time than scikit-learn's pipeline",
+            as_good,
             said(peer),
             said(own),
-            judged(quick),
-            "" if quick >= 0 else slower,
-        ),
-        Claim(
-            f"... and is as accurate: {n:,} rows",
-            said(peer),
-            said(own),
-            judged(good),
+            of_sign(good),
             "" if good >= 0 else f"beyond {100 * margin(own, peer):.1f} points: {WHY_PAIRED}",
         ),
     ]
@@ -152,148 +170,109 @@ def claim_exact(records: list[Record]) -> list[Claim]:
     """Exact kernel machines, where they fit."""
     made = []
     for name in ("SVC", "thundersvm.SVC", "KernelRidge"):
-        done = finished(where(records, method=name))
-        if not done:
+        pairs = paired(records, {"method": RIDGE}, {"method": name})
+        if not pairs:
             continue
-        n = max(r["n"] for r in done)
-        peer, own = where(done, n=n)[0], one(records, n=n, method=RIDGE)
-        if not own:
+        own, peer = pairs[-1]
+        n = peer["n"]
+        text = f"Random features have the accuracy of {name} in less time: {n:,} rows"
+        if failure(own):
+            made.append(lost(text, said(peer), own))
             continue
         good, quick = better(own, peer), quicker(own, peer)
-        made.append(
-            Claim(
-                f"Random features have the accuracy of {name} in less time: {n:,} rows",
-                said(peer),
-                said(own),
-                "holds"
-                if good >= 0 and quick > 0
-                else "holds in part"
-                if good >= 0 or quick > 0
-                else "does not hold",
-                ""
-                if good >= 0 and quick > 0
-                else "; ".join(
-                    (["level in time"] if quick == 0 else ["slower on so few rows"] if quick < 0 else [])
-                    + (
-                        [f"{own['D']:,} random features stand for a kernel of {n:,} x {n:,} numbers"]
-                        if good < 0
-                        else []
-                    )
-                ),
-            )
-        )
+        reasons = ["level in time"] if quick == 0 else [why(name, QUICKER)] if quick < 0 else []
+        if good < 0:
+            reasons.append(f"{own['D']:,} random features stand for a kernel of {n:,} x {n:,} numbers")
+        verdict = both_of(good >= 0, quick > 0)
+        made.append(Claim(text, said(peer), said(own), verdict, "; ".join(reasons)))
     return made
 
 
 def claim_million(records: list[Record]) -> list[Claim]:
     """What finishes within the memory, and how good it is."""
-    own = one(records, method=RIDGE)
-    if not own:
+    mine = where(records, method=RIDGE)
+    if not mine:
         return []
-    n = own["n"]
-    late = [f"{r['method']} ({r['peer']}): {r['error']}" for r in failed(records)]
-    peers = [r for r in finished(records) if r["peer"] != "distrf"]
-    made = [
-        Claim(
-            f"{n:,} rows on {own['D']:,} features train in 4 GiB",
-            "; ".join(late) or "all finish",
-            said(own),
-            "holds",
-        )
-    ]
-    for r in peers:
-        good, quick = better(own, r), quicker(own, r)
-        made.append(
-            Claim(
-                f"Ridge on {n:,} rows is more accurate than {r['method']} of {r['peer']}",
-                said(r),
-                said(own),
-                "holds" if good > 0 else "holds in part" if good == 0 else "does not hold",
-                "; ".join(
-                    ([] if good > 0 else ["level" if good == 0 else "fewer points"])
-                    + (
-                        []
-                        if quick >= 0
-                        else [f"the peer is {seconds(own) / seconds(r):.1f} x as quick: {WHY_SGD}"]
-                    )
-                ),
-            )
-        )
-    sgd, loop = one(records, method=SGD), one(records, method="RBFSampler + SGDClassifier, loop over blocks")
-    if sgd and loop:
-        good, quick = better(sgd, loop), quicker(sgd, loop)
-        made.append(
-            Claim(
-                f"SGD on {n:,} rows beside a loop around `partial_fit`: more accurate, in no more time",
-                said(loop),
-                said(sgd),
-                "holds"
-                if good > 0 and quick >= 0
-                else "holds in part"
-                if good > 0 or quick >= 0
-                else "does not hold",
-                ""
-                if good > 0 and quick >= 0
-                else "; ".join(
-                    ([] if good > 0 else ["no more accurate"])
-                    + ([] if quick >= 0 else [f"{seconds(sgd) / seconds(loop):.1f} x the time: {WHY_EPOCHS}"])
-                ),
-            )
-        )
+    own = mine[0]
+    made = [claim_memory(own, [r for r in failed(records) if r["peer"] != "distrf"])]
+    for peer in [r for r in finished(records) if r["peer"] != "distrf"]:
+        text = f"Ridge on {own['n']:,} rows is more accurate than {peer['method']} of {peer['peer']}"
+        made.append(lost(text, said(peer), own) if failure(own) else claim_accuracy(text, own, peer))
+    loop = one(records, method="RBFSampler + SGDClassifier, loop over blocks")
+    for sgd in where(records, method=SGD) if loop else []:
+        made.append(claim_sgd(sgd, loop))
     return made
 
 
+def claim_memory(own: Record, late: list[Record]) -> Claim:
+    """Ridge within the limit of a process; which peers are not."""
+    text = f"{own['n']:,} rows on {own['D']:,} features train in {LIMIT / 2**30:.0f} GiB"
+    theirs = "; ".join(f"{r['method']} ({r['peer']}): {failure(r)}" for r in late) or "all finish"
+    if failure(own):
+        return lost(text, theirs, own)
+    ok = own["peak"] <= LIMIT
+    return Claim(text, theirs, said(own), "holds" if ok else "does not hold", "" if ok else "its peak is above")
+
+
+def claim_accuracy(text: str, own: Record, peer: Record) -> Claim:
+    """Ridge and a peer that finished, which may be quicker."""
+    good, quick = better(own, peer), quicker(own, peer)
+    reasons = [] if good > 0 else ["level"] if good == 0 else [f"fewer points: {why(peer['method'], BETTER)}"]
+    if quick < 0:
+        times = seconds(own) / seconds(peer)
+        reasons.append(f"the peer is {times:.1f} x as quick: {why(peer['method'], QUICKER)}")
+    return Claim(text, said(peer), said(own), of_sign(good, "holds in part"), "; ".join(reasons))
+
+
+def claim_sgd(sgd: Record, loop: Record) -> Claim:
+    text = f"SGD on {sgd['n']:,} rows beside a loop around `partial_fit`: more accurate, in no more time"
+    if failure(sgd):
+        return lost(text, said(loop), sgd)
+    good, quick = better(sgd, loop), quicker(sgd, loop)
+    reasons = [] if good > 0 else ["no more accurate"]
+    reasons += [] if quick >= 0 else [f"{seconds(sgd) / seconds(loop):.1f} x the time: {WHY_EPOCHS}"]
+    return Claim(text, said(loop), said(sgd), both_of(good > 0, quick >= 0), "; ".join(reasons))
+
+
 WHY_EPOCHS = (
-    "the loop ends after three epochs whatever it has reached; ours goes on until its loss falls no more"
+    "the loop ends after a few epochs whatever it has reached; ours goes on until its loss falls no more"
 )
-WHY_SGD = "a step of SGD takes D products a row, a Gram matrix D^2"
 
 
 # ---- tables -------------------------------------------------------------------------------------------
 
 
 def claim_tables(records: list[Record]) -> list[Claim]:
-    """Boosting, table by table: the best of its kind."""
-    made = []
+    """Boosting, table by table: the best of its kind, and the quickest."""
+    made, ratios, late = [], [], []
     for name in dict.fromkeys(r["set"] for r in records):
         mine = where(records, set=name)
-        own, peers = one(mine, method="distrf.train"), [r for r in finished(mine) if r["peer"] != "distrf"]
-        if not own or not peers:
+        ours, peers = where(mine, method="distrf.train"), [r for r in finished(mine) if r["peer"] != "distrf"]
+        if not ours or not peers:
             continue
-        best = max(peers, key=lambda r: r["mean"])
-        good = better(own, best)
-        made.append(
-            Claim(
-                f"{name}: `distrf.train` is as good as the best of boosting",
-                f"{best['method']}: {said(best)}",
-                said(own),
-                judged(good),
-                "" if good >= 0 else f"by {100 * (best['mean'] - own['mean']):.1f} points: {WHY_TREES}",
-            )
+        own, best = ours[0], max(peers, key=lambda r: r["mean"])
+        text, theirs = (
+            f"{name}: `distrf.train` is as good as the best of boosting",
+            f"{best['method']}: {said(best)}",
         )
-    both = [
-        (one(records, set=name, method="distrf.train"), finished(where(records, set=name)))
-        for name in dict.fromkeys(r["set"] for r in records)
-    ]
-    ratios = [
-        seconds(own) / min(seconds(r) for r in done if r["peer"] != "distrf")
-        for own, done in both
-        if own and any(r["peer"] != "distrf" for r in done)
-    ]
-    if ratios:
-        made.append(
-            Claim(
-                "`distrf.train` takes no more time than boosting, on tables that fit in memory",
-                "1 x the quickest",
-                f"{min(ratios):.0f} to {max(ratios):.0f} x",
-                "holds" if max(ratios) <= 1 else "does not hold",
-                "" if max(ratios) <= 1 else WHY_SLOW,
-            )
-        )
+        if failure(own):
+            late.append(own)
+            made.append(lost(text, theirs, own))
+            continue
+        ratios.append(seconds(own) / min(map(seconds, peers)))
+        good, points = better(own, best), 100 * (best["mean"] - own["mean"])
+        reason = "" if good >= 0 else f"by {points:.1f} points: {why(best['method'], BETTER)}"
+        made.append(Claim(text, theirs, said(own), of_sign(good), reason))
+    text = "`distrf.train` takes no more time than boosting, on tables that fit in memory"
+    if late:
+        made.append(lost(text, "1 x the quickest", late[0]))
+    elif ratios:
+        verdict = judged(sum(ratio <= 1 for ratio in ratios), len(ratios))
+        ours_ = f"{min(ratios):.0f} to {max(ratios):.0f} x"
+        made.append(Claim(text, "1 x the quickest", ours_, verdict, "" if verdict == "holds" else WHY_SLOW))
     return made
 
 
-WHY_TREES = "trees cut single columns, features of a Gaussian kernel are smooth functions of all columns"
 WHY_SLOW = (
     "`train` judges units, length scales and columns on a sample, then adds a Gram matrix of thousands of features and factors it "
     "for each penalty and fold; trees sort each column into bins once"
@@ -309,14 +288,10 @@ def claim_subspace(records: list[Record]) -> list[Claim]:
     pairs = [(finder, name, i) for i in sorted({r["n_iter"] for r in records}) for name in RANDOMIZED]
     pairs.append(("distrf TEFM, gram", "dask-ml TruncatedSVD, tsqr", 2))
     for ours, theirs, n_iter in pairs:
-        both = [
-            (one(records, n=n, n_iter=n_iter, method=ours), one(records, n=n, n_iter=n_iter, method=theirs))
-            for n in sizes(records)
-        ]
-        done = [(own, peer) for own, peer in both if own and peer]
-        if done:
+        both = paired(records, {"n_iter": n_iter, "method": ours}, {"n_iter": n_iter, "method": theirs})
+        if both:
             how = f"{n_iter} iterations" if ours == finder else "exact"
-            made.append(claim_values(*done[-1], f"{how}, {done[-1][0]['n']:,} rows"))
+            made.append(claim_values(*both[-1], f"{how}, {both[-1][1]['n']:,} rows"))
     return made
 
 
@@ -324,14 +299,14 @@ RANDOMIZED = ("dask-ml TruncatedSVD, randomized", "sklearn TruncatedSVD")
 
 
 def claim_values(own: Record, peer: Record, how: str) -> Claim:
+    text = f"{own['method']} beside {peer['method']}, {how}: as accurate, in no more time"
+    theirs = f"error {100 * peer['mean']:.2g} %, {time(seconds(peer))} s"
+    if failure(own):
+        return lost(text, theirs, own)
     worse = own["mean"] > max(1.1 * peer["mean"], 1e-4)
     slower = quicker(own, peer) < 0
-    why = [f"{seconds(own) / seconds(peer):.1f} x the time"] if slower else []
-    why += ["less accurate"] if worse else []
-    return Claim(
-        f"{own['method']} beside {peer['method']}, {how}: as accurate, in no more time",
-        f"error {100 * peer['mean']:.2g} %, {time(seconds(peer))} s",
-        f"error {100 * own['mean']:.2g} %, {time(seconds(own))} s",
-        "does not hold" if worse else "holds in part" if slower else "holds",
-        "; ".join(why),
-    )
+    reasons = [f"{seconds(own) / seconds(peer):.1f} x the time"] if slower else []
+    reasons += ["less accurate"] if worse else []
+    ours = f"error {100 * own['mean']:.2g} %, {time(seconds(own))} s"
+    verdict: Verdict = "does not hold" if worse else "holds in part" if slower else "holds"
+    return Claim(text, theirs, ours, verdict, "; ".join(reasons))

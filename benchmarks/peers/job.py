@@ -2,7 +2,8 @@
 
 Run by the Python of a peer, which has neither distrf nor this package. JOB and METHOD are names of `methods.JOBS`, FOLDER
 holds the rows, OPTIONS are JSON. A first go on few rows imports, compiles and starts what there is to start: `start`. `fit`
-and `predict` are processor seconds of all threads after that; `peak` is the largest resident size in bytes, of all.
+and `predict` are processor seconds of all threads after that; `peak` is the largest resident size in bytes, of all; `error` is
+that of the kernel matrix or of the singular values.
 """
 
 from __future__ import annotations

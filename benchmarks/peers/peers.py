@@ -81,7 +81,7 @@ def over_seeds(run: Run, name: str, method: str, folder: str, options: dict[str,
             record = {"peer": JOBS[name][method].peer, "method": method} | job.run(name, method, folder, given)
         else:
             record = processes.measure(name, method, folder, given, SECONDS)
-        if "error" in record and isinstance(record["error"], str):
+        if "failed" in record:
             return record
         made.append(record)
     what = "score" if "score" in made[0] else "error"
@@ -116,7 +116,7 @@ def environments_(run: Run) -> Iterator[Record]:
         try:
             yield record | {"installed": environments.installed(peer)}
         except environments.UnavailableError as error:
-            yield record | {"error": str(error)}
+            yield record | {"failed": str(error)}
 
 
 # ---- parts --------------------------------------------------------------------------------------------

@@ -25,7 +25,7 @@ THREADS = ("OMP", "OPENBLAS", "MKL", "NUMBA")
 
 
 def measure(job: str, method: str, folder: str, options: dict[str, Any], seconds: float) -> Record:
-    """The record of one method: what `job.py` found, or the error that kept it from finding anything.
+    """The record of one method: what `job.py` found, or why it found nothing, "failed".
 
     seconds : of processor time at most
     """
@@ -34,7 +34,7 @@ def measure(job: str, method: str, folder: str, options: dict[str, Any], seconds
     try:
         python = environments.python_of(peer)
     except environments.UnavailableError as error:
-        return record | {"error": str(error)}
+        return record | {"failed": str(error)}
     words = [job, method, folder, json.dumps(options)]
     return record | watched([str(python), str(Path(__file__).parent / "job.py"), *words], peer, seconds)
 
@@ -47,7 +47,7 @@ def surroundings(peer: str) -> dict[str, str]:
 
 
 def watched(command: list[str], peer: str, seconds: float, limit: int = LIMIT) -> Record:
-    """Run a command; returns the JSON of its last line, or {"error": why}."""
+    """Run a command; returns the JSON of its last line, or {"failed": why}."""
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
         process = subprocess.Popen(
             command, stdout=out, stderr=err, env=surroundings(peer), start_new_session=True
@@ -61,9 +61,11 @@ def watched(command: list[str], peer: str, seconds: float, limit: int = LIMIT) -
         out.seek(0), err.seek(0)
         lines, said = out.read().strip().splitlines(), err.read().strip().splitlines()
     if stopped:
-        return {"error": stopped}
+        return {"failed": stopped}
     if process.returncode:
-        return {"error": (said or [f"exit code {process.returncode}"])[-1][:300]}
+        return {"failed": (said or [f"exit code {process.returncode}"])[-1][:300]}
+    if not lines:
+        return {"failed": "it ended and printed nothing"}
     return json.loads(lines[-1])
 
 

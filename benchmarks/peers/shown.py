@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 from benchmarks.benchmark import Record, markdown, where
 from benchmarks.peers.methods import JOBS
-from benchmarks.peers.reasons import reasons
+from benchmarks.peers.reasons import BETTER, LOWER, QUICKER, reasons
 
 #: What is the same without distrf. Others are compared with `distrf Fourier + ridge`.
 PARTNERS = {
@@ -24,12 +25,17 @@ LEVEL = 0.003
 SAME_TIME = 1.15
 
 
+def failure(r: Record) -> str | None:
+    """Why a method found nothing; None: it finished. Records of older runs call it "error"."""
+    return r.get("failed", r.get("error"))
+
+
 def finished(records: list[Record]) -> list[Record]:
-    return [r for r in records if "mean" in r]
+    return [r for r in records if failure(r) is None]
 
 
 def failed(records: list[Record]) -> list[Record]:
-    return [r for r in records if "mean" not in r]
+    return [r for r in records if failure(r) is not None]
 
 
 def one(records: list[Record], **values: Any) -> Record | None:
@@ -87,21 +93,24 @@ def ahead(records: list[Record], ours: Record | None) -> str:
     level = [r for r in peers if better(r, ours) >= 0]
     quick = [r for r in level if quicker(r, ours) > 0]
     small = [r for r in level if ours["peak"] > 1.5 * r["peak"]]
-    by = ", ".join(f"{r['method']} by {100 * (r['mean'] - ours['mean']):.1f}" for r in up)
+    gained = ", ".join(f"{r['method']} by {100 * (r['mean'] - ours['mean']):.1f}" for r in up)
     sooner = ", ".join(f"{r['method']} {seconds(ours) / seconds(r):.1f} x" for r in quick)
     lower = ", ".join(f"{r['method']} {ours['peak'] / r['peak']:.1f} x" for r in small)
     said = [
-        f"Better than *{ours['method']}*, in points: {by or 'no peer'}.",
+        f"Better than *{ours['method']}*, in points: {gained or 'no peer'}.",
         f"Quicker, and no worse: {sooner or 'no peer'}.",
         f"A peak lower by a third or more, and no worse: {lower or 'no peer'}.",
     ]
-    of = [r["method"] for r in peers if r in up or r in quick or r in small]
-    return " ".join([*said, reasons(of)] if of else said)
+    known = [
+        (kind, reasons([r["method"] for r in who], kind))
+        for kind, who in ((BETTER, up), (QUICKER, quick), (LOWER, small))
+    ]
+    return " ".join([*said, *(f"Why {kind}: {text}." for kind, text in known if text)])
 
 
 def cells(r: Record) -> list[str]:
     """Peer, method, seconds and MiB; or why there are none."""
-    if "mean" not in r:
+    if failure(r):
         return [r["method"], r["peer"], "-", "-", "-", "-"]
     predict = time(r["predict"]) if "predict" in r else "-"
     return [r["method"], r["peer"], time(r["fit"]), predict, time(r["start"]), mib(r)]
@@ -111,16 +120,16 @@ def by_time(records: list[Record]) -> list[Record]:
     return [*sorted(finished(records), key=seconds), *failed(records)]
 
 
-def reason(r: Record) -> str:
-    """An error in the words of a table."""
-    return str(r["error"]).replace("|", "\\|")
+def result(r: Record, digits: Callable[[Record], str]) -> str:
+    """A score or an error, or why there is none, in the words of a table."""
+    return digits(r) if failure(r) is None else str(failure(r)).replace("|", "\\|")
 
 
 def show_environments(records: list[Record]) -> str:
     rows = []
     for r in records:
         wanted = " ".join(f"`{word}`" for word in r["wanted"]) or "distrf's own environment"
-        has = ", ".join(f"{name} {version}" for name, version in r.get("installed", {}).items()) or reason(r)
+        has = result(r, lambda r: ", ".join(f"{name} {version}" for name, version in r["installed"].items()))
         rows.append([r["peer"], wanted, has])
     return markdown(["peer", "pip install", "what that gave"], rows).replace("--:", "---")
 
@@ -140,7 +149,7 @@ def show_features(records: list[Record]) -> str:
         rows = []
         for r in by_time(where(records, n=n)):
             name, peer, fit, _, start, peak = cells(r)
-            rows.append([name, peer, percent(r) if "mean" in r else reason(r), fit, start, peak])
+            rows.append([name, peer, result(r, percent), fit, start, peak])
         blocks.append(markdown([f"n = {n:,}", "peer", "error %", "seconds", "start s", "peak MiB"], rows))
         quick, exact = [], []
         for theirs, ours in PARTNERS.items():
@@ -173,7 +182,7 @@ def show_ridge(records: list[Record]) -> str:
         rows = []
         for r in by_time(mine):
             name, peer, *rest = cells(r)
-            rows.append([name, peer, percent(r) if "mean" in r else reason(r), *rest])
+            rows.append([name, peer, result(r, percent), *rest])
         blocks.append(markdown([f"n = {n:,}", "peer", "accuracy %", *SCORED[2:]], rows))
         blocks.append(ahead(mine, one(mine, method="distrf Fourier + ridge")))
         blocks.append(missing(mine, "ridge"))
@@ -189,7 +198,7 @@ def show_tables(records: list[Record]) -> str:
         rows = []
         for r in by_time(mine):
             method, peer, *rest = cells(r)
-            rows.append([method, peer, percent(r) if "mean" in r else reason(r), *rest])
+            rows.append([method, peer, result(r, percent), *rest])
         what = "accuracy %" if mine[0]["labels"] else "R² %"
         blocks.append(markdown([name, "peer", what, *SCORED[2:]], rows))
         blocks.append(ahead(mine, one(mine, method="distrf.train")))
@@ -206,7 +215,7 @@ def show_subspace(records: list[Record]) -> str:
         rows = []
         for r in where(records, n=n):
             name, peer, fit, _, _, peak = cells(r)
-            error = f"{100 * r['mean']:.3g}" if "mean" in r else reason(r)
+            error = result(r, lambda r: f"{100 * r['mean']:.3g}")
             rows.append([name, peer, r["n_iter"], error, fit, peak])
         blocks.append(markdown([f"n = {n:,}", "peer", "iterations", "error %", "seconds", "peak MiB"], rows))
         blocks.append(missing(where(records, n=n), "subspace"))

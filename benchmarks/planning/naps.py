@@ -19,11 +19,11 @@ from typing import Any
 import dask.array as da
 import numpy as np
 import zarr
-from distributed import Client, LocalCluster
 from sklearn.pipeline import make_pipeline
 
 from benchmarks.benchmark import Record, Run, markdown
 from benchmarks.planning import nap
+from benchmarks.workers import connected
 from distrf import (
     CompactNonlinearClassifier,
     RandomFourierFeatures,
@@ -37,8 +37,6 @@ from distrf.execution.write_zarr import write_rows
 #: Rows of a block: so few that arithmetic is small beside the naps, since all workers share these processors.
 ROWS = {"ridge": 4096, "featurize": 4096, "sgd": 64, "cnm": 256}
 COLUMNS, D_SGD = 4, 4096
-#: A case that takes so many times as long as the model says is run three times, and the median counts.
-BEYOND = 1.25
 
 
 @dataclass(frozen=True)
@@ -54,11 +52,6 @@ class Case:
     @property
     def later(self) -> int:
         return self.workers + self.join - self.leave
-
-    @property
-    def steady(self) -> bool:
-        """Whether the model knows all workers."""
-        return self.slow == 1.0 and self.later == self.workers
 
 
 CASES = (
@@ -94,7 +87,7 @@ def do(job: str, X: da.Array, y: np.ndarray, folder: Path) -> np.ndarray:
     return pipeline.fit(X, y.astype(np.float32) if job == "ridge" else y)[-1].coef_
 
 
-def change_workers(cluster: LocalCluster, workers: int, after: float, moment: list[float]) -> threading.Timer:
+def change_workers(cluster: Any, workers: int, after: float, moment: list[float]) -> threading.Timer:
     """Let workers come or go later; `moment` gets the time."""
 
     def change() -> None:
@@ -120,15 +113,10 @@ def measure(case: Case, each: int, seconds: float) -> Record:
     X = rng.normal(size=(blocks * ROWS[job], COLUMNS)).astype(np.float32)
     y = (X[:, 0] * X[:, 1] > 0).astype(int)
     lazy = da.from_array(X, chunks=(ROWS[job], COLUMNS)).map_blocks(nap.nap, dtype=X.dtype, meta=X[:0])
-    options: dict[str, Any] = {"threads_per_worker": 1, "processes": False, "dashboard_address": ":0"}
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        LocalCluster(n_workers=case.workers, silence_logs=50, memory_limit=0, **options) as cluster,
-        Client(cluster) as client,
-    ):
+    with tempfile.TemporaryDirectory() as folder, connected(case.workers, True, 0) as client:
         client.wait_for_workers(case.workers)
         moment: list[float] = []
-        timer = change_workers(cluster, case.later, blocks * seconds / case.workers / 3, moment)
+        timer = change_workers(client.cluster, case.later, blocks * seconds / case.workers / 3, moment)
         began = time.perf_counter()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -147,10 +135,7 @@ def measure(case: Case, each: int, seconds: float) -> Record:
 def cluster(run: Run) -> Iterator[Record]:
     each, seconds = run.pick((24, 1.0), (2, 0.01))
     for case in run.pick(CASES, (Case("ridge", 2), Case("featurize", 2))):
-        found = [measure(case, each, seconds)]
-        if not run.small and case.steady and found[0]["wall"] > BEYOND * found[0]["model"]:
-            found += [measure(case, each, seconds) for _ in range(2)]
-        yield sorted(found, key=lambda r: r["wall"])[len(found) // 2] | {"runs": len(found)}
+        yield measure(case, each, seconds)
 
 
 def show_cluster(records: list[Record]) -> str:
@@ -163,7 +148,8 @@ def show_cluster(records: list[Record]) -> str:
         rows.append([r["job"] + slow, later, f"{r['wall']:.1f}", f"{r['efficiency']:.2f}", model])
     first = records[0]
     return (
-        f"Blocks take {first['nap']:g} s to read, {first['blocks']} for each worker. Efficiency is the time that the naps need at least over that "
-        f"of the job. A case that takes {BEYOND} times as long as the model says was run three times, and the median counts. Workers that leave finish their block first, which may give more than 1.\n\n"
+        f"Blocks take {first['nap']:g} s to read, {first['blocks']} for each worker. Efficiency is sleeping time / total time: the least in which "
+        "these workers can sleep through all blocks, over that of the job. Every case runs once. Workers that leave finish their block first, which "
+        "may give more than 1. -: the model counts on equal workers that stay.\n\n"
         + markdown(["job", "workers", "s", "efficiency", "measured / model"], rows)
     )

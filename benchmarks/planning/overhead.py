@@ -5,7 +5,6 @@ Everything computes the column sums of the features: the map and one addition fo
 
 from __future__ import annotations
 
-import statistics
 import tempfile
 import time
 from collections.abc import Iterator
@@ -19,7 +18,8 @@ import zarr
 from threadpoolctl import threadpool_limits
 
 from benchmarks.benchmark import Record, Run, markdown
-from benchmarks.planning.workers import connected, measured
+from benchmarks.clocks import medians
+from benchmarks.workers import connected, measured
 from distrf import RandomFourierFeatures, open_rows, write_rows
 from distrf.execution.passes import run_pass
 from distrf.maps import FourierMap
@@ -80,11 +80,10 @@ def overhead(run: Run) -> Iterator[Record]:
                 bare = time.process_time() - began
                 found, got = measured(client, lambda Z=features: run_pass(ColumnSums(D), [Z]))
                 np.testing.assert_allclose(got, expected, rtol=1e-3, atol=1e-2 * n**0.5)
-                if i:
-                    for name, seconds in {**found, "bare": bare}.items():
-                        taken.setdefault(name, []).append(seconds)
-            medians = {name: statistics.median(taken[name]) for name in ("bare", "worker", "client")}
-            yield {"projection": projection, "rows": n, "d": d, "D": D, **medians}
+                found["bare"] = bare
+                for name in taken if i else ():
+                    taken[name].append(found[name])
+            yield {"projection": projection, "rows": n, "d": d, "D": D, **medians(taken)}
 
 
 def show_overhead(records: list[Record]) -> str:

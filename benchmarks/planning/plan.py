@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import math
+import statistics
 import tempfile
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
@@ -17,7 +19,7 @@ from benchmarks.benchmark import MIB, Benchmark, Part, Record, Run, markdown
 from benchmarks.planning.jobs import JOBS, Job, make_rows, small
 from benchmarks.planning.plan_claims import BAR, claims, ratio
 from benchmarks.planning.speeds import measured_speeds
-from benchmarks.planning.workers import connected, measured
+from benchmarks.workers import connected, measured
 from distrf.execution.timing import Speeds
 from distrf.planning.summary import Plan
 
@@ -57,22 +59,18 @@ def do(job: Job, in_process: bool) -> tuple[Plan, Record]:
     return planned, found
 
 
-def measure(name: str, job: Job, speeds: Speeds, in_process: bool, repeats: int) -> Record:
-    """A job once, and where its time is beyond the bar so many times more: the median time, the largest size."""
-    planned, first = do(job, in_process)
-    seconds, found = planned.seconds(speeds), [first]
-    if not 1 / BAR <= seconds / first["wall"] <= BAR:
-        found += [do(job, in_process)[1] for _ in range(repeats)]
-    middle = sorted(found, key=lambda one: one["wall"])[len(found) // 2]
+def measure(name: str, job: Job, speeds: Speeds, in_process: bool) -> Record:
+    """A job once."""
+    planned, found = do(job, in_process)
     about = {
         key: getattr(job, key)
         for key in ("kind", "form", "workers", "rows", "columns", "block", "classes", "size")
     }
     return about | {
-        "job": name, "planned_bytes": planned.memory.peak, "bytes": max(one["bytes"] for one in found),
-        "parts": {part: size for part, size in planned.memory.parts.items() if size}, "planned_seconds": seconds,
-        "uncalibrated_seconds": planned.seconds(), "seconds": middle["wall"], "processor": middle["seconds"],
-        "client": middle["client"], "runs": len(found), "bound": planned.bound(speeds), "speeds": dataclasses.asdict(speeds),
+        "job": name, "planned_bytes": planned.memory.peak, "bytes": found["bytes"],
+        "parts": {part: size for part, size in planned.memory.parts.items() if size}, "planned_seconds": planned.seconds(speeds),
+        "uncalibrated_seconds": planned.seconds(), "seconds": found["wall"], "processor": found["seconds"],
+        "client": found["client"], "bound": planned.bound(speeds), "speeds": dataclasses.asdict(speeds),
     }  # fmt: skip
 
 
@@ -81,9 +79,9 @@ def jobs(run: Run) -> Iterator[Record]:
         speeds = measured_speeds(client, Path(folder), run.pick(64, 1))
     for name, job in JOBS.items():
         if not run.small:
-            yield measure(name, job, speeds, False, 2)
+            yield measure(name, job, speeds, False)
         elif name in SMALL:
-            yield measure(name, small(job), speeds, True, 0)
+            yield measure(name, small(job), speeds, True)
 
 
 def show(records: list[Record]) -> str:
@@ -136,10 +134,10 @@ def draw(records: list[Record], figure: Any) -> None:
             color="0.92",
         )
         ax.plot(x, y, "o", markersize=5)
-        for r, a, b in zip(records, x, y, strict=True):
-            ax.annotate(
-                r["job"].replace("_", " "), (a, b), textcoords="offset points", xytext=(5, -3), fontsize=7
-            )
+        names = [r["job"].replace("_", " ") for r in records]
+        for i, side in readable(names, found, low, high).items():
+            style = {"xytext": (5 * side, -3), "ha": "left" if side > 0 else "right", "fontsize": 7}
+            ax.annotate(names[i], found[i], textcoords="offset points", **style)
         ax.set(
             xscale="log",
             yscale="log",
@@ -155,6 +153,30 @@ def draw(records: list[Record], figure: Any) -> None:
         ax.set_title("memory of a worker" if key == "bytes" else "time")
 
 
+def readable(
+    names: list[str], points: list[tuple[float, float]], low: float, high: float
+) -> dict[int, Literal[-1, 1]]:
+    """The points whose names stand clear of each other and of points, on the right, 1, or the left, -1.
+
+    Those farthest from the middle ratio have the first choice. low, high : ends of both logarithmic axes
+    """
+    at = [(math.log(a / low) / math.log(high / low), math.log(b / low) / math.log(high / low)) for a, b in points]
+    middle = statistics.median(y - x for x, y in at)
+    kept: dict[int, Literal[-1, 1]] = {}
+    taken: list[tuple[float, float, float]] = []
+    sides: tuple[Literal[-1, 1], ...] = (1, -1)
+    for i in sorted(range(len(at)), key=lambda i: -abs(at[i][1] - at[i][0] - middle)):
+        x, y = at[i]
+        for side in sides:
+            left, right = sorted((x + 0.005 * side, x + side * (0.03 + 0.0155 * len(names[i]))))  # of the panel
+            free = all(abs(y - b) > 0.035 or right < a or c < left for a, b, c in taken)
+            clear = all(abs(y - b) > 0.025 or not left < a < right for j, (a, b) in enumerate(at) if j != i)
+            if free and clear and i not in kept and left > 0 and right < 1:
+                taken.append((left, y, right))
+                kept[i] = side
+    return kept
+
+
 ABOUT = """
 `distrf.plan` before a job, and what the job then takes, for jobs of every kind: each on a fresh local cluster of worker processes
 with one thread. *Memory* is the largest size of a worker process (`VmHWM`); a plan is to be no less, and at most 1.5 times as much.
@@ -162,8 +184,8 @@ with one thread. *Memory* is the largest size of a worker process (`VmHWM`); a p
 small blocks, a message, empty tasks, the shortest pass) in some ten seconds. "uncalibrated" is the ratio with the speeds that a plan assumes.
 
 Seconds are those on the clock of a machine that does nothing else; it has two cores, one for the worker and one for the client. Processor
-seconds are those of the client and of the worker that takes most. A job whose time is beyond the bar is run three times, and
-the median counts.
+seconds are those of the client and of the worker that takes most. Every job runs once. [Rows, features and workers](scale.md) holds plans of
+up to a million features against the same bar of memory.
 """
 
 BENCHMARK = Benchmark(

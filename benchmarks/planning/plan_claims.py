@@ -8,17 +8,18 @@ from benchmarks.benchmark import UNKNOWN, Claim, Record, judged
 
 BAR = 1.5
 
-#: Why plans are beyond the bars, by job: checked.
-WHY_BYTES: dict[str, str] = {}
-_BATCHES = (
-    "SGD: batches had 689 rows, planned were 1,000 (the size follows from the spectrum of the features, which is not known before), so that there were "
-    "1.45 times as many, of some 30 ms each"
-)
-WHY_SECONDS: dict[str, str] = {
-    "svm": _BATCHES,
-    "sgd_regressor": _BATCHES,
-    "table": "table: `train` put the columns of the table beside the 2,048 features. With more than 2,048 columns in all, penalties are compared on one "
-    "fifth of the rows, not on five folds: 14 factorisations, planned were 56",
+#: Why a plan says too much or too little of a job, {(job, which): reason}: checked.
+TOO_LITTLE, TOO_MUCH = "too little", "too much"
+WHY_BYTES: dict[tuple[str, str], str] = {}
+_BATCHES = "SGD: the rows of a batch follow from the spectrum of the features, which a plan does not know: it counts on larger batches, and so on fewer"
+WHY_SECONDS: dict[tuple[str, str], str] = {
+    ("svm", TOO_LITTLE): _BATCHES,
+    ("sgd_regressor", TOO_LITTLE): _BATCHES,
+    (
+        "table",
+        TOO_MUCH,
+    ): "table: `train` puts the columns of the table beside the features. With so many columns in all it compares penalties on one "
+    "part of the rows, where the plan counts all folds",
 }
 
 
@@ -58,7 +59,7 @@ def claim_seconds(records: list[Record]) -> Claim:
     return claim_within(said, records, "seconds", WHY_SECONDS)
 
 
-def claim_within(said: str, records: list[Record], key: str, reasons: dict[str, str]) -> Claim:
+def claim_within(said: str, records: list[Record], key: str, reasons: dict[tuple[str, str], str]) -> Claim:
     beyond = [r for r in records if not 1 / BAR <= ratio(r, key) <= BAR]
     middle = statistics.median(ratio(r, key) for r in records)
     share = len(records) - len(beyond)
@@ -72,10 +73,11 @@ def claim_within(said: str, records: list[Record], key: str, reasons: dict[str, 
     )
 
 
-def why(beyond: list[Record], key: str, reasons: dict[str, str]) -> str:
+def why(beyond: list[Record], key: str, reasons: dict[tuple[str, str], str]) -> str:
     """The reasons of the jobs beyond a bar, each once."""
     if not beyond:
         return ""
-    known = dict.fromkeys(reasons[r["job"]] for r in beyond if r["job"] in reasons)
-    rest = [r["job"].replace("_", " ") for r in beyond if r["job"] not in reasons]
+    cases = [(r["job"], TOO_LITTLE if ratio(r, key) < 1 else TOO_MUCH) for r in beyond]
+    known = dict.fromkeys(reasons[case] for case in cases if case in reasons)
+    rest = [case[0].replace("_", " ") for case in cases if case not in reasons]
     return ". ".join([*known, *([f"{UNKNOWN}: {', '.join(rest)}"] if rest else [])])

@@ -19,7 +19,7 @@ from benchmarks.planning.naps import cluster, show_cluster
 from benchmarks.planning.overhead import overhead, show_overhead
 from benchmarks.planning.scale_claims import claims
 from benchmarks.planning.speeds import measured_speeds
-from benchmarks.planning.workers import LIMIT, connected, measured
+from benchmarks.workers import LIMIT, connected, measured
 from distrf import RandomFourierFeatures, StreamingRidge, StreamingScaler, StreamingSGDRegressor, plan
 
 COLUMNS = 16
@@ -63,7 +63,7 @@ def warmed(job: str) -> None:
         steps(job, 64).fit(X, X[:, 0])
 
 
-def one(job: str, n: int, D: int, workers: int, small: bool) -> Record:
+def grown(job: str, n: int, D: int, workers: int, small: bool) -> Record:
     """A job on a fresh cluster, with the bits of what it learned."""
     X, y = rows_of(n, 200 if small else 65_536)
     pipeline = steps(job, D)
@@ -82,13 +82,13 @@ def one(job: str, n: int, D: int, workers: int, small: bool) -> Record:
 def rows(run: Run) -> Iterator[Record]:
     """Ridge on 256 features, of ever more rows."""
     for n in run.pick((100_000, 1_000_000, 10_000_000), (400, 800)):
-        yield one("ridge", n, run.pick(256, 16), 1, run.small)
+        yield grown("ridge", n, run.pick(256, 16), 1, run.small)
 
 
 def workers(run: Run) -> Iterator[Record]:
     """The same job on one worker and on two."""
     for count in (1, 2):
-        yield one("ridge", run.pick(1_000_000, 800), run.pick(256, 16), count, run.small)
+        yield grown("ridge", run.pick(1_000_000, 800), run.pick(256, 16), count, run.small)
 
 
 def features(run: Run) -> Iterator[Record]:
@@ -96,7 +96,7 @@ def features(run: Run) -> Iterator[Record]:
     numbers = run.pick({"moments": 5e8, "sgd": 5e8}, {"moments": 1e5})
     for job, each in numbers.items():
         for D in run.pick((1_000, 10_000, 100_000, 1_000_000), (100, 200)):
-            yield one(job, int(each / D), D, 1, run.small)
+            yield grown(job, int(each / D), D, 1, run.small)
 
 
 def show_growth(records: list[Record]) -> str:
@@ -141,8 +141,8 @@ def show_model(records: list[Record]) -> str:
         rows.append([f"{r['job']}", f"{r['workers']:,}", f"{r['seconds']:,.0f}", share, r["bound"]])
     first = records[0]
     return (
-        f"Seconds that a plan says for {first['rows']:,} rows, D = {first['D']:,}, with the speeds of this machine; efficiency is the time "
-        "of one worker over the sum of all.\n\n"
+        f"Seconds that a plan says for {first['rows']:,} rows of {COLUMNS} columns, D = {first['D']:,}, with the speeds of this machine; "
+        "efficiency is the time of one worker over the sum of all. Nothing here ran.\n\n"
         + markdown(["job", "workers", "s", "efficiency", "bound by"], rows)
     )
 
@@ -164,14 +164,17 @@ so that no file limits $n$; each job runs on a fresh local cluster of worker pro
 
 *moments* is a pass that makes all features and adds up means and variances, *ridge* the Gram matrix and its solution, *sgd* one
 epoch of least squares; all on Fourier features of a circulant projection. Seconds are processor seconds, without waiting; those on
-the clock stand beside (other jobs ran beside *rows*). *bits* begins the SHA-256 of the weights; *rows* and *workers* were measured
-with different versions of the transforms, so theirs differ.
+the clock stand beside. *bits* begins the SHA-256 of the weights.
 
 More than two workers are not measured here as processes, since this machine has two cores: *model* is what a plan says. *cluster*
-holds the model against up to 32 workers that are threads of one process and sleep where a block would be read. *overhead* is a pass
-on Dask workers beside the same loop without Dask.
+holds the model against up to 32 workers that are threads of one process and sleep where a block would be read, which is most of their
+time; of 100 to 1,000 workers there is the word of the model alone.
 
-SGD takes one step after the other. A step has the rows that the spectrum of the features asks for, of which a plan counts 1,000,
+*overhead* is a pass on Dask workers beside the same loop without Dask. What Dask adds goes with blocks and passes, so its share depends on
+the work of a row: it is largest here, beside a map and one addition for each feature, smaller beside the two products of
+[subspaces](subspace.md), and smallest beside the Gram matrix of [a whole job](end_to_end.md).
+
+SGD takes one step after the other. A step has the rows that the spectrum of the features asks for, which a plan does not know,
 and waits for two rounds of messages. So more workers do not shorten it, unless each row is much work; `distribution="local_sgd"`
 takes more rows to a step. The memory of a plan of SGD is that of the largest batch that a spectrum may ask for, which is several
 times what is taken where $D$ is large.

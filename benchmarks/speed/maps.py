@@ -156,6 +156,8 @@ def show_narrow(records: list[Record]) -> str:
 
 
 def draw_narrow(records: list[Record], figure: Any) -> None:
+    from matplotlib.ticker import NullLocator
+
     sizes = list(dict.fromkeys((r["D"], r["dtype"]) for r in records))
     figure.set_size_inches(3.5 * len(sizes), 3.4)
     axes = np.atleast_1d(figure.subplots(1, len(sizes), sharey=True))
@@ -165,6 +167,9 @@ def draw_narrow(records: list[Record], figure: Any) -> None:
             rate = [r["n"] * D / r[name] / 1e9 for r in here]
             ax.plot([r["d"] for r in here], rate, marker="o", markersize=3, label=name)
         ax.set(xscale="log", yscale="log", xlabel="columns d", title=f"D = {D:,}, {dtype}")
+        columns = [r["d"] for r in here]
+        ax.set_xticks(columns, [str(d) for d in columns], fontsize=8)
+        ax.xaxis.set_minor_locator(NullLocator())
     axes[0].set_ylabel("billions of features a second")
     axes[-1].legend(fontsize=7)
 
@@ -178,7 +183,7 @@ dtype. The floors say how much faster a map could become without another algorit
 BENCHMARK = Benchmark(
     "speed", "Speed of maps", ABOUT,
     (
-        Part("wide", wide, show_wide, data=False),
+        Part("wide", wide, show_wide, data=False, by_processor=True),
         Part("narrow", narrow, show_narrow, draw_narrow, data=False),
         Part("hadamard", transforms.measure, transforms.show, data=False),
         Part("fft", transforms.measure_fft, transforms.show_fft, data=False),

@@ -6,7 +6,6 @@ import os
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from functools import partial
 from typing import Any
 
@@ -16,10 +15,14 @@ import numpy as np
 from benchmarks import data
 from benchmarks.benchmark import Benchmark, Part, Record, Run, markdown
 from benchmarks.clocks import in_turn, medians
+from benchmarks.peers.job import peak
+from benchmarks.residuals import energies, residual_over_least
 from benchmarks.speed.subspace_claims import claims
+from benchmarks.workers import connected
 from distrf import RandomFourierFeatures
 from distrf.execution.memory import PROCESS_BYTES, PassMemory
 from distrf.execution.passes import run_pass
+from distrf.execution.workers import peak_memory
 from distrf.maps.tiles import FeatureTiles
 from distrf.projections.cache import CACHE_BYTES
 from distrf.subspace import RangeFinder, Search, subspace_costs
@@ -53,18 +56,19 @@ def residual(run: Run) -> Iterator[Record]:
         X = rows_of(run, name, n)
         base = base_of(X, D)
         F = base(X.astype(np.float64))
-        values = np.maximum(np.linalg.eigvalsh(F.T @ F)[::-1], 0)
+        squares = energies(F)
         for wide in run.pick((64, 256), (4,)):
-            least = np.sqrt(values[wide:].sum())
             for q in (0, 1, 2):
                 found = {
-                    dtype.__name__: over(F, finder_basis(X.astype(dtype), base, wide, q), least)
+                    dtype.__name__: residual_over_least(
+                        F, finder_basis(X.astype(dtype), base, wide, q), squares
+                    )
                     for dtype in (np.float32, np.float64)
                 }
                 yield {"set": name, "rows": n, "D": D, "l": wide, "method": "finder", "q": q, **found}
             for q in (0, 2, 5):
                 found = {
-                    dtype.__name__: over(F, compressed_basis(F.astype(dtype), wide, q), least)
+                    dtype.__name__: residual_over_least(F, compressed_basis(F.astype(dtype), wide, q), squares)
                     for dtype in (np.float32, np.float64)
                 }
                 yield {"set": name, "rows": n, "D": D, "l": wide, "method": "svd_compressed", "q": q, **found}
@@ -78,12 +82,6 @@ def compressed_basis(F: np.ndarray, wide: int, q: int) -> np.ndarray:
     """By Dask, with its default iteration."""
     lazy = da.from_array(F, chunks=(-(-len(F) // 8), F.shape[1]))
     return da.linalg.svd_compressed(lazy, wide, n_power_iter=q, seed=0)[2].compute().T
-
-
-def over(F: np.ndarray, Q: np.ndarray, least: float) -> float:
-    """The residual over the least."""
-    Q = np.linalg.qr(Q.astype(np.float64))[0]
-    return float(np.linalg.norm(F - (F @ Q) @ Q.T) / least)
 
 
 def show_residual(records: list[Record]) -> str:
@@ -111,8 +109,8 @@ def sketches(run: Run) -> Iterator[Record]:
         calls: dict[str, Callable[[], Any]] = {}
         for name in SKETCHES:
             theta = make_sketch(name, len(F), wide + 10, 0)
-            fold = SketchReduction(FeatureTiles(None, D), sketch=theta, first=0, last=D)
-            calls[f"{name} sketch"] = lambda f=fold: f.update(f.initial(), 0, F)
+            made = SketchReduction(FeatureTiles(None, D), sketch=theta, first=0, last=D)
+            calls[f"{name} sketch"] = lambda r=made: r.update(r.initial(), 0, F)
             finder = RangeFinder(wide, sketch=name, n_iter=0, solver="finder", values="sample")
             calls[f"{name} fit"] = partial(finder.find, X, map_)
         yield {"D": D, "l": wide, "rows": len(F), **medians(in_turn(calls, run.pick(3, 1)))}
@@ -203,27 +201,11 @@ def show_product(records: list[Record]) -> str:
 # ---- workers ------------------------------------------------------------------------------------------
 
 
-def cluster(stack: ExitStack, run: Run, workers: int, memory: str) -> Any:
-    """A client of so many workers of one thread: processes, or in a small run threads."""
-    from distributed import Client, LocalCluster
-
-    made = stack.enter_context(
-        LocalCluster(
-            n_workers=workers,
-            threads_per_worker=1,
-            memory_limit=memory,
-            dashboard_address=":0",
-            processes=not run.small,
-        )
-    )
-    return stack.enter_context(Client(made))
-
-
 def workers(run: Run) -> Iterator[Record]:
     """Wall seconds of one pass F'(F Q) on one worker and on two, in turns."""
     X = rows_of(run, "mnist", run.pick(20_000, 100))
     D, wide = run.pick(8192, 64), run.pick(512, 8)
-    fold = ProductReduction(FeatureTiles(base_of(X, D), D), orthonormal(D, wide), wide, 0, D)
+    reduction = ProductReduction(FeatureTiles(base_of(X, D), D), orthonormal(D, wide), wide, 0, D)
     times: dict[int, list[float]] = {1: [], 2: []}
     made: dict[int, np.ndarray] = {}
     step = run.pick(BLOCK, 32)
@@ -235,11 +217,10 @@ def workers(run: Run) -> Iterator[Record]:
         )
         for _ in range(run.pick(3, 1)):
             for count in (1, 2):
-                with ExitStack() as stack:
-                    cluster(stack, run, count, "4GiB")
-                    run_pass(fold, [lazy[: 2 * step * count]])  # compiles, and makes weights
+                with connected(count, run.small, "4GiB"):
+                    run_pass(reduction, [lazy[: 2 * step * count]])  # compiles, and makes weights
                     started = time.perf_counter()
-                    made[count] = run_pass(fold, [lazy])
+                    made[count] = run_pass(reduction, [lazy])
                     times[count].append(time.perf_counter() - started)
     one, two = (float(np.median(times[count])) for count in (1, 2))
     same = bool((made[1] == made[2]).all())
@@ -268,14 +249,11 @@ def show_workers(records: list[Record]) -> str:
 
 def million(run: Run) -> Iterator[Record]:
     """D = 1,000,000: planned and measured peaks of the worker and of the client."""
-    from distrf.execution.workers import peak_memory
-
     X = rows_of(run, "usps", run.pick(320, 64))
     D, wide = run.pick(1_000_000, 256), run.pick(256, 8)
     map_ = RandomFourierFeatures(n_components=D, random_state=0, length_scale=5.0).fit(X).map_
     source, finder = FeatureTiles(map_, D), Solver("finder", "asked for")
-    with ExitStack() as stack:
-        client = cluster(stack, run, 1, "6GiB")
+    with connected(1, run.small, "6GiB") as client:
         lazy = da.from_array(X, chunks=(len(X), X.shape[1]))
         for q in (0, 1):
             started = time.perf_counter()
@@ -294,16 +272,10 @@ def million(run: Run) -> Iterator[Record]:
             yield {
                 "D": D, "l": wide, "rows": len(X), "q": q, "seconds": seconds, "passes": found.passes,
                 "worker GiB": max(peak_memory(client).values()) / 2**30, "worker planned": plan.peak / 2**30,
-                "client GiB": own_peak() / 2**30, "client planned": (costs.client_bytes + PROCESS_BYTES) / 2**30,
+                "client GiB": peak() / 2**30, "client planned": (costs.client_bytes + PROCESS_BYTES) / 2**30,
                 "residual": found.residual.value, "orthogonality": gap,
             }  # fmt: skip
             del found  # the next one is not held beside it
-
-
-def own_peak() -> int:
-    """Largest resident bytes of this process."""
-    with open("/proc/self/status") as status:
-        return next(1024 * int(line.split()[1]) for line in status if line.startswith("VmHWM"))
 
 
 def show_million(records: list[Record]) -> str:

@@ -89,7 +89,7 @@ def measure(run: Run) -> Iterator[Record]:
 
 def show(records: list[Record]) -> str:
     text = [
-        "Billions of numbers a second, of 64 rows of $p$ numbers; the best of 9 turns. The transposes that *features x rows* "
+        "Billions of numbers a second, of 64 rows of $p$ numbers; the best of several turns. The transposes that *features x rows* "
         "would need are not counted; *two products* multiplies by small Hadamard matrices, $H_p = H_a \\otimes H_b$."
     ]
     for dtype in dict.fromkeys(r["dtype"] for r in records):
@@ -147,6 +147,6 @@ def show_fft(records: list[Record]) -> str:
     ]
     return (
         "Products of 32 rows with circulant matrices of order $L$, 8,192 numbers a row, or two blocks: billions of numbers a second, "
-        "the best of 9 turns. *scipy.fft* is `rfft`, a compiled loop for the product, and `irfft`; *error* is distrf's largest "
+        "the best of several turns. *scipy.fft* is `rfft`, a compiled loop for the product, and `irfft`; *error* is distrf's largest "
         "one over the largest number.\n\n" + markdown(head, lines)
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import io
 import json
 import os
@@ -11,7 +12,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -21,7 +23,7 @@ import pandas as pd
 import psutil
 import pyarrow.parquet as pq
 
-from benchmarks.benchmark import Benchmark, Claim, Part, Record, Run, markdown, where
+from benchmarks.benchmark import UNKNOWN, Benchmark, Claim, Part, Record, Run, Verdict, markdown, one, where
 
 FILES, ROWS, FEATURES, KILLS = 50, 200_000, 1024, 3
 #: Of a worker, as cluster/local/cluster.yaml has it.
@@ -64,8 +66,15 @@ def make(folder: Path, files: int, count: int) -> None:
 
 # ---- commands -----------------------------------------------------------------------------------------
 
-#: The printed JSON of a command, its seconds, and the largest worker in MiB in each tenth of it.
-Watched = tuple[dict[str, Any], float, list[float]]
+
+@dataclass(frozen=True)
+class Watched:
+    """What a command printed, its seconds, and the largest worker in MiB in each tenth of them; whether SIGKILL ended it."""
+
+    printed: dict[str, Any]
+    seconds: float
+    MiB: list[float]
+    killed: bool = False
 
 
 def watched(words: tuple[Any, ...], kill_after: float | None = None) -> Watched:
@@ -74,25 +83,28 @@ def watched(words: tuple[Any, ...], kill_after: float | None = None) -> Watched:
     line = [sys.executable, "-m", "distrf", *map(str, words), "--cluster", str(cluster), "--json"]
     started = time.perf_counter()
     process = subprocess.Popen(line, stdout=subprocess.PIPE, text=True, start_new_session=True)
-    seen: list[Any] = []
+    seen: list[tuple[float, float]] = []
     while process.poll() is None:
         sizes = [0.0]
-        for child in psutil.Process(process.pid).children(recursive=True):
-            with contextlib.suppress(psutil.NoSuchProcess):
-                sizes.append(child.memory_info().rss / 2**20)
+        with contextlib.suppress(psutil.Error):  # it ended meanwhile
+            for child in psutil.Process(process.pid).children(recursive=True):
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    sizes.append(child.memory_info().rss / 2**20)
         seen.append((time.perf_counter() - started, max(sizes)))
         if kill_after is not None and seen[-1][0] > kill_after:
-            os.killpg(process.pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
             process.wait()
         time.sleep(0.5)
+    seconds = time.perf_counter() - started
     assert process.stdout is not None
     with process.stdout:
         text = process.stdout.read()
-    if kill_after is None and process.returncode:
+    killed = kill_after is not None and process.returncode == -signal.SIGKILL
+    if process.returncode and not killed:
         raise SystemExit(f"{' '.join(line)} ended with {process.returncode}:\n{text}")
-    seconds = time.perf_counter() - started
     tenths = [max([m for at, m in seen if k <= 10 * at / seconds < k + 1], default=0.0) for k in range(10)]
-    return (json.loads(text) if text and not process.returncode else {}), seconds, tenths
+    return Watched({} if killed else json.loads(text), seconds, tenths, killed)
 
 
 def called(words: tuple[Any, ...], kill_after: float | None = None) -> Watched:
@@ -100,33 +112,39 @@ def called(words: tuple[Any, ...], kill_after: float | None = None) -> Watched:
     from distrf.cli.app import run
 
     if kill_after is not None:
-        return {}, 0.0, [0.0] * 10
+        return Watched({}, 0.0, [0.0] * 10)
     started, text = time.perf_counter(), io.StringIO()
     line = ["distrf", *map(str, words), "--cluster", "none", "--json"]
     with mock.patch("sys.argv", line), contextlib.redirect_stdout(text), contextlib.suppress(SystemExit):
         run()
-    return json.loads(text.getvalue()), time.perf_counter() - started, [0.0] * 10
+    return Watched(json.loads(text.getvalue()), time.perf_counter() - started, [0.0] * 10)
 
 
-def files_of(folder: Path) -> dict[str, bytes]:
-    """The arrays of a model."""
-    arrays = folder / "arrays.zarr"
-    return {str(p.relative_to(arrays)): p.read_bytes() for p in sorted(arrays.rglob("*")) if p.is_file()}
+def checksums(folder: Path) -> dict[str, str]:
+    """{file of the folder: SHA-256 of its bytes}."""
+    files = [p for p in sorted(folder.rglob("*")) if p.is_file()]
+    return {str(p.relative_to(folder)): hashlib.sha256(p.read_bytes()).hexdigest() for p in files}
+
+
+def same(whole: Path, other: Path) -> bool:
+    """Whether two folders have the same files with the same bytes, and some."""
+    return checksums(whole) == checksums(other) != {}
 
 
 def job(run: Run) -> Iterator[Record]:
-    """A training by ridge; one by SGD; that again, killed and resumed; predictions, killed and resumed."""
+    """A training by ridge; one by SGD; that again, killed and resumed; predictions; those again, killed and resumed."""
     command = called if run.small else watched
 
     def step(
         what: str, words: tuple[Any, ...], kill_after: float | None = None
     ) -> tuple[Record, dict[str, Any]]:
-        result, seconds, tenths = command(words, kill_after)
-        return {"step": what, "seconds": seconds, "MiB": [round(m) for m in tenths]}, result
+        found = command(words, kill_after)
+        record = {"step": what, "seconds": found.seconds, "MiB": [round(m) for m in found.MiB]}
+        return record | ({} if kill_after is None else {"killed": found.killed}), found.printed
 
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
-        table, out = folder / "table", folder / "out.parquet"
+        table = folder / "table"
         make(table, run.pick(FILES, 2), run.pick(ROWS, 300))
         size = sum(p.stat().st_size for p in table.iterdir())
         facts = {"rows": run.pick(FILES * ROWS, 600), "files": run.pick(FILES, 2), "bytes": size}
@@ -140,63 +158,108 @@ def job(run: Run) -> Iterator[Record]:
         state = ("--checkpoint", folder / "kept", "--resume")
         again = ("train", table, folder / "resumed", *training, *batches, *state)
         for _ in range(run.pick(KILLS, 1)):
-            yield step("killed", again, whole["seconds"] / (KILLS + 2))[0]
-        record, _ = step("resumed", again)
-        same = files_of(folder / "sgd") == files_of(folder / "resumed") != {}
-        yield record | {"same bytes": same, "share of whole": record["seconds"] / whole["seconds"]}
-        predict = ("predict", folder / "ridge", table, out, "--keys", "order_id")
-        yield step("predict, killed", predict, 12)[0] | {"done": out.exists()}
-        record, _ = step("predict, resumed", predict)
-        yield record | {"rows": pq.ParquetDataset(out).read(columns=[]).num_rows}
+            yield step("train by SGD, killed", again, whole["seconds"] / (KILLS + 2))[0]
+        record, _ = step("train by SGD, resumed", again)
+        arrays = (folder / name / "arrays.zarr" for name in ("sgd", "resumed"))
+        yield record | {"same bytes": same(*arrays), "share of whole": record["seconds"] / whole["seconds"]}
+        yield from predictions(step, folder)
+
+
+def predictions(step: Callable[..., tuple[Record, dict[str, Any]]], folder: Path) -> Iterator[Record]:
+    """Unbroken ones, then others that are killed at half of their time and resumed."""
+
+    def words(out: Path) -> tuple[Any, ...]:
+        return ("predict", folder / "ridge", folder / "table", out, "--keys", "order_id")
+
+    whole, broken = folder / "whole.parquet", folder / "broken.parquet"
+    record, result = step("predict", words(whole))
+    yield record | {"predicted": result["rows"]}
+    yield step("predict, killed", words(broken), record["seconds"] / 2)[0]
+    record, result = step("predict, resumed", words(broken))
+    written = pq.ParquetDataset(broken).read(columns=[]).num_rows
+    parts = {"blocks": result["blocks"], "blocks computed": result["blocks_computed"]}
+    yield record | {"predicted": written, "same bytes": same(whole, broken), **parts}
+
+
+def compared(baseline: dict[str, Any]) -> str:
+    """The machine beside a linear model and a constant, on held-out rows."""
+    return ", ".join(f"{who} {baseline[who]:.3f}" for who in ("machine", "linear", "constant"))
 
 
 def show(records: list[Record]) -> str:
+    said: dict[str, Callable[[Any], str]] = {
+        "rows per second": lambda v: f"{v:,.0f} rows/s",
+        "baseline": lambda v: f"{v['what']}: {compared(v)}",
+        "killed": lambda v: "ended by SIGKILL" if v else "ended before it was killed",
+        "predicted": lambda v: f"{v:,} rows",
+        "blocks computed": lambda v: f"{v:,} blocks left to compute",
+        "same bytes": lambda v: "the same bytes" if v else "other bytes",
+        "share of whole": lambda v: f"{100 * v:.0f} % of the whole",
+    }
     cells = []
     for r in records:
-        said = {
-            "rows per second": lambda v: f"{v:,.0f} rows/s",
-            "same bytes": lambda v: "the same bytes" if v else "other bytes",
-            "share of whole": lambda v: f"{100 * v:.0f} % of the whole",
-        }
         notes = ", ".join(tell(r[name]) for name, tell in said.items() if name in r)
         cells.append([r["step"], f"{r['seconds']:.0f}", f"{max(r['MiB']):,}", notes])
     first = records[0]
-    head = (
-        f"{first['rows']:,} rows in {first['files']} files, {first['bytes'] / 2**20:,.0f} MiB.\n\n"
-        if "files" in first
-        else ""
-    )
+    head = f"{first['rows']:,} rows in {first['files']} files, {first['bytes'] / 2**20:,.0f} MiB.\n\n"
     return head + markdown(["command", "wall s", "largest worker, MiB", ""], cells)
 
 
 def claims(found: dict[str, list[Record]]) -> list[Claim]:
     records = found.get("job", [])
-    resumed, made = where(records, step="resumed"), []
-    if resumed:
-        same = resumed[0]["same bytes"]
-        made.append(
-            Claim(
-                f"a training that was killed {KILLS} times and resumed writes the bytes of one that was not", "the same bytes",
-                "the same bytes" if same else "other bytes", "holds" if same else "does not hold", "" if same else "it is another model",
+    if not records:
+        return []
+    made = [claim_baseline(records[0]), claim_memory(records)]
+    for what, step in (("a training", "train by SGD"), ("a prediction", "predict")):
+        resumed = one(records, step=f"{step}, resumed")
+        if resumed:
+            made.append(
+                claim_resumed(what, where(records, step=f"{step}, killed"), resumed, records[0]["rows"])
             )
-        )  # fmt: skip
-    if records:
-        worst = max(records, key=lambda r: max(r["MiB"]))
-        most = max(worst["MiB"])
-        ok = most <= LIMIT_MIB
-        made.append(
-            Claim(
-                "workers stay within 2 GiB", f"{LIMIT_MIB:,} MiB", f"{most:,} MiB in {worst['step']}",
-                "holds" if ok else "does not hold", "" if ok else "the plan leaves too little room",
-            )
-        )  # fmt: skip
     return made
+
+
+def claim_baseline(first: Record) -> Claim:
+    scores = first["baseline"]
+    ok = scores["machine"] >= scores["linear"] and scores["machine"] > scores["constant"]
+    return Claim(
+        "the model is no worse than a linear one, and better than a constant", f"{scores['what']} on {scores['rows']}",
+        compared(scores), "holds" if ok else "does not hold", "" if ok else UNKNOWN,
+    )  # fmt: skip
+
+
+def claim_memory(records: list[Record]) -> Claim:
+    worst = max(records, key=lambda r: max(r["MiB"]))
+    most = max(worst["MiB"])
+    ok = most <= LIMIT_MIB
+    return Claim(
+        f"workers stay within {LIMIT_MIB / 1024:.0f} GiB", f"{LIMIT_MIB:,} MiB", f"{most:,} MiB in *{worst['step']}*",
+        "holds" if ok else "does not hold", "" if ok else UNKNOWN,
+    )  # fmt: skip
+
+
+def claim_resumed(what: str, killed: list[Record], resumed: Record, rows: int) -> Claim:
+    """The bytes of the unbroken one, after processes that did die; of a prediction all rows, not all of them computed again."""
+    died = sum(r["killed"] for r in killed)
+    wrong = [] if resumed["same bytes"] else [f"the bytes differ: {UNKNOWN}"]
+    wrong += [f"rows are missing: {UNKNOWN}"] if resumed.get("predicted", rows) != rows else []
+    if died and resumed.get("blocks computed", 0) == resumed.get("blocks"):
+        wrong.append(f"it began anew: {UNKNOWN}")
+    left = f", {resumed['predicted']:,} rows" if "predicted" in resumed else ""
+    verdict: Verdict = "does not hold" if wrong else "holds" if died == len(killed) > 0 else "not measured"
+    why = "; ".join(wrong) if wrong else "" if verdict == "holds" else "it had ended before it was to be killed"
+    times = "once" if len(killed) == 1 else f"{len(killed)} times"
+    return Claim(
+        f"{what} that was killed {times} and resumed writes the bytes of one that was not", "the same bytes",
+        f"{'the same bytes' if resumed['same bytes'] else 'other bytes'}{left}; ended by SIGKILL: {died} of {len(killed)}", verdict, why,
+    )  # fmt: skip
 
 
 ABOUT = f"""
 {FILES} Parquet files of {ROWS:,} rows: numbers with heavy tails and nulls, dates, categories of 3 to 20,000 levels. Each command of the
 command line runs on two workers of 2 GiB of this machine (`cluster/local/cluster.yaml`) and its processes are looked at every half
-second. A training by SGD and a prediction are ended by `kill -9` of all their processes, and started again. 25 minutes on two cores.
+second. A training by SGD and a prediction each run unbroken; then again, ended by `kill -9` of all their processes, and started again
+until they are done. The files of both are compared.
 """
 
 BENCHMARK = Benchmark(

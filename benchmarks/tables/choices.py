@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -34,6 +35,7 @@ from distrf import (
     StreamingScaler,
     TableEncoder,
 )
+from distrf.pipeline.search import MULTIPLES
 
 NUMBERS = (
     "airline_delay_nyc2013", "blogfeedback", "census_house_16h", "cpu_act", "cpusmall", "kin40k", "kin8nm",
@@ -101,14 +103,25 @@ def measure(rows: Rows, labels: bool, D: int, seed: int, wanted: tuple[str, ...]
             jobs[name] = distrf.make_model(X, y, map="fourier", raw_columns=joined, **options)
     seconds, made = cpu(lambda: distrf.make_model(X, y, **options))
     if "map" not in made.named_steps and not narrow:  # by the solver that make_model takes for many columns
-        made = distrf.make_model(X, y, **{**options, "model": "auto"})
+        options["model"] = "auto"
+        seconds, made = cpu(lambda: distrf.make_model(X, y, **options))
     jobs["chosen"] = made
-    chosen = made.training_.chosen
-    why = next((c.why for c in made.training_.choices if c.what == "length_scale"), "")
-    multiple = f"{why.split(' ')[0]} knn" if "map" in made.named_steps else ""
-    choice = ", ".join(str(v) for v in (chosen("scale"), chosen("features"), multiple) if v)
     scores = {name: 100 * float(jobs[name].fit(X, y).score(Xt, yt)) for name in wanted if name in jobs}
+    choice = said_of(made, X, y, seed)
     return {"n": X.shape[0], "d": X.shape[1], "D": D, "scores": scores, "seconds": seconds, "choice": choice}
+
+
+def said_of(made: Pipeline, X: Any, y: np.ndarray, seed: int) -> str:
+    """Units, columns or map, and the length scale in those of the rule: the nearest of the multiples that are tried."""
+    said = [made.training_.chosen("scale"), made.training_.chosen("features")]
+    steps = [name for name, _ in made.steps]
+    if "map" in steps:
+        before = made[: steps.index("map")]
+        Z = before.fit_transform(X, y) if len(before) else X
+        rule = RandomFourierFeatures(length_scale="knn", random_state=seed).fit(Z).length_scale_
+        times = made.training_.chosen("length_scale") / rule
+        said.append(f"{min(MULTIPLES, key=lambda m: abs(math.log(times / m))):g} knn")
+    return ", ".join(str(part) for part in said if part)
 
 
 def over_splits(run: Run, name: str, rows: int, D: int, wanted: tuple[str, ...]) -> Record:

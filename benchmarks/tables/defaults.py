@@ -1,16 +1,15 @@
-"""What a first run gives: our defaults beside common peers on 25 data sets that nobody tuned for."""
+"""What a first run gives: our defaults beside common peers on data sets that nobody tuned for."""
 
 from __future__ import annotations
 
 import contextlib
 import io
 import multiprocessing
-import os
 import resource
 import signal
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,7 +27,8 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.svm import SVC, SVR, LinearSVC
 
 import distrf
-from benchmarks.benchmark import Benchmark, Part, Record, Run
+from benchmarks.benchmark import Benchmark, Part, Record, Run, where
+from benchmarks.peers.job import cpu
 from benchmarks.tables.defaults_data import SETS, SVM_ROWS, TEST_ROWS, TRAIN_ROWS, Problem, load
 from benchmarks.tables.defaults_table import claims, report
 
@@ -52,8 +52,8 @@ class Method:
     numbers: Build | None
     rows: int | None = None
 
-    def build(self, problem: Problem) -> Build | None:
-        return self.classes if problem.task == "classification" else self.numbers
+    def build(self, task: str) -> Build | None:
+        return self.classes if task == "classification" else self.numbers
 
 
 class Trained:
@@ -165,11 +165,6 @@ METHODS = {
 }
 
 
-def cpu_seconds() -> float:
-    """Of all threads of this process, and of its children that have ended."""
-    return time.process_time() + sum(os.times()[2:4])
-
-
 def fitted(problem: Problem, name: str, seed: int) -> Record:
     """Fit, predict, score; what was raised and warned."""
     method = METHODS[name]
@@ -178,14 +173,14 @@ def fitted(problem: Problem, name: str, seed: int) -> Record:
     with warnings.catch_warnings(record=True) as caught, contextlib.redirect_stdout(io.StringIO()):
         warnings.simplefilter("always")
         try:
-            build = method.build(problem)
+            build = method.build(problem.task)
             assert build is not None
-            began, wall = cpu_seconds(), time.perf_counter()
+            began, wall = cpu(), time.perf_counter()
             model = build(problem, seed).fit(X, y)
-            record |= {"fit": cpu_seconds() - began, "wall": time.perf_counter() - wall}
-            began = cpu_seconds()
+            record |= {"fit": cpu() - began, "wall": time.perf_counter() - wall}
+            began = cpu()
             predicted = np.asarray(model.predict(problem.T))
-            record["predict"] = cpu_seconds() - began
+            record["predict"] = cpu() - began
             score = accuracy_score if problem.task == "classification" else r2_score
             record["score"] = float(score(problem.t, predicted))
         except SkippedError as reason:
@@ -235,16 +230,22 @@ def isolated(*given: Any) -> Record:
 
 def fits(run: Run) -> Iterator[Record]:
     """One fit a record: a method on a set with a seed of split and method. Those that the file has are not run again."""
-    done = {(r["set"], r["method"], r["seed"]) for r in run.have}
     for name in run.pick(SETS, ("wine",)):
-        for seed in range(run.pick(max(SETS[name].seeds), 1)):
-            names = [m for m in run.pick(METHODS, SMALL) if seed < SETS[name].seeds[not m.startswith("train")]]
-            names = [m for m in names if (name, m, seed) not in done]
+        task, seeds = SETS[name].task, SETS[name].seeds
+        for seed in range(run.pick(max(seeds), 1)):
+            names = [
+                m for m in suitable(task, run.pick(METHODS, SMALL)) if seed < seeds[not m.startswith("train")]
+            ]
+            names = [m for m in names if not run.has(set=name, method=m, seed=seed)]
             problem = load(name, run.data, seed) if names else None
             for method in names:
-                if METHODS[method].build(problem):
-                    record = {"set": name, "method": method, "seed": seed, "task": problem.task}
-                    yield record | isolated(problem, method, seed)
+                record = {"set": name, "method": method, "seed": seed, "task": task}
+                yield record | isolated(problem, method, seed)
+
+
+def suitable(task: str, methods: Iterable[str]) -> list[str]:
+    """The methods for such targets."""
+    return [m for m in methods if METHODS[m].build(task)]
 
 
 #: Methods of a small run.
@@ -254,12 +255,25 @@ ABOUT = f"""
 How good is distrf if you choose nothing? Each method runs with its defaults, on the raw columns, and all on the same split:
 at most {TRAIN_ROWS:,} training rows, {SVM_ROWS:,} for the SVM, and {TEST_ROWS:,} test rows. `benchmarks/tables/defaults_data.py` lists the sets
 and where they come from, `benchmarks/tables/defaults.py` the methods. [What a first run gives](../guide/defaults.md) says what
-follows, and why some sets fall short. Every fit has a process of its own and {LIMIT} CPU seconds at most. Not measured: most
-methods on sector, whose 105 classes and 55,197 columns take long.
+follows, and why some sets fall short. Every fit has a process of its own and {LIMIT} CPU seconds at most.
 """
 
+
+def show(records: list[Record]) -> str:
+    """Verdicts and tables, and what was left out."""
+    made = report(records, list(SETS), list(METHODS))
+    left = {
+        name: [m for m in suitable(SETS[name].task, METHODS) if not where(records, set=name, method=m)]
+        for name in SETS
+    }
+    said = "; ".join(
+        f"on {name}: {', '.join(f'`{m}`' for m in methods)}" for name, methods in left.items() if methods
+    )
+    return made + (f"\n\nNot measured, {said}." if said else "")
+
+
 BENCHMARK = Benchmark(
-    "defaults", "Defaults on 25 sets", ABOUT,
-    (Part("fits", fits, lambda records: report(records, list(SETS), list(METHODS)), resumes=True),),
+    "defaults", f"Defaults on {len(SETS)} sets", ABOUT,
+    (Part("fits", fits, show, resumes=True),),
     lambda found: claims(found.get("fits", []), list(SETS), list(METHODS)),
 )  # fmt: skip

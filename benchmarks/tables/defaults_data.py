@@ -1,4 +1,4 @@
-"""The 25 data sets of the benchmark `defaults`: what each is, how it is split, and how many rows are used."""
+"""The data sets of the benchmark `defaults`: what each is, how it is split, and how many rows are used."""
 
 from __future__ import annotations
 

@@ -166,13 +166,12 @@ def fitted(problem: TableProblem, name: str) -> Record:
 
 def fits(run: Run) -> Iterator[Record]:
     """One fit a record: a method on a table with a seed of the split. Those that the file has are not run again."""
-    done = {(r["table"], r["method"], r["seed"]) for r in run.have}
     for seed in range(run.pick(SEEDS, 1)):
         for name in run.pick(TABLES, ("diabetes",)):
-            wanted = [one for one in METHODS if (name, one, seed) not in done]
+            wanted = [m for m in METHODS if not run.has(table=name, method=m, seed=seed)]
             problem = table(name, run.data, seed) if wanted else None
-            for one in wanted:
-                yield fitted(problem, one) | {"seed": seed}
+            for who in wanted:
+                yield fitted(problem, who) | {"seed": seed}
 
 
 SEEDS = 3

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.benchmark import Run
+from benchmarks.tables import defaults
 from benchmarks.tables.defaults_table import claims, report
 
 ROOT = Path(__file__).parents[2]
@@ -72,12 +74,40 @@ def test_claims():
     svm, sound = claims(records, ["a", "b", "c"], ["train", "peer svm"])
     assert svm.verdict == "does not hold"
     assert svm.ours == "1 of 3 sets"
-    assert svm.why.startswith("a 90.0 < 95.0; b 80.5 < 90.0 (within two standard errors on a).")
+    assert svm.why == "a 90.0 < 95.0; b 80.5 < 90.0 (within two standard errors on a). a, b: not looked into"
     assert sound.verdict == "holds"
     crash = {"set": "c", "method": "train", "seed": 1, "task": "classification", "error": "ValueError: no"}
     _, sound = claims([*records, crash], ["a", "b", "c"], ["train", "peer svm"])
     assert sound.verdict == "does not hold"
-    assert "crashed on 1 (c (ValueError: no))" in sound.why
+    assert sound.why == "crashed on 1 (c (ValueError: no))"
+    silly = [record("d", "peer dummy", score=0.5), record("d", "train", score=0.1, warned=1)]
+    (sound,) = claims(silly, ["d"], ["train", "peer dummy"])
+    assert (sound.verdict, sound.why) == ("does not hold", "worse than a constant on 1 (d 10.0)")
+    assert "warned on 1 (d)" in sound.ours
+
+
+def test_reasons_are_those_of_the_sets_that_are_short():
+    found = [
+        record(name, method, score=score, n_test=rows)
+        for name, rows in (("wine", 44), ("newsgroups", 4000))
+        for method, score in (("train", 0.8), ("peer svm", 0.9))
+    ]
+    svm, _ = claims(found, ["wine", "newsgroups"], ["train", "peer svm"])
+    assert "wine: of 44 test rows one is 2.3 points" in svm.why
+    assert "newsgroups: the peer is a linear SVM" in svm.why
+    assert "splice" not in svm.why
+
+
+def test_nothing_is_loaded_where_nothing_is_missing(monkeypatch):
+    """Methods that are not for the targets of a set have no record, and need none."""
+    have = [
+        {"set": name, "method": method, "seed": seed}
+        for name, source in defaults.SETS.items()
+        for method in defaults.suitable(source.task, defaults.METHODS)
+        for seed in range(max(source.seeds))
+    ]
+    monkeypatch.setattr(defaults, "load", None)
+    assert list(defaults.fits(Run(have=tuple(have)))) == []
 
 
 @pytest.mark.slow

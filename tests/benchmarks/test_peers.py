@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from benchmarks import results
 from benchmarks.peers import environments, job, peers, processes, rows, shown
 from benchmarks.peers.claims import claims
 from benchmarks.peers.methods import JOBS
@@ -48,12 +49,15 @@ def python(text):
 
 def test_limits_and_failures():
     hog = "import time; x = bytearray(400 * 2**20); time.sleep(60)"
-    assert processes.watched(python(hog), "x", 60, 200 * 2**20) == {"error": "out of memory at 0 GiB"}
+    assert processes.watched(python(hog), "x", 60, 200 * 2**20) == {"failed": "out of memory at 0 GiB"}
     assert processes.watched(python("while True: pass"), "x", 0.2) == {
-        "error": "not done after 0 processor seconds"
+        "failed": "not done after 0 processor seconds"
     }
-    assert processes.watched(python("raise ValueError('no rows')"), "x", 60) == {"error": "ValueError: no rows"}
-    assert processes.watched(python("import os; os._exit(3)"), "x", 60) == {"error": "exit code 3"}
+    assert processes.watched(python("raise ValueError('no rows')"), "x", 60) == {
+        "failed": "ValueError: no rows"
+    }
+    assert processes.watched(python("import os; os._exit(3)"), "x", 60) == {"failed": "exit code 3"}
+    assert processes.watched(python("pass"), "x", 60) == {"failed": "it ended and printed nothing"}
     assert processes.watched(python("print('noise'); print('{\"fit\": 1}')"), "x", 60) == {"fit": 1}
 
 
@@ -62,7 +66,7 @@ def test_a_child_counts():
         "import subprocess, sys; "
         "subprocess.run([sys.executable, '-c', 'import time; x = bytearray(400 * 2**20); time.sleep(60)'])"
     )
-    assert "out of memory" in processes.watched(python(text), "x", 60, 200 * 2**20)["error"]
+    assert "out of memory" in processes.watched(python(text), "x", 60, 200 * 2**20)["failed"]
 
 
 def test_a_peer_that_does_not_install_is_a_record(monkeypatch, tmp_path):
@@ -74,8 +78,8 @@ def test_a_peer_that_does_not_install_is_a_record(monkeypatch, tmp_path):
     monkeypatch.setattr(environments.subprocess, "run", lambda *words, **more: failing)
     found = processes.measure("ridge", "thundersvm.SVC", "nowhere", {}, 1)
     assert found["peer"] == "thundersvm"
-    assert found["error"].startswith("pip install thundersvm-cpu")
-    assert found["error"].endswith("ERROR: no such distribution")
+    assert found["failed"].startswith("pip install thundersvm-cpu")
+    assert found["failed"].endswith("ERROR: no such distribution")
     assert list(tmp_path.iterdir()) == []
     assert environments.python_of("scikit-learn") == Path(sys.executable)
 
@@ -158,18 +162,52 @@ def test_a_better_peer_is_named(mean, error, judged):
     assert ("RidgeClassifier by 1.0" in shown.show_ridge([OURS, peer])) == (judged == "does not hold")
 
 
-def test_a_failure_is_shown():
-    late = {
-        "n": 100,
-        "d": 4,
-        "D": 8,
-        "method": "SVC",
-        "peer": "scikit-learn",
-        "error": "out of memory at 4 GiB",
-    }
+@pytest.mark.parametrize("key", ["failed", "error"])
+def test_a_failure_is_shown(key):
+    """Records of older runs call it an error."""
+    late = {"n": 100, "d": 4, "D": 8, "method": "SVC", "peer": "scikit-learn", key: "out of memory at 4 GiB"}
     assert "out of memory at 4 GiB" in shown.show_ridge([OURS, late])
     assert "SVC (scikit-learn): out of memory" in verdict([OURS, late], "million", "train in 4 GiB").theirs
     for part in ("features", "ridge", "million", "subspace"):
         assert claims({part: [late | {"n_iter": 2, "k": 3}]}) == []
     assert claims({"tables": [late | {"set": "a", "labels": True}]}) == []
     assert claims({}) == []
+
+
+def test_no_claim_holds_where_distrf_fails():
+    """All claims on the stored records are there, and fail, if every method of distrf does."""
+    file = results.FOLDER / "peers.json"
+    if not file.exists():
+        pytest.skip("benchmarks/results has no peers.json")
+    found = results.records(peers.BENCHMARK, results.read(file))
+
+    def failing(r):
+        kept = ("n", "d", "D", "k", "n_iter", "set", "labels", "peer", "method")
+        return {name: r[name] for name in kept if name in r} | {"failed": "no"} if r["peer"] == "distrf" else r
+
+    without = {part: [failing(r) for r in records] for part, records in found.items() if part != "environments"}
+    made = claims(without)
+    assert {claim.said for claim in made} == {claim.said for claim in claims(found)}
+    assert {claim.verdict for claim in made} == {"does not hold"}
+    assert all(claim.why.endswith("failed: no") for claim in made)
+    for part, records in without.items():
+        assert "| no |" in peers.BENCHMARK.part(part).table(records)
+
+
+def test_the_memory_is_that_of_the_limit():
+    record_ = OURS | {"n": 1000, "peak": processes.LIMIT + 1}
+    claim = verdict([record_], "million", "train in")
+    assert f"train in {processes.LIMIT / 2**30:.0f} GiB" in claim.said
+    assert claim.verdict == "does not hold"
+
+
+@pytest.mark.parametrize(
+    ("method", "known"), [("Incremental(SGDClassifier)", "a step of SGD"), ("SVC", "on few rows")]
+)
+def test_the_reason_is_that_of_the_peer(method, known):
+    quick = record(method, "someone", 0.5, 0.1)
+    assert f"20.0 x as quick: {known}" in verdict([OURS, quick], "million", f"than {method}").why
+    assert (
+        "20.0 x as quick: not looked into"
+        in verdict([OURS, quick | {"method": "other"}], "million", "than other").why
+    )

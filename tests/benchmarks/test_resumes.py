@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 
 import pytest
 
@@ -67,6 +68,42 @@ def test_another_machine_is_named_with_its_records(tmp_path, monkeypatch):
     assert "; the first 2 records: 2 min on" in text
     assert "; the first 4 records: 3 min on" in text
     assert pages.machine({}) == "on a machine that was not noted"
+
+
+def test_the_commit_is_that_of_the_code(tmp_path, monkeypatch):
+    """Asked when the run starts; files of results and documentation are no changes of it."""
+
+    def git(*words):
+        who = ("-c", "user.name=a", "-c", "user.email=a@b.c")
+        subprocess.run(["git", "-C", str(tmp_path), *who, *words], check=True, capture_output=True)
+
+    code, result, page = (
+        tmp_path / path for path in ("code.py", "benchmarks/results/some.json", "docs/some.md")
+    )
+    git("init")
+    for path in (code, result, page):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("{}")
+    git("add", ".")
+    git("commit", "-m", "first")
+    monkeypatch.setattr(results, "FOLDER", result.parent)
+    monkeypatch.setattr(results, "machine", lambda: {"distrf": results.commit()})
+
+    def asked(change):
+        results.commit.cache_clear()
+        change()
+        return results.commit()
+
+    clean = asked(lambda: None)
+    assert len(clean) == 7
+    assert asked(lambda: (result.write_text("1"), page.write_text("1"))) == clean
+    assert asked(lambda: code.write_text("1")) == clean + "+"
+    git("commit", "-am", "second")
+    results.commit.cache_clear()
+    edited = Part("edited", lambda run: iter([{"i": code.write_text("2")}]), PART.table, data=False)
+    command.run_all(Benchmark("some", "Some", "About.", (edited,)), Run(), None, tmp_path / "some.json")
+    assert results.read(tmp_path / "some.json")["parts"]["edited"]["machine"]["distrf"][-1] != "+"
+    results.commit.cache_clear()
 
 
 def test_a_block_of_verdicts(monkeypatch):

@@ -39,8 +39,12 @@ def test_scores():
 
 def test_verdicts_name_the_tables():
     level, near, ahead = claims(FOUND)
-    assert (level.ours, level.verdict, level.why) == ("2 of 3 tables", "holds in part", "behind on wine 5.0")
-    assert (near.ours, near.why) == ("2 of 3 tables", "behind on adult 10.0")
+    assert (level.ours, level.verdict, level.why) == (
+        "2 of 3 tables",
+        "holds in part",
+        "behind on wine 5.0. not looked into: wine",
+    )
+    assert (near.ours, near.why) == ("2 of 3 tables", "behind on adult 10.0. not looked into: adult")
     assert (ahead.ours, ahead.why) == ("0 of 3 tables", "ahead on none")  # boosting has one seed on wine
 
 
@@ -50,9 +54,29 @@ def test_ahead_is_beyond_the_noise_of_seeds(boosting, told):
     assert claims(found)[2].why == f"ahead on {told}"
 
 
+def test_a_table_on_which_distrf_fails_is_short():
+    """Of one seed, or of all."""
+    for values in ([None, 0.9], [None, None]):
+        wine = records("wine", distrf=values, boosting=[0.8, 0.8], linear=[0.8, 0.8], svm=[0.8, 0.8])
+        level, near, ahead = claims(
+            [*records("churn", distrf=[0.9], boosting=[0.8], linear=[0.8], svm=[0.8]), *wine]
+        )
+        for claim in (level, near, ahead):
+            assert "of 2 tables" in claim.ours
+            assert "failed on wine (no)" in claim.why
+        assert (level.ours, level.verdict) == ("1 of 2 tables", "holds in part")
+        assert [claim.verdict for claim in claims(wine)] == ["does not hold"] * 3
+
+
+def test_a_table_on_which_a_peer_fails_is_not_counted():
+    found = records("wine", distrf=[0.9], boosting=[None], linear=[0.8], svm=[0.8])
+    (level,) = claims(found)
+    assert (level.ours, level.verdict) == ("1 of 1 tables", "holds")
+
+
 def test_seeds_that_do_not_tell():
     """A gap to boosting above two points, with a standard error that covers the bar."""
     found = records("adult", distrf=[0.80, 0.80], boosting=[0.80, 0.86], linear=[0.80, 0.80], svm=[0.80, 0.80])
     _, near, _ = claims(found)
-    assert near.why == "behind on adult 3.0 (within two standard errors on adult)"
+    assert near.why.startswith("behind on adult 3.0 (within two standard errors on adult)")
     assert claims([]) == []

@@ -1,0 +1,170 @@
+"""A verdict can fail, and its reason is shown in the case that it explains."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks.benchmark import UNKNOWN
+from benchmarks.maps import polynomial
+from benchmarks.models import calibration, sgd
+from benchmarks.planning import plan_claims
+from benchmarks.speed import maps_claims, subspace_claims
+from benchmarks.tables import big_table
+
+
+def solvers(*gaps):
+    return [
+        {"set": f"set {i}", "loss": "hinge", "peer": 90.0 + gap, "ours": 90.0} for i, gap in enumerate(gaps)
+    ]
+
+
+def losses(*gaps):
+    """Of both models: log loss of ours above that of the peer."""
+    return [
+        {"set": f"set {i}", "model": model + peer, "mean": 0.5 if peer else 0.5 + gap, "standard_error": 0.001}
+        for i, gap in enumerate(gaps)
+        for model in ("ridge", "SVM")
+        for peer in ("", ", scikit-learn")
+    ]
+
+
+def landmarks(*gaps):
+    return [
+        {"set": f"set {i}", "m": 64, "rule": rule, "spectral": {"mean": 0.1 + more, "standard_error": 0.001}}
+        for i, gap in enumerate(gaps)
+        for rule, more in (("uniform", 0.0), ("kmeans", gap))
+    ]
+
+
+def transforms(*ratios):
+    return [
+        {"p": 2**i, "dtype": "float32", "vectors": ratio, "tile": 1.0, "rows": 0.5, "gemm": 0.5}
+        for i, ratio in enumerate(ratios, 8)
+    ]
+
+
+def residuals(*ratios):
+    return [
+        {"set": "usps", "l": i, "method": "finder", "q": 0, "float32": ratio, "float64": 1.0}
+        for i, ratio in enumerate(ratios)
+    ]
+
+
+def solver_times(*times):
+    return [{"D": 8, "l": i, "auto": "gram", "gram": t, "finder": 1.0} for i, t in enumerate(times)]
+
+
+def floors(*ratios):
+    return [
+        {"projection": "fastfood", "d": 2**i, "dtype": "float32", "product": ratio, "floor": 1.0}
+        for i, ratio in enumerate(ratios, 8)
+    ]
+
+
+#: (claims, part, words of the claim, records of cases, a case that holds, one that does not)
+SHARES = [
+    (sgd.claims, "solvers", "five epochs", solvers, 0.0, 1.0),
+    (calibration.claims, "losses", "calibrated SVM", losses, 0.0, 0.1),
+    (polynomial.claims, "landmarks", "centres of clusters", landmarks, 0.0, 0.1),
+    (maps_claims.claims, "hadamard", "Transforms in vectors", transforms, 2.0, 0.5),
+    (maps_claims.claim_floor, None, "`fastfood`", floors, 1.0, 3.0),
+    (subspace_claims.claims, "residual", "float32 loses nothing", residuals, 1.0, 2.0),
+    (subspace_claims.claims, "solvers", "the cheaper solver", solver_times, 1.0, 2.0),
+]
+
+
+@pytest.mark.parametrize(
+    ("claims", "part", "words", "records", "good", "bad"), SHARES, ids=[case[2] for case in SHARES]
+)
+def test_a_share_of_cases_is_judged_alike(claims, part, words, records, good, bad):
+    for cases, expected in (
+        ((good, good, good), "holds"),
+        ((good, good, bad), "holds in part"),
+        ((good, bad, bad), "does not hold"),
+        ((bad, bad, bad), "does not hold"),
+    ):
+        made = records(*cases)
+        (claim,) = [c for c in claims({part: made} if part else made) if words in c.said]
+        assert claim.verdict == expected
+
+
+def test_a_peer_that_does_not_reach_the_accuracy():
+    ours = {"score": 96.0, "seconds": 10.0, "features": 8.0, "epochs": 1}
+    for score, seconds, verdict, why in (
+        (96.5, 31.0, "holds", ""),
+        (95.0, 41.0, "holds", ""),
+        (96.5, 20.0, "does not hold", "making features takes 16 of its 20 s, and 8 of 10 s of ours"),
+        (95.0, 20.0, "not measured", "2 epochs were tried"),
+    ):
+        claim = sgd.claim_peer({"score": score, "seconds": seconds, "features": 8.0, "epochs": 2}, ours)
+        assert claim.verdict == verdict
+        assert claim.why.startswith(why)
+    older = {"score": 96.5, "seconds": 20.0, "epochs": 2}
+    assert sgd.claim_peer(older, ours).why == UNKNOWN
+
+
+def test_two_workers_of_a_subspace():
+    record = {"one": 2.0, "two": 1.0, "cores": 2, "same bits": True}
+    for changed, verdict, why in (
+        ({}, "holds", ""),
+        ({"same bits": False}, "does not hold", f"the bits differ: {UNKNOWN}"),
+        ({"two": 2.0}, "does not hold", f"slower than 1.6 times: {UNKNOWN}"),
+        ({"two": 2.0, "cores": 1}, "not measured", "two workers shared one core"),
+        ({"two": 2.0, "cores": 1, "same bits": False}, "does not hold", "the bits differ"),
+    ):
+        claim = subspace_claims.claim_workers([record | changed])
+        assert claim.verdict == verdict
+        assert claim.why.startswith(why)
+
+
+def test_the_reason_of_a_plan_is_that_of_its_direction():
+    def job(name, planned):
+        return {"job": name, "planned_seconds": planned, "seconds": 1.0, "planned_bytes": 1.2, "bytes": 1.0}
+
+    few = [job("svm", 0.5), job("table", 2.0), job("csr", 1.0), job("cg", 1.0)]
+    *_, claim = plan_claims.claims({"jobs": few})
+    assert claim.verdict == "holds in part"
+    assert UNKNOWN not in claim.why
+    *_, claim = plan_claims.claims({"jobs": [job("svm", 2.0), job("table", 0.5)]})
+    assert claim.verdict == "does not hold"
+    assert claim.why == f"{UNKNOWN}: svm, table"
+
+
+def killed(resumed, died=True):
+    """Records of the benchmark of a big table, with something else in what was resumed."""
+    scores = {"what": "R²", "rows": "9 rows", "machine": 0.9, "linear": 0.8, "constant": 0.0}
+    parts = {"predicted": 600, "same bytes": True, "blocks": 8, "blocks computed": 4}
+    return [
+        {"step": "train", "rows": 600, "files": 2, "bytes": 9, "rows per second": 1.0, "baseline": scores},
+        {"step": "train by SGD, killed", "killed": died},
+        {"step": "train by SGD, killed", "killed": True},
+        {"step": "train by SGD, resumed", "same bytes": True},
+        {"step": "predict, killed", "killed": died},
+        {"step": "predict, resumed", **parts, **resumed},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("resumed", "died", "verdict", "why"),
+    [
+        ({}, True, "holds", ""),
+        ({}, False, "not measured", "it had ended before it was to be killed"),
+        ({"same bytes": False}, True, "does not hold", "the bytes differ"),
+        ({"predicted": 599}, True, "does not hold", "rows are missing"),
+        ({"blocks computed": 8}, True, "does not hold", "it began anew"),
+    ],
+)
+def test_a_prediction_that_was_killed(resumed, died, verdict, why):
+    records = [{"seconds": 1.0, "MiB": [9]} | r for r in killed(resumed, died)]
+    training, prediction = (c for c in big_table.claims({"job": records}) if "was killed" in c.said)
+    assert prediction.verdict == verdict
+    assert prediction.why.startswith(why)
+    assert training.verdict == ("holds" if died else "not measured")
+    assert "2 times" in training.said
+    assert "| predict, resumed | 1 | 9 | " in big_table.show(records)
+
+
+def test_a_table_that_is_no_better_than_a_linear_model():
+    records = [{"seconds": 1.0, "MiB": [9]} | r for r in killed({})]
+    records[0]["baseline"] = records[0]["baseline"] | {"linear": 0.95}
+    assert big_table.claims({"job": records})[0].verdict == "does not hold"
