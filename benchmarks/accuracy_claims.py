@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 
-from benchmarks.benchmark import Claim, Record, Verdict, pm
+from benchmarks.benchmark import UNKNOWN, Claim, Record, Verdict, pm
+from benchmarks.papers.rff_2007_claims import PAPER
 
+_ERROR, _SECONDS, _D = PAPER["kddcup99_10pct"]["fourier"]
 #: {set: [(who, figure, time)]}.
 PUBLISHED: dict[str, tuple[tuple[str, str, str], ...]] = {
     "mnist": (
@@ -20,6 +22,16 @@ PUBLISHED: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("xGPR, 32,768 Fourier features", "2.96", "10 s on a GPU"),
         ("xGPR, tuned", "2.87", "354 s on a GPU"),
     ),
+    "kddcup99_10pct": (
+        (f"{_D} Fourier features, 4.9 million rows (Rahimi & Recht 2007)", f"{_ERROR}", f"{_SECONDS}"),
+    ),
+}
+#: What is known of a method that has less error than ours, {(set, method): reason}.
+KNOWN = {
+    (
+        "letter",
+        "SVC, exact kernel",
+    ): "an exact kernel has no error of random features; whether the hinge loss helps too was not looked into",
 }
 #: The goal for MNIST: percent, and processor seconds.
 GOAL, SECONDS = 1.6, 600.0
@@ -32,6 +44,10 @@ def claims(found: dict[str, list[Record]]) -> list[Claim]:
     if "casp" in found:
         made.append(claim_casp(found["casp"], "xGPR with 8,192 Fourier features", 3.03))
         made.append(claim_casp(found["casp"], "tuned xGPR, the least that we know of", 2.87))
+    for part in ("letter", "covtype", "kddcup"):
+        made += claim_best(found[part]) if found.get(part) else []
+    if "kddcup" in found:
+        made.append(claim_kddcup(found["kddcup"]))
     return made
 
 
@@ -79,12 +95,49 @@ def claim_features(records: list[Record]) -> Claim:
 
 def claim_casp(records: list[Record], said: str, bar: float) -> Claim:
     """The most accurate of ours beside a published mean absolute error, in Angstrom."""
-    best = min((r for r in records if "D" in r), key=lambda r: r["mean"])
+    best = least(records)
     ok = best["mean"] <= bar
     return Claim(
         f"CASP: the error of {said}",
-        f"{bar} Å",
+        f"{bar} Å, of another split",
         f"{pm(best, 3)} Å ({best['model']})",
         "holds" if ok else "does not hold",
-        "" if ok else f"above by {best['mean'] - bar:.2f}; the split is another",
+        "" if ok else f"above by {best['mean'] - bar:.2f}",
+    )
+
+
+def least(records: list[Record]) -> Record:
+    """The most accurate of ours."""
+    return min((r for r in records if "D" in r), key=lambda r: r["mean"])
+
+
+def took(r: Record) -> str:
+    return f"{pm(r)} % ({r['model']}), {r['fit']:.{1 if r['fit'] < 10 else 0}f} s"
+
+
+def claim_best(records: list[Record]) -> list[Claim]:
+    """The most accurate of ours beside the most accurate of the other methods on the page."""
+    others = [r for r in records if "D" not in r]
+    if not others:
+        return []
+    own, peer = least(records), min(others, key=lambda r: r["mean"])
+    gap, error = own["mean"] - peer["mean"], math.hypot(sampling(own), sampling(peer))
+    verdict: Verdict = "holds" if gap <= 0 else "holds in part" if gap <= 2 * error else "does not hold"
+    why = f"above by {gap:.2f}, at a standard error of {error:.2f} (test rows)"
+    if verdict == "does not hold":
+        why += f": {KNOWN.get((own['set'], peer['model']), UNKNOWN)}"
+    text = f"{own['set']}: no more error than the best of the other methods on the page"
+    return [Claim(text, took(peer), took(own), verdict, "" if gap <= 0 else why)]
+
+
+def claim_kddcup(records: list[Record]) -> Claim:
+    """Beside the published figure of Fourier features."""
+    best = least(records)
+    verdict, why = told(best, _ERROR)
+    return Claim(
+        f"{best['set']}: the error of {_D} Fourier features of Rahimi & Recht (2007)",
+        f"{_ERROR} %, of ten times the training rows",
+        took(best),
+        verdict,
+        why,
     )

@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from benchmarks import names, results
-from benchmarks.benchmark import Benchmark, Claim, Part, markdown
+from benchmarks.benchmark import Benchmark, Claim, Part, Verdict, markdown
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs" / "results"
@@ -121,12 +122,18 @@ def minutes(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds >= 90 else f"{seconds:.0f} s"
 
 
+#: Of records without a commit, which runs have noted since.
+EARLIER = "an earlier state of distrf, whose commit was not noted"
+
+
 def machine(facts: dict[str, Any]) -> str:
     """The machine and the versions that speed depends on, as far as they were noted."""
     cores = f"{facts['cores']} cores, " if "cores" in facts else ""
     here = f"{facts['processor']}, {cores}BLAS threads: {facts['BLAS threads']}" if "processor" in facts else ""
     packages = ("distrf", "numpy", "scipy", "scikit-learn", "numba")
     versions = ", ".join(f"{name} {facts[name]}" for name in packages if name in facts)
+    if "distrf" in facts and " at " not in facts["distrf"]:
+        versions += f" ({EARLIER})"
     return "; ".join(text for text in (here, versions) if text) or "on a machine that was not noted"
 
 
@@ -138,18 +145,26 @@ def verdicts(claims: list[Claim]) -> str:
 
 def index() -> str:
     """The page of all verdicts."""
-    blocks = ["# Results", MADE, INTRODUCTION.strip()]
     made = files()
-    for name, file in made.items():
-        benchmark = names.get(name)
-        blocks.append(f"## [{benchmark.title}]({name}.md)")
-        claims = benchmark.claims(results.records(benchmark, file))
-        if claims:
-            blocks.append(verdicts(claims))
-        else:
-            blocks.append(names.NAMES[name][1] + ".")
+    judged = {
+        name: names.get(name).claims(results.records(names.get(name), file)) for name, file in made.items()
+    }
+    blocks = ["# Results", MADE, INTRODUCTION.strip(), counts(judged)]
+    for name, claims in judged.items():
+        blocks.append(f"## [{names.get(name).title}]({name}.md)")
+        blocks.append(verdicts(claims) if claims else f"{names.NAMES[name][1]}.")
     blocks.append("```{toctree}\n:hidden:\n\n" + "\n".join(made) + "\n```")
     return "\n\n".join(blocks) + "\n"
+
+
+def counts(judged: dict[str, list[Claim]]) -> str:
+    """How many claims of each page came out how."""
+    kinds = get_args(Verdict)
+    found = {name: Counter(claim.verdict for claim in claims) for name, claims in judged.items() if claims}
+    lines = {f"[{names.get(name).title}]({name}.md)": count for name, count in found.items()}
+    lines["all"] = sum(found.values(), Counter())
+    rows = [[who, *(count[kind] for kind in kinds), count.total()] for who, count in lines.items()]
+    return markdown(["verdicts", *kinds, "all"], rows)
 
 
 INTRODUCTION = """

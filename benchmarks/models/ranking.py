@@ -79,9 +79,7 @@ def show(records: list[Record]) -> str:
     for r in records:
         name = FORMER.get(r["scores"], r["scores"])
         cells = [[f"{r[s]:.6f}", f"{r[f'{s} bound']:.1e}", f"{r[f'{s} off']:.0e}"] for s in ("AUC", "AP")]
-        rows.append(
-            [name, *cells[0], *cells[1], f"{r['seconds']:.1f}", f"{r['scikit-learn seconds']:.1f}"]
-        )
+        rows.append([name, *cells[0], *cells[1], f"{r['seconds']:.1f}", f"{r['scikit-learn seconds']:.1f}"])
     head = ["scores", "AUC", "bound", "off by", "average precision", "bound", "off by", "s", "scikit-learn s"]
     return f"{records[0]['rows']:,} rows; s is processor time.\n\n" + markdown(head, rows)
 

@@ -36,6 +36,11 @@ LEFT_OUT = {
     "xGPR": "its licence allows no commercial use",
     "EigenPro": "not on PyPI",
     "cuML": "needs a GPU",
+    "rfflearn": "cosines by NumPy in front of scikit-learn's `LinearSVC` and `LinearRegression`: `RBFSampler` stands for it",
+    "river": "its `RBFSampler` makes the features of one row, a dictionary, at a time",
+    "vowpalwabbit": "has no random features: linear learners, and a kernel SVM that sees one row after the other",
+    "dask-glm": "linear models on Dask arrays, whose solvers make the features anew in each of up to 100 steps",
+    "catboost": "boosted trees, of which four are here",
 }
 
 

@@ -23,11 +23,13 @@ class Method:
     peer : a name of `environments.PEERS`
     call : the function of the job, see `job.py`
     streams : it reads block by block, so its memory does not grow with n
+    most : rows with which it is tried at most: its time or memory grows with their square
     """
 
     peer: str
     call: Callable[[Rows, Options], Any]
     streams: bool = False
+    most: int = 1_000_000
 
 
 # ---- features: the mean of each column, and the map ---------------------------------------------------
@@ -99,9 +101,10 @@ def sampler_loop(rows: Rows, o: Options) -> tuple[np.ndarray, Any]:
 
 
 def extra_fastfood(o: Options) -> Any:
+    """With D columns: it makes a cosine and a sine of each component."""
     from sklearn_extra.kernel_approximation import Fastfood
 
-    return Fastfood(sigma=(2 * o.gamma) ** -0.5, n_components=o.D, random_state=o.seed)
+    return Fastfood(sigma=(2 * o.gamma) ** -0.5, n_components=o.D // 2, random_state=o.seed)
 
 
 def dask_ml_features(rows: Rows, o: Options) -> tuple[np.ndarray, Any]:
@@ -121,7 +124,7 @@ FEATURES = {
     "RBFSampler, loop over blocks": Method("scikit-learn", sampler_loop, streams=True),
     "Nystroem": Method("scikit-learn", in_memory(sklearn_nystroem)),
     "PolynomialCountSketch": Method("scikit-learn", in_memory(sklearn_polynomial)),
-    "Fastfood": Method("scikit-learn-extra", in_memory(extra_fastfood)),
+    "Fastfood(D / 2)": Method("scikit-learn-extra", in_memory(extra_fastfood)),
     "ParallelPostFit(RBFSampler)": Method("dask-ml", dask_ml_features, streams=True),
 }
 
@@ -147,11 +150,18 @@ def distrf_ridge(rows: Rows, o: Options) -> Any:
     return model.fit(rows.lazy("X"), rows.lazy("y")).predict
 
 
-def distrf_sgd(rows: Rows, o: Options) -> Any:
-    from distrf import StreamingSGDClassifier
+#: Epochs of all who do not go on until the loss falls no more.
+EPOCHS = 3
 
-    model = pipeline(distrf_fourier(o), StreamingSGDClassifier(alpha=o.alpha, random_state=o.seed))
-    return model.fit(rows.lazy("X"), rows.lazy("y")).predict
+
+def distrf_sgd(**epochs: Any) -> Callable[[Rows, Options], Any]:
+    def fit(rows: Rows, o: Options) -> Any:
+        from distrf import StreamingSGDClassifier
+
+        model = StreamingSGDClassifier(alpha=o.alpha, random_state=o.seed, **epochs)
+        return pipeline(distrf_fourier(o), model).fit(rows.lazy("X"), rows.lazy("y")).predict
+
+    return fit
 
 
 def sampler_ridge(o: Options, n: int, make: Callable[[Options], Any] = rbf_sampler) -> Any:
@@ -172,16 +182,23 @@ def sampler_liblinear(o: Options, n: int) -> Any:
     return pipeline(rbf_sampler(o), LinearSVC(C=1.0, random_state=o.seed))
 
 
-def sgd_loop(rows: Rows, o: Options) -> Any:
-    """Three epochs of blocks, by hand: what scikit-learn has for rows beyond memory."""
-    from sklearn.linear_model import SGDClassifier
+def sgd_loop(average: bool) -> Callable[[Rows, Options], Any]:
+    """Epochs of blocks, by hand: what scikit-learn has for rows beyond memory.
 
-    made, model = None, SGDClassifier(alpha=o.alpha, random_state=o.seed)
-    for _ in range(3):
-        for X, y in rows.blocks():
-            made = made or rbf_sampler(o).fit(X)
-            model.partial_fit(made.transform(X), y, classes=[0, 1])
-    return lambda T: model.predict(made.transform(T))
+    average : whether the weights are the mean over the steps, scikit-learn's remedy for their noise
+    """
+
+    def fit(rows: Rows, o: Options) -> Any:
+        from sklearn.linear_model import SGDClassifier
+
+        made, model = None, SGDClassifier(alpha=o.alpha, average=average, random_state=o.seed)
+        for _ in range(EPOCHS):
+            for X, y in rows.blocks():
+                made = made or rbf_sampler(o).fit(X)
+                model.partial_fit(made.transform(X), y, classes=[0, 1])
+        return lambda T: model.predict(made.transform(T))
+
+    return fit
 
 
 def sampler_blocks(rows: Rows, o: Options) -> tuple[Any, Any]:
@@ -230,22 +247,26 @@ def snapml_svm(o: Options, n: int) -> Any:
 
 MODELS = {
     "distrf Fourier + ridge": Method("distrf", distrf_ridge, streams=True),
-    "distrf Fourier + SGD": Method("distrf", distrf_sgd, streams=True),
+    "distrf Fourier + SGD": Method("distrf", distrf_sgd(), streams=True),
+    "distrf Fourier + SGD, three epochs": Method("distrf", distrf_sgd(n_epochs=EPOCHS, tol=None), streams=True),
     "RBFSampler + RidgeClassifier": Method("scikit-learn", on_arrays(sampler_ridge)),
     "Nystroem + RidgeClassifier": Method(
         "scikit-learn", on_arrays(lambda o, n: sampler_ridge(o, n, sklearn_nystroem))
     ),
     "RBFSampler + SGDClassifier": Method("scikit-learn", on_arrays(sampler_sgd)),
-    "RBFSampler + SGDClassifier, loop over blocks": Method("scikit-learn", sgd_loop, streams=True),
+    "RBFSampler + SGDClassifier, loop over blocks": Method("scikit-learn", sgd_loop(False), streams=True),
+    "RBFSampler + SGDClassifier(average=True), loop over blocks": Method(
+        "scikit-learn", sgd_loop(True), streams=True
+    ),
     "RBFSampler + LinearSVC": Method("scikit-learn", on_arrays(sampler_liblinear)),
-    "Fastfood + RidgeClassifier": Method(
+    "Fastfood(D / 2) + RidgeClassifier": Method(
         "scikit-learn-extra", on_arrays(lambda o, n: sampler_ridge(o, n, extra_fastfood))
     ),
     "Incremental(SGDClassifier)": Method("dask-ml", dask_ml_sgd, streams=True),
     "SupportVectorMachine(kernel='rbf')": Method("snapml", on_arrays(snapml_svm)),
-    "SVC": Method("scikit-learn", on_arrays(exact_svc)),
-    "KernelRidge": Method("scikit-learn", exact_ridge),
-    "thundersvm.SVC": Method("thundersvm", on_arrays(thunder_svc)),
+    "SVC": Method("scikit-learn", on_arrays(exact_svc), most=100_000),
+    "KernelRidge": Method("scikit-learn", exact_ridge, most=100_000),
+    "thundersvm.SVC": Method("thundersvm", on_arrays(thunder_svc), most=100_000),
 }
 
 

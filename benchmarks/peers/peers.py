@@ -27,12 +27,12 @@ from benchmarks.peers.shown import (
     show_subspace,
     show_tables,
 )
+from benchmarks.results import link
 
 #: Processor seconds that one go may take.
 SECONDS = 150.0
-#: The most rows for methods that hold a matrix of n x n numbers, or whose time grows with the square of n.
-EXACT = {"SVC": 10_000, "thundersvm.SVC": 10_000, "KernelRidge": 100_000}
-MOST = {**EXACT, "RBFSampler + LinearSVC": 10_000}
+#: Exact kernel machines, which draw nothing.
+EXACT = ("SVC", "thundersvm.SVC", "KernelRidge")
 #: The peers of small runs: what this Python has.
 HERE = ("distrf", "scikit-learn")
 
@@ -159,7 +159,7 @@ def ridge_of(run: Run, sizes: tuple[tuple[int, int], ...]) -> Iterator[Record]:
     for n, seeds in sizes:
         with folder_of(smooth(n, d, run.pick(20_000, 400))) as folder:
             for method in methods_of(run, "ridge"):
-                if n <= MOST.get(method, 1_000_000):
+                if n <= JOBS["ridge"][method].most:
                     yield {"n": n, "d": d, "D": D, **over_seeds(run, "ridge", method, folder, options, seeds)}
 
 
@@ -223,8 +223,9 @@ method that has no line below has not been measured.
 
 * `features`: the mean of every column of random features. The Gaussian kernel has its length scale, $\\sqrt d$, given; rows are normal.
 * `ridge`, `million`: labels are the sign of a function that the kernel's own law draws. All have the kernel, D and
-  $\\alpha = 10^{{-5}}$ of the mean loss, but for LIBLINEAR's and LIBSVM's SVMs: C = 1. Peers in a *loop over blocks* are a loop around `partial_fit`, three epochs.
-  dask-ml's `Incremental` takes one, as it does by itself.
+  $\\alpha = 10^{{-5}}$ of the mean loss, but for LIBLINEAR's and LIBSVM's SVMs: C = 1. Peers in a *loop over blocks* are a loop around `partial_fit`, three epochs;
+  dask-ml's `Incremental` takes one, as it does by itself. distrf's SGD goes on until its loss falls no more, unless its line says *three epochs*.
+  A table of ten million rows in files is another benchmark, {link("big_table")}.
 * `tables`: no method is given an option, except those that keep it to one thread. covtype_sample is a table for trees, kin40k one for kernels, a9a neither; all
   tables are in [figures on tables](../guide/tables_results.md). xgboost.dask
   and lightgbm.dask run on a Dask worker in the same process.

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+import re
+import statistics
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from benchmarks.benchmark import Record, markdown, where
 from benchmarks.peers.methods import JOBS
-from benchmarks.peers.reasons import BETTER, LOWER, QUICKER, reasons
+from benchmarks.peers.reasons import BETTER, LOWER, QUICKER, SOONER, reasons
 
 #: What is the same without distrf. Others are compared with `distrf Fourier + ridge`.
 PARTNERS = {
@@ -16,18 +18,27 @@ PARTNERS = {
     "RBFSampler, loop over blocks": "distrf Fourier, blocks",
     "ParallelPostFit(RBFSampler)": "distrf Fourier, blocks",
     "Fastfood": "distrf Fastfood",
+    "Fastfood(D / 2)": "distrf Fastfood",
     "Nystroem": "distrf Nystroem",
     "PolynomialCountSketch": "distrf TensorSketch",
 }
+#: Methods of older runs, which had other options: Fastfood with 2 D columns.
+FORMER = ("Fastfood", "Fastfood + RidgeClassifier")
 #: Scores that differ by less are level, whatever their standard errors are: of 20,000 test rows one standard error is 0.25 points.
 LEVEL = 0.003
 #: Seconds are level within this factor.
 SAME_TIME = 1.15
+#: Peaks, and seconds before a start, are told where they differ by such a factor.
+FAR = 1.5
 
 
 def failure(r: Record) -> str | None:
-    """Why a method found nothing; None: it finished. Records of older runs call it "error"."""
-    return r.get("failed", r.get("error"))
+    """Why a method found nothing, in words; None: it finished. Records of older runs call it "error"."""
+    text = r.get("failed", r.get("error"))
+    if text is None or "MemoryError" not in text:
+        return text
+    asked = re.search(r"allocate ([\d.]+ \w+)", text)
+    return "out of memory" + (f": it asked for {asked[1]}" if asked else "")
 
 
 def finished(records: list[Record]) -> list[Record]:
@@ -92,20 +103,44 @@ def ahead(records: list[Record], ours: Record | None) -> str:
     up = [r for r in peers if better(r, ours) > 0]
     level = [r for r in peers if better(r, ours) >= 0]
     quick = [r for r in level if quicker(r, ours) > 0]
-    small = [r for r in level if ours["peak"] > 1.5 * r["peak"]]
+    small = [r for r in level if ours["peak"] > FAR * r["peak"]]
+    early = [r for r in level if ours["start"] > FAR * r["start"]]
     gained = ", ".join(f"{r['method']} by {100 * (r['mean'] - ours['mean']):.1f}" for r in up)
     sooner = ", ".join(f"{r['method']} {seconds(ours) / seconds(r):.1f} x" for r in quick)
-    lower = ", ".join(f"{r['method']} {ours['peak'] / r['peak']:.1f} x" for r in small)
+    lower = factors([(r, ours) for r in small], "peak")
+    ready = factors([(r, ours) for r in early], "start")
     said = [
         f"Better than *{ours['method']}*, in points: {gained or 'no peer'}.",
         f"Quicker, and no worse: {sooner or 'no peer'}.",
         f"A peak lower by a third or more, and no worse: {lower or 'no peer'}.",
+        f"A start sooner by a third or more, and no worse: {ready or 'no peer'}.",
     ]
-    known = [
-        (kind, reasons([r["method"] for r in who], kind))
-        for kind, who in ((BETTER, up), (QUICKER, quick), (LOWER, small))
-    ]
-    return " ".join([*said, *(f"Why {kind}: {text}." for kind, text in known if text)])
+    return " ".join([*said, explained({BETTER: up, QUICKER: quick, LOWER: small, SOONER: early})]).strip()
+
+
+def factors(pairs: Sequence[tuple[Record, Record]], what: str) -> str:
+    """Peers and how many times as much the same of distrf takes; pairs : (peer, ours)."""
+    return ", ".join(f"{peer['method']} {ours[what] / peer[what]:.1f} x" for peer, ours in pairs)
+
+
+def explained(ahead: dict[str, list[Record]]) -> str:
+    """Why peers are ahead, {in what: those that are}."""
+    known = {kind: reasons([r["method"] for r in who], kind) for kind, who in ahead.items()}
+    return " ".join(f"Why {kind}: {text}." for kind, text in known.items() if text)
+
+
+def crowd(records: list[Record]) -> str:
+    """Whether other processes ran beside: wall time over processor time."""
+    ratios = [r["wall"] / max(seconds(r), 1e-9) for r in finished(records) if "wall" in r]
+    if not ratios:
+        return ""
+    middle = statistics.median(ratios)
+    beside = (
+        "other processes ran beside. The times are processor seconds, but caches and clocks were shared"
+        if middle > SAME_TIME
+        else "next to nothing ran beside"
+    )
+    return f"Wall time was {middle:.2f} times the processor time (median; {min(ratios):.2f} to {max(ratios):.2f}): {beside}."
 
 
 def cells(r: Record) -> list[str]:
@@ -139,11 +174,12 @@ SCORED = ("method", "peer", "fit s", "predict s", "start s", "peak MiB")
 
 def show_features(records: list[Record]) -> str:
     first = records[0]
+    wide = bool(where(records, method="Fastfood"))
     text = (
         f"{first['d']} columns, D = {first['D']:,}: processor seconds to the mean of each column of the features, and the relative "
         "error of the kernel matrix of 500 rows, in percent. *Start*: imports, compiling or loading compiled loops, a first go on "
-        "600 rows. Fastfood of scikit-learn-extra has 2 D columns, as it does by default."
-    )
+        "600 rows."
+    ) + (" Fastfood of scikit-learn-extra has 2 D columns, as it does by default." if wide else "")
     blocks = [text]
     for n in sizes(records):
         rows = []
@@ -151,24 +187,46 @@ def show_features(records: list[Record]) -> str:
             name, peer, fit, _, start, peak = cells(r)
             rows.append([name, peer, result(r, percent), fit, start, peak])
         blocks.append(markdown([f"n = {n:,}", "peer", "error %", "seconds", "start s", "peak MiB"], rows))
-        quick, exact = [], []
-        for theirs, ours in PARTNERS.items():
-            a, b = one(records, n=n, method=theirs), one(records, n=n, method=ours)
-            if a and b and quicker(a, b) > 0:
-                quick.append(f"{theirs} {seconds(b) / seconds(a):.1f} x")
-            if a and b and a["standard_error"] is not None and b["mean"] - a["mean"] > margin(a, b):
-                exact.append(f"{theirs} ({100 * a['mean']:.1f} against {100 * b['mean']:.1f} %)")
-        said = f"Quicker than the same of distrf: {', '.join(quick) or 'no peer'}."
-        if exact or any(r["standard_error"] is not None for r in finished(where(records, n=n))):
-            said += f" A smaller error than the same of distrf: {', '.join(exact) or 'no peer'}."
-        blocks.append(said)
-    return "\n\n".join(blocks)
+        blocks.append(ahead_features(where(records, n=n)))
+    return "\n\n".join([*blocks, crowd(records)]).strip()
+
+
+def ahead_features(records: list[Record]) -> str:
+    """Peers that are ahead of the same of distrf, with so many rows."""
+    both = [(one(records, method=theirs), one(records, method=ours)) for theirs, ours in PARTNERS.items()]
+    pairs = [(a, b) for a, b in both if a and b]
+    quick = [(a, b) for a, b in pairs if quicker(a, b) > 0]
+    small = [(a, b) for a, b in pairs if b["peak"] > FAR * a["peak"]]
+    early = [(a, b) for a, b in pairs if b["start"] > FAR * a["start"]]
+    times = ", ".join(f"{a['method']} {seconds(b) / seconds(a):.1f} x" for a, b in quick)
+    said = [f"Quicker than the same of distrf: {times or 'no peer'}."]
+    if any(r["standard_error"] is not None for r in finished(records)):
+        exact = [
+            f"{a['method']} ({100 * a['mean']:.1f} against {100 * b['mean']:.1f} %)"
+            for a, b in pairs
+            if b["mean"] - a["mean"] > margin(a, b)
+        ]
+        said.append(f"A smaller error: {', '.join(exact) or 'no peer'}.")
+    said += [
+        f"A peak lower by a third or more: {factors(small, 'peak') or 'no peer'}.",
+        f"A start sooner by a third or more: {factors(early, 'start') or 'no peer'}.",
+    ]
+    who = {QUICKER: quick, LOWER: small, SOONER: early}
+    return " ".join([*said, explained({kind: [a for a, _ in of] for kind, of in who.items()})]).strip()
 
 
 def missing(records: list[Record], job: str) -> str:
-    """Methods of a job that have no record."""
+    """Methods of a job that have no record, and why."""
     left = [name for name in JOBS[job] if not where(records, method=name)]
-    return f"Not measured with so many rows: {', '.join(left)}." if left else ""
+    many = [name for name in left if records[0]["n"] > JOBS[job][name].most]
+    rest = [name for name in left if name not in many]
+    said = (
+        [f"Not tried with so many rows, since time or memory grows with their square: {', '.join(many)}."]
+        if many
+        else []
+    )
+    said += [f"Not measured with so many rows: {', '.join(rest)}."] if rest else []
+    return " ".join(said)
 
 
 def show_ridge(records: list[Record]) -> str:
@@ -186,7 +244,7 @@ def show_ridge(records: list[Record]) -> str:
         blocks.append(markdown([f"n = {n:,}", "peer", "accuracy %", *SCORED[2:]], rows))
         blocks.append(ahead(mine, one(mine, method="distrf Fourier + ridge")))
         blocks.append(missing(mine, "ridge"))
-    return "\n\n".join(block for block in blocks if block)
+    return "\n\n".join(block for block in [*blocks, crowd(records)] if block)
 
 
 def show_tables(records: list[Record]) -> str:
@@ -202,7 +260,7 @@ def show_tables(records: list[Record]) -> str:
         what = "accuracy %" if mine[0]["labels"] else "R² %"
         blocks.append(markdown([name, "peer", what, *SCORED[2:]], rows))
         blocks.append(ahead(mine, one(mine, method="distrf.train")))
-    return "\n\n".join(block for block in blocks if block)
+    return "\n\n".join(block for block in [*blocks, crowd(records)] if block)
 
 
 def show_subspace(records: list[Record]) -> str:
@@ -218,5 +276,21 @@ def show_subspace(records: list[Record]) -> str:
             error = result(r, lambda r: f"{100 * r['mean']:.3g}")
             rows.append([name, peer, r["n_iter"], error, fit, peak])
         blocks.append(markdown([f"n = {n:,}", "peer", "iterations", "error %", "seconds", "peak MiB"], rows))
+        blocks.append(ahead_subspace(where(records, n=n)))
         blocks.append(missing(where(records, n=n), "subspace"))
-    return "\n\n".join(block for block in blocks if block)
+    return "\n\n".join(block for block in [*blocks, crowd(records)] if block)
+
+
+def ahead_subspace(records: list[Record]) -> str:
+    """Peers that are quicker than the finder at as many iterations, whatever their error."""
+    quick = []
+    for own in finished(where(records, method="distrf TEFM, finder")):
+        peers = [r for r in finished(where(records, n_iter=own["n_iter"])) if r["peer"] != "distrf"]
+        quick += [(r, own) for r in peers if quicker(r, own) > 0]
+    listed = ", ".join(
+        f"{r['method']} {seconds(own) / seconds(r):.1f} x ({r['n_iter']} iterations, error {100 * r['mean']:.2g} against "
+        f"{100 * own['mean']:.2g} %)"
+        for r, own in quick
+    )
+    said = f"Quicker than *distrf TEFM, finder* at as many iterations: {listed or 'no peer'}."
+    return f"{said} {explained({QUICKER: [r for r, _ in quick]})}".strip()

@@ -160,7 +160,9 @@ def readable(
 
     Those farthest from the middle ratio have the first choice. low, high : ends of both logarithmic axes
     """
-    at = [(math.log(a / low) / math.log(high / low), math.log(b / low) / math.log(high / low)) for a, b in points]
+    at = [
+        (math.log(a / low) / math.log(high / low), math.log(b / low) / math.log(high / low)) for a, b in points
+    ]
     middle = statistics.median(y - x for x, y in at)
     kept: dict[int, Literal[-1, 1]] = {}
     taken: list[tuple[float, float, float]] = []

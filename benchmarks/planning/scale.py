@@ -176,8 +176,8 @@ the work of a row: it is largest here, beside a map and one addition for each fe
 
 SGD takes one step after the other. A step has the rows that the spectrum of the features asks for, which a plan does not know,
 and waits for two rounds of messages. So more workers do not shorten it, unless each row is much work; `distribution="local_sgd"`
-takes more rows to a step. The memory of a plan of SGD is that of the largest batch that a spectrum may ask for, which is several
-times what is taken where $D$ is large.
+takes more rows to a step. The memory of a plan of SGD is that of the largest batch that a spectrum may ask for, which may be
+far more than what is taken where $D$ is large.
 """
 
 BENCHMARK = Benchmark(

@@ -71,7 +71,11 @@ def claim_dense(records: list[Record]) -> list[Claim]:
         f"{r['product'] / r['floor']:.2f} times the bare product of one large matrix"
         for r in slow
     )
-    why = f"{listed}. The projection multiplies by one block of weights after the other, the peer by all at once" if slow else ""
+    why = (
+        f"{listed}. The projection multiplies by one block of weights after the other, the peer by all at once"
+        if slow
+        else ""
+    )
     return [
         Claim(
             f"Dense features take no more time than RBFSampler, within {100 * (SAME - 1):.0f} %",

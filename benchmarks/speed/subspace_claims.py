@@ -18,7 +18,10 @@ FASTER = 1.6
 BAR = 1.5
 #: Why one is not, {(who, n_iter): reason}: checked.
 WHY_LOOSE = {
-    ("client", 0): "client: the plan counts copies of the directions that are sent to workers between passes; with `n_iter=0` none are sent"
+    (
+        "client",
+        0,
+    ): "client: the plan counts copies of the directions that are sent to workers between passes; with `n_iter=0` none are sent"
 }
 
 
@@ -168,13 +171,15 @@ def claims_million(records: list[Record]) -> list[Claim]:
             f"{last['client planned']:.1f} GiB; Q'Q is the identity to {last['orthogonality']:.0e}",
             "holds" if not over else "does not hold",
             "" if not over else f"above it: {', '.join(over)}",
-        )
+        ),
     ]
 
 
 def claim_loose(records: list[Record]) -> Claim:
     """How near the plans of worker and client are."""
-    cases = {(who, r["q"]): r[f"{who} planned"] / r[f"{who} GiB"] for r in records for who in ("worker", "client")}
+    cases = {
+        (who, r["q"]): r[f"{who} planned"] / r[f"{who} GiB"] for r in records for who in ("worker", "client")
+    }
     beyond = {case: ratio for case, ratio in cases.items() if ratio > BAR}
     listed = ", ".join(f"{who}, `n_iter={q}`: {ratio:.2f}" for (who, q), ratio in beyond.items())
     known = dict.fromkeys(WHY_LOOSE.get(case, f"{case[0]}: {UNKNOWN}") for case in beyond)

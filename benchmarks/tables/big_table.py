@@ -256,12 +256,13 @@ def claim_resumed(what: str, killed: list[Record], resumed: Record, rows: int) -
 
 
 ABOUT = f"""
-{FILES} Parquet files of {ROWS:,} rows: numbers with heavy tails and nulls, dates, categories of 3 to 20,000 levels. Each command of the
+{FILES} Parquet files of {ROWS:,} rows: numbers with heavy tails and nulls, dates, categories of 3 to 20,000 levels. Their {FEATURES:,} features would
+have {4e-9 * FILES * ROWS * FEATURES:.0f} GB. Each command of the
 command line runs on two workers of 2 GiB of this machine (`cluster/local/cluster.yaml`) and its processes are looked at every half
 second. A training by SGD and a prediction each run unbroken; then again, ended by `kill -9` of all their processes, and started again
 until they are done. The files of both are compared.
 """
 
 BENCHMARK = Benchmark(
-    "big_table", "A table larger than memory", ABOUT, (Part("job", job, show, data=False),), claims
+    "big_table", "A table of ten million rows", ABOUT, (Part("job", job, show, data=False),), claims
 )

@@ -256,6 +256,9 @@ How good is distrf if you choose nothing? Each method runs with its defaults, on
 at most {TRAIN_ROWS:,} training rows, {SVM_ROWS:,} for the SVM, and {TEST_ROWS:,} test rows. `benchmarks/tables/defaults_data.py` lists the sets
 and where they come from, `benchmarks/tables/defaults.py` the methods. [What a first run gives](../guide/defaults.md) says what
 follows, and why some sets fall short. Every fit has a process of its own and {LIMIT} CPU seconds at most.
+
+A table has the mean over all seeds of a method. A verdict compares two methods by the seeds that both have, which may be fewer: its figure
+of a method may differ from that of the table.
 """
 
 

@@ -132,3 +132,22 @@ def test_the_command_resumes(tmp_path):
     again = command()["parts"]["fits"]["records"]
     assert again[:2] == found[:2]
     assert [r["method"] for r in again] == [r["method"] for r in found]
+
+
+@pytest.mark.parametrize(
+    ("task", "behind", "verdict"),
+    [
+        ("classification", 0.019, "holds"),
+        ("classification", 0.021, "does not hold"),
+        ("regression", 0.021, "does not hold"),
+    ],
+)
+def test_two_points_of_boosting(task, behind, verdict):
+    found = [
+        record("airline", method, task=task, score=score)
+        for method, score in (("train", 0.5), ("peer boosting", 0.5 + behind))
+    ]
+    boosting, _ = claims(found, ["airline"], ["train", "peer boosting"])
+    assert "two points of gradient boosting" in boosting.said
+    assert boosting.verdict == verdict
+    assert ("airline: not looked into" in boosting.why) == (verdict != "holds")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from benchmarks import names, pages, results
+from benchmarks.benchmark import Claim
+from benchmarks.planning import plan
 
 PAGES = pages.texts() | pages.filled()
 PICTURES = pages.pictures()
@@ -45,3 +47,50 @@ def test_a_heading():
         "Kernel error",
         "Table 2",
     ]
+
+
+@pytest.mark.parametrize("name", [name for name, file in pages.files().items() if file["parts"]])
+def test_a_file_names_its_machine(name):
+    """The processor and the versions of every part; a part without them is to be measured again."""
+    parts = results.read(results.FOLDER / f"{name}.json")["parts"]
+    unnamed = [
+        what for what, part in parts.items() if not {"processor", "distrf", "numpy"} <= set(part["machine"])
+    ]
+    assert unnamed == []
+
+
+def test_verdicts_are_counted():
+    claims = [
+        Claim("a", "", "", "holds"),
+        Claim("b", "", "", "holds"),
+        Claim("c", "", "", "does not hold", "so"),
+    ]
+    assert pages.counts({"speed": claims, "plan": claims[:1], "sgd": []}).splitlines() == [
+        "| verdicts | holds | holds in part | does not hold | not measured | all |",
+        "| --- | --: | --: | --: | --: | --: |",
+        "| [Speed of maps](speed.md) | 2 | 0 | 1 | 0 | 3 |",
+        "| [Plan and measurement](plan.md) | 1 | 0 | 0 | 0 | 1 |",
+        "| all | 3 | 0 | 1 | 0 | 4 |",
+    ]
+
+
+def test_records_without_a_commit_are_of_an_earlier_state():
+    for version, earlier in (("0.1.0", True), ("0.1.0 at 1340c0c", False)):
+        text = pages.machine({"distrf": version, "numpy": "2.4.6"})
+        assert text.startswith(f"distrf {version}, numpy 2.4.6")
+        assert (pages.EARLIER in text) == earlier
+
+
+def test_a_link_needs_a_page():
+    assert results.link("speed") == "[`speed`](speed.md)"
+    assert results.link("nobody") == "`nobody`"
+
+
+def test_names_in_the_picture_of_plans_stand_clear():
+    """Each name in its panel, and none on another or on a point."""
+    names_ = [f"job {i}" for i in range(12)]
+    points = [(1.0 + 0.1 * i, 1.2 + 0.1 * i) for i in range(11)] + [(50.0, 60.0)]
+    kept = plan.readable(names_, points, 0.8, 80.0)
+    assert 11 in kept
+    assert 0 < len(kept) < 12
+    assert set(plan.readable(names_[:2], [(1.0, 1.0), (50.0, 60.0)], 0.8, 80.0)) == {0, 1}

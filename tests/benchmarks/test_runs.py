@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks import __main__ as command
 from benchmarks import names, pages, results
 from benchmarks.benchmark import Run
 
@@ -36,29 +37,44 @@ def test_a_small_run_of_every_part(name, part):
 
 @pytest.mark.slow
 def test_the_command(tmp_path):
-    def command(*words):
+    def called(*words):
         done = subprocess.run(
             [sys.executable, "-m", "benchmarks", *words], cwd=ROOT, capture_output=True, text=True, check=False,
             env=os.environ | {"PYTHONPATH": str(ROOT)},
         )  # fmt: skip
         return done.returncode, done.stdout + done.stderr
 
-    code, text = command()
+    code, text = called()
     assert code == 0
     assert set(names.NAMES) == {line.split()[0] for line in text.splitlines()}
     file = tmp_path / "scrf_2015.json"
-    code, text = command("scrf_2015", "--small", "--parts", "figure1", "--json", str(file))
+    code, text = called("scrf_2015", "--small", "--parts", "figure1", "--json", str(file))
     assert code == 0, text
     assert "| SCRF |" in text
     made = json.loads(file.read_text())
     assert made["parts"]["figure1"]["small"]
     assert made["parts"]["figure1"]["machine"]["cores"] == os.cpu_count()
-    code, text = command("scrf_2015", "--parts", "table2")
+    code, text = called("scrf_2015", "--parts", "table2")
     assert code
     assert "--data DIR" in text
-    code, text = command("scrf_2015", "--parts", "table9")
+    code, text = called("scrf_2015", "--parts", "table9")
     assert code
     assert "table2" in text
+
+
+def test_a_wrong_folder_of_data_is_one_line(tmp_path, monkeypatch, capsys):
+    """A folder that is not there, and one without the archive."""
+    for folder, words in (
+        (tmp_path / "nowhere", "there is no such folder"),
+        (tmp_path, "protein_casp.npz: there is no"),
+    ):
+        monkeypatch.setattr(sys, "argv", ["benchmarks", "accuracy", "--parts", "casp", "--data", str(folder)])
+        with pytest.raises(SystemExit) as ended:
+            command.main()
+        assert ended.value.code == 2
+        said = capsys.readouterr().err
+        assert words in said
+        assert said.count("\n") == 1
 
 
 def test_a_small_run_replaces_no_full_one(tmp_path):
@@ -71,3 +87,15 @@ def test_a_small_run_replaces_no_full_one(tmp_path):
         "figure1": [{"D": 1}],
         "table1": [{"d": 1}, {"d": 2}],
     }
+
+
+@pytest.mark.parametrize(
+    ("flags", "widest"),
+    [("avx2 avx512f avx512vbmi", "avx512vbmi"), ("avx2 avx512f", "avx512f"), ("avx2", "avx2")],
+)
+def test_the_widest_instructions_are_named_as_linux_does(flags, widest, monkeypatch):
+    text = f"model name\t: Some CPU\ncpu family\t: 6\nmodel\t\t: 106\nflags\t\t: fpu {flags}\n"
+    monkeypatch.setattr(results.Path, "read_text", lambda path: text)
+    monkeypatch.setattr(results.os.path, "exists", lambda path: True)
+    assert results.processor() == f"Some CPU, family 6 model 106, {widest}"
+    assert results.has_vbmi(results.processor()) == (widest == "avx512vbmi")

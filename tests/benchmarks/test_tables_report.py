@@ -42,9 +42,9 @@ def test_verdicts_name_the_tables():
     assert (level.ours, level.verdict, level.why) == (
         "2 of 3 tables",
         "holds in part",
-        "behind on wine 5.0. not looked into: wine",
+        "behind on wine 5.0. wine: not looked into",
     )
-    assert (near.ours, near.why) == ("2 of 3 tables", "behind on adult 10.0. not looked into: adult")
+    assert (near.ours, near.why) == ("2 of 3 tables", "behind on adult 10.0. adult: not looked into")
     assert (ahead.ours, ahead.why) == ("0 of 3 tables", "ahead on none")  # boosting has one seed on wine
 
 
@@ -80,3 +80,11 @@ def test_seeds_that_do_not_tell():
     _, near, _ = claims(found)
     assert near.why.startswith("behind on adult 3.0 (within two standard errors on adult)")
     assert claims([]) == []
+
+
+def test_a_reason_is_that_of_the_comparison():
+    """Trees are no reason beside an SVM."""
+    found = records("splice", distrf=[0.8, 0.8], boosting=[0.9, 0.9], linear=[0.7, 0.7], svm=[0.9, 0.9])
+    level, near, _ = claims(found)
+    assert level.why == "behind on splice 10.0. splice: not looked into"
+    assert near.why.startswith("behind on splice 10.0. splice: single columns decide")
