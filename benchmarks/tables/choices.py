@@ -36,6 +36,7 @@ from distrf import (
     TableEncoder,
 )
 from distrf.pipeline.search import MULTIPLES
+from distrf.tables import encodings as of_tables
 
 NUMBERS = (
     "airline_delay_nyc2013", "blogfeedback", "census_house_16h", "cpu_act", "cpusmall", "kin40k", "kin8nm",
@@ -197,7 +198,7 @@ def encodings(run: Run) -> Iterator[Record]:
     def ways(seed: int) -> dict[str, Any]:
         return {
             numbers: make_pipeline(TableEncoder(numbers), by_rule(run, seed), StreamingRidge("auto"))
-            for numbers in ("standard", "robust", "quantile", "piecewise", "both")
+            for numbers in of_tables.NUMBERS
         }
 
     for name in run.pick(ENCODINGS, ("diabetes",)):

@@ -39,7 +39,7 @@ _GRAM_COLUMNS, _WIDE_DIRECTIONS, _WIDE_TOL = 4096, 16, 1e-2
 _NARROW, _TRIAL_ROWS = 1024, 1000
 
 #: Encodings of numbers that are compared, the simplest first.
-NUMBERS_TRIED = ("robust", "standard", "quantile", "piecewise", "both")
+NUMBERS_TRIED = ("robust", "standard", "common", "quantile", "piecewise", "both")
 #: Length scales with which each is tried, in those of the rule.
 _MULTIPLES_TRIED = (1.0, 2.8)
 

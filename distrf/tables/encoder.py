@@ -49,8 +49,9 @@ class TableEncoder(FeatureEstimator):
 
     Parameters
     ----------
-    numbers : {"auto", "standard", "robust", "quantile", "piecewise", "both"}, default="auto"
-        "standard" units have mean 0 and variance 1. "robust" is arcsinh of the distance from the median in spreads.
+    numbers : {"auto", "standard", "common", "robust", "quantile", "piecewise", "both"}, default="auto"
+        "standard" units have mean 0 and variance 1. "common" units have mean 0 and one spread for all columns, so that columns
+        that are all metres keep their proportions. "robust" is arcsinh of the distance from the median in spreads.
         "quantile" gives normal scores. "piecewise" cuts a column at quantiles into `n_bins` features, each of which
         goes from 0 to 1 over a bin [1]_. "both" is "quantile" and "piecewise" beside each other. "auto" is "robust";
         `make_model` and `train` choose it by held-out rows.

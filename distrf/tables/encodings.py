@@ -28,7 +28,7 @@ from .kinds import ColumnKind
 from .summary import NumberSummary, TableSummary
 
 #: How numbers are encoded: in what order `TableEncoder` names them.
-NUMBERS = ("standard", "robust", "quantile", "piecewise", "both")
+NUMBERS = ("standard", "common", "robust", "quantile", "piecewise", "both")
 #: Quantiles of "quantile".
 _QUANTILES = 65
 #: Quantiles by which the weight of single values is told.
@@ -100,6 +100,7 @@ def encode_columns(kinds: Sequence[ColumnKind], summary: TableSummary, choices: 
         In the order of the columns.
     """
     encoded = []
+    common = _common_spread(kinds, summary) if choices.numbers == "common" else None
     for j, kind in enumerate(kinds):
         known = summary.columns.get(j)
         if known is None:
@@ -108,7 +109,8 @@ def encode_columns(kinds: Sequence[ColumnKind], summary: TableSummary, choices: 
             column = _encode_levels(j, kind, known, summary, choices)
             encoded.append(replace(column, exact=known.lost == 0))
         else:
-            column, range_ = _encode_numbers(j, kind, known, choices), (known.sketch.low, known.sketch.high)
+            column = _encode_numbers(j, kind, known, choices, common)
+            range_ = known.sketch.low, known.sketch.high
             encoded.append(replace(column, low=range_[0], high=range_[1]) if column.kind.used else column)
     return encoded
 
@@ -117,7 +119,19 @@ def _dropped(kind: ColumnKind, why: str, missing: float = 0.0) -> EncodedColumn:
     return EncodedColumn(ColumnKind(kind.name, "drop", why), "left out", (), missing)
 
 
-def _encode_numbers(j: int, kind: ColumnKind, known: NumberSummary, choices: Choices) -> EncodedColumn:
+def _common_spread(kinds: Sequence[ColumnKind], summary: TableSummary) -> float | None:
+    """The root mean square of the standard deviations of the columns of numbers; None if it is not a number above 0."""
+    columns = [
+        summary.columns[j] for j, kind in enumerate(kinds) if kind.kind == "number" and j in summary.columns
+    ]
+    variances = [known.variance for known in columns if isinstance(known, NumberSummary) and known.variance > 0]
+    spread = float(np.sqrt(np.mean(variances))) if variances else 0.0
+    return spread if 0 < spread <= _LARGEST else None
+
+
+def _encode_numbers(
+    j: int, kind: ColumnKind, known: NumberSummary, choices: Choices, common: float | None
+) -> EncodedColumn:
     sketch, rows = known.sketch, known.sketch.rows + known.missing
     if sketch.rows == 0:
         return _dropped(kind, "no value in any row", float(rows > 0))
@@ -136,21 +150,23 @@ def _encode_numbers(j: int, kind: ColumnKind, known: NumberSummary, choices: Cho
         parts = [one.period for one in made[1:] if isinstance(one, Cycle)]
         what = "time elapsed" if kind.kind == "date" else "time of day"
         return EncodedColumn(kind, ", ".join([what, *parts]), (*made, *marks), missing)
-    made, words = _number_encodings(j, known, middle, choices)
+    made, words = _number_encodings(j, known, middle, choices, common)
     if marks:
         words += ", whether it is missing"
     return EncodedColumn(kind, words, (*made, *marks), missing)
 
 
 def _number_encodings(
-    j: int, known: NumberSummary, middle: float, choices: Choices
+    j: int, known: NumberSummary, middle: float, choices: Choices, common: float | None
 ) -> tuple[list[Encoding], str]:
     made: list[Encoding] = []
     words = []
-    if choices.numbers in ("standard", "robust"):
-        bent = choices.numbers != "standard"
-        made.append(_units(j, known, middle, bent))
-        words.append("robust units" if bent else "standard units")
+    if choices.numbers in ("standard", "common", "robust"):
+        units = _units(j, known, middle, choices.numbers == "robust")
+        if common is not None and abs(known.mean) <= _LARGEST:
+            units = replace(units, middle=known.mean, spread=common)
+        made.append(units)
+        words.append(f"{choices.numbers} units")
     if choices.numbers in ("quantile", "both"):
         quantiles = _clipped_quantiles(known, _QUANTILES)
         made.append(Scores.of_quantiles(j, 1.0, middle, quantiles))

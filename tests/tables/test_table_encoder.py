@@ -19,6 +19,7 @@ from sklearn.pipeline import make_pipeline
 from distrf import TableEncoder, load_model, save_model
 from distrf.errors import InputError
 from distrf.maps.table_columns import FOLDS, Indicator, OneHot, TargetMeans, Units, row_folds
+from distrf.tables.encodings import NUMBERS
 
 N = 3000
 
@@ -83,6 +84,25 @@ def test_columns_count_alike(numbers):
     low, high = (0.8, 5.0) if numbers != "both" else (1.6, 10.0)
     assert (each > low).all()
     assert (each < high).all(), each
+
+
+def test_common_units_keep_the_proportions_of_columns():
+    """One spread for all numbers, whose mean square is then 1; categories and dates are as in other units."""
+    rng = np.random.default_rng(0)
+    table = pa.table(
+        {
+            "height": 2000 + 300 * rng.normal(size=N), "way": 1500 * rng.exponential(size=N), "slope": 15 * rng.normal(size=N),
+            "soil": rng.integers(0, 3, size=N).astype(str),
+        }
+    )  # fmt: skip
+    encoder, standard = TableEncoder("common"), TableEncoder("standard")
+    Z, S = (e.fit_transform(table).astype(float) for e in (encoder, standard))
+    X = np.column_stack([table[name].to_numpy() for name in ("height", "way", "slope")])
+    np.testing.assert_allclose(Z[:, :3].std(axis=0) / Z[0:, 0].std(), X.std(axis=0) / X[:, 0].std(), rtol=1e-5)
+    assert np.mean(Z[:, :3].std(axis=0) ** 2) == pytest.approx(1, rel=1e-3)
+    np.testing.assert_allclose(Z[:, :3].mean(axis=0), 0, atol=1e-4)
+    np.testing.assert_array_equal(Z[:, 3:], S[:, 3:])
+    assert [column["encoding"] for column in encoder.columns_][:3] == ["common units"] * 3
 
 
 def test_target_means_hide_the_own_target():
@@ -256,13 +276,13 @@ def test_sentinels_do_no_harm():
     rng = np.random.default_rng(9)
     X = rng.normal(size=(N, 2))
     X[5, 0], X[7, 1] = 1.7e308, -1.7e308
-    for numbers in ("standard", "robust", "quantile", "piecewise", "both"):
+    for numbers in NUMBERS:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             Z = TableEncoder(numbers).fit_transform(X)
         assert np.isfinite(Z).all()
-        # A spread of 1e306 is what "standard" is told; held-out rows decide against it.
-        assert numbers == "standard" or Z[8:].std(axis=0).max() > 0.2, numbers
+        # A spread of 1e306 is what "standard" and "common" are told; held-out rows decide against it.
+        assert numbers in ("standard", "common") or Z[8:].std(axis=0).max() > 0.2, numbers
 
 
 values = {
@@ -286,7 +306,7 @@ def test_any_table_is_encoded_or_refused(data):
     table = pa.table(columns)
     y = np.random.default_rng(0).normal(size=n)
     encoder = TableEncoder(
-        data.draw(st.sampled_from(["robust", "both", "standard", "quantile"])), random_state=0
+        data.draw(st.sampled_from(["robust", "both", "standard", "common", "quantile"])), random_state=0
     )
     try:
         Z = encoder.fit_transform(table, y)
