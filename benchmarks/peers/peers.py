@@ -128,19 +128,10 @@ def features(run: Run) -> Iterator[Record]:
     for n, seeds in run.pick(((10_000, 3), (100_000, 1), (1_000_000, 1)), ((800, 1),)):
         with folder_of(smooth(n, d, 0)) as folder:
             for method in methods_of(run, "features"):
-                most = (
-                    1_000_000
-                    if JOBS["features"][method].streams or method in ("distrf Fourier", "RBFSampler")
-                    else 100_000
-                )
-                if n <= most:
+                if n <= JOBS["features"][method].most:
                     options = {"D": D, "gamma": 0.5 / d}
-                    yield {
-                        "n": n,
-                        "d": d,
-                        "D": D,
-                        **over_seeds(run, "features", method, folder, options, seeds),
-                    }
+                    found = over_seeds(run, "features", method, folder, options, seeds)
+                    yield {"n": n, "d": d, "D": D, **found}
 
 
 def ridge(run: Run) -> Iterator[Record]:

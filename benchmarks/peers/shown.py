@@ -188,7 +188,8 @@ def show_features(records: list[Record]) -> str:
             rows.append([name, peer, result(r, percent), fit, start, peak])
         blocks.append(markdown([f"n = {n:,}", "peer", "error %", "seconds", "start s", "peak MiB"], rows))
         blocks.append(ahead_features(where(records, n=n)))
-    return "\n\n".join([*blocks, crowd(records)]).strip()
+        blocks.append(missing(where(records, n=n), "features"))
+    return "\n\n".join(block for block in [*blocks, crowd(records)] if block)
 
 
 def ahead_features(records: list[Record]) -> str:
@@ -215,16 +216,19 @@ def ahead_features(records: list[Record]) -> str:
     return " ".join([*said, explained({kind: [a for a, _ in of] for kind, of in who.items()})]).strip()
 
 
+#: Why methods of a job are not tried with more rows than `Method.most`.
+TOO_MANY = {
+    "features": "since they hold all features at once, as *distrf Fourier* and *RBFSampler* do, which were tried",
+    "ridge": "since time or memory grows with their square",
+}
+
+
 def missing(records: list[Record], job: str) -> str:
     """Methods of a job that have no record, and why."""
     left = [name for name in JOBS[job] if not where(records, method=name)]
     many = [name for name in left if records[0]["n"] > JOBS[job][name].most]
     rest = [name for name in left if name not in many]
-    said = (
-        [f"Not tried with so many rows, since time or memory grows with their square: {', '.join(many)}."]
-        if many
-        else []
-    )
+    said = [f"Not tried with so many rows, {TOO_MANY[job]}: {', '.join(many)}."] if many else []
     said += [f"Not measured with so many rows: {', '.join(rest)}."] if rest else []
     return " ".join(said)
 

@@ -185,7 +185,7 @@ with one thread. *Memory* is the largest size of a worker process (`VmHWM`); a p
 *Time* is to be within a factor of 1.5, after calibration: before the first job the speeds of the machine are measured (a matrix product, rows written and read,
 small blocks, a message, empty tasks, the shortest pass) in some ten seconds. "uncalibrated" is the ratio with the speeds that a plan assumes.
 
-Seconds are those on the clock of a machine that does nothing else; it has two cores, one for the worker and one for the client. Processor
+Seconds are those on the clock of a machine that does nothing else, with a core for the worker and one for the client. Processor
 seconds are those of the client and of the worker that takes most. Every job runs once. [Rows, features and workers](scale.md) holds plans of
 up to a million features against the same bar of memory.
 """

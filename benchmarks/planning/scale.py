@@ -166,13 +166,13 @@ so that no file limits $n$; each job runs on a fresh local cluster of worker pro
 epoch of least squares; all on Fourier features of a circulant projection. Seconds are processor seconds, without waiting; those on
 the clock stand beside. *bits* begins the SHA-256 of the weights.
 
-More than two workers are not measured here as processes, since this machine has two cores: *model* is what a plan says. *cluster*
+More than two workers are not measured here as processes, so that a machine of two cores can run all parts: *model* is what a plan says. *cluster*
 holds the model against up to 32 workers that are threads of one process and sleep where a block would be read, which is most of their
 time; of 100 to 1,000 workers there is the word of the model alone.
 
-*overhead* is a pass on Dask workers beside the same loop without Dask. What Dask adds goes with blocks and passes, so its share depends on
-the work of a row: it is largest here, beside a map and one addition for each feature, smaller beside the two products of
-[subspaces](subspace.md), and smallest beside the Gram matrix of [a whole job](end_to_end.md).
+*overhead* is a pass on Dask workers beside the same loop without Dask. What Dask adds goes with blocks and passes, so its share falls
+as the work of a row grows. Here that is little, a map and one addition for each feature; [subspaces](subspace.md) have two products, and
+[a whole job](end_to_end.md) has a Gram matrix.
 
 SGD takes one step after the other. A step has the rows that the spectrum of the features asks for, which a plan does not know,
 and waits for two rounds of messages. So more workers do not shorten it, unless each row is much work; `distribution="local_sgd"`

@@ -10,6 +10,7 @@ from typing import Any
 
 from benchmarks.benchmark import UNKNOWN, Claim, Record, judged, spread
 from benchmarks.tables.defaults_data import SVM_ROWS, TEST_ROWS, TRAIN_ROWS
+from benchmarks.tables.reasons import BOOSTING, KERNELS, SPLICE_CODES
 
 #: How far below another method counts as equal: a point of accuracy, or 0.02 of R^2; half of it for the baseline.
 SLACK = {"classification": 0.01, "regression": 0.02}
@@ -233,17 +234,11 @@ _FEW = "the default number of features is small for so many rows"
 _HINGE = "on text the hinge loss is worse than squares"
 #: What is known of a set on which a method is below another, {(method, other): {set: reason}}. The others were not looked into.
 KNOWN: dict[tuple[str, str], dict[str, str]] = {
-    ("train", "peer svm"): {
-        "newsgroups": "the peer is a linear SVM on tf-idf there, which suits text",
-        "splice": "few features are chosen for few rows, and favour a long length scale; many of a shorter one are level",
-    },
+    ("train", "peer svm"): KERNELS | {"newsgroups": "the peer is a linear SVM on tf-idf there, which suits text"},
     ("train", "peer linear"): {
         "ujiindoorloc": "its test rows were taken months later, which no rows held out of the training rows tell",
     },
-    ("train", "peer boosting"): {
-        "splice": "single columns decide, which trees cut; a kernel of the distance between whole rows hardly sees them",
-        "census_house": "more features and rows gain part of it",
-    },
+    ("train", "peer boosting"): BOOSTING | {"splice": SPLICE_CODES},
     ("train sgd", "train ridge"): {
         "covtype": "a very small penalty is best, and SGD in float32 leaves directions alone in which rows hardly vary",
         "newsgroups": _HINGE, "sector": _HINGE,
@@ -259,7 +254,7 @@ KNOWN: dict[tuple[str, str], dict[str, str]] = {
 def reasons(method: str, other: str, short: Iterable[str], tested: dict[str, int]) -> str:
     """What is known of the sets that are short, those of one reason together.
 
-    tested : test rows of a set: where one of them is more than half a point, that is a reason
+    tested : test rows of the sets of labels: where one of them is more than half a point, that is a reason
     """
     known = KNOWN.get((method, other), {})
     shared: dict[str, list[str]] = {}
@@ -276,7 +271,7 @@ def reasons(method: str, other: str, short: Iterable[str], tested: dict[str, int
 def claims(records: list[Record], sets: list[str], methods: list[str]) -> list[Claim]:
     """What became of the sentences of the guide."""
     cells, made = by_cell(records), []
-    tested = {r["set"]: r["n_test"] for r in records if "n_test" in r}
+    tested = {r["set"]: r["n_test"] for r in records if "n_test" in r and r["task"] == "classification"}
     for method, other, share, said in SAID:
         both, short, untold = short_of(cells, sets, method, other, share)
         if not both:

@@ -181,6 +181,10 @@ ABOUT = f"""
 methods get the same rows: `HistGradientBoosting` with its categories as such; linear models and SVC or SVR behind scikit-learn's
 imputation, units and one-hot columns. At most {TRAIN_ROWS:,} rows train, {SVM_ROWS:,} of them the SVM. [Tables beside other
 methods](../guide/tables_results.md) says where distrf is behind, and why.
+
+Scores are percent: the mean over {SEEDS} splits, and `±` its standard error. Without a `±` there is one split: the method failed on
+the others, or these have not been run. In brackets are processor seconds of fit and predict, the mean over the same splits. *Better*
+than boosting is by more than half a point and two standard errors, *level* is half a point or two standard errors.
 """
 
 BENCHMARK = Benchmark(

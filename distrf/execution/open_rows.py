@@ -20,6 +20,7 @@ from ..store.formats import open_source
 from ..store.row_source import RowSource, Selection
 from ..store.rows import fill, open_weighted, read_block
 from ..store.zarr_source import ZarrSource
+from .row_blocks import note_source
 
 
 @overload
@@ -234,4 +235,6 @@ def lazy_rows(source: RowSource) -> da.Array:
     )
     options: dict[str, Any] = {"numblocks": {}, "_data_producer": True}
     layer = blockwise(read_block, name, index, arguments, index, **options)
+    if source.sparse:
+        note_source(name, source)
     return da.Array(HighLevelGraph.from_collections(name, layer), name, chunks, meta=meta)

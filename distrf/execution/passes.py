@@ -26,10 +26,12 @@ from dask.base import is_dask_collection
 from dask.delayed import Delayed
 
 from ..errors import InputError
+from ..maps import working_dtype
 from ..projections.cache import cached_bytes
 from ..store.job_lock import check
 from .block_graphs import BlockGraphs, add_block, passed
 from .crew import Crew
+from .graph_inputs import graph_inputs
 from .graph_nodes import Task, TaskRef
 from .keeping import current_keeping, no_keep
 from .kept_blocks import Keep
@@ -373,11 +375,14 @@ def pass_memory(
     scratch = max(arrays[0].chunks[0]) * getattr(reduction, "scratch_per_row", 0)
     if blocks_are_csr(arrays[0]):
         scratch = min(scratch, getattr(reduction, "csr_scratch_bytes", scratch))
-    scratch = max(scratch + getattr(reduction, "scratch_bytes", 0), reading_scratch(stored, block))
+    scratch += getattr(reduction, "scratch_bytes", 0)
+    if graph_inputs([source]):  # others are made, not read
+        scratch = max(scratch, reading_scratch(stored, block))
     held = sum(array.nbytes for array in (learned or {}).values())
     maps = [*maps, getattr(getattr(reduction, "source", None), "base", None)]
     weights = sum(map_.work()[1] for map_ in maps if hasattr(map_, "work"))
-    held += cached_bytes(weights, arrays[0].dtype.itemsize)
+    if weights:
+        held += cached_bytes(weights, working_dtype(arrays[0].dtype).itemsize)
     return PassMemory(block, int(scratch), reduction.nbytes, held, n_segments, workers.threads)
 
 

@@ -165,7 +165,7 @@ class PlannedRows:
     @property
     def block_rows(self) -> int:
         """Rows of a block that keep the widest form of the block near Dask's chunk size."""
-        widest = max(self.read_bytes, *(map_.entries_per_row * self.itemsize for map_ in self.maps), 0)
+        widest = max(self.d * self.item_read, *(map_.entries_per_row * self.itemsize for map_ in self.maps), 0)
         limit = max(1, target_block_bytes() // widest)
         return self.stored_rows if self.stored_rows <= limit else split_chunk(self.stored_rows, limit)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -16,11 +15,10 @@ from dask.delayed import Delayed
 from dask.utils import parse_bytes
 
 from ..alignment import aligned
-from ..errors import DistrfError, InputError
+from ..errors import InputError
 from ..maps.base import arrays_fingerprint
-from ..store import describe
+from ..store.row_source import RowSource
 from ..typing import Rows
-from .graph_inputs import graph_inputs
 from .graph_nodes import DataNode
 from .labelled import has_frames, plain_rows, with_header
 from .scheduler import current_client
@@ -316,7 +314,7 @@ def row_bytes(X: Any) -> float:
     if made is not None and getattr(made[0], "sparse_output", False):
         return made[0].entries_per_row * X.dtype.itemsize + row_bytes(made[1])
     dense = float(max(1, math.prod(X.shape[1:])) * X.dtype.itemsize)
-    return csr_row_bytes(_stored_row_bytes(X), dense) if blocks_are_csr(X) else dense
+    return csr_row_bytes(stored_row_bytes(X), dense) if blocks_are_csr(X) else dense
 
 
 #: Blocks of CSR rows may have so many times the bytes of an average block.
@@ -336,20 +334,25 @@ def csr_row_bytes(stored: float, dense: float) -> int:
     return int(min(_UNEVEN * stored, dense)) or int(dense)
 
 
-def _stored_row_bytes(X: da.Array) -> float:
-    """Mean bytes of a row in the stores that lazy CSR rows are read from; 0 where they are not known."""
-    sizes = [_size_of_store(path) for path in graph_inputs([X])]
-    return sum(nbytes for nbytes, _ in sizes) / max(1, sum(rows for _, rows in sizes))
+def note_source(name: str, source: RowSource) -> None:
+    """Remember which rows a lazy array of this name reads, so that its CSR rows can be counted."""
+    _SOURCES[name] = source
+    while len(_SOURCES) > _REMEMBERED:
+        del _SOURCES[next(iter(_SOURCES))]
 
 
-@functools.lru_cache(maxsize=64)
-def _size_of_store(path: str) -> tuple[int, int]:
-    """(bytes, rows) of a store; its files are listed once. Zeros where it cannot be opened by its path alone."""
-    try:
-        info = describe(path)
-    except (DistrfError, OSError):
-        return 0, 0
-    return info.nbytes, info.n
+#: Sources of CSR rows by the name of their array, and how many are remembered.
+_SOURCES: dict[str, RowSource] = {}
+_REMEMBERED = 64
+
+
+def stored_row_bytes(X: da.Array) -> float:
+    """Mean bytes in memory of a lazy CSR row, as its store says; 0 for rows that are not from a store, or have other columns."""
+    found = [_SOURCES[name] for name in X.dask.layers if name in _SOURCES]
+    same = [source for source in found if source.shape[1] == X.shape[1]]
+    if not same or len(same) < len(found):
+        return 0.0
+    return sum(source.nbytes for source in same) / max(1, sum(source.shape[0] for source in same))
 
 
 def maker_label(X: Any) -> str:

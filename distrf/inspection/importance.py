@@ -15,7 +15,7 @@ from sklearn.base import is_classifier
 from ..errors import InputError, did_you_mean
 from ..execution.labelled import plain_rows
 from ..execution.passes import run_pass
-from ..execution.row_blocks import align_rows, row_bytes, rows_per_block, split_rows
+from ..execution.row_blocks import align_rows, rows_per_block, split_rows
 from ..execution.sampling import sampled_rows, take_aligned
 from ..maps import working_dtype
 from ..parameters import COLUMNS, NONE, SEED, Rule, one_of, ruled, whole
@@ -230,7 +230,7 @@ def permutation_importance(
     if weights is not None:
         given.append(align_rows(rows, weights, "sample_weight") if lazy else np.asarray(weights))
     seed, n = draw_seed(random_state), int(rows.shape[0])
-    most = max(2, int(_BYTES / (row_bytes(rows) if lazy else 8 * rows.shape[1])))
+    most = max(2, _BYTES // ((rows.dtype.itemsize if lazy else 8) * rows.shape[1]))
     taken = _sampled(given, min(n, most, n_rows or _POOL_ROWS), seed)
     judge = _judge(trained.pipeline, score, *taken[:2])
     reduction = _reduction(judge, trained.pipeline, groups, int(n_repeats), seed)

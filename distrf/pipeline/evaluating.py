@@ -132,7 +132,8 @@ def evaluate(
         "balanced_accuracy" (mean recall), "f1_macro" (mean F1), "roc_auc", "average_precision", "log_loss" and "brier",
         all as in scikit-learn; "classes", for each its "label", "rows", "precision", "recall" and "f1";
         "confusion_matrix" of up to 100 classes, true ones in rows, in the order of "classes"; "calibration", for bins of
-        the probability its mean "predicted", the share "observed" and the "rows". Of a regressor "r2", "rmse",
+        the probability its mean "predicted", the share "observed" and the "rows". With weights, rows are counted there by
+        their weight. Of a regressor "r2", "rmse",
         "relative_rmse" and "mae", in means over the targets; "relative_rmse" is over the root mean square of y, and None
         where y is 0 everywhere. With `by`, "slices": for each the "value", the "rows" and the scores.
         A score is None if it is not defined, as the AUC of a single class is not, or if the model has no probabilities.

@@ -11,7 +11,6 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.pipeline import Pipeline
-from threadpoolctl import threadpool_limits
 
 from ..errors import InputError
 from ..execution.labelled import plain_rows
@@ -185,9 +184,6 @@ class Prepared:
     split: Split | None = None
 
 
-# Hundreds of small factorisations: threads of BLAS would wait for each other, on a busy machine for six times as long as one
-# thread computes. And the choices are then the same however many cores there are.
-@threadpool_limits.wrap(limits=1, user_api="blas")
 def prepare(
     X: Any,
     y: Any,

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import clone
+from threadpoolctl import threadpool_limits
 
 from ..features.length_scale import resolve_length_scale
 from ..features.with_columns import column_scale
@@ -95,6 +96,13 @@ class Verdict:
 
 def judge(sample: Sample, targets: Targets, features: Callable[[Any], Any], width: int) -> Verdict:
     """Ridge on features(X), shape (rows, width), of the training rows of each split; the rest judges it."""
+    # A hundred small factorisations: threads of BLAS would wait for each other, on a busy machine for six times as long as
+    # one thread computes. And the verdict is then the same on any number of cores.
+    with threadpool_limits(1, user_api="blas"):
+        return _judge(sample, targets, features, width)
+
+
+def _judge(sample: Sample, targets: Targets, features: Callable[[Any], Any], width: int) -> Verdict:
     losses, missed, spread, decisions, plain = [], [], [], [], []
     for train, held in sample.splits:
         weight = sample.weights_of(train)

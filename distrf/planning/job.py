@@ -17,14 +17,12 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
-from .. import store
 from ..errors import InputError
 from ..execution import keeping
-from ..execution.graph_inputs import graph_inputs
 from ..execution.labelled import plain_rows
 from ..execution.memory import PassMemory, Workers
 from ..execution.planned import Costs, PlannedRows
-from ..execution.row_blocks import blocks_are_csr, check_dask_rows, rows_per_block
+from ..execution.row_blocks import blocks_are_csr, check_dask_rows, rows_per_block, stored_row_bytes
 from ..execution.scheduler import current_client
 from ..execution.timing import Phase
 from ..gram_tiles import tiles_nbytes
@@ -291,7 +289,7 @@ def _described(X: Any, workers: Workers, outputs: int, labelled: bool) -> Planne
     if is_dask_collection(X):
         X = check_dask_rows(X)
         sparse, block = blocks_are_csr(X), max(X.chunks[0])
-        nbytes = sum(store.describe(path).nbytes for path in graph_inputs([X])) if sparse else X.nbytes
+        nbytes = int(X.shape[0] * stored_row_bytes(X)) if sparse else X.nbytes
     else:
         X = as_rows(X)
         sparse, block = sp.issparse(X), min(X.shape[0], rows_per_block(X.dtype.itemsize * X.shape[1]))

@@ -9,7 +9,7 @@ from sklearn.base import is_classifier
 
 from ..execution.memory import PROCESS_BYTES, SLACK, PassMemory, Workers
 from ..execution.planned import Costs, PlannedRows
-from ..execution.row_blocks import blocks_are_csr, merged_chunks
+from ..execution.row_blocks import merged_chunks
 from ..execution.scheduler import current_client
 from ..execution.timing import Phase
 from ..maps import working_dtype
@@ -43,7 +43,6 @@ class PlannedBlocks:
     outputs : columns of the encoded target
     source_bytes : bytes of the stored chunk from which a block is cut; 0 if blocks are whole chunks
     row_bytes : bytes of a row as workers hold it, with its targets
-    sparse : whether rows are read as CSR
     """
 
     rows: tuple[int, ...]
@@ -52,7 +51,6 @@ class PlannedBlocks:
     outputs: int
     source_bytes: int = 0
     row_bytes: float = 0.0
-    sparse: bool = False
 
     def __post_init__(self) -> None:
         if not self.row_bytes:
@@ -73,15 +71,11 @@ class PlannedBlocks:
         blocks = tuple(min(block_rows, rows.n - a) for a in range(0, rows.n, block_rows))
         read_bytes = read_bytes or columns * itemsize
         blocks = blocks if rows.sparse else merged_chunks(blocks, read_bytes)
-        return cls(blocks, columns, itemsize, rows.outputs, source_bytes, read_bytes + 8 * targets, rows.sparse)
+        return cls(blocks, columns, itemsize, rows.outputs, source_bytes, read_bytes + 8 * targets)
 
     @property
     def n(self) -> int:
         return sum(self.rows)
-
-    def sampled(self, n_features: int) -> int:
-        """Rows that are sampled for the spectrum of so many features."""
-        return sample_size(self.n, max(n_features, 0 if self.sparse else self.columns))
 
     @property
     def block_bytes(self) -> int:
@@ -191,7 +185,7 @@ def batch_costs(
     )
     batch_size = max(layout.rows, 1) if averaged else batch_size
     weights = (features.width + 1) * rows.outputs
-    directions = _directions(estimator, rows.sampled(features.width), features.width + 1)
+    directions = _directions(estimator, sample_size(rows.n, features.width), features.width + 1)
     return BatchCosts(
         batch_size,
         max(1, round(usable / batch_size)),
@@ -228,7 +222,7 @@ def _batch_memory(
 
 def _client_bytes(rows: PlannedBlocks, features: PlannedFeatures, directions: int) -> int:
     """Bytes that the client needs: the sample with its features, their decomposition or the choice of alpha, the model."""
-    s, P, itemsize = rows.sampled(features.width), features.width + 1, rows.itemsize
+    s, P, itemsize = sample_size(rows.n, features.width), features.width + 1, rows.itemsize
     wide = min(directions + 64, P)
     solver = 3 * P * wide * itemsize if min(s, P) > 1_536 else 24 * min(s, P) ** 2 + 8 * s * P
     solver = max(solver, 4 * 8 * s * min(P, 2_000))  # the choice of alpha
@@ -244,9 +238,10 @@ def fit_costs(estimator: Any, rows: PlannedRows) -> Costs:
     """
     n = rows.n
     targets = 1 if is_classifier(estimator) else rows.outputs
-    blocks = PlannedBlocks.cut(
-        rows, rows.block_rows, rows.d, rows.item_read, rows.source_bytes, rows.read_bytes, targets
-    )
+    # Held are the rows or their features, whichever have fewer columns, as `mapped_from` says.
+    wide = rows.maps and rows.d * rows.item_read > rows.width * rows.itemsize
+    held = max(rows.read_bytes, rows.entries * rows.itemsize) if wide else rows.read_bytes
+    blocks = PlannedBlocks.cut(rows, rows.block_rows, rows.d, rows.item_read, rows.source_bytes, held, targets)
     features = PlannedFeatures(rows.width, rows.entries, rows.map_flops, rows.cached)
     cost = largest = batch_costs(estimator, blocks, features, rows.workers)
     bound = "" if estimator.batch_size != "auto" else " at most, as the spectrum of a row sample says"
@@ -276,7 +271,7 @@ def fit_costs(estimator: Any, rows: PlannedRows) -> Costs:
         most * n * features.flops,
         waited=most * cost.batches * waited_tasks(cost.tasks),
     )
-    sample = blocks.sampled(rows.width)
+    sample = sample_size(n, rows.width)
     measuring = Phase(0, flops=_spectrum_flops(sample, rows.width, estimator.alpha, cost.directions))
     return rows.sample_costs(sample, blocks=len(blocks.rows)) + Costs(
         (target_phase(n, rows.blocks, 1 + weighted), measuring, training),
@@ -315,7 +310,7 @@ def check_batches(estimator: Any, rows: Rows, outputs: int, batch_size: int) -> 
     itemsize = working_dtype(X.dtype).itemsize  # of features: rows of bytes become float32
     entries = rows.maps[-1].entries_per_row if rows.maps else rows.n_features
     cached = cached_bytes(sum(function.work()[1] for function in rows.maps), itemsize)
-    blocks = PlannedBlocks(rows.blocks, X.shape[1], itemsize, outputs, 0, rows.row_bytes, blocks_are_csr(X))
+    blocks = PlannedBlocks(rows.blocks, X.shape[1], itemsize, outputs, row_bytes=rows.row_bytes)
     features = PlannedFeatures(rows.n_features, entries, 0.0, cached)
     memory = batch_costs(estimator, blocks, features, workers, batch_size).memory
     if client is not None:

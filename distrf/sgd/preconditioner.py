@@ -112,9 +112,9 @@ class Preconditioner:
         return rows / (self.row_bound + (rows - 1) * self.curvature)
 
 
-def sample_size(n_rows: int, widest: int) -> int:
-    """Rows to sample for a spectrum; `widest` : numbers of a dense row, of its columns or of its features"""
-    return int(min(n_rows, SAMPLE_ROWS, max(256, SAMPLE_BYTES // (4 * widest))))
+def sample_size(n_rows: int, n_features: int) -> int:
+    """Rows to sample for a spectrum."""
+    return int(min(n_rows, SAMPLE_ROWS, max(256, SAMPLE_BYTES // (4 * n_features))))
 
 
 def intercept_scale(Z: np.ndarray) -> float:

@@ -100,13 +100,6 @@ class Rows:
         return float(self.maps[-1].longest) if self.maps else np.inf
 
     @property
-    def widest(self) -> int:
-        """Numbers of a dense row: its columns or its features, whichever are more."""
-        return (
-            self.n_features if blocks_are_csr(self.arrays[0]) else max(self.n_features, self.arrays[0].shape[1])
-        )
-
-    @property
     def row_bytes(self) -> float:
         """Bytes of a row as workers hold it: with its targets, its weight and its fold."""
         return sum(row_bytes(a) for a in (*self.arrays, *([] if self.folds is None else [self.folds.values])))
@@ -149,11 +142,10 @@ class Rows:
     def sample_with_folds(self, size: int, seed: int) -> tuple[Any, ...]:
         """What `sample` returns, and the folds of these rows, or None."""
         indices = sampled_rows(sum(self.blocks), size, seed, "sgd sample")
-        # Maps take CSR rows as they are: those of hashed text would fill the memory as dense ones.
-        taken = take_aligned([two_dimensional(a) for a in self.arrays], indices, sparse=bool(self.maps))
+        taken = take_aligned([two_dimensional(a) for a in self.arrays], indices)
         Z, y = taken[0], taken[1]
         # A row that is not finite is refused when its block is loaded, by its number.
-        finite = np.isfinite(np.ravel(Z.sum(axis=1, dtype=np.float64)))
+        finite = np.isfinite(Z.sum(axis=1, dtype=np.float64))
         Z, y = Z[finite], y[finite]
         weight = taken[2][finite, 0] if len(taken) > 2 else None
         folds = None if self.folds is None else self.folds.take(indices)[finite]

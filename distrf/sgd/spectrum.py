@@ -262,7 +262,7 @@ def _target_units(loss: Loss, Y: np.ndarray, weight: np.ndarray | None) -> np.nd
 def _draw_sample(rows: Rows, targets: Targets, stream: bool, seed: int) -> _Sample:
     """The row sample. Its weights are None where they are all zero."""
     n = sum(rows.blocks)
-    Z, y, weight, folds = rows.sample_with_folds(sample_size(n, rows.widest), seed)
+    Z, y, weight, folds = rows.sample_with_folds(sample_size(n, rows.n_features), seed)
     Z = Z.toarray() if sp.issparse(Z) else Z  # type: ignore[attr-defined]
     Y, weight = targets.encode(y, weight)
     if weight is not None and not weight.sum() > 0:

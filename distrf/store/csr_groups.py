@@ -154,6 +154,18 @@ def read(group: zarr.Group, start: int, stop: int) -> sp.csr_array:
     return sp.csr_array(sp.vstack(blocks, format="csr"))
 
 
+def mean_row_bytes(group: zarr.Group, most: int = 16) -> float:
+    """Mean bytes of a row in memory, from the number of entries of the rows in at most so many blocks, evenly apart."""
+    data, indices, counts = (_array(group, key) for key in ARRAYS)
+    block_rows, n = int(group.attrs["block_rows"]), int(counts.shape[0])  # type: ignore[arg-type]
+    starts = np.unique(np.linspace(0, max(-(-n // block_rows) - 1, 0), most).astype(np.int64)) * block_rows
+    looked_at = [np.asarray(counts[start : start + block_rows]) for start in starts.tolist()]
+    entries = sum(int(rows.sum(dtype=np.int64)) for rows in looked_at) / max(
+        1, sum(len(rows) for rows in looked_at)
+    )
+    return entries * (data.dtype.itemsize + indices.dtype.itemsize) + indices.dtype.itemsize
+
+
 def is_csr(node: Any) -> bool:
     """True for a group in this layout."""
     return isinstance(node, zarr.Group) and node.attrs.get("encoding") == "csr"

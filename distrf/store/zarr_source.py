@@ -12,7 +12,7 @@ import numpy as np
 import zarr
 
 from ..errors import InputError, StoreError
-from . import files, zarr_writer
+from . import csr_groups, files, zarr_writer
 from .files import Options
 from .fingerprints import fingerprint_of_files, fingerprint_of_spec
 from .foreign_arrays import count_missing
@@ -171,8 +171,7 @@ class ZarrSource(RowSource):
 
     @property
     def nbytes(self) -> int:
-        """Bytes in memory; of a CSR array those of its files."""
+        """Bytes in memory; of a CSR array by the entries of rows in some blocks."""
         if not self.sparse:
             return super().nbytes
-        fs, root = files.filesystem(self.path, self.place.selection.storage_options)
-        return int(fs.du(f"{root}/{self.rows.array}"))
+        return int(self.shape[0] * csr_groups.mean_row_bytes(self.node))

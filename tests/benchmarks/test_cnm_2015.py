@@ -52,6 +52,26 @@ def test_one_seed_is_judged_by_its_test_rows():
     assert claims.more_compact(learned + peer).verdict == "holds"  # the set has 10,000
 
 
+@pytest.mark.parametrize(
+    ("narrow", "verdict", "first"),
+    [
+        (80.0, "holds", "at twice the bandwidth, which"),
+        (91.0, "does not hold", "the one exception, not more accurate"),
+    ],
+)
+def test_twice_the_bandwidth_is_beside_the_verdict(narrow, verdict, first):
+    learned, wide = curve("CNM", {8: [91.0]}, "mnist"), curve("RFF, wide", {8: [91.0]}, "mnist")
+    claim = claims.more_compact(learned + curve("RFF", {8: [narrow]}, "mnist") + wide)
+    assert claim.verdict == verdict
+    assert claim.why.startswith(first)
+    assert (
+        claim.why.lower().count(
+            "which the verdict does not count: not more accurate by two standard errors: mnist"
+        )
+        == 1
+    )
+
+
 def test_what_is_not_measured():
     records = [*curve("CNM", {8: [90.0], 32: [91.0]}), *curve("CNM", {8: [90.0]}, "mnist")]
     assert unmeasured(records) == (

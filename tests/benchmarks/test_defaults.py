@@ -98,6 +98,17 @@ def test_reasons_are_those_of_the_sets_that_are_short():
     assert "splice" not in svm.why
 
 
+@pytest.mark.parametrize("task", ["classification", "regression"])
+def test_rows_are_points_of_accuracy_alone(task):
+    found = [
+        record("wine", method, task=task, score=score, n_test=44)
+        for method, score in (("train", 0.8), ("peer svm", 0.9))
+    ]
+    svm, _ = claims(found, ["wine"], ["train", "peer svm"])
+    assert ("test rows one is" in svm.why) == (task == "classification")
+    assert ("wine: not looked into" in svm.why) == (task == "regression")
+
+
 def test_nothing_is_loaded_where_nothing_is_missing(monkeypatch):
     """Methods that are not for the targets of a set have no record, and need none."""
     have = [

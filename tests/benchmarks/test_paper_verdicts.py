@@ -307,6 +307,15 @@ def test_the_kernel_of_binning(laplacian, exact, verdict):
     assert ("worse, not better" in claim.ours) == (laplacian > 20)
 
 
+@pytest.mark.parametrize("binning", [19.9, 20.0, 25.0])
+@pytest.mark.parametrize("laplacian", [11.0, 20.1])
+def test_no_kernel_explains_an_advantage_that_is_not_there(laplacian, binning):
+    records = timed("fourier", (8, 1.0, 20.0)) + timed("fourier-laplacian", (8, 1.0, laplacian))
+    claim = rff.kernel_of_binning(records + timed("binning", (1, 2.0, binning)), [])[0]
+    assert claim.verdict == "not measured"
+    assert "binning is no better here" in claim.why
+
+
 def test_what_ours_takes_over_the_algorithm_as_printed():
     records = [
         {"set": "s", "l": wide, "method": m, "mapping": s, "training": 0.0}

@@ -304,3 +304,22 @@ def test_methods_that_are_not_tried_are_told_with_the_reason():
     text = shown.missing([OURS | {"n": 1_000_000}], "ridge")
     assert "time or memory grows with their square: SVC, KernelRidge, thundersvm.SVC." in text
     assert "SVC, KernelRidge" not in shown.missing([OURS], "ridge").split("Not measured")[0]
+
+
+def test_maps_that_are_not_tried_with_a_million_rows_are_told():
+    few, many = ([r for r in FEATURES if r["n"] == n] for n in (10_000, 1_000_000))
+    assert {r["method"] for r in few} > {r["method"] for r in many}
+    text = shown.show_features(few + many)
+    assert text.count("Not tried with so many rows, since they hold all features at once") == 1
+    assert (
+        "tried: distrf Fastfood, distrf Nystroem, distrf TensorSketch, Nystroem, PolynomialCountSketch" in text
+    )
+
+
+#: As a run makes them.
+FEATURES = [
+    {"n": n, "d": 64, "D": 1024, "peer": how.peer, "method": name, "failed": "x"}
+    for n in (10_000, 1_000_000)
+    for name, how in JOBS["features"].items()
+    if n <= how.most
+]

@@ -6,14 +6,16 @@ import json
 import os
 import warnings
 
+import dask.array as da
 import numpy as np
 import pytest
+from distributed import Client, LocalCluster
 from threadpoolctl import threadpool_info, threadpool_limits
 
 import distrf
 from distrf import StreamingRidge, TableEncoder, load_model, make_model, save_model
 from distrf.errors import InputError, StoreError
-from distrf.pipeline.search import judge
+from distrf.pipeline.search import _judge
 from distrf.tables.drift import DriftWarning
 from distrf.tables.kinds import ColumnWarning
 
@@ -318,9 +320,9 @@ def test_choices_are_made_with_one_thread_of_blas(monkeypatch):
 
     def looking(*args):
         seen.extend(lib["num_threads"] for lib in threadpool_info() if lib["user_api"] == "blas")
-        return judge(*args)
+        return _judge(*args)
 
-    monkeypatch.setattr("distrf.pipeline.search.judge", looking)
+    monkeypatch.setattr("distrf.pipeline.search._judge", looking)
     rng = np.random.default_rng(0)
     X = rng.normal(size=(300, 3))
     with threadpool_limits(2, user_api="blas"):
@@ -329,3 +331,13 @@ def test_choices_are_made_with_one_thread_of_blas(monkeypatch):
     assert seen
     assert set(seen) == {1}
     assert set(after) == {min(2, os.cpu_count())}
+
+
+@pytest.mark.slow
+def test_choices_leave_workers_with_one_thread_of_blas():
+    """Also those in this process, which the first choice makes ready."""
+    X = np.random.default_rng(0).normal(size=(300, 3))
+    with LocalCluster(processes=False, dashboard_address=":0") as cluster, Client(cluster):
+        make_model(X, np.sin(X[:, 0]), random_state=0)
+        StreamingRidge(1e-3).fit(da.from_array(X, chunks=(100, 3)), da.from_array(X[:, 0], chunks=100))
+        assert {lib["num_threads"] for lib in threadpool_info() if lib["user_api"] == "blas"} == {1}

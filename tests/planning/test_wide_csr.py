@@ -10,13 +10,22 @@ import pytest
 import scipy.sparse as sp
 from sklearn.pipeline import make_pipeline
 
-from distrf import StreamingRidgeClassifier, StreamingSGDClassifier, TensorSketchFeatures, open_rows, plan
+from distrf import (
+    RandomBinningFeatures,
+    StreamingRidgeClassifier,
+    StreamingSGDClassifier,
+    TensorSketchFeatures,
+    open_rows,
+    permutation_importance,
+    plan,
+)
 from distrf.execution.memory import Workers
 from distrf.execution.passes import pass_memory
-from distrf.execution.row_blocks import row_bytes
+from distrf.execution.row_blocks import row_bytes, stored_row_bytes
 from distrf.execution.write_zarr import write_rows
 from distrf.planning.job import plan_job
 from distrf.sgd.rows import Rows
+from distrf.store import describe
 
 N, D, ENTRIES, BLOCK = 1200, 2**20, 20, 400
 MIB = 2**20
@@ -73,6 +82,52 @@ def test_a_plan_counts_entries(stored, model):
     assert planned.rows == N
     assert planned.memory.peak < 520 * MIB  # a dense block has 1.6 GiB
     assert planned.client_peak < 64 * MIB
+
+
+def test_entries_are_counted_not_files(tmp_path):
+    """Counts compress to a few bytes an entry; in memory each takes a number and a column."""
+    rows = sp.random(600, 200, 0.1, format="csr", dtype=np.float32, random_state=0)
+    rows.data[:] = 1
+    lazy = da.from_array(sp.csr_array(rows), chunks=(200, 200), asarray=False)
+    write_rows(str(tmp_path / "r.zarr"), {"X": lazy}, kind="rows", spec={})
+    X, _ = open_rows(tmp_path / "r.zarr")
+    assert stored_row_bytes(X) == pytest.approx(8 * rows.nnz / 600 + 4, rel=1e-3)
+    assert row_bytes(X) == int(2 * stored_row_bytes(X))
+    assert describe(str(tmp_path / "r.zarr")).nbytes == pytest.approx(8 * rows.nnz + 4 * 600, rel=1e-3)
+
+
+def test_other_rows_of_the_same_store(tmp_path):
+    """Features that are CSR are not counted by the entries of the dense rows that they are made of."""
+    lazy = da.from_array(np.ones((600, 6), dtype=np.float32), chunks=(200, 6))
+    write_rows(str(tmp_path / "r.zarr"), {"X": lazy}, kind="rows", spec={})
+    X, _ = open_rows(tmp_path / "r.zarr")
+    binned = (
+        RandomBinningFeatures(length_scale=1.0, n_grids=16, n_components=300, random_state=0)
+        .fit(X)
+        .transform(X)
+    )
+    assert row_bytes(binned) == 16 * 8 + 24
+    assert row_bytes(binned[:100]) == 300 * 4
+
+
+def test_importance_of_hashed_text(stored):
+    X, y = stored
+    pipeline = make_pipeline(
+        TensorSketchFeatures(2, n_components=64, random_state=0), StreamingRidgeClassifier(1e-3)
+    )
+    pipeline.fit(X, y)
+    found = permutation_importance(pipeline, X, y, columns=[0, 1], n_repeats=1, random_state=0)
+    assert found is not None
+
+
+def test_rows_that_are_made_are_not_read():
+    """Reading takes three copies of a stored block; blocks that a function makes have none."""
+
+    class Reduction:
+        nbytes, flops_per_row = 8, 1.0
+
+    X = da.zeros((4000, 1000), chunks=(1000, 1000), dtype=np.float32)
+    assert pass_memory(Reduction(), [X], 4, Workers(1, 1, 0)).scratch == 0
 
 
 def test_a_pass_counts_entries(stored):
