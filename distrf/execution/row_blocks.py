@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -348,11 +349,16 @@ _REMEMBERED = 64
 
 def stored_row_bytes(X: da.Array) -> float:
     """Mean bytes in memory of a lazy CSR row, as its store says; 0 for rows that are not from a store, or have other columns."""
-    found = [_SOURCES[name] for name in X.dask.layers if name in _SOURCES]
-    same = [source for source in found if source.shape[1] == X.shape[1]]
-    if not same or len(same) < len(found):
+    found = [name for name in X.dask.layers if name in _SOURCES]
+    if not found or any(_SOURCES[name].shape[1] != X.shape[1] for name in found):
         return 0.0
-    return sum(source.nbytes for source in same) / max(1, sum(source.shape[0] for source in same))
+    return sum(_nbytes(name) for name in found) / max(1, sum(_SOURCES[name].shape[0] for name in found))
+
+
+@functools.lru_cache(maxsize=_REMEMBERED)
+def _nbytes(name: str) -> int:
+    """Bytes in memory of a source, for which some of its blocks are looked at once. Other rows have another name."""
+    return _SOURCES[name].nbytes
 
 
 def maker_label(X: Any) -> str:
