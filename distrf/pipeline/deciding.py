@@ -38,8 +38,9 @@ _GRAM_COLUMNS, _WIDE_DIRECTIONS, _WIDE_TOL = 4096, 16, 1e-2
 #: rows that such a trial is trained on beyond: time grows with the cube of either.
 _NARROW, _TRIAL_ROWS = 1024, 1000
 
-#: Encodings of numbers that are compared, the simplest first.
-NUMBERS_TRIED = ("robust", "standard", "common", "quantile", "piecewise", "both")
+#: Encodings of numbers that are compared, the simplest first. Not "common": tried with these it gained three points on covtype, but
+#: was taken by chance on one split of airline and of blogfeedback, heavy tails both, where R^2 fell by 0.05 and 0.11.
+NUMBERS_TRIED = ("robust", "standard", "quantile", "piecewise", "both")
 #: Length scales with which each is tried, in those of the rule.
 _MULTIPLES_TRIED = (1.0, 2.8)
 
