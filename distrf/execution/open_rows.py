@@ -20,7 +20,7 @@ from ..store.formats import open_source
 from ..store.row_source import RowSource, Selection
 from ..store.rows import fill, open_weighted, read_block
 from ..store.zarr_source import ZarrSource
-from .row_blocks import note_source
+from .csr_rows import note_source
 
 
 @overload

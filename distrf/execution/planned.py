@@ -12,9 +12,10 @@ import numpy as np
 
 from ..maps import FeatureMap
 from ..projections.cache import cached_bytes
+from .csr_rows import csr_row_bytes
 from .memory import PassMemory, Workers, reading_scratch
 from .passes import count_segments
-from .row_blocks import csr_row_bytes, split_chunk, target_block_bytes
+from .row_blocks import split_chunk, target_block_bytes
 from .sampling import neighbours, sample_reduction
 from .timing import Phase
 

@@ -19,10 +19,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..errors import InputError
 from ..execution import keeping
+from ..execution.csr_rows import stored_row_bytes
 from ..execution.labelled import plain_rows
 from ..execution.memory import PassMemory, Workers
 from ..execution.planned import Costs, PlannedRows
-from ..execution.row_blocks import blocks_are_csr, check_dask_rows, rows_per_block, stored_row_bytes
+from ..execution.row_blocks import blocks_are_csr, check_dask_rows, rows_per_block
 from ..execution.scheduler import current_client
 from ..execution.timing import Phase
 from ..gram_tiles import tiles_nbytes

@@ -19,9 +19,10 @@ from distrf import (
     permutation_importance,
     plan,
 )
+from distrf.execution.csr_rows import stored_row_bytes
 from distrf.execution.memory import Workers
 from distrf.execution.passes import pass_memory
-from distrf.execution.row_blocks import row_bytes, stored_row_bytes
+from distrf.execution.row_blocks import row_bytes
 from distrf.execution.write_zarr import write_rows
 from distrf.planning.job import plan_job
 from distrf.sgd.rows import Rows
