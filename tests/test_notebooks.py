@@ -116,7 +116,8 @@ def check_histograms(text, images):
 
 def check_cluster(text, images):
     assert re.search(r"3 places with 8 blocks, 1 fingerprint", text)
-    assert number(r"largest difference (\S+)", text) < 1e-9
+    # Rounding, enlarged by the solution: below 1e-9 with the kernels of OpenBLAS for AVX-512, 1e-7 with those for Haswell.
+    assert number(r"largest difference (\S+)", text) < 1e-6
     assert all(words in text for words in ("workers: 2", "fit was refused", "dashboard: http"))
     assert len(images) == 3
 
