@@ -21,7 +21,16 @@ def graph_inputs(arrays: Iterable[Any]) -> list[str]:
     list of str
         Each path once.
     """
-    found: dict[str, None] = {}
+    return list(dict.fromkeys(_inputs(arrays)))
+
+
+def reads_files(array: Any) -> bool:
+    """Whether a lazy array reads a store or a file. Looks no further than the first."""
+    return next(_inputs([array]), None) is not None
+
+
+def _inputs(arrays: Iterable[Any]) -> Iterator[str]:
+    """Paths that lazy arrays read, as often as their graphs have them."""
     for array in arrays:
         for layer in getattr(getattr(array, "dask", None), "layers", {}).values():  # others are refused later
             # A Blockwise layer lists what its tasks read in mappings. Iterating over its tasks would create all of them.
@@ -32,8 +41,7 @@ def graph_inputs(arrays: Iterable[Any]) -> list[str]:
                 else [d.mapping for d in dependencies.values() if hasattr(d, "mapping")]
             )
             for task in tasks:
-                found.update(dict.fromkeys(_paths_in(task)))
-    return list(found)
+                yield from _paths_in(task)
 
 
 def _paths_in(value: Any) -> Iterator[str]:

@@ -31,7 +31,7 @@ from ..projections.cache import cached_bytes
 from ..store.job_lock import check
 from .block_graphs import BlockGraphs, add_block, passed
 from .crew import Crew
-from .graph_inputs import graph_inputs
+from .graph_inputs import reads_files
 from .graph_nodes import Task, TaskRef
 from .keeping import current_keeping, no_keep
 from .kept_blocks import Keep
@@ -376,7 +376,7 @@ def pass_memory(
     if blocks_are_csr(arrays[0]):
         scratch = min(scratch, getattr(reduction, "csr_scratch_bytes", scratch))
     scratch += getattr(reduction, "scratch_bytes", 0)
-    if graph_inputs([source]):  # others are made, not read
+    if reads_files(source):  # others are made, not read
         scratch = max(scratch, reading_scratch(stored, block))
     held = sum(array.nbytes for array in (learned or {}).values())
     maps = [*maps, getattr(getattr(reduction, "source", None), "base", None)]
