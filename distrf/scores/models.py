@@ -172,10 +172,10 @@ class ClassifierSums:
         }
 
     def _calibration(self) -> list[dict[str, Any]]:
-        bins = self.probabilities.calibration
+        observed, predicted, weight = self.probabilities.calibration
         return [
             {"predicted": float(said), "observed": float(true), "rows": rows}
-            for true, said, rows in zip(*bins[:2], _counts(bins[2]), strict=True)
+            for true, said, rows in zip(observed, predicted, _counts(weight), strict=True)
         ]
 
 
