@@ -156,7 +156,6 @@ class _TrainedReduction:
         assert self.starts is not None
         rows = first_row + np.flatnonzero(np.asarray(folds) != 0)
         first, last = np.searchsorted(self.starts, [first_row, first_row + len(folds)], side="right") - 1
-        state = state if state.flags.writeable else state.copy()
         own = np.searchsorted(rows, self.starts[first : last + 2])  # a block of the pass may lie across several
         state[first : first + len(own) - 1] += np.diff(own)
         return state

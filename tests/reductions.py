@@ -161,3 +161,26 @@ def count_calls(block, folder):
     with open(f"{folder}/{uuid.uuid4().hex}", "w") as file:
         file.write(str(block.flat[0]) if block.size else "")
     return block
+
+
+@dataclass(frozen=True)
+class InPlaceFold:
+    """Counts rows. `update` and `combine` work in place, then take their time, as those of Gram matrices do."""
+
+    nbytes: int = 8
+    flops_per_row: float = 1e7
+    updating: float = 0.02
+    combining: float = 0.5
+
+    def initial(self):
+        return np.zeros(1000)
+
+    def update(self, state, first_row, X):
+        state += len(X)
+        time.sleep(self.updating)
+        return state
+
+    def combine(self, left, right):
+        left += right
+        time.sleep(self.combining)
+        return left

@@ -215,7 +215,7 @@ class BlockGraphs:
         for k, node in graph.items():
             if isinstance(node, DataNode) and _is_future(node.value):
                 graph[k] = node.value  # Dask recognises a bare future
-        # The key is unique. States are changed in place, so Dask must not reuse one from an earlier pass.
+        # The key is unique: a pass that runs again reads its rows again.
         key = f"{name}-{uuid.uuid4().hex}-block-{block}"
         previous: Any = state
         if _is_future(state):
@@ -308,7 +308,9 @@ def _reduce_values(
 ) -> Any:
     if learned is not None:
         reduction = reduction.with_arrays(aligned(learned))
-    state = add_block(reduction, reduction.initial() if state is None else state, start, values)
+    # Dask may need the state that came in once more, where this worker retires (see states.add_states).
+    state = reduction.initial() if state is None else copy.deepcopy(state)
+    state = add_block(reduction, state, start, values)
     report(topic, values[0].shape[0])
     return state
 

@@ -2,7 +2,7 @@
 
 The peak of one worker is the sum of: its process; cached weights; for each thread a source block, the widest block and the
 scratch of the reduction; and states, which the plan calls partial results. In the worst case one worker holds all states
-that still wait to be added, and the sums that wait for others. While a state is sent it takes three times its size (measured).
+that still wait to be added, the sums that wait for others, and those that are being made. While a state is sent it takes three times its size (measured).
 """
 
 from __future__ import annotations
@@ -90,8 +90,12 @@ def states_ahead(nbytes: int, threads: int) -> int:
 
 
 def states_held(nbytes: int, segments: int, threads: int = 1) -> int:
-    """The most states of `nbytes` that one worker holds at a time: those of segments, and sums that wait for others."""
-    return max(_SENT, min(segments, states_ahead(nbytes, threads) + most_waiting(segments)))
+    """The most states of `nbytes` that one worker holds at a time.
+
+    They are those of segments, sums that wait for others, and for each thread the copy that a sum is made in.
+    """
+    copies = threads if segments > 1 else 0
+    return max(_SENT, copies + min(segments, states_ahead(nbytes, threads) + most_waiting(segments)))
 
 
 def reading_scratch(stored: float, block: float) -> int:

@@ -39,6 +39,7 @@ from .memory import PassMemory, Workers, reading_scratch, states_ahead
 from .progress import pass_topic, report
 from .row_blocks import align_rows, blocks_are_csr, check_dask_rows, row_bytes, source_of
 from .scheduler import Results, compute, compute_many, current_client, gather, merge_states, release
+from .states import add_states
 from .submission import Submission
 from .sum_tree import Addition, Span, SumTree, add_in_order, most_waiting
 from .task_names import span_of, task_name
@@ -72,10 +73,10 @@ class Reduction(Protocol):
         """An empty state."""
 
     def update(self, state: Any, first_row: int, *blocks: Any) -> Any:
-        """The state with one block of each array added; may work in place."""
+        """The state with one block of each array added. It may change `state`, which belongs to the caller alone."""
 
     def combine(self, left: Any, right: Any) -> Any:
-        """The sum of two neighbouring states; may work in place on `left`."""
+        """The sum of two neighbouring states. It may change `left`, of which the caller has made a copy, but not `right`."""
 
 
 def count_segments(n_rows: int, reduction: Reduction) -> int:
@@ -203,7 +204,7 @@ def _run_dask(
         keep = (
             no_keep(peak, workers, client is None) if keeping is None else keeping.keep(peak, workers, client)
         )
-        # Keys are unique to this pass. States are changed in place, so Dask must not reuse one from an earlier pass.
+        # Keys are unique to this pass: a pass that runs again reads its rows again.
         pass_ = _Pass(task_name(label), uuid.uuid4().hex, reduction, blocks, segments, firsts, topic, keep)
         with memory.explains(label):
             if client is None:
@@ -248,7 +249,7 @@ class _Pass:
 
     def sum(self, addition: Addition) -> Task:
         parts = (TaskRef(self.key(part)) for part in (addition.left, addition.right))
-        return Task(self.key(addition.total), self.reduction.combine, *parts)
+        return Task(self.key(addition.total), add_states, self.reduction, *parts)
 
 
 def _run_threads(pass_: _Pass, window: int) -> Any:

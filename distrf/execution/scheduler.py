@@ -17,6 +17,7 @@ from distributed import rejoin, secede, threadpoolexecutor, wait, worker
 from threadpoolctl import threadpool_limits
 
 from . import worker_checks
+from .states import add_states
 from .task_names import span_of
 from .workers import prepare
 
@@ -267,8 +268,8 @@ def merge_states(reduction: Any, left: Any, right: Any, client: Any, name: str) 
     state, or a future of one with a client
     """
     if client is None:
-        return reduction.combine(left, right)
-    return client.submit(reduction.combine, left, right, key=f"{name}-sum-{uuid.uuid4().hex}", pure=False)
+        return add_states(reduction, left, right)
+    return client.submit(add_states, reduction, left, right, key=f"{name}-sum-{uuid.uuid4().hex}", pure=False)
 
 
 def gather(value: Any, client: Any) -> Any:

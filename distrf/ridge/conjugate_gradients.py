@@ -86,7 +86,6 @@ class _RowsReduction:
         return 3 * _TILE_BYTES
 
     def combine(self, left: Any, right: Any) -> Any:
-        left = left if left.flags.writeable else left.copy()  # received over the network in a read-only buffer
         left += right
         return left
 

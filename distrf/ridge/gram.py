@@ -256,13 +256,8 @@ class GramReduction:
         add_tiles(state.tiles[f], Z)
 
     def combine(self, left: GramState, right: GramState) -> GramState:
-        """Add `right` to `left` in place. Nothing else reads `left`, and a state of D = 8,192 takes hundreds of MB."""
         if left.shift is None or right.shift is None:
             return right if left.shift is None else left
-        # Copy all first: if copying failed after some sums were added, a retry would add these twice.
-        for name in _SUMS:
-            if not getattr(left, name).flags.writeable:  # received over the network in a read-only buffer
-                setattr(left, name, getattr(left, name).copy())
         left.move(right.shift)
         left.rounding = max(left.rounding, right.rounding)
         for name in _SUMS:

@@ -19,11 +19,6 @@ _BASE = "base."
 _TILE_BYTES = 64 * 2**20
 
 
-def _writeable(state: np.ndarray) -> np.ndarray:
-    """A state that may be written to: a copy where the network delivered it in a read-only buffer."""
-    return state if state.flags.writeable else state.copy()
-
-
 @dataclass(frozen=True)
 class _TilesReduction:
     """Base of the reductions. Features come from `source`. Learned arrays of its map and the basis are `arrays`."""
@@ -54,7 +49,6 @@ class _TilesReduction:
         return 2 * self.source.scratch_bytes()
 
     def combine(self, left: Any, right: Any) -> Any:
-        left = _writeable(left)
         left += right
         return left
 
