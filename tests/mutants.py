@@ -1,264 +1,139 @@
-"""Mutants: one small fault at a time in the package, and whether a test fails for it.
+"""Mutants: the small faults of mutants.toml, one at a time in a copy of the package, and whether their tests notice.
 
-    python tests/mutants.py --seed 0 --count 40
+    python tests/mutants.py                # all sixty
+    python tests/mutants.py --only store   # those of a room, after work on it: a folder of distrf/, or a file beside them
 
-A mutant swaps an operator or a comparison, changes a number, drops or adds a `not`, or deletes a statement. Texts,
-annotations and docstrings are left alone, and so is distrf/compiled, whose loops are tested through their callers. Each
-mutant is put into a copy of what git knows; the tests of the mirrored folder run there, then, if all pass, the
-default ones. Tests that fail without a fault say nothing: they run on the code as it is first, and must pass. It
-stands beside the tests since it asks what they notice. It takes minutes a mutant: no test runs it. `--near` asks the
-tests of the mirrored folder and those that import the file, which takes a minute or so.
-
-A mutant that no test can notice is listed in EQUIVALENT with its reason.
+An entry says which behaviour it breaks. Where the line was written anew, the entry is lost, which is an error: break the
+same behaviour in the new code. A behaviour that is gone on purpose gives its place to another one of the room. The tests
+of an entry must pass without the fault, and are few and short, none of them slow: no test runs this file. The loops of
+distrf/compiled have no entries; they are tested through their callers.
 """
 
 from __future__ import annotations
 
 import argparse
-import ast
-import copy
+import multiprocessing
 import os
-import random
-import re
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections import defaultdict
-from collections.abc import Iterator
-from dataclasses import dataclass
+import tomllib
+from collections import Counter
 from pathlib import Path
+from typing import Any
+
+# As tests/conftest.py has it, before NumPy loads.
+os.environ |= {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+
+# Tests run in forks of this process, which find these imported: that is most of the time of a short test.
+import dask.array  # noqa: F401
+import distributed  # noqa: F401
+import numba  # noqa: F401
+import pyarrow.compute  # noqa: F401
+import pytest
+import scipy.stats  # noqa: F401
+import sklearn.linear_model  # noqa: F401
+import zarr  # noqa: F401
 
 ROOT = Path(__file__).resolve().parents[1]
-#: A suite that hangs longer is stopped, and its mutant is caught.
-SECONDS = 1800
-
-#: (file, line of the original, line of the mutant): why both do the same.
-EQUIVALENT: dict[tuple[str, str, str], str] = {}
-
-OPERATORS: dict[type, type] = {
-    ast.Add: ast.Sub,
-    ast.Sub: ast.Add,
-    ast.Mult: ast.Div,
-    ast.Div: ast.Mult,
-    ast.FloorDiv: ast.Mult,
-    ast.Mod: ast.FloorDiv,
-    ast.Pow: ast.Mult,
-    ast.BitAnd: ast.BitOr,
-    ast.BitOr: ast.BitAnd,
-    ast.LShift: ast.RShift,
-    ast.RShift: ast.LShift,
-    ast.And: ast.Or,
-    ast.Or: ast.And,
-}
-COMPARISONS: dict[type, type] = {
-    ast.Lt: ast.LtE,
-    ast.LtE: ast.Lt,
-    ast.Gt: ast.GtE,
-    ast.GtE: ast.Gt,
-    ast.Eq: ast.NotEq,
-    ast.NotEq: ast.Eq,
-    ast.Is: ast.IsNot,
-    ast.IsNot: ast.Is,
-    ast.In: ast.NotIn,
-    ast.NotIn: ast.In,
-}
-#: Statements whose loss leaves no name undefined.
-DELETED = (ast.AugAssign, ast.Raise, ast.Delete, ast.Expr)
+#: Tests that hang longer are stopped, and say nothing of their mutant.
+SECONDS = 600
+FORK = multiprocessing.get_context("fork")
 
 
-@dataclass(frozen=True)
-class Mutant:
-    """`after` in the place of the bytes `start` to `stop` of the file."""
-
-    path: str
-    kind: str
-    line: int
-    start: int
-    stop: int
-    after: str
-
-    def source(self) -> bytes:
-        """The file with the fault."""
-        whole = (ROOT / self.path).read_bytes()
-        return whole[: self.start] + self.after.encode() + whole[self.stop :]
-
-    def lines(self) -> tuple[str, str]:
-        """The line of the fault before and after, without indent."""
-        return tuple(s.decode().splitlines()[self.line - 1].strip() for s in self.sources())  # type: ignore[return-value]
-
-    def sources(self) -> tuple[bytes, bytes]:
-        return (ROOT / self.path).read_bytes(), self.source()
-
-    def __str__(self) -> str:
-        before, after = self.lines()
-        return f"{self.path}:{self.line} ({self.kind})\n    - {before}\n    + {after}"
+def room_of(mutant: dict[str, Any]) -> str:
+    """The folder of the package that the file is in, or the file beside the folders, without its ending."""
+    return Path(mutant["file"]).parts[1].removesuffix(".py")
 
 
-def changed(node: ast.AST) -> Iterator[tuple[str, str]]:
-    """(kind, new text) of every mutant of one node."""
-    if isinstance(node, ast.BinOp | ast.BoolOp | ast.AugAssign) and type(node.op) in OPERATORS:
-        other = copy.deepcopy(node)
-        other.op = OPERATORS[type(node.op)]()
-        yield "operator", ast.unparse(other) if isinstance(node, ast.AugAssign) else f"({ast.unparse(other)})"
-    if isinstance(node, ast.Compare):
-        for i, op in enumerate(node.ops):
-            other = copy.deepcopy(node)
-            other.ops[i] = COMPARISONS[type(op)]()
-            yield "comparison", f"({ast.unparse(other)})"
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
-        yield "not", f"bool({ast.unparse(node.operand)})"
-    if isinstance(node, ast.Constant) and isinstance(node.value, bool):
-        yield "constant", str(not node.value)
-    elif isinstance(node, ast.Constant) and isinstance(node.value, int | float):
-        yield "constant", f"({node.value!r} + 1)"
-        yield "constant", f"({node.value!r} - 1)"
-    if isinstance(node, DELETED) and not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)):
-        yield "deleted statement", "pass"
-    if isinstance(node, ast.Assign) and not any(isinstance(t, ast.Name | ast.Tuple) for t in node.targets):
-        yield "deleted statement", "pass"
-
-
-def reached(node: ast.AST) -> Iterator[ast.AST]:
-    """All nodes below but texts (whose places Python 3.11 does not know) and annotations."""
-    yield node
-    for name, value in ast.iter_fields(node):
-        if name in ("annotation", "returns", "decorator_list"):
-            continue
-        for child in value if isinstance(value, list) else [value]:
-            if isinstance(child, ast.AST) and not isinstance(child, ast.JoinedStr):
-                yield from reached(child)
-
-
-def conditions(node: ast.AST) -> Iterator[tuple[ast.AST, str]]:
-    """The condition of an `if` or `while`, and its contrary."""
-    if isinstance(node, ast.If | ast.While | ast.IfExp):
-        yield node.test, f"(not ({ast.unparse(node.test)}))"
-
-
-def mutants_of(path: Path) -> Iterator[Mutant]:
-    """All mutants of a file."""
-    source = path.read_bytes()
-    starts = [0]
-    for line in source.splitlines(keepends=True):
-        starts.append(starts[-1] + len(line))
-    for node in reached(ast.parse(source)):
-        made = [(node, *change) for change in changed(node)]
-        made += [(test, "not", text) for test, text in conditions(node)]
-        for place, kind, text in made:
-            start = starts[place.lineno - 1] + place.col_offset  # type: ignore[attr-defined]
-            stop = starts[place.end_lineno - 1] + place.end_col_offset  # type: ignore[attr-defined]
-            yield Mutant(str(path.relative_to(ROOT)), kind, place.lineno, start, stop, text)  # type: ignore[attr-defined]
-
-
-def draw(seed: int, count: int, files: list[str]) -> list[Mutant]:
-    """`count` mutants: of each kind as many, whatever there are more of in the code."""
-    rng, kinds = random.Random(seed), defaultdict(list)
-    for path in files:
-        for mutant in mutants_of(ROOT / path):
-            kinds[mutant.kind].append(mutant)
-    return [rng.choice(kinds[sorted(kinds)[i % len(kinds)]]) for i in range(count)]
-
-
-def mirrored(path: str) -> list[str]:
-    """The tests that mirror a file of the package: those of its folder, or its own at the top."""
-    inner = Path(path).relative_to("distrf")
-    tests = Path("tests", inner.parts[0]) if len(inner.parts) > 1 else Path("tests", f"test_{inner.name}")
-    return [str(tests)] if (ROOT / tests).exists() else []
-
-
-def near(path: str) -> list[str]:
-    """The test files that import a file of the package by its full name, after those that mirror it."""
-    module = ".".join(Path(path).with_suffix("").parts).removesuffix(".__init__")
-    package, _, name = module.rpartition(".")
-    said = re.compile(rf"{re.escape(module)}\b|from {re.escape(package)} import .*\b{name}\b")
-    mirror = mirrored(path)
-    importing = (p for p in sorted((ROOT / "tests").rglob("test_*.py")) if said.search(p.read_text()))
-    names = (str(p.relative_to(ROOT)) for p in importing)
-    return [*mirror, *(n for n in names if not any(Path(n).is_relative_to(m) for m in mirror))]
-
-
-def failure_of(folder: Path, tests: list[str]) -> str | None:
-    """None if all tests pass in the copy, else what failed first."""
-    environment = os.environ | {"PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1", "COLUMNS": "300"}
-    environment.setdefault("DISTRF_DATA", str(ROOT.parent / "shared" / "data"))
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *tests]
-    try:
-        done = subprocess.run(
-            command, cwd=folder, env=environment, capture_output=True, text=True, timeout=SECONDS
-        )
-    except subprocess.TimeoutExpired:
-        return f"stopped after {SECONDS} s"
-    if done.returncode in (0, 5):  # 5: the folder has no test that is not slow
-        return None
-    failed = [line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
-    return failed[0][:300] if failed else (done.stdout + done.stderr)[-300:]
-
-
-#: (folder, tests): what fails in the code as it is.
-BASELINES: dict[tuple[Path, tuple[str, ...]], str | None] = {}
-
-
-def baseline(folder: Path, tests: list[str]) -> str | None:
-    """What fails without a fault, once for each set of tests."""
-    key = (folder, tuple(tests))
-    if key not in BASELINES:
-        BASELINES[key] = failure_of(folder, tests)
-    return BASELINES[key]
-
-
-def verdict(folder: Path, mutant: Mutant, asked: list[list[str]]) -> tuple[str, str]:
-    """("caught", "equivalent", "not caught" or "no baseline", why); the tests are `asked` one set after the other."""
-    before, after = mutant.sources()
-    if ast.dump(ast.parse(before)) == ast.dump(ast.parse(after)):
-        return "equivalent", "the same code"
-    known = EQUIVALENT.get((mutant.path, *mutant.lines()))
-    if known:
-        return "equivalent", known
-    for tests in asked:
-        broken = baseline(folder, tests)
-        if broken:
-            return "no baseline", f"without the fault: {broken}"
-        (folder / mutant.path).write_bytes(after)
-        try:
-            failure = failure_of(folder, tests)
-        finally:
-            (folder / mutant.path).write_bytes(before)
-        if failure:
-            return "caught", failure
-    return "not caught", ""
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--count", type=int, default=40)
-    parser.add_argument("--only", default="distrf/", help="mutate files whose path begins so")
-    parser.add_argument(
-        "--near", action="store_true", help="only the tests of its folder and those that import it"
-    )
-    parser.add_argument("--list", action="store_true", help="print the mutants and run nothing")
-    chosen = parser.parse_args()
+def put_copy(folder: Path) -> None:
+    """Copy what git knows with its times, and the machine code of the loops, which is then not compiled anew."""
     listed = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
-    tracked = subprocess.run(listed, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
-    files = [f for f in tracked if f.startswith(chosen.only) and f.startswith("distrf/") and f.endswith(".py")]
-    mutants = draw(chosen.seed, chosen.count, [f for f in files if not f.startswith("distrf/compiled/")])
-    if chosen.list:
-        print("\n".join(map(str, mutants)))
-        return
-    counts: dict[str, int] = defaultdict(int)
+    names = subprocess.run(listed, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
+    names += [str(path.relative_to(ROOT)) for path in ROOT.glob("distrf/**/*.nb[ci]")]
+    for name in names:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        if (ROOT / name).is_file():
+            shutil.copy2(ROOT / name, folder / name)
+
+
+def run_pytest(folder: Path, tests: list[str], output: int) -> None:
+    """Run tests in the copy and end this process with pytest's exit code; what they print goes to `output`."""
+    os.dup2(output, 1)
+    os.dup2(output, 2)
+    os.chdir(folder)
+    os.environ |= {"PYTHONPATH": str(folder), "COLUMNS": "300"}
+    sys.path[:0] = [str(folder)]
+    sys.dont_write_bytecode = False
+    options = ["-n", "0", "-x", "-q", "-p", "no:cacheprovider", "-o", "timeout=0"]
+    options += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]  # of Zarr, a plugin that is imported already
+    sys.exit(pytest.main([*options, *tests]))
+
+
+def outcome(folder: Path, tests: list[str]) -> tuple[int | None, str]:
+    """The exit code of pytest in the copy, and what it says last: 1 and the test that fails; None where it does not end."""
+    with tempfile.TemporaryFile("w+") as output:
+        process = FORK.Process(target=run_pytest, args=(folder, tests, output.fileno()))
+        process.start()
+        process.join(SECONDS)
+        if process.is_alive():
+            process.kill()
+            return None, f"stopped after {SECONDS} s"
+        output.seek(0)
+        lines = output.read().splitlines()
+    failed = [line for line in lines if line.startswith(("FAILED", "ERROR"))]
+    if process.exitcode == 1 and not failed:  # of Python, not of pytest
+        return None, "\n".join(lines[-10:])
+    return process.exitcode, ["", *lines, *failed][-1][:200]
+
+
+def verdict(
+    folder: Path, mutant: dict[str, Any], baselines: dict[tuple[str, ...], tuple[int | None, str]]
+) -> tuple[str, str]:
+    """("caught", "NOT CAUGHT" or "lost", why); `baselines` has what the tests say without a fault."""
+    path, tests = folder / mutant["file"], mutant["tests"]
+    source = path.read_text() if path.exists() else ""
+    found = source.count(mutant["before"])
+    if found != 1:
+        return "lost", f"the line is {found} times in the file: find it a new place"
+    key = tuple(tests)
+    baselines[key] = baselines.get(key) or outcome(folder, tests)
+    if baselines[key][0] != 0:
+        return "lost", f"the tests must pass without the fault: {baselines[key][1]}"
+    path.write_text(source.replace(mutant["before"], mutant["after"]))
+    try:
+        code, why = outcome(folder, tests)
+    finally:
+        shutil.copy2(ROOT / mutant["file"], path)
+    return {0: "NOT CAUGHT", 1: "caught"}.get(code, "lost"), why
+
+
+def main() -> int:
+    """Exit code 0 if all mutants that were asked for are caught, else 1."""
+    mutants = tomllib.loads((ROOT / "tests/mutants.toml").read_text())["mutant"]
+    rooms = sorted({room_of(mutant) for mutant in mutants})
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument(
+        "--only", nargs="+", choices=rooms, default=rooms, metavar="ROOM", help=", ".join(rooms)
+    )
+    chosen = parser.parse_args()
+    mutants = [mutant for mutant in mutants if room_of(mutant) in chosen.only]
+    baselines: dict[tuple[str, ...], tuple[int | None, str]] = {}
+    counts: Counter[str] = Counter()
+    left = []
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary) / "copy"
-        for name in tracked:
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(ROOT / name, folder / name)
+        put_copy(folder)
         for mutant in mutants:
-            asked = [near(mutant.path)] if chosen.near else [mirrored(mutant.path), []]
-            found, why = verdict(folder, mutant, asked)
+            found, why = verdict(folder, mutant, baselines)
+            said = f"{found}: {mutant['file']}: {mutant['breaks']}\n    {why}"
+            print(said, flush=True)
             counts[found] += 1
-            print(f"{found}: {mutant}\n    {why}", flush=True)
-    print(", ".join(f"{count} {found}" for found, count in sorted(counts.items())))
+            left += [said] if found != "caught" else []
+    print("\n".join([", ".join(f"{count} {found}" for found, count in sorted(counts.items())), *left]))
+    return 1 if left else 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
