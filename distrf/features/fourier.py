@@ -49,11 +49,11 @@ class RandomFourierFeatures(FeatureEstimator):
         laplacian. With it, leave `length_scale` at its default.
     n_components : int, default=1024
         D, the number of features. Even for phase="paired".
-    projection : str, default="dense"
+    projection : str, default="auto"
         How the weights are drawn: "dense" (independent), "circulant", "alternating_circulant", "fastfood",
-        "structured_orthogonal", "orthogonal", "quasi", or another name in `distrf.projections.PROJECTIONS`.
-        "auto" takes the cheapest by measured cost, see `distrf.projections.auto`. "structured_orthogonal"
-        warns below 33 columns.
+        "structured_orthogonal", "orthogonal", "quasi", or another name in `distrf.projections.PROJECTIONS`. "auto" is
+        "structured_orthogonal" for isotropic kernels where that is faster than explicit weights, from about 54 columns
+        on; else "quasi", and "dense" above 21,200 columns. "structured_orthogonal" warns below 33 columns.
     phase : {"paired", "offset"}, default="paired"
         "paired" takes cosine and sine of D/2 frequencies: less variance for near rows, and exactly
         shift-invariant. "offset" takes cos(w.x + b) of D frequencies.
@@ -114,7 +114,7 @@ class RandomFourierFeatures(FeatureEstimator):
         length_scale: float | str = "knn",
         gamma: float | None = None,
         n_components: int = 1024,
-        projection: str = "dense",
+        projection: str = "auto",
         phase: str = "paired",
         whiten: bool = False,
         nu: float = 1.5,

@@ -23,7 +23,7 @@ from .dense import DenseProjection
 #: Bits of a coordinate x of a Sobol point: (x + 1/2) / 2^52 is exact in float64 and lies inside (0, 1).
 _BITS = 52
 #: Coordinates that SciPy's Sobol tables have; one is kept for the offset phase.
-_SOBOL_COORDINATES = qmc.Sobol.MAXDIM
+SOBOL_COORDINATES = qmc.Sobol.MAXDIM
 
 
 @dataclass(frozen=True)
@@ -61,9 +61,9 @@ class SobolProjection(QuasiProjection):
     name: ClassVar[str] = "quasi"
 
     def __post_init__(self) -> None:
-        if self.n_features_in >= _SOBOL_COORDINATES:
+        if self.n_features_in >= SOBOL_COORDINATES:
             raise InputError(
-                f"projection='quasi' has Sobol points with {_SOBOL_COORDINATES} coordinates, one of them for the "
+                f"projection='quasi' has Sobol points with {SOBOL_COORDINATES} coordinates, one of them for the "
                 f"offset, got {self.n_features_in} features; use projection='quasi-halton' or 'dense'"
             )
 
