@@ -31,8 +31,8 @@ class RandomFourierFeatures(FeatureEstimator):
     """Random Fourier features of a shift-invariant kernel.
 
     The inner product of two feature rows estimates the kernel of the two input rows. The fitted map is a seed:
-    no weight is stored or sent. The same seed gives the same features for NumPy and Dask input, in every
-    chunking, on every machine.
+    no weight is stored or sent. The same seed gives the same weights everywhere, and features that are equal up to
+    rounding for NumPy and Dask input and in every chunking.
 
     Parameters
     ----------

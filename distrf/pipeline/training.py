@@ -88,7 +88,8 @@ def train(
     split : {"random", "stratified", "group", "time", "blocks"}, default="random"
         How rows are held out, wherever some are: for choices, for penalties, for early stopping, for probabilities and
         intervals, and for means of the target. "stratified" gives each fold its share of every class, "group" keeps the rows
-        of a group together, "time" holds out the latest fifth, which learns from earlier rows alone.
+        of a group together, "time" holds out the latest fifth, which learns from earlier rows alone, "blocks" keeps runs of
+        neighbouring rows together.
     by : str, array or Dask array of shape (n,), default=None
         The group or the time of each row, for these splits: a column of a table by its name, or numbers, text (groups) or
         dates. Times stay a feature. Groups are one only if `categorical` or `numeric` names their column.

@@ -83,7 +83,7 @@ def plan(
     workers : int or None, default=None
         Number of workers. None is that of the cluster; a number asks what so many like these would do.
     split : {"random", "stratified", "group", "time", "blocks"}, default="random"
-        As of `distrf.train`: others than "random" read one more column.
+        As of `distrf.train`. "stratified", "group" and "time" read one more column.
     cluster : str, PathLike or None, default=None
         As of `distrf.connect`. None is the Dask client in use, else the local cluster that `connect()` would
         start; this process for rows in memory.
