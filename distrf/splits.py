@@ -208,7 +208,7 @@ class _Contents:
 
     def __call__(self, X: Any) -> np.ndarray:
         step = max(1, _ENTRIES * X.shape[0] // max(1, X.nnz if sp.issparse(X) else X.size))
-        tiles = [self._of_tile(sp.csr_array(X[a : a + step])) for a in range(0, X.shape[0], step)]
+        tiles = [self._of_tile(sp.csr_array(X[a : a + step], copy=True)) for a in range(0, X.shape[0], step)]
         return np.concatenate([np.empty(0, np.int8), *tiles])
 
     def _of_tile(self, X: Any) -> np.ndarray:

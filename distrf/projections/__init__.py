@@ -18,7 +18,7 @@ from .circulant import CirculantPaperProjection, CirculantProjection
 from .dense import DenseProjection
 from .hadamard import FastfoodProjection, StructuredOrthogonalProjection
 from .orthogonal import OrthogonalProjection
-from .quasi import HaltonProjection, SobolProjection
+from .quasi import SobolProjection
 
 PROJECTIONS: dict[str, type[Projection]] = {
     p.name: p
@@ -32,7 +32,6 @@ PROJECTIONS: dict[str, type[Projection]] = {
         AlternatingCirculantLogPaperProjection,
         OrthogonalProjection,
         SobolProjection,
-        HaltonProjection,
         FastfoodProjection,
         StructuredOrthogonalProjection,
     )
