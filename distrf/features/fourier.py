@@ -53,7 +53,8 @@ class RandomFourierFeatures(FeatureEstimator):
         How the weights are drawn: "dense" (independent), "circulant", "alternating_circulant", "fastfood",
         "structured_orthogonal", "orthogonal", "quasi", or another name in `distrf.projections.PROJECTIONS`. "auto" is
         "structured_orthogonal" for isotropic kernels where that is faster than explicit weights, from about 54 columns
-        on; else "quasi", and "dense" above 21,200 columns. "structured_orthogonal" warns below 33 columns.
+        on; else "quasi", or "dense" for no more frequencies than columns and above 21,200 columns.
+        "structured_orthogonal" warns below 33 columns.
     phase : {"paired", "offset"}, default="paired"
         "paired" takes cosine and sine of D/2 frequencies: less variance for near rows, and exactly
         shift-invariant. "offset" takes cos(w.x + b) of D frequencies.

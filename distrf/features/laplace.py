@@ -46,7 +46,7 @@ class RandomLaplaceFeatures(FeatureEstimator):
         D, the number of features.
     projection : str, default="auto"
         "dense", "alternating_circulant", "quasi", or "circulant" (without signs; its variance is large, it is there
-        for comparison). "auto" is "quasi", and "dense" above 21,200 columns.
+        for comparison). "auto" is "quasi", or "dense" for no more features than columns and above 21,200 columns.
     n_mixed : {2, "log2"}, default=2
         How many circulant matrices "alternating_circulant" mixes. "log2" takes log2 d of them: less
         variance for log2 d forward FFTs a row.

@@ -14,7 +14,9 @@ def auto_projection(kernel: WeightLaw, n_features_in: int, n_frequencies: int) -
 
     1. "structured_orthogonal" where the kernel is isotropic, its transforms cost less than the d m multiply-adds of explicit
        weights, and its bias is small beside the noise. So from about 54 columns on, where m is large.
-    2. Else "quasi", up to the 21,200 columns for which there are Sobol points.
+    2. Else "quasi" where m > d, up to the 21,200 columns for which there are Sobol points. With fewer points than columns many
+       pairs of columns have weights of like signs: at d = 64, m = 32 the kernel's variance is up to 1.2 times that of dense weights,
+       and ridge on the digits has .907 right for .920 (mean of 30 seeds, standard error .003); at m = 128 .977 for .975.
     3. Else "dense".
 
     The variance of 1 and 2 is that of dense weights or less: over differences x - y that are random, smooth and constant, of
@@ -42,4 +44,4 @@ def auto_projection(kernel: WeightLaw, n_features_in: int, n_frequencies: int) -
     p = 1 << (d - 1).bit_length()
     if kernel.isotropic and d * m >= _TRANSFORM * (1 + 2 * -(-m // p)) * p and m <= p * p:
         return "structured_orthogonal"
-    return "quasi" if d < SOBOL_COORDINATES else "dense"
+    return "quasi" if d < min(m, SOBOL_COORDINATES) else "dense"

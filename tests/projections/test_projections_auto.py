@@ -45,22 +45,22 @@ def test_of_isotropic_kernels(kernel):
         ]
     }
     assert took == {
-        (1, 1): "quasi",
+        (1, 1): "dense",
         (20, 10**6): "quasi",
         (40, 8192): "quasi",  # transforms cost more than the product
         (64, 4096): "structured_orthogonal",
         (64, 8192): "quasi",  # the noise is no larger than the bias
         (1024, 8192): "structured_orthogonal",
-        (4096, 16): "quasi",  # a block would be made for 16 of its rows
+        (4096, 16): "dense",  # a block would be made for 16 of its rows
         (50_000, 16): "dense",  # no Sobol points
     }
 
 
 @pytest.mark.parametrize("kernel", OTHERS, ids=repr)
 def test_of_other_kernels(kernel):
-    for m in (1, 100, 10**6):
-        assert {auto_projection(kernel, d, m) for d in (1, 32, 1024, 21_200)} == {"quasi"}
-        assert auto_projection(kernel, 21_201, m) == "dense"
+    assert {auto_projection(kernel, d, d + 1) for d in (1, 32, 1024, 21_200)} == {"quasi"}
+    assert {auto_projection(kernel, d, d) for d in (1, 32, 1024, 21_200)} == {"dense"}  # too few points
+    assert auto_projection(kernel, 21_201, 10**6) == "dense"
 
 
 @pytest.mark.parametrize("d", [1, 64, 21_200, 21_201, 10**6])
@@ -71,19 +71,20 @@ def test_what_it_takes_can_be_made(kernel, d):
     assert make_projection(name, kernel, d, 64, 0).weight_blocks(0, 64, 4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("v", DIFFERENCES)
-@pytest.mark.parametrize("d", [8, 96, 256])
+@pytest.mark.parametrize("d", [8, 256])
 @pytest.mark.parametrize("kernel", [*ISOTROPIC, *OTHERS], ids=repr)
 def test_variance_is_that_of_independent_weights_or_less(kernel, d, v):
-    """Mean squared error over 40 seeds and two distances, over the variance of m independent weights (Rahimi & Recht 2007)."""
-    m, unit = 256, DIFFERENCES[v][:d]
+    """Mean squared error over 150 seeds and two distances, over the variance of m independent weights (Rahimi & Recht 2007)."""
+    m, unit = 300, DIFFERENCES[v][:d]
     laplace = isinstance(kernel, (ExponentialSemigroup, ReciprocalSemigroup))
 
     def value(x):
         return kernel.of_sum(np.abs(x)) if laplace else kernel(x[None], np.zeros((1, d)))[0, 0]
 
     name, ratios = auto_projection(kernel, d, m), []
-    weights = [make_projection(name, kernel, d, m, seed).weights() for seed in range(40)]
+    weights = [make_projection(name, kernel, d, m, seed).weights() for seed in range(150)]
     for wanted in (0.5, 0.1):
         steps = np.geomspace(1e-9, 1e3, 4000)
         x = unit * steps[np.searchsorted([-value(unit * step) for step in steps], -wanted)]
