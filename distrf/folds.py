@@ -14,6 +14,7 @@ from .execution.labelled import plain_rows
 from .execution.passes import run_pass
 from .execution.row_blocks import align_rows
 from .execution.sampling import take_rows
+from .randomness import mixed_words, raw_words
 
 #: Most folds: a fold is a number of one byte.
 MOST_FOLDS = 100
@@ -54,6 +55,25 @@ class GivenFolds:
         reduction = _TrainedReduction(len(blocks), np.concatenate([[0], np.cumsum(blocks)]).astype(np.int64))
         counts = run_pass(reduction, [self.values], label="folds", block_rows=_BLOCK_ROWS)
         return tuple(int(count) for count in counts)
+
+
+def random_folds(numbers: np.ndarray, k: int, seed: int) -> np.ndarray:
+    """Folds of rows at random, shape (m,): a function of the number of a row and of the seed alone.
+
+    Of every k rows 0 ... k - 1, k ... 2 k - 1, and so on, each is in another fold, in the order of the hashes of their numbers:
+    folds are equal in size to one row, and the same in every chunking.
+
+    Parameters
+    ----------
+    numbers : of the rows, ascending, shape (m,); equal ones share a fold
+    k : how many folds
+    seed : of the hash
+    """
+    cycles, place = np.divmod(numbers, k)
+    first = np.diff(cycles, prepend=-1) > 0
+    members = (cycles[first][:, None] * k + np.arange(k)).astype(np.uint64)
+    orders = np.argsort(mixed_words(members ^ raw_words(seed, "folds", 0, 1)), axis=1)
+    return orders[np.cumsum(first) - 1, place]
 
 
 def given_folds(X: Any, folds: Any) -> GivenFolds | None:

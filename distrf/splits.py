@@ -1,7 +1,7 @@
-"""Which rows are held out together while a model is made: at random, by class, by group, or the latest ones.
+"""Which rows are held out together while a model is made: at random, by class, by group, the latest ones, or runs of neighbours.
 
-A split is a fold for each row (`distrf.folds.GivenFolds`), made of the targets or of another column, block by block. It is the
-same for any chunking and any workers.
+A split is a fold for each row (`distrf.folds.GivenFolds`), made of its number, its target or another column, block by block. It
+is the same for any chunking and any workers. What each split holds out stands in docs/guide/splits.md.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Any
 
 import dask.array as da
 import numpy as np
+import scipy.sparse as sp
 from dask.base import is_dask_collection
 
 from .errors import InputError
@@ -19,14 +20,14 @@ from .execution.labelled import plain_rows
 from .execution.passes import run_pass
 from .execution.row_blocks import align_rows
 from .execution.sampling import take_rows
-from .folds import FoldCounts, GivenFolds, counted
+from .folds import FoldCounts, GivenFolds, counted, random_folds
 from .maps.table_missing import MISSING
 from .parameters import one_of
 from .randomness import below, mixed_words, raw_words, sample_indices
 from .tables.frequent import FrequentCodes
 
 #: The values of `split`, and the rule for it.
-KINDS = ("random", "stratified", "group", "time")
+KINDS = ("random", "stratified", "group", "time", "blocks")
 SPLIT = one_of(*KINDS)
 #: Folds of which each is held out in turn.
 _FOLDS = 5
@@ -37,6 +38,10 @@ _COUNTED = 4096
 #: Bytes of the counts of classes by block.
 _COUNT_BYTES = 2**28
 _BLOCK_ROWS = 1 << 18
+#: Most neighbouring rows of a run of the split "blocks"; of few rows so many that each fold has 20 runs.
+_RUN, _RUNS = 1024, 20
+#: Entries of rows that are hashed at a time.
+_ENTRIES = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -45,7 +50,7 @@ class Split:
 
     Attributes
     ----------
-    kind : str, "stratified", "group" or "time"
+    kind : str, one of `KINDS`; "random" where copies of a row are kept together
     by : str or None, the column of groups or times, if it has a name
     folds : GivenFolds
     why : str, what the folds are, in words
@@ -94,7 +99,7 @@ def make_split(
 
     Parameters
     ----------
-    split : {"random", "stratified", "group", "time"}
+    split : one of `KINDS`
     X, y : rows and targets, in memory or lazy
     by : array or Dask array of shape (n,): the group or the time of each row, numbers, text or dates. Of coded rows of a table
         `MISSING` is a missing value
@@ -117,6 +122,8 @@ def make_split(
                 "split='stratified' gives each fold its share of every class, and the target is numbers; take another split"
             )
         folds, why, keys = *_stratified(y, seed), None
+    elif split == "blocks":
+        folds, why, keys = *_neighbouring(X, seed), None
     else:
         keys = _keys(X, by, split, "by" if name is None else repr(name))
         dates = dates or getattr(getattr(by, "dtype", None), "kind", "") == "M"
@@ -176,10 +183,61 @@ def _count(folds: Any) -> GivenFolds:
     return counted(folds, run_pass(FoldCounts(), [folds], label="folds", block_rows=_BLOCK_ROWS))
 
 
-def _mapped(keys: Any, function: Any) -> Any:
-    if not is_dask_collection(keys):
-        return function(keys)
-    return keys.map_blocks(function, dtype=np.int8, meta=np.empty(0, np.int8))
+def _mapped(rows: Any, function: Any) -> Any:
+    """The folds, shape (n,), that a function makes of each block of rows."""
+    if not is_dask_collection(rows):
+        return function(rows)
+    dropped = list(range(1, rows.ndim))
+    return rows.map_blocks(function, dtype=np.int8, drop_axis=dropped, meta=np.empty(0, np.int8))
+
+
+def hold_copies_together(X: Any, seed: int) -> Split:
+    """Folds at random in which equal rows share one: of a hash of what they hold, in place of their number.
+
+    X : array, CSR matrix or Dask array of shape (n, d), d in one chunk
+    """
+    word = int(raw_words(seed, "split of copies", 0, 1)[0])
+    return Split("random", None, _count(_mapped(X, _Contents(word))), "copies of a row are in one fold")
+
+
+@dataclass(frozen=True)
+class _Contents:
+    """A fold from a seeded hash of the entries of a row; those that are 0 add nothing, so CSR rows have the same."""
+
+    word: int
+
+    def __call__(self, X: Any) -> np.ndarray:
+        step = max(1, _ENTRIES * X.shape[0] // max(1, X.nnz if sp.issparse(X) else X.size))
+        tiles = [self._of_tile(sp.csr_array(X[a : a + step], copy=True)) for a in range(0, X.shape[0], step)]
+        return np.concatenate([np.empty(0, np.int8), *tiles])
+
+    def _of_tile(self, X: Any) -> np.ndarray:
+        X.sum_duplicates()
+        factors = mixed_words(X.indices.astype(np.uint64) ^ np.uint64(self.word)) | np.uint64(1)
+        words = mixed_words(np.add(X.data, 0.0, dtype=np.float64).view(np.uint64)) * factors  # -0 is 0
+        ends = np.concatenate([np.zeros(1, np.uint64), np.cumsum(words, dtype=np.uint64)])[X.indptr]
+        return below(mixed_words(np.diff(ends)), _FOLDS)
+
+
+def _neighbouring(X: Any, seed: int) -> tuple[GivenFolds, str]:
+    """Folds of runs of neighbouring rows: no row is judged by those next to it, but at the ends of runs."""
+    n = X.shape[0]
+    run = max(1, min(n // (_RUNS * _FOLDS), _RUN))
+    numbers = da.arange(n, chunks=(X.chunks[0],)) if is_dask_collection(X) else np.arange(n)
+    folds = _count(_mapped(numbers, _Runs(run, min(_FOLDS, n), seed)))
+    return folds, f"{folds.n_folds} folds of runs of {run:,} neighbouring rows"
+
+
+@dataclass(frozen=True)
+class _Runs:
+    """A fold from the number of a row; neighbours of a run share one."""
+
+    run: int
+    folds: int
+    seed: int
+
+    def __call__(self, numbers: np.ndarray) -> np.ndarray:
+        return random_folds(numbers // self.run, self.folds, self.seed).astype(np.int8)
 
 
 def _shares(folds: GivenFolds) -> str:

@@ -23,7 +23,7 @@ from sklearn.exceptions import ConvergenceWarning
 from .errors import InputError, first_not_finite
 from .execution.labelled import plain_rows
 from .execution.memory import PassMemory, Workers, able_workers
-from .execution.sampling import neighbours, sampled_rows, take_rows
+from .execution.sampling import sampled_rows, take_rows
 from .execution.scheduler import current_client, results_in_order
 from .execution.worker_release import same_release
 from .features.length_scale import resolve_length_scale
@@ -188,7 +188,7 @@ def tune(
         Penalties.
     sample_weight : array or Dask array of shape (n,), default=None
         Weight of each row, by which candidates are fitted and judged. Rows of weight 0 are left out.
-    split : {"random", "stratified", "group", "time"}, default="random"
+    split : {"random", "stratified", "group", "time", "blocks"}, default="random"
         How rows are held out, as of `distrf.train`.
     by : array or Dask array of shape (n,), default=None
         Of "group" the group of each row, of "time" its time: numbers, text (groups) or dates.
@@ -347,9 +347,7 @@ def read_sample(
     rows = sampled_rows(n, int(min(n, n_rows, most)), seed, "tune")
     if len(rows) < 20:
         raise InputError(f"tune needs at least 20 rows, got {len(rows)}")
-    together = neighbours(n)  # neighbours may resemble each other: all of them are held out, or none
-    groups = permutation(seed, "tune order", 0, len(rows) // together)
-    order = (groups[:, None] * together + np.arange(together)).ravel()
+    order = permutation(seed, "tune order", 0, len(rows))
     X = take_rows(X, rows)[order]
     X = np.ascontiguousarray(X, dtype=working_dtype(X.dtype))
     y = take_rows(y[:, None], rows)[order, 0]
@@ -367,7 +365,7 @@ def read_sample(
     for name, array in (("X", X), ("y", y))[coded:]:
         if first_not_finite(array):
             raise InputError(f"{name} must be finite, but a sampled row is not; impute or drop such rows")
-    held: Any = slice(0, min(_MOST_VALIDATION, len(X) // 5) // together * together)
+    held: Any = slice(0, min(_MOST_VALIDATION, len(X) // 5))
     rest: Any = slice(held.stop, None)
     if folds is not None:
         held, rest = np.flatnonzero(folds == 0)[:_MOST_VALIDATION], np.flatnonzero(folds != 0)

@@ -63,7 +63,9 @@ CLASSES = np.array([10, -3, 7])[np.digitize(NUMBERS, np.quantile(NUMBERS, [0.3, 
 
 
 def fourier(**options):
-    return RandomFourierFeatures(**{"n_components": 16, "length_scale": 1.5, "random_state": 4} | options)
+    return RandomFourierFeatures(
+        **{"n_components": 16, "length_scale": 1.5, "projection": "dense", "random_state": 4} | options
+    )
 
 
 SEEDED = {"n_components": 16, "random_state": 4}
@@ -77,9 +79,9 @@ MODELS = {
     "fourier kernel object": (fourier(kernel=Matern(2.5)), None),
     "fourier offset": (fourier(phase="offset"), None),
     "fourier whitened": (fourier(whiten=True), None),
-    "fourier rule": (RandomFourierFeatures(**SEEDED), None),
-    "fourier gamma": (RandomFourierFeatures(gamma=0.3, **SEEDED), None),
-    "laplace": (RandomLaplaceFeatures(**SEEDED), None),
+    "fourier rule": (fourier(length_scale="knn"), None),
+    "fourier gamma": (fourier(length_scale="knn", gamma=0.3), None),
+    "laplace": (RandomLaplaceFeatures(projection="dense", **SEEDED), None),
     "laplace reciprocal": (RandomLaplaceFeatures("reciprocal_semigroup", projection="circulant", **SEEDED), None),
     "binning": (RandomBinningFeatures(n_grids=4, random_state=4), None),
     "tensor sketch": (TensorSketchFeatures(**SEEDED), None),

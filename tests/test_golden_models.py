@@ -135,7 +135,7 @@ def ridge(path):
 
 
 def tefm(path, **options):
-    base = RandomFourierFeatures(length_scale=2.0, n_components=40, random_state=1)
+    base = RandomFourierFeatures(length_scale=2.0, n_components=40, projection="dense", random_state=1)
     return TEFM(base, n_components=5, checkpoint=path, solver="finder", random_state=2, **options).fit(rows())
 
 

@@ -97,7 +97,7 @@ def test_map_over_another(problem):
     base = RandomFourierFeatures(length_scale=2.0, n_components=64, random_state=3)
     est = TEFM(base, n_components=4, random_state=0).fit(problem[0])
     facts = facts_of(est.map_)
-    assert facts["base"] == f"dense, D = 64, kernel Gaussian(), length scale 2, seed {est.map_.base.seed}"
+    assert facts["base"] == f"quasi, D = 64, kernel Gaussian(), length scale 2, seed {est.map_.base.seed}"
     assert facts["learned arrays"].endswith("once to each worker")
 
 

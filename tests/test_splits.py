@@ -6,6 +6,7 @@ import dask.array as da
 import numpy as np
 import pyarrow as pa
 import pytest
+import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -13,7 +14,7 @@ from distrf import RandomFourierFeatures, StreamingRidge, make_model, train, tun
 from distrf.errors import InputError
 from distrf.pipeline import sample as samples
 from distrf.pipeline.search import Verdict
-from distrf.splits import column_keys, make_split
+from distrf.splits import column_keys, hold_copies_together, make_split
 from distrf.tuning import read_sample as tuning_sample
 
 pytestmark = pytest.mark.filterwarnings("ignore::distrf.pipeline.training.BaselineWarning")
@@ -119,6 +120,36 @@ def test_each_fold_has_a_fifth_of_each_class_to_one_row(n, chunk, seed):
         assert counts.max() - counts.min() <= 1
     blocks = make_split("stratified", lazy(rows, chunk), lazy(y, chunk), seed=seed)
     assert (blocks.folds.values.compute() == folds).all()
+
+
+@pytest.mark.parametrize("n", [5, 700, N])
+def test_blocks_are_runs_of_neighbours(n):
+    run = max(1, n // 100)
+    folds = folds_of("blocks", None, LABELS[:n])
+    assert np.bincount(folds, minlength=5).max() - np.bincount(folds).min() <= run
+    assert all(len(set(folds[a : a + run])) == 1 for a in range(0, n, run))
+    assert len(set(folds[: 5 * run : run])) == 5
+    assert (folds == folds_of("blocks", None, LABELS[:n], chunks=max(1, n // 3))).all()
+    assert (folds != folds_of("blocks", None, LABELS[:n], seed=1)).any()
+    with pytest.raises(InputError, match="split='blocks'"):
+        make_split("blocks", X[:n], LABELS[:n], GROUP[:n])
+
+
+def test_copies_share_a_fold():
+    """In any order and chunks, dense and as CSR; others are random rows."""
+    rng = np.random.default_rng(0)
+    which = rng.permutation(np.repeat(np.arange(800), 5))
+    rows = np.where(rng.random((800, 6)) < 0.3, 0.0, rng.normal(size=(800, 6)))[which]
+    folds = hold_copies_together(rows, 0).folds.values
+    assert all(len(set(folds[which == i])) == 1 for i in range(800))
+    assert np.abs(np.bincount(folds) / N - 0.2).max() < 5 * np.sqrt(0.16 / 800)
+    other = rng.permutation(N)
+    assert (hold_copies_together(rows[other], 0).folds.values == folds[other]).all()
+    assert (hold_copies_together(np.where(rows == 0, -0.0, rows), 0).folds.values == folds).all()
+    assert (hold_copies_together(sp.csr_array(rows), 0).folds.values == folds).all()
+    for made in (lazy(rows, 333), lazy(rows, 7).map_blocks(sp.csr_array)):
+        assert (hold_copies_together(made, 0).folds.values.compute() == folds).all()
+    assert (hold_copies_together(rows, 1).folds.values != folds).any()
 
 
 def test_keys_of_equal_values_are_equal_and_of_dates_in_order():

@@ -153,14 +153,14 @@ def test_the_sample():
     assert (np.bincount(sample.yv, minlength=10) > 2).all()
 
 
-def test_neighbours_stay_together():
-    """Of many rows the sample has runs of neighbours: all of a run are held out, or none."""
+def test_rows_are_held_out_at_random():
+    """Of many rows the sample has runs of eight neighbours: of most runs some are held out, and some are not."""
     n = 80_000
     numbers = np.arange(n, dtype=np.float64)[:, None]
     sample = read_sample(numbers, numbers[:, 0], 2000, 0)
     held, kept = (set((rows[:, 0] // 8).astype(int).tolist()) for rows in (sample.Xv, sample.X))
-    assert (len(held), len(kept)) == (50, 200)
-    assert not held & kept
+    assert len(sample.Xv) == 400
+    assert len(held & kept) > 180  # of 250, each with a chance of .83
 
 
 def test_refusals(monkeypatch):

@@ -31,8 +31,8 @@ class RandomFourierFeatures(FeatureEstimator):
     """Random Fourier features of a shift-invariant kernel.
 
     The inner product of two feature rows estimates the kernel of the two input rows. The fitted map is a seed:
-    no weight is stored or sent. The same seed gives the same features for NumPy and Dask input, in every
-    chunking, on every machine.
+    no weight is stored or sent. The same seed gives the same weights everywhere, and features that are equal up to
+    rounding for NumPy and Dask input and in every chunking.
 
     Parameters
     ----------
@@ -49,11 +49,12 @@ class RandomFourierFeatures(FeatureEstimator):
         laplacian. With it, leave `length_scale` at its default.
     n_components : int, default=1024
         D, the number of features. Even for phase="paired".
-    projection : str, default="dense"
+    projection : str, default="auto"
         How the weights are drawn: "dense" (independent), "circulant", "alternating_circulant", "fastfood",
-        "structured_orthogonal", "orthogonal", "quasi", or another name in `distrf.projections.PROJECTIONS`.
-        "auto" takes the cheapest by measured cost, see `distrf.projections.auto`. "structured_orthogonal"
-        warns below 33 columns.
+        "structured_orthogonal", "orthogonal", "quasi", or another name in `distrf.projections.PROJECTIONS`. "auto" is
+        "structured_orthogonal" for isotropic kernels where that is faster than explicit weights, from about 54 columns
+        on; else "quasi", or "dense" for no more frequencies than columns and above 21,200 columns.
+        "structured_orthogonal" warns below 33 columns.
     phase : {"paired", "offset"}, default="paired"
         "paired" takes cosine and sine of D/2 frequencies: less variance for near rows, and exactly
         shift-invariant. "offset" takes cos(w.x + b) of D frequencies.
@@ -114,7 +115,7 @@ class RandomFourierFeatures(FeatureEstimator):
         length_scale: float | str = "knn",
         gamma: float | None = None,
         n_components: int = 1024,
-        projection: str = "dense",
+        projection: str = "auto",
         phase: str = "paired",
         whiten: bool = False,
         nu: float = 1.5,

@@ -15,6 +15,7 @@ from ..kernels.semigroup import SEMIGROUP_KERNELS, SemigroupKernel, get_semigrou
 from ..maps import LaplaceMap
 from ..maps.laplace import LAPLACE_PROJECTIONS
 from ..parameters import JOBS, SEED, Rule, instance, name_in, number, one_of, whole
+from ..projections import choose_projection
 from ..randomness import draw_seed, permutation
 from ..typing import ArrayLike, RandomState
 from .base import FeatureEstimator, validate_rows
@@ -43,9 +44,9 @@ class RandomLaplaceFeatures(FeatureEstimator):
         for the median sampled pair, which has k = 1/e.
     n_components : int, default=1024
         D, the number of features.
-    projection : str, default="dense"
-        "dense", "alternating_circulant", "quasi", "quasi-halton", or "circulant" (without signs; its
-        variance is large, it is there for comparison).
+    projection : str, default="auto"
+        "dense", "alternating_circulant", "quasi", or "circulant" (without signs; its variance is large, it is there
+        for comparison). "auto" is "quasi", or "dense" for no more features than columns and above 21,200 columns.
     n_mixed : {2, "log2"}, default=2
         How many circulant matrices "alternating_circulant" mixes. "log2" takes log2 d of them: less
         variance for log2 d forward FFTs a row.
@@ -88,8 +89,8 @@ class RandomLaplaceFeatures(FeatureEstimator):
         "lam": SEMIGROUP_PARAMETER,
         "n_components": whole(),
         "projection": Rule(
-            (f"one that keeps weights nonnegative ({', '.join(LAPLACE_PROJECTIONS)})",),
-            one_of(*LAPLACE_PROJECTIONS).allows,
+            (f"one that keeps weights nonnegative (auto, {', '.join(LAPLACE_PROJECTIONS)})",),
+            one_of("auto", *LAPLACE_PROJECTIONS).allows,
         ),
         "n_mixed": one_of(2, "log2"),
         "n_jobs": JOBS,
@@ -103,7 +104,7 @@ class RandomLaplaceFeatures(FeatureEstimator):
         beta: float | str = "median",
         lam: float | str = "median",
         n_components: int = 1024,
-        projection: str = "dense",
+        projection: str = "auto",
         n_mixed: int | str = 2,
         n_jobs: int | None = -1,
         random_state: RandomState = None,
@@ -145,30 +146,22 @@ class RandomLaplaceFeatures(FeatureEstimator):
             refuse_negative(X, "row {}")
         seed = draw_seed(self.random_state)
         self.kernel_ = resolve_semigroup_kernel(self.kernel, self.beta, self.lam, X, seed)
-        self.map_ = LaplaceMap(
-            n_features_in=X.shape[1],
-            n_components=int(self.n_components),
-            kernel=self.kernel_,
-            projection=laplace_projection(self.projection, self.n_mixed),
-            seed=seed,
-        )
+        self.map_ = self._map(self.kernel_, X.shape[1], seed)
         return self
 
     def _planned_map(self, d: int) -> LaplaceMap:
-        kernel = planned_semigroup_kernel(self.kernel, self.beta, self.lam)
-        projection = laplace_projection(self.projection, self.n_mixed)
-        return LaplaceMap(d, self.n_components, kernel, projection, 0)
+        return self._map(planned_semigroup_kernel(self.kernel, self.beta, self.lam), d, 0)
+
+    def _map(self, kernel: SemigroupKernel, d: int, seed: int) -> LaplaceMap:
+        mixed = self.projection == "alternating_circulant" and self.n_mixed == "log2"
+        name = f"{self.projection}-log2" if mixed else self.projection
+        D = int(self.n_components)
+        return LaplaceMap(d, D, kernel, choose_projection(name, kernel, d, D), seed)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.positive_only = True
         return tags
-
-
-def laplace_projection(projection: str, n_mixed: int | str) -> str:
-    """The registered name of a projection. `n_mixed` is part of the name of "alternating_circulant" only."""
-    mixed = projection == "alternating_circulant" and n_mixed == "log2"
-    return f"{projection}-log2" if mixed else projection
 
 
 def planned_semigroup_kernel(

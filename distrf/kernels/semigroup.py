@@ -89,7 +89,6 @@ class ExponentialSemigroup(SemigroupKernel):
 
     name: ClassVar[str] = "exponential_semigroup"
     law: ClassVar[str] = "levy"
-    heavy_tailed: ClassVar[bool] = True
     parameter: ClassVar[str] = "beta"
 
     @property

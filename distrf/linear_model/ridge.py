@@ -36,9 +36,9 @@ class StreamingRidge(LinearRegressor, RegressorRows):
     cv : int or {"auto", "holdout"}, default="auto"
         How alphas are compared: by so many folds, or by one held-out fifth ("holdout"). The pass keeps one
         Gram matrix for each fold, two for "holdout". "auto" is 5 folds up to 2,048 features where workers
-        and client hold them, else "holdout". Neighbouring rows go to a fold together, at most 1,024 of them, so rows
-        sorted by class or target do no harm. Copies of a row that are far apart fall into different folds
-        and make alpha too small: put them side by side.
+        and client hold them, else "holdout". A row's fold is random, from a hash of its number, so the order of the
+        rows does no harm. Copies of a row, whose folds then differ, make alpha too small: `fit(X, y, folds=)` keeps
+        them together, and `train` gives it such folds.
     calibrate : bool, default=False
         Whether `fit` also learns probabilities, or intervals, from held-out rows; a model that is made by name does. For
         `predict_interval`, it keeps errors of solutions without the fold of each row. It reads at most 20,000 sampled rows
@@ -224,9 +224,9 @@ class StreamingRidgeClassifier(LinearClassifier, ClassifierRows):
     cv : int or {"auto", "holdout"}, default="auto"
         How alphas are compared: by so many folds, or by one held-out fifth ("holdout"). The pass keeps one
         Gram matrix for each fold, two for "holdout". "auto" is 5 folds up to 2,048 features where workers
-        and client hold them, else "holdout". Neighbouring rows go to a fold together, at most 1,024 of them, so rows
-        sorted by class or target do no harm. Copies of a row that are far apart fall into different folds
-        and make alpha too small: put them side by side.
+        and client hold them, else "holdout". A row's fold is random, from a hash of its number, so the order of the
+        rows does no harm. Copies of a row, whose folds then differ, make alpha too small: `fit(X, y, folds=)` keeps
+        them together, and `train` gives it such folds.
     calibrate : bool, default=False
         Whether `fit` also learns probabilities, or intervals, from held-out rows; a model that is made by name does. For
         `predict_proba`, it fits Platt's sigmoids to scores of solutions without the fold of each row. It reads at most

@@ -116,9 +116,8 @@ class RegressorRows(_Rows):
         """Add rows to those of all calls so far, and solve anew.
 
         The sums are those of all rows together, so the result is that of one `fit` up to rounding, in whatever pieces the
-        rows come; `alpha` and `fit_intercept` may change between calls. With several alphas, rows follow the folds of the
-        first call by their number among all rows. One difference remains: how many neighbours a fold takes together depends
-        on the rows of the first call alone.
+        rows come; `alpha` and `fit_intercept` may change between calls. With several alphas, the fold of a row follows from
+        its number among all rows.
 
         With `calibrate`, intervals are learned anew from errors of rows of this call, by solutions without their folds, if there
         are 1,000 of them, or as many as those before were learned from: they hold for rows like these. Else they stay. A
@@ -196,9 +195,8 @@ class ClassifierRows(_Rows):
         """Add rows to those of all calls so far, and solve anew.
 
         The sums are those of all rows together, so the result is that of one `fit` up to rounding, in whatever pieces the
-        rows come; `alpha` and `fit_intercept` may change between calls. With several alphas, rows follow the folds of the
-        first call by their number among all rows. One difference remains: how many neighbours a fold takes together depends
-        on the rows of the first call alone.
+        rows come; `alpha` and `fit_intercept` may change between calls. With several alphas, the fold of a row follows from
+        its number among all rows.
 
         With `calibrate`, probabilities are learned anew from scores of rows of this call, by solutions without their folds, if
         there are 100 of each class, or as many as those before were learned from: they hold for rows like these. Else they

@@ -125,7 +125,7 @@ class FourierMap(SeededMap):
         )
 
     def fill_columns(self, X: Rows, out: np.ndarray, start: int, stop: int) -> None:
-        # Heavy-tailed weights make phases of thousands of turns: their fractions need float64.
+        # Weights without a mean make phases of millions of turns: their fractions need float64.
         single = not self.kernel.heavy_tailed and _within(self.length_scale, _SINGLE_SCALES)
         dtype = out.dtype if single else np.dtype(np.float64)
         fill_by_reach(

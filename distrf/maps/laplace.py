@@ -24,7 +24,6 @@ LAPLACE_PROJECTIONS = (
     "alternating_circulant",
     "alternating_circulant-log2",
     "quasi",
-    "quasi-halton",
 )
 
 

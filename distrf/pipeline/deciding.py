@@ -399,7 +399,7 @@ def set_penalty(decisions: Decisions, learner: Any, verdict: Verdict | None, map
     verdict : Verdict on what the learner gets; None if the sample cannot judge
     mapped : bool, whether there is a map before the learner
     """
-    X, copies = decisions.sample.X, decisions.sample.copies > 0
+    X, copies = decisions.sample.X, decisions.sample.copies > 0 and learner.keep_state
     wide = not mapped and X.shape[1] > _GRAM_COLUMNS
     if wide and not learner.keep_state:
         learner.set_params(solver="cg", n_directions=_WIDE_DIRECTIONS, tol=_WIDE_TOL)

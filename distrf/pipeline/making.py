@@ -22,7 +22,7 @@ from ..parameters import ruled
 from ..randomness import draw_seed
 from ..record import Training
 from ..registry import kind_for, make_map, named_model
-from ..splits import SPLIT, Split, check_split, make_split
+from ..splits import SPLIT, Split, check_split, hold_copies_together, make_split
 from ..tables.encoder import TableEncoder
 from ..targets import Targets, class_targets, regression_targets
 from . import deciding
@@ -84,7 +84,7 @@ def make_model(
         Targets: labels, or numbers, one or C for each row.
     sample_weight : array or Dask array of shape (n,), default=None
         Weight of each row, by which the candidates are fitted and judged. Rows of weight 0 are not looked at.
-    split : {"random", "stratified", "group", "time"}, default="random"
+    split : {"random", "stratified", "group", "time", "blocks"}, default="random"
         How rows of the sample are held out, as of `distrf.train`.
     by : array or Dask array of shape (n,), default=None
         Of "group" the group of each row, of "time" its time: numbers, text (groups) or dates.
@@ -221,6 +221,9 @@ def prepare(
     if sample.copies:
         share = f"{100 * sample.copies:.3g} % of the sampled rows"
         decisions.note("copies", share, "each row and its copies are held out together")
+        # Rows that are added to kept sums later have no folds of this kind.
+        if split is None and not getattr(learner, "keep_state", False):
+            split = hold_copies_together(X, seed)
     if map_ is not None and options.optional_map and deciding.all_equal(sample.X):  # no kernel tells them apart
         map_ = None
         decisions.note("map", "none", "all sampled rows are equal")

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_array
 from ..errors import InputError, first_not_finite, input_errors
 from ..execution.labelled import plain_rows
 from ..execution.row_blocks import blocks_are_csr, check_dask_rows
-from ..execution.sampling import neighbours, sampled_rows, take_aligned, take_rows
+from ..execution.sampling import sampled_rows, take_aligned, take_rows
 from ..features.base import row_errors
 from ..features.length_scale import refuse_huge
 from ..maps import working_dtype
@@ -183,7 +183,6 @@ def read_sample(
         size = max(100, min(size, _BYTES // (8 * d)))
     rows = sampled_rows(n, size, seed, "choices")
     rows = rows if counted is None else counted[rows]
-    together = np.arange(len(rows)) // neighbours(n)
     marks = [] if split is None else [split.folds.values, *([] if split.groups is None else [split.groups])]
     taken, targets, *marks = take_aligned([X, y, *marks], rows, sparse=sparse)
     own = weight
@@ -191,8 +190,8 @@ def read_sample(
         with input_errors():
             own = checked_weights(take_rows(weight, rows), targets)
         if (positive := own > 0).any():
-            rows, together, taken, targets, own, *marks = (
-                values[positive] for values in (rows, together, taken, targets, own, *marks)
+            rows, taken, targets, own, *marks = (
+                values[positive] for values in (rows, taken, targets, own, *marks)
             )
     elif weight is not None:
         own = weight[rows]
@@ -205,7 +204,7 @@ def read_sample(
         first = np.arange(len(first))
     copies = float(np.mean(first != np.arange(len(first))))
     given = None if split is None else _numbered(marks[0][first])
-    splits = _splits(first, together, seed) if split is None else _given_splits(given)
+    splits = _splits(first, seed) if split is None else _given_splits(given)
     own = None if own is None or not own.any() or (own == own[0]).all() else own / own.mean()
     return Sample(taken.astype(working_dtype(taken.dtype)), targets, splits, copies, own, given, *marks[1:])
 
@@ -243,20 +242,15 @@ def _check_finite(X: Any, rows: np.ndarray) -> None:
         )
 
 
-def _splits(first: np.ndarray, together: np.ndarray, seed: int) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
-    """Neighbours that were sampled together are on one side, and so are the copies of a row.
-
-    first : the row that each one is a copy of, or itself; together : the number of its group of neighbours
-    """
-    groups = permutation(seed, "choices order", 0, int(together[-1]) + 1)
-    order = np.argsort(np.argsort(groups)[together], kind="stable")
+def _splits(first: np.ndarray, seed: int) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
+    """Rows at random; the copies of a row are on one side. `first` : the row that each one is a copy of, or itself."""
+    order = permutation(seed, "choices order", 0, len(first))
     order = order[first[order] == order]
-    held_together = int(np.bincount(together).max())
     n = len(order)
     if n < _FEWEST:
         return ()
     if n > _THREE_FOLDS:
-        parts = [order[: n // 4 // held_together * held_together]]
+        parts = [order[: n // 4]]
     else:
         parts = np.array_split(order, 5 if n <= _FIVE_FOLDS else 3)
     held = [np.isin(first, part) for part in parts]

@@ -85,10 +85,11 @@ def train(
     sample_weight : array or Dask array of shape (n,), default=None
         Weight of each row, in the fit and in all that is judged on the way: choices, and the comparisons with a linear
         model and a constant. Rows of weight 0 count as if they were not there.
-    split : {"random", "stratified", "group", "time"}, default="random"
+    split : {"random", "stratified", "group", "time", "blocks"}, default="random"
         How rows are held out, wherever some are: for choices, for penalties, for early stopping, for probabilities and
         intervals, and for means of the target. "stratified" gives each fold its share of every class, "group" keeps the rows
-        of a group together, "time" holds out the latest fifth, which learns from earlier rows alone.
+        of a group together, "time" holds out the latest fifth, which learns from earlier rows alone, "blocks" keeps runs of
+        neighbouring rows together.
     by : str, array or Dask array of shape (n,), default=None
         The group or the time of each row, for these splits: a column of a table by its name, or numbers, text (groups) or
         dates. Times stay a feature. Groups are one only if `categorical` or `numeric` names their column.
@@ -240,7 +241,7 @@ def fit_prepared(
         what = "label" if is_classifier(model) else "number"
         warned.append(f"the target is one {what} ({sample.y[0]}) in all rows looked at; the model predicts it")
     warned += _find_beaten(prepared, comparisons, X.shape[0])
-    if sample.copies and getattr(model, "cv_errors_", None) is not None:
+    if sample.copies and prepared.split is None and getattr(model, "cv_errors_", None) is not None:
         warned.append(
             f"{100 * sample.copies:.3g} % of the sampled rows are copies of others: cross-validation over all rows "
             "has them on both sides, so its errors and alpha are too small; drop the copies, or give one alpha"
@@ -356,7 +357,8 @@ def _fit_and_compare(prepared: Prepared, X: Any, y: Any, sample_weight: Any) -> 
     variance = _variance(model, columns, targets, sample_weight)
     if not variance > 0:
         return []
-    how = "cross-validation" if prepared.split is None else f"held out by {prepared.split.kind}"
+    split = "random" if prepared.split is None else prepared.split.kind
+    how = "cross-validation" if split == "random" else f"held out by {split}"
     rows = f"all {X.shape[0]:,} rows ({how})"
     what = "R² of the labels as -1 and 1" if is_classifier(model) else "R²"
     machine, linear = (1.0 - float(np.min(e)) / variance for e in (model.cv_errors_, errors))

@@ -82,8 +82,8 @@ def plan(
         "auto" gives the map the number of features that `distrf.train` would choose.
     workers : int or None, default=None
         Number of workers. None is that of the cluster; a number asks what so many like these would do.
-    split : {"random", "stratified", "group", "time"}, default="random"
-        As of `distrf.train`: others than "random" read one more column.
+    split : {"random", "stratified", "group", "time", "blocks"}, default="random"
+        As of `distrf.train`. "stratified", "group" and "time" read one more column.
     cluster : str, PathLike or None, default=None
         As of `distrf.connect`. None is the Dask client in use, else the local cluster that `connect()` would
         start; this process for rows in memory.
@@ -140,7 +140,7 @@ def plan(
         planned = replace(planned, notes=[seen, *planned.notes])
     if split != "random" and job not in ("train", "fit"):
         raise InputError(f"split={split!r} says which rows a training holds out; job={job!r} holds out none")
-    return planned if split == "random" else _with_split(planned, split)
+    return planned if split in ("random", "blocks") else _with_split(planned, split)
 
 
 def plan_job(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from ..errors import InputError, did_you_mean
-from ..kernels.shift_invariant import Kernel, WeightLaw
+from ..kernels.shift_invariant import WeightLaw
 from .alternating_circulant import (
     AlternatingCirculantLogPaperProjection,
     AlternatingCirculantLogProjection,
@@ -18,7 +18,7 @@ from .circulant import CirculantPaperProjection, CirculantProjection
 from .dense import DenseProjection
 from .hadamard import FastfoodProjection, StructuredOrthogonalProjection
 from .orthogonal import OrthogonalProjection
-from .quasi import HaltonProjection, SobolProjection
+from .quasi import SobolProjection
 
 PROJECTIONS: dict[str, type[Projection]] = {
     p.name: p
@@ -32,20 +32,19 @@ PROJECTIONS: dict[str, type[Projection]] = {
         AlternatingCirculantLogPaperProjection,
         OrthogonalProjection,
         SobolProjection,
-        HaltonProjection,
         FastfoodProjection,
         StructuredOrthogonalProjection,
     )
 }
 
 
-def choose_projection(name: str, kernel: Kernel, n_features_in: int, n_frequencies: int) -> str:
+def choose_projection(name: str, kernel: WeightLaw, n_features_in: int, n_frequencies: int) -> str:
     """Resolve the name "auto" to that of a projection.
 
     Parameters
     ----------
     name : str, key in `PROJECTIONS`, or "auto"
-    kernel : Kernel
+    kernel : WeightLaw
     n_features_in : d, the number of columns of the rows
     n_frequencies : m, the number of rows of W
 

@@ -14,39 +14,20 @@ from typing import ClassVar
 import numpy as np
 from scipy.stats import qmc
 
-from ..compiled.low_discrepancy import digital_net, radical_inverses
+from ..compiled.low_discrepancy import digital_net
 from ..errors import InputError
-from ..randomness import quantile, raw_words, uniforms
+from ..randomness import quantile, raw_words
 from .cache import weight_cache
 from .dense import DenseProjection
 
 #: Bits of a coordinate x of a Sobol point: (x + 1/2) / 2^52 is exact in float64 and lies inside (0, 1).
 _BITS = 52
 #: Coordinates that SciPy's Sobol tables have; one is kept for the offset phase.
-_SOBOL_COORDINATES = qmc.Sobol.MAXDIM
+SOBOL_COORDINATES = qmc.Sobol.MAXDIM
 
 
 @dataclass(frozen=True)
-class QuasiProjection(DenseProjection):
-    """Base of both point sets. A subclass makes the points."""
-
-    def _points(self, start: int, stop: int, first: int, last: int) -> np.ndarray:
-        """Coordinates first:last of points start:stop, inside (0, 1), shape (stop - start, last - first)."""
-        raise NotImplementedError
-
-    def weights(self, start: int = 0, stop: int | None = None) -> np.ndarray:
-        stop = self.n_frequencies if stop is None else stop
-        rows = quantile(self.kernel.law, self._points(start, stop, 0, self.n_features_in))
-        radii = self.kernel.radii(self.seed, 0, stop - start, start)
-        return rows if radii is None else rows * radii[:, None]
-
-    def offsets(self, start: int, stop: int) -> np.ndarray:
-        d = self.n_features_in
-        return self._points(start, stop, d, d + 1)[:, 0]
-
-
-@dataclass(frozen=True)
-class SobolProjection(QuasiProjection):
+class SobolProjection(DenseProjection):
     """Sobol points (a digital net) with random linear scrambling and a random digital shift.
 
     The direction numbers are SciPy's (Joe & Kuo 2008). The generating matrix of each coordinate is multiplied
@@ -61,10 +42,10 @@ class SobolProjection(QuasiProjection):
     name: ClassVar[str] = "quasi"
 
     def __post_init__(self) -> None:
-        if self.n_features_in >= _SOBOL_COORDINATES:
+        if self.n_features_in >= SOBOL_COORDINATES:
             raise InputError(
-                f"projection='quasi' has Sobol points with {_SOBOL_COORDINATES} coordinates, one of them for the "
-                f"offset, got {self.n_features_in} features; use projection='quasi-halton' or 'dense'"
+                f"projection='quasi' has Sobol points with {SOBOL_COORDINATES} coordinates, one of them for the "
+                f"offset, got {self.n_features_in} features; use projection='dense'"
             )
 
     @property
@@ -84,37 +65,22 @@ class SobolProjection(QuasiProjection):
         return scrambled
 
     def _points(self, start: int, stop: int, first: int, last: int) -> np.ndarray:
+        """Coordinates first:last of points start:stop, inside (0, 1), shape (stop - start, last - first)."""
         generators = weight_cache.get((self, "generators"), self._generators)
         shifts = raw_words(self.seed, "sobol shift", 0, last - first, first) >> np.uint64(64 - _BITS)
         out = np.empty((stop - start, last - first))
         digital_net(np.ascontiguousarray(generators[:, first:last]), shifts, start, out)
         return out
 
+    def weights(self, start: int = 0, stop: int | None = None) -> np.ndarray:
+        stop = self.n_frequencies if stop is None else stop
+        rows = quantile(self.kernel.law, self._points(start, stop, 0, self.n_features_in))
+        radii = self.kernel.radii(self.seed, 0, stop - start, start)
+        return rows if radii is None else rows * radii[:, None]
 
-@dataclass(frozen=True)
-class HaltonProjection(QuasiProjection):
-    """Halton points with random linear scrambling of digits, for any number of columns.
-
-    Digit a at place k of base p becomes h a + s mod p, where h in 1 ... p - 1 and s in 0 ... p - 1 are random
-    for each coordinate and place (Matousek 1998). At places beyond those that tell the points apart, any
-    scrambling makes independent uniform digits. So all of them are replaced by one uniform number for each coordinate.
-    """
-
-    name: ClassVar[str] = "quasi-halton"
-
-    def _points(self, start: int, stop: int, first: int, last: int) -> np.ndarray:
-        bases = primes(self.n_features_in + 1)[first:last]
-        places = int(self.n_frequencies).bit_length()  # of base 2, the most that a coordinate needs
-        used = int(np.sum(float(bases[0]) ** np.arange(places) < self.n_frequencies))
-        words = np.stack(
-            [raw_words(self.seed, "halton digits", k, 2 * len(bases), 2 * first) for k in range(max(used, 1))]
-        ).reshape(-1, len(bases), 2)
-        factors = (1 + words[:, :, 0] % (bases - 1).clip(1).astype(np.uint64)).astype(np.int64)
-        shifts = (words[:, :, 1] % bases.astype(np.uint64)).astype(np.int64)
-        tails = uniforms(self.seed, "halton tail", 0, len(bases), first)
-        out = np.empty((stop - start, len(bases)))
-        radical_inverses(bases, factors, shifts, tails, start, self.n_frequencies, out)
-        return out
+    def offsets(self, start: int, stop: int) -> np.ndarray:
+        d = self.n_features_in
+        return self._points(start, stop, d, d + 1)[:, 0]
 
 
 def direction_numbers(coordinates: int, columns: int) -> np.ndarray:
@@ -142,18 +108,3 @@ def direction_numbers(coordinates: int, columns: int) -> np.ndarray:
         return out
 
     return weight_cache.get(("direction numbers", coordinates, columns), make)
-
-
-def primes(count: int) -> np.ndarray:
-    """The first `count` primes, ascending, int64."""
-
-    def make() -> np.ndarray:
-        bound = int(count * (np.log(count) + np.log(np.log(count)))) + 1 if count > 5 else 12
-        sieve = np.ones(bound + 1, dtype=bool)
-        sieve[:2] = False
-        for p in range(2, int(bound**0.5) + 1):
-            if sieve[p]:
-                sieve[p * p :: p] = False
-        return np.flatnonzero(sieve)[:count]
-
-    return weight_cache.get(("primes", count), make)

@@ -194,7 +194,7 @@ class ConjugateGradients:
         """
         lone = alphas is not None and len(alphas) == 1
         held_out = not lone or self.hold_out
-        rule = FoldRule.for_rows(arrays[0].shape[0], "holdout", self.seed) if held_out else FoldRule()
+        rule = FoldRule.of_cv("holdout", self.seed) if held_out else FoldRule()
         if held_out and folds is not None:
             rule, arrays = GivenRule(2, holdout=True), [*arrays, folds.values]
         count = direction_count(self.n_directions, int(arrays[0].shape[1]))
@@ -299,7 +299,6 @@ def _job(
         "class_weight": None if targets.class_weight is None else [float(w) for w in targets.class_weight],
         "held_out": {  # the keys are those of checkpoints on disk
             "n_folds": rule.n_folds,
-            "stripe": rule.rows_together,
             "holdout": rule.holdout,
             "seed": rule.seed,
         }

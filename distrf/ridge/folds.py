@@ -35,7 +35,7 @@ def fold_rules(cv: int | str, n_rows: int, n_features: int, seed: int) -> list[F
             f"cv is 'auto', 'holdout' or a number of folds between 2 and n_samples = {n_rows}, got {cv!r}; give one "
             "alpha, without calibrate"
         )
-    return [FoldRule.for_rows(n_rows, way, seed) for way in ways]
+    return [FoldRule.of_cv(way, seed) for way in ways]
 
 
 def gram_reductions(

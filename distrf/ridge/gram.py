@@ -20,8 +20,8 @@ import scipy.sparse as sp
 
 from ..errors import InputError
 from ..execution.states import SizedState
+from ..folds import random_folds
 from ..gram_tiles import SLICE_ROWS, add_tiles, lower_tiles, tile_width, tiles_nbytes
-from ..randomness import permutation
 from ..targets import Targets
 
 #: Up to this many features the products are made in float64: cheap there, and raw columns may be large.
@@ -80,15 +80,13 @@ class GramState(SizedState):
 
 @dataclass(frozen=True)
 class FoldRule:
-    """Which cross-validation fold a row belongs to, from its row number and a seed alone.
+    """Which cross-validation fold a row belongs to, at random: from its row number and a seed alone (`random_folds`).
 
-    `rows_together` neighbouring rows go to one fold together; their next neighbours go to another one. A table that
-    is sorted by class or target is thus spread over all folds, and the chunking does not matter. With `holdout` there
-    are two sets: 0 has a fifth of the rows, 1 the rest. `first` is added to row numbers, where the rows follow others.
+    With `holdout` there are two sets: 0 has a fifth of the rows, 1 the rest. `first` is added to row numbers, where the rows
+    follow others.
     """
 
     n_folds: int = 1
-    rows_together: int = 1
     holdout: bool = False
     seed: int = 0
     first: int = 0
@@ -97,9 +95,8 @@ class FoldRule:
     given: ClassVar[bool] = False
 
     @classmethod
-    def for_rows(cls, n_rows: int, cv: int | str, seed: int) -> FoldRule:
-        k = 5 if cv == "holdout" else int(cv)
-        return cls(2 if cv == "holdout" else k, max(1, min(n_rows // (20 * k), 1024)), cv == "holdout", seed)
+    def of_cv(cls, cv: int | str, seed: int) -> FoldRule:
+        return cls(2, True, seed) if cv == "holdout" else cls(int(cv), seed=seed)
 
     def of_rows(self, first_row: int, n_rows: int) -> np.ndarray:
         """Fold of rows first_row ... first_row + n_rows - 1, shape (n_rows,)."""
@@ -107,11 +104,7 @@ class FoldRule:
 
     def of(self, rows: np.ndarray) -> np.ndarray:
         """Fold of rows by their numbers, ascending, shape (m,)."""
-        k = 5 if self.holdout else self.n_folds
-        cycles, place = np.divmod((rows + self.first) // self.rows_together, k)
-        used, position = np.unique(cycles, return_inverse=True)
-        orders = [permutation(self.seed, "folds", int(g), k) for g in used]
-        fold = np.stack(orders)[position, place] if orders else place
+        fold = random_folds(rows + self.first, 5 if self.holdout else self.n_folds, self.seed)
         return np.minimum(fold, 1) if self.holdout else fold
 
     @property
@@ -177,7 +170,7 @@ class GramReduction:
 
     @property
     def adding(self) -> float:
-        """Operations, at the speed of a matrix product, that adding the products of one block to the sums takes."""
+        """Operations, at the speed of a matrix product, that adding one product to the sums takes."""
         return 150.0 * self.n_features**2
 
     @property
@@ -214,7 +207,7 @@ class GramReduction:
         if state.shift is None and len(y):
             state.shift = _middle(Z[:: -(-len(y) // _SHIFT_ROWS)])
         folds, sample_weight = self.rule.of_block(first_row, len(y), more)
-        for f in np.unique(folds):
+        for f in np.flatnonzero(np.bincount(folds)):
             chosen = np.flatnonzero(folds == f)
             for a in range(0, len(chosen), self.tile_rows):
                 rows: Any = chosen[a : a + self.tile_rows]

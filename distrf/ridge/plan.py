@@ -53,7 +53,8 @@ def ridge_costs(estimator: Any, rows: PlannedRows, reductions: Sequence[GramRedu
         notes.append(f"the sums are kept with the model: {format_bytes(reduction.nbytes)}")
     # The targets are read once before.
     flops = n * (rows.map_flops + reduction.operations(rows.itemsize))
-    flops += reduction.adding * -(-n // min(rows.block_rows, reduction.tile_rows))
+    together = min(-(-rows.block_rows // reduction.rule.n_folds), reduction.tile_rows)  # rows of one product
+    flops += reduction.adding * -(-n // together)
     return Costs(
         (
             target_phase(n, rows.blocks),

@@ -281,9 +281,7 @@ def _penalty(
     if alpha is None:
         Z, Y, weight, n = sample.Z, _clipped(loss, sample.Y, sample.weight), sample.weight, sample.n
         if penalty.l1_ratio < 1.0:
-            alpha = (
-                sample_alpha(Z, Y, weight, n, sample.seed, sample.together, apart, sample.folds) * smoothness
-            )
+            alpha = sample_alpha(Z, Y, weight, n, sample.seed, 1, apart, sample.folds) * smoothness
         if penalty.l1_ratio:
             squares, alpha = alpha, sample_l1(Z, Y, weight, n, apart) * smoothness
     assert alpha is not None

@@ -138,7 +138,7 @@ def test_kept_options_are_those_that_are_made():
         (["tr"], ["train"]),
         (["train", "--proj"], ["--projection"]),
         (["train", "X", "out", "--map", "t"], ["tensor-sketch", "tefm"]),
-        (["train", "X", "out", "--split", ""], ["random", "stratified", "group", "time"]),
+        (["train", "X", "out", "--split", ""], ["random", "stratified", "group", "time", "blocks"]),
         (["tune", "X", "--kernel", "gaussian,lap"], ["gaussian,laplacian"]),
         (["train", ""], []),  # paths are completed by the shell
     ],
@@ -163,7 +163,7 @@ def test_completion_in_bash(tmp_path):
         ("t",): "train tune",
         ("train", "--proj"): "--projection",
         ("train", "X", "out", "--map", "t"): "tensor-sketch tefm",
-        ("train", "X", "out", "--split", ""): "random stratified group time",
+        ("train", "X", "out", "--split", ""): "random stratified group time blocks",
         ("tune", "X", "--kernel", "gaussian,lap"): "gaussian,laplacian",
         ("predict", "m", "X", "o", "--probabilities", ""): "auto yes no",
         ("train", ""): "",  # paths are completed by the shell

@@ -58,7 +58,7 @@ def test_errors_are_those_of_refits_without_the_folds_of_the_rows(cv, alpha, kin
     w = np.random.default_rng(1).integers(0, 2, 1000) + 0.0  # as good as fewer rows
     rows = {"numpy": X, "csr": sp.csr_array(X), "dask": da.from_array(X, chunks=(150, -1))}[kind]
     model = grown(clone(REGRESSOR).set_params(alpha=alpha, cv=cv, random_state=3), 300, rows, y, w)
-    fold = FoldRule.for_rows(300, cv, 3).of_rows(0, 1000)
+    fold = FoldRule.of_cv(cv, 3).of_rows(0, 1000)
     added, errors = np.arange(1000) >= 300, []
     for f in [0] if cv == "holdout" else range(cv):
         train, test = (fold != f) & (w > 0), (fold == f) & (w > 0) & added
@@ -74,7 +74,7 @@ def test_errors_are_those_of_refits_without_the_folds_of_the_rows(cv, alpha, kin
 def test_sigmoids_are_of_scores_of_refits_without_the_folds_of_the_rows(classes):
     X, y = labels(1500, classes=classes)
     model = grown(clone(CLASSIFIER).set_params(cv=5, class_weight={"red": 3.0}), 500, X, y)
-    fold = FoldRule.for_rows(500, 5, 0).of_rows(0, 1500)
+    fold = FoldRule.of_cv(5, 0).of_rows(0, 1500)
     scores = np.empty((1500, 1 if classes == 2 else classes))
     for f in range(5):
         rest = StreamingRidgeClassifier(1e-2, class_weight={"red": 3.0}).fit(X[fold != f], y[fold != f])

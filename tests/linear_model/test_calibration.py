@@ -208,7 +208,7 @@ def test_ridge_keeps_the_errors_of_refits(cv, alpha, outputs, kind):
     dX = da.from_array(X, chunks=(170, -1))
     rows = {"numpy": X, "csr": sp.csr_array(X), "dask": dX, "dask-csr": dX.map_blocks(sp.csr_array)}[kind]
     model = StreamingRidge(alpha, cv=cv, calibrate=True, random_state=3).fit(rows, y, w)
-    fold = FoldRule.for_rows(600, cv, 3).of_rows(0, 600)
+    fold = FoldRule.of_cv(cv, 3).of_rows(0, 600)
     errors = []
     for f in [0] if cv == "holdout" else range(cv):
         train, test = (fold != f) & (w > 0), (fold == f) & (w > 0)
@@ -225,7 +225,7 @@ def test_ridge_keeps_the_errors_of_refits(cv, alpha, outputs, kind):
 def test_conjugate_gradients_keep_the_errors_of_a_refit(alpha):
     X, y = numbers(600)
     model = StreamingRidge(alpha, solver="cg", calibrate=True, random_state=3).fit(X, y)
-    fold = FoldRule.for_rows(600, "holdout", 3).of_rows(0, 600)
+    fold = FoldRule.of_cv("holdout", 3).of_rows(0, 600)
     peer = Ridge(model.alpha_ * (fold == 1).sum(), solver="cholesky").fit(X[fold == 1], y[fold == 1])
     exact = np.sort(np.abs(y[fold == 0] - peer.predict(X[fold == 0])))
     # The solution without the held-out rows is iterated until predictions are right to 1 % of their norm.
@@ -242,7 +242,7 @@ def test_ridge_learns_sigmoids_from_scores_of_refits(classes):
     plain = StreamingRidgeClassifier(1e-2, class_weight="balanced").fit(X, y)
     np.testing.assert_allclose(model.coef_, plain.coef_, rtol=1e-9)
     np.testing.assert_array_equal(model.predict(X), plain.predict(X))
-    fold = FoldRule.for_rows(len(X), 5, 0).of_rows(0, len(X))
+    fold = FoldRule.of_cv(5, 0).of_rows(0, len(X))
     counts = dict(zip(*np.unique(y, return_counts=True), strict=True))
     factors = np.array([len(y) / (classes * counts[label]) for label in y])
     scores = np.empty((len(X), 1 if classes == 2 else classes))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import dask
 import dask.array as da
 import numpy as np
@@ -250,22 +252,29 @@ def test_lower_precision_than_the_rows_is_never_used():
 # ---- cross-validation -------------------------------------------------------------------------------
 
 
-@given(n=st.integers(2, 4000), cv=st.sampled_from([2, 3, 5, "holdout"]), seed=small_seeds, data=st.data())
-def test_folds_are_stripes_of_row_numbers(n, cv, seed, data):
-    n = max(n, 5)
-    rule = FoldRule.for_rows(n, cv, seed)
+@given(n=st.integers(5, 4000), cv=st.sampled_from([2, 3, 5, "holdout"]), seed=small_seeds, data=st.data())
+def test_folds_follow_from_row_numbers(n, cv, seed, data):
+    rule = FoldRule.of_cv(cv, seed)
     whole = rule.of_rows(0, n)
     a, b = data.draw(ranges(n, empty=True))
     np.testing.assert_array_equal(rule.of_rows(a, b - a), whole[a:b])
+    np.testing.assert_array_equal(replace(rule, first=a).of_rows(0, b - a), whole[a:b])
     assert set(whole) == set(range(rule.n_folds))
     k = 5 if cv == "holdout" else cv
-    cycle = k * rule.rows_together
-    for start in range(0, n - cycle + 1, cycle):
-        sizes = np.bincount(whole[start : start + cycle])
-        assert sizes.tolist() == (
-            [rule.rows_together, 4 * rule.rows_together] if cv == "holdout" else [rule.rows_together] * k
-        )
-    assert 1 <= rule.rows_together <= 1024
+    for start in range(0, n - k + 1, k):
+        assert np.bincount(whole[start : start + k]).tolist() == ([1, 4] if cv == "holdout" else [1] * k)
+
+
+@pytest.mark.parametrize("cv", [5, "holdout"])
+def test_folds_are_random_rows(cv):
+    """Whether two neighbours share a fold is chance, and no fold follows another: of a row, of the fifth one, of the thousandth."""
+    whole = FoldRule.of_cv(cv, 3).of_rows(0, 100_000)
+    apart = np.flatnonzero(np.arange(len(whole)) % 5 < 4)  # and the next one in the same cycle of five
+    expected = 0.6 if cv == "holdout" else 0.0
+    assert np.mean(whole[apart] == whole[apart + 1]) == pytest.approx(expected, abs=0.01)
+    for distance in (5, 1000):
+        same = 0.68 if cv == "holdout" else 0.2
+        assert np.mean(whole[distance:] == whole[:-distance]) == pytest.approx(same, abs=0.01)
 
 
 @pytest.mark.parametrize("cv", [2, 5, "holdout"])
@@ -282,7 +291,7 @@ def test_cv_errors_are_those_of_refits(monkeypatch, cv, weighted, intercept, pat
     ours = StreamingRidge(alphas, cv=cv, fit_intercept=intercept, random_state=9)
     ours.fit(X, y, w if weighted else None)
 
-    fold = FoldRule.for_rows(len(X), cv, 9).of_rows(0, len(X))
+    fold = FoldRule.of_cv(cv, 9).of_rows(0, len(X))
     held_out = [0] if cv == "holdout" else range(cv)
     variance = np.average((y - np.average(y, axis=0, weights=w)) ** 2, axis=0, weights=w)
     exact = []
@@ -305,7 +314,7 @@ def test_cv_of_a_classifier():
     X, y, _ = labels(classes=3)
     alphas = (1e-3, 0.1, 10.0)
     ours = StreamingRidgeClassifier(alphas, cv=4, random_state=2).fit(X, y)
-    fold = FoldRule.for_rows(len(X), 4, 2).of_rows(0, len(X))
+    fold = FoldRule.of_cv(4, 2).of_rows(0, len(X))
     Y = np.where(y[:, None] == np.unique(y), 1.0, -1.0)
     for alpha, made in zip(alphas, ours.cv_errors_, strict=True):
         squares = 0.0

@@ -100,13 +100,11 @@ def test_against_scikit_learn():
 @pytest.mark.parametrize("alpha", ["auto", (1e-3, 1e-1, 10.0)])
 @pytest.mark.parametrize("kind", [StreamingRidge, StreamingRidgeClassifier])
 def test_folds_go_on_by_row_number(kind, alpha, cv):
-    """The penalties are compared as by one pass over all rows with the folds of the first call."""
+    """The penalties are compared as by one pass over all rows."""
     X, y, w = problem(900)
     y = labels(X, y) if kind is StreamingRidgeClassifier else y
-    first = 400  # several neighbours go to a fold together
-    grown = in_pieces(kind(alpha=alpha, cv=cv), [first, 401, 650, 900], X, y, w)
-    rule = FoldRule.for_rows(first, 5 if cv == "auto" else cv, 0)
-    assert rule.rows_together > 1
+    grown = in_pieces(kind(alpha=alpha, cv=cv), [400, 401, 650, 900], X, y, w)
+    rule = FoldRule.of_cv(5 if cv == "auto" else cv, 0)
     targets = class_targets(y, w, None) if y.dtype.kind == "U" else regression_targets(y, w)
     reduction = GramReduction(X.shape[1], targets, rule)
     state = reduction.update(reduction.initial(), 0, X, y, w)
@@ -120,12 +118,11 @@ def test_folds_go_on_by_row_number(kind, alpha, cv):
 
 
 @pytest.mark.parametrize("kind", [StreamingRidge, StreamingRidgeClassifier])
-def test_many_rows_are_one_fit_with_its_folds(kind):
-    """From 102,400 rows on, 1,024 neighbours go to a fold together, however many rows follow."""
-    X, y, _ = problem(130_000, 3)
+def test_pieces_are_one_fit_with_its_folds(kind):
+    X, y, _ = problem(1300, 3)
     y = labels(X, y) if kind is StreamingRidgeClassifier else y
     alone = kind().fit(X, y)
-    grown = kind(keep_state=True).fit(X[:102_400], y[:102_400]).partial_fit(X[102_400:], y[102_400:])
+    grown = kind(keep_state=True).fit(X[:1023], y[:1023]).partial_fit(X[1023:], y[1023:])
     assert_same(grown, alone)
 
 
@@ -360,7 +357,7 @@ def test_damaged_states_are_refused(tmp_path):
 
 def test_kept_states_are_added_without_changing_the_first():
     X, y, _ = problem(50)
-    reduction = GramReduction(7, regression_targets(y, None), FoldRule.for_rows(50, 3, 1))
+    reduction = GramReduction(7, regression_targets(y, None), FoldRule.of_cv(3, 1))
     state = reduction.update(reduction.initial(), 0, X[:30], y[:30])
     kept = KeptState(state, reduction.targets, reduction.rule, 30)
     before = {name: array.copy() for name, array in arrays_of(kept).items()}

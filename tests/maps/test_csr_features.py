@@ -65,7 +65,7 @@ def test_sketch(name, columns):
 @pytest.mark.parametrize("held_out", [False, True])
 def test_folds_of_conjugate_gradients(held_out):
     X, y, weight = matrix(120, 30), np.arange(120.0), np.linspace(0, 2, 120)
-    targets, rule = Targets(None, np.zeros(1)), FoldRule.for_rows(120, "holdout", 0) if held_out else FoldRule()
+    targets, rule = Targets(None, np.zeros(1)), FoldRule.of_cv("holdout", 0) if held_out else FoldRule()
     V = np.random.default_rng(0).normal(size=(30, 4))
     for fold in (RightReduction(30, targets, rule), NormalReduction(30, targets, rule, 4, V)):
         made, exact = (fold.update(fold.initial(), 0, rows, y, weight) for rows in (X, X.toarray()))

@@ -372,7 +372,7 @@ def test_moments_of_a_block(kernel, z, projection):
 
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=repr)
-@pytest.mark.parametrize("projection", ["dense", "quasi", "quasi-halton"])
+@pytest.mark.parametrize("projection", ["dense", "quasi"])
 def test_theorem_1(kernel, projection):
     """z(x).z(y) has mean k(x, y) and, for independent rows, the variance (k(2z) - k(z)^2) / D."""
     X = np.array([[0.1, 0.9, 0.0, 0.3], [0.2, 0.2, 0.2, 0.4]])

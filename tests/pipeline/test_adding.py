@@ -50,7 +50,7 @@ def machine(model=None):
     return make_pipeline(StreamingScaler(), features, model)
 
 
-def one_fit(pipeline, X, y, rows_together=1):
+def one_fit(pipeline, X, y):
     """The last step fitted to all rows, after steps that were fitted to the first ones."""
     Z = pipeline[:-1].transform(X)
     return StreamingRidge(alpha=pipeline[-1].alpha_).fit(Z, y)

@@ -381,8 +381,10 @@ def test_copies_of_rows_are_held_out_together(rng):
     assert fitted.training_.chosen("copies").startswith("80 %")
     assert fitted.training_.baseline[0].machine < 0.7
     assert fitted.score(X[300:], y[300:]) > 0.3
-    with pytest.warns(BaselineWarning, match="copies"):  # a model with penalties of its own
-        distrf.train(X[many], y[many], n_components=64, model=StreamingRidge([1e-6, 1e-3]))
+    given = distrf.train(X[many], y[many], n_components=64, model=StreamingRidge([1e-8, 1e-2]))
+    assert given[-1].alpha_ == 1e-2  # with a copy of each row in training, the smaller one
+    with pytest.warns(BaselineWarning, match="copies"):  # sums that are kept have no folds of copies
+        distrf.train(X[many], y[many], n_components=64, model=StreamingRidge([1e-6, 1e-3], keep_state=True))
 
 
 @pytest.mark.parametrize("sparse", [False, True])

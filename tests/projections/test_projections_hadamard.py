@@ -16,7 +16,6 @@ from distrf.errors import InputError
 from distrf.kernels import Cauchy, Gaussian, Laplacian, Matern
 from distrf.maps import FourierMap
 from distrf.projections import PROJECTIONS, DenseProjection
-from distrf.projections.auto import auto_projection
 from distrf.projections.hadamard import FastfoodProjection, StructuredOrthogonalProjection
 from distrf.randomness import chi, signs
 
@@ -340,23 +339,3 @@ class TestStreams:
         assert set(draws) == {-1.0, 1.0}
         assert abs(draws.mean()) < 4.5 / np.sqrt(100_001)
         assert np.array_equal(draws[:65], signs(3, "test", 0, 65))
-
-
-class TestAuto:
-    @pytest.mark.parametrize("kernel", [Gaussian(), Matern(1.5), Laplacian(), Cauchy()], ids=lambda k: k.name)
-    def test_is_dense_below_one_crossover_and_always_allowed(self, kernel):
-        for m in (1, 100, 4096, 10**6):
-            chosen = [auto_projection(kernel, d, m) for d in (1, 2, 8, 16, 32, 64, 128, 256, 1024, 4096)]
-            for name in chosen:
-                PROJECTIONS[name].check(kernel)
-            structured = [name != "dense" for name in chosen[:8]]
-            assert structured == sorted(structured)
-            assert chosen[3] == "dense"
-
-    def test_follows_the_measurements(self):
-        assert auto_projection(Gaussian(), 40, 8192) == "dense"
-        assert auto_projection(Gaussian(), 64, 8192) == "structured_orthogonal"
-        assert auto_projection(Matern(0.5), 1024, 8192) == "structured_orthogonal"
-        assert auto_projection(Gaussian(), 64, 2**17) == "fastfood"  # bias above the noise
-        assert auto_projection(Gaussian(), 4096, 16) == "dense"  # a block would be made for 16 of its rows
-        assert auto_projection(Laplacian(), 1024, 8192) == "alternating_circulant"

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import warnings
 
 import dask.array as da
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from sklearn.datasets import load_breast_cancer, load_diabetes, load_wine
+from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits, load_wine
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import Ridge
 from sklearn.model_selection import train_test_split
@@ -129,7 +130,7 @@ def test_errors_are_those_of_refits(intercept, weighted):
     X, y, w = problem()
     w = w if weighted else np.ones(len(X))
     ours = StreamingRidge(fit_intercept=intercept, random_state=3).fit(X, y, w if weighted else None)
-    folds = FoldRule.for_rows(len(X), 5, 3).of_rows(0, len(X))
+    folds = FoldRule.of_cv(5, 3).of_rows(0, len(X))
     for alpha, made in zip(ours.alphas_, ours.cv_errors_, strict=True):
         squares = 0.0
         for f in range(5):
@@ -191,7 +192,7 @@ def test_defaults_on_tables(load, classes, least):
 @pytest.mark.parametrize("solver", ["gram", "cg"])
 @pytest.mark.parametrize("cv", [5, "holdout"])
 def test_sorted_rows(by, solver, cv):
-    """Neighbouring rows go to a fold together: each has rows of all classes and all ranges of the target."""
+    """Each fold has rows of all classes and all ranges of the target."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(2000, 3))
     Z = RandomFourierFeatures(length_scale=1.0, n_components=100, random_state=0).fit_transform(X)
@@ -209,6 +210,41 @@ def test_sorted_rows(by, solver, cv):
     ]
     assert max(scores) - min(scores) > 0.03  # the choice matters
     assert ordered.score(Z[test], target[test]) > max(scores) - 0.02
+
+
+def drifting_rows(n=4000):
+    """Rows by time, whose target goes up and down within fifty of them."""
+    rng = np.random.default_rng(0)
+    time, x = np.sort(rng.uniform(size=n)), rng.normal(size=n)
+    y = np.sin(2 * np.pi * 80 * time) + 0.5 * x + 0.3 * rng.normal(size=n)
+    return np.c_[200 * time, x], y, 1.0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("table", ["drifting", "digits", "diabetes"])
+@pytest.mark.parametrize("solver", ["gram", "cg"])
+def test_the_order_of_rows_does_not_choose_the_penalty(table, solver):
+    """Rows by time, sorted by the target, reversed, shuffled: alike penalties, to a step of the search, and scores."""
+    if table == "drifting":
+        X, y, scale = drifting_rows()
+    else:
+        X, y = {"digits": load_digits, "diabetes": load_diabetes}[table](return_X_y=True)
+        X, scale = X / X.std(), "knn"
+    cls = StreamingRidgeClassifier if table == "digits" else StreamingRidge
+    Z = RandomFourierFeatures(
+        length_scale=scale, n_components=600, projection="dense", random_state=0
+    ).fit_transform(X)
+    test = np.arange(len(X)) % 4 == 0
+    rest = np.flatnonzero(~test)
+    by_target = rest[np.argsort(y[rest], kind="stable")]
+    orders = [rest, np.random.default_rng(1).permutation(rest), by_target, by_target[::-1]]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # 3,000 rows in few directions: of no weight here
+        models = [cls(solver=solver, random_state=0).fit(Z[order], y[order]) for order in orders]
+    alphas, scores = zip(*((m.alpha_, m.score(Z[test], y[test])) for m in models), strict=True)
+    step = 3.5 if solver == "gram" else 10.5
+    assert max(alphas) < step * min(alphas), alphas
+    assert max(scores) - min(scores) < 0.03, scores
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 7])
@@ -266,7 +302,7 @@ def test_weights_of_zero(solver):
         lone = StreamingRidge(solver=solver).fit(X, y, kept.astype(float))
         assert np.isfinite(lone.predict(X)).all()
         assert abs(lone.predict(X[kept]) - y[kept]).max() <= np.ptp(y[kept]) + 1e-9
-    folds = FoldRule.for_rows(300, 5, 0).of_rows(0, 300)
+    folds = FoldRule.of_cv(5, 0).of_rows(0, 300)
     with pytest.raises(InputError, match="give one alpha"):
         StreamingRidge((0.1, 1.0), solver="gram").fit(X, y, (folds == 2).astype(float))
     # Folds without weight are left out, and nearly all weight in one fold takes no digits from the others.

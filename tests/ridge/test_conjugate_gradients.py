@@ -285,7 +285,7 @@ def test_constant_features_have_no_signal(problem, dtype, alphas):
 
 def test_held_out_rows_without_weight(problem):
     Z, y = problem
-    held_out = FoldRule.for_rows(len(Z), "holdout", 0).of_rows(0, len(Z)) == 0
+    held_out = FoldRule.of_cv("holdout", 0).of_rows(0, len(Z)) == 0
     with pytest.raises(InputError, match="zero on all rows held out to compare alphas"):
         StreamingRidge([1e-4, 1e-3], solver="cg").fit(Z, y, np.where(held_out, 0.0, 1.0))
 
@@ -293,7 +293,7 @@ def test_held_out_rows_without_weight(problem):
 def test_folds_against_dense_formulas(problem):
     Z, y = problem
     targets = Targets(None, np.zeros(2))
-    rule = FoldRule.for_rows(len(Z), "holdout", 0)
+    rule = FoldRule.of_cv("holdout", 0)
     held = rule.of_rows(0, len(Z)) == 0
     weight = np.linspace(0, 1, len(Z))
     right = RightReduction(D, targets, rule)

@@ -94,7 +94,7 @@ def test_errors_of_folds_far_from_zero(intercept):
     alphas = (1e-3, 1.0)
     lazy = da.from_array(X, chunks=(70, -1))
     ours = StreamingRidge(alphas, cv=3, fit_intercept=intercept, random_state=4).fit(lazy, y, w)
-    folds = FoldRule.for_rows(len(X), 3, 4).of_rows(0, len(X))
+    folds = FoldRule.of_cv(3, 4).of_rows(0, len(X))
     variance = np.average((y - np.average(y, axis=0, weights=w)) ** 2, axis=0, weights=w)
     for alpha, made in zip(alphas, ours.cv_errors_, strict=True):
         squares = 0.0
@@ -121,7 +121,7 @@ def test_classes_far_from_zero():
 def test_states_of_other_shifts_add_up():
     X, y, w = far_rows(D=1030, n=90, dtype=np.float64)  # four tiles
     X[:30] += 7.0
-    fold = GramReduction(1030, Targets(None, np.zeros(2)), FoldRule.for_rows(90, 3, 0))
+    fold = GramReduction(1030, Targets(None, np.zeros(2)), FoldRule.of_cv(3, 0))
     parts = [fold.update(fold.initial(), a, X[a : a + 30], y[a : a + 30], w[a : a + 30]) for a in (0, 30, 60)]
     assert not np.allclose(parts[0].shift, parts[1].shift)
     for part in parts[:2]:

@@ -1,0 +1,118 @@
+"""What projection="auto" takes for every kernel, and that its estimates have no more variance than those of independent weights."""
+
+from __future__ import annotations
+
+import pickle
+
+import dask.array as da
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from distrf import RandomFourierFeatures, RandomLaplaceFeatures
+from distrf.kernels import Cauchy, Gaussian, Laplacian, Matern
+from distrf.kernels.semigroup import ExponentialSemigroup, ReciprocalSemigroup
+from distrf.kernels.shift_invariant import KERNELS
+from distrf.projections import PROJECTIONS, make_projection
+from distrf.projections.auto import auto_projection
+
+ISOTROPIC = [Gaussian(), Matern(0.5), Matern(1.5), Matern(2.5)]
+OTHERS = [Laplacian(), Cauchy(), ExponentialSemigroup(), ReciprocalSemigroup()]
+DIFFERENCES = {
+    "random": np.random.default_rng(5).exponential(size=256) * np.tile([1.0, -1.0], 128),
+    "smooth": np.sin(np.linspace(0, np.pi, 258))[1:-1],
+    "constant": np.ones(256),
+}
+
+
+def test_every_kernel_is_here():
+    assert {kernel.name for kernel in [*ISOTROPIC, *OTHERS]} >= set(KERNELS)
+
+
+@pytest.mark.parametrize("kernel", ISOTROPIC, ids=repr)
+def test_of_isotropic_kernels(kernel):
+    took = {
+        (d, m): auto_projection(kernel, d, m)
+        for d, m in [
+            (1, 1),
+            (20, 10**6),
+            (40, 8192),
+            (64, 4096),
+            (64, 8192),
+            (1024, 8192),
+            (4096, 16),
+            (50_000, 16),
+        ]
+    }
+    assert took == {
+        (1, 1): "dense",
+        (20, 10**6): "quasi",
+        (40, 8192): "quasi",  # transforms cost more than the product
+        (64, 4096): "structured_orthogonal",
+        (64, 8192): "quasi",  # the noise is no larger than the bias
+        (1024, 8192): "structured_orthogonal",
+        (4096, 16): "dense",  # a block would be made for 16 of its rows
+        (50_000, 16): "dense",  # no Sobol points
+    }
+
+
+@pytest.mark.parametrize("kernel", OTHERS, ids=repr)
+def test_of_other_kernels(kernel):
+    assert {auto_projection(kernel, d, d + 1) for d in (1, 32, 1024, 21_200)} == {"quasi"}
+    assert {auto_projection(kernel, d, d) for d in (1, 32, 1024, 21_200)} == {"dense"}  # too few points
+    assert auto_projection(kernel, 21_201, 10**6) == "dense"
+
+
+@pytest.mark.parametrize("d", [1, 64, 21_200, 21_201, 10**6])
+@pytest.mark.parametrize("kernel", [*ISOTROPIC, *OTHERS], ids=repr)
+def test_what_it_takes_can_be_made(kernel, d):
+    name = auto_projection(kernel, d, 64)
+    PROJECTIONS[name].check(kernel)
+    assert make_projection(name, kernel, d, 64, 0).weight_blocks(0, 64, 4)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("v", DIFFERENCES)
+@pytest.mark.parametrize("d", [8, 256])
+@pytest.mark.parametrize("kernel", [*ISOTROPIC, *OTHERS], ids=repr)
+def test_variance_is_that_of_independent_weights_or_less(kernel, d, v):
+    """Mean squared error over 150 seeds and two distances, over the variance of m independent weights (Rahimi & Recht 2007)."""
+    m, unit = 300, DIFFERENCES[v][:d]
+    laplace = isinstance(kernel, (ExponentialSemigroup, ReciprocalSemigroup))
+
+    def value(x):
+        return kernel.of_sum(np.abs(x)) if laplace else kernel(x[None], np.zeros((1, d)))[0, 0]
+
+    name, ratios = auto_projection(kernel, d, m), []
+    weights = [make_projection(name, kernel, d, m, seed).weights() for seed in range(150)]
+    for wanted in (0.5, 0.1):
+        steps = np.geomspace(1e-9, 1e3, 4000)
+        x = unit * steps[np.searchsorted([-value(unit * step) for step in steps], -wanted)]
+        k, twice = value(x), value(2 * x)
+        if laplace:  # Mukuta et al. 2018, Theorem 1
+            variance = twice - k**2
+            made = [np.exp(-kernel.weight_scale * (W @ np.abs(x))).mean() for W in weights]
+        else:
+            variance, made = (1 + twice) / 2 - k**2, [np.cos(W @ x).mean() for W in weights]
+        ratios.append(np.mean((np.array(made) - k) ** 2) * m / variance)
+    assert np.mean(ratios) <= 1.5, (name, ratios)
+
+
+@pytest.mark.parametrize("make", [RandomFourierFeatures, RandomLaplaceFeatures])
+def test_it_is_the_default(make):
+    X = np.random.default_rng(0).random((50, 12)).astype(np.float32)
+    est = make(n_components=32, random_state=0).fit(X)
+    assert est.projection == "auto"
+    assert est.map_.projection == "quasi"
+    named = make(n_components=32, projection="quasi", random_state=0).fit(X)
+    np.testing.assert_array_equal(est.transform(X), named.transform(X))
+    for rows in (da.from_array(X, (13, 12)), sp.csr_array(X)):  # rounding of products of other shapes
+        np.testing.assert_allclose(np.asarray(est.transform(rows)), est.transform(X), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("d", [3, 60, 21_200, 30_000])
+@pytest.mark.parametrize("make", [RandomFourierFeatures, RandomLaplaceFeatures])
+def test_pickled_maps_are_small(make, d):
+    options = {"length_scale": 1.0} if make is RandomFourierFeatures else {"beta": 1.0}
+    est = make(n_components=4096, random_state=0, **options).fit(np.ones((2, d)))
+    assert len(pickle.dumps(est.map_)) < 1024
