@@ -56,6 +56,7 @@ class _Rows(BaseRidge):
                 "the sums were made, so they have none; give these again, or fit all rows again"
             )
         arrays = [X, y] if sample_weight is None else [X, y, sample_weight]
+        targets = replace(targets, weight_unit=kept.targets.weight_unit)
         reduction = GramReduction(kept.n_features, targets, kept.next_rule(), are_exact(self.alpha))
         check_client(reduction.solve_bytes + kept.nbytes, type(self).__name__)
         with self._keeping(arrays, passes=1):
@@ -173,7 +174,7 @@ class RegressorRows(_Rows):
 
     def _targets(self, y: Any, sample_weight: Any, centre: np.ndarray | None = None) -> Targets:
         targets = regression_targets(y, sample_weight, centre)
-        return targets if self.fit_intercept else Targets(None, np.zeros_like(targets.centre))
+        return targets if self.fit_intercept else replace(targets, centre=np.zeros_like(targets.centre))
 
     def _flatten(self, flat: bool) -> None:
         if flat:

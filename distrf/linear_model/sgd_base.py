@@ -34,7 +34,7 @@ from ..sgd.rows import Rows, Weights, batches_of, measure_weights
 from ..sgd.schedules import LOCAL_BLOCKS, Holdout, microbatch_rows
 from ..sgd.spectrum import Requested, Spectrum, in_target_units, measure_spectrum
 from ..sgd.trainer import Rules, Trainer, TrainerState, warn_unconverged
-from ..targets import Targets
+from ..targets import Targets, weight_unit
 from ..typing import RandomState
 from .base import LinearModel
 from .calibration import learn_calibration
@@ -408,8 +408,10 @@ class BaseSGD(LinearModel):
         if not weights.mean > 0:  # rows without weight teach nothing
             return targets
         self.__dict__.pop("calibration_", None)  # of other weights
-        call = Call(rows, weights, targets, newest_rows(rows, seed), seed)
         stream: Stream | None = getattr(self, "_stream", None)
+        unit = weight_unit(weights.mean) if stream is None else stream.work.targets.weight_unit
+        targets, weights = replace(targets, weight_unit=unit), Weights(weights.mean / unit, weights.largest / unit)
+        call = Call(rows, weights, targets, newest_rows(rows, seed), seed)
         seen = Seen.of(call, None if stream is None else stream.seen)
         if stream is None:
             trainer, stream = self._first_call(call, seen)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -257,7 +258,7 @@ class StreamingSGDRegressor(LinearRegressor, BaseSGD):
 
     def _targets(self, y: Any, sample_weight: Any) -> Targets:
         targets = regression_targets(y, sample_weight)
-        return targets if self.fit_intercept else Targets(None, np.zeros_like(targets.centre))
+        return targets if self.fit_intercept else replace(targets, centre=np.zeros_like(targets.centre))
 
     def _flat(self, y: Any) -> StreamingSGDRegressor:
         if y.ndim == 1 and self.coef_.ndim == 2:

@@ -14,7 +14,7 @@ from ..targets import Targets
 from .gram import FoldRule, GramReduction, GramState
 
 _SUMS = ("products", "sums", "weight", "targets", "squares")
-_TARGETS = ("classes", "centre", "class_weight")
+_TARGETS = ("classes", "centre", "class_weight", "weight_unit")
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ class KeptState:
         """
         assert self.targets.classes is not None
         assert targets.classes is not None
-        known = self.targets.classes
+        known, targets = self.targets.classes, replace(targets, weight_unit=self.targets.weight_unit)
         if len(known) == len(targets.classes):
             return replace(self, targets=targets)
         old, place = self.state, np.searchsorted(targets.classes, known)

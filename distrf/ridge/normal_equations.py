@@ -28,6 +28,8 @@ _EIGH_FACTOR = 12
 #: Eigenvalues below this share of the largest are 0 where no penalty hides them. Of singular values that is 1e-6, the share at
 #: which scikit-learn's LinearRegression cuts.
 _CUT = 1e-12
+#: Without a penalty, columns of which less than this share is new beside the columns before are left to that cut.
+_COLLINEAR = 1e-8
 #: Coordinate descent ends where the duality gap is below this share of the variance of the targets, or after so many sweeps:
 #: for all rows, and for a fold, where it only compares penalties.
 _L1_ENDS = {True: (1e-9, 10_000), False: (1e-4, 1_000)}
@@ -141,7 +143,7 @@ class NormalEquations:
                 try:
                     factor = cholesky(S, lower=True, overwrite_a=True, check_finite=False)
                     # Without a penalty above rounding it may succeed, and fit what rounding left of a column.
-                    if alpha <= lost and (np.diag(factor) ** 2 < max(_CUT, self.state.rounding) * sizes).any():
+                    if alpha <= lost and (np.diag(factor) ** 2 < max(_COLLINEAR, self.state.rounding) * sizes).any():
                         raise LinAlgError
                 except LinAlgError:
                     if S is covariance:
