@@ -346,7 +346,8 @@ class BaseSGD(LinearModel):
         exact._fit(X, y, weight, folds, targets, None, False)
         for name in ("coef_", "intercept_", "alpha_", *(["calibration_"] if self._calibrates else [])):
             setattr(self, name, getattr(exact, name))
-        self.epsilon_, self.batch_size_, self.t_, self.best_epoch_, self.n_iter_ = 0.0, X.shape[0], 0, 0, 0
+        self.epsilon_, self.batch_size_ = self._loss(targets).epsilon, X.shape[0]
+        self.t_ = self.best_epoch_ = self.n_iter_ = 0
         self.history_, self._stream = [], None
 
     def _exact(self) -> Lasso:

@@ -10,7 +10,7 @@ shifted features, z - s. Centring removes the shift; without an intercept nothin
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -33,8 +33,8 @@ _COLLINEAR = 1e-8
 #: Coordinate descent ends where the duality gap is below this share of the variance of the targets, or after so many sweeps:
 #: for all rows, and for a fold, where it only compares penalties.
 _L1_ENDS = {True: (1e-9, 10_000), False: (1e-4, 1_000)}
-#: The l1 penalties that "auto" compares, as shares of the least one that makes all weights zero.
-_L1_SHARES = 10.0 ** (np.arange(-12, 0) / 4)
+#: "auto" compares quarter decades of l1 penalties, so many at a time, at most so often, until the best is not among the last.
+_L1_STEPS, _L1_ROUNDS = 6, 8
 
 
 @dataclass(frozen=True)
@@ -191,13 +191,13 @@ class NormalEquations:
         for alpha in alphas:
             yield alpha, np.stack([path[:, order.index(alpha)] for path in paths], axis=1)
 
-    def l1_alphas(self) -> list[float]:
-        """The l1 penalties that "auto" compares, ascending: below the least that makes all weights zero."""
+    def l1_top(self) -> float:
+        """The least l1 penalty that makes all weights zero; 1 if they are zero without."""
         weight = self._sum("weight", None)
         mean = self._sum("sums", None) / weight
         right = self._sum("products", None) / weight
         right = right + np.outer(-mean if self.fit_intercept else self.shift, self._sum("targets", None) / weight)
-        return [float(f"{a:.1e}") for a in (float(np.abs(right).max()) or 1.0) * _L1_SHARES]
+        return float(np.abs(right).max()) or 1.0
 
     def fold_error(self, solution: Solution, fold: int, counts: np.ndarray) -> float:
         """Weighted sum of squared errors of a solution over the rows of one fold; `counts` : factor on each target."""
@@ -256,7 +256,7 @@ def compare_alphas(
                 "no rows can be held out to compare alphas: there is one row, or sample_weight is zero on all rows "
                 "of all folds but one; give one alpha, or another random_state"
             )
-        alone = system.l1_alphas()[-1] if system.l1 else lone_alpha(system.energy())
+        alone = 0.1 * system.l1_top() if system.l1 else lone_alpha(system.energy())
         return Compared(alone, [alone], None)
 
     state = system.state
@@ -270,15 +270,27 @@ def compare_alphas(
             squares += [system.fold_error(solution, f, counts) for solution in system.solve(alphas, without=f)]
         return squares / (weights[folds].sum() * len(counts))
 
-    if alphas is None and system.l1:
-        alphas = system.l1_alphas()
     if alphas is not None:
         alphas, cv_errors = list(alphas), errors(alphas)
+    elif system.l1:
+        alphas, cv_errors = _search_l1(errors, system.l1_top())
     else:
         energy = system.energy()
         lost = max(system.rounding_floor(), system.n_features * np.finfo(np.float64).eps * energy)
         alphas, cv_errors = search(errors, energy, lost)
     return Compared(best_alpha(alphas, cv_errors), alphas, cv_errors, variance)
+
+
+def _search_l1(errors: Callable[[list[float]], np.ndarray], top: float) -> tuple[list[float], np.ndarray]:
+    """All l1 penalties tried, from `top` down, and their errors."""
+    alphas: list[float] = []
+    values = np.empty(0)
+    for _ in range(_L1_ROUNDS):
+        new = [float(f"{top * 10.0 ** (-(len(alphas) + i) / 4):.1e}") for i in range(1, _L1_STEPS + 1)]
+        alphas, values = alphas + new, np.append(values, errors(new))
+        if best_alpha(alphas, values) > new[0]:
+            break
+    return alphas, values
 
 
 def without_folds(system: NormalEquations, reduction: GramReduction, alpha: float) -> list[Solution | None]:

@@ -38,8 +38,8 @@ _ROSE, _PAST = 0.05, 2
 _ROUNDING, _MOST_APART = 1e-14, 1e-24
 #: Bounds of e, because an estimate from two samples is noisy.
 _POWERS = 0.5, 1.5
-#: Most iterations of L-BFGS for an alpha, and the least share of the loss of a constant that one must gain.
-_ITERATIONS, _GAIN = 30, 1e-5
+#: Most iterations of L-BFGS for an alpha, and the share of the objective at their start that each must gain.
+_ITERATIONS, _GAIN = 50, 1e-3
 
 
 def sample_alpha(
@@ -174,18 +174,22 @@ class _Fold:
         F, Y, w = self.F[::step], self.Y[::step], self.w[::step] / self.w[::step].sum()
         strength = np.append(np.full(len(W) - 1, alpha), 0.0)[:, None]
         scale = np.sqrt(self.curvature + strength)
-        unit = float(w @ self.loss(np.broadcast_to(self.constant[-1], Y.shape), Y)[0]) or 1.0
 
         def objective(scaled: np.ndarray) -> tuple[float, np.ndarray]:
             U = scaled.reshape(W.shape) / scale
             value, slope = self.loss(self._scores(F, U), Y)
             slope = slope * w[:, None]
             G = np.vstack([F.T @ slope.astype(F.dtype), slope.sum(axis=0)]) + strength * U
-            penalised = float(w @ value) + 0.5 * float((strength * U * U).sum())
-            return penalised / unit, (G / scale).ravel() / unit
+            return float(w @ value) + 0.5 * float((strength * U * U).sum()), (G / scale).ravel()
+
+        unit = objective((W * scale).ravel())[0] or 1.0
+
+        def in_units(scaled: np.ndarray) -> tuple[float, np.ndarray]:
+            value, slope = objective(scaled)
+            return value / unit, slope / unit
 
         options = {"maxiter": _ITERATIONS, "ftol": _GAIN, "gtol": 0.0}
-        found = minimize(objective, (W * scale).ravel(), jac=True, method="L-BFGS-B", options=options)
+        found = minimize(in_units, (W * scale).ravel(), jac=True, method="L-BFGS-B", options=options)
         return found.x.reshape(W.shape) / scale
 
     def held_out(self, W: np.ndarray) -> float:

@@ -75,7 +75,7 @@ def test_each_parameter_of_a_model_has_its_option(kind):
     plain = ModelOptions(kind).make(seed=3).get_params()
     assert plain == MODELS[kind].make(random_state=3).get_params()
     needs = {
-        "l1_ratio": {"penalty": "elasticnet"}, "epsilon": {"loss": "huber"}, "power_t": {"learning_rate": "inverse_scaling"},
+        "epsilon": {"loss": "huber"}, "power_t": {"learning_rate": "inverse_scaling"},
         "validation_fraction": {"early_stopping": True},
     }  # fmt: skip
     for option, parameter in parameters_of(cls).items():
