@@ -31,8 +31,9 @@ _CUT = 1e-12
 #: Without a penalty, columns of which less than this share is new beside the columns before are left to that cut.
 _COLLINEAR = 1e-8
 #: Coordinate descent ends where the duality gap is below this share of the variance of the targets, or after so many sweeps:
-#: for all rows, and for a fold, where it only compares penalties.
-_L1_ENDS = {True: (1e-9, 10_000), False: (1e-4, 1_000)}
+#: for all rows, and for a fold, where it only compares penalties. A warning is due where the gap is above `_L1_GAP`.
+_L1_ENDS = {True: (1e-10, 10_000), False: (1e-4, 1_000)}
+_L1_GAP = 1e-4
 #: "auto" compares quarter decades of l1 penalties, so many at a time, at most so often, until the best is not among the last.
 _L1_STEPS, _L1_ROUNDS = 6, 8
 
@@ -179,17 +180,24 @@ class NormalEquations:
         # Of rows and targets the solver reads their number and norm alone, which one row tells.
         row, norms = np.zeros((1, len(S)), order="F"), np.sqrt(np.maximum(variance, 0.0))
         with warnings.catch_warnings():
-            if without is not None:
-                warnings.simplefilter("ignore", ConvergenceWarning)
+            warnings.simplefilter("ignore", ConvergenceWarning)
             paths = [
                 lasso_path(
                     row, np.array([norm]), alphas=order, precompute=S, Xy=np.ascontiguousarray(c), check_input=False,
                     tol=tol, max_iter=sweeps,
-                )[1]
+                )
                 for norm, c in zip(norms, right.T, strict=True)
             ]  # fmt: skip
+        gap = max(float(gaps.max() / norm**2) if norm else 0.0 for (_, _, gaps), norm in zip(paths, norms, strict=True))
+        if without is None and gap > _L1_GAP:
+            warnings.warn(
+                f"after {sweeps:,} sweeps of coordinate descent the duality gap is {gap:.2g} of the variance of the targets; "
+                "take a larger alpha, or scale the columns",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
         for alpha in alphas:
-            yield alpha, np.stack([path[:, order.index(alpha)] for path in paths], axis=1)
+            yield alpha, np.stack([path[:, order.index(alpha)] for _, path, _ in paths], axis=1)
 
     def l1_top(self) -> float:
         """The least l1 penalty that makes all weights zero; 1 if they are zero without."""

@@ -1,7 +1,7 @@
 """How alpha="auto" of SGD is chosen: by the loss itself on held-out rows of a sample, extrapolated to all rows. Number code.
 
-The model of the loss is fitted to half of the rows that are not held out for a path of alphas, each ten times weaker than the
-one before and started from its weights, until the held-out loss rises; then to all of them, beside the best alpha. L-BFGS
+The model of the loss is fitted to the rows that are not held out for a path of alphas, each ten times weaker than the one
+before and started from its weights, until the held-out loss rises; then, beside the best alpha, to half of them. L-BFGS
 works in the principal axes of the features, each in units of the root of L lambda_i + alpha, the largest curvature that a
 loss of smoothness L may have there.
 
@@ -34,12 +34,14 @@ _FEW_ROWS = 1_000
 _FIRST, _LAST = 1, -10
 #: The path ends where the held-out loss is above the least by this share, or this many alphas after it.
 _ROSE, _PAST = 0.05, 2
+#: Powers of ten beside the best alpha of the path that are compared with every row and with every second one.
+_NEAR = {1: np.array([0.5, 0.0, -0.5]), 2: np.array([1.0, 0.5, 0.0, -0.5])}
 #: Eigenvalues, and squares of singular values, this far below the largest are rounding.
 _ROUNDING, _MOST_APART = 1e-14, 1e-24
 #: Bounds of e, because an estimate from two samples is noisy.
 _POWERS = 0.5, 1.5
 #: Most iterations of L-BFGS for an alpha, and the share of the objective at their start that each must gain.
-_ITERATIONS, _GAIN = 50, 1e-3
+_ITERATIONS, _GAIN = 50, 1e-4
 
 
 def sample_alpha(
@@ -116,7 +118,7 @@ def _best(parts: list[_Fold], size: float, last: int) -> tuple[float, float] | N
     """(the power of ten times `size` that is the best alpha for the fitted rows, e); None if all losses are 0."""
     weights, path, losses = [part.constant for part in parts], [], []
     for power in range(_FIRST, last - 1, -1):
-        weights = [part.fit(size * 10.0**power, W, 2) for part, W in zip(parts, weights, strict=True)]
+        weights = [part.fit(size * 10.0**power, W) for part, W in zip(parts, weights, strict=True)]
         path.append(weights)
         losses.append(sum(part.held_out(W) for part, W in zip(parts, weights, strict=True)))
         k = int(np.argmin(losses))
@@ -124,15 +126,16 @@ def _best(parts: list[_Fold], size: float, last: int) -> tuple[float, float] | N
             break
     if not any(losses):
         return None
-    first, whole = max(k - 1, 0), []
-    for i in range(first, min(k + 2, len(path))):
-        weights = [part.fit(size * 10.0 ** (_FIRST - i), W) for part, W in zip(parts, path[i], strict=True)]
-        whole.append(sum(part.held_out(W) for part, W in zip(parts, weights, strict=True)))
-    lowest = first + _lowest(whole)
-    exponent = 1.0
-    if k < len(path) - 1:  # not where the minimum ends the path
-        exponent = float(np.clip((lowest - _lowest(losses)) / np.log10(2.0), *_POWERS))
-    return _FIRST - lowest, exponent
+    lowest = []
+    for step, near in _NEAR.items():
+        weights, losses = path[max(k - step + 1, 0)], []
+        for power in _FIRST - k + near:
+            weights = [part.fit(size * 10.0**power, W, step) for part, W in zip(parts, weights, strict=True)]
+            losses.append(sum(part.held_out(W) for part, W in zip(parts, weights, strict=True)))
+        lowest.append(_lowest(_FIRST - k + near, losses))
+    if k == len(path) - 1:  # the minimum may be beyond
+        return lowest[0], 1.0
+    return lowest[0], float(np.clip((lowest[1] - lowest[0]) / np.log10(2.0), *_POWERS))
 
 
 class _Fold:
@@ -201,14 +204,14 @@ class _Fold:
         return F @ W[:-1].astype(F.dtype) + W[-1]
 
 
-def _lowest(losses: list[float]) -> float:
-    """The place of the lowest loss, interpolated by a parabola through logarithms."""
+def _lowest(powers: np.ndarray, losses: list[float]) -> float:
+    """The power of the lowest loss, interpolated by a parabola through logarithms; powers are equally spaced."""
     k = int(np.argmin(losses))
     if not 0 < k < len(losses) - 1 or not losses[k] > 0:
-        return float(k)
+        return float(powers[k])
     left, here, right = np.log(losses[k - 1 : k + 2])
     bend = left - 2.0 * here + right
-    return k + float(0.5 * (left - right) / bend if bend > 0 else 0.0)
+    return float(powers[k] + (powers[k + 1] - powers[k]) * (0.5 * (left - right) / bend if bend > 0 else 0.0))
 
 
 def _rounded(alpha: float) -> float:

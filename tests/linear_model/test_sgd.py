@@ -219,7 +219,7 @@ def test_l1_is_the_lasso(lazy, weighted, intercept):
 def test_l1_that_does_not_converge_says_so(monkeypatch):
     monkeypatch.setattr(normal_equations, "_L1_ENDS", {True: (1e-9, 2), False: (1e-4, 2)})
     X, y = regression(300)
-    with pytest.warns(ConvergenceWarning, match="did not converge"):
+    with pytest.warns(ConvergenceWarning, match="after 2 sweeps of coordinate descent the duality gap"):
         StreamingSGDRegressor(penalty="l1", alpha=1e-6).fit(X, y)
 
 

@@ -74,7 +74,7 @@ def test_streams_and_warm_starts_know_the_units(loss):
 
 
 def test_the_validation_score_of_a_constant_target():
-    """An output without spread counts as explained, whatever its errors: there is no R^2 of it."""
+    """An output without spread counts 1 if it is predicted exactly, else 0, as scikit-learn's r2_score has it."""
     from distrf.sgd.batch_work import validation_score
 
     sums = np.array(
