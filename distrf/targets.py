@@ -156,7 +156,9 @@ class _MeanReduction:
         if bad := first_not_finite(y):
             raise InputError(f"y must be finite, but row {bad[0]} of the block is not")
         if (np.abs(y) > _LARGEST).any():
-            raise InputError(f"y must be at most {_LARGEST:g} in size, so that its squares are numbers; divide it first")
+            raise InputError(
+                f"y must be at most {_LARGEST:g} in size, so that its squares are numbers; divide it first"
+            )
         w = np.ones(len(y)) if weight is None else checked_weights(weight, y, first_row)
         return self.combine(state, [w.sum(), w @ y])
 

@@ -134,7 +134,9 @@ class StreamingScaler(OneToOneFeatureMixin, FeatureEstimator):
                 scale = np.where(varies, np.sqrt(moments.variance) * unit if standard else spread, 0.0)
             scale = np.where(scale > 0, scale, 1.0)
             if not np.isfinite(scale).all():
-                raise InputError(f"columns must span less than 1.8e308, got column {int(np.argmax(scale))} of more; divide it first")
+                raise InputError(
+                    f"columns must span less than 1.8e308, got column {int(np.argmax(scale))} of more; divide it first"
+                )
         self.map_ = ScalingMap(d, d, self.method, float(self.divisor), shift, scale)
         return self
 

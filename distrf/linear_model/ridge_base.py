@@ -278,7 +278,12 @@ class Lasso(BaseRidge):
     def __init__(
         self, alpha: Any, *, fit_intercept: bool, calibrate: bool, random_state: Any, cv: int | str = "auto"
     ):
-        self.alpha, self.fit_intercept, self.calibrate, self.random_state = alpha, fit_intercept, calibrate, random_state
+        self.alpha, self.fit_intercept, self.calibrate, self.random_state = (
+            alpha,
+            fit_intercept,
+            calibrate,
+            random_state,
+        )
         self.cv, self.solver, self.keep_state, self.checkpoint = cv, "gram", False, None
         self.n_directions, self.tol, self.max_passes = "auto", 1e-3, 50
 

@@ -304,10 +304,7 @@ class BaseSGD(LinearModel):
         if spectrum.units is not None:
             penalty = replace(penalty, units=spectrum.units[:, None])
         # Steps must decay if the loss has a kink. A Huber loss much narrower than the spread of the targets acts like one.
-        kinked = (
-            loss.smoothness is None
-            or spectrum.preconditioner.smoothness < _NARROW * loss.smoothness
-        )
+        kinked = loss.smoothness is None or spectrum.preconditioner.smoothness < _NARROW * loss.smoothness
         options: dict[str, Any] = {
             "preconditioner": spectrum.preconditioner,
             "rate": rate.falling(float(max(per_epoch, 1))) if kinked else rate,
@@ -352,7 +349,10 @@ class BaseSGD(LinearModel):
 
     def _exact(self) -> Lasso:
         return Lasso(
-            self.alpha, fit_intercept=self.fit_intercept, calibrate=self._calibrates, random_state=self.random_state
+            self.alpha,
+            fit_intercept=self.fit_intercept,
+            calibrate=self._calibrates,
+            random_state=self.random_state,
         )
 
     def _warm(self, trainer: Trainer, coef: Any, intercept: Any) -> None:
@@ -403,7 +403,9 @@ class BaseSGD(LinearModel):
         """One call of `partial_fit`. Returns the targets with the centre in use."""
         self.check()
         if self.penalty == "l1":
-            raise InputError("partial_fit takes gradient steps, which penalty='l1' does not; call fit, or take penalty='l2'")
+            raise InputError(
+                "partial_fit takes gradient steps, which penalty='l1' does not; call fit, or take penalty='l2'"
+            )
         rows, seed = Rows.of(X, y, weight), draw_seed(self.random_state)
         weights = measure_weights(rows, targets, refuse=not hasattr(self, "coef_"))
         if not weights.mean > 0:  # rows without weight teach nothing
@@ -411,7 +413,10 @@ class BaseSGD(LinearModel):
         self.__dict__.pop("calibration_", None)  # of other weights
         stream: Stream | None = getattr(self, "_stream", None)
         unit = weight_unit(weights.mean) if stream is None else stream.work.targets.weight_unit
-        targets, weights = replace(targets, weight_unit=unit), Weights(weights.mean / unit, weights.largest / unit)
+        targets, weights = (
+            replace(targets, weight_unit=unit),
+            Weights(weights.mean / unit, weights.largest / unit),
+        )
         call = Call(rows, weights, targets, newest_rows(rows, seed), seed)
         seen = Seen.of(call, None if stream is None else stream.seen)
         if stream is None:

@@ -144,7 +144,10 @@ class NormalEquations:
                 try:
                     factor = cholesky(S, lower=True, overwrite_a=True, check_finite=False)
                     # Without a penalty above rounding it may succeed, and fit what rounding left of a column.
-                    if alpha <= lost and (np.diag(factor) ** 2 < max(_COLLINEAR, self.state.rounding) * sizes).any():
+                    if (
+                        alpha <= lost
+                        and (np.diag(factor) ** 2 < max(_COLLINEAR, self.state.rounding) * sizes).any()
+                    ):
                         raise LinAlgError
                 except LinAlgError:
                     if S is covariance:
@@ -188,7 +191,10 @@ class NormalEquations:
                 )
                 for norm, c in zip(norms, right.T, strict=True)
             ]  # fmt: skip
-        gap = max(float(gaps.max() / norm**2) if norm else 0.0 for (_, _, gaps), norm in zip(paths, norms, strict=True))
+        gap = max(
+            float(gaps.max() / norm**2) if norm else 0.0
+            for (_, _, gaps), norm in zip(paths, norms, strict=True)
+        )
         if without is None and gap > _L1_GAP:
             warnings.warn(
                 f"after {sweeps:,} sweeps of coordinate descent the duality gap is {gap:.2g} of the variance of the targets; "
@@ -204,7 +210,9 @@ class NormalEquations:
         weight = self._sum("weight", None)
         mean = self._sum("sums", None) / weight
         right = self._sum("products", None) / weight
-        right = right + np.outer(-mean if self.fit_intercept else self.shift, self._sum("targets", None) / weight)
+        right = right + np.outer(
+            -mean if self.fit_intercept else self.shift, self._sum("targets", None) / weight
+        )
         return float(np.abs(right).max()) or 1.0
 
     def fold_error(self, solution: Solution, fold: int, counts: np.ndarray) -> float:

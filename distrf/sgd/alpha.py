@@ -33,7 +33,7 @@ _FEW_ROWS = 1_000
 #: The first and the last alpha of the path, as powers of ten times the mean squared norm of a row times the smoothness.
 _FIRST, _LAST = 1, -10
 #: The path ends where the held-out loss is above the least by this share, or this many alphas after it.
-_ROSE, _PAST = 0.05, 2
+_ROSE, _PAST = 0.02, 2
 #: Powers of ten beside the best alpha of the path that are compared with every row and with every second one.
 _NEAR = {1: np.array([0.5, 0.0, -0.5]), 2: np.array([1.0, 0.5, 0.0, -0.5])}
 #: Eigenvalues, and squares of singular values, this far below the largest are rounding.
@@ -128,11 +128,15 @@ def _best(parts: list[_Fold], size: float, last: int) -> tuple[float, float] | N
         return None
     lowest = []
     for step, near in _NEAR.items():
-        weights, losses = path[max(k - step + 1, 0)], []
-        for power in _FIRST - k + near:
-            weights = [part.fit(size * 10.0**power, W, step) for part, W in zip(parts, weights, strict=True)]
-            losses.append(sum(part.held_out(W) for part, W in zip(parts, weights, strict=True)))
-        lowest.append(_lowest(_FIRST - k + near, losses))
+        weights, beside = path[max(k - step + 1, 0)], []
+        for power in near:
+            if step > 1 or power:  # else it is of the path
+                alpha = size * 10.0 ** (_FIRST - k + power)
+                weights = [part.fit(alpha, W, step) for part, W in zip(parts, weights, strict=True)]
+            else:
+                weights = path[k]
+            beside.append(sum(part.held_out(W) for part, W in zip(parts, weights, strict=True)))
+        lowest.append(_lowest(_FIRST - k + near, beside))
     if k == len(path) - 1:  # the minimum may be beyond
         return lowest[0], 1.0
     return lowest[0], float(np.clip((lowest[1] - lowest[0]) / np.log10(2.0), *_POWERS))

@@ -171,9 +171,7 @@ def test_rows_in_the_order_of_the_targets_are_told():
     assert all("rows of all calls worse than a constant" in s or "in another unit or order" in s for s in said)
     assert len([s for s in said if "of all calls" in s]) <= 1
     assert batches(StreamingSGDRegressor(), X, y, 100).score(X, y) > 0.97
-    assert (
-        batches(StreamingSGDRegressor(), X, X[::-1, 0], 100).score(X, X[::-1, 0]) > -0.2
-    )  # noise
+    assert batches(StreamingSGDRegressor(), X, X[::-1, 0], 100).score(X, X[::-1, 0]) > -0.2  # noise
 
 
 def test_units_that_drift_are_told():

@@ -9,12 +9,12 @@ import pytest
 from sklearn.datasets import load_breast_cancer, load_digits
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import log_loss
-from sklearn.metrics import roc_auc_score
+from sklearn.metrics import log_loss, roc_auc_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from distrf import RandomFourierFeatures, StreamingRidge, StreamingSGDClassifier, StreamingSGDRegressor
+from distrf.errors import InputError
 
 
 def cut_short(model, *rows):
