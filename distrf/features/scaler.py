@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-import dask.array as da
 import numpy as np
 import scipy.sparse as sp
 from dask.base import is_dask_collection

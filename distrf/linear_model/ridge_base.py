@@ -70,7 +70,7 @@ class BaseRidge(LinearModel):
     checkpoint: Any
     random_state: Any
     state_: KeptState
-    l1: ClassVar[bool] = False
+    l1: bool = False  # alpha |u|_1 in place of (alpha / 2) |u|^2
 
     #: Parameters that are read only if another parameter has one of these values.
     parameter_needs: ClassVar[dict[str, dict[str, tuple[Any, ...]]]] = {
@@ -268,24 +268,6 @@ class BaseRidge(LinearModel):
         reductions = self._reductions(rows.n, rows.width, targets, 0, self.keep_state)
         costs = ridge_costs(self, rows, reductions)
         return costs + calibration_costs(self, rows, rows.n) if self.calibrate else costs
-
-
-class Lasso(BaseRidge):
-    """The squared loss with alpha |u|_1 in place of (alpha / 2) |u|^2, for the estimators that have a `penalty`."""
-
-    l1 = True
-
-    def __init__(
-        self, alpha: Any, *, fit_intercept: bool, calibrate: bool, random_state: Any, cv: int | str = "auto"
-    ):
-        self.alpha, self.fit_intercept, self.calibrate, self.random_state = (
-            alpha,
-            fit_intercept,
-            calibrate,
-            random_state,
-        )
-        self.cv, self.solver, self.keep_state, self.checkpoint = cv, "gram", False, None
-        self.n_directions, self.tol, self.max_passes = "auto", 1e-3, 50
 
 
 def _checked(solution: Solution) -> Solution:

@@ -39,7 +39,7 @@ from ..typing import RandomState
 from .base import LinearModel
 from .calibration import learn_calibration
 from .held_out import calibration_costs, holdout_scores
-from .ridge_base import Lasso
+from .ridge import StreamingRidge
 from .sgd_stream import ENOUGH, Call, Sample, Seen, Stream, newest_rows
 from .validation import validate_given
 
@@ -347,13 +347,11 @@ class BaseSGD(LinearModel):
         self.t_ = self.best_epoch_ = self.n_iter_ = 0
         self.history_, self._stream = [], None
 
-    def _exact(self) -> Lasso:
-        return Lasso(
-            self.alpha,
-            fit_intercept=self.fit_intercept,
-            calibrate=self._calibrates,
-            random_state=self.random_state,
-        )
+    def _exact(self) -> StreamingRidge:
+        options = {name: getattr(self, name) for name in ("alpha", "fit_intercept", "random_state")}
+        exact = StreamingRidge(**options, calibrate=self._calibrates, solver="gram")
+        exact.l1 = True
+        return exact
 
     def _warm(self, trainer: Trainer, coef: Any, intercept: Any) -> None:
         W, coef, targets = trainer.state.weights, np.atleast_2d(coef), trainer.batches.work.targets

